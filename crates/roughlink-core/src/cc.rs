@@ -1,0 +1,233 @@
+//! Congestion control: the trait every algorithm implements, and the registry of algorithms.
+//!
+//! An algorithm is told what happened (`on_*`) and asked what may be sent ([`CongestionControl::permit`]).
+//! `permit` is a question, not a stored number: a window algorithm answers its window, a paced one adds a
+//! rate, one that must be silent answers [`Permit::Hold`]. Loss detection and the pacing of retransmissions
+//! during recovery are the endpoint's (`tcp::recovery`); an algorithm that follows them answers with
+//! [`Flow::window`], one that does not (BBR, Wave) simply does not ask.
+//!
+//! To add an algorithm: one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, one line
+//! in [`REGISTRY`]. All windows are bytes of payload; [`Flow::mss`] is the payload of a full segment.
+
+use crate::units::{Rate, Time};
+use std::fmt::Debug;
+
+pub mod newreno;
+pub mod window;
+
+mod registry;
+pub use registry::{Algorithm, BuildError, Construct, Factory, REGISTRY, algorithm, build};
+
+/// The state of loss recovery, with Linux's names (`tcp_ca_state`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CongestionState {
+    /// Nothing suspicious.
+    #[default]
+    Open,
+    /// Duplicate ACKs or SACKs have arrived, no loss declared.
+    Disorder,
+    /// Fast recovery.
+    Recovery,
+    /// After a retransmission time-out, until what was outstanding then is acknowledged.
+    Loss,
+}
+
+/// What the endpoint knows about the connection; read-only for algorithms. Intervals of zero mean "not yet
+/// measured".
+#[derive(Clone, Debug, Default)]
+pub struct Flow {
+    /// The present.
+    pub now: Time,
+    /// Payload bytes of a full segment (SMSS).
+    pub mss: u32,
+    /// State of loss recovery.
+    pub state: CongestionState,
+    /// Bytes believed to be in the network: "pipe" of RFC 6675, `tcp_packets_in_flight` of Linux.
+    pub in_flight: u64,
+    /// Bytes sent and not cumulatively acknowledged: FlightSize of RFC 5681.
+    pub outstanding: u64,
+    /// Bytes delivered so far, cumulatively or selectively acknowledged, each counted once.
+    pub delivered: u64,
+    /// Stream offset of the first unacknowledged byte.
+    pub snd_una: u64,
+    /// Stream offset of the next new byte.
+    pub snd_nxt: u64,
+    /// Smoothed RTT (RFC 6298).
+    pub srtt: Time,
+    /// The RTT measured last.
+    pub latest_rtt: Time,
+    /// The smallest RTT of the connection.
+    pub min_rtt: Time,
+    /// Retransmission time-out, back-off included.
+    pub rto: Time,
+    /// Initial window in bytes.
+    pub initial_window: u64,
+    /// Initial slow-start threshold in bytes (`u64::MAX` = unlimited).
+    pub initial_ssthresh: u64,
+    /// The window that the peer advertises, bytes.
+    pub send_window: u64,
+    /// What recovery allows to be in flight while it is in charge (PRR, NewReno inflation), else `None`.
+    pub recovery_window: Option<u64>,
+    /// The sender used its whole congestion window since the last ACK (Linux `tcp_is_cwnd_limited`).
+    pub cwnd_limited: bool,
+    /// Segments in the network when the last window of data began: `max_packets_out` of Linux, in bytes.
+    pub max_outstanding: u64,
+}
+
+impl Flow {
+    /// The window of an algorithm that lets recovery govern retransmissions: `cwnd`, or what recovery allows.
+    #[inline]
+    pub fn window(&self, cwnd: u64) -> u64 {
+        match self.recovery_window {
+            None => cwnd,
+            Some(w) => w,
+        }
+    }
+}
+
+/// A delivery-rate sample (Linux `struct rate_sample`; draft-cheng-iccrg-delivery-rate-estimation).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RateSample {
+    /// Bytes delivered over `interval`.
+    pub delivered: u64,
+    /// `Flow::delivered` when the acknowledged segment was sent.
+    pub prior_delivered: u64,
+    /// The longer of the send and the ACK interval.
+    pub interval: Time,
+    /// RTT of the segment, zero if it was retransmitted.
+    pub rtt: Time,
+    /// Bytes marked lost since the previous sample.
+    pub losses: u64,
+    /// Bytes newly acknowledged or SACKed by this ACK.
+    pub acked_sacked: u64,
+    /// `in_flight` before this ACK.
+    pub prior_in_flight: u64,
+    /// The sender had nothing to send when the segment left.
+    pub app_limited: bool,
+    /// The segment had been retransmitted.
+    pub retransmitted: bool,
+}
+
+/// One acknowledgement, after the scoreboard took it in.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ack {
+    /// Bytes newly acknowledged cumulatively.
+    pub acked: u64,
+    /// Bytes newly delivered: cumulatively acknowledged or SACKed for the first time.
+    pub delivered: u64,
+    /// Whole segments that this ACK credits to window growth (ns-3 `segmentsAcked`, Linux `acked`); 0 for a
+    /// duplicate ACK.
+    pub segments: u32,
+    /// RTT sample of this ACK, if it gave one. Under `ns3` this is what `PktsAcked` passes on.
+    pub rtt: Option<Time>,
+    /// The window may grow on this ACK: not in recovery, not application-limited.
+    pub may_grow: bool,
+    /// `Flow::snd_una` before this ACK.
+    pub prior_una: u64,
+    /// `Flow::in_flight` before this ACK.
+    pub prior_in_flight: u64,
+    /// Delivery-rate sample, if the ACK delivered anything.
+    pub rate: Option<RateSample>,
+}
+
+/// Why the window must shrink. Told once per episode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Congestion {
+    /// Fast retransmit.
+    Loss,
+    /// Retransmission time-out.
+    Timeout,
+    /// ECN-Echo.
+    Ecn,
+}
+
+/// A segment that has just left.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Stream offset of its first byte.
+    pub seq: u64,
+    /// Payload bytes.
+    pub len: u32,
+    /// It is a retransmission.
+    pub retransmission: bool,
+    /// `Flow::in_flight` was 0 before it left (Linux `CA_EVENT_TX_START`).
+    pub tx_start: bool,
+}
+
+/// What a link tells the host, `notice` after it happened.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum LinkEvent {
+    /// The link went down.
+    Down,
+    /// The link came up.
+    Up,
+    /// Signal strength in dBm.
+    Signal(f64),
+    /// New rate.
+    Rate(Rate),
+    /// New one-way delay.
+    Delay(Time),
+}
+
+/// What may be sent now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Permit {
+    /// Nothing, and the connection is frozen: the RTO neither fires nor backs off.
+    Hold,
+    /// Up to `window` bytes in flight, paced at `rate` if given, else clocked by ACKs.
+    Send {
+        /// Bytes that may be in flight.
+        window: u64,
+        /// Pacing rate.
+        rate: Option<Rate>,
+    },
+}
+
+impl Permit {
+    /// An ACK-clocked window.
+    #[inline]
+    pub const fn window(window: u64) -> Self {
+        Permit::Send { window, rate: None }
+    }
+}
+
+/// An algorithm's numbers for traces.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Vitals {
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold, bytes; `u64::MAX` when unlimited or without meaning.
+    pub ssthresh: u64,
+    /// Pacing rate, if any.
+    pub rate: Option<Rate>,
+    /// The algorithm's own name for what it is doing.
+    pub phase: &'static str,
+}
+
+/// A congestion control algorithm. No I/O, no clock, no simulator types.
+pub trait CongestionControl: Debug + Send {
+    /// An acknowledgement that was not stale arrived; called for every such ACK, in every state, duplicates
+    /// included. Grow only if [`Ack::may_grow`].
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack);
+    /// A loss episode begins: reduce. [`Flow::in_flight`] and [`Flow::outstanding`] are as they were when it was
+    /// detected. After [`Congestion::Loss`], `vitals().ssthresh` is the target of recovery.
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion);
+    /// May anything be sent?
+    fn permit(&self, flow: &Flow) -> Permit;
+    /// Numbers for traces and for recovery (`ssthresh`).
+    fn vitals(&self) -> Vitals;
+    /// A segment left.
+    fn on_sent(&mut self, _flow: &Flow, _sent: &Sent) {}
+    /// Recovery or loss ended; the state is Open again. Called before `on_ack` of the same acknowledgement.
+    fn on_recovered(&mut self, _flow: &Flow) {}
+    /// The last episode was spurious: take the reduction back.
+    fn on_undo(&mut self, _flow: &Flow) {}
+    /// A link event reached this host.
+    fn on_link(&mut self, _flow: &Flow, _event: &LinkEvent) {}
+    /// The time asked for in [`CongestionControl::timer`] has come.
+    fn on_timer(&mut self, _flow: &Flow) {}
+    /// When `on_timer` is wanted.
+    fn timer(&self) -> Option<Time> {
+        None
+    }
+}

@@ -1,0 +1,178 @@
+//! NewReno: additive increase, multiplicative decrease (RFC 5681), with the fast recovery of RFC 6582 done by
+//! the endpoint.
+//!
+//! Defaults are Linux's `tcp_reno`: growth counts acknowledged segments, ssthresh is half the *window*. `ns3`
+//! grows once per ACK however many segments it covers (RFC 5681 allows both) and halves the bytes in flight.
+//! NewReno SC of the V2G paper (Algorithm 1) is `min_ssthresh = 10`.
+
+use super::registry::Construct;
+use super::window::{AdditiveCounter, Window};
+use super::{Ack, Congestion, CongestionControl, Flow, Permit, Vitals};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of [`NewReno`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Count acknowledged segments (RFC 3465, Linux) instead of ACKs (ns-3).
+    pub abc: bool,
+    /// Lower bound of ssthresh, segments (RFC 5681 equation 4: 2).
+    pub min_ssthresh: u32,
+    /// The lower bound also holds after a time-out; else it is 2 there.
+    pub on_timeout: bool,
+    /// What is halved on a loss.
+    pub halve: Halve,
+}
+
+/// What a reduction halves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Halve {
+    /// The congestion window (Linux).
+    Cwnd,
+    /// The bytes in flight (RFC 5681 FlightSize; ns-3 takes the pipe).
+    Flight,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { abc: true, min_ssthresh: 2, on_timeout: true, halve: Halve::Cwnd }
+    }
+}
+
+/// The `ns3` preset.
+pub const NS3: &str = "abc = false\nhalve = \"flight\"";
+/// The `rfc` and `ns2` presets.
+pub const FLIGHT: &str = "abc = false\nhalve = \"flight\"";
+
+/// The algorithm.
+#[derive(Clone, Debug)]
+pub struct NewReno {
+    window: Window,
+    counter: AdditiveCounter,
+    params: Params,
+}
+
+impl Construct for NewReno {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if p.min_ssthresh == 0 { Err("min_ssthresh must be at least 1 segment".into()) } else { Ok(()) }
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        NewReno { window: Window::new(flow), counter: AdditiveCounter::default(), params: params.clone() }
+    }
+}
+
+impl CongestionControl for NewReno {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        if !ack.may_grow || ack.segments == 0 {
+            return;
+        }
+        if self.params.abc {
+            let mss = u64::from(flow.mss);
+            let mut segments = u64::from(ack.segments);
+            if self.window.in_slow_start() {
+                segments = self.window.slow_start(segments * mss) / mss;
+            }
+            if segments > 0 {
+                let w = self.window.segments(flow.mss);
+                self.counter.advance(&mut self.window.cwnd, flow.mss, w, segments);
+            }
+        } else {
+            per_ack(&mut self.window, flow.mss, ack.segments);
+        }
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        let half = match self.params.halve {
+            Halve::Cwnd => self.window.segments(flow.mss) / 2 * u64::from(flow.mss),
+            Halve::Flight => flow.in_flight / 2,
+        };
+        let least = if cause == Congestion::Timeout && !self.params.on_timeout { 2 } else { self.params.min_ssthresh };
+        self.window.reduce(flow, cause, half.max(u64::from(least) * u64::from(flow.mss)));
+    }
+
+    fn permit(&self, flow: &Flow) -> Permit {
+        Permit::window(flow.window(self.window.cwnd))
+    }
+
+    fn vitals(&self) -> Vitals {
+        let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
+        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+    }
+
+    fn on_undo(&mut self, _flow: &Flow) {
+        self.window.undo();
+    }
+}
+
+/// Growth per ACK as in ns-3's TcpNewReno: slow start adds a segment per ACK; beyond ssthresh, `mss^2 / cwnd` bytes,
+/// truncated, at least one. An ACK that ends slow start with segments to spare does both.
+pub fn per_ack(window: &mut Window, mss: u32, segments: u32) {
+    let mut segments = segments;
+    if window.in_slow_start() && segments >= 1 {
+        window.cwnd += u64::from(mss);
+        segments -= 1;
+    }
+    if !window.in_slow_start() && segments > 0 {
+        window.cwnd += (u64::from(mss) * u64::from(mss) / window.cwnd).max(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CongestionState, build};
+    use super::*;
+
+    fn flow() -> Flow {
+        Flow { mss: 1000, initial_window: 10_000, initial_ssthresh: u64::MAX, ..Flow::default() }
+    }
+    fn ack(segments: u32) -> Ack {
+        Ack { acked: u64::from(segments) * 1000, segments, may_grow: true, ..Ack::default() }
+    }
+
+    #[test]
+    fn byte_counting_doubles_per_window() {
+        let f = flow();
+        let mut cc = build("newreno", "linux", "", &f).unwrap();
+        for _ in 0..5 {
+            cc.on_ack(&f, &ack(2));
+        }
+        assert_eq!(cc.vitals().cwnd, 20_000);
+        let mut cc = build("newreno", "ns3", "", &f).unwrap();
+        for _ in 0..5 {
+            cc.on_ack(&f, &ack(2));
+        }
+        assert_eq!(cc.vitals().cwnd, 15_000);
+    }
+
+    #[test]
+    fn ssthresh_is_half_but_not_below_its_floor() {
+        let mut f = flow();
+        f.in_flight = 8_000;
+        let mut cc = build("newreno", "ns3", "", &f).unwrap();
+        cc.on_congestion(&f, Congestion::Loss);
+        assert_eq!(cc.vitals().ssthresh, 4_000);
+        f.in_flight = 3_000;
+        cc.on_congestion(&f, Congestion::Loss);
+        assert_eq!(cc.vitals().ssthresh, 2_000);
+        let mut sc = build("newreno-sc", "ns3", "", &f).unwrap();
+        sc.on_congestion(&f, Congestion::Loss);
+        assert_eq!(sc.vitals().ssthresh, 10_000);
+        sc.on_congestion(&f, Congestion::Timeout);
+        assert_eq!((sc.vitals().ssthresh, sc.vitals().cwnd), (10_000, 1_000));
+        let mut sc = build("newreno-sc", "ns3", "on_timeout = false", &f).unwrap();
+        sc.on_congestion(&f, Congestion::Timeout);
+        assert_eq!(sc.vitals().ssthresh, 2_000);
+    }
+
+    #[test]
+    fn recovery_governs_the_window_while_in_charge() {
+        let mut f = flow();
+        f.state = CongestionState::Recovery;
+        f.recovery_window = Some(3_000);
+        let cc = build("newreno", "linux", "", &f).unwrap();
+        assert_eq!(cc.permit(&f), Permit::window(3_000));
+    }
+}

@@ -1,0 +1,219 @@
+//! The algorithms by name, and how a name with parameters becomes an algorithm.
+
+use super::{CongestionControl, Flow, newreno};
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+use std::fmt;
+use std::sync::Arc;
+
+/// All algorithms. To add one: a line here.
+pub const REGISTRY: &[Algorithm] = &[
+    Algorithm::new::<newreno::NewReno>("newreno", "AIMD 1, 1/2", "RFC 5681, RFC 6582")
+        .preset("ns3", newreno::NS3)
+        .preset("ns2", newreno::FLIGHT)
+        .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<newreno::NewReno>(
+        "newreno-sc",
+        "NewReno, ssthresh at least 10 segments",
+        "V2G paper, Algorithm 1",
+    )
+    .defaults("min_ssthresh = 10")
+    .preset("ns3", newreno::NS3)
+    .preset("ns2", newreno::FLIGHT)
+    .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<newreno::NewReno>("newreno-nd", "NewReno without delayed ACKs", "V2G paper, section 5")
+        .tcp("delayed_ack = 1")
+        .preset("ns3", newreno::NS3)
+        .preset("ns2", newreno::FLIGHT)
+        .preset("rfc", newreno::FLIGHT),
+];
+
+/// Makes a fresh instance for a connection.
+pub type Factory = Arc<dyn Fn(&Flow) -> Box<dyn CongestionControl> + Send + Sync>;
+
+/// An algorithm that can be built from parameters.
+pub trait Construct: CongestionControl + Sized + 'static {
+    /// Its parameters with their defaults (Linux's semantics). Unknown keys must be refused
+    /// (`#[serde(default, deny_unknown_fields)]`).
+    type Params: DeserializeOwned + Serialize + JsonSchema + Default + Clone + Send + Sync + 'static;
+    /// Refuses parameters that make no sense, with the reason.
+    fn check(_params: &Self::Params) -> Result<(), String> {
+        Ok(())
+    }
+    /// The algorithm at the start of a connection. `flow.mss`, `initial_window` and `initial_ssthresh` are set.
+    fn new(params: &Self::Params, flow: &Flow) -> Self;
+}
+
+/// An entry of the registry.
+#[derive(Clone, Copy)]
+pub struct Algorithm {
+    /// Name in scenario files.
+    pub name: &'static str,
+    /// One line for `roughlink cc list`.
+    pub summary: &'static str,
+    /// Where it is defined.
+    pub source: &'static str,
+    /// Parameters (TOML) that this name sets over the algorithm's defaults.
+    pub defaults: &'static str,
+    /// `[tcp]` keys (TOML) that this name sets unless the scenario does.
+    pub tcp: &'static str,
+    presets: [(&'static str, &'static str); 3],
+    make: fn(toml::Table) -> Result<Factory, String>,
+    parameters: fn() -> toml::Table,
+    schema: fn() -> schemars::Schema,
+}
+
+impl Algorithm {
+    const fn new<A: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
+        Algorithm {
+            name,
+            summary,
+            source,
+            defaults: "",
+            tcp: "",
+            presets: [("", ""); 3],
+            make: make::<A>,
+            parameters: || toml::Table::try_from(A::Params::default()).expect("parameters are plain values"),
+            schema: || schemars::schema_for!(A::Params),
+        }
+    }
+    const fn defaults(mut self, toml: &'static str) -> Self {
+        self.defaults = toml;
+        self
+    }
+    const fn tcp(mut self, toml: &'static str) -> Self {
+        self.tcp = toml;
+        self
+    }
+    const fn preset(mut self, stack: &'static str, toml: &'static str) -> Self {
+        let mut i = 0;
+        while !self.presets[i].0.is_empty() {
+            i += 1;
+        }
+        self.presets[i] = (stack, toml);
+        self
+    }
+
+    /// Parameters in effect under `stack` before the scenario's own: defaults, this name's, the stack's.
+    pub fn parameters(&self, stack: &str) -> toml::Table {
+        let mut all = (self.parameters)();
+        all.extend(parse(self.defaults));
+        for (name, toml) in self.presets {
+            if name == stack {
+                all.extend(parse(toml));
+            }
+        }
+        all
+    }
+
+    /// JSON Schema of the parameters.
+    pub fn schema(&self) -> schemars::Schema {
+        (self.schema)()
+    }
+
+    /// A factory for this algorithm under `stack` with the scenario's `params` on top.
+    pub fn factory(&self, stack: &str, params: &toml::Table) -> Result<Factory, BuildError> {
+        let known = self.parameters(stack);
+        for key in params.keys() {
+            if !known.contains_key(key) {
+                return Err(BuildError::UnknownParameter {
+                    algorithm: self.name,
+                    key: key.clone(),
+                    known: known.keys().cloned().collect(),
+                });
+            }
+        }
+        let mut all = known;
+        all.extend(params.clone());
+        (self.make)(all).map_err(|reason| BuildError::Parameter { algorithm: self.name, reason })
+    }
+}
+
+impl fmt::Debug for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Algorithm").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Why an algorithm could not be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// No such algorithm.
+    #[error("there is no congestion control `{0}`")]
+    UnknownAlgorithm(String),
+    /// No such parameter.
+    #[error("`{algorithm}` has no parameter `{key}`")]
+    UnknownParameter {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// The key that is not known.
+        key: String,
+        /// The keys that are.
+        known: Vec<String>,
+    },
+    /// A parameter with a wrong type or value.
+    #[error("parameters of `{algorithm}`: {reason}")]
+    Parameter {
+        /// The algorithm.
+        algorithm: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The registry's entry for `name`.
+pub fn algorithm(name: &str) -> Result<&'static Algorithm, BuildError> {
+    REGISTRY.iter().find(|a| a.name == name).ok_or_else(|| BuildError::UnknownAlgorithm(name.to_owned()))
+}
+
+/// The algorithm `name` with `params` under `stack`, for one connection: what tests want.
+pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<dyn CongestionControl>, BuildError> {
+    let entry = algorithm(name)?;
+    let params = params.parse().map_err(|e: toml::de::Error| BuildError::Parameter {
+        algorithm: entry.name,
+        reason: e.message().to_owned(),
+    })?;
+    Ok(entry.factory(stack, &params)?(flow))
+}
+
+fn make<A: Construct>(params: toml::Table) -> Result<Factory, String> {
+    let params: A::Params = params.try_into().map_err(|e: toml::de::Error| e.message().to_owned())?;
+    A::check(&params)?;
+    Ok(Arc::new(move |flow| Box::new(A::new(&params, flow))))
+}
+
+fn parse(toml: &str) -> toml::Table {
+    toml.parse().expect("the registry's own TOML")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_builds_under_every_stack() {
+        let flow = Flow { mss: 1460, initial_window: 14_600, initial_ssthresh: u64::MAX, ..Flow::default() };
+        for entry in REGISTRY {
+            for stack in ["linux", "ns3", "ns2", "rfc"] {
+                let cc =
+                    entry.factory(stack, &toml::Table::new()).unwrap_or_else(|e| panic!("{}: {e}", entry.name))(&flow);
+                assert!(!cc.vitals().phase.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = REGISTRY.iter().map(|a| a.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), REGISTRY.len());
+    }
+
+    #[test]
+    fn unknown_parameters_are_refused() {
+        let flow = Flow::default();
+        let e = build("newreno", "linux", "min_sthresh = 3", &flow).unwrap_err();
+        assert!(matches!(e, BuildError::UnknownParameter { ref key, .. } if key == "min_sthresh"), "{e}");
+    }
+}

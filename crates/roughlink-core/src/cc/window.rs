@@ -1,0 +1,151 @@
+//! Arithmetic shared by the window algorithms: slow start, additive increase, reduction, undo.
+
+use super::{Congestion, Flow};
+
+/// A congestion window with its slow-start threshold and what is needed to undo a reduction. Bytes.
+#[derive(Clone, Debug)]
+pub struct Window {
+    /// Congestion window.
+    pub cwnd: u64,
+    /// Slow-start threshold; `u64::MAX` = unlimited.
+    pub ssthresh: u64,
+    prior_cwnd: u64,
+    prior_ssthresh: u64,
+}
+
+impl Window {
+    /// The window at the start of a connection.
+    pub fn new(flow: &Flow) -> Self {
+        Window { cwnd: flow.initial_window, ssthresh: flow.initial_ssthresh, prior_cwnd: 0, prior_ssthresh: u64::MAX }
+    }
+
+    /// Whether slow start governs growth (RFC 5681 section 3.1).
+    #[inline]
+    pub fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// Slow start for `acked` bytes, never beyond ssthresh; returns the bytes left for congestion avoidance
+    /// (Linux `tcp_slow_start`).
+    #[inline]
+    pub fn slow_start(&mut self, acked: u64) -> u64 {
+        let cwnd = (self.cwnd + acked).min(self.ssthresh);
+        let used = cwnd - self.cwnd;
+        self.cwnd = cwnd;
+        acked - used
+    }
+
+    /// Additive increase: `mss * acked / cwnd` bytes, i.e. one segment per window acknowledged
+    /// (RFC 5681 equation 3 with byte counting).
+    #[inline]
+    pub fn additive_increase(&mut self, mss: u32, acked: u64) {
+        self.cwnd += (u64::from(mss) * acked / self.cwnd.max(1)).max(u64::from(acked > 0));
+    }
+
+    /// Reduce for `cause` to `ssthresh`: the window follows it on a loss and falls to one segment on a time-out
+    /// (RFC 5681 section 3.1). What was is kept for [`Window::undo`]; a time-out during recovery keeps the older
+    /// values, as Linux does.
+    pub fn reduce(&mut self, flow: &Flow, cause: Congestion, ssthresh: u64) {
+        if flow.state == super::CongestionState::Open || flow.state == super::CongestionState::Disorder {
+            self.prior_cwnd = self.cwnd;
+            self.prior_ssthresh = self.ssthresh;
+        }
+        self.ssthresh = ssthresh;
+        self.cwnd = match cause {
+            Congestion::Timeout => u64::from(flow.mss),
+            Congestion::Loss | Congestion::Ecn => ssthresh,
+        };
+    }
+
+    /// Take the last reduction back (Linux `tcp_undo_cwnd_reduction`).
+    pub fn undo(&mut self) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        self.ssthresh = self.ssthresh.max(self.prior_ssthresh);
+    }
+
+    /// The window in whole segments, at least 1.
+    #[inline]
+    pub fn segments(&self, mss: u32) -> u64 {
+        (self.cwnd / u64::from(mss)).max(1)
+    }
+}
+
+/// Linux's `tcp_cong_avoid_ai` in bytes: an accumulator that adds `mss` to the window for every `w` segments
+/// acknowledged.
+#[derive(Clone, Debug, Default)]
+pub struct AdditiveCounter {
+    count: u64,
+}
+
+impl AdditiveCounter {
+    /// `segments` more were acknowledged; the window grows by a segment for every `w`.
+    #[inline]
+    pub fn advance(&mut self, cwnd: &mut u64, mss: u32, w: u64, segments: u64) {
+        let w = w.max(1);
+        if self.count >= w {
+            self.count = 0;
+            *cwnd += u64::from(mss);
+        }
+        self.count += segments;
+        if self.count >= w {
+            let k = self.count / w;
+            self.count -= k * w;
+            *cwnd += k * u64::from(mss);
+        }
+    }
+}
+
+/// `cwnd` in segments as a real number.
+#[inline]
+pub fn in_segments(cwnd: u64, mss: u32) -> f64 {
+    cwnd as f64 / f64::from(mss)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow() -> Flow {
+        Flow { mss: 1000, initial_window: 10_000, initial_ssthresh: u64::MAX, ..Flow::default() }
+    }
+
+    #[test]
+    fn slow_start_stops_at_ssthresh() {
+        let mut w = Window::new(&flow());
+        w.ssthresh = 11_500;
+        assert_eq!(w.slow_start(1000), 0);
+        assert_eq!(w.slow_start(1000), 500);
+        assert_eq!(w.cwnd, 11_500);
+    }
+
+    #[test]
+    fn one_segment_per_window() {
+        let mut w = Window::new(&flow());
+        for _ in 0..10 {
+            w.additive_increase(1000, 1000);
+        }
+        assert!((10_900..11_000).contains(&w.cwnd), "{}", w.cwnd);
+    }
+
+    #[test]
+    fn undo_restores() {
+        let f = flow();
+        let mut w = Window::new(&f);
+        w.reduce(&f, Congestion::Timeout, 5_000);
+        assert_eq!((w.cwnd, w.ssthresh), (1000, 5000));
+        w.undo();
+        assert_eq!((w.cwnd, w.ssthresh), (10_000, u64::MAX));
+    }
+
+    #[test]
+    fn counter_matches_linux() {
+        let mut c = AdditiveCounter::default();
+        let mut cwnd = 10_000;
+        for _ in 0..9 {
+            c.advance(&mut cwnd, 1000, 10, 1);
+        }
+        assert_eq!(cwnd, 10_000);
+        c.advance(&mut cwnd, 1000, 10, 1);
+        assert_eq!(cwnd, 11_000);
+    }
+}

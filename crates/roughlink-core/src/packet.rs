@@ -1,0 +1,375 @@
+//! A packet in flight: 32 bytes, `Copy`, its payload implied.
+//!
+//! A packet is what the wire would show, so sequence and acknowledgement numbers are the 32 bits of the
+//! header; endpoints keep 64-bit stream offsets and unwrap. What does not fit (SACK blocks, the values
+//! of SYN options) lies in a side slot, referred to by index; whoever consumes or drops a packet frees
+//! the slot ([`Sides::free`]), so a table holds exactly what is on air.
+
+use crate::units::Time;
+
+/// TCP flags as on the wire (RFC 9293 section 3.1).
+pub mod flags {
+    #![allow(missing_docs, reason = "the names are RFC 9293's")]
+    pub const FIN: u8 = 0x01;
+    pub const SYN: u8 = 0x02;
+    pub const RST: u8 = 0x04;
+    pub const PSH: u8 = 0x08;
+    pub const ACK: u8 = 0x10;
+    pub const URG: u8 = 0x20;
+    pub const ECE: u8 = 0x40;
+    pub const CWR: u8 = 0x80;
+}
+
+/// The flow a packet belongs to and its direction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct FlowId(pub u32);
+
+impl FlowId {
+    /// Flow number `index`, from its source to its destination, or back when `reverse`.
+    pub const fn new(index: u32, reverse: bool) -> Self {
+        FlowId(index << 1 | reverse as u32)
+    }
+    /// The flow's number.
+    #[inline]
+    pub const fn index(self) -> usize {
+        (self.0 >> 1) as usize
+    }
+    /// Whether the packet travels from the flow's destination to its source.
+    #[inline]
+    pub const fn reverse(self) -> bool {
+        self.0 & 1 == 1
+    }
+    /// The opposite direction of the same flow.
+    pub const fn flipped(self) -> Self {
+        FlowId(self.0 ^ 1)
+    }
+}
+
+/// The transport protocol of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protocol {
+    /// RFC 9293.
+    Tcp,
+    /// RFC 768.
+    Udp,
+    /// RFC 9260.
+    Sctp,
+}
+
+/// Which part of an IP datagram a packet is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fragment {
+    /// The whole datagram.
+    Whole,
+    /// The first fragment: it carries the transport header.
+    First,
+    /// A fragment neither first nor last; [`Packet::ack`] holds its offset in bytes.
+    Middle,
+    /// The last fragment; [`Packet::ack`] holds its offset in bytes.
+    Last,
+}
+
+/// No side slot.
+pub const NO_SIDE: u32 = u32::MAX;
+
+const INFO_PROTOCOL: u8 = 0b0000_0011;
+const INFO_TIMESTAMPS: u8 = 0b0000_0100;
+const INFO_FRAGMENT: u8 = 0b0001_1000;
+const INFO_SACKS: u8 = 0b1110_0000;
+
+/// A packet in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Packet {
+    /// Flow and direction.
+    pub flow: FlowId,
+    /// TCP sequence number; datagram number of a UDP flow.
+    pub seq: u32,
+    /// TCP acknowledgement number; fragment offset in bytes of a fragment after the first.
+    pub ack: u32,
+    /// TSval (RFC 7323), ms; with UDP the low half of the send time in ns.
+    pub tsval: u32,
+    /// TSecr (RFC 7323), ms; with UDP the high half of the send time in ns.
+    pub tsecr: u32,
+    /// Index of the side slot, or [`NO_SIDE`].
+    pub side: u32,
+    /// IPv4 total length in bytes.
+    pub size: u16,
+    /// The window field, unscaled as on the wire.
+    pub window: u16,
+    /// IPv4 identification.
+    pub ident: u16,
+    /// TCP flags.
+    pub flags: u8,
+    info: u8,
+}
+
+const _: () = assert!(std::mem::size_of::<Packet>() == 32);
+
+impl Packet {
+    /// An empty TCP packet: headers only, no options, nothing set. `size` is set by
+    /// [`Packet::set_payload`] once options are known.
+    pub const fn tcp(flow: FlowId) -> Self {
+        Packet {
+            flow,
+            seq: 0,
+            ack: 0,
+            tsval: 0,
+            tsecr: 0,
+            side: NO_SIDE,
+            size: 40,
+            window: 0,
+            ident: 0,
+            flags: 0,
+            info: 0,
+        }
+    }
+
+    /// A UDP datagram of `payload` bytes with number `seq`, sent at `now`.
+    pub const fn udp(flow: FlowId, seq: u32, payload: u16, now: Time) -> Self {
+        let mut p = Packet::tcp(flow);
+        p.info = 1;
+        p.seq = seq;
+        p.tsval = now.0 as u32;
+        p.tsecr = (now.0 >> 32) as u32;
+        p.size = 28 + payload;
+        p
+    }
+
+    /// When a UDP datagram was sent.
+    pub const fn udp_sent_at(&self) -> Time {
+        Time(self.tsval as u64 | (self.tsecr as u64) << 32)
+    }
+
+    /// The transport protocol.
+    #[inline]
+    pub const fn protocol(&self) -> Protocol {
+        match self.info & INFO_PROTOCOL {
+            0 => Protocol::Tcp,
+            1 => Protocol::Udp,
+            _ => Protocol::Sctp,
+        }
+    }
+
+    /// Whether the timestamps option is present.
+    #[inline]
+    pub const fn has_timestamps(&self) -> bool {
+        self.info & INFO_TIMESTAMPS != 0
+    }
+
+    /// Sets the timestamps option.
+    #[inline]
+    pub fn set_timestamps(&mut self, tsval: u32, tsecr: u32) {
+        self.info |= INFO_TIMESTAMPS;
+        self.tsval = tsval;
+        self.tsecr = tsecr;
+    }
+
+    /// The number of SACK blocks in the side slot (0 to 4).
+    #[inline]
+    pub const fn sacks(&self) -> usize {
+        ((self.info & INFO_SACKS) >> 5) as usize
+    }
+
+    /// Declares `n` SACK blocks, held in side slot `side`.
+    #[inline]
+    pub fn set_sacks(&mut self, n: usize, side: u32) {
+        debug_assert!(n <= 4);
+        self.info = self.info & !INFO_SACKS | (n as u8) << 5;
+        self.side = side;
+    }
+
+    /// Which part of a datagram this is.
+    #[inline]
+    pub const fn fragment(&self) -> Fragment {
+        match (self.info & INFO_FRAGMENT) >> 3 {
+            0 => Fragment::Whole,
+            1 => Fragment::First,
+            2 => Fragment::Middle,
+            _ => Fragment::Last,
+        }
+    }
+
+    /// Declares which part of a datagram this is.
+    pub fn set_fragment(&mut self, f: Fragment) {
+        let bits = match f {
+            Fragment::Whole => 0,
+            Fragment::First => 1,
+            Fragment::Middle => 2,
+            Fragment::Last => 3,
+        };
+        self.info = self.info & !INFO_FRAGMENT | bits << 3;
+    }
+
+    /// Whether flag `f` (one of [`flags`]) is set.
+    #[inline]
+    pub const fn is(&self, f: u8) -> bool {
+        self.flags & f != 0
+    }
+
+    /// Bytes of IPv4 and transport header, options included, padded as on the wire. SYN options follow
+    /// [`SynOptions::header_bytes`] and are added by the caller through `syn_options`.
+    #[inline]
+    pub const fn header_bytes(&self, syn_options: u16) -> u16 {
+        if self.info & INFO_PROTOCOL != 0 {
+            return 28;
+        }
+        let mut n = 40 + syn_options;
+        if self.info & INFO_TIMESTAMPS != 0 && self.flags & flags::SYN == 0 {
+            n += 12; // NOP NOP TS
+        }
+        let sacks = self.sacks() as u16;
+        if sacks > 0 {
+            n += 4 + 8 * sacks; // NOP NOP SACK
+        }
+        n
+    }
+
+    /// Sets the size for `len` bytes of payload; call when all options are set.
+    #[inline]
+    pub fn set_payload(&mut self, len: u16) {
+        self.size = self.header_bytes(0) + len;
+    }
+
+    /// Bytes of payload of a whole datagram that is not a SYN.
+    #[inline]
+    pub const fn payload(&self) -> u32 {
+        if self.flags & flags::SYN != 0 && self.info & INFO_PROTOCOL == 0 {
+            return 0; // data on a SYN (TCP Fast Open) is not modelled
+        }
+        (self.size - self.header_bytes(0)) as u32
+    }
+}
+
+/// A SACK block: `[left, right)` in 32-bit sequence numbers (RFC 2018 section 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SackBlock {
+    /// First sequence number of the block.
+    pub left: u32,
+    /// The sequence number after the block.
+    pub right: u32,
+}
+
+/// The options of a SYN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SynOptions {
+    /// Maximum segment size announced, bytes.
+    pub mss: u16,
+    /// Window scale shift, if the option is present.
+    pub window_scale: Option<u8>,
+    /// SACK permitted.
+    pub sack_permitted: bool,
+    /// Timestamps option present.
+    pub timestamps: bool,
+}
+
+impl SynOptions {
+    /// Bytes these options take in the header, padded to words as Linux lays them out.
+    pub const fn header_bytes(&self) -> u16 {
+        let mut n = 4; // MSS
+        if self.timestamps {
+            n += 12; // with SACK permitted in place of two NOPs
+        } else if self.sack_permitted {
+            n += 4;
+        }
+        if self.window_scale.is_some() {
+            n += 4;
+        }
+        n
+    }
+}
+
+/// What a packet carries beside its 32 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// SACK blocks; [`Packet::sacks`] says how many are valid.
+    Sacks([SackBlock; 4]),
+    /// The options of a SYN.
+    Syn(SynOptions),
+}
+
+/// The side slots of the packets on air.
+#[derive(Clone, Debug, Default)]
+pub struct Sides {
+    slots: Vec<Side>,
+    free: Vec<u32>,
+}
+
+impl Sides {
+    /// Stores `side` and returns its index.
+    #[inline]
+    pub fn store(&mut self, side: Side) -> u32 {
+        match self.free.pop() {
+            Some(i) => {
+                self.slots[i as usize] = side;
+                i
+            }
+            None => {
+                self.slots.push(side);
+                (self.slots.len() - 1) as u32
+            }
+        }
+    }
+    /// What `packet` carries, if anything.
+    #[inline]
+    pub fn get(&self, packet: &Packet) -> Option<&Side> {
+        self.slots.get(packet.side as usize)
+    }
+    /// The packet's SACK blocks, possibly none.
+    #[inline]
+    pub fn sacks(&self, packet: &Packet) -> &[SackBlock] {
+        match self.get(packet) {
+            Some(Side::Sacks(blocks)) => &blocks[..packet.sacks()],
+            _ => &[],
+        }
+    }
+    /// Gives the packet's slot back; to be called once for every packet that ends.
+    #[inline]
+    pub fn free(&mut self, packet: &Packet) {
+        if packet.side != NO_SIDE {
+            self.free.push(packet.side);
+        }
+    }
+    /// Slots in use: for leak tests.
+    pub fn in_use(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_lengths_are_those_of_the_wire() {
+        let mut p = Packet::tcp(FlowId::new(3, true));
+        p.set_timestamps(5, 6);
+        p.set_payload(1448);
+        assert_eq!(p.size, 1500);
+        assert_eq!(p.payload(), 1448);
+        p.set_sacks(3, 0);
+        p.set_payload(0);
+        assert_eq!(p.size, 40 + 12 + 28);
+        assert_eq!(p.fragment(), Fragment::Whole);
+        let syn = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true, timestamps: true };
+        assert_eq!(syn.header_bytes(), 20); // Linux's SYN: 60 bytes of IPv4 and TCP
+    }
+
+    #[test]
+    fn side_slots_are_reused() {
+        let mut sides = Sides::default();
+        let mut p = Packet::tcp(FlowId::new(0, false));
+        let blocks = [SackBlock { left: 1, right: 2 }; 4];
+        p.set_sacks(1, sides.store(Side::Sacks(blocks)));
+        assert_eq!(sides.sacks(&p), &blocks[..1]);
+        sides.free(&p);
+        assert_eq!(sides.in_use(), 0);
+        assert_eq!(sides.store(Side::Sacks(blocks)), 0);
+    }
+
+    #[test]
+    fn flow_ids_flip() {
+        let f = FlowId::new(21, false);
+        assert_eq!((f.index(), f.reverse(), f.flipped().reverse()), (21, false, true));
+    }
+}

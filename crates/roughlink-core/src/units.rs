@@ -1,0 +1,238 @@
+//! Units of the simulation: time, rate, size.
+//!
+//! Time is integer nanoseconds since the start of the scenario; the same type carries instants and
+//! intervals, as in ns-3. Rates are bit/s. Every quantity in a scenario file carries its unit; the
+//! parsers here are the only place where unit names are known.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
+
+/// An instant (nanoseconds since the start of the scenario) or an interval in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// The start of the scenario; an empty interval.
+    pub const ZERO: Time = Time(0);
+    /// Later than everything: "never".
+    pub const MAX: Time = Time(u64::MAX);
+
+    /// `n` nanoseconds.
+    pub const fn from_nanos(n: u64) -> Self {
+        Time(n)
+    }
+    /// `n` microseconds.
+    pub const fn from_micros(n: u64) -> Self {
+        Time(n * 1_000)
+    }
+    /// `n` milliseconds.
+    pub const fn from_millis(n: u64) -> Self {
+        Time(n * 1_000_000)
+    }
+    /// `n` seconds.
+    pub const fn from_secs(n: u64) -> Self {
+        Time(n * 1_000_000_000)
+    }
+    /// `s` seconds, rounded to the nearest nanosecond; negative values become zero.
+    pub fn from_secs_f64(s: f64) -> Self {
+        Time((s * 1e9 + 0.5) as u64)
+    }
+    /// Nanoseconds.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+    /// Whole microseconds.
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+    /// Whole milliseconds.
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+    /// Seconds.
+    pub fn as_secs_f64(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+    /// Milliseconds with their fraction.
+    pub fn as_millis_f64(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+    /// `self - other`, or zero if `other` is later.
+    pub const fn saturating_sub(self, other: Time) -> Time {
+        Time(self.0.saturating_sub(other.0))
+    }
+    /// `self + other`, or [`Time::MAX`].
+    pub const fn saturating_add(self, other: Time) -> Time {
+        Time(self.0.saturating_add(other.0))
+    }
+    /// Whether this is the empty interval.
+    pub const fn is_zero(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Add for Time {
+    type Output = Time;
+    fn add(self, o: Time) -> Time {
+        Time(self.0 + o.0)
+    }
+}
+impl AddAssign for Time {
+    fn add_assign(&mut self, o: Time) {
+        self.0 += o.0;
+    }
+}
+impl Sub for Time {
+    type Output = Time;
+    fn sub(self, o: Time) -> Time {
+        Time(self.0 - o.0)
+    }
+}
+impl SubAssign for Time {
+    fn sub_assign(&mut self, o: Time) {
+        self.0 -= o.0;
+    }
+}
+impl Mul<u64> for Time {
+    type Output = Time;
+    fn mul(self, k: u64) -> Time {
+        Time(self.0 * k)
+    }
+}
+impl Div<u64> for Time {
+    type Output = Time;
+    fn div(self, k: u64) -> Time {
+        Time(self.0 / k)
+    }
+}
+impl Rem for Time {
+    type Output = Time;
+    fn rem(self, o: Time) -> Time {
+        Time(self.0 % o.0)
+    }
+}
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.0;
+        if *self == Time::MAX {
+            write!(f, "never")
+        } else if n.is_multiple_of(1_000_000_000) {
+            write!(f, "{} s", n / 1_000_000_000)
+        } else if n >= 1_000_000_000 {
+            write!(f, "{} s", n as f64 / 1e9)
+        } else if n >= 1_000_000 {
+            write!(f, "{} ms", n as f64 / 1e6)
+        } else if n >= 1_000 {
+            write!(f, "{} us", n as f64 / 1e3)
+        } else {
+            write!(f, "{n} ns")
+        }
+    }
+}
+
+/// A data rate in bit/s.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Rate(pub u64);
+
+impl Rate {
+    /// `n` bit/s.
+    pub const fn from_bps(n: u64) -> Self {
+        Rate(n)
+    }
+    /// `n` Mbit/s.
+    pub const fn from_mbps(n: u64) -> Self {
+        Rate(n * 1_000_000)
+    }
+    /// bit/s.
+    pub const fn as_bps(self) -> u64 {
+        self.0
+    }
+    /// Bytes per second, truncated.
+    pub const fn bytes_per_sec(self) -> u64 {
+        self.0 / 8
+    }
+    /// The time that `bytes` take at this rate, rounded down; "never" at rate 0.
+    pub const fn time_for(self, bytes: u64) -> Time {
+        if self.0 == 0 {
+            return Time::MAX;
+        }
+        Time((bytes as u128 * 8_000_000_000 / self.0 as u128) as u64)
+    }
+    /// The rate of `bytes` in `time`; zero when `time` is zero.
+    pub const fn from_bytes_per(bytes: u64, time: Time) -> Rate {
+        if time.0 == 0 {
+            return Rate(0);
+        }
+        Rate((bytes as u128 * 8_000_000_000 / time.0 as u128) as u64)
+    }
+}
+
+/// Turns sizes into serialisation times at one rate, carrying the remainder below a nanosecond so that
+/// a long train of packets takes exactly its bits divided by the rate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Serializer {
+    rate: u64,
+    carry: u64,
+}
+
+impl Serializer {
+    /// A serialiser at `rate`, nothing carried.
+    pub const fn new(rate: Rate) -> Self {
+        Serializer { rate: rate.0, carry: 0 }
+    }
+    /// The rate.
+    pub const fn rate(&self) -> Rate {
+        Rate(self.rate)
+    }
+    /// The time `bytes` take, continuing the carried remainder. Sizes up to 2^31 bytes.
+    #[inline]
+    pub fn time(&mut self, bytes: u32) -> Time {
+        let n = u64::from(bytes) * 8_000_000_000 + self.carry;
+        self.carry = n % self.rate;
+        Time(n / self.rate)
+    }
+}
+
+/// The limit of a queue. Only what waits counts, not the packet being serialised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum QueueLimit {
+    /// At most this many packets wait.
+    Packets(u32),
+    /// At most this many bytes (IP length) wait.
+    Bytes(u64),
+}
+
+/// Why a quantity could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct UnitError {
+    /// What is wrong.
+    pub message: String,
+    /// What to write instead, if it can be guessed.
+    pub help: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serializer_does_not_drift() {
+        // 1500 B at 7 Mbit/s take 1714285.714.. ns: seven packets take exactly 12 ms.
+        let mut s = Serializer::new(Rate::from_mbps(7));
+        let total: u64 = (0..7).map(|_| s.time(1500).0).sum();
+        assert_eq!(total, 12_000_000);
+    }
+
+    #[test]
+    fn time_prints_with_its_unit() {
+        assert_eq!(Time::from_millis(1500).to_string(), "1.5 s");
+        assert_eq!(Time::from_micros(900).to_string(), "900 us");
+        assert_eq!(Time::ZERO.to_string(), "0 s");
+    }
+}
