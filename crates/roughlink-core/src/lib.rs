@@ -3,7 +3,11 @@
 //! No operating system, no wall clock, no threads, no unsafe code. Every element speaks four verbs:
 //! `receive` a packet, `transmit` one, `wake` because time has passed, and `next_wake` to say when.
 
+pub mod app;
 pub mod cc;
+pub mod link;
 pub mod packet;
 pub mod rng;
+pub mod scenario;
+pub mod tcp;
 pub mod units;
