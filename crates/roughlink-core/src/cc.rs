@@ -137,6 +137,8 @@ pub enum Congestion {
     Loss,
     /// Retransmission time-out.
     Timeout,
+    /// A time-out within an episode already told: ssthresh stays, the window falls to one segment.
+    TimeoutAgain,
     /// ECN-Echo.
     Ecn,
 }

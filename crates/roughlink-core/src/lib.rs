@@ -6,6 +6,8 @@
 pub mod app;
 pub mod cc;
 pub mod link;
+pub mod metrics;
+pub mod net;
 pub mod packet;
 pub mod rng;
 pub mod scenario;

@@ -21,6 +21,8 @@ pub struct Scenario {
     pub links: Vec<LinkSpec>,
     /// Flows.
     pub flows: Vec<FlowSpec>,
+    /// The text it was read from, overrides applied.
+    pub source: String,
 }
 
 /// A link of a scenario.

@@ -46,13 +46,17 @@ impl Window {
     /// (RFC 5681 section 3.1). What was is kept for [`Window::undo`]; a time-out during recovery keeps the older
     /// values, as Linux does.
     pub fn reduce(&mut self, flow: &Flow, cause: Congestion, ssthresh: u64) {
+        if cause == Congestion::TimeoutAgain {
+            self.cwnd = u64::from(flow.mss);
+            return;
+        }
         if flow.state == super::CongestionState::Open || flow.state == super::CongestionState::Disorder {
             self.prior_cwnd = self.cwnd;
             self.prior_ssthresh = self.ssthresh;
         }
         self.ssthresh = ssthresh;
         self.cwnd = match cause {
-            Congestion::Timeout => u64::from(flow.mss),
+            Congestion::Timeout | Congestion::TimeoutAgain => u64::from(flow.mss),
             Congestion::Loss | Congestion::Ecn => ssthresh,
         };
     }
