@@ -7,3 +7,4 @@ pub mod cc;
 pub mod packet;
 pub mod rng;
 pub mod units;
+pub mod wire;
