@@ -6,5 +6,6 @@
 pub mod cc;
 pub mod packet;
 pub mod rng;
+pub mod trace;
 pub mod units;
 pub mod wire;
