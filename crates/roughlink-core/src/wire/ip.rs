@@ -193,7 +193,8 @@ impl Ip {
         }
         let length = self.end - self.transport;
         let more = matches!(self.fragment, Fragment::First | Fragment::Middle);
-        if more && !length.is_multiple_of(8) || self.offset + length > self.pair.longest() {
+        let empty = length == 0 && self.fragment != Fragment::Whole;
+        if empty || more && !length.is_multiple_of(8) || self.offset + length > self.pair.longest() {
             return Err(WireError::Fragment);
         }
         // No honest sender cuts within the TCP header; it would overwrite what filters have seen (RFC 3128).
@@ -223,7 +224,8 @@ impl Head {
         if self.offset + length > self.pair.longest() {
             return Err(EncodeError::TooLong);
         }
-        if misplaced || more && !length.is_multiple_of(8) {
+        let empty = length == 0 && self.fragment != Fragment::Whole;
+        if misplaced || empty || more && !length.is_multiple_of(8) {
             return Err(EncodeError::Fragment);
         }
         match self.pair {
@@ -328,6 +330,7 @@ mod tests {
             (Fragment::First, 8, 24),  // the first one at an offset
             (Fragment::Last, 0, 8),    // a later one at none
             (Fragment::Middle, 12, 8), // an offset that the field cannot hold
+            (Fragment::Last, 64, 0),   // nothing
         ] {
             assert_eq!(head(fragment, offset).write(length, &mut Vec::new()), Err(EncodeError::Fragment));
         }

@@ -102,6 +102,7 @@ impl Options {
                 (TIMESTAMPS, 8) => o.timestamps = Some((long(body, 0), long(body, 4))),
                 (SACK, 8 | 16 | 24 | 32) => {
                     o.sacks = body.len() / 8;
+                    o.blocks = Default::default(); // of an option given twice the last one counts
                     for (block, b) in o.blocks.iter_mut().zip(body.chunks_exact(8)) {
                         *block = SackBlock { left: long(b, 0), right: long(b, 4) };
                     }
@@ -323,6 +324,11 @@ mod tests {
         assert!(Options::parse(&[19, 4, 0, 0]).unwrap().signed);
         assert!(Options::parse(&[29, 4, 0, 0]).unwrap().signed);
         assert!(Options::parse(&[30, 3, 0, 1]).unwrap().multipath);
+        let twice =
+            [[5, 18, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4].as_slice(), &[5, 10, 0, 0, 0, 5, 0, 0, 0, 6]];
+        let o = Options::parse(&twice.concat()).unwrap();
+        let none = SackBlock::default();
+        assert_eq!((o.sacks, o.blocks), (1, [SackBlock { left: 5, right: 6 }, none, none, none]));
         for bad in [&[2][..], &[2, 0, 1, 1], &[2, 1], &[2, 5, 0, 0]] {
             assert_eq!(Options::parse(bad).err(), Some(WireError::Options));
         }
