@@ -12,4 +12,6 @@ pub mod packet;
 pub mod rng;
 pub mod scenario;
 pub mod tcp;
+pub mod trace;
 pub mod units;
+pub mod wire;
