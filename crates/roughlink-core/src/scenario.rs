@@ -1,10 +1,31 @@
-//! A scenario: the network, its flows and the seed, as the engine takes it. Scenario files become this.
+//! A scenario: the network, its flows and the seed, as the engine takes it, and the files that become one.
+//!
+//! A file is TOML. It goes through four hands: overrides (`--set`) are written into its text; its form is checked
+//! against the schema (`shape`); its values are read, each with its place (`leaf`, `file`); names, defaults and
+//! stacks are resolved (`resolve`, `link`, `tcp`). None of them stops at the first fault, so that a person sees all
+//! of them at once. No text makes [`Scenario::parse`] panic.
+
+mod file;
+mod leaf;
+mod link;
+mod problem;
+mod resolve;
+mod schema;
+mod shape;
+mod tcp;
+
+pub use problem::{Label, Problem, ScenarioError, Warning};
+pub use schema::schema;
 
 use crate::app::Traffic;
 use crate::cc;
 use crate::link::PipeConfig;
 use crate::tcp::TcpConfig;
 use crate::units::Time;
+use file::File;
+use problem::Report;
+use serde::Deserialize as _;
+use toml::de::{DeTable, Deserializer};
 
 /// A validated scenario.
 #[derive(Clone, Debug)]
@@ -21,7 +42,54 @@ pub struct Scenario {
     pub links: Vec<LinkSpec>,
     /// Flows.
     pub flows: Vec<FlowSpec>,
+    /// The file it came from, with overrides written into it; empty if it did not come from one.
+    pub source: String,
 }
+
+impl Scenario {
+    /// Reads the `text` of a scenario file. `name` is what the file is called in messages; `overrides` are paths and
+    /// values as `--set` takes them (`link.plc.noise.start`, `1 %`), applied in order; `load` gives the text of a file
+    /// that the scenario refers to, by its name as written there.
+    ///
+    /// # Errors
+    /// Everything that was found to be wrong, with its places.
+    pub fn parse(
+        text: &str,
+        name: &str,
+        overrides: &[(String, String)],
+        load: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<(Scenario, Vec<Warning>), ScenarioError> {
+        let mut report = Report::default();
+        let text = text.to_owned();
+        let _ = overrides;
+        let (mut document, faults) = DeTable::parse_recoverable(&text);
+        for fault in faults.iter().take(MOST_SYNTAX_ERRORS) {
+            let span = fault.span().unwrap_or(0..0);
+            report.error(Problem::new(format!("not TOML: {}", fault.message())).at(span, ""));
+        }
+        if !faults.is_empty() {
+            return Err(report.finish(name, &text).expect_err("faults were reported"));
+        }
+        shape::check(&mut document, &schema::FLAT, &mut report);
+        let file = match File::deserialize(Deserializer::from(document)) {
+            Ok(file) => file,
+            Err(e) => {
+                // The form was checked: only what it overlooks comes here.
+                report.error(Problem::new(e.message()).at(e.span().unwrap_or(0..0), ""));
+                return Err(report.finish(name, &text).expect_err("a fault was reported"));
+            }
+        };
+        let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
+        let stem = stem.strip_suffix(".toml").unwrap_or(stem);
+        let mut scenario = resolve::resolve(&file, stem, load, &mut report);
+        let warnings = report.finish(name, &text)?;
+        scenario.source = text;
+        Ok((scenario, warnings))
+    }
+}
+
+/// One slip in TOML tends to make a train of errors.
+const MOST_SYNTAX_ERRORS: usize = 3;
 
 /// A link of a scenario.
 #[derive(Clone, Debug)]

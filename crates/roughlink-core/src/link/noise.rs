@@ -1,6 +1,8 @@
 //! Losses per packet, in the forms that papers use. Each is judged in the order in which packets arrive at the far
 //! end of the link, so a packet that the queue dropped draws nothing.
 
+use crate::units::Time;
+
 /// What a direction of a link loses.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Noise {
@@ -42,8 +44,8 @@ pub enum Noise {
     Impulse(Impulse),
     /// As recorded: from each time on, packets are lost with the given probability.
     Recorded {
-        /// (seconds, loss probability), ascending; the first entry also covers what lies before it.
-        steps: Vec<(f64, f64)>,
+        /// (from when on, loss probability), ascending; the first entry also covers what lies before it.
+        steps: Vec<(Time, f64)>,
     },
 }
 
@@ -66,18 +68,22 @@ impl BurstLength {
     }
 }
 
-/// Pulses of noise: cyclic ones at a fixed frequency (mains-synchronous: twice the mains frequency) and asynchronous
-/// ones (Poisson). Times in seconds.
+/// Pulses of noise: cyclic ones (mains-synchronous: twice per period of the mains) and asynchronous ones (Poisson).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Impulse {
-    /// Cyclic pulses per second; 0 = none.
-    pub cyclic_hz: f64,
-    /// Length of a cyclic pulse.
-    pub cyclic_length_s: f64,
-    /// Asynchronous pulses per second; 0 = none.
-    pub async_hz: f64,
-    /// Mean length of an asynchronous pulse (exponential).
-    pub async_length_s: f64,
+    /// Evenly spaced pulses of one length.
+    pub cyclic: Option<Pulses>,
+    /// Pulses at random times, of exponentially distributed lengths.
+    pub asynchronous: Option<Pulses>,
     /// Probability that an overlapped packet is lost.
     pub kill: f64,
+}
+
+/// A train of pulses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulses {
+    /// Time from one start to the next; the mean of it if they are random.
+    pub every: Time,
+    /// Length of a pulse; the mean of it if they are random.
+    pub length: Time,
 }
