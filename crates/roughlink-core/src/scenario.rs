@@ -11,6 +11,7 @@ mod link;
 mod problem;
 mod resolve;
 mod schema;
+mod set;
 mod shape;
 mod tcp;
 
@@ -25,6 +26,7 @@ use crate::units::Time;
 use file::File;
 use problem::Report;
 use serde::Deserialize as _;
+use std::borrow::Cow;
 use toml::de::{DeTable, Deserializer};
 
 /// A validated scenario.
@@ -60,31 +62,41 @@ impl Scenario {
         load: &dyn Fn(&str) -> Result<String, String>,
     ) -> Result<(Scenario, Vec<Warning>), ScenarioError> {
         let mut report = Report::default();
-        let text = text.to_owned();
-        let _ = overrides;
-        let (mut document, faults) = DeTable::parse_recoverable(&text);
-        for fault in faults.iter().take(MOST_SYNTAX_ERRORS) {
-            let span = fault.span().unwrap_or(0..0);
-            report.error(Problem::new(format!("not TOML: {}", fault.message())).at(span, ""));
+        let mut called = name.to_owned();
+        let mut text = Cow::Borrowed(text);
+        syntax(&text, &mut report);
+        if report.problems.is_empty() && !overrides.is_empty() {
+            text = Cow::Owned(set::apply(&text, overrides, &schema::FLAT, &mut report));
+            called += " with overrides";
+            syntax(&text, &mut report);
         }
-        if !faults.is_empty() {
-            return Err(report.finish(name, &text).expect_err("faults were reported"));
+        if !report.problems.is_empty() {
+            return Err(report.fail(&called, &text));
         }
+        let (mut document, _) = DeTable::parse_recoverable(&text);
         shape::check(&mut document, &schema::FLAT, &mut report);
         let file = match File::deserialize(Deserializer::from(document)) {
             Ok(file) => file,
             Err(e) => {
                 // The form was checked: only what it overlooks comes here.
                 report.error(Problem::new(e.message()).at(e.span().unwrap_or(0..0), ""));
-                return Err(report.finish(name, &text).expect_err("a fault was reported"));
+                return Err(report.fail(&called, &text));
             }
         };
         let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
         let stem = stem.strip_suffix(".toml").unwrap_or(stem);
         let mut scenario = resolve::resolve(&file, stem, load, &mut report);
-        let warnings = report.finish(name, &text)?;
-        scenario.source = text;
+        let warnings = report.finish(&called, &text)?;
+        scenario.source = text.into_owned();
         Ok((scenario, warnings))
+    }
+}
+
+/// Reports what is not TOML.
+fn syntax(text: &str, report: &mut Report) {
+    for fault in DeTable::parse_recoverable(text).1.iter().take(MOST_SYNTAX_ERRORS) {
+        let span = fault.span().unwrap_or(0..0);
+        report.error(Problem::new(format!("not TOML: {}", fault.message())).at(span, ""));
     }
 }
 

@@ -350,7 +350,6 @@ pub(super) const KINDS: &[(&str, &[Kind])] = &[
 ];
 
 /// Keys of which one excludes the other.
-#[allow(dead_code, reason = "overrides come next")]
 pub(super) const RIVALS: &[(&str, &str, &str)] = &[("Noise", "start", "mean"), ("Noise", "file", "steps")];
 
 impl Kind {

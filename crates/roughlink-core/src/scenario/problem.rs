@@ -152,14 +152,22 @@ impl Report {
 
     /// The warnings in the order of the text, or the faults.
     pub fn finish(mut self, name: &str, text: &str) -> Result<Vec<Warning>, ScenarioError> {
-        let place = |p: &Problem| p.labels.first().map_or(0, |l| l.span.start);
-        self.problems.sort_by_key(place);
-        self.warnings.sort_by_key(place);
-        if self.problems.is_empty() {
-            return Ok(self.warnings);
+        if !self.problems.is_empty() {
+            return Err(self.fail(name, text));
         }
-        Err(ScenarioError { name: name.to_owned(), text: text.to_owned(), problems: self.problems })
+        self.warnings.sort_by_key(place);
+        Ok(self.warnings)
     }
+
+    /// The faults in the order of the text.
+    pub fn fail(mut self, name: &str, text: &str) -> ScenarioError {
+        self.problems.sort_by_key(place);
+        ScenarioError { name: name.to_owned(), text: text.to_owned(), problems: self.problems }
+    }
+}
+
+fn place(problem: &Problem) -> usize {
+    problem.labels.first().map_or(0, |label| label.span.start)
 }
 
 /// "did you mean `x`?", if one of `known` is near enough.
