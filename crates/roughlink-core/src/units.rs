@@ -4,6 +4,10 @@
 //! intervals, as in ns-3. Rates are bit/s. Every quantity in a scenario file carries its unit; the
 //! parsers here are the only place where unit names are known.
 
+mod parse;
+
+pub use parse::{Bytes, Packets, Share};
+
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
 
@@ -116,25 +120,6 @@ impl fmt::Debug for Time {
         fmt::Display::fmt(self, f)
     }
 }
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let n = self.0;
-        if *self == Time::MAX {
-            write!(f, "never")
-        } else if n.is_multiple_of(1_000_000_000) {
-            write!(f, "{} s", n / 1_000_000_000)
-        } else if n >= 1_000_000_000 {
-            write!(f, "{} s", n as f64 / 1e9)
-        } else if n >= 1_000_000 {
-            write!(f, "{} ms", n as f64 / 1e6)
-        } else if n >= 1_000 {
-            write!(f, "{} us", n as f64 / 1e3)
-        } else {
-            write!(f, "{n} ns")
-        }
-    }
-}
-
 /// A data rate in bit/s.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Rate(pub u64);

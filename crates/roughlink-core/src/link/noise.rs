@@ -45,8 +45,8 @@ pub enum Noise {
     Impulse(Impulse),
     /// As recorded: from each time on, packets are lost with the given probability.
     Recorded {
-        /// (seconds, loss probability), ascending; the first entry also covers what lies before it.
-        steps: Vec<(f64, f64)>,
+        /// (from when on, loss probability), ascending; the first entry also covers what lies before it.
+        steps: Vec<(Time, f64)>,
     },
 }
 
@@ -69,20 +69,24 @@ impl BurstLength {
     }
 }
 
-/// Pulses of noise: cyclic ones at a fixed frequency (mains-synchronous: twice the mains frequency) and asynchronous
-/// ones (Poisson). Times in seconds.
+/// Pulses of noise: cyclic ones (mains-synchronous: twice per period of the mains) and asynchronous ones (Poisson).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Impulse {
-    /// Cyclic pulses per second; 0 = none.
-    pub cyclic_hz: f64,
-    /// Length of a cyclic pulse.
-    pub cyclic_length_s: f64,
-    /// Asynchronous pulses per second; 0 = none.
-    pub async_hz: f64,
-    /// Mean length of an asynchronous pulse (exponential).
-    pub async_length_s: f64,
+    /// Evenly spaced pulses of one length.
+    pub cyclic: Option<Pulses>,
+    /// Pulses at random times, of exponentially distributed lengths.
+    pub asynchronous: Option<Pulses>,
     /// Probability that an overlapped packet is lost.
     pub kill: f64,
+}
+
+/// A train of pulses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulses {
+    /// Time from one start to the next; the mean of it if they are random.
+    pub every: Time,
+    /// Length of a pulse; the mean of it if they are random.
+    pub length: Time,
 }
 
 /// Noise in operation: decides packet by packet.
@@ -99,7 +103,7 @@ pub enum Judge {
     #[allow(missing_docs, reason = "as Noise")]
     List { drop: Vec<u64>, next: usize, seen: u64 },
     #[allow(missing_docs, reason = "as Noise")]
-    Impulse(Box<Pulses>),
+    Impulse(Box<Overlaps>),
     #[allow(missing_docs, reason = "as Noise")]
     Recorded { stream: Stream, steps: Vec<(Time, u64)>, at: usize },
 }
@@ -121,10 +125,10 @@ impl Judge {
                 loss: [threshold(*loss_good), threshold(*loss_bad)],
             },
             Noise::List { drop } => Judge::List { drop: drop.clone(), next: 0, seen: 0 },
-            Noise::Impulse(config) => Judge::Impulse(Box::new(Pulses::new(config.clone(), name, seed))),
+            Noise::Impulse(config) => Judge::Impulse(Box::new(Overlaps::new(config.clone(), name, seed))),
             Noise::Recorded { steps } => Judge::Recorded {
                 stream: stream(),
-                steps: steps.iter().map(|&(t, p)| (Time::from_secs_f64(t), threshold(p))).collect(),
+                steps: steps.iter().map(|&(t, p)| (t, threshold(p))).collect(),
                 at: 0,
             },
         }
@@ -189,40 +193,32 @@ impl BurstLength {
 
 /// Noise pulses generated in time as packets pass.
 #[derive(Debug)]
-pub struct Pulses {
+pub struct Overlaps {
     config: Impulse,
     kill: u64,
     stream: Stream,
     arrivals: Stream,
-    next_async: Time,
-    /// Asynchronous pulses that may still touch a packet.
-    recent: Vec<(Time, Time)>,
+    /// Start of the first cyclic pulse.
     phase: Time,
+    next_random: Time,
+    /// Random pulses that may still touch a packet.
+    recent: Vec<(Time, Time)>,
 }
 
-impl Pulses {
+impl Overlaps {
     fn new(config: Impulse, name: &str, seed: &Seed) -> Self {
         let mut arrivals = seed.stream(name, "pulses");
-        let period = if config.cyclic_hz > 0.0 { 1.0 / config.cyclic_hz } else { 0.0 };
-        let phase = Time::from_secs_f64(arrivals.unit() * period);
-        let mut p = Pulses {
+        let phase = config.cyclic.map_or(Time::ZERO, |c| Time(arrivals.range(0, c.every.0 - 1)));
+        let next_random = config.asynchronous.map_or(Time::MAX, |p| exponential(&mut arrivals, p.every));
+        Overlaps {
             kill: threshold(config.kill),
             config,
             stream: seed.stream(name, "noise"),
             arrivals,
-            next_async: Time::MAX,
-            recent: Vec::new(),
             phase,
-        };
-        p.next_async = p.gap_from(Time::ZERO);
-        p
-    }
-
-    fn gap_from(&mut self, t: Time) -> Time {
-        if self.config.async_hz <= 0.0 {
-            return Time::MAX;
+            next_random,
+            recent: Vec::new(),
         }
-        t + Time::from_secs_f64(self.arrivals.exponential(1.0 / self.config.async_hz))
     }
 
     fn takes(&mut self, from: Time, to: Time) -> bool {
@@ -231,22 +227,27 @@ impl Pulses {
 
     /// Pulses that overlap `[from, to]`. Times never go back.
     fn overlapping(&mut self, from: Time, to: Time) -> u64 {
-        while self.next_async <= to {
-            let length = Time::from_secs_f64(self.arrivals.exponential(self.config.async_length_s));
-            self.recent.push((self.next_async, self.next_async + length));
-            self.next_async = self.gap_from(self.next_async);
+        let mut n = 0;
+        if let Some(p) = self.config.asynchronous {
+            while self.next_random <= to {
+                let length = exponential(&mut self.arrivals, p.length);
+                self.recent.push((self.next_random, self.next_random + length));
+                self.next_random += exponential(&mut self.arrivals, p.every).max(Time(1));
+            }
+            self.recent.retain(|p| p.1 >= from);
+            n += self.recent.iter().filter(|p| p.0 <= to).count() as u64;
         }
-        self.recent.retain(|p| p.1 >= from);
-        let mut n = self.recent.iter().filter(|p| p.0 <= to).count() as u64;
-        if self.config.cyclic_hz > 0.0 {
-            // Pulse k covers [phase + k/f, phase + k/f + length].
-            let f = self.config.cyclic_hz;
-            let first = libm::ceil((from.as_secs_f64() - self.phase.as_secs_f64() - self.config.cyclic_length_s) * f);
-            let last = libm::floor((to.as_secs_f64() - self.phase.as_secs_f64()) * f);
-            n += (last - first + 1.0).max(0.0) as u64;
+        if let Some(c) = self.config.cyclic {
+            // Pulse k covers phase + k every .. + length. How many begin by `to`, less those over before `from`?
+            let begun = |t: Time| if t < self.phase { 0 } else { (t - self.phase).0 / c.every.0 + 1 };
+            n += begun(to) - from.0.checked_sub(c.length.0 + 1).map_or(0, |t| begun(Time(t)));
         }
         n
     }
+}
+
+fn exponential(stream: &mut Stream, mean: Time) -> Time {
+    Time(stream.exponential(mean.0 as f64) as u64)
 }
 
 #[cfg(test)]
@@ -311,30 +312,22 @@ mod tests {
     #[test]
     fn impulses_hit_by_overlap() {
         // 1.2 ms on air, pulses of 0.5 ms at 120 Hz: (1.2 + 0.5) ms * 120 Hz = 0.204 of the packets, half of them killed.
-        let noise = Noise::Impulse(Impulse {
-            cyclic_hz: 120.0,
-            cyclic_length_s: 0.0005,
-            async_hz: 0.0,
-            async_length_s: 0.0,
-            kill: 0.5,
-        });
-        let got = share(&noise, 1_000_000);
+        let cyclic = Pulses { every: Time(8_333_333), length: Time::from_micros(500) };
+        let got = share(&Noise::Impulse(Impulse { cyclic: Some(cyclic), asynchronous: None, kill: 0.5 }), 1_000_000);
         assert!((got / 0.102 - 1.0).abs() < 0.02, "{got}");
-        // Poisson pulses: 1 - exp(-rate * (air + mean length)) of packets touched, about.
-        let noise = Noise::Impulse(Impulse {
-            cyclic_hz: 0.0,
-            cyclic_length_s: 0.0,
-            async_hz: 5.0,
-            async_length_s: 0.0001,
-            kill: 1.0,
-        });
-        let got = share(&noise, 1_000_000);
+        // Poisson pulses: about rate * (air + mean length) of the packets are touched.
+        let random = Pulses { every: Time::from_millis(200), length: Time::from_micros(100) };
+        let got = share(&Noise::Impulse(Impulse { cyclic: None, asynchronous: Some(random), kill: 1.0 }), 1_000_000);
         assert!((got / (5.0 * 0.0013) - 1.0).abs() < 0.05, "{got}");
     }
 
     #[test]
     fn recorded_probabilities_hold_from_their_time() {
-        let mut j = Judge::new(&Noise::Recorded { steps: vec![(0.0, 0.0), (1.0, 1.0), (2.0, 0.0)] }, "x", &SEED);
+        let mut j = Judge::new(
+            &Noise::Recorded { steps: vec![(Time::ZERO, 0.0), (Time::from_secs(1), 1.0), (Time::from_secs(2), 0.0)] },
+            "x",
+            &SEED,
+        );
         let hits: Vec<_> = [0, 999, 1000, 1999, 2000].map(|ms| j.takes(Time::from_millis(ms), 100, RATE)).into();
         assert_eq!(hits, [false, false, true, true, false]);
     }

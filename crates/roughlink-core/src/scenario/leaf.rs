@@ -1,0 +1,386 @@
+//! Values of a scenario file with their places. A value that cannot be read does not stop the reading: it keeps
+//! the reason, so that all faults of a file are found in one pass.
+
+use super::problem::{Problem, Report, nearest, suggest};
+use crate::cc;
+use crate::link::noise::BurstLength;
+use crate::tcp::{Amount, Buffer, Recovery, RtoFloor, Stack};
+use crate::units::{Bytes, Packets, QueueLimit, Rate, Share, Time, UnitError};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::str::FromStr;
+use toml::Value;
+
+/// A table or array with its place.
+#[derive(Clone, Debug)]
+pub(super) struct At<T> {
+    pub span: Range<usize>,
+    pub value: T,
+}
+
+/// A single value with its place, or why it cannot be read.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf<T> {
+    pub span: Range<usize>,
+    pub value: Result<T, UnitError>,
+}
+
+/// How a value is written.
+pub(super) trait Read: Sized {
+    fn read(value: &Value) -> Result<Self, UnitError>;
+    fn schema() -> Schema;
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = toml::Spanned::<T>::deserialize(deserializer)?;
+        Ok(At { span: spanned.span(), value: spanned.into_inner() })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for At<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl<'de, T: Read> Deserialize<'de> for Leaf<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = toml::Spanned::<Value>::deserialize(deserializer)?;
+        Ok(Leaf { span: spanned.span(), value: T::read(spanned.get_ref()) })
+    }
+}
+
+impl<T: Read> JsonSchema for Leaf<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Leaf".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        T::schema()
+    }
+}
+
+impl Report {
+    /// The value, if it is there and can be read; why not is reported.
+    pub fn read<T: Clone>(&mut self, leaf: &Option<Leaf<T>>) -> Option<T> {
+        let leaf = leaf.as_ref()?;
+        match &leaf.value {
+            Ok(value) => Some(value.clone()),
+            Err(e) => {
+                let problem = Problem::new(e.message.clone()).at(leaf.span.clone(), "");
+                self.error(Problem { help: e.help.clone(), ..problem });
+                None
+            }
+        }
+    }
+}
+
+/// The name of an element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name(pub String);
+
+/// A congestion control, by its name in the registry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cc(pub &'static cc::Algorithm);
+
+/// How much a flow transfers; `None` = without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Transfer(pub Option<u64>);
+
+/// A number in the open, for shares of segments such as a mean burst length.
+const WRITE_A_STRING: &str = "a quantity is a string with its unit";
+
+impl Read for Name {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let name = String::read(value)?;
+        if name.trim() != name || name.is_empty() || name == "*" || name.chars().any(char::is_control) {
+            return Err(fault("a name may not be empty, `*`, or begin or end with a space", None));
+        }
+        Ok(Name(name))
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "minLength": 1 })
+    }
+}
+
+impl Read for Cc {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let name = String::read(value)?;
+        cc::algorithm(&name).map(Cc).map_err(|e| {
+            let known = cc::REGISTRY.iter().map(|a| a.name);
+            fault(e.to_string(), Some(suggest(&name, "there are", known)))
+        })
+    }
+    fn schema() -> Schema {
+        let names: Vec<&str> = cc::REGISTRY.iter().map(|a| a.name).collect();
+        json_schema!({ "type": "string", "enum": names })
+    }
+}
+
+impl Read for String {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::String(s) => Ok(s.clone()),
+            other => Err(fault(format!("a text is wanted here, not {}", describe(other)), None)),
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+impl Read for bool {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Boolean(b) => Ok(*b),
+            other => Err(fault(format!("true or false is wanted here, not {}", describe(other)), None)),
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "boolean" })
+    }
+}
+
+impl Read for u64 {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Integer(n) => u64::try_from(*n).map_err(|_| fault(format!("{n} is negative"), None)),
+            other => Err(fault(format!("a whole number is wanted here, not {}", describe(other)), None)),
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "integer", "minimum": 0 })
+    }
+}
+
+impl Read for u32 {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let n = u64::read(value)?;
+        u32::try_from(n).map_err(|_| fault(format!("{n} is too large"), None))
+    }
+    fn schema() -> Schema {
+        u64::schema()
+    }
+}
+
+impl Read for Vec<u64> {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Array(all) => all.iter().map(u64::read).collect(),
+            other => Err(fault(format!("a list of whole numbers is wanted here, not {}", describe(other)), None)),
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "array", "items": u64::schema() })
+    }
+}
+
+impl Read for Time {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let time: Time = quantity(value)?;
+        if time > LONGEST { Err(fault(format!("{time} is longer than {LONGEST}"), None)) } else { Ok(time) }
+    }
+    fn schema() -> Schema {
+        pattern("ns|us|µs|ms|s|min", "10 ms")
+    }
+}
+
+impl Read for Rate {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let rate: Rate = quantity(value)?;
+        if rate > FASTEST { Err(fault(format!("{rate} is more than {FASTEST}"), None)) } else { Ok(rate) }
+    }
+    fn schema() -> Schema {
+        pattern("(k|M|G)?bit/s|(K|M|G)bps", "10 Mbit/s")
+    }
+}
+
+impl Read for Bytes {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        quantity(value)
+    }
+    fn schema() -> Schema {
+        pattern(SIZES, "1500 B")
+    }
+}
+
+impl Read for QueueLimit {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        quantity(value)
+    }
+    fn schema() -> Schema {
+        pattern(&format!("pkt|{SIZES}"), "100 pkt")
+    }
+}
+
+impl Read for Share {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        quantity(value)
+    }
+    fn schema() -> Schema {
+        pattern("%", "2 %")
+    }
+}
+
+impl Read for Transfer {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value.as_str() {
+            Some("unlimited") => Ok(Transfer(None)),
+            _ => Bytes::read(value).map(|b| Transfer(Some(b.0))),
+        }
+    }
+    fn schema() -> Schema {
+        either("unlimited", &pattern(SIZES, "100 MB"))
+    }
+}
+
+impl Read for Buffer {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value.as_str() {
+            Some("auto") => Ok(Buffer::Auto),
+            _ => Bytes::read(value).map(|b| Buffer::Bytes(b.0)),
+        }
+    }
+    fn schema() -> Schema {
+        either("auto", &pattern(SIZES, "128 KiB"))
+    }
+}
+
+/// The slow-start threshold: `None` = unlimited.
+impl Read for Option<Amount> {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value.as_str() {
+            Some("unlimited") => Ok(None),
+            Some(text) if text.trim_end().ends_with("pkt") => Ok(Some(Amount::Segments(quantity::<Packets>(value)?.0))),
+            _ => Ok(Some(Amount::Bytes(Bytes::read(value)?.0))),
+        }
+    }
+    fn schema() -> Schema {
+        either("unlimited", &pattern(&format!("pkt|{SIZES}"), "20 pkt"))
+    }
+}
+
+impl Read for BurstLength {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let wanted = || {
+            let help = "write length = [1, 4] for 1 to 4 packets, length = { geometric = 2.5 } for a mean of 2.5";
+            fault(format!("{} is not a burst length", describe(value)), Some(help.into()))
+        };
+        match value {
+            Value::Array(ends) => match ends.as_slice() {
+                [a, b] => Ok(BurstLength::Uniform(u64::read(a)?, u64::read(b)?)),
+                _ => Err(wanted()),
+            },
+            Value::Table(table) if table.len() == 1 => match table.get("geometric") {
+                Some(Value::Float(mean)) => Ok(BurstLength::Geometric(*mean)),
+                Some(Value::Integer(mean)) => Ok(BurstLength::Geometric(*mean as f64)),
+                _ => Err(wanted()),
+            },
+            _ => Err(wanted()),
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "anyOf": [
+            { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 2, "maxItems": 2,
+              "description": "Uniform between these two numbers of packets." },
+            { "type": "object", "properties": { "geometric": { "type": "number", "minimum": 1,
+              "description": "Geometric with this mean number of packets." } },
+              "required": ["geometric"], "additionalProperties": false },
+        ] })
+    }
+}
+
+/// Words out of a fixed list: the variants of an enum as serde names them.
+macro_rules! words {
+    ($($name:ty),* $(,)?) => {$(
+        impl Read for $name {
+            fn read(value: &Value) -> Result<Self, UnitError> {
+                word(value)
+            }
+            fn schema() -> Schema {
+                schemars::SchemaGenerator::default().root_schema_for::<$name>()
+            }
+        }
+    )*};
+}
+words!(Stack, Recovery, RtoFloor, super::file::FlowKind, super::file::LinkKind, super::file::NoiseKind);
+words!(super::file::Heading, super::file::Hystart);
+
+fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError> {
+    let text = String::read(value)?;
+    value.clone().try_into().map_err(|_| {
+        let names = names_of::<T>();
+        let known = names.iter().map(String::as_str);
+        let help = nearest(&text, known.clone());
+        let all = known.map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ");
+        fault(format!("`{text}` is none of {all}"), help)
+    })
+}
+
+/// The words of an enum, from its schema.
+fn names_of<T: JsonSchema>() -> Vec<String> {
+    let schema = schemars::SchemaGenerator::default().root_schema_for::<T>().to_value();
+    let list = |key: &str| schema.get(key).and_then(|v| v.as_array()).cloned().unwrap_or_default();
+    let plain = list("enum");
+    let documented = list("oneOf").into_iter().flat_map(|one| match (one.get("const"), one.get("enum")) {
+        (Some(word), _) => vec![word.clone()],
+        (None, Some(words)) => words.as_array().cloned().unwrap_or_default(),
+        (None, None) => Vec::new(),
+    });
+    plain.into_iter().chain(documented).filter_map(|w| w.as_str().map(str::to_owned)).collect()
+}
+
+fn quantity<T: FromStr<Err = UnitError>>(value: &Value) -> Result<T, UnitError> {
+    match value {
+        Value::String(text) => text.parse(),
+        // The message about the missing unit is the right one; it only lacks the quotes.
+        Value::Integer(n) => n.to_string().parse(),
+        Value::Float(x) => x.to_string().parse(),
+        other => Err(fault(format!("{WRITE_A_STRING}, not {}", describe(other)), None)),
+    }
+}
+
+fn describe(value: &Value) -> String {
+    match value {
+        Value::String(s) => format!("the text \"{}\"", s.escape_debug()),
+        Value::Integer(n) => format!("the number {n}"),
+        Value::Float(x) => format!("the number {x}"),
+        Value::Boolean(b) => b.to_string(),
+        Value::Datetime(_) => "a date".into(),
+        Value::Array(_) => "a list".into(),
+        Value::Table(_) => "a table".into(),
+    }
+}
+
+fn fault(message: impl Into<String>, help: Option<String>) -> UnitError {
+    UnitError { message: message.into(), help }
+}
+
+fn pattern(units: &str, example: &str) -> Schema {
+    let pattern = format!(r"^\s*\+?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*({units})\s*$");
+    json_schema!({ "type": "string", "pattern": pattern, "examples": [example] })
+}
+
+fn either(word: &str, other: &Schema) -> Schema {
+    json_schema!({ "anyOf": [{ "type": "string", "const": word }, other] })
+}
+
+/// Thirty years: instants stay far from the end of the clock whatever is added to them.
+const LONGEST: Time = Time::from_secs(1_000_000_000);
+const FASTEST: Rate = Rate(10_000_000_000_000);
+const SIZES: &str = "B|kB|KiB|MB|MiB|GB|GiB";

@@ -1,0 +1,280 @@
+//! `[[link]]`: rates, delays and noise of a pipe, per direction.
+
+use super::file::{Asymmetric, Heading, Link, Noise as NoiseTable, NoiseKind, Noises, Pulses as PulsesTable};
+use super::leaf::{At, Leaf};
+use super::problem::{Problem, Report};
+use crate::link::noise::{BurstLength, Impulse, Noise, Pulses};
+use crate::link::{Direction, PipeConfig};
+use crate::units::{Bytes, QueueLimit, Rate, Share, Time};
+use std::ops::Range;
+
+/// Reads a file that a scenario refers to, by its name as written.
+pub(super) type Load<'l> = &'l dyn Fn(&str) -> Result<String, String>;
+
+/// Resolves the model of a link. A value that is missing or cannot be read is reported and replaced by something
+/// harmless, so that the rest can be checked.
+pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConfig {
+    report.read(&link.kind);
+    let mtu = report.read(&link.mtu).unwrap_or(Bytes(1500)).0;
+    let mtu = u16::try_from(mtu).ok().filter(|mtu| *mtu >= 68).unwrap_or_else(|| {
+        let problem = Problem::new(format!("an `mtu` of {mtu} B is not possible"));
+        report.error(problem.at(span(&link.mtu), "").help("it lies between 68 B (RFC 791) and 65535 B"));
+        1500
+    });
+    let overhead = report.read(&link.overhead).unwrap_or(Bytes(0)).0;
+    let overhead = u16::try_from(overhead).ok().filter(|o| *o <= 1024).unwrap_or_else(|| {
+        let problem = Problem::new(format!("an `overhead` of {overhead} B per packet is not credible"));
+        report.error(problem.at(span(&link.overhead), "").help("it is at most 1024 B; Ethernet with gaps has 38 B"));
+        0
+    });
+    let asymmetric = link.asymmetric.as_ref().map(|a| &a.value);
+    let (noise, mut reverse_noise) = noises(link, load, report);
+    if let Some(own) = asymmetric.and_then(|a| a.noise.as_ref()) {
+        if let Some(direction) = &own.value.direction {
+            let problem = Problem::new("`asymmetric` is the reverse direction already");
+            report.error(problem.at(direction.span.clone(), "").help("leave `direction` out"));
+        }
+        reverse_noise = one_noise(own, load, report);
+    }
+    let forward = Direction {
+        rate: rate(&link.rate, report).unwrap_or(Rate::from_mbps(1)),
+        delay: report.read(&link.delay).unwrap_or_default(),
+        queue: queue(&link.queue, mtu, report).unwrap_or(QueueLimit::Packets(100)),
+        noise,
+        jitter: report.read(&link.jitter).unwrap_or_default(),
+        reorder: report.read(&link.reorder).unwrap_or(false),
+    };
+    let mut reverse = Direction { noise: reverse_noise, ..forward.clone() };
+    if let Some(Asymmetric { rate: r, delay, queue: q, noise: _, jitter, reorder }) = asymmetric {
+        reverse.rate = rate(r, report).unwrap_or(reverse.rate);
+        reverse.delay = report.read(delay).unwrap_or(reverse.delay);
+        reverse.queue = queue(q, mtu, report).unwrap_or(reverse.queue);
+        reverse.jitter = report.read(jitter).unwrap_or(reverse.jitter);
+        reverse.reorder = report.read(reorder).unwrap_or(reverse.reorder);
+    }
+    for (direction, leaf) in [(&forward, &link.reorder), (&reverse, asymmetric.map_or(&None, |a| &a.reorder))] {
+        if let Some(leaf) = leaf.as_ref().filter(|_| direction.reorder && direction.jitter.is_zero()) {
+            let warning = Problem::new("`reorder` has no effect without `jitter`").at(leaf.span.clone(), "");
+            report.warn(warning.help("add jitter = \"1 ms\", or leave `reorder` out"));
+        }
+    }
+    PipeConfig { forward, reverse, mtu, overhead }
+}
+
+fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Report) -> Option<Rate> {
+    let rate = report.read(leaf)?;
+    if rate == Rate(0) {
+        let problem = Problem::new("a rate of zero lets nothing through").at(span(leaf), "");
+        report.error(problem.help("for losses write noise = { kind = \"random\", loss = \"100 %\" }"));
+        return None;
+    }
+    Some(rate)
+}
+
+fn queue(leaf: &Option<Leaf<QueueLimit>>, mtu: u16, report: &mut Report) -> Option<QueueLimit> {
+    let queue = report.read(leaf)?;
+    if let QueueLimit::Bytes(bytes) = queue
+        && bytes < u64::from(mtu)
+    {
+        let warning = Problem::new(format!("no packet of {mtu} B can wait in a queue of {bytes} B"));
+        report.warn(warning.at(span(leaf), "").help("make it larger, or count packets: \"100 pkt\""));
+    }
+    Some(queue)
+}
+
+/// The noise of both directions.
+fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Noise, Noise) {
+    let tables: Vec<At<NoiseTable>> = match &link.noise {
+        None => return (Noise::None, Noise::None),
+        Some(At { span, value: Noises::One(one) }) => vec![At { span: span.clone(), value: (**one).clone() }],
+        Some(At { value: Noises::Many(many), .. }) => many.clone(),
+    };
+    let mut found: [Option<(Noise, Range<usize>)>; 2] = [None, None];
+    for table in &tables {
+        let noise = one_noise(table, load, report);
+        let hit = match report.read(&table.value.direction).unwrap_or(Heading::Both) {
+            Heading::Forward => [true, false],
+            Heading::Reverse => [false, true],
+            Heading::Both => [true, true],
+        };
+        for (slot, name) in found.iter_mut().zip(["forward", "reverse"]).zip(hit).filter(|x| x.1).map(|x| x.0) {
+            if let Some((_, first)) = slot {
+                let problem = Problem::new(format!("the {name} direction has two kinds of noise"));
+                let problem = problem.at(table.span.clone(), "the second").at(first.clone(), "the first");
+                report.error(problem.help("give each a `direction`, \"forward\" or \"reverse\""));
+            }
+            *slot = Some((noise.clone(), table.span.clone()));
+        }
+    }
+    let [forward, reverse] = found.map(|f| f.map_or(Noise::None, |(noise, _)| noise));
+    (forward, reverse)
+}
+
+fn one_noise(table: &At<NoiseTable>, load: Load<'_>, report: &mut Report) -> Noise {
+    let n = &table.value;
+    let mut share = |leaf: &Option<Leaf<Share>>, absent: f64| report.read(leaf).map_or(absent, |s| s.0);
+    let noise = match n.kind.as_ref().and_then(|k| k.value.as_ref().ok()) {
+        None | Some(NoiseKind::None) => Noise::None,
+        Some(NoiseKind::Random) => Noise::Random { loss: share(&n.loss, 0.0) },
+        Some(NoiseKind::Burst) => burst(table, report),
+        Some(NoiseKind::GilbertElliott) => Noise::GilbertElliott {
+            to_bad: share(&n.to_bad, 0.0),
+            to_good: share(&n.to_good, 1.0),
+            loss_good: share(&n.loss_good, 0.0),
+            loss_bad: share(&n.loss_bad, 1.0),
+        },
+        Some(NoiseKind::Impulse) => {
+            let kill = share(&n.kill, 1.0);
+            impulse(table, kill, report)
+        }
+        Some(NoiseKind::List) => {
+            let drop = report.read(&n.drop).unwrap_or_default();
+            if drop.windows(2).any(|pair| pair[0] >= pair[1]) {
+                let problem = Problem::new("the numbers in `drop` must ascend, each once").at(span(&n.drop), "");
+                report.error(problem);
+            }
+            Noise::List { drop }
+        }
+        Some(NoiseKind::Recorded) => recorded(table, load, report),
+    };
+    report.read(&n.kind);
+    noise
+}
+
+fn burst(table: &At<NoiseTable>, report: &mut Report) -> Noise {
+    let n = &table.value;
+    let length = report.read(&n.length);
+    let sane = match length {
+        Some(BurstLength::Uniform(a, b)) => a >= 1 && a <= b && b <= LONGEST_BURST,
+        Some(BurstLength::Geometric(mean)) => (1.0..=LONGEST_BURST as f64).contains(&mean),
+        None => true,
+    };
+    if !sane {
+        let problem = Problem::new("there is no burst of such a length").at(span(&n.length), "");
+        report.error(problem.help("a burst takes at least one packet, and [a, b] ascends: [1, 4]"));
+    }
+    let length = length.filter(|_| sane).unwrap_or(BurstLength::Uniform(1, 1));
+    let start = match (&n.start, &n.mean) {
+        (Some(start), Some(mean)) => {
+            let problem = Problem::new("`start` and `mean` say the same thing twice");
+            let problem = problem.at(mean.span.clone(), "the average loss").at(start.span.clone(), "per packet");
+            report.error(problem.help("keep one of them"));
+            0.0
+        }
+        (None, None) => {
+            let problem = Problem::new("noise of kind `burst` has no `start`").at(span(&n.kind), "");
+            report.error(problem.help(
+                "write start = \"2 %\" for the probability that a packet starts a burst, or mean = \"5 %\" for the average loss",
+            ));
+            0.0
+        }
+        (start, None) => report.read(start).map_or(0.0, |s| s.0),
+        (None, mean) => report.read(mean).map_or(0.0, |m| m.0 / length.mean()),
+    };
+    Noise::Burst { start, length }
+}
+
+fn impulse(table: &At<NoiseTable>, kill: f64, report: &mut Report) -> Noise {
+    let n = &table.value;
+    let mut pulses = |table: &Option<At<PulsesTable>>, cyclic: bool| {
+        let table = table.as_ref()?;
+        let (every, length) = (report.read(&table.value.every)?, report.read(&table.value.length)?);
+        if every.is_zero() {
+            let problem = Problem::new("pulses that follow each other at once").at(span(&table.value.every), "");
+            report.error(problem.help("100 pulses per second come every = \"10 ms\""));
+        } else if cyclic && length >= every {
+            let problem = Problem::new(format!("a pulse of {length} every {every} never ends"));
+            report.error(problem.at(span(&table.value.length), "").help("`length` must be shorter than `every`"));
+        }
+        Some(Pulses { every, length })
+    };
+    let impulse = Impulse { cyclic: pulses(&n.cyclic, true), asynchronous: pulses(&n.asynchronous, false), kill };
+    if n.cyclic.is_none() && n.asynchronous.is_none() {
+        let problem = Problem::new("noise of kind `impulse` has no pulses").at(span(&n.kind), "");
+        report.error(problem.help("add cyclic = { every = \"10 ms\", length = \"300 us\" }, or asynchronous, or both"));
+    }
+    Noise::Impulse(impulse)
+}
+
+fn recorded(table: &At<NoiseTable>, load: Load<'_>, report: &mut Report) -> Noise {
+    let n = &table.value;
+    let mut steps: Vec<(Time, f64)> = Vec::new();
+    let place = match (&n.file, &n.steps) {
+        (Some(file), Some(own)) => {
+            let problem = Problem::new("`file` and `steps` exclude each other").at(file.span.clone(), "");
+            report.error(problem.at(own.span.clone(), "").help("keep one of them"));
+            return Noise::None;
+        }
+        (Some(file), None) => {
+            if let Some(name) = report.read(&n.file) {
+                match load(&name).and_then(|text| read_steps(&text)) {
+                    Ok(read) => steps = read,
+                    Err(reason) => {
+                        let problem = Problem::new(format!("`{name}` cannot be used: {reason}"));
+                        report.error(problem.at(file.span.clone(), "").help(STEPS_HELP));
+                        return Noise::None;
+                    }
+                }
+            }
+            file.span.clone()
+        }
+        (None, Some(own)) => {
+            for step in &own.value {
+                let (at, loss) = (report.read(&step.value.at), report.read(&step.value.loss));
+                steps.push((at.unwrap_or_default(), loss.map_or(0.0, |s| s.0)));
+            }
+            own.span.clone()
+        }
+        (None, None) => {
+            let problem = Problem::new("noise of kind `recorded` has no `steps`").at(span(&n.kind), "");
+            report.error(problem.help(
+                "add steps = [{ at = \"0 s\", loss = \"1 %\" }, { at = \"10 s\", loss = \"5 %\" }], or a `file`",
+            ));
+            return Noise::None;
+        }
+    };
+    if steps.is_empty() || steps.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+        let problem = Problem::new("the times of recorded noise must ascend, each once").at(place, "");
+        report.error(problem);
+    }
+    Noise::Recorded { steps }
+}
+
+/// Reads `seconds,loss probability` per line. Blank lines, `#` and a heading are passed over.
+fn read_steps(text: &str) -> Result<Vec<(Time, f64)>, String> {
+    let mut steps = Vec::new();
+    let lines = text.lines().map(str::trim).enumerate().filter(|(_, l)| !l.is_empty() && !l.starts_with('#'));
+    for (first, (number, line)) in lines.enumerate() {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let [at, loss] = fields[..] else { return Err(format!("line {} has not two columns", number + 1)) };
+        let step = format!("{at} s").parse::<Time>().ok().zip(loss.parse::<f64>().ok());
+        match step {
+            Some((at, loss)) if (0.0..=1.0).contains(&loss) => steps.push((at, loss)),
+            Some(_) => return Err(format!("line {}: {loss} is not between 0 and 1", number + 1)),
+            None if first == 0 => {} // the heading
+            None => return Err(format!("line {}: `{line}` is not two numbers", number + 1)),
+        }
+    }
+    Ok(steps)
+}
+
+fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
+    leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
+}
+
+const STEPS_HELP: &str = "each line is `seconds,loss probability`, such as 12.5,0.03";
+const LONGEST_BURST: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_noise_is_read_from_a_table_of_numbers() {
+        let steps = read_steps("time_s,loss\n# quiet\n0,0.001\n\n12.5, 0.03\r\n").unwrap();
+        assert_eq!(steps, [(Time::ZERO, 0.001), (Time::from_millis(12_500), 0.03)]);
+        for bad in ["1,2", "0,0.1\nx,y", "1", "-1,0.5\n0,1\n-1,0", "0,nan"] {
+            assert!(read_steps(bad).is_err(), "{bad}");
+        }
+    }
+}

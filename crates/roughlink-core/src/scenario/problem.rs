@@ -1,0 +1,193 @@
+//! What is wrong with a scenario file: every fault with its place, so that a program can underline it.
+
+use std::fmt;
+use std::ops::Range;
+
+/// A fault of a scenario file, or a warning about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What is wrong, without the place.
+    pub message: String,
+    /// Where; the first is the fault itself. Empty if it is not in the file (an override that names nothing).
+    pub labels: Vec<Label>,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+/// A place in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Bytes of the text; on character boundaries.
+    pub span: Range<usize>,
+    /// What to say there; may be empty.
+    pub text: String,
+}
+
+/// Something that is allowed, but probably not meant.
+pub type Warning = Problem;
+
+/// A scenario that cannot be used, with everything that was found to be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// Name of the file, as given.
+    pub name: String,
+    /// The text that the labels point into: the file's, after overrides.
+    pub text: String,
+    /// In the order of the text; at least one.
+    pub problems: Vec<Problem>,
+}
+
+impl Problem {
+    /// A problem without a place.
+    pub fn new(message: impl Into<String>) -> Self {
+        Problem { message: message.into(), labels: Vec::new(), help: None }
+    }
+
+    /// Adds a place.
+    #[must_use]
+    pub fn at(mut self, span: Range<usize>, text: impl Into<String>) -> Self {
+        self.labels.push(Label { span, text: text.into() });
+        self
+    }
+
+    /// Adds advice.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// As plain text: `name:line:column: message`, the lines underlined, the help. `name` and `text` are the ones
+    /// that the scenario was parsed with.
+    pub fn render(&self, name: &str, text: &str) -> String {
+        let mut out = String::new();
+        match self.labels.first() {
+            Some(label) => {
+                let at = Place::of(text, &label.span);
+                out += &format!("{name}:{}:{}: {}\n", at.line, at.column, self.message);
+            }
+            None => out += &format!("{name}: {}\n", self.message),
+        }
+        for label in &self.labels {
+            let at = Place::of(text, &label.span);
+            let line: String = at.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            let margin = " ".repeat(at.column - 1);
+            out += &format!("{:5} | {line}\n      | {margin}{}", at.line, "^".repeat(at.width));
+            if !label.text.is_empty() {
+                out += &format!(" {}", label.text);
+            }
+            out += "\n";
+        }
+        if let Some(help) = &self.help {
+            out += &format!("      = help: {help}\n");
+        }
+        out
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            f.write_str(&problem.render(&self.name, &self.text))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// The first line of a span, in characters from 1.
+struct Place<'t> {
+    line: usize,
+    column: usize,
+    width: usize,
+    text: &'t str,
+}
+
+impl<'t> Place<'t> {
+    fn of(text: &'t str, span: &Range<usize>) -> Self {
+        let start = text.floor_char_boundary(span.start);
+        let begin = text[..start].rfind('\n').map_or(0, |i| i + 1);
+        let end = text[start..].find('\n').map_or(text.len(), |i| start + i);
+        let stop = text.floor_char_boundary(span.end).clamp(start, end);
+        Place {
+            line: 1 + text[..start].matches('\n').count(),
+            column: 1 + text[begin..start].chars().count(),
+            width: text[start..stop].chars().count().max(1),
+            text: text[begin..end].trim_end_matches('\r'),
+        }
+    }
+}
+
+/// What has been found so far.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub problems: Vec<Problem>,
+    pub warnings: Vec<Warning>,
+}
+
+impl Report {
+    /// Notes a fault, once.
+    pub fn error(&mut self, problem: Problem) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
+    }
+
+    /// Notes a warning, once.
+    pub fn warn(&mut self, warning: Warning) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    /// The warnings in the order of the text, or the faults.
+    pub fn finish(mut self, name: &str, text: &str) -> Result<Vec<Warning>, ScenarioError> {
+        if !self.problems.is_empty() {
+            return Err(self.fail(name, text));
+        }
+        self.warnings.sort_by_key(place);
+        Ok(self.warnings)
+    }
+
+    /// The faults in the order of the text.
+    pub fn fail(mut self, name: &str, text: &str) -> ScenarioError {
+        self.problems.sort_by_key(place);
+        ScenarioError { name: name.to_owned(), text: text.to_owned(), problems: self.problems }
+    }
+}
+
+fn place(problem: &Problem) -> usize {
+    problem.labels.first().map_or(0, |label| label.span.start)
+}
+
+/// "did you mean `x`?", if one of `known` is near enough.
+pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<String> {
+    let far = 1 + word.chars().count() / 3;
+    known
+        .into_iter()
+        .map(|k| (strsim::damerau_levenshtein(&word.to_lowercase(), &k.to_lowercase()), k))
+        .filter(|(distance, _)| *distance <= far)
+        .min()
+        .map(|(_, k)| format!("did you mean `{k}`?"))
+}
+
+/// [`nearest`], else the whole list after `introduction`.
+pub(super) fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    nearest(word, known.iter().copied()).unwrap_or_else(|| format!("{introduction} {}", list(&known)))
+}
+
+/// `a`, `b`, `c`
+pub(super) fn list(words: &[&str]) -> String {
+    words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,84 @@
+//! The JSON Schema of scenario files, for editors and for [`super::shape`].
+
+use super::file::{File, KINDS, Kind};
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
+
+/// The schema as the structs of [`super::file`] give it: tables with kinds list the keys of all of them.
+pub(super) static FLAT: LazyLock<Value> = LazyLock::new(|| {
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<File>().to_value();
+    strip_null(&mut schema);
+    schema
+});
+
+/// JSON Schema (draft 2020-12) of scenario files.
+pub fn schema() -> Value {
+    let mut schema = FLAT.clone();
+    for (table, kinds) in KINDS {
+        let definition = &mut schema["$defs"][*table];
+        *definition = split(definition, kinds);
+    }
+    // A flow's `tcp` is the [tcp] table without the keys that stand on the flow itself.
+    if let Some(tcp) = schema["$defs"]["Tcp"]["properties"].as_object().cloned() {
+        let own: Map<_, _> = tcp.into_iter().filter(|(key, _)| !super::tcp::ON_THE_FLOW.contains(&&**key)).collect();
+        for flow in schema["$defs"]["Flow"]["oneOf"].as_array_mut().into_iter().flatten() {
+            if let Some(tcp) = flow["properties"].get_mut("tcp") {
+                *tcp = json!({ "description": tcp["description"], "type": "object", "properties": own,
+                    "additionalProperties": false });
+            }
+        }
+    }
+    schema["title"] = "roughlink scenario".into();
+    schema
+}
+
+/// One alternative per kind, each with its keys only.
+fn split(table: &Value, kinds: &[Kind]) -> Value {
+    let keys = table["properties"].as_object().cloned().unwrap_or_default();
+    let required = table["required"].as_array().cloned().unwrap_or_default();
+    let alternatives: Vec<Value> = kinds
+        .iter()
+        .map(|kind| {
+            let shared = |key: &str| !kinds.iter().any(|k| k.has(key));
+            let mut own: Map<String, Value> = keys
+                .iter()
+                .filter(|(key, _)| kind.has(key) || shared(key))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect();
+            own.insert("kind".into(), json!({ "const": kind.name }));
+            let required: Vec<Value> =
+                required.iter().cloned().chain(kind.required.iter().map(|key| json!(key))).collect();
+            json!({ "title": kind.name, "type": "object", "properties": own, "required": required,
+                "additionalProperties": false })
+        })
+        .collect();
+    json!({ "description": table["description"], "oneOf": alternatives })
+}
+
+/// TOML has no null: an optional key is one that may be absent.
+fn strip_null(schema: &mut Value) {
+    match schema {
+        Value::Array(all) => all.iter_mut().for_each(strip_null),
+        Value::Object(object) => {
+            object.values_mut().for_each(strip_null);
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|t| t != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".into(), only);
+                }
+            }
+            if let Some(Value::Array(any)) = object.get_mut("anyOf") {
+                any.retain(|one| one["type"] != "null");
+                if any.len() == 1
+                    && let Some(Value::Object(only)) = any.pop()
+                {
+                    object.remove("anyOf");
+                    object.extend(only);
+                }
+            }
+        }
+        _ => {}
+    }
+}

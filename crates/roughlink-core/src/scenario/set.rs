@@ -1,0 +1,237 @@
+//! Overrides: `link.plc.noise.start` = `1 %` written into the text of a scenario file, comments and order kept.
+//!
+//! A path is keys joined by dots. The elements of `[[node]]`, `[[link]]` and `[[flow]]` are addressed by their name,
+//! by their number from 0, or all at once by `*`; a name with a dot is quoted. A path may make a key or table that
+//! the schema knows and the file has not. The value is TOML if it reads as TOML, else text, so that units need no
+//! quotes. Setting one of two keys that exclude each other removes the other; setting `kind` removes the keys that
+//! only other kinds have.
+
+use super::file::{RIVALS, kinds};
+use super::problem::{Problem, Report, list, suggest};
+use super::shape::{alternatives, name_of, resolve};
+use serde_json::Value as Schema;
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
+
+/// The text with all overrides written into it; those that cannot be are reported.
+pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, report: &mut Report) -> String {
+    let mut document: DocumentMut = match text.parse() {
+        Ok(document) => document,
+        Err(e) => {
+            report.error(Problem::new(format!("not TOML: {}", e.message())).at(e.span().unwrap_or(0..0), ""));
+            return text.to_owned();
+        }
+    };
+    for (path, value) in overrides {
+        let place = Place { schema: root, definition: "", noun: "a scenario".into(), root, top: true };
+        let done = segments(path).and_then(|path| set(document.as_table_mut(), &place, &path, value));
+        if let Err(problem) = done {
+            report.error(Problem { message: format!("override `{path}`: {}", problem.message), ..problem });
+        }
+    }
+    document.to_string()
+}
+
+/// What the schema says about a table on the path.
+struct Place<'s> {
+    schema: &'s Schema,
+    definition: &'s str,
+    noun: String,
+    root: &'s Schema,
+    top: bool,
+}
+
+impl<'s> Place<'s> {
+    fn of(schema: &'s Schema, noun: String, root: &'s Schema) -> Self {
+        Place { schema: resolve(schema, root), definition: name_of(schema).unwrap_or(""), noun, root, top: false }
+    }
+}
+
+fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &str) -> Result<(), Problem> {
+    let [key, rest @ ..] = path else { return Err(Problem::new("it names no key")) };
+    let Some(known) = place.schema["properties"].as_object() else {
+        // A table whose keys are not this format's, such as `cc_params`.
+        if !rest.is_empty() {
+            let inner = Place { noun: format!("`{key}`"), top: false, ..*place };
+            return set(make(table, key, false)?, &inner, rest, value);
+        }
+        put(table, key, read(value, false));
+        return Ok(());
+    };
+    let Some(schema) = known.get(key) else {
+        let help = suggest(key, "its keys are", known.keys().map(String::as_str));
+        return Err(Problem::new(format!("{} has no key `{key}`", place.noun)).help(help));
+    };
+    let all = alternatives(schema);
+    let is = |kind: &str| all.iter().copied().find(|s| resolve(s, place.root)["type"] == kind);
+    if rest.is_empty() {
+        if is("array").is_some_and(|s| name_of(&s["items"]).is_some()) && is("object").is_none() {
+            let help = format!("name the element and the key: {key}.<name>.<key>");
+            return Err(Problem::new(format!("`{key}` is a list of tables")).help(help));
+        }
+        put(table, key, read(value, all.iter().all(|s| text_only(resolve(s, place.root)))));
+        make_room(table, place.definition, key);
+        return Ok(());
+    }
+    let present = table.get(key).filter(|item| !item.is_none());
+    let listed = present.map_or(is("object").is_none(), |item| item.is_array() || item.is_array_of_tables());
+    match (is("array").filter(|s| name_of(&s["items"]).is_some()), is("object")) {
+        (Some(schema), _) if listed => {
+            let elements = elements(table.get_mut(key));
+            select(elements, key, schema, place.root, rest, value)
+        }
+        (_, Some(schema)) if present.is_none_or(Item::is_table_like) => {
+            let inner = Place::of(schema, format!("`{key}`"), place.root);
+            set(make(table, key, place.top)?, &inner, rest, value)
+        }
+        _ => {
+            let help = format!("set the whole of it: {key} = ...");
+            Err(Problem::new(format!("`{key}` has no keys of its own")).help(help))
+        }
+    }
+}
+
+/// Goes on with the elements of the list `key` that the next part of the path names.
+fn select(
+    mut elements: Vec<&mut dyn TableLike>,
+    key: &str,
+    schema: &Schema,
+    root: &Schema,
+    path: &[String],
+    value: &str,
+) -> Result<(), Problem> {
+    let [which, rest @ ..] = path else { return Err(Problem::new("it names no key")) };
+    let names: Vec<String> =
+        elements.iter().map(|e| e.get("name").and_then(Item::as_str).unwrap_or_default().to_owned()).collect();
+    let named = names.iter().position(|n| n == which && !n.is_empty());
+    let chosen: Vec<usize> = match which.as_str() {
+        "*" => (0..elements.len()).collect(),
+        _ => named.or_else(|| which.parse().ok().filter(|i| *i < elements.len())).into_iter().collect(),
+    };
+    if chosen.is_empty() {
+        let known: Vec<&str> = names.iter().map(String::as_str).filter(|n| !n.is_empty()).collect();
+        let help = match (known.is_empty(), elements.len()) {
+            (_, 0) => format!("there is no [[{key}]] at all"),
+            (true, n) => format!("say which one by its number, 0 to {}, or `*` for all", n - 1),
+            (false, _) => suggest(which, "there are", known),
+        };
+        return Err(Problem::new(format!("there is no {key} `{which}`")).help(help));
+    }
+    if rest.is_empty() {
+        let help = format!("name the key: {key}.{which}.<key>");
+        return Err(Problem::new(format!("{key} `{which}` is a table")).help(help));
+    }
+    for i in chosen {
+        let inner = Place::of(&schema["items"], format!("{key} `{which}`"), root);
+        set(elements[i], &inner, rest, value)?;
+    }
+    Ok(())
+}
+
+/// The tables of a list, in either notation.
+fn elements(item: Option<&mut Item>) -> Vec<&mut dyn TableLike> {
+    match item {
+        Some(Item::ArrayOfTables(tables)) => tables.iter_mut().map(|t| t as &mut dyn TableLike).collect(),
+        Some(Item::Value(Value::Array(values))) => inline(values),
+        _ => Vec::new(),
+    }
+}
+
+fn inline(values: &mut Array) -> Vec<&mut dyn TableLike> {
+    values.iter_mut().filter_map(Value::as_inline_table_mut).map(|t| t as &mut dyn TableLike).collect()
+}
+
+/// The table at `key`, made if it is not there.
+fn make<'t>(table: &'t mut dyn TableLike, key: &str, top: bool) -> Result<&'t mut dyn TableLike, Problem> {
+    if table.get(key).is_none_or(Item::is_none) {
+        let empty = if top { Item::Table(Table::new()) } else { Item::Value(Value::InlineTable(InlineTable::new())) };
+        table.insert(key, empty);
+    }
+    let item = table.get_mut(key).and_then(Item::as_table_like_mut);
+    item.ok_or_else(|| Problem::new(format!("`{key}` has no keys of its own")))
+}
+
+/// Writes a value, with the spaces and comments of the one it replaces.
+fn put(table: &mut dyn TableLike, key: &str, mut value: Value) {
+    if let Some(Item::Value(old)) = table.get_mut(key) {
+        *value.decor_mut() = old.decor().clone();
+        *old = value;
+    } else {
+        table.insert(key, Item::Value(value));
+    }
+}
+
+/// Removes what the key just set excludes.
+fn make_room(table: &mut dyn TableLike, definition: &str, key: &str) {
+    for (name, a, b) in RIVALS {
+        if *name == definition {
+            let rival = if key == *a {
+                b
+            } else if key == *b {
+                a
+            } else {
+                continue;
+            };
+            remove(table, rival);
+        }
+    }
+    if key != "kind" {
+        return;
+    }
+    let Some(kind) = table.get("kind").and_then(Item::as_str).map(str::to_owned) else { return };
+    let Some(kind) = kinds(definition).iter().find(|k| k.name == kind) else { return };
+    let foreign: Vec<String> = table
+        .iter()
+        .map(|(key, _)| key.to_owned())
+        .filter(|key| !kind.has(key) && kinds(definition).iter().any(|k| k.has(key)))
+        .collect();
+    for key in foreign {
+        remove(table, &key);
+    }
+}
+
+fn remove(table: &mut dyn TableLike, key: &str) {
+    let last = table.iter().last().is_some_and(|(last, _)| last == key);
+    let old = table.remove(key);
+    // In braces, the space before the closing one is the last value's.
+    if last
+        && let Some(Item::Value(old)) = old
+        && let Some(suffix) = old.decor().suffix().and_then(|s| s.as_str()).map(str::to_owned)
+        && let Some(key) = table.iter().last().map(|(key, _)| key.to_owned())
+        && let Some(Item::Value(value)) = table.get_mut(&key)
+    {
+        value.decor_mut().set_suffix(suffix);
+    }
+}
+
+/// Whether a value can only be text, so that a number or a word needs no quotes.
+fn text_only(schema: &Schema) -> bool {
+    schema["type"] == "string" || schema.get("oneOf").is_some() || schema.get("const").is_some()
+}
+
+fn read(value: &str, text_only: bool) -> Value {
+    let mut read = match value.trim().parse::<Value>() {
+        Ok(value) if value.is_str() || !text_only => value,
+        _ => Value::from(value),
+    };
+    read.decor_mut().clear();
+    read
+}
+
+/// The parts of a path; a part in quotes may hold dots.
+fn segments(path: &str) -> Result<Vec<String>, Problem> {
+    let mut all = vec![String::new()];
+    let mut quote = None;
+    for c in path.chars() {
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(q), c) if q == c => quote = None,
+            (None, '.') => all.push(String::new()),
+            (_, c) => all.last_mut().expect("never empty").push(c),
+        }
+    }
+    if quote.is_some() || all.iter().any(String::is_empty) {
+        let help = format!("a path is keys joined by dots, such as {}", list(&["link.plc.noise.start"]));
+        return Err(Problem::new("this is not a path").help(help));
+    }
+    Ok(all.iter().map(|s| s.trim().to_owned()).collect())
+}

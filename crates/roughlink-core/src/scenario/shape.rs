@@ -1,0 +1,195 @@
+//! The outward form of a scenario file, checked against its schema: unknown keys, missing ones, keys of another
+//! kind, and tables where a list is wanted. What is wrong is reported and taken out, so that the rest can be read.
+
+use super::file::kinds;
+use super::problem::{Problem, Report, list, nearest};
+use serde_json::Value as Schema;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Where the walk stands.
+struct Here<'s> {
+    /// How to call the table in messages.
+    noun: String,
+    /// The name of its definition, empty if it has none.
+    definition: &'s str,
+    schema: &'s Schema,
+    /// What to underline when something is missing; the document has no place of its own.
+    span: Option<Range<usize>>,
+}
+
+/// Checks a document and leaves in it what can be deserialised.
+pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Report) {
+    let here = Here { noun: "the scenario".into(), definition: "", schema: root, span: None };
+    table(document.get_mut(), &here, root, report);
+}
+
+/// Follows a reference.
+pub(super) fn resolve<'s>(schema: &'s Schema, root: &'s Schema) -> &'s Schema {
+    match name_of(schema) {
+        Some(name) => &root["$defs"][name],
+        None => schema,
+    }
+}
+
+/// The name of the definition that a schema refers to.
+pub(super) fn name_of(schema: &Schema) -> Option<&str> {
+    schema["$ref"].as_str()?.strip_prefix("#/$defs/")
+}
+
+/// The alternatives of a schema, or itself.
+pub(super) fn alternatives(schema: &Schema) -> Vec<&Schema> {
+    match schema["anyOf"].as_array() {
+        Some(any) => any.iter().collect(),
+        None => vec![schema],
+    }
+}
+
+/// Checks the value of `key`; whether it can be kept.
+fn value(item: &mut Spanned<DeValue<'_>>, key: &str, schema: &Schema, root: &Schema, report: &mut Report) -> bool {
+    let span = item.span();
+    let all = alternatives(schema);
+    let is = |kind: &str| all.iter().find(|s| resolve(s, root)["type"] == kind).copied();
+    let (as_table, as_list) = (is("object"), is("array"));
+    // Forms of one value, none of them a table of this file format.
+    let choice = all.len() > 1 && all.iter().all(|s| name_of(s).is_none() && name_of(&s["items"]).is_none());
+    let single = choice || (as_table.is_none() && as_list.is_none());
+    match item.get_mut() {
+        DeValue::Table(inner) => {
+            if let Some(schema) = as_table.filter(|_| !choice) {
+                let definition = name_of(schema).unwrap_or("");
+                let noun = noun(definition, key, inner);
+                let span = Some(name_span(inner).unwrap_or(span));
+                table(inner, &Here { noun, definition, schema: resolve(schema, root), span }, root, report);
+                return true;
+            }
+            if !single && as_list.is_some_and(|s| name_of(&s["items"]).is_some()) {
+                let problem = Problem::new(format!("`{key}` is a list of tables")).at(span, "this is one table");
+                report.error(problem.help(format!("write [[{key}]], once for each")));
+                return false;
+            }
+        }
+        DeValue::Array(items) => {
+            if let Some(schema) = as_list.filter(|_| !choice) {
+                let bad = |item: &mut Spanned<_>| {
+                    schema.get("items").is_some_and(|inner| !value(item, key, inner, root, report))
+                };
+                // Every one is looked at, whatever is wrong with those before it.
+                return items.iter_mut().map(bad).filter(|bad| *bad).count() == 0;
+            }
+        }
+        DeValue::Integer(n) if i64::from_str_radix(n.as_str(), n.radix()).is_err() => {
+            report.error(Problem::new(format!("{n} is too large")).at(span, ""));
+            return false;
+        }
+        DeValue::Float(x)
+            if !x.as_str().contains("inf") && !x.as_str().parse().is_ok_and(|x: f64| !x.is_infinite()) =>
+        {
+            report.error(Problem::new(format!("{x} is too large")).at(span, ""));
+            return false;
+        }
+        _ => {}
+    }
+    if single {
+        return true; // The reader of the value knows better what is wrong.
+    }
+    let wanted = match (as_table, as_list) {
+        (Some(_), Some(_)) => "a table or a list of tables",
+        (Some(_), None) => "a table",
+        _ => "a list",
+    };
+    let found = match item.get_ref() {
+        DeValue::Table(_) => "a table",
+        DeValue::Array(_) => "a list",
+        _ => "a single value",
+    };
+    report.error(Problem::new(format!("`{key}` must be {wanted}")).at(span, format!("this is {found}")));
+    false
+}
+
+fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut Report) {
+    let Some(known) = here.schema["properties"].as_object() else { return };
+    let kind = inner.get("kind").and_then(|k| k.get_ref().as_str()).map(str::to_owned);
+    let kinds = kinds(here.definition);
+    let kind = kinds.iter().find(|k| Some(k.name) == kind.as_deref());
+    let mut bad: Vec<String> = Vec::new();
+    for (key, item) in inner.iter_mut() {
+        let name: &str = key.get_ref();
+        let owner = kinds.iter().filter(|k| k.has(name)).map(|k| k.name).collect::<Vec<_>>();
+        let keep = if let Some(kind) = kind.filter(|k| !owner.is_empty() && !k.has(name)) {
+            let problem = Problem::new(format!("{} has no key `{name}`", article(kind.name, here)));
+            let own: Vec<&str> = kind.required.iter().chain(kind.optional).copied().collect();
+            let takes = if own.is_empty() { "takes no keys".into() } else { format!("takes {}", list(&own)) };
+            let help = format!("`{name}` belongs to {}; {} {takes}", list(&owner), kind.name);
+            report.error(problem.at(key.span(), "").help(help));
+            false
+        } else if let Some(schema) = known.get(name) {
+            value(item, name, schema, root, report)
+        } else {
+            let problem = Problem::new(format!("{} has no key `{name}`", here.noun)).at(key.span(), "");
+            report.error(problem.help(unknown(name, known.keys().map(String::as_str), root)));
+            false
+        };
+        if !keep {
+            bad.push(name.to_owned());
+        }
+    }
+    let shared = here.schema["required"].as_array().into_iter().flatten().filter_map(Schema::as_str);
+    for key in shared.chain(kind.into_iter().flat_map(|k| k.required.iter().copied())) {
+        if !inner.contains_key(key) {
+            let what = kind.filter(|k| k.has(key)).map_or_else(|| here.noun.clone(), |k| article(k.name, here));
+            let mut problem = Problem::new(format!("{what} has no `{key}`"));
+            if let Some(span) = &here.span {
+                problem = problem.at(span.clone(), format!("`{key}` is missing here"));
+            }
+            report.error(match known[key]["examples"][0].as_str() {
+                Some(example) => problem.help(format!("add a line such as {key} = \"{example}\"")),
+                None => problem.help(known[key]["description"].as_str().unwrap_or("it has no default")),
+            });
+        }
+    }
+    for key in bad {
+        inner.remove(key.as_str());
+    }
+}
+
+/// How to call a table: by its name if it has one.
+fn noun(definition: &str, key: &str, inner: &DeTable<'_>) -> String {
+    let name = inner.get("name").and_then(|n| n.get_ref().as_str());
+    match (definition, name) {
+        ("Node" | "Link" | "Flow", Some(name)) => format!("{key} `{name}`"),
+        ("Node" | "Link" | "Flow", None) => format!("this {key}"),
+        ("Tcp", _) => "[tcp]".into(),
+        ("Noise", _) => "noise".into(),
+        ("Step", _) => "a step of `steps`".into(),
+        _ => format!("`{key}`"),
+    }
+}
+
+/// A table of some kind.
+fn article(kind: &str, here: &Here<'_>) -> String {
+    match here.definition {
+        "Noise" => format!("noise of kind `{kind}`"),
+        _ => format!("{} of kind `{kind}`", here.noun),
+    }
+}
+
+fn name_span(inner: &DeTable<'_>) -> Option<Range<usize>> {
+    inner.get("name").or_else(|| inner.get("kind")).map(Spanned::span)
+}
+
+fn unknown<'k>(key: &str, known: impl Iterator<Item = &'k str> + Clone, root: &Schema) -> String {
+    if let Some(help) = nearest(key, known.clone()) {
+        return help;
+    }
+    let keys = format!("its keys are {}", list(&known.collect::<Vec<_>>()));
+    match ELSEWHERE.iter().find(|(_, name)| root["$defs"][*name]["properties"].get(key).is_some()) {
+        Some((place, _)) => format!("`{key}` is a key of {place}; {keys}"),
+        None => keys,
+    }
+}
+
+/// Where a key that is out of place may belong.
+const ELSEWHERE: &[(&str, &str)] =
+    &[("[tcp]", "Tcp"), ("[[link]]", "Link"), ("[[flow]]", "Flow"), ("`noise`", "Noise")];

@@ -1,0 +1,337 @@
+//! Scenario files that are right: what they become.
+
+use roughlink_core::app::Traffic;
+use roughlink_core::link::noise::{BurstLength, Noise};
+use roughlink_core::scenario::{Scenario, Warning, schema};
+use roughlink_core::tcp::{Amount, Buffer, Recovery, Stack};
+use roughlink_core::units::{QueueLimit, Rate, Time};
+
+/// The example of the design, without the timeline.
+const DESIGN: &str = r#"
+name = "One car at a noisy charging cable"
+seed = 1
+duration = "600 s"                 # hard stop; a run also ends when every sized flow is done
+
+[tcp]                              # defaults for every TCP flow
+stack = "ns3"
+cc = "newreno"
+mss = "1460 B"
+snd_buf = "128 KiB"
+rcv_buf = "128 KiB"
+delayed_ack = 2                    # segments per ACK, 1 = off
+
+[[node]]
+name = "sa"
+[[node]]
+name = "secc"
+[[node]]
+name = "evcc"
+
+[[link]]
+name = "internet"
+between = ["sa", "secc"]
+rate = "500 Mbit/s"
+delay = "0.9 ms"
+
+[[link]]
+name = "plc"
+between = ["secc", "evcc"]
+rate = "10 Mbit/s"
+delay = "0.9 ms"
+queue = "100 pkt"
+noise = { kind = "burst", start = "2 %", length = [1, 4], direction = "forward" }   # or mean = "5 %"
+
+[[flow]]
+name = "download"
+kind = "bulk"
+from = "sa"
+to = "evcc"
+bytes = "100 MB"
+start = "0 s"
+cc = "newreno-sc"                  # overrides [tcp].cc
+cc_params = { min_ssthresh = 12 }  # parameters of the algorithm
+tcp = { delayed_ack = 1 }          # any other [tcp] key, for this flow
+"#;
+
+fn set(text: &str, overrides: &[(&str, &str)]) -> (Scenario, Vec<Warning>) {
+    let overrides: Vec<_> = overrides.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    Scenario::parse(text, "test.toml", &overrides, &|name| Err(format!("{name} is not there")))
+        .unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn the_design_example() {
+    let (s, warnings) = set(DESIGN, &[]);
+    assert_eq!(s.name, "One car at a noisy charging cable");
+    assert_eq!((s.seed, s.duration), (1, Time::from_secs(600)));
+    assert_eq!(s.nodes, ["sa", "secc", "evcc"]);
+    assert_eq!(s.links[1].between, (1, 2));
+    let plc = &s.links[1].pipe;
+    assert_eq!((plc.forward.rate, plc.forward.delay), (Rate::from_mbps(10), Time::from_micros(900)));
+    assert_eq!((plc.forward.queue, plc.mtu), (QueueLimit::Packets(100), 1500));
+    assert_eq!(plc.forward.noise, Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) });
+    assert_eq!(plc.reverse.noise, Noise::None);
+    assert_eq!(s.links[0].pipe.forward.queue, QueueLimit::Packets(100));
+    let flow = &s.flows[0];
+    assert_eq!((flow.from, flow.to, flow.start), (0, 2, Time::ZERO));
+    assert_eq!(flow.traffic, Traffic::Bulk { bytes: Some(100_000_000) });
+    assert_eq!((flow.tcp.stack, flow.tcp.delayed_ack, flow.tcp.mss), (Stack::Ns3, 1, 1460));
+    assert_eq!(flow.tcp.snd_buf, Buffer::Bytes(131_072));
+    assert_eq!(flow.cc, "newreno-sc");
+    assert!(flow.factory.is_some());
+    assert_eq!(s.source, DESIGN);
+    let messages: Vec<String> = warnings.iter().map(|w| w.render("test.toml", DESIGN)).collect();
+    insta::assert_snapshot!(messages.join("\n"));
+}
+
+fn parse(text: &str) -> Scenario {
+    set(text, &[]).0
+}
+
+/// One link, one flow; `link` and `flow` are lines added to them.
+fn small(tcp: &str, link: &str, flow: &str) -> String {
+    format!(
+        r#"
+duration = "10 s"
+node = [{{ name = "a" }}, {{ name = "b" }}]
+[tcp]
+{tcp}
+[[link]]
+name = "l"
+between = ["a", "b"]
+rate = "10Mbps"
+delay = "1 ms"
+{link}
+[[flow]]
+name = "f"
+from = "a"
+to = "b"
+{flow}
+"#
+    )
+}
+
+fn bulk(tcp: &str, flow: &str) -> Scenario {
+    parse(&small(tcp, "", &format!("kind = \"bulk\"\n{flow}")))
+}
+
+fn link(link: &str) -> roughlink_core::link::PipeConfig {
+    let text = small("", link, "kind = \"cbr\"\nrate = \"1 Mbit/s\"");
+    parse(&text).links.remove(0).pipe
+}
+
+#[test]
+fn what_is_absent_has_defaults() {
+    let s = bulk("cc = \"newreno\"", "");
+    assert_eq!((s.name.as_str(), s.seed), ("test", 1));
+    assert_eq!(s.flows[0].traffic, Traffic::Bulk { bytes: None });
+    assert_eq!((s.flows[0].tcp.stack, s.flows[0].tcp.snd_buf), (Stack::Linux, Buffer::Auto));
+    let pipe = &s.links[0].pipe;
+    assert_eq!((pipe.mtu, pipe.forward.queue, pipe.forward.jitter), (1500, QueueLimit::Packets(100), Time::ZERO));
+    assert_eq!(pipe.forward, pipe.reverse);
+}
+
+#[test]
+fn every_key_of_tcp_is_taken() {
+    let t = bulk(
+        r#"
+        stack = "rfc"
+        cc = "newreno"
+        recovery = "prr"
+        sack = false
+        timestamps = false
+        window_scaling = false
+        initial_window = 3
+        initial_ssthresh = "20 pkt"
+        delayed_ack = 4
+        delayed_ack_timeout = "100 ms"
+        quick_ack = true
+        min_rto = "0.3 s"
+        rto_floor = "variance"
+        initial_rto = "2 s"
+        max_rto = "1 min"
+        syn_rto = "4 s"
+        clock_granularity = "10 ms"
+        data_retries = 7
+        limited_transmit = false
+        tlp = true
+        undo = true
+        nagle = true
+        snd_buf = "auto"
+        rcv_buf = "64 kB"
+        mss = "536 B"
+        mss_includes_options = false
+        "#,
+        "",
+    )
+    .flows
+    .remove(0)
+    .tcp;
+    insta::assert_debug_snapshot!(t);
+    let unlimited = bulk("cc = \"newreno\"\ninitial_ssthresh = \"64 KiB\"", "tcp.initial_ssthresh = \"unlimited\"");
+    assert_eq!(unlimited.flows[0].tcp.initial_ssthresh, None);
+    let bytes = bulk("cc = \"newreno\"\ninitial_ssthresh = \"64 KiB\"", "");
+    assert_eq!(bytes.flows[0].tcp.initial_ssthresh, Some(Amount::Bytes(65_536)));
+}
+
+#[test]
+fn tcp_keys_come_from_the_stack_then_the_algorithm_then_tcp_then_the_flow() {
+    let ack = |tcp: &str, flow: &str| bulk(tcp, flow).flows[0].tcp.delayed_ack;
+    assert_eq!(ack("cc = \"newreno\"", ""), 2);
+    assert_eq!(ack("cc = \"newreno\"\nstack = \"ns2\"", ""), 1);
+    assert_eq!(ack("cc = \"newreno-nd\"", ""), 1);
+    assert_eq!(ack("cc = \"newreno-nd\"\ndelayed_ack = 3", ""), 3);
+    assert_eq!(ack("cc = \"newreno\"\ndelayed_ack = 3", "cc = \"newreno-nd\""), 3);
+    assert_eq!(ack("delayed_ack = 3", "cc = \"newreno-nd\"\ntcp = { delayed_ack = 4 }"), 4);
+    let stack = bulk("cc = \"newreno\"\nstack = \"ns3\"\nmss = \"1000 B\"", "tcp.stack = \"rfc\"").flows.remove(0).tcp;
+    assert_eq!((stack.stack, stack.recovery, stack.mss), (Stack::Rfc, Recovery::Sack, 1000));
+}
+
+#[test]
+fn parameters_in_tcp_belong_to_the_algorithm_in_tcp() {
+    // `min_ssthresh = 0` is refused by the algorithm, so it shows who takes it.
+    let tcp = "cc = \"newreno\"\ncc_params = { min_ssthresh = 0 }";
+    let takes = |flow: &str| {
+        let text = small(tcp, "", &format!("kind = \"bulk\"\n{flow}"));
+        Scenario::parse(&text, "t", &[], &|_| Err(String::new())).is_err()
+    };
+    assert!(takes(""));
+    assert!(takes("cc = \"newreno\""));
+    assert!(!takes("cc = \"newreno-sc\""));
+    assert!(!takes("cc_params = { min_ssthresh = 3 }"));
+}
+
+#[test]
+fn noise_of_every_kind() {
+    let noise = |text: &str| link(&format!("noise = {{ {text} }}")).forward.noise;
+    assert_eq!(noise(r#"kind = "none""#), Noise::None);
+    assert_eq!(noise(r#"kind = "random", loss = "0.1 %""#), Noise::Random { loss: 0.001 });
+    let length = BurstLength::Uniform(1, 4);
+    assert_eq!(noise(r#"kind = "burst", mean = "5 %", length = [1, 4]"#), Noise::Burst { start: 0.02, length });
+    let length = BurstLength::Geometric(2.5);
+    let geometric = r#"kind = "burst", start = "5 %", length = { geometric = 2.5 }"#;
+    assert_eq!(noise(geometric), Noise::Burst { start: 0.05, length });
+    insta::assert_debug_snapshot!([
+        noise(r#"kind = "gilbert-elliott", to_bad = "1 %", to_good = "25 %""#),
+        noise(r#"kind = "gilbert-elliott", to_bad = "1 %", to_good = "25 %", loss_good = "0.1 %", loss_bad = "50 %""#),
+        noise(r#"kind = "impulse", cyclic = { every = "10 ms", length = "300 us" }, kill = "50 %""#),
+        noise(r#"kind = "impulse", asynchronous = { every = "1 s", length = "1 ms" }"#),
+        noise(r#"kind = "list", drop = [0, 17, 18]"#),
+        noise(r#"kind = "recorded", steps = [{ at = "0 s", loss = "1 %" }, { at = "1.5 s", loss = "100 %" }]"#),
+    ]);
+    let text = small("", r#"noise = { kind = "recorded", file = "lamp.csv" }"#, "kind = \"cbr\"\nrate = \"1 Mbit/s\"");
+    let load =
+        |name: &str| if name == "lamp.csv" { Ok("time_s,loss\n0,0.01\n2.5,0.2\n".into()) } else { Err(String::new()) };
+    let (recorded, _) = Scenario::parse(&text, "t", &[], &load).unwrap();
+    let steps = vec![(Time::ZERO, 0.01), (Time::from_millis(2500), 0.2)];
+    assert_eq!(recorded.links[0].pipe.forward.noise, Noise::Recorded { steps });
+}
+
+#[test]
+fn noise_hits_both_directions_unless_told() {
+    let random = |loss| Noise::Random { loss };
+    let both = link(r#"noise = { kind = "random", loss = "1 %" }"#);
+    assert_eq!((both.forward.noise, both.reverse.noise), (random(0.01), random(0.01)));
+    let reverse = link(r#"noise = { kind = "random", loss = "1 %", direction = "reverse" }"#);
+    assert_eq!((reverse.forward.noise, reverse.reverse.noise), (Noise::None, random(0.01)));
+    let each = link(
+        r#"noise = [{ kind = "random", loss = "1 %", direction = "forward" },
+                    { kind = "random", loss = "2 %", direction = "reverse" }]"#,
+    );
+    assert_eq!((each.forward.noise, each.reverse.noise), (random(0.01), random(0.02)));
+    let asymmetric =
+        link("noise = { kind = \"random\", loss = \"1 %\" }\nasymmetric = { noise = { kind = \"none\" } }");
+    assert_eq!((asymmetric.forward.noise, asymmetric.reverse.noise), (random(0.01), Noise::None));
+}
+
+#[test]
+fn the_reverse_direction_may_differ() {
+    let pipe = link(
+        "queue = \"64 KiB\"\njitter = \"1 ms\"\nreorder = true\nmtu = \"1600 B\"\n\
+         asymmetric = { rate = \"1 Mbit/s\", delay = \"30 ms\", queue = \"10 pkt\" }",
+    );
+    assert_eq!((pipe.forward.rate, pipe.reverse.rate), (Rate::from_mbps(10), Rate::from_mbps(1)));
+    assert_eq!((pipe.forward.delay, pipe.reverse.delay), (Time::from_millis(1), Time::from_millis(30)));
+    assert_eq!((pipe.forward.queue, pipe.reverse.queue), (QueueLimit::Bytes(65_536), QueueLimit::Packets(10)));
+    assert_eq!((pipe.reverse.jitter, pipe.reverse.reorder, pipe.mtu), (Time::from_millis(1), true, 1600));
+}
+
+#[test]
+fn a_constant_rate() {
+    let text =
+        small("", "", "kind = \"cbr\"\nrate = \"64 kbit/s\"\npacket = \"200 B\"\nstart = \"1 s\"\nstop = \"2 s\"");
+    let flow = parse(&text).flows.remove(0);
+    let (rate, stop) = (Rate(64_000), Some(Time::from_secs(2)));
+    assert_eq!(flow.traffic, Traffic::Cbr { rate, packet: 200, bytes: None, stop });
+    assert_eq!((flow.cc.as_str(), flow.factory.is_none(), flow.start), ("", true, Time::from_secs(1)));
+}
+
+#[test]
+fn overrides() {
+    let (s, _) = set(
+        DESIGN,
+        &[
+            ("seed", "7"),
+            ("name", "42"),
+            ("link.plc.noise.mean", "5 %"),
+            ("link.0.delay", "9.1 ms"),
+            ("flow.*.cc", "newreno"),
+            ("flow.download.cc_params.min_ssthresh", "3"),
+            ("flow.download.tcp.delayed_ack", "2"),
+            ("tcp.stack", "linux"),
+            ("link.internet.noise.kind", "random"),
+            ("link.internet.noise.loss", "1 %"),
+            ("link.plc.asymmetric.rate", "\"1 Mbit/s\""),
+            ("flow.download.bytes", "unlimited"),
+        ],
+    );
+    insta::assert_snapshot!(s.source);
+    assert_eq!((s.name.as_str(), s.seed), ("42", 7));
+    assert_eq!(s.flows[0].tcp.stack, Stack::Linux);
+    assert_eq!(s.links[1].pipe.forward.noise, Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) });
+    assert_eq!(s.links[0].pipe.reverse.noise, Noise::Random { loss: 0.01 });
+    // What was written is what is read.
+    assert_eq!(format!("{:?}", parse(&s.source)), format!("{s:?}"));
+}
+
+#[test]
+fn an_override_of_kind_drops_the_keys_of_the_old_one() {
+    let (s, _) = set(DESIGN, &[("link.plc.noise.kind", "random"), ("link.plc.noise.loss", "1 %")]);
+    assert_eq!(s.links[1].pipe.forward.noise, Noise::Random { loss: 0.01 });
+    assert_eq!(s.links[1].pipe.reverse.noise, Noise::None);
+    let (s, _) =
+        set(DESIGN, &[("link.plc.noise.kind", "none"), ("flow.download.kind", "cbr"), ("flow.download.rate", "1Mbps")]);
+    assert_eq!(s.links[1].pipe.forward.noise, Noise::None);
+    assert!(matches!(s.flows[0].traffic, Traffic::Cbr { .. }));
+}
+
+#[test]
+fn overrides_find_their_way_in_either_notation() {
+    let text = small("cc = \"newreno\"", "", "kind = \"bulk\"").replace("[tcp]\ncc = \"newreno\"", "");
+    let noises = r#"[{ kind = "none", direction = "forward" }, { kind = "none", direction = "reverse" }]"#;
+    let (s, _) = set(&text, &[("tcp.cc", "newreno-sc"), ("link.l.noise", noises)]);
+    assert_eq!(s.flows[0].cc, "newreno-sc");
+    let (s, _) = set(
+        &s.source,
+        &[
+            ("link.l.noise.1.kind", "random"),
+            ("link.l.noise.1.loss", "3 %"),
+            ("node.b.name", "c"),
+            ("link.l.between", "[\"a\", \"c\"]"),
+            ("flow.f.to", "c"),
+        ],
+    );
+    assert_eq!(s.nodes, ["a", "c"]);
+    assert_eq!(s.links[0].pipe.reverse.noise, Noise::Random { loss: 0.03 });
+}
+
+#[test]
+fn the_schema_is_stable() {
+    insta::assert_json_snapshot!(schema());
+}
+
+#[test]
+fn nothing_to_say_about_a_good_scenario() {
+    let (_, warnings) = set(&small("cc = \"newreno\"", "", "kind = \"bulk\""), &[]);
+    assert_eq!(warnings, []);
+}
