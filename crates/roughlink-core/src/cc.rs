@@ -12,7 +12,12 @@
 use crate::units::{Rate, Time};
 use std::fmt::Debug;
 
+pub mod bic;
+pub mod highspeed;
+pub mod htcp;
+pub mod hybla;
 pub mod newreno;
+pub mod scalable;
 pub mod window;
 
 mod registry;
