@@ -1,6 +1,6 @@
 //! The algorithms by name, and how a name with parameters becomes an algorithm.
 
-use super::{CongestionControl, Flow, bic, highspeed, htcp, hybla, newreno, scalable};
+use super::{CongestionControl, Flow, bic, cubic, highspeed, htcp, hybla, newreno, scalable, yeah};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -44,6 +44,11 @@ pub const REGISTRY: &[Algorithm] = &[
     Algorithm::new::<scalable::Scalable>("scalable", "MIMD 0.01, 1/8", "Kelly 2003").preset("ns3", scalable::NS3),
     Algorithm::new::<bic::Bic>("bic", "binary search for the last maximum", "Xu, Harfoush, Rhee 2004")
         .preset("ns3", bic::NS3),
+    Algorithm::new::<cubic::Cubic>("cubic", "cubic in the time since the last loss", "RFC 9438, RFC 9406")
+        .preset("ns3", cubic::NS3)
+        .preset("rfc", cubic::RFC),
+    Algorithm::new::<yeah::Yeah>("yeah", "Scalable while the queue is short, else Reno", "Baiocchi et al. 2007")
+        .preset("ns3", yeah::NS3),
 ];
 
 /// Makes a fresh instance for a connection.
