@@ -13,6 +13,8 @@ use crate::units::{Rate, Time};
 use std::fmt::Debug;
 
 pub mod newreno;
+pub mod vegas;
+pub mod veno;
 pub mod window;
 
 mod registry;
@@ -70,8 +72,6 @@ pub struct Flow {
     pub recovery_window: Option<u64>,
     /// The sender used its whole congestion window since the last ACK (Linux `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
-    /// Segments in the network when the last window of data began: `max_packets_out` of Linux, in bytes.
-    pub max_outstanding: u64,
 }
 
 impl Flow {

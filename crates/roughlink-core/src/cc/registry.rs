@@ -1,6 +1,6 @@
 //! The algorithms by name, and how a name with parameters becomes an algorithm.
 
-use super::{CongestionControl, Flow, newreno};
+use super::{CongestionControl, Flow, newreno, vegas, veno};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -24,6 +24,14 @@ pub const REGISTRY: &[Algorithm] = &[
     Algorithm::new::<newreno::NewReno>("newreno-nd", "NewReno without delayed ACKs", "V2G paper, section 5")
         .tcp("delayed_ack = 1")
         .preset("ns3", newreno::NS3)
+        .preset("ns2", newreno::FLIGHT)
+        .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<vegas::Vegas>("vegas", "window follows the backlog in the network", "Brakmo et al. 1994")
+        .preset("ns3", vegas::NS3)
+        .preset("ns2", vegas::PER_ACK)
+        .preset("rfc", vegas::PER_ACK),
+    Algorithm::new::<veno::Veno>("veno", "NewReno that spares the window when the backlog is small", "Fu, Liew 2003")
+        .preset("ns3", veno::NS3)
         .preset("ns2", newreno::FLIGHT)
         .preset("rfc", newreno::FLIGHT),
 ];
