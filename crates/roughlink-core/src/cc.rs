@@ -12,6 +12,7 @@
 use crate::units::{Rate, Time};
 use std::fmt::Debug;
 
+pub mod illinois;
 pub mod newreno;
 pub mod vegas;
 pub mod veno;

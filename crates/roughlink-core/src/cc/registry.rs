@@ -1,6 +1,6 @@
 //! The algorithms by name, and how a name with parameters becomes an algorithm.
 
-use super::{CongestionControl, Flow, newreno, vegas, veno};
+use super::{CongestionControl, Flow, illinois, newreno, vegas, veno};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -32,6 +32,15 @@ pub const REGISTRY: &[Algorithm] = &[
         .preset("rfc", vegas::PER_ACK),
     Algorithm::new::<veno::Veno>("veno", "NewReno that spares the window when the backlog is small", "Fu, Liew 2003")
         .preset("ns3", veno::NS3)
+        .preset("ns2", newreno::FLIGHT)
+        .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<illinois::Illinois>("illinois", "AIMD whose factors follow the queueing delay", "Liu et al. 2008")
+        .preset("ns3", illinois::NS3)
+        .preset("ns2", newreno::FLIGHT)
+        .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<illinois::Illinois>("illinois-aa", "Illinois with added aggressiveness", "V2G paper, figure 10")
+        .defaults(illinois::ADDED_AGGRESSIVENESS)
+        .preset("ns3", illinois::NS3)
         .preset("ns2", newreno::FLIGHT)
         .preset("rfc", newreno::FLIGHT),
 ];
