@@ -16,6 +16,7 @@ pub mod illinois;
 pub mod newreno;
 pub mod vegas;
 pub mod veno;
+pub mod westwood;
 pub mod window;
 
 mod registry;

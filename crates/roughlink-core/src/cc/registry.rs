@@ -1,6 +1,6 @@
 //! The algorithms by name, and how a name with parameters becomes an algorithm.
 
-use super::{CongestionControl, Flow, illinois, newreno, vegas, veno};
+use super::{CongestionControl, Flow, illinois, newreno, vegas, veno, westwood};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -43,6 +43,23 @@ pub const REGISTRY: &[Algorithm] = &[
         .preset("ns3", illinois::NS3)
         .preset("ns2", newreno::FLIGHT)
         .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<westwood::Westwood>(
+        "westwood",
+        "Westwood+: bandwidth per RTT sets the window after a loss",
+        "Grieco, Mascolo 2004",
+    )
+    .preset("ns3", westwood::NS3)
+    .preset("ns2", westwood::PAPER)
+    .preset("rfc", westwood::PAPER),
+    Algorithm::new::<westwood::Westwood>(
+        "westwood-classic",
+        "Westwood: bandwidth per ACK sets the window after a loss",
+        "Mascolo et al. 2001",
+    )
+    .defaults(westwood::CLASSIC)
+    .preset("ns3", westwood::PER_ACK)
+    .preset("ns2", westwood::PER_ACK)
+    .preset("rfc", westwood::PER_ACK),
 ];
 
 /// Makes a fresh instance for a connection.
