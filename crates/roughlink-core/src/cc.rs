@@ -12,6 +12,7 @@
 use crate::units::{Rate, Time};
 use std::fmt::Debug;
 
+pub mod bbr;
 pub mod illinois;
 pub mod newreno;
 pub mod vegas;
@@ -74,6 +75,11 @@ pub struct Flow {
     pub recovery_window: Option<u64>,
     /// The sender used its whole congestion window since the last ACK (Linux `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
+    /// The application had nothing to send, and what was in flight then has not all been delivered (Linux
+    /// `tp->app_limited`).
+    pub app_limited: bool,
+    /// Segments in the network when the last window of data began: `max_packets_out` of Linux, in bytes.
+    pub max_outstanding: u64,
 }
 
 impl Flow {

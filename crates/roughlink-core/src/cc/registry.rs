@@ -1,6 +1,6 @@
 //! The algorithms by name, and how a name with parameters becomes an algorithm.
 
-use super::{CongestionControl, Flow, illinois, newreno, vegas, veno, westwood};
+use super::{CongestionControl, Flow, bbr, illinois, newreno, vegas, veno, westwood};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -60,6 +60,8 @@ pub const REGISTRY: &[Algorithm] = &[
     .preset("ns3", westwood::PER_ACK)
     .preset("ns2", westwood::PER_ACK)
     .preset("rfc", westwood::PER_ACK),
+    Algorithm::new::<bbr::Bbr>("bbr", "BBR version 1: paced by a model of the path", "Cardwell et al. 2016")
+        .preset("ns3", bbr::NS3),
 ];
 
 /// Makes a fresh instance for a connection.
