@@ -151,7 +151,7 @@ impl CongestionControl for Bic {
         };
         self.window.reduce(flow, cause, ssthresh);
         self.counter = AdditiveCounter::default();
-        if cause == Congestion::Timeout && linux {
+        if cause.is_timeout() && linux {
             self.last_max = 0;
             self.count = 0;
             self.last_window = 0;

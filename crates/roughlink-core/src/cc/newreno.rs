@@ -99,7 +99,7 @@ impl CongestionControl for NewReno {
             Halve::Cwnd => self.window.segments(flow.mss) / 2 * u64::from(flow.mss),
             Halve::Flight => flow.in_flight / 2,
         };
-        let least = if cause == Congestion::Timeout && !self.params.on_timeout { 2 } else { self.params.min_ssthresh };
+        let least = if cause.is_timeout() && !self.params.on_timeout { 2 } else { self.params.min_ssthresh };
         let cause = if self.params.restart { Congestion::Timeout } else { cause };
         self.window.reduce(flow, cause, half.max(u64::from(least) * u64::from(flow.mss)));
         self.counter = AdditiveCounter::default();

@@ -163,7 +163,7 @@ impl Counted {
         self.last_max = if lower { (w as f64 * (1.0 + self.beta) / 2.0) as u64 } else { w }; // section 4.7
         self.epoch = None;
         self.counter = AdditiveCounter::default();
-        if cause == Congestion::Timeout {
+        if cause.is_timeout() {
             self.last_max = 0;
             self.min_rtt = None;
             if params.arithmetic == Arithmetic::Linux {
