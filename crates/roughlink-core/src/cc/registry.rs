@@ -83,7 +83,7 @@ pub const REGISTRY: &[Algorithm] = &[
         "Mascolo et al. 2001",
     )
     .defaults(westwood::CLASSIC)
-    .preset("ns3", westwood::PER_ACK)
+    .preset("ns3", westwood::CLASSIC_NS3)
     .preset("ns2", westwood::PER_ACK)
     .preset("rfc", westwood::PER_ACK),
     Algorithm::new::<bbr::Bbr>("bbr", "BBR version 1: paced by a model of the path", "Cardwell et al. 2016")

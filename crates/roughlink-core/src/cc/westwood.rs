@@ -6,8 +6,10 @@
 //!   closed by the first ACK later than max(RTT, 50 ms), goes through two 7/8 filters in a row, a fast recovery
 //!   starts with half the window as target and *ends* with bandwidth x RTT, and a time-out forgets the smallest RTT.
 //! - `westwood-classic` is the first Westwood (Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced
-//!   Transport over Wireless Links", MobiCom 2001): a sample per ACK through a Tustin filter, as ns-3 up to release
-//!   3.27 had it, with its constant coefficient (the authors' filter depends on the time between ACKs).
+//!   Transport over Wireless Links", MobiCom 2001): a sample per ACK through a Tustin filter with a constant
+//!   coefficient (the authors' depends on the time between ACKs). ns-3 had it up to release 3.27, but divided what
+//!   one ACK acknowledges by the whole RTT, which reads a window of w segments w / 2 times too low; its `ns3` preset does
+//!   the same, because the V2G paper's "Westwood" is that.
 //!
 //! Both count what an ACK delivers with the papers' AckedCount: a duplicate ACK stands for a segment, and the
 //! cumulative ACK that follows for what they did not announce. `ns3` has the Westwood+ of 3.44: a timer of one
@@ -58,6 +60,8 @@ pub enum Sample {
     Timer,
     /// From one ACK to the next (the first Westwood).
     Ack,
+    /// What one ACK acknowledges, over the smoothed RTT (ns-3 up to 3.27).
+    Rtt,
 }
 
 /// The filter of the bandwidth samples.
@@ -107,7 +111,9 @@ pub const NS3: &str = "sample = \"timer\"\nfilter = \"tustin\"\nmemory = 0.9\nji
                        at_once = true\nforget_rtt = false\nabc = false";
 /// The `ns2` and `rfc` presets of Westwood+: as the paper has it.
 pub const PAPER: &str = "jiffy_ms = 0.0\nat_once = true\nforget_rtt = false\nabc = false";
-/// The presets of the first Westwood.
+/// The `ns3` preset of the first Westwood.
+pub const CLASSIC_NS3: &str = "sample = \"rtt\"\ncount = \"ns3\"\nabc = false";
+/// The `ns2` and `rfc` presets of the first Westwood.
 pub const PER_ACK: &str = "abc = false";
 
 /// The algorithm.
@@ -200,6 +206,13 @@ impl CongestionControl for Westwood {
                     }
                 }
             }
+            Sample::Rtt => {
+                let delivered = self.count(flow, ack);
+                if let Some(rtt) = ack.rtt.filter(|t| !t.is_zero()) {
+                    self.delivered = delivered;
+                    self.close(rtt, flow.now);
+                }
+            }
             Sample::Ack => {
                 self.delivered += self.count(flow, ack);
                 let interval = flow.now.saturating_sub(self.since);
@@ -265,13 +278,13 @@ impl Westwood {
         let rtt = match self.params.sample {
             Sample::Window if self.min_rtt == Time::MAX => self.rtt,
             Sample::Window => self.min_rtt,
-            Sample::Timer | Sample::Ack => flow.min_rtt,
+            Sample::Timer | Sample::Ack | Sample::Rtt => flow.min_rtt,
         };
         let mss = u64::from(flow.mss);
         let bytes = (self.bandwidth * rtt.as_secs_f64() / 8.0) as u64;
         match self.params.sample {
             Sample::Window => (bytes / mss).max(2).saturating_mul(mss), // Linux has whole segments
-            Sample::Timer | Sample::Ack => bytes.max(2 * mss),
+            Sample::Timer | Sample::Ack | Sample::Rtt => bytes.max(2 * mss),
         }
     }
 
