@@ -327,11 +327,55 @@ fn overrides_find_their_way_in_either_notation() {
 
 #[test]
 fn the_schema_is_stable() {
-    insta::assert_json_snapshot!(schema());
+    let mut schema = schema();
+    schema["$defs"]["CongestionControl"]["enum"] = "the registry".into();
+    insta::assert_json_snapshot!(schema);
 }
 
 #[test]
 fn nothing_to_say_about_a_good_scenario() {
     let (_, warnings) = set(&small("cc = \"newreno\"", "", "kind = \"bulk\""), &[]);
     assert_eq!(warnings, []);
+}
+
+/// The scenarios that come with roughlink.
+#[test]
+fn shipped_scenarios() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    let mut all = String::new();
+    for file in files.iter().filter(|f| f.extension().is_some_and(|e| e == "toml")) {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.starts_with("# "), "{name} does not say what it is");
+        let (s, warnings) = Scenario::parse(&text, name, &[], &|f| Err(f.into())).unwrap_or_else(|e| panic!("{e}"));
+        all +=
+            &format!("{name}: {}, {} nodes, {} links, {} flows\n", s.name, s.nodes.len(), s.links.len(), s.flows.len());
+        warnings.iter().for_each(|w| all += &w.render(name, &text));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn the_single_car_of_the_v2g_paper() {
+    let text = include_str!("../../../scenarios/v2g-one-car.toml");
+    let (s, _) = set(text, &[]);
+    assert_eq!(s.links[0].pipe.forward.delay + s.links[1].pipe.forward.delay, Time::from_millis(10));
+    assert_eq!(s.links[1].pipe.forward.noise, Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) });
+    assert_eq!(s.links[1].pipe.reverse.noise, Noise::None);
+    let tcp = &s.flows[0].tcp;
+    assert_eq!((tcp.stack, tcp.mss, tcp.mss_includes_options, tcp.timestamps), (Stack::Ns3, 1460, false, true));
+    assert_eq!((tcp.delayed_ack, tcp.snd_buf), (2, Buffer::Bytes(131_072)));
+    let (nd, warnings) = set(text, &[("tcp.cc", "newreno-nd"), ("tcp.mss_includes_options", "true")]);
+    assert_eq!((nd.flows[0].tcp.delayed_ack, warnings), (1, vec![]));
+    let cars = include_str!("../../../scenarios/v2g-21-cars.toml");
+    let (cars, _) = set(cars, &[("link.segment*.noise.mean", "0.25 %"), ("flow.*.bytes", "1 MB")]);
+    assert_eq!(cars.flows.len(), 21);
+    for (i, flow) in cars.flows.iter().enumerate() {
+        assert_eq!(flow.name, format!("car{}", i + 1));
+        assert_eq!(flow.traffic, Traffic::Bulk { bytes: Some(1_000_000) });
+    }
+    let burst = Noise::Burst { start: 0.001, length: BurstLength::Uniform(1, 4) };
+    assert_eq!(cars.links.iter().filter(|l| l.pipe.forward.noise == burst).count(), 7);
 }

@@ -268,7 +268,8 @@ impl Sources<'_> {
             && (self.given("rcv_buf") || self.given("window_scaling"))
         {
             let message = "without `window_scaling` only 65535 B of `rcv_buf` can be used".into();
-            odd("rcv_buf", message, "set window_scaling = true, or a smaller buffer");
+            let key = if self.given("rcv_buf") { "rcv_buf" } else { "window_scaling" };
+            odd(key, message, "set window_scaling = true, or a smaller buffer");
         }
     }
 }
