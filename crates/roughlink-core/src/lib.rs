@@ -6,8 +6,12 @@
 pub mod app;
 pub mod cc;
 pub mod link;
+pub mod metrics;
+pub mod net;
 pub mod packet;
 pub mod rng;
 pub mod scenario;
 pub mod tcp;
+pub mod trace;
 pub mod units;
+pub mod wire;

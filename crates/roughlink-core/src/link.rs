@@ -3,6 +3,7 @@
 use crate::units::{QueueLimit, Rate, Time};
 
 pub mod noise;
+pub mod pipe;
 
 pub use noise::Noise;
 
@@ -32,4 +33,6 @@ pub struct PipeConfig {
     pub reverse: Direction,
     /// Largest IP packet; larger datagrams are sent as fragments (RFC 791).
     pub mtu: u16,
+    /// Bytes that framing adds to each packet on the wire (PPP in ns-3: 2; Ethernet with gaps: 38).
+    pub overhead: u16,
 }

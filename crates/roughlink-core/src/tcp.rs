@@ -1,5 +1,570 @@
-//! The TCP endpoint: sans-IO, one connection.
+//! The TCP endpoint: sans-IO, one connection, both halves.
+//!
+//! RFC 9293 with the extensions that `config` lists. An endpoint deals in stream ranges; the bytes behind them are
+//! implied in simulation. It knows no clock and no socket: it is given packets and the time, and asked for packets and
+//! for the time at which it wants to be woken. Deviations: no urgent data, no simultaneous open, no PAWS rejection, and
+//! TIME-WAIT keeps no timer (it answers a repeated FIN for as long as the endpoint lives).
 
 pub mod config;
+mod prr;
+mod rack;
+mod rate;
+mod receive;
+mod recovery;
+mod rtt;
+mod scoreboard;
+mod send;
 
 pub use config::{Amount, Buffer, Recovery, RtoFloor, Stack, TcpConfig};
+pub use send::{Sender, SenderStats};
+
+use crate::cc::{self, LinkEvent};
+use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
+use crate::units::Time;
+use receive::Receiver;
+use recovery::Arrival;
+use scoreboard::Delivered;
+use std::sync::Arc;
+
+/// Connection state (RFC 9293 section 3.3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names are RFC 9293's")]
+pub enum State {
+    Closed,
+    Listen,
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    TimeWait,
+}
+
+/// One end of a connection.
+pub struct Endpoint {
+    id: FlowId,
+    state: State,
+    cfg: Arc<TcpConfig>,
+    factory: cc::Factory,
+    /// Initial send and receive sequence numbers.
+    iss: u32,
+    irs: u32,
+    snd: Option<Box<Sender>>,
+    rcv: Receiver,
+    /// Agreed options.
+    timestamps: bool,
+    sack: bool,
+    peer_shift: u8,
+    /// The SYN or SYN-ACK waits to leave; when it is repeated; how often it was.
+    syn_pending: bool,
+    syn_at: Time,
+    syn_rto: Time,
+    syn_tries: u32,
+    syn_sent_at: Time,
+    /// The handshake's ACK leaves before any data.
+    handshake_ack: bool,
+    failed: bool,
+    ident: u16,
+    /// What the application offered before the handshake ended.
+    offered: Option<(u64, bool)>,
+}
+
+impl Endpoint {
+    /// A closed endpoint whose packets are marked `id`, with initial sequence number `iss`.
+    pub fn new(id: FlowId, cfg: Arc<TcpConfig>, factory: cc::Factory, iss: u32) -> Self {
+        Endpoint {
+            id,
+            state: State::Closed,
+            rcv: Receiver::new(&cfg),
+            syn_rto: cfg.syn_rto,
+            cfg,
+            factory,
+            iss,
+            irs: 0,
+            snd: None,
+            timestamps: false,
+            sack: false,
+            peer_shift: 0,
+            syn_pending: false,
+            syn_at: Time::MAX,
+            syn_tries: 0,
+            syn_sent_at: Time::ZERO,
+            handshake_ack: false,
+            failed: false,
+            ident: 0,
+            offered: None,
+        }
+    }
+    /// Active open: a SYN will leave.
+    pub fn connect(&mut self) {
+        debug_assert_eq!(self.state, State::Closed);
+        self.state = State::SynSent;
+        self.syn_pending = true;
+    }
+    /// Passive open.
+    pub fn listen(&mut self) {
+        debug_assert_eq!(self.state, State::Closed);
+        self.state = State::Listen;
+    }
+    /// Connection state.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.state
+    }
+    /// The sending half, once the handshake agreed on its parameters.
+    #[inline]
+    pub fn sender(&self) -> Option<&Sender> {
+        self.snd.as_deref()
+    }
+    /// Payload bytes delivered in order to the application.
+    #[inline]
+    pub fn delivered(&self) -> u64 {
+        self.rcv.delivered()
+    }
+    /// The peer closed and everything it sent has arrived.
+    #[inline]
+    pub fn peer_closed(&self) -> bool {
+        self.rcv.finished()
+    }
+    /// The connection gave up: too many time-outs, or a reset.
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+    /// Nothing more will ever be sent or expected.
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::Closed | State::TimeWait | State::Listen)
+    }
+    /// Bytes that the application may write now; 0 before the handshake ends.
+    #[inline]
+    pub fn room(&self) -> u64 {
+        match (&self.snd, self.state) {
+            (Some(s), State::Established | State::CloseWait) => s.room(),
+            _ => 0,
+        }
+    }
+    /// The application writes `bytes`.
+    #[inline]
+    pub fn write(&mut self, bytes: u64) {
+        if let Some(s) = &mut self.snd {
+            s.write(bytes);
+        }
+    }
+    /// The application has `bytes` to send as room appears (`u64::MAX` = without end) and closes after them if told so.
+    pub fn offer(&mut self, bytes: u64, close_after: bool) {
+        self.offered = Some((bytes, close_after));
+    }
+    /// The application has no more to send.
+    pub fn close(&mut self) {
+        match (self.state, &mut self.snd) {
+            (State::Established | State::CloseWait, Some(s)) => s.close(),
+            (State::SynSent | State::Listen, _) => self.state = State::Closed,
+            _ => {}
+        }
+    }
+    /// A link event reached this host.
+    pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        if let Some(s) = &mut self.snd {
+            s.on_link(now, event);
+        }
+    }
+
+    /// When the endpoint must be woken; [`Time::MAX`] = never.
+    #[inline]
+    pub fn next_wake(&self, now: Time) -> Time {
+        let mut t = self.rcv.next_wake().min(self.syn_at);
+        if let Some(s) = &self.snd {
+            t = t.min(s.next_wake(now));
+        }
+        t
+    }
+
+    /// Time has passed.
+    pub fn wake(&mut self, now: Time) {
+        if self.syn_at <= now {
+            self.syn_tries += 1;
+            if self.syn_tries > SYN_RETRIES {
+                self.fail();
+                return;
+            }
+            self.syn_rto = Time(self.syn_rto.0 * 2).min(self.cfg.max_rto);
+            self.syn_pending = true;
+            self.syn_at = Time::MAX;
+        }
+        self.rcv.wake(now);
+        if let Some(s) = &mut self.snd {
+            s.wake(now);
+            if s.gave_up() {
+                self.fail();
+            }
+        }
+    }
+
+    fn fail(&mut self) {
+        self.state = State::Closed;
+        self.failed = true;
+        self.syn_at = Time::MAX;
+        self.syn_pending = false;
+    }
+
+    /// A packet arrived. The caller frees its side slot.
+    #[inline]
+    pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
+        if self.state != State::Closed && p.is(flags::RST) {
+            self.fail();
+            return;
+        }
+        match self.state {
+            State::Closed => {}
+            State::Listen | State::SynSent => self.on_handshake(now, p, sides),
+            _ if p.is(flags::SYN) => {
+                // A repeated SYN or SYN-ACK: ours was lost.
+                if self.state == State::SynReceived {
+                    self.syn_pending = true;
+                } else {
+                    self.rcv.acknowledge_now();
+                }
+            }
+            _ => self.on_segment(now, p, sides),
+        }
+    }
+
+    fn on_handshake(&mut self, now: Time, p: &Packet, sides: &Sides) {
+        let expected = if self.state == State::Listen { flags::SYN } else { flags::SYN | flags::ACK };
+        if p.flags & (flags::SYN | flags::ACK) != expected {
+            return;
+        }
+        if self.state == State::SynSent && p.ack != self.iss.wrapping_add(1) {
+            return;
+        }
+        let Some(Side::Syn(o)) = sides.get(p) else { return };
+        self.irs = p.seq;
+        self.timestamps = self.cfg.timestamps && o.timestamps;
+        self.sack = self.cfg.sack && o.sack_permitted;
+        if let (true, Some(shift)) = (self.cfg.window_scaling, o.window_scale) {
+            self.peer_shift = shift.min(14); // RFC 7323 section 2.3
+            self.rcv.shift = self.rcv.offered_shift();
+        }
+        self.rcv.on_syn(p.tsval);
+        let announced = u32::from(if o.mss == 0 { 536 } else { o.mss });
+        let mut mss = self.cfg.mss.min(announced);
+        if self.cfg.mss_includes_options && self.timestamps {
+            mss -= 12;
+        }
+        let mut snd = Sender::new(&self.cfg, &self.factory, mss, self.sack, u64::from(p.window));
+        if self.state == State::SynSent {
+            if self.syn_tries == 0 {
+                snd.rtt_sample(sample(self.cfg.timestamp_rtt && self.timestamps, now, p.tsecr, self.syn_sent_at));
+                self.rcv.set_rtt(now - self.syn_sent_at);
+            }
+            self.state = State::Established;
+            self.syn_at = Time::MAX;
+            self.handshake_ack = true;
+        } else {
+            self.state = State::SynReceived;
+            self.syn_pending = true;
+        }
+        self.snd = Some(Box::new(snd));
+    }
+
+    fn on_segment(&mut self, now: Time, p: &Packet, sides: &Sides) {
+        let Some(snd) = &mut self.snd else { return };
+        if self.timestamps && !p.has_timestamps() {
+            return; // RFC 7323 section 3.2
+        }
+        let payload = u64::from(p.payload());
+        let fin = p.is(flags::FIN);
+        if p.is(flags::ACK) {
+            if self.state == State::SynReceived {
+                if p.ack != self.iss.wrapping_add(1) {
+                    return;
+                }
+                self.state = State::Established;
+                self.syn_at = Time::MAX;
+                self.syn_pending = false;
+                if self.syn_tries == 0 {
+                    self.rcv.set_rtt(now - self.syn_sent_at);
+                }
+            }
+            let window = u64::from(p.window) << self.peer_shift;
+            let ack = unwrap(snd.una(), p.ack, self.iss);
+            if snd.idle() && ack == snd.una() {
+                snd.set_window(window); // nothing of ours is on its way: the receiving end of a bulk transfer
+            } else {
+                on_ack(
+                    snd,
+                    now,
+                    &Acknowledgement {
+                        ack,
+                        window,
+                        payload: payload > 0 || fin,
+                        echo: p.has_timestamps().then_some(p.tsecr),
+                        irs: self.iss,
+                    },
+                    sides.sacks(p),
+                );
+            }
+            self.on_close_progress();
+        }
+        if payload > 0 || fin {
+            let start = unwrap(self.rcv.nxt(), p.seq, self.irs);
+            self.rcv.on_segment(now, start, payload, fin, p.has_timestamps().then_some(p.tsval));
+            if self.rcv.finished() {
+                self.state = match self.state {
+                    State::Established => State::CloseWait,
+                    State::FinWait1 => State::Closing,
+                    State::FinWait2 => State::TimeWait,
+                    other => other,
+                };
+            }
+        } else {
+            let start = unwrap(self.rcv.nxt(), p.seq, self.irs);
+            self.rcv.on_segment(now, start, 0, false, p.has_timestamps().then_some(p.tsval));
+            if start < self.rcv.nxt() {
+                self.rcv.acknowledge_now(); // a probe: keep-alive or zero window (RFC 9293 section 3.8.6.1)
+            }
+        }
+    }
+
+    /// Our FIN may have been acknowledged.
+    #[inline]
+    fn on_close_progress(&mut self) {
+        if matches!(self.state, State::FinWait1 | State::Closing | State::LastAck)
+            && self.snd.as_ref().is_some_and(|s| s.fin_acked())
+        {
+            self.state = match self.state {
+                State::FinWait1 => State::FinWait2,
+                State::Closing => State::TimeWait,
+                _ => State::Closed,
+            };
+        }
+    }
+
+    /// The next packet to leave now; called until it gives none.
+    #[inline]
+    pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
+        if self.syn_pending {
+            return Some(self.syn(now, sides));
+        }
+        if matches!(self.state, State::Closed | State::Listen | State::SynSent | State::SynReceived) {
+            return None;
+        }
+        if self.handshake_ack {
+            self.handshake_ack = false;
+            return Some(self.segment(now, sides, None));
+        }
+        let snd = self.snd.as_mut()?;
+        if let Some((bytes, close_after)) = self.offered.take() {
+            snd.offer(bytes, close_after);
+        }
+        if let Some(out) = snd.poll(now) {
+            if out.fin {
+                self.state = match self.state {
+                    State::Established => State::FinWait1,
+                    State::CloseWait => State::LastAck,
+                    other => other,
+                };
+            }
+            return Some(self.segment(now, sides, Some(out)));
+        }
+        if snd.take_window_probe() {
+            let mut p = self.segment(now, sides, None);
+            p.seq = p.seq.wrapping_sub(1); // an old byte: the peer must answer
+            return Some(p);
+        }
+        if self.rcv.wants_ack() {
+            return Some(self.segment(now, sides, None));
+        }
+        None
+    }
+
+    fn segment(&mut self, now: Time, sides: &mut Sides, out: Option<send::Outgoing>) -> Packet {
+        let mut p = Packet::tcp(self.id);
+        let snd = self.snd.as_ref().expect("established");
+        let (start, len) = out.map_or((snd.nxt(), 0), |o| (o.start, o.len));
+        p.seq = self.iss.wrapping_add(start as u32);
+        p.ack = self.irs.wrapping_add(self.rcv.nxt() as u32);
+        p.flags = flags::ACK;
+        if let Some(o) = out {
+            if o.fin {
+                p.flags |= flags::FIN;
+            }
+            if snd.una() == snd.nxt() || o.fin {
+                p.flags |= flags::PSH;
+            }
+        }
+        if self.timestamps {
+            p.set_timestamps(now.as_millis() as u32, self.rcv.ts_recent());
+        }
+        if self.sack {
+            let mut blocks = [(0, 0); 4];
+            let n = self.rcv.sacks(if self.timestamps { 3 } else { 4 }, &mut blocks);
+            if n > 0 {
+                let irs = self.irs;
+                let side = blocks
+                    .map(|(l, r)| SackBlock { left: irs.wrapping_add(l as u32), right: irs.wrapping_add(r as u32) });
+                p.set_sacks(n, sides.store(Side::Sacks(side)));
+            }
+        }
+        p.window = self.rcv.window_field();
+        self.rcv.on_ack_sent();
+        p.set_payload(len as u16);
+        self.stamp(&mut p);
+        p
+    }
+
+    fn syn(&mut self, now: Time, sides: &mut Sides) -> Packet {
+        self.syn_pending = false;
+        let answer = self.state == State::SynReceived;
+        let mut p = Packet::tcp(self.id);
+        p.seq = self.iss;
+        p.flags = flags::SYN;
+        if answer {
+            p.flags |= flags::ACK;
+            p.ack = self.irs.wrapping_add(1);
+        }
+        let o = SynOptions {
+            mss: self.cfg.mss as u16,
+            window_scale: (if answer { self.rcv.shift > 0 || self.peer_shift > 0 } else { self.cfg.window_scaling })
+                .then(|| self.rcv.offered_shift()),
+            sack_permitted: if answer { self.sack } else { self.cfg.sack },
+            timestamps: if answer { self.timestamps } else { self.cfg.timestamps },
+        };
+        if o.timestamps {
+            p.set_timestamps(now.as_millis() as u32, self.rcv.ts_recent());
+        }
+        p.side = sides.store(Side::Syn(o));
+        p.size = 40 + o.header_bytes();
+        p.window = self.rcv.syn_window_field();
+        self.syn_at = now + self.syn_rto;
+        if self.syn_tries == 0 {
+            self.syn_sent_at = now;
+        }
+        self.stamp(&mut p);
+        p
+    }
+
+    fn stamp(&mut self, p: &mut Packet) {
+        p.ident = self.ident;
+        self.ident = self.ident.wrapping_add(1);
+    }
+}
+
+/// The fields of an arriving acknowledgement.
+struct Acknowledgement {
+    ack: u64,
+    window: u64,
+    payload: bool,
+    echo: Option<u32>,
+    /// Base of the peer's view of our sequence space.
+    irs: u32,
+}
+
+/// Brings an acknowledgement to the sender: window, RTT, scoreboard, recovery.
+#[inline]
+fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[SackBlock]) {
+    let una = snd.una();
+    if a.ack > snd.nxt() || a.ack < una {
+        return; // acknowledges what was never sent, or is stale
+    }
+    let prior_in_flight = snd.board.in_flight();
+    let same_window = a.window == snd.flow.send_window;
+    snd.flow.now = now;
+    snd.set_window(a.window);
+    let mut d = Delivered { lowest_original: u64::MAX, ..Delivered::default() };
+    if snd.cfg.timestamp_rtt {
+        sample_by_timestamp(snd, now, a);
+    }
+    let mut dsack = false;
+    for (i, b) in sacks.iter().enumerate() {
+        let (left, right) = (unwrap(una, b.left, a.irs), unwrap(una, b.right, a.irs));
+        if i == 0 && right <= a.ack || (i == 0 && sacks.len() > 1 && covers(&sacks[1], b)) {
+            dsack = true; // RFC 2883: a block below the ACK, or within the next one
+            continue;
+        }
+        snd.board.sack(left, right, &mut d);
+    }
+    let arrival = Arrival { ack: a.ack, pure: !a.payload && same_window, sacked: d.bytes, prior_in_flight };
+    if !snd.cfg.timestamp_rtt {
+        sample_by_send_time(snd, now, a, &d);
+    }
+    if snd.cfg.recovery == Recovery::Rack {
+        snd.on_ack_by_time(now, arrival, d, a.echo, dsack);
+    } else {
+        snd.on_ack_by_count(now, arrival, d);
+    }
+}
+
+/// ns-3: if the lowest newly acknowledged segment was sent once, the age of the timestamp it echoes.
+fn sample_by_timestamp(snd: &mut Sender, now: Time, a: &Acknowledgement) {
+    let Some(head) = snd.board.head() else { return };
+    if head.end() > a.ack || head.is(scoreboard::EVER_RETRANS | scoreboard::NO_SAMPLE) {
+        return;
+    }
+    let rtt = sample(a.echo.is_some(), now, a.echo.unwrap_or(0), head.sent_at);
+    snd.rtt_sample(rtt);
+}
+
+/// Karn's rule: the age of the lowest newly acknowledged segment, if none of the acknowledged was retransmitted;
+/// else, of the first newly SACKed one (Linux `tcp_ack_update_rtt`).
+fn sample_by_send_time(snd: &mut Sender, now: Time, a: &Acknowledgement, d: &Delivered) {
+    let mut sent = None;
+    let mut clean = true;
+    for s in snd.board.segments().take_while(|s| s.end() <= a.ack) {
+        clean &= !s.is(scoreboard::EVER_RETRANS);
+        if !s.is(scoreboard::SACKED) {
+            sent = sent.or(Some(s.sent_at));
+        }
+        if !clean {
+            break;
+        }
+    }
+    if let Some(t) = sent.filter(|_| clean).or(d.first_sent) {
+        snd.rtt_sample(now - t);
+    } else if a.ack > snd.una()
+        && !clean
+        && let Some(echo) = a.echo.filter(|&e| e != 0)
+    {
+        // Only timestamps can tell which copy was acknowledged.
+        snd.rtt_sample(sample(true, now, echo, now));
+    }
+}
+
+/// An RTT sample: from the echoed millisecond timestamp, or from the time the segment left.
+fn sample(by_timestamp: bool, now: Time, echo: u32, sent_at: Time) -> Time {
+    if by_timestamp {
+        let ms = (now.as_millis() as u32).wrapping_sub(echo);
+        Time::from_millis(u64::from(ms)).max(Time::from_micros(1))
+    } else {
+        (now - sent_at).max(Time::from_nanos(1))
+    }
+}
+
+fn covers(outer: &SackBlock, inner: &SackBlock) -> bool {
+    inner.left.wrapping_sub(outer.left) < 1 << 31 && outer.right.wrapping_sub(inner.right) < 1 << 31
+}
+
+/// The 64-bit offset nearest to `reference` that `seq` stands for, `base` being the initial sequence number.
+#[inline]
+fn unwrap(reference: u64, seq: u32, base: u32) -> u64 {
+    let diff = seq.wrapping_sub(base.wrapping_add(reference as u32)) as i32;
+    reference.wrapping_add_signed(i64::from(diff))
+}
+
+/// SYN retransmissions before giving up (Linux `tcp_syn_retries`, ns-3 `ConnCount`: 6).
+const SYN_RETRIES: u32 = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_survive_the_wrap() {
+        let base = u32::MAX - 10;
+        assert_eq!(unwrap(5, base.wrapping_add(5), base), 5);
+        assert_eq!(unwrap(1 << 32, base.wrapping_add(100), base), (1 << 32) + 100);
+        assert_eq!(unwrap((1 << 32) + 5, base.wrapping_sub(3), base), (1 << 32) - 3);
+    }
+}

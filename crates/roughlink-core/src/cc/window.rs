@@ -1,6 +1,8 @@
 //! Arithmetic shared by the window algorithms: slow start, additive increase, reduction, undo.
 
 use super::{Congestion, Flow};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A congestion window with its slow-start threshold and what is needed to undo a reduction. Bytes.
 #[derive(Clone, Debug)]
@@ -46,13 +48,17 @@ impl Window {
     /// (RFC 5681 section 3.1). What was is kept for [`Window::undo`]; a time-out during recovery keeps the older
     /// values, as Linux does.
     pub fn reduce(&mut self, flow: &Flow, cause: Congestion, ssthresh: u64) {
+        if cause == Congestion::TimeoutAgain {
+            self.cwnd = u64::from(flow.mss);
+            return;
+        }
         if flow.state == super::CongestionState::Open || flow.state == super::CongestionState::Disorder {
             self.prior_cwnd = self.cwnd;
             self.prior_ssthresh = self.ssthresh;
         }
         self.ssthresh = ssthresh;
         self.cwnd = match cause {
-            Congestion::Timeout => u64::from(flow.mss),
+            Congestion::Timeout | Congestion::TimeoutAgain => u64::from(flow.mss),
             Congestion::Loss | Congestion::Ecn => ssthresh,
         };
     }
@@ -93,6 +99,17 @@ impl AdditiveCounter {
             *cwnd += k * u64::from(mss);
         }
     }
+}
+
+/// Whose arithmetic an algorithm follows where implementations differ; each algorithm's file lists the differences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Arithmetic {
+    /// Linux 6.x.
+    #[default]
+    Linux,
+    /// ns-3 3.44.
+    Ns3,
 }
 
 /// `cwnd` in segments as a real number.

@@ -1,7 +1,8 @@
 //! Losses per packet, in the forms that papers use. Each is judged in the order in which packets arrive at the far
 //! end of the link, so a packet that the queue dropped draws nothing.
 
-use crate::units::Time;
+use crate::rng::{Seed, Stream, threshold};
+use crate::units::{Rate, Time};
 
 /// What a direction of a link loses.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -86,4 +87,248 @@ pub struct Pulses {
     pub every: Time,
     /// Length of a pulse; the mean of it if they are random.
     pub length: Time,
+}
+
+/// Noise in operation: decides packet by packet.
+#[derive(Debug)]
+pub enum Judge {
+    #[allow(missing_docs, reason = "as Noise")]
+    None,
+    #[allow(missing_docs, reason = "as Noise")]
+    Random { stream: Stream, loss: u64 },
+    #[allow(missing_docs, reason = "as Noise")]
+    Burst { stream: Stream, start: u64, length: BurstLength, left: u64 },
+    #[allow(missing_docs, reason = "as Noise")]
+    GilbertElliott { stream: Stream, bad: bool, flip: [u64; 2], loss: [u64; 2] },
+    #[allow(missing_docs, reason = "as Noise")]
+    List { drop: Vec<u64>, next: usize, seen: u64 },
+    #[allow(missing_docs, reason = "as Noise")]
+    Impulse(Box<Overlaps>),
+    #[allow(missing_docs, reason = "as Noise")]
+    Recorded { stream: Stream, steps: Vec<(Time, u64)>, at: usize },
+}
+
+impl Judge {
+    /// The noise of direction `name`.
+    pub fn new(noise: &Noise, name: &str, seed: &Seed) -> Self {
+        let stream = || seed.stream(name, "noise");
+        match noise {
+            Noise::None => Judge::None,
+            Noise::Random { loss } => Judge::Random { stream: stream(), loss: threshold(*loss) },
+            Noise::Burst { start, length } => {
+                Judge::Burst { stream: stream(), start: threshold(*start), length: length.clone(), left: 0 }
+            }
+            Noise::GilbertElliott { to_bad, to_good, loss_good, loss_bad } => Judge::GilbertElliott {
+                stream: stream(),
+                bad: false,
+                flip: [threshold(*to_bad), threshold(*to_good)],
+                loss: [threshold(*loss_good), threshold(*loss_bad)],
+            },
+            Noise::List { drop } => Judge::List { drop: drop.clone(), next: 0, seen: 0 },
+            Noise::Impulse(config) => Judge::Impulse(Box::new(Overlaps::new(config.clone(), name, seed))),
+            Noise::Recorded { steps } => Judge::Recorded {
+                stream: stream(),
+                steps: steps.iter().map(|&(t, p)| (t, threshold(p))).collect(),
+                at: 0,
+            },
+        }
+    }
+
+    /// Whether a packet of `size` bytes whose last bit arrives at `now` over a link of `rate` is lost.
+    #[inline]
+    pub fn takes(&mut self, now: Time, size: u16, rate: Rate) -> bool {
+        match self {
+            Judge::None => false,
+            Judge::Random { stream, loss } => stream.hit(*loss),
+            Judge::Burst { stream, start, length, left } => {
+                if stream.hit(*start) {
+                    *left = length.draw(stream) - 1;
+                    true
+                } else if *left > 0 {
+                    *left -= 1;
+                    true
+                } else {
+                    false
+                }
+            }
+            Judge::GilbertElliott { stream, bad, flip, loss } => {
+                if stream.hit(flip[usize::from(*bad)]) {
+                    *bad = !*bad;
+                }
+                stream.hit(loss[usize::from(*bad)])
+            }
+            Judge::List { drop, next, seen } => {
+                let hit = drop.get(*next) == Some(seen);
+                *next += usize::from(hit);
+                *seen += 1;
+                hit
+            }
+            Judge::Impulse(pulses) => pulses.takes(now.saturating_sub(rate.time_for(u64::from(size))), now),
+            Judge::Recorded { stream, steps, at } => {
+                while steps.get(*at + 1).is_some_and(|s| s.0 <= now) {
+                    *at += 1;
+                }
+                stream.hit(steps.get(*at).map_or(0, |s| s.1))
+            }
+        }
+    }
+}
+
+impl BurstLength {
+    #[inline]
+    fn draw(&self, stream: &mut Stream) -> u64 {
+        match *self {
+            BurstLength::Uniform(a, b) => stream.range(a, b).max(1),
+            BurstLength::Geometric(mean) => {
+                let stop = 1.0 / mean;
+                let mut n = 1;
+                while stream.unit() >= stop {
+                    n += 1;
+                }
+                n
+            }
+        }
+    }
+}
+
+/// Noise pulses generated in time as packets pass.
+#[derive(Debug)]
+pub struct Overlaps {
+    config: Impulse,
+    kill: u64,
+    stream: Stream,
+    arrivals: Stream,
+    /// Start of the first cyclic pulse.
+    phase: Time,
+    next_random: Time,
+    /// Random pulses that may still touch a packet.
+    recent: Vec<(Time, Time)>,
+}
+
+impl Overlaps {
+    fn new(config: Impulse, name: &str, seed: &Seed) -> Self {
+        let mut arrivals = seed.stream(name, "pulses");
+        let phase = config.cyclic.map_or(Time::ZERO, |c| Time(arrivals.range(0, c.every.0 - 1)));
+        let next_random = config.asynchronous.map_or(Time::MAX, |p| exponential(&mut arrivals, p.every));
+        Overlaps {
+            kill: threshold(config.kill),
+            config,
+            stream: seed.stream(name, "noise"),
+            arrivals,
+            phase,
+            next_random,
+            recent: Vec::new(),
+        }
+    }
+
+    fn takes(&mut self, from: Time, to: Time) -> bool {
+        (0..self.overlapping(from, to)).any(|_| self.stream.hit(self.kill))
+    }
+
+    /// Pulses that overlap `[from, to]`. Times never go back.
+    fn overlapping(&mut self, from: Time, to: Time) -> u64 {
+        let mut n = 0;
+        if let Some(p) = self.config.asynchronous {
+            while self.next_random <= to {
+                let length = exponential(&mut self.arrivals, p.length);
+                self.recent.push((self.next_random, self.next_random + length));
+                self.next_random += exponential(&mut self.arrivals, p.every).max(Time(1));
+            }
+            self.recent.retain(|p| p.1 >= from);
+            n += self.recent.iter().filter(|p| p.0 <= to).count() as u64;
+        }
+        if let Some(c) = self.config.cyclic {
+            // Pulse k covers phase + k every .. + length. How many begin by `to`, less those over before `from`?
+            let begun = |t: Time| if t < self.phase { 0 } else { (t - self.phase).0 / c.every.0 + 1 };
+            n += begun(to) - from.0.checked_sub(c.length.0 + 1).map_or(0, |t| begun(Time(t)));
+        }
+        n
+    }
+}
+
+fn exponential(stream: &mut Stream, mean: Time) -> Time {
+    Time(stream.exponential(mean.0 as f64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEED: Seed = Seed { seed: 3, replica: 0 };
+    const RATE: Rate = Rate::from_mbps(10);
+
+    fn share(noise: &Noise, n: u64) -> f64 {
+        let mut j = Judge::new(noise, "x", &SEED);
+        (0..n).filter(|&i| j.takes(Time::from_micros(1200 * (i + 1)), 1500, RATE)).count() as f64 / n as f64
+    }
+
+    #[test]
+    fn burst_loss_matches_its_closed_form() {
+        // A packet survives if none of the last 4 packets' draws began a burst that reaches it: with start s and lengths
+        // uniform over 1..=4, P(loss) by the chain of remaining lengths; restarts make it a little less than 2.5 s.
+        let s: f64 = 0.02;
+        let noise = Noise::Burst { start: s, length: BurstLength::Uniform(1, 4) };
+        // Stationary distribution of `left` (0..=3): left' = L-1 on a hit, else max(left-1, 0).
+        let mut pi = [1.0, 0.0, 0.0, 0.0];
+        for _ in 0..200 {
+            let mut next = [0.0; 4];
+            for (l, p) in pi.iter().enumerate() {
+                for hit in &mut next {
+                    *hit += p * s / 4.0;
+                }
+                next[l.saturating_sub(1)] += p * (1.0 - s);
+            }
+            pi = next;
+        }
+        let expected = s + (1.0 - s) * (1.0 - pi[0]);
+        let got = share(&noise, 2_000_000);
+        assert!((got / expected - 1.0).abs() < 0.01, "{got} for {expected}");
+        assert!(expected < 2.5 * s);
+    }
+
+    #[test]
+    fn geometric_bursts_have_their_mean() {
+        let noise = Noise::Burst { start: 0.001, length: BurstLength::Geometric(5.0) };
+        let got = share(&noise, 2_000_000);
+        assert!((0.0045..0.0052).contains(&got), "{got}");
+    }
+
+    #[test]
+    fn gilbert_elliott_matches_its_closed_form() {
+        let noise = Noise::GilbertElliott { to_bad: 0.01, to_good: 0.2, loss_good: 0.001, loss_bad: 0.3 };
+        let bad = 0.01 / 0.21;
+        let expected = bad * 0.3 + (1.0 - bad) * 0.001;
+        let got = share(&noise, 2_000_000);
+        assert!((got / expected - 1.0).abs() < 0.03, "{got} for {expected}");
+    }
+
+    #[test]
+    fn a_list_takes_exactly_its_packets() {
+        let mut j = Judge::new(&Noise::List { drop: vec![0, 3, 4] }, "x", &SEED);
+        let hits: Vec<_> = (0..6).map(|_| j.takes(Time::ZERO, 1500, RATE)).collect();
+        assert_eq!(hits, [true, false, false, true, true, false]);
+    }
+
+    #[test]
+    fn impulses_hit_by_overlap() {
+        // 1.2 ms on air, pulses of 0.5 ms at 120 Hz: (1.2 + 0.5) ms * 120 Hz = 0.204 of the packets, half of them killed.
+        let cyclic = Pulses { every: Time(8_333_333), length: Time::from_micros(500) };
+        let got = share(&Noise::Impulse(Impulse { cyclic: Some(cyclic), asynchronous: None, kill: 0.5 }), 1_000_000);
+        assert!((got / 0.102 - 1.0).abs() < 0.02, "{got}");
+        // Poisson pulses: about rate * (air + mean length) of the packets are touched.
+        let random = Pulses { every: Time::from_millis(200), length: Time::from_micros(100) };
+        let got = share(&Noise::Impulse(Impulse { cyclic: None, asynchronous: Some(random), kill: 1.0 }), 1_000_000);
+        assert!((got / (5.0 * 0.0013) - 1.0).abs() < 0.05, "{got}");
+    }
+
+    #[test]
+    fn recorded_probabilities_hold_from_their_time() {
+        let mut j = Judge::new(
+            &Noise::Recorded { steps: vec![(Time::ZERO, 0.0), (Time::from_secs(1), 1.0), (Time::from_secs(2), 0.0)] },
+            "x",
+            &SEED,
+        );
+        let hits: Vec<_> = [0, 999, 1000, 1999, 2000].map(|ms| j.takes(Time::from_millis(ms), 100, RATE)).into();
+        assert_eq!(hits, [false, false, true, true, false]);
+    }
 }

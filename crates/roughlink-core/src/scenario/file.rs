@@ -99,6 +99,16 @@ pub(super) struct Tcp {
     pub undo: Option<Leaf<bool>>,
     /// Hold back small segments while data is outstanding (RFC 896).
     pub nagle: Option<Leaf<bool>>,
+    /// Send what fits into the peer's window even if it is less than a segment (ns-3).
+    pub fill_window: Option<Leaf<bool>>,
+    /// Take RTT samples from the millisecond timestamps (ns-3), else from the time the segment left.
+    pub timestamp_rtt: Option<Leaf<bool>>,
+    /// Grow the window also when the application or the peer limits sending (ns-3, ns-2).
+    pub grow_when_limited: Option<Leaf<bool>>,
+    /// Proportional rate reduction multiplies in 32 bits (ns-3 3.44).
+    pub prr_wraps: Option<Leaf<bool>>,
+    /// Bytes that a bulk application hands over per write (ns-3: 512 B).
+    pub write_size: Option<Leaf<Bytes>>,
     /// Send buffer.
     pub snd_buf: Option<Leaf<Buffer>>,
     /// Receive buffer.
@@ -133,6 +143,8 @@ pub(super) struct Link {
     pub noise: Option<At<Noises>>,
     /// Largest IP packet; larger ones travel as fragments. `1500 B` if absent.
     pub mtu: Option<Leaf<Bytes>>,
+    /// Bytes that framing adds to each packet on the wire; `0 B` if absent (ns-3's point-to-point link: `2 B`).
+    pub overhead: Option<Leaf<Bytes>>,
     /// Extra delay per packet, uniform between zero and this.
     pub jitter: Option<Leaf<Time>>,
     /// Let jitter change the order of packets; false if absent.

@@ -21,6 +21,12 @@ pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConf
         report.error(problem.at(span(&link.mtu), "").help("it lies between 68 B (RFC 791) and 65535 B"));
         1500
     });
+    let overhead = report.read(&link.overhead).unwrap_or(Bytes(0)).0;
+    let overhead = u16::try_from(overhead).ok().filter(|o| *o <= 1024).unwrap_or_else(|| {
+        let problem = Problem::new(format!("an `overhead` of {overhead} B per packet is not credible"));
+        report.error(problem.at(span(&link.overhead), "").help("it is at most 1024 B; Ethernet with gaps has 38 B"));
+        0
+    });
     let asymmetric = link.asymmetric.as_ref().map(|a| &a.value);
     let (noise, mut reverse_noise) = noises(link, load, report);
     if let Some(own) = asymmetric.and_then(|a| a.noise.as_ref()) {
@@ -52,7 +58,7 @@ pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConf
             report.warn(warning.help("add jitter = \"1 ms\", or leave `reorder` out"));
         }
     }
-    PipeConfig { forward, reverse, mtu }
+    PipeConfig { forward, reverse, mtu, overhead }
 }
 
 fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Report) -> Option<Rate> {

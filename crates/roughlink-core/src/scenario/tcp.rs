@@ -34,6 +34,9 @@ macro_rules! keys {
                 if let Some(mss) = good(&self.mss) {
                     config.mss = u32::try_from(mss.0).unwrap_or(u32::MAX);
                 }
+                if let Some(size) = good(&self.write_size) {
+                    config.write_size = u32::try_from(size.0).unwrap_or(u32::MAX).max(1);
+                }
             }
             /// Where `key` is given.
             pub(super) fn span(&self, key: &str) -> Option<Range<usize>> {
@@ -47,6 +50,7 @@ macro_rules! keys {
             pub(super) fn faults(&self, report: &mut Report) {
                 $(report.read(&self.$key);)*
                 report.read(&self.mss);
+                report.read(&self.write_size);
                 report.read(&self.stack);
                 report.read(&self.cc);
                 report.read(&self.hystart);
@@ -75,6 +79,10 @@ keys!(
     tlp,
     undo,
     nagle,
+    fill_window,
+    timestamp_rtt,
+    grow_when_limited,
+    prr_wraps,
     snd_buf,
     rcv_buf,
     mss_includes_options,

@@ -134,6 +134,19 @@ pub struct TcpConfig {
     pub undo: bool,
     /// Hold back small segments while data is outstanding (RFC 896, Minshall's variant).
     pub nagle: bool,
+    /// Send what fits into the peer's window even if it is less than a segment (ns-3); else wait for room
+    /// (RFC 1122 section 4.2.3.4).
+    pub fill_window: bool,
+    /// Take RTT samples from the millisecond timestamps (ns-3), else from the time the segment left.
+    pub timestamp_rtt: bool,
+    /// Grow the window also when the application or the peer, not the window, limits sending (ns-3, ns-2); else not
+    /// (RFC 7661, Linux).
+    pub grow_when_limited: bool,
+    /// PRR multiplies in 32 bits (ns-3 3.44): windows of 128 KiB overflow and sending nearly stops for a while.
+    pub prr_wraps: bool,
+    /// Bytes that a bulk application hands over per write: it fills the send buffer in these steps (ns-3
+    /// BulkSendApplication: 512).
+    pub write_size: u32,
     /// Send buffer.
     pub snd_buf: Buffer,
     /// Receive buffer.
@@ -169,6 +182,11 @@ impl TcpConfig {
             tlp: false,
             undo: false,
             nagle: false,
+            fill_window: false,
+            timestamp_rtt: false,
+            grow_when_limited: false,
+            prr_wraps: false,
+            write_size: 1,
             snd_buf: Buffer::Bytes(128 * 1024),
             rcv_buf: Buffer::Bytes(128 * 1024),
             mss: 1460,
@@ -194,6 +212,11 @@ impl TcpConfig {
                 recovery: Recovery::Prr,
                 syn_rto: Time::from_secs(3),
                 data_retries: 6,
+                fill_window: true,
+                timestamp_rtt: true,
+                grow_when_limited: true,
+                prr_wraps: true,
+                write_size: 512,
                 mss_includes_options: false,
                 ..rfc
             },
@@ -206,6 +229,7 @@ impl TcpConfig {
                 delayed_ack: 1,
                 initial_rto: Time::from_secs(3),
                 syn_rto: Time::from_secs(3),
+                grow_when_limited: true,
                 mss_includes_options: false,
                 ..rfc
             },

@@ -1,0 +1,302 @@
+//! A pipe: drop-tail queue, serialiser, noise, delay - one direction of it.
+//!
+//! The departure of a packet is computed when it is enqueued, so that only its arrival is an event. What waits is known
+//! from the start times of service still to come.
+
+use super::Direction;
+use super::noise::Judge;
+use crate::packet::{Fragment, NO_SIDE, Packet};
+use crate::rng::{Seed, Stream};
+use crate::units::{QueueLimit, Serializer, Time};
+use std::collections::VecDeque;
+
+/// One direction of a pipe. `receive` enqueues, `transmit` gives what has arrived at the far end.
+#[derive(Debug)]
+pub struct Pipe {
+    serializer: Serializer,
+    delay: Time,
+    limit: QueueLimit,
+    mtu: u16,
+    overhead: u16,
+    judge: Judge,
+    jitter: Option<Jitter>,
+    busy_until: Time,
+    /// Packets on their way, by arrival.
+    ring: VecDeque<(Time, Packet)>,
+    /// Start of service and size of the packets that wait.
+    waiting: VecDeque<(Time, u32)>,
+    waiting_bytes: u64,
+    /// Counters.
+    pub stats: PipeStats,
+}
+
+#[derive(Debug)]
+struct Jitter {
+    stream: Stream,
+    max: Time,
+    reorder: bool,
+}
+
+/// What one direction of a link counted.
+#[derive(Clone, Debug, Default)]
+pub struct PipeStats {
+    /// IP packets serialised, fragments each.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that found the queue full.
+    pub dropped: u64,
+    /// Packets that the noise took.
+    pub lost: u64,
+    /// Sum of the times that packets waited, ns: the time integral of the queue's length.
+    pub waited_ns: u128,
+    /// Most packets that waited.
+    pub queue_max: u32,
+}
+
+impl Pipe {
+    /// Direction `name` (e.g. `plc.forward`) of a link with this `mtu` and framing `overhead`.
+    pub fn new(direction: &Direction, (mtu, overhead): (u16, u16), name: &str, seed: &Seed) -> Self {
+        Pipe {
+            serializer: Serializer::new(direction.rate),
+            delay: direction.delay,
+            limit: direction.queue,
+            mtu,
+            overhead,
+            judge: Judge::new(&direction.noise, name, seed),
+            jitter: (!direction.jitter.is_zero()).then(|| Jitter {
+                stream: seed.stream(name, "jitter"),
+                max: direction.jitter,
+                reorder: direction.reorder,
+            }),
+            busy_until: Time::ZERO,
+            ring: VecDeque::new(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            stats: PipeStats::default(),
+        }
+    }
+
+    /// When the next packet arrives at the far end.
+    #[inline]
+    pub fn next_wake(&self) -> Time {
+        self.ring.front().map_or(Time::MAX, |e| e.0)
+    }
+
+    /// Packets waiting at `now`.
+    #[inline]
+    pub fn waiting(&mut self, now: Time) -> usize {
+        while let Some(&(start, size)) = self.waiting.front() {
+            if start > now {
+                break;
+            }
+            self.waiting_bytes -= u64::from(size);
+            self.waiting.pop_front();
+        }
+        self.waiting.len()
+    }
+
+    /// A packet arrives at the near end; larger than the MTU, it goes on as fragments. Those for which there is no room
+    /// are given to `dropped`.
+    #[inline]
+    pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
+        if p.size > self.mtu {
+            let mut fragments = Fragments::new(p, self.mtu);
+            while let Some(f) = fragments.next() {
+                self.enqueue(now, f, dropped);
+            }
+        } else {
+            self.enqueue(now, p, dropped);
+        }
+    }
+
+    #[inline]
+    fn enqueue(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
+        let start = self.busy_until.max(now);
+        if start > now {
+            let waiting = self.waiting(now);
+            let full = match self.limit {
+                QueueLimit::Packets(n) => waiting >= n as usize,
+                QueueLimit::Bytes(b) => self.waiting_bytes + u64::from(p.size) > b,
+            };
+            if full {
+                self.stats.dropped += 1;
+                dropped(p);
+                return;
+            }
+            self.waiting.push_back((start, u32::from(p.size)));
+            self.waiting_bytes += u64::from(p.size);
+            self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
+            self.stats.waited_ns += u128::from((start - now).0);
+        }
+        self.busy_until = start + self.serializer.time(u32::from(p.size) + u32::from(self.overhead));
+        self.stats.packets += 1;
+        self.stats.bytes += u64::from(p.size);
+        let arrival = self.busy_until + self.delay;
+        match &mut self.jitter {
+            None => self.ring.push_back((arrival, p)),
+            Some(j) => {
+                let arrival = arrival + Time(j.stream.range(0, j.max.0));
+                if j.reorder {
+                    let at = self.ring.partition_point(|e| e.0 <= arrival);
+                    self.ring.insert(at, (arrival, p));
+                } else {
+                    let last = self.ring.back().map_or(Time::ZERO, |e| e.0);
+                    self.ring.push_back((arrival.max(last), p));
+                }
+            }
+        }
+    }
+
+    /// The packet that arrives at the far end at `now`; `Err` if the noise took it.
+    #[inline]
+    pub fn transmit(&mut self, now: Time) -> Option<Result<Packet, Packet>> {
+        if self.next_wake() > now {
+            return None;
+        }
+        let (_, p) = self.ring.pop_front()?;
+        if self.judge.takes(now, p.size, self.serializer.rate()) {
+            self.stats.lost += 1;
+            return Some(Err(p));
+        }
+        Some(Ok(p))
+    }
+
+    /// Packets on their way, for those who count what is left.
+    pub fn in_transit(&self) -> impl Iterator<Item = &Packet> {
+        self.ring.iter().map(|e| &e.1)
+    }
+}
+
+/// Cuts a datagram, or a fragment, to an MTU (RFC 791 section 3.2: all but the last carry a multiple of 8 bytes).
+struct Fragments {
+    rest: Packet,
+    /// Bytes after the IP header still to be sent, and their offset in the original datagram.
+    left: u16,
+    offset: u32,
+    per_fragment: u16,
+    last_is: Fragment,
+    first: bool,
+}
+
+impl Fragments {
+    fn new(p: Packet, mtu: u16) -> Self {
+        let (first, offset, last_is) = match p.fragment() {
+            Fragment::Whole => (true, 0, Fragment::Last),
+            Fragment::First => (true, 0, Fragment::Middle),
+            Fragment::Middle => (false, p.ack, Fragment::Middle),
+            Fragment::Last => (false, p.ack, Fragment::Last),
+        };
+        let per_fragment = ((mtu - IP_HEADER) & !7).max(8);
+        Fragments { rest: p, left: p.size - IP_HEADER, offset, per_fragment, last_is, first }
+    }
+
+    fn next(&mut self) -> Option<Packet> {
+        if self.left == 0 {
+            return None;
+        }
+        let mut f = self.rest;
+        let n = self.left.min(self.per_fragment);
+        self.left -= n;
+        f.size = n + IP_HEADER;
+        if self.first {
+            self.first = false;
+            f.set_fragment(Fragment::First);
+        } else {
+            f.ack = self.offset;
+            f.side = NO_SIDE;
+            f.set_fragment(if self.left == 0 { self.last_is } else { Fragment::Middle });
+        }
+        self.offset += u32::from(n);
+        Some(f)
+    }
+}
+
+const IP_HEADER: u16 = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::super::Noise;
+    use super::*;
+    use crate::packet::FlowId;
+    use crate::units::Rate;
+
+    fn direction(queue: QueueLimit) -> Direction {
+        Direction {
+            rate: Rate::from_mbps(10),
+            delay: Time::from_micros(900),
+            queue,
+            noise: Noise::None,
+            jitter: Time::ZERO,
+            reorder: false,
+        }
+    }
+    fn packet(size: u16) -> Packet {
+        let mut p = Packet::tcp(FlowId::new(0, false));
+        p.size = size;
+        p
+    }
+    const SEED: Seed = Seed { seed: 1, replica: 0 };
+
+    #[test]
+    fn the_queue_counts_what_waits() {
+        let mut pipe = Pipe::new(&direction(QueueLimit::Packets(3)), (1500, 0), "x", &SEED);
+        let mut drops = 0;
+        for _ in 0..6 {
+            pipe.receive(Time::ZERO, packet(1500), &mut |_| drops += 1);
+        }
+        // One in service, three wait, two dropped.
+        assert_eq!((drops, pipe.waiting(Time::ZERO), pipe.stats.queue_max), (2, 3, 3));
+        assert_eq!(pipe.next_wake(), Time::from_micros(2100));
+        assert_eq!(pipe.waiting(Time::from_micros(1200)), 2);
+        // 0 + 1.2 + 2.4 + 3.6 ms of waiting
+        assert_eq!(pipe.stats.waited_ns, 7_200_000);
+    }
+
+    #[test]
+    fn a_byte_limit_counts_bytes() {
+        let mut pipe = Pipe::new(&direction(QueueLimit::Bytes(1000)), (1500, 0), "x", &SEED);
+        let mut drops = 0;
+        for _ in 0..5 {
+            pipe.receive(Time::ZERO, packet(400), &mut |_| drops += 1);
+        }
+        assert_eq!((drops, pipe.waiting(Time::ZERO)), (2, 2));
+    }
+
+    #[test]
+    fn a_1512_byte_packet_becomes_1500_and_32() {
+        let mut pipe = Pipe::new(&direction(QueueLimit::Packets(100)), (1500, 0), "x", &SEED);
+        pipe.receive(Time::ZERO, packet(1512), &mut |_| {});
+        let sizes: Vec<_> = pipe.in_transit().map(|p| (p.size, p.fragment(), p.ack)).collect();
+        assert_eq!(sizes, [(1500, Fragment::First, 0), (32, Fragment::Last, 1480)]);
+        // and again through a smaller MTU
+        let first = *pipe.in_transit().next().unwrap();
+        let mut small = Pipe::new(&direction(QueueLimit::Packets(100)), (576, 0), "y", &SEED);
+        small.receive(Time::ZERO, first, &mut |_| {});
+        let sizes: Vec<_> = small.in_transit().map(|p| (p.size, p.fragment(), p.ack)).collect();
+        assert_eq!(sizes, [(572, Fragment::First, 0), (572, Fragment::Middle, 552), (396, Fragment::Middle, 1104)]);
+    }
+
+    #[test]
+    fn jitter_keeps_order_unless_told_otherwise() {
+        for reorder in [false, true] {
+            let mut d = direction(QueueLimit::Packets(1000));
+            d.jitter = Time::from_millis(20);
+            d.reorder = reorder;
+            let mut pipe = Pipe::new(&d, (1500, 0), "x", &SEED);
+            for i in 0..200 {
+                let mut p = packet(100);
+                p.seq = i;
+                pipe.receive(Time::ZERO, p, &mut |_| {});
+            }
+            let mut seqs = Vec::new();
+            let mut last = Time::ZERO;
+            while let Some(Ok(p)) = pipe.transmit(Time::MAX) {
+                seqs.push(p.seq);
+                assert!(pipe.next_wake() >= last);
+                last = pipe.next_wake();
+            }
+            assert_eq!(seqs.is_sorted(), !reorder);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What a run reports.
+
+use crate::app::Traffic;
+use crate::link::pipe::PipeStats;
+use crate::scenario::Scenario;
+use crate::tcp::SenderStats;
+use crate::units::Time;
+use serde::{Deserialize, Serialize};
+
+/// The result of one run, as `--json` prints it. Column names carry units.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// Title of the scenario.
+    pub name: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Replica number.
+    pub replica: u32,
+    /// Simulated time, s: until every sized flow was done, else the scenario's duration.
+    pub sim_s: f64,
+    /// Wall-clock time, s; set by whoever has a clock.
+    pub wall_s: f64,
+    /// Events processed.
+    pub events: u64,
+    /// Flows in the scenario's order.
+    pub flows: Vec<FlowResult>,
+    /// Links in the scenario's order.
+    pub links: Vec<LinkResult>,
+    /// Jain's fairness index of the flows' throughputs.
+    pub jain: Option<f64>,
+}
+
+/// A flow's result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowResult {
+    /// Name.
+    pub name: String,
+    /// `bulk` or `cbr`.
+    pub kind: String,
+    /// Congestion control; null for datagram flows.
+    pub cc: Option<String>,
+    /// When it started, s.
+    pub start_s: f64,
+    /// When its last byte arrived, s; null if it did not complete.
+    pub end_s: Option<f64>,
+    /// Whether all bytes arrived (bulk) or left (cbr).
+    pub completed: bool,
+    /// The connection gave up: too many time-outs in a row.
+    pub failed: bool,
+    /// Payload bytes delivered in order to the application.
+    pub delivered_bytes: u64,
+    /// `delivered_bytes` x 8 / (arrival of the last byte - start), Mbit/s.
+    pub throughput_mbps: Option<f64>,
+    /// Data segments sent, retransmissions included; datagrams.
+    pub segments: u64,
+    /// Data segments sent again.
+    pub retransmits: u64,
+    /// Fast-recovery episodes.
+    pub fast_recoveries: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Episodes taken back as spurious.
+    pub undos: u64,
+    /// RTT samples; null for datagram flows.
+    pub rtt_ms: Option<RttResult>,
+}
+
+/// Round-trip times, ms. Minimum, mean and maximum are exact, quantiles within 1/16.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct RttResult {
+    pub min: f64,
+    pub mean: f64,
+    pub p50: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+/// A link's result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkResult {
+    /// Name.
+    pub name: String,
+    /// From the first node of `between` to the second.
+    pub forward: DirectionResult,
+    /// Back.
+    pub reverse: DirectionResult,
+}
+
+/// What one direction of a link did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DirectionResult {
+    /// IP packets serialised, fragments each.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that found the queue full.
+    pub dropped: u64,
+    /// Packets that the noise took.
+    pub lost: u64,
+    /// Realised loss: `lost` over `packets`; null if there were none.
+    pub loss: Option<f64>,
+    /// Time average of the packets waiting.
+    pub queue_mean_pkt: f64,
+    /// Most packets that waited.
+    pub queue_max_pkt: u32,
+}
+
+/// What a component knows of a flow when it ends.
+#[derive(Clone, Debug, Default)]
+pub struct FlowOutcome {
+    pub(crate) start: Time,
+    pub(crate) end: Option<Time>,
+    pub(crate) last_delivery: Time,
+    pub(crate) delivered: u64,
+    pub(crate) sized: bool,
+    pub(crate) failed: bool,
+    pub(crate) datagrams: u64,
+    pub(crate) sender: SenderStats,
+}
+
+/// Both directions of a link.
+pub type LinkOutcome = [PipeStats; 2];
+
+impl RunResult {
+    pub(crate) fn new(
+        s: &Scenario,
+        replica: u32,
+        flows: Vec<FlowOutcome>,
+        links: Vec<LinkOutcome>,
+        events: u64,
+    ) -> Self {
+        let over = flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed));
+        let sim = if over {
+            flows.iter().map(|f| f.end.unwrap_or(s.duration)).max().unwrap_or(Time::ZERO)
+        } else {
+            s.duration
+        };
+        let flows: Vec<FlowResult> = s.flows.iter().zip(&flows).map(|(spec, f)| FlowResult::new(spec, f)).collect();
+        RunResult {
+            name: s.name.clone(),
+            seed: s.seed,
+            replica,
+            sim_s: sim.as_secs_f64(),
+            wall_s: 0.0,
+            events,
+            jain: jain(flows.iter().filter_map(|f| f.throughput_mbps)),
+            flows,
+            links: s
+                .links
+                .iter()
+                .zip(&links)
+                .map(|(spec, l)| LinkResult {
+                    name: spec.name.clone(),
+                    forward: DirectionResult::new(&l[0], sim),
+                    reverse: DirectionResult::new(&l[1], sim),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl FlowResult {
+    fn new(spec: &crate::scenario::FlowSpec, f: &FlowOutcome) -> Self {
+        let spent = f.last_delivery.saturating_sub(f.start);
+        let bulk = matches!(spec.traffic, Traffic::Bulk { .. });
+        let ms = |ns: f64| ns / 1e6;
+        let rtt = &f.sender.rtt;
+        FlowResult {
+            name: spec.name.clone(),
+            kind: if bulk { "bulk" } else { "cbr" }.into(),
+            cc: bulk.then(|| spec.cc.clone()),
+            start_s: f.start.as_secs_f64(),
+            end_s: f.end.map(Time::as_secs_f64),
+            completed: f.end.is_some(),
+            failed: f.failed,
+            delivered_bytes: f.delivered,
+            throughput_mbps: (!spent.is_zero()).then(|| f.delivered as f64 * 8.0 / spent.as_secs_f64() / 1e6),
+            segments: f.sender.segments + f.datagrams,
+            retransmits: f.sender.retransmits,
+            fast_recoveries: f.sender.fast_recoveries,
+            timeouts: f.sender.timeouts,
+            undos: f.sender.undos,
+            rtt_ms: rtt.mean().map(|mean| RttResult {
+                min: ms(rtt.min().unwrap_or(0) as f64),
+                mean: ms(mean),
+                p50: ms(rtt.quantile(0.5).unwrap_or(0.0)),
+                p95: ms(rtt.quantile(0.95).unwrap_or(0.0)),
+                p99: ms(rtt.quantile(0.99).unwrap_or(0.0)),
+                max: ms(rtt.max().unwrap_or(0) as f64),
+            }),
+        }
+    }
+}
+
+impl DirectionResult {
+    fn new(s: &PipeStats, sim: Time) -> Self {
+        DirectionResult {
+            packets: s.packets,
+            bytes: s.bytes,
+            dropped: s.dropped,
+            lost: s.lost,
+            loss: (s.packets > 0).then(|| s.lost as f64 / s.packets as f64),
+            queue_mean_pkt: if sim.is_zero() { 0.0 } else { s.waited_ns as f64 / sim.0 as f64 },
+            queue_max_pkt: s.queue_max,
+        }
+    }
+}
+
+/// Jain's fairness index (Jain, Chiu, Hawe 1984): `(sum x)^2 / (n sum x^2)`; `None` without samples.
+pub fn jain(x: impl Iterator<Item = f64>) -> Option<f64> {
+    let (n, sum, squares) = x.fold((0.0, 0.0, 0.0), |(n, s, q), x| (n + 1.0, s + x, q + x * x));
+    (squares > 0.0).then(|| sum * sum / (n * squares))
+}
+
+/// Nanosecond values in logarithmic buckets: 8 linear steps per octave from 2^16 ns (66 us) to 2^32 ns (4.3 s), 512
+/// bytes. Minimum, maximum and mean are exact; a quantile between is off by at most 1/16 (half a bucket).
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    buckets: [u32; 128],
+    count: u64,
+    sum: u64,
+    min: u64,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram { buckets: [0; 128], count: 0, sum: 0, min: u64::MAX, max: 0 }
+    }
+}
+
+impl Histogram {
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        let v = ns.max(1 << 16);
+        let octave = 63 - v.leading_zeros();
+        let step = (v >> (octave - 3)) & 7;
+        let i = ((octave - 16) * 8 + step as u32).min(127);
+        self.buckets[i as usize] += 1;
+        self.count += 1;
+        self.sum += ns;
+        self.min = self.min.min(ns);
+        self.max = self.max.max(ns);
+    }
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+    /// Smallest value.
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
+    }
+    /// Largest value.
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+    /// Mean.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+    /// The value below which the share `q` lies, the middle of its bucket.
+    pub fn quantile(&self, q: f64) -> Option<f64> {
+        if self.count == 0 {
+            return None;
+        }
+        let rank = (q * self.count as f64) as u64;
+        let mut seen = 0;
+        for (i, &n) in self.buckets.iter().enumerate() {
+            seen += u64::from(n);
+            if seen > rank {
+                let lo = ((8 + i as u64 % 8) << (i / 8 + 13)) as f64;
+                let width = (1u64 << (i / 8 + 13)) as f64;
+                return Some((lo + width / 2.0).clamp(self.min as f64, self.max as f64));
+            }
+        }
+        Some(self.max as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_a_sixteenth() {
+        let mut h = Histogram::default();
+        for i in 1..=10_000u64 {
+            h.record(i * 10_000); // 10 us .. 100 ms
+        }
+        for q in [0.05, 0.5, 0.95, 0.99] {
+            let exact = q * 1e8;
+            let got = h.quantile(q).unwrap();
+            assert!((got / exact - 1.0).abs() < 1.0 / 16.0, "{q}: {got} for {exact}");
+        }
+        assert_eq!((h.min(), h.max()), (Some(10_000), Some(100_000_000)));
+        assert_eq!(h.mean(), Some(50_005_000.0));
+    }
+
+    #[test]
+    fn jain_of_equal_and_of_one() {
+        assert_eq!(jain([2.0, 2.0, 2.0].into_iter()), Some(1.0));
+        assert_eq!(jain([1.0, 0.0, 0.0, 0.0].into_iter()), Some(0.25));
+        assert_eq!(jain(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn extremes_are_clamped() {
+        let mut h = Histogram::default();
+        h.record(1);
+        h.record(u64::MAX >> 1);
+        assert_eq!(h.quantile(0.0), Some(((8u64 << 13) + (1 << 12)) as f64));
+        assert!(std::mem::size_of_val(&h.buckets) <= 512);
+    }
+}

@@ -1,0 +1,173 @@
+//! The network: what a scenario becomes, and the loop that runs it.
+//!
+//! A run is cut into components: groups of links joined by flows that use both. Components share nothing, so they run
+//! one after the other, each in memory that stays warm, each built when its turn comes. Because ties are broken by place
+//! (see [`calendar`]) and every random stream by name, the cut cannot change a result.
+//!
+//! Within a component there is one event per link direction - its next arrival - and one per flow - its next timer.
+//! Timers are lazy: a leaf may wake too early and look again, never too late.
+
+pub mod calendar;
+mod component;
+pub mod reassembly;
+pub mod routing;
+
+use crate::metrics::RunResult;
+use crate::packet::{Packet, Sides};
+use crate::rng::Seed;
+use crate::scenario::{FlowSpec, Scenario};
+use crate::tcp::Endpoint;
+use crate::units::Time;
+use component::Component;
+use routing::{Edge, Hop};
+
+/// Which way a packet crosses a host's interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// It leaves the host.
+    Out,
+    /// It reaches the host.
+    In,
+}
+
+/// Watches a run. Everything is a no-op unless implemented, and costs nothing then.
+pub trait Observer {
+    /// Whether flows and queues are to be reported at all.
+    const ACTIVE: bool = true;
+    /// A packet crosses the interface between `node` and the link direction `hop`.
+    fn packet(&mut self, _now: Time, _node: usize, _hop: Hop, _way: Way, _packet: &Packet, _sides: &Sides) {}
+    /// The sending endpoint of flow `index` has taken in an event; `delivered` bytes have reached the application.
+    fn flow(&mut self, _now: Time, _index: usize, _sender: &Endpoint, _delivered: u64) {}
+    /// A link direction's queue now holds `waiting` packets; `drops` so far.
+    fn queue(&mut self, _now: Time, _hop: Hop, _waiting: usize, _drops: u64) {}
+}
+
+/// Watches nothing.
+#[derive(Debug, Default)]
+pub struct Blind;
+
+impl Observer for Blind {
+    const ACTIVE: bool = false;
+}
+
+/// How to run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Replica number: other luck, same scenario.
+    pub replica: u32,
+    /// Run everything in one event queue instead of component by component: for tests that show it makes no difference.
+    pub one_component: bool,
+}
+
+/// A scenario made ready: paths and components known.
+#[derive(Debug)]
+pub struct Network<'a> {
+    scenario: &'a Scenario,
+    paths: Vec<[Vec<Hop>; 2]>,
+    /// Flows and links of each component.
+    components: Vec<(Vec<usize>, Vec<usize>)>,
+}
+
+/// A flow has no path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("flow `{flow}` has no path from `{from}` to `{to}`")]
+pub struct NoPath {
+    /// The flow.
+    pub flow: String,
+    /// Where it starts.
+    pub from: String,
+    /// Where it should go.
+    pub to: String,
+}
+
+impl<'a> Network<'a> {
+    /// Routes the flows of a scenario and finds its components.
+    pub fn new(scenario: &'a Scenario) -> Result<Self, NoPath> {
+        let edges: Vec<Edge> = scenario
+            .links
+            .iter()
+            .map(|l| Edge { between: l.between, delay: (l.pipe.forward.delay, l.pipe.reverse.delay) })
+            .collect();
+        let nodes = scenario.nodes.len();
+        let adjacency = routing::adjacency(nodes, &edges);
+        let route = |f: &FlowSpec, from: usize, to: usize| {
+            routing::path(nodes, &edges, &adjacency, from, to).ok_or_else(|| NoPath {
+                flow: f.name.clone(),
+                from: scenario.nodes[f.from].clone(),
+                to: scenario.nodes[f.to].clone(),
+            })
+        };
+        let paths = scenario
+            .flows
+            .iter()
+            .map(|f| Ok([route(f, f.from, f.to)?, route(f, f.to, f.from)?]))
+            .collect::<Result<Vec<_>, NoPath>>()?;
+        let components = components(&paths, scenario.links.len());
+        Ok(Network { scenario, paths, components })
+    }
+
+    /// Runs the scenario.
+    pub fn run(&self, options: Options) -> RunResult {
+        self.run_observed(options, &mut Blind)
+    }
+
+    /// Runs the scenario while `observer` watches.
+    pub fn run_observed<O: Observer>(&self, options: Options, observer: &mut O) -> RunResult {
+        let s = self.scenario;
+        let seed = Seed { seed: s.seed, replica: options.replica };
+        let mut flows: Vec<_> = s.flows.iter().map(|_| None).collect();
+        let mut links: Vec<_> = s.links.iter().map(|_| Default::default()).collect();
+        let mut events = 0;
+        let whole;
+        let components = if options.one_component {
+            whole = [((0..s.flows.len()).collect(), (0..s.links.len()).collect())];
+            &whole[..]
+        } else {
+            &self.components[..]
+        };
+        for (members, used) in components {
+            let mut c = Component::new(s, &seed, &self.paths, members, used, observer);
+            events += c.run(s.duration);
+            c.collect(&mut flows, &mut links);
+        }
+        let flows: Vec<_> = flows.into_iter().flatten().collect();
+        RunResult::new(s, options.replica, flows, links, events)
+    }
+}
+
+/// Groups of flows and links: two links belong together if a flow uses both.
+fn components(paths: &[[Vec<Hop>; 2]], links: usize) -> Vec<(Vec<usize>, Vec<usize>)> {
+    let mut parent: Vec<usize> = (0..links).collect();
+    fn root(parent: &mut [usize], mut i: usize) -> usize {
+        while parent[i] != i {
+            parent[i] = parent[parent[i]];
+            i = parent[i];
+        }
+        i
+    }
+    let used = |p: &[Vec<Hop>; 2]| p.iter().flatten().map(|h| (h / 2) as usize).collect::<Vec<_>>();
+    for p in paths {
+        let p = used(p);
+        for &l in &p[1..] {
+            let (a, b) = (root(&mut parent, p[0]), root(&mut parent, l));
+            parent[a.max(b)] = a.min(b);
+        }
+    }
+    let mut number = vec![usize::MAX; links];
+    let mut out: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for (f, p) in paths.iter().enumerate() {
+        let r = root(&mut parent, used(p)[0]);
+        if number[r] == usize::MAX {
+            number[r] = out.len();
+            out.push(Default::default());
+        }
+        out[number[r]].0.push(f);
+    }
+    for l in 0..links {
+        let r = root(&mut parent, l);
+        if number[r] != usize::MAX {
+            out[number[r]].1.push(l);
+        }
+    }
+    out
+}

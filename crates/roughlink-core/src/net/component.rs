@@ -1,0 +1,375 @@
+//! One component at work: its links, its flows, its calendar.
+
+use super::calendar::Calendar;
+use super::reassembly::Reassembly;
+use super::routing::Hop;
+use super::{Observer, Way};
+use crate::app::Traffic;
+use crate::link::pipe::Pipe;
+use crate::metrics::{FlowOutcome, LinkOutcome};
+use crate::packet::{FlowId, Fragment, Packet, Protocol, Sides};
+use crate::rng::Seed;
+use crate::scenario::Scenario;
+use crate::tcp::Endpoint;
+use crate::units::{Serializer, Time};
+use std::sync::Arc;
+
+/// A component under way. Flow and link numbers are local; `global` has the scenario's.
+pub(super) struct Component<'a, O> {
+    pipes: Vec<Pipe>,
+    /// Global hop of each pipe, and the node at its far end.
+    hops: Vec<(Hop, usize)>,
+    flows: Vec<Flow>,
+    /// Local pipes of all paths, one after the other; flows hold ranges.
+    paths: Vec<u32>,
+    calendar: Calendar,
+    sides: Sides,
+    observer: &'a mut O,
+    /// Flows that may still cause events.
+    live: usize,
+}
+
+struct Flow {
+    global: usize,
+    kind: Kind,
+    start: Time,
+    /// Where its two paths begin in `paths`: forward, reverse; and their end.
+    path: [u32; 3],
+    nodes: [usize; 2],
+    reassembly: [Option<Box<Reassembly>>; 2],
+    started: bool,
+    over: bool,
+    end: Option<Time>,
+    last_delivery: Time,
+}
+
+enum Kind {
+    Bulk(Box<Bulk>),
+    Cbr(Cbr),
+}
+
+struct Bulk {
+    source: Endpoint,
+    sink: Endpoint,
+    bytes: Option<u64>,
+    delivered: u64,
+}
+
+struct Cbr {
+    clock: Serializer,
+    payload: u16,
+    size: u16,
+    next: Time,
+    stop: Time,
+    left: u64,
+    sent: u32,
+    delivered: u64,
+    bytes: Option<u64>,
+}
+
+impl<'a, O: Observer> Component<'a, O> {
+    pub(super) fn new(
+        s: &Scenario,
+        seed: &Seed,
+        all_paths: &[[Vec<Hop>; 2]],
+        flows: &[usize],
+        links: &[usize],
+        observer: &'a mut O,
+    ) -> Self {
+        let mut pipes = Vec::with_capacity(2 * links.len());
+        let mut hops = Vec::with_capacity(2 * links.len());
+        let mut local = vec![u32::MAX; 2 * s.links.len()];
+        for &l in links {
+            let spec = &s.links[l];
+            for (reverse, direction, to) in
+                [(0, &spec.pipe.forward, spec.between.1), (1, &spec.pipe.reverse, spec.between.0)]
+            {
+                let name = format!("{}.{}", spec.name, ["forward", "reverse"][reverse]);
+                local[2 * l + reverse] = pipes.len() as u32;
+                hops.push((2 * l as Hop + reverse as Hop, to));
+                pipes.push(Pipe::new(direction, (spec.pipe.mtu, spec.pipe.overhead), &name, seed));
+            }
+        }
+        let mut paths = Vec::new();
+        let mut built = Vec::with_capacity(flows.len());
+        for &global in flows {
+            let spec = &s.flows[global];
+            let index = built.len() as u32;
+            let mut path = [paths.len() as u32; 3];
+            for (i, p) in all_paths[global].iter().enumerate() {
+                paths.extend(p.iter().map(|&h| local[h as usize]));
+                path[i + 1] = paths.len() as u32;
+            }
+            let kind = match &spec.traffic {
+                Traffic::Bulk { bytes } => {
+                    let factory = spec.factory.as_ref().expect("a bulk flow has a congestion control");
+                    let cfg = Arc::new(spec.tcp.clone());
+                    let end = |reverse| Endpoint::new(FlowId::new(index, reverse), cfg.clone(), factory.clone(), 0);
+                    Kind::Bulk(Box::new(Bulk { source: end(false), sink: end(true), bytes: *bytes, delivered: 0 }))
+                }
+                Traffic::Cbr { rate, packet, bytes, stop } => Kind::Cbr(Cbr {
+                    clock: Serializer::new(*rate),
+                    payload: packet - UDP_HEADERS,
+                    size: *packet,
+                    next: spec.start,
+                    stop: stop.unwrap_or(s.duration).min(s.duration),
+                    left: bytes.unwrap_or(u64::MAX),
+                    sent: 0,
+                    delivered: 0,
+                    bytes: *bytes,
+                }),
+            };
+            built.push(Flow {
+                global,
+                kind,
+                start: spec.start,
+                path,
+                nodes: [spec.from, spec.to],
+                reassembly: [None, None],
+                started: false,
+                over: false,
+                end: None,
+                last_delivery: spec.start,
+            });
+        }
+        let mut calendar = Calendar::new(pipes.len() + built.len());
+        for (i, f) in built.iter().enumerate() {
+            calendar.set(pipes.len() + i, f.start);
+        }
+        let live = built.len();
+        Component { pipes, hops, flows: built, paths, calendar, sides: Sides::default(), observer, live }
+    }
+
+    /// Runs until `end`, or until no flow can cause another event; returns the number of events.
+    pub(super) fn run(&mut self, end: Time) -> u64 {
+        let mut events = 0;
+        while self.live > 0 {
+            let (now, leaf) = self.calendar.next();
+            if now > end || now == Time::MAX {
+                break;
+            }
+            events += 1;
+            if leaf < self.pipes.len() {
+                self.arrive(now, leaf);
+            } else {
+                self.wake(now, leaf - self.pipes.len());
+            }
+        }
+        events
+    }
+
+    #[inline]
+    fn arrive(&mut self, now: Time, leaf: usize) {
+        let pipe = &mut self.pipes[leaf];
+        let packet = pipe.transmit(now);
+        self.calendar.set(leaf, pipe.next_wake());
+        match packet {
+            None => {}
+            Some(Err(lost)) => self.sides.free(&lost),
+            Some(Ok(p)) => {
+                let f = &self.flows[p.flow.index()];
+                let path = f.path;
+                let r = usize::from(p.flow.reverse());
+                let (mut i, last) = (path[r] as usize, path[r + 1] as usize - 1);
+                while self.paths[i] as usize != leaf {
+                    i += 1;
+                }
+                if i == last {
+                    self.deliver(now, leaf, p);
+                } else {
+                    self.send(now, self.paths[i + 1] as usize, p);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, now: Time, leaf: usize, p: Packet) {
+        let pipe = &mut self.pipes[leaf];
+        let sides = &mut self.sides;
+        pipe.receive(now, p, &mut |dropped| sides.free(&dropped));
+        if self.calendar.time(leaf) == Time::MAX || pipe.next_wake() < self.calendar.time(leaf) {
+            self.calendar.set(leaf, pipe.next_wake());
+        }
+        if O::ACTIVE {
+            let drops = pipe.stats.dropped;
+            self.observer.queue(now, self.hops[leaf].0, pipe.waiting(now), drops);
+        }
+    }
+
+    /// A packet reaches the host it is for.
+    #[inline]
+    fn deliver(&mut self, now: Time, leaf: usize, p: Packet) {
+        if O::ACTIVE {
+            let (hop, node) = self.hops[leaf];
+            self.observer.packet(now, node, hop, Way::In, &p, &self.sides);
+        }
+        let index = p.flow.index();
+        let flow = &mut self.flows[index];
+        let r = usize::from(p.flow.reverse());
+        let p = if p.fragment() == Fragment::Whole {
+            p
+        } else {
+            let sides = &mut self.sides;
+            let reassembly = flow.reassembly[r].get_or_insert_default();
+            match reassembly.receive(now, p, &mut |dropped| sides.free(&dropped)) {
+                Some(whole) => whole,
+                None => return,
+            }
+        };
+        match &mut flow.kind {
+            Kind::Bulk(b) => {
+                let endpoint = if r == 0 { &mut b.sink } else { &mut b.source };
+                endpoint.receive(now, &p, &self.sides);
+                self.sides.free(&p);
+                if r == 0 {
+                    let delivered = b.sink.delivered();
+                    if delivered > b.delivered {
+                        b.delivered = delivered;
+                        flow.last_delivery = now;
+                        if b.bytes == Some(delivered) {
+                            flow.end = Some(now);
+                        }
+                    }
+                    if b.sink.peer_closed() {
+                        b.sink.close();
+                    }
+                }
+                if O::ACTIVE && r == 1 {
+                    self.observer.flow(now, flow.global, &b.source, b.delivered);
+                }
+                self.pump(now, index, r == 1);
+                self.reschedule(now, index);
+            }
+            Kind::Cbr(c) => {
+                debug_assert_eq!(p.protocol(), Protocol::Udp);
+                c.delivered += u64::from(p.payload());
+                flow.last_delivery = now;
+                self.sides.free(&p);
+            }
+        }
+    }
+
+    /// Lets an endpoint send what it wants to.
+    #[inline]
+    fn pump(&mut self, now: Time, index: usize, source: bool) {
+        loop {
+            let flow = &mut self.flows[index];
+            let Kind::Bulk(b) = &mut flow.kind else { return };
+            let p =
+                if source { b.source.transmit(now, &mut self.sides) } else { b.sink.transmit(now, &mut self.sides) };
+            let Some(p) = p else { return };
+            let r = usize::from(!source);
+            let leaf = self.paths[flow.path[r] as usize] as usize;
+            if O::ACTIVE {
+                self.observer.packet(now, flow.nodes[r], self.hops[leaf].0, Way::Out, &p, &self.sides);
+                if source && let Kind::Bulk(b) = &self.flows[index].kind {
+                    self.observer.flow(now, self.flows[index].global, &b.source, b.delivered);
+                }
+            }
+            self.send(now, leaf, p);
+        }
+    }
+
+    /// A flow's timer.
+    fn wake(&mut self, now: Time, index: usize) {
+        let flow = &mut self.flows[index];
+        let leaf = self.pipes.len() + index;
+        self.calendar.set(leaf, Time::MAX);
+        match &mut flow.kind {
+            Kind::Bulk(b) => {
+                if !flow.started {
+                    flow.started = true;
+                    b.sink.listen();
+                    b.source.offer(b.bytes.unwrap_or(u64::MAX), b.bytes.is_some());
+                    b.source.connect();
+                    self.pump(now, index, true);
+                } else {
+                    let just_before = Time(now.0 - 1);
+                    for source in [true, false] {
+                        let flow = &mut self.flows[index];
+                        let Kind::Bulk(b) = &mut flow.kind else { unreachable!("a bulk flow stays one") };
+                        let e = if source { &mut b.source } else { &mut b.sink };
+                        if e.next_wake(just_before) <= now {
+                            e.wake(now);
+                            if O::ACTIVE && source {
+                                self.observer.flow(now, flow.global, &b.source, b.delivered);
+                            }
+                            self.pump(now, index, source);
+                        }
+                    }
+                }
+                self.reschedule(now, index);
+            }
+            Kind::Cbr(c) => {
+                flow.started = true;
+                if now >= c.stop || c.left == 0 {
+                    self.finish(index);
+                    return;
+                }
+                let payload = u64::from(c.payload).min(c.left) as u16;
+                c.left -= u64::from(payload);
+                let p = Packet::udp(FlowId::new(index as u32, false), c.sent, payload, now);
+                c.sent = c.sent.wrapping_add(1);
+                c.next = c.next + c.clock.time(u32::from(c.size));
+                self.calendar.set(leaf, c.next);
+                let first = self.paths[flow.path[0] as usize] as usize;
+                if O::ACTIVE {
+                    self.observer.packet(now, flow.nodes[0], self.hops[first].0, Way::Out, &p, &self.sides);
+                }
+                self.send(now, first, p);
+            }
+        }
+    }
+
+    /// Brings a bulk flow's leaf forward if it must wake earlier; notes when the flow is over.
+    #[inline]
+    fn reschedule(&mut self, now: Time, index: usize) {
+        let Kind::Bulk(b) = &self.flows[index].kind else { return };
+        let next = b.source.next_wake(now).min(b.sink.next_wake(now));
+        let leaf = self.pipes.len() + index;
+        if next < self.calendar.time(leaf) {
+            self.calendar.set(leaf, next);
+        } else if next == Time::MAX && (b.source.failed() || (b.source.is_done() && b.sink.is_done())) {
+            self.finish(index);
+        }
+    }
+
+    fn finish(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.flows[index].over, true) {
+            self.live -= 1;
+        }
+    }
+
+    /// Puts the outcomes where the scenario's flows and links have them.
+    pub(super) fn collect(self, flows: &mut [Option<FlowOutcome>], links: &mut [LinkOutcome]) {
+        for f in self.flows {
+            let mut out =
+                FlowOutcome { start: f.start, end: f.end, last_delivery: f.last_delivery, ..Default::default() };
+            match f.kind {
+                Kind::Bulk(b) => {
+                    out.delivered = b.delivered;
+                    out.sized = b.bytes.is_some();
+                    out.failed = b.source.failed() || b.sink.failed();
+                    if let Some(s) = b.source.sender() {
+                        out.sender = s.stats.clone();
+                    }
+                }
+                Kind::Cbr(c) => {
+                    out.delivered = c.delivered;
+                    out.sized = c.bytes.is_some();
+                    if c.left == 0 {
+                        out.end = Some(f.last_delivery);
+                    }
+                    out.datagrams = u64::from(c.sent);
+                }
+            }
+            flows[f.global] = Some(out);
+        }
+        for (pipe, (hop, _)) in self.pipes.into_iter().zip(self.hops) {
+            links[(hop / 2) as usize][(hop & 1) as usize] = pipe.stats;
+        }
+    }
+}
+
+const UDP_HEADERS: u16 = 28;

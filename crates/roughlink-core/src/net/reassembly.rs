@@ -1,0 +1,106 @@
+//! IPv4 reassembly (RFC 791 section 3.2) at the receiving host, per flow and direction.
+
+use crate::packet::{Fragment, Packet};
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// Datagrams of which some fragments have arrived, oldest first.
+#[derive(Debug, Default)]
+pub struct Reassembly {
+    partial: VecDeque<Datagram>,
+}
+
+#[derive(Debug)]
+struct Datagram {
+    ident: u16,
+    first: Option<Packet>,
+    /// Bytes after the IP header, arrived and in total.
+    have: u32,
+    total: Option<u32>,
+    expires: Time,
+}
+
+impl Reassembly {
+    /// A fragment arrived; returns the datagram it completes. Heads of datagrams that are given up go to `dropped`.
+    pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) -> Option<Packet> {
+        while self.partial.front().is_some_and(|d| d.expires <= now) {
+            self.partial.pop_front().and_then(|d| d.first).into_iter().for_each(&mut *dropped);
+        }
+        let found = self.partial.iter().rposition(|d| d.ident == p.ident);
+        let i = found.unwrap_or_else(|| {
+            self.partial.push_back(Datagram {
+                ident: p.ident,
+                first: None,
+                have: 0,
+                total: None,
+                expires: now + TIMEOUT,
+            });
+            self.partial.len() - 1
+        });
+        let d = &mut self.partial[i];
+        let bytes = u32::from(p.size) - IP_HEADER;
+        match p.fragment() {
+            Fragment::First => {
+                if let Some(old) = d.first.replace(p) {
+                    // The identification came round: the old datagram will never be whole.
+                    dropped(old);
+                    d.have = 0;
+                    d.total = None;
+                    d.expires = now + TIMEOUT;
+                }
+            }
+            Fragment::Last => d.total = Some(p.ack + bytes),
+            Fragment::Middle | Fragment::Whole => {}
+        }
+        d.have += bytes;
+        if d.total == Some(d.have)
+            && let Some(mut whole) = d.first
+        {
+            whole.size = (d.have + IP_HEADER) as u16;
+            whole.set_fragment(Fragment::Whole);
+            self.partial.remove(i);
+            return Some(whole);
+        }
+        None
+    }
+
+    /// Heads of the datagrams still incomplete.
+    pub fn heads(&self) -> impl Iterator<Item = &Packet> {
+        self.partial.iter().filter_map(|d| d.first.as_ref())
+    }
+}
+
+const IP_HEADER: u32 = 20;
+/// How long a datagram waits for its fragments (RFC 791 suggests 15 s, Linux and ns-3 take 30 s).
+const TIMEOUT: Time = Time::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::FlowId;
+
+    fn fragment(ident: u16, kind: Fragment, offset: u32, bytes: u16) -> Packet {
+        let mut p = Packet::tcp(FlowId::new(0, false));
+        p.ident = ident;
+        p.size = bytes + 20;
+        p.ack = offset;
+        p.set_fragment(kind);
+        p
+    }
+
+    #[test]
+    fn a_datagram_is_whole_when_all_its_bytes_are() {
+        let mut r = Reassembly::default();
+        let mut lost = 0;
+        let mut drop = |_| lost += 1;
+        assert!(r.receive(Time(0), fragment(1, Fragment::First, 7, 1480), &mut drop).is_none());
+        let whole = r.receive(Time(1), fragment(1, Fragment::Last, 1480, 12), &mut drop).unwrap();
+        assert_eq!((whole.size, whole.fragment(), whole.ack), (1512, Fragment::Whole, 7));
+        // Fragments of different datagrams do not mix.
+        r.receive(Time(2), fragment(2, Fragment::First, 0, 1480), &mut drop);
+        assert!(r.receive(Time(3), fragment(3, Fragment::Last, 1480, 12), &mut drop).is_none());
+        // Given up after 30 s.
+        r.receive(Time::from_secs(40), fragment(4, Fragment::First, 0, 1480), &mut drop);
+        assert_eq!((lost, r.heads().count()), (1, 1));
+    }
+}

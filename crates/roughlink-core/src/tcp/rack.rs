@@ -1,0 +1,471 @@
+//! RACK-TLP (RFC 8985) with PRR (RFC 6937) and the undo of spurious episodes, as Linux does it.
+//!
+//! A segment is lost when one sent later has been delivered and a reordering window has passed since. Episodes are taken
+//! back on proof that they were spurious: D-SACKs for everything retransmitted (RFC 3708), an acknowledgement that
+//! echoes a timestamp older than the first retransmission (Eifel, RFC 3522), or original data acknowledged after a
+//! time-out (F-RTO, RFC 5682). Without SACK, duplicate ACKs stand for SACKs and the head is the loss, as in Linux.
+
+use super::prr::{Progress, Prr};
+use super::recovery::{Arrival, DUP_THRESH};
+use super::scoreboard::{Delivered, LOST, RETRANS, SACKED};
+use super::send::{Force, Sender};
+use crate::cc::{Ack, Congestion, CongestionState};
+use crate::units::Time;
+
+/// State of RACK, TLP and undo.
+#[derive(Clone, Debug)]
+pub struct Rack {
+    /// When the reordering window closes or the tail loss probe is due.
+    pub(super) timer: Time,
+    timer_is_probe: bool,
+    /// Send time and end of the most recently sent segment delivered (RACK.xmit_ts, RACK.end_seq).
+    sent_at: Time,
+    end: u64,
+    /// RTT of that segment.
+    rtt: Time,
+    /// Highest end delivered so far (RACK.fack).
+    fack: u64,
+    reordering_seen: bool,
+    /// Quarters of min RTT that the reordering window takes (RACK.reo_wnd_mult).
+    reo_steps: u32,
+    reo_persist: u32,
+    reo_round: u64,
+    /// `snd_nxt` when the probe left (TLP.end_seq), 0 = none; and whether it was a retransmission.
+    probe_end: u64,
+    probe_retransmitted: bool,
+    /// `snd_una` when the episode began, if it may still be undone.
+    undo_marker: Option<u64>,
+    /// Retransmissions not yet reported as duplicates; negative before the first.
+    undo_retrans: i64,
+    /// Millisecond timestamp of the episode's first retransmission.
+    first_retrans_ms: Option<u32>,
+    frto: bool,
+    /// Bytes counted as delivered on duplicate ACKs without SACK.
+    credited: u64,
+    /// F-RTO step 2b: new data goes before repairs.
+    pub(super) prefer_new: bool,
+}
+
+impl Default for Rack {
+    fn default() -> Self {
+        Rack {
+            timer: Time::MAX,
+            timer_is_probe: false,
+            sent_at: Time::ZERO,
+            end: 0,
+            rtt: Time::ZERO,
+            fack: 0,
+            reordering_seen: false,
+            reo_steps: 1,
+            reo_persist: 0,
+            reo_round: 0,
+            probe_end: 0,
+            probe_retransmitted: false,
+            undo_marker: None,
+            undo_retrans: 0,
+            first_retrans_ms: None,
+            frto: false,
+            credited: 0,
+            prefer_new: false,
+        }
+    }
+}
+
+impl Rack {
+    /// RFC 8985 section 6.2 step 2: the most recently sent segment that was delivered.
+    fn update(&mut self, now: Time, d: &Delivered, min_rtt: Time, echo_before: bool) {
+        let Some(n) = d.newest else { return };
+        let rtt = now.saturating_sub(n.sent_at);
+        // The ACK of a retransmission may be for the original.
+        if n.retransmitted && (rtt < min_rtt || echo_before) {
+            return;
+        }
+        self.rtt = rtt;
+        if (n.sent_at, n.end) > (self.sent_at, self.end) {
+            (self.sent_at, self.end) = (n.sent_at, n.end);
+        }
+    }
+
+    /// Step 4: the reordering window widens with a D-SACK, once per round trip, for 16 recoveries.
+    fn on_dsack(&mut self, d: &Delivered, delivered: u64) {
+        if d.newest.is_none_or(|n| n.stamp.delivered >= self.reo_round) {
+            self.reo_steps = (self.reo_steps + 1).min(255);
+            self.reo_persist = 16;
+            self.reo_round = delivered;
+        }
+    }
+
+    fn on_recovery_end(&mut self) {
+        self.reo_persist = self.reo_persist.saturating_sub(1);
+        if self.reo_persist == 0 {
+            self.reo_steps = 1;
+        }
+    }
+
+    /// A tail loss probe is leaving: its end, and whether it is a retransmission.
+    pub(super) fn on_probe_sent(&mut self, end: u64, retransmitted: bool) {
+        self.probe_end = end;
+        self.probe_retransmitted = retransmitted;
+    }
+}
+
+impl Sender {
+    /// Takes in an acknowledgement whose newly SACKed segments are in `d`. `echo` is its TSecr, `dsack` a duplicate it
+    /// reports.
+    pub(super) fn on_ack_by_time(&mut self, now: Time, a: Arrival, mut d: Delivered, echo: Option<u32>, dsack: bool) {
+        let prior_una = self.board.una();
+        let prior_fack = self.rack.fack;
+        let lost_before = self.board.lost();
+        self.board.acknowledge(a.ack, &mut d);
+        let advanced = a.ack > prior_una;
+        let duplicate = if self.sack { a.sacked > 0 } else { a.pure && !advanced && !self.board.is_empty() };
+        // An original delivered below something delivered earlier: the network reorders.
+        if d.lowest_original < prior_fack {
+            self.rack.reordering_seen = true;
+        }
+        if let Some(n) = d.newest {
+            self.rack.fack = self.rack.fack.max(n.end).max(d.original_end);
+        }
+        let echo_before =
+            self.rack.first_retrans_ms.zip(echo).is_some_and(|(first, e)| e != 0 && (e.wrapping_sub(first) as i32) < 0);
+        self.rack.update(now, &d, self.flow.min_rtt, echo_before);
+        if dsack {
+            self.rack.on_dsack(&d, self.rate.delivered);
+            if self.rack.undo_marker.is_some() && self.rack.undo_retrans > 0 {
+                self.rack.undo_retrans -= 1;
+            }
+        }
+        if !self.sack {
+            self.credit_without_sack(a.ack - prior_una, duplicate, &mut d);
+        }
+        if self.rack.probe_end != 0 {
+            self.on_probe_ack(&a, advanced, duplicate, dsack);
+        }
+        if duplicate || dsack || self.flow.state != CongestionState::Open {
+            self.alert(now, &a, &d, advanced, duplicate, echo_before);
+        }
+        let lost = self.board.lost().saturating_sub(lost_before);
+        let min_rtt = self.flow.min_rtt;
+        let rtt = d.last_sent.filter(|_| !d.retransmitted).map(|t| now - t);
+        let sample = self.rate.on_ack(now, &d, lost, a.prior_in_flight, min_rtt, rtt.unwrap_or_default());
+        if advanced {
+            self.restart_rto(now);
+        }
+        self.sync();
+        if self.flow.state == CongestionState::Recovery {
+            let progress = Progress {
+                delivered: d.bytes,
+                pipe: self.flow.in_flight,
+                ssthresh: self.cc.vitals().ssthresh,
+                safe: advanced && lost == 0,
+            };
+            if let Some(w) = self.prr.on_ack(progress, self.flow.mss) {
+                self.flow.recovery_window = Some(w);
+            }
+        }
+        let ack = Ack {
+            acked: a.ack - prior_una,
+            delivered: d.bytes,
+            segments: d.segments,
+            rtt,
+            may_grow: advanced && self.flow.state != CongestionState::Recovery && self.window_was_used(),
+            prior_una,
+            prior_in_flight: a.prior_in_flight,
+            rate: sample,
+        };
+        if ack.delivered > 0 || duplicate {
+            self.cc.on_ack(&self.flow, &ack);
+        }
+        if advanced {
+            self.schedule_probe(now);
+        }
+    }
+
+    /// The state machine (Linux `tcp_fastretrans_alert`).
+    fn alert(&mut self, now: Time, a: &Arrival, d: &Delivered, advanced: bool, duplicate: bool, echo_before: bool) {
+        let in_episode = matches!(self.flow.state, CongestionState::Recovery | CongestionState::Loss);
+        if in_episode && a.ack >= self.recover {
+            if self.may_undo(echo_before) {
+                self.undo();
+            }
+            self.reopen();
+            self.rack.on_recovery_end();
+        }
+        match self.flow.state {
+            CongestionState::Recovery => {
+                if duplicate && !self.sack {
+                    self.board.add_reno_sack();
+                }
+                if advanced && echo_before && self.rack.undo_marker.is_some() && self.cfg.undo {
+                    // A partial ACK of the original: the retransmission was spurious (Eifel).
+                    self.board.forget_losses();
+                    self.undo();
+                    self.reopen();
+                    return;
+                }
+                self.detect_losses(now, advanced);
+            }
+            CongestionState::Loss => {
+                if self.process_loss(d, advanced, duplicate, echo_before) {
+                    return;
+                }
+                self.detect_losses(now, advanced);
+            }
+            CongestionState::Open | CongestionState::Disorder => {
+                if duplicate && !self.sack {
+                    self.board.add_reno_sack();
+                }
+                if self.rack.undo_marker.is_some() && self.rack.undo_retrans == 0 && self.cfg.undo {
+                    self.undo(); // every retransmission was reported as a duplicate
+                }
+                self.detect_losses(now, advanced);
+                if self.board.lost() > 0 {
+                    self.enter_fast_recovery();
+                } else {
+                    let quiet = self.board.sacked() == 0;
+                    self.flow.state = if quiet { CongestionState::Open } else { CongestionState::Disorder };
+                }
+            }
+        }
+    }
+
+    fn enter_fast_recovery(&mut self) {
+        self.stats.fast_recoveries += 1;
+        let cwnd = self.cc.vitals().cwnd;
+        self.begin_episode();
+        self.sync();
+        self.cc.on_congestion(&self.flow, Congestion::Loss);
+        self.flow.state = CongestionState::Recovery;
+        self.prr = Prr::start(cwnd, false);
+    }
+
+    fn begin_episode(&mut self) {
+        self.recover = self.board.nxt();
+        self.rack.undo_marker = Some(self.board.una());
+        self.rack.undo_retrans = -1;
+        self.rack.first_retrans_ms = None;
+        self.rack.probe_end = 0;
+    }
+
+    /// Without SACK a duplicate ACK delivers one segment, which the next cumulative ACK must not count again (Linux
+    /// `tcp_add_reno_sack`, `tcp_remove_reno_sacks`).
+    fn credit_without_sack(&mut self, acked: u64, duplicate: bool, d: &mut Delivered) {
+        let mss = u64::from(self.flow.mss);
+        if acked > 0 {
+            d.bytes = acked.saturating_sub(self.rack.credited).max(acked.min(mss));
+            self.rack.credited = self.rack.credited.saturating_sub(acked);
+            if matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder) {
+                self.board.reset_reno_sack();
+            } else {
+                self.board.settle_reno_sack();
+            }
+        } else if duplicate {
+            d.bytes = mss;
+            d.segments = 1;
+            self.rack.credited += mss;
+        }
+    }
+
+    /// Before a time-out declares everything lost: is this a new episode, and may F-RTO judge it?
+    pub(super) fn before_loss(&mut self) {
+        if matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder) {
+            self.begin_episode();
+        }
+        self.rack.frto = self.cfg.undo;
+        self.rack.prefer_new = false;
+        self.rack.probe_end = 0;
+        self.rack.timer = Time::MAX;
+    }
+
+    /// F-RTO (Linux `tcp_process_loss`). True when the time-out turned out spurious.
+    fn process_loss(&mut self, d: &Delivered, advanced: bool, duplicate: bool, echo_before: bool) -> bool {
+        if self.rack.frto {
+            let original = d.original_end > 0 && d.original_end <= self.recover;
+            if original && (advanced || d.bytes > 0) || (advanced && echo_before) {
+                // Step 3b: data never retransmitted arrived.
+                self.board.forget_losses();
+                self.undo();
+                self.reopen();
+                return true;
+            }
+            if self.board.nxt() > self.recover {
+                if duplicate || !advanced {
+                    self.rack.frto = false; // step 3a: the loss was real
+                }
+            } else if advanced {
+                self.recover = self.board.nxt();
+                self.rack.prefer_new = true; // step 2b
+            }
+            if !self.rack.frto {
+                self.rack.prefer_new = false;
+            }
+        }
+        if !self.sack && duplicate && self.board.nxt() > self.recover {
+            self.board.add_reno_sack();
+        }
+        false
+    }
+
+    fn reopen(&mut self) {
+        self.rack.frto = false;
+        self.rack.prefer_new = false;
+        self.flow.recovery_window = None;
+        self.flow.state = if self.board.sacked() > 0 { CongestionState::Disorder } else { CongestionState::Open };
+        self.cc.on_recovered(&self.flow);
+    }
+
+    fn may_undo(&self, echo_before: bool) -> bool {
+        self.cfg.undo && self.rack.undo_marker.is_some() && (self.rack.undo_retrans == 0 || echo_before)
+    }
+
+    fn undo(&mut self) {
+        self.rack.undo_marker = None;
+        self.stats.undos += 1;
+        self.cc.on_undo(&self.flow);
+    }
+
+    /// RACK_detect_loss, or the head without SACK.
+    fn detect_losses(&mut self, now: Time, advanced: bool) {
+        if self.board.is_empty() {
+            return;
+        }
+        if !self.sack {
+            let early = matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder);
+            let dups = self.board.sacked() / u64::from(self.flow.mss);
+            if (early && dups >= u64::from(DUP_THRESH)) || (self.flow.state == CongestionState::Recovery && advanced) {
+                self.board.mark_head_lost();
+            }
+            return;
+        }
+        if self.rack.sent_at.is_zero() && self.rack.end == 0 {
+            return;
+        }
+        let window = self.reordering_window();
+        let mut wait = Time::ZERO;
+        for i in 0..self.board.len() {
+            let s = self.board.segment(i);
+            if s.is(SACKED) || s.flags & (LOST | RETRANS) == LOST {
+                continue;
+            }
+            if (self.rack.sent_at, self.rack.end) <= (s.sent_at, s.end()) {
+                continue;
+            }
+            let due = s.sent_at + self.rack.rtt + window;
+            if due <= now {
+                if s.is(RETRANS) {
+                    self.board.mark_retransmission_lost(i);
+                } else {
+                    self.board.mark_lost(i);
+                }
+            } else {
+                wait = wait.max(due - now);
+            }
+        }
+        if !wait.is_zero() {
+            self.rack.timer = now + wait;
+            self.rack.timer_is_probe = false;
+        } else if !self.rack.timer_is_probe {
+            self.rack.timer = Time::MAX;
+        }
+    }
+
+    /// Step 4 of RFC 8985 section 6.2.
+    fn reordering_window(&self) -> Time {
+        if !self.rack.reordering_seen {
+            let recovering = matches!(self.flow.state, CongestionState::Recovery | CongestionState::Loss);
+            let sacked = self.board.sacked().div_ceil(u64::from(self.flow.mss));
+            if recovering || sacked >= u64::from(DUP_THRESH) {
+                return Time::ZERO;
+            }
+        }
+        let min_rtt = if self.flow.min_rtt == Time::MAX { Time::ZERO } else { self.flow.min_rtt };
+        (min_rtt / 4 * u64::from(self.rack.reo_steps)).min(self.flow.srtt)
+    }
+
+    /// The reordering timer or the probe timer.
+    pub(super) fn on_rack_timer(&mut self, now: Time) {
+        self.rack.timer = Time::MAX;
+        if self.rack.timer_is_probe {
+            self.rack.timer_is_probe = false;
+            if !self.board.is_empty() && self.rack.probe_end == 0 && self.flow.state == CongestionState::Open {
+                self.stats.probes += 1;
+                self.forced = Some(Force::Probe);
+                self.rto_at = now + self.rtt.rto();
+            }
+            return;
+        }
+        let before = self.board.lost();
+        self.detect_losses(now, false);
+        if self.board.lost() > before && matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder) {
+            self.enter_fast_recovery();
+        }
+        if self.flow.state == CongestionState::Recovery {
+            // Linux: tcp_cwnd_reduction(sk, 1, 0, 0), then retransmit.
+            self.sync();
+            let mss = u64::from(self.flow.mss);
+            let progress = Progress {
+                delivered: mss,
+                pipe: self.flow.in_flight,
+                ssthresh: self.cc.vitals().ssthresh,
+                safe: false,
+            };
+            if let Some(w) = self.prr.on_ack(progress, self.flow.mss) {
+                self.flow.recovery_window = Some(w);
+            }
+        }
+    }
+
+    /// A segment left.
+    #[inline]
+    pub(super) fn after_send(&mut self, now: Time) {
+        self.schedule_probe(now);
+    }
+
+    /// A retransmission left: for undo.
+    pub(super) fn after_resend(&mut self, now: Time) {
+        if self.rack.undo_marker.is_some() {
+            self.rack.undo_retrans = self.rack.undo_retrans.max(0) + 1;
+            self.rack.first_retrans_ms.get_or_insert(now.as_millis() as u32);
+        }
+    }
+
+    /// RFC 8985 section 7.2 (Linux `tcp_schedule_loss_probe`): two RTTs without an ACK, and for a lone segment what a
+    /// delayed ACK may take.
+    #[inline]
+    fn schedule_probe(&mut self, now: Time) {
+        if !self.cfg.tlp
+            || !self.sack
+            || self.flow.state != CongestionState::Open
+            || self.rack.probe_end != 0
+            || self.board.is_empty()
+            || self.board.sacked() > 0
+        {
+            if self.rack.timer_is_probe {
+                self.rack.timer = Time::MAX;
+                self.rack.timer_is_probe = false;
+            }
+            return;
+        }
+        let mut pto = if self.flow.srtt.is_zero() { Time::from_secs(1) } else { self.flow.srtt * 2 };
+        pto += if self.board.len() == 1 { self.cfg.min_rto } else { Time::from_millis(2) };
+        self.rto_at = now + self.rtt.rto();
+        self.rack.timer = (now + pto).min(self.rto_at);
+        self.rack.timer_is_probe = true;
+    }
+
+    /// The fate of a probe (Linux `tcp_process_tlp_ack`): a retransmitted probe that was needed is a loss.
+    fn on_probe_ack(&mut self, a: &Arrival, advanced: bool, duplicate: bool, dsack: bool) {
+        if a.ack < self.rack.probe_end {
+            return;
+        }
+        if !self.rack.probe_retransmitted || dsack {
+            self.rack.probe_end = 0;
+        } else if a.ack > self.rack.probe_end {
+            self.rack.probe_end = 0;
+            self.sync();
+            self.cc.on_congestion(&self.flow, Congestion::Loss);
+        } else if !advanced && !duplicate {
+            self.rack.probe_end = 0; // both copies arrived: no loss
+        }
+    }
+}

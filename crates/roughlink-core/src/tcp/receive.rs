@@ -1,0 +1,373 @@
+//! The receiving half: reassembly, the advertised window, and when to acknowledge.
+//!
+//! RFC 9293 section 3.10.7.4, RFC 1122 section 4.2.3.2 (delayed ACK), RFC 2018 and 2883 (SACK, D-SACK), RFC 7323
+//! (timestamps, window scaling). The application reads at once, so only missing bytes occupy the buffer.
+
+use super::config::{Buffer, Recovery, TcpConfig};
+use crate::units::Time;
+
+/// The receiving half of a connection. Offsets are 64-bit sequence offsets (SYN = 0).
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    /// Next byte expected.
+    nxt: u64,
+    /// What arrived beyond it, most recent first (RFC 2018 section 4).
+    ranges: Vec<(u64, u64)>,
+    /// A duplicate to report first (RFC 2883).
+    dsack: Option<(u64, u64)>,
+    /// Offset of the peer's FIN.
+    fin: Option<u64>,
+    /// TS.Recent (RFC 7323 section 4.3).
+    ts_recent: u32,
+    last_ack_sent: u64,
+    /// Right edge advertised.
+    edge: u64,
+    /// Our window scale shift, once both sides offered one.
+    pub(super) shift: u8,
+    pending: u32,
+    /// An acknowledgement is due now.
+    ack_now: bool,
+    delack_at: Time,
+    /// Acknowledgements still to be sent at once (Linux quick-ack).
+    quick: u32,
+    space: Space,
+    delayed_ack: u32,
+    timeout: Time,
+    send_dsack: bool,
+    acks_every_gap: bool,
+}
+
+/// The receive buffer and, when autotuned, what dynamic right-sizing needs.
+#[derive(Clone, Debug)]
+struct Space {
+    window: u64,
+    max: u64,
+    auto: bool,
+    measured_from: u64,
+    measured_at: Time,
+    rtt: Time,
+}
+
+impl Receiver {
+    /// Before the handshake.
+    pub fn new(cfg: &TcpConfig) -> Self {
+        let (window, max, auto) = match cfg.rcv_buf {
+            Buffer::Bytes(b) => (b, b, false),
+            // Linux: tcp_rmem = 4096 131072 6291456; half of the buffer is window, the first one at most 65535.
+            Buffer::Auto => (65_535, 3_145_728, true),
+        };
+        Receiver {
+            nxt: 0,
+            ranges: Vec::new(),
+            dsack: None,
+            fin: None,
+            ts_recent: 0,
+            last_ack_sent: 0,
+            edge: 0,
+            shift: 0,
+            pending: 0,
+            ack_now: false,
+            delack_at: Time::MAX,
+            quick: if cfg.quick_ack { QUICK_ACKS } else { 0 },
+            space: Space { window, max, auto, measured_from: 0, measured_at: Time::ZERO, rtt: Time::ZERO },
+            delayed_ack: cfg.delayed_ack,
+            timeout: cfg.delayed_ack_timeout,
+            send_dsack: cfg.recovery == Recovery::Rack,
+            acks_every_gap: true,
+        }
+    }
+
+    /// The window scale to offer: the smallest that lets the largest window be said.
+    pub fn offered_shift(&self) -> u8 {
+        let mut shift = 0;
+        while shift < 14 && self.space.max >> shift > 65_535 {
+            shift += 1;
+        }
+        shift
+    }
+
+    /// The peer's SYN took offset 0.
+    pub fn on_syn(&mut self, tsval: u32) {
+        self.nxt = 1;
+        self.ts_recent = tsval;
+        self.last_ack_sent = 1;
+        // Answer the first data segment at once, as ns-3 and Linux do.
+        self.pending = self.delayed_ack.saturating_sub(1);
+        self.space.measured_from = 1;
+    }
+
+    /// Next byte expected.
+    #[inline]
+    pub fn nxt(&self) -> u64 {
+        self.nxt
+    }
+    /// Payload bytes delivered in order to the application.
+    pub fn delivered(&self) -> u64 {
+        self.nxt.saturating_sub(1 + u64::from(self.finished()))
+    }
+    /// The peer's FIN and everything before it has arrived.
+    #[inline]
+    pub fn finished(&self) -> bool {
+        self.fin.is_some_and(|f| self.nxt > f)
+    }
+    /// TS.Recent.
+    #[inline]
+    pub fn ts_recent(&self) -> u32 {
+        self.ts_recent
+    }
+    /// When the delayed ACK is due.
+    #[inline]
+    pub fn next_wake(&self) -> Time {
+        self.delack_at
+    }
+    /// Whether an acknowledgement must leave now.
+    #[inline]
+    pub fn wants_ack(&self) -> bool {
+        self.ack_now
+    }
+    /// Acknowledge at once.
+    #[inline]
+    pub fn acknowledge_now(&mut self) {
+        self.ack_now = true;
+    }
+    /// The delayed ACK's time may have come.
+    pub fn wake(&mut self, now: Time) {
+        if self.delack_at <= now {
+            self.ack_now = true;
+        }
+    }
+
+    /// A segment with `len` bytes at `start` arrived, possibly with a FIN after them.
+    #[inline]
+    pub fn on_segment(&mut self, now: Time, start: u64, len: u64, fin: bool, tsval: Option<u32>) {
+        if let Some(ts) = tsval
+            && start <= self.last_ack_sent
+            && ts.wrapping_sub(self.ts_recent) < 1 << 31
+        {
+            self.ts_recent = ts;
+        }
+        let end = start + len + u64::from(fin);
+        if end == start {
+            return;
+        }
+        if fin {
+            self.fin.get_or_insert(start + len);
+        }
+        if start == self.nxt && self.ranges.is_empty() {
+            self.nxt = end;
+            self.on_in_order(now, fin);
+            return;
+        }
+        if end <= self.nxt || start >= self.nxt + self.space.window.max(1) {
+            // Duplicate or beyond the window: say what we have (RFC 9293: an unacceptable segment is answered).
+            if end <= self.nxt && self.send_dsack {
+                self.dsack = Some((start, end));
+            }
+            self.enter_quick_ack();
+            self.ack_now = true;
+            return;
+        }
+        if start <= self.nxt {
+            if start < self.nxt && self.send_dsack {
+                self.dsack = Some((start, self.nxt));
+            }
+            self.nxt = end;
+            self.absorb();
+        } else {
+            self.insert(start, end);
+        }
+        self.ack_now = self.ack_now || self.acks_every_gap;
+    }
+
+    /// The common case: the next segment, no gap.
+    #[inline]
+    fn on_in_order(&mut self, now: Time, fin: bool) {
+        if self.space.auto {
+            self.space.right_size(now, self.nxt);
+        }
+        self.pending += 1;
+        if self.pending >= self.delayed_ack || fin {
+            self.ack_now = true;
+        } else if self.quick > 0 {
+            self.quick -= 1;
+            self.ack_now = true;
+        } else if self.delack_at == Time::MAX {
+            self.delack_at = now + self.timeout;
+        }
+    }
+
+    fn enter_quick_ack(&mut self) {
+        if self.quick > 0 {
+            self.quick = QUICK_ACKS;
+        }
+    }
+
+    /// Keeps `[start, end)`, which begins beyond what is expected, joined with what it touches and put first.
+    fn insert(&mut self, start: u64, end: u64) {
+        let (mut lo, mut hi) = (start, end);
+        let mut seen = false;
+        self.ranges.retain(|&(a, b)| {
+            if b < lo || a > hi {
+                return true;
+            }
+            seen |= a <= start && end <= b;
+            lo = lo.min(a);
+            hi = hi.max(b);
+            false
+        });
+        if seen && self.send_dsack {
+            self.dsack = Some((start, end));
+        }
+        self.ranges.insert(0, (lo, hi));
+    }
+
+    /// Takes in ranges that the next byte has reached.
+    fn absorb(&mut self) {
+        while let Some(i) = self.ranges.iter().position(|&(a, _)| a <= self.nxt) {
+            let (_, b) = self.ranges.remove(i);
+            self.nxt = self.nxt.max(b);
+        }
+    }
+
+    /// An acknowledgement leaves, alone or on data.
+    #[inline]
+    pub fn on_ack_sent(&mut self) {
+        self.ack_now = false;
+        self.pending = 0;
+        self.delack_at = Time::MAX;
+        self.last_ack_sent = self.nxt;
+        self.dsack = None;
+    }
+
+    /// The SACK blocks to send, at most `max`: the duplicate, then the most recent ranges. Returns their number.
+    #[inline]
+    pub fn sacks(&self, max: usize, out: &mut [(u64, u64); 4]) -> usize {
+        if self.ranges.is_empty() && self.dsack.is_none() {
+            return 0;
+        }
+        let mut n = 0;
+        for r in self.dsack.iter().chain(&self.ranges).take(max) {
+            out[n] = *r;
+            n += 1;
+        }
+        n
+    }
+
+    /// The window field of a segment that leaves now. The right edge never moves back (RFC 9293 section 3.8.6).
+    #[inline]
+    pub fn window_field(&mut self) -> u16 {
+        self.edge = self.edge.max(self.nxt + self.space.window);
+        // A window edge may fall between two multiples of the scale: round down.
+        ((self.edge - self.nxt) >> self.shift).min(65_535) as u16
+    }
+
+    /// The window field of a SYN, never scaled (RFC 7323 section 2.2).
+    pub fn syn_window_field(&mut self) -> u16 {
+        let window = self.space.window.min(65_535);
+        self.edge = self.edge.max(self.nxt + window);
+        window as u16
+    }
+
+    /// The round-trip time that the peer's segments show, for right-sizing.
+    pub fn set_rtt(&mut self, rtt: Time) {
+        if self.space.rtt.is_zero() || rtt < self.space.rtt {
+            self.space.rtt = rtt;
+        }
+    }
+}
+
+impl Space {
+    /// Dynamic right-sizing (Linux `tcp_rcv_space_adjust`): once per RTT the window becomes twice what arrived in it,
+    /// so that it never limits a sender whose window doubles.
+    #[inline]
+    fn right_size(&mut self, now: Time, nxt: u64) {
+        let rtt = if self.rtt.is_zero() { Time::from_millis(20) } else { self.rtt };
+        if now < self.measured_at + rtt {
+            return;
+        }
+        let copied = nxt - self.measured_from;
+        self.window = self.window.max(2 * copied + 16 * 1460).min(self.max);
+        self.measured_from = nxt;
+        self.measured_at = now;
+    }
+}
+
+/// Linux `TCP_MAX_QUICKACKS`.
+const QUICK_ACKS: u32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Stack;
+    use super::*;
+
+    fn receiver(stack: Stack) -> Receiver {
+        let mut r = Receiver::new(&TcpConfig::preset(stack));
+        r.on_syn(0);
+        r
+    }
+    fn blocks(r: &Receiver) -> Vec<(u64, u64)> {
+        let mut out = [(0, 0); 4];
+        let n = r.sacks(3, &mut out);
+        out[..n].to_vec()
+    }
+
+    #[test]
+    fn delayed_acks() {
+        let mut r = receiver(Stack::Rfc);
+        r.on_segment(Time(0), 1, 100, false, None);
+        assert!(r.wants_ack(), "the first segment is answered at once");
+        r.on_ack_sent();
+        r.on_segment(Time(0), 101, 100, false, None);
+        assert!(!r.wants_ack());
+        assert_eq!(r.next_wake(), Time::from_millis(200));
+        r.on_segment(Time(0), 201, 100, false, None);
+        assert!(r.wants_ack());
+        r.on_ack_sent();
+        assert_eq!((r.next_wake(), r.delivered()), (Time::MAX, 300));
+    }
+
+    #[test]
+    fn sack_blocks_are_most_recent_first() {
+        // RFC 2018 section 4, case 2: every other segment lost.
+        let mut r = receiver(Stack::Rfc);
+        for k in [1u64, 3, 5, 7] {
+            r.on_segment(Time(0), 1 + k * 500, 500, false, None);
+        }
+        assert_eq!(blocks(&r), [(3501, 4001), (2501, 3001), (1501, 2001)]);
+        r.on_segment(Time(0), 1, 500, false, None);
+        assert_eq!(r.nxt(), 1001);
+        assert_eq!(blocks(&r), [(3501, 4001), (2501, 3001), (1501, 2001)]);
+        r.on_segment(Time(0), 2001, 500, false, None);
+        assert_eq!(blocks(&r), [(1501, 3001), (3501, 4001)]);
+    }
+
+    #[test]
+    fn duplicates_are_reported_with_dsack() {
+        let mut r = receiver(Stack::Linux);
+        r.on_segment(Time(0), 1, 500, false, None);
+        r.on_ack_sent();
+        r.on_segment(Time(0), 1, 500, false, None);
+        assert!(r.wants_ack());
+        assert_eq!(blocks(&r), [(1, 501)]);
+        r.on_ack_sent();
+        assert!(blocks(&r).is_empty());
+    }
+
+    #[test]
+    fn fin_counts_once_everything_before_it_is_there() {
+        let mut r = receiver(Stack::Rfc);
+        r.on_segment(Time(0), 501, 500, true, None);
+        assert!(!r.finished());
+        r.on_segment(Time(0), 1, 500, false, None);
+        assert!(r.finished());
+        assert_eq!((r.nxt(), r.delivered()), (1002, 1000));
+    }
+
+    #[test]
+    fn the_window_edge_never_moves_back() {
+        let mut r = receiver(Stack::Rfc);
+        r.shift = r.offered_shift();
+        assert_eq!(r.shift, 2); // 131072 needs two halvings to be at most 65535
+        assert_eq!(u64::from(r.window_field()) << 2, 131_072);
+    }
+}

@@ -1,0 +1,242 @@
+//! Loss recovery driven by duplicate ACKs and SACK counts: Tahoe, Reno, NewReno (RFC 6582), SACK (RFC 6675), and
+//! PRR (RFC 6937) in the form of ns-3.
+//!
+//! Without SACK each duplicate ACK is taken as a SACK of one segment, so that the same pipe arithmetic serves all:
+//! RFC 6582's inflated window minus FlightSize is cwnd minus pipe. Where the RFCs leave room, ns-3 3.44's choice is
+//! taken: any ACK that SACKs something new counts as a duplicate, even one that advances; the first partial ACK alone
+//! restarts the timer ("impatient"); a partial ACK always lets one retransmission out.
+
+use super::config::Recovery;
+use super::prr::{Progress, Prr};
+use super::scoreboard::{Delivered, RETRANS, SACKED};
+use super::send::{Force, Sender};
+use crate::cc::{Ack, Congestion, CongestionState};
+use crate::units::Time;
+
+/// Duplicate ACKs, or SACKed segments above, that make a loss (RFC 5681, RFC 6675).
+pub const DUP_THRESH: u32 = 3;
+
+/// An acknowledgement within the window, SACK blocks already on the scoreboard.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Cumulative acknowledgement.
+    pub ack: u64,
+    /// It carries no data and no FIN and does not change the window.
+    pub pure: bool,
+    /// Bytes newly SACKed.
+    pub sacked: u64,
+    /// Bytes in flight before it.
+    pub prior_in_flight: u64,
+}
+
+impl Sender {
+    /// Takes in an acknowledgement whose newly SACKed bytes are in `d`.
+    pub(super) fn on_ack_by_count(&mut self, now: Time, a: Arrival, mut d: Delivered) {
+        let prior_una = self.board.una();
+        if a.sacked > 0 {
+            self.board.mark_lost_by_count(DUP_THRESH);
+        }
+        let duplicate = if self.sack { a.sacked > 0 } else { a.pure && a.ack == prior_una && a.ack < self.board.nxt() };
+        let safe = self.acks_retransmission(a.ack);
+        self.board.acknowledge(a.ack, &mut d);
+        if !self.sack {
+            self.board.settle_reno_sack();
+        }
+        let sample = self.rate.on_ack(now, &d, 0, a.prior_in_flight, self.flow.min_rtt, self.flow.latest_rtt);
+        self.sync();
+        let pipe = self.flow.in_flight;
+        let mut ack = Ack {
+            acked: a.ack - prior_una,
+            delivered: d.bytes,
+            segments: 0,
+            rtt: None,
+            may_grow: false,
+            prior_una,
+            prior_in_flight: a.prior_in_flight,
+            rate: sample,
+        };
+        let before_duplicate = self.duplicates;
+        if duplicate {
+            self.on_duplicate(now, d.bytes, pipe);
+        }
+        if ack.acked == 0 {
+            if !self.board.is_empty() {
+                ack.rtt = Some(self.flow.srtt);
+                self.cc.on_ack(&self.flow, &ack);
+            }
+            return;
+        }
+        ack.rtt = Some(if self.cfg.timestamp_rtt { self.flow.srtt } else { self.flow.latest_rtt });
+        ack.segments = self.whole_segments(ack.acked);
+        if !duplicate {
+            self.duplicates = 0;
+        }
+        let below = a.ack < self.recover;
+        match self.flow.state {
+            CongestionState::Recovery if below && self.cfg.recovery != Recovery::Reno => {
+                self.on_partial(now, &ack, pipe, safe);
+                ack.segments = 1;
+                self.cc.on_ack(&self.flow, &ack);
+                if self.first_partial {
+                    self.first_partial = false;
+                    self.restart_rto(now);
+                }
+                self.refill();
+                return;
+            }
+            CongestionState::Loss if below => {}
+            CongestionState::Disorder => {
+                if duplicate {
+                    ack.segments = ack.segments.saturating_sub(before_duplicate);
+                    self.cc.on_ack(&self.flow, &ack);
+                    return; // ns-3 neither grows nor restarts the timer here
+                }
+                self.flow.state = CongestionState::Open;
+            }
+            CongestionState::Recovery => {
+                ack.segments = (ack.acked / u64::from(self.flow.mss)) as u32;
+                self.end_episode();
+            }
+            CongestionState::Loss => {
+                ack.segments = ((a.ack - self.recover) / u64::from(self.flow.mss)) as u32;
+                self.end_episode();
+            }
+            CongestionState::Open => {}
+        }
+        if a.ack >= self.recover {
+            self.recover_active = false;
+        }
+        self.restart_rto(now);
+        self.sync();
+        ack.may_grow = self.cfg.grow_when_limited || self.window_was_used();
+        self.cc.on_ack(&self.flow, &ack);
+    }
+
+    /// The window may grow only if it was used (RFC 7661; Linux `tcp_is_cwnd_limited`).
+    pub(super) fn window_was_used(&self) -> bool {
+        let v = self.cc.vitals();
+        if v.cwnd < v.ssthresh { v.cwnd < 2 * self.flow.max_outstanding } else { self.flow.cwnd_limited }
+    }
+
+    fn end_episode(&mut self) {
+        self.first_partial = true;
+        self.duplicates = 0;
+        self.flow.recovery_window = None;
+        self.flow.state = CongestionState::Open;
+        if !self.sack && self.cfg.recovery != Recovery::Prr {
+            // The guesses have served; what is outstanding counts in full again. ns-3 keeps them.
+            self.board.reset_reno_sack();
+            self.board.forget_losses();
+        }
+        self.cc.on_recovered(&self.flow);
+    }
+
+    fn on_duplicate(&mut self, now: Time, delivered: u64, pipe: u64) {
+        match self.flow.state {
+            CongestionState::Loss => return, // RFC 6582: they may come from our own go-back-N
+            CongestionState::Recovery => {
+                if !self.sack {
+                    self.board.add_reno_sack();
+                }
+                self.reduce_proportionally(delivered, pipe, true, false);
+                return;
+            }
+            CongestionState::Open => self.flow.state = CongestionState::Disorder,
+            CongestionState::Disorder => {}
+        }
+        self.duplicates += 1;
+        let fresh = self.board.una() >= self.recover || !self.recover_active || self.cfg.recovery == Recovery::Reno;
+        if (self.duplicates == DUP_THRESH && fresh) || self.board.head_is_lost() {
+            self.enter_recovery(now, delivered);
+        } else if !self.sack && self.cfg.limited_transmit {
+            self.board.add_reno_sack();
+        }
+    }
+
+    fn enter_recovery(&mut self, now: Time, delivered: u64) {
+        if self.cfg.recovery == Recovery::Tahoe {
+            self.stats.fast_recoveries += 1;
+            self.flow.state = CongestionState::Open; // whatever came before, this is a new reduction
+            self.enter_loss(now);
+            self.forced = Some(Force::Head);
+            return;
+        }
+        if !self.sack {
+            let seen = if self.cfg.limited_transmit { 1 } else { DUP_THRESH };
+            for _ in 0..seen {
+                self.board.add_reno_sack();
+            }
+        }
+        if !self.sack || !self.board.head().is_some_and(|s| s.is(super::scoreboard::LOST)) {
+            self.board.mark_head_lost();
+        }
+        self.recover = self.board.nxt();
+        self.recover_active = true;
+        self.rescued = false;
+        self.stats.fast_recoveries += 1;
+        self.sync();
+        let pipe = self.flow.in_flight;
+        let cwnd = self.cc.vitals().cwnd;
+        // Without SACK the head still counts as in flight when ssthresh is taken (ns-3).
+        self.flow.in_flight += if self.sack { 0 } else { u64::from(self.flow.mss) };
+        self.cc.on_congestion(&self.flow, Congestion::Loss);
+        self.flow.in_flight = pipe;
+        self.flow.state = CongestionState::Recovery;
+        if self.cfg.recovery == Recovery::Prr {
+            self.prr = Prr::start(pipe, self.cfg.prr_wraps);
+            self.flow.recovery_window = Some(cwnd); // until PRR has something delivered to go by
+            self.reduce_proportionally(delivered, pipe, true, false);
+        }
+        self.forced = Some(Force::Head);
+    }
+
+    /// PRR's share of a duplicate or partial ACK; nothing for the others.
+    fn reduce_proportionally(&mut self, mut delivered: u64, pipe: u64, duplicate: bool, safe: bool) {
+        if self.cfg.recovery != Recovery::Prr {
+            return;
+        }
+        // ns-3 3.44 counts a segment per duplicate ACK whether or not SACK told of it already.
+        if duplicate && self.prr.delivered() < self.prr.recover_fs() {
+            delivered += u64::from(self.flow.mss);
+        }
+        let progress = Progress { delivered, pipe, ssthresh: self.cc.vitals().ssthresh, safe };
+        if let Some(w) = self.prr.on_ack(progress, self.flow.mss) {
+            self.flow.recovery_window = Some(w);
+        }
+    }
+
+    fn on_partial(&mut self, _now: Time, ack: &Ack, pipe: u64, safe: bool) {
+        if !self.sack {
+            self.board.mark_head_lost();
+        }
+        if ack.segments >= 1 {
+            self.reduce_proportionally(ack.delivered, pipe, false, safe);
+        }
+        let whole = self.board.una() + u64::from(self.flow.mss);
+        let resent = self.board.head().is_some_and(|s| s.end() == whole && s.is(RETRANS) && !s.is(SACKED));
+        if !resent {
+            self.forced = Some(Force::Next);
+        }
+        self.sync();
+    }
+
+    /// The ACK covers a whole segment that was retransmitted (ns-3's stand-in for "no further loss indicated").
+    fn acks_retransmission(&self, ack: u64) -> bool {
+        if self.flow.state != CongestionState::Recovery || ack <= self.board.una() || ack >= self.recover {
+            return false;
+        }
+        self.board.segments().take_while(|s| s.end() <= ack).any(|s| s.is(RETRANS) && !s.is(SACKED))
+    }
+
+    /// Whole segments in `acked` bytes, the remainder carried over.
+    fn whole_segments(&mut self, acked: u64) -> u32 {
+        let mss = u64::from(self.flow.mss);
+        let mut n = acked / mss;
+        self.acked_remainder += acked % mss;
+        if self.acked_remainder >= mss {
+            self.acked_remainder -= mss;
+            n += 1;
+        }
+        n as u32
+    }
+}

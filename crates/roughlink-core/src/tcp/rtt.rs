@@ -1,0 +1,179 @@
+//! Round-trip time and retransmission time-out: RFC 6298, and Linux's variant of it.
+
+use super::config::{RtoFloor, TcpConfig};
+use crate::units::Time;
+
+/// SRTT, RTTVAR and the RTO.
+#[derive(Clone, Debug)]
+pub struct RttEstimator {
+    srtt: i64,
+    var: i64,
+    /// Linux: mean deviation.
+    mdev: i64,
+    /// Linux: the largest mean deviation of the present window of data, and where that window ends.
+    var_max: i64,
+    window_end: u64,
+    sampled: bool,
+    /// RTO without back-off.
+    base: Time,
+    /// RTO in force, back-off included.
+    rto: Time,
+    min: Time,
+    max: Time,
+    granularity: Time,
+    floor: RtoFloor,
+}
+
+impl RttEstimator {
+    /// Before the first sample.
+    pub fn new(cfg: &TcpConfig) -> Self {
+        let base = cfg.initial_rto;
+        RttEstimator {
+            srtt: 0,
+            var: 0,
+            mdev: 0,
+            var_max: 0,
+            window_end: 0,
+            sampled: false,
+            base,
+            rto: base,
+            min: cfg.min_rto,
+            max: cfg.max_rto,
+            granularity: cfg.clock_granularity,
+            floor: cfg.rto_floor,
+        }
+    }
+    /// Smoothed RTT, zero before the first sample.
+    #[inline]
+    pub fn srtt(&self) -> Time {
+        Time(self.srtt as u64)
+    }
+    /// The RTO in force.
+    #[inline]
+    pub fn rto(&self) -> Time {
+        self.rto
+    }
+
+    /// A sample `m`; the back-off ends (RFC 6298 section 5). `una` and `nxt` delimit Linux's variance window.
+    #[inline]
+    pub fn sample(&mut self, m: Time, una: u64, nxt: u64) {
+        let m = m.0 as i64;
+        match self.floor {
+            RtoFloor::Total => self.rfc6298(m),
+            RtoFloor::Variance => self.linux(m, una, nxt),
+        }
+        self.sampled = true;
+        self.update();
+    }
+
+    /// RFC 6298 rules 2.2 and 2.3, in integers as Jacobson's appendix has it.
+    #[inline]
+    fn rfc6298(&mut self, m: i64) {
+        if !self.sampled {
+            self.srtt = m;
+            self.var = m / 2;
+            return;
+        }
+        let err = m - self.srtt;
+        self.srtt = (8 * self.srtt + err) >> 3;
+        self.var = (4 * self.var + (err.abs() - self.var)) >> 2;
+    }
+
+    /// Linux `tcp_rtt_estimator`: the variance follows its largest value of the last window of data and decays once
+    /// per window; a falling RTT raises it at an eighth of the weight.
+    #[inline]
+    fn linux(&mut self, m: i64, una: u64, nxt: u64) {
+        let floor = self.min.0 as i64 / 4;
+        if !self.sampled {
+            self.srtt = m;
+            self.var = (m / 2).max(floor); // 4 var = max(2 m, min_rto)
+            self.var_max = self.var;
+            self.mdev = m / 2;
+            self.window_end = nxt;
+            return;
+        }
+        let err = m - self.srtt;
+        self.srtt += err / 8;
+        if err < 0 {
+            let e = -err - self.mdev;
+            self.mdev += if e > 0 { e / 32 } else { e / 4 };
+        } else {
+            self.mdev += (err - self.mdev) / 4;
+        }
+        if self.mdev > self.var_max {
+            self.var_max = self.mdev;
+            self.var = self.var.max(self.var_max);
+        }
+        if una > self.window_end {
+            if self.var_max < self.var {
+                self.var -= (self.var - self.var_max) / 4;
+            }
+            self.window_end = nxt;
+            self.var_max = floor;
+        }
+    }
+
+    #[inline]
+    fn update(&mut self) {
+        let spread = self.granularity.max(Time(4 * self.var as u64));
+        let rto = match self.floor {
+            RtoFloor::Total => (self.srtt() + spread).max(self.min),
+            RtoFloor::Variance => self.srtt() + spread.max(self.min),
+        };
+        self.base = rto.min(self.max);
+        self.rto = self.base;
+    }
+
+    /// A time-out: double the RTO (rule 5.5).
+    pub fn back_off(&mut self) {
+        self.rto = Time(self.rto.0.saturating_mul(2)).min(self.max);
+    }
+
+    /// New data was acknowledged: the back-off ends.
+    #[inline]
+    pub fn reset_back_off(&mut self) {
+        self.rto = self.base;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Stack;
+    use super::*;
+
+    #[test]
+    fn rfc6298_rules() {
+        let mut cfg = TcpConfig::preset(Stack::Rfc);
+        cfg.min_rto = Time::from_millis(1);
+        let mut e = RttEstimator::new(&cfg);
+        assert_eq!(e.rto(), Time::from_secs(1));
+        e.sample(Time::from_millis(100), 0, 0);
+        assert_eq!((e.srtt(), e.rto()), (Time::from_millis(100), Time::from_millis(300)));
+        e.sample(Time::from_millis(180), 0, 0);
+        // SRTT = 7/8 100 + 1/8 180 = 110, RTTVAR = 3/4 50 + 1/4 80 = 57.5
+        assert_eq!((e.srtt(), e.rto()), (Time::from_millis(110), Time::from_millis(340)));
+        e.back_off();
+        assert_eq!(e.rto(), Time::from_millis(680));
+        e.reset_back_off();
+        assert_eq!(e.rto(), Time::from_millis(340));
+    }
+
+    #[test]
+    fn linux_keeps_at_least_200_ms_above_srtt() {
+        let mut e = RttEstimator::new(&TcpConfig::preset(Stack::Linux));
+        for i in 0..200 {
+            e.sample(Time::from_millis(25), i, i + 1);
+        }
+        assert_eq!(e.srtt(), Time::from_millis(25));
+        assert_eq!(e.rto(), Time::from_millis(225));
+    }
+
+    #[test]
+    fn back_off_is_bounded() {
+        let mut e = RttEstimator::new(&TcpConfig::preset(Stack::Rfc));
+        for _ in 0..100 {
+            e.back_off();
+        }
+        assert_eq!(e.rto(), Time::from_secs(60));
+    }
+}

@@ -1,0 +1,591 @@
+//! The sending half: what may leave now.
+//!
+//! An acknowledgement is taken in by `recovery` (dupACK- and SACK-count-driven, as RFC 6582, RFC 6675 and ns-3 have it)
+//! or by `rack` (RFC 8985, as Linux has it); both work on the same scoreboard and leave their wishes here. What leaves
+//! is then one decision: a forced retransmission, a lost segment, new data, in this order, within the congestion
+//! control's permit and the peer's window.
+
+use super::config::{Recovery, TcpConfig};
+use super::prr::Prr;
+use super::rack::Rack;
+use super::rate::DeliveryRate;
+use super::rtt::RttEstimator;
+use super::scoreboard::Scoreboard;
+use crate::cc::{Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
+use crate::metrics::Histogram;
+use crate::units::{Rate, Time};
+use std::sync::Arc;
+
+/// Something to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Sequence offset of the first byte.
+    pub start: u64,
+    /// Bytes of payload.
+    pub len: u32,
+    /// A FIN follows them.
+    pub fin: bool,
+    /// It was sent before.
+    pub retransmission: bool,
+}
+
+/// What was counted.
+#[derive(Clone, Debug, Default)]
+pub struct SenderStats {
+    /// Data segments sent again.
+    pub retransmits: u64,
+    /// Fast-recovery episodes.
+    pub fast_recoveries: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Episodes taken back as spurious.
+    pub undos: u64,
+    /// Tail loss probes.
+    pub probes: u64,
+    /// Data segments sent, retransmissions included.
+    pub segments: u64,
+    /// RTT samples.
+    pub rtt: Histogram,
+}
+
+/// A retransmission that leaves whatever the window says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Force {
+    /// The lowest outstanding segment.
+    Head,
+    /// What NextSeg (RFC 6675) gives, else the lowest outstanding segment.
+    Next,
+    /// A tail loss probe: new data, else the highest outstanding segment.
+    Probe,
+}
+
+/// The sending half of a connection. Offsets are 64-bit sequence offsets (SYN = 0).
+#[derive(Debug)]
+pub struct Sender {
+    pub(super) cfg: Arc<TcpConfig>,
+    pub(super) board: Scoreboard,
+    pub(super) flow: Flow,
+    pub(super) cc: Box<dyn CongestionControl>,
+    pub(super) rtt: RttEstimator,
+    pub(super) rate: DeliveryRate,
+    pub(super) prr: Prr,
+    pub(super) rack: Rack,
+    /// SACK was negotiated.
+    pub(super) sack: bool,
+    /// Offset after the last byte in the send buffer.
+    written: u64,
+    /// Bytes that the application wants to write as room appears, and whether it closes after them.
+    backlog: u64,
+    close_after: bool,
+    /// Offset of our FIN, once the application closed.
+    fin: Option<u64>,
+    pub(super) duplicates: u32,
+    /// Recovery point (RFC 6582 recover, RFC 6675 RecoveryPoint, Linux high_seq).
+    pub(super) recover: u64,
+    pub(super) recover_active: bool,
+    pub(super) first_partial: bool,
+    /// Bytes acknowledged short of a whole segment, carried to the next ACK.
+    pub(super) acked_remainder: u64,
+    pub(super) forced: Option<Force>,
+    /// The rescue retransmission of this episode was spent (RFC 6675 NextSeg rule 4).
+    pub(super) rescued: bool,
+    pub(super) rto_at: Time,
+    pub(super) retries: u32,
+    persist_at: Time,
+    persist_interval: Time,
+    probe_window: bool,
+    pacing_next: Time,
+    held: bool,
+    gave_up: bool,
+    /// Linux `cwnd_usage_seq` and `max_packets_out`.
+    usage_from: u64,
+    /// Nagle (Minshall): end of the last small segment.
+    small_end: u64,
+    /// Counters.
+    pub stats: SenderStats,
+}
+
+impl Sender {
+    /// A sender for a connection whose options are agreed: payload `mss`, the peer's window `send_window`.
+    pub fn new(cfg: &Arc<TcpConfig>, factory: &crate::cc::Factory, mss: u32, sack: bool, send_window: u64) -> Self {
+        let flow = Flow {
+            mss,
+            snd_una: 1,
+            snd_nxt: 1,
+            initial_window: u64::from(cfg.initial_window) * u64::from(mss),
+            initial_ssthresh: cfg.initial_ssthresh.map_or(u64::MAX, |a| a.bytes(mss)),
+            send_window,
+            min_rtt: Time::MAX,
+            rto: cfg.initial_rto,
+            ..Flow::default()
+        };
+        Sender {
+            board: Scoreboard::new(1, cfg.recovery != Recovery::Prr, !sack),
+            cc: factory(&flow),
+            flow,
+            rtt: RttEstimator::new(cfg),
+            rate: DeliveryRate::default(),
+            prr: Prr::default(),
+            rack: Rack::default(),
+            sack,
+            written: 1,
+            backlog: 0,
+            close_after: false,
+            fin: None,
+            duplicates: 0,
+            recover: 0,
+            recover_active: false,
+            first_partial: true,
+            acked_remainder: 0,
+            forced: None,
+            rescued: false,
+            rto_at: Time::MAX,
+            retries: 0,
+            persist_at: Time::MAX,
+            persist_interval: Time::ZERO,
+            probe_window: false,
+            pacing_next: Time::ZERO,
+            held: false,
+            gave_up: false,
+            usage_from: 1,
+            small_end: 0,
+            cfg: Arc::clone(cfg),
+            stats: SenderStats::default(),
+        }
+    }
+
+    /// Bytes that the application may write now.
+    #[inline]
+    pub fn room(&self) -> u64 {
+        let size = match self.cfg.snd_buf {
+            super::Buffer::Bytes(b) => b,
+            super::Buffer::Auto => 4 << 20, // Linux tcp_wmem
+        };
+        size.saturating_sub(self.written - self.board.una())
+    }
+    /// The application writes `bytes`.
+    #[inline]
+    pub fn write(&mut self, bytes: u64) {
+        debug_assert!(self.fin.is_none(), "write after close");
+        self.written += bytes;
+    }
+    /// The application has `bytes` to write as room appears (`u64::MAX` = without end) and closes after them if told so.
+    pub fn offer(&mut self, bytes: u64, close_after: bool) {
+        self.backlog = bytes;
+        self.close_after = close_after;
+        self.refill();
+    }
+    /// Moves the backlog to the send buffer, in whole writes.
+    #[inline]
+    pub(super) fn refill(&mut self) {
+        if self.backlog == 0 {
+            return;
+        }
+        let mut n = self.room().min(self.backlog);
+        if n < self.backlog {
+            n -= n % u64::from(self.cfg.write_size);
+        }
+        if n == 0 {
+            return;
+        }
+        self.written += n;
+        if self.backlog != u64::MAX {
+            self.backlog -= n;
+            if self.backlog == 0 && self.close_after {
+                self.close();
+            }
+        }
+    }
+    /// The application has no more to send: a FIN follows the last byte.
+    pub fn close(&mut self) {
+        if self.fin.is_none() {
+            self.fin = Some(self.written);
+            self.written += 1;
+        }
+    }
+    /// Our FIN was acknowledged.
+    pub fn fin_acked(&self) -> bool {
+        self.fin.is_some_and(|f| self.board.una() > f)
+    }
+    /// Our FIN has left.
+    pub fn fin_sent(&self) -> bool {
+        self.fin.is_some_and(|f| self.board.nxt() > f)
+    }
+    /// The connection gave up after too many time-outs.
+    pub fn gave_up(&self) -> bool {
+        self.gave_up
+    }
+    /// The algorithm's numbers and the connection's, for traces.
+    pub fn flow(&self) -> &Flow {
+        &self.flow
+    }
+    /// The congestion control.
+    pub fn cc(&self) -> &dyn CongestionControl {
+        &*self.cc
+    }
+    /// First unacknowledged offset.
+    #[inline]
+    pub fn una(&self) -> u64 {
+        self.board.una()
+    }
+    /// Offset after the last byte sent.
+    #[inline]
+    pub fn nxt(&self) -> u64 {
+        self.board.nxt()
+    }
+    /// Whether anything is outstanding.
+    #[inline]
+    pub fn idle(&self) -> bool {
+        self.board.is_empty()
+    }
+    /// Whether a zero-window probe must leave.
+    pub fn take_window_probe(&mut self) -> bool {
+        std::mem::take(&mut self.probe_window)
+    }
+    /// A link event reached this host.
+    pub fn on_link(&mut self, now: Time, event: &crate::cc::LinkEvent) {
+        self.flow.now = now;
+        self.cc.on_link(&self.flow, event);
+    }
+
+    /// The next time-out of any kind.
+    #[inline]
+    pub fn next_wake(&self, now: Time) -> Time {
+        let mut t = self.persist_at;
+        if !self.held {
+            t = t.min(self.rto_at).min(self.rack.timer);
+        }
+        if let Some(c) = self.cc.timer() {
+            t = t.min(c);
+        }
+        if self.pacing_next > now {
+            t = t.min(self.pacing_next);
+        }
+        t
+    }
+
+    /// Time has passed.
+    pub fn wake(&mut self, now: Time) {
+        self.flow.now = now;
+        if self.cc.timer().is_some_and(|t| t <= now) {
+            self.cc.on_timer(&self.flow);
+        }
+        if self.persist_at <= now {
+            self.probe_window = true;
+            self.persist_interval = Time(self.persist_interval.0 * 2).min(self.cfg.max_rto);
+            self.persist_at = now + self.persist_interval;
+        }
+        if self.held {
+            return;
+        }
+        if self.rack.timer <= now {
+            self.on_rack_timer(now);
+        }
+        if self.rto_at <= now {
+            self.on_rto(now);
+        }
+    }
+
+    /// RFC 6298 section 5, RFC 5681 section 3.1: everything outstanding is lost, the window is one segment.
+    fn on_rto(&mut self, now: Time) {
+        self.rto_at = Time::MAX;
+        if self.board.is_empty() {
+            return;
+        }
+        self.retries += 1;
+        if self.retries > self.cfg.data_retries {
+            self.gave_up = true;
+            return;
+        }
+        self.stats.timeouts += 1;
+        self.enter_loss(now);
+        self.rtt.back_off();
+        self.flow.rto = self.rtt.rto();
+        self.pacing_next = Time::ZERO;
+    }
+
+    pub(super) fn enter_loss(&mut self, now: Time) {
+        self.flow.now = now;
+        let cause = if self.is_new_episode() { Congestion::Timeout } else { Congestion::TimeoutAgain };
+        if self.cfg.recovery == Recovery::Rack {
+            self.before_loss();
+        }
+        self.sync();
+        self.cc.on_congestion(&self.flow, cause);
+        if !self.sack {
+            self.board.reset_reno_sack();
+        }
+        self.board.mark_all_lost(!self.sack);
+        self.duplicates = 0;
+        self.recover = self.board.nxt();
+        self.recover_active = true;
+        self.first_partial = true;
+        self.forced = (self.cfg.recovery == Recovery::Rack).then_some(Force::Head);
+        self.flow.recovery_window = None;
+        self.flow.state = CongestionState::Loss;
+        self.sync();
+    }
+
+    /// Does a time-out now begin an episode, so that ssthresh falls? ns-3: always. RFC 5681 equation 4: unless the head was
+    /// already resent by a time-out. Linux: nor within fast recovery.
+    fn is_new_episode(&self) -> bool {
+        match self.cfg.recovery {
+            Recovery::Prr => true,
+            Recovery::Rack => match self.flow.state {
+                CongestionState::Open | CongestionState::Disorder => true,
+                CongestionState::Recovery => self.recover <= self.board.una(),
+                CongestionState::Loss => self.recover <= self.board.una() || self.retries <= 1,
+            },
+            _ => self.flow.state != CongestionState::Loss || self.retries <= 1,
+        }
+    }
+
+    /// Brings the algorithm's view up to date.
+    #[inline]
+    pub(super) fn sync(&mut self) {
+        self.flow.in_flight = self.board.in_flight();
+        self.flow.outstanding = self.board.outstanding();
+        self.flow.snd_una = self.board.una();
+        self.flow.snd_nxt = self.board.nxt();
+        self.flow.delivered = self.rate.delivered;
+    }
+
+    /// The peer's window, in bytes.
+    #[inline]
+    pub fn set_window(&mut self, window: u64) {
+        self.flow.send_window = window;
+        if window > 0 && self.persist_at != Time::MAX {
+            self.persist_at = Time::MAX;
+        }
+    }
+
+    /// An RTT sample.
+    #[inline]
+    pub fn rtt_sample(&mut self, rtt: Time) {
+        self.rtt.sample(rtt, self.board.una(), self.board.nxt());
+        self.flow.latest_rtt = rtt;
+        self.flow.srtt = self.rtt.srtt();
+        self.flow.min_rtt = self.flow.min_rtt.min(rtt);
+        self.flow.rto = self.rtt.rto();
+        self.stats.rtt.record(rtt.0);
+    }
+
+    /// Restarts the retransmission timer, or stops it if nothing is outstanding (RFC 6298 rules 5.2, 5.3).
+    #[inline]
+    pub(super) fn restart_rto(&mut self, now: Time) {
+        self.retries = 0;
+        self.rtt.reset_back_off();
+        self.flow.rto = self.rtt.rto();
+        self.rto_at = if self.board.is_empty() { Time::MAX } else { now + self.rtt.rto() };
+        self.refill();
+    }
+
+    /// The next segment to leave now, if any; called until it gives none.
+    #[inline]
+    pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
+        self.flow.now = now;
+        // ns-3 asks the application for more only when an ACK restarts the timer or a new segment is about to leave.
+        if self.cfg.recovery != Recovery::Prr {
+            self.refill();
+        }
+        if self.forced.is_none() && self.written == self.board.nxt() && !self.board.has_repairs() && !self.can_rescue()
+        {
+            if self.board.nxt() > 1 && self.fin.is_none() {
+                self.rate.on_app_limited(self.board.in_flight());
+            }
+            return None; // nothing to send
+        }
+        let (window, rate) = match self.cc.permit(&self.flow) {
+            Permit::Hold => {
+                self.held = true;
+                return None;
+            }
+            Permit::Send { window, rate } => (window, rate),
+        };
+        if self.held {
+            self.release(now);
+        }
+        if let Some(force) = self.forced.take()
+            && let Some(out) = self.force(now, force, rate)
+        {
+            return Some(out);
+        }
+        if rate.is_some() && self.pacing_next > now {
+            return None;
+        }
+        let in_flight = self.board.in_flight();
+        let available = window.min(self.flow.send_window).saturating_sub(in_flight);
+        if available > 0
+            && let Some(out) = self.within(now, available, rate)
+        {
+            return Some(out);
+        }
+        self.note_usage(in_flight + u64::from(self.flow.mss) > window);
+        self.check_persist(now);
+        None
+    }
+
+    /// The best use of `available` bytes of window.
+    #[inline]
+    fn within(&mut self, now: Time, available: u64, rate: Option<Rate>) -> Option<Outgoing> {
+        let mss = u64::from(self.flow.mss);
+        let unsent = self.written - self.board.nxt();
+        if let Some(i) = self.board.next_repair()
+            && !(self.rack.prefer_new && unsent > 0)
+        {
+            let len = u64::from(self.board.segment(i).len);
+            return (available >= mss || available >= len).then(|| self.resend(now, i, rate));
+        }
+        if unsent > 0 {
+            let outstanding = self.board.outstanding();
+            let room = self.flow.send_window.saturating_sub(outstanding);
+            if room == 0 || (self.flow.state == CongestionState::Disorder && !self.cfg.limited_transmit && self.sack) {
+                return None;
+            }
+            if unsent < available {
+                self.refill();
+            }
+            // Silly window avoidance (RFC 1122 section 4.2.3.4) and Nagle.
+            if available < mss && unsent > available {
+                return None;
+            }
+            let unsent = self.written - self.board.nxt();
+            let len = available.min(mss).min(room).min(unsent);
+            if len < mss && len < unsent && !self.cfg.fill_window && outstanding > 0 {
+                return None;
+            }
+            if self.cfg.nagle && len < mss && self.fin.is_none() && self.small_end > self.board.una() {
+                return None;
+            }
+            return Some(self.send_new(now, len as u32, rate));
+        }
+        if self.can_rescue() {
+            // RFC 6675 NextSeg rules 3 and 4.
+            if available < mss {
+                return None;
+            }
+            if let Some(i) = self.board.next_unsacked(self.board.highest_sacked()) {
+                return Some(self.resend(now, i, rate));
+            }
+            if self.cfg.recovery == Recovery::Sack && !self.rescued {
+                self.rescued = true;
+                let i = self.board.last_unsacked()?;
+                return Some(self.resend(now, i, rate));
+            }
+        }
+        None
+    }
+
+    /// In SACK recovery with nothing lost to repair and nothing new to send.
+    #[inline]
+    fn can_rescue(&self) -> bool {
+        self.flow.state == CongestionState::Recovery
+            && self.sack
+            && matches!(self.cfg.recovery, Recovery::Sack | Recovery::Prr)
+    }
+
+    fn force(&mut self, now: Time, force: Force, rate: Option<Rate>) -> Option<Outgoing> {
+        if self.board.is_empty() {
+            return None;
+        }
+        let unsent = self.written - self.board.nxt();
+        let room = self.flow.send_window.saturating_sub(self.board.outstanding());
+        let fresh = unsent.min(room).min(u64::from(self.flow.mss)) as u32;
+        Some(match force {
+            Force::Head => self.resend(now, 0, rate),
+            Force::Next => match self.board.next_repair() {
+                Some(i) => self.resend(now, i, rate),
+                None if fresh > 0 => self.send_new(now, fresh, rate),
+                None => self.resend(now, 0, rate),
+            },
+            Force::Probe if fresh > 0 => {
+                self.rack.on_probe_sent(self.board.nxt() + u64::from(fresh), false);
+                self.send_new(now, fresh, rate)
+            }
+            Force::Probe => {
+                self.rack.on_probe_sent(self.board.nxt(), true);
+                self.resend(now, self.board.last_unsacked()?, rate)
+            }
+        })
+    }
+
+    #[inline]
+    fn send_new(&mut self, now: Time, len: u32, rate: Option<Rate>) -> Outgoing {
+        let idle = self.board.in_flight() == 0;
+        let stamp = self.rate.on_sent(now, idle);
+        let start = self.board.nxt();
+        self.board.send(len, now, stamp);
+        if len < self.flow.mss {
+            self.small_end = start + u64::from(len);
+        }
+        self.left(now, start, len, idle, false, rate)
+    }
+
+    fn resend(&mut self, now: Time, index: usize, rate: Option<Rate>) -> Outgoing {
+        let idle = self.board.in_flight() == 0;
+        let stamp = self.rate.on_sent(now, idle);
+        if self.board.segment(index).len < self.flow.mss {
+            self.board.coalesce(index, self.flow.mss, self.cfg.fill_window);
+        }
+        let s = self.board.resend(index, now, stamp);
+        self.stats.retransmits += 1;
+        if self.cfg.recovery == Recovery::Rack {
+            self.after_resend(now);
+        }
+        self.left(now, s.start, s.len, idle, true, rate)
+    }
+
+    #[inline]
+    fn left(&mut self, now: Time, start: u64, len: u32, idle: bool, again: bool, rate: Option<Rate>) -> Outgoing {
+        self.stats.segments += 1;
+        self.sync();
+        if self.flow.state == CongestionState::Recovery {
+            self.prr.on_sent(u64::from(len));
+        }
+        if self.rto_at == Time::MAX {
+            self.rto_at = now + self.rtt.rto();
+        }
+        if let Some(rate) = rate {
+            self.pacing_next = self.pacing_next.max(now).saturating_add(rate.time_for(u64::from(len) + 40));
+        }
+        self.cc.on_sent(&self.flow, &Sent { seq: start, len, retransmission: again, tx_start: idle });
+        if self.cfg.recovery == Recovery::Rack {
+            self.after_send(now);
+        }
+        let end = start + u64::from(len);
+        let fin = self.fin.is_some_and(|f| end > f);
+        Outgoing { start, len: len - u32::from(fin), fin, retransmission: again }
+    }
+
+    /// Linux `tcp_cwnd_validate`: was the window used since the last window of data began?
+    #[inline]
+    fn note_usage(&mut self, limited: bool) {
+        let outstanding = self.board.outstanding();
+        if self.board.una() >= self.usage_from
+            || limited
+            || (!self.flow.cwnd_limited && outstanding > self.flow.max_outstanding)
+        {
+            self.flow.cwnd_limited = limited;
+            self.flow.max_outstanding = outstanding;
+            self.usage_from = self.board.nxt();
+        }
+    }
+
+    /// A closed window with nothing on its way: only a probe can open it (RFC 9293 section 3.8.6.1).
+    fn check_persist(&mut self, now: Time) {
+        if self.flow.send_window == 0 && self.board.is_empty() && self.persist_at == Time::MAX {
+            self.persist_interval = self.rtt.rto();
+            self.persist_at = now + self.persist_interval;
+        }
+    }
+
+    /// The algorithm lets go after a `Hold`: the head leaves at once, and the timer starts anew without back-off.
+    fn release(&mut self, now: Time) {
+        self.held = false;
+        self.rtt.reset_back_off();
+        if !self.board.is_empty() {
+            self.forced = Some(Force::Head);
+            self.rto_at = now + self.rtt.rto();
+        }
+    }
+}

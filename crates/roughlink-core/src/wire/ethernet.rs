@@ -1,0 +1,64 @@
+//! Where the IP datagram lies in an Ethernet frame: behind up to two VLAN tags (IEEE 802.1Q) and PPPoE (RFC 2516).
+
+use super::WireError;
+use super::ip::word;
+
+const ADDRESSES: usize = 12;
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const VLAN: u16 = 0x8100;
+const SERVICE_VLAN: u16 = 0x88a8;
+const PPPOE_SESSION: u16 = 0x8864;
+const PPP_IPV4: u16 = 0x0021;
+const PPP_IPV6: u16 = 0x0057;
+
+/// The offset of the IP header in `frame`, which starts with the destination address. Any protocol but IP, and a
+/// third tag, is [`WireError::EtherType`].
+pub fn ip_offset(frame: &[u8]) -> Result<usize, WireError> {
+    let read = |at: usize| match frame.get(at..at + 2) {
+        Some(b) => Ok(word(b, 0)),
+        None => Err(WireError::Truncated("Ethernet header")),
+    };
+    let mut at = ADDRESSES;
+    let mut kind = read(at)?;
+    for _ in 0..2 {
+        if kind == VLAN || kind == SERVICE_VLAN {
+            at += 4;
+            kind = read(at)?;
+        }
+    }
+    match kind {
+        IPV4 | IPV6 => Ok(at + 2),
+        // Version and type 1, code 0 = session data (RFC 2516 section 4); then the session, the length, and PPP.
+        PPPOE_SESSION if read(at + 2)? == 0x1100 => match read(at + 8)? {
+            PPP_IPV4 | PPP_IPV6 => Ok(at + 10),
+            _ => Err(WireError::EtherType(kind)),
+        },
+        _ => Err(WireError::EtherType(kind)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_skipped() {
+        let frame = |words: &[u16]| {
+            let mut f = vec![0xff; ADDRESSES];
+            words.iter().for_each(|w| f.extend_from_slice(&w.to_be_bytes()));
+            f
+        };
+        assert_eq!(ip_offset(&frame(&[IPV4])), Ok(14));
+        assert_eq!(ip_offset(&frame(&[VLAN, 5, IPV6])), Ok(18));
+        assert_eq!(ip_offset(&frame(&[SERVICE_VLAN, 5, VLAN, 6, IPV4])), Ok(22));
+        assert_eq!(ip_offset(&frame(&[VLAN, 5, PPPOE_SESSION, 0x1100, 9, 42, PPP_IPV4])), Ok(26));
+        assert_eq!(ip_offset(&frame(&[PPPOE_SESSION, 0x1100, 9, 42, 0xc021])), Err(WireError::EtherType(0x8864)));
+        assert_eq!(ip_offset(&frame(&[VLAN, 1, VLAN, 2, VLAN, 3, IPV4])), Err(WireError::EtherType(VLAN)));
+        assert_eq!(ip_offset(&frame(&[0x0806])), Err(WireError::EtherType(0x0806)));
+        let whole = frame(&[VLAN, 5, PPPOE_SESSION, 0x1100, 9, 42, PPP_IPV4]);
+        for n in 0..whole.len() {
+            assert_eq!(ip_offset(&whole[..n]), Err(WireError::Truncated("Ethernet header")), "{n}");
+        }
+    }
+}

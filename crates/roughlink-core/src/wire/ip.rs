@@ -1,0 +1,383 @@
+//! IPv4 (RFC 791) and IPv6 (RFC 8200) headers, fragments included.
+
+use super::{EncodeError, WireError, checksum};
+use crate::packet::Fragment;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// IP protocol number of TCP.
+pub(super) const TCP: u8 = 6;
+/// IP protocol number of UDP.
+pub(super) const UDP: u8 = 17;
+
+/// Bytes of an IPv4 header without options.
+pub(super) const V4_HEADER: usize = 20;
+/// Bytes of an IPv6 header.
+pub(super) const V6_HEADER: usize = 40;
+/// Bytes of an IPv6 fragment header.
+pub(super) const V6_FRAGMENT: usize = 8;
+
+const MORE_FRAGMENTS: u16 = 0x2000;
+const OFFSET: u16 = 0x1fff;
+const HOP_LIMIT: u8 = 64;
+
+// IPv6 extension headers (RFC 8200 section 4).
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const DESTINATION: u8 = 60;
+
+/// Source and destination of an IP datagram, of one family.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum IpPair {
+    /// IPv4.
+    V4 {
+        /// Source.
+        src: Ipv4Addr,
+        /// Destination.
+        dst: Ipv4Addr,
+    },
+    /// IPv6.
+    V6 {
+        /// Source.
+        src: Ipv6Addr,
+        /// Destination.
+        dst: Ipv6Addr,
+    },
+}
+
+impl IpPair {
+    /// The pair, if both addresses are of one family.
+    pub const fn new(src: IpAddr, dst: IpAddr) -> Option<Self> {
+        match (src, dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Some(IpPair::V4 { src, dst }),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Some(IpPair::V6 { src, dst }),
+            _ => None,
+        }
+    }
+
+    /// The opposite direction.
+    pub const fn reversed(self) -> Self {
+        match self {
+            IpPair::V4 { src, dst } => IpPair::V4 { src: dst, dst: src },
+            IpPair::V6 { src, dst } => IpPair::V6 { src: dst, dst: src },
+        }
+    }
+
+    /// The most that a datagram can carry, reassembled: the length field of IPv4 counts its header, that of IPv6 not.
+    pub(super) const fn longest(&self) -> usize {
+        match self {
+            IpPair::V4 { .. } => u16::MAX as usize - V4_HEADER,
+            IpPair::V6 { .. } => u16::MAX as usize,
+        }
+    }
+
+    /// The sum of the pseudo-header before `length` bytes of transport header and payload (RFC 9293 section 3.1,
+    /// RFC 8200 section 8.1: the same numbers in another order).
+    pub(super) fn pseudo_header(&self, protocol: u8, length: usize) -> u64 {
+        let sum = u64::from(protocol) + length as u64;
+        match self {
+            IpPair::V4 { src, dst } => checksum::add(checksum::add(sum, &src.octets()), &dst.octets()),
+            IpPair::V6 { src, dst } => checksum::add(checksum::add(sum, &src.octets()), &dst.octets()),
+        }
+    }
+}
+
+/// What the IP headers say.
+pub(super) struct Ip {
+    pub(super) pair: IpPair,
+    pub(super) protocol: u8,
+    pub(super) ident: u16,
+    pub(super) fragment: Fragment,
+    /// Offset of the fragment in bytes.
+    pub(super) offset: usize,
+    /// Where the transport header, or a later fragment's part of the datagram, begins.
+    pub(super) transport: usize,
+    /// Where the datagram ends; what follows is padding of the link.
+    pub(super) end: usize,
+}
+
+impl Ip {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Ip, WireError> {
+        match bytes.first().map(|b| b >> 4) {
+            None => Err(WireError::Truncated("IP header")),
+            Some(4) => Ip::parse_v4(bytes),
+            Some(6) => Ip::parse_v6(bytes),
+            Some(version) => Err(WireError::Version(version)),
+        }
+    }
+
+    fn parse_v4(bytes: &[u8]) -> Result<Ip, WireError> {
+        let h: &[u8; V4_HEADER] = bytes.first_chunk().ok_or(WireError::Truncated("IPv4 header"))?;
+        let transport = usize::from(h[0] & 0x0f) * 4;
+        let end = usize::from(word(h, 2));
+        if transport < V4_HEADER || end < transport {
+            return Err(WireError::Length("IPv4 header"));
+        }
+        if end > bytes.len() {
+            return Err(WireError::Truncated("IPv4 datagram"));
+        }
+        let flags = word(h, 6);
+        let offset = usize::from(flags & OFFSET) * 8;
+        let octets = |at: usize| Ipv4Addr::new(h[at], h[at + 1], h[at + 2], h[at + 3]);
+        Ip {
+            pair: IpPair::V4 { src: octets(12), dst: octets(16) },
+            protocol: h[9],
+            ident: word(h, 4),
+            fragment: part(flags & MORE_FRAGMENTS != 0, offset),
+            offset,
+            transport,
+            end,
+        }
+        .checked()
+    }
+
+    fn parse_v6(bytes: &[u8]) -> Result<Ip, WireError> {
+        let h: &[u8; V6_HEADER] = bytes.first_chunk().ok_or(WireError::Truncated("IPv6 header"))?;
+        // A length of 0 would be a jumbogram (RFC 2675), or nothing at all.
+        let end = V6_HEADER + usize::from(word(h, 4));
+        if end == V6_HEADER {
+            return Err(WireError::Length("IPv6 header"));
+        }
+        if end > bytes.len() {
+            return Err(WireError::Truncated("IPv6 datagram"));
+        }
+        let octets = |at: usize| {
+            let mut a = [0; 16];
+            a.copy_from_slice(&h[at..at + 16]);
+            Ipv6Addr::from(a)
+        };
+        let mut ip = Ip {
+            pair: IpPair::V6 { src: octets(8), dst: octets(24) },
+            protocol: h[6],
+            ident: 0,
+            fragment: Fragment::Whole,
+            offset: 0,
+            transport: V6_HEADER,
+            end,
+        };
+        let mut fragmented = false;
+        while matches!(ip.protocol, HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION) {
+            let x: &[u8; 8] =
+                bytes[ip.transport..end].first_chunk().ok_or(WireError::Truncated("IPv6 extension header"))?;
+            let length = match ip.protocol {
+                FRAGMENT if fragmented => return Err(WireError::Fragment),
+                FRAGMENT => {
+                    // Section 4.5. An atomic fragment, alone in its datagram, counts as whole (RFC 6946).
+                    fragmented = true;
+                    ip.offset = usize::from(word(x, 2) & !7);
+                    ip.fragment = part(x[3] & 1 != 0, ip.offset);
+                    if ip.fragment != Fragment::Whole {
+                        ip.ident = word(x, 6);
+                    }
+                    V6_FRAGMENT
+                }
+                // On the way to its final destination, whose address the transport checksum covers (section 8.1).
+                ROUTING if x[3] != 0 => return Err(WireError::Routed),
+                _ => 8 + usize::from(x[1]) * 8,
+            };
+            ip.protocol = x[0];
+            ip.transport += length;
+            if ip.transport > end {
+                return Err(WireError::Truncated("IPv6 extension header"));
+            }
+            if matches!(ip.fragment, Fragment::Middle | Fragment::Last) {
+                break; // what follows is the middle of something
+            }
+        }
+        ip.checked()
+    }
+
+    fn checked(self) -> Result<Self, WireError> {
+        if self.protocol != TCP && self.protocol != UDP {
+            return Err(WireError::Protocol(self.protocol));
+        }
+        let length = self.end - self.transport;
+        let more = matches!(self.fragment, Fragment::First | Fragment::Middle);
+        let empty = length == 0 && self.fragment != Fragment::Whole;
+        if empty || more && !length.is_multiple_of(8) || self.offset + length > self.pair.longest() {
+            return Err(WireError::Fragment);
+        }
+        // No honest sender cuts within the TCP header; it would overwrite what filters have seen (RFC 3128).
+        if self.offset != 0 && self.offset < 20 && self.protocol == TCP {
+            return Err(WireError::Fragment);
+        }
+        Ok(self)
+    }
+}
+
+/// The header of a datagram, or of a part of one, to be written.
+pub(super) struct Head {
+    pub(super) pair: IpPair,
+    pub(super) protocol: u8,
+    pub(super) ident: u16,
+    pub(super) fragment: Fragment,
+    /// Offset of the fragment in bytes.
+    pub(super) offset: usize,
+}
+
+impl Head {
+    /// Appends the header for `length` bytes of transport header and payload.
+    pub(super) fn write(&self, length: usize, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        let more = matches!(self.fragment, Fragment::First | Fragment::Middle);
+        let later = matches!(self.fragment, Fragment::Middle | Fragment::Last);
+        let misplaced = !self.offset.is_multiple_of(8) || (self.offset != 0) != later;
+        if self.offset + length > self.pair.longest() {
+            return Err(EncodeError::TooLong);
+        }
+        let empty = length == 0 && self.fragment != Fragment::Whole;
+        if misplaced || empty || more && !length.is_multiple_of(8) {
+            return Err(EncodeError::Fragment);
+        }
+        match self.pair {
+            IpPair::V4 { src, dst } => {
+                let total = u16::try_from(V4_HEADER + length).map_err(|_| EncodeError::TooLong)?;
+                // Without DF: links of the simulator fragment what is too large for them.
+                let flags = (self.offset / 8) as u16 | if more { MORE_FRAGMENTS } else { 0 };
+                let mut h = [0; V4_HEADER];
+                h[0] = 0x45;
+                put(&mut h, 2, total);
+                put(&mut h, 4, self.ident);
+                put(&mut h, 6, flags);
+                h[8] = HOP_LIMIT;
+                h[9] = self.protocol;
+                h[12..16].copy_from_slice(&src.octets());
+                h[16..20].copy_from_slice(&dst.octets());
+                let sum = checksum::finish(checksum::add(0, &h));
+                put(&mut h, 10, sum);
+                out.extend_from_slice(&h);
+            }
+            IpPair::V6 { src, dst } => {
+                let whole = self.fragment == Fragment::Whole;
+                let extension = if whole { 0 } else { V6_FRAGMENT };
+                let payload = u16::try_from(extension + length).map_err(|_| EncodeError::TooLong)?;
+                let mut h = [0; V6_HEADER];
+                h[0] = 0x60;
+                put(&mut h, 4, payload);
+                h[6] = if whole { self.protocol } else { FRAGMENT };
+                h[7] = HOP_LIMIT;
+                h[8..24].copy_from_slice(&src.octets());
+                h[24..40].copy_from_slice(&dst.octets());
+                out.extend_from_slice(&h);
+                if !whole {
+                    let mut x = [0; V6_FRAGMENT];
+                    x[0] = self.protocol;
+                    put(&mut x, 2, self.offset as u16 | u16::from(more));
+                    put(&mut x, 6, self.ident);
+                    out.extend_from_slice(&x);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The 16-bit word at `at`.
+pub(super) fn word(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// Writes the 16-bit word at `at`.
+pub(super) fn put(bytes: &mut [u8], at: usize, word: u16) {
+    bytes[at..at + 2].copy_from_slice(&word.to_be_bytes());
+}
+
+fn part(more: bool, offset: usize) -> Fragment {
+    match (more, offset) {
+        (false, 0) => Fragment::Whole,
+        (true, 0) => Fragment::First,
+        (true, _) => Fragment::Middle,
+        (false, _) => Fragment::Last,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: IpPair = IpPair::V4 { src: Ipv4Addr::new(10, 0, 0, 1), dst: Ipv4Addr::new(10, 0, 0, 2) };
+    const V6: IpPair = IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::UNSPECIFIED };
+
+    fn datagram(pair: IpPair, fragment: Fragment, offset: usize, length: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        Head { pair, protocol: UDP, ident: 9, fragment, offset }.write(length, &mut out).unwrap();
+        out.resize(out.len() + length, 0);
+        out
+    }
+
+    #[test]
+    fn the_header_of_a_known_datagram() {
+        // A UDP datagram of 8 bytes; the checksum worked out by hand: 4500+001c+0009+4011+0a00+0001+0a00+0002.
+        let bytes = datagram(V4, Fragment::Whole, 0, 8);
+        assert_eq!(bytes[..V4_HEADER], [0x45, 0, 0, 28, 0, 9, 0, 0, 64, 17, 0x66, 0xc6, 10, 0, 0, 1, 10, 0, 0, 2]);
+    }
+
+    #[test]
+    fn fragments_are_told_apart() {
+        for pair in [V4, V6] {
+            for (fragment, offset) in [(Fragment::First, 0), (Fragment::Middle, 1480), (Fragment::Last, 2960)] {
+                let ip = Ip::parse(&datagram(pair, fragment, offset, 16)).unwrap();
+                assert_eq!((ip.pair, ip.fragment, ip.offset, ip.ident), (pair, fragment, offset, 9));
+                assert_eq!(ip.end - ip.transport, 16);
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_fragments_are_refused() {
+        let head = |fragment, offset| Head { pair: V4, protocol: TCP, ident: 0, fragment, offset };
+        for (fragment, offset, length) in [
+            (Fragment::First, 0, 20),  // not a multiple of 8
+            (Fragment::First, 8, 24),  // the first one at an offset
+            (Fragment::Last, 0, 8),    // a later one at none
+            (Fragment::Middle, 12, 8), // an offset that the field cannot hold
+            (Fragment::Last, 64, 0),   // nothing
+        ] {
+            assert_eq!(head(fragment, offset).write(length, &mut Vec::new()), Err(EncodeError::Fragment));
+        }
+        assert_eq!(head(Fragment::Last, 65_512).write(4, &mut Vec::new()), Err(EncodeError::TooLong));
+        let mut b = datagram(V4, Fragment::Last, 8, 8);
+        b[9] = TCP; // within the TCP header
+        assert_eq!(Ip::parse(&b).err(), Some(WireError::Fragment));
+        put(&mut b, 6, OFFSET);
+        assert_eq!(Ip::parse(&b).err(), Some(WireError::Fragment));
+    }
+
+    #[test]
+    fn extension_headers_are_walked() {
+        let plain = datagram(V6, Fragment::Whole, 0, 8);
+        let with = |chain: &[(u8, &[u8])]| {
+            let mut b = plain.clone();
+            let mut at = V6_HEADER;
+            let mut next = 6; // offset of the "next header" field before
+            for (kind, body) in chain {
+                b[next] = *kind;
+                let mut x = vec![UDP];
+                x.extend_from_slice(body);
+                b.splice(at..at, x.iter().copied());
+                next = at;
+                at += x.len();
+            }
+            let length = (b.len() - V6_HEADER) as u16;
+            put(&mut b, 4, length);
+            b
+        };
+        let pad = [0, 1, 4, 0, 0, 0, 0];
+        let long = [1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let b = with(&[(HOP_BY_HOP, &pad), (ROUTING, &[0, 0, 0, 0, 0, 0, 0]), (DESTINATION, &long)]);
+        let ip = Ip::parse(&b).unwrap();
+        assert_eq!((ip.protocol, ip.transport, ip.end), (UDP, V6_HEADER + 8 + 8 + 16, b.len()));
+        let b = with(&[(ROUTING, &[0, 0, 1, 0, 0, 0, 0])]);
+        assert_eq!(Ip::parse(&b).err(), Some(WireError::Routed));
+        let b = with(&[(DESTINATION, &[1, 1, 12, 0, 0, 0, 0])]);
+        assert_eq!(Ip::parse(&b).unwrap().transport, b.len(), "its length takes in what follows");
+        let b = with(&[(DESTINATION, &[9, 1, 12, 0, 0, 0, 0])]);
+        assert_eq!(Ip::parse(&b).err(), Some(WireError::Truncated("IPv6 extension header")));
+        let b = with(&[(51, &pad)]);
+        assert_eq!(Ip::parse(&b).err(), Some(WireError::Protocol(51)));
+        // An atomic fragment is whole; a second fragment header is nonsense.
+        let atomic = [0, 0, 0, 0, 0, 0, 7];
+        let ip = Ip::parse(&with(&[(FRAGMENT, &atomic)])).unwrap();
+        assert_eq!((ip.fragment, ip.ident), (Fragment::Whole, 0));
+        assert_eq!(Ip::parse(&with(&[(FRAGMENT, &atomic), (FRAGMENT, &atomic)])).err(), Some(WireError::Fragment));
+    }
+}

@@ -1,0 +1,179 @@
+//! What stands behind the headers: real bytes, or the implied payload of the simulator.
+
+use crate::packet::{Fragment, Packet, Protocol};
+use crate::units::Time;
+
+/// The payload of one datagram. For a fragment it is that of the *whole* datagram: the transport checksum and the
+/// UDP length in the first fragment need it, and the later ones cut their part out of it.
+pub trait Payload {
+    /// Bytes of payload in the whole datagram.
+    fn bytes(&self) -> usize;
+    /// Writes the bytes from `from` on to `out`; `from + out.len()` is at most [`Payload::bytes`].
+    fn fill(&self, from: usize, out: &mut [u8]);
+}
+
+impl Payload for [u8] {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+    fn fill(&self, from: usize, out: &mut [u8]) {
+        out.copy_from_slice(&self[from..from + out.len()]);
+    }
+}
+
+/// The payload that a simulated packet stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Implied {
+    /// Part of a byte stream: [`pattern`] from `offset` on.
+    Stream {
+        /// Stream offset, or sequence number, of the first byte, modulo 2^32.
+        offset: u32,
+        /// Bytes of the whole datagram.
+        bytes: usize,
+    },
+    /// A UDP datagram: its [`Stamp`], cut off if there is no room, then [`pattern`].
+    Datagram {
+        /// Number and time of sending.
+        stamp: Stamp,
+        /// Bytes of the whole datagram.
+        bytes: usize,
+    },
+}
+
+impl Implied {
+    /// What `packet` implies, its sequence number standing for the stream offset. `bytes` is the payload of the
+    /// whole datagram: [`Packet::payload`] of a packet that is no fragment, which alone cannot tell.
+    pub fn new(packet: &Packet, bytes: usize) -> Self {
+        match packet.protocol() {
+            Protocol::Udp => {
+                Implied::Datagram { stamp: Stamp { number: packet.seq, sent: packet.udp_sent_at() }, bytes }
+            }
+            Protocol::Tcp | Protocol::Sctp => Implied::Stream { offset: packet.seq, bytes },
+        }
+    }
+
+    /// What the whole datagram `packet` implies.
+    pub fn of(packet: &Packet) -> Self {
+        debug_assert_eq!(packet.fragment(), Fragment::Whole);
+        Implied::new(packet, packet.payload() as usize)
+    }
+}
+
+impl Payload for Implied {
+    fn bytes(&self) -> usize {
+        match *self {
+            Implied::Stream { bytes, .. } | Implied::Datagram { bytes, .. } => bytes,
+        }
+    }
+    fn fill(&self, from: usize, out: &mut [u8]) {
+        match *self {
+            Implied::Stream { offset, .. } => pattern(offset.wrapping_add(from as u32), out),
+            Implied::Datagram { stamp, .. } => {
+                let stamp = &stamp.to_bytes()[from.min(Stamp::BYTES)..];
+                let n = stamp.len().min(out.len());
+                out[..n].copy_from_slice(&stamp[..n]);
+                pattern((from + n) as u32, &mut out[n..]);
+            }
+        }
+    }
+}
+
+/// What roughlink's own UDP flows carry at the start of their payload: [`Packet::seq`] and
+/// [`Packet::udp_sent_at`], which no header has room for. The decoder leaves these fields 0, as it cannot know
+/// whose datagrams they are; who does reads the stamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stamp {
+    /// The datagram's number in its flow.
+    pub number: u32,
+    /// When it was sent.
+    pub sent: Time,
+}
+
+impl Stamp {
+    /// Bytes of a stamp: number and nanoseconds, big-endian.
+    pub const BYTES: usize = 12;
+
+    /// The bytes.
+    pub fn to_bytes(self) -> [u8; Stamp::BYTES] {
+        let mut b = [0; Stamp::BYTES];
+        b[..4].copy_from_slice(&self.number.to_be_bytes());
+        b[4..].copy_from_slice(&self.sent.0.to_be_bytes());
+        b
+    }
+
+    /// The stamp at the start of `payload`, if it is long enough to hold one.
+    pub fn read(payload: &[u8]) -> Option<Self> {
+        let (number, rest) = payload.split_first_chunk()?;
+        let sent = rest.first_chunk()?;
+        Some(Stamp { number: u32::from_be_bytes(*number), sent: Time(u64::from_be_bytes(*sent)) })
+    }
+
+    /// Puts number and time where a UDP packet holds them.
+    pub fn apply(self, packet: &mut Packet) {
+        packet.seq = self.number;
+        packet.tsval = self.sent.0 as u32;
+        packet.tsecr = (self.sent.0 >> 32) as u32;
+    }
+}
+
+/// The implied bytes of a stream from `offset` on: every four bytes say their own offset, big-endian. No shift of
+/// less than 2^32 bytes maps the pattern to itself, and a dump shows where in the stream it is.
+pub fn pattern(offset: u32, out: &mut [u8]) {
+    let head = (offset.wrapping_neg() as usize & 3).min(out.len());
+    let (head, body) = out.split_at_mut(head);
+    for (i, b) in head.iter_mut().enumerate() {
+        let at = offset.wrapping_add(i as u32);
+        *b = (at & !3).to_be_bytes()[at as usize & 3];
+    }
+    let mut at = offset.wrapping_add(head.len() as u32);
+    let mut words = body.chunks_exact_mut(4);
+    for word in &mut words {
+        word.copy_from_slice(&at.to_be_bytes());
+        at = at.wrapping_add(4);
+    }
+    let tail = words.into_remainder();
+    let n = tail.len();
+    tail.copy_from_slice(&at.to_be_bytes()[..n]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::FlowId;
+
+    #[test]
+    fn the_pattern_depends_on_the_offset_alone() {
+        let mut all = vec![0; 64];
+        let start = u32::MAX - 30; // crosses the wrap
+        pattern(start, &mut all);
+        for from in 0..all.len() {
+            for len in 0..=(all.len() - from).min(9) {
+                let mut part = vec![0; len];
+                pattern(start.wrapping_add(from as u32), &mut part);
+                assert_eq!(part, all[from..from + len], "{from} {len}");
+            }
+        }
+        let mut word = [0; 4];
+        pattern(0x0102_0304, &mut word);
+        assert_eq!(word, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_datagram_carries_its_stamp() {
+        let sent = Time(0x0102_0304_0506_0708);
+        let p = Packet::udp(FlowId::new(0, false), 77, 20, sent);
+        let mut bytes = [0; 20];
+        let implied = Implied::of(&p);
+        implied.fill(0, &mut bytes);
+        let mut q = Packet::udp(p.flow, 0, 20, Time::ZERO);
+        Stamp::read(&bytes).unwrap().apply(&mut q);
+        assert_eq!(q, p);
+        for from in 0..20 {
+            let mut part = [0; 5];
+            let n = 5.min(20 - from);
+            implied.fill(from, &mut part[..n]);
+            assert_eq!(part[..n], bytes[from..from + n]);
+        }
+        assert_eq!(Stamp::read(&bytes[..11]), None);
+    }
+}

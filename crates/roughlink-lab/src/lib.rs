@@ -1,0 +1,4 @@
+//! The lab: experiments, sweeps, run stores, comparison with published numbers, reports, result folders.
+
+pub mod output;
+pub mod report;

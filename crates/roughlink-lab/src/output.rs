@@ -1,0 +1,1 @@
+//! Result folders: manifest, summary, series, captures.
