@@ -157,6 +157,11 @@ fn every_key_of_tcp_is_taken() {
         tlp = true
         undo = true
         nagle = true
+        fill_window = true
+        timestamp_rtt = true
+        grow_when_limited = true
+        prr_wraps = true
+        write_size = "1 KiB"
         snd_buf = "auto"
         rcv_buf = "64 kB"
         mss = "536 B"
@@ -185,6 +190,25 @@ fn tcp_keys_come_from_the_stack_then_the_algorithm_then_tcp_then_the_flow() {
     assert_eq!(ack("delayed_ack = 3", "cc = \"newreno-nd\"\ntcp = { delayed_ack = 4 }"), 4);
     let stack = bulk("cc = \"newreno\"\nstack = \"ns3\"\nmss = \"1000 B\"", "tcp.stack = \"rfc\"").flows.remove(0).tcp;
     assert_eq!((stack.stack, stack.recovery, stack.mss), (Stack::Rfc, Recovery::Sack, 1000));
+}
+
+#[test]
+fn reno_recovers_as_reno_where_newreno_is_built_in() {
+    let recovery = |tcp: &str| bulk(tcp, "").flows[0].tcp.recovery;
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"newreno\""), Recovery::NewReno);
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"reno\""), Recovery::Reno);
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"reno\"\nrecovery = \"newreno\""), Recovery::NewReno);
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"tahoe\""), Recovery::Tahoe);
+    assert_eq!(recovery("stack = \"linux\"\ncc = \"reno\""), Recovery::Rack);
+}
+
+#[test]
+fn hystart_reaches_the_algorithms_that_have_it() {
+    assert_eq!(bulk("", "").flows[0].cc, "cubic");
+    bulk("hystart = \"off\"", "");
+    bulk("cc = \"newreno\"", "cc = \"cubic\"\ntcp = { hystart = \"plusplus\" }");
+    let text = small("hystart = \"classic\"", "", "kind = \"bulk\"\ncc = \"newreno\"");
+    assert!(Scenario::parse(&text, "t", &[], &|_| Err(String::new())).is_err());
 }
 
 #[test]
@@ -247,13 +271,14 @@ fn noise_hits_both_directions_unless_told() {
 #[test]
 fn the_reverse_direction_may_differ() {
     let pipe = link(
-        "queue = \"64 KiB\"\njitter = \"1 ms\"\nreorder = true\nmtu = \"1600 B\"\n\
+        "queue = \"64 KiB\"\njitter = \"1 ms\"\nreorder = true\nmtu = \"1600 B\"\noverhead = \"38 B\"\n\
          asymmetric = { rate = \"1 Mbit/s\", delay = \"30 ms\", queue = \"10 pkt\" }",
     );
     assert_eq!((pipe.forward.rate, pipe.reverse.rate), (Rate::from_mbps(10), Rate::from_mbps(1)));
     assert_eq!((pipe.forward.delay, pipe.reverse.delay), (Time::from_millis(1), Time::from_millis(30)));
     assert_eq!((pipe.forward.queue, pipe.reverse.queue), (QueueLimit::Bytes(65_536), QueueLimit::Packets(10)));
-    assert_eq!((pipe.reverse.jitter, pipe.reverse.reorder, pipe.mtu), (Time::from_millis(1), true, 1600));
+    assert_eq!((pipe.reverse.jitter, pipe.reverse.reorder), (Time::from_millis(1), true));
+    assert_eq!((pipe.mtu, pipe.overhead), (1600, 38));
 }
 
 #[test]
