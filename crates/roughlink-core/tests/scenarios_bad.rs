@@ -72,6 +72,7 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("more than all", &[("mean = \"5 %\"", "mean = \"105 %\"")]),
     ("a rate of zero", &[("rate = \"10 Mbit/s\"", "rate = \"0 bit/s\"")]),
     ("a rate beyond reason", &[("rate = \"10 Mbit/s\"", "rate = \"1e9 Gbit/s\"")]),
+    ("a delay beyond reason", &[("delay = \"0.9 ms\"", "delay = \"2000 min\"")]),
     ("half a packet", &[("delay = \"0.9 ms\"", "delay = \"0.9 ms\"\nqueue = \"1.5 pkt\"")]),
     ("an integer of more than 64 bits", &[("name = \"good\"", "seed = 99999999999999999999")]),
     ("a negative seed", &[("name = \"good\"", "seed = -1")]),
