@@ -345,6 +345,15 @@ impl Endpoint {
         }
     }
 
+    /// Nothing waits to leave: a call of [`Endpoint::transmit`] would be in vain.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        !self.rcv.wants_ack()
+            && !self.syn_pending
+            && !self.handshake_ack
+            && self.snd.as_ref().is_none_or(|s| s.has_nothing())
+    }
+
     /// The next packet to leave now; called until it gives none.
     #[inline]
     pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {

@@ -238,6 +238,11 @@ impl Sender {
     pub fn idle(&self) -> bool {
         self.board.is_empty()
     }
+    /// Whether there is nothing to send, now or when a window opens.
+    #[inline]
+    pub fn has_nothing(&self) -> bool {
+        self.board.is_empty() && self.written == self.board.nxt() && self.backlog == 0 && !self.probe_window
+    }
     /// Whether a zero-window probe must leave.
     pub fn take_window_probe(&mut self) -> bool {
         std::mem::take(&mut self.probe_window)
