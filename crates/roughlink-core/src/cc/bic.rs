@@ -158,7 +158,7 @@ impl CongestionControl for Bic {
         self.window.reduce(flow, cause, ssthresh);
         self.counter = AdditiveCounter::default();
         self.recovery = CongestionState::Recovery; // or Loss: not Open
-        if linux && matches!(cause, Congestion::Timeout | Congestion::TimeoutAgain) {
+        if linux && cause.is_timeout() {
             self.last_max = 0;
             self.count = 0;
             self.last_window = 0;

@@ -165,7 +165,7 @@ impl Counted {
         }
         self.epoch = None;
         self.counter = AdditiveCounter::default();
-        if matches!(cause, Congestion::Timeout | Congestion::TimeoutAgain) {
+        if cause.is_timeout() {
             self.min_rtt = None;
             if params.arithmetic == Arithmetic::Linux {
                 self.last_max = 0;
