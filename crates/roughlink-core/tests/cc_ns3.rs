@@ -3,19 +3,29 @@
 use roughlink_core::cc::{Ack, Congestion, CongestionState, Flow, build};
 use roughlink_core::units::Time;
 
-const ALGORITHMS: [&str; 5] = ["illinois", "illinois-aa", "vegas", "veno", "westwood"];
 const MSS: u64 = 1448;
 
 #[test]
 fn same_events_same_windows() {
-    let trace = include_str!("data/cc-ns3-3.44.txt");
-    for (column, name) in ALGORITHMS.iter().enumerate() {
+    let algorithms = ["illinois", "illinois-aa", "vegas", "veno", "westwood"];
+    compare(&algorithms, include_str!("data/cc-ns3-3.44.txt"));
+}
+
+#[test]
+fn same_events_same_windows_of_the_loss_based() {
+    let algorithms = ["reno", "hybla", "highspeed", "htcp", "scalable", "bic", "cubic", "yeah"];
+    compare(&algorithms, include_str!("data/cc-ns3-3.44-loss.txt"));
+}
+
+fn compare(algorithms: &[&str], trace: &str) {
+    for (column, name) in algorithms.iter().enumerate() {
         let mut flow = Flow {
             mss: MSS as u32,
             initial_window: 10 * MSS,
             initial_ssthresh: u64::from(u32::MAX),
             snd_una: 1,
             snd_nxt: 1,
+            cwnd_limited: true,
             ..Flow::default()
         };
         let mut cc = build(name, "ns3", "", &flow).unwrap();

@@ -210,7 +210,7 @@ impl CongestionControl for Illinois {
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let mss = u64::from(flow.mss);
         let left = match self.params.halve {
-            Halve::Cwnd | Halve::CwndBytes => {
+            Halve::Cwnd => {
                 let w = self.window.segments(flow.mss);
                 w - ((w as f64 * self.beta) as u64).min(w)
             }

@@ -145,7 +145,7 @@ impl CongestionControl for Veno {
         // Multiplicative decrease.
         let left = if self.congested() { 0.5 } else { self.params.random_loss };
         let left = match self.params.halve {
-            Halve::Cwnd | Halve::CwndBytes => (self.window.segments(flow.mss) as f64 * left) as u64 * mss,
+            Halve::Cwnd => (self.window.segments(flow.mss) as f64 * left) as u64 * mss,
             Halve::Flight => (flow.in_flight as f64 * left) as u64,
         };
         self.window.reduce(flow, cause, left.max(2 * mss));
