@@ -6,7 +6,8 @@
 //! NewReno SC of the V2G paper (Algorithm 1) is `min_ssthresh = 10`.
 //!
 //! Two more names share this arithmetic. `reno` is Linux's `tcp_reno` on every stack; under `ns3` it stands for
-//! TcpLinuxReno, which grows only while the window limits the sender (`cwnd_limited`). `tahoe` restarts from one
+//! TcpLinuxReno, which grows only while the window limits the sender (`cwnd_limited`), halves bytes, not segments
+//! (`halve = "cwnd-bytes"`), and does not forget credit on a loss (`keep_credit`). `tahoe` restarts from one
 //! segment after every loss (`restart`; Jacobson 1988), with the retransmission of a stack without fast recovery.
 
 use super::registry::Construct;
@@ -29,23 +30,35 @@ pub struct Params {
     pub halve: Halve,
     /// Grow only if the window was the limit when the last segment left, whatever `Ack::may_grow` says.
     pub cwnd_limited: bool,
+    /// What counts towards the next segment outlives a reduction.
+    pub keep_credit: bool,
     /// A loss, too, drops the window to one segment (Tahoe).
     pub restart: bool,
 }
 
 /// What a reduction halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Halve {
-    /// The congestion window (Linux).
+    /// The congestion window in whole segments (Linux).
     Cwnd,
+    /// The congestion window in bytes (ns-3's TcpLinuxReno).
+    CwndBytes,
     /// The bytes in flight (RFC 5681 FlightSize; ns-3 takes the pipe).
     Flight,
 }
 
 impl Default for Params {
     fn default() -> Self {
-        Params { abc: true, min_ssthresh: 2, on_timeout: true, halve: Halve::Cwnd, cwnd_limited: false, restart: false }
+        Params {
+            abc: true,
+            min_ssthresh: 2,
+            on_timeout: true,
+            halve: Halve::Cwnd,
+            cwnd_limited: false,
+            keep_credit: false,
+            restart: false,
+        }
     }
 }
 
@@ -54,7 +67,7 @@ pub const NS3: &str = "abc = false\nhalve = \"flight\"";
 /// The `rfc` and `ns2` presets.
 pub const FLIGHT: &str = "abc = false\nhalve = \"flight\"";
 /// The `ns3` preset of `reno`: TcpLinuxReno.
-pub const NS3_RENO: &str = "cwnd_limited = true";
+pub const NS3_RENO: &str = "cwnd_limited = true\nhalve = \"cwnd-bytes\"\nkeep_credit = true";
 
 /// The algorithm.
 #[derive(Clone, Debug)]
@@ -97,12 +110,18 @@ impl CongestionControl for NewReno {
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let half = match self.params.halve {
             Halve::Cwnd => self.window.segments(flow.mss) / 2 * u64::from(flow.mss),
+            Halve::CwndBytes => self.window.cwnd / 2,
             Halve::Flight => flow.in_flight / 2,
         };
         let least = if cause == Congestion::Timeout && !self.params.on_timeout { 2 } else { self.params.min_ssthresh };
-        let cause = if self.params.restart { Congestion::Timeout } else { cause };
+        let cause = match cause {
+            Congestion::Loss | Congestion::Ecn if self.params.restart => Congestion::Timeout,
+            _ => cause,
+        };
         self.window.reduce(flow, cause, half.max(u64::from(least) * u64::from(flow.mss)));
-        self.counter = AdditiveCounter::default();
+        if !self.params.keep_credit {
+            self.counter = AdditiveCounter::default();
+        }
     }
 
     fn permit(&self, flow: &Flow) -> Permit {

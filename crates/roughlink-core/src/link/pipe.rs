@@ -49,7 +49,7 @@ pub struct PipeStats {
     /// Packets that the noise took.
     pub lost: u64,
     /// Sum of the times that packets waited, ns: the time integral of the queue's length.
-    pub waited_ns: u128,
+    pub waited_ns: u64,
     /// Most packets that waited.
     pub queue_max: u32,
 }
@@ -127,7 +127,7 @@ impl Pipe {
             self.waiting.push_back((start, u32::from(p.size)));
             self.waiting_bytes += u64::from(p.size);
             self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
-            self.stats.waited_ns += u128::from((start - now).0);
+            self.stats.waited_ns += (start - now).0;
         }
         self.busy_until = start + self.serializer.time(u32::from(p.size) + u32::from(self.overhead));
         self.stats.packets += 1;
@@ -148,18 +148,13 @@ impl Pipe {
         }
     }
 
-    /// The packet that arrives at the far end at `now`; `Err` if the noise took it.
+    /// The packet whose turn it is at the far end, and whether the noise took it.
     #[inline]
-    pub fn transmit(&mut self, now: Time) -> Option<Result<Packet, Packet>> {
-        if self.next_wake() > now {
-            return None;
-        }
-        let (_, p) = self.ring.pop_front()?;
-        if self.judge.takes(now, p.size, self.serializer.rate()) {
-            self.stats.lost += 1;
-            return Some(Err(p));
-        }
-        Some(Ok(p))
+    pub fn transmit(&mut self) -> Option<(Packet, bool)> {
+        let (arrival, p) = self.ring.pop_front()?;
+        let lost = self.judge.takes(arrival, p.size, self.serializer.rate());
+        self.stats.lost += u64::from(lost);
+        Some((p, lost))
     }
 
     /// Packets on their way, for those who count what is left.
@@ -291,7 +286,7 @@ mod tests {
             }
             let mut seqs = Vec::new();
             let mut last = Time::ZERO;
-            while let Some(Ok(p)) = pipe.transmit(Time::MAX) {
+            while let Some((p, _)) = pipe.transmit() {
                 seqs.push(p.seq);
                 assert!(pipe.next_wake() >= last);
                 last = pipe.next_wake();

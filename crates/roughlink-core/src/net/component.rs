@@ -161,25 +161,19 @@ impl<'a, O: Observer> Component<'a, O> {
     #[inline]
     fn arrive(&mut self, now: Time, leaf: usize) {
         let pipe = &mut self.pipes[leaf];
-        let packet = pipe.transmit(now);
+        let Some((p, lost)) = pipe.transmit() else { return };
         self.calendar.set(leaf, pipe.next_wake());
-        match packet {
-            None => {}
-            Some(Err(lost)) => self.sides.free(&lost),
-            Some(Ok(p)) => {
-                let f = &self.flows[p.flow.index()];
-                let path = f.path;
-                let r = usize::from(p.flow.reverse());
-                let (mut i, last) = (path[r] as usize, path[r + 1] as usize - 1);
-                while self.paths[i] as usize != leaf {
-                    i += 1;
-                }
-                if i == last {
-                    self.deliver(now, leaf, p);
-                } else {
-                    self.send(now, self.paths[i + 1] as usize, p);
-                }
-            }
+        if lost {
+            self.sides.free(&p);
+            return;
+        }
+        let flow = &self.flows[p.flow.index()];
+        let r = usize::from(p.flow.reverse());
+        let path = &self.paths[flow.path[r] as usize..flow.path[r + 1] as usize];
+        let here = path.iter().position(|&hop| hop as usize == leaf);
+        match here.and_then(|i| path.get(i + 1)) {
+            Some(&next) => self.send(now, next as usize, p),
+            None => self.deliver(now, leaf, p),
         }
     }
 
@@ -187,9 +181,11 @@ impl<'a, O: Observer> Component<'a, O> {
     fn send(&mut self, now: Time, leaf: usize, p: Packet) {
         let pipe = &mut self.pipes[leaf];
         let sides = &mut self.sides;
+        let before = pipe.next_wake();
         pipe.receive(now, p, &mut |dropped| sides.free(&dropped));
-        if self.calendar.time(leaf) == Time::MAX || pipe.next_wake() < self.calendar.time(leaf) {
-            self.calendar.set(leaf, pipe.next_wake());
+        let after = pipe.next_wake();
+        if after < before {
+            self.calendar.set(leaf, after);
         }
         if O::ACTIVE {
             let drops = pipe.stats.dropped;
@@ -239,7 +235,7 @@ impl<'a, O: Observer> Component<'a, O> {
                     self.observer.flow(now, flow.global, &b.source, b.delivered);
                 }
                 self.pump(now, index, r == 1);
-                self.reschedule(now, index);
+                self.reschedule(now, index, r == 1);
             }
             Kind::Cbr(c) => {
                 debug_assert_eq!(p.protocol(), Protocol::Udp);
@@ -284,6 +280,7 @@ impl<'a, O: Observer> Component<'a, O> {
                     b.source.offer(b.bytes.unwrap_or(u64::MAX), b.bytes.is_some());
                     b.source.connect();
                     self.pump(now, index, true);
+                    self.reschedule(now, index, true);
                 } else {
                     let just_before = Time(now.0 - 1);
                     for source in [true, false] {
@@ -297,9 +294,9 @@ impl<'a, O: Observer> Component<'a, O> {
                             }
                             self.pump(now, index, source);
                         }
+                        self.reschedule(now, index, source);
                     }
                 }
-                self.reschedule(now, index);
             }
             Kind::Cbr(c) => {
                 flow.started = true;
@@ -322,15 +319,16 @@ impl<'a, O: Observer> Component<'a, O> {
         }
     }
 
-    /// Brings a bulk flow's leaf forward if it must wake earlier; notes when the flow is over.
+    /// Brings a bulk flow's leaf forward if the endpoint that just acted must wake earlier; notes when the flow is over.
     #[inline]
-    fn reschedule(&mut self, now: Time, index: usize) {
+    fn reschedule(&mut self, now: Time, index: usize, source: bool) {
         let Kind::Bulk(b) = &self.flows[index].kind else { return };
-        let next = b.source.next_wake(now).min(b.sink.next_wake(now));
+        let e = if source { &b.source } else { &b.sink };
+        let next = e.next_wake(now);
         let leaf = self.pipes.len() + index;
         if next < self.calendar.time(leaf) {
             self.calendar.set(leaf, next);
-        } else if next == Time::MAX && (b.source.failed() || (b.source.is_done() && b.sink.is_done())) {
+        } else if next == Time::MAX && (e.failed() || (b.source.is_done() && b.sink.is_done())) {
             self.finish(index);
         }
     }

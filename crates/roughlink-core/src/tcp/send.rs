@@ -348,6 +348,7 @@ impl Sender {
         self.flow.snd_una = self.board.una();
         self.flow.snd_nxt = self.board.nxt();
         self.flow.delivered = self.rate.delivered;
+        self.flow.app_limited = self.rate.is_app_limited();
     }
 
     /// The peer's window, in bytes.
@@ -365,7 +366,8 @@ impl Sender {
         self.rtt.sample(rtt, self.board.una(), self.board.nxt());
         self.flow.latest_rtt = rtt;
         self.flow.srtt = self.rtt.srtt();
-        self.flow.min_rtt = self.flow.min_rtt.min(rtt);
+        // ns-3 keeps the minimum of the smoothed value.
+        self.flow.min_rtt = self.flow.min_rtt.min(if self.cfg.timestamp_rtt { self.flow.srtt } else { rtt });
         self.flow.rto = self.rtt.rto();
         self.stats.rtt.record(rtt.0);
     }
