@@ -338,3 +338,25 @@ proptest! {
         let _ = Scenario::parse(&text, "noise.toml", &[], &load).map_err(|e| e.to_string());
     }
 }
+
+/// What nests without end must not end the stack.
+#[test]
+fn depth_is_no_danger() {
+    const DEEP: usize = 100_000;
+    for text in [
+        "x = ".to_owned() + &"[".repeat(DEEP),
+        "x = ".to_owned() + &"{a=".repeat(DEEP),
+        "a.".repeat(DEEP) + "a = 1",
+        format!("[{}a]", "a.".repeat(DEEP)),
+        format!("[tcp]\ncc_params.{}a = 1", "a.".repeat(DEEP)),
+        format!("[tcp.cc_params.{}a]", "a.".repeat(DEEP)),
+    ] {
+        assert!(Scenario::parse(&text, "deep.toml", &[], &load).is_err());
+        assert!(Scenario::parse(&text, "deep.toml", &[("seed".into(), "1".into())], &load).is_err());
+    }
+    for path in ["a.".repeat(DEEP) + "a", "tcp.cc_params.".to_owned() + &"a.".repeat(DEEP) + "a"] {
+        assert!(Scenario::parse(GOOD, "deep.toml", &[(path, "1".into())], &load).is_err());
+    }
+    let value = "[".repeat(DEEP) + &"]".repeat(DEEP);
+    assert!(Scenario::parse(GOOD, "deep.toml", &[("seed".into(), value)], &load).is_err());
+}
