@@ -12,8 +12,16 @@
 use crate::units::{Rate, Time};
 use std::fmt::Debug;
 
+pub mod bic;
+pub mod cubic;
+pub mod highspeed;
+pub mod htcp;
+pub mod hybla;
+pub mod hystart;
 pub mod newreno;
+pub mod scalable;
 pub mod window;
+pub mod yeah;
 
 mod registry;
 pub use registry::{Algorithm, BuildError, Construct, Factory, REGISTRY, algorithm, build};

@@ -4,6 +4,10 @@
 //! Defaults are Linux's `tcp_reno`: growth counts acknowledged segments, ssthresh is half the *window*. `ns3`
 //! grows once per ACK however many segments it covers (RFC 5681 allows both) and halves the bytes in flight.
 //! NewReno SC of the V2G paper (Algorithm 1) is `min_ssthresh = 10`.
+//!
+//! Two more names share this arithmetic. `reno` is Linux's `tcp_reno` on every stack; under `ns3` it stands for
+//! TcpLinuxReno, which grows only while the window limits the sender (`cwnd_limited`). `tahoe` restarts from one
+//! segment after every loss (`restart`; Jacobson 1988), with the retransmission of a stack without fast recovery.
 
 use super::registry::Construct;
 use super::window::{AdditiveCounter, Window};
@@ -23,6 +27,10 @@ pub struct Params {
     pub on_timeout: bool,
     /// What is halved on a loss.
     pub halve: Halve,
+    /// Grow only if the window was the limit when the last segment left, whatever `Ack::may_grow` says.
+    pub cwnd_limited: bool,
+    /// A loss, too, drops the window to one segment (Tahoe).
+    pub restart: bool,
 }
 
 /// What a reduction halves.
@@ -37,7 +45,7 @@ pub enum Halve {
 
 impl Default for Params {
     fn default() -> Self {
-        Params { abc: true, min_ssthresh: 2, on_timeout: true, halve: Halve::Cwnd }
+        Params { abc: true, min_ssthresh: 2, on_timeout: true, halve: Halve::Cwnd, cwnd_limited: false, restart: false }
     }
 }
 
@@ -45,6 +53,8 @@ impl Default for Params {
 pub const NS3: &str = "abc = false\nhalve = \"flight\"";
 /// The `rfc` and `ns2` presets.
 pub const FLIGHT: &str = "abc = false\nhalve = \"flight\"";
+/// The `ns3` preset of `reno`: TcpLinuxReno.
+pub const NS3_RENO: &str = "cwnd_limited = true";
 
 /// The algorithm.
 #[derive(Clone, Debug)]
@@ -66,7 +76,7 @@ impl Construct for NewReno {
 
 impl CongestionControl for NewReno {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
-        if !ack.may_grow || ack.segments == 0 {
+        if !ack.may_grow || ack.segments == 0 || (self.params.cwnd_limited && !flow.cwnd_limited) {
             return;
         }
         if self.params.abc {
@@ -90,7 +100,9 @@ impl CongestionControl for NewReno {
             Halve::Flight => flow.in_flight / 2,
         };
         let least = if cause == Congestion::Timeout && !self.params.on_timeout { 2 } else { self.params.min_ssthresh };
+        let cause = if self.params.restart { Congestion::Timeout } else { cause };
         self.window.reduce(flow, cause, half.max(u64::from(least) * u64::from(flow.mss)));
+        self.counter = AdditiveCounter::default();
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
@@ -110,14 +122,20 @@ impl CongestionControl for NewReno {
 /// Growth per ACK as in ns-3's TcpNewReno: slow start adds a segment per ACK; beyond ssthresh, `mss^2 / cwnd` bytes,
 /// truncated, at least one. An ACK that ends slow start with segments to spare does both.
 pub fn per_ack(window: &mut Window, mss: u32, segments: u32) {
-    let mut segments = segments;
-    if window.in_slow_start() && segments >= 1 {
-        window.cwnd += u64::from(mss);
-        segments -= 1;
-    }
+    let segments = if window.in_slow_start() { slow_start_per_ack(window, mss, segments) } else { segments };
     if !window.in_slow_start() && segments > 0 {
         window.cwnd += (u64::from(mss) * u64::from(mss) / window.cwnd).max(1);
     }
+}
+
+/// Slow start as in ns-3's TcpNewReno and the algorithms derived from it: one segment per ACK, also beyond ssthresh;
+/// returns the segments that this ACK has left for congestion avoidance.
+pub fn slow_start_per_ack(window: &mut Window, mss: u32, segments: u32) -> u32 {
+    if segments == 0 {
+        return 0;
+    }
+    window.cwnd += u64::from(mss);
+    segments - 1
 }
 
 #[cfg(test)]
@@ -165,6 +183,50 @@ mod tests {
         let mut sc = build("newreno-sc", "ns3", "on_timeout = false", &f).unwrap();
         sc.on_congestion(&f, Congestion::Timeout);
         assert_eq!(sc.vitals().ssthresh, 2_000);
+    }
+
+    #[test]
+    fn reno_counts_segments_on_every_stack() {
+        let mut f = flow();
+        f.cwnd_limited = true;
+        for stack in ["linux", "ns3"] {
+            let mut cc = build("reno", stack, "", &f).unwrap();
+            for _ in 0..5 {
+                cc.on_ack(&f, &ack(2));
+            }
+            assert_eq!(cc.vitals().cwnd, 20_000, "{stack}");
+            cc.on_congestion(&f, Congestion::Loss);
+            assert_eq!(cc.vitals().ssthresh, 10_000, "{stack}");
+        }
+        let mut idle = build("reno", "ns3", "", &f).unwrap();
+        idle.on_ack(&flow(), &ack(2));
+        assert_eq!(idle.vitals().cwnd, 10_000);
+    }
+
+    #[test]
+    fn tahoe_restarts_from_one_segment() {
+        let mut f = flow();
+        f.in_flight = 8_000;
+        for stack in ["linux", "ns3", "ns2", "rfc"] {
+            let mut cc = build("tahoe", stack, "", &f).unwrap();
+            cc.on_congestion(&f, Congestion::Loss);
+            let half = if stack == "linux" { 5_000 } else { 4_000 };
+            assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (1_000, half), "{stack}");
+            cc.on_undo(&f);
+            assert_eq!(cc.vitals().cwnd, 10_000, "{stack}");
+        }
+    }
+
+    #[test]
+    fn credit_towards_the_next_segment_ends_with_a_reduction() {
+        let f = Flow { initial_ssthresh: 10_000, ..flow() };
+        let mut cc = build("reno", "linux", "", &f).unwrap();
+        cc.on_ack(&f, &ack(9));
+        cc.on_congestion(&f, Congestion::Loss);
+        cc.on_ack(&f, &ack(4));
+        assert_eq!(cc.vitals().cwnd, 5_000);
+        cc.on_ack(&f, &ack(1));
+        assert_eq!(cc.vitals().cwnd, 6_000);
     }
 
     #[test]

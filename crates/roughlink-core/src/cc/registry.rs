@@ -1,6 +1,6 @@
 //! The algorithms by name, and how a name with parameters becomes an algorithm.
 
-use super::{CongestionControl, Flow, newreno};
+use super::{CongestionControl, Flow, bic, cubic, highspeed, htcp, hybla, newreno, scalable, yeah};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -21,11 +21,34 @@ pub const REGISTRY: &[Algorithm] = &[
     .preset("ns3", newreno::NS3)
     .preset("ns2", newreno::FLIGHT)
     .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<newreno::NewReno>("reno", "AIMD 1, 1/2 as in Linux", "Linux tcp_reno; RFC 5681")
+        .preset("ns3", newreno::NS3_RENO)
+        .preset("ns2", newreno::FLIGHT)
+        .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<newreno::NewReno>("tahoe", "AIMD 1, every loss restarts slow start", "Jacobson 1988")
+        .defaults("restart = true")
+        .tcp("recovery = \"tahoe\"")
+        .preset("ns3", newreno::NS3)
+        .preset("ns2", newreno::FLIGHT)
+        .preset("rfc", newreno::FLIGHT),
     Algorithm::new::<newreno::NewReno>("newreno-nd", "NewReno without delayed ACKs", "V2G paper, section 5")
         .tcp("delayed_ack = 1")
         .preset("ns3", newreno::NS3)
         .preset("ns2", newreno::FLIGHT)
         .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<hybla::Hybla>("hybla", "growth independent of the RTT", "Caini and Firrincieli 2004")
+        .preset("ns3", hybla::NS3),
+    Algorithm::new::<highspeed::HighSpeed>("highspeed", "AIMD a(w), b(w)", "RFC 3649").preset("ns3", highspeed::NS3),
+    Algorithm::new::<htcp::Htcp>("htcp", "increase grows with time, adaptive decrease", "Shorten and Leith 2004")
+        .preset("ns3", htcp::NS3),
+    Algorithm::new::<scalable::Scalable>("scalable", "MIMD 0.01, 1/8", "Kelly 2003").preset("ns3", scalable::NS3),
+    Algorithm::new::<bic::Bic>("bic", "binary search for the last maximum", "Xu, Harfoush, Rhee 2004")
+        .preset("ns3", bic::NS3),
+    Algorithm::new::<cubic::Cubic>("cubic", "cubic in the time since the last loss", "RFC 9438, RFC 9406")
+        .preset("ns3", cubic::NS3)
+        .preset("rfc", cubic::RFC),
+    Algorithm::new::<yeah::Yeah>("yeah", "Scalable while the queue is short, else Reno", "Baiocchi et al. 2007")
+        .preset("ns3", yeah::NS3),
 ];
 
 /// Makes a fresh instance for a connection.

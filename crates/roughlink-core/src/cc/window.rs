@@ -1,6 +1,8 @@
 //! Arithmetic shared by the window algorithms: slow start, additive increase, reduction, undo.
 
 use super::{Congestion, Flow};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A congestion window with its slow-start threshold and what is needed to undo a reduction. Bytes.
 #[derive(Clone, Debug)]
@@ -97,6 +99,17 @@ impl AdditiveCounter {
             *cwnd += k * u64::from(mss);
         }
     }
+}
+
+/// Whose arithmetic an algorithm follows where implementations differ; each algorithm's file lists the differences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Arithmetic {
+    /// Linux 6.x.
+    #[default]
+    Linux,
+    /// ns-3 3.44.
+    Ns3,
 }
 
 /// `cwnd` in segments as a real number.

@@ -1,0 +1,532 @@
+//! H-TCP: the increase grows with the time since the last congestion event, the decrease adapts to the queue
+//! (R. Shorten, D. Leith, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004; D. Leith, R. Shorten,
+//! draft-leith-tcp-htcp, sections 3 and 4).
+//!
+//! Delta seconds after a congestion event, alpha = 1 up to Delta_L = 1 s, then 1 + 10 (Delta - Delta_L) +
+//! ((Delta - Delta_L) / 2)^2, scaled by 2 (1 - beta); beta = RTTmin / RTTmax within [0.5, 0.8], but 0.5 if the
+//! throughput has changed by more than 20 % between the last two events.
+//!
+//! Defaults are those of Linux's `tcp_htcp`: 128ths for alpha and beta, time in jiffies (1 ms), alpha also scaled by
+//! the RTT, the clock restarted when recovery ends.
+//!
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpHtcp: slow start adds one segment per ACK and congestion avoidance
+//! `mss^2 / cwnd + alpha` *bytes* per ACK (alpha without its unit of segments: H-TCP there is close to NewReno); beta
+//! adapts if the throughput rose, but did not double (integer division); RTTmin and RTTmax are those since the last
+//! event; the decrease starts from the bytes in flight; no RTT scaling.
+
+use super::newreno::slow_start_per_ack;
+use super::registry::Construct;
+use super::window::{Arithmetic, Window};
+use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Vitals};
+use crate::units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of [`Htcp`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Delta_L: up to this time after an event the increase is NewReno's, milliseconds.
+    pub delta_l_ms: u64,
+    /// Smallest part of the window that an event leaves, also used while beta does not adapt.
+    pub beta_min: f64,
+    /// Largest part of the window that an event leaves (Linux only).
+    pub beta_max: f64,
+    /// Change of throughput between two events beyond which beta does not adapt (Delta_B).
+    pub throughput_ratio: f64,
+    /// Beta adapts only above this RTTmin, milliseconds (Linux only).
+    pub adaptive_above_ms: u64,
+    /// RTTmax grows by at most this at once, milliseconds (Linux only).
+    pub rtt_step_ms: u64,
+    /// Scale alpha by the RTT (Linux only).
+    pub rtt_scaling: bool,
+    /// Do not adapt beta when the throughput changes (Linux only; ns-3 always does).
+    pub bandwidth_switch: bool,
+    /// Whose arithmetic.
+    pub arithmetic: Arithmetic,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            delta_l_ms: 1000,
+            beta_min: 0.5,
+            beta_max: 0.8,
+            throughput_ratio: 0.2,
+            adaptive_above_ms: 10,
+            rtt_step_ms: 20,
+            rtt_scaling: true,
+            bandwidth_switch: true,
+            arithmetic: Arithmetic::Linux,
+        }
+    }
+}
+
+/// The `ns3` preset.
+pub const NS3: &str = "arithmetic = \"ns3\"";
+
+/// The algorithm.
+#[derive(Clone, Debug)]
+pub struct Htcp {
+    window: Window,
+    state: State,
+    params: Params,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Linux(Linux),
+    Ns3(Ns3),
+}
+
+impl Construct for Htcp {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if !(p.beta_min > 0.0 && p.beta_min <= p.beta_max && p.beta_max < 1.0) {
+            Err("0 < beta_min <= beta_max < 1 does not hold".into())
+        } else if !(p.throughput_ratio >= 0.0 && p.throughput_ratio <= 1.0) {
+            Err("throughput_ratio must be in [0, 1]".into())
+        } else {
+            Ok(())
+        }
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        let state = match params.arithmetic {
+            Arithmetic::Linux => State::Linux(Linux::new(params, flow.now.as_millis())),
+            Arithmetic::Ns3 => State::Ns3(Ns3::default()),
+        };
+        Htcp { window: Window::new(flow), state, params: params.clone() }
+    }
+}
+
+impl CongestionControl for Htcp {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        match &mut self.state {
+            State::Linux(s) => {
+                s.measure(&self.params, flow, ack, self.window.segments(flow.mss));
+                if !ack.may_grow || ack.segments == 0 {
+                    return;
+                }
+                if self.window.in_slow_start() {
+                    self.window.slow_start(u64::from(ack.segments) * u64::from(flow.mss));
+                } else {
+                    s.grow(&self.params, &mut self.window, flow);
+                }
+            }
+            State::Ns3(s) => {
+                s.measure(&self.params, flow, ack);
+                if !ack.may_grow {
+                    return;
+                }
+                let mut segments = ack.segments;
+                if self.window.in_slow_start() {
+                    segments = slow_start_per_ack(&mut self.window, flow.mss, segments);
+                }
+                if !self.window.in_slow_start() && segments > 0 {
+                    let mss = f64::from(flow.mss);
+                    self.window.cwnd += (mss * mss / self.window.cwnd as f64 + s.alpha).max(1.0) as u64;
+                }
+            }
+        }
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        let mss = u64::from(flow.mss);
+        let ssthresh = match &mut self.state {
+            State::Linux(s) => s.reduce(&self.params, flow, self.window.segments(flow.mss)) * mss,
+            State::Ns3(s) => s.reduce(&self.params, flow).max(2 * mss),
+        };
+        self.window.reduce(flow, cause, ssthresh);
+    }
+
+    fn permit(&self, flow: &Flow) -> Permit {
+        Permit::window(flow.window(self.window.cwnd))
+    }
+
+    fn vitals(&self) -> Vitals {
+        let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
+        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+    }
+
+    fn on_recovered(&mut self, flow: &Flow) {
+        if let State::Linux(s) = &mut self.state {
+            // Delta counts from the end of the episode, unless it was undone.
+            if s.before.take().is_some() {
+                s.last_event = flow.now.as_millis();
+            }
+        }
+    }
+
+    fn on_undo(&mut self, _flow: &Flow) {
+        self.window.undo();
+        if let State::Linux(s) = &mut self.state
+            && let Some(before) = s.before.take()
+        {
+            (s.last_event, s.max_rtt, s.old_max_rate) = before;
+        }
+    }
+}
+
+/// The state of `tcp_htcp`. Times in jiffies of 1 ms, rates in segments per second, alpha and beta in 128ths.
+#[derive(Clone, Debug)]
+struct Linux {
+    alpha: u64,
+    beta: u64,
+    /// One event has passed since beta was last fixed: it may adapt.
+    adaptive: bool,
+    /// Segments acknowledged by the last ACK, and since `rate_start`.
+    last_acked: u64,
+    acked: u64,
+    rate_start: u64,
+    /// Segments acknowledged since the window last grew.
+    count: u64,
+    min_rtt: u64,
+    max_rtt: u64,
+    last_event: u64,
+    /// `last_event`, `max_rtt` and `old_max_rate` as they were before the present episode.
+    before: Option<(u64, u64, u64)>,
+    rate: u64,
+    max_rate: u64,
+    old_max_rate: u64,
+}
+
+impl Linux {
+    fn new(params: &Params, now: u64) -> Self {
+        Linux {
+            alpha: ONE,
+            beta: (params.beta_min * ONE as f64) as u64,
+            adaptive: false,
+            last_acked: 1,
+            acked: 0,
+            rate_start: 0,
+            count: 0,
+            min_rtt: 0,
+            max_rtt: 0,
+            last_event: now,
+            before: None,
+            rate: 0,
+            max_rate: 0,
+            old_max_rate: 0,
+        }
+    }
+
+    /// RTTmin, RTTmax and the throughput achieved (`measure_achieved_throughput`).
+    fn measure(&mut self, params: &Params, flow: &Flow, ack: &Ack, window: u64) {
+        let now = flow.now.as_millis();
+        let acked = ack.acked.div_ceil(u64::from(flow.mss));
+        let open = flow.state == CongestionState::Open;
+        if open {
+            self.last_acked = acked;
+        }
+        if let Some(rtt) = ack.rtt.filter(|rtt| rtt.as_micros() > 0) {
+            let rtt = rtt.as_micros().div_ceil(1000);
+            if self.min_rtt > rtt || self.min_rtt == 0 {
+                self.min_rtt = rtt;
+            }
+            if open {
+                self.max_rtt = self.max_rtt.max(self.min_rtt);
+                if self.max_rtt < rtt && rtt <= self.max_rtt + params.rtt_step_ms {
+                    self.max_rtt = rtt;
+                }
+            }
+        }
+        if !params.bandwidth_switch {
+            return;
+        }
+        if !open && flow.state != CongestionState::Disorder {
+            self.acked = 0;
+            self.rate_start = now;
+            return;
+        }
+        self.acked += acked;
+        let elapsed = now.saturating_sub(self.rate_start);
+        // In Linux the subtraction is unsigned: an alpha beyond the window asks for an impossible count.
+        let enough = window.checked_sub((self.alpha / ONE).max(1)).is_some_and(|n| self.acked >= n);
+        if enough && self.min_rtt > 0 && elapsed >= self.min_rtt {
+            let rate = self.acked * 1000 / elapsed;
+            if now.saturating_sub(self.last_event) / self.min_rtt <= 3 {
+                self.rate = rate; // just after an event
+                self.max_rate = rate;
+            } else {
+                self.rate = (3 * self.rate + rate) / 4;
+                self.max_rate = self.max_rate.max(self.rate);
+            }
+            self.acked = 0;
+            self.rate_start = now;
+        }
+    }
+
+    /// A segment for every `window / alpha` acknowledged.
+    fn grow(&mut self, params: &Params, window: &mut Window, flow: &Flow) {
+        if self.count.saturating_mul(self.alpha) / ONE >= window.segments(flow.mss) {
+            window.cwnd += u64::from(flow.mss);
+            self.count = 0;
+            self.update_alpha(params, flow.now.as_millis());
+        } else {
+            self.count += self.last_acked;
+        }
+        self.last_acked = 1;
+    }
+
+    /// Section 3.1: alpha from the time since the last event.
+    fn update_alpha(&mut self, params: &Params, now: u64) {
+        let since = now.saturating_sub(self.last_event).saturating_sub(params.delta_l_ms);
+        let mut factor = 1;
+        if since > 0 {
+            factor = 1 + (10 * since + (since / 2) * (since / 2) / 1000) / 1000;
+        }
+        if params.rtt_scaling && self.min_rtt > 0 {
+            let scale = (8 * 1000 / (10 * self.min_rtt)).clamp(8 / 2, 8 * 10);
+            factor = (8 * factor / scale).max(1);
+        }
+        self.alpha = 2 * factor * (ONE - self.beta);
+        if self.alpha == 0 {
+            self.alpha = ONE;
+        }
+    }
+
+    /// Section 3.2: beta from the RTTs if the throughput is steady.
+    fn update_beta(&mut self, params: &Params) {
+        let least = (params.beta_min * ONE as f64) as u64;
+        if params.bandwidth_switch {
+            let (old, new) = (self.old_max_rate, self.max_rate);
+            self.old_max_rate = new;
+            let ratio = libm::round(params.throughput_ratio * 1000.0) as u64;
+            if !((1000 - ratio) * old..=(1000 + ratio) * old).contains(&(1000 * new)) {
+                self.beta = least;
+                self.adaptive = false;
+                return;
+            }
+        }
+        if self.adaptive && self.min_rtt > params.adaptive_above_ms && self.max_rtt > 0 {
+            let most = (params.beta_max * ONE as f64) as u64;
+            self.beta = (self.min_rtt * ONE / self.max_rtt).clamp(least, most);
+        } else {
+            self.beta = least;
+            self.adaptive = true;
+        }
+    }
+
+    /// The window after an event, segments.
+    fn reduce(&mut self, params: &Params, flow: &Flow, window: u64) -> u64 {
+        let now = flow.now.as_millis();
+        self.update_beta(params);
+        self.update_alpha(params, now);
+        if self.min_rtt > 0 && self.max_rtt > self.min_rtt {
+            self.max_rtt = self.min_rtt + (self.max_rtt - self.min_rtt) * 95 / 100; // routes change: forget slowly
+        }
+        self.before = Some((self.last_event, self.max_rtt, self.old_max_rate));
+        self.last_event = now;
+        self.count = 0;
+        (window * self.beta / ONE).max(2)
+    }
+}
+
+/// The state of ns-3's TcpHtcp. Delta counts from the start of the simulation until the first event.
+#[derive(Clone, Debug, Default)]
+struct Ns3 {
+    alpha: f64,
+    beta: f64,
+    last_event: Time,
+    /// RTTmin and RTTmax since the last event.
+    rtts: Option<(Time, Time)>,
+    bytes: u64,
+    /// Bytes per second, now and at the last event.
+    throughput: u64,
+    last_throughput: u64,
+}
+
+impl Ns3 {
+    fn measure(&mut self, params: &Params, flow: &Flow, ack: &Ack) {
+        if flow.state == CongestionState::Open {
+            self.bytes += u64::from(ack.segments) * u64::from(flow.mss);
+        }
+        let elapsed = flow.now.saturating_sub(self.last_event).as_secs_f64();
+        self.throughput = if elapsed > 0.0 { (self.bytes as f64 / elapsed) as u64 } else { 0 };
+        self.update_alpha(params, flow.now);
+        if let Some(rtt) = ack.rtt {
+            let (least, most) = self.rtts.unwrap_or((rtt, rtt));
+            self.rtts = Some((least.min(rtt), most.max(rtt)));
+        }
+    }
+
+    fn update_alpha(&mut self, params: &Params, now: Time) {
+        let since = now.saturating_sub(self.last_event).saturating_sub(Time::from_millis(params.delta_l_ms));
+        let s = since.as_secs_f64();
+        self.alpha = (2.0 * (1.0 - self.beta) * (1.0 + 10.0 * s + 0.25 * (s * s))).max(1.0);
+    }
+
+    /// The bytes that an event leaves.
+    fn reduce(&mut self, params: &Params, flow: &Flow) -> u64 {
+        self.last_event = flow.now;
+        self.beta = params.beta_min;
+        if let Some((least, most)) = self.rtts.take()
+            && self.throughput > self.last_throughput
+            && self.last_throughput > 0
+        {
+            let rise = (self.throughput - self.last_throughput) / self.last_throughput; // whole
+            if rise as f64 <= params.throughput_ratio && !most.is_zero() {
+                self.beta = least.0 as f64 / most.0 as f64;
+            }
+        }
+        self.update_alpha(params, flow.now);
+        self.last_throughput = self.throughput;
+        self.throughput = 0;
+        self.bytes = 0;
+        (flow.in_flight as f64 * self.beta) as u64
+    }
+}
+
+/// 1 in Linux's fixed point.
+const ONE: u64 = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::super::build;
+    use super::*;
+
+    fn flow(segments: u64) -> Flow {
+        Flow { mss: 1000, initial_window: segments * 1000, initial_ssthresh: 2_000, ..Flow::default() }
+    }
+    fn ack(segments: u32, rtt_ms: u64) -> Ack {
+        Ack {
+            acked: u64::from(segments) * 1000,
+            segments,
+            may_grow: true,
+            rtt: Some(Time::from_millis(rtt_ms)),
+            ..Ack::default()
+        }
+    }
+    fn linux(params: &Params) -> Linux {
+        Linux::new(params, 0)
+    }
+
+    /// alpha = 2 (1 - beta) (1 + 10 (D - 1) + ((D - 1) / 2)^2) with beta = 0.5.
+    #[test]
+    fn increase_grows_with_time() {
+        let params = Params { rtt_scaling: false, ..Params::default() };
+        let mut s = linux(&params);
+        for (ms, alpha) in [(0, 1), (1000, 1), (1099, 1), (1100, 2), (2000, 11), (3000, 22), (11_000, 126)] {
+            s.update_alpha(&params, ms);
+            assert_eq!(s.alpha, alpha * ONE, "{ms} ms");
+        }
+        let mut n = Ns3 { beta: 0.5, ..Ns3::default() };
+        n.update_alpha(&params, Time::from_secs(3));
+        assert!((n.alpha - 22.0).abs() < 1e-12);
+    }
+
+    /// RTT scaling: alpha is divided by 0.1 s / RTT, within [0.5, 10]: at most doubled, at least a tenth.
+    #[test]
+    fn increase_is_scaled_by_the_rtt() {
+        let params = Params::default();
+        for (rtt, alpha) in [(10, 2), (100, 22), (200, 44), (1000, 44)] {
+            let mut s = linux(&params);
+            s.min_rtt = rtt;
+            s.update_alpha(&params, 3000);
+            assert_eq!(s.alpha, alpha * ONE, "{rtt} ms");
+        }
+    }
+
+    #[test]
+    fn beta_adapts_to_the_queue_at_steady_throughput() {
+        let params = Params::default();
+        let f = flow(100);
+        let mut s = linux(&params);
+        (s.min_rtt, s.max_rtt, s.max_rate) = (60, 100, 1000);
+        assert_eq!(s.reduce(&params, &f, 100), 50); // the throughput was 0 before
+        assert_eq!(s.max_rtt, 98);
+        s.max_rate = 1200;
+        assert_eq!(s.reduce(&params, &f, 100), 50); // steady, now it may adapt
+        (s.max_rate, s.max_rtt) = (960, 100);
+        assert_eq!(s.reduce(&params, &f, 100), 59); // 76/128
+        (s.min_rtt, s.max_rtt) = (98, 100);
+        assert_eq!(s.reduce(&params, &f, 100), 79); // at most 102/128
+        (s.min_rtt, s.max_rtt) = (20, 100);
+        assert_eq!(s.reduce(&params, &f, 100), 50); // at least 1/2
+        s.max_rate = 767;
+        (s.min_rtt, s.max_rtt) = (98, 100);
+        assert_eq!(s.reduce(&params, &f, 100), 50); // 20.1 % less throughput
+    }
+
+    #[test]
+    fn clock_starts_when_the_episode_ends_and_undo_restores_it() {
+        let mut f = flow(100);
+        let mut cc = Htcp::new(&Params::default(), &f);
+        let last_event = |cc: &Htcp| match &cc.state {
+            State::Linux(s) => s.last_event,
+            State::Ns3(_) => unreachable!(),
+        };
+        f.now = Time::from_secs(5);
+        cc.on_congestion(&f, Congestion::Loss);
+        assert_eq!(last_event(&cc), 5000);
+        f.now = Time::from_secs(6);
+        cc.on_recovered(&f);
+        assert_eq!(last_event(&cc), 6000);
+        f.now = Time::from_secs(9);
+        cc.on_recovered(&f);
+        assert_eq!(last_event(&cc), 6000);
+        cc.on_congestion(&f, Congestion::Loss);
+        cc.on_undo(&f);
+        cc.on_recovered(&f);
+        assert_eq!(last_event(&cc), 6000);
+    }
+
+    #[test]
+    fn linux_adds_alpha_segments_per_window() {
+        let mut f = flow(100);
+        let params = "rtt_scaling = false";
+        let mut cc = build("htcp", "linux", params, &f).unwrap();
+        f.now = Time::from_secs(2);
+        for _ in 0..1000 {
+            cc.on_ack(&f, &ack(1, 50));
+        }
+        // The first increment takes a window and sets alpha to 11; each later one takes w / 11 ACKs and one that grows:
+        // 10 + 1 at first, 15 + 1 at last.
+        let grown = cc.vitals().cwnd / 1000 - 100;
+        assert!((60..=75).contains(&grown), "{grown}");
+    }
+
+    #[test]
+    fn ns3_adds_alpha_bytes_per_ack() {
+        let mut f = flow(100);
+        let mut cc = build("htcp", "ns3", "", &f).unwrap();
+        f.now = Time::from_secs(2);
+        cc.on_ack(&f, &ack(2, 50));
+        assert_eq!(cc.vitals().cwnd, 100_000 + 10 + 22); // beta is 0 before the first event
+        f.in_flight = 50_000;
+        cc.on_congestion(&f, Congestion::Loss);
+        assert_eq!(cc.vitals().ssthresh, 25_000);
+        // 2 kB in 2 s, then 3 kB in 2 s: the throughput rose by less than twice.
+        f.now = Time::from_secs(4);
+        cc.on_ack(&f, &ack(3, 80));
+        cc.on_ack(&f, &ack(0, 100));
+        cc.on_congestion(&f, Congestion::Loss);
+        assert_eq!(cc.vitals().ssthresh, 40_000);
+    }
+
+    #[test]
+    fn bounds() {
+        for stack in ["linux", "ns3"] {
+            for segments in [1u64, 1 << 30] {
+                for rtt in [0, 1, 100_000] {
+                    let mut f = flow(segments);
+                    let mut cc = build("htcp", stack, "", &f).unwrap();
+                    for cause in [Congestion::Loss, Congestion::Timeout, Congestion::Timeout] {
+                        for n in [0, 1, 2, u32::MAX] {
+                            cc.on_ack(&f, &ack(n, rtt));
+                            f.now += Time::from_secs(1_000_000);
+                        }
+                        f.in_flight = 1_000;
+                        cc.on_congestion(&f, cause);
+                        cc.on_congestion(&f, cause);
+                        assert!(cc.vitals().ssthresh >= 2_000, "{stack}");
+                        cc.on_undo(&f);
+                        cc.on_recovered(&f);
+                    }
+                }
+            }
+        }
+        assert!(build("htcp", "linux", "beta_min = 0.9", &flow(1)).is_err());
+        assert!(build("htcp", "linux", "throughput_ratio = 2.0", &flow(1)).is_err());
+    }
+}

@@ -1,0 +1,235 @@
+//! Scalable TCP: multiplicative increase, so that recovery takes the same number of RTTs at any rate
+//! (T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", CCR 33(2), 2003, section 3).
+//!
+//! Each acknowledged segment adds `a`, a loss takes away `b` of the window; below `1 / a` segments the increase is
+//! NewReno's. Defaults are those of Linux's `tcp_scalable`.
+//!
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpScalable: slow start adds one segment per ACK, the part of a count that did
+//! not make a whole segment is dropped, the decrease starts from the bytes in flight. Its preset also sets `a = 0.02`
+//! (ns-3's AIFactor of 50, meant to make up for delayed ACKs, although it counts segments).
+
+use super::newreno::slow_start_per_ack;
+use super::registry::Construct;
+use super::window::{AdditiveCounter, Arithmetic, Window};
+use super::{Ack, Congestion, CongestionControl, Flow, Permit, Vitals};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of [`Scalable`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Segments added per acknowledged segment.
+    pub a: f64,
+    /// Part of the window that a loss takes away.
+    pub b: f64,
+    /// Whose arithmetic.
+    pub arithmetic: Arithmetic,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { a: 0.01, b: 0.125, arithmetic: Arithmetic::Linux }
+    }
+}
+
+/// The `ns3` preset.
+pub const NS3: &str = "arithmetic = \"ns3\"\na = 0.02";
+
+/// The algorithm.
+#[derive(Clone, Debug)]
+pub struct Scalable {
+    window: Window,
+    counter: AdditiveCounter,
+    count: u64,
+    per_increment: u64,
+    params: Params,
+}
+
+impl Construct for Scalable {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if !(p.a > 0.0 && p.a <= 1.0) {
+            Err("a must be in (0, 1]".into())
+        } else if !(p.b >= 0.0 && p.b < 1.0) {
+            Err("b must be in [0, 1)".into())
+        } else {
+            Ok(())
+        }
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        Scalable {
+            window: Window::new(flow),
+            counter: AdditiveCounter::default(),
+            count: 0,
+            per_increment: segments_per_increment(params.a),
+            params: params.clone(),
+        }
+    }
+}
+
+impl CongestionControl for Scalable {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        if !ack.may_grow {
+            return;
+        }
+        match self.params.arithmetic {
+            Arithmetic::Linux => {
+                let mss = u64::from(flow.mss);
+                let mut segments = u64::from(ack.segments);
+                if self.window.in_slow_start() {
+                    segments = self.window.slow_start(segments * mss) / mss;
+                }
+                if segments > 0 {
+                    let w = self.window.segments(flow.mss).min(self.per_increment);
+                    self.counter.advance(&mut self.window.cwnd, flow.mss, w, segments);
+                }
+            }
+            Arithmetic::Ns3 => {
+                let mut segments = ack.segments;
+                if self.window.in_slow_start() {
+                    segments = slow_start_per_ack(&mut self.window, flow.mss, segments);
+                }
+                if !self.window.in_slow_start() {
+                    ns3_increase(&mut self.window, flow.mss, &mut self.count, self.per_increment, segments);
+                }
+            }
+        }
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        let mss = u64::from(flow.mss);
+        let left = match self.params.arithmetic {
+            Arithmetic::Linux => {
+                let w = self.window.segments(flow.mss);
+                w - (w as f64 * self.params.b) as u64
+            }
+            Arithmetic::Ns3 => ((flow.in_flight / mss) as f64 * (1.0 - self.params.b)) as u64,
+        };
+        self.window.reduce(flow, cause, left.max(2) * mss);
+        self.counter = AdditiveCounter::default();
+    }
+
+    fn permit(&self, flow: &Flow) -> Permit {
+        Permit::window(flow.window(self.window.cwnd))
+    }
+
+    fn vitals(&self) -> Vitals {
+        let phase = if self.window.in_slow_start() { "slow start" } else { "scalable increase" };
+        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+    }
+
+    fn on_undo(&mut self, _flow: &Flow) {
+        self.window.undo();
+    }
+}
+
+/// The count of acknowledged segments that adds one segment: `1 / a`, whole.
+pub(super) fn segments_per_increment(a: f64) -> u64 {
+    libm::round(1.0 / a).max(1.0) as u64
+}
+
+/// Congestion avoidance as in ns-3's TcpScalable: a segment for every `min(w, per_increment)` acknowledged, the rest of
+/// the count dropped, the window cut down to whole segments whenever it grows.
+pub(super) fn ns3_increase(window: &mut Window, mss: u32, count: &mut u64, per_increment: u64, segments: u32) {
+    let mss = u64::from(mss);
+    let before = window.cwnd / mss;
+    let w = before.min(per_increment).max(1);
+    let mut after = before;
+    if *count >= w {
+        *count = 0;
+        after += 1;
+    }
+    *count += u64::from(segments);
+    if *count >= w {
+        after += *count / w;
+        *count = 0;
+    }
+    if after != before {
+        window.cwnd = after * mss;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build;
+    use super::*;
+
+    fn flow(segments: u64) -> Flow {
+        Flow { mss: 1000, initial_window: segments * 1000, initial_ssthresh: 2_000, ..Flow::default() }
+    }
+    fn ack(segments: u32) -> Ack {
+        Ack { acked: u64::from(segments) * 1000, segments, may_grow: true, ..Ack::default() }
+    }
+
+    /// Section 3: the window grows by 1 % per RTT; recovery from a loss takes ln(8/7) / ln(1.01) = 13.4 RTTs at any
+    /// window.
+    #[test]
+    fn recovers_in_the_same_number_of_rounds_at_any_window() {
+        for segments in [1_000u64, 10_000, 100_000] {
+            let f = flow(segments);
+            let mut cc = build("scalable", "linux", "", &f).unwrap();
+            cc.on_congestion(&f, Congestion::Loss);
+            assert_eq!(cc.vitals().cwnd, segments * 875);
+            let mut rounds = 0;
+            while cc.vitals().cwnd < segments * 1000 {
+                for _ in 0..cc.vitals().cwnd / 1000 {
+                    cc.on_ack(&f, &ack(1));
+                }
+                rounds += 1;
+            }
+            assert_eq!(rounds, 14, "{segments}");
+        }
+    }
+
+    #[test]
+    fn is_newreno_below_a_hundred_segments() {
+        let f = flow(50);
+        let mut cc = build("scalable", "linux", "", &f).unwrap();
+        for _ in 0..49 {
+            cc.on_ack(&f, &ack(1));
+        }
+        assert_eq!(cc.vitals().cwnd, 50_000);
+        cc.on_ack(&f, &ack(1));
+        assert_eq!(cc.vitals().cwnd, 51_000);
+    }
+
+    #[test]
+    fn ns3_adds_a_segment_per_fifty_and_forgets_the_rest() {
+        let mut f = flow(200);
+        let mut cc = build("scalable", "ns3", "", &f).unwrap();
+        for _ in 0..16 {
+            cc.on_ack(&f, &ack(3));
+        }
+        assert_eq!(cc.vitals().cwnd, 200_000);
+        cc.on_ack(&f, &ack(3));
+        assert_eq!(cc.vitals().cwnd, 201_000);
+        for _ in 0..16 {
+            cc.on_ack(&f, &ack(3));
+        }
+        assert_eq!(cc.vitals().cwnd, 201_000);
+        f.in_flight = 99_999;
+        cc.on_congestion(&f, Congestion::Loss);
+        assert_eq!(cc.vitals().ssthresh, 86_000);
+    }
+
+    #[test]
+    fn never_below_two_segments_and_no_overflow() {
+        for stack in ["linux", "ns3"] {
+            let mut f = flow(1);
+            let mut cc = build("scalable", stack, "", &f).unwrap();
+            cc.on_congestion(&f, Congestion::Timeout);
+            assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (1_000, 2_000), "{stack}");
+            cc.on_ack(&f, &ack(0));
+            cc.on_ack(&f, &ack(1));
+            cc.on_ack(&f, &ack(u32::MAX));
+            f = flow(1 << 50);
+            let mut cc = build("scalable", stack, "", &f).unwrap();
+            cc.on_ack(&f, &ack(u32::MAX));
+            cc.on_congestion(&f, Congestion::Loss);
+            assert!(cc.vitals().ssthresh >= 2_000);
+        }
+        assert!(build("scalable", "linux", "a = 0.0", &flow(1)).is_err());
+        assert!(build("scalable", "linux", "b = 1.0", &flow(1)).is_err());
+    }
+}

@@ -1,0 +1,436 @@
+//! YeAH: Scalable TCP while the queue is short, Reno with decongestion when it is not (A. Baiocchi, A. Castellani,
+//! F. Vacirca, "YeAH-TCP: yet another highspeed TCP", PFLDnet 2007, section 2).
+//!
+//! Once per RTT the queue is estimated from the smallest RTT of the round and of the connection:
+//! `queue = (RTT - RTTbase) w / RTT`. *Fast* mode (`queue <= alpha` and `RTT - RTTbase <= RTTbase / phi`) grows as
+//! Scalable TCP; *slow* mode grows as Reno and, with more than `alpha` queued, takes `queue / gamma` off the window, at
+//! most `w / 2^epsilon` and not below the window that competing Reno flows are thought to have. A loss takes away the
+//! queue, at least `w / 2^delta` and at most half; half after `rho` rounds of slow mode (Reno flows compete).
+//!
+//! Defaults are those of Linux's `tcp_yeah`; the RTT base is forgotten when sending restarts with nothing in flight.
+//!
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpYeah: slow start and Reno's growth are per ACK and slow start spends the
+//! whole ACK, Scalable's is TcpScalable's; a round ends when its last segment is acknowledged, not the one after; the
+//! decrease starts from the bytes in flight and, below two segments of them, wraps around in 32 bits: ssthresh is then
+//! 4 GiB and slow start unbounded. Its preset also sets `phi = 0`: ns-3 divides 1 by phi in integers, so any queueing
+//! delay at all means slow mode.
+
+use super::newreno::{per_ack, slow_start_per_ack};
+use super::registry::Construct;
+use super::scalable::{ns3_increase, segments_per_increment};
+use super::window::{AdditiveCounter, Arithmetic, Window};
+use super::{Ack, Congestion, CongestionControl, Flow, Permit, Sent, Vitals};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of [`Yeah`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Segments that may queue (Q_max).
+    pub alpha: u64,
+    /// Decongestion removes `queue / gamma`.
+    pub gamma: u64,
+    /// A loss removes at least `w / 2^delta`.
+    pub delta: u32,
+    /// Decongestion removes at most `w / 2^epsilon`.
+    pub epsilon: u32,
+    /// Slow mode when the RTT exceeds its base by `base / phi`; 0 = by anything.
+    pub phi: u64,
+    /// Rounds of slow mode after which Reno flows are thought to compete.
+    pub rho: u64,
+    /// Rounds of fast mode after which the Reno flows' window is forgotten.
+    pub zeta: u64,
+    /// Increase of fast mode, segments per acknowledged segment (Scalable TCP's a).
+    pub a: f64,
+    /// Whose arithmetic.
+    pub arithmetic: Arithmetic,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            alpha: 80,
+            gamma: 1,
+            delta: 3,
+            epsilon: 1,
+            phi: 8,
+            rho: 16,
+            zeta: 50,
+            a: 0.01,
+            arithmetic: Arithmetic::Linux,
+        }
+    }
+}
+
+/// The `ns3` preset.
+pub const NS3: &str = "arithmetic = \"ns3\"\nphi = 0";
+
+/// The algorithm.
+#[derive(Clone, Debug)]
+pub struct Yeah {
+    window: Window,
+    counter: AdditiveCounter,
+    /// Segments acknowledged since the last increase of fast mode (ns-3).
+    count: u64,
+    per_increment: u64,
+    /// Smallest RTT of the connection and of the round, nanoseconds.
+    base: u64,
+    round_rtt: u64,
+    samples: u32,
+    /// The round is over when more than this offset is acknowledged.
+    round_end: u64,
+    /// The state is Open again: the next ACK starts a round, after its RTT is taken.
+    restart: bool,
+    /// Segments in the queue in the last round.
+    queue: u64,
+    /// Rounds of slow mode in a row, and of fast mode since the last loss.
+    slow_rounds: u64,
+    fast_rounds: u64,
+    /// Estimated window of a competing Reno flow, segments.
+    reno_window: u64,
+    params: Params,
+}
+
+impl Construct for Yeah {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if p.gamma == 0 {
+            Err("gamma must be at least 1".into())
+        } else if p.delta > 63 || p.epsilon > 63 {
+            Err("delta and epsilon are powers of two and must be below 64".into())
+        } else if !(p.a > 0.0 && p.a <= 1.0) {
+            Err("a must be in (0, 1]".into())
+        } else {
+            Ok(())
+        }
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        Yeah {
+            window: Window::new(flow),
+            counter: AdditiveCounter::default(),
+            count: 0,
+            per_increment: segments_per_increment(params.a),
+            base: u64::MAX,
+            round_rtt: u64::MAX,
+            samples: 0,
+            round_end: flow.snd_nxt,
+            restart: false,
+            queue: 0,
+            slow_rounds: 0,
+            fast_rounds: 0,
+            reno_window: 2,
+            params: params.clone(),
+        }
+    }
+}
+
+impl CongestionControl for Yeah {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        let linux = self.params.arithmetic == Arithmetic::Linux;
+        if let Some(rtt) = ack.rtt
+            && (linux || !rtt.is_zero())
+        {
+            let rtt = if linux { rtt.0 / 1000 * 1000 + 1000 } else { rtt.0 }; // never zero
+            self.base = self.base.min(rtt);
+            self.round_rtt = self.round_rtt.min(rtt);
+            self.samples += 1;
+        }
+        if self.restart {
+            self.restart = false;
+            self.start_round(flow.snd_nxt);
+        }
+        if !ack.may_grow {
+            return;
+        }
+        if linux {
+            self.grow_linux(flow.mss, u64::from(ack.segments));
+        } else if self.window.in_slow_start() {
+            slow_start_per_ack(&mut self.window, flow.mss, ack.segments);
+        } else if self.slow_rounds == 0 {
+            ns3_increase(&mut self.window, flow.mss, &mut self.count, self.per_increment, ack.segments);
+        } else {
+            per_ack(&mut self.window, flow.mss, ack.segments);
+        }
+        let over = if linux { flow.snd_una > self.round_end } else { flow.snd_una >= self.round_end };
+        if over {
+            if self.samples > 2 {
+                self.judge(flow.mss);
+            }
+            self.start_round(flow.snd_nxt);
+        }
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        let mss = u64::from(flow.mss);
+        let w = match self.params.arithmetic {
+            Arithmetic::Linux => self.window.segments(flow.mss),
+            Arithmetic::Ns3 => flow.in_flight / mss,
+        };
+        let half = (w / 2).max(2);
+        let least = w >> self.params.delta;
+        let reduction = match self.params.arithmetic {
+            _ if self.slow_rounds >= self.params.rho => half,
+            Arithmetic::Linux => self.queue.min(half).max(least),
+            Arithmetic::Ns3 => self.queue.max(least).min(half),
+        };
+        let ssthresh = match self.params.arithmetic {
+            Arithmetic::Linux => w.saturating_sub(reduction).max(2) * mss,
+            Arithmetic::Ns3 => {
+                let left = (flow.in_flight as u32).wrapping_sub((reduction * mss) as u32);
+                u64::from(left).max(2 * mss)
+            }
+        };
+        self.fast_rounds = 0;
+        self.reno_window = (self.reno_window / 2).max(2);
+        self.window.reduce(flow, cause, ssthresh);
+        self.counter = AdditiveCounter::default();
+    }
+
+    fn permit(&self, flow: &Flow) -> Permit {
+        Permit::window(flow.window(self.window.cwnd))
+    }
+
+    fn vitals(&self) -> Vitals {
+        let phase = match self.slow_rounds {
+            _ if self.window.in_slow_start() => "slow start",
+            0 => "fast mode",
+            _ => "slow mode",
+        };
+        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+    }
+
+    fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
+        if sent.tx_start && self.params.arithmetic == Arithmetic::Linux {
+            self.base = u64::MAX;
+            self.start_round(flow.snd_nxt);
+        }
+    }
+
+    fn on_recovered(&mut self, _flow: &Flow) {
+        self.restart = true;
+    }
+
+    fn on_undo(&mut self, _flow: &Flow) {
+        self.window.undo();
+    }
+}
+
+impl Yeah {
+    fn start_round(&mut self, snd_nxt: u64) {
+        self.round_end = snd_nxt;
+        self.samples = 0;
+        self.round_rtt = u64::MAX;
+    }
+
+    fn grow_linux(&mut self, mss: u32, segments: u64) {
+        let mut segments = segments;
+        if self.window.in_slow_start() {
+            segments = self.window.slow_start(segments * u64::from(mss)) / u64::from(mss);
+        }
+        if segments > 0 {
+            let w = self.window.segments(mss);
+            let per_increment = if self.slow_rounds == 0 { w.min(self.per_increment) } else { w };
+            self.counter.advance(&mut self.window.cwnd, mss, per_increment, segments);
+        }
+    }
+
+    /// Section 2: the queue of the round, the mode that follows from it, and precautionary decongestion.
+    fn judge(&mut self, mss: u32) {
+        let mut w = self.window.segments(mss);
+        let waited = self.round_rtt.saturating_sub(self.base);
+        let queue = match self.params.arithmetic {
+            Arithmetic::Linux => {
+                let us = u128::from(self.round_rtt / 1000).max(1);
+                (u128::from(w) * u128::from(waited / 1000) / us) as u64
+            }
+            Arithmetic::Ns3 => (w as f64 / (self.round_rtt as f64 / 1e9) * (waited as f64 / 1e9)) as u64,
+        };
+        let tolerated = match self.params.arithmetic {
+            _ if self.params.phi == 0 => 0,
+            Arithmetic::Linux => self.base / 1000 / self.params.phi * 1000,
+            Arithmetic::Ns3 => self.base / self.params.phi,
+        };
+        if queue > self.params.alpha || waited > tolerated {
+            if queue > self.params.alpha && w > self.reno_window {
+                let reduction = (queue / self.params.gamma).min(w >> self.params.epsilon);
+                w = (w - reduction).max(self.reno_window);
+                self.window.cwnd = w * u64::from(mss);
+                self.window.ssthresh = self.window.cwnd;
+            }
+            self.reno_window = if self.reno_window <= 2 { (w / 2).max(2) } else { self.reno_window + 1 };
+            self.slow_rounds = self.slow_rounds.saturating_add(1);
+        } else {
+            self.fast_rounds += 1;
+            if self.fast_rounds > self.params.zeta {
+                self.reno_window = 2;
+                self.fast_rounds = 0;
+            }
+            self.slow_rounds = 0;
+        }
+        self.queue = queue;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build;
+    use super::*;
+    use crate::units::Time;
+
+    struct Connection {
+        cc: Yeah,
+        flow: Flow,
+    }
+
+    impl Connection {
+        fn new(params: &str, segments: u64) -> Self {
+            let flow = Flow {
+                mss: 1000,
+                initial_window: segments * 1000,
+                initial_ssthresh: 2_000,
+                snd_nxt: segments * 1000,
+                in_flight: segments * 1000,
+                ..Flow::default()
+            };
+            Connection { cc: Yeah::new(&toml::from_str(params).unwrap(), &flow), flow }
+        }
+        fn ack(&mut self, rtt_ms: u64) {
+            self.flow.snd_una += 1000;
+            self.flow.snd_nxt = self.flow.snd_nxt.max(self.flow.snd_una + self.cc.window.cwnd);
+            let rtt = Some(Time::from_millis(rtt_ms));
+            self.cc.on_ack(&self.flow, &Ack { acked: 1000, segments: 1, rtt, may_grow: true, ..Ack::default() });
+        }
+        /// ACKs until the round is over.
+        fn round(&mut self, rtt_ms: u64) -> u64 {
+            let end = self.cc.round_end;
+            while self.cc.round_end == end {
+                self.ack(rtt_ms);
+            }
+            self.segments()
+        }
+        fn segments(&self) -> u64 {
+            self.cc.window.cwnd / 1000
+        }
+    }
+
+    #[test]
+    fn fast_mode_is_scalable() {
+        let mut c = Connection::new("", 1000);
+        c.round(100);
+        let w = c.segments();
+        assert!((1009..=1011).contains(&w), "{w}");
+        assert_eq!(c.cc.vitals().phase, "fast mode");
+        // 11 ms of queue at 100 ms are within 1/8 and make 10 % of the window: more than 80 segments.
+        let mut c = Connection::new("", 700);
+        c.round(100);
+        c.round(111);
+        assert_eq!((c.cc.queue, c.cc.vitals().phase), (70, "fast mode"));
+    }
+
+    /// queue = w (RTT - base) / RTT = 1020 * 50 / 150 = 340: taken off the window, the rest is Reno's.
+    #[test]
+    fn slow_mode_drains_the_queue() {
+        let mut c = Connection::new("", 1000);
+        c.round(100);
+        c.round(150);
+        let queue = c.cc.queue;
+        assert!((335..=345).contains(&queue), "{queue}");
+        let w = c.segments();
+        assert!((675..=685).contains(&w), "{w}");
+        assert_eq!((c.cc.vitals().phase, c.cc.window.ssthresh / 1000), ("slow mode", w));
+        assert_eq!(c.cc.reno_window, w / 2);
+        // With delay, but at most 80 segments queued, it grows by one per round; without either it is fast again.
+        c.round(115);
+        let after = c.segments();
+        assert!(after < w + 3, "{after}");
+        assert_eq!((c.cc.slow_rounds, c.cc.reno_window), (2, w / 2 + 1));
+        c.round(101);
+        assert_eq!(c.cc.vitals().phase, "fast mode");
+    }
+
+    #[test]
+    fn decongestion_takes_at_most_half_and_respects_reno() {
+        let mut c = Connection::new("", 1000);
+        c.round(10);
+        c.cc.reno_window = 700;
+        c.round(1000);
+        assert_eq!(c.segments(), 700);
+        let mut c = Connection::new("", 1000);
+        c.round(10);
+        c.round(1000);
+        assert!((500..=515).contains(&c.segments()), "{}", c.segments());
+    }
+
+    #[test]
+    fn a_loss_removes_the_queue() {
+        for (queue, slow, left) in [(0, 0, 875), (300, 0, 700), (900, 0, 500), (0, 16, 500)] {
+            for params in ["", NS3] {
+                let mut c = Connection::new(params, 1000);
+                (c.cc.queue, c.cc.slow_rounds) = (queue, slow);
+                c.cc.on_congestion(&c.flow, Congestion::Loss);
+                assert_eq!(c.cc.window.ssthresh, left * 1000);
+            }
+        }
+    }
+
+    #[test]
+    fn fifty_fast_rounds_forget_the_competitor() {
+        let mut c = Connection::new("", 10);
+        c.cc.reno_window = 5;
+        for _ in 0..50 {
+            c.round(100);
+        }
+        assert_eq!(c.cc.reno_window, 5);
+        c.round(100);
+        assert_eq!(c.cc.reno_window, 2);
+    }
+
+    #[test]
+    fn ns3_takes_any_delay_for_congestion_and_wraps_around() {
+        let mut c = Connection::new(NS3, 100);
+        c.round(100);
+        c.round(100);
+        assert_eq!(c.cc.vitals().phase, "fast mode");
+        c.round(101);
+        assert_eq!(c.cc.vitals().phase, "slow mode");
+        (c.flow.in_flight, c.cc.queue) = (1000, 10);
+        c.cc.on_congestion(&c.flow, Congestion::Timeout);
+        assert_eq!(c.cc.window.ssthresh, u64::from(u32::MAX) + 1 - 1000);
+    }
+
+    #[test]
+    fn a_restart_waits_for_a_fresh_round() {
+        let mut c = Connection::new("", 100);
+        c.round(100);
+        c.ack(100);
+        c.cc.on_recovered(&c.flow);
+        c.ack(100);
+        assert_eq!((c.cc.samples, c.cc.base), (0, 100_001_000));
+        c.cc.on_sent(&c.flow, &Sent { seq: 0, len: 1000, retransmission: false, tx_start: true });
+        assert_eq!(c.cc.base, u64::MAX);
+    }
+
+    #[test]
+    fn bounds() {
+        for stack in ["linux", "ns3"] {
+            for segments in [1u64, 1 << 40] {
+                for rtt in [Time::ZERO, Time::from_secs(1_000_000)] {
+                    let mut f = Connection::new("", segments).flow;
+                    let mut cc = build("yeah", stack, "", &f).unwrap();
+                    for cause in [Congestion::Loss, Congestion::Timeout, Congestion::Loss] {
+                        for n in [0, 1, 2, u32::MAX, 1, 1, 1] {
+                            f.snd_una += 1_000_000;
+                            cc.on_ack(&f, &Ack { segments: n, rtt: Some(rtt), may_grow: true, ..Ack::default() });
+                        }
+                        cc.on_congestion(&f, cause);
+                        assert!(cc.vitals().ssthresh >= 2_000, "{stack}");
+                        cc.on_recovered(&f);
+                    }
+                }
+            }
+        }
+        assert!(build("yeah", "linux", "gamma = 0", &Connection::new("", 1).flow).is_err());
+        assert!(build("yeah", "linux", "delta = 64", &Connection::new("", 1).flow).is_err());
+    }
+}
