@@ -26,6 +26,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     let link_names = names("link", file.link.iter().map(|l| (&l.value.name, &l.span)), report);
     let flow_names = names("flow", file.flow.iter().map(|f| (&f.value.name, &f.span)), report);
 
+    let before = report.problems.len();
     let links: Vec<LinkSpec> = file
         .link
         .iter()
@@ -45,7 +46,9 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     if file.flow.is_empty() {
         report.warn(Problem::new("there is no flow: nothing will happen").help("add a [[flow]]"));
     }
-    let mut context = Context { tcp, nodes: &nodes, links: &links, duration, used: Vec::new(), torn: BTreeMap::new() };
+    let sound = report.problems.len() == before && nodes.iter().all(|n| !n.is_empty());
+    let mut context =
+        Context { tcp, nodes: &nodes, links: &links, sound, duration, used: Vec::new(), torn: BTreeMap::new() };
     let flows = file.flow.iter().zip(flow_names).map(|(flow, name)| context.flow(flow, name, report)).collect();
     check_hystart(tcp, &context.used, report);
     context.warn_of_fragments(report);
@@ -59,6 +62,8 @@ struct Context<'f> {
     tcp: &'f Tcp,
     nodes: &'f [String],
     links: &'f [LinkSpec],
+    /// Nothing is wrong with these, so that what follows from them is not a consequence of another fault.
+    sound: bool,
     duration: Time,
     /// The algorithms in use.
     used: Vec<(Stack, &'static crate::cc::Algorithm)>,
@@ -170,6 +175,9 @@ impl Context<'_> {
         let mut here = to;
         while here != from {
             let Some(link) = via[here] else {
+                if !self.sound {
+                    return Vec::new();
+                }
                 let names: Vec<&str> = reached.iter().map(|n| self.nodes[*n].as_str()).collect();
                 let (a, b) = (&self.nodes[from], &self.nodes[to]);
                 let problem = Problem::new(format!("no links lead from `{a}` to `{b}`")).at(span(&flow.to), "");
@@ -253,12 +261,13 @@ fn names<'f>(
 fn node(leaf: &Option<Leaf<String>>, nodes: &[String], report: &mut Report) -> Option<usize> {
     let name = report.read(leaf)?;
     let found = nodes.iter().position(|n| *n == name && !n.is_empty());
-    if found.is_none() {
+    // A node whose name cannot be read may be the one that is meant.
+    if found.is_none() && nodes.iter().all(|n| !n.is_empty()) {
         let problem = Problem::new(format!("there is no node `{name}`")).at(span(leaf), "");
-        let known = nodes.iter().map(String::as_str).filter(|n| !n.is_empty());
-        report.error(problem.help(match known.clone().next() {
-            Some(_) => suggest(&name, "the nodes are", known),
-            None => format!("declare it: [[node]] name = \"{name}\""),
+        report.error(problem.help(if nodes.is_empty() {
+            format!("declare it: [[node]] name = \"{name}\"")
+        } else {
+            suggest(&name, "the nodes are", nodes.iter().map(String::as_str))
         }));
     }
     found
