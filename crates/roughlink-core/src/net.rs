@@ -42,6 +42,9 @@ pub trait Observer {
     fn flow(&mut self, _now: Time, _index: usize, _sender: &Endpoint, _delivered: u64) {}
     /// A link direction's queue now holds `waiting` packets; `drops` so far.
     fn queue(&mut self, _now: Time, _hop: Hop, _waiting: usize, _drops: u64) {}
+    /// A part of the network has come to its end: side slots in use, and packets on links or in reassembly that hold one.
+    /// The two are equal unless slots leak.
+    fn end(&mut self, _slots: usize, _held: usize) {}
 }
 
 /// Watches nothing.
@@ -130,6 +133,9 @@ impl<'a> Network<'a> {
         for (members, used) in components {
             let mut c = Component::new(s, &seed, &self.paths, members, used, observer);
             events += c.run();
+            if O::ACTIVE {
+                c.report_end();
+            }
             c.collect(&mut flows, &mut links);
         }
         let flows: Vec<_> = flows.into_iter().flatten().collect();

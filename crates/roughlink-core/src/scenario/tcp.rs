@@ -83,6 +83,7 @@ keys!(
         snd_buf,
         rcv_buf,
         mss_includes_options,
+        mss_option,
     ],
     [mss, write_size]
 );
