@@ -2,7 +2,8 @@
 use roughlink_core::{app::Traffic, cc, link::*, net::*, packet::*, scenario::*, tcp::*, units::*};
 struct T;
 impl Observer for T {
-    fn packet(&mut self, now: Time, _n: usize, hop: u32, way: Way, p: &Packet, _s: &Sides) {
+    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _s: &Sides) {
+        let Crossing { hop, way, .. } = at;
         if hop == 0 && way == Way::Out && p.payload() > 0 {
             println!("data,{},{},{}", now.0, p.seq, p.payload());
         }
