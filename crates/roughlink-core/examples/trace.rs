@@ -72,8 +72,8 @@ fn main() {
             name: format!("internet{k}"),
             between: (base, base + 1),
             pipe: PipeConfig {
-                forward: d(500_000_000, 9100, Noise::None),
-                reverse: d(500_000_000, 9100, Noise::None),
+                forward: d(500_000_000, 10000, Noise::None),
+                reverse: d(500_000_000, 10000, Noise::None),
                 mtu: 1500,
                 overhead: 2,
             },

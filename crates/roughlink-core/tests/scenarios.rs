@@ -157,6 +157,11 @@ fn every_key_of_tcp_is_taken() {
         tlp = true
         undo = true
         nagle = true
+        fill_window = true
+        timestamp_rtt = true
+        grow_when_limited = true
+        prr_wraps = true
+        write_size = "1 KiB"
         snd_buf = "auto"
         rcv_buf = "64 kB"
         mss = "536 B"
@@ -185,6 +190,25 @@ fn tcp_keys_come_from_the_stack_then_the_algorithm_then_tcp_then_the_flow() {
     assert_eq!(ack("delayed_ack = 3", "cc = \"newreno-nd\"\ntcp = { delayed_ack = 4 }"), 4);
     let stack = bulk("cc = \"newreno\"\nstack = \"ns3\"\nmss = \"1000 B\"", "tcp.stack = \"rfc\"").flows.remove(0).tcp;
     assert_eq!((stack.stack, stack.recovery, stack.mss), (Stack::Rfc, Recovery::Sack, 1000));
+}
+
+#[test]
+fn reno_recovers_as_reno_where_newreno_is_built_in() {
+    let recovery = |tcp: &str| bulk(tcp, "").flows[0].tcp.recovery;
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"newreno\""), Recovery::NewReno);
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"reno\""), Recovery::Reno);
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"reno\"\nrecovery = \"newreno\""), Recovery::NewReno);
+    assert_eq!(recovery("stack = \"ns2\"\ncc = \"tahoe\""), Recovery::Tahoe);
+    assert_eq!(recovery("stack = \"linux\"\ncc = \"reno\""), Recovery::Rack);
+}
+
+#[test]
+fn hystart_reaches_the_algorithms_that_have_it() {
+    assert_eq!(bulk("", "").flows[0].cc, "cubic");
+    bulk("hystart = \"off\"", "");
+    bulk("cc = \"newreno\"", "cc = \"cubic\"\ntcp = { hystart = \"plusplus\" }");
+    let text = small("hystart = \"classic\"", "", "kind = \"bulk\"\ncc = \"newreno\"");
+    assert!(Scenario::parse(&text, "t", &[], &|_| Err(String::new())).is_err());
 }
 
 #[test]
@@ -247,13 +271,14 @@ fn noise_hits_both_directions_unless_told() {
 #[test]
 fn the_reverse_direction_may_differ() {
     let pipe = link(
-        "queue = \"64 KiB\"\njitter = \"1 ms\"\nreorder = true\nmtu = \"1600 B\"\n\
+        "queue = \"64 KiB\"\njitter = \"1 ms\"\nreorder = true\nmtu = \"1600 B\"\noverhead = \"38 B\"\n\
          asymmetric = { rate = \"1 Mbit/s\", delay = \"30 ms\", queue = \"10 pkt\" }",
     );
     assert_eq!((pipe.forward.rate, pipe.reverse.rate), (Rate::from_mbps(10), Rate::from_mbps(1)));
     assert_eq!((pipe.forward.delay, pipe.reverse.delay), (Time::from_millis(1), Time::from_millis(30)));
     assert_eq!((pipe.forward.queue, pipe.reverse.queue), (QueueLimit::Bytes(65_536), QueueLimit::Packets(10)));
-    assert_eq!((pipe.reverse.jitter, pipe.reverse.reorder, pipe.mtu), (Time::from_millis(1), true, 1600));
+    assert_eq!((pipe.reverse.jitter, pipe.reverse.reorder), (Time::from_millis(1), true));
+    assert_eq!((pipe.mtu, pipe.overhead), (1600, 38));
 }
 
 #[test]
@@ -327,11 +352,55 @@ fn overrides_find_their_way_in_either_notation() {
 
 #[test]
 fn the_schema_is_stable() {
-    insta::assert_json_snapshot!(schema());
+    let mut schema = schema();
+    schema["$defs"]["CongestionControl"]["enum"] = "the registry".into();
+    insta::assert_json_snapshot!(schema);
 }
 
 #[test]
 fn nothing_to_say_about_a_good_scenario() {
     let (_, warnings) = set(&small("cc = \"newreno\"", "", "kind = \"bulk\""), &[]);
     assert_eq!(warnings, []);
+}
+
+/// The scenarios that come with roughlink.
+#[test]
+fn shipped_scenarios() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path()).collect();
+    files.sort();
+    let mut all = String::new();
+    for file in files.iter().filter(|f| f.extension().is_some_and(|e| e == "toml")) {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let text = std::fs::read_to_string(file).unwrap();
+        assert!(text.starts_with("# "), "{name} does not say what it is");
+        let (s, warnings) = Scenario::parse(&text, name, &[], &|f| Err(f.into())).unwrap_or_else(|e| panic!("{e}"));
+        all +=
+            &format!("{name}: {}, {} nodes, {} links, {} flows\n", s.name, s.nodes.len(), s.links.len(), s.flows.len());
+        warnings.iter().for_each(|w| all += &w.render(name, &text));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn the_single_car_of_the_v2g_paper() {
+    let text = include_str!("../../../scenarios/v2g-one-car.toml");
+    let (s, _) = set(text, &[]);
+    assert_eq!(s.links[0].pipe.forward.delay + s.links[1].pipe.forward.delay, Time::from_millis(10));
+    assert_eq!(s.links[1].pipe.forward.noise, Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) });
+    assert_eq!(s.links[1].pipe.reverse.noise, Noise::None);
+    let tcp = &s.flows[0].tcp;
+    assert_eq!((tcp.stack, tcp.mss, tcp.mss_includes_options, tcp.timestamps), (Stack::Ns3, 1460, false, true));
+    assert_eq!((tcp.delayed_ack, tcp.snd_buf), (2, Buffer::Bytes(131_072)));
+    let (nd, warnings) = set(text, &[("tcp.cc", "newreno-nd"), ("tcp.mss_includes_options", "true")]);
+    assert_eq!((nd.flows[0].tcp.delayed_ack, warnings), (1, vec![]));
+    let cars = include_str!("../../../scenarios/v2g-21-cars.toml");
+    let (cars, _) = set(cars, &[("link.segment*.noise.mean", "0.25 %"), ("flow.*.bytes", "1 MB")]);
+    assert_eq!(cars.flows.len(), 21);
+    for (i, flow) in cars.flows.iter().enumerate() {
+        assert_eq!(flow.name, format!("car{}", i + 1));
+        assert_eq!(flow.traffic, Traffic::Bulk { bytes: Some(1_000_000) });
+    }
+    let burst = Noise::Burst { start: 0.001, length: BurstLength::Uniform(1, 4) };
+    assert_eq!(cars.links.iter().filter(|l| l.pipe.forward.noise == burst).count(), 7);
 }

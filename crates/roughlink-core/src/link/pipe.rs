@@ -112,27 +112,10 @@ impl Pipe {
 
     #[inline]
     fn enqueue(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
-        let start = self.busy_until.max(now);
-        if start > now {
-            let waiting = self.waiting(now);
-            let full = match self.limit {
-                QueueLimit::Packets(n) => waiting >= n as usize,
-                QueueLimit::Bytes(b) => self.waiting_bytes + u64::from(p.size) > b,
-            };
-            if full {
-                self.stats.dropped += 1;
-                dropped(p);
-                return;
-            }
-            self.waiting.push_back((start, u32::from(p.size)));
-            self.waiting_bytes += u64::from(p.size);
-            self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
-            self.stats.waited_ns += (start - now).0;
-        }
-        self.busy_until = start + self.serializer.time(u32::from(p.size) + u32::from(self.overhead));
-        self.stats.packets += 1;
-        self.stats.bytes += u64::from(p.size);
-        let arrival = self.busy_until + self.delay;
+        let Some(arrival) = self.admit(now, p.size) else {
+            dropped(p);
+            return;
+        };
         match &mut self.jitter {
             None => self.ring.push_back((arrival, p)),
             Some(j) => {
@@ -145,6 +128,55 @@ impl Pipe {
                     self.ring.push_back((arrival.max(last), p));
                 }
             }
+        }
+    }
+
+    /// Queue and serialiser: when a packet of `size` bytes that comes at `now` arrives at the far end, or `None` if there
+    /// is no room for it.
+    #[inline]
+    fn admit(&mut self, now: Time, size: u16) -> Option<Time> {
+        let start = self.busy_until.max(now);
+        if start > now {
+            let waiting = self.waiting(now);
+            let full = match self.limit {
+                QueueLimit::Packets(n) => waiting >= n as usize,
+                QueueLimit::Bytes(b) => self.waiting_bytes + u64::from(size) > b,
+            };
+            if full {
+                self.stats.dropped += 1;
+                return None;
+            }
+            self.waiting.push_back((start, u32::from(size)));
+            self.waiting_bytes += u64::from(size);
+            self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
+            self.stats.waited_ns += (start - now).0;
+        }
+        self.busy_until = start + self.serializer.time(u32::from(size) + u32::from(self.overhead));
+        self.stats.packets += 1;
+        self.stats.bytes += u64::from(size);
+        Some(self.busy_until + self.delay)
+    }
+
+    /// Whether packets arrive in the order in which they came and none is lost on the way, so that [`Pipe::pass`] may
+    /// stand for `receive` and `transmit`.
+    pub fn is_transparent(&self) -> bool {
+        matches!(self.judge, Judge::None) && self.jitter.is_none()
+    }
+
+    /// The times at which a packet that comes at `now`, or each of its fragments, arrives at the far end: for a pipe whose
+    /// packets all go on to one place. `None` for those that find no room.
+    #[inline]
+    pub fn pass(&mut self, now: Time, p: Packet, mut arrives: impl FnMut(Packet, Option<Time>)) {
+        debug_assert!(self.is_transparent());
+        if p.size > self.mtu {
+            let mut fragments = Fragments::new(p, self.mtu);
+            while let Some(f) = fragments.next() {
+                let arrival = self.admit(now, f.size);
+                arrives(f, arrival);
+            }
+        } else {
+            let arrival = self.admit(now, p.size);
+            arrives(p, arrival);
         }
     }
 

@@ -23,7 +23,7 @@ pub(super) struct File {
     /// Seed of all random streams; 1 if absent.
     pub seed: Option<Leaf<u64>>,
     /// Hard stop; a run also ends when every flow has a size and is done.
-    #[schemars(required)]
+    #[schemars(required, example = "60 s")]
     pub duration: Option<Leaf<Time>>,
     /// Defaults for every TCP flow.
     pub tcp: Option<At<Tcp>>,

@@ -1,7 +1,8 @@
 //! Values of a scenario file with their places. A value that cannot be read does not stop the reading: it keeps
 //! the reason, so that all faults of a file are found in one pass.
 
-use super::problem::{Problem, Report, nearest, suggest};
+use super::file::{FlowKind, Heading, Hystart, LinkKind, NoiseKind};
+use super::problem::{Problem, Report, list, nearest, suggest};
 use crate::cc;
 use crate::link::noise::BurstLength;
 use crate::tcp::{Amount, Buffer, Recovery, RtoFloor, Stack};
@@ -30,6 +31,8 @@ pub(super) struct Leaf<T> {
 
 /// How a value is written.
 pub(super) trait Read: Sized {
+    /// Name in the JSON Schema, if the form deserves one.
+    const NAME: &'static str = "";
     fn read(value: &Value) -> Result<Self, UnitError>;
     fn schema() -> Schema;
 }
@@ -65,10 +68,10 @@ impl<'de, T: Read> Deserialize<'de> for Leaf<T> {
 
 impl<T: Read> JsonSchema for Leaf<T> {
     fn inline_schema() -> bool {
-        true
+        T::NAME.is_empty()
     }
     fn schema_name() -> Cow<'static, str> {
-        "Leaf".into()
+        T::NAME.into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         T::schema()
@@ -102,14 +105,13 @@ pub(super) struct Cc(pub &'static cc::Algorithm);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transfer(pub Option<u64>);
 
-/// A number in the open, for shares of segments such as a mean burst length.
-const WRITE_A_STRING: &str = "a quantity is a string with its unit";
-
 impl Read for Name {
+    const NAME: &'static str = "Name";
     fn read(value: &Value) -> Result<Self, UnitError> {
         let name = String::read(value)?;
-        if name.trim() != name || name.is_empty() || name == "*" || name.chars().any(char::is_control) {
-            return Err(fault("a name may not be empty, `*`, or begin or end with a space", None));
+        if name.trim() != name || name.is_empty() || name.contains('*') || name.chars().any(char::is_control) {
+            let help = "letters, digits, spaces and signs other than `*`, no space at the ends";
+            return Err(fault("this is no name", Some(help.into())));
         }
         Ok(Name(name))
     }
@@ -119,6 +121,7 @@ impl Read for Name {
 }
 
 impl Read for Cc {
+    const NAME: &'static str = "CongestionControl";
     fn read(value: &Value) -> Result<Self, UnitError> {
         let name = String::read(value)?;
         cc::algorithm(&name).map(Cc).map_err(|e| {
@@ -191,53 +194,59 @@ impl Read for Vec<u64> {
 }
 
 impl Read for Time {
+    const NAME: &'static str = "Time";
     fn read(value: &Value) -> Result<Self, UnitError> {
         let time: Time = quantity(value)?;
         if time > LONGEST { Err(fault(format!("{time} is longer than {LONGEST}"), None)) } else { Ok(time) }
     }
     fn schema() -> Schema {
-        pattern("ns|us|µs|ms|s|min", "10 ms")
+        pattern("A time with its unit: ns, us, ms, s, min.", "ns|us|µs|ms|s|min", "10 ms")
     }
 }
 
 impl Read for Rate {
+    const NAME: &'static str = "Rate";
     fn read(value: &Value) -> Result<Self, UnitError> {
         let rate: Rate = quantity(value)?;
         if rate > FASTEST { Err(fault(format!("{rate} is more than {FASTEST}"), None)) } else { Ok(rate) }
     }
     fn schema() -> Schema {
-        pattern("(k|M|G)?bit/s|(K|M|G)bps", "10 Mbit/s")
+        pattern("A rate with its unit: bit/s, kbit/s, Mbit/s, Gbit/s.", "[kMG]?bit/s|[KMG]bps|Kbit/s", "10 Mbit/s")
     }
 }
 
 impl Read for Bytes {
+    const NAME: &'static str = "Size";
     fn read(value: &Value) -> Result<Self, UnitError> {
         quantity(value)
     }
     fn schema() -> Schema {
-        pattern(SIZES, "1500 B")
+        pattern("A size with its unit: B, kB, KiB, MB, MiB, GB, GiB.", SIZES, "1500 B")
     }
 }
 
 impl Read for QueueLimit {
+    const NAME: &'static str = "Queue";
     fn read(value: &Value) -> Result<Self, UnitError> {
         quantity(value)
     }
     fn schema() -> Schema {
-        pattern(&format!("pkt|{SIZES}"), "100 pkt")
+        pattern("Packets (pkt) or a size with its unit.", &format!("pkt|{SIZES}"), "100 pkt")
     }
 }
 
 impl Read for Share {
+    const NAME: &'static str = "Share";
     fn read(value: &Value) -> Result<Self, UnitError> {
         quantity(value)
     }
     fn schema() -> Schema {
-        pattern("%", "2 %")
+        pattern("A probability in percent.", "%", "2 %")
     }
 }
 
 impl Read for Transfer {
+    const NAME: &'static str = "Transfer";
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value.as_str() {
             Some("unlimited") => Ok(Transfer(None)),
@@ -245,11 +254,12 @@ impl Read for Transfer {
         }
     }
     fn schema() -> Schema {
-        either("unlimited", &pattern(SIZES, "100 MB"))
+        either("unlimited", &pattern("A size.", SIZES, "100 MB"))
     }
 }
 
 impl Read for Buffer {
+    const NAME: &'static str = "Buffer";
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value.as_str() {
             Some("auto") => Ok(Buffer::Auto),
@@ -257,12 +267,13 @@ impl Read for Buffer {
         }
     }
     fn schema() -> Schema {
-        either("auto", &pattern(SIZES, "128 KiB"))
+        either("auto", &pattern("A size.", SIZES, "128 KiB"))
     }
 }
 
 /// The slow-start threshold: `None` = unlimited.
 impl Read for Option<Amount> {
+    const NAME: &'static str = "Threshold";
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value.as_str() {
             Some("unlimited") => Ok(None),
@@ -271,11 +282,12 @@ impl Read for Option<Amount> {
         }
     }
     fn schema() -> Schema {
-        either("unlimited", &pattern(&format!("pkt|{SIZES}"), "20 pkt"))
+        either("unlimited", &pattern("Full segments (pkt) or a size.", &format!("pkt|{SIZES}"), "20 pkt"))
     }
 }
 
 impl Read for BurstLength {
+    const NAME: &'static str = "BurstLength";
     fn read(value: &Value) -> Result<Self, UnitError> {
         let wanted = || {
             let help = "write length = [1, 4] for 1 to 4 packets, length = { geometric = 2.5 } for a mean of 2.5";
@@ -309,32 +321,35 @@ impl Read for BurstLength {
 macro_rules! words {
     ($($name:ty),* $(,)?) => {$(
         impl Read for $name {
+            const NAME: &'static str = stringify!($name);
             fn read(value: &Value) -> Result<Self, UnitError> {
                 word(value)
             }
             fn schema() -> Schema {
-                schemars::SchemaGenerator::default().root_schema_for::<$name>()
+                let mut schema = SchemaGenerator::default().into_root_schema_for::<$name>();
+                schema.remove("$schema");
+                schema.remove("title");
+                schema
             }
         }
     )*};
 }
-words!(Stack, Recovery, RtoFloor, super::file::FlowKind, super::file::LinkKind, super::file::NoiseKind);
-words!(super::file::Heading, super::file::Hystart);
+words!(Stack, Recovery, RtoFloor, FlowKind, LinkKind, NoiseKind, Heading, Hystart);
 
 fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError> {
     let text = String::read(value)?;
     value.clone().try_into().map_err(|_| {
         let names = names_of::<T>();
         let known = names.iter().map(String::as_str);
-        let help = nearest(&text, known.clone());
-        let all = known.map(|k| format!("`{k}`")).collect::<Vec<_>>().join(", ");
+        let help = nearest(&text, known.clone()).map(|k| format!("did you mean `{k}`?"));
+        let all = list(&known.collect::<Vec<_>>());
         fault(format!("`{text}` is none of {all}"), help)
     })
 }
 
 /// The words of an enum, from its schema.
 fn names_of<T: JsonSchema>() -> Vec<String> {
-    let schema = schemars::SchemaGenerator::default().root_schema_for::<T>().to_value();
+    let schema = SchemaGenerator::default().into_root_schema_for::<T>().to_value();
     let list = |key: &str| schema.get(key).and_then(|v| v.as_array()).cloned().unwrap_or_default();
     let plain = list("enum");
     let documented = list("oneOf").into_iter().flat_map(|one| match (one.get("const"), one.get("enum")) {
@@ -351,7 +366,7 @@ fn quantity<T: FromStr<Err = UnitError>>(value: &Value) -> Result<T, UnitError> 
         // The message about the missing unit is the right one; it only lacks the quotes.
         Value::Integer(n) => n.to_string().parse(),
         Value::Float(x) => x.to_string().parse(),
-        other => Err(fault(format!("{WRITE_A_STRING}, not {}", describe(other)), None)),
+        other => Err(fault(format!("a quantity is a text with its unit, not {}", describe(other)), None)),
     }
 }
 
@@ -371,9 +386,9 @@ fn fault(message: impl Into<String>, help: Option<String>) -> UnitError {
     UnitError { message: message.into(), help }
 }
 
-fn pattern(units: &str, example: &str) -> Schema {
+fn pattern(description: &str, units: &str, example: &str) -> Schema {
     let pattern = format!(r"^\s*\+?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*({units})\s*$");
-    json_schema!({ "type": "string", "pattern": pattern, "examples": [example] })
+    json_schema!({ "description": description, "type": "string", "pattern": pattern, "examples": [example] })
 }
 
 fn either(word: &str, other: &Schema) -> Schema {

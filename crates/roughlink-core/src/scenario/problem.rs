@@ -170,21 +170,24 @@ fn place(problem: &Problem) -> usize {
     problem.labels.first().map_or(0, |label| label.span.start)
 }
 
-/// "did you mean `x`?", if one of `known` is near enough.
-pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<String> {
+/// The one of `known` that was probably meant by `word`.
+pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let far = 1 + word.chars().count() / 3;
     known
         .into_iter()
         .map(|k| (strsim::damerau_levenshtein(&word.to_lowercase(), &k.to_lowercase()), k))
         .filter(|(distance, _)| *distance <= far)
         .min()
-        .map(|(_, k)| format!("did you mean `{k}`?"))
+        .map(|(_, k)| k)
 }
 
-/// [`nearest`], else the whole list after `introduction`.
+/// "did you mean `x`?", or the whole list after `introduction`.
 pub(super) fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    nearest(word, known.iter().copied()).unwrap_or_else(|| format!("{introduction} {}", list(&known)))
+    match nearest(word, known.iter().copied()) {
+        Some(k) => format!("did you mean `{k}`?"),
+        None => format!("{introduction} {}", list(&known)),
+    }
 }
 
 /// `a`, `b`, `c`

@@ -8,6 +8,7 @@ use super::problem::{Problem, Report, list, suggest};
 use super::tcp::{Sources, check_hystart};
 use super::{FlowSpec, LinkSpec, Scenario};
 use crate::app::Traffic;
+use crate::net::routing::{self, Edge, Hop};
 use crate::tcp::{Stack, TcpConfig};
 use crate::units::{Bytes, Rate, Time};
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     let link_names = names("link", file.link.iter().map(|l| (&l.value.name, &l.span)), report);
     let flow_names = names("flow", file.flow.iter().map(|f| (&f.value.name, &f.span)), report);
 
+    let before = report.problems.len();
     let links: Vec<LinkSpec> = file
         .link
         .iter()
@@ -45,7 +47,22 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     if file.flow.is_empty() {
         report.warn(Problem::new("there is no flow: nothing will happen").help("add a [[flow]]"));
     }
-    let mut context = Context { tcp, nodes: &nodes, links: &links, duration, used: Vec::new(), torn: BTreeMap::new() };
+    let sound = report.problems.len() == before && nodes.iter().all(|n| !n.is_empty());
+    let edges: Vec<Edge> = links
+        .iter()
+        .map(|l| Edge { between: l.between, delay: (l.pipe.forward.delay, l.pipe.reverse.delay) })
+        .collect();
+    let mut context = Context {
+        tcp,
+        nodes: &nodes,
+        links: &links,
+        adjacency: routing::adjacency(nodes.len().max(1), &edges), // links without nodes point at 0
+        edges,
+        sound,
+        duration,
+        used: Vec::new(),
+        torn: BTreeMap::new(),
+    };
     let flows = file.flow.iter().zip(flow_names).map(|(flow, name)| context.flow(flow, name, report)).collect();
     check_hystart(tcp, &context.used, report);
     context.warn_of_fragments(report);
@@ -59,6 +76,10 @@ struct Context<'f> {
     tcp: &'f Tcp,
     nodes: &'f [String],
     links: &'f [LinkSpec],
+    edges: Vec<Edge>,
+    adjacency: Vec<Vec<Hop>>,
+    /// Nothing is wrong with these, so that what follows from them is not a consequence of another fault.
+    sound: bool,
     duration: Time,
     /// The algorithms in use.
     used: Vec<(Stack, &'static crate::cc::Algorithm)>,
@@ -141,7 +162,7 @@ impl Context<'_> {
         Traffic::Cbr { rate, packet, bytes, stop }
     }
 
-    /// The links between two nodes, by the fewest hops.
+    /// The links between two nodes, as packets will go.
     fn path(&self, flow: &Flow, name: &str, from: Option<usize>, to: Option<usize>, report: &mut Report) -> Vec<usize> {
         let (Some(from), Some(to)) = (from, to) else { return Vec::new() };
         if from == to {
@@ -149,38 +170,26 @@ impl Context<'_> {
             report.error(problem.help("`from` and `to` must be two nodes"));
             return Vec::new();
         }
-        let mut via: Vec<Option<usize>> = vec![None; self.nodes.len()];
-        let mut reached = vec![from];
-        let mut next = 0;
-        while let Some(&here) = reached.get(next) {
-            next += 1;
-            for (i, link) in self.links.iter().enumerate() {
-                let there = match link.between {
-                    (a, b) if a == here => b,
-                    (a, b) if b == here => a,
-                    _ => continue,
-                };
-                if there != from && via[there].is_none() {
-                    via[there] = Some(i);
-                    reached.push(there);
-                }
-            }
+        if let Some(hops) = routing::path(self.nodes.len(), &self.edges, &self.adjacency, from, to) {
+            return hops.into_iter().map(|hop| hop as usize / 2).collect();
         }
-        let mut path = Vec::new();
-        let mut here = to;
-        while here != from {
-            let Some(link) = via[here] else {
-                let names: Vec<&str> = reached.iter().map(|n| self.nodes[*n].as_str()).collect();
-                let (a, b) = (&self.nodes[from], &self.nodes[to]);
-                let problem = Problem::new(format!("no links lead from `{a}` to `{b}`")).at(span(&flow.to), "");
-                report.error(problem.help(format!("from `{a}` one gets to {}", list(&names))));
-                return Vec::new();
-            };
-            path.push(link);
-            let (a, b) = self.links[link].between;
-            here = if a == here { b } else { a };
+        // After another fault this one may be its consequence.
+        if self.sound {
+            let reached = |n: &usize| routing::path(self.nodes.len(), &self.edges, &self.adjacency, from, *n).is_some();
+            let reached: Vec<&str> = (0..self.nodes.len())
+                .filter(reached)
+                .map(|n| self.nodes[n].as_str())
+                .filter(|n| **n != self.nodes[from])
+                .collect();
+            let (a, b) = (&self.nodes[from], &self.nodes[to]);
+            let problem = Problem::new(format!("no links lead from `{a}` to `{b}`")).at(span(&flow.to), "");
+            report.error(problem.help(if reached.is_empty() {
+                format!("`{a}` has no link")
+            } else {
+                format!("from `{a}` one gets to {}", list(&reached))
+            }));
         }
-        path
+        Vec::new()
     }
 
     fn note_fragments(&mut self, packet: (u64, bool), origin: Range<usize>, path: &[usize]) {
@@ -253,12 +262,13 @@ fn names<'f>(
 fn node(leaf: &Option<Leaf<String>>, nodes: &[String], report: &mut Report) -> Option<usize> {
     let name = report.read(leaf)?;
     let found = nodes.iter().position(|n| *n == name && !n.is_empty());
-    if found.is_none() {
+    // A node whose name cannot be read may be the one that is meant.
+    if found.is_none() && nodes.iter().all(|n| !n.is_empty()) {
         let problem = Problem::new(format!("there is no node `{name}`")).at(span(leaf), "");
-        let known = nodes.iter().map(String::as_str).filter(|n| !n.is_empty());
-        report.error(problem.help(match known.clone().next() {
-            Some(_) => suggest(&name, "the nodes are", known),
-            None => format!("declare it: [[node]] name = \"{name}\""),
+        report.error(problem.help(if nodes.is_empty() {
+            format!("declare it: [[node]] name = \"{name}\"")
+        } else {
+            suggest(&name, "the nodes are", nodes.iter().map(String::as_str))
         }));
     }
     found

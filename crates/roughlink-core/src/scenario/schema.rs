@@ -62,6 +62,9 @@ fn strip_null(schema: &mut Value) {
         Value::Array(all) => all.iter_mut().for_each(strip_null),
         Value::Object(object) => {
             object.values_mut().for_each(strip_null);
+            if let Some(Value::Array(words)) = object.get_mut("enum") {
+                words.retain(|w| !w.is_null());
+            }
             if let Some(Value::Array(types)) = object.get_mut("type") {
                 types.retain(|t| t != "null");
                 if let [only] = types.as_slice() {

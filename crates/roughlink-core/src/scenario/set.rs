@@ -1,7 +1,8 @@
 //! Overrides: `link.plc.noise.start` = `1 %` written into the text of a scenario file, comments and order kept.
 //!
-//! A path is keys joined by dots. The elements of `[[node]]`, `[[link]]` and `[[flow]]` are addressed by their name,
-//! by their number from 0, or all at once by `*`; a name with a dot is quoted. A path may make a key or table that
+//! A path is keys joined by dots. The elements of `[[node]]`, `[[link]]` and `[[flow]]` are addressed by their name or
+//! by their number from 0; in a name `*` stands for any characters, so that `flow.*.cc` means all flows and
+//! `link.segment*.rate` some links. A name with a dot is quoted. A path may make a key or table that
 //! the schema knows and the file has not. The value is TOML if it reads as TOML, else text, so that units need no
 //! quotes. Setting one of two keys that exclude each other removes the other; setting `kind` removes the keys that
 //! only other kinds have.
@@ -102,11 +103,10 @@ fn select(
     let [which, rest @ ..] = path else { return Err(Problem::new("it names no key")) };
     let names: Vec<String> =
         elements.iter().map(|e| e.get("name").and_then(Item::as_str).unwrap_or_default().to_owned()).collect();
-    let named = names.iter().position(|n| n == which && !n.is_empty());
-    let chosen: Vec<usize> = match which.as_str() {
-        "*" => (0..elements.len()).collect(),
-        _ => named.or_else(|| which.parse().ok().filter(|i| *i < elements.len())).into_iter().collect(),
-    };
+    let mut chosen: Vec<usize> = (0..names.len()).filter(|i| matches(which, &names[*i])).collect();
+    if chosen.is_empty() {
+        chosen.extend(which.parse::<usize>().ok().filter(|i| *i < elements.len()));
+    }
     if chosen.is_empty() {
         let known: Vec<&str> = names.iter().map(String::as_str).filter(|n| !n.is_empty()).collect();
         let help = match (known.is_empty(), elements.len()) {
@@ -125,6 +125,19 @@ fn select(
         set(elements[i], &inner, rest, value)?;
     }
     Ok(())
+}
+
+/// Whether `name` is what `pattern` says, `*` standing for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == name && !name.is_empty() };
+    let Some(mut name) = name.strip_prefix(head) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let tail = parts.pop().unwrap_or("");
+    for part in parts {
+        let Some(at) = name.find(part) else { return false };
+        name = &name[at + part.len()..];
+    }
+    name.ends_with(tail)
 }
 
 /// The tables of a list, in either notation.
@@ -155,9 +168,21 @@ fn put(table: &mut dyn TableLike, key: &str, mut value: Value) {
     if let Some(Item::Value(old)) = table.get_mut(key) {
         *value.decor_mut() = old.decor().clone();
         *old = value;
-    } else {
-        table.insert(key, Item::Value(value));
+        return;
     }
+    if let Some(last) = last_value(table)
+        && let Some(space) = last.decor().suffix().and_then(|s| s.as_str()).filter(|s| s.trim().is_empty())
+    {
+        value.decor_mut().set_suffix(space);
+        last.decor_mut().set_suffix("");
+    }
+    table.insert(key, Item::Value(value));
+}
+
+/// In braces, the space before the closing one is the last value's.
+fn last_value(table: &mut dyn TableLike) -> Option<&mut Value> {
+    let (_, item) = table.iter_mut().last()?;
+    item.as_value_mut()
 }
 
 /// Removes what the key just set excludes.
@@ -192,14 +217,12 @@ fn make_room(table: &mut dyn TableLike, definition: &str, key: &str) {
 fn remove(table: &mut dyn TableLike, key: &str) {
     let last = table.iter().last().is_some_and(|(last, _)| last == key);
     let old = table.remove(key);
-    // In braces, the space before the closing one is the last value's.
     if last
-        && let Some(Item::Value(old)) = old
-        && let Some(suffix) = old.decor().suffix().and_then(|s| s.as_str()).map(str::to_owned)
-        && let Some(key) = table.iter().last().map(|(key, _)| key.to_owned())
-        && let Some(Item::Value(value)) = table.get_mut(&key)
+        && let Some(old) = old.as_ref().and_then(Item::as_value)
+        && let Some(space) = old.decor().suffix().and_then(|s| s.as_str()).filter(|s| s.trim().is_empty())
+        && let Some(value) = last_value(table)
     {
-        value.decor_mut().set_suffix(suffix);
+        value.decor_mut().set_suffix(space);
     }
 }
 
@@ -229,9 +252,39 @@ fn segments(path: &str) -> Result<Vec<String>, Problem> {
             (_, c) => all.last_mut().expect("never empty").push(c),
         }
     }
-    if quote.is_some() || all.iter().any(String::is_empty) {
+    if quote.is_some() || all.len() > DEEPEST || all.iter().any(String::is_empty) {
         let help = format!("a path is keys joined by dots, such as {}", list(&["link.plc.noise.start"]));
         return Err(Problem::new("this is not a path").help(help));
     }
     Ok(all.iter().map(|s| s.trim().to_owned()).collect())
+}
+
+/// More than any path of the schema has.
+const DEEPEST: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, yes, no) in [
+            ("plc", &["plc"][..], &["plc2", ""][..]),
+            ("*", &["", "x"], &[]),
+            ("segment*", &["segment", "segment1"], &["internet1", "seg"]),
+            ("*1", &["segment1", "1"], &["segment12", ""]),
+            ("a*b*a", &["aba", "axbxa"], &["aa", "ab", "aab"]),
+            ("a*a", &["aa", "aba"], &["a"]),
+        ] {
+            yes.iter().for_each(|name| assert!(matches(pattern, name), "{pattern} {name}"));
+            no.iter().for_each(|name| assert!(!matches(pattern, name), "{pattern} {name}"));
+        }
+    }
+
+    #[test]
+    fn paths_are_taken_apart() {
+        assert_eq!(segments("link.\"a.b\".rate").unwrap(), ["link", "a.b", "rate"]);
+        assert_eq!(segments("seed").unwrap(), ["seed"]);
+        assert!(segments("a.").is_err());
+    }
 }

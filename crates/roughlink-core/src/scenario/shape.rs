@@ -2,7 +2,7 @@
 //! kind, and tables where a list is wanted. What is wrong is reported and taken out, so that the rest can be read.
 
 use super::file::kinds;
-use super::problem::{Problem, Report, list, nearest};
+use super::problem::{Problem, Report, list, nearest, suggest};
 use serde_json::Value as Schema;
 use std::ops::Range;
 use toml::Spanned;
@@ -113,23 +113,30 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
     let kind = inner.get("kind").and_then(|k| k.get_ref().as_str()).map(str::to_owned);
     let kinds = kinds(here.definition);
     let kind = kinds.iter().find(|k| Some(k.name) == kind.as_deref());
+    // Which kinds have a key, if not all of them.
+    let owners = |key: &str| kinds.iter().filter(|k| k.has(key)).map(|k| k.name).collect::<Vec<_>>();
+    let foreign = |key: &str| kind.filter(|k| !k.has(key) && !owners(key).is_empty());
+    let own: Vec<&str> = known.keys().map(String::as_str).filter(|key| foreign(key).is_none()).collect();
     let mut bad: Vec<String> = Vec::new();
+    let mut meant: Vec<&str> = Vec::new();
     for (key, item) in inner.iter_mut() {
         let name: &str = key.get_ref();
-        let owner = kinds.iter().filter(|k| k.has(name)).map(|k| k.name).collect::<Vec<_>>();
-        let keep = if let Some(kind) = kind.filter(|k| !owner.is_empty() && !k.has(name)) {
-            let problem = Problem::new(format!("{} has no key `{name}`", article(kind.name, here)));
-            let own: Vec<&str> = kind.required.iter().chain(kind.optional).copied().collect();
-            let takes = if own.is_empty() { "takes no keys".into() } else { format!("takes {}", list(&own)) };
-            let help = format!("`{name}` belongs to {}; {} {takes}", list(&owner), kind.name);
-            report.error(problem.at(key.span(), "").help(help));
-            false
-        } else if let Some(schema) = known.get(name) {
-            value(item, name, schema, root, report)
-        } else {
-            let problem = Problem::new(format!("{} has no key `{name}`", here.noun)).at(key.span(), "");
-            report.error(problem.help(unknown(name, known.keys().map(String::as_str), root)));
-            false
+        let keep = match (known.get(name), foreign(name)) {
+            (Some(schema), None) => value(item, name, schema, root, report),
+            (Some(_), Some(kind)) => {
+                let problem = Problem::new(format!("{} has no key `{name}`", article(kind.name, here)));
+                let takes: Vec<&str> = kind.required.iter().chain(kind.optional).copied().collect();
+                let takes = if takes.is_empty() { "takes no keys".into() } else { format!("takes {}", list(&takes)) };
+                let help = format!("`{name}` belongs to {}; `{}` {takes}", list(&owners(name)), kind.name);
+                report.error(problem.at(key.span(), "").help(help));
+                false
+            }
+            (None, _) => {
+                let problem = Problem::new(format!("{} has no key `{name}`", here.noun)).at(key.span(), "");
+                report.error(problem.help(unknown(name, &own, root)));
+                meant.extend(nearest(name, own.iter().copied()));
+                false
+            }
         };
         if !keep {
             bad.push(name.to_owned());
@@ -137,17 +144,21 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
     }
     let shared = here.schema["required"].as_array().into_iter().flatten().filter_map(Schema::as_str);
     for key in shared.chain(kind.into_iter().flat_map(|k| k.required.iter().copied())) {
-        if !inner.contains_key(key) {
-            let what = kind.filter(|k| k.has(key)).map_or_else(|| here.noun.clone(), |k| article(k.name, here));
-            let mut problem = Problem::new(format!("{what} has no `{key}`"));
-            if let Some(span) = &here.span {
-                problem = problem.at(span.clone(), format!("`{key}` is missing here"));
-            }
-            report.error(match known[key]["examples"][0].as_str() {
-                Some(example) => problem.help(format!("add a line such as {key} = \"{example}\"")),
-                None => problem.help(known[key]["description"].as_str().unwrap_or("it has no default")),
-            });
+        if inner.contains_key(key) || meant.contains(&key) {
+            continue;
         }
+        let what = kind.filter(|k| k.has(key)).map_or_else(|| here.noun.clone(), |k| article(k.name, here));
+        let mut problem = Problem::new(format!("{what} has no `{key}`"));
+        if let Some(span) = &here.span {
+            problem = problem.at(span.clone(), format!("`{key}` is missing here"));
+        }
+        report.error(match resolve(&known[key], root)["examples"][0].as_str() {
+            Some(example) => problem.help(format!("add a line such as {key} = \"{example}\"")),
+            None => match known[key]["description"].as_str() {
+                Some(description) => problem.help(format!("`{key}`: {}", description.trim_end_matches('.'))),
+                None => problem,
+            },
+        });
     }
     for key in bad {
         inner.remove(key.as_str());
@@ -179,14 +190,11 @@ fn name_span(inner: &DeTable<'_>) -> Option<Range<usize>> {
     inner.get("name").or_else(|| inner.get("kind")).map(Spanned::span)
 }
 
-fn unknown<'k>(key: &str, known: impl Iterator<Item = &'k str> + Clone, root: &Schema) -> String {
-    if let Some(help) = nearest(key, known.clone()) {
-        return help;
-    }
-    let keys = format!("its keys are {}", list(&known.collect::<Vec<_>>()));
+fn unknown(key: &str, known: &[&str], root: &Schema) -> String {
+    let help = suggest(key, "its keys are", known.iter().copied());
     match ELSEWHERE.iter().find(|(_, name)| root["$defs"][*name]["properties"].get(key).is_some()) {
-        Some((place, _)) => format!("`{key}` is a key of {place}; {keys}"),
-        None => keys,
+        Some((place, _)) => format!("`{key}` is a key of {place}; {help}"),
+        None => help,
     }
 }
 

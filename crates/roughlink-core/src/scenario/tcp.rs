@@ -24,33 +24,29 @@ pub(super) struct Transport {
     pub factory: cc::Factory,
 }
 
-/// The keys of `[tcp]` that are keys of [`TcpConfig`] under the same name with the same type.
+/// The keys of `[tcp]` that are keys of [`TcpConfig`] under the same name: those of the same type, then the sizes.
 macro_rules! keys {
-    ($($key:ident),* $(,)?) => {
+    ([$($key:ident),* $(,)?], [$($size:ident),*]) => {
         impl Tcp {
             /// Sets what is given.
             fn apply(&self, config: &mut TcpConfig) {
                 $(if let Some(value) = good(&self.$key) { config.$key = value; })*
-                if let Some(mss) = good(&self.mss) {
-                    config.mss = u32::try_from(mss.0).unwrap_or(u32::MAX);
-                }
-                if let Some(size) = good(&self.write_size) {
-                    config.write_size = u32::try_from(size.0).unwrap_or(u32::MAX).max(1);
-                }
+                $(if let Some(size) = good(&self.$size) {
+                    config.$size = u32::try_from(size.0).unwrap_or(u32::MAX);
+                })*
             }
             /// Where `key` is given.
             pub(super) fn span(&self, key: &str) -> Option<Range<usize>> {
                 match key {
                     $(stringify!($key) => self.$key.as_ref().map(|leaf| leaf.span.clone()),)*
-                    "mss" => self.mss.as_ref().map(|leaf| leaf.span.clone()),
+                    $(stringify!($size) => self.$size.as_ref().map(|leaf| leaf.span.clone()),)*
                     _ => None,
                 }
             }
             /// Reports every value that cannot be read.
             pub(super) fn faults(&self, report: &mut Report) {
                 $(report.read(&self.$key);)*
-                report.read(&self.mss);
-                report.read(&self.write_size);
+                $(report.read(&self.$size);)*
                 report.read(&self.stack);
                 report.read(&self.cc);
                 report.read(&self.hystart);
@@ -59,33 +55,36 @@ macro_rules! keys {
     };
 }
 keys!(
-    recovery,
-    sack,
-    timestamps,
-    window_scaling,
-    initial_window,
-    initial_ssthresh,
-    delayed_ack,
-    delayed_ack_timeout,
-    quick_ack,
-    min_rto,
-    rto_floor,
-    initial_rto,
-    max_rto,
-    syn_rto,
-    clock_granularity,
-    data_retries,
-    limited_transmit,
-    tlp,
-    undo,
-    nagle,
-    fill_window,
-    timestamp_rtt,
-    grow_when_limited,
-    prr_wraps,
-    snd_buf,
-    rcv_buf,
-    mss_includes_options,
+    [
+        recovery,
+        sack,
+        timestamps,
+        window_scaling,
+        initial_window,
+        initial_ssthresh,
+        delayed_ack,
+        delayed_ack_timeout,
+        quick_ack,
+        min_rto,
+        rto_floor,
+        initial_rto,
+        max_rto,
+        syn_rto,
+        clock_granularity,
+        data_retries,
+        limited_transmit,
+        tlp,
+        undo,
+        nagle,
+        fill_window,
+        timestamp_rtt,
+        grow_when_limited,
+        prr_wraps,
+        snd_buf,
+        rcv_buf,
+        mss_includes_options,
+    ],
+    [mss, write_size]
 );
 
 fn good<T: Clone>(leaf: &Option<Leaf<T>>) -> Option<T> {
@@ -246,6 +245,9 @@ impl Sources<'_> {
                 wrong(key, format!("`{key}` is zero"), "a timer that runs out at once never lets an ACK arrive");
             }
         }
+        if config.write_size == 0 {
+            wrong("write_size", "an application that writes nothing".into(), "ns-3 writes 512 B at a time");
+        }
         if config.min_rto > config.max_rto {
             let message = format!("`min_rto` ({}) is above `max_rto` ({})", config.min_rto, config.max_rto);
             let key = if self.given("min_rto") { "min_rto" } else { "max_rto" };
@@ -276,7 +278,8 @@ impl Sources<'_> {
             && (self.given("rcv_buf") || self.given("window_scaling"))
         {
             let message = "without `window_scaling` only 65535 B of `rcv_buf` can be used".into();
-            odd("rcv_buf", message, "set window_scaling = true, or a smaller buffer");
+            let key = if self.given("rcv_buf") { "rcv_buf" } else { "window_scaling" };
+            odd(key, message, "set window_scaling = true, or a smaller buffer");
         }
     }
 }

@@ -87,6 +87,10 @@ impl Sender {
             CongestionState::Loss if below => {}
             CongestionState::Disorder => {
                 if duplicate {
+                    // ns-3 tells the algorithm of the segments beyond the duplicates, if there are any.
+                    if ack.segments < before_duplicate {
+                        ack.rtt = None;
+                    }
                     ack.segments = ack.segments.saturating_sub(before_duplicate);
                     self.cc.on_ack(&self.flow, &ack);
                     return; // ns-3 neither grows nor restarts the timer here

@@ -238,6 +238,11 @@ impl Sender {
     pub fn idle(&self) -> bool {
         self.board.is_empty()
     }
+    /// Whether there is nothing to send, now or when a window opens.
+    #[inline]
+    pub fn has_nothing(&self) -> bool {
+        self.board.is_empty() && self.written == self.board.nxt() && self.backlog == 0 && !self.probe_window
+    }
     /// Whether a zero-window probe must leave.
     pub fn take_window_probe(&mut self) -> bool {
         std::mem::take(&mut self.probe_window)
@@ -348,6 +353,7 @@ impl Sender {
         self.flow.snd_una = self.board.una();
         self.flow.snd_nxt = self.board.nxt();
         self.flow.delivered = self.rate.delivered;
+        self.flow.app_limited = self.rate.is_app_limited();
     }
 
     /// The peer's window, in bytes.
@@ -365,7 +371,8 @@ impl Sender {
         self.rtt.sample(rtt, self.board.una(), self.board.nxt());
         self.flow.latest_rtt = rtt;
         self.flow.srtt = self.rtt.srtt();
-        self.flow.min_rtt = self.flow.min_rtt.min(rtt);
+        // ns-3 keeps the minimum of the smoothed value.
+        self.flow.min_rtt = self.flow.min_rtt.min(if self.cfg.timestamp_rtt { self.flow.srtt } else { rtt });
         self.flow.rto = self.rtt.rto();
         self.stats.rtt.record(rtt.0);
     }
