@@ -12,14 +12,19 @@
 use crate::units::{Rate, Time};
 use std::fmt::Debug;
 
+pub mod bbr;
 pub mod bic;
 pub mod cubic;
 pub mod highspeed;
 pub mod htcp;
 pub mod hybla;
 pub mod hystart;
+pub mod illinois;
 pub mod newreno;
 pub mod scalable;
+pub mod vegas;
+pub mod veno;
+pub mod westwood;
 pub mod window;
 pub mod yeah;
 
@@ -78,6 +83,9 @@ pub struct Flow {
     pub recovery_window: Option<u64>,
     /// The sender used its whole congestion window since the last ACK (Linux `tcp_is_cwnd_limited`).
     pub cwnd_limited: bool,
+    /// The application had nothing to send, and what was in flight then has not all been delivered (Linux
+    /// `tp->app_limited`).
+    pub app_limited: bool,
     /// Segments in the network when the last window of data began: `max_packets_out` of Linux, in bytes.
     pub max_outstanding: u64,
 }
@@ -149,6 +157,14 @@ pub enum Congestion {
     TimeoutAgain,
     /// ECN-Echo.
     Ecn,
+}
+
+impl Congestion {
+    /// Whether this is a retransmission time-out, the first of its episode or not.
+    #[inline]
+    pub const fn is_timeout(self) -> bool {
+        matches!(self, Congestion::Timeout | Congestion::TimeoutAgain)
+    }
 }
 
 /// A segment that has just left.

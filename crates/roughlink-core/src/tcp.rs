@@ -248,7 +248,11 @@ impl Endpoint {
             self.rcv.shift = self.rcv.offered_shift();
         }
         self.rcv.on_syn(p.tsval);
-        let announced = u32::from(if o.mss == 0 { 536 } else { o.mss });
+        let announced = match o.mss {
+            0 if self.cfg.mss_option => 536, // RFC 9293 section 3.7.1
+            0 => self.cfg.mss,
+            mss => u32::from(mss),
+        };
         let mut mss = self.cfg.mss.min(announced);
         if self.cfg.mss_includes_options && self.timestamps {
             mss -= 12;
@@ -257,7 +261,7 @@ impl Endpoint {
         if self.state == State::SynSent {
             if self.syn_tries == 0 {
                 snd.rtt_sample(sample(self.cfg.timestamp_rtt && self.timestamps, now, p.tsecr, self.syn_sent_at));
-                self.rcv.set_rtt(now - self.syn_sent_at);
+                self.rcv.measure_rtt(now - self.syn_sent_at);
             }
             self.state = State::Established;
             self.syn_at = Time::MAX;
@@ -285,7 +289,7 @@ impl Endpoint {
                 self.syn_at = Time::MAX;
                 self.syn_pending = false;
                 if self.syn_tries == 0 {
-                    self.rcv.set_rtt(now - self.syn_sent_at);
+                    self.rcv.measure_rtt(now - self.syn_sent_at);
                 }
             }
             let window = u64::from(p.window) << self.peer_shift;
@@ -310,6 +314,9 @@ impl Endpoint {
         }
         if payload > 0 || fin {
             let start = unwrap(self.rcv.nxt(), p.seq, self.irs);
+            if self.rcv.is_auto() && p.has_timestamps() && p.tsecr != 0 {
+                self.rcv.measure_rtt(sample(true, now, p.tsecr, now));
+            }
             self.rcv.on_segment(now, start, payload, fin, p.has_timestamps().then_some(p.tsval));
             if self.rcv.finished() {
                 self.state = match self.state {
@@ -340,6 +347,15 @@ impl Endpoint {
                 _ => State::Closed,
             };
         }
+    }
+
+    /// Nothing waits to leave: a call of [`Endpoint::transmit`] would be in vain.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        !self.rcv.wants_ack()
+            && !self.syn_pending
+            && !self.handshake_ack
+            && self.snd.as_ref().is_none_or(|s| s.has_nothing())
     }
 
     /// The next packet to leave now; called until it gives none.
@@ -426,7 +442,7 @@ impl Endpoint {
             p.ack = self.irs.wrapping_add(1);
         }
         let o = SynOptions {
-            mss: self.cfg.mss as u16,
+            mss: if self.cfg.mss_option { self.cfg.mss as u16 } else { 0 },
             window_scale: (if answer { self.rcv.shift > 0 || self.peer_shift > 0 } else { self.cfg.window_scaling })
                 .then(|| self.rcv.offered_shift()),
             sack_permitted: if answer { self.sack } else { self.cfg.sack },

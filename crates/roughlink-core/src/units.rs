@@ -163,12 +163,14 @@ impl Rate {
 pub struct Serializer {
     rate: u64,
     carry: u64,
+    /// A size that takes a whole number of nanoseconds, and that number: most packets are alike.
+    exact: (u32, u64),
 }
 
 impl Serializer {
     /// A serialiser at `rate`, nothing carried.
     pub const fn new(rate: Rate) -> Self {
-        Serializer { rate: rate.0, carry: 0 }
+        Serializer { rate: rate.0, carry: 0, exact: (0, 0) }
     }
     /// The rate.
     pub const fn rate(&self) -> Rate {
@@ -177,9 +179,18 @@ impl Serializer {
     /// The time `bytes` take, continuing the carried remainder. Sizes up to 2^31 bytes.
     #[inline]
     pub fn time(&mut self, bytes: u32) -> Time {
-        let n = u64::from(bytes) * 8_000_000_000 + self.carry;
-        self.carry = n % self.rate;
-        Time(n / self.rate)
+        if bytes == self.exact.0 {
+            return Time(self.exact.1); // leaves the carry as it is
+        }
+        let n = u64::from(bytes) * 8_000_000_000;
+        let total = n + self.carry;
+        let carry = total % self.rate;
+        let time = total / self.rate;
+        if carry == self.carry {
+            self.exact = (bytes, time);
+        }
+        self.carry = carry;
+        Time(time)
     }
 }
 

@@ -72,6 +72,7 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("more than all", &[("mean = \"5 %\"", "mean = \"105 %\"")]),
     ("a rate of zero", &[("rate = \"10 Mbit/s\"", "rate = \"0 bit/s\"")]),
     ("a rate beyond reason", &[("rate = \"10 Mbit/s\"", "rate = \"1e9 Gbit/s\"")]),
+    ("a delay beyond reason", &[("delay = \"0.9 ms\"", "delay = \"2000 min\"")]),
     ("half a packet", &[("delay = \"0.9 ms\"", "delay = \"0.9 ms\"\nqueue = \"1.5 pkt\"")]),
     ("an integer of more than 64 bits", &[("name = \"good\"", "seed = 99999999999999999999")]),
     ("a negative seed", &[("name = \"good\"", "seed = -1")]),
@@ -336,4 +337,26 @@ proptest! {
     fn no_noise_panics(text in "\\PC*") {
         let _ = Scenario::parse(&text, "noise.toml", &[], &load).map_err(|e| e.to_string());
     }
+}
+
+/// What nests without end must not end the stack.
+#[test]
+fn depth_is_no_danger() {
+    const DEEP: usize = 100_000;
+    for text in [
+        "x = ".to_owned() + &"[".repeat(DEEP),
+        "x = ".to_owned() + &"{a=".repeat(DEEP),
+        "a.".repeat(DEEP) + "a = 1",
+        format!("[{}a]", "a.".repeat(DEEP)),
+        format!("[tcp]\ncc_params.{}a = 1", "a.".repeat(DEEP)),
+        format!("[tcp.cc_params.{}a]", "a.".repeat(DEEP)),
+    ] {
+        assert!(Scenario::parse(&text, "deep.toml", &[], &load).is_err());
+        assert!(Scenario::parse(&text, "deep.toml", &[("seed".into(), "1".into())], &load).is_err());
+    }
+    for path in ["a.".repeat(DEEP) + "a", "tcp.cc_params.".to_owned() + &"a.".repeat(DEEP) + "a"] {
+        assert!(Scenario::parse(GOOD, "deep.toml", &[(path, "1".into())], &load).is_err());
+    }
+    let value = "[".repeat(DEEP) + &"]".repeat(DEEP);
+    assert!(Scenario::parse(GOOD, "deep.toml", &[("seed".into(), value)], &load).is_err());
 }

@@ -72,6 +72,8 @@ pub struct Bic {
     last_time: Option<Time>,
     /// Mean number of segments per ACK, 16ths.
     delayed_ack: u64,
+    /// State of recovery before this ACK, when Linux takes that mean.
+    recovery: CongestionState,
     /// Segments acknowledged since the last increment (ns-3).
     acknowledged: u32,
     beta: f64,
@@ -104,6 +106,7 @@ impl Construct for Bic {
             last_window: 0,
             last_time: None,
             delayed_ack: INITIAL_DELAYED_ACK,
+            recovery: flow.state,
             acknowledged: 0,
             beta,
             params: params.clone(),
@@ -120,7 +123,7 @@ impl CongestionControl for Bic {
             return;
         }
         let mss = u64::from(flow.mss);
-        if flow.state == CongestionState::Open {
+        if std::mem::replace(&mut self.recovery, flow.state) == CongestionState::Open {
             self.delayed_ack = self.delayed_ack - self.delayed_ack / 16 + ack.acked.div_ceil(mss);
         }
         if !ack.may_grow || ack.segments == 0 {
@@ -139,10 +142,13 @@ impl CongestionControl for Bic {
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let mss = u64::from(flow.mss);
         let w = self.window.segments(flow.mss);
-        // Section 3, fast convergence: a flow that lost before its old maximum makes room.
         let linux = self.params.arithmetic == Arithmetic::Linux;
-        let keep = if linux { (1.0 + self.beta) / 2.0 } else { self.beta };
-        self.last_max = if w < self.last_max && self.params.fast_convergence { (w as f64 * keep) as u64 } else { w };
+        if cause != Congestion::TimeoutAgain {
+            // Section 3, fast convergence: a flow that lost before its old maximum makes room.
+            let keep = if linux { (1.0 + self.beta) / 2.0 } else { self.beta };
+            let lower = self.params.fast_convergence && w < self.last_max;
+            self.last_max = if lower { (w as f64 * keep) as u64 } else { w };
+        }
         let ssthresh = match self.params.arithmetic {
             Arithmetic::Linux if w <= self.params.low_window => (w / 2).max(2) * mss,
             Arithmetic::Linux => ((w as f64 * self.beta) as u64).max(2) * mss,
@@ -151,7 +157,8 @@ impl CongestionControl for Bic {
         };
         self.window.reduce(flow, cause, ssthresh);
         self.counter = AdditiveCounter::default();
-        if cause == Congestion::Timeout && linux {
+        self.recovery = CongestionState::Recovery; // or Loss: not Open
+        if linux && cause.is_timeout() {
             self.last_max = 0;
             self.count = 0;
             self.last_window = 0;

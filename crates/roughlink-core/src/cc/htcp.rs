@@ -17,7 +17,7 @@
 use super::newreno::slow_start_per_ack;
 use super::registry::Construct;
 use super::window::{Arithmetic, Window};
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Vitals};
+use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,6 +70,10 @@ pub const NS3: &str = "arithmetic = \"ns3\"";
 pub struct Htcp {
     window: Window,
     state: State,
+    /// State of recovery before this ACK: both implementations measure before it changes.
+    recovery: CongestionState,
+    /// The first segment has left; in Linux Delta counts from then.
+    started: bool,
     params: Params,
 }
 
@@ -92,18 +96,19 @@ impl Construct for Htcp {
     }
     fn new(params: &Params, flow: &Flow) -> Self {
         let state = match params.arithmetic {
-            Arithmetic::Linux => State::Linux(Linux::new(params, flow.now.as_millis())),
+            Arithmetic::Linux => State::Linux(Linux::new(params)),
             Arithmetic::Ns3 => State::Ns3(Ns3::default()),
         };
-        Htcp { window: Window::new(flow), state, params: params.clone() }
+        Htcp { window: Window::new(flow), state, recovery: flow.state, started: false, params: params.clone() }
     }
 }
 
 impl CongestionControl for Htcp {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        let before = std::mem::replace(&mut self.recovery, flow.state);
         match &mut self.state {
             State::Linux(s) => {
-                s.measure(&self.params, flow, ack, self.window.segments(flow.mss));
+                s.measure(&self.params, flow, ack, before, self.window.segments(flow.mss));
                 if !ack.may_grow || ack.segments == 0 {
                     return;
                 }
@@ -114,7 +119,8 @@ impl CongestionControl for Htcp {
                 }
             }
             State::Ns3(s) => {
-                s.measure(&self.params, flow, ack);
+                let open = before == CongestionState::Open && flow.state == CongestionState::Open;
+                s.measure(&self.params, flow, ack, open);
                 if !ack.may_grow {
                     return;
                 }
@@ -132,11 +138,20 @@ impl CongestionControl for Htcp {
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let mss = u64::from(flow.mss);
-        let ssthresh = match &mut self.state {
-            State::Linux(s) => s.reduce(&self.params, flow, self.window.segments(flow.mss)) * mss,
-            State::Ns3(s) => s.reduce(&self.params, flow).max(2 * mss),
+        let ssthresh = match (&mut self.state, cause) {
+            (State::Linux(s), Congestion::TimeoutAgain) => {
+                s.start_episode(flow);
+                0
+            }
+            (State::Ns3(_), Congestion::TimeoutAgain) => 0,
+            (State::Linux(s), _) => s.reduce(&self.params, flow, self.window.segments(flow.mss)) * mss,
+            (State::Ns3(s), _) => s.reduce(&self.params, flow).max(2 * mss),
         };
         self.window.reduce(flow, cause, ssthresh);
+        self.recovery = match cause {
+            Congestion::Timeout | Congestion::TimeoutAgain => CongestionState::Loss,
+            Congestion::Loss | Congestion::Ecn => CongestionState::Recovery,
+        };
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
@@ -146,6 +161,15 @@ impl CongestionControl for Htcp {
     fn vitals(&self) -> Vitals {
         let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
         Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+    }
+
+    fn on_sent(&mut self, flow: &Flow, _sent: &Sent) {
+        if !self.started {
+            self.started = true;
+            if let State::Linux(s) = &mut self.state {
+                s.last_event = flow.now.as_millis();
+            }
+        }
     }
 
     fn on_recovered(&mut self, flow: &Flow) {
@@ -191,7 +215,7 @@ struct Linux {
 }
 
 impl Linux {
-    fn new(params: &Params, now: u64) -> Self {
+    fn new(params: &Params) -> Self {
         Linux {
             alpha: ONE,
             beta: (params.beta_min * ONE as f64) as u64,
@@ -202,7 +226,7 @@ impl Linux {
             count: 0,
             min_rtt: 0,
             max_rtt: 0,
-            last_event: now,
+            last_event: 0,
             before: None,
             rate: 0,
             max_rate: 0,
@@ -211,10 +235,10 @@ impl Linux {
     }
 
     /// RTTmin, RTTmax and the throughput achieved (`measure_achieved_throughput`).
-    fn measure(&mut self, params: &Params, flow: &Flow, ack: &Ack, window: u64) {
+    fn measure(&mut self, params: &Params, flow: &Flow, ack: &Ack, state: CongestionState, window: u64) {
         let now = flow.now.as_millis();
         let acked = ack.acked.div_ceil(u64::from(flow.mss));
-        let open = flow.state == CongestionState::Open;
+        let open = state == CongestionState::Open;
         if open {
             self.last_acked = acked;
         }
@@ -233,7 +257,7 @@ impl Linux {
         if !params.bandwidth_switch {
             return;
         }
-        if !open && flow.state != CongestionState::Disorder {
+        if !open && state != CongestionState::Disorder {
             self.acked = 0;
             self.rate_start = now;
             return;
@@ -315,10 +339,14 @@ impl Linux {
         if self.min_rtt > 0 && self.max_rtt > self.min_rtt {
             self.max_rtt = self.min_rtt + (self.max_rtt - self.min_rtt) * 95 / 100; // routes change: forget slowly
         }
-        self.before = Some((self.last_event, self.max_rtt, self.old_max_rate));
-        self.last_event = now;
-        self.count = 0;
+        self.start_episode(flow);
         (window * self.beta / ONE).max(2)
+    }
+
+    fn start_episode(&mut self, flow: &Flow) {
+        self.before = Some((self.last_event, self.max_rtt, self.old_max_rate));
+        self.last_event = flow.now.as_millis();
+        self.count = 0;
     }
 }
 
@@ -337,8 +365,8 @@ struct Ns3 {
 }
 
 impl Ns3 {
-    fn measure(&mut self, params: &Params, flow: &Flow, ack: &Ack) {
-        if flow.state == CongestionState::Open {
+    fn measure(&mut self, params: &Params, flow: &Flow, ack: &Ack, open: bool) {
+        if open {
             self.bytes += u64::from(ack.segments) * u64::from(flow.mss);
         }
         let elapsed = flow.now.saturating_sub(self.last_event).as_secs_f64();
@@ -398,7 +426,7 @@ mod tests {
         }
     }
     fn linux(params: &Params) -> Linux {
-        Linux::new(params, 0)
+        Linux::new(params)
     }
 
     /// alpha = 2 (1 - beta) (1 + 10 (D - 1) + ((D - 1) / 2)^2) with beta = 0.5.
@@ -456,6 +484,9 @@ mod tests {
             State::Linux(s) => s.last_event,
             State::Ns3(_) => unreachable!(),
         };
+        f.now = Time::from_secs(4);
+        cc.on_sent(&f, &Sent { seq: 0, len: 1000, retransmission: false, tx_start: true });
+        assert_eq!(last_event(&cc), 4000);
         f.now = Time::from_secs(5);
         cc.on_congestion(&f, Congestion::Loss);
         assert_eq!(last_event(&cc), 5000);
@@ -496,7 +527,8 @@ mod tests {
         f.in_flight = 50_000;
         cc.on_congestion(&f, Congestion::Loss);
         assert_eq!(cc.vitals().ssthresh, 25_000);
-        // 2 kB in 2 s, then 3 kB in 2 s: the throughput rose by less than twice.
+        // 2 kB in 2 s, then 3 kB in 2 s: the throughput rose by less than twice. The ACK that ends recovery is not counted.
+        cc.on_ack(&f, &ack(100, 80));
         f.now = Time::from_secs(4);
         cc.on_ack(&f, &ack(3, 80));
         cc.on_ack(&f, &ack(0, 100));
@@ -511,7 +543,7 @@ mod tests {
                 for rtt in [0, 1, 100_000] {
                     let mut f = flow(segments);
                     let mut cc = build("htcp", stack, "", &f).unwrap();
-                    for cause in [Congestion::Loss, Congestion::Timeout, Congestion::Timeout] {
+                    for cause in [Congestion::Loss, Congestion::Timeout, Congestion::TimeoutAgain] {
                         for n in [0, 1, 2, u32::MAX] {
                             cc.on_ack(&f, &ack(n, rtt));
                             f.now += Time::from_secs(1_000_000);

@@ -16,7 +16,7 @@
 
 use super::registry::Construct;
 use super::window::{AdditiveCounter, Arithmetic, Window};
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Vitals};
+use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,6 +49,8 @@ pub const NS3: &str = "arithmetic = \"ns3\"\nrrtt_ms = 50\nstart_at_rho = false\
 pub struct Hybla {
     window: Window,
     reno: AdditiveCounter,
+    /// The RTT of the handshake is known.
+    started: bool,
     min_srtt: Option<Time>,
     /// rho in eighths, at least 8.
     eighths: u64,
@@ -78,6 +80,7 @@ impl Construct for Hybla {
         let mut cc = Hybla {
             window: Window::new(flow),
             reno: AdditiveCounter::default(),
+            started: false,
             min_srtt: None,
             eighths: 8,
             slow_start: 128,
@@ -87,15 +90,7 @@ impl Construct for Hybla {
             credit: 0.0,
             params: params.clone(),
         };
-        if !flow.srtt.is_zero() {
-            cc.min_srtt = Some(flow.srtt);
-            if params.arithmetic == Arithmetic::Linux {
-                cc.normalise(flow.srtt);
-                if params.start_at_rho {
-                    cc.window.cwnd = cc.eighths / 8 * u64::from(flow.mss);
-                }
-            }
-        }
+        cc.start(flow);
         cc
     }
 }
@@ -145,25 +140,41 @@ impl CongestionControl for Hybla {
         Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
     }
 
+    fn on_sent(&mut self, flow: &Flow, _sent: &Sent) {
+        if !self.started {
+            self.start(flow);
+            self.started = true;
+        }
+    }
+
     fn on_undo(&mut self, _flow: &Flow) {
         self.window.undo();
     }
 }
 
 impl Hybla {
+    /// Takes the RTT of the handshake, if there is one.
+    fn start(&mut self, flow: &Flow) {
+        if flow.srtt.is_zero() {
+            return;
+        }
+        self.started = true;
+        self.min_srtt = Some(flow.srtt);
+        if self.params.arithmetic == Arithmetic::Linux {
+            self.normalise(flow.srtt);
+            if self.params.start_at_rho {
+                self.window.cwnd = self.eighths / 8 * u64::from(flow.mss);
+            }
+        }
+    }
+
     /// Follows the smallest smoothed RTT and recomputes rho when it is met.
     #[inline]
     fn measure(&mut self, flow: &Flow) {
         if flow.srtt.is_zero() {
             return;
         }
-        let least = match (self.min_srtt, self.params.arithmetic) {
-            (Some(least), _) => least,
-            (None, Arithmetic::Linux) => Time::MAX,
-            // Built before the handshake: the flow's minimum has seen it.
-            (None, Arithmetic::Ns3) if flow.min_rtt.is_zero() => Time::MAX,
-            (None, Arithmetic::Ns3) => flow.min_rtt,
-        };
+        let least = self.min_srtt.unwrap_or(Time::MAX);
         let met = match self.params.arithmetic {
             Arithmetic::Linux => flow.srtt < least,
             Arithmetic::Ns3 => flow.srtt <= least,
@@ -306,8 +317,13 @@ mod tests {
             let cc = build("hybla", "linux", "", &flow(ms)).unwrap();
             assert_eq!(cc.vitals().cwnd, segments * 1000, "{ms} ms");
         }
-        let cc = build("hybla", "linux", "", &flow(0)).unwrap();
+        let mut cc = build("hybla", "linux", "", &flow(0)).unwrap();
         assert_eq!(cc.vitals().cwnd, 10_000);
+        for _ in 0..2 {
+            cc.on_sent(&flow(60), &Sent { seq: 1, len: 1000, retransmission: false, tx_start: true });
+            assert_eq!(cc.vitals().cwnd, 2_000);
+            cc.on_ack(&flow(60), &Ack::default());
+        }
         let cc = build("hybla", "ns3", "", &flow(600)).unwrap();
         assert_eq!(cc.vitals().cwnd, 10_000);
     }
@@ -330,11 +346,10 @@ mod tests {
         assert_eq!((cc.rho, cc.window.cwnd), (1.0, 11_000));
         cc.on_ack(&flow(499), &ack(1));
         assert_eq!(cc.rho, 9.98);
-        // Built before the handshake, the flow's minimum stands for it.
+        // Built before the handshake, it takes the RTT with the first segment.
         let mut cc = Hybla::new(&params, &flow(0));
-        let mut f = flow(501);
-        f.min_rtt = Time::from_millis(500);
-        cc.on_ack(&f, &ack(1));
+        cc.on_sent(&flow(500), &Sent { seq: 1, len: 1000, retransmission: false, tx_start: true });
+        cc.on_ack(&flow(501), &ack(1));
         assert_eq!(cc.rho, 1.0);
     }
 

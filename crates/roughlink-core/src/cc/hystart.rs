@@ -171,7 +171,7 @@ impl HyStart {
     pub fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         match self.params.mode {
             Mode::Off => {}
-            Mode::Classic if cause == Congestion::Timeout => {
+            Mode::Classic if cause.is_timeout() => {
                 self.done = false;
                 self.start_round(flow);
             }

@@ -6,8 +6,8 @@
 //! NewReno SC of the V2G paper (Algorithm 1) is `min_ssthresh = 10`.
 //!
 //! Two more names share this arithmetic. `reno` is Linux's `tcp_reno` on every stack; under `ns3` it stands for
-//! TcpLinuxReno, which grows only while the window limits the sender (`cwnd_limited`). `tahoe` restarts from one
-//! segment after every loss (`restart`; Jacobson 1988), with the retransmission of a stack without fast recovery.
+//! TcpLinuxReno (`ns3_linux_reno`). `tahoe` restarts from one segment after every loss (`restart`; Jacobson 1988), with
+//! the retransmission of a stack without fast recovery.
 
 use super::registry::Construct;
 use super::window::{AdditiveCounter, Window};
@@ -27,8 +27,10 @@ pub struct Params {
     pub on_timeout: bool,
     /// What is halved on a loss.
     pub halve: Halve,
-    /// Grow only if the window was the limit when the last segment left, whatever `Ack::may_grow` says.
-    pub cwnd_limited: bool,
+    /// Not quite Linux, but ns-3's TcpLinuxReno: grows beyond ssthresh only if the window was the limit when the last
+    /// segment left, spends an ACK that ends slow start on it alone, halves bytes instead of segments, and keeps what
+    /// counts towards the next segment over a loss.
+    pub ns3_linux_reno: bool,
     /// A loss, too, drops the window to one segment (Tahoe).
     pub restart: bool,
 }
@@ -45,7 +47,14 @@ pub enum Halve {
 
 impl Default for Params {
     fn default() -> Self {
-        Params { abc: true, min_ssthresh: 2, on_timeout: true, halve: Halve::Cwnd, cwnd_limited: false, restart: false }
+        Params {
+            abc: true,
+            min_ssthresh: 2,
+            on_timeout: true,
+            halve: Halve::Cwnd,
+            ns3_linux_reno: false,
+            restart: false,
+        }
     }
 }
 
@@ -54,7 +63,7 @@ pub const NS3: &str = "abc = false\nhalve = \"flight\"";
 /// The `rfc` and `ns2` presets.
 pub const FLIGHT: &str = "abc = false\nhalve = \"flight\"";
 /// The `ns3` preset of `reno`: TcpLinuxReno.
-pub const NS3_RENO: &str = "cwnd_limited = true";
+pub const NS3_RENO: &str = "ns3_linux_reno = true";
 
 /// The algorithm.
 #[derive(Clone, Debug)]
@@ -76,7 +85,7 @@ impl Construct for NewReno {
 
 impl CongestionControl for NewReno {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
-        if !ack.may_grow || ack.segments == 0 || (self.params.cwnd_limited && !flow.cwnd_limited) {
+        if !ack.may_grow || ack.segments == 0 {
             return;
         }
         if self.params.abc {
@@ -84,8 +93,11 @@ impl CongestionControl for NewReno {
             let mut segments = u64::from(ack.segments);
             if self.window.in_slow_start() {
                 segments = self.window.slow_start(segments * mss) / mss;
+                if self.params.ns3_linux_reno {
+                    return;
+                }
             }
-            if segments > 0 {
+            if segments > 0 && (flow.cwnd_limited || !self.params.ns3_linux_reno) {
                 let w = self.window.segments(flow.mss);
                 self.counter.advance(&mut self.window.cwnd, flow.mss, w, segments);
             }
@@ -96,13 +108,19 @@ impl CongestionControl for NewReno {
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let half = match self.params.halve {
+            Halve::Cwnd if self.params.ns3_linux_reno => self.window.cwnd / 2,
             Halve::Cwnd => self.window.segments(flow.mss) / 2 * u64::from(flow.mss),
             Halve::Flight => flow.in_flight / 2,
         };
         let least = if cause == Congestion::Timeout && !self.params.on_timeout { 2 } else { self.params.min_ssthresh };
-        let cause = if self.params.restart { Congestion::Timeout } else { cause };
+        let cause = match cause {
+            Congestion::Loss | Congestion::Ecn if self.params.restart => Congestion::Timeout,
+            _ => cause,
+        };
         self.window.reduce(flow, cause, half.max(u64::from(least) * u64::from(flow.mss)));
-        self.counter = AdditiveCounter::default();
+        if !self.params.ns3_linux_reno {
+            self.counter = AdditiveCounter::default();
+        }
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
@@ -198,9 +216,12 @@ mod tests {
             cc.on_congestion(&f, Congestion::Loss);
             assert_eq!(cc.vitals().ssthresh, 10_000, "{stack}");
         }
-        let mut idle = build("reno", "ns3", "", &f).unwrap();
-        idle.on_ack(&flow(), &ack(2));
-        assert_eq!(idle.vitals().cwnd, 10_000);
+        let f = Flow { initial_ssthresh: 10_000, ..flow() };
+        for (stack, cwnd) in [("linux", 11_000), ("ns3", 10_000)] {
+            let mut idle = build("reno", stack, "", &f).unwrap();
+            idle.on_ack(&f, &ack(10));
+            assert_eq!(idle.vitals().cwnd, cwnd, "{stack}");
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The algorithms by name, and how a name with parameters becomes an algorithm.
 
-use super::{CongestionControl, Flow, bic, cubic, highspeed, htcp, hybla, newreno, scalable, yeah};
+use super::{
+    CongestionControl, Flow, bbr, bic, cubic, highspeed, htcp, hybla, illinois, newreno, scalable, vegas, veno,
+    westwood, yeah,
+};
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -49,6 +52,42 @@ pub const REGISTRY: &[Algorithm] = &[
         .preset("rfc", cubic::RFC),
     Algorithm::new::<yeah::Yeah>("yeah", "Scalable while the queue is short, else Reno", "Baiocchi et al. 2007")
         .preset("ns3", yeah::NS3),
+    Algorithm::new::<vegas::Vegas>("vegas", "window follows the backlog in the network", "Brakmo et al. 1994")
+        .preset("ns3", vegas::NS3)
+        .preset("ns2", vegas::PER_ACK)
+        .preset("rfc", vegas::PER_ACK),
+    Algorithm::new::<veno::Veno>("veno", "NewReno that spares the window when the backlog is small", "Fu, Liew 2003")
+        .preset("ns3", veno::NS3)
+        .preset("ns2", newreno::FLIGHT)
+        .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<illinois::Illinois>("illinois", "AIMD whose factors follow the queueing delay", "Liu et al. 2008")
+        .preset("ns3", illinois::NS3)
+        .preset("ns2", newreno::FLIGHT)
+        .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<illinois::Illinois>("illinois-aa", "Illinois with added aggressiveness", "V2G paper, figure 10")
+        .defaults(illinois::ADDED_AGGRESSIVENESS)
+        .preset("ns3", illinois::NS3)
+        .preset("ns2", newreno::FLIGHT)
+        .preset("rfc", newreno::FLIGHT),
+    Algorithm::new::<westwood::Westwood>(
+        "westwood",
+        "Westwood+: bandwidth per RTT sets the window after a loss",
+        "Grieco, Mascolo 2004",
+    )
+    .preset("ns3", westwood::NS3)
+    .preset("ns2", westwood::PAPER)
+    .preset("rfc", westwood::PAPER),
+    Algorithm::new::<westwood::Westwood>(
+        "westwood-classic",
+        "Westwood: bandwidth per ACK sets the window after a loss",
+        "Mascolo et al. 2001",
+    )
+    .defaults(westwood::CLASSIC)
+    .preset("ns3", westwood::CLASSIC_NS3)
+    .preset("ns2", westwood::PER_ACK)
+    .preset("rfc", westwood::PER_ACK),
+    Algorithm::new::<bbr::Bbr>("bbr", "BBR version 1: paced by a model of the path", "Cardwell et al. 2016")
+        .preset("ns3", bbr::NS3),
 ];
 
 /// Makes a fresh instance for a connection.

@@ -44,6 +44,19 @@ impl Window {
         self.cwnd += (u64::from(mss) * acked / self.cwnd.max(1)).max(u64::from(acked > 0));
     }
 
+    /// Growth of Linux's `tcp_reno_cong_avoid`: slow start, and what is left of `segments` in congestion avoidance.
+    #[inline]
+    pub fn reno(&mut self, counter: &mut AdditiveCounter, mss: u32, segments: u32) {
+        let mut left = u64::from(segments);
+        if self.in_slow_start() {
+            left = self.slow_start(left * u64::from(mss)) / u64::from(mss);
+        }
+        if left > 0 {
+            let w = self.segments(mss);
+            counter.advance(&mut self.cwnd, mss, w, left);
+        }
+    }
+
     /// Reduce for `cause` to `ssthresh`: the window follows it on a loss and falls to one segment on a time-out
     /// (RFC 5681 section 3.1). What was is kept for [`Window::undo`]; a time-out during recovery keeps the older
     /// values, as Linux does.
@@ -80,7 +93,8 @@ impl Window {
 /// acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct AdditiveCounter {
-    count: u64,
+    /// Segments acknowledged since the last increase (Linux `snd_cwnd_cnt`).
+    pub count: u64,
 }
 
 impl AdditiveCounter {

@@ -181,8 +181,10 @@ impl CongestionControl for Yeah {
                 u64::from(left).max(2 * mss)
             }
         };
-        self.fast_rounds = 0;
-        self.reno_window = (self.reno_window / 2).max(2);
+        if cause != Congestion::TimeoutAgain {
+            self.fast_rounds = 0;
+            self.reno_window = (self.reno_window / 2).max(2);
+        }
         self.window.reduce(flow, cause, ssthresh);
         self.counter = AdditiveCounter::default();
     }
@@ -418,7 +420,7 @@ mod tests {
                 for rtt in [Time::ZERO, Time::from_secs(1_000_000)] {
                     let mut f = Connection::new("", segments).flow;
                     let mut cc = build("yeah", stack, "", &f).unwrap();
-                    for cause in [Congestion::Loss, Congestion::Timeout, Congestion::Loss] {
+                    for cause in [Congestion::Loss, Congestion::Timeout, Congestion::TimeoutAgain] {
                         for n in [0, 1, 2, u32::MAX, 1, 1, 1] {
                             f.snd_una += 1_000_000;
                             cc.on_ack(&f, &Ack { segments: n, rtt: Some(rtt), may_grow: true, ..Ack::default() });

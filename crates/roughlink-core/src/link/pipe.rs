@@ -49,7 +49,7 @@ pub struct PipeStats {
     /// Packets that the noise took.
     pub lost: u64,
     /// Sum of the times that packets waited, ns: the time integral of the queue's length.
-    pub waited_ns: u128,
+    pub waited_ns: u64,
     /// Most packets that waited.
     pub queue_max: u32,
 }
@@ -112,27 +112,10 @@ impl Pipe {
 
     #[inline]
     fn enqueue(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
-        let start = self.busy_until.max(now);
-        if start > now {
-            let waiting = self.waiting(now);
-            let full = match self.limit {
-                QueueLimit::Packets(n) => waiting >= n as usize,
-                QueueLimit::Bytes(b) => self.waiting_bytes + u64::from(p.size) > b,
-            };
-            if full {
-                self.stats.dropped += 1;
-                dropped(p);
-                return;
-            }
-            self.waiting.push_back((start, u32::from(p.size)));
-            self.waiting_bytes += u64::from(p.size);
-            self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
-            self.stats.waited_ns += u128::from((start - now).0);
-        }
-        self.busy_until = start + self.serializer.time(u32::from(p.size) + u32::from(self.overhead));
-        self.stats.packets += 1;
-        self.stats.bytes += u64::from(p.size);
-        let arrival = self.busy_until + self.delay;
+        let Some(arrival) = self.admit(now, p.size) else {
+            dropped(p);
+            return;
+        };
         match &mut self.jitter {
             None => self.ring.push_back((arrival, p)),
             Some(j) => {
@@ -148,18 +131,62 @@ impl Pipe {
         }
     }
 
-    /// The packet that arrives at the far end at `now`; `Err` if the noise took it.
+    /// Queue and serialiser: when a packet of `size` bytes that comes at `now` arrives at the far end, or `None` if there
+    /// is no room for it.
     #[inline]
-    pub fn transmit(&mut self, now: Time) -> Option<Result<Packet, Packet>> {
-        if self.next_wake() > now {
-            return None;
+    fn admit(&mut self, now: Time, size: u16) -> Option<Time> {
+        let start = self.busy_until.max(now);
+        if start > now {
+            let waiting = self.waiting(now);
+            let full = match self.limit {
+                QueueLimit::Packets(n) => waiting >= n as usize,
+                QueueLimit::Bytes(b) => self.waiting_bytes + u64::from(size) > b,
+            };
+            if full {
+                self.stats.dropped += 1;
+                return None;
+            }
+            self.waiting.push_back((start, u32::from(size)));
+            self.waiting_bytes += u64::from(size);
+            self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
+            self.stats.waited_ns += (start - now).0;
         }
-        let (_, p) = self.ring.pop_front()?;
-        if self.judge.takes(now, p.size, self.serializer.rate()) {
-            self.stats.lost += 1;
-            return Some(Err(p));
+        self.busy_until = start + self.serializer.time(u32::from(size) + u32::from(self.overhead));
+        self.stats.packets += 1;
+        self.stats.bytes += u64::from(size);
+        Some(self.busy_until + self.delay)
+    }
+
+    /// Whether packets arrive in the order in which they came and none is lost on the way, so that [`Pipe::pass`] may
+    /// stand for `receive` and `transmit`.
+    pub fn is_transparent(&self) -> bool {
+        matches!(self.judge, Judge::None) && self.jitter.is_none()
+    }
+
+    /// The times at which a packet that comes at `now`, or each of its fragments, arrives at the far end: for a pipe whose
+    /// packets all go on to one place. `None` for those that find no room.
+    #[inline]
+    pub fn pass(&mut self, now: Time, p: Packet, mut arrives: impl FnMut(Packet, Option<Time>)) {
+        debug_assert!(self.is_transparent());
+        if p.size > self.mtu {
+            let mut fragments = Fragments::new(p, self.mtu);
+            while let Some(f) = fragments.next() {
+                let arrival = self.admit(now, f.size);
+                arrives(f, arrival);
+            }
+        } else {
+            let arrival = self.admit(now, p.size);
+            arrives(p, arrival);
         }
-        Some(Ok(p))
+    }
+
+    /// The packet whose turn it is at the far end, and whether the noise took it.
+    #[inline]
+    pub fn transmit(&mut self) -> Option<(Packet, bool)> {
+        let (arrival, p) = self.ring.pop_front()?;
+        let lost = self.judge.takes(arrival, p.size, self.serializer.rate());
+        self.stats.lost += u64::from(lost);
+        Some((p, lost))
     }
 
     /// Packets on their way, for those who count what is left.
@@ -291,7 +318,7 @@ mod tests {
             }
             let mut seqs = Vec::new();
             let mut last = Time::ZERO;
-            while let Some(Ok(p)) = pipe.transmit(Time::MAX) {
+            while let Some((p, _)) = pipe.transmit() {
                 seqs.push(p.seq);
                 assert!(pipe.next_wake() >= last);
                 last = pipe.next_wake();

@@ -1,61 +1,76 @@
-//! What happens next: a winner tree with one leaf per source of events.
+//! What happens next: a tree of winners, eight children to a node, one leaf per source of events.
 //!
 //! Every link direction and every flow owns a leaf that holds the time of its next event. The winner is the earliest
 //! leaf, and among equal times the lowest: an order fixed by the scenario, whatever else happens, so that running parts
-//! of a network apart cannot change a result.
+//! of a network apart cannot change a result. Up to eight leaves there is no tree, only a scan.
 
 use crate::units::Time;
 
-/// The tree.
+const ARITY: usize = 8;
+
+/// The calendar.
 #[derive(Debug)]
 pub struct Calendar {
-    times: Vec<Time>,
-    /// Winner of each inner node; node 1 is the root.
-    winners: Vec<u32>,
-    base: usize,
+    /// Level 0 holds the leaves; level n the earliest time of each eight of level n - 1. The last level has one block.
+    levels: Vec<Vec<[Time; ARITY]>>,
 }
 
 impl Calendar {
     /// `leaves` leaves, all at "never".
     pub fn new(leaves: usize) -> Self {
-        let base = leaves.max(2).next_power_of_two();
-        let mut winners = vec![0; base];
-        for node in (1..base).rev() {
-            winners[node] = if 2 * node >= base { (2 * node - base) as u32 } else { winners[2 * node] };
+        let mut levels = Vec::new();
+        let mut n = leaves.max(1);
+        loop {
+            n = n.div_ceil(ARITY);
+            levels.push(vec![[Time::MAX; ARITY]; n]);
+            if n == 1 {
+                return Calendar { levels };
+            }
         }
-        Calendar { times: vec![Time::MAX; base], winners, base }
     }
 
     /// The earliest leaf and its time.
     #[inline]
     pub fn next(&self) -> (Time, usize) {
-        let leaf = self.winners[1] as usize;
-        (self.times[leaf], leaf)
+        let mut index = 0;
+        let mut time = Time::MAX;
+        for level in self.levels.iter().rev() {
+            let (t, i) = earliest(&level[index]);
+            time = t;
+            index = index * ARITY + i;
+        }
+        (time, index)
     }
 
     /// The time of `leaf`.
     #[inline]
     pub fn time(&self, leaf: usize) -> Time {
-        self.times[leaf]
+        self.levels[0][leaf / ARITY][leaf % ARITY]
     }
 
     /// Sets the time of `leaf`.
     #[inline]
     pub fn set(&mut self, leaf: usize, time: Time) {
-        self.times[leaf] = time;
-        let mut node = (self.base + leaf) / 2;
-        // The lowest level compares leaves, the others winners.
-        let pair = leaf & !1;
-        let mut winner = if self.times[pair + 1] < self.times[pair] { pair + 1 } else { pair };
-        self.winners[node] = winner as u32;
-        while node > 1 {
-            let sibling = self.winners[node ^ 1] as usize;
-            let (left, right) = if node & 1 == 0 { (winner, sibling) } else { (sibling, winner) };
-            winner = if self.times[right] < self.times[left] { right } else { left };
-            node /= 2;
-            self.winners[node] = winner as u32;
+        let mut index = leaf;
+        let mut time = time;
+        let last = self.levels.len() - 1;
+        for level in &mut self.levels[..last] {
+            let block = &mut level[index / ARITY];
+            block[index % ARITY] = time;
+            time = earliest(block).0;
+            index /= ARITY;
         }
+        self.levels[last][0][index % ARITY] = time;
     }
+}
+
+/// The earliest of a block, the lowest among equals.
+#[inline]
+fn earliest(block: &[Time; ARITY]) -> (Time, usize) {
+    // Pairwise, so that the comparisons do not wait for each other.
+    let pick = |a: (Time, usize), b: (Time, usize)| if b.0 < a.0 { b } else { a };
+    let pair = |i: usize| pick((block[i], i), (block[i + 1], i + 1));
+    pick(pick(pair(0), pair(2)), pick(pair(4), pair(6)))
 }
 
 #[cfg(test)]
@@ -66,8 +81,8 @@ mod tests {
     proptest! {
         #[test]
         fn the_winner_is_the_earliest_then_the_lowest(
-            leaves in 1usize..40,
-            sets in prop::collection::vec((0usize..40, 0u64..20), 1..200),
+            leaves in 1usize..700,
+            sets in prop::collection::vec((0usize..700, 0u64..20), 1..200),
         ) {
             let mut c = Calendar::new(leaves);
             let mut times = vec![u64::MAX; leaves];
@@ -77,6 +92,7 @@ mod tests {
                 times[leaf] = t;
                 let best = (0..leaves).min_by_key(|&i| (times[i], i)).unwrap();
                 prop_assert_eq!(c.next(), (Time(times[best]), best));
+                prop_assert_eq!(c.time(leaf), Time(t));
             }
         }
     }

@@ -25,8 +25,11 @@ pub(super) struct Component<'a, O> {
     calendar: Calendar,
     sides: Sides,
     observer: &'a mut O,
-    /// Flows that may still cause events.
-    live: usize,
+    /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no event
+    /// between. Empty while someone watches.
+    cascade: Vec<u32>,
+    end: Time,
+    events: u64,
 }
 
 struct Flow {
@@ -38,7 +41,6 @@ struct Flow {
     nodes: [usize; 2],
     reassembly: [Option<Box<Reassembly>>; 2],
     started: bool,
-    over: bool,
     end: Option<Time>,
     last_delivery: Time,
 }
@@ -127,7 +129,6 @@ impl<'a, O: Observer> Component<'a, O> {
                 nodes: [spec.from, spec.to],
                 reassembly: [None, None],
                 started: false,
-                over: false,
                 end: None,
                 last_delivery: spec.start,
             });
@@ -136,64 +137,108 @@ impl<'a, O: Observer> Component<'a, O> {
         for (i, f) in built.iter().enumerate() {
             calendar.set(pipes.len() + i, f.start);
         }
-        let live = built.len();
-        Component { pipes, hops, flows: built, paths, calendar, sides: Sides::default(), observer, live }
+        let cascade = if O::ACTIVE { Vec::new() } else { cascades(&pipes, &built, &paths) };
+        Component {
+            pipes,
+            hops,
+            flows: built,
+            paths,
+            calendar,
+            sides: Sides::default(),
+            observer,
+            cascade,
+            end: s.duration,
+            events: 0,
+        }
     }
 
-    /// Runs until `end`, or until no flow can cause another event; returns the number of events.
-    pub(super) fn run(&mut self, end: Time) -> u64 {
-        let mut events = 0;
-        while self.live > 0 {
+    /// Runs until the scenario's end, or until nothing is left to happen; returns the number of events.
+    pub(super) fn run(&mut self) -> u64 {
+        loop {
             let (now, leaf) = self.calendar.next();
-            if now > end || now == Time::MAX {
-                break;
+            if now > self.end || now == Time::MAX {
+                return self.events;
             }
-            events += 1;
+            self.events += 1;
             if leaf < self.pipes.len() {
                 self.arrive(now, leaf);
             } else {
                 self.wake(now, leaf - self.pipes.len());
             }
         }
-        events
     }
 
     #[inline]
     fn arrive(&mut self, now: Time, leaf: usize) {
         let pipe = &mut self.pipes[leaf];
-        let packet = pipe.transmit(now);
+        let Some((p, lost)) = pipe.transmit() else { return };
         self.calendar.set(leaf, pipe.next_wake());
-        match packet {
-            None => {}
-            Some(Err(lost)) => self.sides.free(&lost),
-            Some(Ok(p)) => {
-                let f = &self.flows[p.flow.index()];
-                let path = f.path;
-                let r = usize::from(p.flow.reverse());
-                let (mut i, last) = (path[r] as usize, path[r + 1] as usize - 1);
-                while self.paths[i] as usize != leaf {
-                    i += 1;
-                }
-                if i == last {
-                    self.deliver(now, leaf, p);
-                } else {
-                    self.send(now, self.paths[i + 1] as usize, p);
-                }
-            }
+        if lost {
+            self.sides.free(&p);
+            return;
+        }
+        let flow = &self.flows[p.flow.index()];
+        let r = usize::from(p.flow.reverse());
+        let path = &self.paths[flow.path[r] as usize..flow.path[r + 1] as usize];
+        let here = path.iter().position(|&hop| hop as usize == leaf);
+        match here.and_then(|i| path.get(i + 1)) {
+            Some(&next) => self.send(now, next as usize, p),
+            None => self.deliver(now, leaf, p),
         }
     }
 
     #[inline]
     fn send(&mut self, now: Time, leaf: usize, p: Packet) {
+        if let Some(&next) = self.cascade.get(leaf)
+            && next != u32::MAX
+        {
+            self.send_through(now, leaf, next as usize, p);
+            return;
+        }
         let pipe = &mut self.pipes[leaf];
         let sides = &mut self.sides;
+        let before = pipe.next_wake();
         pipe.receive(now, p, &mut |dropped| sides.free(&dropped));
-        if self.calendar.time(leaf) == Time::MAX || pipe.next_wake() < self.calendar.time(leaf) {
-            self.calendar.set(leaf, pipe.next_wake());
+        let after = pipe.next_wake();
+        if after < before {
+            self.calendar.set(leaf, after);
         }
         if O::ACTIVE {
             let drops = pipe.stats.dropped;
             self.observer.queue(now, self.hops[leaf].0, pipe.waiting(now), drops);
+        }
+    }
+
+    /// Through a pipe and into the next one at once: the same as two events, since nothing else feeds the second.
+    #[inline]
+    fn send_through(&mut self, now: Time, leaf: usize, next: usize, p: Packet) {
+        let (pipe, next_pipe) = two(&mut self.pipes, leaf, next);
+        let further = self.cascade[next] != u32::MAX;
+        let (sides, events, end) = (&mut self.sides, &mut self.events, self.end);
+        if further {
+            // A chain of three or more is rare: keep what passed and go on from there.
+            let mut passed = Vec::new();
+            pipe.pass(now, p, |f, arrival| match arrival.filter(|t| *t <= end) {
+                Some(t) => passed.push((t, f)),
+                None => sides.free(&f),
+            });
+            for (t, f) in passed {
+                self.events += 1;
+                self.send(t, next, f);
+            }
+            return;
+        }
+        let before = next_pipe.next_wake();
+        pipe.pass(now, p, |f, arrival| match arrival.filter(|t| *t <= end) {
+            Some(t) => {
+                *events += 1;
+                next_pipe.receive(t, f, &mut |dropped| sides.free(&dropped));
+            }
+            None => sides.free(&f), // no room, or not before the end
+        });
+        let after = next_pipe.next_wake();
+        if after < before {
+            self.calendar.set(next, after);
         }
     }
 
@@ -238,8 +283,10 @@ impl<'a, O: Observer> Component<'a, O> {
                 if O::ACTIVE && r == 1 {
                     self.observer.flow(now, flow.global, &b.source, b.delivered);
                 }
-                self.pump(now, index, r == 1);
-                self.reschedule(now, index);
+                if r == 1 || !b.sink.is_quiet() {
+                    self.pump(now, index, r == 1);
+                }
+                self.reschedule(now, index, r == 1);
             }
             Kind::Cbr(c) => {
                 debug_assert_eq!(p.protocol(), Protocol::Udp);
@@ -284,6 +331,7 @@ impl<'a, O: Observer> Component<'a, O> {
                     b.source.offer(b.bytes.unwrap_or(u64::MAX), b.bytes.is_some());
                     b.source.connect();
                     self.pump(now, index, true);
+                    self.reschedule(now, index, true);
                 } else {
                     let just_before = Time(now.0 - 1);
                     for source in [true, false] {
@@ -297,14 +345,13 @@ impl<'a, O: Observer> Component<'a, O> {
                             }
                             self.pump(now, index, source);
                         }
+                        self.reschedule(now, index, source);
                     }
                 }
-                self.reschedule(now, index);
             }
             Kind::Cbr(c) => {
                 flow.started = true;
                 if now >= c.stop || c.left == 0 {
-                    self.finish(index);
                     return;
                 }
                 let payload = u64::from(c.payload).min(c.left) as u16;
@@ -322,22 +369,15 @@ impl<'a, O: Observer> Component<'a, O> {
         }
     }
 
-    /// Brings a bulk flow's leaf forward if it must wake earlier; notes when the flow is over.
+    /// Brings a bulk flow's leaf forward if the endpoint that just acted must wake earlier.
     #[inline]
-    fn reschedule(&mut self, now: Time, index: usize) {
+    fn reschedule(&mut self, now: Time, index: usize, source: bool) {
         let Kind::Bulk(b) = &self.flows[index].kind else { return };
-        let next = b.source.next_wake(now).min(b.sink.next_wake(now));
+        let e = if source { &b.source } else { &b.sink };
+        let next = e.next_wake(now);
         let leaf = self.pipes.len() + index;
         if next < self.calendar.time(leaf) {
             self.calendar.set(leaf, next);
-        } else if next == Time::MAX && (b.source.failed() || (b.source.is_done() && b.sink.is_done())) {
-            self.finish(index);
-        }
-    }
-
-    fn finish(&mut self, index: usize) {
-        if !std::mem::replace(&mut self.flows[index].over, true) {
-            self.live -= 1;
         }
     }
 
@@ -369,6 +409,44 @@ impl<'a, O: Observer> Component<'a, O> {
         for (pipe, (hop, _)) in self.pipes.into_iter().zip(self.hops) {
             links[(hop / 2) as usize][(hop & 1) as usize] = pipe.stats;
         }
+    }
+}
+
+/// Which pipes cascade into which: all flows that use the first go on to the second, and only they use it.
+fn cascades(pipes: &[Pipe], flows: &[Flow], paths: &[u32]) -> Vec<u32> {
+    const NONE: u32 = u32::MAX;
+    const MANY: u32 = u32::MAX - 1;
+    let note = |slot: &mut u32, value: u32| *slot = if *slot == NONE || *slot == value { value } else { MANY };
+    let mut next = vec![NONE; pipes.len()];
+    let mut feeder = vec![NONE; pipes.len()];
+    for f in flows {
+        for r in 0..2 {
+            let path = &paths[f.path[r] as usize..f.path[r + 1] as usize];
+            note(&mut feeder[path[0] as usize], MANY);
+            note(&mut next[path[path.len() - 1] as usize], MANY);
+            for pair in path.windows(2) {
+                note(&mut next[pair[0] as usize], pair[1]);
+                note(&mut feeder[pair[1] as usize], pair[0]);
+            }
+        }
+    }
+    (0..pipes.len())
+        .map(|i| match next[i] {
+            n if n < MANY && feeder[n as usize] == i as u32 && pipes[i].is_transparent() => n,
+            _ => NONE,
+        })
+        .collect()
+}
+
+/// Two different elements at once.
+#[inline]
+fn two<T>(all: &mut [T], a: usize, b: usize) -> (&mut T, &mut T) {
+    if a < b {
+        let (left, right) = all.split_at_mut(b);
+        (&mut left[a], &mut right[0])
+    } else {
+        let (left, right) = all.split_at_mut(a);
+        (&mut right[0], &mut left[b])
     }
 }
 

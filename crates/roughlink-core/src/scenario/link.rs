@@ -38,18 +38,18 @@ pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConf
     }
     let forward = Direction {
         rate: rate(&link.rate, report).unwrap_or(Rate::from_mbps(1)),
-        delay: report.read(&link.delay).unwrap_or_default(),
+        delay: delay(&link.delay, report).unwrap_or_default(),
         queue: queue(&link.queue, mtu, report).unwrap_or(QueueLimit::Packets(100)),
         noise,
-        jitter: report.read(&link.jitter).unwrap_or_default(),
+        jitter: delay(&link.jitter, report).unwrap_or_default(),
         reorder: report.read(&link.reorder).unwrap_or(false),
     };
     let mut reverse = Direction { noise: reverse_noise, ..forward.clone() };
-    if let Some(Asymmetric { rate: r, delay, queue: q, noise: _, jitter, reorder }) = asymmetric {
+    if let Some(Asymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder }) = asymmetric {
         reverse.rate = rate(r, report).unwrap_or(reverse.rate);
-        reverse.delay = report.read(delay).unwrap_or(reverse.delay);
+        reverse.delay = delay(d, report).unwrap_or(reverse.delay);
         reverse.queue = queue(q, mtu, report).unwrap_or(reverse.queue);
-        reverse.jitter = report.read(jitter).unwrap_or(reverse.jitter);
+        reverse.jitter = delay(jitter, report).unwrap_or(reverse.jitter);
         reverse.reorder = report.read(reorder).unwrap_or(reverse.reorder);
     }
     for (direction, leaf) in [(&forward, &link.reorder), (&reverse, asymmetric.map_or(&None, |a| &a.reorder))] {
@@ -69,6 +69,16 @@ fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Report) -> Option<Rate> {
         return None;
     }
     Some(rate)
+}
+
+fn delay(leaf: &Option<Leaf<Time>>, report: &mut Report) -> Option<Time> {
+    let delay = report.read(leaf)?;
+    if delay > LONGEST_DELAY {
+        let problem = Problem::new(format!("a delay of {delay} is beyond any link")).at(span(leaf), "");
+        report.error(problem.help(format!("at most {LONGEST_DELAY}")));
+        return None;
+    }
+    Some(delay)
 }
 
 fn queue(leaf: &Option<Leaf<QueueLimit>>, mtu: u16, report: &mut Report) -> Option<QueueLimit> {
@@ -263,6 +273,8 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 }
 
 const STEPS_HELP: &str = "each line is `seconds,loss probability`, such as 12.5,0.03";
+/// A day: light goes beyond the planets, and a sum over any number of links stays on the clock.
+const LONGEST_DELAY: Time = Time::from_secs(86_400);
 const LONGEST_BURST: u64 = 1_000_000_000;
 
 #[cfg(test)]

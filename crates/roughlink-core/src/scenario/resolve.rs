@@ -8,6 +8,7 @@ use super::problem::{Problem, Report, list, suggest};
 use super::tcp::{Sources, check_hystart};
 use super::{FlowSpec, LinkSpec, Scenario};
 use crate::app::Traffic;
+use crate::net::routing::{self, Edge, Hop};
 use crate::tcp::{Stack, TcpConfig};
 use crate::units::{Bytes, Rate, Time};
 use std::collections::BTreeMap;
@@ -47,8 +48,21 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
         report.warn(Problem::new("there is no flow: nothing will happen").help("add a [[flow]]"));
     }
     let sound = report.problems.len() == before && nodes.iter().all(|n| !n.is_empty());
-    let mut context =
-        Context { tcp, nodes: &nodes, links: &links, sound, duration, used: Vec::new(), torn: BTreeMap::new() };
+    let edges: Vec<Edge> = links
+        .iter()
+        .map(|l| Edge { between: l.between, delay: (l.pipe.forward.delay, l.pipe.reverse.delay) })
+        .collect();
+    let mut context = Context {
+        tcp,
+        nodes: &nodes,
+        links: &links,
+        adjacency: routing::adjacency(nodes.len().max(1), &edges), // links without nodes point at 0
+        edges,
+        sound,
+        duration,
+        used: Vec::new(),
+        torn: BTreeMap::new(),
+    };
     let flows = file.flow.iter().zip(flow_names).map(|(flow, name)| context.flow(flow, name, report)).collect();
     check_hystart(tcp, &context.used, report);
     context.warn_of_fragments(report);
@@ -62,6 +76,8 @@ struct Context<'f> {
     tcp: &'f Tcp,
     nodes: &'f [String],
     links: &'f [LinkSpec],
+    edges: Vec<Edge>,
+    adjacency: Vec<Vec<Hop>>,
     /// Nothing is wrong with these, so that what follows from them is not a consequence of another fault.
     sound: bool,
     duration: Time,
@@ -146,7 +162,7 @@ impl Context<'_> {
         Traffic::Cbr { rate, packet, bytes, stop }
     }
 
-    /// The links between two nodes, by the fewest hops.
+    /// The links between two nodes, as packets will go.
     fn path(&self, flow: &Flow, name: &str, from: Option<usize>, to: Option<usize>, report: &mut Report) -> Vec<usize> {
         let (Some(from), Some(to)) = (from, to) else { return Vec::new() };
         if from == to {
@@ -154,41 +170,26 @@ impl Context<'_> {
             report.error(problem.help("`from` and `to` must be two nodes"));
             return Vec::new();
         }
-        let mut via: Vec<Option<usize>> = vec![None; self.nodes.len()];
-        let mut reached = vec![from];
-        let mut next = 0;
-        while let Some(&here) = reached.get(next) {
-            next += 1;
-            for (i, link) in self.links.iter().enumerate() {
-                let there = match link.between {
-                    (a, b) if a == here => b,
-                    (a, b) if b == here => a,
-                    _ => continue,
-                };
-                if there != from && via[there].is_none() {
-                    via[there] = Some(i);
-                    reached.push(there);
-                }
-            }
+        if let Some(hops) = routing::path(self.nodes.len(), &self.edges, &self.adjacency, from, to) {
+            return hops.into_iter().map(|hop| hop as usize / 2).collect();
         }
-        let mut path = Vec::new();
-        let mut here = to;
-        while here != from {
-            let Some(link) = via[here] else {
-                if !self.sound {
-                    return Vec::new();
-                }
-                let names: Vec<&str> = reached.iter().map(|n| self.nodes[*n].as_str()).collect();
-                let (a, b) = (&self.nodes[from], &self.nodes[to]);
-                let problem = Problem::new(format!("no links lead from `{a}` to `{b}`")).at(span(&flow.to), "");
-                report.error(problem.help(format!("from `{a}` one gets to {}", list(&names))));
-                return Vec::new();
-            };
-            path.push(link);
-            let (a, b) = self.links[link].between;
-            here = if a == here { b } else { a };
+        // After another fault this one may be its consequence.
+        if self.sound {
+            let reached = |n: &usize| routing::path(self.nodes.len(), &self.edges, &self.adjacency, from, *n).is_some();
+            let reached: Vec<&str> = (0..self.nodes.len())
+                .filter(reached)
+                .map(|n| self.nodes[n].as_str())
+                .filter(|n| **n != self.nodes[from])
+                .collect();
+            let (a, b) = (&self.nodes[from], &self.nodes[to]);
+            let problem = Problem::new(format!("no links lead from `{a}` to `{b}`")).at(span(&flow.to), "");
+            report.error(problem.help(if reached.is_empty() {
+                format!("`{a}` has no link")
+            } else {
+                format!("from `{a}` one gets to {}", list(&reached))
+            }));
         }
-        path
+        Vec::new()
     }
 
     fn note_fragments(&mut self, packet: (u64, bool), origin: Range<usize>, path: &[usize]) {

@@ -252,12 +252,15 @@ fn segments(path: &str) -> Result<Vec<String>, Problem> {
             (_, c) => all.last_mut().expect("never empty").push(c),
         }
     }
-    if quote.is_some() || all.iter().any(String::is_empty) {
+    if quote.is_some() || all.len() > DEEPEST || all.iter().any(String::is_empty) {
         let help = format!("a path is keys joined by dots, such as {}", list(&["link.plc.noise.start"]));
         return Err(Problem::new("this is not a path").help(help));
     }
     Ok(all.iter().map(|s| s.trim().to_owned()).collect())
 }
+
+/// More than any path of the schema has.
+const DEEPEST: usize = 16;
 
 #[cfg(test)]
 mod tests {

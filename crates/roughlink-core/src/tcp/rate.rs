@@ -51,6 +51,12 @@ impl DeliveryRate {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
+    /// Whether samples are app-limited now.
+    #[inline]
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited != 0
+    }
+
     /// Takes an acknowledgement in and makes its sample, if it delivered anything.
     #[inline]
     pub fn on_ack(

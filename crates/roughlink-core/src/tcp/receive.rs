@@ -45,6 +45,9 @@ struct Space {
     auto: bool,
     measured_from: u64,
     measured_at: Time,
+    /// What arrived in the measurement before.
+    copied: u64,
+    /// Smoothed round-trip time as the receiver sees it.
     rtt: Time,
 }
 
@@ -69,7 +72,15 @@ impl Receiver {
             ack_now: false,
             delack_at: Time::MAX,
             quick: if cfg.quick_ack { QUICK_ACKS } else { 0 },
-            space: Space { window, max, auto, measured_from: 0, measured_at: Time::ZERO, rtt: Time::ZERO },
+            space: Space {
+                window,
+                max,
+                auto,
+                measured_from: 0,
+                measured_at: Time::ZERO,
+                copied: window / 2,
+                rtt: Time::ZERO,
+            },
             delayed_ack: cfg.delayed_ack,
             timeout: cfg.delayed_ack_timeout,
             send_dsack: cfg.recovery == Recovery::Rack,
@@ -268,25 +279,36 @@ impl Receiver {
         window as u16
     }
 
-    /// The round-trip time that the peer's segments show, for right-sizing.
-    pub fn set_rtt(&mut self, rtt: Time) {
-        if self.space.rtt.is_zero() || rtt < self.space.rtt {
-            self.space.rtt = rtt;
-        }
+    /// Whether the window follows what arrives.
+    #[inline]
+    pub fn is_auto(&self) -> bool {
+        self.space.auto
+    }
+
+    /// A round-trip time seen by the receiver, of the handshake or from the timestamp that a data segment echoes (Linux
+    /// `tcp_rcv_rtt_measure_ts`).
+    #[inline]
+    pub fn measure_rtt(&mut self, rtt: Time) {
+        let old = self.space.rtt;
+        self.space.rtt = if old.is_zero() { rtt } else { (old * 7 + rtt) / 8 };
     }
 }
 
 impl Space {
     /// Dynamic right-sizing (Linux `tcp_rcv_space_adjust`): once per RTT the window becomes twice what arrived in it,
-    /// so that it never limits a sender whose window doubles.
+    /// and more if that grows, so that it never limits a sender whose window doubles.
     #[inline]
     fn right_size(&mut self, now: Time, nxt: u64) {
-        let rtt = if self.rtt.is_zero() { Time::from_millis(20) } else { self.rtt };
-        if now < self.measured_at + rtt {
+        if now < self.measured_at + self.rtt {
             return;
         }
         let copied = nxt - self.measured_from;
-        self.window = self.window.max(2 * copied + 16 * 1460).min(self.max);
+        if copied > self.copied {
+            let window = 2 * copied + 16 * 1460;
+            let grow = (u128::from(window) * u128::from(copied - self.copied) / u128::from(self.copied.max(1))) as u64;
+            self.window = self.window.max(window + 2 * grow).min(self.max);
+            self.copied = copied;
+        }
         self.measured_from = nxt;
         self.measured_at = now;
     }

@@ -96,6 +96,8 @@ pub struct Sender {
     probe_window: bool,
     pacing_next: Time,
     held: bool,
+    /// The window of the last permit.
+    permitted: u64,
     gave_up: bool,
     /// Linux `cwnd_usage_seq` and `max_packets_out`.
     usage_from: u64,
@@ -146,6 +148,7 @@ impl Sender {
             probe_window: false,
             pacing_next: Time::ZERO,
             held: false,
+            permitted: 0,
             gave_up: false,
             usage_from: 1,
             small_end: 0,
@@ -182,7 +185,7 @@ impl Sender {
             return;
         }
         let mut n = self.room().min(self.backlog);
-        if n < self.backlog {
+        if n < self.backlog && self.cfg.write_size > 1 {
             n -= n % u64::from(self.cfg.write_size);
         }
         if n == 0 {
@@ -237,6 +240,11 @@ impl Sender {
     #[inline]
     pub fn idle(&self) -> bool {
         self.board.is_empty()
+    }
+    /// Whether there is nothing to send, now or when a window opens.
+    #[inline]
+    pub fn has_nothing(&self) -> bool {
+        self.board.is_empty() && self.written == self.board.nxt() && self.backlog == 0 && !self.probe_window
     }
     /// Whether a zero-window probe must leave.
     pub fn take_window_probe(&mut self) -> bool {
@@ -348,6 +356,7 @@ impl Sender {
         self.flow.snd_una = self.board.una();
         self.flow.snd_nxt = self.board.nxt();
         self.flow.delivered = self.rate.delivered;
+        self.flow.app_limited = self.rate.is_app_limited();
     }
 
     /// The peer's window, in bytes.
@@ -365,7 +374,8 @@ impl Sender {
         self.rtt.sample(rtt, self.board.una(), self.board.nxt());
         self.flow.latest_rtt = rtt;
         self.flow.srtt = self.rtt.srtt();
-        self.flow.min_rtt = self.flow.min_rtt.min(rtt);
+        // ns-3 keeps the minimum of the smoothed value.
+        self.flow.min_rtt = self.flow.min_rtt.min(if self.cfg.timestamp_rtt { self.flow.srtt } else { rtt });
         self.flow.rto = self.rtt.rto();
         self.stats.rtt.record(rtt.0);
     }
@@ -402,6 +412,7 @@ impl Sender {
             }
             Permit::Send { window, rate } => (window, rate),
         };
+        self.permitted = window;
         if self.held {
             self.release(now);
         }
@@ -542,6 +553,9 @@ impl Sender {
         if self.flow.state == CongestionState::Recovery {
             self.prr.on_sent(u64::from(len));
         }
+        if self.cfg.recovery == Recovery::Prr {
+            self.flow.cwnd_limited = self.permitted < self.flow.in_flight + u64::from(self.flow.mss);
+        }
         if self.rto_at == Time::MAX {
             self.rto_at = now + self.rtt.rto();
         }
@@ -561,6 +575,9 @@ impl Sender {
     #[inline]
     fn note_usage(&mut self, limited: bool) {
         let outstanding = self.board.outstanding();
+        if self.cfg.recovery == Recovery::Prr {
+            return; // see `left`: ns-3 asks at the last segment sent
+        }
         if self.board.una() >= self.usage_from
             || limited
             || (!self.flow.cwnd_limited && outstanding > self.flow.max_outstanding)

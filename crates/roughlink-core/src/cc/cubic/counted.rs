@@ -157,16 +157,18 @@ impl Counted {
         }
     }
 
-    /// ssthresh in segments.
+    /// A congestion event at a window of `w` segments; returns ssthresh in segments.
     pub(super) fn reduce(&mut self, params: &Params, w: u64, cause: Congestion) -> u64 {
-        let lower = params.fast_convergence && w < self.last_max;
-        self.last_max = if lower { (w as f64 * (1.0 + self.beta) / 2.0) as u64 } else { w }; // section 4.7
+        if cause != Congestion::TimeoutAgain {
+            let lower = params.fast_convergence && w < self.last_max;
+            self.last_max = if lower { (w as f64 * (1.0 + self.beta) / 2.0) as u64 } else { w }; // section 4.7
+        }
         self.epoch = None;
         self.counter = AdditiveCounter::default();
-        if cause == Congestion::Timeout {
-            self.last_max = 0;
+        if cause.is_timeout() {
             self.min_rtt = None;
             if params.arithmetic == Arithmetic::Linux {
+                self.last_max = 0;
                 self.count = 0;
                 self.last_window = 0;
                 self.last_time = None;

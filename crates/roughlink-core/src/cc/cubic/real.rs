@@ -52,12 +52,16 @@ impl Real {
 
     /// A congestion event at a window of `cwnd` segments.
     pub(super) fn reduce(&mut self, params: &Params, cwnd: f64, cause: Congestion) {
-        let lower = params.fast_convergence && self.w_max.is_some_and(|w_max| cwnd < w_max);
-        self.w_max = Some(if lower { cwnd * (1.0 + params.beta) / 2.0 } else { cwnd }); // section 4.7
-        if cause == Congestion::Timeout {
-            self.w_max = None; // section 4.8
+        match cause {
+            Congestion::Loss | Congestion::Ecn => {
+                let lower = params.fast_convergence && self.w_max.is_some_and(|w_max| cwnd < w_max);
+                self.w_max = Some(if lower { cwnd * (1.0 + params.beta) / 2.0 } else { cwnd }); // section 4.7
+            }
+            Congestion::Timeout | Congestion::TimeoutAgain => self.w_max = None, // section 4.8
         }
-        self.cwnd_prior = cwnd;
+        if cause != Congestion::TimeoutAgain {
+            self.cwnd_prior = cwnd;
+        }
         self.epoch = None;
         self.fraction = 0.0;
     }

@@ -1,0 +1,521 @@
+//! BBR version 1: a model of the path, bandwidth and smallest RTT, instead of a reaction to losses (Cardwell et al.,
+//! "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016; draft-cardwell-iccrg-bbr-congestion-control-00,
+//! whose sections are quoted).
+//!
+//! Defaults are Linux's `tcp_bbr`: its gains (multiples of 1/256), packet conservation in the first round of
+//! recovery, the window restored afterwards, a floor of four segments, compensation of ACK aggregation, detection of
+//! policers, restart from idle. BBR answers with its own window in every state and never asks [`Flow::window`]. The
+//! rate it answers is of payload bytes.
+//!
+//! Deviations:
+//! - Linux draws the first phase of the gain cycle at random. Here it is SipHash-2-4 of `phase_seed`, the time,
+//!   `snd_nxt` and the bytes delivered: no phase is preferred, and the same run gives the same phases.
+//! - Linux counts packets, this counts bytes and rounds targets up to whole segments.
+//! - Linux subtracts what its pacing layer holds back from the data in flight; the endpoint holds nothing back.
+//!
+//! `ns3` is ns-3's TcpBbr: gains 2.89 and 1/2.89, a quantum of one segment, no rounding to even windows, no policer
+//! detection, ACK aggregation forgotten after 4096 bytes, the window left alone after a time-out and set to ssthresh
+//! at the end of a fast recovery (which during startup is unlimited), the last RTT measured also of ACKs that give
+//! none, an initial rate without margin.
+
+use super::registry::Construct;
+use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, RateSample, Sent, Vitals};
+use crate::units::{Rate, Time};
+use aggregation::Aggregation;
+use max_filter::MaxFilter;
+pub use params::{NS3, Params};
+use policer::{Policer, Progress, Verdict};
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher;
+
+mod aggregation;
+mod max_filter;
+mod params;
+mod policer;
+#[cfg(test)]
+mod tests;
+
+/// What BBR is doing (section 3.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// The algorithm.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    params: Params,
+    mode: Mode,
+    cwnd: u64,
+    ssthresh: u64,
+    /// Pacing rate in bytes per second.
+    rate: u64,
+    /// Largest recent delivery rate, bytes per second.
+    bandwidth: MaxFilter,
+    rounds: u32,
+    round_start: bool,
+    next_round_delivered: u64,
+    /// [`Time::MAX`] before the first sample.
+    min_rtt: Time,
+    min_rtt_at: Time,
+    has_rtt: bool,
+    probe_rtt_until: Option<Time>,
+    probe_rtt_round_done: bool,
+    /// Segments sent while between these counts had been delivered were held back by ProbeRtt.
+    held_back: (u64, u64),
+    pacing_gain: f64,
+    cwnd_gain: f64,
+    phase: usize,
+    phase_at: Time,
+    full_pipe: bool,
+    full_bandwidth: u64,
+    full_rounds: u32,
+    /// State at the last ACK.
+    state: CongestionState,
+    prior_cwnd: u64,
+    conservation: bool,
+    idle_restart: bool,
+    /// Bytes lost so far.
+    lost: u64,
+    policer: Policer,
+    aggregation: Aggregation,
+}
+
+impl Construct for Bbr {
+    type Params = Params;
+    fn check(params: &Params) -> Result<(), String> {
+        params.check()
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        let mut bbr = Bbr {
+            params: params.clone(),
+            mode: Mode::Startup,
+            cwnd: flow.initial_window,
+            ssthresh: u64::MAX,
+            rate: 0,
+            bandwidth: MaxFilter::default(),
+            rounds: 0,
+            round_start: false,
+            next_round_delivered: 0,
+            min_rtt: if flow.min_rtt.is_zero() { Time::MAX } else { flow.min_rtt },
+            min_rtt_at: flow.now,
+            has_rtt: false,
+            probe_rtt_until: None,
+            probe_rtt_round_done: false,
+            held_back: (u64::MAX, 0),
+            pacing_gain: params.high_gain,
+            cwnd_gain: params.high_gain,
+            phase: 0,
+            phase_at: Time::ZERO,
+            full_pipe: false,
+            full_bandwidth: 0,
+            full_rounds: 0,
+            state: CongestionState::Open,
+            prior_cwnd: 0,
+            conservation: false,
+            idle_restart: false,
+            lost: 0,
+            policer: Policer::default(),
+            aggregation: Aggregation::new(flow.now),
+        };
+        bbr.rate = bbr.initial_rate(flow);
+        bbr.has_rtt = !flow.srtt.is_zero();
+        bbr
+    }
+}
+
+impl CongestionControl for Bbr {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        let mut sample = ack.rate.unwrap_or_default();
+        if ack.rate.is_none() {
+            sample.prior_in_flight = ack.prior_in_flight;
+        }
+        if sample.rtt.is_zero() && self.params.repeat_rtt {
+            sample.rtt = flow.latest_rtt;
+        }
+        // What ProbeRtt sent tells its own restraint, not the path: Linux marks it application-limited.
+        sample.app_limited |= (self.held_back.0..=self.held_back.1).contains(&sample.prior_delivered);
+        self.lost += sample.losses;
+
+        self.update_bandwidth(flow, &sample);
+        self.update_aggregation(flow, &sample);
+        self.update_phase(flow, &sample);
+        self.check_full_pipe(&sample);
+        self.check_drain(flow);
+        self.update_min_rtt(flow, &sample);
+        self.update_gains();
+        self.set_rate(flow, self.pacing_gain);
+        self.set_cwnd(flow, &sample);
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        self.save_cwnd();
+        if cause.is_timeout() {
+            self.state = CongestionState::Loss;
+            if self.params.forget_full_pipe {
+                self.full_bandwidth = 0;
+            }
+            self.round_start = true; // a time-out ends the round
+            self.look_for_policer(flow, &RateSample { losses: 1, ..RateSample::default() });
+            self.cwnd = u64::from(flow.mss);
+        }
+    }
+
+    fn permit(&self, flow: &Flow) -> Permit {
+        let rate = if self.has_rtt || flow.srtt.is_zero() { self.rate } else { self.initial_rate(flow) };
+        // An estimate of nothing stops nothing, as in Linux.
+        Permit::Send { window: self.cwnd, rate: (rate > 0).then(|| Rate(rate.saturating_mul(8))) }
+    }
+
+    fn vitals(&self) -> Vitals {
+        let phase = match self.mode {
+            Mode::Startup => "startup",
+            Mode::Drain => "drain",
+            Mode::ProbeBw => "probe bandwidth",
+            Mode::ProbeRtt => "probe rtt",
+        };
+        Vitals { cwnd: self.cwnd, ssthresh: self.ssthresh, rate: Some(Rate(self.rate.saturating_mul(8))), phase }
+    }
+
+    fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
+        if !sent.tx_start || !flow.app_limited {
+            return;
+        }
+        // Section 4.3.4.4.
+        self.idle_restart = true;
+        self.aggregation.restart(flow.now);
+        match self.mode {
+            Mode::ProbeBw => self.set_rate(flow, 1.0),
+            Mode::ProbeRtt => self.check_probe_rtt_done(flow),
+            Mode::Startup | Mode::Drain => {}
+        }
+    }
+
+    fn on_recovered(&mut self, _flow: &Flow) {
+        if self.params.exit_to_ssthresh && self.state == CongestionState::Recovery {
+            self.cwnd = self.ssthresh;
+        }
+    }
+
+    fn on_undo(&mut self, flow: &Flow) {
+        self.full_bandwidth = 0;
+        self.full_rounds = 0;
+        self.policer.reset(&self.progress(flow));
+    }
+}
+
+impl Bbr {
+    /// The bandwidth believed: of the policer, if there is one, else the largest recent one.
+    fn bandwidth(&self) -> u64 {
+        self.policer.rate().unwrap_or(self.bandwidth.max())
+    }
+
+    /// Section 4.1.1: rounds and bandwidth.
+    fn update_bandwidth(&mut self, flow: &Flow, sample: &RateSample) {
+        self.round_start = false;
+        if sample.interval.is_zero() {
+            return;
+        }
+        if sample.prior_delivered >= self.next_round_delivered {
+            self.next_round_delivered = flow.delivered;
+            self.rounds += 1;
+            self.round_start = true;
+            self.conservation = false;
+        }
+        self.look_for_policer(flow, sample);
+        let rate = Rate::from_bytes_per(sample.delivered, sample.interval).bytes_per_sec();
+        // A sender without data shows less than the path carries: only an increase is news.
+        if !sample.app_limited || rate >= self.bandwidth.max() {
+            self.bandwidth.update(self.params.bandwidth_rounds, self.rounds, rate);
+        }
+    }
+
+    fn look_for_policer(&mut self, flow: &Flow, sample: &RateSample) {
+        if !self.params.policer {
+            return;
+        }
+        let progress = self.progress(flow);
+        match self.policer.update(&self.params, &progress, sample, self.mode == Mode::ProbeBw) {
+            Verdict::Policed => self.pacing_gain = 1.0,
+            Verdict::Released => self.enter_probe_bw(flow),
+            Verdict::Nothing => {}
+        }
+    }
+
+    fn progress(&self, flow: &Flow) -> Progress {
+        Progress { now: flow.now, delivered: flow.delivered, lost: self.lost, round_start: self.round_start }
+    }
+
+    fn update_aggregation(&mut self, flow: &Flow, sample: &RateSample) {
+        if self.params.aggregation_gain > 0.0 && sample.acked_sacked > 0 && !sample.interval.is_zero() {
+            let bandwidth = self.bandwidth();
+            self.aggregation.update(
+                &self.params,
+                flow.now,
+                self.round_start,
+                bandwidth,
+                sample.acked_sacked,
+                self.cwnd,
+            );
+        }
+    }
+
+    /// Section 4.3.4.3: is this phase of the gain cycle over?
+    fn update_phase(&mut self, flow: &Flow, sample: &RateSample) {
+        if self.mode != Mode::ProbeBw {
+            return;
+        }
+        let full_length = flow.now.saturating_sub(self.phase_at) > self.min_rtt;
+        let in_flight = self.in_flight(flow, sample.prior_in_flight);
+        let over = if self.pacing_gain > 1.0 {
+            // Until the queue that this gain makes is there; a loss says that it will not fit.
+            full_length && (sample.losses > 0 || in_flight >= self.target(flow, self.pacing_gain))
+        } else if self.pacing_gain < 1.0 {
+            full_length || in_flight <= self.target(flow, 1.0)
+        } else {
+            full_length
+        };
+        if over {
+            self.next_phase(flow);
+        }
+    }
+
+    fn next_phase(&mut self, flow: &Flow) {
+        self.phase = (self.phase + 1) % self.params.pacing_gains.len();
+        self.phase_at = flow.now;
+    }
+
+    /// Section 4.3.2.2: three rounds in which the bandwidth has not grown by a quarter.
+    fn check_full_pipe(&mut self, sample: &RateSample) {
+        if self.full_pipe || !self.round_start || sample.app_limited {
+            return;
+        }
+        let max = self.bandwidth.max();
+        if max as f64 >= self.full_bandwidth as f64 * self.params.full_pipe_growth {
+            self.full_bandwidth = max;
+            self.full_rounds = 0;
+        } else {
+            self.full_rounds += 1;
+            self.full_pipe = self.full_rounds >= self.params.full_pipe_rounds;
+        }
+    }
+
+    /// Section 4.3.3.
+    fn check_drain(&mut self, flow: &Flow) {
+        if self.mode == Mode::Startup && self.full_pipe {
+            self.mode = Mode::Drain;
+            self.ssthresh = self.target(flow, 1.0);
+        }
+        if self.mode == Mode::Drain && self.in_flight(flow, flow.in_flight) <= self.target(flow, 1.0) {
+            self.enter_probe_bw(flow);
+        }
+    }
+
+    /// Any phase but the draining one may come first.
+    fn enter_probe_bw(&mut self, flow: &Flow) {
+        self.mode = Mode::ProbeBw;
+        let mut hash = SipHasher24::new();
+        for x in [self.params.phase_seed, flow.now.0, flow.snd_nxt, flow.delivered] {
+            hash.write(&x.to_le_bytes());
+        }
+        let phases = self.params.pacing_gains.len();
+        let draw = (u128::from(hash.finish()) * (phases as u128 - 1)) >> 64;
+        self.phase = phases - 1 - draw as usize;
+        self.next_phase(flow);
+    }
+
+    /// Sections 4.1.2 and 4.3.5.
+    fn update_min_rtt(&mut self, flow: &Flow, sample: &RateSample) {
+        let window = milliseconds(self.params.min_rtt_window_ms);
+        let expired = flow.now > self.min_rtt_at.saturating_add(window);
+        if !sample.rtt.is_zero() && (sample.rtt <= self.min_rtt || expired) {
+            self.min_rtt = sample.rtt;
+            self.min_rtt_at = flow.now;
+        }
+        if expired && self.params.probe_rtt_ms > 0.0 && !self.idle_restart && self.mode != Mode::ProbeRtt {
+            self.mode = Mode::ProbeRtt;
+            self.save_cwnd();
+            self.probe_rtt_until = None;
+            self.held_back.0 = flow.delivered;
+        }
+        if self.mode == Mode::ProbeRtt {
+            self.held_back.1 = flow.delivered + flow.in_flight;
+            if self.probe_rtt_until.is_some() {
+                self.probe_rtt_round_done |= self.round_start;
+                if self.probe_rtt_round_done {
+                    self.check_probe_rtt_done(flow);
+                }
+            } else if flow.in_flight <= u64::from(self.params.min_cwnd) * u64::from(flow.mss) {
+                self.probe_rtt_until = Some(flow.now.saturating_add(milliseconds(self.params.probe_rtt_ms)));
+                self.probe_rtt_round_done = false;
+                self.next_round_delivered = flow.delivered;
+            }
+        }
+        if sample.delivered > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    fn check_probe_rtt_done(&mut self, flow: &Flow) {
+        if self.probe_rtt_until.is_none_or(|until| flow.now <= until) {
+            return;
+        }
+        self.min_rtt_at = flow.now;
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        if self.full_pipe {
+            self.enter_probe_bw(flow);
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+
+    fn update_gains(&mut self) {
+        let p = &self.params;
+        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+            Mode::Startup => (p.high_gain, p.high_gain),
+            Mode::Drain => (p.drain_gain, p.high_gain),
+            Mode::ProbeBw if self.policer.rate().is_some() => (1.0, p.cwnd_gain),
+            Mode::ProbeBw => (p.pacing_gains[self.phase], p.cwnd_gain),
+            Mode::ProbeRtt => (1.0, 1.0),
+        };
+    }
+
+    /// Section 4.2.1: startup never slows down.
+    fn set_rate(&mut self, flow: &Flow, gain: f64) {
+        let rate = self.bandwidth() as f64 * gain * (1.0 - self.params.pacing_margin);
+        if !self.has_rtt && !flow.srtt.is_zero() {
+            self.rate = self.initial_rate(flow);
+            self.has_rtt = true;
+        }
+        if self.full_pipe || rate as u64 > self.rate {
+            self.rate = rate as u64;
+        }
+    }
+
+    /// The window over the RTT, with the gain of startup.
+    fn initial_rate(&self, flow: &Flow) -> u64 {
+        let rtt = if flow.srtt.is_zero() { milliseconds(self.params.initial_rtt_ms) } else { flow.srtt };
+        let margin = if self.params.initial_margin { self.params.pacing_margin } else { 0.0 };
+        let bandwidth = Rate::from_bytes_per(self.cwnd, rtt.max(Time::from_micros(1))).bytes_per_sec();
+        (bandwidth as f64 * self.params.high_gain * (1.0 - margin)) as u64
+    }
+
+    /// Section 4.2.3.6.
+    fn set_cwnd(&mut self, flow: &Flow, sample: &RateSample) {
+        let least = u64::from(self.params.min_cwnd) * u64::from(flow.mss);
+        let acked = sample.acked_sacked;
+        if acked > 0 && !self.conserve_or_restore(flow, sample) {
+            let target = self.budget(flow, self.bdp(flow, self.bandwidth(), self.cwnd_gain) + self.extra_acked());
+            if self.full_pipe {
+                self.cwnd = self.cwnd.saturating_add(acked).min(target);
+            } else if self.cwnd < target || flow.delivered < flow.initial_window {
+                self.cwnd = self.cwnd.saturating_add(acked);
+            }
+            self.cwnd = self.cwnd.max(least);
+        }
+        if self.mode == Mode::ProbeRtt {
+            self.cwnd = self.cwnd.min(least);
+        }
+    }
+
+    /// Section 4.2.3.4: in the first round of recovery a segment leaves for each that is delivered, later two;
+    /// afterwards the window is what it was. True while nothing else decides.
+    fn conserve_or_restore(&mut self, flow: &Flow, sample: &RateSample) -> bool {
+        use CongestionState::{Loss, Recovery};
+        let conserved = flow.in_flight + sample.acked_sacked;
+        let before = std::mem::replace(&mut self.state, flow.state);
+        let repairing = |s| s == Recovery || s == Loss;
+        self.cwnd = self.cwnd.saturating_sub(sample.losses).max(u64::from(flow.mss));
+        if flow.state == Recovery && before != Recovery {
+            self.conservation = true;
+            self.next_round_delivered = flow.delivered;
+            self.cwnd = conserved;
+        } else if repairing(before) && !repairing(flow.state) {
+            if before == Recovery && !self.params.exit_to_ssthresh
+                || before == Loss && self.params.restore_after_timeout
+            {
+                self.cwnd = self.cwnd.max(self.prior_cwnd);
+            }
+            self.conservation = false;
+        }
+        if self.conservation {
+            self.cwnd = self.cwnd.max(conserved);
+        }
+        self.conservation
+    }
+
+    /// Remember a window that no recovery and no ProbeRtt has cut.
+    fn save_cwnd(&mut self) {
+        let cut =
+            matches!(self.state, CongestionState::Recovery | CongestionState::Loss) || self.mode == Mode::ProbeRtt;
+        self.prior_cwnd = if cut { self.prior_cwnd.max(self.cwnd) } else { self.cwnd };
+    }
+
+    /// Bandwidth x smallest RTT x `gain` in bytes, whole segments; the initial window if no RTT is known.
+    fn bdp(&self, flow: &Flow, bandwidth: u64, gain: f64) -> u64 {
+        if self.min_rtt == Time::MAX {
+            return flow.initial_window;
+        }
+        let mss = f64::from(flow.mss);
+        let segments = (bandwidth as f64 * self.min_rtt.as_secs_f64() * gain / mss).ceil();
+        (segments * mss).min(1e18) as u64
+    }
+
+    /// `window` plus what the two hosts hold (section 4.2.3.2).
+    fn budget(&self, flow: &Flow, window: u64) -> u64 {
+        let mss = u64::from(flow.mss);
+        let mut window = window + 3 * self.quantum(flow);
+        if self.params.even_window {
+            window = window.div_ceil(2 * mss) * 2 * mss;
+        }
+        if self.mode == Mode::ProbeBw && self.phase == 0 {
+            window += 2 * mss; // so that probing exceeds even a small product
+        }
+        window
+    }
+
+    /// Data in flight at a gain, budget included.
+    fn target(&self, flow: &Flow, gain: f64) -> u64 {
+        self.budget(flow, self.bdp(flow, self.bandwidth.max(), gain))
+    }
+
+    /// Data in flight as the next departure finds it: that departure counts while the gain raises it (Linux).
+    fn in_flight(&self, flow: &Flow, in_flight: u64) -> u64 {
+        if self.pacing_gain > 1.0 && self.params.quantum == 0 { in_flight + self.quantum(flow) } else { in_flight }
+    }
+
+    /// Bytes that leave together.
+    fn quantum(&self, flow: &Flow) -> u64 {
+        let mss = u64::from(flow.mss);
+        let segments = match self.params.quantum {
+            0 => {
+                let least = if self.rate < self.params.quantum_rate / 8 { 1 } else { 2 };
+                ((self.rate >> PACING_SHIFT).min(GSO_MAX) / mss).max(least).min(TSO_MAX)
+            }
+            n => u64::from(n),
+        };
+        segments * mss
+    }
+
+    fn extra_acked(&self) -> u64 {
+        if !self.full_pipe {
+            return 0;
+        }
+        let limit = self.bandwidth() as f64 * self.params.aggregation_limit_ms / 1e3;
+        (self.aggregation.max() as f64 * self.params.aggregation_gain).min(limit) as u64
+    }
+}
+
+fn milliseconds(ms: f64) -> Time {
+    Time::from_secs_f64(ms / 1e3)
+}
+
+/// Linux's `sk_pacing_shift`: a TSO packet lasts 2^-10 s.
+const PACING_SHIFT: u32 = 10;
+/// Payload that fits a GSO packet: 64 KiB less headers.
+const GSO_MAX: u64 = 65_536 - 1 - 320;
+/// Linux counts the segments of a TSO packet in seven bits.
+const TSO_MAX: u64 = 127;

@@ -1,0 +1,91 @@
+//! ACK aggregation (Linux `bbr_update_ack_aggregation`): how much more than bandwidth x time has been acknowledged
+//! at once of late. The window allows for it, so that sending goes on in the silence between.
+
+use super::Params;
+use crate::units::Time;
+
+/// The largest excess of the last rounds, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Aggregation {
+    /// Largest excess in this and in the previous window of rounds.
+    excess: [u64; 2],
+    rounds: u32,
+    epoch: Time,
+    /// Bytes acknowledged in this epoch.
+    acked: u64,
+}
+
+impl Aggregation {
+    /// Nothing seen by `now`.
+    pub fn new(now: Time) -> Self {
+        Aggregation { excess: [0; 2], rounds: 0, epoch: now, acked: 0 }
+    }
+
+    /// A new epoch begins.
+    pub fn restart(&mut self, now: Time) {
+        self.epoch = now;
+        self.acked = 0;
+    }
+
+    /// The largest excess in bytes.
+    pub fn max(&self) -> u64 {
+        self.excess[0].max(self.excess[1])
+    }
+
+    /// `acked` bytes more at `now`, with `bandwidth` in bytes per second. The excess is at most `cwnd`.
+    pub fn update(&mut self, p: &Params, now: Time, round_start: bool, bandwidth: u64, acked: u64, cwnd: u64) {
+        if round_start {
+            self.rounds += 1;
+            if self.rounds >= p.aggregation_rounds {
+                self.rounds = 0;
+                self.excess = [0, self.excess[0]];
+            }
+        }
+        let mut expected = carried(bandwidth, now.saturating_sub(self.epoch));
+        // ACKs no faster than the path: nothing has gathered. And no epoch is too long.
+        if self.acked <= expected || self.acked + acked >= p.aggregation_reset {
+            self.restart(now);
+            expected = 0;
+        }
+        self.acked += acked;
+        self.excess[0] = self.excess[0].max((self.acked - expected).min(cwnd));
+    }
+}
+
+/// Bytes that `bandwidth` (bytes per second) carries in `time`.
+fn carried(bandwidth: u64, time: Time) -> u64 {
+    const SECOND: u128 = 1_000_000_000;
+    u64::try_from(u128::from(bandwidth) * u128::from(time.0) / SECOND).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Rate;
+
+    #[test]
+    fn excess_of_bunched_acks() {
+        let p = Params::default();
+        let bandwidth = Rate::from_mbps(8).bytes_per_sec(); // 1 kB per ms
+        let mut a = Aggregation::new(Time::ZERO);
+        // Even ACKs: each begins an epoch and is its own excess.
+        for ms in 1..=20 {
+            a.update(&p, Time::from_millis(ms), false, bandwidth, 1000, 1_000_000);
+        }
+        assert_eq!(a.max(), 1000);
+        // Ten milliseconds of silence, then ten at once.
+        for _ in 0..10 {
+            a.update(&p, Time::from_millis(30), false, bandwidth, 1000, 1_000_000);
+        }
+        assert_eq!(a.max(), 10_000);
+        // Never more than the window; gone after two windows of rounds.
+        for _ in 0..10 {
+            a.update(&p, Time::from_millis(30), true, bandwidth, 1000, 12_000);
+        }
+        assert_eq!(a.max(), 12_000);
+        for ms in 100..120 {
+            a.update(&p, Time::from_millis(ms), true, bandwidth, 1000, 12_000);
+        }
+        assert_eq!(a.max(), 1000);
+    }
+}

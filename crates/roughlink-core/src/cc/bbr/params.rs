@@ -1,0 +1,143 @@
+//! The constants of BBR as parameters.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of [`Bbr`](super::Bbr).
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Pacing and window gain of startup: 2/ln 2 doubles the rate every round (section 4.3.2.1).
+    pub high_gain: f64,
+    /// Pacing gain of drain.
+    pub drain_gain: f64,
+    /// Window gain of steady state.
+    pub cwnd_gain: f64,
+    /// Pacing gains of the phases of steady state (section 4.3.4).
+    pub pacing_gains: [f64; 8],
+    /// Memory of the bandwidth estimate in rounds.
+    pub bandwidth_rounds: u32,
+    /// Age at which the smallest RTT is measured anew.
+    pub min_rtt_window_ms: f64,
+    /// Time with a minimal window for that; 0 = never.
+    pub probe_rtt_ms: f64,
+    /// Smallest window in segments, and the window while the RTT is measured.
+    pub min_cwnd: u32,
+    /// Paced this much below the estimate, so that queues drain.
+    pub pacing_margin: f64,
+    /// The pipe is full when the estimate has not grown by this factor ...
+    pub full_pipe_growth: f64,
+    /// ... for this many rounds.
+    pub full_pipe_rounds: u32,
+    /// RTT assumed for the first rate when none has been measured.
+    pub initial_rtt_ms: f64,
+    /// Segments that leave the host together, three of which a window allows for; 0 = as Linux sizes them: what the
+    /// pacing rate sends in 2^-10 s, at least 2 segments from `quantum_rate` on, at most 64 KiB.
+    pub quantum: u32,
+    /// Rate in bit/s below which Linux sends single segments.
+    pub quantum_rate: u64,
+    /// Windows are rounded up to an even number of segments, against delayed ACKs.
+    pub even_window: bool,
+    /// Weight of ACK aggregation in the window.
+    pub aggregation_gain: f64,
+    /// Memory of the aggregation estimate: this many to twice as many rounds.
+    pub aggregation_rounds: u32,
+    /// Aggregation counts for at most what the path carries in this time.
+    pub aggregation_limit_ms: f64,
+    /// Aggregation is measured anew after this many bytes (Linux: 2^20 segments, here of 1448 bytes).
+    pub aggregation_reset: u64,
+    /// Look for policers: token buckets that drop what exceeds a long-term rate.
+    pub policer: bool,
+    /// Fewest rounds of an interval over which the long-term rate is taken; four times as many are too long.
+    pub policer_rounds: u32,
+    /// An interval with at least this ratio of lost to delivered bytes is suspicious.
+    pub policer_loss: f64,
+    /// Two suspicious intervals whose rates differ by this part at most ...
+    pub policer_ratio: f64,
+    /// ... or by this many bit/s betray a policer.
+    pub policer_difference: u64,
+    /// Rounds for which the long-term rate is then believed.
+    pub policer_hold_rounds: u32,
+    /// After a time-out the window is restored when the losses are repaired.
+    pub restore_after_timeout: bool,
+    /// After a time-out a full pipe has to be found again.
+    pub forget_full_pipe: bool,
+    /// Fast recovery ends with a window of ssthresh (ns-3).
+    pub exit_to_ssthresh: bool,
+    /// ACKs without an RTT count with the last one measured (ns-3).
+    pub repeat_rtt: bool,
+    /// The initial rate has the margin, too (Linux).
+    pub initial_margin: bool,
+    /// Varies the first phases of the gain cycle.
+    pub phase_seed: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            high_gain: 739.0 / 256.0,
+            drain_gain: 88.0 / 256.0,
+            cwnd_gain: 2.0,
+            pacing_gains: [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
+            bandwidth_rounds: 10,
+            min_rtt_window_ms: 10_000.0,
+            probe_rtt_ms: 200.0,
+            min_cwnd: 4,
+            pacing_margin: 0.01,
+            full_pipe_growth: 1.25,
+            full_pipe_rounds: 3,
+            initial_rtt_ms: 1.0,
+            quantum: 0,
+            quantum_rate: 1_200_000,
+            even_window: true,
+            aggregation_gain: 1.0,
+            aggregation_rounds: 5,
+            aggregation_limit_ms: 100.0,
+            aggregation_reset: 1448 << 20,
+            policer: true,
+            policer_rounds: 4,
+            policer_loss: 50.0 / 256.0,
+            policer_ratio: 0.125,
+            policer_difference: 4000,
+            policer_hold_rounds: 48,
+            restore_after_timeout: true,
+            forget_full_pipe: true,
+            exit_to_ssthresh: false,
+            repeat_rtt: false,
+            initial_margin: true,
+            phase_seed: 0,
+        }
+    }
+}
+
+impl Params {
+    /// Refuses what makes no sense.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let p = self;
+        let gains = [p.high_gain, p.drain_gain, p.cwnd_gain, p.full_pipe_growth];
+        let others = [
+            p.min_rtt_window_ms,
+            p.probe_rtt_ms,
+            p.aggregation_gain,
+            p.aggregation_limit_ms,
+            p.policer_loss,
+            p.policer_ratio,
+        ];
+        if gains.iter().chain(&p.pacing_gains).chain([&p.initial_rtt_ms]).any(|x| !(1e-6..=1e6).contains(x)) {
+            Err("gains and initial_rtt_ms must be between 1e-6 and 1e6".into())
+        } else if others.iter().any(|x| !(0.0..=1e9).contains(x)) {
+            Err("times, ratios and aggregation_gain must be between 0 and 1e9".into())
+        } else if !(0.0..1.0).contains(&p.pacing_margin) {
+            Err("pacing_margin must be at least 0 and below 1".into())
+        } else if p.min_cwnd == 0 || p.bandwidth_rounds == 0 || p.full_pipe_rounds == 0 {
+            Err("min_cwnd, bandwidth_rounds and full_pipe_rounds must be at least 1".into())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// The `ns3` preset.
+pub const NS3: &str = "high_gain = 2.89\ndrain_gain = 0.34602076124567477\nquantum = 1\neven_window = false\n\
+                       aggregation_reset = 4096\npolicer = false\nrestore_after_timeout = false\n\
+                       forget_full_pipe = false\nexit_to_ssthresh = true\nrepeat_rtt = true\ninitial_margin = false";

@@ -1,0 +1,341 @@
+//! Veno: Reno that asks Vegas's backlog N whether a loss is congestion (Fu and Liew, "TCP Veno: TCP Enhancement
+//! for Transmission over Wireless Access Networks", IEEE JSAC 21(2), 2003).
+//!
+//! N = W (1 - base RTT / RTT). Below `beta` segments the path is not congested: the window grows by a segment per
+//! round and a loss takes a fifth; from `beta` on it grows every other round and a loss halves it (section II).
+//!
+//! Defaults are Linux's `tcp_veno`: N of every ACK from that ACK's RTT, in half segments; an ACK without an RTT
+//! sample counts as congested. `ns3` forgets its samples at every increase and so nearly always grows as NewReno;
+//! the loss rule works, on bytes in flight.
+
+use super::newreno::{Halve, per_ack};
+use super::registry::Construct;
+use super::window::{AdditiveCounter, Window};
+use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
+use crate::units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of [`Veno`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Backlog in segments from which the path counts as congested.
+    pub beta: u32,
+    /// What a loss on a path without congestion leaves.
+    pub random_loss: f64,
+    /// N is counted in parts of a segment (Linux: 2), rounded up.
+    pub resolution: u32,
+    /// RTT samples needed before N is believed.
+    pub min_samples: u32,
+    /// Samples are counted anew after every increase (ns-3).
+    pub forget_samples: bool,
+    /// Growth counts acknowledged segments (Linux) instead of ACKs (ns-3).
+    pub abc: bool,
+    /// What a loss reduces.
+    pub halve: Halve,
+    /// The base RTT is forgotten when a connection restarts from idle (Linux).
+    pub forget_when_idle: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            beta: 3,
+            random_loss: 0.8,
+            resolution: 2,
+            min_samples: 3,
+            forget_samples: false,
+            abc: true,
+            halve: Halve::Cwnd,
+            forget_when_idle: true,
+        }
+    }
+}
+
+/// The `ns3` preset.
+pub const NS3: &str =
+    "resolution = 1\nforget_samples = true\nabc = false\nhalve = \"flight\"\nforget_when_idle = false";
+
+/// The algorithm.
+#[derive(Clone, Debug)]
+pub struct Veno {
+    window: Window,
+    counter: AdditiveCounter,
+    params: Params,
+    /// Smallest RTT of the connection, [`Time::MAX`] before the first.
+    base_rtt: Time,
+    /// Smallest RTT since the last increase.
+    rtt: Time,
+    samples: u32,
+    /// N in parts of a segment.
+    backlog: u64,
+    /// The next round on a congested path may grow.
+    increase: bool,
+    active: bool,
+    open: bool,
+}
+
+impl Construct for Veno {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if p.resolution == 0 {
+            Err("resolution must be at least 1".into())
+        } else if !(0.0..=1.0).contains(&p.random_loss) {
+            Err("random_loss must be between 0 and 1".into())
+        } else {
+            Ok(())
+        }
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        Veno {
+            window: Window::new(flow),
+            counter: AdditiveCounter::default(),
+            params: params.clone(),
+            base_rtt: Time::MAX,
+            rtt: Time::MAX,
+            samples: 0,
+            backlog: 0,
+            increase: true,
+            active: true,
+            open: true,
+        }
+    }
+}
+
+impl CongestionControl for Veno {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        if let Some(rtt) = ack.rtt.filter(|t| !t.is_zero()) {
+            self.base_rtt = self.base_rtt.min(rtt);
+            self.rtt = self.rtt.min(rtt);
+            self.samples = self.samples.saturating_add(1);
+        }
+        let open = flow.state == CongestionState::Open;
+        if open && !self.open {
+            self.begin();
+        } else if !open && self.open {
+            self.active = false;
+        }
+        self.open = open;
+        if !ack.may_grow || ack.segments == 0 {
+            return;
+        }
+
+        let believed = self.active && self.samples >= self.params.min_samples;
+        if believed || self.params.forget_samples {
+            self.measure(flow.mss);
+        }
+        if believed {
+            self.grow(flow.mss, ack.segments);
+        } else if self.params.abc {
+            self.window.reno(&mut self.counter, flow.mss, ack.segments);
+        } else {
+            per_ack(&mut self.window, flow.mss, ack.segments);
+        }
+        if self.active {
+            self.rtt = Time::MAX;
+            if self.params.forget_samples {
+                self.samples = 0;
+            }
+        }
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        let mss = u64::from(flow.mss);
+        // Multiplicative decrease.
+        let left = if self.congested() { 0.5 } else { self.params.random_loss };
+        let left = match self.params.halve {
+            Halve::Cwnd => (self.window.segments(flow.mss) as f64 * left) as u64 * mss,
+            Halve::Flight => (flow.in_flight as f64 * left) as u64,
+        };
+        self.window.reduce(flow, cause, left.max(2 * mss));
+        self.counter = AdditiveCounter::default();
+        self.active = false;
+        self.open = false;
+    }
+
+    fn permit(&self, flow: &Flow) -> Permit {
+        Permit::window(flow.window(self.window.cwnd))
+    }
+
+    fn vitals(&self) -> Vitals {
+        let phase = match (self.window.in_slow_start(), self.congested()) {
+            (true, _) => "slow start",
+            (false, true) => "congested",
+            (false, false) => "not congested",
+        };
+        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+    }
+
+    fn on_sent(&mut self, _flow: &Flow, sent: &Sent) {
+        if sent.tx_start && self.params.forget_when_idle {
+            self.base_rtt = Time::MAX;
+            self.increase = true;
+            self.begin();
+        }
+    }
+
+    fn on_undo(&mut self, _flow: &Flow) {
+        self.window.undo();
+    }
+}
+
+impl Veno {
+    fn begin(&mut self) {
+        self.active = true;
+        self.rtt = Time::MAX;
+    }
+
+    fn congested(&self) -> bool {
+        self.backlog >= u64::from(self.params.beta) * u64::from(self.params.resolution)
+    }
+
+    /// N of the window and the last RTT (section II), counted up to the next part of a segment. Without
+    /// an RTT sample nearly the whole window counts.
+    fn measure(&mut self, mss: u32) {
+        let parts = u128::from(self.window.segments(mss)) * u128::from(self.params.resolution);
+        let target = parts * u128::from(self.base_rtt.0) / u128::from(self.rtt.0);
+        self.backlog = (parts - target) as u64;
+    }
+
+    /// Slow start and additive increase.
+    fn grow(&mut self, mss: u32, segments: u32) {
+        if !self.params.abc {
+            let ss = self.window.in_slow_start();
+            if ss {
+                self.window.cwnd += u64::from(mss);
+            } else if !self.congested() || self.increase {
+                per_ack(&mut self.window, mss, segments);
+            }
+            if !ss && self.congested() {
+                self.increase = !self.increase; // every other ACK, where the paper has every other round
+            }
+            return;
+        }
+        let mut left = u64::from(segments);
+        if self.window.in_slow_start() {
+            left = self.window.slow_start(left * u64::from(mss)) / u64::from(mss);
+        }
+        if left > 0 && self.congested() {
+            self.every_other_round(mss, left);
+        } else if left > 0 {
+            let w = self.window.segments(mss);
+            self.counter.advance(&mut self.window.cwnd, mss, w, left);
+        }
+        self.window.cwnd = self.window.cwnd.max(2 * u64::from(mss));
+    }
+
+    fn every_other_round(&mut self, mss: u32, segments: u64) {
+        if self.counter.count >= self.window.segments(mss) {
+            if self.increase {
+                self.window.cwnd += u64::from(mss);
+            }
+            self.increase = !self.increase;
+            self.counter.count = 0;
+        } else {
+            self.counter.count += segments;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CongestionControl, build};
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    fn flow() -> Flow {
+        Flow { mss: MSS as u32, initial_window: 20 * MSS, initial_ssthresh: 10 * MSS, ..Flow::default() }
+    }
+    fn ack(ms: u64) -> Ack {
+        Ack { acked: MSS, segments: 1, rtt: Some(Time::from_millis(ms)), may_grow: true, ..Ack::default() }
+    }
+    /// A Veno of 20 segments and base RTT 100 ms after `n` ACKs with an RTT of `ms`.
+    fn after(params: &str, n: u32, ms: u64) -> Box<dyn CongestionControl> {
+        let f = flow();
+        let mut cc = build("veno", "linux", params, &f).unwrap();
+        for _ in 0..3 {
+            cc.on_ack(&f, &ack(100));
+        }
+        for _ in 0..n {
+            cc.on_ack(&f, &ack(ms));
+        }
+        cc
+    }
+
+    #[test]
+    fn a_loss_takes_a_fifth_below_beta_and_half_from_beta_on() {
+        // N = 20 (1 - 100 / RTT): 117 ms is 2.906, with the half segment rounded up 3; 114 ms is 2.456, 2.5.
+        for (ms, ssthresh) in [(100, 16), (114, 16), (117, 10), (118, 10), (200, 10)] {
+            let mut cc = after("", 1, ms);
+            cc.on_congestion(&flow(), Congestion::Loss);
+            assert_eq!(cc.vitals().ssthresh, ssthresh * MSS, "{ms} ms");
+        }
+        let mut cc = after("beta = 4", 1, 120);
+        cc.on_congestion(&flow(), Congestion::Loss);
+        assert_eq!(cc.vitals().ssthresh, 16 * MSS);
+        let mut cc = after("random_loss = 0.9", 1, 100);
+        cc.on_congestion(&flow(), Congestion::Loss);
+        assert_eq!(cc.vitals().ssthresh, 18 * MSS);
+        // A time-out, too (Linux asks the same function), but with a window of one segment.
+        let mut cc = after("", 1, 100);
+        cc.on_congestion(&flow(), Congestion::Timeout);
+        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (MSS, 16 * MSS));
+    }
+
+    #[test]
+    fn grows_every_round_below_beta_and_every_other_from_beta_on() {
+        assert_eq!(after("", 60, 100).vitals().cwnd, 23 * MSS); // 20 + 21 + 22 ACKs
+        let grown = |n| after("", n, 200).vitals().cwnd / MSS;
+        // 21 ACKs (the kernel compares before it counts) make a round.
+        assert_eq!((grown(15), grown(19), grown(40), grown(64)), (20, 21, 21, 22));
+    }
+
+    #[test]
+    fn an_ack_without_rtt_counts_as_congestion() {
+        let f = flow();
+        let mut cc = after("", 0, 100);
+        assert_eq!(cc.vitals().phase, "not congested");
+        cc.on_ack(&f, &Ack { rtt: None, ..ack(0) });
+        assert_eq!(cc.vitals().phase, "congested");
+    }
+
+    #[test]
+    fn ns3_reduces_the_bytes_in_flight() {
+        let mut f = flow();
+        f.in_flight = 12_345;
+        let mut cc = build("veno", "ns3", "", &f).unwrap();
+        cc.on_ack(&f, &ack(100));
+        cc.on_congestion(&f, Congestion::Loss);
+        assert_eq!(cc.vitals().ssthresh, 9876);
+        let mut cc = build("veno", "ns3", "", &f).unwrap();
+        cc.on_ack(&f, &ack(100));
+        cc.on_ack(&f, &ack(112)); // 20 - floor(17.86) = 3
+        cc.on_congestion(&f, Congestion::Loss);
+        assert_eq!(cc.vitals().ssthresh, 6172);
+    }
+
+    #[test]
+    fn nothing_breaks_at_the_extremes() {
+        for stack in ["linux", "ns3", "ns2"] {
+            for window in [1, 1 << 50] {
+                let mut f = Flow { mss: 1, initial_window: window, initial_ssthresh: 1, ..flow() };
+                let mut cc = build("veno", stack, "min_samples = 0", &f).unwrap();
+                for i in 0..1000u64 {
+                    f.now = Time::from_secs(i * 1000);
+                    let rtt = [None, Some(Time::ZERO), Some(Time(1)), Some(Time::MAX)][i as usize % 4];
+                    cc.on_ack(&f, &Ack { rtt, ..ack(0) });
+                    f.in_flight = i % 3;
+                    if i % 100 == 0 {
+                        cc.on_congestion(&f, Congestion::Loss);
+                        cc.on_sent(&f, &Sent { seq: 0, len: 1, retransmission: false, tx_start: true });
+                    }
+                    assert!(cc.vitals().cwnd >= 1);
+                }
+            }
+        }
+        assert!(build("veno", "linux", "resolution = 0", &flow()).is_err());
+        assert!(build("veno", "linux", "random_loss = 1.5", &flow()).is_err());
+    }
+}

@@ -1,0 +1,522 @@
+//! Westwood: Reno growth; after a loss the window becomes what the path carries, the estimated bandwidth times the
+//! smallest RTT.
+//!
+//! - `westwood` is Westwood+ (Grieco and Mascolo, "Performance evaluation and comparison of Westwood+, New Reno and
+//!   Vegas TCP", ACM CCR 34(2), 2004): one bandwidth sample per RTT. Defaults are Linux's `tcp_westwood`: a sample is
+//!   closed by the first ACK later than max(RTT, 50 ms), goes through two 7/8 filters in a row, a fast recovery
+//!   starts with half the window as target and *ends* with bandwidth x RTT, and a time-out forgets the smallest RTT.
+//! - `westwood-classic` is the first Westwood (Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced
+//!   Transport over Wireless Links", MobiCom 2001): a sample per ACK through a Tustin filter with a constant
+//!   coefficient (the authors' depends on the time between ACKs). ns-3 had it up to release 3.27, but divided what
+//!   one ACK acknowledges by the whole RTT, which reads a window of w segments w / 2 times too low; its `ns3` preset does
+//!   the same, because the V2G paper's "Westwood" is that.
+//!
+//! Both count what an ACK delivers with the papers' AckedCount: a duplicate ACK stands for a segment, and the
+//! cumulative ACK that follows for what they did not announce. `ns3` has the Westwood+ of 3.44: a timer of one
+//! smoothed RTT, the Tustin filter, ssthresh at once, growth per ACK, and its own count of segments.
+//!
+//! Not modelled: Linux counts the full cumulative ACK when header prediction succeeds, whatever duplicates said.
+
+use super::newreno::per_ack;
+use super::registry::Construct;
+use super::window::{AdditiveCounter, Window};
+use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Vitals};
+use crate::units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of [`Westwood`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// How long a bandwidth sample lasts.
+    pub sample: Sample,
+    /// The filter of the samples.
+    pub filter: Filter,
+    /// Weight of the past in the filter (Linux 7/8, ns-3 0.9).
+    pub memory: f64,
+    /// A window sample lasts at least this long.
+    pub min_sample_ms: f64,
+    /// RTTs are rounded up to a multiple of this (Linux: a jiffy, here of HZ = 1000); 0 = exact.
+    pub jiffy_ms: f64,
+    /// What a delivered segment is.
+    pub count: Count,
+    /// ssthresh is bandwidth x RTT when recovery begins (the papers, ns-3), else half the window then and bandwidth x
+    /// RTT when it ends (Linux).
+    pub at_once: bool,
+    /// The smallest RTT is measured anew after a time-out (Linux).
+    pub forget_rtt: bool,
+    /// Growth counts acknowledged segments (Linux) instead of ACKs (ns-3).
+    pub abc: bool,
+}
+
+/// How long a bandwidth sample lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Sample {
+    /// Until the first ACK later than the RTT and `min_sample_ms` (Linux).
+    Window,
+    /// One smoothed RTT from the first ACK on (ns-3's Westwood+).
+    Timer,
+    /// From one ACK to the next (the first Westwood).
+    Ack,
+    /// What one ACK acknowledges, over the smoothed RTT (ns-3 up to 3.27).
+    Rtt,
+}
+
+/// The filter of the bandwidth samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Filter {
+    /// Two low-pass filters in a row, filled by the first sample (Linux).
+    Double,
+    /// Tustin's approximation: memory x last + (1 - memory) x mean of this and the previous sample (ns-3).
+    Tustin,
+    /// None.
+    None,
+}
+
+/// What a delivered segment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Count {
+    /// AckedCount of the papers.
+    Acked,
+    /// What ns-3 3.44 hands to PktsAcked: one segment for a duplicate or partial ACK; after disorder, the newly
+    /// delivered segments less the duplicates, whose segments they do not contain.
+    Ns3,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            sample: Sample::Window,
+            filter: Filter::Double,
+            memory: 0.875,
+            min_sample_ms: 50.0,
+            jiffy_ms: 1.0,
+            count: Count::Acked,
+            at_once: false,
+            forget_rtt: true,
+            abc: true,
+        }
+    }
+}
+
+/// What `westwood-classic` sets.
+pub const CLASSIC: &str = "sample = \"ack\"\nfilter = \"tustin\"\nmemory = 0.9\njiffy_ms = 0.0\nat_once = true\n\
+                           forget_rtt = false";
+/// The `ns3` preset of Westwood+.
+pub const NS3: &str = "sample = \"timer\"\nfilter = \"tustin\"\nmemory = 0.9\njiffy_ms = 0.0\ncount = \"ns3\"\n\
+                       at_once = true\nforget_rtt = false\nabc = false";
+/// The `ns2` and `rfc` presets of Westwood+: as the paper has it.
+pub const PAPER: &str = "jiffy_ms = 0.0\nat_once = true\nforget_rtt = false\nabc = false";
+/// The `ns3` preset of the first Westwood.
+pub const CLASSIC_NS3: &str = "sample = \"rtt\"\ncount = \"ns3\"\nabc = false";
+/// The `ns2` and `rfc` presets of the first Westwood.
+pub const PER_ACK: &str = "abc = false";
+
+/// The algorithm.
+#[derive(Clone, Debug)]
+pub struct Westwood {
+    window: Window,
+    counter: AdditiveCounter,
+    params: Params,
+    /// Bytes delivered in the current sample.
+    delivered: u64,
+    /// When the current sample began.
+    since: Time,
+    /// Length of the current timer sample; zero while there is none.
+    timer: Time,
+    /// Bandwidth in bit/s, filtered, and what the filter keeps: the first stage's output (`Double`) or
+    /// the last sample (`Tustin`).
+    bandwidth: f64,
+    kept: f64,
+    /// Last RTT, zero before the first.
+    rtt: Time,
+    min_rtt: Time,
+    /// The next ACK sets the smallest RTT anew.
+    forget: bool,
+    /// Granularity of RTTs and shortest window sample.
+    jiffy: Time,
+    least: Time,
+    /// Bytes that duplicate ACKs announced.
+    announced: u64,
+    /// Duplicate ACKs since the last ACK that advanced.
+    duplicates: u32,
+    state: CongestionState,
+    cause: Congestion,
+    recovered: bool,
+}
+
+impl Construct for Westwood {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if !(0.0..1.0).contains(&p.memory) {
+            Err("memory must be at least 0 and below 1".into())
+        } else if ![p.min_sample_ms, p.jiffy_ms].iter().all(|t| (0.0..=1e9).contains(t)) {
+            Err("times must be between 0 and 1e9 ms".into())
+        } else {
+            Ok(())
+        }
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        Westwood {
+            window: Window::new(flow),
+            counter: AdditiveCounter::default(),
+            params: params.clone(),
+            delivered: 0,
+            since: flow.now,
+            timer: Time::ZERO,
+            bandwidth: 0.0,
+            kept: 0.0,
+            rtt: Time::ZERO,
+            min_rtt: Time::MAX,
+            forget: true,
+            jiffy: Time::from_secs_f64(params.jiffy_ms / 1e3),
+            least: Time::from_secs_f64(params.min_sample_ms / 1e3),
+            announced: 0,
+            duplicates: 0,
+            state: CongestionState::Open,
+            cause: Congestion::Timeout,
+            recovered: false,
+        }
+    }
+}
+
+impl CongestionControl for Westwood {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        match self.params.sample {
+            Sample::Window => {
+                self.close_window(flow.now);
+                self.delivered += self.count(flow, ack);
+                // Like Linux, that counts the ACK before it looks at its RTT.
+                if !self.rtt.is_zero() {
+                    self.min_rtt = if self.forget { self.rtt } else { self.min_rtt.min(self.rtt) };
+                    self.forget = false;
+                }
+            }
+            Sample::Timer => {
+                self.close_timer(flow.now);
+                let delivered = self.count(flow, ack);
+                if let Some(rtt) = ack.rtt.filter(|t| !t.is_zero()) {
+                    self.delivered += delivered;
+                    if self.timer.is_zero() {
+                        (self.since, self.timer) = (flow.now, rtt);
+                    }
+                }
+            }
+            Sample::Rtt => {
+                let delivered = self.count(flow, ack);
+                if let Some(rtt) = ack.rtt.filter(|t| !t.is_zero()) {
+                    self.delivered = delivered;
+                    self.close(rtt, flow.now);
+                }
+            }
+            Sample::Ack => {
+                self.delivered += self.count(flow, ack);
+                let interval = flow.now.saturating_sub(self.since);
+                if !interval.is_zero() {
+                    self.close(interval, flow.now);
+                }
+            }
+        }
+        if std::mem::take(&mut self.recovered) {
+            self.window.ssthresh = self.capacity(flow);
+            self.window.cwnd = self.window.ssthresh;
+        }
+        self.state = flow.state;
+        if let Some(rtt) = ack.rtt.filter(|t| !t.is_zero()) {
+            self.rtt = round_up(rtt, self.jiffy);
+        }
+        if !ack.may_grow || ack.segments == 0 {
+            return;
+        }
+        if self.params.abc {
+            self.window.reno(&mut self.counter, flow.mss, ack.segments);
+        } else {
+            per_ack(&mut self.window, flow.mss, ack.segments);
+        }
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        self.close_timer(flow.now);
+        let mss = u64::from(flow.mss);
+        let ssthresh = if self.params.at_once || cause.is_timeout() {
+            self.capacity(flow)
+        } else {
+            (self.window.segments(flow.mss) / 2 * mss).max(2 * mss)
+        };
+        self.window.reduce(flow, cause, ssthresh);
+        self.counter = AdditiveCounter::default();
+        self.cause = cause;
+        self.forget |= cause.is_timeout() && self.params.forget_rtt;
+    }
+
+    fn permit(&self, flow: &Flow) -> Permit {
+        Permit::window(flow.window(self.window.cwnd))
+    }
+
+    fn vitals(&self) -> Vitals {
+        let phase = if self.window.in_slow_start() { "slow start" } else { "congestion avoidance" };
+        Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }
+    }
+
+    fn on_recovered(&mut self, _flow: &Flow) {
+        // Done by `on_ack`, which has the last ACK of the recovery counted first, as Linux does.
+        self.recovered = !self.params.at_once && self.cause != Congestion::Timeout;
+    }
+
+    fn on_undo(&mut self, _flow: &Flow) {
+        self.window.undo();
+    }
+}
+
+impl Westwood {
+    /// Bandwidth x smallest RTT, at least two segments.
+    fn capacity(&self, flow: &Flow) -> u64 {
+        let rtt = match self.params.sample {
+            Sample::Window if self.min_rtt == Time::MAX => self.rtt,
+            Sample::Window => self.min_rtt,
+            Sample::Timer | Sample::Ack | Sample::Rtt => flow.min_rtt,
+        };
+        let mss = u64::from(flow.mss);
+        let bytes = (self.bandwidth * rtt.as_secs_f64() / 8.0) as u64;
+        match self.params.sample {
+            Sample::Window => (bytes / mss).max(2).saturating_mul(mss), // Linux has whole segments
+            Sample::Timer | Sample::Ack | Sample::Rtt => bytes.max(2 * mss),
+        }
+    }
+
+    /// Bytes that this ACK says have been delivered.
+    fn count(&mut self, flow: &Flow, ack: &Ack) -> u64 {
+        let mss = u64::from(flow.mss);
+        match self.params.count {
+            Count::Acked if ack.acked == 0 => {
+                self.announced += mss;
+                mss
+            }
+            Count::Acked if ack.acked <= mss => ack.acked,
+            // A delayed ACK, or one that follows a retransmission.
+            Count::Acked if self.announced >= ack.acked => {
+                self.announced -= ack.acked;
+                mss
+            }
+            Count::Acked => ack.acked - std::mem::take(&mut self.announced),
+            Count::Ns3 if ack.acked == 0 => {
+                self.duplicates += 1;
+                mss
+            }
+            Count::Ns3 if flow.state == CongestionState::Recovery => mss,
+            Count::Ns3 => {
+                let before = std::mem::take(&mut self.duplicates);
+                let less = if self.state == CongestionState::Disorder { before } else { 0 };
+                u64::from(ack.segments.saturating_sub(less)) * mss
+            }
+        }
+    }
+
+    fn close_window(&mut self, now: Time) {
+        let interval = now.saturating_sub(self.since);
+        if !self.rtt.is_zero() && interval > self.rtt.max(self.least) {
+            self.close(interval, now);
+        }
+    }
+
+    fn close_timer(&mut self, now: Time) {
+        if !self.timer.is_zero() && now.saturating_sub(self.since) >= self.timer {
+            self.close(self.timer, now);
+            self.timer = Time::ZERO;
+        }
+    }
+
+    /// The sample is complete: filter it, begin the next.
+    fn close(&mut self, interval: Time, now: Time) {
+        let sample = self.delivered as f64 * 8.0 / interval.as_secs_f64();
+        let m = self.params.memory;
+        match self.params.filter {
+            Filter::Double if self.kept == 0.0 && self.bandwidth == 0.0 => {
+                self.kept = sample;
+                self.bandwidth = sample;
+            }
+            Filter::Double => {
+                self.kept = m * self.kept + (1.0 - m) * sample;
+                self.bandwidth = m * self.bandwidth + (1.0 - m) * self.kept;
+            }
+            Filter::Tustin => {
+                // In whole bit/s, like ns-3.
+                let sample = sample.trunc();
+                let mean = ((sample + self.kept) * 0.5).trunc();
+                self.bandwidth = (m * self.bandwidth).trunc() + ((1.0 - m) * mean).trunc();
+                self.kept = sample;
+            }
+            Filter::None => self.bandwidth = sample,
+        }
+        self.delivered = 0;
+        self.since = now;
+    }
+}
+
+/// `t` rounded up to a multiple of `unit`, which may be zero.
+fn round_up(t: Time, unit: Time) -> Time {
+    if unit.is_zero() { t } else { Time(t.0.div_ceil(unit.0).saturating_mul(unit.0)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build;
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    fn flow() -> Flow {
+        let ms = Time::from_millis(100);
+        Flow {
+            mss: MSS as u32,
+            initial_window: 40 * MSS,
+            initial_ssthresh: 10 * MSS,
+            min_rtt: ms,
+            srtt: ms,
+            ..Flow::default()
+        }
+    }
+    fn params(name: &str, stack: &str) -> Params {
+        super::super::algorithm(name).unwrap().parameters(stack).try_into().unwrap()
+    }
+    fn ack(segments: u32) -> Ack {
+        let acked = u64::from(segments) * MSS;
+        Ack { acked, segments, rtt: Some(Time::from_millis(100)), ..Ack::default() }
+    }
+    /// `n` ACKs of one segment every 4 ms: 2 Mbit/s.
+    fn steady(cc: &mut Westwood, f: &mut Flow, n: u32) {
+        for _ in 0..n {
+            f.now += Time::from_millis(4);
+            cc.on_ack(f, &ack(1));
+        }
+    }
+
+    #[test]
+    fn every_variant_finds_the_bandwidth() {
+        for (name, stack) in
+            [("westwood", "linux"), ("westwood", "ns3"), ("westwood", "rfc"), ("westwood-classic", "linux")]
+        {
+            let (mut f, mut cc) = (flow(), Westwood::new(&params(name, stack), &flow()));
+            steady(&mut cc, &mut f, 5000);
+            // 2 Mbit/s x 100 ms = 25 segments.
+            let w = cc.capacity(&f) as f64 / MSS as f64;
+            assert!((23.9..=26.0).contains(&w), "{name} {stack}: {w}");
+        }
+    }
+
+    #[test]
+    fn linux_sets_the_window_when_recovery_ends() {
+        let (mut f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
+        steady(&mut cc, &mut f, 1000);
+        cc.on_congestion(&f, Congestion::Loss);
+        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (20 * MSS, 20 * MSS));
+        cc.on_recovered(&f);
+        cc.on_ack(&f, &ack(1));
+        let v = cc.vitals();
+        assert_eq!((v.cwnd, v.ssthresh), (cc.capacity(&f), cc.capacity(&f)));
+        assert!(v.cwnd >= 24 * MSS);
+        // A time-out: ssthresh at once, and the end of the repair changes nothing.
+        cc.on_congestion(&f, Congestion::Timeout);
+        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (MSS, v.ssthresh));
+        cc.on_recovered(&f);
+        cc.on_ack(&f, &ack(1));
+        assert_eq!(cc.vitals().cwnd, MSS);
+    }
+
+    #[test]
+    fn a_timeout_forgets_the_smallest_rtt() {
+        let (mut f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
+        steady(&mut cc, &mut f, 100);
+        for _ in 0..2 {
+            cc.on_ack(&f, &Ack { rtt: Some(Time::from_millis(300)), ..ack(1) });
+        }
+        assert_eq!(cc.min_rtt, Time::from_millis(100));
+        cc.on_congestion(&f, Congestion::Timeout);
+        assert_eq!(cc.min_rtt, Time::from_millis(100)); // still, for this reduction
+        cc.on_ack(&f, &ack(1));
+        assert_eq!(cc.min_rtt, Time::from_millis(300));
+    }
+
+    #[test]
+    fn filters() {
+        let sample = |p: &Params, n: u32| {
+            let (mut f, mut cc) = (flow(), Westwood::new(p, &flow()));
+            cc.rtt = Time::from_millis(10);
+            let mut seen = vec![];
+            for i in 0..n {
+                f.now += Time::from_millis(60);
+                cc.delivered = if i == 0 { 60_000 } else { 0 }; // 8 Mbit/s, then nothing
+                cc.close(Time::from_millis(60), f.now);
+                seen.push((cc.bandwidth / 1e3).round() as u64);
+            }
+            seen
+        };
+        // Twice 7/8: 8, 8 (7/8 + 7/64), 8 (49/64 + ...).
+        assert_eq!(sample(&Params::default(), 3), [8000, 7875, 7656]);
+        // Tustin with 0.9: .1 x mean(8, 0), then .9 of it + .1 x mean(0, 8), then .9 of it.
+        assert_eq!(sample(&params("westwood-classic", "linux"), 3), [400, 760, 684]);
+        assert_eq!(sample(&Params { filter: Filter::None, ..Params::default() }, 2), [8000, 0]);
+    }
+
+    #[test]
+    fn acked_count_of_the_papers() {
+        let (f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
+        let mut count = |segments| cc.count(&f, &ack(segments)) / MSS;
+        assert_eq!((count(1), count(2)), (1, 2)); // delayed ACKs count in full
+        assert_eq!((count(0), count(0), count(0)), (1, 1, 1)); // duplicates: one each
+        assert_eq!(count(4), 1); // what fills the hole: only the segment itself is news
+        assert_eq!((count(0), count(0), count(0), count(0), count(2)), (1, 1, 1, 1, 1)); // partial ACK
+        assert_eq!(count(3), 1); // the two left over are among the three
+    }
+
+    #[test]
+    fn samples_of_linux_last_an_rtt_and_50_ms_at_least() {
+        for (rtt, least) in [(100, 100), (10, 50)] {
+            let (mut f, mut cc) = (flow(), Westwood::new(&Params::default(), &flow()));
+            let a = Ack { rtt: Some(Time::from_millis(rtt)), ..ack(1) };
+            cc.on_ack(&f, &a);
+            f.now = Time::from_millis(least);
+            cc.on_ack(&f, &a);
+            assert_eq!(cc.bandwidth, 0.0);
+            f.now += Time(1);
+            cc.on_ack(&f, &a);
+            assert!(cc.bandwidth > 0.0);
+        }
+        assert_eq!(round_up(Time::from_micros(1001), Time::from_millis(1)), Time::from_millis(2));
+        assert_eq!(round_up(Time::from_micros(1001), Time::ZERO), Time::from_micros(1001));
+    }
+
+    #[test]
+    fn nothing_breaks_at_the_extremes() {
+        for name in ["westwood", "westwood-classic"] {
+            for stack in ["linux", "ns3", "ns2"] {
+                let mut f = Flow { mss: 1, initial_window: 1, initial_ssthresh: 1, min_rtt: Time::ZERO, ..flow() };
+                let mut cc = build(name, stack, "", &f).unwrap();
+                cc.on_congestion(&f, Congestion::Loss); // nothing measured yet: two segments
+                assert_eq!(cc.vitals().ssthresh, 2);
+                for i in 0..1000u64 {
+                    f.now += Time([0, 1, 1_000_000_000_000][i as usize % 3]);
+                    f.min_rtt = Time(i);
+                    f.state = [CongestionState::Open, CongestionState::Disorder, CongestionState::Recovery]
+                        [i as usize / 7 % 3];
+                    let rtt = [None, Some(Time::ZERO), Some(Time(1)), Some(Time::MAX)][i as usize % 4];
+                    let acked = [0, 1, 1 << 50][i as usize % 3];
+                    cc.on_ack(&f, &Ack { acked, rtt, may_grow: i % 2 == 0, ..ack((i % 3) as u32) });
+                    match i % 50 {
+                        10 => cc.on_congestion(&f, Congestion::Loss),
+                        20 => cc.on_recovered(&f),
+                        30 => cc.on_congestion(&f, Congestion::Timeout),
+                        40 => cc.on_undo(&f),
+                        _ => {}
+                    }
+                    assert!(cc.vitals().cwnd >= 1 && cc.vitals().ssthresh >= 1);
+                }
+            }
+        }
+        assert!(build("westwood", "linux", "memory = 1.0", &flow()).is_err());
+    }
+}

@@ -1,0 +1,84 @@
+//! The `ns3` presets against ns-3 itself: the same events give the same windows, to the byte.
+
+use roughlink_core::cc::{Ack, Congestion, CongestionState, Flow, build};
+use roughlink_core::units::Time;
+
+const MSS: u64 = 1448;
+
+#[test]
+fn same_events_same_windows() {
+    let algorithms = ["illinois", "illinois-aa", "vegas", "veno", "westwood"];
+    compare(&algorithms, include_str!("data/cc-ns3-3.44.txt"));
+}
+
+#[test]
+fn same_events_same_windows_of_the_loss_based() {
+    let algorithms = ["reno", "hybla", "highspeed", "htcp", "scalable", "bic", "cubic", "yeah"];
+    compare(&algorithms, include_str!("data/cc-ns3-3.44-loss.txt"));
+}
+
+fn compare(algorithms: &[&str], trace: &str) {
+    for (column, name) in algorithms.iter().enumerate() {
+        let mut flow = Flow {
+            mss: MSS as u32,
+            initial_window: 10 * MSS,
+            initial_ssthresh: u64::from(u32::MAX),
+            snd_una: 1,
+            snd_nxt: 1,
+            cwnd_limited: true,
+            ..Flow::default()
+        };
+        let mut cc = build(name, "ns3", "", &flow).unwrap();
+        let mut duplicates = 0;
+        for (number, line) in trace.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+            let parts: Vec<&str> = line.split(" | ").collect();
+            let (event, numbers) = parts[0].split_once(' ').unwrap();
+            let n: Vec<u64> = numbers.split(' ').map(|x| x.parse().unwrap()).collect();
+            let [now, segments, srtt, una, nxt] = n[..] else { panic!("{line}") };
+            flow.now = Time::from_micros(now);
+            (flow.snd_una, flow.snd_nxt) = (una, nxt);
+            if srtt > 0 {
+                flow.srtt = Time::from_micros(srtt);
+                flow.min_rtt = if flow.min_rtt.is_zero() { flow.srtt } else { flow.min_rtt.min(flow.srtt) };
+            }
+            let duplicate = Ack { rtt: Some(flow.srtt), ..Ack::default() };
+            let mut ack = Ack { acked: segments * MSS, segments: segments as u32, may_grow: true, ..duplicate };
+            match event {
+                "A" | "l" => cc.on_ack(&flow, &ack),
+                "D" => {
+                    duplicates += 1;
+                    flow.state = CongestionState::Disorder;
+                    cc.on_ack(&flow, &duplicate);
+                }
+                "P" => cc.on_ack(&flow, &duplicate),
+                "E" => {
+                    // ns-3 takes the duplicates off and passes nothing on if that gives a negative number.
+                    ack.rtt = ack.rtt.filter(|_| segments >= duplicates);
+                    flow.state = CongestionState::Open;
+                    cc.on_ack(&flow, &ack);
+                }
+                "X" | "o" => {
+                    flow.state = CongestionState::Open;
+                    cc.on_recovered(&flow);
+                    cc.on_ack(&flow, &ack);
+                }
+                "L" => {
+                    flow.in_flight = segments;
+                    cc.on_congestion(&flow, Congestion::Loss);
+                    flow.state = CongestionState::Recovery;
+                }
+                "T" => {
+                    flow.in_flight = segments;
+                    cc.on_congestion(&flow, Congestion::Timeout);
+                    flow.state = CongestionState::Loss;
+                }
+                _ => panic!("{line}"),
+            }
+            if event != "D" {
+                duplicates = 0;
+            }
+            let v = cc.vitals();
+            assert_eq!(format!("{} {}", v.cwnd, v.ssthresh), parts[column + 1], "{name}, line {}: {line}", number + 1);
+        }
+    }
+}
