@@ -1,3 +1,28 @@
-fn main() {
-    println!("Hello, world!");
+//! The command line of roughlink.
+
+mod args;
+mod commands;
+mod doctor;
+mod failure;
+mod progress;
+mod show;
+
+use args::{Cc, Command, Roughlink};
+use clap::Parser as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let outcome = match Roughlink::parse().command {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Reproduce(args) => commands::reproduce::reproduce(&args),
+        Command::Sweep(args) => commands::sweep::sweep(&args),
+        Command::Compare(args) => commands::compare::compare(&args),
+        Command::Cc(Cc::List(args)) => commands::cc::list(&args),
+        Command::Schema => commands::schema(),
+        Command::Doctor(args) => doctor::doctor(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.exit(),
+    }
 }

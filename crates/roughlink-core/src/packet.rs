@@ -253,7 +253,7 @@ pub struct SackBlock {
 /// The options of a SYN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SynOptions {
-    /// Maximum segment size announced, bytes.
+    /// Maximum segment size announced, bytes; 0 = the option is absent.
     pub mss: u16,
     /// Window scale shift, if the option is present.
     pub window_scale: Option<u8>,
@@ -266,7 +266,7 @@ pub struct SynOptions {
 impl SynOptions {
     /// Bytes these options take in the header, padded to words as Linux lays them out.
     pub const fn header_bytes(&self) -> u16 {
-        let mut n = 4; // MSS
+        let mut n = if self.mss > 0 { 4 } else { 0 };
         if self.timestamps {
             n += 12; // with SACK permitted in place of two NOPs
         } else if self.sack_permitted {

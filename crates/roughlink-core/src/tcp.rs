@@ -248,7 +248,11 @@ impl Endpoint {
             self.rcv.shift = self.rcv.offered_shift();
         }
         self.rcv.on_syn(p.tsval);
-        let announced = u32::from(if o.mss == 0 { 536 } else { o.mss });
+        let announced = match o.mss {
+            0 if self.cfg.mss_option => 536, // RFC 9293 section 3.7.1
+            0 => self.cfg.mss,
+            mss => u32::from(mss),
+        };
         let mut mss = self.cfg.mss.min(announced);
         if self.cfg.mss_includes_options && self.timestamps {
             mss -= 12;
@@ -438,7 +442,7 @@ impl Endpoint {
             p.ack = self.irs.wrapping_add(1);
         }
         let o = SynOptions {
-            mss: self.cfg.mss as u16,
+            mss: if self.cfg.mss_option { self.cfg.mss as u16 } else { 0 },
             window_scale: (if answer { self.rcv.shift > 0 || self.peer_shift > 0 } else { self.cfg.window_scaling })
                 .then(|| self.rcv.offered_shift()),
             sack_permitted: if answer { self.sack } else { self.cfg.sack },

@@ -1,4 +1,13 @@
 //! The lab: experiments, sweeps, run stores, comparison with published numbers, reports, result folders.
 
+pub mod error;
+pub mod experiment;
+pub mod library;
+pub mod metric;
+pub mod nearest;
 pub mod output;
 pub mod report;
+pub mod runner;
+pub mod statistics;
+pub mod store;
+pub mod watch;

@@ -115,6 +115,8 @@ pub(super) struct Tcp {
     pub rcv_buf: Option<Leaf<Buffer>>,
     /// Maximum segment size announced.
     pub mss: Option<Leaf<Bytes>>,
+    /// Announce `mss` in the SYN; ns-3 does not.
+    pub mss_option: Option<Leaf<bool>>,
     /// Payload per segment is `mss` minus option bytes (RFC 6691), else `mss` itself.
     pub mss_includes_options: Option<Leaf<bool>>,
 }

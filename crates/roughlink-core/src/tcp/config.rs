@@ -153,6 +153,8 @@ pub struct TcpConfig {
     pub rcv_buf: Buffer,
     /// Maximum segment size announced, bytes.
     pub mss: u32,
+    /// Announce `mss` in the SYN; ns-3 does not, and both ends take their own.
+    pub mss_option: bool,
     /// Payload per segment is `mss` minus option bytes (RFC 6691), else `mss` itself as simulators do.
     pub mss_includes_options: bool,
 }
@@ -190,6 +192,7 @@ impl TcpConfig {
             snd_buf: Buffer::Bytes(128 * 1024),
             rcv_buf: Buffer::Bytes(128 * 1024),
             mss: 1460,
+            mss_option: true,
             mss_includes_options: true,
         };
         match stack {
@@ -217,6 +220,7 @@ impl TcpConfig {
                 grow_when_limited: true,
                 prr_wraps: true,
                 write_size: 512,
+                mss_option: false,
                 mss_includes_options: false,
                 ..rfc
             },

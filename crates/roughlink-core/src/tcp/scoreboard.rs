@@ -245,54 +245,49 @@ impl Scoreboard {
     /// Everything below `ack` has arrived.
     #[inline]
     pub fn acknowledge(&mut self, ack: u64, d: &mut Delivered) {
-        while let Some(s) = self.segments.front_mut() {
-            if s.start >= ack {
-                break;
-            }
+        let mut whole = 0;
+        let mut left = (0, 0, 0, 0); // SACKED, LOST, RETRANS bytes and repairs that leave the counters
+        for s in &self.segments {
             if s.end() > ack {
-                // Part of a segment: cut it.
-                let cut = (ack - s.start) as u32;
-                let part = Segment { len: cut, ..*s };
-                s.start = ack;
-                s.len -= cut;
-                self.forget(&part);
-                if self.guessing || !part.is(SACKED) {
-                    d.take(&part);
-                }
-                // The remainder is still one segment to repair.
-                if part.is(LOST) && !part.is(RETRANS) {
-                    self.to_repair += 1;
-                }
                 break;
             }
-            let s = self.segments.pop_front().expect("front exists");
-            if s.flags != 0 {
-                self.forget(&s);
+            whole += 1;
+            if s.flags & (SACKED | LOST | RETRANS) != 0 {
+                let len = u64::from(s.len);
+                left.0 += if s.is(SACKED) { len } else { 0 };
+                left.1 += if s.is(LOST) { len } else { 0 };
+                left.2 += if s.is(RETRANS) { len } else { 0 };
+                left.3 += u32::from(s.flags & (LOST | RETRANS) == LOST);
             }
             if self.guessing || !s.is(SACKED) {
-                d.take(&s);
+                d.take(s);
+            }
+        }
+        self.segments.drain(..whole);
+        self.sacked -= left.0;
+        self.lost -= left.1;
+        self.retrans -= left.2;
+        self.to_repair -= left.3;
+        if let Some(s) = self.segments.front_mut()
+            && s.start < ack
+        {
+            // Part of a segment: cut it. The remainder is still one segment to repair.
+            let cut = (ack - s.start) as u32;
+            let part = Segment { len: cut, ..*s };
+            s.start = ack;
+            s.len -= cut;
+            let cut = u64::from(cut);
+            self.sacked -= if part.is(SACKED) { cut } else { 0 };
+            self.lost -= if part.is(LOST) { cut } else { 0 };
+            self.retrans -= if part.is(RETRANS) { cut } else { 0 };
+            if self.guessing || !part.is(SACKED) {
+                d.take(&part);
             }
         }
         self.una = self.una.max(ack);
         self.nxt = self.nxt.max(ack);
         if self.highest_sacked < self.una {
             self.highest_sacked = 0;
-        }
-    }
-
-    fn forget(&mut self, s: &Segment) {
-        let len = u64::from(s.len);
-        if s.is(SACKED) {
-            self.sacked -= len;
-        }
-        if s.is(LOST) {
-            self.lost -= len;
-            if !s.is(RETRANS) {
-                self.to_repair -= 1;
-            }
-        }
-        if s.is(RETRANS) {
-            self.retrans -= len;
         }
     }
 

@@ -96,6 +96,8 @@ pub struct Sender {
     probe_window: bool,
     pacing_next: Time,
     held: bool,
+    /// The window of the last permit.
+    permitted: u64,
     gave_up: bool,
     /// Linux `cwnd_usage_seq` and `max_packets_out`.
     usage_from: u64,
@@ -146,6 +148,7 @@ impl Sender {
             probe_window: false,
             pacing_next: Time::ZERO,
             held: false,
+            permitted: 0,
             gave_up: false,
             usage_from: 1,
             small_end: 0,
@@ -182,7 +185,7 @@ impl Sender {
             return;
         }
         let mut n = self.room().min(self.backlog);
-        if n < self.backlog {
+        if n < self.backlog && self.cfg.write_size > 1 {
             n -= n % u64::from(self.cfg.write_size);
         }
         if n == 0 {
@@ -409,6 +412,7 @@ impl Sender {
             }
             Permit::Send { window, rate } => (window, rate),
         };
+        self.permitted = window;
         if self.held {
             self.release(now);
         }
@@ -549,6 +553,9 @@ impl Sender {
         if self.flow.state == CongestionState::Recovery {
             self.prr.on_sent(u64::from(len));
         }
+        if self.cfg.recovery == Recovery::Prr {
+            self.flow.cwnd_limited = self.permitted < self.flow.in_flight + u64::from(self.flow.mss);
+        }
         if self.rto_at == Time::MAX {
             self.rto_at = now + self.rtt.rto();
         }
@@ -568,6 +575,9 @@ impl Sender {
     #[inline]
     fn note_usage(&mut self, limited: bool) {
         let outstanding = self.board.outstanding();
+        if self.cfg.recovery == Recovery::Prr {
+            return; // see `left`: ns-3 asks at the last segment sent
+        }
         if self.board.una() >= self.usage_from
             || limited
             || (!self.flow.cwnd_limited && outstanding > self.flow.max_outstanding)

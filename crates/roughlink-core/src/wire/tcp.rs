@@ -175,8 +175,10 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn syn(&mut self, packet: &Packet, syn: &SynOptions) {
-        self.bytes(&[MSS, 4]);
-        self.bytes(&syn.mss.to_be_bytes());
+        if syn.mss > 0 {
+            self.bytes(&[MSS, 4]);
+            self.bytes(&syn.mss.to_be_bytes());
+        }
         if syn.timestamps || syn.sack_permitted {
             self.bytes(if syn.sack_permitted { &[SACK_PERMITTED, 2] } else { &[NOP, NOP] });
             if syn.timestamps {

@@ -1,0 +1,194 @@
+//! What can be typed.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Simulates transport over links that lose packets.
+#[derive(Debug, Parser)]
+#[command(name = "roughlink", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (room, rights, a tool); \
+    5 an expectation failed; 130 interrupted.")]
+pub struct Roughlink {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one scenario.
+    Run(Run),
+    /// Recompute a paper and compare with what it published.
+    Reproduce(Reproduce),
+    /// Run a scenario over a grid of values, on all cores.
+    Sweep(Sweep),
+    /// Compare scenarios or algorithms side by side, with confidence intervals.
+    Compare(Compare),
+    /// The congestion control algorithms.
+    #[command(subcommand)]
+    Cc(Cc),
+    /// Print the JSON Schema of scenario files.
+    #[command(after_help = "Example:\n  roughlink schema > scenario.schema.json")]
+    Schema,
+    /// Say what this machine can do.
+    Doctor(Doctor),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  roughlink run hello
+  roughlink run my.toml --set link.plc.noise.mean='1 %' --json
+  roughlink run v2g-one-car --set tcp.cc=cubic --set 'flow.*.bytes=10 MB' --seed 7")]
+pub struct Run {
+    /// A scenario file, or the name of a built-in scenario; `-` reads standard input.
+    pub scenario: String,
+    #[command(flatten)]
+    pub set: Set,
+    /// Seed of all random streams, instead of the scenario's.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Replica: other luck, same scenario.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub replica: u32,
+    #[command(flatten)]
+    pub form: Form,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  roughlink reproduce                          what there is
+  roughlink reproduce v2g                      the whole paper
+  roughlink reproduce v2g table2 --quick
+  roughlink reproduce v2g fig4 --only cc=newreno,illinois --stack ns3
+  roughlink reproduce v2g table2 --set link.internet.delay='0.9 ms'     another reading of the paper")]
+pub struct Reproduce {
+    /// The paper.
+    pub paper: Option<String>,
+    /// Its experiments; all if none is named. `fig8` means fig8a and fig8b.
+    pub experiments: Vec<String>,
+    /// Fewer and smaller cells.
+    #[arg(long)]
+    pub quick: bool,
+    /// Fail (exit code 5) if a value, a rank or a claim misses what was published.
+    #[arg(long)]
+    pub strict: bool,
+    /// On which stacks.
+    #[arg(long, value_enum, default_value_t = StackArg::Both)]
+    pub stack: StackArg,
+    /// Override a key of the scenario, or an axis: axis.NAME.key, axis.NAME.values.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Keep only these values of an axis.
+    #[arg(long, value_name = "AXIS=A,B,...")]
+    pub only: Vec<String>,
+    /// Runs of each cell, instead of the paper's number.
+    #[arg(long, value_name = "N")]
+    pub replicas: Option<u32>,
+    #[command(flatten)]
+    pub grid: Grid,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  roughlink sweep hello --set tcp.cc=newreno,cubic --set link.plc.noise.loss='0 %,1 %,2 %' --replicas 5
+  roughlink sweep my.toml --set tcp.cc=cubic,htcp --metric throughput_mbps --metric rtt_p95_ms --json -o results/mine
+The same command again goes on where it was interrupted.")]
+pub struct Sweep {
+    /// A scenario file, or the name of a built-in scenario.
+    pub scenario: String,
+    /// A key and its values; a single value is fixed, several are an axis.
+    #[arg(long, value_name = "KEY=A,B,...")]
+    pub set: Vec<String>,
+    /// Runs of each cell.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub replicas: u32,
+    /// What to measure, such as throughput_mbps, throughput_mbps@car1, rtt_p95_ms:max, loss@plc.
+    #[arg(long, value_name = "NAME")]
+    pub metric: Vec<String>,
+    #[command(flatten)]
+    pub grid: Grid,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  roughlink compare hello --cc newreno,cubic,htcp
+  roughlink compare before.toml after.toml --replicas 12 --metric throughput_mbps --metric jain
+Each is compared with the first: the difference, its 95 % confidence interval, and whether that excludes zero.")]
+pub struct Compare {
+    /// Scenario files or names of built-in scenarios.
+    #[arg(required = true)]
+    pub scenarios: Vec<String>,
+    /// Algorithms to compare, on each of the scenarios.
+    #[arg(long, value_name = "A,B,...")]
+    pub cc: Option<String>,
+    #[command(flatten)]
+    pub set: Set,
+    /// Runs of each.
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    pub replicas: u32,
+    /// What to measure; throughput, time-outs and mean RTT if absent.
+    #[arg(long, value_name = "NAME")]
+    pub metric: Vec<String>,
+    #[command(flatten)]
+    pub grid: Grid,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Cc {
+    /// List the algorithms.
+    #[command(after_help = "Examples:\n  roughlink cc list\n  roughlink cc list --json")]
+    List(List),
+}
+
+#[derive(Debug, Args)]
+pub struct List {
+    /// One JSON array, with each stack's parameters.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// One JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Set {
+    /// Override a key of the scenario.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Form {
+    /// One JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    /// No warnings, no progress.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// What everything that runs a grid takes.
+#[derive(Debug, Args)]
+pub struct Grid {
+    /// The result folder; it is resumed if it has results.
+    #[arg(short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Runs at the same time; as many as there are cores if absent.
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    #[command(flatten)]
+    pub form: Form,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StackArg {
+    /// What the paper's simulator does: compare with the published values.
+    Ns3,
+    /// What is deployed.
+    Linux,
+    /// Both, side by side.
+    Both,
+}

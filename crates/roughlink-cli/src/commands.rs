@@ -1,0 +1,84 @@
+//! The commands.
+
+pub mod cc;
+pub mod compare;
+pub mod reproduce;
+pub mod run;
+pub mod sweep;
+
+use crate::args::Reproduce;
+use crate::failure::{Failure, print, warn};
+use roughlink_core::scenario::schema as scenario_schema;
+use roughlink_lab::error::LabError;
+use roughlink_lab::experiment::Plan;
+use roughlink_lab::experiment::result::{ExperimentResult, ReportInput};
+use roughlink_lab::store::Store;
+
+/// Prints the JSON Schema of scenario files.
+pub fn schema() -> Result<(), Failure> {
+    print(&pretty(&scenario_schema()))
+}
+
+fn pretty(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("plain data") + "\n"
+}
+
+/// Shows what the scenarios of a plan warn of.
+fn warn_of(plan: &Plan, quiet: bool) {
+    for (name, text, warning) in plan.warnings.iter().filter(|_| !quiet) {
+        warn(name, text, warning);
+    }
+}
+
+/// A file name for a title.
+fn slug(text: &str) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
+    let slug: String = text.chars().map(kept).collect();
+    let slug = slug.trim_matches('-');
+    if slug.is_empty() { "results".into() } else { slug.to_lowercase() }
+}
+
+/// A report of one experiment.
+fn input(result: &ExperimentResult) -> ReportInput {
+    ReportInput {
+        title: result.title.clone(),
+        intro: result.about.clone(),
+        command: result.command.clone(),
+        experiments: vec![result.clone()],
+        claims: Vec::new(),
+    }
+}
+
+/// Leaves the result in the folder of its runs.
+fn keep(store: &Store, input: ReportInput) -> Result<(), LabError> {
+    store.write(RESULTS, pretty(&input).as_bytes())?;
+    Ok(())
+}
+
+/// The statistics of a result folder.
+pub const RESULTS: &str = "results.json";
+
+/// The command as it was typed, to be typed again.
+fn command_line() -> String {
+    let words = std::env::args().skip(1).map(|word| quote(&word));
+    std::iter::once("roughlink".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// What was typed beyond the experiment and `--quick`.
+fn rest(args: &Reproduce) -> String {
+    let mut rest = String::new();
+    for (option, values) in [("--set", &args.set), ("--only", &args.only)] {
+        for value in values {
+            rest += &format!(" {option} {}", quote(value));
+        }
+    }
+    if let Some(n) = args.replicas {
+        rest += &format!(" --replicas {n}");
+    }
+    rest
+}
+
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,@+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}

@@ -1,0 +1,44 @@
+//! `roughlink cc`
+
+use super::pretty;
+use crate::args::List;
+use crate::failure::{Failure, print};
+use crate::show;
+use roughlink_core::cc::REGISTRY;
+use serde_json::json;
+
+/// Lists the algorithms.
+pub fn list(args: &List) -> Result<(), Failure> {
+    if args.json {
+        let all: Vec<_> = REGISTRY
+            .iter()
+            .map(|a| {
+                let parameters: serde_json::Map<_, _> =
+                    STACKS.iter().map(|s| ((*s).to_owned(), json!(a.parameters(s)))).collect();
+                let tcp: toml::Table = a.tcp.parse().expect("the registry's own TOML");
+                json!({ "name": a.name, "summary": a.summary, "source": a.source, "tcp": tcp,
+                    "parameters": parameters })
+            })
+            .collect();
+        return print(&pretty(&all));
+    }
+    let mut table = show::table(&["name", "what it does", "from", "parameters (linux)", "otherwise"]);
+    for a in REGISTRY {
+        let linux = a.parameters("linux");
+        let own = linux.iter().map(|(k, v)| format!("{k} = {v}"));
+        let mut others = Vec::new();
+        for stack in &STACKS[1..] {
+            let changed = a.parameters(stack).into_iter().filter(|(k, v)| linux.get(k) != Some(v));
+            let changed: Vec<String> = changed.map(|(k, v)| format!("{k} = {v}")).collect();
+            if !changed.is_empty() {
+                others.push(format!("{stack}: {}", changed.join(", ")));
+            }
+        }
+        let tcp = (!a.tcp.is_empty()).then(|| format!("[tcp] {}", a.tcp.trim()));
+        let own: Vec<String> = own.chain(tcp).collect();
+        table.add_row([a.name, a.summary, a.source, &own.join("\n"), &others.join("\n")]);
+    }
+    print(&format!("{table}\n"))
+}
+
+const STACKS: [&str; 4] = ["linux", "rfc", "ns3", "ns2"];

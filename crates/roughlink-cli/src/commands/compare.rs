@@ -1,0 +1,80 @@
+//! `roughlink compare`
+
+use super::sweep::{metrics, replicas, watch};
+use super::{pretty, warn_of};
+use crate::args::Compare;
+use crate::failure::{Failure, print};
+use crate::progress::work;
+use crate::show;
+use roughlink_lab::error::LabError;
+use roughlink_lab::experiment::result::{Figure, FigureKind};
+use roughlink_lab::experiment::{Axis, Experiment, Plan, Point, StackChoice, assignment, split};
+use roughlink_lab::library::{Overrides, Source};
+use roughlink_lab::store::Store;
+use std::path::PathBuf;
+
+/// Runs scenarios or algorithms side by side.
+pub fn compare(args: &Compare) -> Result<(), Failure> {
+    let plan = Plan::new(experiment(args)?)?;
+    warn_of(&plan, args.grid.form.quiet);
+    let folder = args.grid.output.clone().unwrap_or_else(|| PathBuf::from("results/compare"));
+    let mut store = Store::open(&folder)?;
+    work(plan.jobs(), &mut store, args.grid.jobs, args.grid.form.quiet)?;
+    let result = plan.result(&store);
+    super::keep(&store, super::input(&result))?;
+    print(&if args.grid.form.json { pretty(&result) } else { show::comparison(&result) })
+}
+
+fn experiment(args: &Compare) -> Result<Experiment, LabError> {
+    let sources: Vec<Source> = args.scenarios.iter().map(|s| Source::scenario(s)).collect::<Result<_, _>>()?;
+    let algorithms = args.cc.as_deref().map(split).unwrap_or_default();
+    if sources.len().max(1) * algorithms.len().max(1) < 2 {
+        return Err(LabError::Usage {
+            message: "there is nothing to compare with".into(),
+            help: "name two scenarios, or algorithms: --cc newreno,cubic".into(),
+        });
+    }
+    let set: Overrides = args.set.set.iter().map(|s| assignment(s)).collect::<Result<_, _>>()?;
+    let mut axes = Vec::new();
+    if sources.len() > 1 {
+        let point = |source: &Source| {
+            let value = source.name.clone();
+            Point { label: source.stem().to_owned(), value, scenario: Some(source.clone()) }
+        };
+        let points = sources.iter().map(point).collect();
+        axes.push(Axis { name: "scenario".into(), label: "Scenario".into(), keys: Vec::new(), points });
+    }
+    if !algorithms.is_empty() {
+        let point = |v: &String| Point { value: v.clone(), label: v.clone(), scenario: None };
+        let points = algorithms.iter().map(point).collect();
+        let label = "Congestion control".into();
+        axes.push(Axis { name: "cc".into(), label, keys: vec!["tcp.cc".into()], points });
+    }
+    let metrics = metrics(&args.metric, &["throughput_mbps", "timeouts", "rtt_mean_ms"])?;
+    Ok(Experiment {
+        id: "compare".into(),
+        title: "Comparison".into(),
+        place: String::new(),
+        about: String::new(),
+        command: super::command_line(),
+        scenario: sources.into_iter().next(),
+        set,
+        stacks: vec![StackChoice { name: String::new(), set: Vec::new() }],
+        replicas: replicas(args.replicas)?,
+        watch: watch(&metrics),
+        metrics,
+        published: Vec::new(),
+        rank: None,
+        figure: Figure {
+            kind: FigureKind::Bar,
+            x: axes.last().map(|a: &Axis| a.name.clone()).unwrap_or_default(),
+            series: axes.iter().rev().nth(1).map(|a| a.name.clone()).unwrap_or_default(),
+            panels: "metric".into(),
+            ..Figure::default()
+        },
+        axes,
+        single: false,
+        function: None,
+        quick: false,
+    })
+}

@@ -1,0 +1,107 @@
+//! `roughlink sweep`
+
+use super::{pretty, slug, warn_of};
+use crate::args::Sweep;
+use crate::failure::{Failure, print, say};
+use crate::progress::work;
+use crate::show;
+use roughlink_lab::error::LabError;
+use roughlink_lab::experiment::result::{Figure, FigureKind};
+use roughlink_lab::experiment::{Axis, Experiment, Plan, Point, StackChoice, assignment, quantity, split};
+use roughlink_lab::library::Source;
+use roughlink_lab::metric::Metric;
+use roughlink_lab::store::Store;
+use roughlink_lab::watch::Watch;
+use std::path::PathBuf;
+
+/// Runs a scenario over a grid.
+pub fn sweep(args: &Sweep) -> Result<(), Failure> {
+    let experiment = experiment(args)?;
+    let folder = args.grid.output.clone().unwrap_or_else(|| PathBuf::from("results").join(slug(&experiment.id)));
+    let plan = Plan::new(experiment)?;
+    warn_of(&plan, args.grid.form.quiet);
+    let mut store = Store::open(&folder)?;
+    work(plan.jobs(), &mut store, args.grid.jobs, args.grid.form.quiet)?;
+    let result = plan.result(&store);
+    super::keep(&store, super::input(&result))?;
+    if args.grid.form.json {
+        return print(&pretty(&result));
+    }
+    print(&show::experiment(&result))?;
+    if !args.grid.form.quiet {
+        say(&format!("kept in {}", folder.display()));
+    }
+    Ok(())
+}
+
+fn experiment(args: &Sweep) -> Result<Experiment, LabError> {
+    let source = Source::scenario(&args.scenario)?;
+    let mut set = Vec::new();
+    let mut axes: Vec<Axis> = Vec::new();
+    for text in &args.set {
+        let (key, value) = assignment(text)?;
+        match split(&value).as_slice() {
+            [] | [_] => set.push((key, value)),
+            values => {
+                if axes.iter().any(|a| a.name == key) {
+                    return Err(LabError::Usage {
+                        message: format!("`{key}` is varied twice"),
+                        help: "put all values into one --set".into(),
+                    });
+                }
+                let point = |v: &String| Point { value: v.clone(), label: v.clone(), scenario: None };
+                let points = values.iter().map(point).collect();
+                axes.push(Axis { name: key.clone(), label: key.clone(), keys: vec![key], points });
+            }
+        }
+    }
+    let metrics = metrics(&args.metric, &["throughput_mbps"])?;
+    // The longest axis of numbers is x, the first other one the series.
+    let numeric = |a: &&Axis| a.points.iter().all(|p| quantity(&p.value).is_some());
+    let x = axes.iter().filter(numeric).max_by_key(|a| a.points.len());
+    let kind = if x.is_some() { FigureKind::Line } else { FigureKind::Bar };
+    let x = x.or(axes.first()).map(|a| a.name.clone()).unwrap_or_default();
+    let series = axes.iter().map(|a| a.name.clone()).find(|name| *name != x).unwrap_or_default();
+    Ok(Experiment {
+        id: format!("sweep-{}", source.stem()),
+        title: format!("Sweep of {}", source.stem()),
+        place: String::new(),
+        about: String::new(),
+        command: super::command_line(),
+        scenario: Some(source),
+        set,
+        stacks: vec![StackChoice { name: String::new(), set: Vec::new() }],
+        axes,
+        replicas: replicas(args.replicas)?,
+        watch: watch(&metrics),
+        metrics,
+        published: Vec::new(),
+        rank: None,
+        figure: Figure { kind, x, series, ..Figure::default() },
+        single: false,
+        function: None,
+        quick: false,
+    })
+}
+
+/// The metrics of these names, or the usual ones.
+pub fn metrics(names: &[String], usual: &[&str]) -> Result<Vec<Metric>, LabError> {
+    if names.is_empty() {
+        return usual.iter().map(|name| Metric::new(name)).collect();
+    }
+    names.iter().flat_map(|n| split(n)).map(|name| Metric::new(&name)).collect()
+}
+
+/// What must be watched for these metrics.
+pub fn watch(metrics: &[Metric]) -> Option<Watch> {
+    let needed = metrics.iter().any(Metric::needs_watching);
+    needed.then(|| Watch { every_ns: 0, curves: Vec::new(), flow: None })
+}
+
+/// At least one.
+pub fn replicas(n: u32) -> Result<u32, LabError> {
+    if n > 0 {
+        return Ok(n);
+    }
+    Err(LabError::Usage { message: "no replicas, no result".into(), help: "--replicas 1 or more".into() })
+}

@@ -1,0 +1,95 @@
+//! `roughlink doctor`: what this machine can do.
+
+use crate::args::Doctor;
+use crate::failure::{Failure, print};
+use crate::show;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A fact about the machine.
+struct Fact {
+    name: &'static str,
+    what_for: &'static str,
+    value: serde_json::Value,
+}
+
+/// Says what this machine can do; facts, no judgement.
+pub fn doctor(args: &Doctor) -> Result<(), Failure> {
+    let facts = facts();
+    if args.json {
+        let all: serde_json::Map<String, serde_json::Value> =
+            facts.into_iter().map(|f| (f.name.replace(' ', "_"), f.value)).collect();
+        return print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
+    }
+    let mut table = show::table(&["what", "here", "what for"]);
+    for f in facts {
+        let value = match &f.value {
+            serde_json::Value::Bool(true) => "yes".into(),
+            serde_json::Value::Bool(false) | serde_json::Value::Null => "no".into(),
+            serde_json::Value::String(s) => s.clone(),
+            other => other.to_string(),
+        };
+        table.add_row([f.name, &value, f.what_for]);
+    }
+    print(&format!("{table}\n"))
+}
+
+fn facts() -> Vec<Fact> {
+    let fact = |name, value, what_for| Fact { name, what_for, value };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
+    let read = |path: &str| std::fs::read_to_string(path).ok().map(|s| s.trim().to_owned());
+    let memory = read("/proc/meminfo").and_then(|text| {
+        let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?.trim().to_owned();
+        line.strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb / 1024)
+    });
+    vec![
+        fact("version", json!(roughlink_lab::runner::ENGINE), "results are kept apart by it"),
+        fact("cores", json!(cores), "sweeps and reproductions use all"),
+        fact("memory_mib", json!(memory), "free now; a run needs few"),
+        fact("kernel", json!(read("/proc/sys/kernel/osrelease")), "emulation, kernel algorithms"),
+        fact("root", json!(root()), "network namespaces, TUN, kernel algorithms"),
+        fact("network namespaces", json!(Path::new("/proc/self/ns/net").exists()), "emulation in a network of its own"),
+        fact("tun", json!(Path::new("/dev/net/tun").exists()), "emulation under real programs"),
+        fact("bpf file system", json!(Path::new("/sys/fs/bpf").exists()), "kernel algorithms"),
+        fact("kernel BTF", json!(Path::new("/sys/kernel/btf/vmlinux").exists()), "kernel algorithms"),
+        fact(
+            "kernel congestion controls",
+            json!(read("/proc/sys/net/ipv4/tcp_available_congestion_control")),
+            "comparison with the real stack",
+        ),
+        fact("ip", json!(version("ip", &["-V"])), "emulation"),
+        fact("tshark", json!(version("tshark", &["--version"])), "checking captures"),
+        fact("clang", json!(version("clang", &["--version"])), "building kernel algorithms"),
+        fact("python", json!(version("python3", &["--version"])), "the Python package, validation"),
+        fact("ns-3", json!(ns3()), "validation side by side"),
+    ]
+}
+
+/// Whether the effective user is root.
+fn root() -> Option<bool> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let ids = status.lines().find_map(|l| l.strip_prefix("Uid:"))?;
+    Some(ids.split_whitespace().nth(1)? == "0")
+}
+
+/// First line of what a program says about its version; `None` if it is not there.
+fn version(program: &str, args: &[&str]) -> Option<String> {
+    on_path(program)?;
+    let out = Command::new(program).args(args).stdin(Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(if out.stdout.is_empty() { &out.stderr } else { &out.stdout }).into_owned();
+    Some(text.lines().next().unwrap_or("yes").trim().to_owned())
+}
+
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|p| p.is_file())
+}
+
+/// Version of the ns-3 wheel, without loading it.
+fn ns3() -> Option<String> {
+    on_path("python3")?;
+    let code = "from importlib.metadata import version; print(version('ns3'))";
+    let out = Command::new("python3").args(["-c", code]).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+}

@@ -1,0 +1,169 @@
+//! How a command ends when it does not end well.
+
+use miette::{Diagnostic, LabeledSpan, NamedSource, Report, SourceCode};
+use roughlink_core::scenario::{Problem, ScenarioError};
+use roughlink_lab::error::LabError;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// The lab's reasons.
+    Lab(LabError),
+    /// An expectation failed under `--strict`.
+    Expectation(String),
+    /// Ctrl-C.
+    Interrupted(String),
+    /// Nobody reads on.
+    Closed,
+    /// Standard output cannot be written.
+    Output(io::Error),
+}
+
+impl<E: Into<LabError>> From<E> for Failure {
+    fn from(e: E) -> Self {
+        Failure::Lab(e.into())
+    }
+}
+
+impl Failure {
+    /// Tells the person and gives the exit code.
+    pub fn exit(self) -> ExitCode {
+        match self {
+            Failure::Lab(e) => {
+                tell(&e);
+                ExitCode::from(code(&e))
+            }
+            Failure::Expectation(message) => {
+                say(&message);
+                ExitCode::from(5)
+            }
+            Failure::Interrupted(message) => {
+                say(&message);
+                ExitCode::from(130)
+            }
+            Failure::Closed => ExitCode::SUCCESS,
+            Failure::Output(e) => {
+                say(&format!("cannot write to standard output: {e}"));
+                ExitCode::from(3)
+            }
+        }
+    }
+}
+
+fn code(e: &LabError) -> u8 {
+    match e {
+        LabError::Write { .. } | LabError::InUse { .. } => 3,
+        LabError::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => 3,
+        LabError::Broken { .. } => 1,
+        _ => 2,
+    }
+}
+
+/// Prints to standard output; a reader that went away is no error.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Closed),
+        Err(e) => Err(Failure::Output(e)),
+    }
+}
+
+/// A line on standard error.
+pub fn say(message: &str) {
+    let _ = writeln!(io::stderr().lock(), "{message}");
+}
+
+/// Shows a warning about a scenario.
+pub fn warn(name: &str, text: &str, warning: &Problem) {
+    say(&format!("{:?}", Report::new(Fault::new(name, text, warning, miette::Severity::Warning))));
+}
+
+fn tell(e: &LabError) {
+    match e {
+        LabError::File(e) => {
+            let ScenarioError { name, text, problems } = &**e;
+            for problem in problems {
+                say(&format!("{:?}", Report::new(Fault::new(name, text, problem, miette::Severity::Error))));
+            }
+        }
+        other => say(&format!("{:?}", Report::new(Plain::new(other)))),
+    }
+}
+
+/// A problem of a file, as miette draws it.
+#[derive(Debug)]
+struct Fault {
+    problem: Problem,
+    source: NamedSource<String>,
+    severity: miette::Severity,
+}
+
+impl Fault {
+    fn new(name: &str, text: &str, problem: &Problem, severity: miette::Severity) -> Self {
+        let source = NamedSource::new(name, text.to_owned()).with_language("TOML");
+        Fault { problem: problem.clone(), source, severity }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Diagnostic for Fault {
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(self.severity)
+    }
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.problem.help.as_ref().filter(|h| !h.is_empty()).map(|h| Box::new(h) as Box<dyn fmt::Display>)
+    }
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        (!self.problem.labels.is_empty()).then_some(&self.source)
+    }
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        Some(Box::new(self.problem.labels.iter().map(|label| {
+            let text = (!label.text.is_empty()).then(|| label.text.clone());
+            LabeledSpan::new_with_span(text, label.span.clone())
+        })))
+    }
+}
+
+/// Anything else.
+#[derive(Debug)]
+struct Plain {
+    message: String,
+    help: Option<String>,
+}
+
+impl Plain {
+    fn new(e: &LabError) -> Self {
+        let mut message = e.to_string();
+        let mut source = std::error::Error::source(e);
+        while let Some(cause) = source {
+            message += &format!(": {cause}");
+            source = cause.source();
+        }
+        Plain { message, help: e.help() }
+    }
+}
+
+impl fmt::Display for Plain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Plain {}
+
+impl Diagnostic for Plain {
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.help.as_ref().map(|h| Box::new(h) as Box<dyn fmt::Display>)
+    }
+}

@@ -1,0 +1,107 @@
+//! How far a grid is, and Ctrl-C.
+
+use crate::failure::{Failure, say};
+use indicatif::{ProgressBar, ProgressStyle};
+use roughlink_lab::runner::{self, Ending, Job, Progress};
+use roughlink_lab::store::Store;
+use std::io::{IsTerminal as _, stderr};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Set by Ctrl-C.
+static STOP: LazyLock<&'static AtomicBool> = LazyLock::new(|| {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    // Without a handler, Ctrl-C just ends the process, which loses nothing that was finished.
+    let _ = ctrlc::set_handler(|| {
+        if STOP.swap(true, Ordering::Relaxed) {
+            std::process::exit(130); // the second time it is meant
+        }
+        say("stopping after the runs under way; press Ctrl-C again to stop at once");
+    });
+    &STOP
+});
+
+/// Does the jobs that the store has not, showing how far it is.
+pub fn work(jobs: Vec<Job>, store: &mut Store, threads: Option<usize>, quiet: bool) -> Result<(), Failure> {
+    let threads =
+        threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
+    let folder = store.folder().display().to_string();
+    if store.damaged > 0 && !quiet {
+        say(&format!("{} lines of {folder} cannot be read; those runs are done again", store.damaged));
+    }
+    let mut show = Show::new(quiet);
+    let ending = runner::run(jobs, store, threads, &STOP, &mut |p| show.update(p));
+    show.finish();
+    match ending? {
+        Ending::Complete => Ok(()),
+        Ending::Stopped => Err(Failure::Interrupted(format!(
+            "stopped; what was finished is in {folder}, and the same command goes on from there"
+        ))),
+    }
+}
+
+struct Show {
+    quiet: bool,
+    bar: Option<ProgressBar>,
+    start: Instant,
+    last: Duration,
+    state: Progress,
+}
+
+#[allow(clippy::disallowed_methods, reason = "time for people; nothing simulated depends on it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl Show {
+    fn new(quiet: bool) -> Self {
+        let bar = (!quiet && stderr().is_terminal()).then(|| {
+            let style = ProgressStyle::with_template("{bar:30} {msg}").expect("a template that works");
+            ProgressBar::new(1).with_style(style)
+        });
+        Show { quiet, bar, start: now(), last: Duration::ZERO, state: Progress::default() }
+    }
+
+    fn update(&mut self, p: Progress) {
+        let spent = now().duration_since(self.start);
+        self.state = p;
+        let left = (p.spent > 0).then(|| spent.mul_f64((p.cost - p.spent) as f64 / p.spent as f64));
+        let left = left.map_or_else(String::new, |left| format!(", {} left", human(left)));
+        let kept = if p.kept > 0 { format!(" ({} kept)", p.kept) } else { String::new() };
+        let message = format!("{} of {} runs{kept}{left}", p.done, p.runs);
+        if let Some(bar) = &self.bar {
+            bar.set_length(p.cost.max(1));
+            bar.set_position(p.spent);
+            bar.set_message(message);
+            bar.tick();
+        } else if !self.quiet && p.done < p.runs && spent >= self.last + EVERY {
+            self.last = spent;
+            say(&message);
+        }
+    }
+
+    fn finish(&self) {
+        let p = self.state;
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        if !self.quiet && p.done > p.kept {
+            let spent = human(now().duration_since(self.start));
+            say(&format!("{} runs in {spent}", p.done - p.kept));
+        }
+    }
+}
+
+fn human(time: Duration) -> String {
+    let s = time.as_secs();
+    match s {
+        0..10 => format!("{:.1} s", time.as_secs_f64()),
+        10..120 => format!("{s} s"),
+        120..7200 => format!("{} min", s.div_ceil(60)),
+        _ => format!("{:.1} h", s as f64 / 3600.0),
+    }
+}
+
+/// Distance of the lines when there is no terminal.
+const EVERY: Duration = Duration::from_secs(10);

@@ -1,0 +1,50 @@
+//! Embeds `scenarios/` and `experiments/`, and gives the engine a fingerprint: results of one engine must never be
+//! taken for those of another.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn main() {
+    let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
+    let out = PathBuf::from(std::env::var("OUT_DIR").expect("cargo sets it"));
+    let mut files = BTreeMap::new();
+    for folder in ["scenarios", "experiments"] {
+        println!("cargo:rerun-if-changed={}", root.join(folder).display());
+        collect(&root.join(folder), folder, &["toml", "csv"], &mut files);
+    }
+    let mut code =
+        String::from("/// Path and text of every embedded file, sorted.\npub static FILES: &[(&str, &str)] = &[\n");
+    for (name, path) in &files {
+        writeln!(code, "    ({name:?}, include_str!({:?})),", path.display().to_string()).expect("a string");
+    }
+    code.push_str("];\n");
+    fs::write(out.join("embedded.rs"), code).expect("the build folder is writable");
+
+    let core = root.join("crates/roughlink-core/src");
+    println!("cargo:rerun-if-changed={}", core.display());
+    let mut sources = BTreeMap::new();
+    collect(&core, "core", &["rs"], &mut sources);
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64; // FNV-1a
+    for (name, path) in &sources {
+        for byte in name.bytes().chain(fs::read(path).unwrap_or_default()) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    println!("cargo:rustc-env=ROUGHLINK_ENGINE={hash:016x}");
+}
+
+/// Files below `folder` with one of the extensions, by their names with `/`.
+fn collect(folder: &Path, name: &str, extensions: &[&str], files: &mut BTreeMap<String, PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        let name = format!("{name}/{}", entry.file_name().to_string_lossy());
+        if path.is_dir() {
+            collect(&path, &name, extensions, files);
+        } else if path.extension().is_some_and(|e| extensions.iter().any(|x| e == *x)) {
+            files.insert(name, path);
+        }
+    }
+}

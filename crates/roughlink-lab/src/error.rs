@@ -1,0 +1,99 @@
+//! What can go wrong in the lab.
+
+use roughlink_core::net::NoPath;
+use roughlink_core::scenario::ScenarioError;
+use std::io;
+use std::path::PathBuf;
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A scenario, experiment or claims file is wrong; it says where.
+    #[error(transparent)]
+    File(#[from] Box<ScenarioError>),
+    /// A flow leads nowhere.
+    #[error(transparent)]
+    NoPath(#[from] NoPath),
+    /// No such scenario, experiment or metric.
+    #[error("there is no {what} `{name}`")]
+    NotFound {
+        /// What was looked for.
+        what: &'static str,
+        /// The name given.
+        name: String,
+        /// What there is.
+        help: String,
+    },
+    /// Something on the command line makes no sense.
+    #[error("{message}")]
+    Usage {
+        /// What is wrong.
+        message: String,
+        /// What to do.
+        help: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The disk is full, the folder is not writable, ...
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The folder holds something that is not a result of ours.
+    #[error("{} holds files that are not results of this command", path.display())]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// One of the files.
+        example: String,
+    },
+    /// Another process writes to the folder.
+    #[error("{} is in use by another roughlink (process {owner})", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+        /// Its process number, if it left it.
+        owner: String,
+    },
+    /// A run broke an invariant of the engine.
+    #[error("{count} of the runs failed; the first: {message}")]
+    Broken {
+        /// How many.
+        count: usize,
+        /// The panic's message and which run it was.
+        message: String,
+    },
+}
+
+impl LabError {
+    /// A short advice, if there is one.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            LabError::NotFound { help, .. } | LabError::Usage { help, .. } => Some(help.clone()),
+            LabError::Foreign { example, .. } => {
+                Some(format!("it has `{example}`; name a new or empty folder, or one to be resumed"))
+            }
+            LabError::InUse { .. } => Some("wait for it, or name another folder with -o".into()),
+            LabError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                Some("the disk is full; make room and run the same command again: what was finished is kept".into())
+            }
+            LabError::Write { .. } => Some("name a folder that can be written to with -o".into()),
+            _ => None,
+        }
+    }
+}
+
+impl From<ScenarioError> for LabError {
+    fn from(e: ScenarioError) -> Self {
+        LabError::File(Box::new(e))
+    }
+}

@@ -1,0 +1,247 @@
+//! Experiments as data: what to vary, what to measure, what was published, and what came out.
+//!
+//! An experiment is read from a file (`experiments/<paper>/<figure>.toml`, see [`file`]) or put together from a
+//! command line (`sweep`, `compare`). Its [`Plan`] is the grid of cells and the runs behind them; the runs are done by
+//! [`crate::runner`], and [`Plan::result`] reads the store and makes the statistics.
+
+pub mod claims;
+pub mod file;
+pub mod functions;
+pub mod paper;
+pub mod plan;
+pub mod result;
+
+pub use plan::Plan;
+
+use crate::library::{Overrides, Source};
+use crate::metric::Metric;
+use crate::nearest;
+use crate::watch::Watch;
+use crate::{error::LabError, library};
+use result::Figure;
+
+/// What to vary and what to measure.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// `v2g/table2`; the name of the scenario for a sweep.
+    pub id: String,
+    /// In a line.
+    pub title: String,
+    /// Where in the paper.
+    pub place: String,
+    /// Remarks for the reader.
+    pub about: String,
+    /// The command that makes it.
+    pub command: String,
+    /// Where it starts from.
+    pub scenario: Option<Source>,
+    /// Fixed overrides.
+    pub set: Overrides,
+    /// The stacks it runs on.
+    pub stacks: Vec<StackChoice>,
+    /// What is varied.
+    pub axes: Vec<Axis>,
+    /// Runs of each cell.
+    pub replicas: u32,
+    /// What is measured.
+    pub metrics: Vec<Metric>,
+    /// What the paper has.
+    pub published: Vec<Published>,
+    /// The axis whose order is compared with the published one.
+    pub rank: Option<String>,
+    /// How to draw it.
+    pub figure: Figure,
+    /// What is watched on the way.
+    pub watch: Option<Watch>,
+    /// Curves are of replica 0 alone and not the mean over the replicas.
+    pub single: bool,
+    /// A function to be drawn, instead of runs.
+    pub function: Option<functions::Function>,
+    /// Fewer and smaller cells.
+    pub quick: bool,
+}
+
+/// A stack, and what else is set when the experiment runs on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackChoice {
+    /// `ns3`; empty if the scenario decides.
+    pub name: String,
+    /// Overrides.
+    pub set: Overrides,
+}
+
+/// Something that is varied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// How cells call it.
+    pub name: String,
+    /// For people.
+    pub label: String,
+    /// What its values are written to.
+    pub keys: Vec<String>,
+    /// The values.
+    pub points: Vec<Point>,
+}
+
+/// A value of an axis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// What is written to the keys, and how cells call it.
+    pub value: String,
+    /// For people.
+    pub label: String,
+    /// Another scenario to start from.
+    pub scenario: Option<Source>,
+}
+
+/// A published value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// A value of every axis, in their order.
+    pub at: Vec<String>,
+    /// Which metric.
+    pub metric: String,
+    /// The value.
+    pub value: f64,
+    /// Where it stands, if not at the experiment's place.
+    pub place: String,
+}
+
+impl Experiment {
+    /// Keeps only `values` of the axis `name`.
+    pub fn only(&mut self, name: &str, values: &[String]) -> Result<(), LabError> {
+        let known: Vec<&str> = self.axes.iter().map(|a| a.name.as_str()).collect();
+        let help = nearest::suggest(name, "its axes are", known);
+        let Some(axis) = self.axes.iter_mut().find(|a| a.name == name) else {
+            return Err(LabError::NotFound { what: "axis", name: name.into(), help });
+        };
+        let mut kept = Vec::new();
+        for value in values {
+            match axis.points.iter().find(|p| p.value == *value || p.label == *value) {
+                Some(point) => kept.push(point.clone()),
+                None => {
+                    let known = axis.points.iter().map(|p| p.value.as_str());
+                    let help = nearest::suggest(value, "it has", known);
+                    return Err(LabError::NotFound { what: "value of this axis", name: value.clone(), help });
+                }
+            }
+        }
+        axis.points = kept;
+        Ok(())
+    }
+
+    /// Keeps only the stacks of these names; an experiment without one of them keeps what it has.
+    pub fn only_stacks(&mut self, names: &[&str]) {
+        if self.stacks.iter().any(|s| names.contains(&s.name.as_str())) {
+            self.stacks.retain(|s| names.contains(&s.name.as_str()));
+        }
+    }
+
+    /// Adds the user's own override: over everything that is fixed, under what is varied. `axis.<name>.key` and
+    /// `axis.<name>.values` change an axis instead.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), LabError> {
+        let usage = |message: String, help: String| Err(LabError::Usage { message, help });
+        if let Some((name, what)) = key.strip_prefix("axis.").and_then(|rest| rest.rsplit_once('.')) {
+            let known: Vec<&str> = self.axes.iter().map(|a| a.name.as_str()).collect();
+            let help = nearest::suggest(name, "its axes are", known);
+            let Some(axis) = self.axes.iter_mut().find(|a| a.name == name) else {
+                return Err(LabError::NotFound { what: "axis", name: name.into(), help });
+            };
+            match what {
+                "key" => axis.keys = vec![value.into()],
+                "values" => {
+                    let point = |v: String| Point { label: v.clone(), value: v, scenario: None };
+                    axis.points = split(value).into_iter().map(point).collect();
+                }
+                _ => return usage(format!("an axis has no `{what}`"), "set its `key` or its `values`".into()),
+            }
+            return Ok(());
+        }
+        if let Some(axis) = self.axes.iter().find(|a| a.keys.iter().any(|k| k == key)) {
+            return usage(
+                format!("`{key}` is what {} varies", self.id),
+                format!("to have fewer values: --only {0}=...; to have others: --set axis.{0}.values=...", axis.name),
+            );
+        }
+        self.set.push((key.into(), value.into()));
+        Ok(())
+    }
+}
+
+/// `key=value` from a command line.
+pub fn assignment(text: &str) -> Result<(String, String), LabError> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().into(), value.trim().into())),
+        _ => Err(LabError::Usage {
+            message: format!("`{text}` is not a setting"),
+            help: "write key=value, such as link.plc.noise.mean=\"1 %\"".into(),
+        }),
+    }
+}
+
+/// A list `a,b,c` from a command line; commas in brackets, braces and quotes do not separate.
+pub fn split(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let (mut depth, mut quote) = (0_i32, None);
+    for c in text.chars() {
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(q), _) if q == c => quote = None,
+            (None, '[' | '{' | '(') => depth += 1,
+            (None, ']' | '}' | ')') => depth -= 1,
+            (None, ',') if depth <= 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        parts.last_mut().expect("never empty").push(c);
+    }
+    let bare = |part: &String| part.trim().trim_matches(['"', '\'']).to_owned();
+    parts.iter().map(bare).filter(|part| !part.is_empty()).collect()
+}
+
+/// The number in front of a unit, and the unit.
+pub fn quantity(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end =
+        text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E'))).unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, text[end..].trim()))
+}
+
+/// Papers that have experiments, with the experiments' names.
+pub fn papers() -> Vec<(String, Vec<String>)> {
+    let mut papers: Vec<(String, Vec<String>)> = Vec::new();
+    for name in library::names("experiments") {
+        if let Some((paper, experiment)) = name.split_once('/') {
+            if papers.last().is_none_or(|(last, _)| last != paper) {
+                papers.push((paper.into(), Vec::new()));
+            }
+            if !matches!(experiment, "paper" | "claims") {
+                papers.last_mut().expect("just pushed").1.push(experiment.into());
+            }
+        }
+    }
+    papers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_split_at_commas_outside_of_brackets() {
+        assert_eq!(split("a, b,c"), ["a", "b", "c"]);
+        assert_eq!(split("[1, 4],[2, 2]"), ["[1, 4]", "[2, 2]"]);
+        assert_eq!(split("{ a = 1, b = 2 }"), ["{ a = 1, b = 2 }"]);
+        assert_eq!(split("\"1 %\",'2 %'"), ["1 %", "2 %"]);
+    }
+
+    #[test]
+    fn quantities() {
+        assert_eq!(quantity("0.25 %"), Some((0.25, "%")));
+        assert_eq!(quantity("100 MB"), Some((100.0, "MB")));
+        assert_eq!(quantity("12"), Some((12.0, "")));
+        assert_eq!(quantity("newreno"), None);
+    }
+}

@@ -1,0 +1,430 @@
+//! Experiment files. The comments on the fields are the format's reference.
+
+use super::functions::{self, Function};
+use super::result::{Figure, FigureKind};
+use super::{Axis, Experiment, Point, Published, StackChoice};
+use crate::error::LabError;
+use crate::library::Source;
+use crate::metric::{self, Metric};
+use crate::nearest;
+use crate::watch::{CURVES, Watch};
+use roughlink_core::scenario::{Problem, ScenarioError};
+use roughlink_core::units::Time;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use toml::Spanned;
+
+/// `experiments/<paper>/<figure>.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// What it shows, in a line.
+    title: String,
+    /// Where in the paper: `Table 2`.
+    place: String,
+    /// Remarks for the reader.
+    #[serde(default)]
+    about: String,
+    /// Name of a scenario in `scenarios/`; absent only with `function`.
+    scenario: Option<Spanned<String>>,
+    /// Overrides of the scenario, as `--set` takes them.
+    #[serde(default)]
+    set: BTreeMap<String, String>,
+    /// What is varied; the last axis varies fastest.
+    #[serde(default)]
+    axis: Vec<AxisTable>,
+    /// Runs of each cell.
+    #[serde(default = "one")]
+    replicas: Spanned<u32>,
+    /// What is measured ([`crate::metric`]).
+    #[serde(default)]
+    metrics: Vec<Spanned<String>>,
+    /// Stacks and what else is set on them, `tcp.stack` apart; `ns3` and `linux` if absent.
+    stack: Option<BTreeMap<String, StackTable>>,
+    /// What the paper has.
+    #[serde(default)]
+    published: Vec<PublishedTable>,
+    /// The axis whose order is compared with the published one.
+    rank: Option<Spanned<String>>,
+    /// How `--quick` makes it smaller.
+    quick: Option<Quick>,
+    /// How to draw it.
+    #[serde(default)]
+    figure: FigureTable,
+    /// Curves over time.
+    curves: Option<Curves>,
+    /// Means over time are wanted (metrics such as `cwnd_mean_pkt`) though no curves are.
+    #[serde(default)]
+    watch: bool,
+    /// A function to draw instead of running anything.
+    function: Option<FunctionTable>,
+}
+
+fn one() -> Spanned<u32> {
+    Spanned::new(0..0, 1)
+}
+
+/// `[[axis]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AxisTable {
+    /// How cells call it.
+    name: String,
+    /// For people; the name if absent.
+    label: Option<String>,
+    /// What its values are written to.
+    key: Option<String>,
+    /// If they are written to several keys.
+    #[serde(default)]
+    keys: Vec<String>,
+    /// The values, as `--set` takes them.
+    values: Spanned<Vec<String>>,
+    /// For people; the values if absent.
+    labels: Option<Spanned<Vec<String>>>,
+}
+
+/// `[stack.linux]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StackTable {
+    /// Overrides that hold on this stack only.
+    #[serde(default)]
+    set: BTreeMap<String, String>,
+}
+
+/// `[[published]]`: values of one metric.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublishedTable {
+    /// The metric; the first if absent.
+    metric: Option<Spanned<String>>,
+    /// Where they stand, if not at the experiment's place.
+    #[serde(default)]
+    place: String,
+    /// Values on the other axis (experiments with two axes), in the order of the columns.
+    columns: Option<Spanned<Vec<String>>>,
+    /// A row of values for each value of one axis.
+    #[serde(default)]
+    rows: BTreeMap<Spanned<String>, Vec<f64>>,
+    /// Single values: a value of every axis, then the number.
+    #[serde(default)]
+    points: Vec<Spanned<Vec<toml::Value>>>,
+}
+
+/// `[quick]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Quick {
+    /// Fewer runs of each cell.
+    replicas: Option<u32>,
+    /// Fewer values of an axis.
+    #[serde(default)]
+    only: BTreeMap<String, Spanned<Vec<String>>>,
+    /// Smaller values.
+    #[serde(default)]
+    set: BTreeMap<String, String>,
+}
+
+/// `[figure]`; see [`Figure`].
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "as in `Figure`")]
+struct FigureTable {
+    kind: FigureKind,
+    x: String,
+    series: String,
+    log_x: bool,
+    log_y: bool,
+    x_label: String,
+    y_label: String,
+    panels: String,
+}
+
+/// `[curves]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Curves {
+    /// Names of [`CURVES`].
+    values: Spanned<Vec<String>>,
+    /// Distance of the points: `0.5 s`.
+    every: Spanned<String>,
+    /// The flow; the mean over the flows if absent.
+    flow: Option<String>,
+    /// Draw replica 0 alone and not the mean over the replicas.
+    #[serde(default)]
+    single: bool,
+}
+
+/// `[function]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FunctionTable {
+    /// Which one.
+    name: Spanned<String>,
+    /// The algorithms whose parameters it takes.
+    variants: Vec<String>,
+}
+
+/// Reads TOML into `T`. An unknown key is an error that names the nearest known one.
+pub(super) fn read<T: DeserializeOwned>(source: &Source) -> Result<T, LabError> {
+    toml::from_str(&source.text).map_err(|e| {
+        let message = e.message().trim().to_owned();
+        let span = e.span().unwrap_or(0..0);
+        // serde's own words: unknown field `x`, expected one of `a`, `b`
+        let mut quoted = message.split('`').skip(1).step_by(2);
+        let problem = match (message.starts_with("unknown "), quoted.next()) {
+            (true, Some(key)) => {
+                let kind = if message.starts_with("unknown variant") { "value" } else { "key" };
+                Problem::new(format!("there is no {kind} `{key}` here")).help(nearest::suggest(
+                    key,
+                    "there are",
+                    quoted,
+                ))
+            }
+            _ => Problem::new(message.lines().next().unwrap_or_default()),
+        };
+        fault(source, vec![problem.at(span, "")])
+    })
+}
+
+/// The error of a file with these problems.
+pub(super) fn fault(source: &Source, problems: Vec<Problem>) -> LabError {
+    ScenarioError { name: source.name.clone(), text: source.text.clone(), problems }.into()
+}
+
+/// The experiment in `source`, called `id`.
+pub fn experiment(source: &Source, id: &str, quick: bool) -> Result<Experiment, LabError> {
+    let file: File = read(source)?;
+    let mut reader = Reader { problems: Vec::new() };
+    let experiment = reader.experiment(file, id, quick);
+    match experiment {
+        Some(experiment) if reader.problems.is_empty() => Ok(experiment),
+        _ => Err(fault(source, reader.problems)),
+    }
+}
+
+struct Reader {
+    problems: Vec<Problem>,
+}
+
+impl Reader {
+    fn wrong(&mut self, message: impl Into<String>, at: Range<usize>, help: impl Into<String>) {
+        self.problems.push(Problem::new(message).at(at, "").help(help));
+    }
+
+    /// What `result` has, or its fault at a place.
+    fn check<T>(&mut self, result: Result<T, LabError>, at: Range<usize>) -> Option<T> {
+        result.map_err(|e| self.wrong(e.to_string(), at, e.help().unwrap_or_default())).ok()
+    }
+
+    fn experiment(&mut self, file: File, id: &str, quick: bool) -> Option<Experiment> {
+        let function = file.function.and_then(|f| self.function(f));
+        let scenario = match (&file.scenario, &function) {
+            (Some(name), _) => self.check(Source::scenario(name.get_ref()), name.span()),
+            (None, Some(_)) => None,
+            (None, None) => {
+                self.wrong("there is no `scenario`", 0..0, "name one in scenarios/");
+                None
+            }
+        };
+        let axes: Vec<Axis> = file.axis.into_iter().filter_map(|a| self.axis(a)).collect();
+        let metrics: Vec<Metric> =
+            file.metrics.iter().filter_map(|m| self.check(Metric::new(m.get_ref()), m.span())).collect();
+        if metrics.is_empty() && file.curves.is_none() && function.is_none() {
+            self.wrong("nothing is measured", 0..0, format!("metrics = [\"{}\"]", metric::names()[0]));
+        }
+        let replicas = *file.replicas.get_ref();
+        if replicas == 0 {
+            self.wrong("no replicas, no result", file.replicas.span(), "one or more");
+        }
+        let watched = file.watch || metrics.iter().any(Metric::needs_watching);
+        let single = file.curves.as_ref().is_some_and(|c| c.single);
+        let watch = match file.curves {
+            Some(curves) => self.curves(curves),
+            None => watched.then(|| Watch { every_ns: 0, curves: Vec::new(), flow: None }),
+        };
+        let stacks = file.stack.unwrap_or_else(|| ["ns3", "linux"].map(|n| (n.into(), StackTable::default())).into());
+        let mut stacks: Vec<StackChoice> = stacks.into_iter().map(|(name, table)| stack(name, table)).collect();
+        stacks.sort_by_key(|s| s.name != "ns3"); // published values compare with the simulator's
+        let rank = file.rank.and_then(|rank| {
+            let known: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
+            if known.contains(&rank.get_ref().as_str()) {
+                return Some(rank.into_inner());
+            }
+            let help = nearest::suggest(rank.get_ref(), "the axes are", known);
+            self.wrong(format!("there is no axis `{}`", rank.get_ref()), rank.span(), help);
+            None
+        });
+        let mut published = Vec::new();
+        for table in file.published {
+            self.published(table, &axes, &metrics, &mut published);
+        }
+        let f = file.figure;
+        let mut experiment = Experiment {
+            id: id.into(),
+            title: file.title,
+            place: file.place,
+            about: file.about.trim().into(),
+            command: format!("roughlink reproduce {}", id.replacen('/', " ", 1)),
+            scenario,
+            set: file.set.into_iter().collect(),
+            stacks,
+            axes,
+            replicas,
+            metrics,
+            published,
+            rank,
+            figure: Figure {
+                kind: f.kind,
+                x: f.x,
+                series: f.series,
+                log_x: f.log_x,
+                log_y: f.log_y,
+                x_label: f.x_label,
+                y_label: f.y_label,
+                panels: f.panels,
+            },
+            watch,
+            single,
+            function,
+            quick: false,
+        };
+        if let Some(q) = file.quick.filter(|_| quick) {
+            experiment.quick = true;
+            experiment.command += " --quick";
+            experiment.replicas = q.replicas.unwrap_or(experiment.replicas).max(1);
+            experiment.set.extend(q.set);
+            for (name, values) in q.only {
+                self.check(experiment.only(&name, values.get_ref()), values.span());
+            }
+        }
+        Some(experiment)
+    }
+
+    fn function(&mut self, table: FunctionTable) -> Option<Function> {
+        let name = table.name.get_ref();
+        if functions::NAMES.contains(&name.as_str()) {
+            return Some(Function { name: name.clone(), variants: table.variants });
+        }
+        let help = nearest::suggest(name, "there are", functions::NAMES.iter().copied());
+        self.wrong(format!("there is no function `{name}`"), table.name.span(), help);
+        None
+    }
+
+    fn axis(&mut self, table: AxisTable) -> Option<Axis> {
+        let at = table.values.span();
+        let values = table.values.into_inner();
+        let keys: Vec<String> = table.key.into_iter().chain(table.keys).collect();
+        if values.is_empty() || keys.is_empty() {
+            self.wrong(format!("axis `{}` needs a `key` and `values`", table.name), at, "values = [\"1 %\", \"2 %\"]");
+            return None;
+        }
+        let labels = match table.labels {
+            Some(labels) if labels.get_ref().len() != values.len() => {
+                let (l, v) = (labels.get_ref().len(), values.len());
+                self.wrong(format!("{l} labels for {v} values"), labels.span(), "as many labels as values");
+                return None;
+            }
+            Some(labels) => labels.into_inner(),
+            None => values.clone(),
+        };
+        let point = |(value, label)| Point { value, label, scenario: None };
+        let points = values.into_iter().zip(labels).map(point).collect();
+        Some(Axis { label: table.label.unwrap_or_else(|| table.name.clone()), name: table.name, keys, points })
+    }
+
+    fn curves(&mut self, table: Curves) -> Option<Watch> {
+        let known: Vec<&str> = CURVES.iter().map(|(name, ..)| *name).collect();
+        for name in table.values.get_ref() {
+            if !known.contains(&name.as_str()) {
+                let help = nearest::suggest(name, "there are", known.iter().copied());
+                self.wrong(format!("there is no curve `{name}`"), table.values.span(), help);
+            }
+        }
+        match table.every.get_ref().parse::<Time>() {
+            Ok(every) if !every.is_zero() => {
+                Some(Watch { every_ns: every.0, curves: table.values.into_inner(), flow: table.flow })
+            }
+            Ok(_) => {
+                self.wrong("points at no distance", table.every.span(), "every = \"0.5 s\"");
+                None
+            }
+            Err(e) => {
+                self.wrong(e.to_string(), table.every.span(), "every = \"0.5 s\"");
+                None
+            }
+        }
+    }
+
+    fn published(&mut self, table: PublishedTable, axes: &[Axis], metrics: &[Metric], out: &mut Vec<Published>) {
+        let metric = match &table.metric {
+            None => metrics.first().map(Metric::name).unwrap_or_default(),
+            Some(name) if metrics.iter().any(|m| m.name() == name.get_ref()) => name.get_ref(),
+            Some(name) => {
+                let help = nearest::suggest(name.get_ref(), "it measures", metrics.iter().map(Metric::name));
+                self.wrong(format!("`{}` is not measured", name.get_ref()), name.span(), help);
+                return;
+            }
+        };
+        let mut add = |reader: &mut Reader, at: Vec<String>, value: f64, span: Range<usize>| {
+            for (axis, v) in axes.iter().zip(&at) {
+                if axis.points.iter().all(|p| p.value != *v) {
+                    let known = axis.points.iter().map(|p| p.value.as_str());
+                    let help = nearest::suggest(v, "it has", known);
+                    reader.wrong(format!("axis `{}` has no value `{v}`", axis.name), span, help);
+                    return;
+                }
+            }
+            out.push(Published { at, metric: metric.into(), value, place: table.place.clone() });
+        };
+        if !table.rows.is_empty() {
+            let columns = table.columns.as_ref().map(|c| (c.get_ref().clone(), c.span()));
+            let (Some((columns, span)), [_, _]) = (columns, axes) else {
+                self.wrong("rows need `columns`, and two axes", 0..0, "or write `points`");
+                return;
+            };
+            let first = axes.iter().position(|a| columns.iter().all(|c| a.points.iter().any(|p| p.value == *c)));
+            let Some(column_axis) = first else {
+                self.wrong("no axis has all these values", span, "the columns are values of one axis");
+                return;
+            };
+            for (row, values) in &table.rows {
+                if values.len() != columns.len() {
+                    let message = format!("{} values for {} columns", values.len(), columns.len());
+                    self.wrong(message, row.span(), "as many values as columns");
+                    continue;
+                }
+                for (column, value) in columns.iter().zip(values) {
+                    let mut at = vec![row.get_ref().clone(), column.clone()];
+                    if column_axis == 0 {
+                        at.reverse();
+                    }
+                    add(self, at, *value, row.span());
+                }
+            }
+        }
+        for point in &table.points {
+            let (at, value) = match point.get_ref().split_last() {
+                Some((value, at)) if at.len() == axes.len() => (at, value),
+                _ => {
+                    self.wrong("not a published value", point.span(), "a value of every axis, then the number");
+                    continue;
+                }
+            };
+            let at: Option<Vec<String>> = at.iter().map(|v| v.as_str().map(str::to_owned)).collect();
+            let number = value.as_float().or(value.as_integer().map(|i| i as f64));
+            match (at, number) {
+                (Some(at), Some(number)) => add(self, at, number, point.span()),
+                _ => self.wrong("not a published value", point.span(), "a value of every axis, then the number"),
+            }
+        }
+    }
+}
+
+fn stack(name: String, table: StackTable) -> StackChoice {
+    let mut set = vec![("tcp.stack".to_owned(), name.clone())];
+    set.extend(table.set);
+    StackChoice { name, set }
+}

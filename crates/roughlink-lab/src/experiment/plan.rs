@@ -1,0 +1,217 @@
+//! The grid of an experiment: its cells, the runs behind them, and the result read from the store.
+
+use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, Rank};
+use super::{Experiment, StackChoice, quantity};
+use crate::error::LabError;
+use crate::library::{Overrides, Parsed};
+use crate::runner::Job;
+use crate::statistics::{spearman, summary};
+use crate::store::{Record, Store};
+use crate::watch::CURVES;
+use roughlink_core::net::Network;
+use roughlink_core::scenario::{Scenario, Warning};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An experiment and its grid.
+#[derive(Debug)]
+pub struct Plan {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// What the scenarios warn of, each once, with the text that its places point into.
+    pub warnings: Vec<(String, String, Warning)>,
+    cells: Vec<Planned>,
+}
+
+/// A combination of axis values on a stack.
+#[derive(Debug)]
+struct Planned {
+    stack: String,
+    at: Vec<String>,
+    labels: Vec<String>,
+    scenario: Arc<Scenario>,
+    fingerprint: u128,
+}
+
+impl Plan {
+    /// Reads the scenario of every cell.
+    pub fn new(experiment: Experiment) -> Result<Plan, LabError> {
+        let mut plan = Plan { experiment, warnings: Vec::new(), cells: Vec::new() };
+        if plan.experiment.function.is_some() {
+            return Ok(plan);
+        }
+        for stack in plan.experiment.stacks.clone() {
+            let counts: Vec<usize> = plan.experiment.axes.iter().map(|a| a.points.len()).collect();
+            for i in 0..counts.iter().product() {
+                plan.add(&stack, &unravel(i, &counts))?;
+            }
+        }
+        Ok(plan)
+    }
+
+    fn add(&mut self, stack: &StackChoice, at: &[usize]) -> Result<(), LabError> {
+        let e = &self.experiment;
+        let points: Vec<_> = e.axes.iter().zip(at).map(|(axis, i)| (axis, &axis.points[*i])).collect();
+        let own = points.iter().find_map(|(_, point)| point.scenario.as_ref());
+        let source = own
+            .or(e.scenario.as_ref())
+            .ok_or_else(|| LabError::Usage { message: format!("{} has no scenario", e.id), help: "name one".into() })?;
+        let mut overrides: Overrides = stack.set.clone();
+        overrides.extend(e.set.iter().cloned());
+        for (axis, point) in &points {
+            overrides.extend(axis.keys.iter().map(|key| (key.clone(), point.value.clone())));
+        }
+        let Parsed { scenario, warnings, fingerprint } = source.parse(&overrides)?;
+        Network::new(&scenario)?;
+        let at = points.iter().map(|(_, p)| p.value.clone()).collect();
+        let labels = points.iter().map(|(_, p)| p.label.clone()).collect();
+        for warning in warnings {
+            if self.warnings.iter().all(|(_, _, known)| known.message != warning.message) {
+                self.warnings.push((source.name.clone(), scenario.source.clone(), warning));
+            }
+        }
+        let scenario = Arc::new(scenario);
+        self.cells.push(Planned { stack: stack.name.clone(), at, labels, scenario, fingerprint });
+        Ok(())
+    }
+
+    /// The runs that it needs.
+    pub fn jobs(&self) -> Vec<Job> {
+        self.cells.iter().flat_map(|cell| (0..self.experiment.replicas).map(|r| self.job(cell, r))).collect()
+    }
+
+    fn job(&self, cell: &Planned, replica: u32) -> Job {
+        let title = format!("{} {} replica {replica}", self.experiment.id, cell.at.join(" "));
+        let watch = self.experiment.watch.clone();
+        Job::new(cell.scenario.clone(), cell.fingerprint, replica, watch, title)
+    }
+
+    /// Cells and statistics of what the store has; runs that it has not are missing from the replicas.
+    pub fn result(&self, store: &Store) -> ExperimentResult {
+        let e = &self.experiment;
+        let mut result = ExperimentResult {
+            experiment: e.id.clone(),
+            title: e.title.clone(),
+            place: e.place.clone(),
+            about: e.about.clone(),
+            command: e.command.clone(),
+            scenario: e.scenario.as_ref().map(|s| s.stem().to_owned()).unwrap_or_default(),
+            quick: e.quick,
+            stacks: e.stacks.iter().map(|s| s.name.clone()).collect(),
+            axes: e.axes.iter().map(axis).collect(),
+            metrics: e.metrics.iter().map(|m| m.describe()).collect(),
+            figure: e.figure.clone(),
+            ..Default::default()
+        };
+        if let Some(function) = &e.function {
+            (result.curves, result.metrics) = function.curves();
+            return result;
+        }
+        for cell in &self.cells {
+            let records: Vec<&Record> = (0..e.replicas).filter_map(|r| store.get(&self.job(cell, r).key)).collect();
+            self.measure(cell, &records, &mut result);
+        }
+        if let Some(watch) = &e.watch {
+            let known = CURVES.iter().filter(|(name, ..)| watch.curves.iter().any(|c| c == name));
+            for (name, label, unit) in known {
+                let (name, label, unit) = ((*name).into(), (*label).into(), (*unit).into());
+                result.metrics.push(super::result::MetricResult { name, label, unit });
+            }
+        }
+        result.ranks = self.ranks(&result);
+        result
+    }
+
+    fn axes(&self, cell: &Planned) -> BTreeMap<String, String> {
+        self.experiment.axes.iter().map(|a| a.name.clone()).zip(cell.at.iter().cloned()).collect()
+    }
+
+    fn measure(&self, cell: &Planned, records: &[&Record], result: &mut ExperimentResult) {
+        let e = &self.experiment;
+        let axes = self.axes(cell);
+        for metric in &e.metrics {
+            let samples: Vec<f64> = records.iter().filter_map(|r| metric.value(r)).collect();
+            let statistics = summary(&samples);
+            let published = e.published.iter().find(|p| p.metric == metric.name() && p.at == cell.at);
+            result.cells.push(Cell {
+                stack: cell.stack.clone(),
+                axes: axes.clone(),
+                metric: metric.name().into(),
+                published: published.map(|p| p.value),
+                published_at: published.map(|p| p.place.clone()).unwrap_or_default(),
+                measured: statistics.map(|s| s.mean),
+                ci95: statistics.and_then(|s| s.ci95),
+                replicas: samples.len() as u32,
+                samples,
+            });
+        }
+        let Some(watch) = e.watch.as_ref().filter(|w| w.every_ns > 0) else { return };
+        for name in &watch.curves {
+            let used = if e.single { &records[..records.len().min(1)] } else { records };
+            let all: Vec<&Vec<f64>> = used.iter().filter_map(|r| r.watched.as_ref()?.curves.get(name)).collect();
+            let points = all.iter().map(|c| c.len()).min().unwrap_or(0);
+            let mean = |k: usize| all.iter().map(|c| c[k]).sum::<f64>() / all.len() as f64;
+            result.curves.push(Curve {
+                stack: cell.stack.clone(),
+                axes: axes.clone(),
+                label: cell.labels.join(", "),
+                metric: name.clone(),
+                replica: e.single.then_some(0),
+                x: (0..points).map(|k| watch.every_ns as f64 * 1e-9 * k as f64).collect(),
+                y: (0..points).map(|k| Some(mean(k))).collect(),
+            });
+        }
+    }
+
+    /// How the order along the ranked axis agrees with the published one, wherever all of it is published.
+    fn ranks(&self, result: &ExperimentResult) -> Vec<Rank> {
+        let Some(over) = &self.experiment.rank else { return Vec::new() };
+        let mut groups: Vec<(Rank, Vec<(f64, f64)>)> = Vec::new();
+        for cell in &result.cells {
+            let (Some(published), Some(measured)) = (cell.published, cell.measured) else { continue };
+            let mut at = cell.axes.clone();
+            at.remove(over);
+            let found = groups.iter().position(|(r, _)| r.stack == cell.stack && r.at == at && r.metric == cell.metric);
+            let i = found.unwrap_or_else(|| {
+                let rank = Rank {
+                    stack: cell.stack.clone(),
+                    at,
+                    over: over.clone(),
+                    metric: cell.metric.clone(),
+                    spearman: 0.0,
+                    n: 0,
+                };
+                groups.push((rank, Vec::new()));
+                groups.len() - 1
+            });
+            groups[i].1.push((published, measured));
+        }
+        let ranked = |(rank, pairs): (Rank, Vec<(f64, f64)>)| {
+            let n = pairs.len() as u32;
+            (n > 2).then(|| spearman(&pairs)).flatten().map(|spearman| Rank { spearman, n, ..rank })
+        };
+        groups.into_iter().filter_map(ranked).collect()
+    }
+}
+
+fn axis(axis: &super::Axis) -> AxisResult {
+    let read: Vec<Option<(f64, &str)>> = axis.points.iter().map(|p| quantity(&p.value)).collect();
+    let unit = read.first().copied().flatten().map(|(_, unit)| unit);
+    let one_unit = unit.is_some() && read.iter().all(|r| r.map(|(_, u)| u) == unit);
+    let values = axis.points.iter().zip(read).map(|(point, read)| AxisValue {
+        value: point.value.clone(),
+        label: point.label.clone(),
+        number: read.filter(|_| one_unit).map(|(n, _)| n),
+    });
+    AxisResult { name: axis.name.clone(), label: axis.label.clone(), values: values.collect() }
+}
+
+/// The `i`-th combination; the last axis varies fastest.
+fn unravel(mut i: usize, counts: &[usize]) -> Vec<usize> {
+    let mut at = vec![0; counts.len()];
+    for (slot, count) in at.iter_mut().zip(counts).rev() {
+        *slot = i % count;
+        i /= count;
+    }
+    at
+}

@@ -1,0 +1,107 @@
+//! Scenario and experiment files, found on disk or in the binary.
+
+use crate::error::LabError;
+use crate::nearest;
+use roughlink_core::scenario::{Scenario, Warning};
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
+use std::cell::RefCell;
+use std::hash::Hasher as _;
+use std::path::{Path, PathBuf};
+
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// The text of a file and where it came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// What messages call it: the path as given, or `scenarios/hello.toml` for an embedded file.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Where files it refers to are looked for: a folder on disk, or nothing for an embedded file.
+    pub folder: Option<PathBuf>,
+}
+
+/// `key = value` overrides, applied in order.
+pub type Overrides = Vec<(String, String)>;
+
+/// A scenario ready to run.
+#[derive(Clone, Debug)]
+pub struct Parsed {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// What is allowed but probably not meant.
+    pub warnings: Vec<Warning>,
+    /// What identifies it: its text after overrides and the texts of the files it reads.
+    pub fingerprint: u128,
+}
+
+impl Source {
+    /// The scenario that `name` means: a path, or the name of an embedded one (`hello`).
+    pub fn scenario(name: &str) -> Result<Source, LabError> {
+        Source::find(name, "scenarios", "scenario")
+    }
+
+    /// A file on disk, or embedded below `folder`.
+    pub(crate) fn find(name: &str, folder: &str, what: &'static str) -> Result<Source, LabError> {
+        let path = Path::new(name);
+        if path.is_file() {
+            let text = read(path)?;
+            return Ok(Source { name: name.into(), text, folder: path.parent().map(Path::to_path_buf) });
+        }
+        let stem = name.strip_suffix(".toml").unwrap_or(name);
+        let stem = stem.strip_prefix(&format!("{folder}/")).unwrap_or(stem);
+        let full = format!("{folder}/{stem}.toml");
+        if let Some((name, text)) = FILES.iter().find(|(name, _)| *name == full) {
+            return Ok(Source { name: (*name).into(), text: (*text).into(), folder: None });
+        }
+        let known = names(folder);
+        Err(LabError::NotFound {
+            what,
+            name: name.into(),
+            help: nearest::suggest(stem, "built in are", known.iter().map(String::as_str)),
+        })
+    }
+
+    /// What the file is called without folder and extension.
+    pub fn stem(&self) -> &str {
+        let name = self.name.rsplit(['/', '\\']).next().unwrap_or(&self.name);
+        name.strip_suffix(".toml").unwrap_or(name)
+    }
+
+    /// Reads it as a scenario.
+    pub fn parse(&self, overrides: &[(String, String)]) -> Result<Parsed, LabError> {
+        let read_too = RefCell::new(Vec::new());
+        let load = |name: &str| {
+            let text = match &self.folder {
+                Some(folder) => std::fs::read_to_string(folder.join(name)).map_err(|e| e.to_string()),
+                None => {
+                    let full = format!("scenarios/{name}");
+                    let found = FILES.iter().find(|(n, _)| *n == full);
+                    found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "there is no such file".to_owned())
+                }
+            }?;
+            read_too.borrow_mut().push(text.clone());
+            Ok(text)
+        };
+        let (scenario, warnings) = Scenario::parse(&self.text, &self.name, overrides, &load)?;
+        let mut hash = SipHasher13::new();
+        for text in std::iter::once(&scenario.source).chain(read_too.borrow().iter()) {
+            hash.write_u64(text.len() as u64);
+            hash.write(text.as_bytes());
+        }
+        // A scenario without a name is called after its file, and the result says so.
+        hash.write(scenario.name.as_bytes());
+        Ok(Parsed { scenario, warnings, fingerprint: hash.finish128().as_u128() })
+    }
+}
+
+/// Names of the embedded files below `folder`, without it and without `.toml`.
+pub fn names(folder: &str) -> Vec<String> {
+    let prefix = format!("{folder}/");
+    let stem = |name: &str| Some(name.strip_prefix(&prefix)?.strip_suffix(".toml")?.to_owned());
+    FILES.iter().filter_map(|(name, _)| stem(name)).collect()
+}
+
+fn read(path: &Path) -> Result<String, LabError> {
+    std::fs::read_to_string(path).map_err(|source| LabError::Read { path: path.to_path_buf(), source })
+}

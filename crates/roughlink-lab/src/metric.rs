@@ -1,0 +1,233 @@
+//! Metrics by name, computed from the result of a run.
+//!
+//! A name is a quantity, optionally of one flow or link (`throughput_mbps@download`, `loss@plc.reverse`), optionally
+//! the `min`, `max`, `sum` or `mean` over all of them (`throughput_mbps:min`). Without either, a quantity of flows is
+//! the mean over the flows, and one of links is that of the link direction that carried the most packets.
+
+use crate::error::LabError;
+use crate::experiment::result::MetricResult;
+use crate::nearest;
+use crate::store::Record;
+use crate::watch::MEANS;
+use roughlink_core::metrics::{DirectionResult, FlowResult, RunResult};
+
+/// A metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metric {
+    name: String,
+    of: Of,
+    which: Which,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    Flow(&'static Quantity<FlowResult>),
+    Link(&'static Quantity<DirectionResult>),
+    Run(&'static Quantity<RunResult>),
+    Mean(&'static str, &'static str, &'static str),
+}
+
+impl PartialEq for Of {
+    fn eq(&self, other: &Self) -> bool {
+        self.words() == other.words()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Which {
+    Usual,
+    Named(String),
+    Fold(Fold),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fold {
+    Mean,
+    Min,
+    Max,
+    Sum,
+}
+
+/// Name, label, unit and how to get it.
+struct Quantity<T: 'static> {
+    name: &'static str,
+    label: &'static str,
+    unit: &'static str,
+    value: fn(&T) -> Option<f64>,
+}
+
+impl<T> std::fmt::Debug for Quantity<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+const fn quantity<T>(
+    name: &'static str,
+    label: &'static str,
+    unit: &'static str,
+    value: fn(&T) -> Option<f64>,
+) -> Quantity<T> {
+    Quantity { name, label, unit, value }
+}
+
+static FLOW: &[Quantity<FlowResult>] = &[
+    quantity("throughput_mbps", "Throughput per flow", "Mbit/s", |f| f.throughput_mbps),
+    quantity("delivered_bytes", "Delivered", "B", |f| Some(f.delivered_bytes as f64)),
+    quantity("duration_s", "Duration", "s", |f| f.end_s.map(|end| end - f.start_s)),
+    quantity("segments", "Segments sent", "", |f| Some(f.segments as f64)),
+    quantity("retransmits", "Retransmissions", "", |f| Some(f.retransmits as f64)),
+    quantity("retransmit_share", "Share of retransmissions", "", |f| share(f.retransmits, f.segments)),
+    quantity("fast_recoveries", "Fast recoveries", "", |f| Some(f.fast_recoveries as f64)),
+    quantity("timeouts", "Time-outs (slow starts)", "", |f| Some(f.timeouts as f64)),
+    quantity("loss_events", "Fast recoveries and time-outs", "", |f| Some((f.fast_recoveries + f.timeouts) as f64)),
+    quantity("recoveries_per_timeout", "Fast recoveries per time-out", "", |f| share(f.fast_recoveries, f.timeouts)),
+    quantity("undos", "Reductions taken back", "", |f| Some(f.undos as f64)),
+    quantity("rtt_min_ms", "Smallest RTT", "ms", |f| f.rtt_ms.map(|r| r.min)),
+    quantity("rtt_mean_ms", "Mean RTT", "ms", |f| f.rtt_ms.map(|r| r.mean)),
+    quantity("rtt_p50_ms", "Median RTT", "ms", |f| f.rtt_ms.map(|r| r.p50)),
+    quantity("rtt_p95_ms", "RTT, 95th percentile", "ms", |f| f.rtt_ms.map(|r| r.p95)),
+    quantity("rtt_p99_ms", "RTT, 99th percentile", "ms", |f| f.rtt_ms.map(|r| r.p99)),
+    quantity("completed", "Share of flows that completed", "", |f| Some(f64::from(u8::from(f.completed)))),
+];
+
+static LINK: &[Quantity<DirectionResult>] = &[
+    quantity("loss", "Realised loss", "", |d| d.loss),
+    quantity("lost", "Packets lost to noise", "", |d| Some(d.lost as f64)),
+    quantity("dropped", "Packets dropped by the queue", "", |d| Some(d.dropped as f64)),
+    quantity("packets", "Packets serialised", "", |d| Some(d.packets as f64)),
+    quantity("queue_mean_pkt", "Mean queue", "packets", |d| Some(d.queue_mean_pkt)),
+    quantity("queue_max_pkt", "Longest queue", "packets", |d| Some(f64::from(d.queue_max_pkt))),
+];
+
+static RUN: &[Quantity<RunResult>] = &[
+    quantity("jain", "Jain's fairness index", "", |r| r.jain),
+    quantity("sim_s", "Simulated time", "s", |r| Some(r.sim_s)),
+    quantity("events", "Events", "", |r| Some(r.events as f64)),
+];
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+impl Of {
+    fn words(&self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Of::Flow(q) => (q.name, q.label, q.unit),
+            Of::Link(q) => (q.name, q.label, q.unit),
+            Of::Run(q) => (q.name, q.label, q.unit),
+            Of::Mean(name, label, unit) => (name, label, unit),
+        }
+    }
+}
+
+/// The names of all quantities.
+pub fn names() -> Vec<&'static str> {
+    all().iter().map(|of| of.words().0).collect()
+}
+
+fn all() -> Vec<Of> {
+    let flows = FLOW.iter().map(Of::Flow);
+    let links = LINK.iter().map(Of::Link);
+    let runs = RUN.iter().map(Of::Run);
+    flows.chain(links).chain(runs).chain(MEANS.iter().map(|(n, l, u)| Of::Mean(n, l, u))).collect()
+}
+
+impl Metric {
+    /// The metric called `name`.
+    pub fn new(name: &str) -> Result<Metric, LabError> {
+        let unknown = |help| LabError::NotFound { what: "metric", name: name.into(), help };
+        let at = name.find(['@', ':']).unwrap_or(name.len());
+        let (base, rest) = name.split_at(at);
+        let Some(of) = all().into_iter().find(|of| of.words().0 == base) else {
+            return Err(unknown(nearest::suggest(base, "there are", names())));
+        };
+        let per_element = matches!(of, Of::Flow(_) | Of::Link(_));
+        let which = match rest.split_at_checked(1) {
+            None => Which::Usual,
+            Some(_) if !per_element => return Err(unknown(format!("`{base}` is one number for the whole run"))),
+            Some(("@", which)) => Which::Named(which.into()),
+            Some((_, fold)) => Which::Fold(match fold {
+                "mean" => Fold::Mean,
+                "min" => Fold::Min,
+                "max" => Fold::Max,
+                "sum" => Fold::Sum,
+                _ => return Err(unknown(nearest::suggest(fold, "after `:` comes", ["mean", "min", "max", "sum"]))),
+            }),
+        };
+        Ok(Metric { name: name.into(), of, which })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it needs a watched run.
+    pub fn needs_watching(&self) -> bool {
+        matches!(self.of, Of::Mean(..))
+    }
+
+    /// Name, label and unit.
+    pub fn describe(&self) -> MetricResult {
+        let (_, label, unit) = self.of.words();
+        let which = match &self.which {
+            Which::Usual => String::new(),
+            Which::Named(name) => format!(", {name}"),
+            Which::Fold(Fold::Mean) => ", mean".into(),
+            Which::Fold(Fold::Min) => ", smallest".into(),
+            Which::Fold(Fold::Max) => ", largest".into(),
+            Which::Fold(Fold::Sum) => ", sum".into(),
+        };
+        MetricResult { name: self.name.clone(), label: format!("{label}{which}"), unit: unit.into() }
+    }
+
+    /// Its value in a run; `None` if it has none there.
+    pub fn value(&self, record: &Record) -> Option<f64> {
+        let run = &record.result;
+        match self.of {
+            Of::Run(q) => (q.value)(run),
+            Of::Mean(name, ..) => record.watched.as_ref()?.means.get(name).copied(),
+            Of::Flow(q) => {
+                let all = || run.flows.iter().filter_map(q.value);
+                match &self.which {
+                    Which::Usual => Fold::Mean.of(all()),
+                    Which::Fold(fold) => fold.of(all()),
+                    Which::Named(name) => run.flows.iter().find(|f| f.name == *name).and_then(q.value),
+                }
+            }
+            Of::Link(q) => {
+                let all = || run.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
+                match &self.which {
+                    Which::Usual => all().max_by_key(|d| d.packets).and_then(q.value),
+                    Which::Fold(fold) => fold.of(all().filter_map(q.value)),
+                    Which::Named(name) => {
+                        let link = |name: &str| run.links.iter().find(|l| l.name == name);
+                        let direction = match (link(name), name.rsplit_once('.')) {
+                            (Some(l), _) => Some(&l.forward),
+                            (None, Some((name, "forward"))) => link(name).map(|l| &l.forward),
+                            (None, Some((name, "reverse"))) => link(name).map(|l| &l.reverse),
+                            _ => None,
+                        };
+                        direction.and_then(q.value)
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Fold {
+    fn of(self, values: impl Iterator<Item = f64>) -> Option<f64> {
+        let values: Vec<f64> = values.collect();
+        if values.is_empty() {
+            return None;
+        }
+        Some(match self {
+            Fold::Mean => values.iter().sum::<f64>() / values.len() as f64,
+            Fold::Sum => values.iter().sum(),
+            Fold::Min => values.iter().copied().fold(f64::INFINITY, f64::min),
+            Fold::Max => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        })
+    }
+}

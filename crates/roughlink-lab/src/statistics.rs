@@ -1,0 +1,131 @@
+//! Means, confidence intervals, rank correlation.
+
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+/// A sample of a metric over the replicas.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Values.
+    pub n: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Sample standard deviation; `None` for a single value.
+    pub deviation: Option<f64>,
+    /// Half width of the 95 % confidence interval of the mean; `None` for a single value.
+    pub ci95: Option<f64>,
+}
+
+/// Mean and confidence interval; `None` without values.
+pub fn summary(values: &[f64]) -> Option<Summary> {
+    let n = values.len();
+    if n == 0 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n as f64;
+    let deviation = (n > 1).then(|| {
+        let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+        libm::sqrt(squares / (n - 1) as f64)
+    });
+    let ci95 = deviation.map(|s| student95((n - 1) as f64) * s / libm::sqrt(n as f64));
+    Some(Summary { n, mean, deviation, ci95 })
+}
+
+/// Two-sided 95 % quantile of Student's t with `freedom` degrees.
+pub fn student95(freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::NAN, |t| t.inverse_cdf(0.975))
+}
+
+/// The difference of two means, `b - a`, with its 95 % confidence interval (Welch, unequal variances); no interval if a
+/// sample has a single value.
+pub fn difference(a: &[f64], b: &[f64]) -> Option<(f64, Option<f64>)> {
+    let (a, b) = (summary(a)?, summary(b)?);
+    let ci = a.deviation.zip(b.deviation).map(|(sa, sb)| {
+        let (va, vb) = (sa * sa / a.n as f64, sb * sb / b.n as f64);
+        if va + vb == 0.0 {
+            return 0.0;
+        }
+        let freedom = (va + vb) * (va + vb) / (va * va / (a.n as f64 - 1.0) + vb * vb / (b.n as f64 - 1.0));
+        student95(freedom) * libm::sqrt(va + vb)
+    });
+    Some((b.mean - a.mean, ci))
+}
+
+/// The ratio of two means, `a / b`, with its 95 % confidence interval by the delta method.
+pub fn ratio(a: &[f64], b: &[f64]) -> Option<(f64, Option<f64>)> {
+    let (a, b) = (summary(a)?, summary(b)?);
+    if b.mean == 0.0 {
+        return None;
+    }
+    let r = a.mean / b.mean;
+    let relative = |s: Summary| Some(s.ci95? / s.mean);
+    let ci = relative(a).zip(relative(b)).map(|(x, y)| r.abs() * libm::sqrt(x * x + y * y));
+    Some((r, ci.filter(|c| c.is_finite())))
+}
+
+/// Spearman's rank correlation of pairs; equal values share their mean rank. `None` with fewer than two pairs or when
+/// one side does not vary.
+pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
+    let x = ranks(pairs.iter().map(|p| p.0));
+    let y = ranks(pairs.iter().map(|p| p.1));
+    let mean = (pairs.len() as f64 + 1.0) / 2.0;
+    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
+    for (a, b) in x.iter().zip(&y) {
+        xy += (a - mean) * (b - mean);
+        xx += (a - mean) * (a - mean);
+        yy += (b - mean) * (b - mean);
+    }
+    (xx > 0.0 && yy > 0.0).then(|| xy / libm::sqrt(xx * yy))
+}
+
+/// Ranks from 1, ties shared.
+fn ranks(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let values: Vec<f64> = values.collect();
+    let below = |v: f64| values.iter().filter(|w| **w < v).count() as f64;
+    let equal = |v: f64| values.iter().filter(|w| **w == v).count() as f64;
+    values.iter().map(|v| below(*v) + (equal(*v) + 1.0) / 2.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn student_as_in_the_tables() {
+        for (freedom, t) in [(1.0, 12.706), (2.0, 4.303), (5.0, 2.571), (11.0, 2.201), (30.0, 2.042), (1e6, 1.960)] {
+            assert!((student95(freedom) - t).abs() < 5e-4, "{freedom}: {}", student95(freedom));
+        }
+    }
+
+    #[test]
+    fn mean_and_interval() {
+        // Mean 5, s = sqrt(32 / 7) = 2.138, t = 2.365, half width 1.787.
+        let s = summary(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+        assert_eq!((s.n, s.mean), (8, 5.0));
+        assert!((s.deviation.unwrap() - 2.138_09).abs() < 1e-5);
+        assert!((s.ci95.unwrap() - 1.787_49).abs() < 1e-4, "{s:?}");
+        assert_eq!(summary(&[3.0]).unwrap().ci95, None);
+        assert_eq!(summary(&[]), None);
+    }
+
+    #[test]
+    fn welch() {
+        // Equal variances and sizes: Welch is the pooled test. s2 = 2.5 each, half width 2.306 * sqrt(2 * 2.5 / 5).
+        let (d, ci) = difference(&[1.0, 2.0, 3.0, 4.0, 5.0], &[3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
+        assert_eq!(d, 2.0);
+        assert!((ci.unwrap() - 2.306).abs() < 1e-3, "{ci:?}");
+    }
+
+    #[test]
+    fn rank_correlation() {
+        let same: Vec<_> = (0..5).map(|i| (f64::from(i), f64::from(i * i))).collect();
+        assert_eq!(spearman(&same), Some(1.0));
+        let back: Vec<_> = (0..5).map(|i| (f64::from(i), f64::from(-i))).collect();
+        assert_eq!(spearman(&back), Some(-1.0));
+        // Textbook: IQ and hours of television, rho = -29 / 165.
+        let iq = [106.0, 100.0, 86.0, 101.0, 99.0, 103.0, 97.0, 113.0, 112.0, 110.0];
+        let tv = [7.0, 27.0, 2.0, 50.0, 28.0, 29.0, 20.0, 12.0, 6.0, 17.0];
+        let pairs: Vec<_> = iq.into_iter().zip(tv).collect();
+        assert!((spearman(&pairs).unwrap() + 29.0 / 165.0).abs() < 1e-12);
+        assert_eq!(spearman(&[(1.0, 2.0), (1.0, 3.0)]), None);
+    }
+}
