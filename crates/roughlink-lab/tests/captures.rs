@@ -12,6 +12,9 @@ use std::process::Command;
 fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-Y", filter, "-T", "fields", "-r"]).arg(file);
+    for port in ["tcp.port==42000", "udp.port==42000"] {
+        command.args(["-d", &format!("{port},data")]); // no guessing what the payload may be
+    }
     for on in ["ip.check_checksum", "tcp.check_checksum", "udp.check_checksum", "ip.defragment"] {
         command.args(["-o", &format!("{on}:TRUE")]);
     }
@@ -37,7 +40,7 @@ fn whole_packets(hosts: Option<&str>) -> Option<CaptureSettings> {
     Some(CaptureSettings { snaplen: 0, hosts: hosts.map(|h| vec![h.to_owned()]) })
 }
 
-/// What must not be found: only dissectors that know more than IP and TCP may be at a loss (docs/captures.md).
+/// What must not be found.
 const WRONG: &str = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 \
                      || ip.fragment.error || ip.fragment.overlap || tcp.option.len.invalid";
 
