@@ -11,8 +11,7 @@ use roughlink_core::app::Traffic;
 use roughlink_core::cc::REGISTRY;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::{Direction, noise::Noise};
-use roughlink_core::net::routing::Hop;
-use roughlink_core::net::{Network, Observer, Options, Way};
+use roughlink_core::net::{Crossing, Network, Observer, Options, Way};
 use roughlink_core::packet::{FlowId, Fragment, Packet, Protocol, Sides};
 use roughlink_core::rng::Seed;
 use roughlink_core::scenario::Scenario;
@@ -68,19 +67,19 @@ proptest! {
 #[derive(Default)]
 struct Reference {
     /// Where the sender's datagrams lie in its stream: by flow and identification, (start, length).
-    sent: HashMap<(FlowId, u16), (u64, u64)>,
+    sent: HashMap<(usize, u16), (u64, u64)>,
     /// Bytes of fragments that arrived, after the IP header.
-    pieces: HashMap<(FlowId, u16), (u64, Option<u64>)>,
+    pieces: HashMap<(usize, u16), (u64, Option<u64>)>,
     /// Arrived ranges beyond `contiguous`, and `contiguous`, by flow.
     ranges: HashMap<usize, (Vec<(u64, u64)>, u64)>,
-    /// Receiving node of every flow, by the observer's numbering of flows within a part of the network.
+    /// Side slots in use at the end, and packets that hold one.
     slots: (usize, usize),
     faults: Vec<String>,
 }
 
 impl Reference {
-    fn arrived(&mut self, flow: FlowId, start: u64, len: u64) {
-        let (ranges, contiguous) = self.ranges.entry(flow.index()).or_default();
+    fn arrived(&mut self, flow: usize, start: u64, len: u64) {
+        let (ranges, contiguous) = self.ranges.entry(flow).or_default();
         ranges.push((start, start + len));
         ranges.retain(|r| r.1 > *contiguous);
         while let Some(i) = ranges.iter().position(|r| r.0 <= *contiguous) {
@@ -89,26 +88,25 @@ impl Reference {
     }
 }
 
-/// Only for networks of one component: packets carry flow numbers local to it.
 struct Watch<'a> {
     scenario: &'a Scenario,
     reference: Reference,
 }
 
 impl Observer for Watch<'_> {
-    fn packet(&mut self, _now: Time, node: usize, _hop: Hop, way: Way, p: &Packet, _sides: &Sides) {
+    fn packet(&mut self, _now: Time, at: Crossing, p: &Packet, _sides: &Sides) {
         if p.protocol() != Protocol::Tcp || p.flow.reverse() || p.is(roughlink_core::packet::flags::SYN) {
             return;
         }
         let r = &mut self.reference;
-        let key = (p.flow, p.ident);
-        let flow = &self.scenario.flows[p.flow.index()];
-        match way {
-            Way::Out if node == flow.from => {
+        let key = (at.flow, p.ident);
+        let flow = &self.scenario.flows[at.flow];
+        match at.way {
+            Way::Out if at.node == flow.from => {
                 r.sent.insert(key, (u64::from(p.seq) - 1, u64::from(p.payload())));
                 r.pieces.remove(&key);
             }
-            Way::In if node == flow.to => {
+            Way::In if at.node == flow.to => {
                 let (start, len) = r.sent[&key];
                 let bytes = u64::from(p.size) - 20;
                 let whole = match p.fragment() {
@@ -123,7 +121,7 @@ impl Observer for Watch<'_> {
                     }
                 };
                 if whole && len > 0 {
-                    r.arrived(p.flow, start, len);
+                    r.arrived(at.flow, start, len);
                 }
             }
             _ => {}
@@ -157,7 +155,7 @@ proptest! {
     fn networks_deliver(scenario in networks::networks(150_000)) {
         let network = Network::new(&scenario).expect("the chain is connected");
         let mut watch = Watch { scenario: &scenario, reference: Reference::default() };
-        let result = network.run_observed(Options { one_component: true, ..Options::default() }, &mut watch);
+        let result = network.run_observed(Options::default(), &mut watch);
         prop_assert!(watch.reference.faults.is_empty(), "{:#?}", watch.reference.faults);
         prop_assert_eq!(watch.reference.slots.0, watch.reference.slots.1, "side slots leak");
         for (i, (spec, flow)) in scenario.flows.iter().zip(&result.flows).enumerate() {
