@@ -14,7 +14,7 @@ const ROUNDS: usize = 80;
 const CAPACITY: u64 = 40;
 const DELAY: Time = Time::from_millis(50);
 /// More than this in flight overflows the bottleneck's buffer.
-const MOST: u64 = 3 * CAPACITY;
+const MOST: u64 = 4 * CAPACITY;
 /// A fast retransmit in this round and the time-out in that; between them the queue grows by itself.
 const LOSSES: [usize; 2] = [25, 45];
 const TIMEOUT: usize = 62;
@@ -31,85 +31,109 @@ struct Point {
 /// Feeds `cc` one ACK per packet of its window, round after round.
 fn trajectory(cc: &mut dyn CongestionControl, flow: &mut Flow) -> Vec<Point> {
     let mut points = Vec::new();
-    let mut now = Time::from_secs(1);
     for round in 0..ROUNDS {
         let v = cc.vitals();
         let packets = (v.cwnd / MSS).max(1);
         // What the window holds beyond the capacity waits in the bottleneck.
         let rtt = DELAY + Time(DELAY.0 * packets.saturating_sub(CAPACITY) / CAPACITY);
         points.push(Point { cwnd: v.cwnd, ssthresh: v.ssthresh, rtt, phase: v.phase });
-        let gap = Time(rtt.0 / packets);
-        let sent_at = now;
-        let delivered_then = flow.delivered;
+        let r = Round { packets, rtt, sent_at: flow.now, delivered_then: flow.delivered };
         flow.cwnd_limited = true;
         flow.max_outstanding = packets * MSS;
         for i in 0..packets {
             flow.in_flight += MSS;
             flow.snd_nxt += MSS;
-            (flow.outstanding, flow.now) = (flow.snd_nxt - flow.snd_una, sent_at);
+            flow.outstanding = flow.snd_nxt - flow.snd_una;
             let seq = flow.snd_nxt - MSS;
             cc.on_sent(flow, &Sent { seq, len: MSS as u32, retransmission: false, tx_start: i == 0 && round == 0 });
         }
-        if LOSSES.contains(&round) || round == TIMEOUT || packets > MOST {
-            (now, flow.now) = (now + rtt, now + rtt);
-            let cause = if round == TIMEOUT { Congestion::Timeout } else { Congestion::Loss };
-            cc.on_congestion(flow, cause);
-            flow.state = if round == TIMEOUT { CongestionState::Loss } else { CongestionState::Recovery };
-            now += rtt;
-            recover(cc, flow, now, packets);
-            continue;
-        }
-        for i in 0..packets {
-            flow.now = now + rtt + Time(gap.0 * i) - Time(gap.0 * (packets - 1));
-            flow.now = flow.now.max(sent_at + Time(1));
-            let prior_in_flight = flow.in_flight;
-            let prior_una = flow.snd_una;
-            flow.in_flight -= MSS;
-            flow.snd_una += MSS;
-            flow.delivered += MSS;
-            flow.outstanding = flow.snd_nxt - flow.snd_una;
-            measured(flow, rtt);
-            let rate = RateSample {
-                delivered: packets * MSS,
-                prior_delivered: delivered_then,
-                interval: rtt,
-                rtt,
-                acked_sacked: MSS,
-                prior_in_flight,
-                ..RateSample::default()
-            };
-            let ack = Ack {
-                acked: MSS,
-                delivered: MSS,
-                segments: 1,
-                rtt: Some(rtt),
-                may_grow: true,
-                prior_una,
-                prior_in_flight,
-                rate: Some(rate),
-            };
-            cc.on_ack(flow, &ack);
-            if cc.timer().is_some_and(|t| t <= flow.now) {
-                cc.on_timer(flow);
+        if round == TIMEOUT {
+            // Everything is lost and repaired a round later.
+            flow.now = r.sent_at + rtt + rtt;
+            cc.on_congestion(flow, Congestion::Timeout);
+            flow.state = CongestionState::Loss;
+            r.repair(cc, flow, packets);
+        } else if LOSSES.contains(&round) || packets > MOST {
+            // The first packet is lost: the others come as SACKs, then its repair.
+            flow.now = r.acked_at(0);
+            cc.on_congestion(flow, Congestion::Loss);
+            flow.state = CongestionState::Recovery;
+            for i in 1..packets {
+                r.ack(cc, flow, i, false);
+            }
+            flow.now += DELAY;
+            r.repair(cc, flow, 1);
+        } else {
+            for i in 0..packets {
+                r.ack(cc, flow, i, true);
             }
         }
-        now += rtt;
     }
     points
 }
 
-/// The ACK that ends an episode covers everything that was out.
-fn recover(cc: &mut dyn CongestionControl, flow: &mut Flow, now: Time, packets: u64) {
-    let (prior_una, prior_in_flight) = (flow.snd_una, flow.in_flight);
-    flow.now = now;
-    flow.snd_una = flow.snd_nxt;
-    flow.delivered += packets * MSS;
-    (flow.in_flight, flow.outstanding) = (0, 0);
-    flow.state = CongestionState::Open;
-    cc.on_recovered(flow);
-    let acked = packets * MSS;
-    let ack = Ack { acked, delivered: acked, segments: 0, prior_una, prior_in_flight, ..Ack::default() };
-    cc.on_ack(flow, &ack);
+/// A round trip's worth of packets, sent together, acknowledged at the bottleneck's pace.
+struct Round {
+    packets: u64,
+    rtt: Time,
+    sent_at: Time,
+    delivered_then: u64,
+}
+
+impl Round {
+    fn acked_at(&self, i: u64) -> Time {
+        let pace = self.rtt.0 / self.packets;
+        (self.sent_at + self.rtt).saturating_sub(Time(pace * (self.packets - 1 - i))).max(self.sent_at + Time(1))
+    }
+
+    /// The ACK of packet `i`: cumulative, or a SACK of it.
+    fn ack(&self, cc: &mut dyn CongestionControl, flow: &mut Flow, i: u64, cumulative: bool) {
+        flow.now = self.acked_at(i);
+        let (prior_una, prior_in_flight) = (flow.snd_una, flow.in_flight);
+        flow.in_flight -= MSS;
+        flow.delivered += MSS;
+        if cumulative {
+            flow.snd_una += MSS;
+            flow.outstanding = flow.snd_nxt - flow.snd_una;
+        }
+        measured(flow, self.rtt);
+        let rate = RateSample {
+            delivered: self.packets * MSS,
+            prior_delivered: self.delivered_then,
+            interval: self.rtt,
+            rtt: self.rtt,
+            acked_sacked: MSS,
+            prior_in_flight,
+            ..RateSample::default()
+        };
+        let ack = Ack {
+            acked: if cumulative { MSS } else { 0 },
+            delivered: MSS,
+            segments: u32::from(cumulative),
+            rtt: Some(self.rtt),
+            may_grow: cumulative,
+            prior_una,
+            prior_in_flight,
+            rate: Some(rate),
+        };
+        cc.on_ack(flow, &ack);
+        if cc.timer().is_some_and(|t| t <= flow.now) {
+            cc.on_timer(flow);
+        }
+    }
+
+    /// The ACK that ends an episode covers everything that was out, `missing` packets of it delivered only now.
+    fn repair(&self, cc: &mut dyn CongestionControl, flow: &mut Flow, missing: u64) {
+        let (prior_una, prior_in_flight) = (flow.snd_una, flow.in_flight);
+        let acked = flow.snd_nxt - flow.snd_una;
+        flow.snd_una = flow.snd_nxt;
+        flow.delivered += missing * MSS;
+        (flow.in_flight, flow.outstanding) = (0, 0);
+        flow.state = CongestionState::Open;
+        cc.on_recovered(flow);
+        let delivered = missing * MSS;
+        cc.on_ack(flow, &Ack { acked, delivered, segments: 0, prior_una, prior_in_flight, ..Ack::default() });
+    }
 }
 
 fn measured(flow: &mut Flow, rtt: Time) {
@@ -124,6 +148,7 @@ fn every_algorithm() {
     for a in REGISTRY {
         let mut flow = Flow {
             mss: MSS as u32,
+            now: Time::from_secs(1),
             initial_window: 10 * MSS,
             initial_ssthresh: u64::MAX,
             send_window: u64::from(u32::MAX),
