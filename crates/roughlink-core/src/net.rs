@@ -118,7 +118,8 @@ impl Observer for Blind {
 pub struct Options {
     /// Replica number: other luck, same scenario.
     pub replica: u32,
-    /// Run everything in one event queue instead of component by component: for tests that show it makes no difference.
+    /// Run everything in one event queue instead of component by component: slower, with the same result, and observers
+    /// are told everything in order of time.
     pub one_component: bool,
 }
 

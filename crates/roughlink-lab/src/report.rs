@@ -1,1 +1,263 @@
-//! Reports: one self-contained HTML file.
+//! Reports: one HTML file that holds all it needs, the chart library included, and asks nothing of the network.
+//!
+//! The same input gives the same bytes. Charts are drawn by plotly.js, which the `plotly` crate carries.
+
+mod claims;
+/// The data behind a figure as CSV.
+pub mod csv;
+mod curve;
+mod figure;
+mod html;
+mod slots;
+mod table;
+mod thin;
+mod view;
+
+use crate::experiment::result::{ExperimentResult, ReportInput};
+use figure::Drawing;
+use html::{escape, json, paragraphs, slug};
+use slots::{Form, Slots, sample};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+/// Writes a report; a file that is there is replaced only when the new one is complete.
+pub fn write(path: &Path, input: &ReportInput) -> io::Result<()> {
+    let unfinished = path.with_extension("html.part");
+    std::fs::write(&unfinished, render(input))?;
+    std::fs::rename(&unfinished, path)
+}
+
+/// The report as text.
+pub fn render(input: &ReportInput) -> String {
+    let slots = Slots::of(input);
+    let ids = ids(&input.experiments);
+    let title = escape(if input.title.is_empty() { "roughlink report" } else { &input.title });
+    let mut out = String::with_capacity(6 << 20);
+    let _ = write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\" data-theme=\"light\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <a class=\"skip\" href=\"#main\">Skip to the results</a>\n<header>\n\
+         <div class=\"bar\"><span class=\"brand\">roughlink report</span>\
+         <button id=\"theme\" type=\"button\" class=\"noprint\">Dark colours</button></div>\n<h1>{title}</h1>\n"
+    );
+    out += &paragraphs(&input.intro, "lead");
+    out += &facts(input);
+    out += "</header>\n<main id=\"main\">\n";
+    let findings = claims::findings(input);
+    if !findings.is_empty() {
+        out += "<h2 id=\"findings\">Findings</h2>\n<ul class=\"findings\">\n";
+        for finding in findings {
+            let _ = writeln!(out, "<li>{}</li>", escape(&finding));
+        }
+        out += "</ul>\n";
+    }
+    out += &contents(input, &ids);
+    out += &claims::table(input);
+    for (experiment, id) in input.experiments.iter().zip(&ids) {
+        out += &section(experiment, id, &slots);
+    }
+    let _ = write!(
+        out,
+        "</main>\n<footer>\n<p>Made by roughlink. Charts by plotly.js (MIT licence), contained in this file; the page \
+         loads nothing from the network. Select a stretch of a chart to enlarge it, double-click to return.</p>\n\
+         </footer>\n<script>{}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        library()
+    );
+    out
+}
+
+/// What the page may load: nothing but itself.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+                      img-src data: blob:; base-uri 'none'; form-action 'none'";
+const STYLE: &str = include_str!("report/report.css");
+const SCRIPT: &str = include_str!("report/report.js");
+
+/// plotly.js alone: the crate hands it out together with a formula renderer that no report needs.
+fn library() -> String {
+    let both = plotly::Plot::offline_js_sources();
+    let first = both.split("</script>").next().unwrap_or_default();
+    first.split_once('>').map_or_else(String::new, |(_, code)| code.to_string())
+}
+
+/// A name for each experiment that no other has, nor any other part of the page.
+fn ids(experiments: &[ExperimentResult]) -> Vec<String> {
+    let mut taken: BTreeSet<String> = ["main", "claims", "findings", "theme"].map(String::from).into();
+    let mut out = Vec::new();
+    for experiment in experiments {
+        let stem = slug(&experiment.experiment);
+        let free = (1..).map(|n| if n == 1 { stem.clone() } else { format!("{stem}-{n}") });
+        let id = free.into_iter().find(|id| !taken.contains(id)).unwrap_or(stem);
+        taken.insert(id.clone());
+        out.push(id);
+    }
+    out
+}
+
+fn facts(input: &ReportInput) -> String {
+    let mut out = String::new();
+    for (label, value) in &input.facts {
+        let _ = write!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escape(label), escape(value));
+    }
+    if !out.is_empty() {
+        out = format!("<dl class=\"facts\">{out}</dl>\n");
+    }
+    if !input.command.is_empty() {
+        out += &command(&input.command, "whole");
+    }
+    out
+}
+
+fn command(text: &str, id: &str) -> String {
+    format!(
+        "<div class=\"command\"><code id=\"command-{id}\">{}</code>\
+         <button type=\"button\" class=\"noprint\" data-copy=\"command-{id}\">Copy</button></div>\n",
+        escape(text)
+    )
+}
+
+fn contents(input: &ReportInput, ids: &[String]) -> String {
+    if input.experiments.len() + usize::from(!input.claims.is_empty()) < 2 {
+        return String::new();
+    }
+    let mut out = String::from("<nav aria-label=\"Contents\" class=\"noprint\">\n<h3>Contents</h3>\n<ol>\n");
+    if !input.claims.is_empty() {
+        out += "<li><a href=\"#claims\">The paper's claims</a></li>\n";
+    }
+    for (experiment, id) in input.experiments.iter().zip(ids) {
+        let name = if experiment.place.is_empty() { heading(experiment) } else { &experiment.place };
+        let _ = writeln!(out, "<li><a href=\"#{id}\">{}</a></li>", escape(name));
+    }
+    out + "</ol>\n</nav>\n"
+}
+
+fn heading(experiment: &ExperimentResult) -> &str {
+    if experiment.title.is_empty() { &experiment.experiment } else { &experiment.title }
+}
+
+fn section(experiment: &ExperimentResult, id: &str, slots: &Slots) -> String {
+    let mut out = format!("<section id=\"{id}\">\n<h2>{}</h2>\n", escape(heading(experiment)));
+    let place = if experiment.place.is_empty() { "" } else { "in the paper: " };
+    let scenario =
+        if experiment.scenario.is_empty() { String::new() } else { format!("scenario {}", experiment.scenario) };
+    let quick = if experiment.quick { "quick: fewer and smaller cells than in the paper" } else { "" };
+    let parts = [experiment.experiment.clone(), format!("{place}{}", experiment.place), scenario, quick.into()];
+    let parts: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).collect();
+    let _ = writeln!(out, "<p class=\"where\">{}</p>", escape(&parts.join(" · ")));
+    out += &paragraphs(&experiment.about, "about");
+
+    let drawings = figure::drawings(experiment, slots);
+    for (i, drawing) in drawings.iter().enumerate() {
+        out += &figure_html(drawing, &format!("{id}-{}", i + 1));
+    }
+    if experiment.cells.is_empty() && experiment.curves.is_empty() {
+        out += "<p class=\"note\">No run of this experiment has finished.</p>\n";
+    }
+    out += "<div class=\"tools\">\n";
+    if !experiment.command.is_empty() {
+        out += &command(&experiment.command, id);
+    }
+    let mut data = String::new();
+    for (what, suffix, text) in [
+        ("Numbers (CSV)", "cells", (!experiment.cells.is_empty()).then(|| csv::cells(experiment))),
+        ("Curves (CSV)", "curves", (!experiment.curves.is_empty()).then(|| csv::curves(experiment))),
+    ] {
+        let Some(text) = text else { continue };
+        let _ = write!(
+            out,
+            "<a class=\"button noprint\" href=\"#{id}\" download=\"{id}-{suffix}.csv\" data-csv=\"csv-{id}-{suffix}\">{what}</a>\n"
+        );
+        let _ = writeln!(data, "<template id=\"csv-{id}-{suffix}\">{}</template>", escape(&text));
+    }
+    out += "</div>\n";
+    let table = table::cells(experiment);
+    if !table.is_empty() {
+        let open = if drawings.is_empty() || experiment.cells.len() <= 200 { " open" } else { "" };
+        let _ = write!(out, "<details{open}>\n<summary>The numbers</summary>\n{table}</details>\n");
+    }
+    out += &table::ranks(experiment);
+    out + &data + "</section>\n"
+}
+
+fn figure_html(drawing: &Drawing, id: &str) -> String {
+    let mut out = String::from("<div class=\"drawing\">\n");
+    if drawing.series.len() > 1 {
+        out += "<div class=\"legend\" role=\"group\" aria-label=\"Series: press to hide or show\">\n";
+        for (name, slot) in &drawing.series {
+            let _ = writeln!(
+                out,
+                "<button type=\"button\" aria-pressed=\"true\" data-slot=\"{slot}\" style=\"--c:var(--s{})\">{}{}</button>",
+                slot % slots::COUNT,
+                sample(*slot, drawing.form),
+                escape(name)
+            );
+        }
+        let toggle = |name: &str, text: &str| {
+            format!(
+                "<button type=\"button\" class=\"toggle noprint\" aria-pressed=\"false\" data-toggle=\"{name}\">{text}</button>\n"
+            )
+        };
+        if drawing.panels.iter().any(|p| p.log_span.is_some()) {
+            out += &toggle("log", "Logarithmic scale");
+        }
+        if drawing.form == Form::Thin {
+            out += &toggle("split", "One above the other");
+        }
+        out += "</div>\n";
+    }
+    out += &key(drawing);
+    out += "<div class=\"panels\">\n";
+    for (i, panel) in drawing.panels.iter().enumerate() {
+        let name = format!("{id}-{}", i + 1);
+        let caption = escape(&panel.caption);
+        let y = panel.chart["y"]["title"].as_str().unwrap_or_default();
+        let x = panel.chart["x"]["title"].as_str().unwrap_or_default();
+        let said =
+            escape(&format!("Chart: {}. {y} against {x}. The numbers are in the table or the CSV.", panel.caption));
+        let _ = writeln!(
+            out,
+            "<figure>{}<div class=\"chart\" id=\"chart-{name}\" data-spec=\"spec-{name}\" role=\"img\" aria-label=\"{said}\"></div>\
+             <script type=\"application/json\" id=\"spec-{name}\">{}</script></figure>",
+            if caption.is_empty() { String::new() } else { format!("<figcaption>{caption}</figcaption>") },
+            json(&panel.chart)
+        );
+    }
+    out += "</div>\n";
+    if !drawing.note.is_empty() {
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", escape(&drawing.note));
+    }
+    out + "</div>\n"
+}
+
+/// What filled and open markers mean.
+fn key(drawing: &Drawing) -> String {
+    if !drawing.published && !drawing.intervals {
+        return String::new();
+    }
+    let (measured, published) = match drawing.form {
+        Form::Bar => (
+            "<rect x=\"4\" y=\"3\" width=\"10\" height=\"11\" fill=\"currentColor\" opacity=\".6\"/>",
+            "<path d=\"M9 2L14 7L9 12L4 7Z\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.6\"/>",
+        ),
+        _ => (
+            "<circle cx=\"9\" cy=\"7\" r=\"3.6\" fill=\"currentColor\"/>",
+            "<circle cx=\"9\" cy=\"7\" r=\"4.4\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.6\"/>",
+        ),
+    };
+    let item = |mark: &str, text: &str| {
+        format!(
+            "<span><svg width=\"18\" height=\"14\" viewBox=\"0 0 18 14\" aria-hidden=\"true\">{mark}</svg>{text}</span>"
+        )
+    };
+    let interval = if drawing.intervals { "measured mean, with its 95 % confidence interval" } else { "measured" };
+    let mut out = String::from("<div class=\"key\">");
+    out += &item(measured, interval);
+    if drawing.published {
+        out += &item(published, "published");
+    }
+    out + "</div>\n"
+}

@@ -227,6 +227,9 @@ pub struct ReportInput {
     pub intro: String,
     /// The command that made it.
     pub command: String,
+    /// When, by which version, with which seed and how many replicas: label and value, shown under the heading.
+    #[serde(default)]
+    pub facts: Vec<(String, String)>,
     /// In the order of the paper.
     pub experiments: Vec<ExperimentResult>,
     /// The paper's claims.

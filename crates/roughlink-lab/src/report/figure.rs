@@ -1,0 +1,372 @@
+//! What a figure shows: which panels, which series in each, and the points; how it looks is the page's script.
+
+use super::curve;
+use super::html::{exact, rounded, with_interval};
+use super::slots::{Form, Slots};
+use super::view::{Dimension, METRIC, STACK, dimensions, metric_caption, of_cell, stack_caption};
+use crate::experiment::result::{AxisValue, Cell, ExperimentResult, FigureKind};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Panels that are drawn at most; the table has all.
+const MOST_PANELS: usize = 12;
+
+/// A figure: small charts with one legend.
+pub(super) struct Drawing {
+    /// The series, in order: name and slot.
+    pub series: Vec<(String, usize)>,
+    /// How they are drawn.
+    pub form: Form,
+    /// The charts.
+    pub panels: Vec<Panel>,
+    /// Some points are published ones.
+    pub published: bool,
+    /// Some points have a confidence interval.
+    pub intervals: bool,
+    /// What is not drawn, if anything.
+    pub note: String,
+}
+
+/// A small chart.
+pub(super) struct Panel {
+    /// What it shows: `ns3 stack`; may be empty.
+    pub caption: String,
+    /// Panels of the same group have the same scales.
+    pub group: String,
+    /// Points and scales for the script.
+    pub chart: Value,
+    /// Lowest (above zero on a logarithmic scale) and highest ordinate.
+    pub span: Option<(f64, f64)>,
+    /// The same above zero, if the chart may be looked at on a logarithmic scale instead.
+    pub log_span: Option<(f64, f64)>,
+}
+
+/// The figures of an experiment: one from its cells, one from its curves, either or none.
+pub(super) fn drawings(experiment: &ExperimentResult, slots: &Slots) -> Vec<Drawing> {
+    let mut out = Vec::new();
+    if !matches!(experiment.figure.kind, FigureKind::Time | FigureKind::Function) && !experiment.cells.is_empty() {
+        out.push(of_cells(experiment, slots));
+    }
+    if !experiment.curves.is_empty() {
+        out.push(curve::of_curves(experiment, slots));
+    }
+    for drawing in &mut out {
+        share_scales(drawing);
+    }
+    out
+}
+
+/// Which dimension goes where.
+struct Plan {
+    x: usize,
+    series: Option<usize>,
+    panels: Vec<usize>,
+    /// The only metric, if metrics are not spread over the figure.
+    metric: Option<String>,
+    bars: bool,
+}
+
+impl Plan {
+    fn new(experiment: &ExperimentResult, all: &[Dimension]) -> Self {
+        let figure = &experiment.figure;
+        let find = |name: &str| all.iter().position(|d| d.name == name);
+        let varied = |i: usize| all[i].values.len() > 1;
+        let is_axis = |i: usize| all[i].name != METRIC && all[i].name != STACK;
+        let axes = || (0..all.len()).filter(|&i| is_axis(i));
+        let x = find(&figure.x)
+            .or_else(|| axes().find(|&i| varied(i) && all[i].numbers().is_some()))
+            .or_else(|| axes().find(|&i| varied(i)))
+            .or_else(|| axes().next())
+            .unwrap_or(0);
+        let mut panels: Vec<usize> = figure
+            .panels
+            .split([',', ' '])
+            .filter_map(|name| find(name.trim()))
+            .filter(|&i| i != x && all[i].name != STACK)
+            .collect();
+        let series = find(&figure.series)
+            .filter(|&i| i != x)
+            .or_else(|| axes().find(|&i| i != x && varied(i) && is_algorithm(&all[i].name)))
+            .or_else(|| axes().find(|&i| i != x && varied(i) && !panels.contains(&i)));
+        panels.retain(|&i| Some(i) != series);
+        for i in axes() {
+            if varied(i) && i != x && Some(i) != series && !panels.contains(&i) {
+                panels.push(i);
+            }
+        }
+        let used = |name: &str| find(name).is_some_and(|i| i == x || Some(i) == series || panels.contains(&i));
+        let metric = if used(METRIC) { None } else { experiment.metrics.first().map(|m| m.name.clone()) };
+        let metric = metric.filter(|m| experiment.cells.iter().any(|c| &c.metric == m));
+        if let Some(stack) = find(STACK)
+            && !used(STACK)
+            && varied(stack)
+        {
+            panels.push(stack);
+        }
+        let bars = figure.kind != FigureKind::Line || all[x].numbers().is_none();
+        Self { x, series, panels, metric, bars }
+    }
+}
+
+/// The axis people want as lines if they did not say: the congestion control, of all flows or of one.
+fn is_algorithm(axis: &str) -> bool {
+    axis.rsplit('.').next() == Some("cc")
+}
+
+fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
+    let all = dimensions(experiment);
+    let plan = Plan::new(experiment, &all);
+    let kept: Vec<&Cell> =
+        experiment.cells.iter().filter(|c| plan.metric.as_ref().is_none_or(|m| *m == c.metric)).collect();
+    let series_values: Vec<AxisValue> = match plan.series {
+        Some(i) => all[i].values.clone(),
+        None => vec![AxisValue { label: "Measured".into(), ..AxisValue::default() }],
+    };
+    let names: Vec<String> = series_values.iter().map(|v| v.value.clone()).collect();
+    let colours = slots.assign(plan.series.map_or("", |i| &all[i].name), &names);
+
+    let place = |c: &Cell, i: usize| all[i].position(of_cell(c, &all[i].name));
+    let mut by_panel: BTreeMap<Vec<usize>, Vec<&Cell>> = BTreeMap::new();
+    for cell in kept {
+        let key: Option<Vec<usize>> = plan.panels.iter().map(|&i| place(cell, i)).collect();
+        if let Some(key) = key {
+            by_panel.entry(key).or_default().push(cell);
+        }
+    }
+    let left_out = by_panel.len().saturating_sub(MOST_PANELS);
+    let mut panels = Vec::new();
+    for (key, cells) in by_panel.into_iter().take(MOST_PANELS) {
+        let metric = plan.metric.clone().unwrap_or_else(|| cells[0].metric.clone());
+        let mut traces = Vec::new();
+        let (mut span, mut log_span) = (None, None);
+        for (s, value) in series_values.iter().enumerate() {
+            let mut points: Vec<(usize, &Cell)> = cells
+                .iter()
+                .filter(|c| plan.series.is_none_or(|i| of_cell(c, &all[i].name) == value.value))
+                .filter_map(|c| place(c, plan.x).map(|p| (p, *c)))
+                .collect();
+            points.sort_by_key(|(p, _)| *p);
+            let trace = Trace { slot: colours[s], name: &value.label, x: &all[plan.x], numeric: !plan.bars };
+            traces.extend(trace.measured(&points, experiment));
+            traces.extend(trace.published(&points, experiment));
+            for (_, c) in points {
+                let half = c.ci95.unwrap_or(0.0);
+                let ends = c.measured.map(|m| [m - half, m + half]).into_iter().flatten().chain(c.published);
+                span = ends.fold(span, |s, v| widen(s, v, experiment.figure.log_y));
+                log_span = [c.measured, c.published].into_iter().flatten().fold(log_span, |s, v| widen(s, v, true));
+            }
+        }
+        let mut parts = Vec::new();
+        let mut group = String::new();
+        for (&i, &p) in plan.panels.iter().zip(&key) {
+            let value = &all[i].values[p];
+            if all[i].name == STACK {
+                parts.push(stack_caption(&value.value));
+            } else {
+                group += &format!("{}\u{0}{}\u{0}", all[i].name, value.value);
+                let plain = all[i].name == METRIC || value.label != value.value;
+                parts.push(if plain { value.label.clone() } else { format!("{} {}", all[i].label, value.label) });
+            }
+        }
+        if plan.panels.iter().all(|&i| all[i].name != STACK) {
+            parts.extend(experiment.stacks.first().filter(|s| !s.is_empty()).map(|s| stack_caption(s)));
+        }
+        panels.push(Panel {
+            caption: parts.join(", "),
+            group,
+            chart: json!({
+                "kind": if plan.bars { "bar" } else { "line" }, "dashes": true,
+                "x": x_scale(experiment, &all[plan.x], !plan.bars),
+                "y": y_scale(experiment, &metric),
+                "traces": traces,
+            }),
+            span,
+            log_span: log_span.filter(|_| !plan.bars && !experiment.figure.log_y),
+        });
+    }
+    let metric_note = match (&plan.metric, experiment.metrics.len()) {
+        (Some(m), n) if n > 1 => {
+            format!("Drawn: {}. The table has the other metrics too. ", metric_caption(experiment, m))
+        }
+        _ => String::new(),
+    };
+    let panel_note =
+        if left_out > 0 { format!("{left_out} more combinations are in the table only.") } else { String::new() };
+    Drawing {
+        series: series_values.iter().map(|v| v.label.clone()).zip(colours).collect(),
+        form: if plan.bars { Form::Bar } else { Form::Marked },
+        panels,
+        published: experiment.cells.iter().any(|c| c.published.is_some()),
+        intervals: experiment.cells.iter().any(|c| c.ci95.is_some()),
+        note: (metric_note + &panel_note).trim().into(),
+    }
+}
+
+/// The points of one series in one panel.
+struct Trace<'a> {
+    slot: usize,
+    name: &'a str,
+    x: &'a Dimension,
+    numeric: bool,
+}
+
+impl Trace<'_> {
+    fn abscissa(&self, position: usize) -> Value {
+        let value = &self.x.values[position];
+        match value.number {
+            Some(n) if self.numeric => rounded(n),
+            _ => Value::from(value.label.as_str()),
+        }
+    }
+
+    fn hover(&self, position: usize, cell: &Cell, experiment: &ExperimentResult) -> String {
+        let at = format!("{}: {}", self.x.label, self.x.values[position].label);
+        let unit = experiment.metrics.iter().find(|m| m.name == cell.metric).map_or("", |m| m.unit.as_str());
+        let mut lines = vec![self.name.to_string(), at];
+        if let Some(mean) = cell.measured {
+            let (mean, ci) = with_interval(mean, cell.ci95);
+            let ci = ci.map(|c| format!(" ± {c}")).unwrap_or_default();
+            lines.push(format!("measured {mean}{ci} {unit} ({} runs)", cell.replicas));
+        }
+        if let Some(published) = cell.published {
+            let ratio = cell.ratio().map(|r| format!(", ratio {r:.2}")).unwrap_or_default();
+            lines.push(format!("published {}{ratio}", exact(published)));
+        }
+        lines.join("\n")
+    }
+
+    fn measured(&self, points: &[(usize, &Cell)], experiment: &ExperimentResult) -> Option<Value> {
+        let points: Vec<_> = points.iter().filter(|(_, c)| c.measured.is_some()).collect();
+        let ci: Vec<Value> = points.iter().map(|(_, c)| c.ci95.map_or(Value::Null, rounded)).collect();
+        (!points.is_empty()).then(|| {
+            json!({
+                "role": "mean", "slot": self.slot, "name": self.name,
+                "x": points.iter().map(|(p, _)| self.abscissa(*p)).collect::<Vec<_>>(),
+                "y": points.iter().map(|(_, c)| rounded(c.measured.unwrap_or_default())).collect::<Vec<_>>(),
+                "ci": if ci.iter().all(Value::is_null) { Value::Null } else { Value::from(ci) },
+                "text": points.iter().map(|(p, c)| self.hover(*p, c, experiment)).collect::<Vec<_>>(),
+            })
+        })
+    }
+
+    fn published(&self, points: &[(usize, &Cell)], experiment: &ExperimentResult) -> Option<Value> {
+        let points: Vec<_> = points.iter().filter(|(_, c)| c.published.is_some()).collect();
+        (!points.is_empty()).then(|| {
+            json!({
+                "role": "paper", "slot": self.slot, "name": self.name,
+                "x": points.iter().map(|(p, _)| self.abscissa(*p)).collect::<Vec<_>>(),
+                "y": points.iter().map(|(_, c)| rounded(c.published.unwrap_or_default())).collect::<Vec<_>>(),
+                "text": points.iter().map(|(p, c)| self.hover(*p, c, experiment)).collect::<Vec<_>>(),
+            })
+        })
+    }
+}
+
+fn x_scale(experiment: &ExperimentResult, x: &Dimension, numeric: bool) -> Value {
+    let figure = &experiment.figure;
+    let numbers = x.numbers().filter(|_| numeric);
+    let title = match (&figure.x_label, x.unit(), &numbers) {
+        (given, _, _) if !given.is_empty() => given.clone(),
+        (_, unit, Some(_)) if !unit.is_empty() => format!("{} ({unit})", x.label),
+        _ => x.label.clone(),
+    };
+    let Some(numbers) = numbers else {
+        let names: Vec<String> = x.values.iter().map(|v| v.label.clone()).collect();
+        return json!({"title": title, "type": "category", "names": names});
+    };
+    let (low, high) = numbers.iter().fold(None, |s, &n| widen(s, n, false)).unwrap_or_default();
+    // Who names no x axis leaves the scale to us too.
+    let log = low > 0.0 && (figure.log_x || (figure.x.is_empty() && high / low >= 30.0));
+    let ticks = ticks(&numbers, log);
+    let text: Vec<String> = ticks.iter().map(|&t| exact(t)).collect();
+    let (low, high) = if log { (libm::log10(low), libm::log10(high)) } else { (low, high) };
+    let room = 0.02 * (high - low);
+    let range = (low < high).then(|| [rounded(low - room), rounded(high + room)]);
+    json!({
+        "title": title, "type": if log { "log" } else { "linear" },
+        "ticks": ticks.iter().map(|&t| rounded(t)).collect::<Vec<_>>(), "names": text, "range": range,
+    })
+}
+
+/// Those of the values that can be written below a narrow chart without touching: the outermost, and of the others
+/// as many as there is room for.
+fn ticks(numbers: &[f64], log: bool) -> Vec<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.dedup();
+    let at = |x: f64| if log { libm::log(x) } else { x };
+    let (Some(&low), Some(&high)) = (sorted.first(), sorted.last()) else { return sorted };
+    let room = (at(high) - at(low)) * 0.085;
+    let mut out = vec![low];
+    for &x in &sorted[1..] {
+        if at(x) - at(out[out.len() - 1]) >= room && (x == high || at(high) - at(x) >= room) {
+            out.push(x);
+        }
+    }
+    out
+}
+
+pub(super) fn y_scale(experiment: &ExperimentResult, metric: &str) -> Value {
+    let figure = &experiment.figure;
+    let own = figure.y_label.is_empty() || experiment.metrics.first().is_some_and(|m| m.name != metric);
+    let title = if own { metric_caption(experiment, metric) } else { figure.y_label.clone() };
+    json!({"title": title, "type": if figure.log_y { "log" } else { "linear" }})
+}
+
+/// A span that has room for another value; a logarithmic scale has none for zero.
+pub(super) fn widen(span: Option<(f64, f64)>, value: f64, log: bool) -> Option<(f64, f64)> {
+    if !value.is_finite() || (log && value <= 0.0) {
+        return span;
+    }
+    Some(span.map_or((value, value), |(a, b)| (a.min(value), b.max(value))))
+}
+
+/// One y range for all panels of a group, so that stacks can be compared by eye; and one for a logarithmic scale.
+fn share_scales(drawing: &mut Drawing) {
+    let shared = |of: fn(&Panel) -> Option<(f64, f64)>| {
+        let mut spans: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+        for panel in &drawing.panels {
+            let Some((low, high)) = of(panel) else { continue };
+            let span = spans.entry(panel.group.clone()).or_insert((low, high));
+            *span = (span.0.min(low), span.1.max(high));
+        }
+        spans
+    };
+    let (spans, log_spans) = (shared(|p| p.span), shared(|p| p.log_span));
+    let log_range = |(low, high): (f64, f64)| (libm::log10(low) - 0.06, libm::log10(high) + 0.06);
+    for panel in &mut drawing.panels {
+        let logarithmic = panel.chart["y"]["type"] == "log";
+        let range = spans.get(&panel.group).map(|&(low, high)| {
+            let room = 0.06 * (high.max(0.0) - low.min(0.0));
+            let flat = (if low < 0.0 { low - room } else { 0.0 }, if high > 0.0 { high + room } else { 0.0 });
+            if logarithmic { log_range((low, high)) } else { flat }
+        });
+        if let Some((low, high)) = range.filter(|r| r.0 < r.1) {
+            panel.chart["y"]["range"] = json!([rounded(low), rounded(high)]);
+        }
+        if let Some(&span) = log_spans.get(&panel.group).filter(|_| panel.log_span.is_some()) {
+            let (low, high) = log_range(span);
+            panel.chart["y"]["log_range"] = json!([rounded(low), rounded(high)]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_do_not_touch() {
+        let loss = [0.0, 0.25, 0.5, 1.0, 1.25, 2.5, 3.75, 5.0];
+        assert_eq!(ticks(&loss, false), [0.0, 0.5, 1.0, 2.5, 3.75, 5.0]);
+        let sizes = [10.0, 50.0, 100.0, 200.0, 400.0, 600.0, 800.0];
+        assert_eq!(ticks(&sizes, true), [10.0, 50.0, 100.0, 200.0, 400.0, 800.0]);
+    }
+
+    #[test]
+    fn spans_grow() {
+        let span = [3.0, -1.0, f64::NAN].into_iter().fold(None, |s, v| widen(s, v, false));
+        assert_eq!(span, Some((-1.0, 3.0)));
+        assert_eq!(widen(None, 0.0, true), None);
+    }
+}

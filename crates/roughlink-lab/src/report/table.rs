@@ -1,0 +1,204 @@
+//! The numbers behind a figure: published, measured with its interval, ratio; a column group per stack.
+
+use super::html::{escape, exact, number, with_interval};
+use super::view::{METRIC, STACK, dimensions, metric_caption, stack_caption};
+use crate::experiment::result::{Cell, ExperimentResult};
+use std::collections::BTreeMap;
+
+/// A measured value further from the published one than this factor is marked as off.
+pub(super) const FACTOR: f64 = 1.5;
+
+/// Rows beyond which a table scrolls inside its frame.
+const TALL: usize = 16;
+
+/// How far a ratio lies from one, as a factor of at least one; infinite for zero.
+pub(super) fn factor(ratio: f64) -> f64 {
+    if ratio >= 1.0 { ratio } else { 1.0 / ratio.max(0.0) }
+}
+
+/// The table of an experiment's cells; nothing if it has none.
+pub(super) fn cells(experiment: &ExperimentResult) -> String {
+    if experiment.cells.is_empty() {
+        return String::new();
+    }
+    let all = dimensions(experiment);
+    let axes: Vec<_> = all.iter().filter(|d| d.name != METRIC && d.name != STACK).collect();
+    let stacks: Vec<&str> =
+        all.iter().filter(|d| d.name == STACK).flat_map(|d| d.values.iter().map(|v| v.value.as_str())).collect();
+    let stacks = if stacks.is_empty() { vec![""] } else { stacks };
+    let metrics = experiment.cells.iter().map(|c| &c.metric).collect::<std::collections::BTreeSet<_>>().len();
+    let published = experiment.cells.iter().any(|c| c.published.is_some());
+    let replicas: Option<u32> = {
+        let mut counts = experiment.cells.iter().map(|c| c.replicas);
+        let first = counts.next();
+        first.filter(|f| counts.all(|c| c == *f))
+    };
+
+    // A row per combination of axis values and metric, in the order of the first cell of each.
+    let mut rows: Vec<Vec<&Cell>> = Vec::new();
+    let mut index: BTreeMap<(&BTreeMap<String, String>, &str), usize> = BTreeMap::new();
+    for cell in &experiment.cells {
+        let row = *index.entry((&cell.axes, &cell.metric)).or_insert_with(|| {
+            rows.push(Vec::new());
+            rows.len() - 1
+        });
+        rows[row].push(cell);
+    }
+
+    let tall = if rows.len() > TALL { " tall" } else { "" };
+    let mut out = format!(
+        "<div class=\"scroll{tall}\" tabindex=\"0\" role=\"region\" aria-label=\"Numbers\">\n<table>\n<thead>\n<tr>"
+    );
+    let span = 1 + usize::from(published) + usize::from(replicas.is_none());
+    for axis in &axes {
+        out += &format!("<th scope=\"col\" rowspan=\"2\">{}</th>", escape(&axis.label));
+    }
+    if metrics > 1 {
+        out += "<th scope=\"col\" rowspan=\"2\">Metric</th>";
+    }
+    if published {
+        out += "<th scope=\"col\" rowspan=\"2\" class=\"num first\">Published</th>";
+    }
+    for stack in &stacks {
+        out += &format!(
+            "<th scope=\"colgroup\" colspan=\"{span}\" class=\"first\">{}</th>",
+            escape(&stack_caption(stack))
+        );
+    }
+    out += "</tr>\n<tr>";
+    let unit = match metrics {
+        1 => experiment.metrics.iter().find(|m| m.name == experiment.cells[0].metric).map_or("", |m| m.unit.as_str()),
+        _ => "",
+    };
+    for _ in &stacks {
+        let unit =
+            if unit.is_empty() { String::new() } else { format!(" <span class=\"unit\">{}</span>", escape(unit)) };
+        out += &format!("<th scope=\"col\" class=\"num first\">measured{unit}</th>");
+        if replicas.is_none() {
+            out += "<th scope=\"col\" class=\"num\">runs</th>";
+        }
+        if published {
+            out += "<th scope=\"col\" class=\"num\">ratio</th>";
+        }
+    }
+    out += "</tr>\n</thead>\n<tbody>\n";
+    for row in rows {
+        out += "<tr>";
+        for (i, axis) in axes.iter().enumerate() {
+            let value = row[0].axes.get(&axis.name).map_or("", String::as_str);
+            let (open, close) = if i == 0 { ("<th scope=\"row\">", "</th>") } else { ("<td>", "</td>") };
+            out += &format!("{open}{}{close}", escape(axis.label_of(value)));
+        }
+        if metrics > 1 {
+            out += &format!("<td>{}</td>", escape(&metric_caption(experiment, &row[0].metric)));
+        }
+        let quoted = row.iter().find(|c| c.published.is_some());
+        if published {
+            let value = quoted.and_then(|c| c.published).map(exact).unwrap_or_default();
+            let at = quoted.filter(|c| !c.published_at.is_empty());
+            let at =
+                at.map(|c| format!(" <span class=\"unit\">{}</span>", escape(&c.published_at))).unwrap_or_default();
+            out += &format!("<td class=\"num first\">{value}{at}</td>");
+        }
+        for stack in &stacks {
+            let cell = row.iter().find(|c| c.stack == *stack);
+            out += &format!("<td class=\"num first\">{}</td>", measured(cell.copied()));
+            if replicas.is_none() {
+                out += &format!("<td class=\"num\">{}</td>", cell.map(|c| c.replicas.to_string()).unwrap_or_default());
+            }
+            if published {
+                let ratio = cell.and_then(|c| {
+                    let published = quoted.and_then(|q| q.published);
+                    Cell { published, ..(*c).clone() }.ratio()
+                });
+                out += &ratio_cell(ratio);
+            }
+        }
+        out += "</tr>\n";
+    }
+    out += "</tbody>\n</table>\n</div>\n";
+    let mut notes = Vec::new();
+    if experiment.cells.iter().any(|c| c.ci95.is_some()) {
+        notes.push("± is the half width of the 95 % confidence interval of the mean.".to_string());
+    }
+    if let Some(n) = replicas {
+        notes.push(format!("{n} {} for each number.", if n == 1 { "run" } else { "runs" }));
+    }
+    if published {
+        notes.push(format!(
+            "Ratio is measured over published; beyond a factor of {FACTOR} it is marked: above or below."
+        ));
+    }
+    out + &format!("<p class=\"note\">{}</p>\n", escape(&notes.join(" ")))
+}
+
+fn measured(cell: Option<&Cell>) -> String {
+    let Some(cell) = cell else { return "<span class=\"unit\">not run</span>".into() };
+    let Some(mean) = cell.measured else { return "<span class=\"unit\">no value</span>".into() };
+    let (mean, ci) = with_interval(mean, cell.ci95);
+    mean + &ci.map(|c| format!(" <span class=\"ci\">± {c}</span>")).unwrap_or_default()
+}
+
+fn ratio_cell(ratio: Option<f64>) -> String {
+    let Some(ratio) = ratio.filter(|r| r.is_finite()) else { return "<td class=\"num\"></td>".into() };
+    let far = factor(ratio);
+    let side = if ratio < 1.0 { "low" } else { "high" };
+    // Full colour at a factor of four, none at one.
+    let strength = (libm::log(far) / libm::log(4.0)).min(1.0);
+    let mark = if far > FACTOR {
+        format!("<span class=\"off\">{}</span>", if ratio < 1.0 { "below" } else { "above" })
+    } else {
+        String::new()
+    };
+    format!("<td class=\"num ratio {side}\" style=\"--k:{strength:.2}\">{mark}{ratio:.2}</td>")
+}
+
+/// How well the order of the measured values follows the published one.
+pub(super) fn ranks(experiment: &ExperimentResult) -> String {
+    if experiment.ranks.is_empty() {
+        return String::new();
+    }
+    let all = dimensions(experiment);
+    let dimension = |name: &str| all.iter().find(|d| d.name == name);
+    let mut out = String::from(
+        "<details>\n<summary>Agreement of the order with the published one</summary>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Rank correlations\">\n<table>\n\
+         <thead><tr><th scope=\"col\">At</th><th scope=\"col\">Stack</th><th scope=\"col\">Ranked</th>\
+         <th scope=\"col\" class=\"num\">Spearman's rho</th><th scope=\"col\" class=\"num\">values</th></tr></thead>\n<tbody>\n",
+    );
+    for rank in &experiment.ranks {
+        let at: Vec<String> = rank
+            .at
+            .iter()
+            .map(|(name, value)| match dimension(name) {
+                Some(d) => format!("{} {}", d.label, d.label_of(value)),
+                None => format!("{name} {value}"),
+            })
+            .collect();
+        let over = dimension(&rank.over).map_or(rank.over.as_str(), |d| &d.label);
+        out += &format!(
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}, by {}</td><td class=\"num\">{}</td><td class=\"num\">{}</td></tr>\n",
+            escape(&at.join(", ")),
+            escape(&rank.stack),
+            escape(over),
+            escape(&metric_caption(experiment, &rank.metric)),
+            number(rank.spearman),
+            rank.n
+        );
+    }
+    out + "</tbody>\n</table>\n</div>\n</details>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_that_is_off_says_so_in_words() {
+        assert!(!ratio_cell(Some(1.49)).contains("off"));
+        assert!(!ratio_cell(Some(0.67)).contains("off"));
+        assert!(ratio_cell(Some(1.6)).contains(">above</span>1.60"));
+        assert!(ratio_cell(Some(0.5)).contains(">below</span>0.50"));
+        assert!(ratio_cell(Some(0.0)).contains(">below</span>0.00"));
+        assert_eq!(ratio_cell(None), "<td class=\"num\"></td>");
+    }
+}

@@ -1,0 +1,108 @@
+//! An experiment seen along its dimensions: its axes, its metrics and its stacks, all alike.
+
+use crate::experiment::result::{AxisValue, Cell, Curve, ExperimentResult, MetricResult};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The dimension of metrics.
+pub(super) const METRIC: &str = "metric";
+/// The dimension of stacks.
+pub(super) const STACK: &str = "stack";
+
+/// One dimension and its values in order.
+pub(super) struct Dimension {
+    pub name: String,
+    pub label: String,
+    pub values: Vec<AxisValue>,
+}
+
+/// The axes of an experiment, then `metric`, then `stack`; values that only occur in cells are appended.
+pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<Dimension> {
+    let named = |value: &str, label: &str| AxisValue {
+        value: value.into(),
+        label: if label.is_empty() { value.into() } else { label.into() },
+        number: None,
+    };
+    let mut all: Vec<Dimension> = experiment
+        .axes
+        .iter()
+        .map(|axis| Dimension {
+            name: axis.name.clone(),
+            label: if axis.label.is_empty() { axis.name.clone() } else { axis.label.clone() },
+            values: axis.values.iter().map(|v| AxisValue { number: v.number, ..named(&v.value, &v.label) }).collect(),
+        })
+        .collect();
+    let metrics = experiment.metrics.iter().map(|m| named(&m.name, &m.label)).collect();
+    all.push(Dimension { name: METRIC.into(), label: "Metric".into(), values: metrics });
+    let stacks = experiment.stacks.iter().map(|s| named(s, "")).collect();
+    all.push(Dimension { name: STACK.into(), label: "Stack".into(), values: stacks });
+    for dimension in &mut all {
+        let mut known: BTreeSet<String> = dimension.values.iter().map(|v| v.value.clone()).collect();
+        for cell in &experiment.cells {
+            let value = of_cell(cell, &dimension.name);
+            if !value.is_empty() && known.insert(value.into()) {
+                dimension.values.push(named(value, ""));
+            }
+        }
+    }
+    all
+}
+
+/// Where a cell stands on a dimension; empty if it does not.
+pub(super) fn of_cell<'a>(cell: &'a Cell, dimension: &str) -> &'a str {
+    coordinate(&cell.axes, &cell.metric, &cell.stack, dimension)
+}
+
+/// Where a curve stands on a dimension; empty if it does not.
+pub(super) fn of_curve<'a>(curve: &'a Curve, dimension: &str) -> &'a str {
+    coordinate(&curve.axes, &curve.metric, &curve.stack, dimension)
+}
+
+fn coordinate<'a>(axes: &'a BTreeMap<String, String>, metric: &'a str, stack: &'a str, dimension: &str) -> &'a str {
+    match (axes.get(dimension), dimension) {
+        (Some(value), _) => value,
+        (None, METRIC) => metric,
+        (None, STACK) => stack,
+        _ => "",
+    }
+}
+
+impl Dimension {
+    /// The place of a value in the order.
+    pub fn position(&self, value: &str) -> Option<usize> {
+        self.values.iter().position(|v| v.value == value)
+    }
+
+    /// A value for people.
+    pub fn label_of<'a>(&'a self, value: &'a str) -> &'a str {
+        self.position(value).map_or(value, |i| &self.values[i].label)
+    }
+
+    /// The values as numbers, if all of them are and there is more than one.
+    pub fn numbers(&self) -> Option<Vec<f64>> {
+        let numbers: Option<Vec<f64>> = self.values.iter().map(|v| v.number.filter(|n| n.is_finite())).collect();
+        numbers.filter(|n| n.len() > 1)
+    }
+
+    /// The unit that all values carry after their number: `%` of `0.25 %`.
+    pub fn unit(&self) -> &str {
+        let after = |v: &AxisValue| -> usize {
+            v.value.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | ' '))).unwrap_or(v.value.len())
+        };
+        let mut units = self.values.iter().map(|v| v.value[after(v)..].trim());
+        let first = units.next().unwrap_or("");
+        if units.all(|u| u == first) { first } else { "" }
+    }
+}
+
+/// A metric with its unit, as the caption of a scale.
+pub(super) fn metric_caption(experiment: &ExperimentResult, name: &str) -> String {
+    let plain = MetricResult { name: name.into(), ..MetricResult::default() };
+    let metric = experiment.metrics.iter().find(|m| m.name == name).unwrap_or(&plain);
+    let label = if metric.label.is_empty() { &metric.name } else { &metric.label };
+    if metric.unit.is_empty() { label.clone() } else { format!("{label} ({})", metric.unit) }
+}
+
+/// `ns3` as a caption.
+pub(super) fn stack_caption(stack: &str) -> String {
+    if stack.is_empty() { "Measured".into() } else { format!("{stack} stack") }
+}
