@@ -6,9 +6,8 @@ VENV      ?= .venv
 RESULTS   ?= results/v2g
 # What `make validate` compares with ns-3 beside the segments: small unless asked for. FULL=1 takes hours.
 FULL      ?=
-SEEDS     := $(if $(FULL),24,4)
-BYTES     := $(if $(FULL),8000000,2000000)
-TABLE     := $(if $(FULL),--seeds 12,--seeds 3 --bytes 10000000 --cc newreno illinois --loss 0.25 5)
+RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)
+TABLE     := $(if $(FULL),,--seeds 3 --bytes 10000000 --cc newreno illinois --loss 0.25 5)
 FUZZ_TIME ?= 120
 
 .PHONY: help reproduce build test check bench validate fuzz clean
@@ -47,14 +46,13 @@ check:
 
 bench:
 	@.ci/setup build
-	@if ls crates/*/benches/*.rs >/dev/null 2>&1; then set -x; $(CARGO) bench --workspace --locked --bench '*'; \
-	else echo 'no benchmarks here; side by side with ns-3: validation/speed.py'; fi
+	$(CARGO) bench -p roughlink-core --locked --bench engine
 
 validate: $(if $(filter target/release/roughlink,$(ROUGHLINK)),build)
 	python3 validation/linux.py --roughlink $(ROUGHLINK) --strict
 	@.ci/with-ns3 $(VENV) validation/segments.py --roughlink $(ROUGHLINK) --link-overhead 2 --strict
 	@.ci/with-ns3 $(VENV) validation/segments.py --roughlink $(ROUGHLINK) --link-overhead 2 --sack --strict
-	@.ci/with-ns3 $(VENV) validation/differential.py --roughlink $(ROUGHLINK) --seeds $(SEEDS) --bytes $(BYTES)
+	@.ci/with-ns3 $(VENV) validation/differential.py --roughlink $(ROUGHLINK) $(RANDOM)
 	@.ci/with-ns3 $(VENV) validation/table.py --roughlink $(ROUGHLINK) $(TABLE)
 
 fuzz:
