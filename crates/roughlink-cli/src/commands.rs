@@ -44,9 +44,23 @@ fn input(result: &ExperimentResult) -> ReportInput {
         title: result.title.clone(),
         intro: result.about.clone(),
         command: result.command.clone(),
+        facts: facts(std::slice::from_ref(result)),
         experiments: vec![result.clone()],
         claims: Vec::new(),
     }
+}
+
+/// By what the results were made, for the heading of a report.
+fn facts(experiments: &[ExperimentResult]) -> Vec<(String, String)> {
+    let cells = experiments.iter().flat_map(|e| &e.cells);
+    let replicas = cells.map(|c| c.replicas).filter(|&n| n > 0);
+    let (few, many) = replicas.fold((u32::MAX, 0), |(few, many), n| (few.min(n), many.max(n)));
+    let mut facts = vec![("Version".into(), format!("roughlink {}", env!("CARGO_PKG_VERSION")))];
+    if many > 0 {
+        let replicas = if few == many { many.to_string() } else { format!("{few} to {many}") };
+        facts.push(("Replicas".into(), replicas));
+    }
+    facts
 }
 
 /// Leaves the result in the folder of its runs.

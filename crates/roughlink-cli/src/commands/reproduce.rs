@@ -31,6 +31,7 @@ pub fn reproduce(args: &Reproduce) -> Result<(), Failure> {
         title: paper.title.clone(),
         intro: paper.about.clone(),
         command: super::command_line(),
+        facts: super::facts(&experiments),
         experiments,
         claims,
     };
