@@ -2,7 +2,8 @@
 use roughlink_core::{app::Traffic, cc, link::*, net::*, packet::*, scenario::*, tcp::*, units::*};
 struct T;
 impl Observer for T {
-    fn packet(&mut self, now: Time, _n: usize, hop: u32, way: Way, p: &Packet, _s: &Sides) {
+    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _s: &Sides) {
+        let Crossing { hop, way, .. } = at;
         if hop == 0 && way == Way::Out && p.payload() > 0 {
             println!("data,{},{},{}", now.0, p.seq, p.payload());
         }
@@ -71,8 +72,8 @@ fn main() {
             name: format!("internet{k}"),
             between: (base, base + 1),
             pipe: PipeConfig {
-                forward: d(500_000_000, 9100, Noise::None),
-                reverse: d(500_000_000, 9100, Noise::None),
+                forward: d(500_000_000, 10000, Noise::None),
+                reverse: d(500_000_000, 10000, Noise::None),
                 mtu: 1500,
                 overhead: 2,
             },

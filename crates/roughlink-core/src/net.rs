@@ -32,16 +32,77 @@ pub enum Way {
     In,
 }
 
+/// Where a packet crosses a host's interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Crossing {
+    /// The host.
+    pub node: usize,
+    /// The link direction beside the interface.
+    pub hop: Hop,
+    /// Out to the link, or in from it.
+    pub way: Way,
+    /// The packet's flow as the scenario counts them; [`Packet::flow`] counts within its component.
+    pub flow: usize,
+}
+
 /// Watches a run. Everything is a no-op unless implemented, and costs nothing then.
 pub trait Observer {
     /// Whether flows and queues are to be reported at all.
     const ACTIVE: bool = true;
-    /// A packet crosses the interface between `node` and the link direction `hop`.
-    fn packet(&mut self, _now: Time, _node: usize, _hop: Hop, _way: Way, _packet: &Packet, _sides: &Sides) {}
+    /// A packet crosses a host's interface: on its way out before it is queued or cut into fragments, on its way in
+    /// before it is reassembled.
+    fn packet(&mut self, _now: Time, _at: Crossing, _packet: &Packet, _sides: &Sides) {}
     /// The sending endpoint of flow `index` has taken in an event; `delivered` bytes have reached the application.
     fn flow(&mut self, _now: Time, _index: usize, _sender: &Endpoint, _delivered: u64) {}
     /// A link direction's queue now holds `waiting` packets; `drops` so far.
     fn queue(&mut self, _now: Time, _hop: Hop, _waiting: usize, _drops: u64) {}
+    /// Asked before every event: an observer that can take no more ends the run, whose result is then worthless.
+    fn stop(&self) -> bool {
+        false
+    }
+}
+
+/// Two that watch the same run.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    const ACTIVE: bool = A::ACTIVE || B::ACTIVE;
+    fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, sides: &Sides) {
+        self.0.packet(now, at, packet, sides);
+        self.1.packet(now, at, packet, sides);
+    }
+    fn flow(&mut self, now: Time, index: usize, sender: &Endpoint, delivered: u64) {
+        self.0.flow(now, index, sender, delivered);
+        self.1.flow(now, index, sender, delivered);
+    }
+    fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
+        self.0.queue(now, hop, waiting, drops);
+        self.1.queue(now, hop, waiting, drops);
+    }
+    fn stop(&self) -> bool {
+        self.0.stop() || self.1.stop()
+    }
+}
+
+/// One that may be absent.
+impl<O: Observer> Observer for Option<O> {
+    const ACTIVE: bool = O::ACTIVE;
+    fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, sides: &Sides) {
+        if let Some(o) = self {
+            o.packet(now, at, packet, sides);
+        }
+    }
+    fn flow(&mut self, now: Time, index: usize, sender: &Endpoint, delivered: u64) {
+        if let Some(o) = self {
+            o.flow(now, index, sender, delivered);
+        }
+    }
+    fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
+        if let Some(o) = self {
+            o.queue(now, hop, waiting, drops);
+        }
+    }
+    fn stop(&self) -> bool {
+        self.as_ref().is_some_and(O::stop)
+    }
 }
 
 /// Watches nothing.
@@ -57,7 +118,8 @@ impl Observer for Blind {
 pub struct Options {
     /// Replica number: other luck, same scenario.
     pub replica: u32,
-    /// Run everything in one event queue instead of component by component: for tests that show it makes no difference.
+    /// Run everything in one event queue instead of component by component: slower, with the same result, and observers
+    /// are told everything in order of time.
     pub one_component: bool,
 }
 

@@ -1,3 +1,7 @@
-//! What a run leaves behind beside its summary.
+//! What a run leaves behind beside its summary: time series as columns, and captures.
+//!
+//! Both are [`Observer`](crate::net::Observer)s, and both write to what they are given: nothing here knows a file.
 
+pub mod capture;
+pub mod columns;
 pub mod pcapng;

@@ -1,1 +1,275 @@
-//! Result folders: manifest, summary, series, captures.
+//! Result folders: what `-o DIR` leaves behind.
+//!
+//! | file | what |
+//! |---|---|
+//! | `config.toml` | the scenario, overrides written into it |
+//! | `summary.json` | the object that `--json` prints |
+//! | `flows.parquet`, `links.parquet`, `segments.parquet` | time series ([`Series`]) |
+//! | `segments.csv` | the data segments once more, for tools without Parquet; `flow` is the flow's number |
+//! | `trace.pcapng` | a capture ([`roughlink_core::trace::capture`]) |
+//! | `manifest.json` | what was run, when and by which version; size and SHA-256 of every file; units of columns |
+//!
+//! A folder is finished when it has a manifest, which comes last: [`Manifest::read`] refuses what an interrupted run left,
+//! [`Manifest::verify`] what was changed since.
+
+mod folder;
+mod manifest;
+mod table;
+
+pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, Manifest};
+
+use folder::Draft;
+use roughlink_core::metrics::RunResult;
+use roughlink_core::net::{Network, Options};
+use roughlink_core::scenario::Scenario;
+use roughlink_core::trace::capture::Capture;
+use roughlink_core::trace::columns::{Column, Recorder, Series, Sink};
+use roughlink_core::units::Time;
+use std::io;
+use std::path::{Path, PathBuf};
+use table::{Csv, Table};
+
+/// What to write, and where it may go.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// At most one row of a series per flow or link direction and interval, beside changes of state; zero keeps all.
+    pub sample: Time,
+    /// Write `segments.csv`.
+    pub csv: bool,
+    /// Write `trace.pcapng`.
+    pub capture: Option<CaptureSettings>,
+    /// Replace the results that the folder holds.
+    pub force: bool,
+    /// The command line, for the manifest.
+    pub command: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            sample: Time::ZERO,
+            csv: true,
+            capture: Some(CaptureSettings::default()),
+            force: false,
+            command: Vec::new(),
+        }
+    }
+}
+
+/// What a capture keeps.
+#[derive(Clone, Debug)]
+pub struct CaptureSettings {
+    /// Bytes kept of each packet; 0 keeps all.
+    pub snaplen: u32,
+    /// Names of the hosts at which to capture; `None` for all.
+    pub hosts: Option<Vec<String>>,
+}
+
+impl Default for CaptureSettings {
+    fn default() -> Self {
+        CaptureSettings { snaplen: 128, hosts: None }
+    }
+}
+
+/// Why there is no result folder. What the folder held before is untouched.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The folder has something in it.
+    #[error("`{}` is not empty: choose another folder, or ask for its results to be replaced", .0.display())]
+    Exists(PathBuf),
+    /// The folder has something in it that is not ours to replace.
+    #[error("`{}` holds `{found}`, which is not one of roughlink's results, so it is not replaced", .dir.display())]
+    Foreign {
+        /// The folder.
+        dir: PathBuf,
+        /// What was found there.
+        found: String,
+    },
+    /// Another run writes into the folder.
+    #[error("another run is writing into `{}`", .0.display())]
+    Busy(PathBuf),
+    /// There is no such host to capture at.
+    #[error("there is no host `{host}` to capture at: flows begin or end at {}", .hosts.join(", "))]
+    Host {
+        /// What was asked for.
+        host: String,
+        /// What there is.
+        hosts: Vec<String>,
+    },
+    /// A file could not be written.
+    #[error("cannot write `{}`: this run leaves no results", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read `{}`", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The folder has no manifest: its run did not come to its end.
+    #[error("`{}` is not a finished result folder: it has no manifest.json", .0.display())]
+    Unfinished(PathBuf),
+    /// A file is not what the manifest says.
+    #[error("`{}` is not what the manifest says: {found}", .path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+    },
+}
+
+/// Runs `scenario`, of which `network` was made, and leaves its results in the folder `dir`, made if it is not there.
+///
+/// # Errors
+/// Then `dir` is as it was: nothing in it looks finished that is not, and what was finished is still there.
+pub fn run_to_folder(
+    scenario: &Scenario,
+    network: &Network<'_>,
+    options: Options,
+    dir: &Path,
+    settings: &Settings,
+) -> Result<RunResult, OutputError> {
+    let wanted = wanted_hosts(scenario, settings)?;
+    let mut draft = Draft::begin(dir, settings.force)?;
+    let started = now();
+    draft.write(CONFIG, scenario.source.as_bytes())?;
+
+    let sink = Tables::new(&draft, settings.csv)?;
+    let recorder = Recorder::new(scenario, settings.sample, sink);
+    let capture = match &settings.capture {
+        None => None,
+        Some(c) => {
+            let file = draft.create(CAPTURE)?;
+            let path = file.path().to_owned();
+            let capture = Capture::new(scenario, file, c.snaplen, |node| wanted[node]);
+            Some((capture.map_err(|source| OutputError::Write { path: path.clone(), source })?, path))
+        }
+    };
+    let (capture, capture_path) = capture.unzip();
+    let mut observer = (recorder, capture);
+    let clock = clock();
+    // In one event queue, so that the capture is in order of time whatever the parts of the network.
+    let mut result = network.run_observed(Options { one_component: true, ..options }, &mut observer);
+    result.wall_s = clock.elapsed().as_secs_f64();
+
+    let (recorder, capture) = observer;
+    recorder.finish()?.finish(&mut draft)?;
+    let mut skipped = 0;
+    if let (Some(capture), Some(path)) = (capture, capture_path) {
+        skipped = capture.skipped();
+        let file = capture.finish().map_err(|source| OutputError::Write { path, source })?;
+        draft.keep(file)?;
+    }
+    let mut summary = serde_json::to_vec_pretty(&result).expect("results have a JSON form");
+    summary.push(b'\n');
+    draft.write(SUMMARY, &summary)?;
+
+    let manifest = Manifest::new(scenario, &result, settings, started, skipped, draft.files());
+    let mut text = serde_json::to_vec_pretty(&manifest).expect("manifests have a JSON form");
+    text.push(b'\n');
+    draft.finish(&text)?;
+    Ok(result)
+}
+
+/// For each node, whether to capture there.
+fn wanted_hosts(scenario: &Scenario, settings: &Settings) -> Result<Vec<bool>, OutputError> {
+    let Some(CaptureSettings { hosts: Some(asked), .. }) = &settings.capture else {
+        return Ok(vec![true; scenario.nodes.len()]);
+    };
+    let mut is_host = vec![false; scenario.nodes.len()];
+    for f in &scenario.flows {
+        (is_host[f.from], is_host[f.to]) = (true, true);
+    }
+    let named = |name: &str| scenario.nodes.iter().position(|n| n == name).filter(|n| is_host[*n]);
+    let mut wanted = vec![false; scenario.nodes.len()];
+    for host in asked {
+        let node = named(host).ok_or_else(|| OutputError::Host {
+            host: host.clone(),
+            hosts: scenario.nodes.iter().zip(&is_host).filter(|(_, is)| **is).map(|(n, _)| n.clone()).collect(),
+        })?;
+        wanted[node] = true;
+    }
+    Ok(wanted)
+}
+
+/// The series, each to its files.
+struct Tables {
+    tables: [Table; 3],
+    csv: Option<Csv>,
+}
+
+impl Tables {
+    fn new(draft: &Draft, csv: bool) -> Result<Self, OutputError> {
+        let table = |series: Series| Table::new(series, draft.create(table_name(series))?);
+        let [flows, links, segments] = Series::ALL;
+        Ok(Tables {
+            tables: [table(flows)?, table(links)?, table(segments)?],
+            csv: if csv { Some(Csv::new(Series::Segments, draft.create(SEGMENTS_CSV)?)?) } else { None },
+        })
+    }
+
+    fn finish(self, draft: &mut Draft) -> Result<(), OutputError> {
+        for table in self.tables {
+            draft.keep(table.finish()?)?;
+        }
+        match self.csv {
+            Some(csv) => draft.keep(csv.finish()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Sink for Tables {
+    type Error = OutputError;
+    fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), OutputError> {
+        let i = Series::ALL.iter().position(|s| *s == series).expect("one of all");
+        self.tables[i].batch(columns)?;
+        match &mut self.csv {
+            Some(csv) if series == csv.series() => csv.batch(columns),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The file of a series.
+fn table_name(series: Series) -> &'static str {
+    match series {
+        Series::Flows => "flows.parquet",
+        Series::Links => "links.parquet",
+        Series::Segments => "segments.parquet",
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the manifest says when a run was started")]
+fn now() -> std::time::SystemTime {
+    std::time::SystemTime::now()
+}
+
+#[allow(clippy::disallowed_methods, reason = "the summary says how long a run took")]
+fn clock() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+const CONFIG: &str = "config.toml";
+const SUMMARY: &str = "summary.json";
+const MANIFEST: &str = "manifest.json";
+const SEGMENTS_CSV: &str = "segments.csv";
+const CAPTURE: &str = "trace.pcapng";
+/// What a run may leave in its folder, and so what may be replaced there.
+const RESULTS: [&str; 8] = [
+    CONFIG,
+    SUMMARY,
+    "flows.parquet",
+    "links.parquet",
+    "segments.parquet",
+    SEGMENTS_CSV,
+    CAPTURE,
+    MANIFEST, // the last: it makes the folder finished
+];

@@ -196,7 +196,7 @@ impl Pipe {
 }
 
 /// Cuts a datagram, or a fragment, to an MTU (RFC 791 section 3.2: all but the last carry a multiple of 8 bytes).
-struct Fragments {
+pub(crate) struct Fragments {
     rest: Packet,
     /// Bytes after the IP header still to be sent, and their offset in the original datagram.
     left: u16,
@@ -207,7 +207,8 @@ struct Fragments {
 }
 
 impl Fragments {
-    fn new(p: Packet, mtu: u16) -> Self {
+    /// `p` is larger than `mtu`.
+    pub(crate) fn new(p: Packet, mtu: u16) -> Self {
         let (first, offset, last_is) = match p.fragment() {
             Fragment::Whole => (true, 0, Fragment::Last),
             Fragment::First => (true, 0, Fragment::Middle),
@@ -218,7 +219,8 @@ impl Fragments {
         Fragments { rest: p, left: p.size - IP_HEADER, offset, per_fragment, last_is, first }
     }
 
-    fn next(&mut self) -> Option<Packet> {
+    /// The next fragment.
+    pub(crate) fn next(&mut self) -> Option<Packet> {
         if self.left == 0 {
             return None;
         }

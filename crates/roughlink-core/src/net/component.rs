@@ -3,7 +3,7 @@
 use super::calendar::Calendar;
 use super::reassembly::Reassembly;
 use super::routing::Hop;
-use super::{Observer, Way};
+use super::{Crossing, Observer, Way};
 use crate::app::Traffic;
 use crate::link::pipe::Pipe;
 use crate::metrics::{FlowOutcome, LinkOutcome};
@@ -156,7 +156,7 @@ impl<'a, O: Observer> Component<'a, O> {
     pub(super) fn run(&mut self) -> u64 {
         loop {
             let (now, leaf) = self.calendar.next();
-            if now > self.end || now == Time::MAX {
+            if now > self.end || now == Time::MAX || (O::ACTIVE && self.observer.stop()) {
                 return self.events;
             }
             self.events += 1;
@@ -247,7 +247,8 @@ impl<'a, O: Observer> Component<'a, O> {
     fn deliver(&mut self, now: Time, leaf: usize, p: Packet) {
         if O::ACTIVE {
             let (hop, node) = self.hops[leaf];
-            self.observer.packet(now, node, hop, Way::In, &p, &self.sides);
+            let at = Crossing { node, hop, way: Way::In, flow: self.flows[p.flow.index()].global };
+            self.observer.packet(now, at, &p, &self.sides);
         }
         let index = p.flow.index();
         let flow = &mut self.flows[index];
@@ -309,7 +310,8 @@ impl<'a, O: Observer> Component<'a, O> {
             let r = usize::from(!source);
             let leaf = self.paths[flow.path[r] as usize] as usize;
             if O::ACTIVE {
-                self.observer.packet(now, flow.nodes[r], self.hops[leaf].0, Way::Out, &p, &self.sides);
+                let at = Crossing { node: flow.nodes[r], hop: self.hops[leaf].0, way: Way::Out, flow: flow.global };
+                self.observer.packet(now, at, &p, &self.sides);
                 if source && let Kind::Bulk(b) = &self.flows[index].kind {
                     self.observer.flow(now, self.flows[index].global, &b.source, b.delivered);
                 }
@@ -356,13 +358,16 @@ impl<'a, O: Observer> Component<'a, O> {
                 }
                 let payload = u64::from(c.payload).min(c.left) as u16;
                 c.left -= u64::from(payload);
-                let p = Packet::udp(FlowId::new(index as u32, false), c.sent, payload, now);
+                let mut p = Packet::udp(FlowId::new(index as u32, false), c.sent, payload, now);
+                p.ident = c.sent as u16; // fragments of two datagrams must not mix
                 c.sent = c.sent.wrapping_add(1);
-                c.next = c.next + c.clock.time(u32::from(c.size));
+                c.next += c.clock.time(u32::from(c.size));
                 self.calendar.set(leaf, c.next);
                 let first = self.paths[flow.path[0] as usize] as usize;
                 if O::ACTIVE {
-                    self.observer.packet(now, flow.nodes[0], self.hops[first].0, Way::Out, &p, &self.sides);
+                    let at =
+                        Crossing { node: flow.nodes[0], hop: self.hops[first].0, way: Way::Out, flow: flow.global };
+                    self.observer.packet(now, at, &p, &self.sides);
                 }
                 self.send(now, first, p);
             }

@@ -82,7 +82,8 @@ keys!(
         prr_wraps,
         snd_buf,
         rcv_buf,
-        mss_includes_options,
+        mss_option,
+    mss_includes_options,
     ],
     [mss, write_size]
 );

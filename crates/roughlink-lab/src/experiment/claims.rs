@@ -1,10 +1,364 @@
-//! A paper's claims as data, and what becomes of them.
+//! A paper's claims as data, and what becomes of them. The comments on the fields are the format's reference.
+//!
+//! A claim compares cells of one experiment. With lists of algorithms or of axis values it is a claim about each of
+//! them: all must meet the criterion, and the figure shown is the one that meets it least.
 
-use super::result::{ClaimResult, ExperimentResult};
+use super::file::{fault, read};
+use super::result::{Cell, ClaimResult, ExperimentResult, Verdict};
 use crate::error::LabError;
 use crate::library::Source;
+use crate::nearest;
+use crate::statistics::{difference, ratio};
+use roughlink_core::scenario::Problem;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use toml::Spanned;
 
-/// Judges the claims in `source` by `results`.
-pub fn judge(_source: &Source, _paper: &str, _results: &[ExperimentResult]) -> Result<Vec<ClaimResult>, LabError> {
-    Ok(Vec::new())
+/// `experiments/<paper>/claims.toml`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    claim: Vec<Claim>,
+}
+
+/// `[[claim]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    /// A short name.
+    id: String,
+    /// What the paper says.
+    text: String,
+    /// Where.
+    place: String,
+    /// The paper's figure.
+    published: Option<f64>,
+    /// The experiment whose cells are compared.
+    experiment: Spanned<String>,
+    /// The metric; the experiment's first if absent.
+    metric: Option<String>,
+    /// How they are compared.
+    kind: Kind,
+    /// The axis on which `a` and `b` are.
+    #[serde(default = "cc")]
+    axis: String,
+    /// What the claim is about: a value of the axis or several.
+    a: Spanned<OneOrMore>,
+    /// What it is compared with.
+    b: Option<String>,
+    /// For `rank`: compared with these only.
+    among: Option<Vec<String>>,
+    /// Values of the other axes.
+    #[serde(default)]
+    at: BTreeMap<String, String>,
+    /// Values of other axes, for each of which the claim is to hold; all values if the list is empty.
+    #[serde(default)]
+    over: BTreeMap<String, Vec<String>>,
+    /// When it counts as confirmed.
+    confirmed: Criterion,
+    /// Why it comes out as it does, by stack.
+    #[serde(default)]
+    reason: BTreeMap<String, String>,
+}
+
+fn cc() -> String {
+    "cc".into()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+/// What is computed from the cells of `a` and `b`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// a
+    Value,
+    /// a / b
+    Ratio,
+    /// (a / b - 1) in percent
+    Gain,
+    /// a / b - 1: how many times more
+    More,
+    /// a - b
+    Difference,
+    /// The place of a, 1 being the largest value.
+    Rank,
+    /// Largest over smallest a along the axes in `over`.
+    Spread,
+}
+
+/// The bounds between which a figure confirms the claim.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Criterion {
+    /// At least this.
+    min: Option<f64>,
+    /// At most this.
+    max: Option<f64>,
+    /// The published figure up to this share of it.
+    within: Option<f64>,
+}
+
+impl Criterion {
+    fn bounds(self, published: Option<f64>) -> (f64, f64) {
+        let share = self.within.zip(published).map(|(w, p)| (p - w * p.abs(), p + w * p.abs()));
+        let (low, high) = share.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+        (low.max(self.min.unwrap_or(f64::NEG_INFINITY)), high.min(self.max.unwrap_or(f64::INFINITY)))
+    }
+
+    fn words(self, published: Option<f64>) -> String {
+        match (self.within, self.min, self.max) {
+            (Some(w), ..) => {
+                let (low, high) = self.bounds(published);
+                format!("within {:.0} % of the published figure: {} to {}", w * 100.0, short(low), short(high))
+            }
+            (None, Some(a), Some(b)) => format!("from {} to {}", short(a), short(b)),
+            (None, Some(a), None) => format!("at least {}", short(a)),
+            (None, None, Some(b)) => format!("at most {}", short(b)),
+            (None, None, None) => String::new(),
+        }
+    }
+}
+
+/// The figure of one combination.
+struct Figure {
+    at: String,
+    value: f64,
+    ci95: Option<f64>,
+    from: String,
+}
+
+/// Judges the claims in `source` by what was run; claims whose experiment was not are left out.
+pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Result<Vec<ClaimResult>, LabError> {
+    let file: File = read(source)?;
+    let paper = paper.rsplit('/').next().unwrap_or(paper);
+    let mut judged = Vec::new();
+    for claim in &file.claim {
+        let id = format!("{paper}/{}", claim.experiment.get_ref());
+        let Some(result) = results.iter().find(|r| r.experiment == id) else { continue };
+        claim.check(source, result)?;
+        judged.push(ClaimResult {
+            claim: format!("{paper}/{}", claim.id),
+            text: claim.text.clone(),
+            place: claim.place.clone(),
+            published: claim.published,
+            unit: claim.unit(result),
+            criterion: claim.confirmed.words(claim.published),
+            experiments: vec![id],
+            verdicts: result.stacks.iter().map(|stack| claim.verdict(stack, result)).collect(),
+        });
+    }
+    Ok(judged)
+}
+
+/// Names of the experiments that a claims file rests on, to be checked against those that there are.
+pub fn rests_on(source: &Source) -> Result<Vec<String>, LabError> {
+    let file: File = read(source)?;
+    Ok(file.claim.into_iter().map(|c| c.experiment.into_inner()).collect())
+}
+
+impl Claim {
+    fn check(&self, source: &Source, result: &ExperimentResult) -> Result<(), LabError> {
+        let wrong = |message: String, help: String| {
+            let problem = Problem::new(message).at(self.experiment.span(), "").help(help);
+            Err(fault(source, vec![problem]))
+        };
+        let axes: Vec<&str> = result.axes.iter().map(|a| a.name.as_str()).collect();
+        for name in self.at.keys().chain(self.over.keys()).chain([&self.axis]) {
+            if !axes.contains(&name.as_str()) {
+                let message = format!("claim `{}`: {} has no axis `{name}`", self.id, result.experiment);
+                return wrong(message, nearest::suggest(name, "it has", axes));
+            }
+        }
+        let metrics = result.metrics.iter().map(|m| m.name.as_str());
+        if let Some(name) = self.metric.as_ref().filter(|name| !metrics.clone().any(|m| m == name.as_str())) {
+            let message = format!("claim `{}`: {} does not measure `{name}`", self.id, result.experiment);
+            return wrong(message, nearest::suggest(name, "it measures", metrics));
+        }
+        if matches!(self.kind, Kind::Ratio | Kind::Gain | Kind::More | Kind::Difference) && self.b.is_none() {
+            return wrong(format!("claim `{}` compares with nothing", self.id), "give `b`".into());
+        }
+        Ok(())
+    }
+
+    fn metric<'r>(&'r self, result: &'r ExperimentResult) -> &'r str {
+        self.metric.as_deref().or(result.metrics.first().map(|m| m.name.as_str())).unwrap_or_default()
+    }
+
+    fn unit(&self, result: &ExperimentResult) -> String {
+        let own = result.metrics.iter().find(|m| m.name == self.metric(result)).map(|m| m.unit.clone());
+        match self.kind {
+            Kind::Gain => "%".into(),
+            Kind::More => "times more".into(),
+            Kind::Ratio | Kind::Spread => "times".into(),
+            Kind::Rank => "(rank)".into(),
+            Kind::Value | Kind::Difference => own.unwrap_or_default(),
+        }
+    }
+
+    fn subjects(&self) -> Vec<&str> {
+        match self.a.get_ref() {
+            OneOrMore::One(a) => vec![a],
+            OneOrMore::More(all) => all.iter().map(String::as_str).collect(),
+        }
+    }
+
+    fn verdict(&self, stack: &str, result: &ExperimentResult) -> Verdict {
+        let figures = self.figures(stack, result);
+        let (low, high) = self.confirmed.bounds(self.published);
+        // How far inside of the bounds; the least is the figure to show.
+        let margin = |f: &Figure| (f.value - low).min(high - f.value);
+        let worst = figures.iter().min_by(|a, b| margin(a).total_cmp(&margin(b)));
+        let several = figures.len() > 1;
+        let words = |f: &Figure| match (several, f.from.as_str()) {
+            (false, from) => from.to_owned(),
+            (true, "") => format!("{}: {}", f.at, short(f.value)),
+            (true, from) => format!("{}: {} ({from})", f.at, short(f.value)),
+        };
+        Verdict {
+            stack: stack.into(),
+            confirmed: worst.map(|f| margin(f) >= 0.0),
+            measured: worst.map(|f| f.value),
+            ci95: worst.and_then(|f| f.ci95),
+            evidence: figures.iter().map(words).collect::<Vec<_>>().join("; "),
+            reason: self.reason.get(stack).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// The figures of all combinations that were run.
+    fn figures(&self, stack: &str, result: &ExperimentResult) -> Vec<Figure> {
+        let mut places = vec![self.at.clone()];
+        for (axis, values) in &self.over {
+            let known = result.axes.iter().find(|a| a.name == *axis).map(|a| a.values.as_slice()).unwrap_or_default();
+            let wanted = known.iter().filter(|v| values.is_empty() || values.contains(&v.value));
+            let wanted: Vec<&str> = wanted.map(|v| v.value.as_str()).collect();
+            let with = |place: &BTreeMap<String, String>, value: &str| {
+                let mut place = place.clone();
+                place.insert(axis.clone(), value.into());
+                place
+            };
+            places =
+                places.iter().flat_map(|place| wanted.iter().map(|v| with(place, v)).collect::<Vec<_>>()).collect();
+        }
+        let mut figures = Vec::new();
+        for subject in self.subjects() {
+            let named = self.subjects().len() > 1;
+            if self.kind == Kind::Spread {
+                figures.extend(self.spread(stack, result, subject, &places));
+                continue;
+            }
+            for place in &places {
+                let over: Vec<&str> = self.over.keys().filter_map(|axis| place.get(axis)).map(String::as_str).collect();
+                let at =
+                    named.then(|| self.label(result, subject)).into_iter().chain(over.iter().map(|o| (*o).to_owned()));
+                let at = at.collect::<Vec<_>>().join(", ");
+                if let Some(figure) = self.figure(stack, result, subject, place, at) {
+                    figures.push(figure);
+                }
+            }
+        }
+        figures
+    }
+
+    fn figure(
+        &self,
+        stack: &str,
+        result: &ExperimentResult,
+        subject: &str,
+        place: &BTreeMap<String, String>,
+        at: String,
+    ) -> Option<Figure> {
+        let a = self.cell(stack, result, subject, place)?;
+        let name = |cell: &Cell| self.label(result, &cell.axes[&self.axis]);
+        if self.kind == Kind::Rank {
+            let others: Vec<&Cell> = self.all(stack, result, place);
+            let better = others.iter().filter(|c| c.measured > a.measured).count();
+            let mut order: Vec<&Cell> = others;
+            order.sort_by(|x, y| y.measured.partial_cmp(&x.measured).unwrap_or(std::cmp::Ordering::Equal));
+            let shown = order.iter().take(3).map(|c| format!("{} {}", name(c), short(c.measured.unwrap_or(f64::NAN))));
+            let from = shown.collect::<Vec<_>>().join(", ");
+            return Some(Figure { at, value: better as f64 + 1.0, ci95: None, from });
+        }
+        let a_value = a.measured?;
+        let Some(b) = self.b.as_ref() else {
+            let from = format!("{} {}", name(a), short(a_value));
+            return Some(Figure { at, value: a_value, ci95: a.ci95, from });
+        };
+        let b = self.cell(stack, result, b, place)?;
+        let from = format!("{} {}, {} {}", name(a), short(a_value), name(b), short(b.measured?));
+        let (value, ci95) = match self.kind {
+            Kind::Difference => difference(&b.samples, &a.samples)?,
+            _ => ratio(&a.samples, &b.samples)?,
+        };
+        let (value, ci95) = match self.kind {
+            Kind::Gain => (100.0 * (value - 1.0), ci95.map(|c| 100.0 * c)),
+            Kind::More => (value - 1.0, ci95),
+            _ => (value, ci95),
+        };
+        Some(Figure { at, value, ci95, from })
+    }
+
+    fn spread(
+        &self,
+        stack: &str,
+        result: &ExperimentResult,
+        subject: &str,
+        places: &[BTreeMap<String, String>],
+    ) -> Option<Figure> {
+        let values: Vec<f64> = places.iter().filter_map(|p| self.cell(stack, result, subject, p)?.measured).collect();
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        (values.len() > 1 && low > 0.0).then(|| Figure {
+            at: self.label(result, subject),
+            value: high / low,
+            ci95: None,
+            from: format!("{} to {}", short(low), short(high)),
+        })
+    }
+
+    fn label(&self, result: &ExperimentResult, value: &str) -> String {
+        let axis = result.axes.iter().find(|a| a.name == self.axis);
+        let known = axis.and_then(|a| a.values.iter().find(|v| v.value == value));
+        known.map_or_else(|| value.to_owned(), |v| v.label.clone())
+    }
+
+    /// The cells along the axis at a place, measured ones only.
+    fn all<'r>(&self, stack: &str, r: &'r ExperimentResult, place: &BTreeMap<String, String>) -> Vec<&'r Cell> {
+        let metric = self.metric(r).to_owned();
+        let here = |c: &&Cell| {
+            let value = c.axes.get(&self.axis);
+            c.stack == stack
+                && c.metric == metric
+                && c.measured.is_some()
+                && place.iter().all(|(axis, value)| c.axes.get(axis) == Some(value))
+                && self.among.as_ref().is_none_or(|among| value.is_some_and(|v| among.contains(v)))
+        };
+        r.cells.iter().filter(here).collect()
+    }
+
+    fn cell<'r>(
+        &self,
+        stack: &str,
+        result: &'r ExperimentResult,
+        value: &str,
+        place: &BTreeMap<String, String>,
+    ) -> Option<&'r Cell> {
+        let all = self.all(stack, result, place);
+        all.into_iter().find(|c| c.axes.get(&self.axis).is_some_and(|v| v == value))
+    }
+}
+
+/// Three significant digits.
+fn short(x: f64) -> String {
+    match x.abs() {
+        a if a >= 100.0 || a == a.round() => format!("{x:.0}"),
+        a if a >= 10.0 => format!("{x:.1}"),
+        a if a >= 1.0 => format!("{x:.2}"),
+        _ => format!("{x:.3}"),
+    }
 }

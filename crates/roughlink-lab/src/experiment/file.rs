@@ -8,6 +8,7 @@ use crate::library::Source;
 use crate::metric::{self, Metric};
 use crate::nearest;
 use crate::watch::{CURVES, Watch};
+use roughlink_core::cc::REGISTRY;
 use roughlink_core::scenario::{Problem, ScenarioError};
 use roughlink_core::units::Time;
 use serde::Deserialize;
@@ -164,7 +165,9 @@ struct FunctionTable {
     /// Which one.
     name: Spanned<String>,
     /// The algorithms whose parameters it takes.
-    variants: Vec<String>,
+    variants: Spanned<Vec<String>>,
+    /// For people; the names if absent.
+    labels: Option<Vec<String>>,
 }
 
 /// Reads TOML into `T`. An unknown key is an error that names the nearest known one.
@@ -306,7 +309,14 @@ impl Reader {
     fn function(&mut self, table: FunctionTable) -> Option<Function> {
         let name = table.name.get_ref();
         if functions::NAMES.contains(&name.as_str()) {
-            return Some(Function { name: name.clone(), variants: table.variants });
+            let known: Vec<&str> = REGISTRY.iter().map(|a| a.name).collect();
+            for variant in table.variants.get_ref().iter().filter(|v| !known.contains(&v.as_str())) {
+                let help = nearest::suggest(variant, "there are", known.iter().copied());
+                self.wrong(format!("there is no congestion control `{variant}`"), table.variants.span(), help);
+            }
+            let variants = table.variants.into_inner();
+            let labels = table.labels.unwrap_or_else(|| variants.clone());
+            return Some(Function { name: name.clone(), variants: variants.into_iter().zip(labels).collect() });
         }
         let help = nearest::suggest(name, "there are", functions::NAMES.iter().copied());
         self.wrong(format!("there is no function `{name}`"), table.name.span(), help);

@@ -1,0 +1,328 @@
+//! Time series of a run as columns: what every sender, every queue and every segment did.
+//!
+//! A [`Recorder`] watches a run and hands full batches of columns to a [`Sink`]; it holds one batch of each series, so
+//! its memory does not grow with the run. A row says what holds from its time until the next row of the same flow or
+//! link direction: what happens at one instant makes one row, and a row that would repeat the one before is left out.
+//! With an interval, the last row of each interval stays, and every change of state stays at its own time.
+//!
+//! Rows of one flow or link direction are in order of time; between them there is no order.
+
+mod series;
+
+pub use series::{Column, Field, Kind, Series};
+
+use crate::net::routing::Hop;
+use crate::net::{Crossing, Observer, Way};
+use crate::packet::{Packet, Protocol, Sides, flags};
+use crate::scenario::Scenario;
+use crate::tcp::Endpoint;
+use crate::units::Time;
+use series::{FlowColumns, FlowRow, LinkColumns, LinkRow, SegmentColumns, SegmentRow, Words};
+
+/// Takes batches of columns.
+pub trait Sink {
+    /// Why it cannot.
+    type Error;
+    /// Takes the next rows of `series`, a column for each of its [`Series::fields`].
+    fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), Self::Error>;
+}
+
+/// Records time series of a run.
+#[derive(Debug)]
+pub struct Recorder<S: Sink> {
+    sink: S,
+    /// ns; 1 keeps every instant.
+    interval: u64,
+    names: Names,
+    flows: FlowColumns,
+    links: LinkColumns,
+    segments: SegmentColumns,
+    senders: Vec<Thinned<FlowRow>>,
+    queues: Vec<Thinned<LinkRow>>,
+    streams: Vec<Stream>,
+    failed: Option<S::Error>,
+}
+
+/// What the codes in the columns stand for.
+#[derive(Debug)]
+struct Names {
+    flows: Words,
+    links: Words,
+    phases: Words,
+}
+
+impl<S: Sink> Recorder<S> {
+    /// Records a run of `scenario`, at most one row per `interval` and flow or link direction beside changes of state.
+    pub fn new(scenario: &Scenario, interval: Time, sink: S) -> Self {
+        Recorder {
+            sink,
+            interval: interval.0.max(1),
+            names: Names {
+                flows: Words::new(scenario.flows.iter().map(|f| f.name.clone())),
+                links: Words::new(scenario.links.iter().map(|l| l.name.clone())),
+                phases: Words::default(),
+            },
+            flows: FlowColumns::default(),
+            links: LinkColumns::default(),
+            segments: SegmentColumns::default(),
+            senders: vec![Thinned::default(); scenario.flows.len()],
+            queues: vec![Thinned::default(); 2 * scenario.links.len()],
+            streams: vec![Stream::default(); scenario.flows.len()],
+            failed: None,
+        }
+    }
+
+    /// Hands over what is left and gives the sink back.
+    ///
+    /// # Errors
+    /// The first error of the sink; what came after it is lost.
+    pub fn finish(mut self) -> Result<S, S::Error> {
+        for held in std::mem::take(&mut self.senders) {
+            if let Some(row) = held.rest() {
+                self.keep_flow(row);
+            }
+        }
+        for held in std::mem::take(&mut self.queues) {
+            if let Some(row) = held.rest() {
+                self.keep_link(row);
+            }
+        }
+        for series in Series::ALL {
+            self.flush(series);
+        }
+        match self.failed {
+            None => Ok(self.sink),
+            Some(e) => Err(e),
+        }
+    }
+
+    fn keep_flow(&mut self, row: FlowRow) {
+        if self.flows.push(row) >= BATCH {
+            self.flush(Series::Flows);
+        }
+    }
+
+    fn keep_link(&mut self, row: LinkRow) {
+        if self.links.push(row) >= BATCH {
+            self.flush(Series::Links);
+        }
+    }
+
+    fn keep_segment(&mut self, row: SegmentRow) {
+        if self.segments.push(row) >= BATCH {
+            self.flush(Series::Segments);
+        }
+    }
+
+    fn flush(&mut self, series: Series) {
+        if self.failed.is_none() {
+            let Names { flows, links, phases } = &self.names;
+            let done = match series {
+                Series::Flows if self.flows.is_empty() => Ok(()),
+                Series::Flows => self.sink.batch(series, &self.flows.columns(flows, phases)),
+                Series::Links if self.links.is_empty() => Ok(()),
+                Series::Links => self.sink.batch(series, &self.links.columns(links)),
+                Series::Segments if self.segments.is_empty() => Ok(()),
+                Series::Segments => self.sink.batch(series, &self.segments.columns(flows)),
+            };
+            self.failed = done.err();
+        }
+        match series {
+            Series::Flows => self.flows.clear(),
+            Series::Links => self.links.clear(),
+            Series::Segments => self.segments.clear(),
+        }
+    }
+}
+
+impl<S: Sink> Observer for Recorder<S> {
+    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
+        if at.way == Way::Out && !p.flow.reverse() && p.protocol() != Protocol::Sctp {
+            let stream = &mut self.streams[at.flow];
+            if let Some(row) = stream.segment(now, at.flow, p) {
+                self.keep_segment(row);
+            }
+        }
+    }
+
+    fn flow(&mut self, now: Time, index: usize, sender: &Endpoint, delivered: u64) {
+        let Some(sender) = sender.sender() else { return };
+        let vitals = sender.cc().vitals();
+        let phase = self.names.phases.code(vitals.phase);
+        let row = FlowRow::new(now, index, sender.flow(), &vitals, phase, delivered);
+        for row in self.senders[index].offer(row, self.interval).into_iter().flatten() {
+            self.keep_flow(row);
+        }
+    }
+
+    fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
+        let row = LinkRow { time: now.0, hop, waiting: waiting as u64, drops };
+        for row in self.queues[hop as usize].offer(row, self.interval).into_iter().flatten() {
+            self.keep_link(row);
+        }
+    }
+
+    fn stop(&self) -> bool {
+        self.failed.is_some()
+    }
+}
+
+/// A row that may give way to a later one.
+trait Row: Copy {
+    fn time(&self) -> u64;
+    /// Says the same as `other`, later.
+    fn repeats(&self, other: &Self) -> bool;
+    /// Is in another state than `other`.
+    fn turns(&self, other: &Self) -> bool;
+}
+
+impl Row for FlowRow {
+    fn time(&self) -> u64 {
+        self.time
+    }
+    fn repeats(&self, other: &Self) -> bool {
+        FlowRow { time: other.time, ..*self } == *other
+    }
+    fn turns(&self, other: &Self) -> bool {
+        (self.state, self.phase) != (other.state, other.phase)
+    }
+}
+
+impl Row for LinkRow {
+    fn time(&self) -> u64 {
+        self.time
+    }
+    fn repeats(&self, other: &Self) -> bool {
+        LinkRow { time: other.time, ..*self } == *other
+    }
+    fn turns(&self, _: &Self) -> bool {
+        false
+    }
+}
+
+/// The rows of one flow or link direction on their way into the columns.
+#[derive(Clone, Copy, Debug)]
+struct Thinned<R> {
+    /// The latest row, and whether it was kept already.
+    latest: Option<(R, bool)>,
+}
+
+impl<R> Default for Thinned<R> {
+    fn default() -> Self {
+        Thinned { latest: None }
+    }
+}
+
+impl<R: Row> Thinned<R> {
+    /// Takes `row`, returns the rows that are now to be kept.
+    fn offer(&mut self, row: R, interval: u64) -> [Option<R>; 2] {
+        let Some((before, kept)) = self.latest else {
+            self.latest = Some((row, true));
+            return [Some(row), None];
+        };
+        let turn = row.turns(&before);
+        let keep_before = !kept && (turn || row.time() / interval != before.time() / interval);
+        self.latest = Some(match (turn, row.repeats(&before)) {
+            (false, true) => (before, kept || keep_before),
+            (turn, _) => (row, turn),
+        });
+        [keep_before.then_some(before), turn.then_some(row)]
+    }
+
+    /// What is left at the end.
+    fn rest(self) -> Option<R> {
+        self.latest.filter(|(_, kept)| !kept).map(|(row, _)| row)
+    }
+}
+
+/// What a flow has sent.
+#[derive(Clone, Copy, Default, Debug)]
+struct Stream {
+    /// Initial sequence number.
+    initial: u32,
+    /// Offset after the last byte that left.
+    next: u64,
+}
+
+impl Stream {
+    fn segment(&mut self, now: Time, flow: usize, p: &Packet) -> Option<SegmentRow> {
+        let row = SegmentRow { time: now.0, flow: flow as u32, seq: 0, len: p.payload(), fin: false, again: false };
+        if p.protocol() == Protocol::Udp {
+            return Some(SegmentRow { seq: u64::from(p.seq), ..row });
+        }
+        if p.is(flags::SYN) {
+            *self = Stream { initial: p.seq, next: 1 };
+            return None;
+        }
+        let fin = p.is(flags::FIN);
+        if row.len == 0 && !fin {
+            return None;
+        }
+        let ahead = p.seq.wrapping_sub(self.initial).wrapping_sub(self.next as u32) as i32;
+        let seq = self.next.wrapping_add_signed(i64::from(ahead));
+        let again = seq < self.next;
+        self.next = self.next.max(seq + u64::from(row.len) + u64::from(fin));
+        Some(SegmentRow { seq, fin, again, ..row })
+    }
+}
+
+/// Rows of a batch.
+const BATCH: usize = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::FlowId;
+
+    fn row(time: u64, waiting: u64) -> LinkRow {
+        LinkRow { time, hop: 0, waiting, drops: 0 }
+    }
+
+    fn thin(rows: &[(u64, u64)], interval: u64) -> Vec<(u64, u64)> {
+        let mut t = Thinned::default();
+        let mut kept: Vec<_> = rows.iter().flat_map(|r| t.offer(row(r.0, r.1), interval)).flatten().collect();
+        kept.extend(t.rest());
+        kept.iter().map(|r| (r.time, r.waiting)).collect()
+    }
+
+    #[test]
+    fn one_row_per_instant_and_none_twice() {
+        let rows = [(0, 1), (5, 2), (5, 3), (6, 3), (9, 3), (9, 4), (12, 4)];
+        assert_eq!(thin(&rows, 1), [(0, 1), (5, 3), (9, 4)]);
+    }
+
+    #[test]
+    fn the_last_of_each_interval_stays() {
+        let rows = [(0, 1), (5, 2), (7, 3), (11, 4), (19, 5), (35, 5), (36, 6)];
+        assert_eq!(thin(&rows, 10), [(0, 1), (7, 3), (19, 5), (36, 6)]);
+    }
+
+    #[test]
+    fn a_change_of_state_stays_whatever_the_interval() {
+        let flow = |time, cwnd, phase| FlowRow { time, cwnd, phase, ..FlowRow::default() };
+        let mut t = Thinned::default();
+        let rows = [flow(0, 1, 0), flow(1, 2, 0), flow(2, 3, 0), flow(3, 1, 1), flow(4, 2, 1), flow(5, 3, 1)];
+        let mut kept: Vec<_> = rows.into_iter().flat_map(|r| t.offer(r, 1000)).flatten().collect();
+        kept.extend(t.rest());
+        assert_eq!(kept.iter().map(|r| r.time).collect::<Vec<_>>(), [0, 2, 3, 5]);
+    }
+
+    #[test]
+    fn sequence_numbers_are_unwrapped() {
+        let mut s = Stream::default();
+        let mut p = Packet::tcp(FlowId::new(0, false));
+        let mut send = |seq: u32, flags, len| {
+            (p.seq, p.flags) = (seq, flags);
+            p.set_payload(len);
+            s.segment(Time::ZERO, 0, &p).map(|r| (r.seq, r.len, r.fin, r.again))
+        };
+        let initial = u32::MAX - 1000;
+        assert_eq!(send(initial, flags::SYN, 0), None);
+        assert_eq!(send(initial.wrapping_add(1), flags::ACK, 0), None);
+        assert_eq!(send(initial.wrapping_add(1), flags::ACK, 1448), Some((1, 1448, false, false)));
+        assert_eq!(send(initial.wrapping_add(1449), flags::ACK, 100), Some((1449, 100, false, false)));
+        assert_eq!(send(initial.wrapping_add(1), flags::ACK, 1448), Some((1, 1448, false, true)));
+        assert_eq!(send(initial.wrapping_add(1549), flags::ACK | flags::FIN, 0), Some((1549, 0, true, false)));
+        assert_eq!(send(initial.wrapping_add(1549), flags::ACK | flags::FIN, 0), Some((1549, 0, true, true)));
+    }
+}

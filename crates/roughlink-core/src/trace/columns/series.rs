@@ -1,0 +1,502 @@
+//! The series, their fields, their rows and their columns.
+
+use crate::cc::{CongestionState, Flow, Vitals};
+use crate::net::routing::Hop;
+use crate::units::Time;
+
+/// A table of rows over time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Series {
+    /// The senders: window, round-trip time, progress.
+    Flows,
+    /// The queues of the link directions.
+    Links,
+    /// Every data segment and datagram that left its source.
+    Segments,
+}
+
+impl Series {
+    /// All of them.
+    pub const ALL: [Series; 3] = [Series::Flows, Series::Links, Series::Segments];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Series::Flows => "flows",
+            Series::Links => "links",
+            Series::Segments => "segments",
+        }
+    }
+
+    /// What its columns hold, in order.
+    pub const fn fields(self) -> &'static [Field] {
+        match self {
+            Series::Flows => &FLOWS,
+            Series::Links => &LINKS,
+            Series::Segments => &SEGMENTS,
+        }
+    }
+}
+
+/// A column's heading.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// Name, which carries the unit if there is one.
+    pub name: &'static str,
+    /// Type of the values.
+    pub kind: Kind,
+    /// Values may be absent.
+    pub nullable: bool,
+    /// Unit; empty if there is none.
+    pub unit: &'static str,
+    /// What it says.
+    pub meaning: &'static str,
+}
+
+/// Type of a column's values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Whole numbers from 0.
+    Whole,
+    /// Real numbers.
+    Real,
+    /// Yes or no.
+    Flag,
+    /// Words, few of them different.
+    Word,
+}
+
+/// A column of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Column<'a> {
+    /// [`Kind::Whole`].
+    Whole(&'a [u64]),
+    /// [`Kind::Whole`], nullable.
+    WholeOrNull(&'a [Option<u64>]),
+    /// [`Kind::Real`].
+    Real(&'a [f64]),
+    /// [`Kind::Real`], nullable.
+    RealOrNull(&'a [Option<f64>]),
+    /// [`Kind::Flag`].
+    Flag(&'a [bool]),
+    /// [`Kind::Word`]: indices into `words`, which only grow from batch to batch.
+    Word {
+        /// For each row, which word.
+        codes: &'a [u32],
+        /// The words.
+        words: &'a [String],
+    },
+}
+
+impl Column<'_> {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Column::Whole(v) => v.len(),
+            Column::WholeOrNull(v) => v.len(),
+            Column::Real(v) => v.len(),
+            Column::RealOrNull(v) => v.len(),
+            Column::Flag(v) => v.len(),
+            Column::Word { codes, .. } => codes.len(),
+        }
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Whether it is what `field` announces.
+    pub fn suits(&self, field: &Field) -> bool {
+        let (kind, nullable) = match self {
+            Column::Whole(_) => (Kind::Whole, false),
+            Column::WholeOrNull(_) => (Kind::Whole, true),
+            Column::Real(_) => (Kind::Real, false),
+            Column::RealOrNull(_) => (Kind::Real, true),
+            Column::Flag(_) => (Kind::Flag, false),
+            Column::Word { .. } => (Kind::Word, false),
+        };
+        (kind, nullable) == (field.kind, field.nullable)
+    }
+}
+
+/// Words by number.
+#[derive(Default, Debug)]
+pub(super) struct Words {
+    words: Vec<String>,
+    last: usize,
+}
+
+impl Words {
+    pub(super) fn new(words: impl Iterator<Item = String>) -> Self {
+        Words { words: words.collect(), last: 0 }
+    }
+
+    /// The number of `word`, which is most often that of the last time.
+    pub(super) fn code(&mut self, word: &str) -> u32 {
+        if self.words.get(self.last).is_none_or(|w| w != word) {
+            self.last = self.words.iter().position(|w| w == word).unwrap_or_else(|| {
+                self.words.push(word.to_owned());
+                self.words.len() - 1
+            });
+        }
+        self.last as u32
+    }
+
+    fn column<'a>(&'a self, codes: &'a [u32]) -> Column<'a> {
+        Column::Word { codes, words: &self.words }
+    }
+}
+
+const fn whole(name: &'static str, unit: &'static str, meaning: &'static str) -> Field {
+    Field { name, kind: Kind::Whole, nullable: false, unit, meaning }
+}
+
+const fn real(name: &'static str, unit: &'static str, meaning: &'static str) -> Field {
+    Field { name, kind: Kind::Real, nullable: false, unit, meaning }
+}
+
+const fn word(name: &'static str, meaning: &'static str) -> Field {
+    Field { name, kind: Kind::Word, nullable: false, unit: "", meaning }
+}
+
+const fn or_null(field: Field) -> Field {
+    Field { nullable: true, ..field }
+}
+
+const TIME: Field = whole("time_ns", "ns", "time since the start of the scenario");
+const FLOW: Field = word("flow", "name of the flow");
+
+/// What a sender was like at `time`.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub(super) struct FlowRow {
+    pub(super) time: u64,
+    pub(super) flow: u32,
+    pub(super) state: CongestionState,
+    pub(super) phase: u32,
+    pub(super) cwnd: u64,
+    pub(super) ssthresh: Option<u64>,
+    pub(super) pacing: Option<f64>,
+    pub(super) in_flight: u64,
+    pub(super) outstanding: u64,
+    pub(super) una: u64,
+    pub(super) nxt: u64,
+    pub(super) delivered: u64,
+    pub(super) rtt: Option<f64>,
+    pub(super) srtt: Option<f64>,
+    pub(super) rto: f64,
+}
+
+impl FlowRow {
+    pub(super) fn new(now: Time, index: usize, flow: &Flow, vitals: &Vitals, phase: u32, delivered: u64) -> Self {
+        let measured = |t: Time| (!t.is_zero()).then(|| t.as_millis_f64());
+        FlowRow {
+            time: now.0,
+            flow: index as u32,
+            state: flow.state,
+            phase,
+            cwnd: vitals.cwnd,
+            ssthresh: (vitals.ssthresh != u64::MAX).then_some(vitals.ssthresh),
+            pacing: vitals.rate.map(|r| r.as_bps() as f64 / 1e6),
+            in_flight: flow.in_flight,
+            outstanding: flow.outstanding,
+            una: flow.snd_una,
+            nxt: flow.snd_nxt,
+            delivered,
+            rtt: measured(flow.latest_rtt),
+            srtt: measured(flow.srtt),
+            rto: flow.rto.as_millis_f64(),
+        }
+    }
+}
+
+const FLOWS: [Field; 15] = [
+    TIME,
+    FLOW,
+    word("state", "state of loss recovery: Open, Disorder, Recovery or Loss"),
+    word("phase", "the algorithm's own name for what it is doing"),
+    whole("cwnd_bytes", "B", "congestion window"),
+    or_null(whole("ssthresh_bytes", "B", "slow-start threshold; null while unlimited")),
+    or_null(real("pacing_mbps", "Mbit/s", "pacing rate; null if ACKs are the clock")),
+    whole("in_flight_bytes", "B", "bytes believed to be in the network (RFC 6675 pipe)"),
+    whole("outstanding_bytes", "B", "bytes sent and not cumulatively acknowledged"),
+    whole("snd_una_bytes", "B", "sequence offset of the first unacknowledged byte; the first byte of data is 1"),
+    whole("snd_nxt_bytes", "B", "sequence offset of the next new byte"),
+    whole("delivered_bytes", "B", "bytes delivered in order to the receiving application"),
+    or_null(real("rtt_ms", "ms", "round-trip time measured last; null before the first")),
+    or_null(real("srtt_ms", "ms", "smoothed round-trip time; null before the first")),
+    real("rto_ms", "ms", "retransmission time-out, back-off included"),
+];
+
+/// Columns of [`Series::Flows`].
+#[derive(Default, Debug)]
+pub(super) struct FlowColumns {
+    time: Vec<u64>,
+    flow: Vec<u32>,
+    state: Vec<u32>,
+    phase: Vec<u32>,
+    cwnd: Vec<u64>,
+    ssthresh: Vec<Option<u64>>,
+    pacing: Vec<Option<f64>>,
+    in_flight: Vec<u64>,
+    outstanding: Vec<u64>,
+    una: Vec<u64>,
+    nxt: Vec<u64>,
+    delivered: Vec<u64>,
+    rtt: Vec<Option<f64>>,
+    srtt: Vec<Option<f64>>,
+    rto: Vec<f64>,
+    states: States,
+}
+
+/// The words for [`CongestionState`], in its order.
+#[derive(Debug)]
+struct States(Words);
+
+impl Default for States {
+    fn default() -> Self {
+        States(Words::new(["Open", "Disorder", "Recovery", "Loss"].map(String::from).into_iter()))
+    }
+}
+
+impl FlowColumns {
+    /// Appends a row; returns how many there are.
+    pub(super) fn push(&mut self, r: FlowRow) -> usize {
+        self.time.push(r.time);
+        self.flow.push(r.flow);
+        self.state.push(r.state as u32);
+        self.phase.push(r.phase);
+        self.cwnd.push(r.cwnd);
+        self.ssthresh.push(r.ssthresh);
+        self.pacing.push(r.pacing);
+        self.in_flight.push(r.in_flight);
+        self.outstanding.push(r.outstanding);
+        self.una.push(r.una);
+        self.nxt.push(r.nxt);
+        self.delivered.push(r.delivered);
+        self.rtt.push(r.rtt);
+        self.srtt.push(r.srtt);
+        self.rto.push(r.rto);
+        self.time.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.time.is_empty()
+    }
+
+    pub(super) fn columns<'a>(&'a self, flows: &'a Words, phases: &'a Words) -> [Column<'a>; 15] {
+        [
+            Column::Whole(&self.time),
+            flows.column(&self.flow),
+            self.states.0.column(&self.state),
+            phases.column(&self.phase),
+            Column::Whole(&self.cwnd),
+            Column::WholeOrNull(&self.ssthresh),
+            Column::RealOrNull(&self.pacing),
+            Column::Whole(&self.in_flight),
+            Column::Whole(&self.outstanding),
+            Column::Whole(&self.una),
+            Column::Whole(&self.nxt),
+            Column::Whole(&self.delivered),
+            Column::RealOrNull(&self.rtt),
+            Column::RealOrNull(&self.srtt),
+            Column::Real(&self.rto),
+        ]
+    }
+
+    pub(super) fn clear(&mut self) {
+        for v in [
+            &mut self.time,
+            &mut self.cwnd,
+            &mut self.in_flight,
+            &mut self.outstanding,
+            &mut self.una,
+            &mut self.nxt,
+            &mut self.delivered,
+        ] {
+            v.clear();
+        }
+        for v in [&mut self.flow, &mut self.state, &mut self.phase] {
+            v.clear();
+        }
+        for v in [&mut self.pacing, &mut self.rtt, &mut self.srtt] {
+            v.clear();
+        }
+        self.ssthresh.clear();
+        self.rto.clear();
+    }
+}
+
+/// What a queue was like at `time`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LinkRow {
+    pub(super) time: u64,
+    pub(super) hop: Hop,
+    pub(super) waiting: u64,
+    pub(super) drops: u64,
+}
+
+const LINKS: [Field; 5] = [
+    TIME,
+    word("link", "name of the link"),
+    word("direction", "forward, from the first node of `between` to the second, or reverse"),
+    whole("queue_pkt", "pkt", "packets waiting, without the one being serialised, after a packet has arrived"),
+    whole("dropped_pkt", "pkt", "packets that have found the queue full so far"),
+];
+
+/// Columns of [`Series::Links`].
+#[derive(Debug)]
+pub(super) struct LinkColumns {
+    time: Vec<u64>,
+    link: Vec<u32>,
+    direction: Vec<u32>,
+    waiting: Vec<u64>,
+    drops: Vec<u64>,
+    directions: Words,
+}
+
+impl Default for LinkColumns {
+    fn default() -> Self {
+        LinkColumns {
+            time: Vec::new(),
+            link: Vec::new(),
+            direction: Vec::new(),
+            waiting: Vec::new(),
+            drops: Vec::new(),
+            directions: Words::new(["forward", "reverse"].map(String::from).into_iter()),
+        }
+    }
+}
+
+impl LinkColumns {
+    /// Appends a row; returns how many there are.
+    pub(super) fn push(&mut self, r: LinkRow) -> usize {
+        self.time.push(r.time);
+        self.link.push(r.hop / 2);
+        self.direction.push(r.hop & 1);
+        self.waiting.push(r.waiting);
+        self.drops.push(r.drops);
+        self.time.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.time.is_empty()
+    }
+
+    pub(super) fn columns<'a>(&'a self, links: &'a Words) -> [Column<'a>; 5] {
+        [
+            Column::Whole(&self.time),
+            links.column(&self.link),
+            self.directions.column(&self.direction),
+            Column::Whole(&self.waiting),
+            Column::Whole(&self.drops),
+        ]
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.time.clear();
+        self.link.clear();
+        self.direction.clear();
+        self.waiting.clear();
+        self.drops.clear();
+    }
+}
+
+/// A data segment, or datagram, that left at `time`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SegmentRow {
+    pub(super) time: u64,
+    pub(super) flow: u32,
+    pub(super) seq: u64,
+    pub(super) len: u32,
+    pub(super) fin: bool,
+    pub(super) again: bool,
+}
+
+const SEGMENTS: [Field; 6] = [
+    TIME,
+    FLOW,
+    whole("seq", "", "sequence offset of its first byte, the first byte of data being 1; the number of a datagram"),
+    whole("len", "B", "bytes of payload"),
+    Field { name: "fin", kind: Kind::Flag, nullable: false, unit: "", meaning: "a FIN follows the payload" },
+    Field { name: "retransmission", kind: Kind::Flag, nullable: false, unit: "", meaning: "it had been sent before" },
+];
+
+/// Columns of [`Series::Segments`].
+#[derive(Default, Debug)]
+pub(super) struct SegmentColumns {
+    time: Vec<u64>,
+    flow: Vec<u32>,
+    seq: Vec<u64>,
+    len: Vec<u64>,
+    fin: Vec<bool>,
+    again: Vec<bool>,
+}
+
+impl SegmentColumns {
+    /// Appends a row; returns how many there are.
+    pub(super) fn push(&mut self, r: SegmentRow) -> usize {
+        self.time.push(r.time);
+        self.flow.push(r.flow);
+        self.seq.push(r.seq);
+        self.len.push(u64::from(r.len));
+        self.fin.push(r.fin);
+        self.again.push(r.again);
+        self.time.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.time.is_empty()
+    }
+
+    pub(super) fn columns<'a>(&'a self, flows: &'a Words) -> [Column<'a>; 6] {
+        [
+            Column::Whole(&self.time),
+            flows.column(&self.flow),
+            Column::Whole(&self.seq),
+            Column::Whole(&self.len),
+            Column::Flag(&self.fin),
+            Column::Flag(&self.again),
+        ]
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.time.clear();
+        self.flow.clear();
+        self.seq.clear();
+        self.len.clear();
+        self.fin.clear();
+        self.again.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_what_their_fields_announce() {
+        let (words, flows, links, segments) =
+            (Words::default(), FlowColumns::default(), LinkColumns::default(), SegmentColumns::default());
+        let tables = [&flows.columns(&words, &words)[..], &links.columns(&words), &segments.columns(&words)];
+        for (series, columns) in Series::ALL.into_iter().zip(tables) {
+            assert_eq!(columns.len(), series.fields().len());
+            for (column, field) in columns.iter().zip(series.fields()) {
+                assert!(column.suits(field), "{}", field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn states_have_their_words() {
+        let States(words) = States::default();
+        for s in [CongestionState::Open, CongestionState::Disorder, CongestionState::Recovery, CongestionState::Loss] {
+            assert_eq!(words.words[s as usize], format!("{s:?}"));
+        }
+    }
+
+    #[test]
+    fn words_are_numbered_once() {
+        let mut w = Words::default();
+        let codes = ["a", "a", "b", "a", "c", "b"].map(|x| w.code(x));
+        assert_eq!(codes, [0, 0, 1, 0, 2, 1]);
+    }
+}

@@ -1,0 +1,201 @@
+//! What a result folder says of itself.
+
+use super::folder::measure;
+use super::{MANIFEST, OutputError, SEGMENTS_CSV, Settings, table_name, wanted_hosts};
+use roughlink_core::metrics::RunResult;
+use roughlink_core::scenario::Scenario;
+use roughlink_core::trace::capture::node_address;
+use roughlink_core::trace::columns::Series;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// `manifest.json`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of roughlink.
+    pub roughlink: String,
+    /// Revision of its source, if it was built with `ROUGHLINK_REVISION` set.
+    pub revision: Option<String>,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Title of the scenario.
+    pub scenario: String,
+    /// Its seed.
+    pub seed: u64,
+    /// Replica number.
+    pub replica: u32,
+    /// When the run was started, RFC 3339 in UTC.
+    pub started: String,
+    /// How long it took, s.
+    pub wall_s: f64,
+    /// Shortest interval between rows of a series, ms; 0 if every instant was kept.
+    pub sample_ms: f64,
+    /// The files beside this one.
+    pub files: Vec<FileEntry>,
+    /// Columns of the tables, by file.
+    pub columns: BTreeMap<String, Vec<ColumnEntry>>,
+    /// The capture, if there is one.
+    pub capture: Option<CaptureEntry>,
+}
+
+/// A file of a result folder.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// SHA-256, hexadecimal.
+    pub sha256: String,
+}
+
+/// A column of a table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ColumnEntry {
+    /// Its name.
+    pub name: String,
+    /// Unit of its values; null if they have none.
+    pub unit: Option<String>,
+    /// What they say.
+    pub meaning: String,
+}
+
+/// What a capture holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CaptureEntry {
+    /// Bytes kept of each packet; 0 for all.
+    pub snaplen: u32,
+    /// Addresses of the hosts at which it was taken.
+    pub hosts: BTreeMap<String, String>,
+    /// Packets left out because they have no wire form.
+    pub skipped: u64,
+}
+
+impl Manifest {
+    pub(super) fn new(
+        scenario: &Scenario,
+        result: &RunResult,
+        settings: &Settings,
+        started: SystemTime,
+        skipped: u64,
+        files: Vec<FileEntry>,
+    ) -> Self {
+        let mut columns: BTreeMap<_, _> =
+            Series::ALL.into_iter().map(|s| (table_name(s).to_owned(), columns(s))).collect();
+        if settings.csv {
+            let mut segments = self::columns(Series::Segments);
+            for c in segments.iter_mut().filter(|c| c.name == "flow") {
+                c.meaning = "number of the flow in the scenario, from 0".to_owned();
+            }
+            columns.insert(SEGMENTS_CSV.to_owned(), segments);
+        }
+        let is_host = |node| scenario.flows.iter().any(|f| f.from == node || f.to == node);
+        let hosts = wanted_hosts(scenario, settings).unwrap_or_default();
+        Manifest {
+            roughlink: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: option_env!("ROUGHLINK_REVISION").filter(|r| !r.is_empty()).map(str::to_owned),
+            command: settings.command.clone(),
+            scenario: scenario.name.clone(),
+            seed: scenario.seed,
+            replica: result.replica,
+            started: rfc3339(started.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())),
+            wall_s: result.wall_s,
+            sample_ms: settings.sample.as_millis_f64(),
+            files,
+            columns,
+            capture: settings.capture.as_ref().map(|c| CaptureEntry {
+                snaplen: c.snaplen,
+                hosts: (0..scenario.nodes.len())
+                    .filter(|n| hosts[*n] && is_host(*n))
+                    .map(|n| (scenario.nodes[n].clone(), node_address(n).to_string()))
+                    .collect(),
+                skipped,
+            }),
+        }
+    }
+
+    /// Reads the manifest of the result folder `dir`.
+    ///
+    /// # Errors
+    /// [`OutputError::Unfinished`] if there is none, as in what an interrupted run left.
+    pub fn read(dir: &Path) -> Result<Self, OutputError> {
+        let path = dir.join(MANIFEST);
+        match path.try_exists() {
+            Ok(true) => Manifest::load(&path),
+            Ok(false) => Err(OutputError::Unfinished(dir.to_owned())),
+            Err(source) => Err(OutputError::Read { path, source }),
+        }
+    }
+
+    pub(super) fn load(path: &Path) -> Result<Self, OutputError> {
+        let read = std::fs::read(path).and_then(|text| serde_json::from_slice(&text).map_err(Into::into));
+        read.map_err(|source| OutputError::Read { path: path.to_owned(), source })
+    }
+
+    /// Checks that the files of `dir` are those that were written.
+    ///
+    /// # Errors
+    /// The first that is not.
+    pub fn verify(&self, dir: &Path) -> Result<(), OutputError> {
+        for file in &self.files {
+            let path = dir.join(&file.name);
+            match measure(&path) {
+                Err(source) => return Err(OutputError::Read { path, source }),
+                Ok((bytes, _)) if bytes != file.bytes => {
+                    let found = format!("{bytes} bytes instead of {}", file.bytes);
+                    return Err(OutputError::Changed { path, found });
+                }
+                Ok((_, sha256)) if sha256 != file.sha256 => {
+                    return Err(OutputError::Changed { path, found: "another SHA-256".to_owned() });
+                }
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn columns(series: Series) -> Vec<ColumnEntry> {
+    let entry = |f: &roughlink_core::trace::columns::Field| ColumnEntry {
+        name: f.name.to_owned(),
+        unit: (!f.unit.is_empty()).then(|| f.unit.to_owned()),
+        meaning: f.meaning.to_owned(),
+    };
+    series.fields().iter().map(entry).collect()
+}
+
+/// Seconds since 1970 as a date and time in UTC.
+fn rfc3339(seconds: u64) -> String {
+    let leap = |y: u64| y.is_multiple_of(4) && !y.is_multiple_of(100) || y.is_multiple_of(400);
+    let mut days = seconds / 86_400;
+    let mut year = 1970;
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for length in [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    let (h, m, s) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{:02}T{h:02}:{m:02}:{s:02}Z", days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(rfc3339(0), "1970-01-01T00:00:00Z");
+        assert_eq!(rfc3339(951_827_696), "2000-02-29T12:34:56Z");
+        assert_eq!(rfc3339(1_735_689_599), "2024-12-31T23:59:59Z");
+        assert_eq!(rfc3339(4_107_542_400), "2100-03-01T00:00:00Z"); // no leap year
+    }
+}
