@@ -56,13 +56,13 @@ pub trait Observer {
     fn flow(&mut self, _now: Time, _index: usize, _sender: &Endpoint, _delivered: u64) {}
     /// A link direction's queue now holds `waiting` packets; `drops` so far.
     fn queue(&mut self, _now: Time, _hop: Hop, _waiting: usize, _drops: u64) {}
-    /// A part of the network has come to its end: side slots in use, and packets on links or in reassembly that hold one.
-    /// The two are equal unless slots leak.
-    fn end(&mut self, _slots: usize, _held: usize) {}
     /// Asked before every event: an observer that can take no more ends the run, whose result is then worthless.
     fn stop(&self) -> bool {
         false
     }
+    /// A part of the network has come to its end: side slots in use, and packets on links or in reassembly that hold one.
+    /// The two are equal unless slots leak.
+    fn end(&mut self, _slots: usize, _held: usize) {}
 }
 
 /// Two that watch the same run.
@@ -80,12 +80,12 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.queue(now, hop, waiting, drops);
         self.1.queue(now, hop, waiting, drops);
     }
+    fn stop(&self) -> bool {
+        self.0.stop() || self.1.stop()
+    }
     fn end(&mut self, slots: usize, held: usize) {
         self.0.end(slots, held);
         self.1.end(slots, held);
-    }
-    fn stop(&self) -> bool {
-        self.0.stop() || self.1.stop()
     }
 }
 
@@ -107,13 +107,13 @@ impl<O: Observer> Observer for Option<O> {
             o.queue(now, hop, waiting, drops);
         }
     }
+    fn stop(&self) -> bool {
+        self.as_ref().is_some_and(O::stop)
+    }
     fn end(&mut self, slots: usize, held: usize) {
         if let Some(o) = self {
             o.end(slots, held);
         }
-    }
-    fn stop(&self) -> bool {
-        self.as_ref().is_some_and(O::stop)
     }
 }
 
