@@ -84,6 +84,7 @@ keys!(
         rcv_buf,
         mss_option,
         mss_includes_options,
+        mss_option,
     ],
     [mss, write_size]
 );
