@@ -11,8 +11,7 @@ use roughlink_core::app::Traffic;
 use roughlink_core::cc::REGISTRY;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::{Direction, noise::Noise};
-use roughlink_core::net::routing::Hop;
-use roughlink_core::net::{Network, Observer, Options, Way};
+use roughlink_core::net::{Crossing, Network, Observer, Options, Way};
 use roughlink_core::packet::{FlowId, Fragment, Packet, Protocol, Sides};
 use roughlink_core::rng::Seed;
 use roughlink_core::scenario::Scenario;
@@ -96,19 +95,19 @@ struct Watch<'a> {
 }
 
 impl Observer for Watch<'_> {
-    fn packet(&mut self, _now: Time, node: usize, _hop: Hop, way: Way, p: &Packet, _sides: &Sides) {
+    fn packet(&mut self, _now: Time, at: Crossing, p: &Packet, _sides: &Sides) {
         if p.protocol() != Protocol::Tcp || p.flow.reverse() || p.is(roughlink_core::packet::flags::SYN) {
             return;
         }
         let r = &mut self.reference;
         let key = (p.flow, p.ident);
         let flow = &self.scenario.flows[p.flow.index()];
-        match way {
-            Way::Out if node == flow.from => {
+        match at.way {
+            Way::Out if at.node == flow.from => {
                 r.sent.insert(key, (u64::from(p.seq) - 1, u64::from(p.payload())));
                 r.pieces.remove(&key);
             }
-            Way::In if node == flow.to => {
+            Way::In if at.node == flow.to => {
                 let (start, len) = r.sent[&key];
                 let bytes = u64::from(p.size) - 20;
                 let whole = match p.fragment() {
