@@ -23,6 +23,8 @@ pub enum Command {
     Sweep(Sweep),
     /// Compare scenarios or algorithms side by side, with confidence intervals.
     Compare(Compare),
+    /// Make an HTML report of a result folder.
+    Report(Report),
     /// The congestion control algorithms.
     #[command(subcommand)]
     Cc(Cc),
@@ -37,6 +39,7 @@ pub enum Command {
 #[command(after_help = "Examples:
   roughlink run hello
   roughlink run my.toml --set link.plc.noise.mean='1 %' --json
+  roughlink run my.toml -o results/mine && roughlink report results/mine
   roughlink run v2g-one-car --set tcp.cc=cubic --set 'flow.*.bytes=10 MB' --seed 7")]
 pub struct Run {
     /// A scenario file, or the name of a built-in scenario; `-` reads standard input.
@@ -49,6 +52,21 @@ pub struct Run {
     /// Replica: other luck, same scenario.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub replica: u32,
+    /// Leave results, time series and a capture in this folder.
+    #[arg(short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Replace the results that the folder holds.
+    #[arg(long, requires = "output")]
+    pub force: bool,
+    /// Rows of the time series, at most one per flow and interval (10 ms, ...); all if absent.
+    #[arg(long, value_name = "TIME", requires = "output")]
+    pub sample: Option<String>,
+    /// No capture: it is the largest of the files.
+    #[arg(long, requires = "output")]
+    pub no_capture: bool,
+    /// Capture at these hosts only.
+    #[arg(long, value_name = "A,B,...", requires = "output", conflicts_with = "no_capture")]
+    pub capture_at: Option<String>,
     #[command(flatten)]
     pub form: Form,
 }
@@ -130,6 +148,18 @@ pub struct Compare {
     pub metric: Vec<String>,
     #[command(flatten)]
     pub grid: Grid,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  roughlink report results/v2g
+  roughlink report results/mine -o mine.html")]
+pub struct Report {
+    /// What `run -o`, `sweep`, `compare` or `reproduce` left.
+    pub folder: PathBuf,
+    /// The file to write; report.html in the folder if absent.
+    #[arg(short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

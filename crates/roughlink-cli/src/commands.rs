@@ -6,13 +6,14 @@ pub mod reproduce;
 pub mod run;
 pub mod sweep;
 
-use crate::args::Reproduce;
-use crate::failure::{Failure, print, warn};
+use crate::args::{self, Reproduce};
+use crate::failure::{Failure, print, say, warn};
 use roughlink_core::scenario::schema as scenario_schema;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan;
 use roughlink_lab::experiment::result::{ExperimentResult, ReportInput};
 use roughlink_lab::store::Store;
+use roughlink_lab::{folder, report};
 
 /// Prints the JSON Schema of scenario files.
 pub fn schema() -> Result<(), Failure> {
@@ -44,19 +45,45 @@ fn input(result: &ExperimentResult) -> ReportInput {
         title: result.title.clone(),
         intro: result.about.clone(),
         command: result.command.clone(),
+        facts: facts(std::slice::from_ref(result)),
         experiments: vec![result.clone()],
         claims: Vec::new(),
     }
 }
 
-/// Leaves the result in the folder of its runs.
-fn keep(store: &Store, input: ReportInput) -> Result<(), LabError> {
-    store.write(RESULTS, pretty(&input).as_bytes())?;
+/// By what the results were made, for the heading of a report.
+fn facts(experiments: &[ExperimentResult]) -> Vec<(String, String)> {
+    let cells = experiments.iter().flat_map(|e| &e.cells);
+    let replicas = cells.map(|c| c.replicas).filter(|&n| n > 0);
+    let (few, many) = replicas.fold((u32::MAX, 0), |(few, many), n| (few.min(n), many.max(n)));
+    let mut facts = vec![("Version".into(), format!("roughlink {}", env!("CARGO_PKG_VERSION")))];
+    if many > 0 {
+        let replicas = if few == many { many.to_string() } else { format!("{few} to {many}") };
+        facts.push(("Replicas".into(), replicas));
+    }
+    facts
+}
+
+/// Leaves the statistics and the report in the folder of the runs.
+fn keep(store: &Store, input: &ReportInput, quiet: bool) -> Result<(), LabError> {
+    store.write(folder::RESULTS, pretty(input).as_bytes())?;
+    let report = store.write(REPORT, report::render(input).as_bytes())?;
+    if !quiet {
+        say(&format!("report: {}", report.display()));
+    }
     Ok(())
 }
 
-/// The statistics of a result folder.
-pub const RESULTS: &str = "results.json";
+/// Makes the report of a result folder.
+pub fn report(args: &args::Report) -> Result<(), Failure> {
+    let input = folder::read(&args.folder)?;
+    let path = args.output.clone().unwrap_or_else(|| args.folder.join(REPORT));
+    report::write(&path, &input).map_err(|source| LabError::Write { path: path.clone(), source })?;
+    print(&format!("{}\n", path.display()))
+}
+
+/// The report of a result folder.
+const REPORT: &str = "report.html";
 
 /// The command as it was typed, to be typed again.
 fn command_line() -> String {

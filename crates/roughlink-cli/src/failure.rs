@@ -3,6 +3,7 @@
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report, SourceCode};
 use roughlink_core::scenario::{Problem, ScenarioError};
 use roughlink_lab::error::LabError;
+use roughlink_lab::output::OutputError;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
@@ -12,6 +13,8 @@ use std::process::ExitCode;
 pub enum Failure {
     /// The lab's reasons.
     Lab(LabError),
+    /// A run left no result folder.
+    Folder(OutputError),
     /// An expectation failed under `--strict`.
     Expectation(String),
     /// Ctrl-C.
@@ -35,6 +38,20 @@ impl Failure {
             Failure::Lab(e) => {
                 tell(&e);
                 ExitCode::from(code(&e))
+            }
+            Failure::Folder(e) => {
+                let full =
+                    matches!(&e, OutputError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull);
+                let help = match &e {
+                    OutputError::Exists(_) => "--force replaces results, and nothing else",
+                    _ if full => "the disk is full; --no-capture and --sample '10 ms' need less room",
+                    OutputError::Write { .. } => "name a folder that can be written to with -o",
+                    _ => "",
+                };
+                let help = (!help.is_empty()).then(|| help.to_owned());
+                show(&Plain::new(&e, help));
+                let lacks = matches!(e, OutputError::Write { .. } | OutputError::Busy(_));
+                ExitCode::from(if lacks { 3 } else { 2 })
             }
             Failure::Expectation(message) => {
                 say(&message);
@@ -90,8 +107,12 @@ fn tell(e: &LabError) {
                 say(&format!("{:?}", Report::new(Fault::new(name, text, problem, miette::Severity::Error))));
             }
         }
-        other => say(&format!("{:?}", Report::new(Plain::new(other)))),
+        other => show(&Plain::new(other, other.help())),
     }
+}
+
+fn show(problem: &Plain) {
+    say(&format!("{:?}", Report::new(problem.clone())));
 }
 
 /// A problem of a file, as miette draws it.
@@ -136,21 +157,21 @@ impl Diagnostic for Fault {
 }
 
 /// Anything else.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Plain {
     message: String,
     help: Option<String>,
 }
 
 impl Plain {
-    fn new(e: &LabError) -> Self {
+    fn new(e: &dyn std::error::Error, help: Option<String>) -> Self {
         let mut message = e.to_string();
-        let mut source = std::error::Error::source(e);
+        let mut source = e.source();
         while let Some(cause) = source {
             message += &format!(": {cause}");
             source = cause.source();
         }
-        Plain { message, help: e.help() }
+        Plain { message, help }
     }
 }
 

@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => commands::reproduce::reproduce(&args),
         Command::Sweep(args) => commands::sweep::sweep(&args),
         Command::Compare(args) => commands::compare::compare(&args),
+        Command::Report(args) => commands::report(&args),
         Command::Cc(Cc::List(args)) => commands::cc::list(&args),
         Command::Schema => commands::schema(),
         Command::Doctor(args) => doctor::doctor(&args),

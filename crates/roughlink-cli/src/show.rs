@@ -5,14 +5,21 @@ use roughlink_core::metrics::RunResult;
 use roughlink_lab::experiment::result::{Cell, ClaimResult, ExperimentResult};
 use roughlink_lab::statistics::difference;
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 
 /// An empty table with a heading.
 pub fn table(heading: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(PLAIN).set_content_arrangement(ContentArrangement::Dynamic);
+    if !std::io::stdout().is_terminal() {
+        table.set_width(WIDTH);
+    }
     table.set_header(heading);
     table
 }
+
+/// Width of tables that go into a file or a pipe.
+const WIDTH: u16 = 180;
 
 /// A rule below the heading and nothing else.
 const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
@@ -263,7 +270,7 @@ fn signed(x: f64) -> String {
 /// Four significant digits, at least, and no more than three behind the point.
 pub fn digits(x: f64) -> String {
     match x.abs() {
-        0.0 => "0".into(),
+        a if a < 1e-9 => "0".into(),
         a if a >= 10_000.0 => format!("{x:.0}"),
         a if a >= 100.0 => format!("{x:.1}"),
         a if a >= 10.0 => format!("{x:.2}"),

@@ -2,6 +2,7 @@
 
 pub mod error;
 pub mod experiment;
+pub mod folder;
 pub mod library;
 pub mod metric;
 pub mod nearest;

@@ -2,7 +2,8 @@
 //!
 //! A name is a quantity, optionally of one flow or link (`throughput_mbps@download`, `loss@plc.reverse`), optionally
 //! the `min`, `max`, `sum` or `mean` over all of them (`throughput_mbps:min`). Without either, a quantity of flows is
-//! the mean over the flows, and one of links is that of the link direction that carried the most packets.
+//! the mean over the flows, and one of links is that of the link direction that lost and dropped the most packets (of
+//! several, the one with the longest queue): the bottleneck.
 
 use crate::error::LabError;
 use crate::experiment::result::MetricResult;
@@ -199,7 +200,13 @@ impl Metric {
             Of::Link(q) => {
                 let all = || run.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
                 match &self.which {
-                    Which::Usual => all().max_by_key(|d| d.packets).and_then(q.value),
+                    Which::Usual => {
+                        let bottleneck = |a: &&DirectionResult, b: &&DirectionResult| {
+                            let missing = |d: &DirectionResult| d.lost + d.dropped;
+                            missing(a).cmp(&missing(b)).then(a.queue_mean_pkt.total_cmp(&b.queue_mean_pkt))
+                        };
+                        all().max_by(bottleneck).and_then(q.value)
+                    }
                     Which::Fold(fold) => fold.of(all().filter_map(q.value)),
                     Which::Named(name) => {
                         let link = |name: &str| run.links.iter().find(|l| l.name == name);

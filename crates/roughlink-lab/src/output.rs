@@ -262,7 +262,8 @@ const MANIFEST: &str = "manifest.json";
 const SEGMENTS_CSV: &str = "segments.csv";
 const CAPTURE: &str = "trace.pcapng";
 /// What a run may leave in its folder, and so what may be replaced there.
-const RESULTS: [&str; 8] = [
+const RESULTS: [&str; 9] = [
+    "report.html", // made of the others by `roughlink report`
     CONFIG,
     SUMMARY,
     "flows.parquet",

@@ -21,7 +21,8 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     if n == 0 {
         return None;
     }
-    let mean = values.iter().sum::<f64>() / n as f64;
+    // Runs without luck give the same value each time: no rounding may make it look like a little luck.
+    let mean = if values.iter().all(|v| *v == values[0]) { values[0] } else { values.iter().sum::<f64>() / n as f64 };
     let deviation = (n > 1).then(|| {
         let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
         libm::sqrt(squares / (n - 1) as f64)

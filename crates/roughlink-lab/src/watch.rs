@@ -38,11 +38,8 @@ pub const CURVES: &[(&str, &str, &str)] = &[
 /// Means over time, available as metrics of watched runs: name, label, unit.
 pub const MEANS: &[(&str, &str, &str)] = &[
     ("cwnd_mean_pkt", "Mean congestion window", "segments"),
-    (
-        "cwnd_10_share",
-        "Share of the time outside of slow start and of the repair of a time-out with a window of 10 segments or more",
-        "",
-    ),
+    // Of the time outside of slow start and of the repair of a time-out.
+    ("cwnd_10_share", "Share of the steady time at 10 segments or more", ""),
 ];
 
 /// Watches a run.

@@ -40,7 +40,10 @@ fn whole_packets(hosts: Option<&str>) -> Option<CaptureSettings> {
 /// Runs that differ in what is on the wire.
 const RUNS: [(&str, &[(&str, &str)]); 10] = [
     ("linux", &[("tcp.stack", "linux")]),
-    ("linux, no loss, full queue", &[("tcp.stack", "linux"), ("link.plc.noise.start", "0 %"), ("link.plc.queue", "20 pkt")]),
+    (
+        "linux, no loss, full queue",
+        &[("tcp.stack", "linux"), ("link.plc.noise.start", "0 %"), ("link.plc.queue", "20 pkt")],
+    ),
     ("linux, every segment acknowledged", &[("tcp.stack", "linux"), ("tcp.delayed_ack", "1")]),
     ("linux, no SACK", &[("tcp.stack", "linux"), ("tcp.sack", "false")]),
     ("linux, no timestamps", &[("tcp.stack", "linux"), ("tcp.timestamps", "false")]),
@@ -141,12 +144,7 @@ fn datagrams_and_several_flows_are_told_apart() {
     let mut streams = tshark(&file, "tcp || udp", &["ip.src", "udp.srcport", "tcp.srcport"]).unwrap();
     streams.sort();
     streams.dedup();
-    let expected = [
-        "10.0.0.1\t\t42000",
-        "10.0.0.1\t\t50000",
-        "10.0.0.1\t50001\t",
-        "10.0.0.3\t\t42000",
-        "10.0.0.3\t\t50002",
-    ];
+    let expected =
+        ["10.0.0.1\t\t42000", "10.0.0.1\t\t50000", "10.0.0.1\t50001\t", "10.0.0.3\t\t42000", "10.0.0.3\t\t50002"];
     assert_eq!(streams, expected);
 }

@@ -21,7 +21,7 @@ pub fn compare(args: &Compare) -> Result<(), Failure> {
     let mut store = Store::open(&folder)?;
     work(plan.jobs(), &mut store, args.grid.jobs, args.grid.form.quiet)?;
     let result = plan.result(&store);
-    super::keep(&store, super::input(&result))?;
+    super::keep(&store, &super::input(&result), args.grid.form.quiet)?;
     print(&if args.grid.form.json { pretty(&result) } else { show::comparison(&result) })
 }
 

@@ -2,7 +2,7 @@
 
 use super::{pretty, warn_of};
 use crate::args::{Reproduce, StackArg};
-use crate::failure::{Failure, print, say};
+use crate::failure::{Failure, print};
 use crate::progress::work;
 use crate::show;
 use roughlink_lab::error::LabError;
@@ -31,10 +31,11 @@ pub fn reproduce(args: &Reproduce) -> Result<(), Failure> {
         title: paper.title.clone(),
         intro: paper.about.clone(),
         command: super::command_line(),
+        facts: super::facts(&experiments),
         experiments,
         claims,
     };
-    super::keep(&store, input.clone())?;
+    super::keep(&store, &input, args.grid.form.quiet)?;
     if args.grid.form.json {
         // One experiment is an object of its own; several come together with the claims that rest on them.
         print(&match input.experiments.as_slice() {
@@ -47,9 +48,6 @@ pub fn reproduce(args: &Reproduce) -> Result<(), Failure> {
         }
         if !input.claims.is_empty() {
             print(&show::claims(&input.claims))?;
-        }
-        if !args.grid.form.quiet {
-            say(&format!("kept in {}", folder.display()));
         }
     }
     let missed = missed(&input);

@@ -5,9 +5,11 @@ use crate::args::Run;
 use crate::failure::{Failure, print, warn};
 use crate::show;
 use roughlink_core::net::{Network, Options};
+use roughlink_core::units::{Time, UnitError};
 use roughlink_lab::error::LabError;
-use roughlink_lab::experiment::assignment;
+use roughlink_lab::experiment::{assignment, split};
 use roughlink_lab::library::{Overrides, Source};
+use roughlink_lab::output::{CaptureSettings, Settings, run_to_folder};
 use roughlink_lab::runner::timed;
 use std::io::Read as _;
 
@@ -26,8 +28,30 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     }
     let network = Network::new(&parsed.scenario)?;
     let options = Options { replica: args.replica, ..Options::default() };
-    let result = timed(|| network.run(options));
+    let result = match &args.output {
+        None => timed(|| network.run(options)),
+        Some(folder) => {
+            let settings = settings(args)?;
+            let result = run_to_folder(&parsed.scenario, &network, options, folder, &settings);
+            result.map_err(Failure::Folder)?
+        }
+    };
     print(&if args.form.json { pretty(&result) } else { show::run(&result) })
+}
+
+/// What is to be left in the folder.
+fn settings(args: &Run) -> Result<Settings, LabError> {
+    let sample = match &args.sample {
+        None => Time::ZERO,
+        Some(text) => text.parse().map_err(|e: UnitError| LabError::Usage {
+            message: format!("--sample {text}: {e}"),
+            help: "write a time with its unit, such as '10 ms'".into(),
+        })?,
+    };
+    let hosts = args.capture_at.as_deref().map(split);
+    let capture = (!args.no_capture).then(|| CaptureSettings { hosts, ..CaptureSettings::default() });
+    let command = std::iter::once("roughlink".to_owned()).chain(std::env::args().skip(1)).collect();
+    Ok(Settings { sample, capture, force: args.force, command, ..Settings::default() })
 }
 
 /// A scenario by path or name, or from standard input.

@@ -2,7 +2,7 @@
 
 use super::{pretty, slug, warn_of};
 use crate::args::Sweep;
-use crate::failure::{Failure, print, say};
+use crate::failure::{Failure, print};
 use crate::progress::work;
 use crate::show;
 use roughlink_lab::error::LabError;
@@ -23,15 +23,8 @@ pub fn sweep(args: &Sweep) -> Result<(), Failure> {
     let mut store = Store::open(&folder)?;
     work(plan.jobs(), &mut store, args.grid.jobs, args.grid.form.quiet)?;
     let result = plan.result(&store);
-    super::keep(&store, super::input(&result))?;
-    if args.grid.form.json {
-        return print(&pretty(&result));
-    }
-    print(&show::experiment(&result))?;
-    if !args.grid.form.quiet {
-        say(&format!("kept in {}", folder.display()));
-    }
-    Ok(())
+    super::keep(&store, &super::input(&result), args.grid.form.quiet)?;
+    print(&if args.grid.form.json { pretty(&result) } else { show::experiment(&result) })
 }
 
 fn experiment(args: &Sweep) -> Result<Experiment, LabError> {

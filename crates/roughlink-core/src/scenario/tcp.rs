@@ -83,7 +83,7 @@ keys!(
         snd_buf,
         rcv_buf,
         mss_option,
-    mss_includes_options,
+        mss_includes_options,
     ],
     [mss, write_size]
 );

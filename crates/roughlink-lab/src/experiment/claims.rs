@@ -1,7 +1,8 @@
 //! A paper's claims as data, and what becomes of them. The comments on the fields are the format's reference.
 //!
 //! A claim compares cells of one experiment. With lists of algorithms or of axis values it is a claim about each of
-//! them: all must meet the criterion, and the figure shown is the one that meets it least.
+//! them: all must meet the criterion (unless it says which `share`), and the figure shown is the one that decides: the one
+//! that meets it least.
 
 use super::file::{fault, read};
 use super::result::{Cell, ClaimResult, ExperimentResult, Verdict};
@@ -102,6 +103,8 @@ struct Criterion {
     max: Option<f64>,
     /// The published figure up to this share of it.
     within: Option<f64>,
+    /// In at least this share of the combinations, where the paper says "virtually always"; in all if absent.
+    share: Option<f64>,
 }
 
 impl Criterion {
@@ -112,7 +115,8 @@ impl Criterion {
     }
 
     fn words(self, published: Option<f64>) -> String {
-        match (self.within, self.min, self.max) {
+        let share = self.share.map_or(String::new(), |s| format!(", in {:.0} % of the cases", 100.0 * s));
+        let words = match (self.within, self.min, self.max) {
             (Some(w), ..) => {
                 let (low, high) = self.bounds(published);
                 format!("within {:.0} % of the published figure: {} to {}", w * 100.0, short(low), short(high))
@@ -121,7 +125,8 @@ impl Criterion {
             (None, Some(a), None) => format!("at least {}", short(a)),
             (None, None, Some(b)) => format!("at most {}", short(b)),
             (None, None, None) => String::new(),
-        }
+        };
+        words + &share
     }
 }
 
@@ -213,7 +218,10 @@ impl Claim {
         let (low, high) = self.confirmed.bounds(self.published);
         // How far inside of the bounds; the least is the figure to show.
         let margin = |f: &Figure| (f.value - low).min(high - f.value);
-        let worst = figures.iter().min_by(|a, b| margin(a).total_cmp(&margin(b)));
+        let mut order: Vec<&Figure> = figures.iter().collect();
+        order.sort_by(|a, b| margin(a).total_cmp(&margin(b)));
+        let allowed = figures.len() as f64 * (1.0 - self.confirmed.share.unwrap_or(1.0)) + 1e-9;
+        let worst = order.get(allowed as usize).copied();
         let several = figures.len() > 1;
         let words = |f: &Figure| match (several, f.from.as_str()) {
             (false, from) => from.to_owned(),

@@ -1,0 +1,139 @@
+//! Experiment files: those that are shipped, and those that are wrong.
+
+use roughlink_lab::experiment::paper::{self, Paper};
+use roughlink_lab::experiment::{Plan, file};
+use roughlink_lab::library::Source;
+use std::collections::BTreeSet;
+
+#[test]
+fn all_shipped_experiments_have_a_plan() {
+    for paper in paper::all().unwrap() {
+        for quick in [false, true] {
+            for experiment in paper.experiments(&[], quick).unwrap() {
+                let id = experiment.id.clone();
+                let runs = experiment.function.is_none();
+                let plan = Plan::new(experiment).unwrap_or_else(|e| panic!("{id}: {e}"));
+                assert_eq!(!plan.jobs().is_empty(), runs, "{id}");
+            }
+        }
+    }
+}
+
+#[test]
+fn table_2_is_whole() {
+    let paper = Paper::named("v2g").unwrap();
+    let table2 = paper.experiments(&["table2".into()], false).unwrap().remove(0);
+    assert_eq!(table2.published.len(), 70);
+    assert_eq!(table2.replicas, 6);
+    let value = |bytes: &str, cc: &str| table2.published.iter().find(|p| p.at == [bytes, cc]).unwrap().value;
+    assert_eq!(value("10 MB", "newreno"), 0.418);
+    assert_eq!(value("100 MB", "illinois"), 2.266);
+    assert_eq!(value("800 MB", "westwood-classic"), 0.426);
+}
+
+#[test]
+fn experiments_share_runs() {
+    let paper = Paper::named("v2g").unwrap();
+    let plans: Vec<Plan> = paper.experiments(&[], false).unwrap().into_iter().map(|e| Plan::new(e).unwrap()).collect();
+    let all: Vec<String> = plans.iter().flat_map(Plan::jobs).map(|j| j.key).collect();
+    let distinct: BTreeSet<&String> = all.iter().collect();
+    // Table 2 at 100 MB is figure 4 at 5 %; figure 8 is part of figures 4 and 6, and so is most of figure 11.
+    let (cells, both) = (6 * 2, 2);
+    assert!(all.len() - distinct.len() >= cells * 10 + both * 6 * 8 * (2 + 2), "{} of {}", distinct.len(), all.len());
+}
+
+#[test]
+fn every_claim_rests_on_an_experiment() {
+    for paper in paper::all().unwrap() {
+        let source = Source { folder: None, ..claims(&paper.name) };
+        for name in file_experiments(&source) {
+            assert!(paper.order.contains(&name), "{}: there is no {name}", paper.name);
+        }
+    }
+}
+
+fn claims(paper: &str) -> Source {
+    let name = format!("experiments/{paper}/claims.toml");
+    let (_, text) = roughlink_lab::library::FILES.iter().find(|(n, _)| *n == name).unwrap();
+    Source { name, text: (*text).to_owned(), folder: None }
+}
+
+fn file_experiments(source: &Source) -> Vec<String> {
+    roughlink_lab::experiment::claims::rests_on(source).unwrap()
+}
+
+/// An experiment that is right.
+const GOOD: &str = r#"title = "t"
+place = "p"
+scenario = "hello"
+replicas = 2
+metrics = ["throughput_mbps"]
+rank = "cc"
+
+[[axis]]
+name = "bytes"
+key = "flow.*.bytes"
+values = ["1 MB", "2 MB"]
+
+[[axis]]
+name = "cc"
+key = "tcp.cc"
+values = ["newreno", "cubic"]
+
+[[published]]
+columns = ["newreno", "cubic"]
+[published.rows]
+"1 MB" = [1.0, 2.0]
+
+[figure]
+kind = "line"
+"#;
+
+/// What replaces what, the message, the help.
+const BAD: &[(&str, &str, &str, &str)] = &[
+    ("replicas = 2", "replica = 2", "there is no key `replica` here", "did you mean `replicas`?"),
+    ("values = [\"1 MB\"", "value = [\"1 MB\"", "there is no key `value` here", "did you mean `values`?"),
+    ("kind = \"line\"", "kind = \"lime\"", "there is no value `lime` here", "did you mean `line`?"),
+    ("scenario = \"hello\"", "scenario = \"helo\"", "there is no scenario `helo`", "did you mean `hello`?"),
+    ("scenario = \"hello\"\n", "", "there is no `scenario`", "name one in scenarios/"),
+    ("replicas = 2", "replicas = 0", "no replicas, no result", "one or more"),
+    (
+        "\"throughput_mbps\"",
+        "\"througput_mbps\"",
+        "there is no metric `througput_mbps`",
+        "did you mean `throughput_mbps`?",
+    ),
+    ("\"throughput_mbps\"", "\"jain:min\"", "there is no metric `jain:min`", "`jain` is one number for the whole run"),
+    ("rank = \"cc\"", "rank = \"cs\"", "there is no axis `cs`", "did you mean `cc`?"),
+    ("[1.0, 2.0]", "[1.0]", "1 values for 2 columns", "as many values as columns"),
+    ("\"1 MB\" = [", "\"3 MB\" = [", "axis `bytes` has no value `3 MB`", "did you mean `1 MB`?"),
+    ("columns = [\"newreno\", \"cubic\"]", "columns = [\"reno\", \"cubic\"]", "no axis has all these values", ""),
+    ("values = [\"newreno\", \"cubic\"]", "values = []", "axis `cc` needs a `key` and `values`", ""),
+    ("key = \"tcp.cc\"", "", "axis `cc` needs a `key` and `values`", ""),
+    ("title = \"t\"", "title = 7", "invalid type", ""),
+    ("title = \"t\"", "title = \"t", "invalid", ""),
+];
+
+#[test]
+fn wrong_experiments_are_explained() {
+    let read = |text: String| {
+        let source = Source { name: "test.toml".into(), text, folder: None };
+        file::experiment(&source, "test/test", false)
+    };
+    read(GOOD.to_owned()).unwrap_or_else(|e| panic!("{e}"));
+    for (from, to, message, help) in BAD {
+        assert!(GOOD.contains(from), "{from}");
+        let error = read(GOOD.replacen(from, to, 1)).map(|_| ()).expect_err(to).to_string();
+        assert!(error.contains(message) && error.contains(help), "{from} -> {to}:\n{error}");
+        assert!(error.starts_with("test.toml"), "{error}");
+    }
+}
+
+#[test]
+fn wrong_cells_name_the_key() {
+    let text = GOOD.replace("key = \"tcp.cc\"", "key = \"tcp.ccc\"");
+    let source = Source { name: "test.toml".into(), text, folder: None };
+    let experiment = file::experiment(&source, "test/test", false).unwrap();
+    let error = Plan::new(experiment).map(|_| ()).expect_err("no such key").to_string();
+    assert!(error.contains("override `tcp.ccc`"), "{error}");
+}

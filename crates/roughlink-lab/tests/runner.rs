@@ -1,0 +1,84 @@
+//! The runner and its store: what is kept, what is run again, and what is the same afterwards.
+
+use roughlink_lab::experiment::{Plan, file};
+use roughlink_lab::library::Source;
+use roughlink_lab::runner::{self, Ending};
+use roughlink_lab::store::{RUNS, Store};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const GRID: &str = r#"
+title = "t"
+place = "p"
+scenario = "v2g-one-car"
+replicas = 3
+metrics = ["throughput_mbps", "timeouts", "loss", "cwnd_mean_pkt"]
+
+[set]
+"flow.download.bytes" = "200 kB"
+
+[[axis]]
+name = "loss"
+key = "link.plc.noise.mean"
+values = ["1 %", "5 %"]
+
+[[axis]]
+name = "cc"
+key = "tcp.cc"
+values = ["newreno", "cubic"]
+
+[curves]
+values = ["sequence_mb"]
+every = "0.1 s"
+"#;
+
+fn plan() -> Plan {
+    let source = Source { name: "test.toml".into(), text: GRID.into(), folder: None };
+    Plan::new(file::experiment(&source, "test/grid", false).unwrap()).unwrap()
+}
+
+fn run(plan: &Plan, store: &mut Store, threads: usize) -> Ending {
+    runner::run(plan.jobs(), store, threads, &AtomicBool::new(false), &mut |_| {}).unwrap()
+}
+
+#[test]
+fn threads_and_interruptions_change_nothing() {
+    let plan = plan();
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    assert_eq!(run(&plan, &mut store, 1), Ending::Complete);
+    let whole = plan.result(&store);
+    assert_eq!(store.len(), 2 * 2 * 2 * 3);
+    assert!(whole.cells.iter().all(|c| c.replicas == 3), "{whole:?}");
+    assert!(whole.curves.iter().all(|c| c.y.last() == Some(&Some(0.2))), "all arrives in the end");
+
+    // Lose what a kill could lose at any point: the end of the file.
+    let text = std::fs::read(folder.path().join(RUNS)).unwrap();
+    for kept in [0, 1, text.len() / 3, text.len() / 2, text.len() - 1] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(RUNS), &text[..kept]).unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let had = store.len();
+        let mut begun = None;
+        let mut report = |p: runner::Progress| {
+            begun.get_or_insert((p.runs, p.kept));
+        };
+        runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut report).unwrap();
+        assert_eq!(begun, Some((24, had)));
+        assert_eq!(plan.result(&store), whole, "{kept} bytes kept");
+    }
+}
+
+#[test]
+fn a_stop_keeps_what_is_done() {
+    let plan = plan();
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut report = |p: runner::Progress| stop.store(p.done >= 5, Ordering::Relaxed);
+    assert_eq!(runner::run(plan.jobs(), &mut store, 2, &stop, &mut report).unwrap(), Ending::Stopped);
+    assert!((5..24).contains(&store.len()), "{}", store.len());
+    drop(store);
+    let mut store = Store::open(folder.path()).unwrap();
+    assert_eq!(run(&plan, &mut store, 2), Ending::Complete);
+    assert_eq!(store.len(), 24);
+}
