@@ -21,7 +21,7 @@ pub struct Watch {
 /// What was seen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Watched {
-    /// Curves by name, a value per point of the grid, from time 0.
+    /// Curves by name, a value per point of the grid, from time 0 until nothing changes any more.
     pub curves: BTreeMap<String, Vec<f64>>,
     /// Means over time of each flow's life by name, averaged over the flows.
     pub means: BTreeMap<String, f64>,
@@ -77,7 +77,8 @@ impl Watcher {
 
     /// What was seen, the run being over.
     pub fn finish(mut self, watch: &Watch) -> Watched {
-        let points = self.points;
+        // The curves end when nothing changes any more: one point after the last event.
+        let points = self.flows.iter().map(|f| f.grid.len() + 1).max().unwrap_or(0).min(self.points);
         for flow in &mut self.flows {
             let last = flow.last;
             flow.grid.resize(points, last);

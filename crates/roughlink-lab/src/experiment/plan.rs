@@ -149,8 +149,10 @@ impl Plan {
         for name in &watch.curves {
             let used = if e.single { &records[..records.len().min(1)] } else { records };
             let all: Vec<&Vec<f64>> = used.iter().filter_map(|r| r.watched.as_ref()?.curves.get(name)).collect();
-            let points = all.iter().map(|c| c.len()).min().unwrap_or(0);
-            let mean = |k: usize| all.iter().map(|c| c[k]).sum::<f64>() / all.len() as f64;
+            // A curve that ended before the longest keeps its last value.
+            let points = all.iter().map(|c| c.len()).max().unwrap_or(0);
+            let at = |c: &[f64], k: usize| c.get(k).or(c.last()).copied().unwrap_or(0.0);
+            let mean = |k: usize| all.iter().map(|c| at(c, k)).sum::<f64>() / all.len() as f64;
             result.curves.push(Curve {
                 stack: cell.stack.clone(),
                 axes: axes.clone(),
