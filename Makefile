@@ -30,10 +30,13 @@ reproduce: build
 	@if [ -f $(RESULTS)/report.html ]; then echo "report: $(CURDIR)/$(RESULTS)/report.html"; \
 	else echo "results: $(CURDIR)/$(RESULTS)/results.json"; fi
 
-# The last lines are those of the test runner.
+# The last lines are those of the test runner, and their sum.
+test: SHELL := /bin/bash
+test: .SHELLFLAGS := -o pipefail -c
 test:
-	@.ci/setup build tests
-	$(CARGO) test --workspace --locked --no-fail-fast
+	@.ci/setup build tests; mkdir -p target
+	$(CARGO) test --workspace --locked --no-fail-fast 2>&1 | tee target/test.log
+	@awk '/^test result:/ { p += $$4; f += $$6; s += $$8 } END { printf "%d passed, %d failed, %d skipped\n", p, f, s }' target/test.log
 
 check:
 	@.ci/setup build
