@@ -4,7 +4,8 @@
 Each seed draws the rate of the slow link (2 to 50 Mbit/s), its queue, both delays and the probability that a burst
 of losses starts (0 to 1.2 %). Printed are the median of roughlink / ns-3 throughput and how far single pairs
 stray: the 90th percentile of max(r, 1/r). The two simulators draw different losses, so pairs stray even when
-the models are the same: ns-3 against itself with another random stream is the noise floor to compare with.
+the models are the same: each throughput is the mean of --runs runs, and ns-3 against itself with other random
+streams is the noise floor to compare with.
 """
 
 import json
@@ -21,6 +22,7 @@ OTHER_STREAM = 1000  # added to the seed for the second ns-3 run
 def options():
     parser = cli.parser(__doc__)
     parser.add_argument("--seeds", type=int, default=24)
+    parser.add_argument("--runs", type=int, default=6, help="runs per network and simulator, averaged")
     parser.add_argument("--bytes", type=int, default=8_000_000)
     parser.add_argument("--cc", choices=VARIANTS, default="newreno", metavar="NAME", help=", ".join(VARIANTS))
     parser.add_argument("--segment", type=int, default=1448)
@@ -47,6 +49,11 @@ def draw(seed: int, o) -> Scenario:
     )
 
 
+def mean_throughput(simulator, scenario: Scenario, runs: int, stream: int = 0) -> float:
+    seeds = (scenario.seed * 10_000 + stream + run for run in range(runs))
+    return sum(throughput(simulator.run(scenario.with_(seed=seed))) for seed in seeds) / runs
+
+
 def summary(ratios: list[float]) -> dict:
     return {
         "median": cli.quantile(ratios, 0.5),
@@ -71,11 +78,11 @@ def main() -> int:
                 "rtt_ms": 2 * (scenario.delay1_ms + scenario.delay2_ms),
                 "queue_pkt": scenario.queue,
                 "burst_start": scenario.burst_start,
-                "ns3_mbps": throughput(ns3.run(scenario)),
-                "ns3_again_mbps": throughput(ns3.run(scenario.with_(seed=seed + OTHER_STREAM))),
+                "ns3_mbps": mean_throughput(ns3, scenario, o.runs),
+                "ns3_again_mbps": mean_throughput(ns3, scenario, o.runs, OTHER_STREAM),
             }
             if roughlink:
-                pair["roughlink_mbps"] = throughput(roughlink.run(scenario))
+                pair["roughlink_mbps"] = mean_throughput(roughlink, scenario, o.runs)
             pairs.append(pair)
     cli.progress_end()
 
@@ -89,7 +96,7 @@ def main() -> int:
     if o.json:
         print(json.dumps({"cc": o.cc, "bytes": o.bytes, "segment": o.segment, "summary": groups, "pairs": pairs}, indent=1))
     else:
-        print(f"{o.cc}, {o.seeds} random networks, {o.bytes / 1e6:g} MB each")
+        print(f"{o.cc}, {o.seeds} random networks, {o.bytes / 1e6:g} MB each, means of {o.runs} runs")
         print(f"{'':<28}{'median':>8}{'geo. mean':>11}{'p90 stray':>11}")
         for name, s in groups.items():
             print(f"{name:<28}{s['median']:>8.3f}{s['geometric_mean']:>11.3f}{s['p90_stray']:>10.2f}x")

@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass, replace
 
-# roughlink name -> ns-3 type. roughlink's `westwood` is Westwood+.
+# roughlink name -> ns-3 type. roughlink's `westwood` is Westwood+, its `reno` on the ns3 stack is `linux-reno`.
 VARIANTS = {
     "newreno": "NewReno",
     "hybla": "Hybla",
@@ -127,9 +127,7 @@ class Scenario:
         return "\n".join(lines) + "\n"
 
     def _cc_lines(self) -> list[str]:
-        if self.cc == "linux-reno":
-            return ['cc = "newreno"', "cc_params = { abc = true }"]
-        return [f'cc = "{self.cc}"']
+        return [f'cc = "{"reno" if self.cc == "linux-reno" else self.cc}"']
 
     def _group_lines(self, suffix: str) -> list[str]:
         lines = []

@@ -60,6 +60,9 @@ pub trait Observer {
     fn stop(&self) -> bool {
         false
     }
+    /// A part of the network has come to its end: side slots in use, and packets on links or in reassembly that hold one.
+    /// The two are equal unless slots leak.
+    fn end(&mut self, _slots: usize, _held: usize) {}
 }
 
 /// Two that watch the same run.
@@ -79,6 +82,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
     fn stop(&self) -> bool {
         self.0.stop() || self.1.stop()
+    }
+    fn end(&mut self, slots: usize, held: usize) {
+        self.0.end(slots, held);
+        self.1.end(slots, held);
     }
 }
 
@@ -103,6 +110,11 @@ impl<O: Observer> Observer for Option<O> {
     fn stop(&self) -> bool {
         self.as_ref().is_some_and(O::stop)
     }
+    fn end(&mut self, slots: usize, held: usize) {
+        if let Some(o) = self {
+            o.end(slots, held);
+        }
+    }
 }
 
 /// Watches nothing.
@@ -118,7 +130,8 @@ impl Observer for Blind {
 pub struct Options {
     /// Replica number: other luck, same scenario.
     pub replica: u32,
-    /// Run everything in one event queue instead of component by component: for tests that show it makes no difference.
+    /// Run everything in one event queue instead of component by component: slower, with the same result, and observers
+    /// are told everything in order of time.
     pub one_component: bool,
 }
 
@@ -191,6 +204,9 @@ impl<'a> Network<'a> {
         for (members, used) in components {
             let mut c = Component::new(s, &seed, &self.paths, members, used, observer);
             events += c.run();
+            if O::ACTIVE {
+                c.report_end();
+            }
             c.collect(&mut flows, &mut links);
         }
         let flows: Vec<_> = flows.into_iter().flatten().collect();

@@ -259,7 +259,11 @@ impl Endpoint {
         }
         let mut snd = Sender::new(&self.cfg, &self.factory, mss, self.sack, u64::from(p.window));
         if self.state == State::SynSent {
-            if self.syn_tries == 0 {
+            if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
+                snd.rtt_sample(sample(true, now, p.tsecr, now)); // the echo tells which SYN was answered
+            } else if self.syn_tries > 0 {
+                snd.no_handshake_sample();
+            } else {
                 snd.rtt_sample(sample(self.cfg.timestamp_rtt && self.timestamps, now, p.tsecr, self.syn_sent_at));
                 self.rcv.measure_rtt(now - self.syn_sent_at);
             }
@@ -294,7 +298,7 @@ impl Endpoint {
             }
             let window = u64::from(p.window) << self.peer_shift;
             let ack = unwrap(snd.una(), p.ack, self.iss);
-            if snd.idle() && ack == snd.una() {
+            if snd.idle() && ack == snd.una() && p.sacks() == 0 {
                 snd.set_window(window); // nothing of ours is on its way: the receiving end of a bulk transfer
             } else {
                 on_ack(

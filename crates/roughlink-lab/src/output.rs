@@ -155,7 +155,8 @@ pub fn run_to_folder(
     let (capture, capture_path) = capture.unzip();
     let mut observer = (recorder, capture);
     let clock = clock();
-    let mut result = network.run_observed(options, &mut observer);
+    // In one event queue, so that the capture is in order of time whatever the parts of the network.
+    let mut result = network.run_observed(Options { one_component: true, ..options }, &mut observer);
     result.wall_s = clock.elapsed().as_secs_f64();
 
     let (recorder, capture) = observer;

@@ -210,7 +210,7 @@ fn figure_html(drawing: &Drawing, id: &str) -> String {
         out += "</div>\n";
     }
     out += &key(drawing);
-    out += "<div class=\"panels\">\n";
+    out += if drawing.wide { "<div class=\"panels wide\">\n" } else { "<div class=\"panels\">\n" };
     for (i, panel) in drawing.panels.iter().enumerate() {
         let name = format!("{id}-{}", i + 1);
         let caption = escape(&panel.caption);

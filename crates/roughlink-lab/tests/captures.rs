@@ -12,6 +12,9 @@ use std::process::Command;
 fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-Y", filter, "-T", "fields", "-r"]).arg(file);
+    for port in ["tcp.port==42000", "udp.port==42000"] {
+        command.args(["-d", &format!("{port},data")]); // no guessing what the payload may be
+    }
     for on in ["ip.check_checksum", "tcp.check_checksum", "udp.check_checksum", "ip.defragment"] {
         command.args(["-o", &format!("{on}:TRUE")]);
     }
@@ -37,6 +40,14 @@ fn whole_packets(hosts: Option<&str>) -> Option<CaptureSettings> {
     Some(CaptureSettings { snaplen: 0, hosts: hosts.map(|h| vec![h.to_owned()]) })
 }
 
+/// What must not be found.
+const WRONG: &str = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 \
+                     || ip.fragment.error || ip.fragment.overlap || tcp.option.len.invalid";
+
+/// What tshark calls a packet that repeats sequence numbers: which of these depends on time and on what came back.
+const AGAIN: &str = "tcp.analysis.retransmission || tcp.analysis.fast_retransmission \
+                     || tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order";
+
 /// Runs that differ in what is on the wire.
 const RUNS: [(&str, &[(&str, &str)]); 10] = [
     ("linux", &[("tcp.stack", "linux")]),
@@ -59,24 +70,34 @@ fn tshark_finds_nothing_wrong() {
     for (what, overrides) in RUNS {
         let Run { dir, .. } = run(overrides, |s| s.capture = whole_packets(None));
         let file = dir.path().join("trace.pcapng");
-        let Some(all) = tshark(&file, "frame", &["frame.interface_name"]) else { return };
-        assert!(all.len() > 1000, "{what}: {} packets", all.len());
-        let bad = "_ws.malformed || _ws.short || ip.checksum.status == 0 || tcp.checksum.status == 0 \
-                   || udp.checksum.status == 0 || ip.fragment.error || ip.fragment.overlap || tcp.option.len.invalid";
         let fields = ["frame.number", "_ws.col.Info", "_ws.expert.message"];
-        assert_eq!(tshark(&file, bad, &fields).unwrap(), Vec::<String>::new(), "{what}");
-        for interface in ["sa:internet", "evcc:plc"] {
-            let filter = format!("frame.interface_name == \"{interface}\" && tcp.checksum.status == 1");
-            assert!(count(&file, &filter) > 400, "{what}: {interface}");
-        }
+        let Some(wrong) = tshark(&file, WRONG, &fields) else { return };
+        assert_eq!(wrong, Vec::<String>::new(), "{what}");
         // What a run must show for this test to mean something.
-        let sack = !overrides.iter().any(|o| *o == ("tcp.sack", "false")) && what != "ns2";
-        let lossy = !what.contains("no loss") || what.contains("full queue");
-        assert_eq!(count(&file, "tcp.options.sack.count >= 1") > 0, sack && lossy, "{what}");
-        assert!(count(&file, "tcp.flags.fin == 1") >= 4, "{what}");
-        assert_eq!(count(&file, "ip.flags.mf == 1") > 0, what.contains("fragments"), "{what}");
-        let syns = tshark(&file, "tcp.flags.syn == 1 && tcp.flags.ack == 0", &["ip.src", "ip.dst", "tcp.dstport"]);
-        assert_eq!(syns.unwrap()[0], "10.0.0.1\t10.0.0.3\t42000", "{what}");
+        let fields = [
+            "frame.interface_name",
+            "tcp.checksum.status",
+            "tcp.options.sack.count",
+            "ip.flags.mf",
+            "tcp.flags.fin",
+            "tcp.flags.syn",
+            "ip.src",
+            "ip.dst",
+            "tcp.dstport",
+        ];
+        let packets = tshark(&file, "frame", &fields).unwrap();
+        let packets: Vec<Vec<&str>> = packets.iter().map(|p| p.split('\t').collect()).collect();
+        let count = |test: &dyn Fn(&[&str]) -> bool| packets.iter().filter(|p| test(p)).count();
+        for interface in ["sa:internet", "evcc:plc"] {
+            // With fragments, the checksum is that of the whole datagram and is checked with its last fragment.
+            assert!(count(&|p| p[0] == interface && p[1] == "1") > 400, "{what}: {interface}");
+        }
+        let sack = !overrides.contains(&("tcp.sack", "false")) && what != "ns2";
+        assert_eq!(count(&|p| !p[2].is_empty()) > 0, sack, "{what}");
+        assert_eq!(count(&|p| p[3] == "1") > 0, what.contains("fragments"), "{what}");
+        assert!(count(&|p| p[4] == "1") >= 4, "{what}");
+        let first_syn = packets.iter().find(|p| p[5] == "1").unwrap();
+        assert_eq!(first_syn[6..], ["10.0.0.1", "10.0.0.3", "42000"], "{what}");
     }
 }
 
@@ -86,20 +107,30 @@ fn tshark_finds_nothing_wrong() {
 fn tshark_counts_the_same_retransmissions_at_the_sender() {
     let mut compared = 0;
     for (what, overrides) in RUNS {
-        for seed in ["1", "2", "3"] {
+        for seed in ["1", "2"] {
             let overrides: Vec<_> = overrides.iter().copied().chain([("seed", seed)]).collect();
             let Run { dir, result } = run(&overrides, |s| s.capture = whole_packets(Some("sa")));
             let file = dir.path().join("trace.pcapng");
-            let again = "tcp.analysis.retransmission || tcp.analysis.fast_retransmission \
-                         || tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order";
             // A repeated SYN is no segment of the sender's, and so not among its retransmits.
-            let filter = format!("({again}) && tcp.flags.syn == 0 && ip.src == 10.0.0.1");
+            let filter = format!("({AGAIN}) && tcp.flags.syn == 0 && ip.src == 10.0.0.1");
             let Some(theirs) = tshark(&file, &filter, &["frame.number"]) else { return };
             assert_eq!(theirs.len() as u64, result.flows[0].retransmits, "{what}, seed {seed}");
             compared += result.flows[0].retransmits;
         }
     }
-    assert!(compared > 1000, "{compared} retransmissions compared");
+    assert!(compared > 700, "{compared} retransmissions compared");
+}
+
+/// The one exception: a repeated SYN, which is a retransmission to tshark.
+#[test]
+fn a_repeated_syn_is_counted_by_tshark_alone() {
+    let noise = "{ kind = \"list\", drop = [0, 100], direction = \"forward\" }";
+    let overrides = [("tcp.stack", "linux"), ("link.plc.noise", noise)];
+    let Run { dir, result } = run(&overrides, |s| s.capture = whole_packets(Some("sa")));
+    let file = dir.path().join("trace.pcapng");
+    let Some(theirs) = tshark(&file, AGAIN, &["tcp.flags.syn"]) else { return };
+    assert_eq!((theirs.len(), result.flows[0].retransmits), (2, 1), "{theirs:?}");
+    assert_eq!(theirs[0], "1");
 }
 
 /// With the default snap length the headers are whole, and nothing is called malformed.
@@ -109,7 +140,7 @@ fn a_short_capture_keeps_the_headers() {
     let file = dir.path().join("trace.pcapng");
     let Some(longest) = tshark(&file, "frame", &["frame.cap_len"]) else { return };
     assert_eq!(longest.iter().map(|l| l.parse::<u32>().unwrap()).max(), Some(128));
-    assert_eq!(count(&file, "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0"), 0);
+    assert_eq!(count(&file, WRONG), 0);
     assert!(count(&file, "tcp.options.sack.count >= 1") > 0);
 }
 
@@ -135,9 +166,7 @@ fn datagrams_and_several_flows_are_told_apart() {
         s.capture = whole_packets(None);
     });
     let file = dir.path().join("trace.pcapng");
-    let bad = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 \
-               || ip.fragment.error || ip.fragment.overlap";
-    let Some(wrong) = tshark(&file, bad, &["frame.number", "_ws.col.Info"]) else { return };
+    let Some(wrong) = tshark(&file, WRONG, &["frame.number", "_ws.col.Info"]) else { return };
     assert_eq!(wrong, Vec::<String>::new());
     assert!(count(&file, "udp.checksum.status == 1 && frame.interface_name == \"sa:internet\"") == 101);
     assert!(count(&file, "udp && frame.interface_name == \"evcc:plc\"") > 50);

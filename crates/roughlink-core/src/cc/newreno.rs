@@ -41,8 +41,11 @@ pub struct Params {
 pub enum Halve {
     /// The congestion window (Linux).
     Cwnd,
-    /// The bytes in flight (RFC 5681 FlightSize; ns-3 takes the pipe).
+    /// The bytes in flight, less what is SACKed or lost (ns-3).
     Flight,
+    /// What is sent and not acknowledged, but for what limited transmit sent beyond the window: FlightSize (RFC 5681
+    /// section 3.2).
+    Outstanding,
 }
 
 impl Default for Params {
@@ -61,7 +64,7 @@ impl Default for Params {
 /// The `ns3` preset.
 pub const NS3: &str = "abc = false\nhalve = \"flight\"";
 /// The `rfc` and `ns2` presets.
-pub const FLIGHT: &str = "abc = false\nhalve = \"flight\"";
+pub const FLIGHT: &str = "abc = false\nhalve = \"outstanding\"";
 /// The `ns3` preset of `reno`: TcpLinuxReno.
 pub const NS3_RENO: &str = "ns3_linux_reno = true";
 
@@ -111,6 +114,7 @@ impl CongestionControl for NewReno {
             Halve::Cwnd if self.params.ns3_linux_reno => self.window.cwnd / 2,
             Halve::Cwnd => self.window.segments(flow.mss) / 2 * u64::from(flow.mss),
             Halve::Flight => flow.in_flight / 2,
+            Halve::Outstanding => flow.outstanding.min(self.window.cwnd) / 2,
         };
         let least = if cause == Congestion::Timeout && !self.params.on_timeout { 2 } else { self.params.min_ssthresh };
         let cause = match cause {
@@ -228,6 +232,7 @@ mod tests {
     fn tahoe_restarts_from_one_segment() {
         let mut f = flow();
         f.in_flight = 8_000;
+        f.outstanding = 8_000;
         for stack in ["linux", "ns3", "ns2", "rfc"] {
             let mut cc = build("tahoe", stack, "", &f).unwrap();
             cc.on_congestion(&f, Congestion::Loss);

@@ -7,7 +7,7 @@ use super::{Crossing, Observer, Way};
 use crate::app::Traffic;
 use crate::link::pipe::Pipe;
 use crate::metrics::{FlowOutcome, LinkOutcome};
-use crate::packet::{FlowId, Fragment, Packet, Protocol, Sides};
+use crate::packet::{FlowId, Fragment, NO_SIDE, Packet, Protocol, Sides};
 use crate::rng::Seed;
 use crate::scenario::Scenario;
 use crate::tcp::Endpoint;
@@ -384,6 +384,14 @@ impl<'a, O: Observer> Component<'a, O> {
         if next < self.calendar.time(leaf) {
             self.calendar.set(leaf, next);
         }
+    }
+
+    /// Tells the observer what side slots are left.
+    pub(super) fn report_end(&mut self) {
+        let on_links = self.pipes.iter().flat_map(Pipe::in_transit);
+        let partial = self.flows.iter().flat_map(|f| f.reassembly.iter().flatten()).flat_map(|r| r.heads());
+        let held = on_links.chain(partial).filter(|p| p.side != NO_SIDE).count();
+        self.observer.end(self.sides.in_use(), held);
     }
 
     /// Puts the outcomes where the scenario's flows and links have them.

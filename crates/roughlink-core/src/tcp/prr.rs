@@ -9,6 +9,8 @@ pub struct Prr {
     recover_fs: u64,
     /// Compute the proportional part's product in 32 bits, as ns-3 3.44 does.
     wraps: bool,
+    /// What the proportional part is rounded up to: a segment (Linux) or a byte (ns-3).
+    unit: u64,
 }
 
 /// What an ACK tells PRR.
@@ -26,8 +28,9 @@ pub struct Progress {
 
 impl Prr {
     /// An episode begins with `recover_fs` bytes: RecoverFS, the divisor of the proportional part.
-    pub fn start(recover_fs: u64, wraps: bool) -> Self {
-        Prr { recover_fs, wraps, ..Prr::default() }
+    /// The proportional part is a multiple of `unit`.
+    pub fn start(recover_fs: u64, unit: u32, wraps: bool) -> Self {
+        Prr { recover_fs, wraps, unit: u64::from(unit), ..Prr::default() }
     }
     /// Bytes delivered since the episode began.
     pub fn delivered(&self) -> u64 {
@@ -54,7 +57,8 @@ impl Prr {
             if self.wraps {
                 product &= u64::from(u32::MAX);
             }
-            product.div_ceil(self.recover_fs.max(1)) as i64 - self.out as i64
+            let unit = self.unit.max(1);
+            (product.div_ceil(self.recover_fs.max(1) * unit) * unit) as i64 - self.out as i64
         } else {
             let mut limit = (self.delivered as i64 - self.out as i64).max(p.delivered as i64);
             if p.safe {
@@ -77,7 +81,7 @@ mod tests {
     #[test]
     fn rfc6937_single_loss() {
         let mss = 1000;
-        let mut prr = Prr::start(20_000, false);
+        let mut prr = Prr::start(20_000, mss, false);
         let mut pipe: u64 = 20_000 - 3_000 - 1_000; // three SACKed, one lost
         let mut sent = Vec::new();
         for ack in 3..20u64 {

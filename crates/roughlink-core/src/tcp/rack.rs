@@ -236,7 +236,7 @@ impl Sender {
         self.sync();
         self.cc.on_congestion(&self.flow, Congestion::Loss);
         self.flow.state = CongestionState::Recovery;
-        self.prr = Prr::start(cwnd, false);
+        self.prr = Prr::start(cwnd, self.flow.mss, false);
     }
 
     fn begin_episode(&mut self) {

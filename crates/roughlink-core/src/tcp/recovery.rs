@@ -187,7 +187,7 @@ impl Sender {
         self.flow.in_flight = pipe;
         self.flow.state = CongestionState::Recovery;
         if self.cfg.recovery == Recovery::Prr {
-            self.prr = Prr::start(pipe, self.cfg.prr_wraps);
+            self.prr = Prr::start(pipe, 1, self.cfg.prr_wraps);
             self.flow.recovery_window = Some(cwnd); // until PRR has something delivered to go by
             self.reduce_proportionally(delivered, pipe, true, false);
         }

@@ -65,7 +65,7 @@ pub struct Delivered {
     pub retransmitted: bool,
     /// Highest end of a segment never retransmitted among them.
     pub original_end: u64,
-    /// Lowest start of a never-retransmitted segment that was SACKed now (for reordering), else `u64::MAX`.
+    /// Lowest start of a segment never retransmitted among them (for reordering), else `u64::MAX`.
     pub lowest_original: u64,
 }
 
@@ -97,6 +97,7 @@ impl Delivered {
             self.first_sent.get_or_insert(s.sent_at);
             self.last_sent = Some(s.sent_at);
             self.original_end = self.original_end.max(s.end());
+            self.lowest_original = self.lowest_original.min(s.start);
         }
     }
 }
@@ -314,9 +315,6 @@ impl Scoreboard {
                 self.retrans -= len;
                 s.flags &= !RETRANS;
             }
-            if !s.is(EVER_RETRANS) {
-                d.lowest_original = d.lowest_original.min(s.start);
-            }
             s.flags |= SACKED;
             self.sacked += len;
             self.highest_sacked = self.highest_sacked.max(s.start);
@@ -387,6 +385,8 @@ impl Scoreboard {
     /// After a time-out everything not SACKed is lost and nothing is retransmitted; without SACK (`forget_sacks`) the
     /// guesses are dropped (RFC 6675 section 5.1).
     pub fn mark_all_lost(&mut self, forget_sacks: bool) {
+        // A SACKed head that is not acknowledged was taken back (RFC 2018 section 8).
+        let forget_sacks = forget_sacks || self.segments.front().is_some_and(|s| s.is(SACKED));
         if forget_sacks {
             self.highest_sacked = 0;
             self.sacked = 0;
@@ -484,6 +484,15 @@ impl Scoreboard {
             .find(|s| s.is(LOST | SACKED))
             .is_some_and(|s| s.is(LOST))
     }
+
+    /// Panics unless the counters agree with the segments: for tests.
+    pub fn check(&self) {
+        let sum = |f: u8| self.segments().filter(|s| s.is(f)).map(|s| u64::from(s.len)).sum::<u64>();
+        assert_eq!((self.sacked, self.lost, self.retrans), (sum(SACKED), sum(LOST), sum(RETRANS)));
+        let repairs = self.segments().filter(|s| s.flags & (LOST | RETRANS) == LOST).count();
+        assert_eq!(self.to_repair as usize, repairs);
+        assert_eq!(self.nxt - self.una, self.segments().map(|s| u64::from(s.len)).sum::<u64>());
+    }
 }
 
 #[cfg(test)]
@@ -499,11 +508,7 @@ mod tests {
     }
 
     fn check(b: &Scoreboard) {
-        let sum = |f: u8| b.segments().filter(|s| s.is(f)).map(|s| u64::from(s.len)).sum::<u64>();
-        assert_eq!((b.sacked, b.lost, b.retrans), (sum(SACKED), sum(LOST), sum(RETRANS)));
-        let repairs = b.segments().filter(|s| s.flags & (LOST | RETRANS) == LOST).count();
-        assert_eq!(b.to_repair as usize, repairs);
-        assert_eq!(b.nxt - b.una, b.segments().map(|s| u64::from(s.len)).sum::<u64>());
+        b.check();
     }
 
     #[test]

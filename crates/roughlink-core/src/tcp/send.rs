@@ -160,11 +160,14 @@ impl Sender {
     /// Bytes that the application may write now.
     #[inline]
     pub fn room(&self) -> u64 {
-        let size = match self.cfg.snd_buf {
+        self.capacity().saturating_sub(self.written - self.board.una())
+    }
+    /// The size of the send buffer.
+    fn capacity(&self) -> u64 {
+        match self.cfg.snd_buf {
             super::Buffer::Bytes(b) => b,
             super::Buffer::Auto => 4 << 20, // Linux tcp_wmem
-        };
-        size.saturating_sub(self.written - self.board.una())
+        }
     }
     /// The application writes `bytes`.
     #[inline]
@@ -186,7 +189,7 @@ impl Sender {
         }
         let mut n = self.room().min(self.backlog);
         if n < self.backlog && self.cfg.write_size > 1 {
-            n -= n % u64::from(self.cfg.write_size);
+            n -= n % u64::from(self.cfg.write_size).min(self.capacity()); // a write larger than the buffer never fits
         }
         if n == 0 {
             return;
@@ -245,6 +248,11 @@ impl Sender {
     #[inline]
     pub fn has_nothing(&self) -> bool {
         self.board.is_empty() && self.written == self.board.nxt() && self.backlog == 0 && !self.probe_window
+    }
+    /// Panics unless what is known of the segments is consistent: for tests.
+    pub fn check(&self) {
+        self.board.check();
+        assert!(self.board.nxt() <= self.written, "nothing leaves before it is written");
     }
     /// Whether a zero-window probe must leave.
     pub fn take_window_probe(&mut self) -> bool {
@@ -380,11 +388,21 @@ impl Sender {
         self.stats.rtt.record(rtt.0);
     }
 
+    /// The SYN was sent more than once: 1 s may be too short for this path (RFC 6298 rule 5.7; ns-3 has no such rule).
+    pub(super) fn no_handshake_sample(&mut self) {
+        if !self.cfg.timestamp_rtt {
+            self.rtt.fall_back();
+            self.flow.rto = self.rtt.rto();
+        }
+    }
+
     /// Restarts the retransmission timer, or stops it if nothing is outstanding (RFC 6298 rules 5.2, 5.3).
     #[inline]
     pub(super) fn restart_rto(&mut self, now: Time) {
         self.retries = 0;
-        self.rtt.reset_back_off();
+        if self.cfg.timestamp_rtt {
+            self.rtt.reset_back_off(); // ns-3; else the back-off lasts until the next sample (RFC 6298 section 5)
+        }
         self.flow.rto = self.rtt.rto();
         self.rto_at = if self.board.is_empty() { Time::MAX } else { now + self.rtt.rto() };
         self.refill();
@@ -402,6 +420,10 @@ impl Sender {
         {
             if self.board.nxt() > 1 && self.fin.is_none() {
                 self.rate.on_app_limited(self.board.in_flight());
+            }
+            if self.permitted > 0 {
+                // The last of what there was has just left.
+                self.note_usage(self.board.in_flight() + u64::from(self.flow.mss) > self.permitted);
             }
             return None; // nothing to send
         }
@@ -457,7 +479,7 @@ impl Sender {
                 self.refill();
             }
             // Silly window avoidance (RFC 1122 section 4.2.3.4) and Nagle.
-            if available < mss && unsent > available {
+            if available < mss && unsent > available && outstanding > 0 {
                 return None;
             }
             let unsent = self.written - self.board.nxt();
@@ -578,6 +600,7 @@ impl Sender {
         if self.cfg.recovery == Recovery::Prr {
             return; // see `left`: ns-3 asks at the last segment sent
         }
+        self.permitted = 0;
         if self.board.una() >= self.usage_from
             || limited
             || (!self.flow.cwnd_limited && outstanding > self.flow.max_outstanding)

@@ -5,8 +5,7 @@
 //! link direction: what happens at one instant makes one row, and a row that would repeat the one before is left out.
 //! With an interval, the last row of each interval stays, and every change of state stays at its own time.
 //!
-//! Rows of one flow or link direction are in order of time; those of independent parts of a network, which run one
-//! after the other, are not mixed.
+//! Rows of one flow or link direction are in order of time; between them there is no order.
 
 mod series;
 

@@ -72,6 +72,7 @@ pub(super) fn of_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawing
         panels,
         published: false,
         intervals: false,
+        wide: false,
         note: if long {
             format!(
                 "Long curves are thinned to at most {MOST} points each, in the chart and in its CSV; extremes are kept."

@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 /// Panels that are drawn at most; the table has all.
 const MOST_PANELS: usize = 12;
 
+/// Bars that fit into half the width of a page.
+const WIDE_BARS: usize = 36;
+
 /// A figure: small charts with one legend.
 pub(super) struct Drawing {
     /// The series, in order: name and slot.
@@ -23,6 +26,8 @@ pub(super) struct Drawing {
     pub published: bool,
     /// Some points have a confidence interval.
     pub intervals: bool,
+    /// Panels stand one below the other: they hold too much for half the width.
+    pub wide: bool,
     /// What is not drawn, if anything.
     pub note: String,
 }
@@ -138,7 +143,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
     for (key, cells) in by_panel.into_iter().take(MOST_PANELS) {
         let metric = plan.metric.clone().unwrap_or_else(|| cells[0].metric.clone());
         let mut traces = Vec::new();
-        let (mut span, mut log_span) = (None, None);
+        let (mut span, mut log_span, mut ends) = (None, None, None);
         for (s, value) in series_values.iter().enumerate() {
             let mut points: Vec<(usize, &Cell)> = cells
                 .iter()
@@ -150,9 +155,14 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
             traces.extend(trace.measured(&points, experiment));
             traces.extend(trace.published(&points, experiment));
             for (_, c) in points {
-                let half = c.ci95.unwrap_or(0.0);
-                let ends = c.measured.map(|m| [m - half, m + half]).into_iter().flatten().chain(c.published);
-                span = ends.fold(span, |s, v| widen(s, v, experiment.figure.log_y));
+                let shown = [c.measured, c.published].into_iter().flatten();
+                span = shown.fold(span, |s, v| widen(s, v, experiment.figure.log_y));
+                ends = c
+                    .measured
+                    .zip(c.ci95)
+                    .into_iter()
+                    .flat_map(|(m, half)| [m - half, m + half])
+                    .fold(ends, |s, v| widen(s, v, false));
                 log_span = [c.measured, c.published].into_iter().flatten().fold(log_span, |s, v| widen(s, v, true));
             }
         }
@@ -180,7 +190,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
                 "y": y_scale(experiment, &metric),
                 "traces": traces,
             }),
-            span,
+            span: span.map(|s| with_intervals(s, ends)),
             log_span: log_span.filter(|_| !plan.bars && !experiment.figure.log_y),
         });
     }
@@ -196,6 +206,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
         series: series_values.iter().map(|v| v.label.clone()).zip(colours).collect(),
         form: if plan.bars { Form::Bar } else { Form::Marked },
         panels,
+        wide: plan.bars && all[plan.x].values.len() * names.len() > WIDE_BARS,
         published: experiment.cells.iter().any(|c| c.published.is_some()),
         intervals: experiment.cells.iter().any(|c| c.ci95.is_some()),
         note: (metric_note + &panel_note).trim().into(),
@@ -321,6 +332,13 @@ pub(super) fn widen(span: Option<(f64, f64)>, value: f64, log: bool) -> Option<(
     Some(span.map_or((value, value), |(a, b)| (a.min(value), b.max(value))))
 }
 
+/// A span with its confidence intervals, as far as they do not press the points together: few runs have wide ones.
+fn with_intervals((low, high): (f64, f64), ends: Option<(f64, f64)>) -> (f64, f64) {
+    let Some((bottom, top)) = ends else { return (low, high) };
+    let room = 0.4 * (high.max(0.0) - low.min(0.0));
+    (if low < 0.0 { bottom.clamp(low - room, low) } else { low }, top.clamp(high, high + room))
+}
+
 /// One y range for all panels of a group, so that stacks can be compared by eye; and one for a logarithmic scale.
 fn share_scales(drawing: &mut Drawing) {
     let shared = |of: fn(&Panel) -> Option<(f64, f64)>| {
@@ -368,5 +386,7 @@ mod tests {
         let span = [3.0, -1.0, f64::NAN].into_iter().fold(None, |s, v| widen(s, v, false));
         assert_eq!(span, Some((-1.0, 3.0)));
         assert_eq!(widen(None, 0.0, true), None);
+        assert_eq!(with_intervals((1.0, 10.0), Some((-90.0, 110.0))), (1.0, 14.0));
+        assert_eq!(with_intervals((1.0, 10.0), Some((0.5, 11.0))), (1.0, 11.0));
     }
 }

@@ -77,6 +77,9 @@ pub(super) fn with_interval(mean: f64, ci: Option<f64>) -> (String, Option<Strin
     if mean != 0.0 && mean.abs() < 0.001 {
         return (number(mean), Some(format!("{ci:.2e}")));
     }
+    if mean.fract() == 0.0 && ci == 0.0 {
+        return (number(mean), Some("0".into()));
+    }
     let places = decimals(mean);
     (format!("{mean:.places$}"), Some(format!("{ci:.places$}")))
 }
@@ -128,6 +131,7 @@ mod tests {
         assert_eq!(number(3120.7), "3121");
         assert_eq!(number(0.000_012), "1.20e-5");
         assert_eq!(with_interval(12.3456, Some(0.5)), ("12.35".into(), Some("0.50".into())));
+        assert_eq!(with_interval(8.0, Some(0.0)), ("8".into(), Some("0".into())));
         assert_eq!(with_interval(3.0, None), ("3".into(), None));
         assert_eq!([exact(0.485), exact(2.0), exact(0.1 + 0.2)], ["0.485", "2", "0.3"]);
         assert_eq!(rounded(0.123_456_789), serde_json::json!(0.123457));

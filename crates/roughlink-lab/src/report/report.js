@@ -65,6 +65,7 @@
       out.categoryorder = "array";
       out.categoryarray = scale.names.map(plain); out.ticks = "";
       out.tickvals = out.categoryarray;
+      out.range = [-0.5, scale.names.length - 0.5];
       out.ticktext = scale.names.map((n) => short(n));
     } else if (scale.ticks) {
       out.tickvals = scale.ticks;
@@ -73,14 +74,14 @@
     return out;
   }
 
-  function traceOf(t, { kind, dashes }, page) {
+  function traceOf(t, { kind, dashes }, page, room) {
     const colour = css("--s" + (t.slot % COLOURS));
     const symbol = SYMBOLS[t.slot % SYMBOLS.length];
     const dash = dashes && t.slot % COLOURS >= 5 ? "5px,3px" : "solid";
     const out = {
       x: t.x.map(place), y: t.y, name: plain(t.name),
       hovertext: Array.isArray(t.text) ? t.text.map(lines) : lines(t.text), hovertemplate: "%{hovertext}<extra></extra>", showlegend: false,
-      error_y: t.ci ? { type: "data", array: t.ci, color: colour, thickness: 1.4, width: 3 } : undefined,
+      error_y: t.ci ? { type: "data", array: t.ci, color: colour, thickness: 1.4, width: Math.min(3, room / 3) } : undefined,
     };
     if (t.role === "curve") {
       return Object.assign(out, {
@@ -97,7 +98,8 @@
       return Object.assign(out, {
         type: "scatter", mode: "markers", offsetgroup: kind === "bar" ? String(t.slot) : undefined,
         marker: kind === "bar"
-          ? { symbol: "diamond", size: 9, color: page, line: { color: css("--ink"), width: 1.8 } }
+          ? { symbol: "diamond", size: Math.max(4, Math.min(9, 0.7 * room)), color: page,
+            line: { color: css("--ink"), width: room < 9 ? 1.2 : 1.8 } }
           : { symbol, size: 10, color: page, line: { color: colour, width: 1.8 } },
       });
     }
@@ -129,7 +131,9 @@
       yaxis: axis(chart.log ? { ...spec.y, type: "log", range: spec.y.log_range } : spec.y, ink, grid),
       modebar: { bgcolor: "rgba(0,0,0,0)", color: muted, activecolor: ink },
     };
-    const traces = shown.map((t) => traceOf(t, spec, page));
+    // Pixels that each bar has.
+    const room = spec.kind === "bar" ? (element.clientWidth - 70) / (spec.x.names.length * (slots.length + 0.3)) : 99;
+    const traces = shown.map((t) => traceOf(t, spec, page, room));
     if (split) {
       const rows = [];
       const row = (slot) => slots.indexOf(slot) + 1;
@@ -245,12 +249,14 @@
   addEventListener("beforeprint", () => {
     before = root.dataset.theme;
     root.dataset.theme = "light";
+    root.classList.add("printing");
     opened = [...document.querySelectorAll("details:not([open])")];
     for (const d of opened) d.open = true;
     for (const c of charts) draw(c);
   });
   addEventListener("afterprint", () => {
     root.dataset.theme = before;
+    root.classList.remove("printing");
     for (const d of opened) d.open = false;
     drawAll();
   });

@@ -115,7 +115,7 @@ fn table2(noise: &mut Noise) -> ExperimentResult {
         stacks: stacks(),
         axes: vec![quantities("bytes", "Transfer size", &sizes, "MB"), cc_axis(&CCS)],
         metrics: vec![throughput()],
-        figure: Figure { x: "bytes".into(), series: "cc".into(), log_x: true, ..Figure::default() },
+        figure: Figure { kind: FigureKind::Grouped, x: "bytes".into(), series: "cc".into(), ..Figure::default() },
         cells,
         ranks: stacks()
             .into_iter()

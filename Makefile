@@ -1,0 +1,69 @@
+# Everything that is done with this tree, one word each. `make` alone lists it.
+
+CARGO     ?= cargo
+ROUGHLINK ?= target/release/roughlink
+VENV      ?= .venv
+RESULTS   ?= results/v2g
+# What `make validate` compares with ns-3 beside the segments: small unless asked for. FULL=1 takes hours.
+FULL      ?=
+RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)
+TABLE     := $(if $(FULL),,--seeds 3 --bytes 10000000 --cc newreno illinois --loss 0.25 5)
+FUZZ_TIME ?= 120
+
+.PHONY: help reproduce build test check bench validate fuzz clean
+
+help:
+	@echo 'make reproduce   build, then recompute the V2G paper on both stacks and write the report'
+	@echo 'make test        set up, then run all tests'
+	@echo 'make check       formatting and lints'
+	@echo 'make bench       benchmarks'
+	@echo 'make validate    side by side with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
+	@echo 'make fuzz        fuzz each target for FUZZ_TIME=$(FUZZ_TIME) s'
+	@echo 'make clean       remove what was built; results/ stays'
+
+build:
+	@.ci/setup build
+	$(CARGO) build --release --locked --bin roughlink
+
+reproduce: build
+	target/release/roughlink reproduce v2g --stack both -o $(RESULTS)
+	@if [ -f $(RESULTS)/report.html ]; then echo "report: $(CURDIR)/$(RESULTS)/report.html"; \
+	else echo "results: $(CURDIR)/$(RESULTS)/results.json"; fi
+
+# The last lines are those of the test runner, and their sum.
+test: SHELL := /bin/bash
+test: .SHELLFLAGS := -o pipefail -c
+test:
+	@.ci/setup build tests; mkdir -p target
+	$(CARGO) test --workspace --locked --no-fail-fast 2>&1 | tee target/test.log
+	@awk '/^test result:/ { p += $$4; f += $$6; s += $$8 } END { printf "%d passed, %d failed, %d skipped\n", p, f, s }' target/test.log
+
+check:
+	@.ci/setup build
+	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	@if command -v c++ >/dev/null; then set -x; \
+	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked -- -D warnings; \
+	else echo 'skipped: the fuzz targets, which need a C++ compiler'; fi
+
+bench:
+	@.ci/setup build
+	$(CARGO) bench -p roughlink-core --locked --bench engine
+
+validate: $(if $(filter target/release/roughlink,$(ROUGHLINK)),build)
+	python3 validation/linux.py --roughlink $(ROUGHLINK) --strict
+	@.ci/with-ns3 $(VENV) validation/segments.py --roughlink $(ROUGHLINK) --link-overhead 2 --strict
+	@.ci/with-ns3 $(VENV) validation/segments.py --roughlink $(ROUGHLINK) --link-overhead 2 --sack --strict
+	@.ci/with-ns3 $(VENV) validation/differential.py --roughlink $(ROUGHLINK) $(RANDOM)
+	@.ci/with-ns3 $(VENV) validation/table.py --roughlink $(ROUGHLINK) $(TABLE)
+
+fuzz:
+	@command -v cargo-fuzz >/dev/null || { echo 'cargo-fuzz is missing: cargo install cargo-fuzz'; exit 3; }
+	mkdir -p fuzz/corpus/wire fuzz/corpus/scenario
+	$(CARGO) fuzz run --sanitizer none wire -- -dict=fuzz/wire.dict -max_total_time=$(FUZZ_TIME)
+	$(CARGO) fuzz run --sanitizer none scenario fuzz/corpus/scenario scenarios -- -max_len=4000 -max_total_time=$(FUZZ_TIME)
+
+clean:
+	$(CARGO) clean
+	rm -rf fuzz/target validation/ns3/build validation/.cache $(VENV)

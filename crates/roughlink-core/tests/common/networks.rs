@@ -1,0 +1,139 @@
+//! Random networks for property tests: a chain of routers with hosts at its ends and in between, links of any quality,
+//! flows of any stack and algorithm in both directions.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use roughlink_core::app::Traffic;
+use roughlink_core::cc::REGISTRY;
+use roughlink_core::link::noise::{BurstLength, Noise};
+use roughlink_core::link::{Direction, PipeConfig};
+use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
+use roughlink_core::tcp::{Amount, Buffer, Recovery, Stack, TcpConfig};
+use roughlink_core::units::{QueueLimit, Rate, Time};
+
+/// A TCP configuration, anything that a scenario file may say.
+pub fn tcp() -> impl Strategy<Value = TcpConfig> {
+    use Recovery::{NewReno, Prr, Rack, Reno, Sack, Tahoe};
+    let stack = select(vec![Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc]);
+    // Half of the connections run a preset as it is but for SACK, the others anything.
+    let recovery = prop_oneof![Just(None), select(vec![Tahoe, Reno, NewReno, Sack, Prr, Rack]).prop_map(Some)];
+    let features = (any::<bool>(), any::<[Option<bool>; 8]>(), 1u32..=10, 1u32..=4);
+    let sizes = (200u32..=1460, 1u64..=64, 1u64..=64, proptest::option::of(2u64..20));
+    (stack, recovery, features, sizes).prop_map(|(stack, recovery, features, sizes)| {
+        let mut c = TcpConfig::preset(stack);
+        let (sack, f, initial_window, delayed_ack) = features;
+        let (mss, snd, rcv, ssthresh) = sizes;
+        c.sack = sack;
+        c.mss = mss;
+        if let Some(recovery) = recovery {
+            c.recovery = recovery;
+            let set = |to: &mut bool, from: Option<bool>| *to = from.unwrap_or(*to);
+            set(&mut c.timestamps, f[0]);
+            set(&mut c.window_scaling, f[1]);
+            set(&mut c.quick_ack, f[2]);
+            set(&mut c.limited_transmit, f[3]);
+            set(&mut c.tlp, f[4]);
+            set(&mut c.undo, f[5]);
+            set(&mut c.nagle, f[6]);
+            set(&mut c.fill_window, f[7]);
+            c.initial_window = initial_window;
+            c.delayed_ack = delayed_ack;
+            c.initial_ssthresh = ssthresh.map(Amount::Segments);
+            c.snd_buf = Buffer::Bytes(snd * u64::from(mss));
+            c.rcv_buf = Buffer::Bytes(rcv * u64::from(mss));
+        }
+        c
+    })
+}
+
+fn noise() -> impl Strategy<Value = Noise> {
+    prop_oneof![
+        3 => Just(Noise::None),
+        2 => (0.0..0.06).prop_map(|loss| Noise::Random { loss }),
+        2 => (0.0..0.03, 1u64..4).prop_map(|(start, n)| Noise::Burst { start, length: BurstLength::Uniform(1, n) }),
+        1 => (0.0..0.02, 0.2..1.0).prop_map(|(to_bad, to_good)| {
+            Noise::GilbertElliott { to_bad, to_good, loss_good: 0.001, loss_bad: 0.4 }
+        }),
+        1 => proptest::collection::btree_set(0u64..200, 0..12)
+            .prop_map(|drop| Noise::List { drop: drop.into_iter().collect() }),
+    ]
+}
+
+fn direction() -> impl Strategy<Value = Direction> {
+    let queue = prop_oneof![(0u32..40).prop_map(QueueLimit::Packets), (1_500u64..40_000).prop_map(QueueLimit::Bytes)];
+    let jitter = prop_oneof![2 => Just(0), 1 => 0u64..20_000];
+    (100_000u64..50_000_000, 0u64..80_000, queue, noise(), jitter, any::<bool>()).prop_map(
+        |(rate, delay, queue, noise, jitter, reorder)| Direction {
+            rate: Rate(rate),
+            delay: Time::from_micros(delay),
+            queue,
+            noise,
+            jitter: Time::from_micros(jitter),
+            reorder,
+        },
+    )
+}
+
+fn pipe() -> impl Strategy<Value = PipeConfig> {
+    let mtu = prop_oneof![3 => Just(1500u16), 1 => 296u16..1500];
+    (direction(), direction(), mtu, 0u16..40).prop_map(|(forward, reverse, mtu, overhead)| PipeConfig {
+        forward,
+        reverse,
+        mtu,
+        overhead,
+    })
+}
+
+fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpec> {
+    let ends = (0..nodes, 1..nodes).prop_map(move |(from, step)| (from, (from + step) % nodes));
+    let algorithm = 0..REGISTRY.len();
+    (ends, algorithm, tcp(), 1..bytes, 0u64..2_000, 0u32..5).prop_map(
+        move |((from, to), algorithm, tcp, bytes, start, kind)| {
+            let start = Time::from_millis(start);
+            let name = format!("flow {index}");
+            if kind == 0 {
+                let traffic = Traffic::Cbr { rate: Rate(200_000), packet: 400, bytes: Some(bytes), stop: None };
+                return FlowSpec { name, from, to, start, traffic, tcp, cc: String::new(), factory: None };
+            }
+            let a = &REGISTRY[algorithm];
+            let factory = a.factory(tcp.stack.name(), &toml::Table::new()).expect("the registry's own parameters");
+            let traffic = Traffic::Bulk { bytes: Some(bytes) };
+            FlowSpec { name, from, to, start, traffic, tcp, cc: a.name.into(), factory: Some(factory) }
+        },
+    )
+}
+
+/// Networks of up to two separate chains, whose flows carry up to `bytes` each.
+pub fn networks(bytes: u64) -> impl Strategy<Value = Scenario> {
+    let chain = |bytes| {
+        (2usize..=4).prop_flat_map(move |nodes| {
+            let links = proptest::collection::vec(pipe(), nodes - 1);
+            let flows = (1usize..=3).prop_flat_map(move |n| (0..n).map(|i| flow(i, nodes, bytes)).collect::<Vec<_>>());
+            (Just(nodes), links, flows)
+        })
+    };
+    (any::<u64>(), proptest::collection::vec(chain(bytes), 1..=2)).prop_map(|(seed, chains)| {
+        let mut s = Scenario {
+            name: "random".into(),
+            seed,
+            duration: Time::from_secs(7200),
+            nodes: Vec::new(),
+            links: Vec::new(),
+            flows: Vec::new(),
+            source: String::new(),
+        };
+        for (k, (nodes, links, flows)) in chains.into_iter().enumerate() {
+            let base = s.nodes.len();
+            s.nodes.extend((0..nodes).map(|i| format!("node {k}.{i}")));
+            for (i, pipe) in links.into_iter().enumerate() {
+                s.links.push(LinkSpec { name: format!("link {k}.{i}"), between: (base + i, base + i + 1), pipe });
+            }
+            for mut f in flows {
+                f.name = format!("{k} {}", f.name);
+                (f.from, f.to) = (base + f.from, base + f.to);
+                s.flows.push(f);
+            }
+        }
+        s
+    })
+}

@@ -1,0 +1,185 @@
+//! Same seed, same result, bit for bit; and nothing changes that has nothing to do with what was changed.
+
+#[path = "common/networks.rs"]
+mod networks;
+
+use proptest::prelude::*;
+use roughlink_core::app::Traffic;
+use roughlink_core::cc::algorithm;
+use roughlink_core::link::noise::{BurstLength, Noise};
+use roughlink_core::link::{Direction, PipeConfig};
+use roughlink_core::metrics::RunResult;
+use roughlink_core::net::{Network, Observer, Options};
+use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
+use roughlink_core::tcp::{Stack, TcpConfig};
+use roughlink_core::units::{QueueLimit, Rate, Time};
+use std::fmt::Write as _;
+
+fn cases(n: u32) -> ProptestConfig {
+    ProptestConfig { cases: n, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn run(s: &Scenario, options: Options) -> RunResult {
+    Network::new(s).expect("there is a path").run(options)
+}
+
+/// What a result says, to the last bit: JSON writes floating point so that it reads back the same.
+fn text(r: &RunResult) -> String {
+    serde_json::to_string(r).expect("a result is JSON")
+}
+
+/// Watches everything and keeps nothing.
+struct Curious;
+impl Observer for Curious {}
+
+proptest! {
+    #![proptest_config(cases(400))]
+
+    #[test]
+    fn the_cut_into_components_changes_nothing(scenario in networks::networks(60_000)) {
+        let cut = run(&scenario, Options::default());
+        let whole = run(&scenario, Options { one_component: true, ..Options::default() });
+        prop_assert_eq!(text(&cut), text(&whole));
+        prop_assert_eq!(text(&cut), text(&run(&scenario, Options::default())));
+    }
+
+    #[test]
+    fn watching_changes_nothing(scenario in networks::networks(60_000)) {
+        let network = Network::new(&scenario).expect("there is a path");
+        let blind = network.run(Options::default());
+        let watched = network.run_observed(Options::default(), &mut Curious);
+        prop_assert_eq!(text(&blind), text(&watched));
+    }
+
+    #[test]
+    fn what_is_added_elsewhere_changes_nothing_here(
+        (mut scenario, more) in (networks::networks(60_000), networks::networks(60_000)),
+    ) {
+        let alone = run(&scenario, Options::default());
+        let (flows, links) = (scenario.flows.len(), scenario.links.len());
+        let base = scenario.nodes.len();
+        scenario.nodes.extend(more.nodes.iter().map(|n| format!("more {n}")));
+        // In front, so that every number in the scenario moves.
+        scenario.links.splice(0..0, more.links.into_iter().map(|mut l| {
+            l.name = format!("more {}", l.name);
+            l.between = (base + l.between.0, base + l.between.1);
+            l
+        }));
+        scenario.flows.splice(0..0, more.flows.into_iter().map(|mut f| {
+            f.name = format!("more {}", f.name);
+            (f.from, f.to) = (base + f.from, base + f.to);
+            f
+        }));
+        let mut together = run(&scenario, Options::default());
+        let flows = together.flows.split_off(together.flows.len() - flows);
+        prop_assert_eq!(&alone.flows, &flows);
+        // A link's time average runs over the whole simulated time, which is another now.
+        let links = together.links.split_off(together.links.len() - links);
+        for (a, b) in alone.links.iter().zip(&links) {
+            for (a, b) in [(&a.forward, &b.forward), (&a.reverse, &b.reverse)] {
+                prop_assert_eq!((a.packets, a.bytes, a.dropped, a.lost), (b.packets, b.bytes, b.dropped, b.lost));
+                prop_assert_eq!(a.queue_max_pkt, b.queue_max_pkt);
+            }
+        }
+    }
+}
+
+/// The V2G paper's network with `flows` downloads over a noisy power line.
+fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
+    let direction = |rate, noise| Direction {
+        rate,
+        delay: Time::from_micros(900),
+        queue: QueueLimit::Packets(100),
+        noise,
+        jitter: Time::ZERO,
+        reorder: false,
+    };
+    let pipe = |rate, noise| PipeConfig {
+        forward: direction(rate, noise),
+        reverse: direction(rate, Noise::None),
+        mtu: 1500,
+        overhead: 2,
+    };
+    let noise = Noise::Burst { start: 0.01, length: BurstLength::Uniform(1, 4) };
+    let tcp = TcpConfig::preset(stack);
+    let factory = algorithm(cc).and_then(|a| a.factory(stack.name(), &toml::Table::new())).expect("it is there");
+    Scenario {
+        name: "v2g".into(),
+        seed: 7,
+        duration: Time::from_secs(600),
+        nodes: ["sa", "secc", "evcc"].map(String::from).to_vec(),
+        links: vec![
+            LinkSpec { name: "internet".into(), between: (0, 1), pipe: pipe(Rate::from_mbps(500), Noise::None) },
+            LinkSpec { name: "plc".into(), between: (1, 2), pipe: pipe(Rate::from_mbps(10), noise) },
+        ],
+        flows: (0..flows)
+            .map(|i| FlowSpec {
+                name: format!("download {i}"),
+                from: 0,
+                to: 2,
+                start: Time::from_millis(10 * i as u64),
+                traffic: Traffic::Bulk { bytes: Some(bytes) },
+                tcp: tcp.clone(),
+                cc: cc.into(),
+                factory: Some(factory.clone()),
+            })
+            .collect(),
+        source: String::new(),
+    }
+}
+
+#[test]
+fn replicas_differ() {
+    let s = v2g(Stack::Ns3, "newreno", 1, 500_000);
+    let times: Vec<_> =
+        (0..20).map(|replica| run(&s, Options { replica, ..Options::default() }).flows[0].end_s).collect();
+    let mut different = times.clone();
+    different.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
+    different.dedup();
+    assert!(different.len() >= 19, "{times:?}");
+    let mut other = s.clone();
+    other.seed += 1;
+    assert_ne!(run(&s, Options::default()).flows, run(&other, Options::default()).flows);
+}
+
+/// The order of links in a scenario, and what they are called by number, is no source of luck.
+#[test]
+fn a_flow_more_leaves_the_noise_as_it_is() {
+    // The two flows share no link, so the first one's packets meet the same noise.
+    let one = v2g(Stack::Linux, "cubic", 1, 300_000);
+    let mut two = one.clone();
+    two.nodes.extend(["x".into(), "y".into()]);
+    two.links.insert(0, LinkSpec { name: "aside".into(), between: (3, 4), pipe: two.links[1].pipe.clone() });
+    two.flows.insert(0, FlowSpec { name: "aside".into(), from: 3, to: 4, ..two.flows[0].clone() });
+    assert_eq!(run(&one, Options::default()).flows[0], run(&two, Options::default()).flows[1]);
+}
+
+/// Any change of behaviour shows here: what changed on purpose is accepted with `cargo insta review`.
+#[test]
+fn golden() {
+    let mut table = String::new();
+    for stack in [Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc] {
+        for cc in ["newreno", "cubic", "bbr", "illinois"] {
+            for (flows, bytes) in [(1, 1_000_000), (5, 200_000)] {
+                let r = run(&v2g(stack, cc, flows, bytes), Options::default());
+                let f = &r.flows[0];
+                let _ = writeln!(
+                    table,
+                    "{:5} {cc:8} {flows} x {bytes:7}  {:016x}  {:8.3} s  {:4} retransmits {:3} time-outs {:6} events",
+                    stack.name(),
+                    hash(&text(&r)),
+                    f.end_s.unwrap_or(f64::NAN),
+                    f.retransmits,
+                    f.timeouts,
+                    r.events,
+                );
+            }
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// FNV-1a, 64 bits: stable on every machine and in every version.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,233 @@
+//! What goes in comes out: in order, exactly once, whatever the network does, on any stack with any algorithm.
+
+#[path = "common/networks.rs"]
+mod networks;
+#[path = "common/pair.rs"]
+mod pair;
+
+use pair::{Channel, End};
+use proptest::prelude::*;
+use roughlink_core::app::Traffic;
+use roughlink_core::cc::REGISTRY;
+use roughlink_core::link::pipe::Pipe;
+use roughlink_core::link::{Direction, noise::Noise};
+use roughlink_core::net::{Crossing, Network, Observer, Options, Way};
+use roughlink_core::packet::{FlowId, Fragment, Packet, Protocol, Sides};
+use roughlink_core::rng::Seed;
+use roughlink_core::scenario::Scenario;
+use roughlink_core::tcp::{Endpoint, TcpConfig};
+use roughlink_core::units::{QueueLimit, Rate, Time};
+use std::collections::HashMap;
+
+fn cases(n: u32) -> ProptestConfig {
+    ProptestConfig { cases: n, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn end() -> impl Strategy<Value = (TcpConfig, usize, u64, u32)> {
+    // Initial sequence numbers on both sides of the wrap.
+    let iss = prop_oneof![Just(0u32), (0u32..300_000).prop_map(|n| u32::MAX - n), any::<u32>()];
+    (networks::tcp(), 0..REGISTRY.len(), prop_oneof![Just(1u64), 1u64..120_000], iss)
+}
+
+proptest! {
+    #![proptest_config(cases(3000))]
+
+    /// Two endpoints of any kind over a channel that loses, reorders and repeats packets.
+    #[test]
+    fn two_endpoints(
+        ends in [end(), end()],
+        loss in prop_oneof![Just(0.0), 0.0..0.12],
+        repeat in prop_oneof![Just(0.0), 0.0..0.05],
+        (delay, jitter) in (0u64..150_000, prop_oneof![Just(0), 0u64..60_000]),
+        seed in any::<u64>(),
+    ) {
+        let channel =
+            Channel { loss, repeat, delay: Time::from_micros(delay + 1), jitter: Time::from_micros(jitter) };
+        let bytes = ends.each_ref().map(|e| e.2);
+        let buffers_fit = ends[0].0.mss.max(ends[1].0.mss);
+        let ends = ends.map(|(mut tcp, algorithm, bytes, iss)| {
+            // A peer's window smaller than a segment is a case of its own (tiny-window.pkt).
+            if let roughlink_core::tcp::Buffer::Bytes(b) = &mut tcp.rcv_buf {
+                *b = (*b).max(u64::from(buffers_fit));
+            }
+            let factory = REGISTRY[algorithm].factory(tcp.stack.name(), &toml::Table::new()).expect("it is in the registry");
+            End { tcp, factory, bytes, iss }
+        });
+        let out = pair::run(ends, channel, seed);
+        prop_assert_eq!(out.slots, 0, "side slots leak");
+        if !out.failed {
+            prop_assert_eq!(out.delivered, [bytes[1], bytes[0]], "at {}", out.at);
+            prop_assert!(out.closed, "the connection stays open");
+        }
+        prop_assert!(!out.failed || loss > 0.0, "gave up on a channel that loses nothing");
+    }
+}
+
+/// The observer's own view of a run: which bytes reached each receiver, from packets alone.
+#[derive(Default)]
+struct Reference {
+    /// Where the sender's datagrams lie in its stream: by flow and identification, (start, length).
+    sent: HashMap<(usize, u16), (u64, u64)>,
+    /// Bytes of fragments that arrived, after the IP header.
+    pieces: HashMap<(usize, u16), (u64, Option<u64>)>,
+    /// Arrived ranges beyond `contiguous`, and `contiguous`, by flow.
+    ranges: HashMap<usize, (Vec<(u64, u64)>, u64)>,
+    /// Side slots in use at the end, and packets that hold one.
+    slots: (usize, usize),
+    faults: Vec<String>,
+}
+
+impl Reference {
+    fn arrived(&mut self, flow: usize, start: u64, len: u64) {
+        let (ranges, contiguous) = self.ranges.entry(flow).or_default();
+        ranges.push((start, start + len));
+        ranges.retain(|r| r.1 > *contiguous);
+        while let Some(i) = ranges.iter().position(|r| r.0 <= *contiguous) {
+            *contiguous = (*contiguous).max(ranges.swap_remove(i).1);
+        }
+    }
+}
+
+struct Watch<'a> {
+    scenario: &'a Scenario,
+    reference: Reference,
+}
+
+impl Observer for Watch<'_> {
+    fn packet(&mut self, _now: Time, at: Crossing, p: &Packet, _sides: &Sides) {
+        if p.protocol() != Protocol::Tcp || p.flow.reverse() || p.is(roughlink_core::packet::flags::SYN) {
+            return;
+        }
+        let r = &mut self.reference;
+        let key = (at.flow, p.ident);
+        let flow = &self.scenario.flows[at.flow];
+        match at.way {
+            Way::Out if at.node == flow.from => {
+                r.sent.insert(key, (u64::from(p.seq) - 1, u64::from(p.payload())));
+                r.pieces.remove(&key);
+            }
+            Way::In if at.node == flow.to => {
+                let (start, len) = r.sent[&key];
+                let bytes = u64::from(p.size) - 20;
+                let whole = match p.fragment() {
+                    Fragment::Whole => true,
+                    kind => {
+                        let piece = r.pieces.entry(key).or_default();
+                        piece.0 += bytes;
+                        if kind == Fragment::Last {
+                            piece.1 = Some(u64::from(p.ack) + bytes);
+                        }
+                        piece.1 == Some(piece.0)
+                    }
+                };
+                if whole && len > 0 {
+                    r.arrived(at.flow, start, len);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn flow(&mut self, now: Time, index: usize, sender: &Endpoint, delivered: u64) {
+        let have = self.reference.ranges.get(&index).map_or(0, |r| r.1);
+        if delivered > have {
+            self.reference.faults.push(format!("{now}: flow {index} delivered {delivered}, {have} arrived"));
+        }
+        if let Some(s) = sender.sender() {
+            s.check();
+            if s.una() > have + 2 {
+                self.reference.faults.push(format!("{now}: flow {index}: {} acknowledged, {have} arrived", s.una()));
+            }
+        }
+    }
+
+    fn end(&mut self, slots: usize, held: usize) {
+        self.reference.slots.0 += slots;
+        self.reference.slots.1 += held;
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(1000))]
+
+    /// Whole networks: links that lose, delay, fragment; every sized flow completes or is reported as failed.
+    #[test]
+    fn networks_deliver(scenario in networks::networks(150_000)) {
+        let network = Network::new(&scenario).expect("the chain is connected");
+        let mut watch = Watch { scenario: &scenario, reference: Reference::default() };
+        let result = network.run_observed(Options::default(), &mut watch);
+        prop_assert!(watch.reference.faults.is_empty(), "{:#?}", watch.reference.faults);
+        prop_assert_eq!(watch.reference.slots.0, watch.reference.slots.1, "side slots leak");
+        for (i, (spec, flow)) in scenario.flows.iter().zip(&result.flows).enumerate() {
+            if let Traffic::Bulk { bytes: Some(bytes) } = spec.traffic {
+                prop_assert!(flow.completed || flow.failed, "flow {i} neither completes nor fails: {flow:?}");
+                if flow.completed {
+                    prop_assert_eq!(flow.delivered_bytes, bytes);
+                    prop_assert_eq!(watch.reference.ranges[&i].1, bytes);
+                }
+            }
+        }
+        for link in &result.links {
+            for d in [&link.forward, &link.reverse] {
+                prop_assert!(d.lost <= d.packets);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// A pipe neither makes nor swallows packets: what came is delivered, dropped, lost or still on its way.
+    #[test]
+    fn pipes_conserve_packets(
+        offered in proptest::collection::vec((0u64..3_000, 20u16..3_000), 1..400),
+        queue in 0u32..20,
+        loss in 0.0..0.3,
+        (jitter, reorder) in (prop_oneof![Just(0), 0u64..20_000], any::<bool>()),
+        (mtu, rate) in (68u16..2_000, 100_000u64..20_000_000),
+        seed in any::<u64>(),
+    ) {
+        let direction = Direction {
+            rate: Rate(rate),
+            delay: Time::from_millis(3),
+            queue: QueueLimit::Packets(queue),
+            noise: Noise::Random { loss },
+            jitter: Time::from_micros(jitter),
+            reorder,
+        };
+        let mut pipe = Pipe::new(&direction, (mtu, 2), "l.forward", &Seed { seed, replica: 0 });
+        let (mut now, mut came, mut dropped, mut delivered, mut lost) = (Time::ZERO, 0u64, 0u64, 0u64, 0u64);
+        let (mut bytes_in, mut bytes_out) = (0u64, 0u64);
+        for (gap, size) in offered {
+            now += Time::from_micros(gap);
+            while pipe.next_wake() <= now {
+                let (p, gone) = pipe.transmit().expect("it said so");
+                prop_assert!(p.size <= mtu);
+                bytes_out += u64::from(p.size - 20);
+                if gone { lost += 1 } else { delivered += 1 }
+            }
+            let mut p = Packet::udp(FlowId::new(0, false), 0, 0, now);
+            p.size = size;
+            bytes_in += u64::from(size - 20);
+            let before = pipe.stats.packets + pipe.stats.dropped;
+            pipe.receive(now, p, &mut |f| {
+                dropped += 1;
+                bytes_out += u64::from(f.size - 20);
+            });
+            let pieces = pipe.stats.packets + pipe.stats.dropped - before;
+            // RFC 791: all but the last fragment carry a multiple of 8 bytes.
+            let most = u64::from((mtu - 20) & !7);
+            let needed = if size <= mtu { 1 } else { u64::from(size - 20).div_ceil(most) };
+            prop_assert_eq!(pieces, needed);
+            came += pieces;
+        }
+        let transit = pipe.in_transit().count() as u64;
+        bytes_out += pipe.in_transit().map(|p| u64::from(p.size - 20)).sum::<u64>();
+        prop_assert_eq!(came, delivered + dropped + lost + transit);
+        prop_assert_eq!(bytes_in, bytes_out);
+        prop_assert_eq!(pipe.stats.dropped, dropped);
+        prop_assert_eq!(pipe.stats.lost, lost);
+        prop_assert_eq!(pipe.stats.packets, delivered + lost + transit);
+    }
+}

@@ -1,0 +1,75 @@
+//! Throughput of every algorithm over loss and buffer, as one table: a change anywhere in the stack shows, and shows
+//! where.
+
+use roughlink_core::cc::REGISTRY;
+use roughlink_core::net::{Network, Options};
+use roughlink_core::scenario::Scenario;
+use roughlink_core::tcp::Stack;
+use std::fmt::Write as _;
+
+/// Loss probabilities per packet; queues in packets. The bandwidth-delay product is 10 Mbit/s x 40 ms = 33 packets.
+const LOSSES: [f64; 4] = [0.0, 0.001, 0.01, 0.05];
+const QUEUES: [u32; 3] = [8, 33, 200];
+
+#[test]
+fn throughput() {
+    let mut table = String::from("Mbit/s of 10 over 40 ms RTT, two replicas, 4 MB and window enough for any queue\n");
+    for stack in [Stack::Linux, Stack::Ns3] {
+        let _ = write!(table, "\n{:18}", stack.name());
+        for loss in LOSSES {
+            let _ = write!(table, "|{:^20}", format!("loss {} %", loss * 100.0));
+        }
+        let _ = write!(table, "\n{:18}", "queue, packets");
+        for _ in LOSSES {
+            let _ = write!(table, "|{:6}{:7}{:7}", QUEUES[0], QUEUES[1], QUEUES[2]);
+        }
+        table.push('\n');
+        for a in REGISTRY {
+            let _ = write!(table, "{:18}", a.name);
+            for loss in LOSSES {
+                let cell = |q| format!("{:.2}", throughput_of(stack, a.name, loss, q));
+                let _ = write!(table, "|{:>6}{:>7}{:>7}", cell(QUEUES[0]), cell(QUEUES[1]), cell(QUEUES[2]));
+            }
+            table.push('\n');
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+/// Through a scenario file, so that an algorithm's name brings along what it asks of the stack.
+fn throughput_of(stack: Stack, cc: &str, loss: f64, queue: u32) -> f64 {
+    let noise = match loss {
+        0.0 => String::new(),
+        _ => format!("noise = {{ kind = \"random\", loss = \"{} %\", direction = \"forward\" }}", loss * 100.0),
+    };
+    let text = format!(
+        r#"
+        seed = 1
+        duration = "600 s"
+        tcp = {{ stack = "{}", snd_buf = "1 MiB", rcv_buf = "1 MiB" }}
+        node = [{{ name = "a" }}, {{ name = "b" }}]
+        [[link]]
+        name = "l"
+        between = ["a", "b"]
+        rate = "10 Mbit/s"
+        delay = "20 ms"
+        queue = "{queue} pkt"
+        {noise}
+        [[flow]]
+        name = "f"
+        kind = "bulk"
+        from = "a"
+        to = "b"
+        bytes = "4 MB"
+        cc = "{cc}"
+        "#,
+        stack.name()
+    );
+    let (s, _) = Scenario::parse(&text, "matrix", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
+    let network = Network::new(&s).expect("there is a link");
+    let of = |replica| {
+        let flow = network.run(Options { replica, ..Options::default() }).flows.remove(0);
+        if flow.completed { flow.throughput_mbps.unwrap_or(0.0) } else { 0.0 }
+    };
+    (of(0) + of(1)) / 2.0
+}

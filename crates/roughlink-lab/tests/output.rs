@@ -1,0 +1,404 @@
+//! Result folders: what is in them, and what becomes of them when something goes wrong.
+
+mod common;
+
+use common::{Run, SCENARIO, run, run_into, scenario, skip};
+use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::record::RowAccessor as _;
+use roughlink_core::metrics::RunResult;
+use roughlink_core::net::{Network, Options};
+use roughlink_core::units::Time;
+use roughlink_lab::output::{CaptureSettings, Manifest, OutputError, Settings};
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const EVERYTHING: [&str; 8] = [
+    "config.toml",
+    "flows.parquet",
+    "links.parquet",
+    "manifest.json",
+    "segments.csv",
+    "segments.parquet",
+    "summary.json",
+    "trace.pcapng",
+];
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A result without the time it took.
+fn timeless(mut result: RunResult) -> RunResult {
+    result.wall_s = 0.0;
+    result
+}
+
+#[test]
+fn a_finished_folder_has_everything() {
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path().join("new/results");
+    let s = scenario(SCENARIO, &[("seed", "7")]);
+    let settings = Settings { command: vec!["roughlink".into(), "run".into()], ..Settings::default() };
+    let result = run_into(&dir, &s, &settings).unwrap();
+    assert_eq!(names(&dir), EVERYTHING);
+    assert_eq!(fs::read_to_string(dir.join("config.toml")).unwrap(), s.source);
+    let summary: RunResult = serde_json::from_slice(&fs::read(dir.join("summary.json")).unwrap()).unwrap();
+    assert_eq!(summary, result);
+    assert!(result.wall_s > 0.0);
+    let manifest = Manifest::read(&dir).unwrap();
+    manifest.verify(&dir).unwrap();
+    assert_eq!(manifest.files.len(), EVERYTHING.len() - 1);
+    assert_eq!((manifest.seed, manifest.replica, manifest.command.len()), (7, 0, 2));
+    let hosts = manifest.capture.unwrap().hosts;
+    assert_eq!(
+        hosts.into_iter().collect::<Vec<_>>(),
+        [("evcc".to_owned(), "10.0.0.3".to_owned()), ("sa".to_owned(), "10.0.0.1".to_owned()),]
+    );
+    // Less, if that is asked for.
+    let Run { dir, .. } = run(&[], |s| (s.csv, s.capture) = (false, None));
+    assert_eq!(
+        names(dir.path()),
+        EVERYTHING.into_iter().filter(|n| !n.contains("csv") && !n.contains("pcap")).collect::<Vec<_>>()
+    );
+    // A changed file is noticed.
+    fs::write(dir.path().join("config.toml"), "seed = 8").unwrap();
+    let changed = Manifest::read(dir.path()).unwrap().verify(dir.path());
+    assert!(matches!(changed, Err(OutputError::Changed { .. })), "{changed:?}");
+}
+
+/// Two runs of the same scenario leave the same, but for times of day.
+#[test]
+fn equal_runs_leave_equal_files() {
+    let (a, b) = (run(&[], |_| {}), run(&[], |_| {}));
+    let files = |r: &Run| Manifest::read(r.dir.path()).unwrap().files;
+    let same: Vec<_> = files(&a).into_iter().filter(|f| f.name != "summary.json").collect();
+    assert_eq!(same.len(), 6);
+    assert!(same.iter().all(|f| files(&b).contains(f)));
+}
+
+#[test]
+fn observing_changes_nothing() {
+    let apart = "
+        [[node]]
+        name = \"x\"
+        [[node]]
+        name = \"y\"
+        [[link]]
+        name = \"other\"
+        between = [\"x\", \"y\"]
+        rate = \"3 Mbit/s\"
+        delay = \"20 ms\"
+        noise = { kind = \"random\", loss = \"1 %\" }
+        [[flow]]
+        name = \"elsewhere\"
+        kind = \"bulk\"
+        from = \"y\"
+        to = \"x\"
+        bytes = \"300 kB\"
+        [[flow]]
+        name = \"upload\"
+        kind = \"bulk\"
+        from = \"evcc\"
+        to = \"sa\"
+        bytes = \"500 kB\"
+        [[flow]]
+        name = \"beside\"
+        kind = \"cbr\"
+        from = \"sa\"
+        to = \"evcc\"
+        rate = \"1 Mbit/s\"
+        packet = \"3000 B\"
+        bytes = \"300 kB\"";
+    for (what, text) in [("one", SCENARIO.to_owned()), ("several", SCENARIO.to_owned() + apart)] {
+        for stack in ["linux", "ns3", "rfc", "ns2"] {
+            for replica in 0..3 {
+                let s = scenario(&text, &[("tcp.stack", stack)]);
+                let network = Network::new(&s).unwrap();
+                let options = Options { replica, ..Options::default() };
+                let dir = TempDir::new().unwrap();
+                let settings = Settings { sample: Time::from_millis(10), ..Settings::default() };
+                let seen = roughlink_lab::output::run_to_folder(&s, &network, options, dir.path(), &settings).unwrap();
+                assert_eq!(timeless(seen), network.run(options), "{what} {stack} {replica}");
+            }
+        }
+    }
+}
+
+/// The rows of a Parquet file, as text.
+fn parquet_rows(file: &Path) -> Vec<parquet::record::Row> {
+    let reader = SerializedFileReader::new(fs::File::open(file).unwrap()).unwrap();
+    reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
+}
+
+#[test]
+fn the_series_say_what_the_summary_says() {
+    let Run { dir, result } = run(&[("tcp.stack", "linux"), ("link.plc.queue", "30 pkt")], |_| {});
+    let flow = &result.flows[0];
+
+    let rows = parquet_rows(&dir.path().join("flows.parquet"));
+    assert!(rows.windows(2).all(|w| w[0].get_long(0).unwrap() <= w[1].get_long(0).unwrap()));
+    assert!(rows.iter().all(|r| r.get_string(1).unwrap() == "download"));
+    assert_eq!(rows.last().unwrap().get_long(11).unwrap() as u64, flow.delivered_bytes);
+    let state = |r: &parquet::record::Row| r.get_string(2).unwrap().clone();
+    let episodes = rows.windows(2).filter(|w| state(&w[0]) != "Recovery" && state(&w[1]) == "Recovery").count();
+    assert_eq!(episodes as u64, flow.fast_recoveries);
+    assert!(rows[0].is_null(5).unwrap(), "ssthresh is unlimited at first");
+    assert!(rows.iter().any(|r| !r.is_null(5).unwrap()));
+    let longest = rows.iter().filter_map(|r| r.get_double(12).ok()).fold(0.0, f64::max);
+    assert!((longest - flow.rtt_ms.unwrap().max).abs() < 1e-9, "{longest} {:?}", flow.rtt_ms);
+
+    let rows = parquet_rows(&dir.path().join("links.parquet"));
+    let plc = |r: &&parquet::record::Row| r.get_string(1).unwrap() == "plc" && r.get_string(2).unwrap() == "forward";
+    let most = rows.iter().filter(plc).map(|r| r.get_long(3).unwrap()).max().unwrap();
+    assert_eq!(most, i64::from(result.links[1].forward.queue_max_pkt));
+    let dropped = rows.iter().rfind(plc).unwrap().get_long(4).unwrap();
+    assert_eq!(dropped as u64, result.links[1].forward.dropped);
+    assert!(dropped > 0);
+
+    let rows = parquet_rows(&dir.path().join("segments.parquet"));
+    assert_eq!(rows.len() as u64, flow.segments);
+    assert_eq!(rows.iter().filter(|r| r.get_bool(5).unwrap()).count() as u64, flow.retransmits);
+    let once: i64 = rows.iter().filter(|r| !r.get_bool(5).unwrap()).map(|r| r.get_long(3).unwrap()).sum();
+    assert_eq!(once as u64, flow.delivered_bytes);
+
+    let csv = fs::read_to_string(dir.path().join("segments.csv")).unwrap();
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("time_ns,flow,seq,len,fin,retransmission"));
+    let expected = rows.iter().filter(|r| r.get_long(3).unwrap() > 0).map(|r| {
+        let long = |i| r.get_long(i).unwrap();
+        let flag = |i| u8::from(r.get_bool(i).unwrap());
+        format!("{},0,{},{},{},{}", long(0), long(2), long(3), flag(4), flag(5))
+    });
+    assert!(lines.eq(expected));
+
+    // Units travel with the tables.
+    let file = fs::File::open(dir.path().join("flows.parquet")).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    let notes = reader.metadata().file_metadata().key_value_metadata().unwrap();
+    assert!(notes.iter().any(|n| n.key == "rtt_ms.unit" && n.value.as_deref() == Some("ms")));
+}
+
+#[test]
+fn sampling_thins_but_keeps_changes_of_state() {
+    let states = |dir: &Path| {
+        let mut all: Vec<_> = parquet_rows(&dir.join("flows.parquet"))
+            .iter()
+            .map(|r| (r.get_string(2).unwrap().clone(), r.get_string(3).unwrap().clone()))
+            .collect();
+        let rows = all.len();
+        all.dedup();
+        (rows, all)
+    };
+    let full = run(&[], |_| {});
+    let thin = run(&[], |s| s.sample = Time::from_millis(100));
+    let ((many, all), (few, kept)) = (states(full.dir.path()), states(thin.dir.path()));
+    assert!(few * 2 < many, "{few} of {many}");
+    assert_eq!(all, kept);
+}
+
+/// More rows than a batch holds.
+#[test]
+fn long_runs_have_several_batches() {
+    let Run { dir, result } = run(&[("link.plc.noise.start", "0 %"), ("flow.download.bytes", "120 MB")], |s| {
+        s.capture = None;
+    });
+    let reader = SerializedFileReader::new(fs::File::open(dir.path().join("segments.parquet")).unwrap()).unwrap();
+    assert!(reader.num_row_groups() > 1);
+    let rows = reader.metadata().file_metadata().num_rows();
+    assert_eq!(rows as u64, result.flows[0].segments);
+}
+
+/// The tables as other programs read them; `PYTHON` names an interpreter that has pyarrow or polars.
+#[test]
+fn others_can_read_the_tables() {
+    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let Run { dir, result } = run(&[], |_| {});
+    let program = "
+import sys
+folder, module = sys.argv[1:]
+try:
+    __import__(module)
+except ImportError:
+    sys.exit(77)
+if module == 'pyarrow':
+    import pyarrow.parquet as parquet
+    read = lambda name: parquet.read_table(f'{folder}/{name}.parquet', read_dictionary=['flow'])
+    assert parquet.read_schema(f'{folder}/flows.parquet').metadata[b'cwnd_bytes.unit'] == b'B'
+    rows = lambda t: t.num_rows
+    column = lambda t, name: t.column(name).to_pylist()
+else:
+    import polars
+    read = lambda name: polars.read_parquet(f'{folder}/{name}.parquet')
+    rows = lambda t: t.height
+    column = lambda t, name: t[name].to_list()
+flows, links, segments = read('flows'), read('links'), read('segments')
+print(rows(segments), sum(column(segments, 'retransmission')), max(column(flows, 'delivered_bytes')),
+      column(flows, 'ssthresh_bytes')[0], set(column(links, 'direction')) == {'forward', 'reverse'},
+      set(column(flows, 'flow')) == {'download'})
+";
+    let flow = &result.flows[0];
+    let expected = format!("{} {} {} None True True", flow.segments, flow.retransmits, flow.delivered_bytes);
+    for module in ["pyarrow", "polars"] {
+        let output = Command::new(&python).args(["-c", program]).arg(dir.path()).arg(module).output();
+        match output {
+            Err(e) => skip(&format!("no Python to read Parquet with: {python}: {e}")),
+            Ok(o) if o.status.code() == Some(77) => skip(&format!("{python} has no {module} to read Parquet with")),
+            Ok(o) => {
+                assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+                assert_eq!(String::from_utf8_lossy(&o.stdout).trim(), expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_there_is_not_replaced_unasked() {
+    let Run { dir, .. } = run(&[], |_| {});
+    let before = Manifest::read(dir.path()).unwrap();
+    let other = scenario(SCENARIO, &[("seed", "2")]);
+    let settings = Settings { csv: false, ..Settings::default() };
+    let refused = run_into(dir.path(), &other, &settings);
+    assert!(matches!(refused, Err(OutputError::Exists(_))), "{refused:?}");
+    assert_eq!(names(dir.path()), EVERYTHING);
+    before.verify(dir.path()).unwrap();
+
+    let force = Settings { force: true, ..settings };
+    fs::write(dir.path().join("notes.txt"), "mine").unwrap();
+    let refused = run_into(dir.path(), &other, &force);
+    assert!(matches!(&refused, Err(OutputError::Foreign { found, .. }) if found == "notes.txt"), "{refused:?}");
+    before.verify(dir.path()).unwrap();
+    fs::remove_file(dir.path().join("notes.txt")).unwrap();
+
+    run_into(dir.path(), &other, &force).unwrap();
+    let after = Manifest::read(dir.path()).unwrap();
+    after.verify(dir.path()).unwrap();
+    assert_eq!(after.seed, 2);
+    assert!(!dir.path().join("segments.csv").exists(), "the old run's, not the new one's");
+}
+
+#[test]
+fn what_cannot_be_done_is_explained() {
+    let dir = TempDir::new().unwrap();
+    let s = scenario(SCENARIO, &[]);
+    let file = dir.path().join("file");
+    fs::write(&file, "precious").unwrap();
+    for path in [file.clone(), file.join("below")] {
+        let e = run_into(&path, &s, &Settings::default()).unwrap_err();
+        assert!(matches!(&e, OutputError::Write { .. }) && e.to_string().contains("file"), "{e}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    let capture = Some(CaptureSettings { hosts: Some(vec!["secc".to_owned()]), ..CaptureSettings::default() });
+    let e = run_into(&dir.path().join("x"), &s, &Settings { capture, ..Settings::default() }).unwrap_err();
+    assert_eq!(e.to_string(), "there is no host `secc` to capture at: flows begin or end at sa, evcc");
+    assert_eq!(names(dir.path()), ["file"]);
+}
+
+/// This file's program once more, at work in `dir` until it is told to end. `limit` caps the size of its files.
+fn child(dir: &Path, limit: Option<u32>) -> Command {
+    let this = std::env::current_exe().unwrap();
+    let mut command = match limit {
+        None => Command::new(this),
+        Some(blocks) => {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"")]).arg(this);
+            shell
+        }
+    };
+    command.args(["--exact", "the_child", "--ignored"]).env("RESULTS", dir);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+#[ignore = "the child of other tests"]
+fn the_child() {
+    let Some(dir) = std::env::var_os("RESULTS") else { return };
+    let s = scenario(SCENARIO, &[("flow.download.bytes", "4 GB"), ("duration", "4000 s"), ("seed", "9")]);
+    if let Err(e) = run_into(Path::new(&dir), &s, &Settings { force: true, capture: None, ..Settings::default() }) {
+        let why = std::error::Error::source(&e).map(ToString::to_string).unwrap_or_default();
+        skip(&format!("{e}: {why}"));
+    }
+}
+
+/// Waits until the run in `dir` has written something.
+fn under_way(dir: &Path, child: &mut Child) {
+    while fs::metadata(dir.join(".unfinished/segments.csv")).map_or(0, |m| m.len()) < 1 << 16 {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended too soon");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_that_looks_finished() {
+    for finished_before in [false, true] {
+        let dir = TempDir::new().unwrap();
+        let s = scenario(SCENARIO, &[]);
+        if finished_before {
+            run_into(dir.path(), &s, &Settings::default()).unwrap();
+        }
+        let mut run = child(dir.path(), None).spawn().unwrap();
+        under_way(dir.path(), &mut run);
+        // While it is at work, nobody else is let in.
+        let busy = run_into(dir.path(), &s, &Settings::default());
+        assert!(matches!(busy, Err(OutputError::Busy(_))), "{busy:?}");
+        run.kill().unwrap();
+        run.wait().unwrap();
+        let left = Manifest::read(dir.path());
+        if finished_before {
+            // What was finished before still is.
+            let left = left.unwrap();
+            assert_eq!(left.seed, s.seed);
+            left.verify(dir.path()).unwrap();
+            assert!(matches!(run_into(dir.path(), &s, &Settings::default()), Err(OutputError::Exists(_))));
+        } else {
+            assert!(matches!(left, Err(OutputError::Unfinished(_))), "{left:?}");
+            assert_eq!(names(dir.path()), [".unfinished"]);
+            // The next run clears up.
+            run_into(dir.path(), &s, &Settings::default()).unwrap();
+        }
+        assert_eq!(names(dir.path()), EVERYTHING);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_full_disk_costs_only_the_run_that_filled_it() {
+    let dir = TempDir::new().unwrap();
+    let fresh = dir.path().join("fresh");
+    let full = dir.path().join("full");
+    run_into(&full, &scenario(SCENARIO, &[]), &Settings::default()).unwrap();
+    let before = Manifest::read(&full).unwrap();
+    for results in [&fresh, &full] {
+        let output = child(results, Some(200)).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("cannot write `") && said.contains("this run leaves no results"), "{said}");
+        assert!(said.contains(".unfinished") && said.contains("File too large"), "{said}");
+    }
+    assert!(!fresh.exists());
+    assert_eq!(names(&full), EVERYTHING);
+    before.verify(&full).unwrap();
+}
+
+/// As a run that was interrupted while its files moved to their places leaves it.
+#[test]
+fn files_that_were_on_their_way_arrive() {
+    let Run { dir, .. } = run(&[], |_| {});
+    let manifest = Manifest::read(dir.path()).unwrap();
+    let unfinished = dir.path().join(".unfinished");
+    fs::create_dir(&unfinished).unwrap();
+    for name in ["manifest.json", "links.parquet", "trace.pcapng"] {
+        fs::rename(dir.path().join(name), unfinished.join(name)).unwrap();
+    }
+    fs::write(dir.path().join("links.parquet"), "of the run before").unwrap();
+    assert!(matches!(Manifest::read(dir.path()), Err(OutputError::Unfinished(_))));
+    let refused = run_into(dir.path(), &scenario(SCENARIO, &[]), &Settings::default());
+    assert!(matches!(refused, Err(OutputError::Exists(_))), "{refused:?}");
+    assert_eq!(names(dir.path()), EVERYTHING);
+    assert_eq!(Manifest::read(dir.path()).unwrap(), manifest);
+    manifest.verify(dir.path()).unwrap();
+}
