@@ -112,7 +112,6 @@ fn wrong_scenarios_are_explained() {
         assert_eq!(stdout(&out), "", "{}", file.display());
         let name = file.file_name().unwrap().to_str().unwrap();
         assert!(said.contains(name) && !said.contains("panicked"), "{name} is not named:\n{said}");
-        let clear = said.contains("help:") || said.contains("not TOML");
         assert!(said.contains('×'), "{name}:\n{said}");
         // All but what is not there at all has a place.
         assert!(name == "no-duration.toml" || said.contains(&format!("{name}:")), "{name} has no place:\n{said}");

@@ -167,9 +167,9 @@ fn section(experiment: &ExperimentResult, id: &str, slots: &Slots) -> String {
         ("Curves (CSV)", "curves", (!experiment.curves.is_empty()).then(|| csv::curves(experiment))),
     ] {
         let Some(text) = text else { continue };
-        let _ = write!(
+        let _ = writeln!(
             out,
-            "<a class=\"button noprint\" href=\"#{id}\" download=\"{id}-{suffix}.csv\" data-csv=\"csv-{id}-{suffix}\">{what}</a>\n"
+            "<a class=\"button noprint\" href=\"#{id}\" download=\"{id}-{suffix}.csv\" data-csv=\"csv-{id}-{suffix}\">{what}</a>"
         );
         let _ = writeln!(data, "<template id=\"csv-{id}-{suffix}\">{}</template>", escape(&text));
     }
