@@ -132,6 +132,9 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.problem.labels.is_empty() {
+            write!(f, "{}: ", self.source.name())?; // no excerpt says where
+        }
         f.write_str(&self.problem.message)
     }
 }

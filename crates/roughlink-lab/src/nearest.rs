@@ -5,7 +5,9 @@ pub fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterator<Item
     let known: Vec<&str> = known.into_iter().collect();
     let far = 1 + word.chars().count() / 3;
     let distance = |k: &str| strsim::damerau_levenshtein(&word.to_lowercase(), &k.to_lowercase());
-    match known.iter().map(|k| (distance(k), *k)).filter(|(d, _)| *d <= far).min() {
+    let near = known.iter().map(|k| (distance(k), *k)).filter(|(d, _)| *d <= far).min();
+    let begun = || known.iter().filter(|k| word.len() > 2 && k.starts_with(word)).map(|k| (k.len(), *k)).min();
+    match near.or_else(begun) {
         Some((_, k)) => format!("did you mean `{k}`?"),
         None => format!("{introduction} {}", list(&known)),
     }

@@ -1,0 +1,237 @@
+//! The command as it is typed: exit codes, the fields of `--json`, what wrong input is told.
+
+mod common;
+
+use common::{code, json, roughlink, stderr, stdout};
+use serde_json::Value;
+use std::path::Path;
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+/// Every one of `wanted` is a key.
+fn has(value: &Value, wanted: &[&str]) {
+    for key in wanted {
+        assert!(value.get(key).is_some(), "no `{key}` in {:?}", keys(value));
+    }
+}
+
+#[test]
+fn the_json_of_a_run_is_the_contract() {
+    let out = roughlink(&["run", "three-cars", "--json", "--seed", "7", "--replica", "2"]);
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    let run = json(&out);
+    has(&run, &["name", "seed", "replica", "sim_s", "wall_s", "events", "flows", "links", "jain"]);
+    assert_eq!((&run["seed"], &run["replica"]), (&7.into(), &2.into()));
+    assert!(run["wall_s"].as_f64().unwrap() > 0.0);
+    let flow = &run["flows"][0];
+    has(
+        flow,
+        &[
+            "name",
+            "kind",
+            "cc",
+            "start_s",
+            "end_s",
+            "completed",
+            "delivered_bytes",
+            "throughput_mbps",
+            "retransmits",
+            "fast_recoveries",
+            "timeouts",
+            "rtt_ms",
+        ],
+    );
+    has(&flow["rtt_ms"], &["min", "mean", "p50", "p95", "p99"]);
+    let link = &run["links"][0];
+    has(link, &["name", "forward", "reverse"]);
+    let direction = ["packets", "bytes", "dropped", "lost", "queue_mean_pkt", "queue_max_pkt"];
+    has(&link["forward"], &direction);
+    has(&link["reverse"], &direction);
+}
+
+#[test]
+fn the_same_run_gives_the_same_result() {
+    let run = |seed: &str| {
+        let out = roughlink(&["run", "v2g-one-car", "--set", "flow.*.bytes=1 MB", "--json", "--quiet", "--seed", seed]);
+        let mut result = json(&out);
+        result["wall_s"] = 0.into();
+        result
+    };
+    assert_eq!(run("3"), run("3"));
+    assert_ne!(run("3"), run("4"));
+}
+
+#[test]
+fn the_json_of_an_experiment_is_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("out");
+    let out = roughlink(&[
+        "reproduce",
+        "v2g",
+        "table2",
+        "--quick",
+        "--json",
+        "--quiet",
+        "--only",
+        "cc=newreno,hybla",
+        "--only",
+        "bytes=10 MB",
+        "-o",
+        dir.to_str().unwrap(),
+    ]);
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    assert_eq!(stderr(&out), "");
+    let result = json(&out);
+    assert_eq!(result["experiment"], "v2g/table2");
+    let cells = result["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4, "two algorithms on two stacks");
+    for cell in cells {
+        has(cell, &["axes", "metric", "published", "measured", "ci95", "replicas"]);
+        assert_eq!(keys(&cell["axes"]), ["bytes", "cc"]);
+        assert_eq!((&cell["metric"], &cell["replicas"]), (&"throughput_mbps".into(), &3.into()));
+    }
+    assert_eq!(cells[0]["published"], 0.418);
+    assert_eq!((&cells[0]["stack"], &cells[2]["stack"]), (&"ns3".into(), &"linux".into()));
+    for file in ["runs.jsonl", "results.json", "report.html"] {
+        assert!(dir.join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn wrong_scenarios_are_explained() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() >= 30, "{}", files.len());
+    for file in files {
+        let out = roughlink(&["run", file.to_str().unwrap()]);
+        let said = stderr(&out);
+        assert_eq!(code(&out), 2, "{}: {said}", file.display());
+        assert_eq!(stdout(&out), "", "{}", file.display());
+        let name = file.file_name().unwrap().to_str().unwrap();
+        assert!(said.contains(name) && !said.contains("panicked"), "{name} is not named:\n{said}");
+        assert!(said.contains('×'), "{name}:\n{said}");
+        // All but what is not there at all has a place.
+        assert!(name == "no-duration.toml" || said.contains(&format!("{name}:")), "{name} has no place:\n{said}");
+    }
+}
+
+#[test]
+fn bad_input_is_exit_code_2() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["run", "helo"], "did you mean `hello`?"),
+        (&["run", "hello", "--set", "link.wire.dealy=1 ms"], "did you mean `delay`?"),
+        (&["run", "hello", "--set", "nonsense"], "write key=value"),
+        (&["run", "hello", "--sede", "1"], "--seed"),
+        (&["run", "hello", "--seed", "one"], "invalid value"),
+        (&["reproduce", "v3g"], "did you mean `v2g`?"),
+        (&["reproduce", "v2g", "tabel2"], "did you mean `table2`?"),
+        (&["reproduce", "v2g", "table2", "--only", "cc=newrino"], "did you mean `newreno`?"),
+        (&["reproduce", "v2g", "table2", "--only", "size=1"], "fits no experiment"),
+        (&["reproduce", "v2g", "table2", "--set", "tcp.cc=newreno"], "--only cc="),
+        (&["reproduce", "v2g", "--replicas", "0"], "--replicas 1"),
+        (&["sweep", "hello", "--metric", "throughput"], "did you mean"),
+        (&["sweep", "hello", "--metric", "throughput_mbps:avg"], "after `:`"),
+        (&["sweep", "hello", "--set", "tcp.cc=a,b", "--set", "tcp.cc=c,d"], "varied twice"),
+        (&["sweep", "hello", "--set", "tcp.cc=newreno,newrino"], "newreno"),
+        (&["compare", "hello"], "nothing to compare"),
+        (&["report", "/nowhere/at/all"], "result folder"),
+        (&["frobnicate"], "unrecognized"),
+    ];
+    for (args, expected) in cases {
+        let out = roughlink(args);
+        assert_eq!(code(&out), 2, "{args:?}: {}", stderr(&out));
+        let said = stderr(&out);
+        assert!(said.contains(expected), "{args:?}: `{expected}` is not in:\n{said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
+#[test]
+fn strict_is_exit_code_5() {
+    let folder = tempfile::tempdir().unwrap();
+    let strict = |delay: &str, name: &str| {
+        let dir = folder.path().join(name);
+        let set = format!("link.internet.delay={delay}");
+        let args = [
+            "reproduce",
+            "v2g",
+            "table2",
+            "--quick",
+            "--strict",
+            "--quiet",
+            "--stack",
+            "ns3",
+            "--only",
+            "cc=newreno,hybla,bic",
+            "--only",
+            "bytes=50 MB",
+            "--set",
+            &set,
+            "-o",
+            dir.to_str().unwrap(),
+        ];
+        roughlink(&args)
+    };
+    // A tenth of a second of delay is nothing that the paper could have had.
+    let out = strict("100 ms", "far");
+    assert_eq!(code(&out), 5, "{}", stderr(&out));
+    assert!(stderr(&out).contains("times the published value"), "{}", stderr(&out));
+}
+
+#[test]
+fn everything_else_answers() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["reproduce"], &["v2g", "table2", "fig12"]),
+        (&["reproduce", "--json"], &["\"experiment\": \"v2g/fig11a\""]),
+        (&["cc", "list"], &["newreno", "min_ssthresh"]),
+        (&["cc", "list", "--json"], &["\"parameters\"", "\"ns3\"", "\"newreno-nd\""]),
+        (&["schema"], &["\"$schema\"", "roughlink scenario"]),
+        (&["doctor"], &["cores"]),
+        (&["doctor", "--json"], &["\"cores\"", "\"tun\""]),
+        (&["--help"], &["reproduce", "Exit codes"]),
+        (&["run", "--help"], &["Examples:", "--set"]),
+        (&["--version"], &["roughlink 0."]),
+    ];
+    for (args, expected) in cases {
+        let out = roughlink(args);
+        assert_eq!(code(&out), 0, "{args:?}: {}", stderr(&out));
+        for text in *expected {
+            assert!(stdout(&out).contains(text), "{args:?}: no `{text}`");
+        }
+        if args.contains(&"--json") {
+            json(&out);
+        }
+    }
+}
+
+#[test]
+fn comparisons_say_what_differs() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("out");
+    let args = ["compare", "hello", "--cc", "newreno,newreno-sc,cubic", "--quiet", "-o", dir.to_str().unwrap()];
+    let out = roughlink(&args);
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    assert!(stdout(&out).contains("difference"), "{}", stdout(&out));
+    let out = roughlink(&["report", dir.to_str().unwrap()]);
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    assert!(stdout(&out).contains("report.html"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_roughlink"))
+        .arg("schema")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take()); // as `| head` does, at the first byte
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));
+}

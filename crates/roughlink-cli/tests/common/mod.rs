@@ -1,0 +1,32 @@
+//! Runs the command.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+/// Runs it in a folder of its own, so that nothing is left behind.
+pub fn roughlink(args: &[&str]) -> Output {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    Command::new(env!("CARGO_BIN_EXE_roughlink"))
+        .args(args)
+        .current_dir(folder.path())
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the command was built")
+}
+
+pub fn code(out: &Output) -> i32 {
+    out.status.code().expect("it ended by itself")
+}
+
+pub fn stdout(out: &Output) -> String {
+    String::from_utf8(out.stdout.clone()).expect("UTF-8")
+}
+
+pub fn stderr(out: &Output) -> String {
+    String::from_utf8(out.stderr.clone()).expect("UTF-8")
+}
+
+#[allow(dead_code, reason = "not every test reads JSON")]
+pub fn json(out: &Output) -> Value {
+    serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", stdout(out)))
+}
