@@ -26,7 +26,7 @@ pub(super) struct File {
     #[schemars(required, example = "60 s")]
     pub duration: Option<Leaf<Time>>,
     /// Defaults for every TCP flow.
-    pub tcp: Option<At<Tcp>>,
+    pub tcp: Option<Box<At<Tcp>>>,
     /// The hosts and routers.
     #[serde(default)]
     pub node: Vec<At<Node>>,
@@ -142,7 +142,7 @@ pub(super) struct Link {
     /// What may wait before the serialiser; `100 pkt` if absent.
     pub queue: Option<Leaf<QueueLimit>>,
     /// Losses; one table for both directions or one direction, or a list with a table for each.
-    pub noise: Option<At<Noises>>,
+    pub noise: Option<Box<At<Noises>>>,
     /// Largest IP packet; larger ones travel as fragments. `1500 B` if absent.
     pub mtu: Option<Leaf<Bytes>>,
     /// Bytes that framing adds to each packet on the wire; `0 B` if absent (ns-3's point-to-point link: `2 B`).
@@ -152,7 +152,7 @@ pub(super) struct Link {
     /// Let jitter change the order of packets; false if absent.
     pub reorder: Option<Leaf<bool>>,
     /// What is different in the reverse direction.
-    pub asymmetric: Option<At<Asymmetric>>,
+    pub asymmetric: Option<Box<At<Asymmetric>>>,
 }
 
 /// The reverse direction of a link, where it is not like the forward one.
@@ -267,7 +267,7 @@ pub(super) struct Flow {
     /// Parameters of the algorithm.
     pub cc_params: Option<At<Params>>,
     /// Any other `[tcp]` key, for this flow.
-    pub tcp: Option<At<Tcp>>,
+    pub tcp: Option<Box<At<Tcp>>>,
 }
 
 /// What carries a flow.

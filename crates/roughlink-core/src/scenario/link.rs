@@ -94,7 +94,7 @@ fn queue(leaf: &Option<Leaf<QueueLimit>>, mtu: u16, report: &mut Report) -> Opti
 
 /// The noise of both directions.
 fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Noise, Noise) {
-    let tables: Vec<At<NoiseTable>> = match &link.noise {
+    let tables: Vec<At<NoiseTable>> = match link.noise.as_deref() {
         None => return (Noise::None, Noise::None),
         Some(At { span, value: Noises::One(one) }) => vec![At { span: span.clone(), value: (**one).clone() }],
         Some(At { value: Noises::Many(many), .. }) => many.clone(),
