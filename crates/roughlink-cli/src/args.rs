@@ -206,6 +206,9 @@ pub struct Grid {
     /// The result folder; it is resumed if it has results.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Seed of all random streams, instead of the scenario's.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// Runs at the same time; as many as there are cores if absent.
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,

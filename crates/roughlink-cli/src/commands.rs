@@ -99,6 +99,9 @@ fn rest(args: &Reproduce) -> String {
             rest += &format!(" {option} {}", quote(value));
         }
     }
+    if let Some(n) = args.grid.seed {
+        rest += &format!(" --seed {n}");
+    }
     if let Some(n) = args.replicas {
         rest += &format!(" --replicas {n}");
     }

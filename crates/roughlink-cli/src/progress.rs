@@ -98,7 +98,7 @@ fn human(time: Duration) -> String {
     match s {
         0..10 => format!("{:.1} s", time.as_secs_f64()),
         10..120 => format!("{s} s"),
-        120..7200 => format!("{} min", s.div_ceil(60)),
+        120..7200 => format!("{} min {} s", s / 60, s % 60),
         _ => format!("{:.1} h", s as f64 / 3600.0),
     }
 }

@@ -212,20 +212,25 @@ pub fn claims(claims: &[ClaimResult]) -> String {
     for claim in claims {
         for (i, verdict) in claim.verdicts.iter().enumerate() {
             let first = |text: &str| if i == 0 { text.to_owned() } else { String::new() };
-            let unit = |x: f64| format!("{} {}", digits(x), claim.unit).trim().to_owned();
+            let plain = |x: f64| if x == x.round() { format!("{x:.0}") } else { digits(x) };
+            let unit = |x: f64| format!("{} {}", plain(x), claim.unit).trim().to_owned();
             let ci = verdict.ci95.map_or(String::new(), |ci| format!(" ± {}", digits(ci)));
+            let ours = |x: f64| format!("{}{ci} {}", plain(x), claim.unit).trim().to_owned();
+            let mut evidence = verdict.evidence.split("; ");
+            let decides = evidence.next().unwrap_or_default().to_owned();
+            let more = evidence.count();
             table.add_row([
                 first(&claim.text),
                 first(&claim.place),
                 first(&claim.published.map_or(String::new(), unit)),
                 verdict.stack.clone(),
-                verdict.measured.map_or("-".into(), |m| format!("{}{ci}", unit(m))),
+                verdict.measured.map_or("-".into(), ours),
                 match verdict.confirmed {
                     Some(true) => "yes".into(),
                     Some(false) => "no".into(),
-                    None => "not run".into(),
+                    None => "no figures".into(),
                 },
-                verdict.evidence.clone(),
+                if more > 0 { format!("{decides}; and {more} more") } else { decides },
             ]);
         }
     }

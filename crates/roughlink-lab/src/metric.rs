@@ -83,6 +83,9 @@ static FLOW: &[Quantity<FlowResult>] = &[
     quantity("timeouts", "Time-outs (slow starts)", "", |f| Some(f.timeouts as f64)),
     quantity("loss_events", "Fast recoveries and time-outs", "", |f| Some((f.fast_recoveries + f.timeouts) as f64)),
     quantity("recoveries_per_timeout", "Fast recoveries per time-out", "", |f| share(f.fast_recoveries, f.timeouts)),
+    quantity("timeout_share", "Share of time-outs among both", "", |f| {
+        share(f.timeouts, f.fast_recoveries + f.timeouts)
+    }),
     quantity("undos", "Reductions taken back", "", |f| Some(f.undos as f64)),
     quantity("rtt_min_ms", "Smallest RTT", "ms", |f| f.rtt_ms.map(|r| r.min)),
     quantity("rtt_mean_ms", "Mean RTT", "ms", |f| f.rtt_ms.map(|r| r.mean)),

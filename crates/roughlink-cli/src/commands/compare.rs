@@ -34,7 +34,8 @@ fn experiment(args: &Compare) -> Result<Experiment, LabError> {
             help: "name two scenarios, or algorithms: --cc newreno,cubic".into(),
         });
     }
-    let set: Overrides = args.set.set.iter().map(|s| assignment(s)).collect::<Result<_, _>>()?;
+    let mut set: Overrides = args.set.set.iter().map(|s| assignment(s)).collect::<Result<_, _>>()?;
+    set.extend(args.grid.seed.map(|n| ("seed".to_owned(), n.to_string())));
     let mut axes = Vec::new();
     if sources.len() > 1 {
         let point = |source: &Source| {

@@ -96,7 +96,8 @@ fn experiments(args: &Reproduce, paper: &Paper) -> Result<Vec<Experiment>, LabEr
             });
         }
     }
-    for text in &args.set {
+    let seed = args.grid.seed.map(|n| format!("seed={n}"));
+    for text in args.set.iter().chain(&seed) {
         let (key, value) = assignment(text)?;
         for experiment in experiments.iter_mut().filter(|e| e.function.is_none()) {
             experiment.set(&key, &value)?;

@@ -48,6 +48,7 @@ fn experiment(args: &Sweep) -> Result<Experiment, LabError> {
             }
         }
     }
+    set.extend(args.grid.seed.map(|n| ("seed".to_owned(), n.to_string())));
     let metrics = metrics(&args.metric, &["throughput_mbps"])?;
     // The longest axis of numbers is x, the first other one the series.
     let numeric = |a: &&Axis| a.points.iter().all(|p| quantity(&p.value).is_some());

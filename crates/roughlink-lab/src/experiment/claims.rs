@@ -223,6 +223,9 @@ impl Claim {
         let allowed = figures.len() as f64 * (1.0 - self.confirmed.share.unwrap_or(1.0)) + 1e-9;
         let worst = order.get(allowed as usize).copied();
         let several = figures.len() > 1;
+        let deciding = |f: &Figure| worst.is_some_and(|w| std::ptr::eq(w, f));
+        let mut evidence: Vec<&Figure> = figures.iter().collect();
+        evidence.sort_by_key(|f| !deciding(f)); // the figure that decides comes first
         let words = |f: &Figure| match (several, f.from.as_str()) {
             (false, from) => from.to_owned(),
             (true, "") => format!("{}: {}", f.at, short(f.value)),
@@ -233,7 +236,7 @@ impl Claim {
             confirmed: worst.map(|f| margin(f) >= 0.0),
             measured: worst.map(|f| f.value),
             ci95: worst.and_then(|f| f.ci95),
-            evidence: figures.iter().map(words).collect::<Vec<_>>().join("; "),
+            evidence: evidence.iter().map(|f| words(f)).collect::<Vec<_>>().join("; "),
             reason: self.reason.get(stack).cloned().unwrap_or_default(),
         }
     }
@@ -364,6 +367,7 @@ impl Claim {
 /// Three significant digits.
 fn short(x: f64) -> String {
     match x.abs() {
+        a if a >= 1e6 => format!("{:.2} M", x / 1e6),
         a if a >= 100.0 || a == a.round() => format!("{x:.0}"),
         a if a >= 10.0 => format!("{x:.1}"),
         a if a >= 1.0 => format!("{x:.2}"),

@@ -1,0 +1,102 @@
+//! Claims: what is computed, and when it counts as confirmed.
+
+use roughlink_lab::experiment::claims::judge;
+use roughlink_lab::experiment::result::{AxisResult, AxisValue, Cell, ClaimResult, ExperimentResult, MetricResult};
+use roughlink_lab::library::Source;
+
+/// Two algorithms at two losses on one stack, two samples each.
+fn result() -> ExperimentResult {
+    let axis = |name: &str, values: [&str; 2]| AxisResult {
+        name: name.into(),
+        label: name.into(),
+        values: values.map(|v| AxisValue { value: v.into(), label: v.to_uppercase(), number: None }).into(),
+    };
+    let cell = |cc: &str, loss: &str, mean: f64| Cell {
+        stack: "ns3".into(),
+        axes: [("cc".into(), cc.into()), ("loss".into(), loss.into())].into(),
+        metric: "throughput_mbps".into(),
+        measured: Some(mean),
+        replicas: 2,
+        samples: vec![0.9 * mean, 1.1 * mean],
+        ..Cell::default()
+    };
+    ExperimentResult {
+        experiment: "p/e".into(),
+        stacks: vec!["ns3".into(), "linux".into()],
+        axes: vec![axis("cc", ["fast", "slow"]), axis("loss", ["1 %", "5 %"])],
+        metrics: vec![MetricResult { name: "throughput_mbps".into(), unit: "Mbit/s".into(), ..Default::default() }],
+        cells: vec![
+            cell("fast", "1 %", 6.0),
+            cell("slow", "1 %", 4.0),
+            cell("fast", "5 %", 3.0),
+            cell("slow", "5 %", 1.0),
+        ],
+        ..ExperimentResult::default()
+    }
+}
+
+fn judged(claim: &str) -> Result<ClaimResult, String> {
+    let text = format!("[[claim]]\nid = \"c\"\ntext = \"t\"\nplace = \"p\"\nexperiment = \"e\"\n{claim}\n");
+    let source = Source { name: "claims.toml".into(), text, folder: None };
+    judge(&source, "p", &[result()]).map(|mut all| all.remove(0)).map_err(|e| e.to_string())
+}
+
+#[test]
+fn figures_and_verdicts() {
+    let cases = [
+        ("kind = \"ratio\"\na = \"fast\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 1.5 }", 1.5, true),
+        ("kind = \"gain\"\na = \"fast\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 51 }", 50.0, false),
+        ("kind = \"more\"\na = \"fast\"\nb = \"slow\"\nat = { loss = \"5 %\" }\nconfirmed = { max = 2 }", 2.0, true),
+        ("kind = \"value\"\na = \"slow\"\nat = { loss = \"5 %\" }\nconfirmed = { min = 0.5, max = 1 }", 1.0, true),
+        (
+            "kind = \"difference\"\na = \"slow\"\nb = \"fast\"\nat = { loss = \"1 %\" }\nconfirmed = { max = 0 }",
+            -2.0,
+            true,
+        ),
+        ("kind = \"rank\"\na = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 2, max = 2 }", 2.0, true),
+        // Over an axis the case that is worst for the claim decides.
+        ("kind = \"ratio\"\na = \"fast\"\nb = \"slow\"\nover = { loss = [] }\nconfirmed = { min = 2 }", 1.5, false),
+        ("kind = \"ratio\"\na = \"fast\"\nb = \"slow\"\nover = { loss = [] }\nconfirmed = { max = 2 }", 3.0, false),
+        (
+            "kind = \"ratio\"\na = \"fast\"\nb = \"slow\"\nover = { loss = [] }\nconfirmed = { max = 2, share = 0.5 }",
+            1.5,
+            true,
+        ),
+        ("kind = \"spread\"\na = [\"fast\", \"slow\"]\nover = { loss = [] }\nconfirmed = { max = 2 }", 4.0, false),
+        (
+            "kind = \"gain\"\npublished = 40\na = \"fast\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { within = 0.3 }",
+            50.0,
+            true,
+        ),
+    ];
+    for (claim, measured, confirmed) in cases {
+        let judged = judged(claim).unwrap_or_else(|e| panic!("{claim}: {e}"));
+        let [ns3, linux] = judged.verdicts.as_slice() else { panic!("{judged:?}") };
+        assert!((ns3.measured.unwrap() - measured).abs() < 1e-9, "{claim}: {ns3:?}");
+        assert_eq!(ns3.confirmed, Some(confirmed), "{claim}: {ns3:?}");
+        assert_eq!((linux.measured, linux.confirmed), (None, None), "nothing was run there");
+    }
+}
+
+#[test]
+fn the_deciding_figure_comes_first() {
+    let claim = "kind = \"ratio\"\na = \"fast\"\nb = \"slow\"\nover = { loss = [] }\nconfirmed = { max = 2 }";
+    let judged = judged(claim).unwrap();
+    assert!(judged.verdicts[0].evidence.starts_with("5 %: 3 (FAST 3, SLOW 1); 1 %: 1.50"), "{judged:?}");
+    assert_eq!(judged.criterion, "at most 2");
+}
+
+#[test]
+fn wrong_claims_are_explained() {
+    let cases = [
+        ("kind = \"ratoi\"\na = \"fast\"\nconfirmed = {}", "did you mean `ratio`?"),
+        ("kind = \"ratio\"\na = \"fast\"\nconfirmed = {}", "compares with nothing"),
+        ("kind = \"value\"\na = \"fast\"\nat = { los = \"1 %\" }\nconfirmed = {}", "did you mean `loss`?"),
+        ("kind = \"value\"\na = \"fast\"\nmetric = \"throughput\"\nconfirmed = {}", "does not measure `throughput`"),
+        ("kind = \"value\"\na = \"fast\"\nconfirm = {}", "did you mean `confirmed`?"),
+    ];
+    for (claim, expected) in cases {
+        let error = judged(claim).expect_err(claim);
+        assert!(error.contains(expected), "{claim}:\n{error}");
+    }
+}
