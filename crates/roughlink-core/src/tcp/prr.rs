@@ -53,18 +53,19 @@ impl Prr {
         self.delivered += p.delivered;
         let send = if p.pipe > p.ssthresh {
             // Proportional part: CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out
-            let mut product = self.delivered * p.ssthresh;
+            // Saturating: an algorithm that knows no window, like BBR, may have answered the largest number.
+            let mut product = self.delivered.saturating_mul(p.ssthresh);
             if self.wraps {
                 product &= u64::from(u32::MAX);
             }
             let unit = self.unit.max(1);
-            (product.div_ceil(self.recover_fs.max(1) * unit) * unit) as i64 - self.out as i64
+            (product.div_ceil(self.recover_fs.max(1).saturating_mul(unit)) * unit) as i64 - self.out as i64
         } else {
             let mut limit = (self.delivered as i64 - self.out as i64).max(p.delivered as i64);
             if p.safe {
                 limit += i64::from(mss);
             }
-            limit.min((p.ssthresh - p.pipe) as i64)
+            limit.min((p.ssthresh - p.pipe).min(i64::MAX as u64) as i64)
         };
         // The first retransmission always goes.
         let send = send.max(if self.out > 0 { 0 } else { i64::from(mss) });
