@@ -352,7 +352,6 @@ impl<'a, O: Observer> Component<'a, O> {
                 }
             }
             Kind::Cbr(c) => {
-                flow.started = true;
                 if now >= c.stop || c.left == 0 {
                     return;
                 }

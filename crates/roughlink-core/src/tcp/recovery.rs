@@ -74,7 +74,7 @@ impl Sender {
         let below = a.ack < self.recover;
         match self.flow.state {
             CongestionState::Recovery if below && self.cfg.recovery != Recovery::Reno => {
-                self.on_partial(now, &ack, pipe, safe);
+                self.on_partial(&ack, pipe, safe);
                 ack.segments = 1;
                 self.cc.on_ack(&self.flow, &ack);
                 if self.first_partial {
@@ -209,7 +209,7 @@ impl Sender {
         }
     }
 
-    fn on_partial(&mut self, _now: Time, ack: &Ack, pipe: u64, safe: bool) {
+    fn on_partial(&mut self, ack: &Ack, pipe: u64, safe: bool) {
         if !self.sack {
             self.board.mark_head_lost();
         }
