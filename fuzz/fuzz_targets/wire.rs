@@ -45,7 +45,11 @@ fuzz_target!(|bytes: &[u8]| {
 fn whole_payload(decoded: &Decoded, bytes: &[u8]) -> Vec<u8> {
     let mut payload = Vec::new();
     if decoded.is_later_fragment() {
-        let header = if decoded.packet.protocol() == Protocol::Tcp { 20 } else { 8 };
+        let header = match decoded.packet.protocol() {
+            Protocol::Tcp => 20,
+            Protocol::Udp => 8,
+            Protocol::Sctp => 28,
+        };
         payload.resize(decoded.packet.ack as usize - header, 0);
     }
     payload.extend_from_slice(&bytes[decoded.payload.clone()]);

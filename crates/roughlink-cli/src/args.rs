@@ -67,6 +67,9 @@ pub struct Run {
     /// Capture at these hosts only.
     #[arg(long, value_name = "A,B,...", requires = "output", conflicts_with = "no_capture")]
     pub capture_at: Option<String>,
+    /// Bytes of each packet that the capture keeps; 0 = all. The default holds all headers.
+    #[arg(long, value_name = "BYTES", requires = "output", conflicts_with = "no_capture")]
+    pub snaplen: Option<u32>,
     #[command(flatten)]
     pub form: Form,
 }
@@ -220,6 +223,8 @@ pub struct Grid {
 pub enum StackArg {
     /// What the paper's simulator does: compare with the published values.
     Ns3,
+    /// The same for papers that came before.
+    Ns2,
     /// What is deployed.
     Linux,
     /// Both, side by side.

@@ -7,7 +7,7 @@ pub mod run;
 pub mod sweep;
 
 use crate::args::{self, Reproduce};
-use crate::failure::{Failure, print, say, warn};
+use crate::failure::{Failure, print, print_json, say, warn};
 use roughlink_core::scenario::schema as scenario_schema;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan;
@@ -17,7 +17,7 @@ use roughlink_lab::{folder, report};
 
 /// Prints the JSON Schema of scenario files.
 pub fn schema() -> Result<(), Failure> {
-    print(&pretty(&scenario_schema()))
+    print_json(&scenario_schema())
 }
 
 fn pretty(value: &impl serde::Serialize) -> String {

@@ -1,7 +1,7 @@
 //! `roughlink doctor`: what this machine can do.
 
 use crate::args::Doctor;
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print, print_json};
 use crate::show;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ pub fn doctor(args: &Doctor) -> Result<(), Failure> {
     if args.json {
         let all: serde_json::Map<String, serde_json::Value> =
             facts.into_iter().map(|f| (f.name.replace(' ', "_"), f.value)).collect();
-        return print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
+        return print_json(&all);
     }
     let mut table = show::table(&["what", "here", "what for"]);
     for f in facts {

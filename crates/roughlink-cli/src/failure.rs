@@ -4,8 +4,9 @@ use miette::{Diagnostic, LabeledSpan, NamedSource, Report, SourceCode};
 use roughlink_core::scenario::{Problem, ScenarioError};
 use roughlink_lab::error::LabError;
 use roughlink_lab::output::OutputError;
+use serde::Serialize;
 use std::fmt;
-use std::io::{self, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 
 /// Why a command failed.
@@ -82,7 +83,18 @@ fn code(e: &LabError) -> u8 {
 /// Prints to standard output; a reader that went away is no error.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Prints JSON to standard output, piece by piece: of a thousand flows the whole text takes a megabyte.
+pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
+    printed(written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()))
+}
+
+fn printed(outcome: io::Result<()>) -> Result<(), Failure> {
+    match outcome {
         Ok(()) => Ok(()),
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Err(Failure::Closed),
         Err(e) => Err(Failure::Output(e)),

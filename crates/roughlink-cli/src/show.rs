@@ -1,7 +1,8 @@
 //! Results as tables for people.
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
-use roughlink_core::metrics::RunResult;
+use roughlink_core::app::request::SessionResult;
+use roughlink_core::metrics::{DelayResult, RunResult};
 use roughlink_lab::experiment::result::{Cell, ClaimResult, ExperimentResult};
 use roughlink_lab::statistics::difference;
 use std::fmt::Write as _;
@@ -89,10 +90,104 @@ pub fn run(r: &RunResult) -> String {
     }
     numbers(&mut links, 2);
     let _ = writeln!(out, "{flows}\n{links}");
+    for (name, result) in r.flows.iter().filter_map(|f| Some((&f.name, f.session.as_ref()?))) {
+        out += &session(name, result);
+    }
+    for table in [calls(r), gateways(r)].into_iter().flatten() {
+        let _ = writeln!(out, "{table}");
+    }
     let jain = r.jain.filter(|_| r.flows.len() > 1).map_or(String::new(), |j| format!(", Jain's index {j:.3}"));
     let wall = if r.wall_s < 0.01 { format!("{:.1} ms", r.wall_s * 1e3) } else { format!("{:.2} s", r.wall_s) };
     let _ = writeln!(out, "{} s simulated in {wall}, {} events{jain}", digits(r.sim_s), r.events);
     out
+}
+
+/// How a charging session went, and how long its messages took.
+fn session(name: &str, s: &SessionResult) -> String {
+    let mut out = format!("session {name}: {}", word(&s.outcome));
+    if let Some(end) = s.end_s {
+        let _ = write!(out, " at {} s", digits(end));
+    }
+    if let Some(cause) = s.cause {
+        let _ = write!(out, " because of {}", word(&cause));
+    }
+    if let Some(setup) = s.setup_ms {
+        let _ = write!(out, ", set up in {setup:.0} ms");
+    }
+    let passed: Vec<String> = s.violations.iter().map(|(limit, n)| format!("{} {n}", word(limit))).collect();
+    let first = s.first_violation_s.map_or(String::new(), |at| format!(", the first at {} s", digits(at)));
+    let passed = if passed.is_empty() { "none".into() } else { passed.join(", ") };
+    let _ = writeln!(out, "; limits passed: {passed}{first}; survived: {}", if s.survived { "yes" } else { "no" });
+    let mut table = table(&["message", "requests", "answered", "median", "p95", "p99", "longest", "too late"]);
+    for m in &s.messages {
+        let latency = |value: fn(&DelayResult) -> f64| {
+            m.latency_ms.as_ref().map_or("-".into(), |l| format!("{:.1} ms", value(l)))
+        };
+        table.add_row([
+            word(&m.message),
+            m.requests.to_string(),
+            m.count.to_string(),
+            latency(|l| l.p50),
+            latency(|l| l.p95),
+            latency(|l| l.p99),
+            latency(|l| l.max),
+            m.violations.to_string(),
+        ]);
+    }
+    numbers(&mut table, 1);
+    out + &format!("{table}\n")
+}
+
+/// A word of the results, for people.
+fn word(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|v| v.as_str().map(|v| v.replace('_', " "))).unwrap_or_default()
+}
+
+/// What was heard, if somebody called.
+fn calls(r: &RunResult) -> Option<Table> {
+    let mut calls = table(&["call", "heard at", "R", "MOS", "delay p50", "p95", "p99", "above 150 ms", "lost or late"]);
+    for f in &r.flows {
+        for (place, heard) in f.voip.iter().flat_map(|both| ["the far end", "the near end"].into_iter().zip(&**both)) {
+            let share = |x: Option<f64>| x.map_or("-".into(), |x| format!("{:.2} %", x * 100.0));
+            let delay = |value: fn(&DelayResult) -> f64| {
+                heard.delay_ms.as_ref().map_or("-".into(), |d| format!("{:.1} ms", value(d)))
+            };
+            calls.add_row([
+                f.name.clone(),
+                place.into(),
+                heard.r.map_or("-".into(), |r| format!("{:.1}", r.max(0.0))), // the scale ends at 0
+                heard.mos.map_or("-".into(), |mos| format!("{mos:.2}")),
+                delay(|d| d.p50),
+                delay(|d| d.p95),
+                delay(|d| d.p99),
+                share(heard.over_150ms),
+                share(heard.loss),
+            ]);
+        }
+    }
+    numbers(&mut calls, 2);
+    (calls.row_count() > 0).then_some(calls)
+}
+
+/// What gateways allowed at the end, if there are any.
+fn gateways(r: &RunResult) -> Option<Table> {
+    let mut gateways = table(&["gateway", "flow", "RTT", "window", "of at most", "rho", "rewritten"]);
+    for g in &r.gateways {
+        for f in &g.flows {
+            let number = |x: Option<f64>, unit: &str| x.map_or("-".into(), |x| format!("{x:.1}{unit}"));
+            gateways.add_row([
+                g.name.clone(),
+                f.flow.clone(),
+                number(f.rtt_ms, " ms"),
+                number(f.awnd_sdu, " pkt"),
+                number(f.sample_sdu, " pkt"),
+                number(f.rho, ""),
+                f.rewritten.to_string(),
+            ]);
+        }
+    }
+    numbers(&mut gateways, 2);
+    (gateways.row_count() > 0).then_some(gateways)
 }
 
 /// An experiment: published, measured and their ratio, a column for each stack.

@@ -52,6 +52,35 @@ fn the_json_of_a_run_is_the_contract() {
 }
 
 #[test]
+fn a_charging_session_is_told_message_by_message() {
+    let out = roughlink(&["run", "charging-session", "--set", "flow.session.charge=2 s"]);
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    let text = stdout(&out);
+    let line =
+        |start: &str| text.lines().find(|l| l.trim_start().starts_with(start)).unwrap_or_else(|| panic!("{text}"));
+    let session = line("session session: completed at ");
+    assert!(session.contains("limits passed: message") && session.ends_with("survived: yes"), "{session}");
+    // 2 s of a request each 100 ms, one of which a contactor delays.
+    let demand: Vec<&str> = line("current demand").split_whitespace().collect();
+    let requests: u32 = demand[2].parse().unwrap();
+    assert!((18..=20).contains(&requests) && demand[3] == demand[2] && demand.last() == Some(&"1"), "{demand:?}");
+    let set = ["--set", "flow.session.charge=2 s", "--set", "flow.session.policy=abort"];
+    let out = roughlink(&[&["run", "charging-session"][..], &set].concat());
+    assert!(stdout(&out).contains("because of message"), "{}", stdout(&out));
+    // Metrics of the same run.
+    let set =
+        ["--replicas", "1", "--metric", "loop_late", "--metric", "loop_messages", "--metric", "survived", "--json"];
+    let folder = tempfile::tempdir().unwrap();
+    let folder = ["-o", folder.path().to_str().unwrap()];
+    let out =
+        roughlink(&[&["sweep", "charging-session", "--set", "flow.session.charge=2 s"][..], &set, &folder].concat());
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    let cells = json(&out)["cells"].clone();
+    let value = |i: usize| cells[i]["measured"].as_f64();
+    assert_eq!([value(0), value(1), value(2)], [Some(1.0), Some(f64::from(requests)), Some(1.0)]);
+}
+
+#[test]
 fn the_same_run_gives_the_same_result() {
     let run = |seed: &str| {
         let out = roughlink(&["run", "v2g-one-car", "--set", "flow.*.bytes=1 MB", "--json", "--quiet", "--seed", seed]);
@@ -134,9 +163,11 @@ fn bad_input_is_exit_code_2() {
         (&["reproduce", "v2g", "--replicas", "0"], "--replicas 1"),
         (&["sweep", "hello", "--metric", "throughput"], "did you mean"),
         (&["sweep", "hello", "--metric", "throughput_mbps:avg"], "after `:`"),
+        (&["sweep", "hello", "--metric", "throughput_mbps@nobody"], "there is no flow `nobody`"),
         (&["sweep", "hello", "--set", "tcp.cc=a,b", "--set", "tcp.cc=c,d"], "varied twice"),
         (&["sweep", "hello", "--set", "tcp.cc=newreno,newrino"], "newreno"),
         (&["compare", "hello"], "nothing to compare"),
+        (&["compare", "hello", "--cc", "cubic,bbr", "--set", "flow.*.cc=newreno"], "every flow has a `cc` of its own"),
         (&["report", "/nowhere/at/all"], "result folder"),
         (&["frobnicate"], "unrecognized"),
     ];
@@ -218,6 +249,14 @@ fn comparisons_say_what_differs() {
     let out = roughlink(&["report", dir.to_str().unwrap()]);
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     assert!(stdout(&out).contains("report.html"));
+}
+
+#[test]
+fn a_paper_in_a_folder_is_not_mixed_with_its_results() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/v2g");
+    let out = roughlink(&["reproduce", folder.to_str().unwrap(), "fig9-10"]);
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    assert!(stderr(&out).contains("report: results/v2g/report.html"), "{}", stderr(&out));
 }
 
 #[test]

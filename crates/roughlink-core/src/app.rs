@@ -1,4 +1,11 @@
 //! What drives a flow.
+//!
+//! Applications are state alone, like the endpoints beneath them: they are told what arrived and the time, and asked for
+//! what may leave now and for the time at which they want to be woken.
+
+pub mod cbr;
+pub mod request;
+pub mod voip;
 
 use crate::units::{Rate, Time};
 
@@ -21,4 +28,28 @@ pub enum Traffic {
         /// When the flow ends; `None` = with the scenario.
         stop: Option<Time>,
     },
+    /// A voice call both ways.
+    Voip {
+        /// Codec, jitter buffer and judgement.
+        config: voip::VoipConfig,
+        /// When the call ends; `None` = with the scenario.
+        stop: Option<Time>,
+    },
+    /// A charging session: requests of the vehicle (the flow's source) and the charger's answers.
+    Request {
+        /// Messages and timers.
+        session: Box<request::SessionConfig>,
+    },
+}
+
+impl Traffic {
+    /// The name of the kind, as scenario files and results have it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Traffic::Bulk { .. } => "bulk",
+            Traffic::Cbr { .. } => "cbr",
+            Traffic::Voip { .. } => "voip",
+            Traffic::Request { .. } => "request",
+        }
+    }
 }

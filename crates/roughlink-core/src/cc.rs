@@ -12,6 +12,7 @@
 use crate::units::{Rate, Time};
 use std::fmt::Debug;
 
+pub mod avoca;
 pub mod bbr;
 pub mod bic;
 pub mod cubic;
@@ -21,9 +22,12 @@ pub mod hybla;
 pub mod hystart;
 pub mod illinois;
 pub mod newreno;
+pub mod samples;
 pub mod scalable;
+pub mod sctp;
 pub mod vegas;
 pub mod veno;
+pub mod wave;
 pub mod westwood;
 pub mod window;
 pub mod yeah;
@@ -112,6 +116,8 @@ pub struct RateSample {
     pub interval: Time,
     /// RTT of the segment, zero if it was retransmitted.
     pub rtt: Time,
+    /// When the segment left, for the last time if it was retransmitted.
+    pub sent_at: Time,
     /// Bytes marked lost since the previous sample.
     pub losses: u64,
     /// Bytes newly acknowledged or SACKed by this ACK.
@@ -187,6 +193,8 @@ pub enum LinkEvent {
     Down,
     /// The link came up.
     Up,
+    /// The network layer above the link is configured: addresses are valid here, Mobile IP has registered them.
+    Configured,
     /// Signal strength in dBm.
     Signal(f64),
     /// New rate.
@@ -195,10 +203,27 @@ pub enum LinkEvent {
     Delay(Time),
 }
 
+/// The latest event of each kind, for a connection whose sending half begins after them.
+#[derive(Clone, Debug, Default)]
+pub struct LinkHistory(Vec<LinkEvent>);
+
+impl LinkHistory {
+    /// Notes an event.
+    pub fn note(&mut self, event: &LinkEvent) {
+        self.0.retain(|e| std::mem::discriminant(e) != std::mem::discriminant(event));
+        self.0.push(*event);
+    }
+    /// The events noted, in the order in which they came.
+    pub fn events(&self) -> &[LinkEvent] {
+        &self.0
+    }
+}
+
 /// What may be sent now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permit {
-    /// Nothing, and the connection is frozen: the RTO neither fires nor backs off.
+    /// Nothing, and the connection is frozen: the RTO neither fires nor backs off. The answer may turn to this and back
+    /// only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`].
     Hold,
     /// Up to `window` bytes in flight, paced at `rate` if given, else clocked by ACKs.
     Send {
@@ -250,10 +275,21 @@ pub trait CongestionControl: Debug + Send {
     fn on_undo(&mut self, _flow: &Flow) {}
     /// A link event reached this host.
     fn on_link(&mut self, _flow: &Flow, _event: &LinkEvent) {}
+    /// When a [`Permit::Hold`] ends: is the path another one, so that the endpoint's RTT estimate and RTO, too, are
+    /// initial again? Back-off ends in any case.
+    fn starts_anew(&self) -> bool {
+        false
+    }
     /// The time asked for in [`CongestionControl::timer`] has come.
     fn on_timer(&mut self, _flow: &Flow) {}
     /// When `on_timer` is wanted.
     fn timer(&self) -> Option<Time> {
         None
+    }
+    /// What the estimator of the RTO is given on an acknowledgement up to offset `ack`, before `on_ack` tells of it:
+    /// `measured`, the endpoint's sample, from which Karn's rule withholds retransmitted data, or one of the algorithm's
+    /// own.
+    fn rto_sample(&self, _flow: &Flow, _ack: u64, measured: Option<Time>) -> Option<Time> {
+        measured
     }
 }

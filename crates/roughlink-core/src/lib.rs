@@ -5,12 +5,16 @@
 
 pub mod app;
 pub mod cc;
+#[cfg(test)]
+mod channel;
+pub mod gateway;
 pub mod link;
 pub mod metrics;
 pub mod net;
 pub mod packet;
 pub mod rng;
 pub mod scenario;
+pub mod sctp;
 pub mod tcp;
 pub mod trace;
 pub mod units;

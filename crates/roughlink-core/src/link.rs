@@ -1,11 +1,88 @@
 //! Links: two-port elements that queue, serialise, lose and delay packets.
 
+use crate::rng::Seed;
 use crate::units::{QueueLimit, Rate, Time};
+use std::sync::Arc;
 
+pub mod greenphy;
+pub mod hdplc;
+pub mod medium;
 pub mod noise;
 pub mod pipe;
+pub mod timeline;
 
+use greenphy::{GreenPhy, GreenPhyConfig};
+use hdplc::{Hdplc, HdplcConfig};
+pub use medium::{Backlog, Medium};
 pub use noise::Noise;
+use timeline::Timeline;
+
+/// What a link is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Model {
+    /// Two directions of their own.
+    Pipe(Box<PipeConfig>),
+    /// A medium that the directions share, and with them other links of the same cable.
+    Shared(SharedConfig),
+}
+
+/// A medium that directions share.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SharedConfig {
+    /// An HD-PLC home link.
+    Hdplc(Box<HdplcConfig>),
+    /// A Green PHY charging cable.
+    GreenPhy(Box<GreenPhyConfig>),
+}
+
+impl Model {
+    /// The pipe, if it is one.
+    pub fn as_pipe(&self) -> Option<&PipeConfig> {
+        match self {
+            Model::Pipe(pipe) => Some(pipe),
+            Model::Shared(_) => None,
+        }
+    }
+    /// Largest IP packet, bytes.
+    pub fn mtu(&self) -> u16 {
+        match self {
+            Model::Pipe(pipe) => pipe.mtu,
+            Model::Shared(SharedConfig::Hdplc(c)) => c.mtu,
+            Model::Shared(SharedConfig::GreenPhy(c)) => c.mtu,
+        }
+    }
+    /// Propagation delay, forward and reverse: what routes are chosen by.
+    pub fn delay(&self) -> (Time, Time) {
+        match self {
+            Model::Pipe(pipe) => (pipe.forward.delay, pipe.reverse.delay),
+            Model::Shared(_) => (Time::ZERO, Time::ZERO),
+        }
+    }
+    /// Nominal rate of the forward direction.
+    pub fn rate(&self) -> Rate {
+        match self {
+            Model::Pipe(pipe) => pipe.forward.rate,
+            Model::Shared(SharedConfig::Hdplc(c)) => c.rate,
+            Model::Shared(SharedConfig::GreenPhy(c)) => c.mode.rate(),
+        }
+    }
+}
+
+impl SharedConfig {
+    /// The medium that joins `pairs` pairs of nodes; `name` names its luck.
+    ///
+    /// # Panics
+    /// If more than one pair is on an HD-PLC link.
+    pub fn build(&self, pairs: usize, name: &str, seed: &Seed) -> Box<dyn Medium> {
+        match self {
+            SharedConfig::Hdplc(c) => {
+                assert_eq!(pairs, 1, "an HD-PLC link joins two modems");
+                Box::new(Hdplc::new(c, name, seed))
+            }
+            SharedConfig::GreenPhy(c) => Box::new(GreenPhy::new(c, pairs, name, seed)),
+        }
+    }
+}
 
 /// One direction of a pipe.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +99,8 @@ pub struct Direction {
     pub jitter: Time,
     /// Let jitter change the order of packets.
     pub reorder: bool,
+    /// What changes while the network runs.
+    pub timeline: Option<Arc<Timeline>>,
 }
 
 /// A pipe: two independent directions, one MTU.

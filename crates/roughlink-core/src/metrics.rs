@@ -1,7 +1,14 @@
 //! What a run reports.
 
-use crate::app::Traffic;
-use crate::link::pipe::PipeStats;
+mod gateway;
+
+pub use gateway::{GatewayFlowResult, GatewayResult};
+
+use crate::app::request::SessionResult;
+use crate::app::voip::VoipResult;
+use crate::gateway::Stats;
+use crate::link::Model;
+use crate::link::pipe::{ArqStats, PipeStats};
 use crate::scenario::Scenario;
 use crate::tcp::SenderStats;
 use crate::units::Time;
@@ -26,6 +33,9 @@ pub struct RunResult {
     pub flows: Vec<FlowResult>,
     /// Links in the scenario's order.
     pub links: Vec<LinkResult>,
+    /// Gateways in the scenario's order.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub gateways: Vec<GatewayResult>,
     /// Jain's fairness index of the flows' throughputs.
     pub jain: Option<f64>,
 }
@@ -35,7 +45,7 @@ pub struct RunResult {
 pub struct FlowResult {
     /// Name.
     pub name: String,
-    /// `bulk` or `cbr`.
+    /// `bulk`, `cbr`, `voip` or `request`.
     pub kind: String,
     /// Congestion control; null for datagram flows.
     pub cc: Option<String>,
@@ -63,6 +73,15 @@ pub struct FlowResult {
     pub undos: u64,
     /// RTT samples; null for datagram flows.
     pub rtt_ms: Option<RttResult>,
+    /// Payload bytes given up and skipped by the receiver (FORWARD TSN, RFC 3758); absent where there is no such thing.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub skipped_bytes: Option<u64>,
+    /// A voice call: what was heard at `to`, and at `from`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub voip: Option<Box<[VoipResult; 2]>>,
+    /// A charging session.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session: Option<Box<SessionResult>>,
 }
 
 /// Round-trip times, ms. Minimum, mean and maximum are exact, quantiles within 1/16.
@@ -75,6 +94,30 @@ pub struct RttResult {
     pub p95: f64,
     pub p99: f64,
     pub max: f64,
+}
+
+/// Delays, ms: each is a value of the sample, so quantiles are exact.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct DelayResult {
+    pub p50: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+impl DelayResult {
+    /// Of a sample in ascending order; `None` if it is empty.
+    pub fn of(sorted: &[Time]) -> Option<Self> {
+        let at = |q| quantile(sorted, q).map(Time::as_millis_f64);
+        Some(DelayResult { p50: at(0.5)?, p95: at(0.95)?, p99: at(0.99)?, max: at(1.0)? })
+    }
+}
+
+/// The value of an ascending sample below which the share `q` lies, as [`Histogram::quantile`] ranks it.
+pub fn quantile(sorted: &[Time], q: f64) -> Option<Time> {
+    let rank = (q * sorted.len() as f64) as usize;
+    sorted.get(rank.min(sorted.len().checked_sub(1)?)).copied()
 }
 
 /// A link's result.
@@ -105,6 +148,9 @@ pub struct DirectionResult {
     pub queue_mean_pkt: f64,
     /// Most packets that waited.
     pub queue_max_pkt: u32,
+    /// What the framing and the repeats of a shared medium did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub arq: Option<ArqStats>,
 }
 
 /// What a component knows of a flow when it ends.
@@ -117,7 +163,34 @@ pub struct FlowOutcome {
     pub(crate) sized: bool,
     pub(crate) failed: bool,
     pub(crate) datagrams: u64,
-    pub(crate) sender: SenderStats,
+    pub(crate) skipped: u64,
+    pub(crate) sender: SenderOutcome,
+    pub(crate) voip: Option<Box<[VoipResult; 2]>>,
+    pub(crate) session: Option<Box<SessionResult>>,
+}
+
+/// What a sender counted, its RTT samples summed up: an outcome waits for those of all other components.
+#[derive(Clone, Debug, Default)]
+pub struct SenderOutcome {
+    segments: u64,
+    retransmits: u64,
+    fast_recoveries: u64,
+    timeouts: u64,
+    undos: u64,
+    rtt: Option<RttResult>,
+}
+
+impl From<&SenderStats> for SenderOutcome {
+    fn from(s: &SenderStats) -> Self {
+        SenderOutcome {
+            segments: s.segments,
+            retransmits: s.retransmits,
+            fast_recoveries: s.fast_recoveries,
+            timeouts: s.timeouts,
+            undos: s.undos,
+            rtt: RttResult::new(&s.rtt),
+        }
+    }
 }
 
 /// Both directions of a link.
@@ -129,6 +202,7 @@ impl RunResult {
         replica: u32,
         flows: Vec<FlowOutcome>,
         links: Vec<LinkOutcome>,
+        gateways: &[Option<Stats>],
         events: u64,
     ) -> Self {
         let over = flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed));
@@ -137,7 +211,7 @@ impl RunResult {
         } else {
             s.duration
         };
-        let flows: Vec<FlowResult> = s.flows.iter().zip(&flows).map(|(spec, f)| FlowResult::new(spec, f)).collect();
+        let flows: Vec<FlowResult> = s.flows.iter().zip(flows).map(|(spec, f)| FlowResult::new(spec, f)).collect();
         RunResult {
             name: s.name.clone(),
             seed: s.seed,
@@ -153,24 +227,24 @@ impl RunResult {
                 .zip(&links)
                 .map(|(spec, l)| LinkResult {
                     name: spec.name.clone(),
-                    forward: DirectionResult::new(&l[0], sim),
-                    reverse: DirectionResult::new(&l[1], sim),
+                    forward: DirectionResult::new(&l[0], &spec.model, sim),
+                    reverse: DirectionResult::new(&l[1], &spec.model, sim),
                 })
+                .collect(),
+            gateways: (s.gateways.iter().zip(gateways))
+                .map(|(spec, stats)| GatewayResult::new(s, spec, stats.as_ref()))
                 .collect(),
         }
     }
 }
 
 impl FlowResult {
-    fn new(spec: &crate::scenario::FlowSpec, f: &FlowOutcome) -> Self {
+    fn new(spec: &crate::scenario::FlowSpec, f: FlowOutcome) -> Self {
         let spent = f.last_delivery.saturating_sub(f.start);
-        let bulk = matches!(spec.traffic, Traffic::Bulk { .. });
-        let ms = |ns: f64| ns / 1e6;
-        let rtt = &f.sender.rtt;
         FlowResult {
             name: spec.name.clone(),
-            kind: if bulk { "bulk" } else { "cbr" }.into(),
-            cc: bulk.then(|| spec.cc.clone()),
+            kind: spec.traffic.name().into(),
+            cc: spec.factory.is_some().then(|| spec.cc.clone()),
             start_s: f.start.as_secs_f64(),
             end_s: f.end.map(Time::as_secs_f64),
             completed: f.end.is_some(),
@@ -182,20 +256,30 @@ impl FlowResult {
             fast_recoveries: f.sender.fast_recoveries,
             timeouts: f.sender.timeouts,
             undos: f.sender.undos,
-            rtt_ms: rtt.mean().map(|mean| RttResult {
-                min: ms(rtt.min().unwrap_or(0) as f64),
-                mean: ms(mean),
-                p50: ms(rtt.quantile(0.5).unwrap_or(0.0)),
-                p95: ms(rtt.quantile(0.95).unwrap_or(0.0)),
-                p99: ms(rtt.quantile(0.99).unwrap_or(0.0)),
-                max: ms(rtt.max().unwrap_or(0) as f64),
-            }),
+            rtt_ms: f.sender.rtt,
+            skipped_bytes: spec.sctp.as_ref().map(|_| f.skipped),
+            voip: f.voip,
+            session: f.session,
         }
     }
 }
 
+impl RttResult {
+    fn new(samples: &Histogram) -> Option<Self> {
+        let ms = |ns: f64| ns / 1e6;
+        Some(RttResult {
+            min: ms(samples.min()? as f64),
+            mean: ms(samples.mean()?),
+            p50: ms(samples.quantile(0.5)?),
+            p95: ms(samples.quantile(0.95)?),
+            p99: ms(samples.quantile(0.99)?),
+            max: ms(samples.max()? as f64),
+        })
+    }
+}
+
 impl DirectionResult {
-    fn new(s: &PipeStats, sim: Time) -> Self {
+    fn new(s: &PipeStats, model: &Model, sim: Time) -> Self {
         DirectionResult {
             packets: s.packets,
             bytes: s.bytes,
@@ -204,6 +288,7 @@ impl DirectionResult {
             loss: (s.packets > 0).then(|| s.lost as f64 / s.packets as f64),
             queue_mean_pkt: if sim.is_zero() { 0.0 } else { s.waited_ns as f64 / sim.0 as f64 },
             queue_max_pkt: s.queue_max,
+            arq: matches!(model, Model::Shared(_)).then_some(s.arq),
         }
     }
 }
@@ -297,6 +382,15 @@ mod tests {
         }
         assert_eq!((h.min(), h.max()), (Some(10_000), Some(100_000_000)));
         assert_eq!(h.mean(), Some(50_005_000.0));
+    }
+
+    #[test]
+    fn quantiles_of_a_sample_are_its_values() {
+        let sample: Vec<Time> = (1..=1000).map(Time::from_millis).collect();
+        let d = DelayResult::of(&sample).unwrap();
+        assert_eq!((d.p50, d.p95, d.p99, d.max), (501.0, 951.0, 991.0, 1000.0));
+        assert_eq!(quantile(&sample, 0.999), Some(Time::from_millis(1000)));
+        assert_eq!(DelayResult::of(&[]), None);
     }
 
     #[test]

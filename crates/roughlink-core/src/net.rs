@@ -11,17 +11,21 @@
 
 pub mod calendar;
 mod component;
+mod end;
+mod flow;
 pub mod reassembly;
 pub mod routing;
 
+use crate::gateway;
 use crate::metrics::RunResult;
 use crate::packet::{Packet, Sides};
 use crate::rng::Seed;
-use crate::scenario::{FlowSpec, Scenario};
-use crate::tcp::Endpoint;
+use crate::scenario::{FlowSpec, LinkSpec, Scenario};
 use crate::units::Time;
 use component::Component;
+pub use end::Sending;
 use routing::{Edge, Hop};
+use std::collections::BTreeMap;
 
 /// Which way a packet crosses a host's interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,10 +56,15 @@ pub trait Observer {
     /// A packet crosses a host's interface: on its way out before it is queued or cut into fragments, on its way in
     /// before it is reassembled.
     fn packet(&mut self, _now: Time, _at: Crossing, _packet: &Packet, _sides: &Sides) {}
-    /// The sending endpoint of flow `index` has taken in an event; `delivered` bytes have reached the application.
-    fn flow(&mut self, _now: Time, _index: usize, _sender: &Endpoint, _delivered: u64) {}
+    /// The sender of flow `index` has taken in an event; `delivered` bytes have reached the application.
+    fn flow(&mut self, _now: Time, _index: usize, _sender: Sending<'_>, _delivered: u64) {}
     /// A link direction's queue now holds `waiting` packets; `drops` so far.
     fn queue(&mut self, _now: Time, _hop: Hop, _waiting: usize, _drops: u64) {}
+    /// The queue of a shared medium's port has changed, too: `of` tells how many packets of a flow of the scenario are in it,
+    /// those sent and not acknowledged included.
+    fn backlog(&mut self, _now: Time, _hop: Hop, _of: &dyn Fn(usize) -> u32) {}
+    /// Gateway `index` of the scenario has seen something pass; its flows are numbered as the scenario counts them.
+    fn gateway(&mut self, _now: Time, _index: usize, _stats: &dyn Fn() -> gateway::Stats) {}
     /// Asked before every event: an observer that can take no more ends the run, whose result is then worthless.
     fn stop(&self) -> bool {
         false
@@ -72,13 +81,21 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.packet(now, at, packet, sides);
         self.1.packet(now, at, packet, sides);
     }
-    fn flow(&mut self, now: Time, index: usize, sender: &Endpoint, delivered: u64) {
+    fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
         self.0.flow(now, index, sender, delivered);
         self.1.flow(now, index, sender, delivered);
     }
     fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
         self.0.queue(now, hop, waiting, drops);
         self.1.queue(now, hop, waiting, drops);
+    }
+    fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
+        self.0.backlog(now, hop, of);
+        self.1.backlog(now, hop, of);
+    }
+    fn gateway(&mut self, now: Time, index: usize, stats: &dyn Fn() -> gateway::Stats) {
+        self.0.gateway(now, index, stats);
+        self.1.gateway(now, index, stats);
     }
     fn stop(&self) -> bool {
         self.0.stop() || self.1.stop()
@@ -97,7 +114,7 @@ impl<O: Observer> Observer for Option<O> {
             o.packet(now, at, packet, sides);
         }
     }
-    fn flow(&mut self, now: Time, index: usize, sender: &Endpoint, delivered: u64) {
+    fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
         if let Some(o) = self {
             o.flow(now, index, sender, delivered);
         }
@@ -105,6 +122,16 @@ impl<O: Observer> Observer for Option<O> {
     fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
         if let Some(o) = self {
             o.queue(now, hop, waiting, drops);
+        }
+    }
+    fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
+        if let Some(o) = self {
+            o.backlog(now, hop, of);
+        }
+    }
+    fn gateway(&mut self, now: Time, index: usize, stats: &dyn Fn() -> gateway::Stats) {
+        if let Some(o) = self {
+            o.gateway(now, index, stats);
         }
     }
     fn stop(&self) -> bool {
@@ -159,11 +186,8 @@ pub struct NoPath {
 impl<'a> Network<'a> {
     /// Routes the flows of a scenario and finds its components.
     pub fn new(scenario: &'a Scenario) -> Result<Self, NoPath> {
-        let edges: Vec<Edge> = scenario
-            .links
-            .iter()
-            .map(|l| Edge { between: l.between, delay: (l.pipe.forward.delay, l.pipe.reverse.delay) })
-            .collect();
+        let edges: Vec<Edge> =
+            scenario.links.iter().map(|l| Edge { between: l.between, delay: l.model.delay() }).collect();
         let nodes = scenario.nodes.len();
         let adjacency = routing::adjacency(nodes, &edges);
         let route = |f: &FlowSpec, from: usize, to: usize| {
@@ -178,7 +202,7 @@ impl<'a> Network<'a> {
             .iter()
             .map(|f| Ok([route(f, f.from, f.to)?, route(f, f.to, f.from)?]))
             .collect::<Result<Vec<_>, NoPath>>()?;
-        let components = components(&paths, scenario.links.len());
+        let components = components(&paths, &scenario.links);
         Ok(Network { scenario, paths, components })
     }
 
@@ -193,6 +217,7 @@ impl<'a> Network<'a> {
         let seed = Seed { seed: s.seed, replica: options.replica };
         let mut flows: Vec<_> = s.flows.iter().map(|_| None).collect();
         let mut links: Vec<_> = s.links.iter().map(|_| Default::default()).collect();
+        let mut gateways: Vec<_> = s.gateways.iter().map(|_| None).collect();
         let mut events = 0;
         let whole;
         let components = if options.one_component {
@@ -207,15 +232,16 @@ impl<'a> Network<'a> {
             if O::ACTIVE {
                 c.report_end();
             }
-            c.collect(&mut flows, &mut links);
+            c.collect(&mut flows, &mut links, &mut gateways);
         }
         let flows: Vec<_> = flows.into_iter().flatten().collect();
-        RunResult::new(s, options.replica, flows, links, events)
+        RunResult::new(s, options.replica, flows, links, &gateways, events)
     }
 }
 
-/// Groups of flows and links: two links belong together if a flow uses both.
-fn components(paths: &[[Vec<Hop>; 2]], links: usize) -> Vec<(Vec<usize>, Vec<usize>)> {
+/// Groups of flows and links: two links belong together if a flow uses both, or if they share a cable.
+fn components(paths: &[[Vec<Hop>; 2]], specs: &[LinkSpec]) -> Vec<(Vec<usize>, Vec<usize>)> {
+    let links = specs.len();
     let mut parent: Vec<usize> = (0..links).collect();
     fn root(parent: &mut [usize], mut i: usize) -> usize {
         while parent[i] != i {
@@ -231,6 +257,12 @@ fn components(paths: &[[Vec<Hop>; 2]], links: usize) -> Vec<(Vec<usize>, Vec<usi
             let (a, b) = (root(&mut parent, p[0]), root(&mut parent, l));
             parent[a.max(b)] = a.min(b);
         }
+    }
+    let mut cables: BTreeMap<&str, usize> = BTreeMap::new();
+    for (l, cable) in specs.iter().enumerate().filter_map(|(l, spec)| Some((l, spec.cable.as_deref()?))) {
+        let first = *cables.entry(cable).or_insert(l);
+        let (a, b) = (root(&mut parent, first), root(&mut parent, l));
+        parent[a.max(b)] = a.min(b);
     }
     let mut number = vec![usize::MAX; links];
     let mut out: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();

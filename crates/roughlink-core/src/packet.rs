@@ -3,7 +3,12 @@
 //! A packet is what the wire would show, so sequence and acknowledgement numbers are the 32 bits of the
 //! header; endpoints keep 64-bit stream offsets and unwrap. What does not fit (SACK blocks, the values
 //! of SYN options) lies in a side slot, referred to by index; whoever consumes or drops a packet frees
-//! the slot ([`Sides::free`]), so a table holds exactly what is on air.
+//! the slot ([`Sides::free`]), so a table holds exactly what is on air. The fields are named for TCP; `packet/sctp.rs` has a
+//! table of what they hold in an SCTP packet.
+
+mod sctp;
+
+pub use sctp::{COOKIE_BYTES, Chunk, Cookie, Gap, Gaps, Init, Skipped, chunk_flags};
 
 use crate::units::Time;
 
@@ -83,9 +88,9 @@ const INFO_SACKS: u8 = 0b1110_0000;
 pub struct Packet {
     /// Flow and direction.
     pub flow: FlowId,
-    /// TCP sequence number; datagram number of a UDP flow.
+    /// TCP sequence number; datagram number of a UDP flow; a TSN of SCTP.
     pub seq: u32,
-    /// TCP acknowledgement number; fragment offset in bytes of a fragment after the first.
+    /// TCP acknowledgement number; verification tag of SCTP; fragment offset in bytes of a fragment after the first.
     pub ack: u32,
     /// TSval (RFC 7323), ms; with UDP the low half of the send time in ns.
     pub tsval: u32,
@@ -95,11 +100,11 @@ pub struct Packet {
     pub side: u32,
     /// IPv4 total length in bytes.
     pub size: u16,
-    /// The window field, unscaled as on the wire.
+    /// The window field, unscaled as on the wire; chunk flags of SCTP.
     pub window: u16,
     /// IPv4 identification.
     pub ident: u16,
-    /// TCP flags.
+    /// TCP flags; chunk type of SCTP.
     pub flags: u8,
     info: u8,
 }
@@ -211,8 +216,10 @@ impl Packet {
     /// [`SynOptions::header_bytes`] and are added by the caller through `syn_options`.
     #[inline]
     pub const fn header_bytes(&self, syn_options: u16) -> u16 {
-        if self.info & INFO_PROTOCOL != 0 {
-            return 28;
+        match self.info & INFO_PROTOCOL {
+            0 => {}
+            1 => return 28,
+            _ => return self.sctp_header_bytes(),
         }
         let mut n = 40 + syn_options;
         if self.info & INFO_TIMESTAMPS != 0 && self.flags & flags::SYN == 0 {
@@ -237,7 +244,8 @@ impl Packet {
         if self.flags & flags::SYN != 0 && self.info & INFO_PROTOCOL == 0 {
             return 0; // data on a SYN (TCP Fast Open) is not modelled
         }
-        (self.size - self.header_bytes(0)) as u32
+        let padding = if self.info & INFO_PROTOCOL == 2 { self.sctp_padding() } else { 0 };
+        (self.size - self.header_bytes(0) - padding) as u32
     }
 }
 
@@ -286,6 +294,14 @@ pub enum Side {
     Sacks([SackBlock; 4]),
     /// The options of a SYN.
     Syn(SynOptions),
+    /// Gap ack blocks and duplicates of a SACK.
+    Gaps(Gaps),
+    /// What an INIT or INIT ACK says.
+    Init(Init),
+    /// The cookie of a COOKIE ECHO.
+    Cookie(Cookie),
+    /// The streams of a FORWARD TSN.
+    Skipped(Skipped),
 }
 
 /// The side slots of the packets on air.

@@ -1,33 +1,44 @@
 //! A scenario: the network, its flows and the seed, as the engine takes it, and the files that become one.
 //!
-//! A file is TOML. It goes through four hands: overrides (`--set`) are written into its text; its form is checked
-//! against the schema (`shape`); its values are read, each with its place (`leaf`, `file`); names, defaults and
+//! A file is TOML (`syntax`). It goes through four hands: overrides (`--set`) are written into its text; its form is
+//! checked against the schema (`shape`); its values are read, each with its place (`leaf`, `file`); names, defaults and
 //! stacks are resolved (`resolve`, `link`, `tcp`). None of them stops at the first fault, so that a person sees all
-//! of them at once. No text makes [`Scenario::parse`] panic.
+//! of them at once, each with what to write instead. No text makes [`Scenario::parse`] panic.
 
+mod air;
+mod coverage;
 mod file;
+mod gateway;
+mod greenphy;
+mod hdplc;
 mod leaf;
 mod link;
 mod problem;
+mod request;
 mod resolve;
 mod schema;
+mod sctp;
 mod set;
 mod shape;
+mod syntax;
 mod tcp;
+mod timeline;
 
 pub use problem::{Label, Problem, ScenarioError, Warning};
 pub use schema::schema;
 
 use crate::app::Traffic;
-use crate::cc;
-use crate::link::PipeConfig;
+use crate::cc::{self, LinkEvent};
+use crate::gateway::Kind;
+use crate::link::Model;
+use crate::sctp::SctpConfig;
 use crate::tcp::TcpConfig;
 use crate::units::Time;
 use file::File;
 use problem::Report;
 use serde::Deserialize as _;
-use std::borrow::Cow;
-use toml::de::{DeTable, Deserializer};
+use std::sync::Arc;
+use toml::de::Deserializer;
 
 /// A validated scenario.
 #[derive(Clone, Debug)]
@@ -44,6 +55,8 @@ pub struct Scenario {
     pub links: Vec<LinkSpec>,
     /// Flows.
     pub flows: Vec<FlowSpec>,
+    /// Gateways.
+    pub gateways: Vec<GatewaySpec>,
     /// The file it came from, with overrides written into it; empty if it did not come from one.
     pub source: String,
 }
@@ -63,45 +76,37 @@ impl Scenario {
     ) -> Result<(Scenario, Vec<Warning>), ScenarioError> {
         let mut report = Report::default();
         let mut called = name.to_owned();
-        let mut text = Cow::Borrowed(text);
-        syntax(&text, &mut report);
+        let changed;
+        let mut text = text;
+        let mut document = syntax::read(text, &mut report);
         if report.problems.is_empty() && !overrides.is_empty() {
-            text = Cow::Owned(set::apply(&text, overrides, &schema::FLAT, &mut report));
+            drop(document); // not two trees at once
+            changed = set::apply(text, overrides, &schema::FLAT, &mut report);
+            text = &changed;
             called += " with overrides";
-            syntax(&text, &mut report);
+            document = syntax::read(text, &mut report);
         }
         if !report.problems.is_empty() {
-            return Err(report.fail(&called, &text));
+            return Err(report.fail(&called, text));
         }
-        let (mut document, _) = DeTable::parse_recoverable(&text);
         shape::check(&mut document, &schema::FLAT, &mut report);
         let file = match File::deserialize(Deserializer::from(document)) {
             Ok(file) => file,
             Err(e) => {
                 // The form was checked: only what it overlooks comes here.
-                report.error(Problem::new(e.message()).at(e.span().unwrap_or(0..0), ""));
-                return Err(report.fail(&called, &text));
+                let problem = Problem::new(e.message()).at(e.span().unwrap_or(0..0), "");
+                report.error(problem.help("write what the schema of scenario files has here"));
+                return Err(report.fail(&called, text));
             }
         };
         let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
         let stem = stem.strip_suffix(".toml").unwrap_or(stem);
         let mut scenario = resolve::resolve(&file, stem, load, &mut report);
-        let warnings = report.finish(&called, &text)?;
-        scenario.source = text.into_owned();
+        let warnings = report.finish(&called, text)?;
+        scenario.source = text.to_owned();
         Ok((scenario, warnings))
     }
 }
-
-/// Reports what is not TOML.
-fn syntax(text: &str, report: &mut Report) {
-    for fault in DeTable::parse_recoverable(text).1.iter().take(MOST_SYNTAX_ERRORS) {
-        let span = fault.span().unwrap_or(0..0);
-        report.error(Problem::new(format!("not TOML: {}", fault.message())).at(span, ""));
-    }
-}
-
-/// One slip in TOML tends to make a train of errors.
-const MOST_SYNTAX_ERRORS: usize = 3;
 
 /// A link of a scenario.
 #[derive(Clone, Debug)]
@@ -110,8 +115,42 @@ pub struct LinkSpec {
     pub name: String,
     /// Indices of its two nodes; `forward` is from the first to the second.
     pub between: (usize, usize),
-    /// Its model.
-    pub pipe: PipeConfig,
+    /// What it is.
+    pub model: Model,
+    /// Links of the same cable share one medium; that of the first counts.
+    pub cable: Option<String>,
+    /// What the hosts whose flows use it, and the gateways beside it, hear of it and when.
+    pub notices: Vec<(Time, LinkEvent)>,
+    /// When its coverage lets packets through; empty if it has no coverage.
+    pub stays: Vec<Stay>,
+}
+
+/// A stay in coverage, such as a train's in a station.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// Name of the station.
+    pub name: String,
+    /// Its class; empty if it has none.
+    pub class: String,
+    /// From when on packets get through: layer 3 is configured.
+    pub from: Time,
+    /// When coverage ends.
+    pub until: Time,
+}
+
+/// A gateway of a scenario: something at a node that TCP passes on its way over a rough link.
+#[derive(Clone, Debug)]
+pub struct GatewaySpec {
+    /// Name.
+    pub name: String,
+    /// Index of its node.
+    pub node: usize,
+    /// Index of the rough link, which ends at the node.
+    pub link: usize,
+    /// Its entry in the registry.
+    pub kind: &'static Kind,
+    /// Parameters over the kind's own.
+    pub params: toml::Table,
 }
 
 /// A flow of a scenario.
@@ -127,8 +166,10 @@ pub struct FlowSpec {
     pub start: Time,
     /// What it carries.
     pub traffic: Traffic,
-    /// Keys of its TCP stack; unused by datagram flows.
-    pub tcp: TcpConfig,
+    /// Keys of its TCP stack, the same for all flows that agree in them; unused by datagram flows.
+    pub tcp: Arc<TcpConfig>,
+    /// Keys of its SCTP association, if that carries it instead of TCP.
+    pub sctp: Option<Arc<SctpConfig>>,
     /// Name of its congestion control, empty for datagram flows.
     pub cc: String,
     /// Makes its congestion control.

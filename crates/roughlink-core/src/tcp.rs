@@ -5,25 +5,28 @@
 //! for the time at which it wants to be woken. Deviations: no urgent data, no simultaneous open, no PAWS rejection, and
 //! TIME-WAIT keeps no timer (it answers a repeated FIN for as long as the endpoint lives).
 
+mod acknowledgement;
 pub mod config;
+#[cfg(test)]
+pub(crate) mod dialogue;
+mod hold;
 mod prr;
 mod rack;
-mod rate;
+pub(crate) mod rate;
 mod receive;
 mod recovery;
-mod rtt;
-mod scoreboard;
+pub(crate) mod rtt;
+pub(crate) mod scoreboard;
 mod send;
 
-pub use config::{Amount, Buffer, Recovery, RtoFloor, Stack, TcpConfig};
+pub use config::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, TcpConfig};
 pub use send::{Sender, SenderStats};
 
-use crate::cc::{self, LinkEvent};
+use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
 use crate::units::Time;
+use acknowledgement::{Acknowledgement, on_ack, sample};
 use receive::Receiver;
-use recovery::Arrival;
-use scoreboard::Delivered;
 use std::sync::Arc;
 
 /// Connection state (RFC 9293 section 3.3.2).
@@ -68,7 +71,8 @@ pub struct Endpoint {
     handshake_ack: bool,
     failed: bool,
     ident: u16,
-    /// What the application offered before the handshake ended.
+    /// What the links said and what the application offered before the handshake ended.
+    link: LinkHistory,
     offered: Option<(u64, bool)>,
 }
 
@@ -95,6 +99,7 @@ impl Endpoint {
             handshake_ack: false,
             failed: false,
             ident: 0,
+            link: LinkHistory::default(),
             offered: None,
         }
     }
@@ -145,7 +150,8 @@ impl Endpoint {
             _ => 0,
         }
     }
-    /// The application writes `bytes`.
+    /// The application writes `bytes` after what it wrote before; either end may, as often as it likes, once the handshake
+    /// is over. What it writes while nothing is unsent leaves as segments of its own, the last one with PSH.
     #[inline]
     pub fn write(&mut self, bytes: u64) {
         if let Some(s) = &mut self.snd {
@@ -159,22 +165,35 @@ impl Endpoint {
     /// The application has no more to send.
     pub fn close(&mut self) {
         match (self.state, &mut self.snd) {
-            (State::Established | State::CloseWait, Some(s)) => s.close(),
+            (State::SynReceived | State::Established | State::CloseWait, Some(s)) => s.close(),
             (State::SynSent | State::Listen, _) => self.state = State::Closed,
             _ => {}
         }
     }
-    /// A link event reached this host.
+    /// A link event reached this host. Packets may leave at once: call [`Endpoint::transmit`].
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        if let Some(s) = &mut self.snd {
-            s.on_link(now, event);
+        let Some(s) = &mut self.snd else {
+            self.link.note(event);
+            return;
+        };
+        let was_held = s.is_held();
+        s.on_link(now, event);
+        if was_held && !s.is_held() {
+            self.rcv.wake(now); // a delayed ACK may have been due meanwhile
         }
     }
 
     /// When the endpoint must be woken; [`Time::MAX`] = never.
     #[inline]
     pub fn next_wake(&self, now: Time) -> Time {
-        let mut t = self.rcv.next_wake().min(self.syn_at);
+        if self.state == State::Closed {
+            return Time::MAX; // given up, perhaps with data outstanding
+        }
+        let mut t = self.syn_at;
+        let held = self.snd.as_ref().is_some_and(|s| s.is_held());
+        if !held {
+            t = t.min(self.rcv.next_wake()); // an acknowledgement could not leave either
+        }
         if let Some(s) = &self.snd {
             t = t.min(s.next_wake(now));
         }
@@ -210,10 +229,10 @@ impl Endpoint {
     }
 
     /// A packet arrived. The caller frees its side slot.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        if self.state != State::Closed && p.is(flags::RST) {
-            self.fail();
+        if p.is(flags::RST) {
+            self.on_reset(p);
             return;
         }
         match self.state {
@@ -228,6 +247,25 @@ impl Endpoint {
                 }
             }
             _ => self.on_segment(now, p, sides),
+        }
+    }
+
+    /// RFC 9293 section 3.10.7 with RFC 5961 section 3.2: a reset is believed if it answers the SYN or is exactly the next
+    /// byte; elsewhere in the window an acknowledgement asks for one that is.
+    fn on_reset(&mut self, p: &Packet) {
+        let believed = match self.state {
+            State::Closed | State::Listen => false,
+            State::SynSent => p.is(flags::ACK) && p.ack == self.iss.wrapping_add(1),
+            _ => {
+                let at = unwrap(self.rcv.nxt(), p.seq, self.irs);
+                if at > self.rcv.nxt() && !self.rcv.is_beyond(at) {
+                    self.rcv.acknowledge_now();
+                }
+                at == self.rcv.nxt()
+            }
+        };
+        if believed {
+            self.fail();
         }
     }
 
@@ -251,7 +289,7 @@ impl Endpoint {
         let announced = match o.mss {
             0 if self.cfg.mss_option => 536, // RFC 9293 section 3.7.1
             0 => self.cfg.mss,
-            mss => u32::from(mss),
+            mss => u32::from(mss).max(LEAST_MSS),
         };
         let mut mss = self.cfg.mss.min(announced);
         if self.cfg.mss_includes_options && self.timestamps {
@@ -273,6 +311,9 @@ impl Endpoint {
         } else {
             self.state = State::SynReceived;
             self.syn_pending = true;
+        }
+        for event in self.link.events() {
+            snd.on_link(now, event);
         }
         self.snd = Some(Box::new(snd));
     }
@@ -379,6 +420,9 @@ impl Endpoint {
         if let Some((bytes, close_after)) = self.offered.take() {
             snd.offer(bytes, close_after);
         }
+        if snd.is_held() {
+            return None; // not even an acknowledgement
+        }
         if let Some(out) = snd.poll(now) {
             if out.fin {
                 self.state = match self.state {
@@ -411,7 +455,7 @@ impl Endpoint {
             if o.fin {
                 p.flags |= flags::FIN;
             }
-            if snd.una() == snd.nxt() || o.fin {
+            if o.push || o.fin {
                 p.flags |= flags::PSH;
             }
         }
@@ -472,107 +516,15 @@ impl Endpoint {
     }
 }
 
-/// The fields of an arriving acknowledgement.
-struct Acknowledgement {
-    ack: u64,
-    window: u64,
-    payload: bool,
-    echo: Option<u32>,
-    /// Base of the peer's view of our sequence space.
-    irs: u32,
-}
-
-/// Brings an acknowledgement to the sender: window, RTT, scoreboard, recovery.
-#[inline]
-fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[SackBlock]) {
-    let una = snd.una();
-    if a.ack > snd.nxt() || a.ack < una {
-        return; // acknowledges what was never sent, or is stale
-    }
-    let prior_in_flight = snd.board.in_flight();
-    let same_window = a.window == snd.flow.send_window;
-    snd.flow.now = now;
-    snd.set_window(a.window);
-    let mut d = Delivered { lowest_original: u64::MAX, ..Delivered::default() };
-    if snd.cfg.timestamp_rtt {
-        sample_by_timestamp(snd, now, a);
-    }
-    let mut dsack = false;
-    for (i, b) in sacks.iter().enumerate() {
-        let (left, right) = (unwrap(una, b.left, a.irs), unwrap(una, b.right, a.irs));
-        if i == 0 && right <= a.ack || (i == 0 && sacks.len() > 1 && covers(&sacks[1], b)) {
-            dsack = true; // RFC 2883: a block below the ACK, or within the next one
-            continue;
-        }
-        snd.board.sack(left, right, &mut d);
-    }
-    let arrival = Arrival { ack: a.ack, pure: !a.payload && same_window, sacked: d.bytes, prior_in_flight };
-    if !snd.cfg.timestamp_rtt {
-        sample_by_send_time(snd, now, a, &d);
-    }
-    if snd.cfg.recovery == Recovery::Rack {
-        snd.on_ack_by_time(now, arrival, d, a.echo, dsack);
-    } else {
-        snd.on_ack_by_count(now, arrival, d);
-    }
-}
-
-/// ns-3: if the lowest newly acknowledged segment was sent once, the age of the timestamp it echoes.
-fn sample_by_timestamp(snd: &mut Sender, now: Time, a: &Acknowledgement) {
-    let Some(head) = snd.board.head() else { return };
-    if head.end() > a.ack || head.is(scoreboard::EVER_RETRANS | scoreboard::NO_SAMPLE) {
-        return;
-    }
-    let rtt = sample(a.echo.is_some(), now, a.echo.unwrap_or(0), head.sent_at);
-    snd.rtt_sample(rtt);
-}
-
-/// Karn's rule: the age of the lowest newly acknowledged segment, if none of the acknowledged was retransmitted;
-/// else, of the first newly SACKed one (Linux `tcp_ack_update_rtt`).
-fn sample_by_send_time(snd: &mut Sender, now: Time, a: &Acknowledgement, d: &Delivered) {
-    let mut sent = None;
-    let mut clean = true;
-    for s in snd.board.segments().take_while(|s| s.end() <= a.ack) {
-        clean &= !s.is(scoreboard::EVER_RETRANS);
-        if !s.is(scoreboard::SACKED) {
-            sent = sent.or(Some(s.sent_at));
-        }
-        if !clean {
-            break;
-        }
-    }
-    if let Some(t) = sent.filter(|_| clean).or(d.first_sent) {
-        snd.rtt_sample(now - t);
-    } else if a.ack > snd.una()
-        && !clean
-        && let Some(echo) = a.echo.filter(|&e| e != 0)
-    {
-        // Only timestamps can tell which copy was acknowledged.
-        snd.rtt_sample(sample(true, now, echo, now));
-    }
-}
-
-/// An RTT sample: from the echoed millisecond timestamp, or from the time the segment left.
-fn sample(by_timestamp: bool, now: Time, echo: u32, sent_at: Time) -> Time {
-    if by_timestamp {
-        let ms = (now.as_millis() as u32).wrapping_sub(echo);
-        Time::from_millis(u64::from(ms)).max(Time::from_micros(1))
-    } else {
-        (now - sent_at).max(Time::from_nanos(1))
-    }
-}
-
-fn covers(outer: &SackBlock, inner: &SackBlock) -> bool {
-    inner.left.wrapping_sub(outer.left) < 1 << 31 && outer.right.wrapping_sub(inner.right) < 1 << 31
-}
-
 /// The 64-bit offset nearest to `reference` that `seq` stands for, `base` being the initial sequence number.
 #[inline]
-fn unwrap(reference: u64, seq: u32, base: u32) -> u64 {
+pub(crate) fn unwrap(reference: u64, seq: u32, base: u32) -> u64 {
     let diff = seq.wrapping_sub(base.wrapping_add(reference as u32)) as i32;
     reference.wrapping_add_signed(i64::from(diff))
 }
 
+/// What an announced MSS is at least, so that something is left beside the options (Linux `tcp_min_snd_mss`: 48).
+const LEAST_MSS: u32 = 48;
 /// SYN retransmissions before giving up (Linux `tcp_syn_retries`, ns-3 `ConnCount`: 6).
 const SYN_RETRIES: u32 = 6;
 

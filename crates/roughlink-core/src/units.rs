@@ -172,9 +172,17 @@ impl Serializer {
     pub const fn new(rate: Rate) -> Self {
         Serializer { rate: rate.0, carry: 0, exact: (0, 0) }
     }
+    /// A serialiser at `rate` that carries `remainder`, in bit ns; see [`Serializer::remainder`].
+    pub const fn resume(rate: Rate, remainder: u64) -> Self {
+        Serializer { rate: rate.0, carry: remainder, exact: (0, 0) }
+    }
     /// The rate.
     pub const fn rate(&self) -> Rate {
         Rate(self.rate)
+    }
+    /// What the last size left below a nanosecond, in bit ns (bits x 1e9).
+    pub const fn remainder(&self) -> u64 {
+        self.carry
     }
     /// The time `bytes` take, continuing the carried remainder. Sizes up to 2^31 bytes.
     #[inline]

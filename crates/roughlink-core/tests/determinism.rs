@@ -7,13 +7,14 @@ use proptest::prelude::*;
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::algorithm;
 use roughlink_core::link::noise::{BurstLength, Noise};
-use roughlink_core::link::{Direction, PipeConfig};
+use roughlink_core::link::{Direction, Model, PipeConfig};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Network, Observer, Options};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 fn cases(n: u32) -> ProptestConfig {
     ProptestConfig { cases: n, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() }
@@ -93,6 +94,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
         noise,
         jitter: Time::ZERO,
         reorder: false,
+        timeline: None,
     };
     let pipe = |rate, noise| PipeConfig {
         forward: direction(rate, noise),
@@ -101,7 +103,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
         overhead: 2,
     };
     let noise = Noise::Burst { start: 0.01, length: BurstLength::Uniform(1, 4) };
-    let tcp = TcpConfig::preset(stack);
+    let tcp = Arc::new(TcpConfig::preset(stack));
     let factory = algorithm(cc).and_then(|a| a.factory(stack.name(), &toml::Table::new())).expect("it is there");
     Scenario {
         name: "v2g".into(),
@@ -109,8 +111,22 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
         duration: Time::from_secs(600),
         nodes: ["sa", "secc", "evcc"].map(String::from).to_vec(),
         links: vec![
-            LinkSpec { name: "internet".into(), between: (0, 1), pipe: pipe(Rate::from_mbps(500), Noise::None) },
-            LinkSpec { name: "plc".into(), between: (1, 2), pipe: pipe(Rate::from_mbps(10), noise) },
+            LinkSpec {
+                name: "internet".into(),
+                between: (0, 1),
+                model: Model::Pipe(Box::new(pipe(Rate::from_mbps(500), Noise::None))),
+                cable: None,
+                notices: vec![],
+                stays: vec![],
+            },
+            LinkSpec {
+                name: "plc".into(),
+                between: (1, 2),
+                model: Model::Pipe(Box::new(pipe(Rate::from_mbps(10), noise))),
+                cable: None,
+                notices: vec![],
+                stays: vec![],
+            },
         ],
         flows: (0..flows)
             .map(|i| FlowSpec {
@@ -119,11 +135,13 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
                 to: 2,
                 start: Time::from_millis(10 * i as u64),
                 traffic: Traffic::Bulk { bytes: Some(bytes) },
-                tcp: tcp.clone(),
+                tcp: Arc::clone(&tcp),
+                sctp: None,
                 cc: cc.into(),
                 factory: Some(factory.clone()),
             })
             .collect(),
+        gateways: Vec::new(),
         source: String::new(),
     }
 }
@@ -149,7 +167,17 @@ fn a_flow_more_leaves_the_noise_as_it_is() {
     let one = v2g(Stack::Linux, "cubic", 1, 300_000);
     let mut two = one.clone();
     two.nodes.extend(["x".into(), "y".into()]);
-    two.links.insert(0, LinkSpec { name: "aside".into(), between: (3, 4), pipe: two.links[1].pipe.clone() });
+    two.links.insert(
+        0,
+        LinkSpec {
+            name: "aside".into(),
+            between: (3, 4),
+            model: two.links[1].model.clone(),
+            cable: None,
+            notices: vec![],
+            stays: vec![],
+        },
+    );
     two.flows.insert(0, FlowSpec { name: "aside".into(), from: 3, to: 4, ..two.flows[0].clone() });
     assert_eq!(run(&one, Options::default()).flows[0], run(&two, Options::default()).flows[1]);
 }

@@ -11,11 +11,11 @@ use roughlink_core::app::Traffic;
 use roughlink_core::cc::REGISTRY;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::{Direction, noise::Noise};
-use roughlink_core::net::{Crossing, Network, Observer, Options, Way};
+use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
 use roughlink_core::packet::{FlowId, Fragment, Packet, Protocol, Sides};
 use roughlink_core::rng::Seed;
 use roughlink_core::scenario::Scenario;
-use roughlink_core::tcp::{Endpoint, TcpConfig};
+use roughlink_core::tcp::TcpConfig;
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::collections::HashMap;
 
@@ -128,12 +128,12 @@ impl Observer for Watch<'_> {
         }
     }
 
-    fn flow(&mut self, now: Time, index: usize, sender: &Endpoint, delivered: u64) {
+    fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
         let have = self.reference.ranges.get(&index).map_or(0, |r| r.1);
         if delivered > have {
             self.reference.faults.push(format!("{now}: flow {index} delivered {delivered}, {have} arrived"));
         }
-        if let Some(s) = sender.sender() {
+        if let Sending::Tcp(s) = sender {
             s.check();
             if s.una() > have + 2 {
                 self.reference.faults.push(format!("{now}: flow {index}: {} acknowledged, {have} arrived", s.una()));
@@ -195,6 +195,7 @@ proptest! {
             noise: Noise::Random { loss },
             jitter: Time::from_micros(jitter),
             reorder,
+            timeline: None,
         };
         let mut pipe = Pipe::new(&direction, (mtu, 2), "l.forward", &Seed { seed, replica: 0 });
         let (mut now, mut came, mut dropped, mut delivered, mut lost) = (Time::ZERO, 0u64, 0u64, 0u64, 0u64);
@@ -202,7 +203,7 @@ proptest! {
         for (gap, size) in offered {
             now += Time::from_micros(gap);
             while pipe.next_wake() <= now {
-                let (p, gone) = pipe.transmit().expect("it said so");
+                let (p, gone) = pipe.transmit(pipe.next_wake()).expect("it said so");
                 prop_assert!(p.size <= mtu);
                 bytes_out += u64::from(p.size - 20);
                 if gone { lost += 1 } else { delivered += 1 }

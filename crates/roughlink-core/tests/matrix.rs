@@ -1,6 +1,10 @@
 //! Throughput of every algorithm over loss and buffer, as one table: a change anywhere in the stack shows, and shows
 //! where.
 
+#[path = "common/one_link.rs"]
+mod one_link;
+
+use one_link::one_link;
 use roughlink_core::cc::REGISTRY;
 use roughlink_core::net::{Network, Options};
 use roughlink_core::scenario::Scenario;
@@ -42,29 +46,10 @@ fn throughput_of(stack: Stack, cc: &str, loss: f64, queue: u32) -> f64 {
         0.0 => String::new(),
         _ => format!("noise = {{ kind = \"random\", loss = \"{} %\", direction = \"forward\" }}", loss * 100.0),
     };
-    let text = format!(
-        r#"
-        seed = 1
-        duration = "600 s"
-        tcp = {{ stack = "{}", snd_buf = "1 MiB", rcv_buf = "1 MiB" }}
-        node = [{{ name = "a" }}, {{ name = "b" }}]
-        [[link]]
-        name = "l"
-        between = ["a", "b"]
-        rate = "10 Mbit/s"
-        delay = "20 ms"
-        queue = "{queue} pkt"
-        {noise}
-        [[flow]]
-        name = "f"
-        kind = "bulk"
-        from = "a"
-        to = "b"
-        bytes = "4 MB"
-        cc = "{cc}"
-        "#,
-        stack.name()
-    );
+    let tcp = format!("stack = \"{}\"\nsnd_buf = \"1 MiB\"\nrcv_buf = \"1 MiB\"", stack.name());
+    let link = format!("rate = \"10 Mbit/s\"\ndelay = \"20 ms\"\nqueue = \"{queue} pkt\"\n{noise}");
+    let flow = format!("kind = \"bulk\"\nbytes = \"4 MB\"\ncc = \"{cc}\"");
+    let text = one_link(&tcp, &link, &flow);
     let (s, _) = Scenario::parse(&text, "matrix", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
     let network = Network::new(&s).expect("there is a link");
     let of = |replica| {

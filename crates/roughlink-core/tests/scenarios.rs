@@ -1,5 +1,9 @@
 //! Scenario files that are right: what they become.
 
+#[path = "common/one_link.rs"]
+mod one_link;
+
+use one_link::one_link;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::scenario::{Scenario, Warning, schema};
@@ -66,12 +70,12 @@ fn the_design_example() {
     assert_eq!((s.seed, s.duration), (1, Time::from_secs(600)));
     assert_eq!(s.nodes, ["sa", "secc", "evcc"]);
     assert_eq!(s.links[1].between, (1, 2));
-    let plc = &s.links[1].pipe;
+    let plc = &s.links[1].model.as_pipe().unwrap();
     assert_eq!((plc.forward.rate, plc.forward.delay), (Rate::from_mbps(10), Time::from_micros(900)));
     assert_eq!((plc.forward.queue, plc.mtu), (QueueLimit::Packets(100), 1500));
     assert_eq!(plc.forward.noise, Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) });
     assert_eq!(plc.reverse.noise, Noise::None);
-    assert_eq!(s.links[0].pipe.forward.queue, QueueLimit::Packets(100));
+    assert_eq!(s.links[0].model.as_pipe().unwrap().forward.queue, QueueLimit::Packets(100));
     let flow = &s.flows[0];
     assert_eq!((flow.from, flow.to, flow.start), (0, 2, Time::ZERO));
     assert_eq!(flow.traffic, Traffic::Bulk { bytes: Some(100_000_000) });
@@ -90,25 +94,7 @@ fn parse(text: &str) -> Scenario {
 
 /// One link, one flow; `link` and `flow` are lines added to them.
 fn small(tcp: &str, link: &str, flow: &str) -> String {
-    format!(
-        r#"
-duration = "10 s"
-node = [{{ name = "a" }}, {{ name = "b" }}]
-[tcp]
-{tcp}
-[[link]]
-name = "l"
-between = ["a", "b"]
-rate = "10Mbps"
-delay = "1 ms"
-{link}
-[[flow]]
-name = "f"
-from = "a"
-to = "b"
-{flow}
-"#
-    )
+    one_link(tcp, &format!("rate = \"10Mbps\"\ndelay = \"1 ms\"\n{link}"), flow)
 }
 
 fn bulk(tcp: &str, flow: &str) -> Scenario {
@@ -117,7 +103,7 @@ fn bulk(tcp: &str, flow: &str) -> Scenario {
 
 fn link(link: &str) -> roughlink_core::link::PipeConfig {
     let text = small("", link, "kind = \"cbr\"\nrate = \"1 Mbit/s\"");
-    parse(&text).links.remove(0).pipe
+    parse(&text).links.remove(0).model.as_pipe().unwrap().clone()
 }
 
 #[test]
@@ -126,7 +112,7 @@ fn what_is_absent_has_defaults() {
     assert_eq!((s.name.as_str(), s.seed), ("test", 1));
     assert_eq!(s.flows[0].traffic, Traffic::Bulk { bytes: None });
     assert_eq!((s.flows[0].tcp.stack, s.flows[0].tcp.snd_buf), (Stack::Linux, Buffer::Auto));
-    let pipe = &s.links[0].pipe;
+    let pipe = &s.links[0].model.as_pipe().unwrap();
     assert_eq!((pipe.mtu, pipe.forward.queue, pipe.forward.jitter), (1500, QueueLimit::Packets(100), Time::ZERO));
     assert_eq!(pipe.forward, pipe.reverse);
 }
@@ -154,6 +140,8 @@ fn every_key_of_tcp_is_taken() {
         clock_granularity = "10 ms"
         data_retries = 7
         limited_transmit = false
+        impatient = false
+        fr_off_until = "last_acked"
         tlp = true
         undo = true
         nagle = true
@@ -248,7 +236,7 @@ fn noise_of_every_kind() {
         |name: &str| if name == "lamp.csv" { Ok("time_s,loss\n0,0.01\n2.5,0.2\n".into()) } else { Err(String::new()) };
     let (recorded, _) = Scenario::parse(&text, "t", &[], &load).unwrap();
     let steps = vec![(Time::ZERO, 0.01), (Time::from_millis(2500), 0.2)];
-    assert_eq!(recorded.links[0].pipe.forward.noise, Noise::Recorded { steps });
+    assert_eq!(recorded.links[0].model.as_pipe().unwrap().forward.noise, Noise::Recorded { steps });
 }
 
 #[test]
@@ -313,8 +301,11 @@ fn overrides() {
     insta::assert_snapshot!(s.source);
     assert_eq!((s.name.as_str(), s.seed), ("42", 7));
     assert_eq!(s.flows[0].tcp.stack, Stack::Linux);
-    assert_eq!(s.links[1].pipe.forward.noise, Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) });
-    assert_eq!(s.links[0].pipe.reverse.noise, Noise::Random { loss: 0.01 });
+    assert_eq!(
+        s.links[1].model.as_pipe().unwrap().forward.noise,
+        Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) }
+    );
+    assert_eq!(s.links[0].model.as_pipe().unwrap().reverse.noise, Noise::Random { loss: 0.01 });
     // What was written is what is read.
     assert_eq!(format!("{:?}", parse(&s.source)), format!("{s:?}"));
 }
@@ -322,11 +313,11 @@ fn overrides() {
 #[test]
 fn an_override_of_kind_drops_the_keys_of_the_old_one() {
     let (s, _) = set(DESIGN, &[("link.plc.noise.kind", "random"), ("link.plc.noise.loss", "1 %")]);
-    assert_eq!(s.links[1].pipe.forward.noise, Noise::Random { loss: 0.01 });
-    assert_eq!(s.links[1].pipe.reverse.noise, Noise::None);
+    assert_eq!(s.links[1].model.as_pipe().unwrap().forward.noise, Noise::Random { loss: 0.01 });
+    assert_eq!(s.links[1].model.as_pipe().unwrap().reverse.noise, Noise::None);
     let (s, _) =
         set(DESIGN, &[("link.plc.noise.kind", "none"), ("flow.download.kind", "cbr"), ("flow.download.rate", "1Mbps")]);
-    assert_eq!(s.links[1].pipe.forward.noise, Noise::None);
+    assert_eq!(s.links[1].model.as_pipe().unwrap().forward.noise, Noise::None);
     assert!(matches!(s.flows[0].traffic, Traffic::Cbr { .. }));
 }
 
@@ -347,7 +338,7 @@ fn overrides_find_their_way_in_either_notation() {
         ],
     );
     assert_eq!(s.nodes, ["a", "c"]);
-    assert_eq!(s.links[0].pipe.reverse.noise, Noise::Random { loss: 0.03 });
+    assert_eq!(s.links[0].model.as_pipe().unwrap().reverse.noise, Noise::Random { loss: 0.03 });
 }
 
 #[test]
@@ -386,9 +377,15 @@ fn shipped_scenarios() {
 fn the_single_car_of_the_v2g_paper() {
     let text = include_str!("../../../scenarios/v2g-one-car.toml");
     let (s, _) = set(text, &[]);
-    assert_eq!(s.links[0].pipe.forward.delay + s.links[1].pipe.forward.delay, Time::from_millis(10));
-    assert_eq!(s.links[1].pipe.forward.noise, Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) });
-    assert_eq!(s.links[1].pipe.reverse.noise, Noise::None);
+    assert_eq!(
+        s.links[0].model.as_pipe().unwrap().forward.delay + s.links[1].model.as_pipe().unwrap().forward.delay,
+        Time::from_millis(10)
+    );
+    assert_eq!(
+        s.links[1].model.as_pipe().unwrap().forward.noise,
+        Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) }
+    );
+    assert_eq!(s.links[1].model.as_pipe().unwrap().reverse.noise, Noise::None);
     let tcp = &s.flows[0].tcp;
     assert_eq!((tcp.stack, tcp.mss, tcp.mss_includes_options, tcp.timestamps), (Stack::Ns3, 1460, false, true));
     assert_eq!((tcp.delayed_ack, tcp.snd_buf), (2, Buffer::Bytes(131_072)));
@@ -402,5 +399,44 @@ fn the_single_car_of_the_v2g_paper() {
         assert_eq!(flow.traffic, Traffic::Bulk { bytes: Some(1_000_000) });
     }
     let burst = Noise::Burst { start: 0.001, length: BurstLength::Uniform(1, 4) };
-    assert_eq!(cars.links.iter().filter(|l| l.pipe.forward.noise == burst).count(), 7);
+    assert_eq!(cars.links.iter().filter(|l| l.model.as_pipe().unwrap().forward.noise == burst).count(), 7);
+}
+
+#[test]
+fn a_transfer_over_sctp() {
+    let text = |flow: &str| {
+        format!(
+            "duration = \"60 s\"\nsctp = {{ initial_rto = \"3 s\", payload = \"1400 B\" }}\n\
+             node = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n\
+             [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"10 ms\"\n\
+             noise = {{ kind = \"random\", loss = \"1 %\" }}\n\
+             [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"2 MB\"\n{flow}"
+        )
+    };
+    let s = parse(&text("transport = \"sctp\"\nsctp = { streams = 4 }"));
+    let sctp = s.flows[0].sctp.as_ref().unwrap();
+    assert_eq!((sctp.payload, sctp.streams, sctp.initial_rto), (1400, 4, Time::from_secs(3)));
+    assert_eq!(s.flows[0].cc, "sctp");
+    for cc in ["", "cc = \"cubic\"", "cc = \"avoca\"\ncc_params = { inner = \"sctp\" }"] {
+        let s = parse(&text(&format!("transport = \"sctp\"\n{cc}")));
+        let result = roughlink_core::net::Network::new(&s).unwrap().run(Default::default());
+        assert!(result.flows[0].completed, "{cc}: {result:?}");
+        assert_eq!(result.flows[0].delivered_bytes, 2_000_000);
+        assert_eq!(result.flows[0].skipped_bytes, Some(0));
+        assert!(result.flows[0].retransmits > 0 && result.flows[0].rtt_ms.is_some());
+    }
+    for (flow, said) in [
+        ("transport = \"sctp\"\ntcp = { sack = true }", "`tcp` has no effect on a flow over SCTP"),
+        ("sctp = { streams = 4 }", "`sctp` has no effect on a flow over TCP"),
+        ("transport = \"sctp\"\nsctp = { streams = 0 }", "`streams` of 0"),
+        ("transport = \"sctp\"\nsctp = { cc = \"cubic\" }", "does not belong in a flow's `sctp` table"),
+        ("transport = \"sctp\"\nsctp = { strems = 4 }", "[sctp] has no key `strems`"),
+        ("transport = \"stcp\"", "`stcp` is none of"),
+        ("transport = \"sctp\"\nsctp = { min_rto = \"90 s\" }", "is above `max_rto`"),
+    ] {
+        let error = Scenario::parse(&text(flow), "x", &[], &|_| Err(String::new())).expect_err(flow);
+        let problem = &error.problems[0];
+        assert!(problem.message.contains(said), "{flow}: {}", problem.message);
+        assert!(problem.help.is_some() && !problem.labels.is_empty(), "{flow}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Scenario files that are wrong: each fault is found, has its place and says what to do. One snapshot shows them all.
 
 use proptest::prelude::*;
-use roughlink_core::scenario::Scenario;
+use roughlink_core::scenario::{Problem, Scenario};
 use std::fmt::Write as _;
 
 /// What the cases are made from.
@@ -54,6 +54,12 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("an unknown table", &[("[[flow]]", "[[flows]]")]),
     ("a table for a list", &[("[[flow]]", "[flow]")]),
     ("a value for a table", &[(NOISE, "\"5 %\"")]),
+    (
+        "a value for the table of all flows",
+        &[("[tcp]\nstack = \"ns3\"\ncc = \"newreno\"\nmss = \"1448 B\"", "tcp = \"ns3\"")],
+    ),
+    ("values for tables in noise", &[(NOISE, "{ kind = \"impulse\", cyclic = \"10 ms\" }\nasymmetric = 1")]),
+    ("a value for a list of tables", &[(NOISE, "{ kind = \"recorded\", steps = \"1 %\" }")]),
     ("a value for a list", &[("[\"router\", \"car\"]", "\"router\"")]),
     ("a table for a value", &[("delay = \"0.9 ms\"", "delay = { ms = 0.9 }")]),
     ("keys are missing", &[("rate = \"10 Mbit/s\"\ndelay = \"0.9 ms\"\n", ""), ("kind = \"bulk\"\n", "")]),
@@ -73,8 +79,12 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("a rate of zero", &[("rate = \"10 Mbit/s\"", "rate = \"0 bit/s\"")]),
     ("a rate beyond reason", &[("rate = \"10 Mbit/s\"", "rate = \"1e9 Gbit/s\"")]),
     ("a delay beyond reason", &[("delay = \"0.9 ms\"", "delay = \"2000 min\"")]),
+    ("less than the least", &[("delay = \"0.9 ms\"", "delay = \"0.1 ns\"")]),
+    ("too many digits", &[("delay = \"0.9 ms\"", "delay = \"0.99999999999999999999999999999 ms\"")]),
+    ("part of a byte", &[("bytes = \"10 MB\"", "bytes = \"1.3 KiB\"")]),
     ("half a packet", &[("delay = \"0.9 ms\"", "delay = \"0.9 ms\"\nqueue = \"1.5 pkt\"")]),
     ("an integer of more than 64 bits", &[("name = \"good\"", "seed = 99999999999999999999")]),
+    ("a fraction of more than 64 bits", &[("mean = \"5 %\"", "mean = 1e999")]),
     ("a negative seed", &[("name = \"good\"", "seed = -1")]),
     ("an empty name", &[("name = \"router\"", "name = \"\"")]),
     ("a name twice", &[("name = \"plc\"", "name = \"internet\"")]),
@@ -111,6 +121,10 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("a segment beyond IP", &[("mss = \"1448 B\"", "mss = \"64 KiB\"\nwrite_size = \"0 B\"")]),
     ("a floor above the ceiling", &[("mss = \"1448 B\"", "min_rto = \"2 min\"\nsyn_rto = \"0 s\"")]),
     ("a string for a switch", &[("mss = \"1448 B\"", "sack = \"off\"")]),
+    ("a number for a switch, a word for a number", &[("mss = \"1448 B\"", "sack = 3\ndelayed_ack = \"two\"")]),
+    ("a fraction, a number too large", &[("mss = \"1448 B\"", "delayed_ack = 2.5\ndata_retries = 5000000000")]),
+    ("a number for a name", &[("name = \"good\"", "name = 5")]),
+    ("a list for a name", &[("name = \"good\"", "name = [\"good\"]")]),
     ("a number in quotes", &[("mss = \"1448 B\"", "delayed_ack = \"2\"")]),
     (
         "an mtu too small, too much framing",
@@ -124,6 +138,8 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("a burst of less than one", &[("length = [1, 4]", "length = { geometric = 0.5 }")]),
     ("a burst of something", &[("length = [1, 4]", "length = \"4 pkt\"")]),
     ("a list that falls", &[(NOISE, "{ kind = \"list\", drop = [17, 17] }")]),
+    ("a list out of order", &[(NOISE, "{ kind = \"list\", drop = [19, 17, 18, 17] }")]),
+    ("a number for a list", &[(NOISE, "{ kind = \"list\", drop = 17 }")]),
     ("a list of something", &[(NOISE, "{ kind = \"list\", drop = [\"first\"] }")]),
     ("an impulse without pulses", &[(NOISE, "{ kind = \"impulse\" }")]),
     (
@@ -143,6 +159,7 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
             "{ kind = \"recorded\", steps = [{ at = \"1 s\", loss = \"1 %\" }, { at = \"1 s\", loss = \"2 %\" }] }",
         )],
     ),
+    ("a recording without steps", &[(NOISE, "{ kind = \"recorded\", steps = [] }")]),
     ("a step with a hole", &[(NOISE, "{ kind = \"recorded\", steps = [{ at = \"1 s\" }] }")]),
     ("a direction twice", &[(NOISE, TWICE)]),
     (
@@ -164,6 +181,58 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
 /// Noise for both directions and once more for one.
 const TWICE: &str = r#"[{ kind = "none" }, { kind = "random", loss = "1 %", direction = "reverse" }]"#;
 
+/// Slips that make a line something else than TOML.
+const NOT_TOML: &[&str] = &[
+    "rate = 10 Mbit/s",
+    "rate = 10Mbit/s # fast",
+    "sack = yes",
+    "sack = Off",
+    "name = “plc”",
+    "name = \"plc",
+    "name = 'plc",
+    "name = plc\"",
+    "name = \"\"\"plc",
+    "name = \"C:\\queue\"",
+    "name = \"a\"b\"",
+    "name \"plc\"",
+    "name: \"plc\"",
+    "name == \"plc\"",
+    "name",
+    "name =",
+    "= \"plc\"",
+    "my key = 1",
+    "prénom = 1",
+    "[tcp",
+    "[[node]",
+    "[node]]",
+    "[]",
+    "[tcp]\n[tcp]",
+    "[[node]]\n[node]",
+    "seed = 1\nseed = 2",
+    "tcp = 1\ntcp.sack = true",
+    "seed = 1 name = \"plc\"",
+    "seed = 1,",
+    "seed = 1;",
+    "seed = 1,5",
+    "seed = .5",
+    "seed = 1.",
+    "seed = 01",
+    "seed = +-1",
+    "sack = True",
+    "drop = [1, 2",
+    "drop = [1, 2\nseed = 1",
+    "drop = [1 2]",
+    "drop = [1,, 2]",
+    "drop = 1, 2]",
+    "noise = { kind = \"none\"",
+    "noise = { kind = \"none\" loss = \"1 %\" }",
+    "noise = { kind \"none\" }",
+    "noise = { kind = }",
+    "noise = }",
+    "// comment",
+    "; comment",
+];
+
 /// Overrides of the good scenario that cannot be.
 const OVERRIDES: &[(&str, &str)] = &[
     ("link.plx.rate", "1 Mbit/s"),
@@ -180,7 +249,7 @@ const OVERRIDES: &[(&str, &str)] = &[
     ("link.plc.rate", "1 mbps"),
     ("link.plc.rate", "fast"),
     ("flow.download.cc_params.abcd", "1"),
-    ("flow.download.kind", "voip"),
+    ("flow.download.kind", "video"),
     ("node.*.colour", "red"),
     ("link.plc.noise.0.start", "1 %"),
     ("link.plc.noise.kind", "random"),
@@ -220,6 +289,13 @@ fn edited(edits: &[(&str, &str)]) -> String {
     })
 }
 
+/// Whatever is wrong, something is said about what to write instead.
+fn assert_helpful(problems: &[Problem], of: &str) {
+    for p in problems {
+        assert!(p.help.as_ref().is_some_and(|help| !help.is_empty()), "no help with `{}` in {of}", p.message);
+    }
+}
+
 #[test]
 fn the_good_one_is_good() {
     let (_, warnings) = Scenario::parse(GOOD, "good.toml", &[], &load).unwrap_or_else(|e| panic!("{e}"));
@@ -233,9 +309,23 @@ fn faults() {
         let text = edited(edits);
         let Err(e) = Scenario::parse(&text, "bad.toml", &[], &load) else { panic!("accepted: {title}") };
         assert!(!e.problems.is_empty(), "{title}");
+        assert_helpful(&e.problems, title);
         writeln!(all, "=== {title}\n{e}").unwrap();
     }
     assert!(CASES.len() >= 40);
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn not_toml() {
+    let mut all = String::new();
+    for line in NOT_TOML {
+        let text = format!("duration = \"10 s\"\n{line}\n");
+        let Err(e) = Scenario::parse(&text, "bad.toml", &[], &load) else { panic!("accepted: {line}") };
+        assert!(e.problems.iter().all(|p| p.message.starts_with("not TOML")), "{line} is TOML");
+        assert_helpful(&e.problems, line);
+        writeln!(all, "{e}").unwrap();
+    }
     insta::assert_snapshot!(all);
 }
 
@@ -245,6 +335,7 @@ fn overrides_that_cannot_be() {
     for (path, value) in OVERRIDES {
         let set = [((*path).to_owned(), (*value).to_owned())];
         let Err(e) = Scenario::parse(GOOD, "good.toml", &set, &load) else { panic!("accepted: {path}={value}") };
+        assert_helpful(&e.problems, path);
         writeln!(all, "=== {path}={value}\n{e}").unwrap();
     }
     insta::assert_snapshot!(all);
@@ -257,6 +348,7 @@ fn warnings() {
         let text = edited(edits);
         let (_, warnings) = Scenario::parse(&text, "odd.toml", &[], &load).unwrap_or_else(|e| panic!("{title}: {e}"));
         assert!(!warnings.is_empty(), "{title}");
+        assert_helpful(&warnings, title);
         writeln!(all, "=== {title}").unwrap();
         for w in &warnings {
             writeln!(all, "{}", w.render("odd.toml", &text)).unwrap();
@@ -329,13 +421,15 @@ proptest! {
             Ok((scenario, warnings)) => {
                 warnings.iter().for_each(|w| { w.render("mutant.toml", &scenario.source); });
             }
-            Err(e) => prop_assert!(!e.to_string().is_empty()),
+            Err(e) => assert_helpful(&e.problems, &text),
         }
     }
 
     #[test]
     fn no_noise_panics(text in "\\PC*") {
-        let _ = Scenario::parse(&text, "noise.toml", &[], &load).map_err(|e| e.to_string());
+        if let Err(e) = Scenario::parse(&text, "noise.toml", &[], &load) {
+            assert_helpful(&e.problems, &text);
+        }
     }
 }
 

@@ -1,9 +1,13 @@
 //! The window of each algorithm alone: no endpoint, no network, but a path of a given delay, a bottleneck buffer that
 //! adds to it, and losses in stated rounds. One snapshot per algorithm, in packets; `PLOT=folder` draws them instead.
+//!
+//! Wave has no window. Its rate over time, in a network, makes up for that: alone, with losses, and beside others.
 
 use roughlink_core::cc::{
     Ack, Congestion, CongestionControl, CongestionState, Flow, REGISTRY, RateSample, Sent, build,
 };
+use roughlink_core::net::{Network, Observer, Options, Sending};
+use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -217,4 +221,102 @@ fn chart(name: &str, points: &[Point]) -> String {
     let _ = writeln!(out, "<polyline points='{ssthresh}' fill='none' stroke='#e08020' stroke-dasharray='4 3'/>");
     let _ = writeln!(out, "<polyline points='{cwnd}' fill='none' stroke='#2060c0' stroke-width='2'/>\n</svg>");
     out
+}
+
+/// What each flow's receiver got per interval, and what its sender made of it.
+struct Rates {
+    step: Time,
+    until: Time,
+    /// Bytes delivered and the sender's phase, by interval and flow.
+    rows: Vec<Vec<(u64, &'static str)>>,
+    present: Vec<(u64, &'static str)>,
+}
+
+impl Observer for Rates {
+    fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
+        while self.until <= now {
+            self.rows.push(self.present.clone());
+            self.until += self.step;
+        }
+        self.present[index] = (delivered, sender.cc().vitals().phase);
+    }
+}
+
+/// Plays the `flows` (algorithm, start in seconds) over one link and tables their rates.
+fn rates(link: &str, flows: &[(&str, u64)], seconds: u64, step: Time) -> String {
+    let mut text = format!(
+        "seed = 1\nduration = \"{seconds} s\"\ntcp = {{ stack = \"ns3\", mss = \"1000 B\", snd_buf = \"2 MiB\", \
+         rcv_buf = \"2 MiB\", prr_wraps = false }}\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n\
+         [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n{link}\n"
+    );
+    for (i, (cc, start)) in flows.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "[[flow]]\nname = \"{i}\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\ncc = \"{cc}\"\nstart = \"{start} s\""
+        );
+    }
+    let (s, _) = Scenario::parse(&text, "rates", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
+    let present = vec![(0, ""); flows.len()];
+    let mut seen = Rates { step, until: step, rows: Vec::new(), present };
+    let result = Network::new(&s).expect("there is a link").run_observed(Options::default(), &mut seen);
+    let mut out = format!("{}\n   s", link.replace('\n', ", "));
+    for (cc, _) in flows {
+        let _ = write!(out, "  {cc:>8} Mbit/s phase               ");
+    }
+    let mut before = vec![0; flows.len()];
+    for (i, row) in seen.rows.iter().enumerate() {
+        let _ = write!(out, "\n{:4.1}", (step * (i as u64 + 1)).as_secs_f64());
+        for (flow, &(delivered, phase)) in row.iter().enumerate() {
+            let rate = (delivered - before[flow]) as f64 * 8e-6 / step.as_secs_f64();
+            let _ = write!(out, "  {rate:15.2} {phase:20}");
+            before[flow] = delivered;
+        }
+    }
+    for f in &result.flows {
+        let (of, again) = (f.segments, f.retransmits);
+        let _ = write!(out, "\n{}: {again} of {of} segments sent again, {} time-outs", f.name, f.timeouts);
+    }
+    out.lines().map(|l| format!("{}\n", l.trim_end())).collect()
+}
+
+/// The bottleneck of these: 8 Mbit/s, 100 packets of queue.
+fn bottleneck(delay: &str, more: &str) -> String {
+    format!("rate = \"8 Mbit/s\"\ndelay = \"{delay}\"\nqueue = \"100 pkt\"{more}")
+}
+
+#[test]
+fn wave_starts_up() {
+    let quarter = Time::from_millis(250);
+    insta::assert_snapshot!(rates(&bottleneck("240 ms", ""), &[("wave", 0)], 5, quarter));
+}
+
+#[test]
+fn wave_under_random_loss() {
+    let noise = "\nnoise = { kind = \"random\", loss = \"5 %\", direction = \"forward\" }";
+    for cc in ["wave", "wave-fr"] {
+        let name = format!("{cc}-under-random-loss");
+        insta::assert_snapshot!(name, rates(&bottleneck("30 ms", noise), &[(cc, 0)], 40, Time::from_secs(1)));
+    }
+}
+
+#[test]
+fn wave_beside_others() {
+    for other in ["wave", "newreno", "cubic"] {
+        let name = format!("wave-beside-{other}");
+        let flows = [("wave", 0), (other, 10)];
+        insta::assert_snapshot!(name, rates(&bottleneck("30 ms", ""), &flows, 60, Time::from_secs(2)));
+    }
+}
+
+/// A step of the rate or the delay, without an outage.
+#[test]
+fn wave_after_a_step() {
+    for (name, step) in [("rate", "rate = \"2 Mbit/s\""), ("delay", "delay = \"240 ms\"")] {
+        let name = format!("wave-after-a-{name}-step");
+        let timeline = format!("\ntimeline = [{{ at = \"10 s\", {step} }}]");
+        insta::assert_snapshot!(
+            name,
+            rates(&bottleneck("30 ms", &timeline), &[("wave", 0)], 25, Time::from_millis(500))
+        );
+    }
 }

@@ -19,6 +19,7 @@ use crate::nearest;
 use crate::watch::Watch;
 use crate::{error::LabError, library};
 use result::Figure;
+use roughlink_core::units::Time;
 
 /// What to vary and what to measure.
 #[derive(Clone, Debug)]
@@ -55,6 +56,8 @@ pub struct Experiment {
     pub watch: Option<Watch>,
     /// Curves are of replica 0 alone and not the mean over the replicas.
     pub single: bool,
+    /// Between which times curves are drawn.
+    pub span: (Time, Time),
     /// A function to be drawn, instead of runs.
     pub function: Option<functions::Function>,
     /// Fewer and smaller cells.
@@ -81,6 +84,8 @@ pub struct Axis {
     pub keys: Vec<String>,
     /// The values.
     pub points: Vec<Point>,
+    /// Not all values that the experiment has are left.
+    pub narrowed: bool,
 }
 
 /// A value of an axis.
@@ -92,6 +97,8 @@ pub struct Point {
     pub label: String,
     /// Another scenario to start from.
     pub scenario: Option<Source>,
+    /// What else is set with it.
+    pub set: Overrides,
 }
 
 /// A published value.
@@ -126,6 +133,7 @@ impl Experiment {
                 }
             }
         }
+        axis.narrowed |= axis.points.iter().any(|p| !kept.contains(p));
         axis.points = kept;
         Ok(())
     }
@@ -150,14 +158,19 @@ impl Experiment {
             match what {
                 "key" => axis.keys = vec![value.into()],
                 "values" => {
-                    let point = |v: String| Point { label: v.clone(), value: v, scenario: None };
-                    axis.points = split(value).into_iter().map(point).collect();
+                    let point = |v: String| Point { label: v.clone(), value: v, scenario: None, set: Vec::new() };
+                    let points: Vec<Point> = split(value).into_iter().map(point).collect();
+                    axis.narrowed |= axis.points.iter().any(|p| points.iter().all(|q| q.value != p.value));
+                    axis.points = points;
                 }
                 _ => return usage(format!("an axis has no `{what}`"), "set its `key` or its `values`".into()),
             }
             return Ok(());
         }
-        if let Some(axis) = self.axes.iter().find(|a| a.keys.iter().any(|k| k == key)) {
+        let writes = |a: &&Axis| {
+            a.keys.iter().chain(a.points.iter().flat_map(|p| p.set.iter().map(|(k, _)| k))).any(|k| k == key)
+        };
+        if let Some(axis) = self.axes.iter().find(writes) {
             return usage(
                 format!("`{key}` is what {} varies", self.id),
                 format!("to have fewer values: --only {0}=...; to have others: --set axis.{0}.values=...", axis.name),

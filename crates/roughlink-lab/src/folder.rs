@@ -54,7 +54,7 @@ fn single(folder: &Path) -> Result<ReportInput, LabError> {
         command = manifest.command.join(" ");
     }
     let names = result.flows.iter().map(|f| AxisValue { value: f.name.clone(), label: f.name.clone(), number: None });
-    let axis = AxisResult { name: "flow".into(), label: "Flow".into(), values: names.collect() };
+    let axis = AxisResult { name: "flow".into(), label: "Flow".into(), values: names.collect(), narrowed: false };
     let flows = ExperimentResult {
         experiment: "flows".into(),
         title: "What each flow got".into(),

@@ -3,14 +3,20 @@
 //! A name is a quantity, optionally of one flow or link (`throughput_mbps@download`, `loss@plc.reverse`), optionally
 //! the `min`, `max`, `sum` or `mean` over all of them (`throughput_mbps:min`). Without either, a quantity of flows is
 //! the mean over the flows, and one of links is that of the link direction that lost and dropped the most packets (of
-//! several, the one with the longest queue): the bottleneck.
+//! several, the one with the longest queue): the bottleneck. `covered_mb@high` is what came in while the train was in
+//! stations of that class.
+//!
+//! With a window, `throughput_mbps[10..60]@download`, it is that of the time from 10 s to 60 s ([`crate::watch::windows`]).
 
 use crate::error::LabError;
 use crate::experiment::result::MetricResult;
 use crate::nearest;
 use crate::store::Record;
-use crate::watch::MEANS;
+use crate::watch::windows::{self, WINDOWED, Windowed};
+use crate::watch::{COVERED, MEANS};
+use roughlink_core::app::request::MessageResult;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RunResult};
+use roughlink_core::scenario::Scenario;
 
 /// A metric.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +32,7 @@ enum Of {
     Link(&'static Quantity<DirectionResult>),
     Run(&'static Quantity<RunResult>),
     Mean(&'static str, &'static str, &'static str),
+    Window(&'static Windowed),
 }
 
 impl PartialEq for Of {
@@ -92,8 +99,24 @@ static FLOW: &[Quantity<FlowResult>] = &[
     quantity("rtt_p50_ms", "Median RTT", "ms", |f| f.rtt_ms.map(|r| r.p50)),
     quantity("rtt_p95_ms", "RTT, 95th percentile", "ms", |f| f.rtt_ms.map(|r| r.p95)),
     quantity("rtt_p99_ms", "RTT, 99th percentile", "ms", |f| f.rtt_ms.map(|r| r.p99)),
+    quantity("voice_r", "Rating of the call", "", |f| f.voip.as_ref()?[0].r),
+    quantity("voice_mos", "Mean opinion score", "", |f| f.voip.as_ref()?[0].mos),
     quantity("completed", "Share of flows that completed", "", |f| Some(f64::from(u8::from(f.completed)))),
+    // Of a charging session, with those of its charging loop (CurrentDemand, ChargingStatus).
+    quantity("loop_messages", "Messages of the charging loop", "", |f| charging_loop(f).map(|m| m.count as f64)),
+    quantity("loop_p50_ms", "Charging loop, median latency", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p50)),
+    quantity("loop_p95_ms", "Charging loop, 95th percentile", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p95)),
+    quantity("loop_p99_ms", "Charging loop, 99th percentile", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p99)),
+    quantity("loop_max_ms", "Charging loop, longest", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.max)),
+    quantity("loop_late", "Charging loop, messages too late", "", |f| charging_loop(f).map(|m| m.violations as f64)),
+    quantity("violations", "Limits passed", "", |f| f.session.as_ref().map(|s| s.violations() as f64)),
+    quantity("survived", "Sessions that survived", "", |f| f.session.as_ref().map(|s| f64::from(u8::from(s.survived)))),
+    quantity("session_setup_ms", "From the start to SessionSetupRes", "ms", |f| f.session.as_ref()?.setup_ms),
 ];
+
+fn charging_loop(f: &FlowResult) -> Option<&MessageResult> {
+    f.session.as_ref()?.charging_loop()
+}
 
 static LINK: &[Quantity<DirectionResult>] = &[
     quantity("loss", "Realised loss", "", |d| d.loss),
@@ -102,6 +125,9 @@ static LINK: &[Quantity<DirectionResult>] = &[
     quantity("packets", "Packets serialised", "", |d| Some(d.packets as f64)),
     quantity("queue_mean_pkt", "Mean queue", "packets", |d| Some(d.queue_mean_pkt)),
     quantity("queue_max_pkt", "Longest queue", "packets", |d| Some(f64::from(d.queue_max_pkt))),
+    quantity("block_error", "Share of blocks that noise spoiled", "", |d| {
+        d.arq.and_then(|a| share(a.errors, a.blocks))
+    }),
 ];
 
 static RUN: &[Quantity<RunResult>] = &[
@@ -121,6 +147,7 @@ impl Of {
             Of::Link(q) => (q.name, q.label, q.unit),
             Of::Run(q) => (q.name, q.label, q.unit),
             Of::Mean(name, label, unit) => (name, label, unit),
+            Of::Window(q) => (q.name, q.label, q.unit),
         }
     }
 }
@@ -141,25 +168,45 @@ impl Metric {
     /// The metric called `name`.
     pub fn new(name: &str) -> Result<Metric, LabError> {
         let unknown = |help| LabError::NotFound { what: "metric", name: name.into(), help };
+        if let Some((base, window, rest)) = windows::parse(name) {
+            let Some(of) = WINDOWED.iter().find(|w| w.name == base) else {
+                return Err(unknown(nearest::suggest(base, "in a window there are", WINDOWED.iter().map(|w| w.name))));
+            };
+            if let Err(reason) = window {
+                return Err(unknown(format!("{reason}: write {base}[10..60] for the time from 10 s to 60 s")));
+            }
+            let which = which(base, rest, !of.is_of_run()).map_err(unknown)?;
+            return Ok(Metric { name: name.into(), of: Of::Window(of), which });
+        }
         let at = name.find(['@', ':']).unwrap_or(name.len());
         let (base, rest) = name.split_at(at);
         let Some(of) = all().into_iter().find(|of| of.words().0 == base) else {
+            if WINDOWED.iter().any(|w| w.name == base) {
+                return Err(unknown(format!("it needs a window: {base}[10..60] for the time from 10 s to 60 s")));
+            }
             return Err(unknown(nearest::suggest(base, "there are", names())));
         };
-        let per_element = matches!(of, Of::Flow(_) | Of::Link(_));
-        let which = match rest.split_at_checked(1) {
-            None => Which::Usual,
-            Some(_) if !per_element => return Err(unknown(format!("`{base}` is one number for the whole run"))),
-            Some(("@", which)) => Which::Named(which.into()),
-            Some((_, fold)) => Which::Fold(match fold {
-                "mean" => Fold::Mean,
-                "min" => Fold::Min,
-                "max" => Fold::Max,
-                "sum" => Fold::Sum,
-                _ => return Err(unknown(nearest::suggest(fold, "after `:` comes", ["mean", "min", "max", "sum"]))),
-            }),
-        };
+        let per_element = matches!(of, Of::Flow(_) | Of::Link(_)) || base == COVERED && rest.starts_with('@');
+        let which = which(base, rest, per_element).map_err(unknown)?;
         Ok(Metric { name: name.into(), of, which })
+    }
+
+    /// Refuses a metric of a flow or link that `scenario` has not.
+    pub fn check(&self, scenario: &Scenario) -> Result<(), LabError> {
+        let Which::Named(name) = &self.which else { return Ok(()) };
+        let flows = scenario.flows.iter().map(|f| f.name.as_str());
+        match self.of {
+            Of::Flow(_) => return known("flow", name, flows),
+            Of::Window(of) if !of.is_of_link() => return known("flow", &windows::direction(name).0, flows),
+            Of::Mean(..) => {
+                let stays = scenario.links.iter().flat_map(|l| &l.stays);
+                return known("class of stations", name, stays.map(|s| s.class.as_str()));
+            }
+            _ => {}
+        }
+        let links = || scenario.links.iter().map(|l| l.name.as_str());
+        let link = name.strip_suffix(".forward").or(name.strip_suffix(".reverse")).unwrap_or(name);
+        if links().any(|l| l == name) { Ok(()) } else { known("link", link, links()) }
     }
 
     /// Its name.
@@ -169,7 +216,12 @@ impl Metric {
 
     /// Whether it needs a watched run.
     pub fn needs_watching(&self) -> bool {
-        matches!(self.of, Of::Mean(..))
+        matches!(self.of, Of::Mean(..) | Of::Window(_))
+    }
+
+    /// Whether it is one of a window of time.
+    pub fn has_window(&self) -> bool {
+        matches!(self.of, Of::Window(_))
     }
 
     /// Name, label and unit.
@@ -183,7 +235,11 @@ impl Metric {
             Which::Fold(Fold::Max) => ", largest".into(),
             Which::Fold(Fold::Sum) => ", sum".into(),
         };
-        MetricResult { name: self.name.clone(), label: format!("{label}{which}"), unit: unit.into() }
+        let window = match windows::parse(&self.name) {
+            Some((_, Ok((a, b)), _)) => format!(", {} s to {} s", a.as_secs_f64(), b.as_secs_f64()),
+            _ => String::new(),
+        };
+        MetricResult { name: self.name.clone(), label: format!("{label}{which}{window}"), unit: unit.into() }
     }
 
     /// Its value in a run; `None` if it has none there.
@@ -191,7 +247,8 @@ impl Metric {
         let run = &record.result;
         match self.of {
             Of::Run(q) => (q.value)(run),
-            Of::Mean(name, ..) => record.watched.as_ref()?.means.get(name).copied(),
+            Of::Mean(..) => record.watched.as_ref()?.means.get(&self.name).copied(),
+            Of::Window(_) => record.watched.as_ref()?.windows.get(&self.name).copied(),
             Of::Flow(q) => {
                 let all = || run.flows.iter().filter_map(q.value);
                 match &self.which {
@@ -225,6 +282,34 @@ impl Metric {
             }
         }
     }
+}
+
+/// What follows the name of a quantity.
+fn which(base: &str, rest: &str, per_element: bool) -> Result<Which, String> {
+    Ok(match rest.split_at_checked(1) {
+        None => Which::Usual,
+        Some(_) if !per_element => return Err(format!("`{base}` is one number for the whole run")),
+        Some(("@", which)) => Which::Named(which.into()),
+        Some((_, fold)) => Which::Fold(match fold {
+            "mean" => Fold::Mean,
+            "min" => Fold::Min,
+            "max" => Fold::Max,
+            "sum" => Fold::Sum,
+            _ => return Err(nearest::suggest(fold, "after `:` comes", ["mean", "min", "max", "sum"])),
+        }),
+    })
+}
+
+/// Refuses a `name` that is none of the `names`.
+pub(crate) fn known<'n>(
+    what: &'static str,
+    name: &str,
+    names: impl Iterator<Item = &'n str> + Clone,
+) -> Result<(), LabError> {
+    if names.clone().any(|n| n == name) {
+        return Ok(());
+    }
+    Err(LabError::NotFound { what, name: name.into(), help: nearest::suggest(name, "there are", names) })
 }
 
 impl Fold {

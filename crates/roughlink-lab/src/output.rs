@@ -5,6 +5,7 @@
 //! | `config.toml` | the scenario, overrides written into it |
 //! | `summary.json` | the object that `--json` prints |
 //! | `flows.parquet`, `links.parquet`, `segments.parquet` | time series ([`Series`]) |
+//! | `gateways.parquet` | another, if the scenario has gateways |
 //! | `segments.csv` | the data segments once more, for tools without Parquet; `flow` is the flow's number |
 //! | `trace.pcapng` | a capture ([`roughlink_core::trace::capture`]) |
 //! | `manifest.json` | what was run, when and by which version; size and SHA-256 of every file; units of columns |
@@ -141,7 +142,8 @@ pub fn run_to_folder(
     let started = now();
     draft.write(CONFIG, scenario.source.as_bytes())?;
 
-    let sink = Tables::new(&draft, settings.csv)?;
+    let gateways = !scenario.gateways.is_empty();
+    let sink = Tables::new(&draft, settings.csv, gateways)?;
     let recorder = Recorder::new(scenario, settings.sample, sink);
     let capture = match &settings.capture {
         None => None,
@@ -201,22 +203,22 @@ fn wanted_hosts(scenario: &Scenario, settings: &Settings) -> Result<Vec<bool>, O
 
 /// The series, each to its files.
 struct Tables {
-    tables: [Table; 3],
+    tables: Vec<(Series, Table)>,
     csv: Option<Csv>,
 }
 
 impl Tables {
-    fn new(draft: &Draft, csv: bool) -> Result<Self, OutputError> {
-        let table = |series: Series| Table::new(series, draft.create(table_name(series))?);
-        let [flows, links, segments] = Series::ALL;
+    fn new(draft: &Draft, csv: bool, gateways: bool) -> Result<Self, OutputError> {
+        let table = |series: Series| Ok((series, Table::new(series, draft.create(table_name(series))?)?));
+        let wanted = Series::ALL.into_iter().filter(|s| gateways || *s != Series::Gateways);
         Ok(Tables {
-            tables: [table(flows)?, table(links)?, table(segments)?],
+            tables: wanted.map(table).collect::<Result<_, OutputError>>()?,
             csv: if csv { Some(Csv::new(Series::Segments, draft.create(SEGMENTS_CSV)?)?) } else { None },
         })
     }
 
     fn finish(self, draft: &mut Draft) -> Result<(), OutputError> {
-        for table in self.tables {
+        for (_, table) in self.tables {
             draft.keep(table.finish()?)?;
         }
         match self.csv {
@@ -229,8 +231,9 @@ impl Tables {
 impl Sink for Tables {
     type Error = OutputError;
     fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), OutputError> {
-        let i = Series::ALL.iter().position(|s| *s == series).expect("one of all");
-        self.tables[i].batch(columns)?;
+        if let Some((_, table)) = self.tables.iter_mut().find(|(s, _)| *s == series) {
+            table.batch(columns)?;
+        }
         match &mut self.csv {
             Some(csv) if series == csv.series() => csv.batch(columns),
             _ => Ok(()),
@@ -244,6 +247,7 @@ fn table_name(series: Series) -> &'static str {
         Series::Flows => "flows.parquet",
         Series::Links => "links.parquet",
         Series::Segments => "segments.parquet",
+        Series::Gateways => "gateways.parquet",
     }
 }
 
@@ -263,13 +267,14 @@ const MANIFEST: &str = "manifest.json";
 const SEGMENTS_CSV: &str = "segments.csv";
 const CAPTURE: &str = "trace.pcapng";
 /// What a run may leave in its folder, and so what may be replaced there.
-const RESULTS: [&str; 9] = [
+const RESULTS: [&str; 10] = [
     "report.html", // made of the others by `roughlink report`
     CONFIG,
     SUMMARY,
     "flows.parquet",
     "links.parquet",
     "segments.parquet",
+    "gateways.parquet",
     SEGMENTS_CSV,
     CAPTURE,
     MANIFEST, // the last: it makes the folder finished

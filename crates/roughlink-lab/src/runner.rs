@@ -31,7 +31,8 @@ impl Job {
     /// A job; `fingerprint` identifies the scenario ([`crate::library::Parsed`]).
     pub fn new(scenario: Arc<Scenario>, fingerprint: u128, replica: u32, watch: Option<Watch>, title: String) -> Self {
         let watched = watch.as_ref().map_or_else(String::new, |w| {
-            format!("-{}-{}-{}", w.every_ns, w.curves.join("+"), w.flow.as_deref().unwrap_or_default())
+            let flow = w.flow.as_deref().unwrap_or_default();
+            format!("-{}-{}-{flow}{}", w.every_ns, w.curves.join("+"), w.windows_key())
         });
         let key = format!("{fingerprint:032x}-{replica}{watched}-{ENGINE}");
         Job { key, scenario, replica, watch, title }
@@ -41,11 +42,15 @@ impl Job {
     pub fn cost(&self) -> u64 {
         let s = &self.scenario;
         let seconds = s.duration.as_secs_f64();
-        let fastest = s.links.iter().map(|l| l.pipe.forward.rate.0).min().unwrap_or(0) as f64;
+        let fastest = s.links.iter().map(|l| l.model.rate().0).min().unwrap_or(0) as f64;
         let flow = |traffic: &Traffic| match traffic {
             Traffic::Bulk { bytes: Some(bytes) } => (*bytes as f64).min(seconds * fastest / 8.0),
             Traffic::Bulk { bytes: None } => seconds * fastest / 8.0,
             Traffic::Cbr { rate, .. } => seconds * rate.0 as f64 / 8.0,
+            Traffic::Voip { config, .. } => {
+                2.0 * seconds / config.interval.as_secs_f64() * f64::from(config.datagram())
+            }
+            Traffic::Request { .. } => 0.0, // it waits for most of the time
         };
         s.flows.iter().map(|f| flow(&f.traffic)).sum::<f64>() as u64 + 1
     }
@@ -56,8 +61,7 @@ impl Job {
         let (result, watched) = match &self.watch {
             None => (timed(|| network.run(options)), None),
             Some(watch) => {
-                let names: Vec<String> = self.scenario.flows.iter().map(|f| f.name.clone()).collect();
-                let mut watcher = Watcher::new(watch, self.scenario.duration, &names);
+                let mut watcher = Watcher::new(watch, &self.scenario);
                 let result = timed(|| network.run_observed(options, &mut watcher));
                 (result, Some(watcher.finish(watch)))
             }

@@ -180,6 +180,7 @@ mod tests {
             wall_s: 0.1,
             events: 7,
             flows: Vec::new(),
+            gateways: Vec::new(),
             links: Vec::new(),
             jain: None,
         };

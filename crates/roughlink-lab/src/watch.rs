@@ -1,11 +1,26 @@
-//! What is measured while a run goes on: values on a grid of times, and means over time.
+//! What is measured while a run goes on: values on a grid of times, and numbers that no result has.
 
+mod covered;
+mod recovery;
+mod seen;
+pub mod windows;
+
+pub use seen::{CURVES as FLOW_CURVES, TOTAL};
+
+use covered::Covered;
+use recovery::Recovery;
 use roughlink_core::cc::CongestionState;
-use roughlink_core::net::Observer;
-use roughlink_core::tcp::Endpoint;
+use roughlink_core::gateway::Stats;
+use roughlink_core::net::routing::Hop;
+use roughlink_core::net::{Crossing, Observer, Sending};
+use roughlink_core::packet::{Packet, Sides};
+use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
+use seen::Seen;
 use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
+use std::hash::Hasher as _;
 
 /// What to watch. It is part of a run's key: the same run watched differently is another run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +31,32 @@ pub struct Watch {
     pub curves: Vec<String>,
     /// The flow of the curves by its name; the mean over all flows if absent.
     pub flow: Option<String>,
+    /// Flows that have a curve each ([`seen::CURVES`]); `total` is their sum.
+    #[serde(default)]
+    pub flows: Vec<String>,
+    /// Metrics of a window of time, by their names ([`windows`]).
+    #[serde(default)]
+    pub windows: Vec<String>,
+}
+
+impl Watch {
+    /// Watches nothing but the means.
+    pub fn means() -> Self {
+        Watch { every_ns: 0, curves: Vec::new(), flow: None, flows: Vec::new(), windows: Vec::new() }
+    }
+
+    /// What of a run's key comes of flows and windows; nothing if there are none.
+    pub fn windows_key(&self) -> String {
+        if self.flows.is_empty() && self.windows.is_empty() {
+            return String::new();
+        }
+        let mut hash = SipHasher13::new();
+        for text in self.flows.iter().chain(&self.windows) {
+            hash.write_u64(text.len() as u64);
+            hash.write(text.as_bytes());
+        }
+        format!("-{:016x}", hash.finish())
+    }
 }
 
 /// What was seen.
@@ -23,8 +64,11 @@ pub struct Watch {
 pub struct Watched {
     /// Curves by name, a value per point of the grid, from time 0 until nothing changes any more.
     pub curves: BTreeMap<String, Vec<f64>>,
-    /// Means over time of each flow's life by name, averaged over the flows.
+    /// [`MEANS`] by name, averaged over the flows.
     pub means: BTreeMap<String, f64>,
+    /// Metrics of windows by name; what has no value there is absent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub windows: BTreeMap<String, f64>,
 }
 
 /// Curves: name, label, unit.
@@ -33,14 +77,29 @@ pub const CURVES: &[(&str, &str, &str)] = &[
     ("cwnd_kb", "Congestion window", "kB"),
     ("in_flight_kb", "In flight", "kB"),
     ("srtt_ms", "Smoothed RTT", "ms"),
+    // Over the interval since the point before.
+    ("sent_mbps", "Sending rate", "Mbit/s"),
+    ("goodput_mbps", "Rate at the application", "Mbit/s"),
 ];
 
-/// Means over time, available as metrics of watched runs: name, label, unit.
+/// Those of [`CURVES`] that are differences of what is sampled.
+const RATES: std::ops::Range<usize> = 4..6;
+
+/// Numbers available as metrics of watched runs: means over time, and how long a flow needs to recover; name, label, unit.
 pub const MEANS: &[(&str, &str, &str)] = &[
     ("cwnd_mean_pkt", "Mean congestion window", "segments"),
     // Of the time outside of slow start and of the repair of a time-out.
     ("cwnd_10_share", "Share of the steady time at 10 segments or more", ""),
+    // From the end of the last outage until five seconds in a row bring 95 % of what the link carries.
+    ("recovery_s", "Recovery time", "s"),
+    // From the end of the last outage until the sender sends again.
+    ("resume_s", "Resume delay", "s"),
+    // Of all flows; `@` and a class of stations: while in those.
+    (COVERED, "Delivered in coverage", "MB"),
 ];
+
+/// What came in while there was coverage, by class as well.
+pub(crate) const COVERED: &str = "covered_mb";
 
 /// Watches a run.
 #[derive(Debug)]
@@ -48,6 +107,9 @@ pub struct Watcher {
     every: Time,
     points: usize,
     flows: Vec<FlowWatch>,
+    covered: Covered,
+    /// Kept only if something asks for it.
+    seen: Option<Seen>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -64,15 +126,23 @@ struct FlowWatch {
     area: f64,
     steady_time: f64,
     wide_time: f64,
+    recovery: Option<Recovery>,
 }
 
 impl Watcher {
-    /// For a scenario of `duration` whose flows are called `names`.
-    pub fn new(watch: &Watch, duration: Time, names: &[String]) -> Self {
-        let points = duration.0.checked_div(watch.every_ns).map_or(0, |n| n as usize + 1);
+    /// For a run of `scenario`.
+    pub fn new(watch: &Watch, scenario: &Scenario) -> Self {
+        let points = scenario.duration.0.checked_div(watch.every_ns).map_or(0, |n| n as usize + 1);
         let wanted = |name: &String| watch.flow.as_ref().is_none_or(|flow| flow == name);
-        let flows = names.iter().map(|name| FlowWatch { wanted: wanted(name), ..Default::default() }).collect();
-        Watcher { every: Time(watch.every_ns), points, flows }
+        let flow = |(i, name)| FlowWatch {
+            wanted: wanted(name),
+            recovery: Recovery::after_outage(scenario, i),
+            ..Default::default()
+        };
+        let flows = scenario.flows.iter().map(|f| &f.name).enumerate().map(flow).collect();
+        let seen = !watch.windows.is_empty() || !watch.flows.is_empty();
+        let covered = Covered::new(scenario);
+        Watcher { every: Time(watch.every_ns), points, flows, covered, seen: seen.then(|| Seen::new(scenario)) }
     }
 
     /// What was seen, the run being over.
@@ -83,10 +153,25 @@ impl Watcher {
             let last = flow.last;
             flow.grid.resize(points, last);
         }
+        let mbps = 8.0 / self.every.as_secs_f64().max(1e-9);
+        for flow in &mut self.flows {
+            for rate in RATES {
+                for k in (0..points).rev() {
+                    let before = if k > 0 { flow.grid[k - 1][rate] } else { 0.0 };
+                    flow.grid[k][rate] = (flow.grid[k][rate] - before) * mbps;
+                }
+            }
+        }
         let chosen: Vec<&FlowWatch> = self.flows.iter().filter(|f| f.wanted).collect();
         let mut seen = Watched::default();
+        if let Some(all) = &self.seen {
+            seen.windows = windows::measure(&watch.windows, all);
+            for name in &watch.curves {
+                seen.curves.extend(all.curves(name, &watch.flows, self.every, self.points));
+            }
+        }
         for (i, (name, ..)) in CURVES.iter().enumerate() {
-            if watch.curves.iter().any(|c| c == name) && !chosen.is_empty() {
+            if watch.flows.is_empty() && watch.curves.iter().any(|c| c == name) && !chosen.is_empty() {
                 let at = |k: usize| chosen.iter().map(|f| f.grid[k][i]).sum::<f64>() / chosen.len() as f64;
                 seen.curves.insert((*name).into(), (0..points).map(at).collect());
             }
@@ -99,18 +184,55 @@ impl Watcher {
         };
         mean("cwnd_mean_pkt", |f| (f.time > 0.0).then(|| f.area / f.time));
         mean("cwnd_10_share", |f| (f.steady_time > 0.0).then(|| f.wide_time / f.steady_time));
+        mean("resume_s", |f| f.recovery.as_ref()?.resumed().map(|t| t.as_secs_f64()));
+        mean("recovery_s", |f| f.recovery.as_ref()?.time().map(|t| t.as_secs_f64()));
+        for (class, bytes) in self.covered.bytes() {
+            let name = if class.is_empty() { COVERED.to_owned() } else { format!("{COVERED}@{class}") };
+            seen.means.insert(name, bytes as f64 / 1e6);
+        }
         seen
     }
 }
 
 impl Observer for Watcher {
-    fn flow(&mut self, now: Time, index: usize, endpoint: &Endpoint, delivered: u64) {
+    fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, _: &Sides) {
+        if let Some(seen) = &mut self.seen {
+            seen.packet(now, at, packet);
+        }
+    }
+
+    fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
+        if let Some(seen) = &mut self.seen {
+            seen.queue(now, hop, waiting, drops);
+        }
+    }
+
+    fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
+        if let Some(seen) = &mut self.seen {
+            seen.backlog(now, hop, of);
+        }
+    }
+
+    fn gateway(&mut self, now: Time, _: usize, stats: &dyn Fn() -> Stats) {
+        if let Some(seen) = &mut self.seen {
+            seen.gateway(now, &stats());
+        }
+    }
+
+    fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
+        self.covered.delivered(now, index, delivered);
+        if let Some(seen) = &mut self.seen {
+            seen.flow(now, index, sender, delivered);
+        }
         let watch = &mut self.flows[index];
         // What held until now is the value of all points before it.
         while watch.grid.len() < self.points && self.every.0 * (watch.grid.len() as u64) < now.0 {
             watch.grid.push(watch.last);
         }
-        let Some(sender) = endpoint.sender() else { return };
+        if let Some(recovery) = &mut watch.recovery {
+            recovery.delivered(now, delivered);
+            recovery.sent(now, sender.stats().segments);
+        }
         let (flow, vitals) = (sender.flow(), sender.cc().vitals());
         if let Some(since) = watch.since {
             let spent = now.saturating_sub(since).as_secs_f64();
@@ -131,6 +253,8 @@ impl Observer for Watcher {
             vitals.cwnd as f64 / 1e3,
             flow.in_flight as f64 / 1e3,
             flow.srtt.as_secs_f64() * 1e3,
+            sender.stats().segments as f64 * f64::from(flow.mss) / 1e6,
+            delivered as f64 / 1e6,
         ];
     }
 }

@@ -10,6 +10,7 @@ fn result() -> ExperimentResult {
         name: name.into(),
         label: name.into(),
         values: values.map(|v| AxisValue { value: v.into(), label: v.to_uppercase(), number: None }).into(),
+        narrowed: false,
     };
     let cell = |cc: &str, loss: &str, mean: f64| Cell {
         stack: "ns3".into(),
@@ -36,9 +37,13 @@ fn result() -> ExperimentResult {
 }
 
 fn judged(claim: &str) -> Result<ClaimResult, String> {
+    judged_by(claim, &result())
+}
+
+fn judged_by(claim: &str, result: &ExperimentResult) -> Result<ClaimResult, String> {
     let text = format!("[[claim]]\nid = \"c\"\ntext = \"t\"\nplace = \"p\"\nexperiment = \"e\"\n{claim}\n");
     let source = Source { name: "claims.toml".into(), text, folder: None };
-    judge(&source, "p", &[result()]).map(|mut all| all.remove(0)).map_err(|e| e.to_string())
+    judge(&source, "p", std::slice::from_ref(result)).map(|mut all| all.remove(0)).map_err(|e| e.to_string())
 }
 
 #[test]
@@ -76,6 +81,21 @@ fn figures_and_verdicts() {
         assert_eq!(ns3.confirmed, Some(confirmed), "{claim}: {ns3:?}");
         assert_eq!((linux.measured, linux.confirmed), (None, None), "nothing was run there");
     }
+}
+
+#[test]
+fn a_place_is_one_among_all() {
+    let rank = |among: &str, narrowed: bool| {
+        let claim =
+            format!("kind = \"rank\"\na = \"fast\"\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ max = 1 }}\n{among}");
+        let mut result = result();
+        result.axes[0].narrowed = narrowed;
+        judged_by(&claim, &result).unwrap().verdicts[0].confirmed
+    };
+    assert_eq!(rank("", false), Some(true));
+    assert_eq!(rank("", true), None, "a third algorithm was left out");
+    assert_eq!(rank("among = [\"fast\", \"slow\"]", true), Some(true));
+    assert_eq!(rank("among = [\"fast\", \"slow\", \"third\"]", true), None);
 }
 
 #[test]

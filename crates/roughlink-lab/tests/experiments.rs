@@ -109,6 +109,12 @@ const BAD: &[(&str, &str, &str, &str)] = &[
     ("\"1 MB\" = [", "\"3 MB\" = [", "axis `bytes` has no value `3 MB`", "did you mean `1 MB`?"),
     ("columns = [\"newreno\", \"cubic\"]", "columns = [\"reno\", \"cubic\"]", "no axis has all these values", ""),
     ("values = [\"newreno\", \"cubic\"]", "values = []", "axis `cc` needs a `key` and `values`", ""),
+    (
+        "[[published]]",
+        "[axis.set.cubi]\n\"tcp.sack\" = \"false\"\n\n[[published]]",
+        "axis `cc` has no value `cubi`",
+        "did you mean `cubic`?",
+    ),
     ("key = \"tcp.cc\"", "", "axis `cc` needs a `key` and `values`", ""),
     ("title = \"t\"", "title = 7", "invalid type", ""),
     ("title = \"t\"", "title = \"t", "invalid", ""),
@@ -136,4 +142,62 @@ fn wrong_cells_name_the_key() {
     let experiment = file::experiment(&source, "test/test", false).unwrap();
     let error = Plan::new(experiment).map(|_| ()).expect_err("no such key").to_string();
     assert!(error.contains("override `tcp.ccc`"), "{error}");
+}
+
+/// A value can set several keys; it then needs no key of its own.
+#[test]
+fn values_set_other_keys() {
+    let plan = |set: &str| {
+        let text = GOOD.replacen("key = \"tcp.cc\"", "", 1);
+        let text = text.replacen("[[published]]", &format!("[axis.set.cubic]\n{set}\n\n[[published]]"), 1);
+        let source = Source { name: "test.toml".into(), text, folder: None };
+        Plan::new(file::experiment(&source, "test/test", false).unwrap())
+    };
+    let jobs = plan("\"tcp.cc\" = \"cubic\"\n\"tcp.sack\" = \"false\"").unwrap().jobs();
+    let keys: BTreeSet<&String> = jobs.iter().map(|j| &j.key).collect();
+    assert_eq!((jobs.len(), keys.len()), (2 * 2 * 2 * 2, 2 * 2 * 2 * 2), "both values are runs of their own");
+    let error = plan("\"tcp.ccc\" = \"cubic\"").map(|_| ()).expect_err("no such key").to_string();
+    assert!(error.contains("override `tcp.ccc`"), "{error}");
+}
+
+#[test]
+fn volumes_are_of_classes_that_there_are() {
+    let plan = |metric: &str| {
+        let text = GOOD.replacen("throughput_mbps", metric, 1).replacen("\"hello\"", "\"train-tunnels\"", 1);
+        let text = text.replacen("flow.*.bytes", "flow.download.bytes", 1);
+        let source = Source { name: "test.toml".into(), text, folder: None };
+        Plan::new(file::experiment(&source, "test/test", false).unwrap()).map(|_| ())
+    };
+    plan("covered_mb").unwrap();
+    plan("covered_mb@busy").unwrap();
+    let error = plan("covered_mb@bsy").expect_err("no such class");
+    assert_eq!(error.to_string(), "there is no class of stations `bsy`");
+    assert!(error.help().unwrap_or_default().contains("`busy`"));
+}
+
+#[test]
+fn metrics_and_curves_are_of_what_the_scenario_has() {
+    let plan = |from: &str, to: &str| {
+        let text = GOOD.replacen(from, to, 1);
+        assert_ne!(text, GOOD);
+        let source = Source { name: "test.toml".into(), text, folder: None };
+        Plan::new(file::experiment(&source, "test/test", false).unwrap()).map(|_| ())
+    };
+    let metric = |name: &str| plan("throughput_mbps", name);
+    let hello = Source::scenario("hello").unwrap().parse(&[]).unwrap().scenario;
+    let (flow, link) = (&hello.flows[0].name, &hello.links[0].name);
+    metric(&format!("throughput_mbps@{flow}")).unwrap();
+    for direction in ["", ".forward", ".reverse"] {
+        metric(&format!("loss@{link}{direction}")).unwrap();
+    }
+    let refused = |plan: Result<(), _>, message: &str, name: &str| {
+        let error: roughlink_lab::error::LabError = plan.expect_err(name);
+        let (told, help) = (error.to_string(), error.help().unwrap_or_default());
+        assert!(told == message && help.contains(name), "{told}\n{help}");
+    };
+    refused(metric("throughput_mbps@nobody"), "there is no flow `nobody`", flow);
+    refused(metric(&format!("loss@{link}.sideways")), &format!("there is no link `{link}.sideways`"), link);
+    refused(metric("loss@nowhere.reverse"), "there is no link `nowhere`", link);
+    let curves = "[curves]\nvalues = [\"cwnd_kb\"]\nevery = \"0.5 s\"\nflow = \"nobody\"\n\n[figure]";
+    refused(plan("[figure]", curves), "there is no flow `nobody`", flow);
 }

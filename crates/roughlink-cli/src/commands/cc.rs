@@ -1,8 +1,7 @@
 //! `roughlink cc`
 
-use super::pretty;
 use crate::args::List;
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print, print_json};
 use crate::show;
 use roughlink_core::cc::REGISTRY;
 use serde_json::json;
@@ -20,7 +19,7 @@ pub fn list(args: &List) -> Result<(), Failure> {
                     "parameters": parameters })
             })
             .collect();
-        return print(&pretty(&all));
+        return print_json(&all);
     }
     let mut table = show::table(&["name", "what it does", "from", "parameters (linux)", "otherwise"]);
     for a in REGISTRY {

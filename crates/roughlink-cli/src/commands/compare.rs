@@ -1,11 +1,12 @@
 //! `roughlink compare`
 
 use super::sweep::{metrics, replicas, watch};
-use super::{pretty, warn_of};
+use super::warn_of;
 use crate::args::Compare;
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print, print_json};
 use crate::progress::work;
 use crate::show;
+use roughlink_core::units::Time;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::result::{Figure, FigureKind};
 use roughlink_lab::experiment::{Axis, Experiment, Plan, Point, StackChoice, assignment, split};
@@ -22,7 +23,7 @@ pub fn compare(args: &Compare) -> Result<(), Failure> {
     work(plan.jobs(), &mut store, args.grid.jobs, args.grid.form.quiet)?;
     let result = plan.result(&store);
     super::keep(&store, &super::input(&result), args.grid.form.quiet)?;
-    print(&if args.grid.form.json { pretty(&result) } else { show::comparison(&result) })
+    if args.grid.form.json { print_json(&result) } else { print(&show::comparison(&result)) }
 }
 
 fn experiment(args: &Compare) -> Result<Experiment, LabError> {
@@ -40,16 +41,22 @@ fn experiment(args: &Compare) -> Result<Experiment, LabError> {
     if sources.len() > 1 {
         let point = |source: &Source| {
             let value = source.name.clone();
-            Point { label: source.stem().to_owned(), value, scenario: Some(source.clone()) }
+            Point { label: source.stem().to_owned(), value, scenario: Some(source.clone()), set: Vec::new() }
         };
         let points = sources.iter().map(point).collect();
-        axes.push(Axis { name: "scenario".into(), label: "Scenario".into(), keys: Vec::new(), points });
+        axes.push(Axis {
+            name: "scenario".into(),
+            label: "Scenario".into(),
+            keys: Vec::new(),
+            points,
+            narrowed: false,
+        });
     }
     if !algorithms.is_empty() {
-        let point = |v: &String| Point { value: v.clone(), label: v.clone(), scenario: None };
+        let point = |v: &String| Point { value: v.clone(), label: v.clone(), scenario: None, set: Vec::new() };
         let points = algorithms.iter().map(point).collect();
         let label = "Congestion control".into();
-        axes.push(Axis { name: "cc".into(), label, keys: vec!["tcp.cc".into()], points });
+        axes.push(Axis { name: "cc".into(), label, keys: vec!["tcp.cc".into()], points, narrowed: false });
     }
     let metrics = metrics(&args.metric, &["throughput_mbps", "timeouts", "rtt_mean_ms"])?;
     Ok(Experiment {
@@ -75,6 +82,7 @@ fn experiment(args: &Compare) -> Result<Experiment, LabError> {
         },
         axes,
         single: false,
+        span: (Time::ZERO, Time::MAX),
         function: None,
         quick: false,
     })

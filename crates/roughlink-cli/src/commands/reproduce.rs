@@ -2,7 +2,7 @@
 
 use super::{pretty, warn_of};
 use crate::args::{Reproduce, StackArg};
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print, print_json};
 use crate::progress::work;
 use crate::show;
 use roughlink_lab::error::LabError;
@@ -21,7 +21,7 @@ pub fn reproduce(args: &Reproduce) -> Result<(), Failure> {
         // Whoever sets keys of his own wants to know; the paper's own reading is explained in its files.
         warn_of(plan, args.grid.form.quiet || args.set.is_empty());
     }
-    let folder = args.grid.output.clone().unwrap_or_else(|| PathBuf::from("results").join(name));
+    let folder = args.grid.output.clone().unwrap_or_else(|| PathBuf::from("results").join(paper.short()));
     let mut store = Store::open(&folder)?;
     let jobs = plans.iter().flat_map(Plan::jobs).collect();
     work(jobs, &mut store, args.grid.jobs, args.grid.form.quiet)?;
@@ -62,6 +62,7 @@ fn experiments(args: &Reproduce, paper: &Paper) -> Result<Vec<Experiment>, LabEr
     for experiment in &mut experiments {
         match args.stack {
             StackArg::Ns3 => experiment.only_stacks(&["ns3"]),
+            StackArg::Ns2 => experiment.only_stacks(&["ns2"]),
             StackArg::Linux => experiment.only_stacks(&["linux"]),
             StackArg::Both => {}
         }
@@ -150,7 +151,7 @@ fn list(json: bool) -> Result<(), Failure> {
                 .collect();
             papers.push(serde_json::json!({ "paper": paper.name, "title": paper.title, "experiments": experiments }));
         }
-        return print(&pretty(&papers));
+        return print_json(&papers);
     }
     let mut out = String::new();
     for paper in &all {

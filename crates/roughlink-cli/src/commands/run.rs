@@ -1,8 +1,7 @@
 //! `roughlink run`
 
-use super::pretty;
 use crate::args::Run;
-use crate::failure::{Failure, print, warn};
+use crate::failure::{Failure, print, print_json, warn};
 use crate::show;
 use roughlink_core::net::{Network, Options};
 use roughlink_core::units::{Time, UnitError};
@@ -36,7 +35,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
             result.map_err(Failure::Folder)?
         }
     };
-    print(&if args.form.json { pretty(&result) } else { show::run(&result) })
+    if args.form.json { print_json(&result) } else { print(&show::run(&result)) }
 }
 
 /// What is to be left in the folder.
@@ -49,7 +48,9 @@ fn settings(args: &Run) -> Result<Settings, LabError> {
         })?,
     };
     let hosts = args.capture_at.as_deref().map(split);
-    let capture = (!args.no_capture).then(|| CaptureSettings { hosts, ..CaptureSettings::default() });
+    let default = CaptureSettings::default();
+    let snaplen = args.snaplen.unwrap_or(default.snaplen);
+    let capture = (!args.no_capture).then_some(CaptureSettings { hosts, snaplen });
     let command = std::iter::once("roughlink".to_owned()).chain(std::env::args().skip(1)).collect();
     Ok(Settings { sample, capture, force: args.force, command, ..Settings::default() })
 }

@@ -1,11 +1,13 @@
 //! `roughlink sweep`
 
-use super::{pretty, slug, warn_of};
+use super::{slug, warn_of};
 use crate::args::Sweep;
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, print, print_json};
 use crate::progress::work;
 use crate::show;
+use roughlink_core::units::Time;
 use roughlink_lab::error::LabError;
+use roughlink_lab::experiment::file::windows;
 use roughlink_lab::experiment::result::{Figure, FigureKind};
 use roughlink_lab::experiment::{Axis, Experiment, Plan, Point, StackChoice, assignment, quantity, split};
 use roughlink_lab::library::Source;
@@ -24,7 +26,7 @@ pub fn sweep(args: &Sweep) -> Result<(), Failure> {
     work(plan.jobs(), &mut store, args.grid.jobs, args.grid.form.quiet)?;
     let result = plan.result(&store);
     super::keep(&store, &super::input(&result), args.grid.form.quiet)?;
-    print(&if args.grid.form.json { pretty(&result) } else { show::experiment(&result) })
+    if args.grid.form.json { print_json(&result) } else { print(&show::experiment(&result)) }
 }
 
 fn experiment(args: &Sweep) -> Result<Experiment, LabError> {
@@ -42,9 +44,9 @@ fn experiment(args: &Sweep) -> Result<Experiment, LabError> {
                         help: "put all values into one --set".into(),
                     });
                 }
-                let point = |v: &String| Point { value: v.clone(), label: v.clone(), scenario: None };
+                let point = |v: &String| Point { value: v.clone(), label: v.clone(), scenario: None, set: Vec::new() };
                 let points = values.iter().map(point).collect();
-                axes.push(Axis { name: key.clone(), label: key.clone(), keys: vec![key], points });
+                axes.push(Axis { name: key.clone(), label: key.clone(), keys: vec![key], points, narrowed: false });
             }
         }
     }
@@ -73,6 +75,7 @@ fn experiment(args: &Sweep) -> Result<Experiment, LabError> {
         rank: None,
         figure: Figure { kind, x, series, ..Figure::default() },
         single: false,
+        span: (Time::ZERO, Time::MAX),
         function: None,
         quick: false,
     })
@@ -89,7 +92,7 @@ pub fn metrics(names: &[String], usual: &[&str]) -> Result<Vec<Metric>, LabError
 /// What must be watched for these metrics.
 pub fn watch(metrics: &[Metric]) -> Option<Watch> {
     let needed = metrics.iter().any(Metric::needs_watching);
-    needed.then(|| Watch { every_ns: 0, curves: Vec::new(), flow: None })
+    needed.then(|| Watch { windows: windows(metrics), ..Watch::means() })
 }
 
 /// At least one.

@@ -1,8 +1,8 @@
 //! The algorithms by name, and how a name with parameters becomes an algorithm.
 
 use super::{
-    CongestionControl, Flow, bbr, bic, cubic, highspeed, htcp, hybla, illinois, newreno, scalable, vegas, veno,
-    westwood, yeah,
+    CongestionControl, Flow, avoca, bbr, bic, cubic, highspeed, htcp, hybla, illinois, newreno, scalable, sctp, vegas,
+    veno, wave, westwood, yeah,
 };
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -88,6 +88,16 @@ pub const REGISTRY: &[Algorithm] = &[
     .preset("rfc", westwood::PER_ACK),
     Algorithm::new::<bbr::Bbr>("bbr", "BBR version 1: paced by a model of the path", "Cardwell et al. 2016")
         .preset("ns3", bbr::NS3),
+    Algorithm::new::<wave::Wave>("wave", "bursts by the clock, their interval from ACK trains", "Wave paper")
+        .tcp(wave::TCP),
+    Algorithm::new::<wave::Wave>("wave-fr", "Wave that repairs every hole within its bursts", "Wave paper, mended")
+        .defaults(wave::FR)
+        .tcp(wave::FR_TCP),
+    Algorithm::new::<sctp::Sctp>("sctp", "SCTP's own: AIMD in bytes, a packet per SACK", "RFC 9260"),
+    Algorithm::new::<avoca::Avoca>("avoca", "another algorithm, silent outside coverage", "AVOCA paper, section IV")
+        .preset("ns3", avoca::NS3)
+        .preset("ns2", avoca::NS2)
+        .preset("rfc", avoca::RFC),
 ];
 
 /// Makes a fresh instance for a connection.

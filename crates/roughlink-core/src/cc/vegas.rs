@@ -9,9 +9,9 @@
 
 use super::newreno::per_ack;
 use super::registry::Construct;
+use super::samples::Samples;
 use super::window::{AdditiveCounter, Window};
 use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
-use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -76,15 +76,9 @@ pub struct Vegas {
     window: Window,
     counter: AdditiveCounter,
     params: Params,
-    /// Smallest RTT of the connection, [`Time::MAX`] before the first.
-    base_rtt: Time,
-    /// Smallest RTT of this round.
-    round_rtt: Time,
-    samples: u32,
+    /// `rtt` and `count` are those of this round.
+    samples: Samples,
     round_end: u64,
-    /// The estimate governs; else Reno does.
-    active: bool,
-    open: bool,
 }
 
 impl Construct for Vegas {
@@ -97,46 +91,30 @@ impl Construct for Vegas {
             window: Window::new(flow),
             counter: AdditiveCounter::default(),
             params: params.clone(),
-            base_rtt: Time::MAX,
-            round_rtt: Time::MAX,
-            samples: 0,
+            samples: Samples::default(),
             round_end: flow.snd_nxt,
-            active: true,
-            open: true,
         }
     }
 }
 
 impl CongestionControl for Vegas {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
-        if let Some(rtt) = ack.rtt.filter(|t| !t.is_zero()) {
-            self.base_rtt = self.base_rtt.min(rtt);
-            self.round_rtt = self.round_rtt.min(rtt);
-            self.samples = self.samples.saturating_add(1);
-        }
-        let open = flow.state == CongestionState::Open;
-        if open && !self.open {
+        if self.samples.take(flow.state, ack) {
             self.begin(flow.snd_nxt);
-        } else if !open && self.open {
-            self.active = false;
         }
-        self.open = open;
-
-        let progress = ack.may_grow || (open && ack.acked > 0);
+        let progress = ack.may_grow || (flow.state == CongestionState::Open && ack.acked > 0);
         if !progress || ack.segments == 0 {
             return;
         }
-        if !self.active {
+        if !self.samples.govern {
             self.reno(flow, ack);
         } else if flow.snd_una > self.round_end || (self.params.round_at_edge && flow.snd_una == self.round_end) {
-            self.round_end = flow.snd_nxt;
-            if self.samples < self.params.min_samples {
+            if self.samples.count < self.params.min_samples {
                 self.reno(flow, ack);
             } else {
                 self.adjust(flow.mss, ack.segments);
             }
-            self.samples = 0;
-            self.round_rtt = Time::MAX;
+            self.begin(flow.snd_nxt);
         } else if self.window.in_slow_start() {
             self.slow_start(flow.mss, ack.segments);
         }
@@ -151,8 +129,7 @@ impl CongestionControl for Vegas {
         };
         self.window.reduce(flow, cause, least.max(2 * mss));
         self.counter = AdditiveCounter::default();
-        self.active = false;
-        self.open = false;
+        self.samples.suspend();
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
@@ -160,7 +137,7 @@ impl CongestionControl for Vegas {
     }
 
     fn vitals(&self) -> Vitals {
-        let phase = match (self.window.in_slow_start(), self.active) {
+        let phase = match (self.window.in_slow_start(), self.samples.govern) {
             (true, _) => "slow start",
             (false, true) => "vegas",
             (false, false) => "reno",
@@ -170,7 +147,7 @@ impl CongestionControl for Vegas {
 
     fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
         if sent.tx_start && self.params.forget_when_idle {
-            self.base_rtt = Time::MAX;
+            self.samples.restart();
             self.begin(if sent.retransmission { flow.snd_nxt } else { sent.seq });
         }
     }
@@ -183,10 +160,9 @@ impl CongestionControl for Vegas {
 impl Vegas {
     /// A round begins that ends when what was sent up to `edge` is acknowledged.
     fn begin(&mut self, edge: u64) {
-        self.active = true;
+        self.samples.begin();
+        self.samples.count = 0;
         self.round_end = edge;
-        self.samples = 0;
-        self.round_rtt = Time::MAX;
     }
 
     fn reno(&mut self, flow: &Flow, ack: &Ack) {
@@ -236,7 +212,7 @@ impl Vegas {
 
     /// Window that would leave no backlog, and the backlog of window `w`; segments.
     fn backlog(&self, w: u64) -> (u64, u64) {
-        let (base, rtt) = (u128::from(self.base_rtt.0), u128::from(self.round_rtt.0));
+        let (base, rtt) = (u128::from(self.samples.base.0), u128::from(self.samples.rtt.0));
         let target = (u128::from(w) * base / rtt) as u64;
         let backlog = match self.params.backlog {
             Backlog::Base => u64::try_from(u128::from(w) * (rtt - base) / base).unwrap_or(u64::MAX),
@@ -255,6 +231,7 @@ impl Vegas {
 mod tests {
     use super::super::{CongestionControl, build};
     use super::*;
+    use crate::units::Time;
 
     const MSS: u64 = 1000;
 

@@ -10,8 +10,9 @@
 
 use super::newreno::{Halve, per_ack};
 use super::registry::Construct;
+use super::samples::Samples;
 use super::window::{AdditiveCounter, Window};
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
+use super::{Ack, Congestion, CongestionControl, Flow, Permit, Sent, Vitals};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,17 +64,12 @@ pub struct Veno {
     window: Window,
     counter: AdditiveCounter,
     params: Params,
-    /// Smallest RTT of the connection, [`Time::MAX`] before the first.
-    base_rtt: Time,
-    /// Smallest RTT since the last increase.
-    rtt: Time,
-    samples: u32,
+    /// `rtt` is that since the last increase.
+    samples: Samples,
     /// N in parts of a segment.
     backlog: u64,
     /// The next round on a congested path may grow.
     increase: bool,
-    active: bool,
-    open: bool,
 }
 
 impl Construct for Veno {
@@ -92,36 +88,21 @@ impl Construct for Veno {
             window: Window::new(flow),
             counter: AdditiveCounter::default(),
             params: params.clone(),
-            base_rtt: Time::MAX,
-            rtt: Time::MAX,
-            samples: 0,
+            samples: Samples::default(),
             backlog: 0,
             increase: true,
-            active: true,
-            open: true,
         }
     }
 }
 
 impl CongestionControl for Veno {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
-        if let Some(rtt) = ack.rtt.filter(|t| !t.is_zero()) {
-            self.base_rtt = self.base_rtt.min(rtt);
-            self.rtt = self.rtt.min(rtt);
-            self.samples = self.samples.saturating_add(1);
-        }
-        let open = flow.state == CongestionState::Open;
-        if open && !self.open {
-            self.begin();
-        } else if !open && self.open {
-            self.active = false;
-        }
-        self.open = open;
+        self.samples.take(flow.state, ack);
         if !ack.may_grow || ack.segments == 0 {
             return;
         }
 
-        let believed = self.active && self.samples >= self.params.min_samples;
+        let believed = self.samples.govern && self.samples.count >= self.params.min_samples;
         if believed || self.params.forget_samples {
             self.measure(flow.mss);
         }
@@ -132,10 +113,10 @@ impl CongestionControl for Veno {
         } else {
             per_ack(&mut self.window, flow.mss, ack.segments);
         }
-        if self.active {
-            self.rtt = Time::MAX;
+        if self.samples.govern {
+            self.samples.rtt = Time::MAX;
             if self.params.forget_samples {
-                self.samples = 0;
+                self.samples.count = 0;
             }
         }
     }
@@ -151,8 +132,7 @@ impl CongestionControl for Veno {
         };
         self.window.reduce(flow, cause, left.max(2 * mss));
         self.counter = AdditiveCounter::default();
-        self.active = false;
-        self.open = false;
+        self.samples.suspend();
     }
 
     fn permit(&self, flow: &Flow) -> Permit {
@@ -170,9 +150,8 @@ impl CongestionControl for Veno {
 
     fn on_sent(&mut self, _flow: &Flow, sent: &Sent) {
         if sent.tx_start && self.params.forget_when_idle {
-            self.base_rtt = Time::MAX;
+            self.samples.restart();
             self.increase = true;
-            self.begin();
         }
     }
 
@@ -182,11 +161,6 @@ impl CongestionControl for Veno {
 }
 
 impl Veno {
-    fn begin(&mut self) {
-        self.active = true;
-        self.rtt = Time::MAX;
-    }
-
     fn congested(&self) -> bool {
         self.backlog >= u64::from(self.params.beta) * u64::from(self.params.resolution)
     }
@@ -195,7 +169,7 @@ impl Veno {
     /// an RTT sample nearly the whole window counts.
     fn measure(&mut self, mss: u32) {
         let parts = u128::from(self.window.segments(mss)) * u128::from(self.params.resolution);
-        let target = parts * u128::from(self.base_rtt.0) / u128::from(self.rtt.0);
+        let target = parts * u128::from(self.samples.base.0) / u128::from(self.samples.rtt.0);
         self.backlog = (parts - target) as u64;
     }
 

@@ -1,8 +1,16 @@
 //! Losses per packet, in the forms that papers use. Each is judged in the order in which packets arrive at the far
 //! end of the link, so a packet that the queue dropped draws nothing.
+//!
+//! Links that divide their air time into blocks have a noise of their own, in [`air`]: there the answer depends on when a
+//! block is on air and not on how many came before it.
 
 use crate::rng::{Seed, Stream, threshold};
 use crate::units::{Rate, Time};
+
+pub mod air;
+pub mod impulses;
+
+pub use air::AirNoise;
 
 /// What a direction of a link loses.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -135,7 +143,7 @@ impl Judge {
     }
 
     /// Whether a packet of `size` bytes whose last bit arrives at `now` over a link of `rate` is lost.
-    #[inline]
+    #[inline(always)]
     pub fn takes(&mut self, now: Time, size: u16, rate: Rate) -> bool {
         match self {
             Judge::None => false,

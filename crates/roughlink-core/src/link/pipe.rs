@@ -5,9 +5,11 @@
 
 use super::Direction;
 use super::noise::Judge;
+use super::timeline::Changes;
 use crate::packet::{Fragment, NO_SIDE, Packet};
 use crate::rng::{Seed, Stream};
 use crate::units::{QueueLimit, Serializer, Time};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// One direction of a pipe. `receive` enqueues, `transmit` gives what has arrived at the far end.
@@ -26,6 +28,8 @@ pub struct Pipe {
     /// Start of service and size of the packets that wait.
     waiting: VecDeque<(Time, u32)>,
     waiting_bytes: u64,
+    /// A link that changes: it keeps what waits and what is being serialised, `ring` only what is on air.
+    changes: Option<Box<Changes>>,
     /// Counters.
     pub stats: PipeStats,
 }
@@ -52,6 +56,28 @@ pub struct PipeStats {
     pub waited_ns: u64,
     /// Most packets that waited.
     pub queue_max: u32,
+    /// What framing and repetition did, where a link has them.
+    pub arq: ArqStats,
+}
+
+/// What framing and automatic repeat request (ARQ) on a shared medium did, as the sender of one direction counts it. A
+/// block is what the receiver acknowledges bit by bit: an SDU of HD-PLC, a PHY block of Green PHY.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArqStats {
+    /// Frames on the medium, collided ones included.
+    pub frames: u64,
+    /// Of them, those that collided.
+    pub collisions: u64,
+    /// Of them, those not acknowledged because noise took their header or their acknowledgement.
+    pub unacknowledged: u64,
+    /// Blocks in all frames, repeats included.
+    pub blocks: u64,
+    /// Of them, those that noise spoiled under a header that was heard.
+    pub errors: u64,
+    /// Of them, those sent for a second or later time.
+    pub repeats: u64,
+    /// Of them, those that the receiver had already.
+    pub duplicates: u64,
 }
 
 impl Pipe {
@@ -73,19 +99,27 @@ impl Pipe {
             ring: VecDeque::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            changes: direction.timeline.as_ref().map(|t| Box::new(Changes::new(t, direction, overhead, name, seed))),
             stats: PipeStats::default(),
         }
     }
 
-    /// When the next packet arrives at the far end.
+    /// When the next packet arrives at the far end, or the link changes.
     #[inline]
     pub fn next_wake(&self) -> Time {
-        self.ring.front().map_or(Time::MAX, |e| e.0)
+        let arrival = self.ring.front().map_or(Time::MAX, |e| e.0);
+        match &self.changes {
+            None => arrival,
+            Some(changes) => arrival.min(changes.next_wake()),
+        }
     }
 
     /// Packets waiting at `now`.
     #[inline]
     pub fn waiting(&mut self, now: Time) -> usize {
+        if let Some(changes) = &self.changes {
+            return changes.waiting(now).0;
+        }
         while let Some(&(start, size)) = self.waiting.front() {
             if start > now {
                 break;
@@ -112,23 +146,64 @@ impl Pipe {
 
     #[inline]
     fn enqueue(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
+        if self.changes.is_some() {
+            return self.enqueue_changing(now, p, dropped);
+        }
         let Some(arrival) = self.admit(now, p.size) else {
             dropped(p);
             return;
         };
-        match &mut self.jitter {
-            None => self.ring.push_back((arrival, p)),
-            Some(j) => {
-                let arrival = arrival + Time(j.stream.range(0, j.max.0));
-                if j.reorder {
-                    let at = self.ring.partition_point(|e| e.0 <= arrival);
-                    self.ring.insert(at, (arrival, p));
-                } else {
-                    let last = self.ring.back().map_or(Time::ZERO, |e| e.0);
-                    self.ring.push_back((arrival.max(last), p));
-                }
-            }
+        if self.jitter.is_some() {
+            self.launch(arrival, p);
+        } else {
+            self.ring.push_back((arrival, p));
         }
+    }
+
+    /// Puts on air what would arrive at `arrival` without jitter; order is kept unless jitter may change it.
+    fn launch(&mut self, arrival: Time, p: Packet) {
+        let jitter = self.jitter.as_mut().map(|j| (Time(j.stream.range(0, j.max.0)), j.reorder));
+        let (extra, reorder) = jitter.unwrap_or_default();
+        let arrival = arrival + extra;
+        if reorder {
+            let at = self.ring.partition_point(|e| e.0 <= arrival);
+            self.ring.insert(at, (arrival, p));
+        } else {
+            let last = self.ring.back().map_or(Time::ZERO, |e| e.0);
+            self.ring.push_back((arrival.max(last), p));
+        }
+    }
+
+    /// [`Pipe::enqueue`] on a link that changes.
+    #[cold]
+    fn enqueue_changing(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
+        self.advance(now);
+        let Some(changes) = &mut self.changes else { unreachable!("asked for by the caller") };
+        let (waiting, bytes) = changes.waiting(now);
+        let full = match self.limit {
+            QueueLimit::Packets(n) => waiting >= n as usize,
+            QueueLimit::Bytes(b) => bytes + u64::from(p.size) > b,
+        };
+        if full && !changes.is_idle() {
+            self.stats.dropped += 1;
+            dropped(p);
+            return;
+        }
+        let start = changes.push(now, p, &mut self.stats.waited_ns);
+        if start > now {
+            self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
+        }
+        self.stats.packets += 1;
+        self.stats.bytes += u64::from(p.size);
+    }
+
+    /// Brings a link that changes up to `now`: its changes take place, what has been serialised goes on air.
+    fn advance(&mut self, now: Time) {
+        let Some(mut changes) = self.changes.take() else { return };
+        while let Some((arrival, p)) = changes.advance(now, &mut self.stats.waited_ns) {
+            self.launch(arrival, p);
+        }
+        self.changes = Some(changes);
     }
 
     /// Queue and serialiser: when a packet of `size` bytes that comes at `now` arrives at the far end, or `None` if there
@@ -160,7 +235,12 @@ impl Pipe {
     /// Whether packets arrive in the order in which they came and none is lost on the way, so that [`Pipe::pass`] may
     /// stand for `receive` and `transmit`.
     pub fn is_transparent(&self) -> bool {
-        matches!(self.judge, Judge::None) && self.jitter.is_none()
+        matches!(self.judge, Judge::None) && self.jitter.is_none() && self.changes.is_none()
+    }
+
+    /// Whether the link changes on its own, so that packets must come to it in order of time with everything else.
+    pub fn has_timeline(&self) -> bool {
+        self.changes.is_some()
     }
 
     /// The times at which a packet that comes at `now`, or each of its fragments, arrives at the far end: for a pipe whose
@@ -180,18 +260,51 @@ impl Pipe {
         }
     }
 
-    /// The packet whose turn it is at the far end, and whether the noise took it.
+    /// The packet whose turn it is at the far end, and whether it was lost on the way; none if the wake-up at `now` was
+    /// for something else.
     #[inline]
-    pub fn transmit(&mut self) -> Option<(Packet, bool)> {
+    pub fn transmit(&mut self, now: Time) -> Option<(Packet, bool)> {
+        if self.changes.is_some() {
+            return self.transmit_changing(now);
+        }
         let (arrival, p) = self.ring.pop_front()?;
         let lost = self.judge.takes(arrival, p.size, self.serializer.rate());
         self.stats.lost += u64::from(lost);
         Some((p, lost))
     }
 
+    /// What was counted, the run being stopped at `end`: what still waits was not serialised, and waited only until then.
+    pub fn stop(mut self, end: Time) -> PipeStats {
+        let waited_ns = &mut self.stats.waited_ns;
+        let (packets, bytes) = match &self.changes {
+            Some(changes) => changes.stop(end, waited_ns),
+            None => {
+                let late = self.waiting.iter().filter(|w| w.0 > end);
+                late.fold((0, 0), |(n, bytes), &(start, size)| {
+                    *waited_ns -= (start - end).0;
+                    (n + 1, bytes + u64::from(size))
+                })
+            }
+        };
+        self.stats.packets -= packets as u64;
+        self.stats.bytes -= bytes;
+        self.stats
+    }
+
+    /// [`Pipe::transmit`] on a link that changes.
+    #[cold]
+    fn transmit_changing(&mut self, now: Time) -> Option<(Packet, bool)> {
+        self.advance(now);
+        let (arrival, p) = self.ring.pop_front_if(|e| e.0 <= now)?;
+        let changes = self.changes.as_mut()?;
+        let lost = changes.takes(arrival, p.size, &mut self.judge);
+        self.stats.lost += u64::from(lost);
+        Some((p, lost))
+    }
+
     /// Packets on their way, for those who count what is left.
     pub fn in_transit(&self) -> impl Iterator<Item = &Packet> {
-        self.ring.iter().map(|e| &e.1)
+        self.ring.iter().map(|e| &e.1).chain(self.changes.iter().flat_map(|c| c.packets()))
     }
 }
 
@@ -258,6 +371,7 @@ mod tests {
             noise: Noise::None,
             jitter: Time::ZERO,
             reorder: false,
+            timeline: None,
         }
     }
     fn packet(size: u16) -> Packet {
@@ -280,6 +394,37 @@ mod tests {
         assert_eq!(pipe.waiting(Time::from_micros(1200)), 2);
         // 0 + 1.2 + 2.4 + 3.6 ms of waiting
         assert_eq!(pipe.stats.waited_ns, 7_200_000);
+    }
+
+    #[test]
+    fn what_waits_at_the_end_was_not_serialised() {
+        use super::super::timeline::{Policy, State, Timeline};
+        use std::sync::Arc;
+        let state = |up| State { up, rate: Rate::from_mbps(10), delay: Time::from_micros(900), noise: None };
+        let timeline = |states: Vec<(Time, State)>| Timeline {
+            states,
+            noises: Vec::new(),
+            policy: Policy::Keep,
+            opportunities: None,
+        };
+        let down = vec![(Time::from_micros(1200), state(false))];
+        // Served from 0, 1.2, 2.4 and 3.6 ms on; stopped at 3 ms the last has waited for 3 ms. Where the link goes down at
+        // 1.2 ms the second is in service then, and two wait.
+        for (changes, packets, waited) in
+            [(None, 3, 6_600_000), (Some(vec![]), 3, 6_600_000), (Some(down), 2, 7_200_000)]
+        {
+            let timeline = changes.map(|states| Arc::new(timeline(states)));
+            let direction = Direction { timeline, ..direction(QueueLimit::Packets(3)) };
+            let mut pipe = Pipe::new(&direction, (1500, 0), "x", &SEED);
+            for _ in 0..4 {
+                pipe.receive(Time::ZERO, packet(1500), &mut |_| {});
+            }
+            while pipe.next_wake() <= Time::from_micros(3000) {
+                pipe.transmit(pipe.next_wake());
+            }
+            let stats = pipe.stop(Time::from_micros(3000));
+            assert_eq!((stats.packets, stats.bytes, stats.waited_ns), (packets, packets * 1500, waited));
+        }
     }
 
     #[test]
@@ -320,7 +465,7 @@ mod tests {
             }
             let mut seqs = Vec::new();
             let mut last = Time::ZERO;
-            while let Some((p, _)) = pipe.transmit() {
+            while let Some((p, _)) = pipe.transmit(pipe.next_wake()) {
                 seqs.push(p.seq);
                 assert!(pipe.next_wake() >= last);
                 last = pipe.next_wake();

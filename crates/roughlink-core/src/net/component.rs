@@ -1,72 +1,63 @@
 //! One component at work: its links, its flows, its calendar.
 
 use super::calendar::Calendar;
-use super::reassembly::Reassembly;
+use super::flow::Flow;
 use super::routing::Hop;
 use super::{Crossing, Observer, Way};
-use crate::app::Traffic;
+use crate::cc::LinkEvent;
+use crate::gateway;
+use crate::link::Model;
 use crate::link::pipe::Pipe;
 use crate::metrics::{FlowOutcome, LinkOutcome};
-use crate::packet::{FlowId, Fragment, NO_SIDE, Packet, Protocol, Sides};
+use crate::packet::{Fragment, NO_SIDE, Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::Scenario;
-use crate::tcp::Endpoint;
-use crate::units::{Serializer, Time};
-use std::sync::Arc;
+use crate::units::Time;
+use std::collections::VecDeque;
+
+mod gates;
+mod media;
+
+use gates::Gate;
+use media::Media;
 
 /// A component under way. Flow and link numbers are local; `global` has the scenario's.
 pub(super) struct Component<'a, O> {
     pipes: Vec<Pipe>,
-    /// Global hop of each pipe, and the node at its far end.
-    hops: Vec<(Hop, usize)>,
+    media: Media,
+    gates: Vec<Gate>,
     flows: Vec<Flow>,
-    /// Local pipes of all paths, one after the other; flows hold ranges.
+    /// Places, the link directions of the component: first the pipes, then the ports of the media, two by two for each
+    /// link. The global hop of each, and the node at its far end.
+    places: Vec<(Hop, usize)>,
+    /// Places of all paths, one after the other; flows hold ranges.
     paths: Vec<u32>,
+    leaves: Leaves,
     calendar: Calendar,
     sides: Sides,
     observer: &'a mut O,
     /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no event
     /// between. Empty while someone watches.
     cascade: Vec<u32>,
+    /// What is heard of links: when, of which link (its first place), what. They have one leaf, the last.
+    news: VecDeque<(Time, u32, LinkEvent)>,
     end: Time,
     events: u64,
 }
 
-struct Flow {
-    global: usize,
-    kind: Kind,
-    start: Time,
-    /// Where its two paths begin in `paths`: forward, reverse; and their end.
-    path: [u32; 3],
-    nodes: [usize; 2],
-    reassembly: [Option<Box<Reassembly>>; 2],
-    started: bool,
-    end: Option<Time>,
-    last_delivery: Time,
+/// Whose events the leaves of the calendar hold, by the first of each kind: pipes, media, flows, gateways, news.
+struct Leaves {
+    media: usize,
+    flows: usize,
+    gates: usize,
+    news: usize,
 }
 
-enum Kind {
-    Bulk(Box<Bulk>),
-    Cbr(Cbr),
-}
-
-struct Bulk {
-    source: Endpoint,
-    sink: Endpoint,
-    bytes: Option<u64>,
-    delivered: u64,
-}
-
-struct Cbr {
-    clock: Serializer,
-    payload: u16,
-    size: u16,
-    next: Time,
-    stop: Time,
-    left: u64,
-    sent: u32,
-    delivered: u64,
-    bytes: Option<u64>,
+impl Leaves {
+    fn new([pipes, media, flows, gates]: [usize; 4]) -> Self {
+        let (flows, media_at) = (flows + media + pipes, pipes);
+        Leaves { media: media_at, flows: media + pipes, gates: flows, news: flows + gates }
+    }
 }
 
 impl<'a, O: Observer> Component<'a, O> {
@@ -79,19 +70,20 @@ impl<'a, O: Observer> Component<'a, O> {
         observer: &'a mut O,
     ) -> Self {
         let mut pipes = Vec::with_capacity(2 * links.len());
-        let mut hops = Vec::with_capacity(2 * links.len());
+        let mut places = Vec::with_capacity(2 * links.len());
         let mut local = vec![u32::MAX; 2 * s.links.len()];
         for &l in links {
             let spec = &s.links[l];
-            for (reverse, direction, to) in
-                [(0, &spec.pipe.forward, spec.between.1), (1, &spec.pipe.reverse, spec.between.0)]
+            let Model::Pipe(config) = &spec.model else { continue };
+            for (reverse, direction, to) in [(0, &config.forward, spec.between.1), (1, &config.reverse, spec.between.0)]
             {
                 let name = format!("{}.{}", spec.name, ["forward", "reverse"][reverse]);
                 local[2 * l + reverse] = pipes.len() as u32;
-                hops.push((2 * l as Hop + reverse as Hop, to));
-                pipes.push(Pipe::new(direction, (spec.pipe.mtu, spec.pipe.overhead), &name, seed));
+                places.push((2 * l as Hop + reverse as Hop, to));
+                pipes.push(Pipe::new(direction, (config.mtu, config.overhead), &name, seed));
             }
         }
+        let media = Media::new(s, seed, links, &mut places, &mut local);
         let mut paths = Vec::new();
         let mut built = Vec::with_capacity(flows.len());
         for &global in flows {
@@ -102,51 +94,44 @@ impl<'a, O: Observer> Component<'a, O> {
                 paths.extend(p.iter().map(|&h| local[h as usize]));
                 path[i + 1] = paths.len() as u32;
             }
-            let kind = match &spec.traffic {
-                Traffic::Bulk { bytes } => {
-                    let factory = spec.factory.as_ref().expect("a bulk flow has a congestion control");
-                    let cfg = Arc::new(spec.tcp.clone());
-                    let end = |reverse| Endpoint::new(FlowId::new(index, reverse), cfg.clone(), factory.clone(), 0);
-                    Kind::Bulk(Box::new(Bulk { source: end(false), sink: end(true), bytes: *bytes, delivered: 0 }))
-                }
-                Traffic::Cbr { rate, packet, bytes, stop } => Kind::Cbr(Cbr {
-                    clock: Serializer::new(*rate),
-                    payload: packet - UDP_HEADERS,
-                    size: *packet,
-                    next: spec.start,
-                    stop: stop.unwrap_or(s.duration).min(s.duration),
-                    left: bytes.unwrap_or(u64::MAX),
-                    sent: 0,
-                    delivered: 0,
-                    bytes: *bytes,
-                }),
-            };
-            built.push(Flow {
-                global,
-                kind,
-                start: spec.start,
-                path,
-                nodes: [spec.from, spec.to],
-                reassembly: [None, None],
-                started: false,
-                end: None,
-                last_delivery: spec.start,
-            });
+            built.push(Flow::new(spec, (index, global), path, s.duration, seed));
         }
-        let mut calendar = Calendar::new(pipes.len() + built.len());
+        let mut news = Vec::new();
+        for &l in links {
+            news.extend(s.links[l].notices.iter().map(|(at, event)| (*at, local[2 * l], *event)));
+        }
+        news.sort_by_key(|n| n.0);
+        let news = VecDeque::from(news);
+        let gates = gates::gates(s, &local, &media, pipes.len());
+        let leaves = Leaves::new([pipes.len(), media.len(), built.len(), gates.len()]);
+        let mut calendar = Calendar::new(leaves.news + usize::from(!news.is_empty()));
         for (i, f) in built.iter().enumerate() {
-            calendar.set(pipes.len() + i, f.start);
+            calendar.set(leaves.flows + i, f.start());
         }
-        let cascade = if O::ACTIVE { Vec::new() } else { cascades(&pipes, &built, &paths) };
+        for (i, pipe) in pipes.iter().enumerate().filter(|(_, p)| p.has_timeline()) {
+            calendar.set(i, pipe.next_wake());
+        }
+        if let Some(first) = news.front() {
+            calendar.set(leaves.news, first.0);
+        }
+        let cascade = if O::ACTIVE {
+            Vec::new()
+        } else {
+            cascades(&pipes, &built, &paths, |place| gates.iter().any(|g| g.node == places[place].1))
+        };
         Component {
             pipes,
-            hops,
+            media,
+            gates,
+            places,
+            leaves,
             flows: built,
             paths,
             calendar,
             sides: Sides::default(),
             observer,
             cascade,
+            news,
             end: s.duration,
             events: 0,
         }
@@ -159,11 +144,41 @@ impl<'a, O: Observer> Component<'a, O> {
             if now > self.end || now == Time::MAX || (O::ACTIVE && self.observer.stop()) {
                 return self.events;
             }
-            self.events += 1;
-            if leaf < self.pipes.len() {
+            if leaf < self.leaves.media {
                 self.arrive(now, leaf);
+            } else if leaf >= self.leaves.flows && leaf < self.leaves.gates {
+                self.events += 1;
+                self.wake(now, leaf - self.leaves.flows);
+            } else if leaf < self.leaves.flows {
+                self.wake_medium(now, leaf - self.leaves.media);
+            } else if leaf < self.leaves.news {
+                self.wake_gate(now, leaf - self.leaves.gates);
             } else {
-                self.wake(now, leaf - self.pipes.len());
+                self.hear(now);
+            }
+        }
+    }
+
+    /// Hosts hear of what happened to a link that their flow uses.
+    fn hear(&mut self, now: Time) {
+        let Some((_, link, event)) = self.news.pop_front() else { return };
+        self.calendar.set(self.leaves.news, self.news.front().map_or(Time::MAX, |n| n.0));
+        for index in 0..self.flows.len() {
+            let flow = &mut self.flows[index];
+            let mut path = self.paths[flow.path[0] as usize..flow.path[2] as usize].iter();
+            if !path.any(|&place| place & !1 == link) {
+                continue;
+            }
+            flow.on_link(now, &event);
+            for end in [0, 1] {
+                self.pump(now, index, end);
+                self.reschedule(now, index, end);
+            }
+        }
+        for g in 0..self.gates.len() {
+            if self.gates[g].link == link {
+                self.gates[g].gateway.on_link(now, &event);
+                self.originate(now, g);
             }
         }
     }
@@ -171,19 +186,35 @@ impl<'a, O: Observer> Component<'a, O> {
     #[inline]
     fn arrive(&mut self, now: Time, leaf: usize) {
         let pipe = &mut self.pipes[leaf];
-        let Some((p, lost)) = pipe.transmit() else { return };
+        let crossing = pipe.transmit(now);
         self.calendar.set(leaf, pipe.next_wake());
+        let Some((p, lost)) = crossing else { return };
+        self.events += 1; // a change of the link is none: whether anyone uses it must not show
         if lost {
             self.sides.free(&p);
             return;
         }
+        self.forward(now, leaf, p);
+    }
+
+    /// A packet came out of `place` and goes on, or has reached its host.
+    #[inline(always)]
+    fn forward(&mut self, now: Time, place: usize, mut p: Packet) {
         let flow = &self.flows[p.flow.index()];
         let r = usize::from(p.flow.reverse());
         let path = &self.paths[flow.path[r] as usize..flow.path[r + 1] as usize];
-        let here = path.iter().position(|&hop| hop as usize == leaf);
-        match here.and_then(|i| path.get(i + 1)) {
-            Some(&next) => self.send(now, next as usize, p),
-            None => self.deliver(now, leaf, p),
+        let here = path.iter().position(|&hop| hop as usize == place);
+        let next = here.and_then(|i| path.get(i + 1)).copied();
+        let gated = !self.gates.is_empty();
+        if gated {
+            self.pass_gates(now, self.places[place].1, [Some(place as u32), next], &mut p);
+        }
+        match next {
+            Some(next) => self.send(now, next as usize, p),
+            None => self.deliver(now, place, p),
+        }
+        if gated {
+            self.originate_at(now, self.places[place].1);
         }
     }
 
@@ -195,7 +226,10 @@ impl<'a, O: Observer> Component<'a, O> {
             self.send_through(now, leaf, next as usize, p);
             return;
         }
-        let pipe = &mut self.pipes[leaf];
+        let Some(pipe) = self.pipes.get_mut(leaf) else {
+            self.send_shared(now, leaf, p);
+            return;
+        };
         let sides = &mut self.sides;
         let before = pipe.next_wake();
         pipe.receive(now, p, &mut |dropped| sides.free(&dropped));
@@ -205,14 +239,14 @@ impl<'a, O: Observer> Component<'a, O> {
         }
         if O::ACTIVE {
             let drops = pipe.stats.dropped;
-            self.observer.queue(now, self.hops[leaf].0, pipe.waiting(now), drops);
+            self.observer.queue(now, self.places[leaf].0, pipe.waiting(now), drops);
         }
     }
 
     /// Through a pipe and into the next one at once: the same as two events, since nothing else feeds the second.
     #[inline]
     fn send_through(&mut self, now: Time, leaf: usize, next: usize, p: Packet) {
-        let (pipe, next_pipe) = two(&mut self.pipes, leaf, next);
+        let [pipe, next_pipe] = self.pipes.get_disjoint_mut([leaf, next]).expect("no pipe feeds itself");
         let further = self.cascade[next] != u32::MAX;
         let (sides, events, end) = (&mut self.sides, &mut self.events, self.end);
         if further {
@@ -243,10 +277,10 @@ impl<'a, O: Observer> Component<'a, O> {
     }
 
     /// A packet reaches the host it is for.
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, now: Time, leaf: usize, p: Packet) {
         if O::ACTIVE {
-            let (hop, node) = self.hops[leaf];
+            let (hop, node) = self.places[leaf];
             let at = Crossing { node, hop, way: Way::In, flow: self.flows[p.flow.index()].global };
             self.observer.packet(now, at, &p, &self.sides);
         }
@@ -263,125 +297,73 @@ impl<'a, O: Observer> Component<'a, O> {
                 None => return,
             }
         };
-        match &mut flow.kind {
-            Kind::Bulk(b) => {
-                let endpoint = if r == 0 { &mut b.sink } else { &mut b.source };
-                endpoint.receive(now, &p, &self.sides);
-                self.sides.free(&p);
-                if r == 0 {
-                    let delivered = b.sink.delivered();
-                    if delivered > b.delivered {
-                        b.delivered = delivered;
-                        flow.last_delivery = now;
-                        if b.bytes == Some(delivered) {
-                            flow.end = Some(now);
-                        }
-                    }
-                    if b.sink.peer_closed() {
-                        b.sink.close();
-                    }
-                }
-                if O::ACTIVE && r == 1 {
-                    self.observer.flow(now, flow.global, &b.source, b.delivered);
-                }
-                if r == 1 || !b.sink.is_quiet() {
-                    self.pump(now, index, r == 1);
-                }
-                self.reschedule(now, index, r == 1);
-            }
-            Kind::Cbr(c) => {
-                debug_assert_eq!(p.protocol(), Protocol::Udp);
-                c.delivered += u64::from(p.payload());
-                flow.last_delivery = now;
-                self.sides.free(&p);
-            }
+        let end = 1 - r;
+        let pump = flow.receive(now, end, &p, &self.sides);
+        self.sides.free(&p);
+        if O::ACTIVE && end == 0 {
+            self.report(now, index);
         }
+        if pump {
+            self.pump(now, index, end);
+        }
+        self.reschedule(now, index, end);
     }
 
-    /// Lets an endpoint send what it wants to.
-    #[inline]
-    fn pump(&mut self, now: Time, index: usize, source: bool) {
+    /// Lets an end send what it wants to.
+    #[inline(always)]
+    fn pump(&mut self, now: Time, index: usize, end: usize) {
         loop {
             let flow = &mut self.flows[index];
-            let Kind::Bulk(b) = &mut flow.kind else { return };
-            let p =
-                if source { b.source.transmit(now, &mut self.sides) } else { b.sink.transmit(now, &mut self.sides) };
-            let Some(p) = p else { return };
-            let r = usize::from(!source);
-            let leaf = self.paths[flow.path[r] as usize] as usize;
+            let Some(mut p) = flow.transmit(now, end, &mut self.sides) else { return };
+            let leaf = self.paths[flow.path[end] as usize] as usize;
             if O::ACTIVE {
-                let at = Crossing { node: flow.nodes[r], hop: self.hops[leaf].0, way: Way::Out, flow: flow.global };
+                let at = Crossing { node: flow.nodes[end], hop: self.places[leaf].0, way: Way::Out, flow: flow.global };
                 self.observer.packet(now, at, &p, &self.sides);
-                if source && let Kind::Bulk(b) = &self.flows[index].kind {
-                    self.observer.flow(now, self.flows[index].global, &b.source, b.delivered);
+                if end == 0 {
+                    self.report(now, index);
                 }
             }
-            self.send(now, leaf, p);
+            if self.gates.is_empty() {
+                self.send(now, leaf, p);
+            } else {
+                let node = self.flows[index].nodes[end];
+                self.pass_gates(now, node, [None, Some(leaf as u32)], &mut p);
+                self.send(now, leaf, p);
+                self.originate_at(now, node);
+            }
         }
     }
 
     /// A flow's timer.
     fn wake(&mut self, now: Time, index: usize) {
-        let flow = &mut self.flows[index];
-        let leaf = self.pipes.len() + index;
+        let leaf = self.leaves.flows + index;
         self.calendar.set(leaf, Time::MAX);
-        match &mut flow.kind {
-            Kind::Bulk(b) => {
-                if !flow.started {
-                    flow.started = true;
-                    b.sink.listen();
-                    b.source.offer(b.bytes.unwrap_or(u64::MAX), b.bytes.is_some());
-                    b.source.connect();
-                    self.pump(now, index, true);
-                    self.reschedule(now, index, true);
-                } else {
-                    let just_before = Time(now.0 - 1);
-                    for source in [true, false] {
-                        let flow = &mut self.flows[index];
-                        let Kind::Bulk(b) = &mut flow.kind else { unreachable!("a bulk flow stays one") };
-                        let e = if source { &mut b.source } else { &mut b.sink };
-                        if e.next_wake(just_before) <= now {
-                            e.wake(now);
-                            if O::ACTIVE && source {
-                                self.observer.flow(now, flow.global, &b.source, b.delivered);
-                            }
-                            self.pump(now, index, source);
-                        }
-                        self.reschedule(now, index, source);
-                    }
+        for end in [0, 1] {
+            if self.flows[index].wake(now, end) {
+                if O::ACTIVE && end == 0 {
+                    self.report(now, index);
                 }
+                self.pump(now, index, end);
             }
-            Kind::Cbr(c) => {
-                if now >= c.stop || c.left == 0 {
-                    return;
-                }
-                let payload = u64::from(c.payload).min(c.left) as u16;
-                c.left -= u64::from(payload);
-                let mut p = Packet::udp(FlowId::new(index as u32, false), c.sent, payload, now);
-                p.ident = c.sent as u16; // fragments of two datagrams must not mix
-                c.sent = c.sent.wrapping_add(1);
-                c.next += c.clock.time(u32::from(c.size));
-                self.calendar.set(leaf, c.next);
-                let first = self.paths[flow.path[0] as usize] as usize;
-                if O::ACTIVE {
-                    let at =
-                        Crossing { node: flow.nodes[0], hop: self.hops[first].0, way: Way::Out, flow: flow.global };
-                    self.observer.packet(now, at, &p, &self.sides);
-                }
-                self.send(now, first, p);
-            }
+            self.reschedule(now, index, end);
         }
     }
 
-    /// Brings a bulk flow's leaf forward if the endpoint that just acted must wake earlier.
+    /// Brings a flow's leaf forward if the end that just acted must wake earlier.
     #[inline]
-    fn reschedule(&mut self, now: Time, index: usize, source: bool) {
-        let Kind::Bulk(b) = &self.flows[index].kind else { return };
-        let e = if source { &b.source } else { &b.sink };
-        let next = e.next_wake(now);
-        let leaf = self.pipes.len() + index;
+    fn reschedule(&mut self, now: Time, index: usize, end: usize) {
+        let next = self.flows[index].next_wake(now, end);
+        let leaf = self.leaves.flows + index;
         if next < self.calendar.time(leaf) {
             self.calendar.set(leaf, next);
+        }
+    }
+
+    /// Shows the observer the sending end of a flow.
+    fn report(&mut self, now: Time, index: usize) {
+        let flow = &self.flows[index];
+        if let Some((sender, delivered)) = flow.sender() {
+            self.observer.flow(now, flow.global, sender, delivered);
         }
     }
 
@@ -389,43 +371,33 @@ impl<'a, O: Observer> Component<'a, O> {
     pub(super) fn report_end(&mut self) {
         let on_links = self.pipes.iter().flat_map(Pipe::in_transit);
         let partial = self.flows.iter().flat_map(|f| f.reassembly.iter().flatten()).flat_map(|r| r.heads());
-        let held = on_links.chain(partial).filter(|p| p.side != NO_SIDE).count();
+        let held = on_links.chain(self.media.in_transit()).chain(partial).filter(|p| p.side != NO_SIDE).count();
         self.observer.end(self.sides.in_use(), held);
     }
 
     /// Puts the outcomes where the scenario's flows and links have them.
-    pub(super) fn collect(self, flows: &mut [Option<FlowOutcome>], links: &mut [LinkOutcome]) {
-        for f in self.flows {
-            let mut out =
-                FlowOutcome { start: f.start, end: f.end, last_delivery: f.last_delivery, ..Default::default() };
-            match f.kind {
-                Kind::Bulk(b) => {
-                    out.delivered = b.delivered;
-                    out.sized = b.bytes.is_some();
-                    out.failed = b.source.failed() || b.sink.failed();
-                    if let Some(s) = b.source.sender() {
-                        out.sender = s.stats.clone();
-                    }
-                }
-                Kind::Cbr(c) => {
-                    out.delivered = c.delivered;
-                    out.sized = c.bytes.is_some();
-                    if c.left == 0 {
-                        out.end = Some(f.last_delivery);
-                    }
-                    out.datagrams = u64::from(c.sent);
-                }
-            }
-            flows[f.global] = Some(out);
+    pub(super) fn collect(
+        self,
+        flows: &mut [Option<FlowOutcome>],
+        links: &mut [LinkOutcome],
+        gateways: &mut [Option<gateway::Stats>],
+    ) {
+        for g in &self.gates {
+            gateways[g.global] = Some(g.stats(&self.media, &self.flows));
         }
-        for (pipe, (hop, _)) in self.pipes.into_iter().zip(self.hops) {
-            links[(hop / 2) as usize][(hop & 1) as usize] = pipe.stats;
+        for f in &self.flows {
+            flows[f.global] = Some(f.outcome(self.end));
+        }
+        let stats = self.pipes.into_iter().map(|p| p.stop(self.end)).chain(self.media.stats());
+        for (stats, (hop, _)) in stats.zip(self.places) {
+            links[(hop / 2) as usize][(hop & 1) as usize] = stats;
         }
     }
 }
 
-/// Which pipes cascade into which: all flows that use the first go on to the second, and only they use it.
-fn cascades(pipes: &[Pipe], flows: &[Flow], paths: &[u32]) -> Vec<u32> {
+/// Which pipes cascade into which: all flows that use the first go on to the second, and only they use it. `gated` tells
+/// places at whose far end a gateway wants to see what passes.
+fn cascades(pipes: &[Pipe], flows: &[Flow], paths: &[u32], gated: impl Fn(usize) -> bool) -> Vec<u32> {
     const NONE: u32 = u32::MAX;
     const MANY: u32 = u32::MAX - 1;
     let note = |slot: &mut u32, value: u32| *slot = if *slot == NONE || *slot == value { value } else { MANY };
@@ -434,32 +406,31 @@ fn cascades(pipes: &[Pipe], flows: &[Flow], paths: &[u32]) -> Vec<u32> {
     for f in flows {
         for r in 0..2 {
             let path = &paths[f.path[r] as usize..f.path[r + 1] as usize];
-            note(&mut feeder[path[0] as usize], MANY);
-            note(&mut next[path[path.len() - 1] as usize], MANY);
-            for pair in path.windows(2) {
-                note(&mut next[pair[0] as usize], pair[1]);
-                note(&mut feeder[pair[1] as usize], pair[0]);
+            let step =
+                |from: Option<&u32>, to: Option<&u32>| (from.copied().unwrap_or(MANY), to.copied().unwrap_or(MANY));
+            let first = step(None, path.first());
+            let last = step(path.last(), None);
+            for (from, to) in path.windows(2).map(|p| (p[0], p[1])).chain([first, last]) {
+                if let Some(slot) = next.get_mut(from as usize) {
+                    note(slot, to);
+                }
+                if let Some(slot) = feeder.get_mut(to as usize) {
+                    note(slot, from);
+                }
             }
         }
     }
     (0..pipes.len())
         .map(|i| match next[i] {
-            n if n < MANY && feeder[n as usize] == i as u32 && pipes[i].is_transparent() => n,
+            n if (n as usize) < pipes.len()
+                && feeder[n as usize] == i as u32
+                && pipes[i].is_transparent()
+                && !pipes[n as usize].has_timeline()
+                && !gated(i) =>
+            {
+                n
+            }
             _ => NONE,
         })
         .collect()
 }
-
-/// Two different elements at once.
-#[inline]
-fn two<T>(all: &mut [T], a: usize, b: usize) -> (&mut T, &mut T) {
-    if a < b {
-        let (left, right) = all.split_at_mut(b);
-        (&mut left[a], &mut right[0])
-    } else {
-        let (left, right) = all.split_at_mut(a);
-        (&mut right[0], &mut left[b])
-    }
-}
-
-const UDP_HEADERS: u16 = 28;

@@ -22,6 +22,7 @@ struct Datagram {
 
 impl Reassembly {
     /// A fragment arrived; returns the datagram it completes. Heads of datagrams that are given up go to `dropped`.
+    #[inline(always)]
     pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) -> Option<Packet> {
         while self.partial.front().is_some_and(|d| d.expires <= now) {
             self.partial.pop_front().and_then(|d| d.first).into_iter().for_each(&mut *dropped);

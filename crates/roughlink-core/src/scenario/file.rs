@@ -2,10 +2,28 @@
 //! descriptions of the JSON Schema, and the schema is what unknown and missing keys are found by: to add a key, add
 //! a field here and its meaning in the module that resolves the table.
 
-use super::leaf::{At, Cc, Leaf, Name, Transfer};
-use crate::link::noise::BurstLength;
-use crate::tcp::{Amount, Buffer, Recovery, RtoFloor, Stack};
-use crate::units::{Bytes, QueueLimit, Rate, Share, Time};
+mod gateway;
+mod greenphy;
+mod hdplc;
+mod kinds;
+mod mac;
+mod noise;
+mod request;
+
+pub(super) use gateway::Gateway;
+pub(super) use greenphy::Profile;
+pub(super) use hdplc::RateTrace;
+pub(super) use kinds::{KINDS, Kind, RIVALS, kinds};
+pub(super) use mac::Mac;
+pub(super) use noise::{Exponential, Noise, NoiseKind, Noises, Pulses};
+pub(super) use request::{Limits, MessageKeys, Messages, Processing};
+
+use super::leaf::{At, Cc, Dbm, Decibel, Leaf, Length, Name, Speed, Transfer};
+use crate::app::request::{Mode, Policy as AfterLimit};
+use crate::app::voip::{EModel, Reference};
+use crate::link::greenphy::Class as Priority;
+use crate::tcp::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack};
+use crate::units::{Bytes, QueueLimit, Rate, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
@@ -27,15 +45,23 @@ pub(super) struct File {
     pub duration: Option<Leaf<Time>>,
     /// Defaults for every TCP flow.
     pub tcp: Option<Box<At<Tcp>>>,
+    /// Defaults for every SCTP flow.
+    pub sctp: Option<Box<At<Sctp>>>,
     /// The hosts and routers.
     #[serde(default)]
     pub node: Vec<At<Node>>,
     /// The links between them.
     #[serde(default)]
     pub link: Vec<At<Link>>,
+    /// What stands beside links and watches them.
+    #[serde(default)]
+    pub gateway: Vec<At<Gateway>>,
     /// What flows.
     #[serde(default)]
     pub flow: Vec<At<Flow>>,
+    /// Where a train or car has coverage.
+    #[serde(default)]
+    pub coverage: Vec<At<Coverage>>,
 }
 
 /// A host or router.
@@ -93,6 +119,10 @@ pub(super) struct Tcp {
     pub data_retries: Option<Leaf<u32>>,
     /// Send new data on the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: Option<Leaf<bool>>,
+    /// Only the first partial ACK restarts the retransmission timer (RFC 6582 section 4); not with `reno` and `rack`.
+    pub impatient: Option<Leaf<bool>>,
+    /// What must be acknowledged after a time-out before fast retransmit is on again; without `rack` only.
+    pub fr_off_until: Option<Leaf<FrOffUntil>>,
     /// Tail loss probes (RFC 8985); with `rack` only.
     pub tlp: Option<Leaf<bool>>,
     /// Detect spurious reductions and take them back; with `rack` only.
@@ -121,6 +151,50 @@ pub(super) struct Tcp {
     pub mss_includes_options: Option<Leaf<bool>>,
 }
 
+/// The keys of an SCTP association; defaults are those of RFC 9260.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sctp {
+    /// Congestion control; `sctp`, that of RFC 9260, if absent.
+    pub cc: Option<Leaf<Cc>>,
+    /// Parameters of `cc`; flows with another algorithm do not take them.
+    pub cc_params: Option<At<Params>>,
+    /// Bytes of user data in a full packet, and of a message.
+    pub payload: Option<Leaf<Bytes>>,
+    /// Streams to send messages in, turn by turn.
+    pub streams: Option<Leaf<u32>>,
+    /// Receive buffer.
+    pub rcv_buf: Option<Leaf<Bytes>>,
+    /// RTO.Initial.
+    pub initial_rto: Option<Leaf<Time>>,
+    /// RTO.Min.
+    pub min_rto: Option<Leaf<Time>>,
+    /// RTO.Max.
+    pub max_rto: Option<Leaf<Time>>,
+    /// G of section 6.3.1.
+    pub clock_granularity: Option<Leaf<Time>>,
+    /// Association.Max.Retrans: time-outs in a row before the association fails.
+    pub data_retries: Option<Leaf<u32>>,
+    /// Max.Init.Retransmits.
+    pub init_retries: Option<Leaf<u32>>,
+    /// Valid.Cookie.Life.
+    pub cookie_life: Option<Leaf<Time>>,
+    /// Max.Burst: packets that may leave on one SACK or timer.
+    pub max_burst: Option<Leaf<u32>>,
+    /// Packets per SACK; 1 = no delaying.
+    pub delayed_ack: Option<Leaf<u32>>,
+    /// How long a SACK may wait.
+    pub delayed_ack_timeout: Option<Leaf<Time>>,
+    /// Miss indications that make a fast retransmit.
+    pub missing_reports: Option<Leaf<u32>>,
+    /// Initial window in bytes or full packets (`pkt`).
+    pub initial_window: Option<Leaf<Option<Amount>>>,
+    /// Initial slow-start threshold in bytes or full packets (`pkt`).
+    pub initial_ssthresh: Option<Leaf<Option<Amount>>>,
+    /// Give up what is in flight when coverage ends, and tell the receiver to skip it (PR-SCTP, RFC 3758).
+    pub partial_reliability: Option<Leaf<bool>>,
+}
+
 /// A link between two nodes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -133,15 +207,26 @@ pub(super) struct Link {
     /// Its two nodes; `forward` is from the first to the second.
     #[schemars(required, length(equal = 2))]
     pub between: Option<At<Vec<Leaf<String>>>>,
-    /// Serialisation rate.
-    #[schemars(required)]
+    /// Serialisation rate; PHY rate of an HD-PLC link, `18.62 Mbit/s` if absent.
+    #[schemars(example = "10 Mbit/s")]
     pub rate: Option<Leaf<Rate>>,
     /// Propagation delay, one way.
-    #[schemars(required)]
+    #[schemars(example = "10 ms")]
     pub delay: Option<Leaf<Time>>,
-    /// What may wait before the serialiser; `100 pkt` if absent.
+    /// The set of values to start from; `hpgp-hs` if absent.
+    pub profile: Option<Leaf<Profile>>,
+    /// Links of the same cable share one medium, which the first of them describes; a medium of its own if absent.
+    pub cable: Option<Leaf<Name>>,
+    /// Priority class of both directions, or `["ca1", "ca3"]` for forward and reverse; `ca1` if absent.
+    pub class: Option<Leaf<[Priority; 2]>>,
+    /// How the medium is shared.
+    pub mac: Option<Box<At<Mac>>>,
+    /// From when on which PHY rate holds; a frame is sent at the rate of its start.
+    pub rate_trace: Option<RateTrace>,
+    /// What may wait before the serialiser, or before the modem; `100 pkt` if absent, `256 pkt` for an HD-PLC link.
     pub queue: Option<Leaf<QueueLimit>>,
-    /// Losses; one table for both directions or one direction, or a list with a table for each.
+    /// What spoils packets. Pipe: losses, one table for both directions or one direction, or a list with a table for each.
+    /// Shared medium: a layer or a list of layers that add up; what the profile has if absent.
     pub noise: Option<Box<At<Noises>>>,
     /// Largest IP packet; larger ones travel as fragments. `1500 B` if absent.
     pub mtu: Option<Leaf<Bytes>>,
@@ -153,6 +238,8 @@ pub(super) struct Link {
     pub reorder: Option<Leaf<bool>>,
     /// What is different in the reverse direction.
     pub asymmetric: Option<Box<At<Asymmetric>>>,
+    /// What changes and when: a list of changes, the name of a file, or a table that says more.
+    pub timeline: Option<Box<At<Timelines>>>,
 }
 
 /// The reverse direction of a link, where it is not like the forward one.
@@ -171,69 +258,160 @@ pub(super) struct Asymmetric {
     pub jitter: Option<Leaf<Time>>,
     /// Let jitter change the order of packets.
     pub reorder: Option<Leaf<bool>>,
+    /// What changes in the reverse direction; the link's own timeline then holds for the forward one only.
+    pub timeline: Option<Box<At<Timelines>>>,
 }
 
-/// Losses.
+/// When a vehicle has coverage, made into the timeline of a link. It is given by stations and the way between them, by a
+/// timetable, or by a log.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Noise {
-    /// Which model.
+pub(super) struct Coverage {
+    /// Its name.
     #[schemars(required)]
-    pub kind: Option<Leaf<NoiseKind>>,
-    /// Which direction is hit; both if absent.
-    pub direction: Option<Leaf<Heading>>,
-    /// Probability that a packet is lost.
-    pub loss: Option<Leaf<Share>>,
-    /// Probability that a packet starts a burst; this or `mean`.
-    pub start: Option<Leaf<Share>>,
-    /// Average loss, about: `start` becomes `mean` divided by the mean length. This or `start`.
-    pub mean: Option<Leaf<Share>>,
-    /// Length of a burst in packets: `[1, 4]` uniform, `{ geometric = 2.5 }` with this mean.
-    pub length: Option<Leaf<BurstLength>>,
-    /// Probability per packet that the good state turns bad (Gilbert's p).
-    pub to_bad: Option<Leaf<Share>>,
-    /// Probability per packet that the bad state turns good (Gilbert's r).
-    pub to_good: Option<Leaf<Share>>,
-    /// Loss in the good state (Elliott's 1 - k); none if absent.
-    pub loss_good: Option<Leaf<Share>>,
-    /// Loss in the bad state (Gilbert's 1 - h); all if absent.
-    pub loss_bad: Option<Leaf<Share>>,
-    /// Pulses that follow each other evenly, as the mains makes them (10 ms at 50 Hz).
-    pub cyclic: Option<At<Pulses>>,
-    /// Pulses at random times.
-    pub asynchronous: Option<At<Pulses>>,
-    /// Probability that a packet overlapped by a pulse is lost; `100 %` if absent.
-    pub kill: Option<Leaf<Share>>,
-    /// Numbers of the packets that are lost, counted from 0 as they arrive; every fragment counts.
-    pub drop: Option<Leaf<Vec<u64>>>,
-    /// A file of lines `seconds,loss probability`; this or `steps`.
+    pub name: Option<Leaf<Name>>,
+    /// The link that is down without coverage.
+    #[schemars(required)]
+    pub link: Option<Leaf<String>>,
+    /// Stations in the order in which they are reached; with `speed` and `dwell`.
+    pub stations: Option<At<Vec<At<Station>>>>,
+    /// Speed between stations, or along a log by position.
+    pub speed: Option<Leaf<Speed>>,
+    /// How long the vehicle stays in a station.
+    pub dwell: Option<Leaf<Time>>,
+    /// Stations with their times.
+    pub timetable: Option<At<Vec<At<Visit>>>>,
+    /// A file of lines with `time_s` or `position_m`, and any of `signal_dbm`, `rate_mbps`, `delay_ms`, `loss`.
+    pub log: Option<Leaf<String>>,
+    /// What the link is like in stations of a class.
+    pub classes: Option<At<BTreeMap<String, At<Class>>>>,
+    /// A signal above this is coverage; with a `log`. `-80 dBm` if absent.
+    pub threshold: Option<Leaf<Dbm>>,
+    /// Coverage begins only this much above the threshold, so that a signal close to it does not make the link flap.
+    pub hysteresis: Option<Leaf<Decibel>>,
+    /// From the start of coverage until layer 2 is associated; `0 s` if absent.
+    pub associate: Option<Leaf<Time>>,
+    /// From then until layer 3 is configured and packets get through; `0 s` if absent.
+    pub configure: Option<Leaf<Time>>,
+    /// How long after a change hosts and gateways hear of it; `0 s` if absent.
+    pub notice: Option<Leaf<Time>>,
+    /// How long before coverage ends hosts and gateways hear of that, instead of after it.
+    pub warning: Option<Leaf<Time>>,
+    /// All of it happens again after this time: a loop.
+    pub repeat: Option<Leaf<Time>>,
+}
+
+/// A station on the way.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Station {
+    /// Its name.
+    pub name: Option<Leaf<String>>,
+    /// From the station before, or from the start.
+    #[schemars(required, example = "1164 m")]
+    pub distance: Option<Leaf<Length>>,
+    /// How long the vehicle stays, if not as everywhere.
+    pub dwell: Option<Leaf<Time>>,
+    /// Its class.
+    pub class: Option<Leaf<String>>,
+}
+
+/// A station by the clock.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Visit {
+    /// Its name.
+    pub name: Option<Leaf<String>>,
+    /// When coverage begins.
+    #[schemars(required, example = "123 s")]
+    pub arrive: Option<Leaf<Time>>,
+    /// When coverage ends.
+    #[schemars(required, example = "243 s")]
+    pub depart: Option<Leaf<Time>>,
+    /// Its class.
+    pub class: Option<Leaf<String>>,
+}
+
+/// What a link is like in stations of some kind. What is absent is as the link says.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Class {
+    /// Serialisation rate.
+    pub rate: Option<Leaf<Rate>>,
+    /// Propagation delay, one way.
+    pub delay: Option<Leaf<Time>>,
+    /// Losses.
+    pub noise: Option<At<Noise>>,
+    /// Signal strength.
+    pub signal: Option<Leaf<Dbm>>,
+    /// Datagrams of other passengers toward the vehicle's side of the link, while it is in the station.
+    pub load: Option<Leaf<Rate>>,
+}
+
+/// What changes on a link, and how.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Timeline {
+    /// The changes in order of time; this or `file`.
+    pub steps: Option<At<Vec<At<Change>>>>,
+    /// A table of changes (`.csv`), or a trace of delivery opportunities as Mahimahi has it; this or `steps`.
     pub file: Option<Leaf<String>>,
-    /// From when on which share of the packets is lost; this or `file`.
-    pub steps: Option<At<Vec<At<Step>>>>,
+    /// What the file is, if its name does not end in `.csv` or is misleading.
+    pub format: Option<Leaf<TimelineFormat>>,
+    /// All of it happens again after this time, and again.
+    pub repeat: Option<Leaf<Time>>,
+    /// What being down does to packets; `drop` if absent.
+    pub policy: Option<Leaf<Policy>>,
+    /// How long after a change hosts and gateways hear of it; `0 s` if absent.
+    pub notice: Option<Leaf<Time>>,
+    /// How long before the link goes down hosts and gateways hear of that, instead of after it.
+    pub warning: Option<Leaf<Time>>,
 }
 
-/// A train of noise pulses.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+/// A change of a link.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Pulses {
-    /// From one start to the next; the mean of it if the pulses come at random.
-    #[schemars(required)]
-    pub every: Option<Leaf<Time>>,
-    /// How long a pulse lasts; the mean of it if the pulses come at random.
-    #[schemars(required)]
-    pub length: Option<Leaf<Time>>,
-}
-
-/// A step of recorded noise.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Step {
-    /// From when on.
-    #[schemars(required)]
+pub(super) struct Change {
+    /// When.
+    #[schemars(required, example = "30 s")]
     pub at: Option<Leaf<Time>>,
-    /// Probability that a packet is lost.
-    #[schemars(required)]
-    pub loss: Option<Leaf<Share>>,
+    /// For how long; until something else is said if absent.
+    #[serde(rename = "for")]
+    pub lasts: Option<Leaf<Time>>,
+    /// It happens again after this time, and again.
+    pub repeat: Option<Leaf<Time>>,
+    /// Whether packets get through.
+    pub up: Option<Leaf<bool>>,
+    /// Serialisation rate.
+    pub rate: Option<Leaf<Rate>>,
+    /// Propagation delay, one way.
+    pub delay: Option<Leaf<Time>>,
+    /// Signal strength, which only hosts and gateways hear of.
+    pub signal: Option<Leaf<Dbm>>,
+    /// Losses.
+    pub noise: Option<At<Noise>>,
+    /// Which direction changes; both if absent.
+    pub direction: Option<Leaf<Heading>>,
+}
+
+/// What a file with a timeline is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TimelineFormat {
+    /// A heading and columns `time_s`, and any of `up`, `rate_mbps`, `delay_ms`, `loss`, `signal_dbm`.
+    Csv,
+    /// A line per 1500-byte delivery opportunity: its time in ms (`mm-link`).
+    Mahimahi,
+}
+
+/// What being down does to packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Policy {
+    /// What arrives while the link is down is lost.
+    Drop,
+    /// Nothing is sent while the link is down, and nothing lost.
+    Keep,
 }
 
 /// What flows from one node to another.
@@ -243,13 +421,13 @@ pub(super) struct Flow {
     /// Its name.
     #[schemars(required)]
     pub name: Option<Leaf<Name>>,
-    /// `bulk`: a transfer over TCP; `cbr`: datagrams at a constant rate.
+    /// `bulk`: a transfer over TCP; `cbr`: datagrams at a constant rate; `voip`: a voice call; `request`: a charging session.
     #[schemars(required)]
     pub kind: Option<Leaf<FlowKind>>,
-    /// The node that sends.
+    /// The node that sends; of a charging session, the vehicle.
     #[schemars(required)]
     pub from: Option<Leaf<String>>,
-    /// The node that receives.
+    /// The node that receives; of a charging session, the charger.
     #[schemars(required)]
     pub to: Option<Leaf<String>>,
     /// How much; without end if absent.
@@ -262,15 +440,65 @@ pub(super) struct Flow {
     pub rate: Option<Leaf<Rate>>,
     /// IP length of a datagram; `1500 B` if absent.
     pub packet: Option<Leaf<Bytes>>,
+    /// Speech per packet; `160 B` if absent, 20 ms of G.711.
+    pub payload: Option<Leaf<Bytes>>,
+    /// Time between packets of speech; `20 ms` if absent.
+    pub interval: Option<Leaf<Time>>,
+    /// How long the listener holds packets; `60 ms` if absent.
+    pub jitter_buffer: Option<Leaf<Time>>,
+    /// The packet from which the listener takes the delay of the path; `fastest` if absent.
+    pub reference: Option<Leaf<Reference>>,
+    /// How delay is judged; `g107` if absent.
+    pub emodel: Option<Leaf<EModel>>,
+    /// The listener conceals lost packets; false if absent.
+    pub concealment: Option<Leaf<bool>>,
+    /// A call is judged as a whole and in windows of this length; `10 s` if absent.
+    pub window: Option<Leaf<Time>>,
     /// Congestion control, instead of the one in `[tcp]`.
     pub cc: Option<Leaf<Cc>>,
     /// Parameters of the algorithm.
     pub cc_params: Option<At<Params>>,
     /// Any other `[tcp]` key, for this flow.
     pub tcp: Option<Box<At<Tcp>>>,
+    /// What carries it; `tcp` if absent.
+    pub transport: Option<Leaf<Transport>>,
+    /// Any other `[sctp]` key, for this flow.
+    pub sctp: Option<Box<At<Sctp>>>,
+    /// What is charged with; `dc` if absent.
+    pub mode: Option<Leaf<Mode>>,
+    /// How long the charging loop lasts; until the scenario ends if absent.
+    pub charge: Option<Leaf<Time>>,
+    /// From one request of the charging loop to the next; `100 ms` with DC, `1 s` with AC if absent.
+    pub period: Option<Leaf<Time>>,
+    /// From a response to the next request outside the charging loop; `90 ms` if absent.
+    pub pause: Option<Leaf<Time>>,
+    /// From a request to its response at the charger; `10 ms` if absent.
+    pub turnaround: Option<Leaf<Time>>,
+    /// Begin with SECC discovery over UDP; true if absent.
+    pub discovery: Option<Leaf<bool>>,
+    /// Ask for ServiceDetail; false if absent.
+    pub service_detail: Option<Leaf<bool>>,
+    /// What follows when a limit is passed; `report` if absent.
+    pub policy: Option<Leaf<AfterLimit>>,
+    /// How long the charger is busy with what takes longer than an answer.
+    pub processing: Option<Box<At<Processing>>>,
+    /// Limits of the session.
+    pub limits: Option<Box<At<Limits>>>,
+    /// Sizes and times of messages.
+    pub messages: Option<Box<At<Messages>>>,
 }
 
-/// What carries a flow.
+/// What carries a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Transport {
+    /// RFC 9293.
+    Tcp,
+    /// RFC 9260.
+    Sctp,
+}
+
+/// What flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum FlowKind {
@@ -278,6 +506,10 @@ pub(super) enum FlowKind {
     Bulk,
     /// Datagrams at a constant rate.
     Cbr,
+    /// A charging session: requests and responses over TCP.
+    Request,
+    /// A voice call, both ways.
+    Voip,
 }
 
 /// The model of a link.
@@ -286,26 +518,10 @@ pub(super) enum FlowKind {
 pub(super) enum LinkKind {
     /// Two independent directions: queue, serialiser, noise, delay.
     Pipe,
-}
-
-/// The model of losses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum NoiseKind {
-    /// No losses.
-    None,
-    /// Each packet by itself.
-    Random,
-    /// Bursts that a packet starts with some probability.
-    Burst,
-    /// A chain of a good and a bad state.
-    GilbertElliott,
-    /// Pulses in time.
-    Impulse,
-    /// Exactly these packets.
-    List,
-    /// As measured.
-    Recorded,
+    /// A home power line between two modems, which share it (IEEE 1901, wavelet).
+    Hdplc,
+    /// A HomePlug Green PHY charging cable.
+    GreenPhy,
 }
 
 /// A direction of a link.
@@ -332,88 +548,46 @@ pub(super) enum Hystart {
     Plusplus,
 }
 
-/// The keys that belong to one `kind` of a table; what no kind lists belongs to all.
-#[derive(Debug)]
-pub(super) struct Kind {
-    pub name: &'static str,
-    pub required: &'static [&'static str],
-    pub optional: &'static [&'static str],
-}
-
-/// The tables that have kinds, by their names in the schema.
-pub(super) const KINDS: &[(&str, &[Kind])] = &[
-    (
-        "Noise",
-        &[
-            Kind { name: "none", required: &[], optional: &[] },
-            Kind { name: "random", required: &["loss"], optional: &[] },
-            Kind { name: "burst", required: &["length"], optional: &["start", "mean"] },
-            Kind { name: "gilbert-elliott", required: &["to_bad", "to_good"], optional: &["loss_good", "loss_bad"] },
-            Kind { name: "impulse", required: &[], optional: &["cyclic", "asynchronous", "kill"] },
-            Kind { name: "list", required: &["drop"], optional: &[] },
-            Kind { name: "recorded", required: &[], optional: &["file", "steps"] },
-        ],
-    ),
-    (
-        "Flow",
-        &[
-            Kind { name: "bulk", required: &[], optional: &["cc", "cc_params", "tcp"] },
-            Kind { name: "cbr", required: &["rate"], optional: &["packet", "stop"] },
-        ],
-    ),
-];
-
-/// Keys of which one excludes the other.
-pub(super) const RIVALS: &[(&str, &str, &str)] = &[("Noise", "start", "mean"), ("Noise", "file", "steps")];
-
-impl Kind {
-    /// Whether `key` belongs to this kind and not to all.
-    pub fn has(&self, key: &str) -> bool {
-        self.required.contains(&key) || self.optional.contains(&key)
-    }
-}
-
-/// The kinds of the table that the schema calls `table`.
-pub(super) fn kinds(table: &str) -> &'static [Kind] {
-    KINDS.iter().find(|(name, _)| *name == table).map_or(&[], |(_, kinds)| kinds)
-}
-
-/// One table of noise or a list of them.
+/// A list of changes, the name of a file, or a table.
 #[derive(Clone, Debug)]
-pub(super) enum Noises {
-    One(Box<Noise>),
-    Many(Vec<At<Noise>>),
+pub(super) enum Timelines {
+    Steps(Vec<At<Change>>),
+    File(String),
+    Table(Box<Timeline>),
 }
 
-impl<'de> Deserialize<'de> for Noises {
+impl<'de> Deserialize<'de> for Timelines {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Noises;
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Timelines;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table of noise or a list of them")
+                f.write_str("a list of changes, the name of a file, or a table")
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Noises, A::Error> {
-                Noise::deserialize(MapAccessDeserializer::new(map)).map(|n| Noises::One(Box::new(n)))
+            fn visit_str<E>(self, name: &str) -> Result<Timelines, E> {
+                Ok(Timelines::File(name.to_owned()))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Noises, A::Error> {
-                Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(Noises::Many)
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Timelines, A::Error> {
+                Timeline::deserialize(MapAccessDeserializer::new(map)).map(|t| Timelines::Table(Box::new(t)))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Timelines, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(Timelines::Steps)
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(Any)
     }
 }
 
-impl JsonSchema for Noises {
+impl JsonSchema for Timelines {
     fn inline_schema() -> bool {
         true
     }
     fn schema_name() -> Cow<'static, str> {
-        "Noises".into()
+        "Timelines".into()
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<Noise>();
-        json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
+        let (table, step) = (generator.subschema_for::<Timeline>(), generator.subschema_for::<Change>());
+        json_schema!({ "anyOf": [table, { "type": "array", "items": step }, { "type": "string" }] })
     }
 }
 

@@ -1,16 +1,26 @@
 //! Values of a scenario file with their places. A value that cannot be read does not stop the reading: it keeps
 //! the reason, so that all faults of a file are found in one pass.
 
-use super::file::{FlowKind, Heading, Hystart, LinkKind, NoiseKind};
+mod measured;
+
+pub(super) use measured::{Dbm, Decibel, Hertz, Length, Speed};
+
+use super::file::{FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, TimelineFormat, Transport};
 use super::problem::{Problem, Report, list, nearest, suggest};
+use crate::app::request::{Mode, Policy as AfterLimit};
+use crate::app::voip::{EModel, Reference};
 use crate::cc;
+use crate::gateway;
+use crate::link::greenphy::Class;
 use crate::link::noise::BurstLength;
-use crate::tcp::{Amount, Buffer, Recovery, RtoFloor, Stack};
+use crate::link::noise::impulses::{self, MeasuredClass};
+use crate::tcp::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack};
 use crate::units::{Bytes, Packets, QueueLimit, Rate, Share, Time, UnitError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::ops::Range;
 use std::str::FromStr;
 use toml::Value;
@@ -22,11 +32,11 @@ pub(super) struct At<T> {
     pub value: T,
 }
 
-/// A single value with its place, or why it cannot be read.
+/// A single value with its place, or why it cannot be read; boxed, as a table has many keys and few faults.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf<T> {
     pub span: Range<usize>,
-    pub value: Result<T, UnitError>,
+    pub value: Result<T, Box<UnitError>>,
 }
 
 /// How a value is written.
@@ -62,7 +72,7 @@ impl<T: JsonSchema> JsonSchema for At<T> {
 impl<'de, T: Read> Deserialize<'de> for Leaf<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let spanned = toml::Spanned::<Value>::deserialize(deserializer)?;
-        Ok(Leaf { span: spanned.span(), value: T::read(spanned.get_ref()) })
+        Ok(Leaf { span: spanned.span(), value: T::read(spanned.get_ref()).map_err(Box::new) })
     }
 }
 
@@ -101,6 +111,10 @@ pub(super) struct Name(pub String);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cc(pub &'static cc::Algorithm);
 
+/// A gateway, by its name in the registry; `None` = nothing stands there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GatewayKind(pub Option<&'static gateway::Kind>);
+
 /// How much a flow transfers; `None` = without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transfer(pub Option<u64>);
@@ -135,11 +149,36 @@ impl Read for Cc {
     }
 }
 
+impl Read for GatewayKind {
+    const NAME: &'static str = "GatewayKind";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let name = String::read(value)?;
+        if name == NO_GATEWAY {
+            return Ok(GatewayKind(None));
+        }
+        gateway::kind(&name).map(|kind| GatewayKind(Some(kind))).map_err(|e| {
+            let known = gateway::REGISTRY.iter().map(|k| k.name).chain([NO_GATEWAY]);
+            fault(e.to_string(), Some(suggest(&name, "there are", known)))
+        })
+    }
+    fn schema() -> Schema {
+        let names: Vec<&str> = gateway::REGISTRY.iter().map(|k| k.name).chain([NO_GATEWAY]).collect();
+        json_schema!({ "type": "string", "enum": names })
+    }
+}
+
 impl Read for String {
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value {
             Value::String(s) => Ok(s.clone()),
-            other => Err(fault(format!("a text is wanted here, not {}", describe(other)), None)),
+            Value::Array(_) | Value::Table(_) => Err(fault(
+                format!("a text is wanted here, not {}", describe(value)),
+                Some("write one text in quotes".into()),
+            )),
+            other => {
+                let help = format!("write \"{other}\"");
+                Err(fault(format!("a text is wanted here, not {}", describe(other)), Some(help)))
+            }
         }
     }
     fn schema() -> Schema {
@@ -151,7 +190,14 @@ impl Read for bool {
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value {
             Value::Boolean(b) => Ok(*b),
-            other => Err(fault(format!("true or false is wanted here, not {}", describe(other)), None)),
+            other => {
+                let help = match other.to_string().trim_matches('"').to_lowercase().as_str() {
+                    "true" | "on" | "yes" | "1" => "write true",
+                    "false" | "off" | "no" | "0" => "write false",
+                    _ => "write true or false, without quotes",
+                };
+                Err(fault(format!("true or false is wanted here, not {}", describe(other)), Some(help.into())))
+            }
         }
     }
     fn schema() -> Schema {
@@ -162,8 +208,18 @@ impl Read for bool {
 impl Read for u64 {
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value {
-            Value::Integer(n) => u64::try_from(*n).map_err(|_| fault(format!("{n} is negative"), None)),
-            other => Err(fault(format!("a whole number is wanted here, not {}", describe(other)), None)),
+            Value::Integer(n) => {
+                let help = || Some(format!("write a number from 0 on, such as {}", n.unsigned_abs()));
+                u64::try_from(*n).map_err(|_| fault(format!("{n} is negative"), help()))
+            }
+            other => {
+                let help = match other {
+                    Value::String(s) if s.trim().parse::<u64>().is_ok() => format!("write {} without quotes", s.trim()),
+                    Value::Float(x) if *x >= 1.0 && *x < 1e9 => format!("write {x:.0}"),
+                    _ => "write a whole number, such as 2, without unit and quotes".into(),
+                };
+                Err(fault(format!("a whole number is wanted here, not {}", describe(other)), Some(help)))
+            }
         }
     }
     fn schema() -> Schema {
@@ -174,10 +230,26 @@ impl Read for u64 {
 impl Read for u32 {
     fn read(value: &Value) -> Result<Self, UnitError> {
         let n = u64::read(value)?;
-        u32::try_from(n).map_err(|_| fault(format!("{n} is too large"), None))
+        u32::try_from(n).map_err(|_| fault(format!("{n} is too large"), Some(format!("at most {}", u32::MAX))))
     }
     fn schema() -> Schema {
         u64::schema()
+    }
+}
+
+impl Read for f64 {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Integer(n) => Ok(*n as f64),
+            Value::Float(x) if x.is_finite() => Ok(*x),
+            other => {
+                let help = Some("write a number, such as 0.1, without unit and quotes".into());
+                Err(fault(format!("a number is wanted here, not {}", describe(other)), help))
+            }
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "number" })
     }
 }
 
@@ -185,7 +257,10 @@ impl Read for Vec<u64> {
     fn read(value: &Value) -> Result<Self, UnitError> {
         match value {
             Value::Array(all) => all.iter().map(u64::read).collect(),
-            other => Err(fault(format!("a list of whole numbers is wanted here, not {}", describe(other)), None)),
+            other => {
+                let help = Some("write them in brackets: [17, 42]".into());
+                Err(fault(format!("a list of whole numbers is wanted here, not {}", describe(other)), help))
+            }
         }
     }
     fn schema() -> Schema {
@@ -197,7 +272,7 @@ impl Read for Time {
     const NAME: &'static str = "Time";
     fn read(value: &Value) -> Result<Self, UnitError> {
         let time: Time = quantity(value)?;
-        if time > LONGEST { Err(fault(format!("{time} is longer than {LONGEST}"), None)) } else { Ok(time) }
+        at_most(time, LONGEST)
     }
     fn schema() -> Schema {
         pattern("A time with its unit: ns, us, ms, s, min.", "ns|us|µs|ms|s|min", "10 ms")
@@ -208,7 +283,7 @@ impl Read for Rate {
     const NAME: &'static str = "Rate";
     fn read(value: &Value) -> Result<Self, UnitError> {
         let rate: Rate = quantity(value)?;
-        if rate > FASTEST { Err(fault(format!("{rate} is more than {FASTEST}"), None)) } else { Ok(rate) }
+        at_most(rate, FASTEST)
     }
     fn schema() -> Schema {
         pattern("A rate with its unit: bit/s, kbit/s, Mbit/s, Gbit/s.", "[kMG]?bit/s|[KMG]bps|Kbit/s", "10 Mbit/s")
@@ -242,6 +317,43 @@ impl Read for Share {
     }
     fn schema() -> Schema {
         pattern("A probability in percent.", "%", "2 %")
+    }
+}
+
+impl Read for [Share; 2] {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value.as_array().map(Vec::as_slice) {
+            Some([a, b]) => Ok([Share::read(a)?, Share::read(b)?]),
+            _ => {
+                let help = Some("write them in brackets: [\"10 %\", \"90 %\"]".into());
+                Err(fault(format!("two shares are wanted here, not {}", describe(value)), help))
+            }
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "array", "items": Share::schema(), "minItems": 2, "maxItems": 2 })
+    }
+}
+
+/// The priority classes of the two directions of a link.
+impl Read for [Class; 2] {
+    const NAME: &'static str = "Classes";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Array(both) => match both.as_slice() {
+                [forward, reverse] => Ok([Class::read(forward)?, Class::read(reverse)?]),
+                _ => {
+                    let help = Some("write [\"ca1\", \"ca3\"] for forward and reverse".into());
+                    Err(fault("a link has two directions", help))
+                }
+            },
+            one => Class::read(one).map(|class| [class; 2]),
+        }
+    }
+    fn schema() -> Schema {
+        let class = Class::schema();
+        json_schema!({ "anyOf": [class, { "type": "array", "items": class, "minItems": 2, "maxItems": 2,
+            "description": "Forward and reverse." }] })
     }
 }
 
@@ -317,6 +429,27 @@ impl Read for BurstLength {
     }
 }
 
+impl Read for impulses::Length {
+    const NAME: &'static str = "ImpulseLength";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Array(ends) => match ends.as_slice() {
+                [a, b] => Ok(impulses::Length::Uniform(Time::read(a)?, Time::read(b)?)),
+                _ => {
+                    let help = Some("width = [\"20 us\", \"100 us\"]: the shortest and the longest".into());
+                    Err(fault("a range has two ends", help))
+                }
+            },
+            one => Time::read(one).map(impulses::Length::Exponential),
+        }
+    }
+    fn schema() -> Schema {
+        let time = Time::schema();
+        json_schema!({ "anyOf": [time, { "type": "array", "items": time, "minItems": 2, "maxItems": 2,
+            "description": "Uniform between these two." }] })
+    }
+}
+
 /// Words out of a fixed list: the variants of an enum as serde names them.
 macro_rules! words {
     ($($name:ty),* $(,)?) => {$(
@@ -334,16 +467,39 @@ macro_rules! words {
         }
     )*};
 }
-words!(Stack, Recovery, RtoFloor, FlowKind, LinkKind, NoiseKind, Heading, Hystart);
+words!(
+    Stack,
+    Recovery,
+    RtoFloor,
+    FrOffUntil,
+    FlowKind,
+    LinkKind,
+    NoiseKind,
+    MeasuredClass,
+    Class,
+    Profile,
+    Heading,
+    Hystart,
+    Policy,
+    TimelineFormat,
+    EModel,
+    Reference,
+    Transport,
+    Mode,
+    AfterLimit,
+);
 
 fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError> {
     let text = String::read(value)?;
     value.clone().try_into().map_err(|_| {
         let names = names_of::<T>();
         let known = names.iter().map(String::as_str);
-        let help = nearest(&text, known.clone()).map(|k| format!("did you mean `{k}`?"));
+        let help = match nearest(&text, known.clone()) {
+            Some(k) => format!("did you mean `{k}`?"),
+            None => format!("write one of them: \"{}\"", names.first().map_or("", String::as_str)),
+        };
         let all = list(&known.collect::<Vec<_>>());
-        fault(format!("`{text}` is none of {all}"), help)
+        fault(format!("`{text}` is none of {all}"), Some(help))
     })
 }
 
@@ -366,8 +522,18 @@ fn quantity<T: FromStr<Err = UnitError>>(value: &Value) -> Result<T, UnitError> 
         // The message about the missing unit is the right one; it only lacks the quotes.
         Value::Integer(n) => n.to_string().parse(),
         Value::Float(x) => x.to_string().parse(),
-        other => Err(fault(format!("a quantity is a text with its unit, not {}", describe(other)), None)),
+        other => {
+            let example = "".parse::<T>().err().and_then(|e| e.help);
+            Err(fault(format!("a quantity is a text with its unit, not {}", describe(other)), example))
+        }
     }
+}
+
+fn at_most<T: PartialOrd + Display>(value: T, most: T) -> Result<T, UnitError> {
+    if value > most {
+        return Err(fault(format!("{value} is more than can be simulated"), Some(format!("at most \"{most}\""))));
+    }
+    Ok(value)
 }
 
 fn describe(value: &Value) -> String {
@@ -395,6 +561,8 @@ fn either(word: &str, other: &Schema) -> Schema {
     json_schema!({ "anyOf": [{ "type": "string", "const": word }, other] })
 }
 
+/// The gateway that is none, so that an experiment can do without.
+const NO_GATEWAY: &str = "none";
 /// Thirty years: instants stay far from the end of the clock whatever is added to them.
 const LONGEST: Time = Time::from_secs(1_000_000_000);
 const FASTEST: Rate = Rate(10_000_000_000_000);

@@ -6,21 +6,16 @@ use super::problem::{Problem, Report};
 use crate::link::noise::{BurstLength, Impulse, Noise, Pulses};
 use crate::link::{Direction, PipeConfig};
 use crate::units::{Bytes, QueueLimit, Rate, Share, Time};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Reads a file that a scenario refers to, by its name as written.
 pub(super) type Load<'l> = &'l dyn Fn(&str) -> Result<String, String>;
 
-/// Resolves the model of a link. A value that is missing or cannot be read is reported and replaced by something
+/// Resolves the model of a pipe. A value that is missing or cannot be read is reported and replaced by something
 /// harmless, so that the rest can be checked.
 pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConfig {
-    report.read(&link.kind);
-    let mtu = report.read(&link.mtu).unwrap_or(Bytes(1500)).0;
-    let mtu = u16::try_from(mtu).ok().filter(|mtu| *mtu >= 68).unwrap_or_else(|| {
-        let problem = Problem::new(format!("an `mtu` of {mtu} B is not possible"));
-        report.error(problem.at(span(&link.mtu), "").help("it lies between 68 B (RFC 791) and 65535 B"));
-        1500
-    });
+    let mtu = mtu(link, report);
     let overhead = report.read(&link.overhead).unwrap_or(Bytes(0)).0;
     let overhead = u16::try_from(overhead).ok().filter(|o| *o <= 1024).unwrap_or_else(|| {
         let problem = Problem::new(format!("an `overhead` of {overhead} B per packet is not credible"));
@@ -43,9 +38,10 @@ pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConf
         noise,
         jitter: delay(&link.jitter, report).unwrap_or_default(),
         reorder: report.read(&link.reorder).unwrap_or(false),
+        timeline: None,
     };
     let mut reverse = Direction { noise: reverse_noise, ..forward.clone() };
-    if let Some(Asymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder }) = asymmetric {
+    if let Some(Asymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder, timeline: _ }) = asymmetric {
         reverse.rate = rate(r, report).unwrap_or(reverse.rate);
         reverse.delay = delay(d, report).unwrap_or(reverse.delay);
         reverse.queue = queue(q, mtu, report).unwrap_or(reverse.queue);
@@ -61,11 +57,21 @@ pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConf
     PipeConfig { forward, reverse, mtu, overhead }
 }
 
-fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Report) -> Option<Rate> {
+/// The largest IP packet.
+pub(super) fn mtu(link: &Link, report: &mut Report) -> u16 {
+    let mtu = report.read(&link.mtu).unwrap_or(Bytes(1500)).0;
+    u16::try_from(mtu).ok().filter(|mtu| *mtu >= 68).unwrap_or_else(|| {
+        let problem = Problem::new(format!("an `mtu` of {mtu} B is not possible"));
+        report.error(problem.at(span(&link.mtu), "").help("it lies between 68 B (RFC 791) and 65535 B"));
+        1500
+    })
+}
+
+pub(super) fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Report) -> Option<Rate> {
     let rate = report.read(leaf)?;
     if rate == Rate(0) {
         let problem = Problem::new("a rate of zero lets nothing through").at(span(leaf), "");
-        report.error(problem.help("for losses write noise = { kind = \"random\", loss = \"100 %\" }"));
+        report.error(problem.help("write a rate such as \"10 Mbit/s\"; losses are a matter of `noise`"));
         return None;
     }
     Some(rate)
@@ -92,13 +98,18 @@ fn queue(leaf: &Option<Leaf<QueueLimit>>, mtu: u16, report: &mut Report) -> Opti
     Some(queue)
 }
 
-/// The noise of both directions.
-fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Noise, Noise) {
-    let tables: Vec<At<NoiseTable>> = match link.noise.as_deref() {
-        None => return (Noise::None, Noise::None),
+/// The tables of noise as a list, whether or not they are written as one.
+pub(super) fn noise_tables(link: &Link) -> Vec<At<NoiseTable>> {
+    match link.noise.as_deref() {
+        None => Vec::new(),
         Some(At { span, value: Noises::One(one) }) => vec![At { span: span.clone(), value: (**one).clone() }],
         Some(At { value: Noises::Many(many), .. }) => many.clone(),
-    };
+    }
+}
+
+/// The noise of both directions.
+fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Noise, Noise) {
+    let tables = noise_tables(link);
     let mut found: [Option<(Noise, Range<usize>)>; 2] = [None, None];
     for table in &tables {
         let noise = one_noise(table, load, report);
@@ -120,7 +131,7 @@ fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Noise, Noise) {
     (forward, reverse)
 }
 
-fn one_noise(table: &At<NoiseTable>, load: Load<'_>, report: &mut Report) -> Noise {
+pub(super) fn one_noise(table: &At<NoiseTable>, load: Load<'_>, report: &mut Report) -> Noise {
     let n = &table.value;
     let mut share = |leaf: &Option<Leaf<Share>>, absent: f64| report.read(leaf).map_or(absent, |s| s.0);
     let noise = match n.kind.as_ref().and_then(|k| k.value.as_ref().ok()) {
@@ -141,11 +152,20 @@ fn one_noise(table: &At<NoiseTable>, load: Load<'_>, report: &mut Report) -> Noi
             let drop = report.read(&n.drop).unwrap_or_default();
             if drop.windows(2).any(|pair| pair[0] >= pair[1]) {
                 let problem = Problem::new("the numbers in `drop` must ascend, each once").at(span(&n.drop), "");
-                report.error(problem);
+                report.error(problem.help(format!("write drop = {}", ascending(&drop))));
             }
             Noise::List { drop }
         }
-        Some(NoiseKind::Recorded) => recorded(table, load, report),
+        Some(NoiseKind::Recorded) => Noise::Recorded { steps: recorded(table, load, report) },
+        Some(_) => {
+            let problem = Problem::new("this noise spoils blocks on the air of a shared medium, and a pipe has none");
+            report.error(
+                problem
+                    .at(span(&n.kind), "")
+                    .help("on a pipe there are `random`, `burst`, `gilbert-elliott`, `impulse`, `list` and `recorded`"),
+            );
+            Noise::None
+        }
     };
     report.read(&n.kind);
     noise
@@ -206,14 +226,15 @@ fn impulse(table: &At<NoiseTable>, kill: f64, report: &mut Report) -> Noise {
     Noise::Impulse(impulse)
 }
 
-fn recorded(table: &At<NoiseTable>, load: Load<'_>, report: &mut Report) -> Noise {
+/// The steps of a record, ascending; empty if something is wrong with it.
+pub(super) fn recorded(table: &At<NoiseTable>, load: Load<'_>, report: &mut Report) -> Vec<(Time, f64)> {
     let n = &table.value;
     let mut steps: Vec<(Time, f64)> = Vec::new();
     let place = match (&n.file, &n.steps) {
         (Some(file), Some(own)) => {
             let problem = Problem::new("`file` and `steps` exclude each other").at(file.span.clone(), "");
             report.error(problem.at(own.span.clone(), "").help("keep one of them"));
-            return Noise::None;
+            return steps;
         }
         (Some(file), None) => {
             if let Some(name) = report.read(&n.file) {
@@ -222,7 +243,7 @@ fn recorded(table: &At<NoiseTable>, load: Load<'_>, report: &mut Report) -> Nois
                     Err(reason) => {
                         let problem = Problem::new(format!("`{name}` cannot be used: {reason}"));
                         report.error(problem.at(file.span.clone(), "").help(STEPS_HELP));
-                        return Noise::None;
+                        return steps;
                     }
                 }
             }
@@ -237,17 +258,25 @@ fn recorded(table: &At<NoiseTable>, load: Load<'_>, report: &mut Report) -> Nois
         }
         (None, None) => {
             let problem = Problem::new("noise of kind `recorded` has no `steps`").at(span(&n.kind), "");
-            report.error(problem.help(
-                "add steps = [{ at = \"0 s\", loss = \"1 %\" }, { at = \"10 s\", loss = \"5 %\" }], or a `file`",
-            ));
-            return Noise::None;
+            report.error(problem.help(NO_STEPS_HELP));
+            return steps;
         }
     };
-    if steps.is_empty() || steps.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+    if steps.is_empty() {
+        let help = if n.file.is_some() { STEPS_HELP } else { NO_STEPS_HELP };
+        report.error(Problem::new("recorded noise without a step").at(place, "").help(help));
+    } else if let Some(pair) = steps.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
         let problem = Problem::new("the times of recorded noise must ascend, each once").at(place, "");
-        report.error(problem);
+        report.error(problem.help(format!("{} follows {}: sort the steps by time", pair[1].0, pair[0].0)));
     }
-    Noise::Recorded { steps }
+    steps
+}
+
+/// The numbers in order, each once, as a file has them; the first of them if they are many.
+fn ascending(numbers: &[u64]) -> String {
+    let sorted: BTreeSet<u64> = numbers.iter().copied().collect();
+    let shown: Vec<String> = sorted.iter().take(MOST_SHOWN).map(u64::to_string).collect();
+    format!("[{}{}]", shown.join(", "), if sorted.len() > MOST_SHOWN { ", ..." } else { "" })
 }
 
 /// Reads `seconds,loss probability` per line. Blank lines, `#` and a heading are passed over.
@@ -268,14 +297,18 @@ fn read_steps(text: &str) -> Result<Vec<(Time, f64)>, String> {
     Ok(steps)
 }
 
-fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
+pub(super) fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
 const STEPS_HELP: &str = "each line is `seconds,loss probability`, such as 12.5,0.03";
+const NO_STEPS_HELP: &str =
+    "add steps = [{ at = \"0 s\", loss = \"1 %\" }, { at = \"10 s\", loss = \"5 %\" }], or a `file`";
 /// A day: light goes beyond the planets, and a sum over any number of links stays on the clock.
 const LONGEST_DELAY: Time = Time::from_secs(86_400);
 const LONGEST_BURST: u64 = 1_000_000_000;
+/// Numbers of a list that a message repeats.
+const MOST_SHOWN: usize = 12;
 
 #[cfg(test)]
 mod tests {

@@ -1,24 +1,35 @@
 //! From the file to the [`Scenario`]: names become indices, defaults are filled in, and what belongs together is
 //! checked against each other.
 
-use super::file::{File, Flow, FlowKind, Link, Tcp};
+use super::coverage::coverage;
+use super::file::{File, Flow, FlowKind, Gateway, Link, LinkKind, Sctp, Tcp, Transport};
+use super::gateway::gateway;
+use super::greenphy::{cables, greenphy};
+use super::hdplc::hdplc;
 use super::leaf::{At, Leaf, Name};
-use super::link::{Load, pipe};
+use super::link::{Load, pipe, span};
 use super::problem::{Problem, Report, list, suggest};
+use super::request::session;
 use super::tcp::{Sources, check_hystart};
+use super::timeline::timelines;
 use super::{FlowSpec, LinkSpec, Scenario};
 use crate::app::Traffic;
+use crate::app::voip::VoipConfig;
+use crate::cc::LinkEvent;
+use crate::link::{Model, SharedConfig};
 use crate::net::routing::{self, Edge, Hop};
 use crate::tcp::{Stack, TcpConfig};
 use crate::units::{Bytes, Rate, Time};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Resolves a file. What is wrong is reported; the result is of use only if nothing is.
 pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &mut Report) -> Scenario {
     let duration = report.read(&file.duration).unwrap_or(Time::from_secs(1));
     if duration.is_zero() {
-        report.error(Problem::new("a scenario of no duration").at(span(&file.duration), "must be more than zero"));
+        let problem = Problem::new("a scenario of no duration").at(span(&file.duration), "must be more than zero");
+        report.error(problem.help("write a time such as \"60 s\""));
     }
     let none = Tcp::default();
     let tcp = file.tcp.as_ref().map_or(&none, |t| &t.value);
@@ -26,54 +37,89 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     let nodes = names("node", file.node.iter().map(|n| (&n.value.name, &n.span)), report);
     let link_names = names("link", file.link.iter().map(|l| (&l.value.name, &l.span)), report);
     let flow_names = names("flow", file.flow.iter().map(|f| (&f.value.name, &f.span)), report);
+    let gateway_names = names("gateway", file.gateway.iter().map(|g| (&g.value.name, &g.span)), report);
 
     let before = report.problems.len();
-    let links: Vec<LinkSpec> = file
+    let mut links: Vec<LinkSpec> = file
         .link
         .iter()
         .zip(link_names)
-        .map(|(link, name)| LinkSpec {
-            name,
-            between: between(link, &nodes, report),
-            pipe: pipe(&link.value, load, report),
+        .map(|(link, name)| {
+            let (model, notices) = model(&link.value, duration, load, report);
+            let cable = report.read(&link.value.cable).map(|cable| cable.0);
+            LinkSpec { name, between: between(link, &nodes, report), model, cable, notices, stays: Vec::new() }
         })
         .collect();
+    cables(&file.link, &mut links, report);
+    let plain = Arc::new(TcpConfig::preset(Stack::default()));
+    names("coverage", file.coverage.iter().map(|c| (&c.value.name, &c.span)), report);
+    let loads = coverage(&file.coverage, &mut links, duration, load, &plain, report);
     for (i, node) in file.node.iter().enumerate() {
         if nodes.len() > 1 && !links.iter().any(|l| l.between.0 == i || l.between.1 == i) {
             let place = node.value.name.as_ref().map_or(node.span.clone(), |n| n.span.clone());
-            report.warn(Problem::new(format!("node `{}` has no link", nodes[i])).at(place, "unused"));
+            report.warn(
+                Problem::new(format!("node `{}` has no link", nodes[i]))
+                    .at(place, "unused")
+                    .help("add a [[link]] to it, or leave it out"),
+            );
         }
     }
+    let stands = |(g, name): (&At<Gateway>, &String)| {
+        let here = node(&g.value.node, &nodes, report);
+        gateway(g, name, here, &nodes, &links, report)
+    };
+    let gateways = file.gateway.iter().zip(&gateway_names).filter_map(stands).collect();
     if file.flow.is_empty() {
         report.warn(Problem::new("there is no flow: nothing will happen").help("add a [[flow]]"));
     }
     let sound = report.problems.len() == before && nodes.iter().all(|n| !n.is_empty());
-    let edges: Vec<Edge> = links
-        .iter()
-        .map(|l| Edge { between: l.between, delay: (l.pipe.forward.delay, l.pipe.reverse.delay) })
-        .collect();
+    let edges: Vec<Edge> = links.iter().map(|l| Edge { between: l.between, delay: l.model.delay() }).collect();
     let mut context = Context {
         tcp,
+        sctp: file.sctp.as_ref().map(|s| &s.value),
         nodes: &nodes,
         links: &links,
         adjacency: routing::adjacency(nodes.len().max(1), &edges), // links without nodes point at 0
         edges,
         sound,
         duration,
+        configs: vec![plain],
         used: Vec::new(),
         torn: BTreeMap::new(),
     };
-    let flows = file.flow.iter().zip(flow_names).map(|(flow, name)| context.flow(flow, name, report)).collect();
+    let mut flows: Vec<FlowSpec> =
+        file.flow.iter().zip(flow_names).map(|(flow, name)| context.flow(flow, name, report)).collect();
+    flows.extend(loads);
     check_hystart(tcp, &context.used, report);
     context.warn_of_fragments(report);
     let name = report.read(&file.name).unwrap_or_else(|| default_name.to_owned());
     let seed = report.read(&file.seed).unwrap_or(1);
-    Scenario { name, seed, duration, nodes, links, flows, source: String::new() }
+    Scenario { name, seed, duration, nodes, links, flows, gateways, source: String::new() }
+}
+
+/// What a link is, and what hosts hear of it.
+fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (Model, Vec<(Time, LinkEvent)>) {
+    match report.read(&link.kind) {
+        None | Some(LinkKind::Pipe) => {
+            let mut pipe = pipe(link, load, report);
+            let notices = timelines(link, &mut pipe, duration, load, report);
+            (Model::Pipe(Box::new(pipe)), notices)
+        }
+        Some(LinkKind::Hdplc) => {
+            let config = hdplc(link, load, report);
+            (Model::Shared(SharedConfig::Hdplc(Box::new(config))), Vec::new())
+        }
+        Some(LinkKind::GreenPhy) => {
+            let config = greenphy(link, load, report);
+            (Model::Shared(SharedConfig::GreenPhy(Box::new(config))), Vec::new())
+        }
+    }
 }
 
 /// What the flows are resolved against.
 struct Context<'f> {
     tcp: &'f Tcp,
+    sctp: Option<&'f Sctp>,
     nodes: &'f [String],
     links: &'f [LinkSpec],
     edges: Vec<Edge>,
@@ -81,6 +127,8 @@ struct Context<'f> {
     /// Nothing is wrong with these, so that what follows from them is not a consequence of another fault.
     sound: bool,
     duration: Time,
+    /// The configurations in use: a thousand flows tend to have but a few.
+    configs: Vec<Arc<TcpConfig>>,
     /// The algorithms in use.
     used: Vec<(Stack, &'static crate::cc::Algorithm)>,
     /// Full packets that do not fit, by length and whether they are TCP's: the key that decides about them, and the
@@ -98,7 +146,8 @@ impl Context<'_> {
         let start = report.read(&f.start).unwrap_or_default();
         if start >= self.duration {
             let warning = Problem::new(format!("flow `{name}` starts when the scenario is over"));
-            report.warn(warning.at(span(&f.start), format!("the duration is {}", self.duration)));
+            let warning = warning.at(span(&f.start), format!("the duration is {}", self.duration));
+            report.warn(warning.help("start it earlier, or make `duration` longer"));
         }
         let bytes = report.read(&f.bytes).and_then(|t| t.0);
         if bytes == Some(0) {
@@ -111,26 +160,58 @@ impl Context<'_> {
             to: to.unwrap_or(0),
             start,
             traffic: Traffic::Bulk { bytes },
-            tcp: TcpConfig::preset(Stack::default()),
+            tcp: self.share(TcpConfig::preset(Stack::default())),
+            sctp: None,
             cc: String::new(),
             factory: None,
         };
         match report.read(&f.kind) {
-            Some(FlowKind::Bulk) => {
-                let sources = Sources { global: self.tcp, flow: f, span: here };
-                if let Some(transport) = sources.resolve(report) {
-                    let full = packet_length(&transport.config);
-                    self.note_fragments((full, true), sources.span("mss"), &path);
-                    self.used.push((transport.config.stack, transport.cc));
-                    spec.tcp = transport.config;
-                    spec.cc = transport.cc.name.to_owned();
-                    spec.factory = Some(transport.factory);
+            Some(FlowKind::Bulk) if report.read(&f.transport) == Some(Transport::Sctp) => {
+                if let Some(sctp) = super::sctp::resolve(self.sctp, f, here, report) {
+                    self.note_fragments((u64::from(sctp.config.payload) + 48, false), sctp.place, &path);
+                    spec.sctp = Some(Arc::new(sctp.config));
+                    spec.cc = sctp.cc.name.to_owned();
+                    spec.factory = Some(sctp.factory);
                 }
             }
+            Some(FlowKind::Bulk) => {
+                if let Some(sctp) = &f.sctp {
+                    let problem = Problem::new("`sctp` has no effect on a flow over TCP").at(sctp.span.clone(), "");
+                    report.error(problem.help("add transport = \"sctp\", or leave `sctp` out"));
+                }
+                self.over_tcp(&mut spec, f, here, &path, report);
+            }
+            Some(FlowKind::Request) => {
+                self.over_tcp(&mut spec, f, here, &path, report);
+                spec.traffic = Traffic::Request { session: Box::new(session(f, report)) };
+            }
             Some(FlowKind::Cbr) => spec.traffic = self.cbr(flow, start, bytes, &path, report),
+            Some(FlowKind::Voip) => spec.traffic = self.voip(flow, start, &path, report),
             None => {}
         }
         spec
+    }
+
+    /// The flow's connection.
+    fn over_tcp(&mut self, spec: &mut FlowSpec, f: &Flow, here: Range<usize>, path: &[usize], report: &mut Report) {
+        let sources = Sources { global: self.tcp, flow: f, span: here };
+        if let Some(transport) = sources.resolve(report) {
+            let full = packet_length(&transport.config);
+            self.note_fragments((full, true), sources.span("mss"), path);
+            self.used.push((transport.config.stack, transport.cc));
+            spec.tcp = self.share(transport.config);
+            spec.cc = transport.cc.name.to_owned();
+            spec.factory = Some(transport.factory);
+        }
+    }
+
+    fn share(&mut self, config: TcpConfig) -> Arc<TcpConfig> {
+        if let Some(same) = self.configs.iter().find(|c| ***c == config) {
+            return Arc::clone(same);
+        }
+        let config = Arc::new(config);
+        self.configs.push(Arc::clone(&config));
+        config
     }
 
     fn cbr(
@@ -144,7 +225,8 @@ impl Context<'_> {
         let f = &flow.value;
         let rate = report.read(&f.rate).unwrap_or(Rate::from_mbps(1));
         if rate == Rate(0) {
-            report.error(Problem::new("a flow at rate zero sends nothing").at(span(&f.rate), ""));
+            let problem = Problem::new("a flow at rate zero sends nothing").at(span(&f.rate), "");
+            report.error(problem.help("write a rate such as \"1 Mbit/s\", or leave the flow out"));
         }
         let packet = report.read(&f.packet).unwrap_or(Bytes(1500)).0;
         let packet = u16::try_from(packet).ok().filter(|n| *n > 28).unwrap_or_else(|| {
@@ -154,12 +236,40 @@ impl Context<'_> {
         });
         let origin = f.packet.as_ref().map_or(flow.span.clone(), |p| p.span.clone());
         self.note_fragments((u64::from(packet), false), origin, path);
-        let stop = report.read(&f.stop);
-        if let Some(stop) = stop.filter(|stop| *stop <= start) {
-            let problem = Problem::new(format!("the flow stops at {stop}, before it starts at {start}"));
-            report.error(problem.at(span(&f.stop), ""));
+        Traffic::Cbr { rate, packet, bytes, stop: stop(f, start, report) }
+    }
+
+    fn voip(&mut self, flow: &At<Flow>, start: Time, path: &[usize], report: &mut Report) -> Traffic {
+        let f = &flow.value;
+        let mut config = VoipConfig::default();
+        if let Some(bytes) = report.read(&f.payload) {
+            match u16::try_from(bytes.0) {
+                Ok(payload @ 1..=MOST_SPEECH) => config.payload = payload,
+                _ => {
+                    let problem = Problem::new(format!("{bytes} of speech in a packet are not possible"));
+                    let help = format!("at most {MOST_SPEECH} B; 20 ms of G.711 are 160 B");
+                    report.error(problem.at(span(&f.payload), "").help(help));
+                }
+            }
         }
-        Traffic::Cbr { rate, packet, bytes, stop }
+        for (key, leaf, field) in
+            [("interval", &f.interval, &mut config.interval), ("window", &f.window, &mut config.window)]
+        {
+            let Some(time) = report.read(leaf) else { continue };
+            if time.is_zero() {
+                let problem = Problem::new(format!("`{key}` is zero")).at(span(leaf), "");
+                report.error(problem.help(format!("the default is {field}")));
+                continue;
+            }
+            *field = time;
+        }
+        config.jitter_buffer = report.read(&f.jitter_buffer).unwrap_or(config.jitter_buffer);
+        config.reference = report.read(&f.reference).unwrap_or(config.reference);
+        config.emodel = report.read(&f.emodel).unwrap_or(config.emodel);
+        config.concealment = report.read(&f.concealment).unwrap_or(config.concealment);
+        let origin = f.payload.as_ref().map_or(flow.span.clone(), |p| p.span.clone());
+        self.note_fragments((u64::from(config.datagram()) + 28, false), origin, path);
+        Traffic::Voip { config, stop: stop(f, start, report) }
     }
 
     /// The links between two nodes, as packets will go.
@@ -194,7 +304,7 @@ impl Context<'_> {
 
     fn note_fragments(&mut self, packet: (u64, bool), origin: Range<usize>, path: &[usize]) {
         for &link in path {
-            if packet.0 > u64::from(self.links[link].pipe.mtu) {
+            if packet.0 > u64::from(self.links[link].model.mtu()) {
                 let (_, links) = self.torn.entry(packet).or_insert_with(|| (origin.clone(), Vec::new()));
                 if !links.contains(&link) {
                     links.push(link);
@@ -208,7 +318,7 @@ impl Context<'_> {
         for ((length, tcp), (place, links)) in &self.torn {
             let mut links = links.clone();
             links.sort_unstable();
-            let mtu = links.iter().map(|i| self.links[*i].pipe.mtu).min().unwrap_or(1500);
+            let mtu = links.iter().map(|i| self.links[*i].model.mtu()).min().unwrap_or(1500);
             let names: Vec<&str> = links.iter().take(3).map(|i| self.links[*i].name.as_str()).collect();
             let more = if links.len() > 3 { format!(" and {} more links", links.len() - 3) } else { String::new() };
             let what = if *tcp { "full segments make packets" } else { "datagrams" };
@@ -223,6 +333,16 @@ impl Context<'_> {
             )));
         }
     }
+}
+
+/// When a flow of datagrams ends.
+fn stop(flow: &Flow, start: Time, report: &mut Report) -> Option<Time> {
+    let stop = report.read(&flow.stop)?;
+    if stop <= start {
+        let problem = Problem::new(format!("the flow stops at {stop}, before it starts at {start}"));
+        report.error(problem.at(span(&flow.stop), "").help("leave `stop` out for a flow to the end of the scenario"));
+    }
+    Some(stop)
 }
 
 /// IP length of a full segment.
@@ -249,7 +369,8 @@ fn names<'f>(
         if let (Some(name), Some(leaf)) = (&name, leaf) {
             if let Some(first) = seen.get(name) {
                 let problem = Problem::new(format!("there are two {what}s named `{name}`"));
-                report.error(problem.at(leaf.span.clone(), "the second").at(first.clone(), "the first"));
+                let problem = problem.at(leaf.span.clone(), "the second").at(first.clone(), "the first");
+                report.error(problem.help(format!("call the second \"{name} 2\", or as you like")));
             }
             seen.entry(name.clone()).or_insert_with(|| leaf.span.clone());
         }
@@ -284,11 +405,13 @@ fn between(link: &At<Link>, nodes: &[String], report: &mut Report) -> (usize, us
     };
     let (from, to) = (node(&Some(a.clone()), nodes, report), node(&Some(b.clone()), nodes, report));
     if from.is_some() && from == to {
-        report.error(Problem::new("a link between a node and itself").at(ends.span.clone(), ""));
+        let here = from.map_or("", |n| nodes[n].as_str());
+        let there = nodes.iter().find(|n| *n != here && !n.is_empty()).map_or("b", String::as_str);
+        let problem = Problem::new("a link between a node and itself").at(ends.span.clone(), "");
+        report.error(problem.help(format!("name two nodes, such as [\"{here}\", \"{there}\"]")));
     }
     (from.unwrap_or(0), to.unwrap_or(0))
 }
 
-fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
-    leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
-}
+/// Bytes of speech that fit into a datagram with 40 B of headers.
+const MOST_SPEECH: u16 = 65_495;

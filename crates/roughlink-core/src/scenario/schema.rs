@@ -19,6 +19,16 @@ pub fn schema() -> Value {
         let definition = &mut schema["$defs"][*table];
         *definition = split(definition, kinds);
     }
+    // A link's `mac` is the one of its kind.
+    let macs = schema["$defs"].as_object_mut().and_then(|all| all.remove("Mac")).unwrap_or_default();
+    for link in schema["$defs"]["Link"]["oneOf"].as_array_mut().into_iter().flatten() {
+        let title = link["title"].clone();
+        if let Some(mac) = link["properties"].get_mut("mac")
+            && let Some(own) = macs["oneOf"].as_array().into_iter().flatten().find(|one| one["title"] == title)
+        {
+            *mac = own.clone();
+        }
+    }
     // A flow's `tcp` is the [tcp] table without the keys that stand on the flow itself.
     if let Some(tcp) = schema["$defs"]["Tcp"]["properties"].as_object().cloned() {
         let own: Map<_, _> = tcp.into_iter().filter(|(key, _)| !super::tcp::ON_THE_FLOW.contains(&&**key)).collect();
@@ -37,18 +47,24 @@ pub fn schema() -> Value {
 fn split(table: &Value, kinds: &[Kind]) -> Value {
     let keys = table["properties"].as_object().cloned().unwrap_or_default();
     let required = table["required"].as_array().cloned().unwrap_or_default();
+    let says_kind = keys.contains_key("kind");
+    let must_say = required.contains(&json!("kind"));
     let alternatives: Vec<Value> = kinds
         .iter()
-        .map(|kind| {
+        .enumerate()
+        .map(|(i, kind)| {
             let shared = |key: &str| !kinds.iter().any(|k| k.has(key));
             let mut own: Map<String, Value> = keys
                 .iter()
                 .filter(|(key, _)| kind.has(key) || shared(key))
                 .map(|(k, v)| (k.clone(), v.clone()))
                 .collect();
-            own.insert("kind".into(), json!({ "const": kind.name }));
-            let required: Vec<Value> =
-                required.iter().cloned().chain(kind.required.iter().map(|key| json!(key))).collect();
+            if says_kind {
+                own.insert("kind".into(), json!({ "const": kind.name }));
+            }
+            let kind_too = (says_kind && !must_say && i > 0).then_some(&"kind"); // the first may leave it out
+            let more = kind.required.iter().chain(kind_too).map(|key| json!(key));
+            let required: Vec<Value> = required.iter().cloned().chain(more).collect();
             json!({ "title": kind.name, "type": "object", "properties": own, "required": required,
                 "additionalProperties": false })
         })

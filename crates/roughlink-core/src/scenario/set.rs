@@ -8,8 +8,9 @@
 //! only other kinds have.
 
 use super::file::{RIVALS, kinds};
-use super::problem::{Problem, Report, list, suggest};
+use super::problem::{Problem, Report, suggest};
 use super::shape::{alternatives, name_of, resolve};
+use super::syntax;
 use serde_json::Value as Schema;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
@@ -18,7 +19,7 @@ pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, r
     let mut document: DocumentMut = match text.parse() {
         Ok(document) => document,
         Err(e) => {
-            report.error(Problem::new(format!("not TOML: {}", e.message())).at(e.span().unwrap_or(0..0), ""));
+            report.error(syntax::problem(e.message(), e.span().unwrap_or(0..0), text));
             return text.to_owned();
         }
     };
@@ -48,7 +49,7 @@ impl<'s> Place<'s> {
 }
 
 fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &str) -> Result<(), Problem> {
-    let [key, rest @ ..] = path else { return Err(Problem::new("it names no key")) };
+    let [key, rest @ ..] = path else { return Err(no_path()) };
     let Some(known) = place.schema["properties"].as_object() else {
         // A table whose keys are not this format's, such as `cc_params`.
         if !rest.is_empty() {
@@ -84,10 +85,7 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
             let inner = Place::of(schema, format!("`{key}`"), place.root);
             set(make(table, key, place.top)?, &inner, rest, value)
         }
-        _ => {
-            let help = format!("set the whole of it: {key} = ...");
-            Err(Problem::new(format!("`{key}` has no keys of its own")).help(help))
-        }
+        _ => Err(no_keys(key)),
     }
 }
 
@@ -100,7 +98,7 @@ fn select(
     path: &[String],
     value: &str,
 ) -> Result<(), Problem> {
-    let [which, rest @ ..] = path else { return Err(Problem::new("it names no key")) };
+    let [which, rest @ ..] = path else { return Err(no_path()) };
     let names: Vec<String> =
         elements.iter().map(|e| e.get("name").and_then(Item::as_str).unwrap_or_default().to_owned()).collect();
     let mut chosen: Vec<usize> = (0..names.len()).filter(|i| matches(which, &names[*i])).collect();
@@ -160,7 +158,7 @@ fn make<'t>(table: &'t mut dyn TableLike, key: &str, top: bool) -> Result<&'t mu
         table.insert(key, empty);
     }
     let item = table.get_mut(key).and_then(Item::as_table_like_mut);
-    item.ok_or_else(|| Problem::new(format!("`{key}` has no keys of its own")))
+    item.ok_or_else(|| no_keys(key))
 }
 
 /// Writes a value, with the spaces and comments of the one it replaces.
@@ -253,10 +251,17 @@ fn segments(path: &str) -> Result<Vec<String>, Problem> {
         }
     }
     if quote.is_some() || all.len() > DEEPEST || all.iter().any(String::is_empty) {
-        let help = format!("a path is keys joined by dots, such as {}", list(&["link.plc.noise.start"]));
-        return Err(Problem::new("this is not a path").help(help));
+        return Err(no_path());
     }
     Ok(all.iter().map(|s| s.trim().to_owned()).collect())
+}
+
+fn no_path() -> Problem {
+    Problem::new("this is not a path").help("a path is keys joined by dots, such as `link.plc.noise.start`")
+}
+
+fn no_keys(key: &str) -> Problem {
+    Problem::new(format!("`{key}` has no keys of its own")).help(format!("set the whole of it: {key} = ..."))
 }
 
 /// More than any path of the schema has.

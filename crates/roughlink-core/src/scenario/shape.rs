@@ -15,13 +15,15 @@ struct Here<'s> {
     /// The name of its definition, empty if it has none.
     definition: &'s str,
     schema: &'s Schema,
+    /// The kind of the table that this one stands in.
+    within: Option<&'s str>,
     /// What to underline when something is missing; the document has no place of its own.
     span: Option<Range<usize>>,
 }
 
 /// Checks a document and leaves in it what can be deserialised.
 pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Report) {
-    let here = Here { noun: "the scenario".into(), definition: "", schema: root, span: None };
+    let here = Here { noun: "the scenario".into(), definition: "", schema: root, within: None, span: None };
     table(document.get_mut(), &here, root, report);
 }
 
@@ -46,12 +48,20 @@ pub(super) fn alternatives(schema: &Schema) -> Vec<&Schema> {
     }
 }
 
-/// Checks the value of `key`; whether it can be kept.
-fn value(item: &mut Spanned<DeValue<'_>>, key: &str, schema: &Schema, root: &Schema, report: &mut Report) -> bool {
+/// Checks the value of `key`, which stands in a table of kind `within`; whether it can be kept.
+fn value(
+    item: &mut Spanned<DeValue<'_>>,
+    key: &str,
+    schema: &Schema,
+    within: Option<&str>,
+    root: &Schema,
+    report: &mut Report,
+) -> bool {
     let span = item.span();
     let all = alternatives(schema);
     let is = |kind: &str| all.iter().find(|s| resolve(s, root)["type"] == kind).copied();
     let (as_table, as_list) = (is("object"), is("array"));
+    let as_text = all.iter().any(|s| s["type"] == "string");
     // Forms of one value, none of them a table of this file format.
     let choice = all.len() > 1 && all.iter().all(|s| name_of(s).is_none() && name_of(&s["items"]).is_none());
     let single = choice || (as_table.is_none() && as_list.is_none());
@@ -61,7 +71,7 @@ fn value(item: &mut Spanned<DeValue<'_>>, key: &str, schema: &Schema, root: &Sch
                 let definition = name_of(schema).unwrap_or("");
                 let noun = noun(definition, key, inner);
                 let span = Some(name_span(inner).unwrap_or(span));
-                table(inner, &Here { noun, definition, schema: resolve(schema, root), span }, root, report);
+                table(inner, &Here { noun, definition, schema: resolve(schema, root), within, span }, root, report);
                 return true;
             }
             if !single && as_list.is_some_and(|s| name_of(&s["items"]).is_some()) {
@@ -73,28 +83,32 @@ fn value(item: &mut Spanned<DeValue<'_>>, key: &str, schema: &Schema, root: &Sch
         DeValue::Array(items) => {
             if let Some(schema) = as_list.filter(|_| !choice) {
                 let bad = |item: &mut Spanned<_>| {
-                    schema.get("items").is_some_and(|inner| !value(item, key, inner, root, report))
+                    schema.get("items").is_some_and(|inner| !value(item, key, inner, within, root, report))
                 };
                 // Every one is looked at, whatever is wrong with those before it.
                 return items.iter_mut().map(bad).filter(|bad| *bad).count() == 0;
             }
         }
         DeValue::Integer(n) if i64::from_str_radix(n.as_str(), n.radix()).is_err() => {
-            report.error(Problem::new(format!("{n} is too large")).at(span, ""));
+            let bound = if n.as_str().starts_with('-') { i64::MIN } else { i64::MAX };
+            let problem = Problem::new(format!("{n} does not fit into 64 bits")).at(span, "");
+            report.error(problem.help(format!("the utmost is {bound}")));
             return false;
         }
         DeValue::Float(x)
             if !x.as_str().contains("inf") && !x.as_str().parse().is_ok_and(|x: f64| !x.is_infinite()) =>
         {
-            report.error(Problem::new(format!("{x} is too large")).at(span, ""));
+            let problem = Problem::new(format!("{x} is too large")).at(span, "");
+            report.error(problem.help(format!("the largest is {:e}", f64::MAX)));
             return false;
         }
         _ => {}
     }
-    if single {
+    if single || (as_text && matches!(item.get_ref(), DeValue::String(_))) {
         return true; // The reader of the value knows better what is wrong.
     }
     let wanted = match (as_table, as_list) {
+        (Some(_), Some(_)) if as_text => "a table, a list of tables, or the name of a file",
         (Some(_), Some(_)) => "a table or a list of tables",
         (Some(_), None) => "a table",
         _ => "a list",
@@ -104,15 +118,58 @@ fn value(item: &mut Spanned<DeValue<'_>>, key: &str, schema: &Schema, root: &Sch
         DeValue::Array(_) => "a list",
         _ => "a single value",
     };
-    report.error(Problem::new(format!("`{key}` must be {wanted}")).at(span, format!("this is {found}")));
+    let problem = Problem::new(format!("`{key}` must be {wanted}")).at(span, format!("this is {found}"));
+    report.error(problem.help(format!("write {key} = {}", example(schema, root))));
     false
+}
+
+/// Something that a schema allows: of several forms the first, of a table what it must have, or the first key if that
+/// is nothing.
+fn example(schema: &Schema, root: &Schema) -> String {
+    let schema = alternatives(schema)[0];
+    let (definition, schema) = (name_of(schema).unwrap_or(""), resolve(schema, root));
+    if let Some(text) = schema["examples"][0].as_str() {
+        return format!("\"{text}\"");
+    }
+    if schema["type"] == "array" {
+        let least = schema["minItems"].as_u64().unwrap_or(1).max(1) as usize;
+        return format!("[{}]", vec![example(&schema["items"], root); least].join(", "));
+    }
+    match schema["type"].as_str() {
+        Some("object") => {}
+        Some("integer") => return "1".into(),
+        _ => return "\"...\"".into(),
+    }
+    // A kind that must have something shows more than one that need not.
+    let kinds = kinds(definition);
+    let kind = kinds.iter().find(|k| !k.required.is_empty()).or(kinds.first());
+    let properties = &schema["properties"];
+    let shared = schema["required"].as_array().into_iter().flatten().filter_map(Schema::as_str);
+    let mut keys: Vec<&str> = shared.chain(kind.into_iter().flat_map(|k| k.required.iter().copied())).collect();
+    if keys.is_empty() {
+        let known = properties.as_object().into_iter().flatten();
+        keys.extend(
+            known.map(|(key, _)| key.as_str()).find(|key| resolve(&properties[*key], root)["examples"][0].is_string()),
+        );
+    }
+    let line = |key: &&str| match kind.filter(|_| *key == "kind") {
+        Some(kind) => format!("kind = \"{}\"", kind.name),
+        None => format!("{key} = {}", example(&properties[*key], root)),
+    };
+    format!("{{ {} }}", keys.iter().map(line).collect::<Vec<_>>().join(", "))
 }
 
 fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut Report) {
     let Some(known) = here.schema["properties"].as_object() else { return };
-    let kind = inner.get("kind").and_then(|k| k.get_ref().as_str()).map(str::to_owned);
+    let shared = || here.schema["required"].as_array().into_iter().flatten().filter_map(Schema::as_str);
     let kinds = kinds(here.definition);
-    let kind = kinds.iter().find(|k| Some(k.name) == kind.as_deref());
+    let written = inner.get("kind").map(|k| k.get_ref().as_str().unwrap_or_default().to_owned());
+    let kind = match (&written, known.contains_key("kind")) {
+        (Some(name), _) => kinds.iter().find(|k| k.name == name),
+        (None, true) => kinds.first().filter(|_| !shared().any(|key| key == "kind")),
+        (None, false) => kinds.iter().find(|k| Some(k.name) == here.within),
+    };
+    let within = kind.map(|k| k.name);
     // Which kinds have a key, if not all of them.
     let owners = |key: &str| kinds.iter().filter(|k| k.has(key)).map(|k| k.name).collect::<Vec<_>>();
     let foreign = |key: &str| kind.filter(|k| !k.has(key) && !owners(key).is_empty());
@@ -122,7 +179,7 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
     for (key, item) in inner.iter_mut() {
         let name: &str = key.get_ref();
         let keep = match (known.get(name), foreign(name)) {
-            (Some(schema), None) => value(item, name, schema, root, report),
+            (Some(schema), None) => value(item, name, schema, within, root, report),
             (Some(_), Some(kind)) => {
                 let problem = Problem::new(format!("{} has no key `{name}`", article(kind.name, here)));
                 let takes: Vec<&str> = kind.required.iter().chain(kind.optional).copied().collect();
@@ -142,12 +199,13 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
             bad.push(name.to_owned());
         }
     }
-    let shared = here.schema["required"].as_array().into_iter().flatten().filter_map(Schema::as_str);
-    for key in shared.chain(kind.into_iter().flat_map(|k| k.required.iter().copied())) {
+    for key in shared().chain(kind.into_iter().flat_map(|k| k.required.iter().copied())) {
         if inner.contains_key(key) || meant.contains(&key) {
             continue;
         }
-        let what = kind.filter(|k| k.has(key)).map_or_else(|| here.noun.clone(), |k| article(k.name, here));
+        let what = kind
+            .filter(|k| k.has(key) && written.is_some())
+            .map_or_else(|| here.noun.clone(), |k| article(k.name, here));
         let mut problem = Problem::new(format!("{what} has no `{key}`"));
         if let Some(span) = &here.span {
             problem = problem.at(span.clone(), format!("`{key}` is missing here"));
@@ -156,7 +214,7 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
             Some(example) => problem.help(format!("add a line such as {key} = \"{example}\"")),
             None => match known[key]["description"].as_str() {
                 Some(description) => problem.help(format!("`{key}`: {}", description.trim_end_matches('.'))),
-                None => problem,
+                None => problem.help(format!("add a line such as {key} = {}", example(&known[key], root))),
             },
         });
     }
@@ -169,11 +227,16 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
 fn noun(definition: &str, key: &str, inner: &DeTable<'_>) -> String {
     let name = inner.get("name").and_then(|n| n.get_ref().as_str());
     match (definition, name) {
-        ("Node" | "Link" | "Flow", Some(name)) => format!("{key} `{name}`"),
-        ("Node" | "Link" | "Flow", None) => format!("this {key}"),
+        ("Node" | "Link" | "Flow" | "Gateway" | "Coverage", Some(name)) => format!("{key} `{name}`"),
+        ("Node" | "Link" | "Flow" | "Gateway" | "Coverage", None) => format!("this {key}"),
         ("Tcp", _) => "[tcp]".into(),
+        ("Sctp", _) => "[sctp]".into(),
         ("Noise", _) => "noise".into(),
         ("Step", _) => "a step of `steps`".into(),
+        ("Station" | "Visit", Some(name)) => format!("station `{name}`"),
+        ("Station" | "Visit", None) => "this station".into(),
+        ("Class", _) => format!("class `{key}`"),
+        ("Change", _) => "a change in the timeline".into(),
         _ => format!("`{key}`"),
     }
 }
@@ -199,5 +262,12 @@ fn unknown(key: &str, known: &[&str], root: &Schema) -> String {
 }
 
 /// Where a key that is out of place may belong.
-const ELSEWHERE: &[(&str, &str)] =
-    &[("[tcp]", "Tcp"), ("[[link]]", "Link"), ("[[flow]]", "Flow"), ("`noise`", "Noise")];
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("[tcp]", "Tcp"),
+    ("[[link]]", "Link"),
+    ("[[gateway]]", "Gateway"),
+    ("[[flow]]", "Flow"),
+    ("`noise`", "Noise"),
+    ("`mac`", "Mac"),
+    ("`timeline`", "Timeline"),
+];

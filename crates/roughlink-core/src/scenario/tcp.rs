@@ -18,7 +18,7 @@ pub(super) const DEFAULT_CC: &str = "cubic";
 pub(super) const ON_THE_FLOW: &[&str] = &["cc", "cc_params"];
 
 /// A flow's transport.
-pub(super) struct Transport {
+pub(super) struct Resolved {
     pub config: TcpConfig,
     pub cc: &'static Algorithm,
     pub factory: cc::Factory,
@@ -73,6 +73,8 @@ keys!(
         clock_granularity,
         data_retries,
         limited_transmit,
+        impatient,
+        fr_off_until,
         tlp,
         undo,
         nagle,
@@ -117,7 +119,7 @@ impl Sources<'_> {
     }
 
     /// Resolves the flow's transport; `None` if something stands in the way, which is then reported.
-    pub(super) fn resolve(&self, report: &mut Report) -> Option<Transport> {
+    pub(super) fn resolve(&self, report: &mut Report) -> Option<Resolved> {
         if let Some(own) = self.own() {
             own.faults(report);
             let misplaced = [
@@ -135,7 +137,7 @@ impl Sources<'_> {
         let cc = self.algorithm(report)?;
         let config = self.config(stack, cc, report);
         let factory = self.factory(stack, cc, report)?;
-        Some(Transport { config, cc, factory })
+        Some(Resolved { config, cc, factory })
     }
 
     fn algorithm(&self, report: &mut Report) -> Option<&'static Algorithm> {
@@ -144,7 +146,7 @@ impl Sources<'_> {
             return report.read(leaf).map(|cc| cc.0);
         }
         cc::algorithm(DEFAULT_CC)
-            .map_err(|e| report.error(Problem::new(e.to_string()).at(self.span.clone(), "no `cc` is given")))
+            .map_err(|e| report.error(Problem::new(e.to_string()).at(self.span.clone(), "").help("name one with `cc`")))
             .ok()
     }
 
@@ -183,31 +185,8 @@ impl Sources<'_> {
         if let Some(hystart) = self.hystart(stack, cc, report) {
             params.insert("hystart".into(), hystart.into());
         }
-        for source in &sources {
-            for (key, value) in &source.value.0 {
-                params.insert(key.get_ref().clone(), value.get_ref().clone());
-            }
-        }
-        // The last table that has the key is the one that counts.
-        let place = |key: &str| {
-            let all = sources.iter().rev().flat_map(|s| s.value.0.keys());
-            all.into_iter().find(|k| k.get_ref() == key).map(toml::Spanned::span)
-        };
-        let whole = || sources.last().map_or_else(|| self.span.clone(), |s| s.span.clone());
-        cc.factory(stack.name(), &params)
-            .map_err(|e| {
-                let problem = Problem::new(e.to_string());
-                report.error(match e {
-                    BuildError::UnknownParameter { key, known, .. } => {
-                        let help = suggest(&key, "its parameters are", known.iter().map(String::as_str));
-                        problem.at(place(&key).unwrap_or_else(whole), "").help(help)
-                    }
-                    _ => problem.at(whole(), ""),
-                });
-            })
-            .ok()
+        factory(stack, cc, params, &sources, &self.span, report)
     }
-
     /// The value of the parameter `hystart`. In a flow's own table it must find an algorithm that has it; what `[tcp]`
     /// says holds for the algorithms that do.
     fn hystart(&self, stack: Stack, cc: &'static Algorithm, report: &mut Report) -> Option<&'static str> {
@@ -274,6 +253,13 @@ impl Sources<'_> {
                 odd(key, format!("`{key}` has no effect"), "it works with recovery = \"rack\" only");
             }
         }
+        if self.given("fr_off_until") && config.recovery == Recovery::Rack {
+            odd(
+                "fr_off_until",
+                "`fr_off_until` has no effect".into(),
+                "recovery = \"rack\" does not count duplicate ACKs",
+            );
+        }
         if let (Buffer::Bytes(bytes), false) = (config.rcv_buf, config.window_scaling)
             && bytes > 65_535
             && (self.given("rcv_buf") || self.given("window_scaling"))
@@ -283,6 +269,48 @@ impl Sources<'_> {
             odd(key, message, "set window_scaling = true, or a smaller buffer");
         }
     }
+}
+
+/// Makes `cc` with `params` and over them those of `sources`, the later ones winning; `span` is what to underline when the
+/// fault has no key of its own.
+pub(super) fn factory(
+    stack: Stack,
+    cc: &'static Algorithm,
+    mut params: toml::Table,
+    sources: &[&At<Params>],
+    span: &Range<usize>,
+    report: &mut Report,
+) -> Option<cc::Factory> {
+    for source in sources {
+        for (key, value) in &source.value.0 {
+            params.insert(key.get_ref().clone(), value.get_ref().clone());
+        }
+    }
+    // The last table that has the key is the one that counts.
+    let place = |key: &str| {
+        let all = sources.iter().rev().flat_map(|s| s.value.0.keys());
+        all.into_iter().find(|k| k.get_ref() == key).map(toml::Spanned::span)
+    };
+    let whole = || sources.last().map_or_else(|| span.clone(), |s| s.span.clone());
+    cc.factory(stack.name(), &params)
+        .map_err(|e| {
+            let problem = Problem::new(e.to_string());
+            report.error(match e {
+                BuildError::UnknownParameter { key, known, .. } => {
+                    let help = suggest(&key, "its parameters are", known.iter().map(String::as_str));
+                    problem.at(place(&key).unwrap_or_else(whole), "").help(help)
+                }
+                _ => problem.at(whole(), "").help(defaults(cc, stack, &params)),
+            });
+        })
+        .ok()
+}
+
+/// What the parameters that are given would be if they were not.
+fn defaults(cc: &Algorithm, stack: Stack, given: &toml::Table) -> String {
+    let all = cc.parameters(stack.name());
+    let defaults: Vec<String> = given.keys().filter_map(|key| Some(format!("{key} = {}", all.get(key)?))).collect();
+    format!("the `{}` stack has {}", stack.name(), defaults.join(", "))
 }
 
 /// Whether some flow can make use of `[tcp].hystart`; else it is a fault.

@@ -88,6 +88,16 @@ pub enum RtoFloor {
     Variance,
 }
 
+/// What must be acknowledged after a time-out before duplicate ACKs cause a fast retransmit again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FrOffUntil {
+    /// Everything sent before the time-out (RFC 6582 section 3.2).
+    LastSent,
+    /// More than what was acknowledged before the time-out (Wave paper, section 2.1, taken literally).
+    LastAcked,
+}
+
 /// All keys of a TCP connection except its congestion control.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TcpConfig {
@@ -127,6 +137,11 @@ pub struct TcpConfig {
     pub data_retries: u32,
     /// Send new data on the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
+    /// Only the first partial ACK of a fast recovery restarts the retransmission timer, else each does ("impatient" or
+    /// "slow-but-steady", RFC 6582 section 4); `newreno`, `sack` and `prr` only.
+    pub impatient: bool,
+    /// How long a time-out keeps fast retransmit off; without `rack` only.
+    pub fr_off_until: FrOffUntil,
     /// Tail loss probes (RFC 8985 section 7); with `rack` only.
     pub tlp: bool,
     /// Detect spurious episodes and take the reduction back: F-RTO (RFC 5682), Eifel (RFC 3522), D-SACK; with
@@ -181,6 +196,8 @@ impl TcpConfig {
             clock_granularity: Time::from_millis(1),
             data_retries: 15,
             limited_transmit: true,
+            impatient: true,
+            fr_off_until: FrOffUntil::LastSent,
             tlp: false,
             undo: false,
             nagle: false,

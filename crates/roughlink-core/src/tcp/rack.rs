@@ -102,6 +102,16 @@ impl Rack {
         }
     }
 
+    /// A `Hold` ended: no timer runs, and nothing is left of an episode that could prove to be spurious.
+    pub(super) fn on_release(&mut self) {
+        self.timer = Time::MAX;
+        self.timer_is_probe = false;
+        self.probe_end = 0;
+        self.undo_marker = None;
+        self.frto = false;
+        self.prefer_new = false;
+    }
+
     /// A tail loss probe is leaving: its end, and whether it is a retransmission.
     pub(super) fn on_probe_sent(&mut self, end: u64, retransmitted: bool) {
         self.probe_end = end;
@@ -117,6 +127,7 @@ impl Sender {
         let prior_fack = self.rack.fack;
         let lost_before = self.board.lost();
         self.board.acknowledge(a.ack, &mut d);
+        self.settle_release(now);
         let advanced = a.ack > prior_una;
         let duplicate = if self.sack { a.sacked > 0 } else { a.pure && !advanced && !self.board.is_empty() };
         // An original delivered below something delivered earlier: the network reorders.

@@ -89,6 +89,7 @@ impl DeliveryRate {
             prior_delivered: stamp.delivered,
             interval,
             rtt,
+            sent_at,
             losses: lost,
             acked_sacked: d.bytes,
             prior_in_flight,

@@ -34,7 +34,7 @@ pub struct Receiver {
     delayed_ack: u32,
     timeout: Time,
     send_dsack: bool,
-    acks_every_gap: bool,
+    quick_ack: bool,
 }
 
 /// The receive buffer and, when autotuned, what dynamic right-sizing needs.
@@ -84,7 +84,7 @@ impl Receiver {
             delayed_ack: cfg.delayed_ack,
             timeout: cfg.delayed_ack_timeout,
             send_dsack: cfg.recovery == Recovery::Rack,
-            acks_every_gap: true,
+            quick_ack: cfg.quick_ack,
         }
     }
 
@@ -136,6 +136,11 @@ impl Receiver {
     pub fn wants_ack(&self) -> bool {
         self.ack_now
     }
+    /// Whether offset `start` lies beyond the window.
+    #[inline]
+    pub fn is_beyond(&self, start: u64) -> bool {
+        start >= self.nxt + self.space.window.max(1)
+    }
     /// Acknowledge at once.
     #[inline]
     pub fn acknowledge_now(&mut self) {
@@ -161,7 +166,7 @@ impl Receiver {
         if end == start {
             return;
         }
-        if fin {
+        if fin && end > self.nxt && !self.is_beyond(start) {
             self.fin.get_or_insert(start + len);
         }
         if start == self.nxt && self.ranges.is_empty() {
@@ -169,7 +174,7 @@ impl Receiver {
             self.on_in_order(now, fin);
             return;
         }
-        if end <= self.nxt || start >= self.nxt + self.space.window.max(1) {
+        if end <= self.nxt || self.is_beyond(start) {
             // Duplicate or beyond the window: say what we have (RFC 9293: an unacceptable segment is answered).
             if end <= self.nxt && self.send_dsack {
                 self.dsack = Some((start, end));
@@ -187,7 +192,7 @@ impl Receiver {
         } else {
             self.insert(start, end);
         }
-        self.ack_now = self.ack_now || self.acks_every_gap;
+        self.ack_now = true; // a gap (RFC 5681 section 4.2)
     }
 
     /// The common case: the next segment, no gap.
@@ -208,7 +213,7 @@ impl Receiver {
     }
 
     fn enter_quick_ack(&mut self) {
-        if self.quick > 0 {
+        if self.quick_ack {
             self.quick = QUICK_ACKS;
         }
     }
@@ -383,6 +388,39 @@ mod tests {
         r.on_segment(Time(0), 1, 500, false, None);
         assert!(r.finished());
         assert_eq!((r.nxt(), r.delivered()), (1002, 1000));
+    }
+
+    #[test]
+    fn a_fin_beyond_the_window_is_not_the_end() {
+        let mut r = receiver(Stack::Rfc);
+        r.on_segment(Time(0), 1 + 131_072, 500, true, None);
+        assert!(r.wants_ack());
+        r.on_segment(Time(0), 1, 500, true, None);
+        assert!(r.finished());
+        assert_eq!((r.nxt(), r.delivered()), (502, 500));
+    }
+
+    #[test]
+    fn a_duplicate_starts_quick_acks_again() {
+        for (stack, quick) in [(Stack::Linux, true), (Stack::Rfc, false)] {
+            let mut r = receiver(stack);
+            let mut next = 1;
+            let mut arrive = |r: &mut Receiver| {
+                r.on_segment(Time(0), next, 100, false, None);
+                next += 100;
+                let answered = r.wants_ack();
+                if answered {
+                    r.on_ack_sent();
+                }
+                answered
+            };
+            let answered = (0..100).map(|_| arrive(&mut r)).filter(|a| *a).count();
+            assert!(answered < 60, "every other one, beyond the first {QUICK_ACKS}: {answered}");
+            r.on_segment(Time(0), 1, 100, false, None);
+            r.on_ack_sent();
+            let answered = (0..16).filter(|_| arrive(&mut r)).count();
+            assert_eq!(answered, if quick { 16 } else { 8 });
+        }
     }
 
     #[test]

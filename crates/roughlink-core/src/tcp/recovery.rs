@@ -3,8 +3,8 @@
 //!
 //! Without SACK each duplicate ACK is taken as a SACK of one segment, so that the same pipe arithmetic serves all:
 //! RFC 6582's inflated window minus FlightSize is cwnd minus pipe. Where the RFCs leave room, ns-3 3.44's choice is
-//! taken: any ACK that SACKs something new counts as a duplicate, even one that advances; the first partial ACK alone
-//! restarts the timer ("impatient"); a partial ACK always lets one retransmission out.
+//! taken: any ACK that SACKs something new counts as a duplicate, even one that advances; unless told otherwise
+//! the first partial ACK alone restarts the timer ("impatient"); a partial ACK always lets one retransmission out.
 
 use super::config::Recovery;
 use super::prr::{Progress, Prr};
@@ -40,8 +40,14 @@ impl Sender {
         let safe = self.flow.state == CongestionState::Recovery && self.acks_retransmission(a.ack);
         self.board.acknowledge(a.ack, &mut d);
         if !self.sack {
-            self.board.settle_reno_sack();
+            let calm = matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder);
+            if calm && a.ack > prior_una && self.cfg.recovery != Recovery::Prr {
+                self.board.reset_reno_sack(); // too few duplicates to mean a loss; ns-3 keeps counting
+            } else {
+                self.board.settle_reno_sack();
+            }
         }
+        self.settle_release(now);
         let sample = self.rate.on_ack(now, &d, 0, a.prior_in_flight, self.flow.min_rtt, self.flow.latest_rtt);
         self.sync();
         let pipe = self.flow.in_flight;
@@ -77,7 +83,7 @@ impl Sender {
                 self.on_partial(&ack, pipe, safe);
                 ack.segments = 1;
                 self.cc.on_ack(&self.flow, &ack);
-                if self.first_partial {
+                if self.first_partial || !self.cfg.impatient {
                     self.first_partial = false;
                     self.restart_rto(now);
                 }
@@ -137,7 +143,16 @@ impl Sender {
 
     fn on_duplicate(&mut self, now: Time, delivered: u64, pipe: u64) {
         match self.flow.state {
-            CongestionState::Loss => return, // RFC 6582: they may come from our own go-back-N
+            // RFC 6582: they may come from our own go-back-N
+            CongestionState::Loss if self.board.una() <= self.deaf_until => return,
+            CongestionState::Loss => {
+                self.duplicates += 1;
+                if self.duplicates == DUP_THRESH {
+                    self.board.mark_head_lost();
+                    self.forced = Some(Force::Head);
+                }
+                return;
+            }
             CongestionState::Recovery => {
                 if !self.sack {
                     self.board.add_reno_sack();

@@ -27,7 +27,13 @@ pub struct RttEstimator {
 impl RttEstimator {
     /// Before the first sample.
     pub fn new(cfg: &TcpConfig) -> Self {
-        let base = cfg.initial_rto;
+        RttEstimator {
+            floor: cfg.rto_floor,
+            ..RttEstimator::rfc6298(cfg.initial_rto, (cfg.min_rto, cfg.max_rto), cfg.clock_granularity)
+        }
+    }
+    /// RFC 6298 before the first sample; the bounds are those of the RTO.
+    pub fn rfc6298(base: Time, (min, max): (Time, Time), granularity: Time) -> Self {
         RttEstimator {
             srtt: 0,
             var: 0,
@@ -37,10 +43,10 @@ impl RttEstimator {
             sampled: false,
             base,
             rto: base,
-            min: cfg.min_rto,
-            max: cfg.max_rto,
-            granularity: cfg.clock_granularity,
-            floor: cfg.rto_floor,
+            min,
+            max,
+            granularity,
+            floor: RtoFloor::Total,
         }
     }
     /// Smoothed RTT, zero before the first sample.
@@ -54,12 +60,17 @@ impl RttEstimator {
         self.rto
     }
 
+    /// How long an answer may reasonably take: the RTO without its lower bound and without back-off.
+    pub fn patience(&self) -> Time {
+        if self.sampled { self.srtt() + self.spread() } else { self.base }
+    }
+
     /// A sample `m`; the back-off ends (RFC 6298 section 5). `una` and `nxt` delimit Linux's variance window.
     #[inline]
     pub fn sample(&mut self, m: Time, una: u64, nxt: u64) {
         let m = m.0 as i64;
         match self.floor {
-            RtoFloor::Total => self.rfc6298(m),
+            RtoFloor::Total => self.smooth(m),
             RtoFloor::Variance => self.linux(m, una, nxt),
         }
         self.sampled = true;
@@ -68,7 +79,7 @@ impl RttEstimator {
 
     /// RFC 6298 rules 2.2 and 2.3, in integers as Jacobson's appendix has it.
     #[inline]
-    fn rfc6298(&mut self, m: i64) {
+    fn smooth(&mut self, m: i64) {
         if !self.sampled {
             self.srtt = m;
             self.var = m / 2;
@@ -114,8 +125,13 @@ impl RttEstimator {
     }
 
     #[inline]
+    fn spread(&self) -> Time {
+        self.granularity.max(Time(4 * self.var as u64))
+    }
+
+    #[inline]
     fn update(&mut self) {
-        let spread = self.granularity.max(Time(4 * self.var as u64));
+        let spread = self.spread();
         let rto = match self.floor {
             RtoFloor::Total => (self.srtt() + spread).max(self.min),
             RtoFloor::Variance => self.srtt() + spread.max(self.min),

@@ -34,6 +34,8 @@ pub const RETRANS: u8 = 4;
 pub const EVER_RETRANS: u8 = 8;
 /// Sent before a time-out: gives no RTT sample in ns-3.
 pub const NO_SAMPLE: u8 = 16;
+/// Ends what the application wrote, so that it carries PSH whenever it is sent.
+pub const PUSHED: u8 = 32;
 
 impl Segment {
     /// The byte after the last.
@@ -204,6 +206,13 @@ impl Scoreboard {
         self.nxt += u64::from(len);
     }
 
+    /// The segment that was just sent ends what the application wrote.
+    pub fn mark_pushed(&mut self) {
+        if let Some(s) = self.segments.back_mut() {
+            s.flags |= PUSHED;
+        }
+    }
+
     /// Fills the segment at `index` up to `mss` from the next one, if that is in the same state: whole, or as far as it
     /// goes when `cut`.
     pub fn coalesce(&mut self, index: usize, mss: u32, cut: bool) {
@@ -218,6 +227,7 @@ impl Scoreboard {
         }
         self.segments[index].len += take;
         if take == next.len {
+            self.segments[index].flags |= next.flags & PUSHED;
             self.segments.remove(index + 1);
             self.to_repair -= u32::from(next.is(LOST));
         } else {
@@ -379,6 +389,23 @@ impl Scoreboard {
         if s.is(SACKED) {
             s.flags &= !SACKED;
             self.sacked -= u64::from(s.len);
+        }
+    }
+
+    /// Declares lost what lies below `end`, left before `before`, and is not SACKed.
+    pub fn mark_lost_sent_before(&mut self, end: u64, before: Time) {
+        for i in 0..self.segments.partition_point(|s| s.start < end) {
+            let s = &self.segments[i];
+            if s.sent_at < before && !s.is(SACKED) && s.flags & (LOST | RETRANS) != LOST {
+                self.mark_retransmission_lost(i);
+            }
+        }
+    }
+
+    /// Time stood still while the segments were on their way: what is acknowledged of them gives no RTT sample.
+    pub fn spoil_samples(&mut self) {
+        for s in &mut self.segments {
+            s.flags |= EVER_RETRANS | NO_SAMPLE;
         }
     }
 

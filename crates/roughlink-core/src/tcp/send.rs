@@ -3,15 +3,18 @@
 //! An acknowledgement is taken in by `recovery` (dupACK- and SACK-count-driven, as RFC 6582, RFC 6675 and ns-3 have it)
 //! or by `rack` (RFC 8985, as Linux has it); both work on the same scoreboard and leave their wishes here. What leaves
 //! is then one decision: a forced retransmission, a lost segment, new data, in this order, within the congestion
-//! control's permit and the peer's window.
+//! control's permit and the peer's window. `timers` has what happens when nothing arrives.
+
+mod timers;
 
 use super::config::{Recovery, TcpConfig};
+use super::hold::Release;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::rate::DeliveryRate;
 use super::rtt::RttEstimator;
-use super::scoreboard::Scoreboard;
-use crate::cc::{Congestion, CongestionControl, CongestionState, Flow, Permit, Sent};
+use super::scoreboard::{PUSHED, Scoreboard};
+use crate::cc::{CongestionControl, CongestionState, Flow, Permit, Sent};
 use crate::metrics::Histogram;
 use crate::units::{Rate, Time};
 use std::sync::Arc;
@@ -25,6 +28,8 @@ pub struct Outgoing {
     pub len: u32,
     /// A FIN follows them.
     pub fin: bool,
+    /// They end what the application wrote (RFC 9293 section 3.9.1.2).
+    pub push: bool,
     /// It was sent before.
     pub retransmission: bool,
 }
@@ -74,6 +79,8 @@ pub struct Sender {
     pub(super) sack: bool,
     /// Offset after the last byte in the send buffer.
     written: u64,
+    /// Offset after the last byte that the application wrote on its own account, 0 = none; a backlog is one long write.
+    push: u64,
     /// Bytes that the application wants to write as room appears, and whether it closes after them.
     backlog: u64,
     close_after: bool,
@@ -83,6 +90,8 @@ pub struct Sender {
     /// Recovery point (RFC 6582 recover, RFC 6675 RecoveryPoint, Linux high_seq).
     pub(super) recover: u64,
     pub(super) recover_active: bool,
+    /// After a time-out, duplicate ACKs count again once this is acknowledged.
+    pub(super) deaf_until: u64,
     pub(super) first_partial: bool,
     /// Bytes acknowledged short of a whole segment, carried to the next ACK.
     pub(super) acked_remainder: u64,
@@ -91,11 +100,13 @@ pub struct Sender {
     pub(super) rescued: bool,
     pub(super) rto_at: Time,
     pub(super) retries: u32,
-    persist_at: Time,
-    persist_interval: Time,
-    probe_window: bool,
-    pacing_next: Time,
-    held: bool,
+    pub(super) persist_at: Time,
+    pub(super) persist_interval: Time,
+    pub(super) probe_window: bool,
+    pub(super) pacing_next: Time,
+    pub(super) held: bool,
+    /// Since the last `Hold` ended, until what was outstanding then is acknowledged.
+    pub(super) released: Option<Release>,
     /// The window of the last permit.
     permitted: u64,
     gave_up: bool,
@@ -131,12 +142,14 @@ impl Sender {
             rack: Rack::default(),
             sack,
             written: 1,
+            push: 0,
             backlog: 0,
             close_after: false,
             fin: None,
             duplicates: 0,
             recover: 0,
             recover_active: false,
+            deaf_until: 0,
             first_partial: true,
             acked_remainder: 0,
             forced: None,
@@ -148,6 +161,7 @@ impl Sender {
             probe_window: false,
             pacing_next: Time::ZERO,
             held: false,
+            released: None,
             permitted: 0,
             gave_up: false,
             usage_from: 1,
@@ -169,11 +183,13 @@ impl Sender {
             super::Buffer::Auto => 4 << 20, // Linux tcp_wmem
         }
     }
-    /// The application writes `bytes`.
+    /// The application writes `bytes`, to be pushed: the segment that ends them carries PSH. Writes that find no room in
+    /// the window join, as the bytes of a stream do.
     #[inline]
     pub fn write(&mut self, bytes: u64) {
         debug_assert!(self.fin.is_none(), "write after close");
         self.written += bytes;
+        self.push = self.written;
     }
     /// The application has `bytes` to write as room appears (`u64::MAX` = without end) and closes after them if told so.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
@@ -262,98 +278,7 @@ impl Sender {
     pub fn on_link(&mut self, now: Time, event: &crate::cc::LinkEvent) {
         self.flow.now = now;
         self.cc.on_link(&self.flow, event);
-    }
-
-    /// The next time-out of any kind.
-    #[inline]
-    pub fn next_wake(&self, now: Time) -> Time {
-        let mut t = self.persist_at;
-        if !self.held {
-            t = t.min(self.rto_at).min(self.rack.timer);
-        }
-        if let Some(c) = self.cc.timer() {
-            t = t.min(c);
-        }
-        if self.pacing_next > now {
-            t = t.min(self.pacing_next);
-        }
-        t
-    }
-
-    /// Time has passed.
-    pub fn wake(&mut self, now: Time) {
-        self.flow.now = now;
-        if self.cc.timer().is_some_and(|t| t <= now) {
-            self.cc.on_timer(&self.flow);
-        }
-        if self.persist_at <= now {
-            self.probe_window = true;
-            self.persist_interval = Time(self.persist_interval.0 * 2).min(self.cfg.max_rto);
-            self.persist_at = now + self.persist_interval;
-        }
-        if self.held {
-            return;
-        }
-        if self.rack.timer <= now {
-            self.on_rack_timer(now);
-        }
-        if self.rto_at <= now {
-            self.on_rto(now);
-        }
-    }
-
-    /// RFC 6298 section 5, RFC 5681 section 3.1: everything outstanding is lost, the window is one segment.
-    fn on_rto(&mut self, now: Time) {
-        self.rto_at = Time::MAX;
-        if self.board.is_empty() {
-            return;
-        }
-        self.retries += 1;
-        if self.retries > self.cfg.data_retries {
-            self.gave_up = true;
-            return;
-        }
-        self.stats.timeouts += 1;
-        self.enter_loss(now);
-        self.rtt.back_off();
-        self.flow.rto = self.rtt.rto();
-        self.pacing_next = Time::ZERO;
-    }
-
-    pub(super) fn enter_loss(&mut self, now: Time) {
-        self.flow.now = now;
-        let cause = if self.is_new_episode() { Congestion::Timeout } else { Congestion::TimeoutAgain };
-        if self.cfg.recovery == Recovery::Rack {
-            self.before_loss();
-        }
-        self.sync();
-        self.cc.on_congestion(&self.flow, cause);
-        if !self.sack {
-            self.board.reset_reno_sack();
-        }
-        self.board.mark_all_lost(!self.sack);
-        self.duplicates = 0;
-        self.recover = self.board.nxt();
-        self.recover_active = true;
-        self.first_partial = true;
-        self.forced = (self.cfg.recovery == Recovery::Rack).then_some(Force::Head);
-        self.flow.recovery_window = None;
-        self.flow.state = CongestionState::Loss;
-        self.sync();
-    }
-
-    /// Does a time-out now begin an episode, so that ssthresh falls? ns-3: always. RFC 5681 equation 4: unless the head was
-    /// already resent by a time-out. Linux: nor within fast recovery.
-    fn is_new_episode(&self) -> bool {
-        match self.cfg.recovery {
-            Recovery::Prr => true,
-            Recovery::Rack => match self.flow.state {
-                CongestionState::Open | CongestionState::Disorder => true,
-                CongestionState::Recovery => self.recover <= self.board.una(),
-                CongestionState::Loss => self.recover <= self.board.una() || self.retries <= 1,
-            },
-            _ => self.flow.state != CongestionState::Loss || self.retries <= 1,
-        }
+        self.hold_or_release(now);
     }
 
     /// Brings the algorithm's view up to date.
@@ -379,12 +304,33 @@ impl Sender {
     /// An RTT sample.
     #[inline]
     pub fn rtt_sample(&mut self, rtt: Time) {
+        self.estimate_rto(rtt);
+        self.note_rtt(rtt);
+    }
+
+    /// The RTT sample of an acknowledgement up to `ack`, if it gave one. The algorithm may have a better one for the RTO.
+    #[inline]
+    pub(super) fn measured_rtt(&mut self, ack: u64, rtt: Option<Time>) {
+        if let Some(sample) = self.cc.rto_sample(&self.flow, ack, rtt) {
+            self.estimate_rto(sample);
+        }
+        if let Some(rtt) = rtt {
+            self.note_rtt(rtt);
+        }
+    }
+
+    #[inline]
+    fn estimate_rto(&mut self, rtt: Time) {
         self.rtt.sample(rtt, self.board.una(), self.board.nxt());
-        self.flow.latest_rtt = rtt;
         self.flow.srtt = self.rtt.srtt();
+        self.flow.rto = self.rtt.rto();
+    }
+
+    #[inline]
+    fn note_rtt(&mut self, rtt: Time) {
+        self.flow.latest_rtt = rtt;
         // ns-3 keeps the minimum of the smoothed value.
         self.flow.min_rtt = self.flow.min_rtt.min(if self.cfg.timestamp_rtt { self.flow.srtt } else { rtt });
-        self.flow.rto = self.rtt.rto();
         self.stats.rtt.record(rtt.0);
     }
 
@@ -394,18 +340,6 @@ impl Sender {
             self.rtt.fall_back();
             self.flow.rto = self.rtt.rto();
         }
-    }
-
-    /// Restarts the retransmission timer, or stops it if nothing is outstanding (RFC 6298 rules 5.2, 5.3).
-    #[inline]
-    pub(super) fn restart_rto(&mut self, now: Time) {
-        self.retries = 0;
-        if self.cfg.timestamp_rtt {
-            self.rtt.reset_back_off(); // ns-3; else the back-off lasts until the next sample (RFC 6298 section 5)
-        }
-        self.flow.rto = self.rtt.rto();
-        self.rto_at = if self.board.is_empty() { Time::MAX } else { now + self.rtt.rto() };
-        self.refill();
     }
 
     /// The next segment to leave now, if any; called until it gives none.
@@ -427,17 +361,15 @@ impl Sender {
             }
             return None; // nothing to send
         }
+        self.flow.in_flight = self.board.in_flight();
         let (window, rate) = match self.cc.permit(&self.flow) {
             Permit::Hold => {
-                self.held = true;
+                self.held = true; // from the start of the connection
                 return None;
             }
             Permit::Send { window, rate } => (window, rate),
         };
         self.permitted = window;
-        if self.held {
-            self.release(now);
-        }
         if let Some(force) = self.forced.take()
             && let Some(out) = self.force(now, force, rate)
         {
@@ -446,7 +378,7 @@ impl Sender {
         if rate.is_some() && self.pacing_next > now {
             return None;
         }
-        let in_flight = self.board.in_flight();
+        let in_flight = self.flow.in_flight;
         let available = window.min(self.flow.send_window).saturating_sub(in_flight);
         if available > 0
             && let Some(out) = self.within(now, available, rate)
@@ -542,7 +474,7 @@ impl Sender {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_new(&mut self, now: Time, len: u32, rate: Option<Rate>) -> Outgoing {
         let idle = self.board.in_flight() == 0;
         let stamp = self.rate.on_sent(now, idle);
@@ -551,7 +483,11 @@ impl Sender {
         if len < self.flow.mss {
             self.small_end = start + u64::from(len);
         }
-        self.left(now, start, len, idle, false, rate)
+        let push = start + u64::from(len) == self.push;
+        if push {
+            self.board.mark_pushed();
+        }
+        Outgoing { push, ..self.left(now, start, len, idle, false, rate) }
     }
 
     fn resend(&mut self, now: Time, index: usize, rate: Option<Rate>) -> Outgoing {
@@ -565,7 +501,7 @@ impl Sender {
         if self.cfg.recovery == Recovery::Rack {
             self.after_resend(now);
         }
-        self.left(now, s.start, s.len, idle, true, rate)
+        Outgoing { push: s.is(PUSHED), ..self.left(now, s.start, s.len, idle, true, rate) }
     }
 
     #[inline]
@@ -590,7 +526,7 @@ impl Sender {
         }
         let end = start + u64::from(len);
         let fin = self.fin.is_some_and(|f| end > f);
-        Outgoing { start, len: len - u32::from(fin), fin, retransmission: again }
+        Outgoing { start, len: len - u32::from(fin), fin, push: false, retransmission: again }
     }
 
     /// Linux `tcp_cwnd_validate`: was the window used since the last window of data began?
@@ -608,24 +544,6 @@ impl Sender {
             self.flow.cwnd_limited = limited;
             self.flow.max_outstanding = outstanding;
             self.usage_from = self.board.nxt();
-        }
-    }
-
-    /// A closed window with nothing on its way: only a probe can open it (RFC 9293 section 3.8.6.1).
-    fn check_persist(&mut self, now: Time) {
-        if self.flow.send_window == 0 && self.board.is_empty() && self.persist_at == Time::MAX {
-            self.persist_interval = self.rtt.rto();
-            self.persist_at = now + self.persist_interval;
-        }
-    }
-
-    /// The algorithm lets go after a `Hold`: the head leaves at once, and the timer starts anew without back-off.
-    fn release(&mut self, now: Time) {
-        self.held = false;
-        self.rtt.reset_back_off();
-        if !self.board.is_empty() {
-            self.forced = Some(Force::Head);
-            self.rto_at = now + self.rtt.rto();
         }
     }
 }

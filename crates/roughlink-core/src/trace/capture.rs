@@ -58,7 +58,7 @@ impl<W: Write> Capture<W> {
                 }
             }
         }
-        let mtu: Vec<u16> = scenario.links.iter().map(|l| l.pipe.mtu).collect();
+        let mtu: Vec<u16> = scenario.links.iter().map(|l| l.model.mtu()).collect();
         Ok(Capture {
             file,
             interfaces,

@@ -11,13 +11,16 @@ mod series;
 
 pub use series::{Column, Field, Kind, Series};
 
+use crate::gateway::{Key, Stats};
 use crate::net::routing::Hop;
-use crate::net::{Crossing, Observer, Way};
+use crate::net::{Crossing, Observer, Sending, Way};
 use crate::packet::{Packet, Protocol, Sides, flags};
 use crate::scenario::Scenario;
-use crate::tcp::Endpoint;
 use crate::units::Time;
-use series::{FlowColumns, FlowRow, LinkColumns, LinkRow, SegmentColumns, SegmentRow, Words};
+use series::{
+    FlowColumns, FlowRow, GatewayColumns, GatewayRow, LinkColumns, LinkRow, SegmentColumns, SegmentRow, Words,
+};
+use std::collections::BTreeMap;
 
 /// Takes batches of columns.
 pub trait Sink {
@@ -37,9 +40,12 @@ pub struct Recorder<S: Sink> {
     flows: FlowColumns,
     links: LinkColumns,
     segments: SegmentColumns,
+    gateways: GatewayColumns,
     senders: Vec<Thinned<FlowRow>>,
     queues: Vec<Thinned<LinkRow>>,
     streams: Vec<Stream>,
+    /// By gateway and flow.
+    allowed: BTreeMap<(usize, usize), Thinned<GatewayRow>>,
     failed: Option<S::Error>,
 }
 
@@ -48,6 +54,7 @@ pub struct Recorder<S: Sink> {
 struct Names {
     flows: Words,
     links: Words,
+    gateways: Words,
     phases: Words,
 }
 
@@ -60,14 +67,17 @@ impl<S: Sink> Recorder<S> {
             names: Names {
                 flows: Words::new(scenario.flows.iter().map(|f| f.name.clone())),
                 links: Words::new(scenario.links.iter().map(|l| l.name.clone())),
+                gateways: Words::new(scenario.gateways.iter().map(|g| g.name.clone())),
                 phases: Words::default(),
             },
             flows: FlowColumns::default(),
             links: LinkColumns::default(),
             segments: SegmentColumns::default(),
+            gateways: GatewayColumns::default(),
             senders: vec![Thinned::default(); scenario.flows.len()],
             queues: vec![Thinned::default(); 2 * scenario.links.len()],
             streams: vec![Stream::default(); scenario.flows.len()],
+            allowed: BTreeMap::new(),
             failed: None,
         }
     }
@@ -85,6 +95,11 @@ impl<S: Sink> Recorder<S> {
         for held in std::mem::take(&mut self.queues) {
             if let Some(row) = held.rest() {
                 self.keep_link(row);
+            }
+        }
+        for held in std::mem::take(&mut self.allowed).into_values() {
+            if let Some(row) = held.rest() {
+                self.keep_gateway(row);
             }
         }
         for series in Series::ALL {
@@ -114,9 +129,15 @@ impl<S: Sink> Recorder<S> {
         }
     }
 
+    fn keep_gateway(&mut self, row: GatewayRow) {
+        if self.gateways.push(row) >= BATCH {
+            self.flush(Series::Gateways);
+        }
+    }
+
     fn flush(&mut self, series: Series) {
         if self.failed.is_none() {
-            let Names { flows, links, phases } = &self.names;
+            let Names { flows, links, gateways, phases } = &self.names;
             let done = match series {
                 Series::Flows if self.flows.is_empty() => Ok(()),
                 Series::Flows => self.sink.batch(series, &self.flows.columns(flows, phases)),
@@ -124,6 +145,8 @@ impl<S: Sink> Recorder<S> {
                 Series::Links => self.sink.batch(series, &self.links.columns(links)),
                 Series::Segments if self.segments.is_empty() => Ok(()),
                 Series::Segments => self.sink.batch(series, &self.segments.columns(flows)),
+                Series::Gateways if self.gateways.is_empty() => Ok(()),
+                Series::Gateways => self.sink.batch(series, &self.gateways.columns(gateways, flows)),
             };
             self.failed = done.err();
         }
@@ -131,6 +154,7 @@ impl<S: Sink> Recorder<S> {
             Series::Flows => self.flows.clear(),
             Series::Links => self.links.clear(),
             Series::Segments => self.segments.clear(),
+            Series::Gateways => self.gateways.clear(),
         }
     }
 }
@@ -145,8 +169,7 @@ impl<S: Sink> Observer for Recorder<S> {
         }
     }
 
-    fn flow(&mut self, now: Time, index: usize, sender: &Endpoint, delivered: u64) {
-        let Some(sender) = sender.sender() else { return };
+    fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
         let vitals = sender.cc().vitals();
         let phase = self.names.phases.code(vitals.phase);
         let row = FlowRow::new(now, index, sender.flow(), &vitals, phase, delivered);
@@ -159,6 +182,25 @@ impl<S: Sink> Observer for Recorder<S> {
         let row = LinkRow { time: now.0, hop, waiting: waiting as u64, drops };
         for row in self.queues[hop as usize].offer(row, self.interval).into_iter().flatten() {
             self.keep_link(row);
+        }
+    }
+
+    fn gateway(&mut self, now: Time, index: usize, stats: &dyn Fn() -> Stats) {
+        for f in stats().flows {
+            let (Key::Simulated(flow), Some(control)) = (f.key, f.control) else { continue };
+            let row = GatewayRow {
+                time: now.0,
+                gateway: index as u32,
+                flow: flow.index() as u32,
+                awnd: control.awnd,
+                sample: control.sample,
+                rho: control.rho,
+                queue_share: f.queue_share,
+            };
+            let held = self.allowed.entry((index, flow.index())).or_default();
+            for row in held.offer(row, self.interval).into_iter().flatten() {
+                self.keep_gateway(row);
+            }
         }
     }
 
@@ -194,6 +236,18 @@ impl Row for LinkRow {
     }
     fn repeats(&self, other: &Self) -> bool {
         LinkRow { time: other.time, ..*self } == *other
+    }
+    fn turns(&self, _: &Self) -> bool {
+        false
+    }
+}
+
+impl Row for GatewayRow {
+    fn time(&self) -> u64 {
+        self.time
+    }
+    fn repeats(&self, other: &Self) -> bool {
+        GatewayRow { time: other.time, ..*self } == *other
     }
     fn turns(&self, _: &Self) -> bool {
         false

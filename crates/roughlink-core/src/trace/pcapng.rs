@@ -159,7 +159,7 @@ impl<W: Write> Pcapng<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{FlowId, Fragment, SackBlock, SynOptions, flags};
+    use crate::packet::{Chunk, FlowId, Fragment, Gap, Gaps, Init, SackBlock, Skipped, SynOptions, flags};
     use crate::wire::{Implied, IpPair};
     use std::net::{Ipv4Addr, Ipv6Addr};
     use std::process::{Command, Stdio};
@@ -275,6 +275,36 @@ mod tests {
         }
     }
 
+    /// One SCTP chunk of every type.
+    fn every_chunk() -> Vec<(bool, Packet, Option<Side>)> {
+        let (flow, back) = (FlowId::new(0, false), FlowId::new(0, true));
+        let (a, b) = (0x1111_1111, 0x2222_2222); // the tags of client and server
+        let init = Init { tag: a, a_rwnd: 131_072, outbound: 2, inbound: 9, tsn: 100, forward_tsn: true, cookie: None };
+        let answer = Init { tag: b, tsn: 500, cookie: Some([7; 48]), ..init };
+        let gaps = Gaps::new([Gap { start: 2, end: 3 }, Gap { start: 5, end: 5 }], [101]);
+        let mut skipped = Skipped::default();
+        assert!(skipped.note(0, 1) && skipped.note(1, 0));
+        let data = |tsn, bytes| (false, Packet::sctp_data(flow, b, tsn, (0, tsn as u16 - 100), bytes), None);
+        vec![
+            (false, Packet::sctp_init(flow, 0, &init), Some(Side::Init(init))),
+            (true, Packet::sctp_init(back, a, &answer), Some(Side::Init(answer))),
+            (false, Packet::sctp_cookie_echo(flow, b), Some(Side::Cookie([7; 48]))),
+            (true, Packet::sctp_stale_cookie(back, a, 1_000_000), None),
+            (true, Packet::sctp(back, a, Chunk::CookieAck), None),
+            data(100, 1468),
+            data(102, 1),
+            data(103, 2),
+            data(105, 3),
+            (true, Packet::sctp_sack(back, a, 100, 130_000, &gaps), Some(Side::Gaps(gaps))),
+            (false, Packet::sctp_forward_tsn(flow, b, 101, &skipped), Some(Side::Skipped(skipped))),
+            (true, Packet::sctp_sack(back, a, 105, 131_072, &Gaps::default()), None),
+            (false, Packet::sctp_shutdown(flow, b, 499), None),
+            (true, Packet::sctp(back, a, Chunk::ShutdownAck), None),
+            (false, Packet::sctp(flow, b, Chunk::ShutdownComplete), None),
+            (false, Packet::sctp(flow, b, Chunk::Abort), None),
+        ]
+    }
+
     /// The blocks of a capture: type and body.
     fn blocks(file: &[u8]) -> Vec<(u32, &[u8])> {
         let long = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
@@ -339,6 +369,7 @@ mod tests {
         for on in ["ip.check_checksum", "tcp.check_checksum", "udp.check_checksum", "tcp.analyze_sequence_numbers"] {
             command.args(["-o", &format!("{on}:TRUE")]);
         }
+        command.args(["-o", "sctp.checksum:CRC 32c"]);
         command.args(fields.iter().flat_map(|f| ["-e", f]));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = match command.spawn() {
@@ -380,6 +411,32 @@ mod tests {
             assert_eq!(tshark(&file, syn, &["frame.interface_name"]).unwrap()[0], "plc.forward");
             let sacks = tshark(&file, "tcp.options.sack.count == 3", &["frame.time_epoch"]).unwrap();
             assert_eq!(sacks, ["0.009000009"]);
+        }
+    }
+
+    #[test]
+    fn tshark_reads_every_chunk() {
+        for ip in [V4, V6] {
+            let mut c = Conversation::new(ip, 0);
+            for (reverse, packet, side) in every_chunk() {
+                c.send(reverse, packet, side, &Implied::of(&packet));
+            }
+            let mut cut = Packet::sctp_data(FlowId::new(0, false), 0x2222_2222, 106, (0, 6), 2001);
+            cut.ident = 1;
+            c.fragmented(cut, &Implied::of(&cut));
+            let (packets, fragments) = (c.packets, c.fragments);
+            let file = c.out.finish().unwrap();
+            let Some(types) = tshark(&file, "sctp", &["sctp.chunk_type"]) else { return };
+            assert_eq!(types, "1 2 10 9 11 0 0 0 0 3 192 3 7 8 14 6 0".split(' ').collect::<Vec<_>>());
+            let good = "sctp.checksum.status == 1 && !_ws.malformed";
+            assert_eq!(tshark(&file, good, &["frame.number"]).unwrap().len(), packets - fragments * 2 / 3);
+            let read = |filter, field| tshark(&file, filter, &[field]).unwrap();
+            assert_eq!(read("sctp.parameter_type == 0xc000", "sctp.chunk_type"), ["1", "2"]);
+            assert_eq!(read("sctp.parameter_state_cookie", "sctp.parameter_length"), ["52,4"]);
+            let sack = "sctp.sack_number_of_gap_blocks == 2 && sctp.sack_number_of_duplicated_tsns == 1";
+            assert_eq!(read(sack, "sctp.sack_a_rwnd"), ["130000"]);
+            assert_eq!(read("sctp.forward_tsn_tsn == 101 && sctp.forward_tsn_sid == 1", "frame.number"), ["11"]);
+            assert_eq!(read("sctp.data_tsn_raw == 105", "sctp.data_ssn"), ["5"]);
         }
     }
 }

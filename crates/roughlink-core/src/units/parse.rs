@@ -4,7 +4,10 @@
 //! a nanosecond or a bit per second are rounded to the nearest; sizes must be whole. What is printed reads back as
 //! the same value.
 
+mod dimension;
+
 use super::{QueueLimit, Rate, Time, UnitError};
+use dimension::{AMBIGUOUS, COUNT, Dimension, LOOKALIKES, QUEUE, RATE, SHARE, SIZE, SYNONYMS, TIME};
 use std::fmt;
 use std::str::FromStr;
 
@@ -24,7 +27,7 @@ impl FromStr for Time {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let q = Quantity::read(text, &TIME)?;
-        let n = q.rounded("a nanosecond")?;
+        let n = q.rounded("1 ns")?;
         // "never" is not a time that can be written down.
         if n == u64::MAX { Err(q.too_large()) } else { Ok(Time(n)) }
     }
@@ -40,14 +43,14 @@ impl FromStr for Rate {
 impl FromStr for Bytes {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        Quantity::read(text, &SIZE)?.whole("bytes").map(Bytes)
+        Quantity::read(text, &SIZE)?.whole("bytes", "B").map(Bytes)
     }
 }
 
 impl FromStr for Packets {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        Quantity::read(text, &COUNT)?.whole("packets").map(Packets)
+        Quantity::read(text, &COUNT)?.whole("packets", "pkt").map(Packets)
     }
 }
 
@@ -56,10 +59,10 @@ impl FromStr for QueueLimit {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let q = Quantity::read(text, &QUEUE)?;
         if q.unit == "pkt" {
-            let n = q.whole("packets")?;
+            let n = q.whole("packets", "pkt")?;
             u32::try_from(n).map(QueueLimit::Packets).map_err(|_| q.too_large())
         } else {
-            q.whole("bytes").map(QueueLimit::Bytes)
+            q.whole("bytes", "B").map(QueueLimit::Bytes)
         }
     }
 }
@@ -72,7 +75,8 @@ impl FromStr for Share {
         let x: f64 =
             format!("{}e{}", q.number.digits, q.number.exponent.saturating_sub(2)).parse().unwrap_or(f64::INFINITY);
         if x > 1.0 {
-            return Err(UnitError::new(format!("{} is more than 100 %", q.text)));
+            let help = "a probability is at most \"100 %\"".into();
+            return Err(UnitError::new(format!("{} is more than 100 %", q.text)).help(help));
         }
         Ok(Share(x))
     }
@@ -160,88 +164,6 @@ fn fraction(f: &mut fmt::Formatter<'_>, n: u64, places: usize, unit: &str) -> fm
     write!(f, "{whole}.{} {unit}", rest.trim_end_matches('0'))
 }
 
-/// A kind of quantity: its name, an example, and its units in terms of the smallest.
-struct Dimension {
-    /// With its article.
-    name: &'static str,
-    /// What a unitless number may have meant.
-    usual: &'static str,
-    units: &'static [(&'static str, u128)],
-}
-
-const TIME: Dimension = Dimension {
-    name: "a time",
-    usual: "ms",
-    units: &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)],
-};
-const RATE: Dimension = Dimension {
-    name: "a rate",
-    usual: "Mbit/s",
-    units: &[("bit/s", 1), ("kbit/s", 1_000), ("Mbit/s", 1_000_000), ("Gbit/s", 1_000_000_000)],
-};
-const SIZE: Dimension = Dimension {
-    name: "a size",
-    usual: "B",
-    units: &[
-        ("B", 1),
-        ("kB", 1_000),
-        ("KiB", 1 << 10),
-        ("MB", 1_000_000),
-        ("MiB", 1 << 20),
-        ("GB", 1_000_000_000),
-        ("GiB", 1 << 30),
-    ],
-};
-const COUNT: Dimension = Dimension { name: "a number of packets", usual: "pkt", units: &[("pkt", 1)] };
-const QUEUE: Dimension = Dimension {
-    name: "a queue length",
-    usual: "pkt",
-    units: &[
-        ("pkt", 1),
-        ("B", 1),
-        ("kB", 1_000),
-        ("KiB", 1 << 10),
-        ("MB", 1_000_000),
-        ("MiB", 1 << 20),
-        ("GB", 1_000_000_000),
-        ("GiB", 1 << 30),
-    ],
-};
-const SHARE: Dimension = Dimension { name: "a probability", usual: "%", units: &[("%", 1)] };
-
-/// Accepted, but printed in the other form: capitals make the bits of `ps` unmistakable.
-const SYNONYMS: &[(&str, &str)] =
-    &[("Kbps", "kbit/s"), ("Mbps", "Mbit/s"), ("Gbps", "Gbit/s"), ("Kbit/s", "kbit/s"), ("µs", "us"), ("μs", "us")];
-
-/// Not accepted, but understood well enough to help.
-const LOOKALIKES: &[(&str, &str)] = &[
-    ("sec", "s"),
-    ("secs", "s"),
-    ("second", "s"),
-    ("seconds", "s"),
-    ("msec", "ms"),
-    ("usec", "us"),
-    ("nsec", "ns"),
-    ("minute", "min"),
-    ("minutes", "min"),
-    ("bps", "bit/s"),
-    ("b/s", "bit/s"),
-    ("kb/s", "kbit/s"),
-    ("mb/s", "Mbit/s"),
-    ("gb/s", "Gbit/s"),
-    ("kbit", "kbit/s"),
-    ("mbit", "Mbit/s"),
-    ("gbit", "Gbit/s"),
-    ("byte", "B"),
-    ("bytes", "B"),
-    ("packet", "pkt"),
-    ("packets", "pkt"),
-    ("pkts", "pkt"),
-    ("p", "pkt"),
-    ("segments", "pkt"),
-    ("percent", "%"),
-];
-
 /// A decimal number: `digits` times ten to the `exponent`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Decimal {
@@ -256,16 +178,17 @@ struct Quantity<'t> {
     number: Decimal,
     unit: &'static str,
     factor: u128,
+    dimension: &'static Dimension,
 }
 
 impl<'t> Quantity<'t> {
-    fn read(text: &'t str, dimension: &Dimension) -> Result<Self, UnitError> {
+    fn read(text: &'t str, dimension: &'static Dimension) -> Result<Self, UnitError> {
         let text = text.trim();
         let (figure, unit) = split(text);
         let number = Decimal::read(text, figure, dimension)?;
         let wanted = SYNONYMS.iter().find(|(from, _)| *from == unit).map_or(unit, |(_, to)| *to);
         match dimension.units.iter().find(|(name, _)| *name == wanted) {
-            Some(&(unit, factor)) => Ok(Quantity { text, number, unit, factor }),
+            Some(&(unit, factor)) => Ok(Quantity { text, number, unit, factor, dimension }),
             None => Err(wrong_unit(text, figure, unit, number, dimension)),
         }
     }
@@ -274,35 +197,39 @@ impl<'t> Quantity<'t> {
     fn rounded(&self, smallest: &str) -> Result<u64, UnitError> {
         let (n, _) = self.number.times(self.factor).ok_or_else(|| self.too_large())?;
         if n == 0 && self.number.digits != 0 {
-            return Err(UnitError::new(format!("{} is less than {smallest}", self.text)));
+            let help = format!("write \"{smallest}\", or 0 of any unit");
+            return Err(UnitError::new(format!("{} is less than {smallest}", self.text)).help(help));
         }
         Ok(n)
     }
 
-    /// In the smallest unit, which does not come in parts.
-    fn whole(&self, what: &str) -> Result<u64, UnitError> {
+    /// In the smallest unit, which does not come in parts and is called `what` and `unit`.
+    fn whole(&self, what: &str, unit: &str) -> Result<u64, UnitError> {
         match self.number.times(self.factor) {
             Some((n, true)) => Ok(n),
-            Some((_, false)) => Err(UnitError::new(format!("{} is not a whole number of {what}", self.text))),
+            Some((n, false)) => Err(UnitError::new(format!("{} is not a whole number of {what}", self.text))
+                .help(format!("the nearest is \"{n} {unit}\""))),
             None => Err(self.too_large()),
         }
     }
 
     fn too_large(&self) -> UnitError {
-        UnitError::new(format!("{} is too large", self.text))
+        UnitError::new(format!("{} is too large", self.text)).help(self.dimension.example())
     }
 }
 
 impl Decimal {
     /// Reads `figure`; `text` and `dimension` serve the messages.
     fn read(text: &str, figure: &str, dimension: &Dimension) -> Result<Self, UnitError> {
-        let example = || format!("write {} as in \"10 {}\"", dimension.name, dimension.usual);
+        let example = || dimension.example();
         let lower = text.to_ascii_lowercase();
         if text.is_empty() {
             return Err(UnitError::new("empty: a number and a unit are wanted".into()).help(example()));
         }
         if text.starts_with('-') {
-            return Err(UnitError::new(format!("{text} is negative")));
+            let positive = text.trim_start_matches(['-', ' ']);
+            let help = if positive.is_empty() { example() } else { format!("write \"{positive}\"") };
+            return Err(UnitError::new(format!("{text} is negative")).help(help));
         }
         if ["nan", "inf", "+inf", "+nan"].iter().any(|word| lower.starts_with(word)) {
             return Err(UnitError::new(format!("{text} is not a number that can be used here")).help(example()));
@@ -310,7 +237,8 @@ impl Decimal {
         let unreadable = || UnitError::new(format!("`{text}` is not a number and a unit")).help(example());
         let (mantissa, exponent) = match figure.split_once(['e', 'E']) {
             Some((m, e)) => {
-                (m, e.parse::<i32>().map_err(|_| UnitError::new(format!("the exponent of {text} cannot be used")))?)
+                let unusable = |_| UnitError::new(format!("the exponent of {text} cannot be used")).help(example());
+                (m, e.parse::<i32>().map_err(unusable)?)
             }
             None => (figure, 0),
         };
@@ -329,7 +257,7 @@ impl Decimal {
             let digit = c.to_digit(10).ok_or_else(unreadable)?;
             digits = digits * 10 + u128::from(digit);
             if digits >= MAX_DIGITS {
-                return Err(UnitError::new(format!("{text} has too many digits")));
+                return Err(UnitError::new(format!("{text} has too many digits")).help(example()));
             }
         }
         Ok(Decimal { digits, exponent: exponent.saturating_sub(part.len() as i32) })
@@ -425,9 +353,6 @@ fn wrong_unit(text: &str, figure: &str, unit: &str, number: Decimal, dimension: 
     }
 }
 
-/// The rate units whose `b` tc and the rest of the world read differently.
-const AMBIGUOUS: &[(&str, &str)] = &[("bit/s", "bps"), ("kbit/s", "kbps"), ("Mbit/s", "mbps"), ("Gbit/s", "gbps")];
-
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.digits.to_string();
@@ -512,7 +437,7 @@ mod tests {
                 .iter()
                 .map(|t| {
                     let e = t.parse::<T>().unwrap_err();
-                    format!("{t:<12} {}; {}\n", e.message, e.help.unwrap_or_default())
+                    format!("{t:<12} {}; {}\n", e.message, e.help.expect("help"))
                 })
                 .collect()
         }

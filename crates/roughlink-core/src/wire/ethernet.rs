@@ -38,6 +38,12 @@ pub fn ip_offset(frame: &[u8]) -> Result<usize, WireError> {
     }
 }
 
+/// Whether `header`, all that precedes the IP header of a frame, ends with PPPoE. Then its last four bytes are the length
+/// of what follows these two bytes, and the PPP protocol.
+pub fn has_pppoe(header: &[u8]) -> bool {
+    header.len() >= ADDRESSES + 10 && word(header, header.len() - 10) == PPPOE_SESSION
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +62,12 @@ mod tests {
         assert_eq!(ip_offset(&frame(&[PPPOE_SESSION, 0x1100, 9, 42, 0xc021])), Err(WireError::EtherType(0x8864)));
         assert_eq!(ip_offset(&frame(&[VLAN, 1, VLAN, 2, VLAN, 3, IPV4])), Err(WireError::EtherType(VLAN)));
         assert_eq!(ip_offset(&frame(&[0x0806])), Err(WireError::EtherType(0x0806)));
+        assert!(has_pppoe(&frame(&[PPPOE_SESSION, 0x1100, 9, 42, PPP_IPV4])));
+        assert!(has_pppoe(&frame(&[VLAN, 5, PPPOE_SESSION, 0x1100, 9, 42, PPP_IPV4])));
+        assert!(!has_pppoe(&frame(&[SERVICE_VLAN, 5, VLAN, 6, IPV4])));
+        let mut odd = frame(&[VLAN, 5, IPV4]);
+        odd[8..10].copy_from_slice(&PPPOE_SESSION.to_be_bytes()); // of an address
+        assert!(!has_pppoe(&odd));
         let whole = frame(&[VLAN, 5, PPPOE_SESSION, 0x1100, 9, 42, PPP_IPV4]);
         for n in 0..whole.len() {
             assert_eq!(ip_offset(&whole[..n]), Err(WireError::Truncated("Ethernet header")), "{n}");

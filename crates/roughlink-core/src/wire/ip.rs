@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(super) const TCP: u8 = 6;
 /// IP protocol number of UDP.
 pub(super) const UDP: u8 = 17;
+/// IP protocol number of SCTP.
+pub(super) const SCTP: u8 = 132;
 
 /// Bytes of an IPv4 header without options.
 pub(super) const V4_HEADER: usize = 20;
@@ -188,17 +190,21 @@ impl Ip {
     }
 
     fn checked(self) -> Result<Self, WireError> {
-        if self.protocol != TCP && self.protocol != UDP {
-            return Err(WireError::Protocol(self.protocol));
-        }
+        let least = match self.protocol {
+            TCP => 20,
+            UDP => 8,
+            SCTP => super::sctp::DATA_HEADER,
+            other => return Err(WireError::Protocol(other)),
+        };
         let length = self.end - self.transport;
         let more = matches!(self.fragment, Fragment::First | Fragment::Middle);
         let empty = length == 0 && self.fragment != Fragment::Whole;
-        if empty || more && !length.is_multiple_of(8) || self.offset + length > self.pair.longest() {
+        let unpadded = self.protocol == SCTP && self.fragment == Fragment::Last && !length.is_multiple_of(4);
+        if empty || unpadded || more && !length.is_multiple_of(8) || self.offset + length > self.pair.longest() {
             return Err(WireError::Fragment);
         }
-        // No honest sender cuts within the TCP header; it would overwrite what filters have seen (RFC 3128).
-        if self.offset != 0 && self.offset < 20 && self.protocol == TCP {
+        // No honest sender cuts within the transport header; it would overwrite what filters have seen (RFC 3128).
+        if self.offset != 0 && self.offset < least {
             return Err(WireError::Fragment);
         }
         Ok(self)
@@ -279,6 +285,16 @@ pub(super) fn word(bytes: &[u8], at: usize) -> u16 {
 /// Writes the 16-bit word at `at`.
 pub(super) fn put(bytes: &mut [u8], at: usize, word: u16) {
     bytes[at..at + 2].copy_from_slice(&word.to_be_bytes());
+}
+
+/// The 32-bit word at `at`.
+pub(super) fn long(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Writes the 32-bit word at `at`.
+pub(super) fn put_long(bytes: &mut [u8], at: usize, value: u32) {
+    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
 fn part(more: bool, offset: usize) -> Fragment {

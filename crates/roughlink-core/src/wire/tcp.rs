@@ -4,7 +4,7 @@
 //! the one that is missing), NOP and window scale; any other segment NOP NOP timestamps, NOP NOP SACK.
 //! They are read in any order and padding.
 
-use super::ip::{IpPair, TCP, put, word};
+use super::ip::{IpPair, TCP, long, put, put_long, word};
 use super::{EncodeError, WireError, checksum};
 use crate::packet::{Fragment, Packet, SackBlock, Side, SynOptions, flags};
 
@@ -160,7 +160,7 @@ pub(super) fn write(
     match side {
         Some(Side::Syn(syn)) => o.syn(packet, syn),
         Some(Side::Sacks(blocks)) => o.segment(packet, &blocks[..packet.sacks()]),
-        None => o.segment(packet, &[]),
+        _ => o.segment(packet, &[]),
     }
     debug_assert_eq!(o.at, o.out.len(), "Packet::header_bytes foretells the options");
 
@@ -246,14 +246,6 @@ impl<'a> TcpHeader<'a> {
         put(self.0, WINDOW, window);
         put(self.0, CHECKSUM, sum);
     }
-}
-
-fn long(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-fn put_long(bytes: &mut [u8], at: usize, value: u32) {
-    bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
 }
 
 #[cfg(test)]

@@ -6,10 +6,12 @@ use proptest::sample::select;
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::REGISTRY;
 use roughlink_core::link::noise::{BurstLength, Noise};
-use roughlink_core::link::{Direction, PipeConfig};
+use roughlink_core::link::timeline::{Opportunities, Policy, State, Timeline};
+use roughlink_core::link::{Direction, Model, PipeConfig};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
 use roughlink_core::tcp::{Amount, Buffer, Recovery, Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
+use std::sync::Arc;
 
 /// A TCP configuration, anything that a scenario file may say.
 pub fn tcp() -> impl Strategy<Value = TcpConfig> {
@@ -62,14 +64,39 @@ fn noise() -> impl Strategy<Value = Noise> {
 fn direction() -> impl Strategy<Value = Direction> {
     let queue = prop_oneof![(0u32..40).prop_map(QueueLimit::Packets), (1_500u64..40_000).prop_map(QueueLimit::Bytes)];
     let jitter = prop_oneof![2 => Just(0), 1 => 0u64..20_000];
-    (100_000u64..50_000_000, 0u64..80_000, queue, noise(), jitter, any::<bool>()).prop_map(
-        |(rate, delay, queue, noise, jitter, reorder)| Direction {
+    let timeline = prop_oneof![3 => Just(None), 2 => timeline().prop_map(|t| Some(Arc::new(t)))];
+    (100_000u64..50_000_000, 0u64..80_000, queue, noise(), jitter, any::<bool>(), timeline).prop_map(
+        |(rate, delay, queue, noise, jitter, reorder, timeline)| Direction {
             rate: Rate(rate),
             delay: Time::from_micros(delay),
             queue,
             noise,
             jitter: Time::from_micros(jitter),
             reorder,
+            timeline,
+        },
+    )
+}
+
+/// Steps of rate and delay, outages, and other noise for a while; in the end the link is up.
+fn timeline() -> impl Strategy<Value = Timeline> {
+    let state = (any::<bool>(), 100_000u64..50_000_000, 0u64..300_000, proptest::option::weighted(0.3, Just(0u32)));
+    let states = proptest::collection::vec((0u64..20_000_000, state), 1..8);
+    let policy = select(vec![Policy::Drop, Policy::Keep]);
+    let trace = proptest::collection::btree_set(1u64..400, 1..60).prop_map(|times| {
+        let times: Vec<Time> = times.into_iter().map(Time::from_millis).collect();
+        Opportunities { period: *times.last().expect("at least one"), times }
+    });
+    (states, policy, noise(), proptest::option::weighted(0.2, trace)).prop_map(
+        |(mut states, policy, noise, opportunities)| {
+            states.sort_by_key(|s| s.0);
+            let last = states.len() - 1;
+            let state = |(i, (at, (up, rate, delay, noise)))| {
+                let delay = Time::from_micros(delay);
+                (Time::from_micros(at), State { up: up || i == last, rate: Rate(rate), delay, noise })
+            };
+            let states = states.into_iter().enumerate().map(state).collect();
+            Timeline { states, noises: vec![noise], policy, opportunities }
         },
     )
 }
@@ -90,15 +117,16 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
     (ends, algorithm, tcp(), 1..bytes, 0u64..2_000, 0u32..5).prop_map(
         move |((from, to), algorithm, tcp, bytes, start, kind)| {
             let start = Time::from_millis(start);
+            let tcp = Arc::new(tcp);
             let name = format!("flow {index}");
             if kind == 0 {
                 let traffic = Traffic::Cbr { rate: Rate(200_000), packet: 400, bytes: Some(bytes), stop: None };
-                return FlowSpec { name, from, to, start, traffic, tcp, cc: String::new(), factory: None };
+                return FlowSpec { name, from, to, start, traffic, tcp, cc: String::new(), sctp: None, factory: None };
             }
             let a = &REGISTRY[algorithm];
             let factory = a.factory(tcp.stack.name(), &toml::Table::new()).expect("the registry's own parameters");
             let traffic = Traffic::Bulk { bytes: Some(bytes) };
-            FlowSpec { name, from, to, start, traffic, tcp, cc: a.name.into(), factory: Some(factory) }
+            FlowSpec { name, from, to, start, traffic, tcp, cc: a.name.into(), sctp: None, factory: Some(factory) }
         },
     )
 }
@@ -120,13 +148,21 @@ pub fn networks(bytes: u64) -> impl Strategy<Value = Scenario> {
             nodes: Vec::new(),
             links: Vec::new(),
             flows: Vec::new(),
+            gateways: Vec::new(),
             source: String::new(),
         };
         for (k, (nodes, links, flows)) in chains.into_iter().enumerate() {
             let base = s.nodes.len();
             s.nodes.extend((0..nodes).map(|i| format!("node {k}.{i}")));
             for (i, pipe) in links.into_iter().enumerate() {
-                s.links.push(LinkSpec { name: format!("link {k}.{i}"), between: (base + i, base + i + 1), pipe });
+                s.links.push(LinkSpec {
+                    name: format!("link {k}.{i}"),
+                    between: (base + i, base + i + 1),
+                    model: Model::Pipe(Box::new(pipe)),
+                    cable: None,
+                    notices: Vec::new(),
+                    stays: Vec::new(),
+                });
             }
             for mut f in flows {
                 f.name = format!("{k} {}", f.name);

@@ -1,10 +1,10 @@
 //! Plays a script against one endpoint.
 
 use super::script::{Assertion, Event, Options, Script, Segment, When};
-use roughlink_core::cc::Permit;
+use roughlink_core::cc::{Factory, Permit};
 use roughlink_core::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
 use roughlink_core::scenario::Scenario;
-use roughlink_core::tcp::Endpoint;
+use roughlink_core::tcp::{Endpoint, TcpConfig};
 use roughlink_core::units::Time;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub fn play(script: &Script, over: &toml::Table) -> Result<(), String> {
     tcp.extend(over.clone());
     let without_persist = tcp.remove(TIMER).is_some();
     let (config, factory) = configure(tcp)?;
-    let endpoint = Endpoint::new(FlowId::new(0, false), Arc::new(config), factory, script.iss);
+    let endpoint = Endpoint::new(FlowId::new(0, false), config, factory, script.iss);
     let mut player = Player {
         endpoint,
         sides: Sides::default(),
@@ -42,7 +42,7 @@ pub fn play(script: &Script, over: &toml::Table) -> Result<(), String> {
 }
 
 /// The way of a scenario file, so that the keys mean here what they mean there.
-fn configure(tcp: toml::Table) -> Result<(roughlink_core::tcp::TcpConfig, roughlink_core::cc::Factory), String> {
+fn configure(tcp: toml::Table) -> Result<(Arc<TcpConfig>, Factory), String> {
     let mut file = toml::Table::new();
     file.insert("duration".into(), "1 s".into());
     file.insert("tcp".into(), tcp.into());

@@ -288,6 +288,10 @@ impl Claim {
         let name = |cell: &Cell| self.label(result, &cell.axes[&self.axis]);
         if self.kind == Kind::Rank {
             let others: Vec<&Cell> = self.all(stack, result, place);
+            let narrowed = result.axes.iter().any(|axis| axis.name == self.axis && axis.narrowed);
+            if self.among.as_ref().map_or(narrowed, |among| others.len() < among.len()) {
+                return None; // a place among some of them says nothing
+            }
             let better = others.iter().filter(|c| c.measured > a.measured).count();
             let mut order: Vec<&Cell> = others;
             order.sort_by(|x, y| y.measured.partial_cmp(&x.measured).unwrap_or(std::cmp::Ordering::Equal));

@@ -7,10 +7,10 @@ use crate::error::LabError;
 use crate::library::Source;
 use crate::metric::{self, Metric};
 use crate::nearest;
-use crate::watch::{CURVES, Watch};
+use crate::watch::{CURVES, FLOW_CURVES, Watch};
 use roughlink_core::cc::REGISTRY;
 use roughlink_core::scenario::{Problem, ScenarioError};
-use roughlink_core::units::Time;
+use roughlink_core::units::{Time, UnitError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -80,6 +80,9 @@ struct AxisTable {
     /// If they are written to several keys.
     #[serde(default)]
     keys: Vec<String>,
+    /// What else is set with a value, or instead of writing it anywhere.
+    #[serde(default)]
+    set: BTreeMap<Spanned<String>, BTreeMap<String, String>>,
     /// The values, as `--set` takes them.
     values: Spanned<Vec<String>>,
     /// For people; the values if absent.
@@ -151,8 +154,15 @@ struct Curves {
     values: Spanned<Vec<String>>,
     /// Distance of the points: `0.5 s`.
     every: Spanned<String>,
+    /// The first point that is drawn: `28 s`; the start of the run if absent.
+    from: Option<Spanned<String>>,
+    /// The last; the end of the run if absent.
+    to: Option<Spanned<String>>,
     /// The flow; the mean over the flows if absent.
     flow: Option<String>,
+    /// Flows that have a curve each, instead; `total` is their sum.
+    #[serde(default)]
+    flows: Vec<String>,
     /// Draw replica 0 alone and not the mean over the replicas.
     #[serde(default)]
     single: bool,
@@ -244,13 +254,17 @@ impl Reader {
         }
         let watched = file.watch || metrics.iter().any(Metric::needs_watching);
         let single = file.curves.as_ref().is_some_and(|c| c.single);
-        let watch = match file.curves {
+        let span = file.curves.as_ref().map_or((Time::ZERO, Time::MAX), |c| self.span(c));
+        let mut watch = match file.curves {
             Some(curves) => self.curves(curves),
-            None => watched.then(|| Watch { every_ns: 0, curves: Vec::new(), flow: None }),
+            None => watched.then(Watch::means),
         };
+        if let Some(watch) = &mut watch {
+            watch.windows = windows(&metrics);
+        }
         let stacks = file.stack.unwrap_or_else(|| ["ns3", "linux"].map(|n| (n.into(), StackTable::default())).into());
         let mut stacks: Vec<StackChoice> = stacks.into_iter().map(|(name, table)| stack(name, table)).collect();
-        stacks.sort_by_key(|s| s.name != "ns3"); // published values compare with the simulator's
+        stacks.sort_by_key(|s| s.name == "linux"); // published values compare with the simulator's
         let rank = file.rank.and_then(|rank| {
             let known: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
             if known.contains(&rank.get_ref().as_str()) {
@@ -291,6 +305,7 @@ impl Reader {
             },
             watch,
             single,
+            span,
             function,
             quick: false,
         };
@@ -327,7 +342,11 @@ impl Reader {
         let at = table.values.span();
         let values = table.values.into_inner();
         let keys: Vec<String> = table.key.into_iter().chain(table.keys).collect();
-        if values.is_empty() || keys.is_empty() {
+        for value in table.set.keys().filter(|v| !values.contains(v.get_ref())) {
+            let help = nearest::suggest(value.get_ref(), "it has", values.iter().map(String::as_str));
+            self.wrong(format!("axis `{}` has no value `{}`", table.name, value.get_ref()), value.span(), help);
+        }
+        if values.is_empty() || keys.is_empty() && table.set.is_empty() {
             self.wrong(format!("axis `{}` needs a `key` and `values`", table.name), at, "values = [\"1 %\", \"2 %\"]");
             return None;
         }
@@ -340,13 +359,23 @@ impl Reader {
             Some(labels) => labels.into_inner(),
             None => values.clone(),
         };
-        let point = |(value, label)| Point { value, label, scenario: None };
+        let point = |(value, label): (String, String)| {
+            let set = table.set.iter().find(|(v, _)| *v.get_ref() == value).map(|(_, set)| set.clone());
+            Point { value, label, scenario: None, set: set.unwrap_or_default().into_iter().collect() }
+        };
         let points = values.into_iter().zip(labels).map(point).collect();
-        Some(Axis { label: table.label.unwrap_or_else(|| table.name.clone()), name: table.name, keys, points })
+        Some(Axis {
+            label: table.label.unwrap_or_else(|| table.name.clone()),
+            name: table.name,
+            keys,
+            points,
+            narrowed: false,
+        })
     }
 
     fn curves(&mut self, table: Curves) -> Option<Watch> {
-        let known: Vec<&str> = CURVES.iter().map(|(name, ..)| *name).collect();
+        let curves = if table.flows.is_empty() { CURVES } else { FLOW_CURVES };
+        let known: Vec<&str> = curves.iter().map(|(name, ..)| *name).collect();
         for name in table.values.get_ref() {
             if !known.contains(&name.as_str()) {
                 let help = nearest::suggest(name, "there are", known.iter().copied());
@@ -355,7 +384,8 @@ impl Reader {
         }
         match table.every.get_ref().parse::<Time>() {
             Ok(every) if !every.is_zero() => {
-                Some(Watch { every_ns: every.0, curves: table.values.into_inner(), flow: table.flow })
+                let (curves, flow, flows) = (table.values.into_inner(), table.flow, table.flows);
+                Some(Watch { every_ns: every.0, curves, flow, flows, windows: Vec::new() })
             }
             Ok(_) => {
                 self.wrong("points at no distance", table.every.span(), "every = \"0.5 s\"");
@@ -366,6 +396,18 @@ impl Reader {
                 None
             }
         }
+    }
+
+    /// Between which times curves are drawn.
+    fn span(&mut self, table: &Curves) -> (Time, Time) {
+        let mut read = |text: &Option<Spanned<String>>, default: Time| {
+            let Some(text) = text else { return default };
+            text.get_ref().parse().unwrap_or_else(|e: UnitError| {
+                self.wrong(e.to_string(), text.span(), "from = \"28 s\"");
+                default
+            })
+        };
+        (read(&table.from, Time::ZERO), read(&table.to, Time::MAX))
     }
 
     fn published(&mut self, table: PublishedTable, axes: &[Axis], metrics: &[Metric], out: &mut Vec<Published>) {
@@ -431,6 +473,12 @@ impl Reader {
             }
         }
     }
+}
+
+/// The names of those metrics that need a window.
+pub fn windows(metrics: &[Metric]) -> Vec<String> {
+    let names = metrics.iter().filter(|m| m.has_window()).map(|m| m.name().to_owned());
+    names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
 fn stack(name: String, table: StackTable) -> StackChoice {

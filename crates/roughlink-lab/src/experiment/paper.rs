@@ -67,6 +67,11 @@ impl Paper {
         })
     }
 
+    /// Its name without the folders that lead to it.
+    pub fn short(&self) -> &str {
+        self.name.rsplit('/').next().unwrap_or(&self.name)
+    }
+
     /// The experiments that `chosen` names, all of them if it names none; `fig8` means `fig8a` and `fig8b`.
     pub fn experiments(&self, chosen: &[String], quick: bool) -> Result<Vec<Experiment>, LabError> {
         let means = |chosen: &str, name: &str| {
@@ -80,7 +85,7 @@ impl Paper {
             }
         }
         let wanted = |name: &&String| chosen.is_empty() || chosen.iter().any(|c| means(c, name));
-        let paper = self.name.rsplit('/').next().unwrap_or(&self.name);
+        let paper = self.short();
         self.order
             .iter()
             .filter(wanted)

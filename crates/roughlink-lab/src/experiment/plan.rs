@@ -4,12 +4,14 @@ use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, Rank};
 use super::{Experiment, StackChoice, quantity};
 use crate::error::LabError;
 use crate::library::{Overrides, Parsed};
+use crate::metric::known;
 use crate::runner::Job;
 use crate::statistics::{spearman, summary};
 use crate::store::{Record, Store};
-use crate::watch::CURVES;
+use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
 use roughlink_core::net::Network;
 use roughlink_core::scenario::{Scenario, Warning};
+use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -60,9 +62,22 @@ impl Plan {
         overrides.extend(e.set.iter().cloned());
         for (axis, point) in &points {
             overrides.extend(axis.keys.iter().map(|key| (key.clone(), point.value.clone())));
+            overrides.extend(point.set.iter().cloned());
         }
         let Parsed { scenario, warnings, fingerprint } = source.parse(&overrides)?;
         Network::new(&scenario)?;
+        e.metrics.iter().try_for_each(|m| m.check(&scenario))?;
+        for flow in e.watch.iter().flat_map(|w| w.flow.iter().chain(&w.flows)).filter(|flow| *flow != TOTAL) {
+            known("flow", flow, scenario.flows.iter().map(|f| f.name.as_str()))?;
+        }
+        for (_, point) in points.iter().filter(|(axis, _)| axis.keys.iter().any(|key| key == "tcp.cc")) {
+            if scenario.flows.iter().all(|f| f.cc != point.value) {
+                return Err(LabError::Usage {
+                    message: format!("`tcp.cc = {}` decides nothing: every flow has a `cc` of its own", point.value),
+                    help: "leave `cc` out of the flows, or vary it there: sweep --set flow.NAME.cc=...".into(),
+                });
+            }
+        }
         let at = points.iter().map(|(_, p)| p.value.clone()).collect();
         let labels = points.iter().map(|(_, p)| p.label.clone()).collect();
         for warning in warnings {
@@ -112,7 +127,8 @@ impl Plan {
             self.measure(cell, &records, &mut result);
         }
         if let Some(watch) = &e.watch {
-            let known = CURVES.iter().filter(|(name, ..)| watch.curves.iter().any(|c| c == name));
+            let all = if watch.flows.is_empty() { CURVES } else { FLOW_CURVES };
+            let known = all.iter().filter(|(name, ..)| watch.curves.iter().any(|c| c == name));
             for (name, label, unit) in known {
                 let (name, label, unit) = ((*name).into(), (*label).into(), (*unit).into());
                 result.metrics.push(super::result::MetricResult { name, label, unit });
@@ -146,21 +162,35 @@ impl Plan {
             });
         }
         let Some(watch) = e.watch.as_ref().filter(|w| w.every_ns > 0) else { return };
-        for name in &watch.curves {
+        // Each flow has its own, or all have one.
+        let own = watch.flows.iter().flat_map(|flow| watch.curves.iter().map(move |name| (name, Some(flow))));
+        let common = watch.curves.iter().map(|name| (name, None)).filter(|_| watch.flows.is_empty());
+        for (name, flow) in own.chain(common) {
+            let kept = flow.map_or_else(|| name.clone(), |flow| format!("{name}@{flow}"));
+            let labels = cell.labels.iter().chain(flow).map(String::as_str).collect::<Vec<_>>();
+            let mut axes = axes.clone();
+            axes.extend(flow.map(|flow| ("flow".to_owned(), flow.clone())));
             let used = if e.single { &records[..records.len().min(1)] } else { records };
-            let all: Vec<&Vec<f64>> = used.iter().filter_map(|r| r.watched.as_ref()?.curves.get(name)).collect();
+            let all: Vec<&Vec<f64>> = used.iter().filter_map(|r| r.watched.as_ref()?.curves.get(&kept)).collect();
+            if all.is_empty() {
+                continue;
+            }
             // A curve that ended before the longest keeps its last value.
-            let points = all.iter().map(|c| c.len()).max().unwrap_or(0);
+            let index = |t: Time| usize::try_from(t.0 / watch.every_ns).unwrap_or(usize::MAX);
+            let points = all.iter().map(|c| c.len()).max().unwrap_or(0).min(index(e.span.1).saturating_add(1));
+            let first = index(e.span.0).min(points);
             let at = |c: &[f64], k: usize| c.get(k).or(c.last()).copied().unwrap_or(0.0);
             let mean = |k: usize| all.iter().map(|c| at(c, k)).sum::<f64>() / all.len() as f64;
+            // Progress counts from where the drawing begins.
+            let base = if name == "sequence_mb" && first < points { mean(first) } else { 0.0 };
             result.curves.push(Curve {
                 stack: cell.stack.clone(),
-                axes: axes.clone(),
-                label: cell.labels.join(", "),
+                axes,
+                label: labels.join(", "),
                 metric: name.clone(),
                 replica: e.single.then_some(0),
-                x: (0..points).map(|k| watch.every_ns as f64 * 1e-9 * k as f64).collect(),
-                y: (0..points).map(|k| Some(mean(k))).collect(),
+                x: (first..points).map(|k| watch.every_ns as f64 * 1e-9 * k as f64).collect(),
+                y: (first..points).map(|k| Some(mean(k) - base)).collect(),
             });
         }
     }
@@ -205,7 +235,7 @@ fn axis(axis: &super::Axis) -> AxisResult {
         label: point.label.clone(),
         number: read.filter(|_| one_unit).map(|(n, _)| n),
     });
-    AxisResult { name: axis.name.clone(), label: axis.label.clone(), values: values.collect() }
+    AxisResult { name: axis.name.clone(), label: axis.label.clone(), values: values.collect(), narrowed: axis.narrowed }
 }
 
 /// The `i`-th combination; the last axis varies fastest.

@@ -48,6 +48,9 @@ pub struct AxisResult {
     pub label: String,
     /// Its values in order.
     pub values: Vec<AxisValue>,
+    /// Only some of the experiment's values were run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub narrowed: bool,
 }
 
 /// A value of an axis.

@@ -82,8 +82,9 @@ impl Manifest {
         skipped: u64,
         files: Vec<FileEntry>,
     ) -> Self {
+        let written = |s: &Series| *s != Series::Gateways || !scenario.gateways.is_empty();
         let mut columns: BTreeMap<_, _> =
-            Series::ALL.into_iter().map(|s| (table_name(s).to_owned(), columns(s))).collect();
+            Series::ALL.into_iter().filter(written).map(|s| (table_name(s).to_owned(), columns(s))).collect();
         if settings.csv {
             let mut segments = self::columns(Series::Segments);
             for c in segments.iter_mut().filter(|c| c.name == "flow") {

@@ -24,13 +24,23 @@ pub(super) fn json(value: &Value) -> String {
     value.to_string().replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
-/// Plain text with an empty line between paragraphs.
+/// Plain text with an empty line between paragraphs; what stands between backticks is code.
 pub(super) fn paragraphs(text: &str, class: &str) -> String {
     text.split("\n\n")
         .map(str::trim)
         .filter(|p| !p.is_empty())
-        .map(|p| format!("<p class=\"{class}\">{}</p>\n", escape(p)))
+        .map(|p| format!("<p class=\"{class}\">{}</p>\n", code(p)))
         .collect()
+}
+
+fn code(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return escape(text); // one without its partner
+    }
+    let part =
+        |(i, part): (usize, &&str)| if i % 2 == 0 { escape(part) } else { format!("<code>{}</code>", escape(part)) };
+    parts.iter().enumerate().map(part).collect()
 }
 
 /// A name that is safe in an address, an `id` and a file name: `v2g/table2` gives `v2g-table2`.
@@ -106,6 +116,12 @@ mod tests {
     fn markup_in_text_stays_text() {
         assert_eq!(escape("<b a=\"1\">&'\u{1b}"), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;\u{fffd}");
         assert_eq!(paragraphs("a < b\n\nc\n\n\n", "x"), "<p class=\"x\">a &lt; b</p>\n<p class=\"x\">c</p>\n");
+    }
+
+    #[test]
+    fn backticks_make_code() {
+        assert_eq!(paragraphs("`a<b` and `c`", ""), "<p class=\"\"><code>a&lt;b</code> and <code>c</code></p>\n");
+        assert_eq!(paragraphs("a ` b", ""), "<p class=\"\">a ` b</p>\n");
     }
 
     #[test]

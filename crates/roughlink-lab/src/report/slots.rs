@@ -101,6 +101,7 @@ mod tests {
 
     fn report(figures: &[&[&str]]) -> ReportInput {
         let axis = |values: &[&str]| AxisResult {
+            narrowed: false,
             name: "cc".into(),
             values: values.iter().map(|v| AxisValue { value: v.to_string(), ..AxisValue::default() }).collect(),
             ..AxisResult::default()

@@ -41,7 +41,7 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 fn axis(name: &str, label: &str, values: Vec<(String, String, Option<f64>)>) -> AxisResult {
     let values = values.into_iter().map(|(value, label, number)| AxisValue { value, label, number }).collect();
-    AxisResult { name: name.into(), label: label.into(), values }
+    AxisResult { name: name.into(), label: label.into(), values, narrowed: false }
 }
 
 fn cc_axis(of: &[(&str, &str, f64)]) -> AxisResult {

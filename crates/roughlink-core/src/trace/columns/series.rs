@@ -13,11 +13,13 @@ pub enum Series {
     Links,
     /// Every data segment and datagram that left its source.
     Segments,
+    /// What gateways allow the flows that they control.
+    Gateways,
 }
 
 impl Series {
     /// All of them.
-    pub const ALL: [Series; 3] = [Series::Flows, Series::Links, Series::Segments];
+    pub const ALL: [Series; 4] = [Series::Flows, Series::Links, Series::Segments, Series::Gateways];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -25,6 +27,7 @@ impl Series {
             Series::Flows => "flows",
             Series::Links => "links",
             Series::Segments => "segments",
+            Series::Gateways => "gateways",
         }
     }
 
@@ -34,6 +37,7 @@ impl Series {
             Series::Flows => &FLOWS,
             Series::Links => &LINKS,
             Series::Segments => &SEGMENTS,
+            Series::Gateways => &GATEWAYS,
         }
     }
 }
@@ -468,15 +472,98 @@ impl SegmentColumns {
     }
 }
 
+/// What a gateway allowed a flow at `time`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct GatewayRow {
+    pub(super) time: u64,
+    pub(super) gateway: u32,
+    pub(super) flow: u32,
+    pub(super) awnd: f64,
+    pub(super) sample: f64,
+    pub(super) rho: f64,
+    pub(super) queue_share: f64,
+}
+
+const GATEWAYS: [Field; 7] = [
+    TIME,
+    word("gateway", "name of the gateway"),
+    FLOW,
+    real("awnd_sdu", "SDU", "window that the flow is allowed"),
+    real("sample_sdu", "SDU", "most that the link carries within the flow's round-trip time"),
+    real("rho", "", "its round-trip time over the smallest"),
+    real("queue_share", "", "its share of what is in the modem, 0 to 1"),
+];
+
+/// Columns of [`Series::Gateways`].
+#[derive(Default, Debug)]
+pub(super) struct GatewayColumns {
+    time: Vec<u64>,
+    gateway: Vec<u32>,
+    flow: Vec<u32>,
+    awnd: Vec<f64>,
+    sample: Vec<f64>,
+    rho: Vec<f64>,
+    queue_share: Vec<f64>,
+}
+
+impl GatewayColumns {
+    /// Appends a row; returns how many there are.
+    pub(super) fn push(&mut self, r: GatewayRow) -> usize {
+        self.time.push(r.time);
+        self.gateway.push(r.gateway);
+        self.flow.push(r.flow);
+        self.awnd.push(r.awnd);
+        self.sample.push(r.sample);
+        self.rho.push(r.rho);
+        self.queue_share.push(r.queue_share);
+        self.time.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.time.is_empty()
+    }
+
+    pub(super) fn columns<'a>(&'a self, gateways: &'a Words, flows: &'a Words) -> [Column<'a>; 7] {
+        [
+            Column::Whole(&self.time),
+            gateways.column(&self.gateway),
+            flows.column(&self.flow),
+            Column::Real(&self.awnd),
+            Column::Real(&self.sample),
+            Column::Real(&self.rho),
+            Column::Real(&self.queue_share),
+        ]
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.time.clear();
+        self.gateway.clear();
+        self.flow.clear();
+        for v in [&mut self.awnd, &mut self.sample, &mut self.rho, &mut self.queue_share] {
+            v.clear();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn columns_are_what_their_fields_announce() {
-        let (words, flows, links, segments) =
-            (Words::default(), FlowColumns::default(), LinkColumns::default(), SegmentColumns::default());
-        let tables = [&flows.columns(&words, &words)[..], &links.columns(&words), &segments.columns(&words)];
+        let (words, flows, links, segments, gateways) = (
+            Words::default(),
+            FlowColumns::default(),
+            LinkColumns::default(),
+            SegmentColumns::default(),
+            GatewayColumns::default(),
+        );
+        let tables = [
+            &flows.columns(&words, &words)[..],
+            &links.columns(&words),
+            &segments.columns(&words),
+            &gateways.columns(&words, &words),
+        ];
         for (series, columns) in Series::ALL.into_iter().zip(tables) {
             assert_eq!(columns.len(), series.fields().len());
             for (column, field) in columns.iter().zip(series.fields()) {

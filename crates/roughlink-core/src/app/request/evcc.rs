@@ -1,0 +1,270 @@
+//! The vehicle's side: it discovers, connects and asks.
+
+use super::message::{Message, SDP_REQUEST};
+use super::record::{Cause, Outcome, Record};
+use super::secc::Response;
+use super::{Action, Mode, Policy, SessionConfig};
+use crate::units::Time;
+
+/// The EV communication controller.
+#[derive(Clone, Debug)]
+pub(super) struct Evcc {
+    plan: Vec<Message>,
+    /// Position in `plan`, and whether its message was sent before.
+    step: usize,
+    repeated: bool,
+    phase: Phase,
+    /// When the next SDP request or request is due.
+    at: Time,
+    sent_at: Time,
+    /// When a response is too late; [`Time::MAX`] = none awaited, or known to be late.
+    response_by: Time,
+    /// When SessionSetupRes is too late.
+    setup_by: Time,
+    /// When the processing that `step` waits for takes too long.
+    processing_by: Time,
+    /// When charging is over.
+    charged_at: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Discovering,
+    Connecting,
+    /// Between the SYN and the connection.
+    Opening,
+    Pausing,
+    Waiting,
+    Closing,
+    Closed,
+}
+
+impl Evcc {
+    pub(super) fn new(cfg: &SessionConfig, start: Time) -> Self {
+        Evcc {
+            plan: plan(cfg),
+            step: 0,
+            repeated: false,
+            phase: if cfg.discovery { Phase::Discovering } else { Phase::Connecting },
+            at: start,
+            sent_at: start,
+            response_by: Time::MAX,
+            setup_by: start.saturating_add(cfg.limits.communication_setup),
+            processing_by: Time::MAX,
+            charged_at: Time::MAX,
+        }
+    }
+
+    pub(super) fn next_wake(&self) -> Time {
+        let due = match self.phase {
+            Phase::Discovering | Phase::Connecting | Phase::Pausing => self.at,
+            Phase::Closing | Phase::Closed => return Time::MAX,
+            Phase::Opening | Phase::Waiting => Time::MAX,
+        };
+        due.min(self.response_by).min(self.setup_by).min(self.processing_by)
+    }
+
+    pub(super) fn wake(&mut self, now: Time, cfg: &SessionConfig, record: &mut Record) {
+        let current = self.plan.get(self.step).copied();
+        if expire(&mut self.response_by, now) {
+            self.violate(now, Cause::Message, current, cfg, record);
+        }
+        if expire(&mut self.setup_by, now) {
+            self.violate(now, Cause::CommunicationSetup, None, cfg, record);
+        }
+        if expire(&mut self.processing_by, now) {
+            let cause = match current {
+                Some(Message::CableCheck) => Cause::CableCheck,
+                Some(Message::PreCharge) => Cause::PreCharge,
+                _ => Cause::Ongoing,
+            };
+            self.violate(now, cause, None, cfg, record);
+        }
+    }
+
+    pub(super) fn transmit(&mut self, now: Time, cfg: &SessionConfig, record: &mut Record) -> Option<Action> {
+        match self.phase {
+            Phase::Discovering if self.at <= now => {
+                if record.discovery_tries == cfg.discovery_max_tries {
+                    self.phase = Phase::Closed;
+                    record.end(now, Outcome::Failed, Some(Cause::Discovery));
+                    return None;
+                }
+                record.discovery_tries += 1;
+                self.at = now + cfg.discovery_period;
+                Some(Action::Datagram(SDP_REQUEST))
+            }
+            Phase::Connecting if self.at <= now => {
+                self.phase = Phase::Opening;
+                Some(Action::Connect)
+            }
+            Phase::Pausing if self.at <= now => {
+                let m = self.plan[self.step];
+                self.phase = Phase::Waiting;
+                self.sent_at = now;
+                self.response_by = now.saturating_add(cfg.message(m).timeout);
+                if !self.repeated {
+                    self.processing_by = processing_limit(m, cfg).map_or(Time::MAX, |limit| now.saturating_add(limit));
+                    if matches!(m, Message::CurrentDemand | Message::ChargingStatus) {
+                        self.charged_at = cfg.charge.map_or(Time::MAX, |t| now.saturating_add(t));
+                    }
+                }
+                record.request(m);
+                Some(Action::Write(cfg.message(m).request))
+            }
+            Phase::Closing => {
+                self.phase = Phase::Closed;
+                Some(Action::Close)
+            }
+            _ => None,
+        }
+    }
+
+    /// The message that the last `Write` began.
+    pub(super) fn request(&self) -> Message {
+        self.plan[self.step]
+    }
+
+    /// An SDP response arrived; later ones are of no interest.
+    pub(super) fn on_datagram(&mut self, now: Time) {
+        if self.phase == Phase::Discovering {
+            self.phase = Phase::Connecting;
+            self.at = now;
+        }
+    }
+
+    pub(super) fn on_connected(&mut self, now: Time) {
+        if self.phase == Phase::Opening {
+            self.phase = Phase::Pausing;
+            self.at = now;
+        }
+    }
+
+    pub(super) fn on_response(&mut self, now: Time, r: Response, cfg: &SessionConfig, record: &mut Record) {
+        self.wake(now, cfg, record); // a response at the very limit is late
+        if self.phase != Phase::Waiting {
+            return;
+        }
+        let m = self.plan[self.step];
+        self.response_by = Time::MAX;
+        record.response(m, now - self.sent_at);
+        if !r.in_sequence {
+            self.phase = Phase::Closing;
+            record.end(now, Outcome::Failed, Some(Cause::SequenceError));
+            return;
+        }
+        if m == Message::SessionSetup {
+            self.setup_by = Time::MAX;
+            record.setup = Some(now);
+        }
+        self.phase = Phase::Pausing;
+        self.at = now + cfg.pause;
+        self.repeated = match m {
+            Message::CurrentDemand | Message::ChargingStatus => now < self.charged_at,
+            _ => !r.finished,
+        };
+        if self.repeated {
+            if matches!(m, Message::CurrentDemand | Message::ChargingStatus) {
+                self.at = now.max(self.sent_at + cfg.period);
+            }
+            return;
+        }
+        self.processing_by = Time::MAX;
+        self.step += 1;
+        if self.step == self.plan.len() {
+            self.phase = Phase::Closing;
+            record.end(now, Outcome::Completed, None);
+        }
+    }
+
+    /// The charger closed the connection, or it is gone.
+    pub(super) fn on_closed(&mut self, now: Time, record: &mut Record) {
+        if !matches!(self.phase, Phase::Closing | Phase::Closed) {
+            self.phase = Phase::Closing;
+            record.end(now, Outcome::Failed, Some(Cause::Connection));
+        }
+    }
+
+    fn violate(&mut self, now: Time, cause: Cause, m: Option<Message>, cfg: &SessionConfig, record: &mut Record) {
+        if matches!(self.phase, Phase::Closing | Phase::Closed) {
+            return;
+        }
+        record.violation(now, cause, m);
+        if cfg.policy == Policy::Abort {
+            self.phase = Phase::Closing;
+            record.end(now, Outcome::Aborted, Some(cause));
+        }
+    }
+}
+
+/// Whether the limit has passed; it passes once.
+pub(super) fn expire(limit: &mut Time, now: Time) -> bool {
+    let over = *limit <= now;
+    if over {
+        *limit = Time::MAX;
+    }
+    over
+}
+
+/// The messages of a session in their order; some are repeated until done.
+fn plan(cfg: &SessionConfig) -> Vec<Message> {
+    let dc = cfg.mode == Mode::Dc;
+    let skipped = |m: &Message| match m {
+        Message::ServiceDetail => !cfg.service_detail,
+        Message::CableCheck | Message::PreCharge | Message::CurrentDemand | Message::WeldingDetection => !dc,
+        Message::ChargingStatus => dc,
+        _ => false,
+    };
+    let mut plan: Vec<Message> = Message::ALL.into_iter().filter(|m| !skipped(m)).collect();
+    // PowerDelivery starts and stops the current: once more after the charging loop.
+    let after = plan.iter().position(|m| matches!(m, Message::CurrentDemand | Message::ChargingStatus));
+    plan.insert(after.expect("every mode has a charging loop") + 1, Message::PowerDelivery);
+    plan
+}
+
+/// How long the vehicle accepts that `m` is answered with "ongoing", counted from the first request.
+fn processing_limit(m: Message, cfg: &SessionConfig) -> Option<Time> {
+    match m {
+        Message::Authorization | Message::ChargeParameterDiscovery => Some(cfg.limits.ongoing),
+        Message::CableCheck => Some(cfg.limits.cable_check),
+        Message::PreCharge => Some(cfg.limits.precharge),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans() {
+        use Message::*;
+        let dc = [
+            SupportedAppProtocol,
+            SessionSetup,
+            ServiceDiscovery,
+            PaymentServiceSelection,
+            Authorization,
+            ChargeParameterDiscovery,
+            CableCheck,
+            PreCharge,
+            PowerDelivery,
+            CurrentDemand,
+            PowerDelivery,
+            WeldingDetection,
+            SessionStop,
+        ];
+        assert_eq!(plan(&SessionConfig::dc()), dc);
+        let ac = plan(&SessionConfig { service_detail: true, ..SessionConfig::ac() });
+        assert_eq!(ac[2..5], [ServiceDiscovery, ServiceDetail, PaymentServiceSelection]);
+        assert_eq!(ac[6..], [ChargeParameterDiscovery, PowerDelivery, ChargingStatus, PowerDelivery, SessionStop]);
+        // What the vehicle plans, a charger allows.
+        for plan in [&dc[..], &ac] {
+            let mut last = None;
+            for &m in plan {
+                assert!(m.may_follow(last), "{m:?} after {last:?}");
+                last = Some(m);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The messages of ISO 15118-2: their order, their sizes, how long each side may take.
+//!
+//! Sizes are of the TCP payload: the EXI document and 8 bytes of V2GTP header (version, its inverse, type, length).
+//! They are those of published captures of DIN 70121 sessions (pyPLC project: requests of a Hyundai Ioniq, 24 May 2023;
+//! responses of an Alpitronic charger, 21 December 2022), except where marked.
+
+use crate::units::Time;
+use serde::{Deserialize, Serialize};
+
+/// A request and its response. DIN 70121 calls two of them ServicePaymentSelection and ContractAuthentication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are ISO 15118-2's")]
+pub enum Message {
+    SupportedAppProtocol,
+    SessionSetup,
+    ServiceDiscovery,
+    ServiceDetail,
+    PaymentServiceSelection,
+    Authorization,
+    ChargeParameterDiscovery,
+    CableCheck,
+    #[serde(rename = "precharge")]
+    PreCharge,
+    PowerDelivery,
+    CurrentDemand,
+    ChargingStatus,
+    WeldingDetection,
+    SessionStop,
+}
+
+use Message::*;
+
+impl Message {
+    /// All, in the order of a session.
+    pub const ALL: [Message; 14] = [
+        SupportedAppProtocol,
+        SessionSetup,
+        ServiceDiscovery,
+        ServiceDetail,
+        PaymentServiceSelection,
+        Authorization,
+        ChargeParameterDiscovery,
+        CableCheck,
+        PreCharge,
+        PowerDelivery,
+        CurrentDemand,
+        ChargingStatus,
+        WeldingDetection,
+        SessionStop,
+    ];
+
+    /// Whether a charger that has answered `last` may be asked this (ISO 15118-2 section 8.8, external payment).
+    pub fn may_follow(self, last: Option<Message>) -> bool {
+        let Some(last) = last else { return self == SupportedAppProtocol };
+        match (last, self) {
+            (SessionStop, _) => false,
+            (SupportedAppProtocol, next) => next == SessionSetup,
+            (_, SessionStop) => true,
+            (SessionSetup, next) => next == ServiceDiscovery,
+            (ServiceDiscovery | ServiceDetail, next) => matches!(next, ServiceDetail | PaymentServiceSelection),
+            (PaymentServiceSelection, next) => next == Authorization,
+            (Authorization, next) => matches!(next, Authorization | ChargeParameterDiscovery),
+            (ChargeParameterDiscovery, next) => matches!(next, ChargeParameterDiscovery | CableCheck | PowerDelivery),
+            (CableCheck, next) => matches!(next, CableCheck | PreCharge),
+            (PreCharge, next) => matches!(next, PreCharge | PowerDelivery),
+            (PowerDelivery, next) => {
+                matches!(next, CurrentDemand | ChargingStatus | WeldingDetection | ChargeParameterDiscovery)
+            }
+            (CurrentDemand | ChargingStatus, next) => next == last || next == PowerDelivery,
+            (WeldingDetection, next) => next == WeldingDetection,
+        }
+    }
+
+    /// The table's values for this message.
+    pub const fn spec(self) -> MessageSpec {
+        // EXI bytes of request and response.
+        let (request, response) = match self {
+            SupportedAppProtocol => (34, 4),
+            SessionSetup => (21, 22),
+            ServiceDiscovery => (14, 19),
+            ServiceDetail => (14, 19), // assumption: as ServiceDiscovery; in no capture
+            PaymentServiceSelection => (16, 14),
+            Authorization => (13, 15),
+            ChargeParameterDiscovery => (45, 55),
+            CableCheck => (17, 19),
+            PreCharge => (25, 22),     // both of the Ioniq's session
+            PowerDelivery => (18, 18), // both of the Alpitronic's session
+            CurrentDemand => (49, 44),
+            ChargingStatus => (13, 44), // assumption: a header alone, and as CurrentDemand; in no capture
+            WeldingDetection => (16, 22), // likewise
+            SessionStop => (13, 14), // likewise; response assumed as that of PaymentServiceSelection: a header and a code
+        };
+        let (timeout, performance) = match self {
+            CurrentDemand => (250, 25),
+            ServiceDetail | PowerDelivery => (5000, 4500),
+            _ => (2000, 1500),
+        };
+        MessageSpec {
+            request: V2GTP_HEADER + request,
+            response: V2GTP_HEADER + response,
+            timeout: Time::from_millis(timeout),
+            performance: Time::from_millis(performance),
+        }
+    }
+}
+
+/// The keys of one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageSpec {
+    /// TCP payload of the request, bytes.
+    pub request: u32,
+    /// TCP payload of the response, bytes.
+    pub response: u32,
+    /// The vehicle waits this long for the response (V2G_EVCC_Msg_Timeout, ISO 15118-2 tables 108 to 111).
+    pub timeout: Time,
+    /// The charger may take this long for it (V2G_SECC_Msg_Performance_Time).
+    pub performance: Time,
+}
+
+/// V2GTP header, bytes (ISO 15118-2 section 7.8).
+pub const V2GTP_HEADER: u32 = 8;
+/// UDP payload of an SDP request: header, security, transport.
+pub const SDP_REQUEST: u16 = 10;
+/// UDP payload of an SDP response: header, IPv6 address, port, security, transport.
+pub const SDP_RESPONSE: u16 = 28;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_within_what_was_captured() {
+        // TCP data segments of real sessions: 12 to 76 bytes.
+        for m in Message::ALL {
+            let s = m.spec();
+            assert!((12..=76).contains(&s.request) && (12..=76).contains(&s.response), "{m:?}");
+        }
+        assert_eq!((SupportedAppProtocol.spec().request, SupportedAppProtocol.spec().response), (42, 12));
+    }
+
+    #[test]
+    fn times_are_those_of_the_standard() {
+        for m in Message::ALL {
+            let want = match m {
+                CurrentDemand => (250, 25),
+                ServiceDetail | PowerDelivery => (5_000, 4_500),
+                _ => (2_000, 1_500),
+            };
+            assert_eq!((m.spec().timeout.as_millis(), m.spec().performance.as_millis()), want, "{m:?}");
+        }
+    }
+
+    #[test]
+    fn order() {
+        assert!(SupportedAppProtocol.may_follow(None) && !SessionSetup.may_follow(None));
+        assert!(!SessionStop.may_follow(Some(SupportedAppProtocol)));
+        assert!(CurrentDemand.may_follow(Some(CurrentDemand)) && !CurrentDemand.may_follow(Some(PreCharge)));
+        assert!(!ChargingStatus.may_follow(Some(CurrentDemand)));
+        for m in Message::ALL {
+            assert!(!m.may_follow(Some(SessionStop)), "{m:?} after the end");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Whole sessions, over TCP and over a channel of constant delay that can stop.
+
+use super::*;
+use crate::packet::flags;
+use crate::tcp::dialogue::Pair;
+use crate::tcp::{Stack, State, TcpConfig};
+
+const MS: fn(u64) -> Time = Time::from_millis;
+const DELAY: Time = Time::from_millis(3);
+const SIDES: [Side; 2] = [Side::Evcc, Side::Secc];
+
+/// Two seconds of charging.
+fn short(mode: SessionConfig) -> SessionConfig {
+    SessionConfig { charge: Some(MS(2000)), ..mode }
+}
+
+/// A session over TCP; the data segments with numbers in `lost` do not arrive, nor do the first `deaf` datagrams.
+fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], deaf: usize) -> (SessionResult, Pair) {
+    let mut session = Session::new(cfg, Time::ZERO);
+    let mut pair = Pair::new(tcp, DELAY);
+    pair.lost = lost.to_vec();
+    let mut datagrams: Vec<(Time, Side)> = Vec::new();
+    let mut sent = 0;
+    let mut now = Time::ZERO;
+    while now < Time::from_secs(1000) {
+        session.wake(now);
+        for (_, side) in datagrams.extract_if(.., |d| d.0 <= now) {
+            session.receive_datagram(now, side);
+        }
+        loop {
+            pair.step(now);
+            if pair.ends[0].state() == State::Established {
+                session.connected(now);
+            }
+            for (i, side) in SIDES.into_iter().enumerate() {
+                session.received(now, side, pair.ends[i].delivered());
+                if pair.ends[i].peer_closed() || pair.ends[i].failed() {
+                    session.closed(now, side);
+                }
+            }
+            let mut acted = false;
+            for (i, side) in SIDES.into_iter().enumerate() {
+                while let Some(action) = session.transmit(now, side) {
+                    acted = true;
+                    match action {
+                        Action::Datagram(_) => {
+                            sent += 1;
+                            if sent > deaf {
+                                datagrams.push((now + DELAY, SIDES[1 - i]));
+                            }
+                        }
+                        Action::Connect => pair.ends[i].connect(),
+                        Action::Write(bytes) => pair.ends[i].write(u64::from(bytes)),
+                        Action::Close => pair.ends[i].close(),
+                    }
+                }
+            }
+            if !acted {
+                break;
+            }
+        }
+        let arrival = datagrams.iter().map(|d| d.0).min().unwrap_or(Time::MAX);
+        let next = session.next_wake().min(pair.next(now)).min(arrival);
+        if next == Time::MAX {
+            break;
+        }
+        now = next.max(now);
+    }
+    (session.result(), pair)
+}
+
+/// A session whose messages take 3 ms each way, none arriving after the first `heard`, until `end`.
+fn over_air(cfg: SessionConfig, heard: usize, end: Time) -> SessionResult {
+    let mut s = Session::new(SessionConfig { discovery: false, ..cfg }, Time::ZERO);
+    let mut air: VecDeque<(Time, Side, u64)> = VecDeque::new();
+    let mut written = [0; 2];
+    let mut count = 0;
+    let mut now = Time::ZERO;
+    while now <= end {
+        s.wake(now);
+        while let Some((_, side, total)) = air.pop_front_if(|a| a.0 <= now) {
+            s.received(now, side, total);
+        }
+        for (i, side) in SIDES.into_iter().enumerate() {
+            while let Some(action) = s.transmit(now, side) {
+                match action {
+                    Action::Connect => s.connected(now),
+                    Action::Write(bytes) => {
+                        written[i] += u64::from(bytes);
+                        count += 1;
+                        if count <= heard {
+                            air.push_back((now + DELAY, SIDES[1 - i], written[i]));
+                        }
+                    }
+                    Action::Close => s.closed(now, SIDES[1 - i]),
+                    Action::Datagram(_) => unreachable!("no discovery"),
+                }
+            }
+        }
+        let next = s.next_wake().min(air.front().map_or(Time::MAX, |a| a.0));
+        if next == Time::MAX {
+            break;
+        }
+        assert!(next > now, "it stands still at {now}");
+        now = next;
+    }
+    s.result()
+}
+
+fn of(r: &SessionResult, m: Message) -> MessageResult {
+    *r.messages.iter().find(|x| x.message == m).unwrap_or_else(|| panic!("no {m:?}"))
+}
+
+fn counts(r: &SessionResult) -> Vec<(Cause, u64)> {
+    r.violations.iter().map(|(&c, &n)| (c, n)).collect()
+}
+
+#[test]
+fn a_session_with_direct_current() {
+    let (r, pair) = over_tcp(short(SessionConfig::dc()), &TcpConfig::preset(Stack::Linux), &[], 0);
+    assert_eq!((r.outcome, r.cause, r.survived), (Outcome::Completed, None, true));
+    assert_eq!((counts(&r), r.sequence_errors, r.slow_responses), (vec![], 0, 0));
+    // Discovery 16 ms, handshake 6, SupportedAppProtocol 16, pause 90, SessionSetup 16.
+    assert_eq!((r.setup_ms, r.discovery_tries), (Some(144.0), 1));
+    // Polls are 106 ms apart: the 49th is the first after 5 s, the 25th after 2.5 s. CurrentDemand each 100 ms for 2 s.
+    let requests = |m| of(&r, m).requests;
+    assert_eq!(requests(Message::CableCheck), 49);
+    assert_eq!(requests(Message::PreCharge), 25);
+    assert_eq!(requests(Message::CurrentDemand), 21);
+    assert_eq!((requests(Message::PowerDelivery), requests(Message::Authorization)), (2, 1));
+    for m in &r.messages {
+        let l = m.latency_ms.unwrap();
+        assert_eq!((m.count, l.p50, l.p99, l.max), (m.requests, 16.0, 16.0, 16.0), "{:?}", m.message);
+    }
+    // One message, one segment, pushed.
+    let total: u64 = r.messages.iter().map(|m| m.requests + m.count).sum();
+    assert_eq!(pair.data.len() as u64, total);
+    assert!(pair.data.iter().all(|d| d.2.is(flags::PSH)));
+    assert_eq!(pair.data[..4].iter().map(|d| d.2.payload()).collect::<Vec<_>>(), [42, 12, 29, 30]);
+    assert!(pair.ends.iter().all(|e| e.is_done() && !e.failed()));
+}
+
+#[test]
+fn a_session_with_alternating_current() {
+    let cfg = SessionConfig { charge: Some(MS(10_000)), ..SessionConfig::ac() };
+    let (r, _) = over_tcp(cfg, &TcpConfig::preset(Stack::Rfc), &[], 0);
+    assert_eq!(r.outcome, Outcome::Completed);
+    assert_eq!(of(&r, Message::ChargingStatus).requests, 11);
+    assert!(!r.messages.iter().any(|m| matches!(m.message, Message::CableCheck | Message::CurrentDemand)));
+}
+
+#[test]
+fn a_lost_request_of_the_loop_is_late_or_fatal() {
+    let tcp = TcpConfig { tlp: false, ..TcpConfig::preset(Stack::Linux) };
+    let (_, whole) = over_tcp(short(SessionConfig::dc()), &tcp, &[], 0);
+    let first = whole.data.iter().position(|d| d.1 == 0 && d.2.payload() == 57).unwrap();
+    let lost = first + 10; // the sixth CurrentDemandReq
+    let sent_at = whole.data[lost].0;
+
+    // A lone segment has no duplicate ACKs: it waits for the RTO, 200 ms above the smoothed RTT of 6 to 16 ms.
+    let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[lost], 0);
+    let repair = pair.data[lost + 1].0 - sent_at;
+    assert!((MS(206)..=MS(216)).contains(&repair), "{repair}");
+    let late = of(&r, Message::CurrentDemand);
+    assert_eq!(late.latency_ms.unwrap().max, (repair + MS(16)).as_millis_f64());
+    assert_eq!((r.outcome, late.violations, r.survived), (Outcome::Completed, 0, true));
+
+    // Its repair is lost too: the RTO doubles, and that is too late.
+    let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[lost, lost + 1], 0);
+    assert_eq!(pair.data[lost + 2].0 - sent_at, repair * 3);
+    let late = of(&r, Message::CurrentDemand);
+    assert_eq!((late.violations, late.count), (1, late.requests));
+    assert_eq!((r.outcome, counts(&r), r.survived), (Outcome::Completed, vec![(Cause::Message, 1)], true));
+    assert_eq!(r.first_violation_s, Some((sent_at + MS(250)).as_secs_f64()));
+
+    let cfg = SessionConfig { policy: Policy::Abort, ..short(SessionConfig::dc()) };
+    let (r, pair) = over_tcp(cfg, &tcp, &[lost, lost + 1], 0);
+    assert_eq!((r.outcome, r.cause, r.survived), (Outcome::Aborted, Some(Cause::Message), false));
+    assert_eq!(r.end_s, Some((sent_at + MS(250)).as_secs_f64()));
+    assert_eq!(r.first_violation_s, r.end_s);
+    assert!(pair.ends.iter().all(|e| e.is_done()), "both sides close");
+}
+
+#[test]
+fn a_message_longer_than_a_segment() {
+    // AuthorizationReq of ISO 15118-20 with a contract: 2283 B.
+    let mut cfg = short(SessionConfig::dc());
+    cfg.message_mut(Message::Authorization).request = 2283;
+    let (r, pair) = over_tcp(cfg, &TcpConfig::preset(Stack::Rfc), &[], 0);
+    assert_eq!(r.outcome, Outcome::Completed);
+    let long: Vec<_> = pair.data.iter().filter(|d| d.2.payload() > 100).collect();
+    assert_eq!(
+        long.iter().map(|d| (d.2.payload(), d.2.is(flags::PSH))).collect::<Vec<_>>(),
+        [(1448, false), (835, true)]
+    );
+    assert_eq!(of(&r, Message::Authorization).latency_ms.unwrap().max, 16.0);
+}
+
+#[test]
+fn discovery_tries_again() {
+    let tcp = TcpConfig::preset(Stack::Rfc);
+    let (r, _) = over_tcp(short(SessionConfig::dc()), &tcp, &[], 3);
+    assert_eq!((r.outcome, r.discovery_tries, r.setup_ms), (Outcome::Completed, 4, Some(144.0 + 750.0)));
+    let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[], usize::MAX);
+    assert_eq!((r.outcome, r.cause, r.discovery_tries), (Outcome::Failed, Some(Cause::Discovery), 50));
+    assert_eq!((r.end_s, r.survived, r.violations.len()), (Some(12.5), false, 0));
+    assert!(pair.data.is_empty());
+}
+
+#[test]
+fn a_lost_connection_ends_it() {
+    let (r, pair) =
+        over_tcp(short(SessionConfig::dc()), &TcpConfig::preset(Stack::Ns2), &(20..200).collect::<Vec<_>>(), 0);
+    assert!(pair.ends.iter().any(|e| e.failed()));
+    assert_eq!((r.outcome, r.cause), (Outcome::Failed, Some(Cause::Connection)));
+}
+
+#[test]
+fn limits_of_processing() {
+    let dc = SessionConfig::dc();
+    let cases = [
+        (SessionConfig { cable_check: MS(41_000), ..dc.clone() }, Cause::CableCheck, Message::CableCheck, 40),
+        (SessionConfig { precharge: MS(8_000), ..dc.clone() }, Cause::PreCharge, Message::PreCharge, 7),
+        (SessionConfig { authorization: MS(61_000), ..dc.clone() }, Cause::Ongoing, Message::Authorization, 60),
+        (SessionConfig { charge_parameters: MS(61_000), ..dc }, Cause::Ongoing, Message::ChargeParameterDiscovery, 60),
+    ];
+    for (cfg, cause, message, limit) in cases {
+        let r = over_air(short(cfg.clone()), usize::MAX, MS(200_000));
+        assert_eq!((r.outcome, counts(&r)), (Outcome::Completed, vec![(cause, 1)]));
+        let r = over_air(SessionConfig { policy: Policy::Abort, ..short(cfg) }, usize::MAX, MS(200_000));
+        assert_eq!((r.outcome, r.cause), (Outcome::Aborted, Some(cause)));
+        // Everything before takes its rounds of 106 ms, then the limit runs.
+        let before: u64 = r.messages.iter().filter(|m| m.message < message).map(|m| m.requests * 106).sum();
+        assert_eq!(r.end_s, Some((before as f64 + limit as f64 * 1000.0) / 1000.0));
+    }
+}
+
+#[test]
+fn setup_has_two_limits() {
+    let mut cfg = SessionConfig::dc();
+    let r = over_air(cfg.clone(), 0, MS(100_000));
+    let want = [(Cause::Message, 1), (Cause::CommunicationSetup, 1), (Cause::SeccCommunicationSetup, 1)];
+    assert_eq!((counts(&r), r.first_violation_s), (want.to_vec(), Some(2.0)));
+    assert_eq!((r.outcome, r.survived, of(&r, Message::SupportedAppProtocol).count), (Outcome::Running, true, 0));
+    cfg.policy = Policy::Abort;
+    assert_eq!(over_air(cfg.clone(), 0, MS(100_000)).end_s, Some(2.0));
+    cfg.message_mut(Message::SupportedAppProtocol).timeout = MS(30_000);
+    let r = over_air(cfg.clone(), 0, MS(100_000));
+    assert_eq!((r.cause, r.end_s), (Some(Cause::SeccCommunicationSetup), Some(18.0)));
+    cfg.limits.secc_communication_setup = MS(30_000);
+    let r = over_air(cfg, 0, MS(100_000));
+    assert_eq!((r.cause, r.end_s), (Some(Cause::CommunicationSetup), Some(20.0)));
+}
+
+#[test]
+fn silence_of_the_vehicle_is_noticed_after_60_s() {
+    // Four messages arrive, the ServiceDiscoveryReq does not: the charger sent SessionSetupRes at 119 ms.
+    let r = over_air(SessionConfig::dc(), 4, MS(100_000));
+    assert_eq!(counts(&r), [(Cause::Message, 1), (Cause::Sequence, 1)]);
+    let mut cfg = SessionConfig { policy: Policy::Abort, ..SessionConfig::dc() };
+    cfg.message_mut(Message::ServiceDiscovery).timeout = MS(90_000);
+    let r = over_air(cfg, 4, MS(100_000));
+    assert_eq!((r.cause, r.end_s), (Some(Cause::Sequence), Some(60.119)));
+}
+
+#[test]
+fn a_slow_charger() {
+    // 211 ms is within the vehicle's 250 but not within the charger's 25; the loop runs as fast as it is answered.
+    let r = over_air(SessionConfig { turnaround: MS(211), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
+    let loop_ = of(&r, Message::CurrentDemand);
+    assert_eq!((r.slow_responses, loop_.violations, counts(&r)), (loop_.requests, 0, vec![]));
+    assert_eq!((loop_.requests, loop_.latency_ms.unwrap().p50), (10, 217.0)); // 9 x 217 ms < 2 s <= 10 x 217 ms
+    // A response exactly at the limit is late.
+    let r = over_air(SessionConfig { turnaround: MS(244), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
+    let loop_ = of(&r, Message::CurrentDemand);
+    assert_eq!((loop_.violations, counts(&r)), (loop_.requests, vec![(Cause::Message, loop_.requests)]));
+    let r = over_air(SessionConfig { turnaround: MS(243), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
+    assert_eq!(counts(&r), []);
+}
+
+#[test]
+fn the_wrong_order_is_refused() {
+    let mut s = Session::new(SessionConfig { discovery: false, ..SessionConfig::dc() }, Time::ZERO);
+    assert_eq!(s.transmit(Time::ZERO, Side::Evcc), Some(Action::Connect));
+    s.connected(Time::ZERO);
+    assert_eq!(s.transmit(Time::ZERO, Side::Evcc), Some(Action::Write(42)));
+    s.requests.messages[0].1 = Message::CurrentDemand;
+    s.received(MS(3), Side::Secc, 41);
+    assert_eq!(s.next_wake(), MS(2000), "a message short of a byte is none");
+    s.received(MS(3), Side::Secc, 42);
+    assert_eq!((s.next_wake(), s.transmit(MS(12), Side::Secc)), (MS(13), None));
+    assert_eq!(s.transmit(MS(13), Side::Secc), Some(Action::Write(52)));
+    s.received(MS(16), Side::Evcc, 52);
+    assert_eq!(s.transmit(MS(16), Side::Evcc), Some(Action::Close));
+    let r = s.result();
+    assert_eq!((r.outcome, r.cause), (Outcome::Failed, Some(Cause::SequenceError)));
+    assert_eq!((r.sequence_errors, s.is_done()), (1, true));
+}
+
+#[test]
+fn results_survive_json() {
+    let r = over_air(SessionConfig { turnaround: MS(244), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
+    let text = serde_json::to_string(&r).unwrap();
+    assert!(text.contains(r#""outcome":"completed""#) && text.contains(r#""violations":{"message":8}"#), "{text}");
+    assert_eq!(serde_json::from_str::<SessionResult>(&text).unwrap(), r);
+}

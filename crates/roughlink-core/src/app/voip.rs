@@ -1,0 +1,408 @@
+//! Voice over IP: one direction of a G.711 call and what its listener hears.
+//!
+//! RFC 3550 and 3551: 20 ms of speech are 160 B, with RTP, UDP and IPv4 headers 200 B, 50 packets a second. The listener
+//! has a fixed play-out buffer: what comes after its time is lost. Quality is the E-model's (`emodel`), for the whole call
+//! and for each window of it. Deviations: no silence suppression, no RTCP, no adaptive play-out.
+
+pub mod emodel;
+
+pub use emodel::EModel;
+
+use crate::metrics::{DelayResult, quantile};
+use crate::rng::Seed;
+use crate::units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The keys of a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VoipConfig {
+    /// Speech per packet, bytes (G.711: 8 per ms).
+    pub payload: u16,
+    /// Time between packets: the speech that one holds, and so its packetisation delay.
+    pub interval: Time,
+    /// Time that the play-out buffer adds to the reference delay (assumption: 60 ms).
+    pub jitter_buffer: Time,
+    /// What the play-out buffer takes as the path's delay.
+    pub reference: Reference,
+    /// How delay is judged.
+    pub emodel: EModel,
+    /// The listener conceals lost packets: robustness Bpl 25.1 instead of 4.3.
+    pub concealment: bool,
+    /// Length of the windows that are judged one by one.
+    pub window: Time,
+}
+
+/// The packet from which a fixed play-out buffer takes the path's delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Reference {
+    /// The fastest of the call: a buffer dimensioned for the path, as Y.1541 counts delay variation.
+    #[default]
+    Fastest,
+    /// The first that arrives, all that a receiver can know then: a call that starts behind a queue has a deep buffer.
+    First,
+}
+
+impl Default for VoipConfig {
+    fn default() -> Self {
+        VoipConfig {
+            payload: 160,
+            interval: Time::from_millis(20),
+            jitter_buffer: Time::from_millis(60),
+            reference: Reference::Fastest,
+            emodel: EModel::G107,
+            concealment: false,
+            window: Time::from_secs(10),
+        }
+    }
+}
+
+impl VoipConfig {
+    /// UDP payload of each packet, bytes.
+    pub const fn datagram(&self) -> u16 {
+        self.payload + RTP_HEADER
+    }
+}
+
+/// The talker.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    first: Time,
+    interval: Time,
+    stop: Time,
+    sent: u32,
+}
+
+impl Sender {
+    /// Talks from `start` to `stop`; the first packet leaves within one interval from `start`, where is a matter of luck
+    /// of the flow `name`.
+    pub fn new(cfg: &VoipConfig, (start, stop): (Time, Time), seed: &Seed, name: &str) -> Self {
+        let phase = Time(seed.stream(name, "phase").range(0, cfg.interval.0 - 1));
+        Sender { first: start + phase, interval: cfg.interval, stop, sent: 0 }
+    }
+    /// When packet `number` leaves.
+    fn departure(&self, number: u32) -> Time {
+        self.first + self.interval * u64::from(number)
+    }
+    /// When the next packet leaves; [`Time::MAX`] once none will.
+    pub fn next_wake(&self) -> Time {
+        let next = self.departure(self.sent);
+        if next >= self.stop { Time::MAX } else { next }
+    }
+    /// The number of the packet to leave now; called until it gives none.
+    pub fn transmit(&mut self, now: Time) -> Option<u32> {
+        if self.next_wake() > now {
+            return None;
+        }
+        self.sent += 1;
+        Some(self.sent - 1)
+    }
+    /// Packets sent.
+    pub fn sent(&self) -> u32 {
+        self.sent
+    }
+}
+
+/// The listener. It keeps the delay of every packet, 8 bytes each, so that nothing about them is approximate.
+#[derive(Clone, Debug, Default)]
+pub struct Receiver {
+    /// One-way delays by number; [`Time::MAX`] = did not arrive.
+    delays: Vec<Time>,
+    /// Delay of the packet that arrived first.
+    first: Option<Time>,
+}
+
+impl Receiver {
+    /// Packet `number`, sent at `sent_at`, arrived. A second copy is ignored.
+    pub fn receive(&mut self, now: Time, sent_at: Time, number: u32) {
+        let i = number as usize;
+        if self.delays.len() <= i {
+            self.delays.resize(i + 1, Time::MAX);
+        }
+        if self.delays[i] == Time::MAX {
+            self.delays[i] = now - sent_at;
+            self.first.get_or_insert(now - sent_at);
+        }
+    }
+
+    /// What the call was like until `end`. Packets whose play-out time is later still are not judged.
+    pub fn result(&self, cfg: &VoipConfig, sender: &Sender, end: Time) -> VoipResult {
+        let mut sorted: Vec<Time> = self.delays.iter().copied().filter(|&d| d < Time::MAX).collect();
+        sorted.sort_unstable();
+        let above = |ms| {
+            let over = sorted.len() - sorted.partition_point(|&d| d <= Time::from_millis(ms));
+            (!sorted.is_empty()).then(|| over as f64 / sorted.len() as f64)
+        };
+        let fastest = sorted.first().copied();
+        let reference = match cfg.reference {
+            Reference::Fastest => fastest,
+            Reference::First => self.first,
+        };
+        // If nothing arrived the delay is unknown, and irrelevant: everything is lost.
+        let budget = reference.unwrap_or_default() + cfg.jitter_buffer;
+        let judged = (0..sender.sent).take_while(|&n| sender.departure(n) + budget <= end).count();
+        let mouth_to_ear = (budget + cfg.interval).as_millis_f64();
+        let whole = self.quality(cfg, 0..judged, budget, mouth_to_ear);
+        let per_window = ((cfg.window.0 / cfg.interval.0) as usize).max(1);
+        let windows = (0..judged).step_by(per_window).filter_map(|from| {
+            let q = self.quality(cfg, from..judged.min(from + per_window), budget, mouth_to_ear)?;
+            Some(VoipWindow { start_s: sender.departure(from as u32).as_secs_f64(), r: q.r, mos: q.mos })
+        });
+        VoipResult {
+            sent: sender.sent,
+            received: sorted.len() as u32,
+            delay_ms: DelayResult::of(&sorted),
+            over_100ms: above(100),
+            over_150ms: above(150),
+            ipdv_ms: quantile(&sorted, 0.999).zip(fastest).map(|(high, low)| (high - low).as_millis_f64()),
+            loss: whole.map(|q| q.loss),
+            late: whole.map(|q| q.late),
+            mouth_to_ear_ms: reference.map(|_| mouth_to_ear),
+            emodel: cfg.emodel,
+            r: whole.map(|q| q.r),
+            mos: whole.map(|q| q.mos),
+            windows: windows.collect(),
+        }
+    }
+
+    /// Loss and rating of the packets `numbers`, played `budget` after they left; `None` if there are none.
+    fn quality(
+        &self,
+        cfg: &VoipConfig,
+        numbers: std::ops::Range<usize>,
+        budget: Time,
+        mouth_to_ear: f64,
+    ) -> Option<Quality> {
+        let packets = numbers.len() as u64;
+        let (mut lost, mut late, mut runs, mut before) = (0, 0, 0, false);
+        for n in numbers {
+            let delay = self.delays.get(n).copied().unwrap_or(Time::MAX);
+            let missing = delay > budget;
+            lost += u64::from(missing);
+            late += u64::from(missing && delay < Time::MAX);
+            runs += u64::from(missing && !before);
+            before = missing;
+        }
+        if packets == 0 {
+            return None;
+        }
+        let share = |n: u64| n as f64 / packets as f64;
+        let bpl = if cfg.concealment { emodel::BPL_CONCEALED } else { emodel::BPL_BARE };
+        let ie_eff = emodel::loss_impairment(share(lost), emodel::burst_ratio(packets, lost, runs), bpl);
+        let r = emodel::rating(emodel::delay_impairment(cfg.emodel, mouth_to_ear), ie_eff);
+        Some(Quality { loss: share(lost), late: share(late), r, mos: emodel::mos(r) })
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Quality {
+    loss: f64,
+    late: f64,
+    r: f64,
+    mos: f64,
+}
+
+/// The result of one direction of a call. A field without samples is null.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VoipResult {
+    /// Packets sent.
+    pub sent: u32,
+    /// Packets that arrived, in time or not.
+    pub received: u32,
+    /// One-way network delays of those.
+    pub delay_ms: Option<DelayResult>,
+    /// Share of them delayed by more than 100 ms (Y.1541 classes 0 and 2).
+    pub over_100ms: Option<f64>,
+    /// Share of them delayed by more than 150 ms (G.114).
+    pub over_150ms: Option<f64>,
+    /// Delay variation as in Y.1541: the 99.9 % quantile of the delay less its minimum.
+    pub ipdv_ms: Option<f64>,
+    /// Share of packets not played: lost or too late.
+    pub loss: Option<f64>,
+    /// Share of packets that came too late, part of `loss`.
+    pub late: Option<f64>,
+    /// Delay from mouth to ear: packetisation, reference delay of the path, play-out buffer.
+    pub mouth_to_ear_ms: Option<f64>,
+    /// How delay was judged.
+    pub emodel: EModel,
+    /// Transmission rating of the call; 80 and more satisfies users (G.109).
+    pub r: Option<f64>,
+    /// Mean opinion score of the call.
+    pub mos: Option<f64>,
+    /// The same, window by window.
+    pub windows: Vec<VoipWindow>,
+}
+
+/// Quality within a window of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VoipWindow {
+    /// Departure of its first packet, s since the start of the scenario.
+    pub start_s: f64,
+    /// Transmission rating.
+    pub r: f64,
+    /// Mean opinion score.
+    pub mos: f64,
+}
+
+/// RTP header, bytes (RFC 3550 section 5.1).
+const RTP_HEADER: u16 = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{FlowId, Packet};
+
+    const SEED: Seed = Seed { seed: 5, replica: 0 };
+
+    /// A call of `seconds` whose packet `n` takes `delay(n)` ms, or is lost.
+    fn call(cfg: &VoipConfig, seconds: u64, delay: impl Fn(u32) -> Option<u64>) -> VoipResult {
+        let span = (Time::from_secs(100), Time::from_secs(100 + seconds));
+        let mut s = Sender::new(cfg, span, &SEED, "call");
+        let mut r = Receiver::default();
+        while s.next_wake() < Time::MAX {
+            let now = s.next_wake();
+            let n = s.transmit(now).unwrap();
+            assert_eq!(s.transmit(now), None);
+            if let Some(ms) = delay(n) {
+                r.receive(now + Time::from_millis(ms), now, n);
+            }
+        }
+        r.result(cfg, &s, Time::from_secs(200 + seconds))
+    }
+
+    fn close(got: Option<f64>, want: f64, tolerance: f64) {
+        let got = got.unwrap();
+        assert!((got - want).abs() <= tolerance, "{got} for {want}");
+    }
+
+    #[test]
+    fn fifty_packets_of_200_bytes_a_second() {
+        let cfg = VoipConfig::default();
+        assert_eq!(Packet::udp(FlowId::new(0, false), 0, cfg.datagram(), Time::ZERO).size, 200);
+        let out = call(&cfg, 10, |_| Some(20));
+        assert_eq!((out.sent, out.received), (500, 500)); // 80 kbit/s
+    }
+
+    #[test]
+    fn the_phase_is_random_within_an_interval() {
+        let cfg = VoipConfig::default();
+        let first = |name: &str| Sender::new(&cfg, (Time::from_secs(1), Time::MAX), &SEED, name).next_wake();
+        let all: Vec<Time> = (0..50).map(|i| first(&format!("call{i}"))).collect();
+        assert!(all.iter().all(|t| (1000..1020).contains(&t.as_millis())));
+        assert!(all.iter().any(|t| t.as_millis() < 1005) && all.iter().any(|t| t.as_millis() >= 1015));
+        assert_eq!(first("call7"), all[7]);
+    }
+
+    #[test]
+    fn a_quiet_path() {
+        // 20 ms of network, 20 of packetisation, 60 of buffer: 100 ms, no impairment.
+        let out = call(&VoipConfig::default(), 30, |_| Some(20));
+        close(out.mouth_to_ear_ms, 100.0, 1e-9);
+        close(out.r, 93.2, 1e-9);
+        close(out.mos, 4.41, 0.005);
+        assert_eq!((out.loss, out.late, out.ipdv_ms), (Some(0.0), Some(0.0), Some(0.0)));
+        assert_eq!((out.over_100ms, out.over_150ms), (Some(0.0), Some(0.0)));
+        let d = out.delay_ms.unwrap();
+        assert_eq!((d.p50, d.p95, d.p99, d.max), (20.0, 20.0, 20.0, 20.0));
+        assert_eq!(out.windows.len(), 3);
+        assert!((110.0..110.02).contains(&out.windows[1].start_s));
+    }
+
+    #[test]
+    fn a_long_path() {
+        // 220 + 80 = 300 ms: Idd 14.76, MOS 3.96; by the linear fit Idd 20.7.
+        let out = call(&VoipConfig::default(), 10, |_| Some(220));
+        close(out.r, 93.2 - 14.76, 0.005);
+        close(out.mos, 3.96, 0.005);
+        assert_eq!(out.over_150ms, Some(1.0));
+        let simple = call(&VoipConfig { emodel: EModel::Simple, ..VoipConfig::default() }, 10, |_| Some(220));
+        close(simple.r, 93.2 - 20.7, 0.05);
+    }
+
+    #[test]
+    fn scattered_loss() {
+        // One packet in a hundred.
+        let lossy = |n: u32| (n % 100 != 7).then_some(10);
+        let out = call(&VoipConfig::default(), 20, lossy);
+        assert_eq!((out.loss, out.late), (Some(0.01), Some(0.0)));
+        close(out.mos, 3.83, 0.005);
+        let concealed = call(&VoipConfig { concealment: true, ..VoipConfig::default() }, 20, lossy);
+        close(concealed.mos, 4.33, 0.005);
+    }
+
+    #[test]
+    fn late_is_lost() {
+        // Fastest 10 ms, buffer 60 ms: 70 ms is in time, 71 is not.
+        let out = call(&VoipConfig::default(), 10, |n| Some([10, 70, 10, 71, 10][n as usize % 5]));
+        assert_eq!((out.loss, out.late), (Some(0.2), Some(0.2)));
+        assert_eq!(out.received, 500);
+        assert_eq!(out.ipdv_ms, Some(61.0));
+        // A buffer that starts from a packet of 71 ms plays them all.
+        let first = VoipConfig { reference: Reference::First, ..VoipConfig::default() };
+        let out = call(&first, 10, |n| Some([71, 10][n as usize % 2]));
+        assert_eq!(out.loss, Some(0.0));
+        close(out.mouth_to_ear_ms, 151.0, 1e-9);
+    }
+
+    #[test]
+    fn windows_show_where_it_hurts() {
+        // The second ten seconds lose runs of five packets, 10 % in all.
+        let out = call(&VoipConfig::default(), 30, |n| (!(500..1000).contains(&n) || n % 50 >= 5).then_some(10));
+        let r: Vec<f64> = out.windows.iter().map(|w| w.r).collect();
+        assert_eq!((r[0], r[2]), (93.2, 93.2));
+        // BurstR = 5 / (1 / 0.9) = 4.5; Ie,eff = 95 * 10 / (10 / 4.5 + 4.3) = 145.65: nothing is left.
+        close(Some(r[1]), 93.2 - 145.65, 0.01);
+        assert_eq!(out.windows[1].mos, 1.0);
+        close(out.loss, 50.0 / 1500.0, 1e-12);
+    }
+
+    #[test]
+    fn shares_of_delay() {
+        let out = call(&VoipConfig::default(), 10, |n| Some([50, 100, 120, 160][n as usize % 4]));
+        assert_eq!((out.over_100ms, out.over_150ms), (Some(0.5), Some(0.25)));
+        let d = out.delay_ms.unwrap();
+        assert_eq!((d.p50, d.p95, d.max), (120.0, 160.0, 160.0));
+    }
+
+    #[test]
+    fn nothing_arrives() {
+        let out = call(&VoipConfig::default(), 10, |_| None);
+        assert_eq!((out.loss, out.mos, out.received), (Some(1.0), Some(1.0), 0));
+        assert_eq!((out.delay_ms, out.ipdv_ms, out.mouth_to_ear_ms), (None, None, None));
+    }
+
+    #[test]
+    fn what_is_still_under_way_is_not_judged() {
+        let cfg = VoipConfig::default();
+        let mut s = Sender::new(&cfg, (Time::ZERO, Time::MAX), &SEED, "call");
+        let mut r = Receiver::default();
+        let end = Time::from_secs(1);
+        while s.next_wake() <= end {
+            let now = s.next_wake();
+            let n = s.transmit(now).unwrap();
+            if now + Time::from_millis(40) <= end {
+                r.receive(now + Time::from_millis(40), now, n);
+            }
+        }
+        assert_eq!(r.result(&cfg, &s, end).loss, Some(0.0));
+        let nothing = Receiver::default().result(&cfg, &Sender { sent: 0, ..s }, end);
+        assert_eq!((nothing.r, nothing.loss, nothing.windows.len()), (None, None, 0));
+    }
+
+    #[test]
+    fn copies_do_not_count() {
+        let mut r = Receiver::default();
+        r.receive(Time::from_millis(10), Time::ZERO, 0);
+        r.receive(Time::from_millis(90), Time::ZERO, 0);
+        assert_eq!(r.delays, [Time::from_millis(10)]);
+    }
+
+    #[test]
+    fn results_survive_json() {
+        let out = call(&VoipConfig::default(), 20, |n| Some(10 + u64::from(n % 3)));
+        let text = serde_json::to_string(&out).unwrap();
+        assert!(text.contains(r#""emodel":"g107""#) && text.contains(r#""delay_ms":{"p50":11.0"#), "{text}");
+        assert_eq!(serde_json::from_str::<VoipResult>(&text).unwrap(), out);
+    }
+}

@@ -1,0 +1,135 @@
+//! The E-model (ITU-T G.107): from delay and loss to a transmission rating and a mean opinion score.
+//!
+//! All parameters but delay and packet loss have the recommendation's defaults, codec impairment Ie = 0 (G.711). Echo is
+//! taken as cancelled, so delay counts once, as Idd.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How delay impairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EModel {
+    /// As G.107 has it: nothing up to 100 ms.
+    #[default]
+    G107,
+    /// The linear fit of Cole and Rosenbluth (2001) in its place: every millisecond counts. Results of the two must not
+    /// be compared.
+    Simple,
+}
+
+/// The delay impairment Idd for `ta` ms from mouth to ear.
+pub fn delay_impairment(model: EModel, ta: f64) -> f64 {
+    match model {
+        EModel::G107 if ta <= 100.0 => 0.0,
+        EModel::G107 => {
+            let x = libm::log2(ta / 100.0);
+            let term = |x: f64| libm::pow(1.0 + libm::pow(x, 6.0 * S_T), 1.0 / (6.0 * S_T));
+            25.0 * (term(x) - 3.0 * term(x / 3.0) + 2.0)
+        }
+        EModel::Simple => 0.024 * ta + 0.11 * (ta - 177.3).max(0.0),
+    }
+}
+
+/// The equipment impairment Ie,eff of a share of packets lost (0 to 1) with `burst_ratio` (G.107, Ie = 0).
+pub fn loss_impairment(loss: f64, burst_ratio: f64, bpl: f64) -> f64 {
+    let ppl = 100.0 * loss;
+    95.0 * ppl / (ppl / burst_ratio + bpl)
+}
+
+/// BurstR: the mean length of a run of losses over that of independent losses at the same rate, at least 1.
+pub fn burst_ratio(packets: u64, lost: u64, runs: u64) -> f64 {
+    if lost == 0 || lost == packets {
+        return 1.0; // nothing to compare with
+    }
+    let expected = 1.0 / (1.0 - lost as f64 / packets as f64);
+    (lost as f64 / runs as f64 / expected).max(1.0)
+}
+
+/// The transmission rating R.
+pub fn rating(idd: f64, ie_eff: f64) -> f64 {
+    R_0 - idd - ie_eff
+}
+
+/// The mean opinion score that a rating stands for (G.107 annex B).
+pub fn mos(r: f64) -> f64 {
+    if r <= 0.0 {
+        1.0
+    } else if r >= 100.0 {
+        4.5
+    } else {
+        // The polynomial dips below 1 at ratings under 6.5.
+        (1.0 + 0.035 * r + r * (r - 60.0) * (100.0 - r) * 7e-6).clamp(1.0, 4.5)
+    }
+}
+
+/// Packet-loss robustness of G.711 without packet-loss concealment (G.113 appendix I).
+pub const BPL_BARE: f64 = 4.3;
+/// With concealment (G.711 appendix I).
+pub const BPL_CONCEALED: f64 = 25.1;
+
+/// The rating without delay and loss: Ro - Is + A with the default values.
+const R_0: f64 = 93.2;
+/// Delay sensitivity sT of the default class.
+const S_T: f64 = 1.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(got: f64, want: f64, tolerance: f64) {
+        assert!((got - want).abs() <= tolerance, "{got} for {want}");
+    }
+
+    #[test]
+    fn delay_of_g107() {
+        let table = [
+            (100.0, 0.0, 4.41),
+            (150.0, 0.16, 4.41),
+            (200.0, 3.04, 4.34),
+            (250.0, 8.92, 4.18),
+            (300.0, 14.76, 3.96),
+            (400.0, 24.07, 3.56),
+        ];
+        for (ta, idd, score) in table {
+            let got = delay_impairment(EModel::G107, ta);
+            close(got, idd, 0.005);
+            close(mos(rating(got, 0.0)), score, 0.005);
+        }
+        assert_eq!(delay_impairment(EModel::G107, 20.0), 0.0);
+    }
+
+    #[test]
+    fn delay_of_the_linear_fit() {
+        close(delay_impairment(EModel::Simple, 150.0), 3.6, 0.05);
+        close(delay_impairment(EModel::Simple, 300.0), 20.7, 0.05);
+    }
+
+    #[test]
+    fn independent_loss() {
+        for (loss, bpl, score) in
+            [(0.01, BPL_BARE, 3.83), (0.01, BPL_CONCEALED, 4.33), (0.03, BPL_BARE, 2.79), (0.03, BPL_CONCEALED, 4.13)]
+        {
+            close(mos(rating(0.0, loss_impairment(loss, 1.0, bpl))), score, 0.005);
+        }
+    }
+
+    #[test]
+    fn bursts_hurt_more() {
+        // 4 losses of 100 in one run: 4 / (1 / 0.96) = 3.84.
+        close(burst_ratio(100, 4, 1), 3.84, 1e-9);
+        assert!(loss_impairment(0.04, 3.84, BPL_BARE) > loss_impairment(0.04, 1.0, BPL_BARE) + 20.0);
+        // More scattered than chance: floor.
+        assert_eq!(burst_ratio(100, 50, 50), 1.0);
+        assert_eq!((burst_ratio(10, 0, 0), burst_ratio(10, 10, 1)), (1.0, 1.0));
+    }
+
+    #[test]
+    fn scores_stay_in_their_range() {
+        for r in -50..150 {
+            let m = mos(f64::from(r));
+            assert!((1.0..=4.5).contains(&m), "{r}: {m}");
+        }
+        assert_eq!((mos(-1.0), mos(3.0), mos(100.0)), (1.0, 1.0, 4.5));
+    }
+}

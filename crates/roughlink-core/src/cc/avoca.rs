@@ -1,0 +1,295 @@
+//! AVOCA: another algorithm that is silent outside coverage (AVOCA paper, section IV).
+//!
+//! Transmit mode needs layer 2 up, layer 3 configured and a signal above a threshold. In it, `inner` governs. Out of it
+//! nothing leaves ([`Permit::Hold`]) and every parameter keeps its value; on entering it, `inner` starts afresh and the
+//! endpoint sends the earliest outstanding data at once, its RTO and back-off initial ([`CongestionControl::starts_anew`]).
+//!
+//! What the paper leaves open: a sender that has heard nothing of its link is in transmit mode, as one on a link that
+//! never tells would else never send; a link that never tells of its signal has enough of it; the layer 3 configuration is
+//! lost with layer 2.
+
+use super::registry::{BuildError, Construct, algorithm};
+use super::{Ack, Congestion, CongestionControl, Flow, LinkEvent, Permit, Sent, Vitals};
+use crate::units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Parameters of [`Avoca`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// The algorithm that governs in transmit mode: any name of the registry but `avoca`. Keys of `[tcp]` that its name
+    /// sets are not taken over.
+    pub inner: String,
+    /// Its parameters.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub params: toml::Table,
+    /// The stack whose preset its parameters start from; the connection's unless set here.
+    pub stack: String,
+    /// Signal strength, dBm, at which or below which coverage ends. The paper has the threshold, but no value.
+    pub rss_threshold: f64,
+    /// Coverage begins only this many dB above the threshold (the paper: 0).
+    pub hysteresis: f64,
+    /// Wait for layer 3 to be configured after each Up (the paper); else Up implies it.
+    pub needs_l3: bool,
+    /// Forget window, RTT and back-off when coverage begins (the paper); else go on with the frozen values.
+    pub reset: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            inner: "newreno".into(),
+            params: toml::Table::new(),
+            stack: "linux".into(),
+            rss_threshold: -80.0,
+            hysteresis: 0.0,
+            needs_l3: true,
+            reset: true,
+        }
+    }
+}
+
+/// The `ns3` preset.
+pub const NS3: &str = "stack = \"ns3\"";
+/// The `ns2` preset.
+pub const NS2: &str = "stack = \"ns2\"";
+/// The `rfc` preset.
+pub const RFC: &str = "stack = \"rfc\"";
+
+/// The algorithm.
+#[derive(Debug)]
+pub struct Avoca {
+    inner: Box<dyn CongestionControl>,
+    l2_configured: bool,
+    l3_configured: bool,
+    signal: Option<f64>,
+    transmitting: bool,
+    params: Params,
+}
+
+impl Construct for Avoca {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if !p.rss_threshold.is_finite() || !p.hysteresis.is_finite() || p.hysteresis < 0.0 {
+            return Err("rss_threshold must be a number of dBm, hysteresis one of dB and not negative".into());
+        }
+        if p.inner == NAME {
+            return Err("`inner` cannot be `avoca` itself".into());
+        }
+        build(p).map(drop)
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        Avoca {
+            inner: fresh(params, flow),
+            l2_configured: true,
+            l3_configured: true,
+            signal: None,
+            transmitting: true,
+            params: params.clone(),
+        }
+    }
+}
+
+impl Avoca {
+    /// Coverage as the last events tell it.
+    fn covered(&self) -> bool {
+        let margin = if self.transmitting { 0.0 } else { self.params.hysteresis };
+        let heard = self.signal.is_none_or(|rss| rss > self.params.rss_threshold + margin);
+        self.l2_configured && self.l3_configured && heard
+    }
+}
+
+impl CongestionControl for Avoca {
+    fn on_link(&mut self, flow: &Flow, event: &LinkEvent) {
+        match *event {
+            LinkEvent::Down => (self.l2_configured, self.l3_configured) = (false, false),
+            LinkEvent::Up => {
+                self.l2_configured = true;
+                self.l3_configured |= !self.params.needs_l3;
+            }
+            LinkEvent::Configured => self.l3_configured = true,
+            LinkEvent::Signal(rss) => self.signal = Some(rss),
+            LinkEvent::Rate(_) | LinkEvent::Delay(_) => {}
+        }
+        let before = self.transmitting;
+        self.transmitting = self.covered();
+        if self.transmitting && !before && self.params.reset {
+            let unmeasured = Flow { srtt: Time::ZERO, latest_rtt: Time::ZERO, min_rtt: Time::MAX, ..flow.clone() };
+            self.inner = fresh(&self.params, &unmeasured);
+        }
+        if self.transmitting && before {
+            self.inner.on_link(flow, event);
+        }
+    }
+
+    fn permit(&self, flow: &Flow) -> Permit {
+        if self.transmitting { self.inner.permit(flow) } else { Permit::Hold }
+    }
+
+    fn starts_anew(&self) -> bool {
+        self.params.reset
+    }
+
+    fn vitals(&self) -> Vitals {
+        let inner = self.inner.vitals();
+        Vitals { phase: if self.transmitting { inner.phase } else { "no coverage" }, ..inner }
+    }
+
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        if self.transmitting {
+            self.inner.on_ack(flow, ack);
+        }
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        if self.transmitting {
+            self.inner.on_congestion(flow, cause);
+        }
+    }
+
+    fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
+        self.inner.on_sent(flow, sent);
+    }
+
+    fn on_recovered(&mut self, flow: &Flow) {
+        if self.transmitting {
+            self.inner.on_recovered(flow);
+        }
+    }
+
+    fn on_undo(&mut self, flow: &Flow) {
+        if self.transmitting {
+            self.inner.on_undo(flow);
+        }
+    }
+
+    fn on_timer(&mut self, flow: &Flow) {
+        self.inner.on_timer(flow);
+    }
+
+    fn timer(&self) -> Option<Time> {
+        self.inner.timer().filter(|_| self.transmitting)
+    }
+}
+
+/// The factory of the inner algorithm; a name that is not known is answered with the nearest that is.
+fn build(p: &Params) -> Result<super::Factory, String> {
+    algorithm(&p.inner).and_then(|a| a.factory(&p.stack, &p.params)).map_err(|e| {
+        let near = match &e {
+            BuildError::UnknownAlgorithm(name) => {
+                nearest(name, super::REGISTRY.iter().map(|a| a.name).filter(|n| *n != NAME))
+            }
+            BuildError::UnknownParameter { key, known, .. } => nearest(key, known.iter().map(String::as_str)),
+            BuildError::Parameter { .. } => None,
+        };
+        near.map_or_else(|| e.to_string(), |n| format!("{e}; the nearest is `{n}`"))
+    })
+}
+
+fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    known.min_by_key(|k| (strsim::damerau_levenshtein(word, k), *k))
+}
+
+fn fresh(params: &Params, flow: &Flow) -> Box<dyn CongestionControl> {
+    build(params).expect("checked when the factory was made")(flow)
+}
+
+const NAME: &str = "avoca";
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CongestionState, build};
+    use super::*;
+
+    fn flow() -> Flow {
+        Flow {
+            mss: 1000,
+            initial_window: 4_000,
+            initial_ssthresh: u64::MAX,
+            min_rtt: Time::MAX,
+            state: CongestionState::Open,
+            ..Flow::default()
+        }
+    }
+
+    fn avoca(params: &str) -> Box<dyn CongestionControl> {
+        build("avoca", "rfc", params, &flow()).unwrap()
+    }
+
+    fn hears(cc: &mut dyn CongestionControl, events: &[LinkEvent]) -> bool {
+        events.iter().for_each(|e| cc.on_link(&flow(), e));
+        cc.permit(&flow()) != Permit::Hold
+    }
+
+    #[test]
+    fn coverage_is_both_layers_and_the_signal() {
+        use LinkEvent::*;
+        let cases: [(&str, &[LinkEvent], bool); 12] = [
+            ("", &[], true),
+            ("", &[Down], false),
+            ("needs_l3 = false", &[Down, Up], true),
+            ("", &[Down, Up], false),
+            ("", &[Down, Up, Configured], true),
+            ("", &[Down, Configured, Up], true),
+            ("", &[Up, Configured, Down, Up], false),
+            ("", &[Signal(-79.9)], true),
+            ("", &[Signal(-80.0)], false),
+            ("rss_threshold = -70.0", &[Signal(-75.0), Down, Up, Configured], false),
+            ("hysteresis = 5.0", &[Signal(-85.0), Signal(-76.0)], false),
+            ("hysteresis = 5.0", &[Signal(-85.0), Signal(-74.0), Signal(-79.0)], true),
+        ];
+        for (params, events, transmits) in cases {
+            assert_eq!(hears(avoca(params).as_mut(), events), transmits, "{params} {events:?}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_frozen_outside_and_initial_on_entering() {
+        let f = flow();
+        let ack = Ack { acked: 1000, delivered: 1000, segments: 1, may_grow: true, ..Ack::default() };
+        for (params, after) in [("", 4_000), ("reset = false", 6_000)] {
+            let mut cc = avoca(params);
+            cc.on_ack(&f, &ack);
+            cc.on_ack(&f, &ack);
+            cc.on_link(&f, &LinkEvent::Down);
+            cc.on_ack(&f, &ack);
+            cc.on_congestion(&f, Congestion::Timeout);
+            assert_eq!((cc.vitals().cwnd, cc.vitals().phase), (6_000, "no coverage"));
+            cc.on_link(&f, &LinkEvent::Up);
+            assert_eq!((cc.vitals().cwnd, cc.permit(&f)), (6_000, Permit::Hold), "layer 3 is not configured");
+            cc.on_link(&f, &LinkEvent::Configured);
+            assert_eq!(cc.vitals().cwnd, after);
+            cc.on_ack(&f, &ack);
+            for again in [LinkEvent::Up, LinkEvent::Configured] {
+                cc.on_link(&f, &again); // already there: no second start
+            }
+            assert_eq!(cc.vitals().cwnd, after + 1_000);
+            assert_eq!(cc.starts_anew(), after == 4_000);
+        }
+    }
+
+    #[test]
+    fn any_algorithm_can_be_inside() {
+        for a in super::super::REGISTRY.iter().filter(|a| a.name != NAME) {
+            let inner = build(a.name, "ns3", "", &flow()).unwrap();
+            let cc = build("avoca", "ns3", &format!("inner = \"{}\"", a.name), &flow()).unwrap();
+            assert_eq!(cc.vitals(), inner.vitals());
+            assert_eq!(cc.permit(&flow()), inner.permit(&flow()));
+        }
+        let cc = avoca("inner = \"newreno\"\nparams = { min_ssthresh = 7 }");
+        let text = format!("{cc:?}");
+        assert!(text.contains("min_ssthresh: 7") && text.contains("abc: false"), "the rfc preset below it: {text}");
+    }
+
+    #[test]
+    fn what_cannot_be_inside_is_refused() {
+        let refused = |params: &str| build("avoca", "linux", params, &flow()).unwrap_err().to_string();
+        assert!(refused("inner = \"newrno\"").ends_with("no congestion control `newrno`; the nearest is `newreno`"));
+        assert!(refused("params = { min_sthresh = 7 }").ends_with("the nearest is `min_ssthresh`"));
+        assert!(refused("params = { min_ssthresh = 0 }").contains("at least 1 segment"));
+        assert!(refused("inner = \"avoca\"").contains("itself"));
+        assert!(refused("hysteresis = -1.0").contains("not negative"));
+    }
+}

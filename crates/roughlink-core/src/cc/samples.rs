@@ -1,0 +1,97 @@
+//! RTT samples as Vegas and Veno collect them, after Linux's `tcp_vegas` and `tcp_veno`: the smallest of the
+//! connection, the smallest since the algorithm last looked, and whether they govern the window at all.
+
+use super::{Ack, CongestionState};
+use crate::units::Time;
+
+/// The samples of one connection. They govern in the Open state, until it is left, and anew when it is entered again.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// Smallest RTT of the connection, [`Time::MAX`] before the first.
+    pub base: Time,
+    /// Smallest RTT since the algorithm last set it to [`Time::MAX`].
+    pub rtt: Time,
+    /// How many there were since the algorithm last set it to zero.
+    pub count: u32,
+    /// The samples govern; else Reno does.
+    pub govern: bool,
+    open: bool,
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Samples { base: Time::MAX, rtt: Time::MAX, count: 0, govern: true, open: true }
+    }
+}
+
+impl Samples {
+    /// Takes the sample of an ACK that left the connection in `state`; whether the Open state was entered again.
+    pub fn take(&mut self, state: CongestionState, ack: &Ack) -> bool {
+        if let Some(rtt) = ack.rtt.filter(|t| !t.is_zero()) {
+            self.base = self.base.min(rtt);
+            self.rtt = self.rtt.min(rtt);
+            self.count = self.count.saturating_add(1);
+        }
+        let open = state == CongestionState::Open;
+        let entered = open && !self.open;
+        if entered {
+            self.begin();
+        } else if !open && self.open {
+            self.govern = false;
+        }
+        self.open = open;
+        entered
+    }
+
+    /// The samples govern from here on (Linux `vegas_enable`, `veno_enable`).
+    pub fn begin(&mut self) {
+        self.govern = true;
+        self.rtt = Time::MAX;
+    }
+
+    /// As [`Samples::begin`], after an idle period that may have changed the path.
+    pub fn restart(&mut self) {
+        self.base = Time::MAX;
+        self.begin();
+    }
+
+    /// A congestion event: Reno governs until the Open state is entered again.
+    pub fn suspend(&mut self) {
+        self.govern = false;
+        self.open = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ack(ms: u64) -> Ack {
+        Ack { rtt: Some(Time::from_millis(ms)), ..Ack::default() }
+    }
+
+    #[test]
+    fn the_smallest_are_kept_and_zero_is_no_sample() {
+        let mut s = Samples::default();
+        for ms in [30, 20, 0, 40] {
+            assert!(!s.take(CongestionState::Open, &ack(ms)));
+        }
+        assert_eq!((s.base, s.rtt, s.count), (Time::from_millis(20), Time::from_millis(20), 3));
+        s.restart();
+        s.take(CongestionState::Open, &ack(40));
+        assert_eq!((s.base, s.rtt, s.count), (Time::from_millis(40), Time::from_millis(40), 4));
+    }
+
+    #[test]
+    fn they_govern_from_open_to_the_next_event() {
+        let mut s = Samples::default();
+        s.take(CongestionState::Disorder, &ack(10));
+        assert!(!s.govern);
+        assert!(s.take(CongestionState::Open, &ack(10)));
+        assert!(s.govern);
+        s.suspend();
+        assert!(!s.take(CongestionState::Recovery, &ack(10)) && !s.govern);
+        assert!(s.take(CongestionState::Open, &ack(10)) && s.govern);
+        assert_eq!(s.base, Time::from_millis(10));
+    }
+}

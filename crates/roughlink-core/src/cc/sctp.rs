@@ -1,0 +1,195 @@
+//! SCTP's own congestion control: RFC 9260 section 7.2.
+//!
+//! Slow start counts bytes, at most a packet per SACK, while `cwnd <= ssthresh`; congestion avoidance adds a packet when
+//! `partial_bytes_acked` has gathered a window. Whether the window was full before the SACK is the endpoint's to say
+//! ([`Ack::may_grow`]). A time-out halves each time it strikes: unlike TCP there is no episode that is told once.
+//!
+//! Windows are bytes of user data and `PMDCS` is the payload of a full packet, chunk headers and padding left out.
+
+use super::registry::Construct;
+use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
+use crate::units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of [`Sctp`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Packets that one SACK may add in slow start: L of section 7.2.1.
+    pub slow_start_packets: u32,
+    /// Lower bound of ssthresh after a loss, packets (section 7.2.3).
+    pub min_ssthresh: u32,
+    /// Halve the window for every RTO without anything to send (section 7.2.1).
+    pub decay_when_idle: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { slow_start_packets: 1, min_ssthresh: 4, decay_when_idle: true }
+    }
+}
+
+/// The algorithm.
+#[derive(Clone, Debug)]
+pub struct Sctp {
+    cwnd: u64,
+    ssthresh: u64,
+    partial_bytes_acked: u64,
+    last_sent: Time,
+    params: Params,
+}
+
+impl Construct for Sctp {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if p.slow_start_packets == 0 || p.min_ssthresh == 0 {
+            return Err("slow_start_packets and min_ssthresh must be at least 1".into());
+        }
+        Ok(())
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        Sctp {
+            cwnd: flow.initial_window,
+            ssthresh: flow.initial_ssthresh,
+            partial_bytes_acked: 0,
+            last_sent: flow.now,
+            params: params.clone(),
+        }
+    }
+}
+
+impl CongestionControl for Sctp {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        let mss = u64::from(flow.mss);
+        if self.cwnd <= self.ssthresh {
+            if ack.may_grow {
+                self.cwnd += ack.delivered.min(u64::from(self.params.slow_start_packets) * mss);
+            }
+        } else if flow.state != CongestionState::Recovery {
+            self.partial_bytes_acked += ack.delivered;
+            if self.partial_bytes_acked >= self.cwnd {
+                if ack.may_grow {
+                    self.partial_bytes_acked -= self.cwnd;
+                    self.cwnd += mss;
+                } else {
+                    self.partial_bytes_acked = self.cwnd;
+                }
+            }
+        }
+        if flow.outstanding == 0 {
+            self.partial_bytes_acked = 0;
+        }
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        let mss = u64::from(flow.mss);
+        self.ssthresh = (self.cwnd / 2).max(u64::from(self.params.min_ssthresh) * mss);
+        self.cwnd = if cause.is_timeout() { mss } else { self.ssthresh };
+        self.partial_bytes_acked = 0;
+    }
+
+    fn permit(&self, flow: &Flow) -> Permit {
+        Permit::window(flow.window(self.cwnd))
+    }
+
+    fn vitals(&self) -> Vitals {
+        let phase = if self.cwnd <= self.ssthresh { "slow start" } else { "congestion avoidance" };
+        Vitals { cwnd: self.cwnd, ssthresh: self.ssthresh, rate: None, phase }
+    }
+
+    fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
+        if sent.tx_start && self.params.decay_when_idle && flow.state == CongestionState::Open {
+            let least = 4 * u64::from(flow.mss);
+            let mut idle = flow.now.saturating_sub(self.last_sent);
+            while idle > flow.rto && self.cwnd > least {
+                self.cwnd = (self.cwnd / 2).max(least);
+                idle = idle.saturating_sub(flow.rto);
+            }
+        }
+        self.last_sent = flow.now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::build;
+    use super::*;
+
+    fn flow() -> Flow {
+        Flow {
+            mss: 1000,
+            initial_window: 4_000,
+            initial_ssthresh: u64::MAX,
+            outstanding: 4_000,
+            rto: Time::from_secs(1),
+            ..Flow::default()
+        }
+    }
+    fn ack(bytes: u64, may_grow: bool) -> Ack {
+        Ack { acked: bytes, delivered: bytes, may_grow, ..Ack::default() }
+    }
+
+    #[test]
+    fn slow_start_adds_at_most_a_packet_per_sack() {
+        let f = flow();
+        let mut cc = build("sctp", "rfc", "", &f).unwrap();
+        cc.on_ack(&f, &ack(2_000, true));
+        cc.on_ack(&f, &ack(300, true));
+        cc.on_ack(&f, &ack(1_000, false)); // the window was not full
+        assert_eq!(cc.vitals().cwnd, 5_300);
+        let mut cc = build("sctp", "rfc", "slow_start_packets = 2", &f).unwrap();
+        cc.on_ack(&f, &ack(2_000, true));
+        assert_eq!(cc.vitals().cwnd, 6_000);
+    }
+
+    #[test]
+    fn avoidance_adds_a_packet_per_window() {
+        let f = Flow { initial_window: 10_000, initial_ssthresh: 5_000, ..flow() };
+        let mut cc = build("sctp", "rfc", "", &f).unwrap();
+        for _ in 0..4 {
+            cc.on_ack(&f, &ack(2_000, true));
+        }
+        assert_eq!(cc.vitals().cwnd, 10_000);
+        cc.on_ack(&f, &ack(4_000, false)); // rule 1: no more than a window is kept
+        assert_eq!(cc.vitals().cwnd, 10_000);
+        cc.on_ack(&f, &ack(500, true)); // rule 2: 10500 - 10000 are left
+        assert_eq!(cc.vitals().cwnd, 11_000);
+        cc.on_ack(&f, &ack(10_000, true));
+        assert_eq!(cc.vitals().cwnd, 11_000);
+        cc.on_ack(&f, &ack(500, true));
+        assert_eq!(cc.vitals().cwnd, 12_000);
+        let idle = Flow { outstanding: 0, ..f };
+        cc.on_ack(&idle, &ack(11_000, true)); // everything arrived: the count starts anew
+        cc.on_ack(&f, &ack(11_999, true));
+        assert_eq!(cc.vitals().cwnd, 12_000);
+    }
+
+    #[test]
+    fn losses_halve_down_to_four_packets() {
+        let f = Flow { initial_window: 20_000, ..flow() };
+        let mut cc = build("sctp", "rfc", "", &f).unwrap();
+        cc.on_congestion(&f, Congestion::Loss);
+        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (10_000, 10_000));
+        cc.on_congestion(&f, Congestion::Timeout);
+        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (1_000, 5_000));
+        cc.on_congestion(&f, Congestion::TimeoutAgain);
+        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (1_000, 4_000));
+    }
+
+    #[test]
+    fn the_window_decays_while_idle() {
+        let mut f = Flow { initial_window: 40_000, ..flow() };
+        let sent = Sent { seq: 0, len: 1000, retransmission: false, tx_start: true };
+        let mut cc = build("sctp", "rfc", "", &f).unwrap();
+        f.now = Time::from_millis(900);
+        cc.on_sent(&f, &sent);
+        assert_eq!(cc.vitals().cwnd, 40_000);
+        f.now = Time::from_millis(3_000); // two RTOs later
+        cc.on_sent(&f, &sent);
+        assert_eq!(cc.vitals().cwnd, 10_000);
+        f.now = Time::from_secs(100);
+        cc.on_sent(&f, &sent);
+        assert_eq!(cc.vitals().cwnd, 4_000);
+    }
+}

@@ -1,0 +1,323 @@
+//! TCP Wave: bursts by the clock instead of a window that ACKs open (Wave paper: Abdelsalam, Luglio, Roseti, Zampognaro,
+//! ICETE 2016).
+//!
+//! Every TxTime a burst of BURST segments leaves, retransmissions first, whatever has been acknowledged. Each burst is
+//! answered by a train of ACKs: its delay tells of queues, its duration tells the rate of the bottleneck, and the two set
+//! TxTime. A fast retransmission takes its packet from the next burst. The paper describes the repair of errors and refers
+//! to Abdelsalam et al. 2015 for the rate; what it leaves open follows the authors' public Linux sender, in our words.
+//!
+//! Assumptions:
+//! - BURST stays BURST0, as in the Linux sender; the paper calls it dynamic and gives no rule.
+//! - A time-out forgets the smallest RTT (`timeout_forgets_min_rtt`): the paper takes the network for unknown then, and its
+//!   sender is at the new link's rate with the first whole train, which a smallest RTT of a shorter link prevents.
+//! - A train is scaled to a whole burst (`scale_dispersion`): n ACKs have n - 1 gaps, and a fast retransmission or the
+//!   application may have left the burst short.
+//! - When there is nothing to send the clock stands still: the next burst leaves with the next data.
+//!
+//! What the endpoint must do comes with the name as keys of `[tcp]`: a fast retransmit per three duplicate ACKs
+//! (`recovery = "reno"`: nobody asks Wave for a window, so that is all there is to it), no SACK, an RTO of at least 1 s.
+//! `wave-fr` repairs every hole that SACKs show within the schedule of bursts, and measures what arrives rather than what
+//! is acknowledged. It mends the case that the paper leaves open: an outage shorter than the RTO.
+
+use super::registry::Construct;
+use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
+use crate::units::{Rate, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+mod tests;
+mod trains;
+use trains::{Told, Train, Trains};
+
+/// Parameters of [`Wave`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// BURST0: segments of a burst (Wave paper, section 3.1: 10).
+    pub burst0: u32,
+    /// TxTime0: interval between bursts at the start and after a time-out, and the longest (section 3.1: 0.5 s).
+    pub txtime0_ms: f64,
+    /// Shortest interval between bursts.
+    pub min_txtime_ms: f64,
+    /// Queueing delay that ends tracking (section 3.1: 0.35 s; the Linux sender has 0.15 s).
+    pub beta_ms: f64,
+    /// Trains of fewer segments measure nothing.
+    pub min_train: u32,
+    /// Scale the duration of a train to n gaps for n ACKs and to a whole burst: unscaled, ten segments acknowledged in pairs
+    /// read 20 % short.
+    pub scale_dispersion: bool,
+    /// A time-out forgets the smallest RTT.
+    pub timeout_forgets_min_rtt: bool,
+    /// Which ACKs make up a train.
+    pub trains: Attribution,
+}
+
+/// Which ACKs answer a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Attribution {
+    /// Those that acknowledge its data cumulatively, whichever copy arrived: while a loss is repaired, RTTs are as long as the
+    /// repair (Wave paper, section 2.1). They are also what the RTO is made from, without Karn's rule (section 2.2).
+    Acknowledged,
+    /// Those that deliver its segments, SACKs included, each copy counting where it was sent.
+    Delivered,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            burst0: 10,
+            txtime0_ms: 500.0,
+            min_txtime_ms: 1.0,
+            beta_ms: 350.0,
+            min_train: 4,
+            scale_dispersion: true,
+            timeout_forgets_min_rtt: true,
+            trains: Attribution::Acknowledged,
+        }
+    }
+}
+
+/// What `wave` asks of the endpoint.
+pub const TCP: &str = "recovery = \"reno\"\nsack = false\nmin_rto = \"1 s\"\nrto_floor = \"total\"";
+/// What `wave-fr` sets.
+pub const FR: &str = "trains = \"delivered\"";
+/// What `wave-fr` asks of the endpoint. The timer of tail loss probes starts anew with every segment sent: with bursts that
+/// go on during an outage it would never run out, nor would the RTO.
+pub const FR_TCP: &str =
+    "recovery = \"rack\"\nsack = true\ntlp = false\nundo = false\nmin_rto = \"1 s\"\nrto_floor = \"total\"";
+
+/// The algorithm.
+#[derive(Clone, Debug)]
+pub struct Wave {
+    params: Params,
+    /// BURST, bytes.
+    burst: u64,
+    /// TxTime.
+    interval: Time,
+    /// What may still leave of this burst.
+    left: u64,
+    /// What left besides the bursts and is taken from the next.
+    debt: u64,
+    /// When the next burst is due; `None` while this one has not begun.
+    next_at: Option<Time>,
+    /// No segment of this burst is in `trains` yet.
+    unrecorded: bool,
+    trains: Trains,
+    /// The last ACK was a duplicate: the next one ends a loss.
+    duplicate: bool,
+    /// Duration of a whole burst's train, filtered.
+    dispersion: Option<Time>,
+    /// Smallest RTT since the last adjustment, and whether it is of fresh data: a shorter one of a retransmission may be to an
+    /// older copy, and gives way to the first of fresh data. The largest of the connection.
+    min_rtt: Option<(Time, bool)>,
+    max_rtt: Time,
+    avg_rtt: Option<Time>,
+    /// Trains to pass over before the next update (`stab`).
+    skip: u64,
+    phase: &'static str,
+}
+
+impl Construct for Wave {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if p.burst0 == 0 || p.burst0 > 10_000 {
+            Err("burst0 must be 1 to 10000 segments".into())
+        } else if [p.txtime0_ms, p.min_txtime_ms, p.beta_ms].iter().any(|x| !(1e-3..=1e6).contains(x)) {
+            Err("txtime0_ms, min_txtime_ms and beta_ms must be between 1e-3 and 1e6".into())
+        } else if p.min_txtime_ms > p.txtime0_ms {
+            Err("min_txtime_ms must not be above txtime0_ms".into())
+        } else {
+            Ok(())
+        }
+    }
+    fn new(params: &Params, flow: &Flow) -> Self {
+        let burst = u64::from(params.burst0) * u64::from(flow.mss);
+        Wave {
+            burst,
+            interval: milliseconds(params.txtime0_ms),
+            left: burst,
+            debt: 0,
+            next_at: None,
+            unrecorded: false,
+            trains: Trains::new(params.trains, burst),
+            duplicate: false,
+            dispersion: None,
+            min_rtt: None,
+            max_rtt: Time::ZERO,
+            avg_rtt: None,
+            skip: 0,
+            phase: START,
+            params: params.clone(),
+        }
+    }
+}
+
+impl CongestionControl for Wave {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        let told = match self.params.trains {
+            Attribution::Acknowledged => {
+                if ack.acked == 0 {
+                    self.duplicate = true;
+                    return;
+                }
+                let after_loss = std::mem::take(&mut self.duplicate);
+                self.trains.on_acknowledged(flow.now, flow.snd_una, after_loss)
+            }
+            Attribution::Delivered => {
+                let Some(rate) = &ack.rate else { return };
+                // Faster than light: it is the original that has arrived, not the copy (RFC 8985 section 6.2 step 2).
+                let rtt = flow.now.saturating_sub(rate.sent_at);
+                if rate.retransmitted && self.min_rtt.is_some_and(|(min, _)| rtt < min) {
+                    return;
+                }
+                self.trains.on_delivered(flow.now, rate.sent_at, ack.delivered)
+            }
+        };
+        self.take(told);
+    }
+
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        if !cause.is_timeout() {
+            return; // bursts go on
+        }
+        // Section 2.2.
+        self.interval = milliseconds(self.params.txtime0_ms);
+        (self.left, self.debt, self.next_at) = (self.burst, 0, None);
+        self.trains.on_timeout(flow.snd_una);
+        if self.params.timeout_forgets_min_rtt {
+            self.min_rtt = None;
+        }
+        self.phase = TIMEOUT;
+    }
+
+    /// What is in flight does not matter: an ACK releases nothing.
+    fn permit(&self, flow: &Flow) -> Permit {
+        Permit::window(flow.in_flight + self.left)
+    }
+
+    fn vitals(&self) -> Vitals {
+        let rate = Some(Rate::from_bytes_per(self.burst, self.interval));
+        Vitals { cwnd: self.burst, ssthresh: u64::MAX, rate, phase: self.phase }
+    }
+
+    fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
+        let len = u64::from(sent.len);
+        if self.left == 0 {
+            self.debt += len; // a fast retransmission (section 2.1)
+            return;
+        }
+        self.left = self.left.saturating_sub(len);
+        if self.next_at.is_none() {
+            self.next_at = Some(flow.now + self.interval);
+            self.unrecorded = true;
+        }
+        // What was acknowledged of an older burst tells of that one, unless a time-out made all bursts new.
+        let repair = sent.retransmission && flow.state != CongestionState::Loss;
+        if !repair || self.params.trains == Attribution::Delivered {
+            let first = std::mem::take(&mut self.unrecorded);
+            self.trains.on_sent(flow.now, sent, first);
+        }
+    }
+
+    fn on_timer(&mut self, flow: &Flow) {
+        let paid = self.debt.min(self.burst);
+        self.debt -= paid;
+        self.left = self.burst - paid;
+        // The next burst begins with its first segment, unless there is room for none.
+        self.next_at = (self.left < u64::from(flow.mss)).then(|| flow.now + self.interval);
+    }
+
+    fn timer(&self) -> Option<Time> {
+        self.next_at
+    }
+
+    fn rto_sample(&self, flow: &Flow, ack: u64, measured: Option<Time>) -> Option<Time> {
+        match self.params.trains {
+            Attribution::Acknowledged => self.trains.answered(flow.now, ack, self.duplicate),
+            Attribution::Delivered => measured,
+        }
+    }
+}
+
+impl Wave {
+    fn take(&mut self, told: Told) {
+        if let Some((rtt, fresh)) = told.first_rtt {
+            self.min_rtt = match self.min_rtt {
+                Some((min, sure)) if sure == fresh => Some((min.min(rtt), sure)),
+                Some(min) if !fresh => Some(min),
+                _ => Some((rtt, fresh)),
+            };
+            self.max_rtt = self.max_rtt.max(rtt);
+        }
+        if let Some(train) = told.train.filter(|t| t.segments >= self.params.min_train) {
+            if self.skip > 0 {
+                self.skip -= 1;
+            } else {
+                self.update(&train);
+            }
+        }
+    }
+
+    /// A train is complete: the interval of the bursts to come.
+    fn update(&mut self, train: &Train) {
+        let rtt = train.first_rtt;
+        let min = self.min_rtt.map_or(rtt, |(min, _)| min.min(rtt));
+        // The longer the queue, the less a sample counts.
+        let avg = self.avg_rtt.map_or(min, |avg| {
+            let a = (rtt - min).as_secs_f64() / rtt.as_secs_f64();
+            weighted(avg, a, rtt)
+        });
+        self.avg_rtt = Some(avg);
+        let queueing = avg.saturating_sub(min);
+        let beta = milliseconds(self.params.beta_ms);
+        let sample = self.sample(train, avg);
+        if let Some(sample) = sample {
+            // A slower pace counts as far as a queue confirms it.
+            self.dispersion = Some(match self.dispersion {
+                Some(previous) if sample > previous => {
+                    weighted(previous, 1.0 - (queueing.as_secs_f64() / beta.as_secs_f64()).min(1.0), sample)
+                }
+                _ => sample,
+            });
+        }
+        if queueing > beta {
+            self.skip = avg.0 / self.interval.0;
+            self.min_rtt = None;
+            self.avg_rtt = Some(self.max_rtt);
+            self.interval = milliseconds(self.params.txtime0_ms);
+            self.phase = ADJUSTMENT;
+            return;
+        }
+        let interval = match self.dispersion {
+            Some(dispersion) => dispersion + queueing / 2,
+            None => self.interval / 2, // nothing to go by
+        };
+        self.interval = interval.max(milliseconds(self.params.min_txtime_ms)).min(milliseconds(self.params.txtime0_ms));
+        self.phase = TRACKING;
+    }
+
+    /// The duration of a train of a whole burst at the pace of `train`, if that shows any.
+    fn sample(&self, train: &Train, avg_rtt: Time) -> Option<Time> {
+        let scale = if self.params.scale_dispersion { train.scale } else { 1.0 };
+        let sample = Time::from_secs_f64(train.spread.as_secs_f64() * scale);
+        // Section 3.2: the time that a repair took is no pace.
+        let repair = train.partial && sample > avg_rtt;
+        (!sample.is_zero() && !repair).then_some(sample)
+    }
+}
+
+/// `a` with weight `w`, else `b`.
+fn weighted(a: Time, w: f64, b: Time) -> Time {
+    Time::from_secs_f64(a.as_secs_f64() * w + b.as_secs_f64() * (1.0 - w))
+}
+
+fn milliseconds(ms: f64) -> Time {
+    Time::from_secs_f64(ms / 1e3)
+}
+
+const START: &str = "start";
+const TRACKING: &str = "tracking";
+const ADJUSTMENT: &str = "adjustment";
+const TIMEOUT: &str = "time-out";

@@ -1,0 +1,365 @@
+//! The arithmetic of Wave against its rules.
+
+use super::super::{RateSample, build};
+use super::*;
+
+const MSS: u64 = 1000;
+
+/// A sender on an imagined path: it is told what leaves and what is acknowledged, and when.
+struct Connection {
+    cc: Box<dyn CongestionControl>,
+    flow: Flow,
+    /// When each segment left last.
+    sent_at: Vec<Time>,
+}
+
+impl Connection {
+    fn new(name: &str, params: &str) -> Self {
+        let flow = Flow { mss: MSS as u32, snd_una: 1, snd_nxt: 1, ..Flow::default() };
+        Connection { cc: build(name, "ns3", params, &flow).unwrap(), flow, sent_at: Vec::new() }
+    }
+    fn allowed(&self) -> u64 {
+        match self.cc.permit(&self.flow) {
+            Permit::Send { window, rate: None } => (window - self.flow.in_flight) / MSS,
+            other => panic!("{other:?}"),
+        }
+    }
+    fn left(&mut self, segment: usize, retransmission: bool) {
+        self.sent_at[segment] = self.flow.now;
+        let seq = 1 + segment as u64 * MSS;
+        self.cc.on_sent(&self.flow, &Sent { seq, len: MSS as u32, retransmission, tx_start: false });
+    }
+    /// All of the burst leaves, if there is one; returns its segments.
+    fn burst(&mut self) -> u64 {
+        let n = self.allowed();
+        for _ in 0..n {
+            self.sent_at.push(Time::ZERO);
+            self.flow.snd_nxt += MSS;
+            self.flow.in_flight += MSS;
+            self.left(self.sent_at.len() - 1, false);
+        }
+        n
+    }
+    /// Time passes until `ms`; bursts leave when they are due.
+    fn until(&mut self, ms: f64) {
+        let end = milliseconds(ms);
+        while let Some(at) = self.cc.timer().filter(|&t| t <= end) {
+            self.flow.now = at;
+            self.cc.on_timer(&self.flow);
+            self.burst();
+        }
+        self.flow.now = end;
+    }
+    /// An ACK up to segment `n` (exclusive) at `ms`; a duplicate if that is no news. Returns its sample for the RTO.
+    fn ack(&mut self, ms: f64, n: u64) -> Option<Time> {
+        self.until(ms);
+        let (prior_una, una) = (self.flow.snd_una, 1 + n * MSS);
+        let sample = self.cc.rto_sample(&self.flow, una, Some(Time(7)));
+        let acked = una - prior_una;
+        (self.flow.snd_una, self.flow.in_flight) = (una, self.flow.in_flight.saturating_sub(acked));
+        let rate = RateSample { sent_at: self.sent_at[n as usize - 1], ..RateSample::default() };
+        let rate = (acked > 0).then_some(rate);
+        self.cc.on_ack(&self.flow, &Ack { acked, delivered: acked, prior_una, rate, ..Ack::default() });
+        sample
+    }
+    /// Segments `from..to` acknowledged one by one, `gap` ms apart from `ms` on.
+    fn acks(&mut self, ms: f64, from: u64, to: u64, gap: f64) {
+        for i in from..to {
+            self.ack(ms + (i - from) as f64 * gap, i + 1);
+        }
+    }
+    /// SACKs of one segment.
+    fn sack(&mut self, ms: f64, segment: usize, retransmitted: bool) {
+        self.until(ms);
+        let rate = RateSample { sent_at: self.sent_at[segment], retransmitted, ..RateSample::default() };
+        self.cc.on_ack(&self.flow, &Ack { delivered: MSS, rate: Some(rate), ..Ack::default() });
+    }
+    /// Interval in force, from the rate: a burst of ten per interval.
+    fn interval_ms(&self) -> f64 {
+        let v = self.cc.vitals();
+        v.cwnd as f64 * 8e3 / v.rate.unwrap().0 as f64
+    }
+    fn phase(&self) -> &'static str {
+        self.cc.vitals().phase
+    }
+}
+
+fn near(a: f64, b: f64) {
+    assert!((a - b).abs() < 2e-3 * b, "{a} is not {b}");
+}
+
+#[test]
+fn bursts_leave_by_the_clock_and_acks_release_nothing() {
+    let mut c = Connection::new("wave", "");
+    assert_eq!(c.cc.timer(), None, "no clock before there is something to send");
+    assert_eq!(c.burst(), 10);
+    assert_eq!(c.allowed(), 0);
+    c.acks(60.0, 0, 3, 4.0);
+    assert_eq!(c.allowed(), 0);
+    assert_eq!(c.cc.timer(), Some(milliseconds(500.0)));
+    c.until(499.0);
+    assert_eq!(c.sent_at.len(), 10);
+    c.until(500.0);
+    assert_eq!(c.sent_at.len(), 20);
+}
+
+#[test]
+fn the_interval_is_the_trains_duration() {
+    // 2 Mbit/s: 4 ms per segment. The update comes with the last ACK; the burst that is scheduled keeps its time.
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    near(c.interval_ms(), 40.0);
+    assert_eq!((c.phase(), c.cc.timer()), (TRACKING, Some(milliseconds(500.0))));
+    c.until(500.0);
+    assert_eq!(c.cc.timer(), Some(milliseconds(540.0)));
+    // In pairs: 5 ACKs, 4 gaps of two segments. Unscaled, the same reads 20 % short.
+    for (params, interval) in [("", 40.0), ("scale_dispersion = false", 32.0)] {
+        let mut c = Connection::new("wave", params);
+        c.burst();
+        for i in 1..=5 {
+            c.ack(60.0 + 8.0 * i as f64, 2 * i);
+        }
+        near(c.interval_ms(), interval);
+    }
+}
+
+#[test]
+fn a_queue_lengthens_the_interval_by_half_its_delay() {
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    c.until(500.0);
+    // first RTT 164 ms, min 64: a = 100/164, avg = a 64 + (1 - a) 164 = 103.02, dRTT = 39.02; the duration grows from 40
+    // to 60 ms, of which alpha = 39.02/350 counts: 42.23. 42.23 + 39.02/2.
+    c.acks(664.0, 10, 20, 6.0);
+    near(c.interval_ms(), 61.74);
+    // A shorter duration counts in full; the RTT is the smallest again: avg = min.
+    let before = c.sent_at.len() as u64 / 10;
+    assert!(before > 2);
+    let sent = c.sent_at[20].as_millis_f64();
+    c.acks(sent + 200.0, 20, 21, 1.0);
+    let first = 200.0f64;
+    let (a, avg) = ((first - 64.0) / first, 103.02);
+    let avg = a * avg + (1.0 - a) * first;
+    c.acks(sent + 203.0, 21, 30, 3.0);
+    near(c.interval_ms(), 30.0 + (avg - 64.0) / 2.0);
+}
+
+#[test]
+fn too_long_a_queue_starts_over() {
+    let mut c = Connection::new("wave", "beta_ms = 150");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    c.until(500.0);
+    // first RTT 800 ms: a = 736/800, avg = 122.9; dRTT 58.9.
+    c.acks(1300.0, 10, 20, 4.0);
+    near(c.interval_ms(), 40.0 + 58.88 / 2.0);
+    // The next: avg = 0.92 x 122.9 + 64 = 177.1, the third 226.9: dRTT 162.9 > beta.
+    for k in 2..4 {
+        let sent = c.sent_at[10 * k].as_millis_f64();
+        c.acks(sent + 800.0, 10 * k as u64, 10 * k as u64 + 10, 4.0);
+    }
+    assert_eq!(c.phase(), ADJUSTMENT);
+    near(c.interval_ms(), 500.0);
+    // stab = floor(226.9 / (40 + 113.1 / 2)) = 2 trains are passed over, then the smallest RTT since counts.
+    for k in 4..7 {
+        assert_eq!(c.phase(), ADJUSTMENT, "train {k}");
+        let sent = c.sent_at[10 * k].as_millis_f64();
+        c.acks(sent + 300.0, 10 * k as u64, 10 * k as u64 + 10, 4.0);
+    }
+    assert_eq!(c.phase(), TRACKING);
+    near(c.interval_ms(), 40.0);
+}
+
+#[test]
+fn bounds_and_blind_tries() {
+    // A single cumulative ACK per burst shows no pace: half the interval each time, until one does.
+    let mut c = Connection::new("wave", "min_txtime_ms = 200");
+    c.burst();
+    c.ack(60.0, 10);
+    near(c.interval_ms(), 250.0);
+    c.ack(560.0, 20);
+    near(c.interval_ms(), 200.0);
+    c.acks(900.0, 20, 30, 0.1);
+    near(c.interval_ms(), 200.0);
+    // Never longer than at the start.
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    c.acks(60.0, 0, 10, 90.0);
+    near(c.interval_ms(), 500.0);
+    // With a pace known, a cumulative ACK changes none of it.
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    c.acks(60.0, 0, 10, 4.0);
+    c.ack(560.0, 20);
+    near(c.interval_ms(), 40.0);
+    assert!(build("wave", "ns3", "burst0 = 0", &Flow::default()).is_err());
+    assert!(build("wave", "ns3", "beta_ms = 0", &Flow::default()).is_err());
+    assert!(build("wave", "ns3", "min_txtime_ms = 501", &Flow::default()).is_err());
+}
+
+#[test]
+fn a_fast_retransmission_takes_a_packet_from_the_next_burst() {
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    c.ack(60.0, 1);
+    c.left(1, true);
+    c.left(2, true);
+    c.until(500.0);
+    assert_eq!(c.sent_at.len(), 18);
+    c.until(1000.0);
+    assert_eq!(c.sent_at.len(), 28);
+    // More than a burst: one is left out, the rest is taken from the one after.
+    for i in 10..23 {
+        c.left(i, true);
+    }
+    c.until(1500.0);
+    assert_eq!(c.sent_at.len(), 28);
+    c.until(2000.0);
+    assert_eq!(c.sent_at.len(), 35);
+}
+
+#[test]
+fn a_repair_ends_one_train_and_gives_no_pace() {
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    c.until(600.0); // bursts at 500, 540, 580
+    // Of the second burst, segment 13 is lost: three ACKs, then duplicates until its repair, which covers the third burst
+    // and a part of the fourth.
+    assert_eq!(c.ack(564.0, 11), Some(milliseconds(64.0)), "the first ACK of a train is a sample");
+    c.ack(568.0, 12);
+    assert_eq!(c.ack(572.0, 13), None, "the others are not");
+    for i in 0..12 {
+        assert_eq!(c.ack(580.0 + i as f64 * 4.0, 13), None);
+    }
+    assert_eq!(c.ack(660.0, 35), None, "the train had its sample");
+    near(c.interval_ms(), 40.0); // 96 ms between first and last ACK is more than the RTT: no pace
+    // What the repair covered of the fourth burst hides when its segments arrived.
+    assert_eq!(c.ack(664.0, 36), None);
+    c.acks(664.0, 36, 40, 1.0);
+    near(c.interval_ms(), 40.0);
+    let sent = c.sent_at[40].as_millis_f64();
+    assert_eq!(c.ack(sent + 64.0, 41), Some(milliseconds(64.0)), "the fifth is whole again");
+    c.acks(sent + 66.0, 41, 50, 2.0);
+    near(c.interval_ms(), 20.0);
+}
+
+#[test]
+fn a_lost_first_packet_makes_a_long_sample() {
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    c.until(540.0);
+    for i in 0..9 {
+        c.ack(568.0 + f64::from(i) * 4.0, 10);
+    }
+    assert_eq!(c.ack(650.0, 20), Some(milliseconds(150.0)), "since the first transmission: no Karn");
+}
+
+#[test]
+fn a_timeout_restarts_bursts_from_the_first_unacknowledged() {
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    c.until(700.0);
+    c.ack(700.0, 13); // the second train has begun
+    c.until(1700.0);
+    let old = c.sent_at.len();
+    c.flow.state = CongestionState::Loss;
+    c.cc.on_congestion(&c.flow, Congestion::Timeout);
+    c.flow.in_flight = 0;
+    assert_eq!((c.phase(), c.allowed()), (TIMEOUT, 10), "a burst at once");
+    for i in 13..23 {
+        c.left(i, true);
+    }
+    assert_eq!((c.allowed(), c.cc.timer()), (0, Some(milliseconds(2200.0))), "then by the first interval");
+    // Two segments more had arrived before: their ACK ends the train under way without a pace, the interval of before
+    // returns; and it is the first answer to the burst sent again, whose age makes the RTO longer.
+    assert_eq!(c.ack(2150.0, 15), Some(milliseconds(450.0)));
+    assert_eq!(c.phase(), TRACKING);
+    near(c.interval_ms(), 40.0);
+    assert_eq!(c.sent_at.len(), old);
+}
+
+#[test]
+fn the_smallest_rtt_is_forgotten_with_a_timeout() {
+    for (params, interval) in [("", 10.0), ("timeout_forgets_min_rtt = false", 10.0 + 50.96 / 2.0)] {
+        let mut c = Connection::new("wave", params);
+        c.burst();
+        c.acks(64.0, 0, 10, 4.0);
+        c.until(499.0);
+        c.cc.on_congestion(&c.flow, Congestion::Timeout);
+        c.burst();
+        // A longer, faster path: 314 ms. avg = 64 + dRTT x 64/314.
+        c.acks(499.0 + 314.0, 10, 20, 1.0);
+        near(c.interval_ms(), interval);
+    }
+}
+
+#[test]
+fn what_is_delivered_measures_in_the_middle_of_a_repair() {
+    let mut c = Connection::new("wave-fr", "");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    near(c.interval_ms(), 40.0);
+    c.until(600.0); // bursts at 500, 540, 580
+    // The second burst is lost. SACKs answer the third, of which two segments are missing, at another pace.
+    for i in [20, 21, 22, 24, 25, 26, 28, 29] {
+        c.sack(604.0 + (i - 20) as f64 * 2.0, i, false);
+    }
+    near(c.interval_ms(), 40.0);
+    // The repairs of the second burst are a burst like any other, and their answer completes the third: 7 of 8 after the
+    // first in 18 ms.
+    let due = c.cc.timer().unwrap().as_millis_f64();
+    c.flow.now = milliseconds(due);
+    c.cc.on_timer(&c.flow);
+    for i in 10..20 {
+        c.left(i, true);
+    }
+    c.sack(due + 64.0, 10, true);
+    near(c.interval_ms(), 18.0 * 10.0 / 7.0);
+    for i in 11..20 {
+        c.sack(due + 64.0 + (i - 10) as f64 * 3.0, i, true);
+    }
+    // The duration grows, but no queue confirms it.
+    near(c.interval_ms(), 18.0 * 10.0 / 7.0);
+    // An answer faster than the path is to the original.
+    let mut c = Connection::new("wave-fr", "");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    c.until(500.0);
+    c.left(10, true);
+    c.sack(501.0, 10, true);
+    c.acks(564.0, 10, 20, 4.0);
+    near(c.interval_ms(), 40.0);
+}
+
+#[test]
+fn whose_samples_make_the_rto() {
+    let mut c = Connection::new("wave-fr", "");
+    c.burst();
+    assert_eq!(c.ack(64.0, 1), Some(Time(7)), "wave-fr leaves it to the endpoint");
+}
+
+#[test]
+fn an_ack_that_waited_for_the_next_burst_belongs_to_that() {
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    // Pairs, out of step: 1, then 3, 5, 7, 9 segments, 4 ms each; the tenth waits for the second burst, which leaves at
+    // 500 ms.
+    for (ms, n) in [(64.0, 1), (72.0, 3), (80.0, 5), (88.0, 7), (96.0, 9)] {
+        c.ack(ms, n);
+    }
+    near(c.interval_ms(), 500.0);
+    assert_eq!(c.ack(564.0, 11), Some(milliseconds(64.0)));
+    near(c.interval_ms(), 40.0);
+    for (ms, n) in [(570.0, 13), (576.0, 15), (582.0, 17), (588.0, 19)] {
+        c.ack(ms, n);
+    }
+    c.until(1000.0);
+    let third = c.sent_at[20].as_millis_f64();
+    c.ack(third + 64.0, 21);
+    near(c.interval_ms(), 30.0);
+}

@@ -1,0 +1,215 @@
+//! Bursts on their way and the ACK trains that answer them.
+
+use super::{Attribution, Sent};
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// A burst that has left.
+#[derive(Clone, Debug)]
+struct Burst {
+    /// Stream offsets: what it carried lies between them.
+    start: u64,
+    end: u64,
+    sent_at: Time,
+    bytes: u64,
+    segments: u32,
+    /// Its first segment had never left before.
+    fresh: bool,
+    /// The ACKs that answered it, once there is one.
+    train: Option<Heard>,
+    /// ACKs can no longer tell when its segments arrived.
+    spoiled: bool,
+    /// A time-out interrupted its train: the next ACK ends it.
+    interrupted: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    first: Time,
+    last: Time,
+    acks: u32,
+    /// Bytes that these ACKs delivered, and the first of them.
+    bytes: u64,
+    first_bytes: u64,
+}
+
+/// What a complete ACK train tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Train {
+    /// From the departure of the burst to the first ACK.
+    pub first_rtt: Time,
+    /// From the first ACK to the last.
+    pub spread: Time,
+    /// How long a whole burst takes at the pace of these ACKs, over `spread`: n ACKs have n - 1 gaps, and a burst may have
+    /// been short.
+    pub scale: f64,
+    /// Segments of the burst.
+    pub segments: u32,
+    /// The last ACK repaired a loss or came after a time-out.
+    pub partial: bool,
+}
+
+/// What one ACK told.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Told {
+    /// It is the first of a train: the RTT, and whether the burst began with fresh data. If not, the ACK may be for an older
+    /// copy.
+    pub first_rtt: Option<(Time, bool)>,
+    /// It completed a train.
+    pub train: Option<Train>,
+}
+
+/// The bursts not yet answered, oldest first.
+#[derive(Clone, Debug)]
+pub(super) struct Trains {
+    bursts: VecDeque<Burst>,
+    attribution: Attribution,
+    /// Bytes of a whole burst.
+    whole: u64,
+}
+
+impl Burst {
+    /// An ACK of its train; the RTT if it is the first.
+    fn hear(&mut self, now: Time, bytes: u64) -> Option<(Time, bool)> {
+        if let Some(t) = &mut self.train {
+            t.last = now;
+            t.acks += 1;
+            t.bytes += bytes;
+            return None;
+        }
+        self.train = Some(Heard { first: now, last: now, acks: 1, bytes, first_bytes: bytes });
+        Some((now - self.sent_at, self.fresh))
+    }
+
+    fn measure(&self, attribution: Attribution, whole: u64, partial: bool) -> Option<Train> {
+        let t = self.train.filter(|_| !self.spoiled)?;
+        let scale = match attribution {
+            Attribution::Acknowledged => {
+                let gaps = f64::from(t.acks) / f64::from((t.acks - 1).max(1));
+                gaps * whole as f64 / self.bytes as f64
+            }
+            // Segments may be missing: what came after the first ACK came within the spread.
+            Attribution::Delivered => whole as f64 / (t.bytes - t.first_bytes).max(1) as f64,
+        };
+        Some(Train {
+            first_rtt: t.first - self.sent_at,
+            spread: t.last - t.first,
+            scale,
+            segments: self.segments,
+            partial,
+        })
+    }
+}
+
+impl Trains {
+    pub(super) fn new(attribution: Attribution, whole: u64) -> Self {
+        Trains { bursts: VecDeque::new(), attribution, whole }
+    }
+
+    /// A segment leaves at `now`: the first of a burst, or one more of the last.
+    pub(super) fn on_sent(&mut self, now: Time, sent: &Sent, first: bool) {
+        let (start, end) = (sent.seq, sent.seq + u64::from(sent.len));
+        match self.bursts.back_mut() {
+            Some(b) if !first => {
+                b.end = b.end.max(end);
+                b.bytes += end - start;
+                b.segments += 1;
+            }
+            _ => self.bursts.push_back(Burst {
+                start,
+                end,
+                sent_at: now,
+                bytes: end - start,
+                segments: 1,
+                fresh: !sent.retransmission,
+                train: None,
+                spoiled: false,
+                interrupted: false,
+            }),
+        }
+    }
+
+    /// A time-out: what is not acknowledged leaves again in new bursts. A train under way ends with the next ACK. What is
+    /// delivered still belongs to the burst that it left with.
+    pub(super) fn on_timeout(&mut self, una: u64) {
+        if self.attribution == Attribution::Delivered {
+            return;
+        }
+        let begun = self.bursts.pop_front().filter(|b| b.train.is_some() && !b.spoiled && b.start < una && una < b.end);
+        self.bursts.clear();
+        if let Some(mut b) = begun {
+            b.end = una + 1;
+            b.interrupted = true;
+            self.bursts.push_back(b);
+        }
+    }
+
+    /// Everything below `una` is acknowledged. Trains are attributed in order; an ACK that ends a loss, or passes whole
+    /// bursts, counts as one sample of one train, and what it covers of the next burst spoils that one.
+    pub(super) fn on_acknowledged(&mut self, now: Time, una: u64, after_loss: bool) -> Told {
+        let mut told = Told::default();
+        // A delayed ACK that covers the end of one burst and the start of the next was waiting for the next.
+        let crosses = !after_loss && self.bursts.get(1).is_some_and(|next| next.start < una && una < next.end);
+        let Some(front) = self.bursts.front_mut().filter(|b| una > b.start) else { return told };
+        let belated = crosses && front.train.is_some() && !front.interrupted;
+        if !front.spoiled && !belated {
+            told.first_rtt = front.hear(now, 0);
+        }
+        if una < front.end {
+            return told;
+        }
+        let done = self.bursts.pop_front().expect("there is a front");
+        told.train = done.measure(self.attribution, self.whole, after_loss || done.interrupted);
+        let mut passed = false;
+        while self.bursts.front().is_some_and(|b| b.end <= una) {
+            self.bursts.pop_front();
+            passed = true;
+        }
+        if let Some(train) = told.train.as_mut().filter(|_| passed) {
+            train.spread = Time::ZERO; // its last ACK came with those of others: no pace
+        }
+        if let Some(next) = self.bursts.front_mut().filter(|b| una > b.start) {
+            if passed || after_loss || done.interrupted {
+                next.spoiled = true;
+            } else {
+                let rtt = next.hear(now, 0);
+                told.first_rtt = told.first_rtt.or(rtt);
+            }
+        }
+        told
+    }
+
+    /// The RTT of the burst whose first ACK one up to `una` will be, at most one per ACK. Where a time-out interrupted a
+    /// train, the first burst since then.
+    pub(super) fn answered(&self, now: Time, una: u64, after_loss: bool) -> Option<Time> {
+        let mut bursts = self.bursts.iter();
+        let front = bursts.next().filter(|b| una > b.start)?;
+        let burst = if front.spoiled || (una < front.end && front.train.is_some()) {
+            return None;
+        } else if front.train.is_none() {
+            front
+        } else if front.interrupted {
+            bursts.next()?
+        } else {
+            bursts.next().filter(|b| una > b.start && una < b.end && !after_loss)?
+        };
+        Some(now - burst.sent_at)
+    }
+
+    /// `bytes` were delivered, the most recently sent of them at `sent_at`: an ACK of the burst that left then. With its
+    /// first ACK a train completes the one before.
+    pub(super) fn on_delivered(&mut self, now: Time, sent_at: Time, bytes: u64) -> Told {
+        let mut told = Told::default();
+        let Ok(i) = self.bursts.binary_search_by_key(&sent_at, |b| b.sent_at) else { return told };
+        for b in self.bursts.drain(..i) {
+            told.train = b.measure(self.attribution, self.whole, false).or(told.train);
+        }
+        let b = &mut self.bursts[0];
+        told.first_rtt = b.hear(now, bytes);
+        if b.train.is_some_and(|t| t.bytes >= b.bytes) {
+            told.train = b.measure(self.attribution, self.whole, false);
+            self.bursts.pop_front();
+        }
+        told
+    }
+}

@@ -1,0 +1,141 @@
+//! Two transport endpoints and what lies between them, for tests: a delay, luck, and a link that goes up and down.
+
+use crate::cc::LinkEvent;
+use crate::packet::{NO_SIDE, Packet, Sides};
+use crate::rng::{Stream, threshold};
+use crate::units::Time;
+use std::collections::BTreeMap;
+
+/// The verbs of a transport endpoint.
+pub trait Peer {
+    fn receive(&mut self, now: Time, p: &Packet, sides: &Sides);
+    fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet>;
+    fn wake(&mut self, now: Time);
+    fn next_wake(&self, now: Time) -> Time;
+    fn on_link(&mut self, now: Time, event: &LinkEvent);
+}
+
+/// Luck of a channel, the same both ways.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Luck {
+    pub loss: f64,
+    pub repeat: f64,
+    pub jitter: Time,
+}
+
+/// Given when, from which end and what: is it lost?
+type Loss = dyn FnMut(Time, usize, &Packet) -> bool;
+
+/// Two endpoints and the packets between them.
+pub struct Channel<P> {
+    pub ends: [P; 2],
+    pub now: Time,
+    pub sides: Sides,
+    pub delay: Time,
+    pub luck: Luck,
+    /// Nothing arrives while this is false.
+    pub up: bool,
+    /// Packets of which this is true are lost.
+    pub lose: Box<Loss>,
+    /// What left: when, from which end.
+    pub sent: Vec<(Time, usize, Packet)>,
+    air: BTreeMap<(Time, usize), (usize, Packet)>,
+    stream: Stream,
+}
+
+impl<P: Peer> Channel<P> {
+    /// With `delay` in each direction and no losses.
+    pub fn new(ends: [P; 2], delay: Time, stream: Stream) -> Self {
+        Channel {
+            ends,
+            now: Time::ZERO,
+            sides: Sides::default(),
+            delay,
+            luck: Luck::default(),
+            up: true,
+            lose: Box::new(|_, _, _| false),
+            sent: Vec::new(),
+            air: BTreeMap::new(),
+            stream,
+        }
+    }
+
+    /// Lets time pass until `end`.
+    pub fn run_until(&mut self, end: Time) {
+        self.pump(0);
+        self.pump(1);
+        for _ in 0..5_000_000 {
+            let arrival = self.air.first_key_value().map_or(Time::MAX, |(k, _)| k.0);
+            let timers = [0, 1].map(|i| self.ends[i].next_wake(self.now));
+            let next = arrival.min(timers[0]).min(timers[1]);
+            if next > end {
+                self.now = end;
+                return;
+            }
+            assert!(next >= self.now || arrival < self.now, "a timer in the past: {next:?} < {:?}", self.now);
+            self.now = next;
+            if arrival <= self.now {
+                self.arrive();
+            } else {
+                let i = usize::from(timers[1] < timers[0]);
+                self.ends[i].wake(self.now);
+                self.pump(i);
+            }
+        }
+        panic!("it does not come to an end");
+    }
+
+    /// Tells end `i` of a link event.
+    pub fn tell(&mut self, i: usize, event: LinkEvent) {
+        self.ends[i].on_link(self.now, &event);
+        self.pump(i);
+    }
+
+    /// The link goes up or down and end `i` hears of it at once.
+    pub fn set_link(&mut self, i: usize, up: bool) {
+        self.up = up;
+        self.tell_of_link(i, up);
+    }
+
+    /// Tells end `i` that the link is up, with layer 3 configured, or down.
+    pub fn tell_of_link(&mut self, i: usize, up: bool) {
+        let events: &[LinkEvent] = if up { &[LinkEvent::Up, LinkEvent::Configured] } else { &[LinkEvent::Down] };
+        events.iter().for_each(|e| self.tell(i, *e));
+    }
+
+    /// What left end `i` between the two instants, the second excluded.
+    pub fn sent_between(&self, i: usize, from: Time, to: Time) -> impl Iterator<Item = &(Time, usize, Packet)> {
+        self.sent.iter().filter(move |s| s.1 == i && s.0 >= from && s.0 < to)
+    }
+
+    fn pump(&mut self, i: usize) {
+        for _ in 0..100_000 {
+            let Some(p) = self.ends[i].transmit(self.now, &mut self.sides) else { return };
+            self.sent.push((self.now, i, p));
+            let copies = 1 + usize::from(self.stream.hit(threshold(self.luck.repeat)));
+            let lost = (self.lose)(self.now, i, &p);
+            for copy in 0..copies {
+                let mut p = p;
+                if copy > 0 && p.side != NO_SIDE {
+                    p.side = self.sides.store(*self.sides.get(&p).expect("a slot"));
+                }
+                if lost || self.stream.hit(threshold(self.luck.loss)) {
+                    self.sides.free(&p);
+                    continue;
+                }
+                let at = self.now + self.delay + Time(self.stream.range(0, self.luck.jitter.0));
+                self.air.insert((at, 2 * self.sent.len() + copy), (1 - i, p));
+            }
+        }
+        panic!("it never stops sending");
+    }
+
+    fn arrive(&mut self) {
+        let (_, (to, p)) = self.air.pop_first().expect("something is on air");
+        if self.up {
+            self.ends[to].receive(self.now, &p, &self.sides);
+        }
+        self.sides.free(&p);
+        self.pump(to);
+    }
+}

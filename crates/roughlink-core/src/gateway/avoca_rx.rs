@@ -1,0 +1,346 @@
+//! AVOCA for servers that cannot be changed: an agent on the train (the AVOCA paper has the sender listen to the radio).
+//!
+//! The idea is Freeze-TCP's (T. Goff, J. Moronski, D. Phatak, V. Gupta, INFOCOM 2000), moved from the receiver into a
+//! gateway. When coverage is about to end, it closes the windows: every acknowledgement that passes outward says 0, and
+//! one more is sent at once for each flow. The sender stops, and persists (RFC 9293 section 3.8.6.1) without losing
+//! anything or backing off. When coverage is back, three acknowledgements with the window that the receiver had
+//! advertised last make it resume, instead of its next probe: the first is the window update, all three together
+//! duplicates for a sender that never heard of the closed window, so that it repairs what it lost.
+//!
+//! Closing takes back the right edge, which a receiver should not do and a sender must survive (RFC 9293 section 3.8.6:
+//! the usable window may become negative). Nothing else is taken back: what the gateway advertises is never more than the
+//! receiver did, acknowledges no more, and is an old segment said again in all but its window.
+//!
+//! A warning is a signal at or below the threshold, or `Down`; coverage is back when layer 2 is up, layer 3 configured and
+//! the signal, if that is told, above the threshold. A warning may be wrong or late. So what comes in from outside more than `lead_ms` after it is proof of coverage and opens the windows: a wrong warning costs that time
+//! and the wait for the sender's next probe. A late one changes nothing while the link is down, for nothing gets out.
+//! Without warnings, nothing is touched.
+//!
+//! Flows whose beginning was not seen are served too: windows are opened with the very field that closed.
+
+use super::flows::{self, Flow, Flows, Phase};
+use super::registry::Construct;
+use super::{Gateway, Heading, Key, Modem, Segment, Stats, before};
+use crate::cc::LinkEvent;
+use crate::packet::flags;
+use crate::units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+/// Parameters of [`AvocaRx`]. The AVOCA paper has a threshold, whose value it does not tell.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// Signal at or below which coverage is about to end, dBm.
+    pub rss_threshold_dbm: f64,
+    /// Wait for layer 3 to be configured after each Up (the paper); else Up implies it.
+    pub needs_l3: bool,
+    /// For how long coverage may last after a warning, milliseconds: what comes in later proves the warning wrong.
+    pub lead_ms: u64,
+    /// Acknowledgements that open a window.
+    pub opening_acks: u32,
+    /// The flow table.
+    pub table: flows::Params,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            rss_threshold_dbm: -80.0,
+            needs_l3: true,
+            lead_ms: 5_000,
+            opening_acks: 3,
+            table: flows::Params::default(),
+        }
+    }
+}
+
+/// The gateway.
+#[derive(Debug)]
+pub struct AvocaRx {
+    params: Params,
+    flows: Flows<Held>,
+    up: bool,
+    configured: bool,
+    strong: bool,
+    /// Since when windows are closed.
+    closed: Option<Time>,
+    /// Flows for which acknowledgements wait to leave.
+    pending: VecDeque<Key>,
+    originated: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    /// The sender may have been told that the window is closed.
+    closed: bool,
+}
+
+impl Construct for AvocaRx {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if !p.rss_threshold_dbm.is_finite() {
+            Err("rss_threshold_dbm must be a number".into())
+        } else if !(1..=10).contains(&p.opening_acks) {
+            Err("opening_acks must be from 1 to 10".into())
+        } else {
+            p.table.check()
+        }
+    }
+    fn new(params: &Params) -> Self {
+        AvocaRx {
+            params: params.clone(),
+            flows: Flows::new(params.table.clone()),
+            up: true,
+            configured: true,
+            strong: true,
+            closed: None,
+            pending: VecDeque::new(),
+            originated: 0,
+        }
+    }
+}
+
+impl Gateway for AvocaRx {
+    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, _modem: Option<&dyn Modem>) {
+        let seen = self.flows.observe(now, heading, segment);
+        let lead = Time(self.params.lead_ms.saturating_mul(1_000_000));
+        if heading == Heading::Inward && self.closed.is_some_and(|at| now >= at.saturating_add(lead)) {
+            // If the receiver will answer this segment, it opens the window of the flow itself. With three more of the
+            // kind there would be duplicates enough for a needless retransmission.
+            if let Some(flow) = self.flows.get_mut(&segment.key) {
+                let old = flow.end_of(heading).next.is_some_and(|next| before(segment.seq, next));
+                flow.state.closed &= segment.payload == 0 && !old;
+            }
+            self.open();
+        }
+        if heading == Heading::Inward || self.closed.is_none() || !seen.credible || segment.is(flags::SYN) {
+            return;
+        }
+        let Some(flow) = self.flows.get_mut(&flows::inward(heading, segment.key)) else { return };
+        if serves(flow) && segment.window > 0 {
+            flow.state.closed = true;
+            flow.rewritten += 1;
+            segment.window = 0;
+        }
+    }
+
+    fn transmit(&mut self, _now: Time) -> Option<(Heading, Segment)> {
+        while let Some(key) = self.pending.pop_front() {
+            let Some(flow) = self.flows.get(&key).filter(|f| serves(f)) else { continue };
+            let end = flow.end_of(Heading::Outward);
+            let (Some(seq), Some((ack, window))) = (end.next, end.ack) else { continue };
+            let segment = Segment {
+                seq,
+                ack,
+                flags: flags::ACK,
+                window: if self.closed.is_some() { 0 } else { window },
+                timestamps: end.timestamps,
+                ..Segment::new(key.reversed())
+            };
+            self.originated += 1;
+            return Some((Heading::Outward, segment));
+        }
+        None
+    }
+
+    fn wake(&mut self, now: Time) {
+        self.flows.expire(now);
+    }
+
+    fn next_wake(&self) -> Time {
+        self.flows.next_expiry()
+    }
+
+    fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        let before = self.covered();
+        match event {
+            LinkEvent::Down => (self.up, self.configured) = (false, false),
+            LinkEvent::Up => {
+                self.up = true;
+                self.configured |= !self.params.needs_l3;
+            }
+            LinkEvent::Configured => self.configured = true,
+            LinkEvent::Signal(dbm) => self.strong = *dbm > self.params.rss_threshold_dbm,
+            _ => {}
+        }
+        match (before, self.covered()) {
+            (true, false) => self.close(now),
+            (false, true) => self.open(),
+            _ => {}
+        }
+    }
+
+    fn stats(&self, modem: Option<&dyn Modem>) -> Stats {
+        Stats { originated: self.originated, ..self.flows.stats(modem, |_| None) }
+    }
+}
+
+impl AvocaRx {
+    /// Coverage as the last events tell it.
+    fn covered(&self) -> bool {
+        self.up && self.configured && self.strong
+    }
+
+    /// Coverage is about to end.
+    fn close(&mut self, now: Time) {
+        self.closed = Some(now);
+        self.pending.clear();
+        for (&key, flow) in self.flows.iter_mut().filter(|(_, f)| serves(f)) {
+            flow.state.closed = true;
+            self.pending.push_back(key);
+        }
+    }
+
+    /// Coverage is back, or never went.
+    fn open(&mut self) {
+        if self.closed.take().is_none() {
+            return;
+        }
+        self.pending.clear();
+        for (&key, flow) in self.flows.iter_mut() {
+            // A window that the receiver itself has closed is the receiver's to open.
+            let open = flow.end_of(Heading::Outward).ack.is_some_and(|(_, window)| window > 0);
+            if std::mem::take(&mut flow.state.closed) && open {
+                self.pending.extend((0..self.params.opening_acks).map(|_| key));
+            }
+        }
+    }
+}
+
+/// Whether the window of `flow` is closed and opened: its sender is outside, its header may be written.
+fn serves(flow: &Flow<Held>) -> bool {
+    let writable = !flow.excluded() && flow.phase != Phase::Handshake;
+    writable && flow.has_data() && !flow.finished() && flow.end_of(Heading::Outward).ack.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::tests::{Bench, key_of};
+
+    /// A connection with a byte in the window field that stands for itself, and timestamps.
+    fn bench(toml: &str) -> Bench<AvocaRx> {
+        let mut b = Bench::new(AvocaRx::new(&toml::from_str(toml).unwrap()));
+        b.open(0, 60);
+        b.data(0, 3);
+        b.ack(0, 1_234);
+        b
+    }
+    fn sent(b: &mut Bench<AvocaRx>) -> Vec<Segment> {
+        let all = std::iter::from_fn(|| b.gateway.transmit(b.now));
+        all.map(|(heading, s)| (heading == Heading::Outward).then_some(s).unwrap()).collect()
+    }
+
+    fn back(b: &mut Bench<AvocaRx>) {
+        [LinkEvent::Up, LinkEvent::Configured].iter().for_each(|e| b.gateway.on_link(b.now, e));
+    }
+
+    #[test]
+    fn windows_close_and_open() {
+        let mut b = bench("");
+        b.gateway.on_link(b.now, &LinkEvent::Signal(-79.9));
+        assert!(sent(&mut b).is_empty());
+        b.gateway.on_link(b.now, &LinkEvent::Signal(-80.0));
+        let last = b.segment(0, Heading::Outward);
+        assert_eq!(sent(&mut b), [Segment { window: 0, ..last }]);
+        b.data(0, 2);
+        assert_eq!(b.ack(0, 1_200), 0, "what was on its way is acknowledged");
+        b.gateway.on_link(b.now, &LinkEvent::Down);
+        b.gateway.on_link(b.now, &LinkEvent::Signal(-50.0));
+        assert!(sent(&mut b).is_empty(), "still down");
+        b.gateway.on_link(b.now, &LinkEvent::Up);
+        assert!(sent(&mut b).is_empty(), "layer 3 is not configured");
+        b.gateway.on_link(b.now, &LinkEvent::Configured);
+        let last = Segment { window: 1_200, ..b.segment(0, Heading::Outward) };
+        assert_eq!(sent(&mut b), [last; 3], "as the receiver said last");
+        assert_eq!(b.ack(0, 1_300), 1_300);
+        let stats = b.gateway.stats(None);
+        assert_eq!((stats.originated, stats.flows[0].rewritten), (4, 1));
+        let mut b = bench("needs_l3 = false");
+        b.gateway.on_link(b.now, &LinkEvent::Down);
+        b.gateway.on_link(b.now, &LinkEvent::Up);
+        assert_eq!(sent(&mut b).len(), 3);
+    }
+
+    #[test]
+    fn what_is_sent_can_be_taken_for_the_receivers_own() {
+        let mut b = bench("");
+        // The client sends data, acknowledges and echoes; then an older acknowledgement comes late.
+        let s = b.segment(0, Heading::Outward);
+        b.pass(Heading::Outward, Segment { payload: 500, timestamps: Some((77, 66)), ..s });
+        b.pass(Heading::Outward, Segment { ack: s.ack - 1460, window: 9_999, ..s });
+        b.gateway.on_link(b.now, &LinkEvent::Down);
+        let closing = Segment { seq: s.seq + 500, window: 0, timestamps: Some((77, 66)), ..s };
+        assert_eq!(sent(&mut b), [closing]);
+        back(&mut b);
+        assert_eq!(sent(&mut b)[0], Segment { window: s.window, ..closing });
+    }
+
+    #[test]
+    fn flows_are_chosen() {
+        let mut b = bench("");
+        b.open(1, 20); // no data have come in
+        b.open(2, 20);
+        b.data(2, 1);
+        b.ack(2, 500);
+        b.fin(2, Heading::Inward); // no more data will
+        b.open(3, 20);
+        b.data(3, 1);
+        b.ack(3, 500);
+        let signed = Segment { signed: true, ..b.segment(3, Heading::Inward) };
+        b.pass(Heading::Inward, signed);
+        // The beginning of this one was not seen.
+        let s = Segment { seq: 10, ack: 20, payload: 100, flags: flags::ACK, ..Segment::new(key_of(4)) };
+        b.pass(Heading::Inward, s);
+        b.pass(
+            Heading::Outward,
+            Segment { seq: 20, ack: 110, window: 5, flags: flags::ACK, ..Segment::new(key_of(4).reversed()) },
+        );
+        // The receiver of this one has closed its window itself.
+        b.open(5, 20);
+        b.data(5, 1);
+        b.ack(5, 0);
+        b.gateway.on_link(b.now, &LinkEvent::Down);
+        let keys = |s: Vec<Segment>| s.iter().map(|s| s.key.reversed()).collect::<Vec<_>>();
+        assert_eq!(keys(sent(&mut b)), [0, 4, 5].map(key_of));
+        assert_eq!(b.ack(3, 600), 600, "signed");
+        back(&mut b);
+        assert_eq!(keys(sent(&mut b)), [0, 0, 0, 4, 4, 4].map(key_of));
+    }
+
+    #[test]
+    fn traffic_from_outside_proves_coverage() {
+        let mut b = bench("lead_ms = 2000\nopening_acks = 1");
+        b.open(1, 20);
+        b.data(1, 1);
+        b.ack(1, 500);
+        b.gateway.on_link(b.now, &LinkEvent::Down);
+        assert_eq!(sent(&mut b).len(), 2);
+        b.wait(1_999);
+        b.data(0, 1);
+        assert_eq!(b.ack(0, 700), 0);
+        b.wait(1);
+        b.data(0, 1);
+        let opened = sent(&mut b);
+        assert_eq!(opened.len(), 1, "flow 0 gets an acknowledgement of its own");
+        assert_eq!((opened[0].key.reversed(), opened[0].window), (key_of(1), 500));
+        assert_eq!(b.ack(0, 700), 700);
+        // An acknowledgement from the server will not be answered: the gateway has to open the window.
+        let mut other = bench("lead_ms = 0\nopening_acks = 1");
+        other.gateway.on_link(other.now, &LinkEvent::Down);
+        sent(&mut other);
+        let s = other.segment(0, Heading::Inward);
+        other.pass(Heading::Inward, s);
+        assert_eq!(sent(&mut other).len(), 1);
+        // The warning that was wrong is not repeated; the next one counts again.
+        b.gateway.on_link(b.now, &LinkEvent::Signal(-90.0));
+        assert!(sent(&mut b).is_empty());
+        back(&mut b);
+        b.gateway.on_link(b.now, &LinkEvent::Signal(-60.0));
+        assert!(sent(&mut b).is_empty());
+        b.gateway.on_link(b.now, &LinkEvent::Signal(-90.0));
+        assert_eq!(sent(&mut b).len(), 2);
+    }
+}

@@ -1,0 +1,266 @@
+//! A gateway on a real interface: Ethernet frames or IP datagrams, rewritten in place.
+//!
+//! Of a segment whose window changes, the window field and the checksum change (RFC 1624), nothing else. What is not
+//! understood - other protocols, fragments without a TCP header, bytes that are cut off - passes as it came and is
+//! counted. Checksums are not verified: a right one stays right, a wrong one wrong. They must be whole, not left for the
+//! network card to finish.
+//!
+//! A segment that the gateway itself sends gets the link header of the last frame of its flow that went the same way.
+
+use super::packets::packet;
+use super::{Gateway, Heading, Key, Modem, Segment};
+use crate::packet::{FlowId, Protocol, Side};
+use crate::units::Time;
+use crate::wire::{self, Addresses, Decoded, Implied, ethernet};
+use std::collections::BTreeMap;
+
+/// What the bytes begin with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Framing {
+    /// An Ethernet header, with up to two VLAN tags and PPPoE.
+    Ethernet,
+    /// The IP header.
+    Ip,
+}
+
+/// The way of bytes into a gateway and out of it.
+#[derive(Clone, Debug)]
+pub struct Bytes {
+    framing: Framing,
+    /// Link headers for segments to be sent, by their flow.
+    headers: BTreeMap<Addresses, Header>,
+    capacity: usize,
+    used: u64,
+    /// Counts.
+    pub counters: Counters,
+}
+
+/// What passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// TCP segments that the gateway saw.
+    pub segments: u64,
+    /// Whose window it changed.
+    pub rewritten: u64,
+    /// UDP, and fragments without a TCP header.
+    pub other: u64,
+    /// Frames that are no IP datagram, or none that is understood.
+    pub opaque: u64,
+    /// Segments that the gateway wanted to send, and that could not be: their link header is forgotten.
+    pub unsent: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    bytes: [u8; LONGEST],
+    length: usize,
+    used: u64,
+}
+
+impl Bytes {
+    /// Frames of kind `framing`, with link headers remembered for `capacity` flows.
+    pub fn new(framing: Framing, capacity: usize) -> Self {
+        Bytes { framing, headers: BTreeMap::new(), capacity, used: 0, counters: Counters::default() }
+    }
+
+    /// `frame` passes `gateway` and goes on as it is afterwards.
+    pub fn receive(
+        &mut self,
+        gateway: &mut dyn Gateway,
+        now: Time,
+        heading: Heading,
+        frame: &mut [u8],
+        modem: Option<&dyn Modem>,
+    ) {
+        let offset = match self.framing {
+            Framing::Ethernet => ethernet::ip_offset(frame),
+            Framing::Ip => Ok(0),
+        };
+        let parsed = offset.and_then(|at| Ok((at, wire::parse(frame.get(at..).unwrap_or_default())?)));
+        let Ok((at, decoded)) = parsed else {
+            self.counters.opaque += 1;
+            return;
+        };
+        if decoded.packet.protocol() != Protocol::Tcp || decoded.is_later_fragment() {
+            self.counters.other += 1;
+            return;
+        }
+        self.counters.segments += 1;
+        if heading == Heading::Outward {
+            self.remember(decoded.addresses, &frame[..at]);
+        }
+        let mut segment = segment(&decoded);
+        gateway.receive(now, heading, &mut segment, modem);
+        if segment.window != decoded.packet.window {
+            let header = decoded.tcp_header(&mut frame[at..]);
+            header.expect("a TCP segment has a header").set_window(segment.window);
+            self.counters.rewritten += 1;
+        }
+    }
+
+    /// Appends to `frame` one that `gateway` itself wants to send, and says which way.
+    pub fn transmit(&mut self, gateway: &mut dyn Gateway, now: Time, frame: &mut Vec<u8>) -> Option<Heading> {
+        loop {
+            let (heading, s) = gateway.transmit(now)?;
+            let Key::Real(addresses) = s.key else { continue };
+            let start = frame.len();
+            if self.framing == Framing::Ethernet {
+                let Some(header) = self.headers.get(&addresses) else {
+                    self.counters.unsent += 1;
+                    continue;
+                };
+                frame.extend_from_slice(&header.bytes[..header.length]);
+            }
+            let at = frame.len();
+            let p = packet(FlowId::new(0, false), &s);
+            wire::encode(&p, None, &addresses, &Implied::of(&p), frame).expect("an acknowledgement can be written");
+            if ethernet::has_pppoe(&frame[start..at]) {
+                let length = (frame.len() - at + 2) as u16; // with the PPP protocol field (RFC 2516 section 4)
+                frame[at - 4..at - 2].copy_from_slice(&length.to_be_bytes());
+            }
+            return Some(heading);
+        }
+    }
+
+    fn remember(&mut self, addresses: Addresses, link: &[u8]) {
+        if link.is_empty() || link.len() > LONGEST {
+            return;
+        }
+        if self.headers.len() >= self.capacity && !self.headers.contains_key(&addresses) {
+            let oldest = self.headers.iter().min_by_key(|(_, h)| h.used).map(|(&a, _)| a);
+            let Some(oldest) = oldest else { return };
+            self.headers.remove(&oldest);
+        }
+        let mut bytes = [0; LONGEST];
+        bytes[..link.len()].copy_from_slice(link);
+        self.used += 1;
+        self.headers.insert(addresses, Header { bytes, length: link.len(), used: self.used });
+    }
+}
+
+fn segment(d: &Decoded) -> Segment {
+    let p = &d.packet;
+    Segment {
+        seq: p.seq,
+        ack: p.ack,
+        flags: p.flags,
+        window: p.window,
+        payload: d.payload.len() as u32,
+        syn: match d.side {
+            Some(Side::Syn(options)) => Some(options),
+            _ => None,
+        },
+        timestamps: p.has_timestamps().then_some((p.tsval, p.tsecr)),
+        signed: d.signed,
+        multipath: d.multipath,
+        ..Segment::new(Key::Real(d.addresses))
+    }
+}
+
+/// Bytes of the longest link header: addresses, two tags, PPPoE, with their EtherTypes.
+const LONGEST: usize = 12 + 4 + 4 + 2 + 6 + 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::LinkEvent;
+    use crate::gateway::build;
+    use crate::packet::{Packet, flags};
+    use crate::wire::{IpPair, WireError};
+    use std::net::Ipv6Addr;
+
+    const PLAIN: &[u8] = &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd];
+    const TAGGED: &[u8] = &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0x20, 5, 0x86, 0xdd];
+    const PPPOE: &[u8] =
+        &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0, 5, 0x88, 0x64, 0x11, 0, 0, 9, 0, 74, 0, 0x57];
+
+    fn addresses() -> Addresses {
+        let ip = IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9) };
+        Addresses { ip, src_port: 443, dst_port: 40_000 }
+    }
+
+    fn frame(link: &[u8], addresses: &Addresses, seq: u32, ack: u32, payload: &[u8]) -> Vec<u8> {
+        let mut p = Packet::tcp(FlowId::new(0, false));
+        (p.seq, p.ack, p.flags, p.window) = (seq, ack, flags::ACK, 0x1234);
+        p.set_timestamps(seq, ack);
+        p.set_payload(payload.len() as u16);
+        let mut out = link.to_vec();
+        wire::encode(&p, None, addresses, payload, &mut out).unwrap();
+        out
+    }
+
+    /// A flow in the middle of its life, closed and opened: headers of the link and of IP as they were, only the window
+    /// field and the checksum changed.
+    #[test]
+    fn frames_are_rewritten_and_sent() {
+        let a = addresses();
+        for (framing, link) in [
+            (Framing::Ip, &[][..]),
+            (Framing::Ethernet, PLAIN),
+            (Framing::Ethernet, TAGGED),
+            (Framing::Ethernet, PPPOE),
+        ] {
+            let mut gateway = build("avoca-rx", "").unwrap();
+            let g = gateway.as_mut();
+            let mut b = Bytes::new(framing, 1);
+            let now = Time::from_secs(1);
+            b.receive(g, now, Heading::Inward, &mut frame(link, &a, 100, 7, b"data"), None);
+            let ack = frame(link, &a.reversed(), 7, 104, b"");
+            let mut passed = ack.clone();
+            b.receive(g, now, Heading::Outward, &mut passed, None);
+            assert_eq!(passed, ack);
+            g.on_link(now, &LinkEvent::Down);
+            b.receive(g, now, Heading::Outward, &mut passed, None);
+            let window = link.len() + 40 + 14;
+            assert_eq!(passed[window..window + 2], [0, 0]);
+            assert!(wire::decode(&passed[link.len()..]).is_ok());
+            let differ: Vec<_> = (0..ack.len()).filter(|&i| passed[i] != ack[i]).map(|i| i - window).collect();
+            assert_eq!(differ, [0, 1, 2, 3]);
+            let mut sent = Vec::new();
+            assert_eq!(b.transmit(g, now, &mut sent), Some(Heading::Outward));
+            assert_eq!(sent, passed, "the same, said by the gateway");
+            [LinkEvent::Up, LinkEvent::Configured].iter().for_each(|e| g.on_link(now, e));
+            for _ in 0..3 {
+                sent.clear();
+                assert_eq!(b.transmit(g, now, &mut sent), Some(Heading::Outward));
+                assert_eq!(sent, ack);
+            }
+            assert_eq!(b.transmit(g, now, &mut sent), None);
+            let counted = Counters { segments: 3, rewritten: 1, ..Counters::default() };
+            assert_eq!(b.counters, counted);
+            // Another flow takes the only place for a link header.
+            g.on_link(now, &LinkEvent::Down);
+            let other = Addresses { dst_port: 40_001, ..a };
+            b.receive(g, now, Heading::Outward, &mut frame(link, &other.reversed(), 7, 104, b""), None);
+            let heading = b.transmit(g, now, &mut sent);
+            assert_eq!(
+                (heading.is_none(), b.counters.unsent),
+                (framing == Framing::Ethernet, u64::from(heading.is_none()))
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_passes() {
+        let mut gateway = build("muniz", "").unwrap();
+        let mut b = Bytes::new(Framing::Ethernet, 10);
+        let mut pass = |mut f: Vec<u8>| {
+            let before = f.clone();
+            b.receive(gateway.as_mut(), Time::ZERO, Heading::Outward, &mut f, None);
+            assert_eq!(f, before);
+            b.counters
+        };
+        let whole = frame(PLAIN, &addresses(), 1, 2, b"x");
+        assert_eq!(pass(whole.clone()).segments, 1);
+        assert_eq!(pass(whole[..40].to_vec()).opaque, 1);
+        assert_eq!(pass(Vec::new()).opaque, 2);
+        let mut arp = whole.clone();
+        arp[12..14].copy_from_slice(&[8, 6]);
+        assert_eq!(wire::ethernet::ip_offset(&arp), Err(WireError::EtherType(0x0806)));
+        assert_eq!(pass(arp).opaque, 3);
+        let mut udp = PLAIN.to_vec();
+        let p = Packet::udp(FlowId::new(0, false), 0, 20, Time::ZERO);
+        wire::encode(&p, None, &addresses(), &[0; 20][..], &mut udp).unwrap();
+        assert_eq!(pass(udp), Counters { segments: 1, opaque: 3, other: 1, ..Counters::default() });
+    }
+}

@@ -1,0 +1,238 @@
+//! The flow table, through the rate control that uses it.
+
+use super::*;
+use crate::gateway::FlowStats;
+use crate::gateway::registry::Construct;
+use crate::gateway::tests::{Bench, key_of};
+use crate::gateway::window::{self, RateControl};
+use crate::gateway::{Gateway, Stats};
+
+fn bench() -> Bench<RateControl> {
+    Bench::new(RateControl::new(&Default::default()))
+}
+fn small(capacity: usize) -> Bench<RateControl> {
+    let table = Params { capacity, ..Params::default() };
+    Bench::new(RateControl::new(&window::Params { table, ..Default::default() }))
+}
+fn stats<G: Gateway>(b: &mut Bench<G>) -> Stats {
+    b.gateway.wake(b.now);
+    b.gateway.stats(None)
+}
+fn only<G: Gateway>(b: &mut Bench<G>) -> FlowStats {
+    let s = stats(b);
+    assert_eq!(s.flows.len(), 1);
+    s.flows[0]
+}
+
+#[test]
+fn the_handshake_gives_the_rtt_whoever_opens() {
+    let mut b = bench();
+    b.open(0, 66);
+    let f = only(&mut b);
+    assert_eq!((f.phase, f.rtt, f.ambiguous), (Phase::Established, Some(Time::from_millis(66)), false));
+    // The server opens: the same segments the other way.
+    let mut b = bench();
+    let key = key_of(0);
+    let syn = |key, f| Segment { flags: f, syn: Some(SynOptions::default()), ..Segment::new(key) };
+    b.pass(Heading::Inward, Segment { seq: 7, ..syn(key, flags::SYN) });
+    b.wait(1);
+    b.pass(Heading::Outward, Segment { seq: 70, ack: 8, ..syn(key.reversed(), flags::SYN | flags::ACK) });
+    b.wait(60);
+    b.pass(Heading::Inward, Segment { ack: 70, ..syn(key, flags::ACK) });
+    assert_eq!(only(&mut b).phase, Phase::Handshake, "it acknowledges something else");
+    b.pass(Heading::Inward, Segment { ack: 71, payload: 10, ..syn(key, flags::ACK) });
+    let f = only(&mut b);
+    assert_eq!((f.phase, f.rtt, f.active), (Phase::Established, Some(Time::from_millis(61)), true));
+}
+
+#[test]
+fn repeated_segments_make_it_ambiguous() {
+    let mut b = bench();
+    b.syn(0);
+    b.wait(1_000);
+    b.syn(0);
+    b.wait(50);
+    b.syn_ack(0);
+    b.third(0);
+    let f = only(&mut b);
+    assert_eq!((f.rtt, f.ambiguous), (Some(Time::from_millis(50)), true), "from the SYN that was answered");
+    let mut b = bench();
+    b.syn(0);
+    b.wait(20);
+    b.syn_ack(0);
+    b.syn_ack(0);
+    b.third(0);
+    let f = only(&mut b);
+    assert_eq!((f.rtt, f.ambiguous), (Some(Time::from_millis(20)), true));
+}
+
+#[test]
+fn long_handshakes_are_left_alone() {
+    let mut b = bench();
+    b.open(0, 3_001);
+    b.data(0, 5);
+    let f = only(&mut b);
+    assert_eq!((f.phase, f.active, f.control), (Phase::Slow, false, None));
+    let mut b = bench();
+    b.open(0, 0);
+    assert_eq!(only(&mut b).rtt, Some(Time::from_millis(1)), "clamped");
+    let mut b = bench();
+    b.syn(0);
+    b.wait(30_000);
+    assert_eq!(stats(&mut b).counters.unfinished, 1);
+    b.syn_ack(0);
+    b.third(0);
+    assert!(stats(&mut b).flows.is_empty());
+    b.data(0, 1);
+    assert_eq!(only(&mut b).phase, Phase::MidStream);
+    assert_eq!(b.ack(0, 60_000), 60_000);
+}
+
+#[test]
+fn flows_end() {
+    let mut b = bench();
+    b.open(0, 100);
+    b.data(0, 1);
+    assert!(only(&mut b).active);
+    b.fin(0, Heading::Inward);
+    assert!(!only(&mut b).active, "its FIN is acknowledged");
+    b.fin(0, Heading::Outward);
+    b.wait(199);
+    only(&mut b);
+    b.wait(1);
+    assert!(stats(&mut b).flows.is_empty(), "two RTTs after both");
+    // Half closed, and still sending.
+    let mut b = bench();
+    b.open(0, 100);
+    b.fin(0, Heading::Outward);
+    b.wait(59_000);
+    b.data(0, 1);
+    b.wait(59_999);
+    only(&mut b);
+    b.wait(1);
+    assert!(stats(&mut b).flows.is_empty());
+    // Idle.
+    let mut b = bench();
+    b.open(0, 100);
+    b.wait(299_999);
+    only(&mut b);
+    b.wait(1);
+    assert!(stats(&mut b).flows.is_empty());
+}
+
+#[test]
+fn resets_and_fins_must_lie_in_the_window() {
+    let mut b = bench();
+    b.open(0, 100);
+    b.data(0, 1);
+    b.ack(0, 60_000);
+    let s = b.segment(0, Heading::Inward);
+    for bad in [s.seq.wrapping_sub(1), s.seq + 60_001] {
+        b.pass(Heading::Inward, Segment { seq: bad, flags: flags::RST, ..s });
+        b.pass(Heading::Inward, Segment { seq: bad, flags: flags::FIN | flags::ACK, ..s });
+    }
+    b.pass(
+        Heading::Outward,
+        Segment { seq: s.ack.wrapping_sub(1), flags: flags::RST, ..b.segment(0, Heading::Outward) },
+    );
+    b.ack(0, 60_000);
+    assert!(only(&mut b).active);
+    b.pass(Heading::Inward, Segment { flags: flags::RST, ..s });
+    assert!(stats(&mut b).flows.is_empty());
+}
+
+#[test]
+fn ports_are_used_again() {
+    let mut b = bench();
+    b.open(0, 100);
+    b.data(0, 1);
+    let old = Segment { flags: flags::SYN, seq: 1_000, syn: Some(b.options), ..b.segment(0, Heading::Outward) };
+    b.pass(Heading::Outward, old);
+    assert_eq!(only(&mut b).phase, Phase::Established, "its own SYN, late");
+    b.pass(Heading::Outward, Segment { seq: 77, ..old });
+    let f = only(&mut b);
+    assert_eq!((f.phase, f.active, f.rtt), (Phase::Handshake, false, None));
+    assert_eq!(stats(&mut b).counters.replaced, 1);
+}
+
+#[test]
+fn silence_makes_inactive() {
+    for (ms, silence) in [(100, 1_000), (500, 2_000)] {
+        let mut b = bench();
+        b.open(0, ms);
+        b.data(0, 1);
+        assert_eq!(b.gateway.next_wake(), b.now + Time::from_millis(silence));
+        b.wait(silence - 1);
+        assert!(only(&mut b).active);
+        b.wait(1);
+        assert!(!only(&mut b).active);
+        b.ack(0, 60_000);
+        assert!(!only(&mut b).active, "only data count");
+    }
+}
+
+#[test]
+fn the_table_is_bounded() {
+    let mut b = small(4);
+    for flow in 0..4 {
+        b.open(flow, 10);
+        b.data(flow, 1);
+    }
+    b.open(4, 10);
+    b.data(4, 1);
+    let s = stats(&mut b);
+    assert_eq!((s.flows.len(), s.counters.evicted), (4, 0), "all are active");
+    assert!(s.counters.untracked > 0);
+    // The two that fell silent first go first.
+    b.wait(900);
+    b.data(2, 1);
+    b.data(3, 1);
+    b.wait(500);
+    b.data(2, 1);
+    b.data(3, 1);
+    b.ack(0, 60_000);
+    b.syn(5);
+    let keys: Vec<_> = stats(&mut b).flows.iter().map(|f| f.key).collect();
+    assert_eq!(keys, [0, 2, 3, 5].map(key_of));
+    let mut b = small(0);
+    b.open(0, 10);
+    b.data(0, 1);
+    assert!(stats(&mut b).flows.is_empty());
+}
+
+#[test]
+fn what_must_not_be_rewritten_is_not() {
+    type Mark = fn(&mut Segment);
+    let mark: [(Phase, Mark); 2] = [(Phase::Signed, |s| s.signed = true), (Phase::Multipath, |s| s.multipath = true)];
+    for (phase, mark) in mark {
+        let mut b = bench();
+        b.open(0, 10);
+        b.data(0, 200);
+        assert!(b.ack(0, 60_000) < 60_000);
+        let mut s = b.segment(0, Heading::Inward);
+        mark(&mut s);
+        b.pass(Heading::Inward, s);
+        b.data(0, 200);
+        assert_eq!(b.ack(0, 60_000), 60_000);
+        let f = only(&mut b);
+        assert_eq!((f.phase, f.active), (phase, false));
+    }
+}
+
+#[test]
+fn options_of_both_ends_count() {
+    let syn = |mss, window_scale, timestamps| Some(SynOptions { mss, window_scale, sack_permitted: true, timestamps });
+    let mut f: Flow<()> = Flow::new(Phase::Established, Heading::Outward, Time::ZERO);
+    let key = key_of(0);
+    let mut of = |client, server| {
+        f.ends[Heading::Outward as usize].syn = client;
+        f.ends[Heading::Inward as usize].syn = server;
+        (f.shift(Heading::Outward), f.shift(Heading::Inward), f.mss(&key))
+    };
+    assert_eq!(of(syn(1460, Some(7), true), syn(1400, Some(99), true)), (7, 14, 1388));
+    assert_eq!(of(syn(1460, Some(7), true), syn(1460, None, false)), (0, 0, 1460));
+    assert_eq!(of(syn(0, Some(7), false), syn(1460, Some(0), false)), (7, 0, 536));
+    let v6 = std::net::Ipv6Addr::LOCALHOST;
+    let addresses = crate::wire::Addresses { ip: IpPair::V6 { src: v6, dst: v6 }, src_port: 1, dst_port: 2 };
+    assert_eq!(f.mss(&Key::Real(addresses)), 1220);
+}

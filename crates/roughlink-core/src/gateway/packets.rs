@@ -1,0 +1,61 @@
+//! A gateway in a simulation: packets whose payload is implied.
+
+use super::{Gateway, Heading, Key, Modem, Segment};
+use crate::packet::{FlowId, Fragment, Packet, Protocol, Side, Sides};
+use crate::units::Time;
+
+/// `packet` passes `gateway` and goes on as it is afterwards. Other protocols than TCP, and fragments without a TCP
+/// header, are not shown to it.
+pub fn receive(
+    gateway: &mut dyn Gateway,
+    now: Time,
+    heading: Heading,
+    packet: &mut Packet,
+    sides: &Sides,
+    modem: Option<&dyn Modem>,
+) {
+    let Some(mut segment) = segment(packet, sides) else { return };
+    gateway.receive(now, heading, &mut segment, modem);
+    packet.window = segment.window;
+}
+
+/// A packet that `gateway` itself wants to send.
+pub fn transmit(gateway: &mut dyn Gateway, now: Time) -> Option<(Heading, Packet)> {
+    loop {
+        let (heading, s) = gateway.transmit(now)?;
+        if let Key::Simulated(flow) = s.key {
+            return Some((heading, packet(flow, &s)));
+        }
+    }
+}
+
+/// The packet of `flow` that `s`, which has neither payload nor SACK blocks, stands for.
+pub(super) fn packet(flow: FlowId, s: &Segment) -> Packet {
+    let mut p = Packet::tcp(flow);
+    (p.seq, p.ack, p.flags, p.window) = (s.seq, s.ack, s.flags, s.window);
+    if let Some((tsval, tsecr)) = s.timestamps {
+        p.set_timestamps(tsval, tsecr);
+    }
+    p.set_payload(0);
+    p
+}
+
+fn segment(p: &Packet, sides: &Sides) -> Option<Segment> {
+    let later = matches!(p.fragment(), Fragment::Middle | Fragment::Last);
+    if p.protocol() != Protocol::Tcp || later {
+        return None;
+    }
+    Some(Segment {
+        seq: p.seq,
+        ack: p.ack,
+        flags: p.flags,
+        window: p.window,
+        payload: p.payload(),
+        syn: match sides.get(p) {
+            Some(Side::Syn(options)) => Some(*options),
+            _ => None,
+        },
+        timestamps: p.has_timestamps().then_some((p.tsval, p.tsecr)),
+        ..Segment::new(Key::Simulated(p.flow))
+    })
+}

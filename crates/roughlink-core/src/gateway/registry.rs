@@ -1,0 +1,201 @@
+//! The gateways by name, and how a name with parameters becomes a gateway.
+
+use super::{Gateway, Heading, avoca_rx, window};
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+use std::fmt;
+
+/// All gateways. To add one: a line here.
+pub const REGISTRY: &[Kind] = &[
+    Kind::new::<window::RateControl>(
+        "muniz",
+        "windows so that backlogs are equal, with an upper bound",
+        "PLC paper, figure 20",
+    )
+    .in_a_modem(),
+    Kind::new::<window::RateControl>("mizutani", "windows so that backlogs are equal", "PLC paper, figure 12")
+        .defaults(window::MIZUTANI)
+        .in_a_modem(),
+    Kind::new::<avoca_rx::AvocaRx>(
+        "avoca-rx",
+        "closes windows before coverage ends, opens them when it is back",
+        "Goff et al. 2000 (Freeze-TCP); AVOCA paper, section IV",
+    )
+    .on_this_side(),
+];
+
+/// A gateway that can be built from parameters.
+pub trait Construct: Gateway + Sized + 'static {
+    /// Its parameters with their defaults. Unknown keys must be refused (`#[serde(default, deny_unknown_fields)]`).
+    type Params: DeserializeOwned + Serialize + JsonSchema + Default;
+    /// Refuses parameters that make no sense, with the reason.
+    fn check(params: &Self::Params) -> Result<(), String>;
+    /// The gateway at the start of a run.
+    fn new(params: &Self::Params) -> Self;
+}
+
+/// An entry of the registry.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// Name in scenario files.
+    pub name: &'static str,
+    /// One line for lists.
+    pub summary: &'static str,
+    /// Where it is defined.
+    pub source: &'static str,
+    /// Parameters (TOML) that this name sets over the gateway's defaults.
+    pub defaults: &'static str,
+    /// Which way a segment heads that leaves over the rough link: the hosts that the gateway serves lie beyond it, or on
+    /// this side of it.
+    pub over: Heading,
+    /// It goes by what a modem tells, so that its link must have one.
+    pub needs_modem: bool,
+    make: fn(toml::Table) -> Result<Box<dyn Gateway>, String>,
+    parameters: fn() -> toml::Table,
+    schema: fn() -> schemars::Schema,
+}
+
+impl Kind {
+    const fn new<G: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
+        Kind {
+            name,
+            summary,
+            source,
+            defaults: "",
+            over: Heading::Inward,
+            needs_modem: false,
+            make: make::<G>,
+            parameters: || toml::Table::try_from(G::Params::default()).expect("parameters are plain values"),
+            schema: || schemars::schema_for!(G::Params),
+        }
+    }
+    const fn on_this_side(mut self) -> Self {
+        self.over = Heading::Outward;
+        self
+    }
+    const fn in_a_modem(mut self) -> Self {
+        self.needs_modem = true;
+        self
+    }
+    const fn defaults(mut self, toml: &'static str) -> Self {
+        self.defaults = toml;
+        self
+    }
+
+    /// Parameters in effect before the scenario's own.
+    pub fn parameters(&self) -> toml::Table {
+        let mut all = (self.parameters)();
+        all.extend(self.defaults.parse::<toml::Table>().expect("the registry's own TOML"));
+        all
+    }
+
+    /// JSON Schema of the parameters.
+    pub fn schema(&self) -> schemars::Schema {
+        (self.schema)()
+    }
+
+    /// A gateway of this kind with `params`.
+    pub fn build(&self, params: &toml::Table) -> Result<Box<dyn Gateway>, BuildError> {
+        let mut all = self.parameters();
+        if let Some(key) = params.keys().find(|&key| !all.contains_key(key)) {
+            return Err(BuildError::UnknownParameter {
+                kind: self.name,
+                key: key.clone(),
+                known: all.keys().cloned().collect(),
+            });
+        }
+        all.extend(params.clone());
+        (self.make)(all).map_err(|reason| BuildError::Parameter { kind: self.name, reason })
+    }
+}
+
+impl fmt::Debug for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kind").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Why a gateway could not be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// No such gateway.
+    #[error("there is no gateway `{0}`")]
+    UnknownKind(String),
+    /// No such parameter.
+    #[error("`{kind}` has no parameter `{key}`")]
+    UnknownParameter {
+        /// The gateway.
+        kind: &'static str,
+        /// The key that is not known.
+        key: String,
+        /// The keys that are.
+        known: Vec<String>,
+    },
+    /// A parameter with a wrong type or value.
+    #[error("parameters of `{kind}`: {reason}")]
+    Parameter {
+        /// The gateway.
+        kind: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The registry's entry for `name`.
+pub fn kind(name: &str) -> Result<&'static Kind, BuildError> {
+    REGISTRY.iter().find(|k| k.name == name).ok_or_else(|| BuildError::UnknownKind(name.to_owned()))
+}
+
+/// The gateway `name` with `params` in TOML: what tests want.
+pub fn build(name: &str, params: &str) -> Result<Box<dyn Gateway>, BuildError> {
+    let entry = kind(name)?;
+    let params = params
+        .parse()
+        .map_err(|e: toml::de::Error| BuildError::Parameter { kind: entry.name, reason: e.message().to_owned() })?;
+    entry.build(&params)
+}
+
+fn make<G: Construct>(params: toml::Table) -> Result<Box<dyn Gateway>, String> {
+    let params: G::Params = params.try_into().map_err(|e: toml::de::Error| e.message().to_owned())?;
+    G::check(&params)?;
+    Ok(Box::new(G::new(&params)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_builds_and_has_a_schema() {
+        for entry in REGISTRY {
+            assert_eq!(kind(entry.name).unwrap().name, entry.name, "names are unique");
+            assert!(entry.build(&toml::Table::new()).is_ok(), "{entry:?}");
+            let schema = entry.schema();
+            for key in entry.parameters().keys() {
+                assert!(schema.get("properties").is_some_and(|p| p.get(key).is_some()), "{entry:?} {key}");
+            }
+        }
+        assert_eq!(kind("mizutani").unwrap().parameters()["scheme"].as_str(), Some("mizutani"));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        assert_eq!(build("munitz", "").unwrap_err(), BuildError::UnknownKind("munitz".into()));
+        let e = build("muniz", "flor = 3").unwrap_err();
+        assert!(matches!(e, BuildError::UnknownParameter { ref key, .. } if key == "flor"), "{e}");
+        for (name, params) in [
+            ("muniz", "table = { capcity = 3 }"),
+            ("muniz", "table = { min_rtt_ms = 0 }"),
+            ("muniz", "floor = 0.5"),
+            ("mizutani", "floor = nan"),
+            ("muniz", "scheme = \"best\""),
+            ("muniz", "max_rho = 1000"),
+            ("avoca-rx", "rss_threshold_dbm = nan"),
+            ("avoca-rx", "table = { idle_ms = 0 }"),
+        ] {
+            let e = build(name, params).unwrap_err();
+            assert!(matches!(e, BuildError::Parameter { .. }), "{params}: {e}");
+        }
+        assert!(build("muniz", "floor = 3\ntable = { capacity = 7 }").is_ok());
+    }
+}

@@ -1,0 +1,141 @@
+//! What holds for every gateway, and the bench that the others are tested on.
+
+mod hostile;
+mod world;
+
+use super::{Gateway, Heading, Key, Modem, Segment};
+use crate::packet::{FlowId, SynOptions, flags};
+use crate::units::Time;
+use std::collections::BTreeMap;
+
+/// A modem of fixed timings, told what it holds.
+pub(super) struct Fake {
+    pub limit: u32,
+    pub overhead: Time,
+    pub sdu: Time,
+    pub rejected: f64,
+    /// SDUs waiting, and those together with the unacknowledged.
+    pub backlog: BTreeMap<Key, (u32, u32)>,
+}
+
+impl Default for Fake {
+    /// 18.62 Mbit/s, 1518 bytes per SDU, 0.75 ms per PDU.
+    fn default() -> Self {
+        Fake {
+            limit: 31,
+            overhead: Time::from_micros(750),
+            sdu: Time::from_nanos(652_202),
+            rejected: 0.0,
+            backlog: BTreeMap::new(),
+        }
+    }
+}
+
+impl Modem for Fake {
+    fn waiting(&self, key: &Key) -> u32 {
+        self.backlog.get(key).map_or(0, |b| b.0)
+    }
+    fn backlog(&self, key: &Key) -> u32 {
+        self.backlog.get(key).map_or(0, |b| b.1)
+    }
+    fn occupied(&self) -> u32 {
+        self.backlog.values().map(|b| b.1).sum()
+    }
+    fn cycle_time(&self, sdus: u32) -> Time {
+        self.overhead.saturating_add(Time(self.sdu.0.saturating_mul(u64::from(sdus))))
+    }
+    fn limit(&self) -> u32 {
+        self.limit
+    }
+    fn rejected(&self) -> f64 {
+        self.rejected
+    }
+}
+
+/// The inward direction of flow number `flow`.
+pub(super) fn key_of(flow: u32) -> Key {
+    Key::Simulated(FlowId::new(flow, false))
+}
+
+/// A gateway, a modem, and connections that clients inside have opened.
+pub(super) struct Bench<G> {
+    pub gateway: G,
+    pub modem: Fake,
+    pub now: Time,
+    /// What server and client send next, by flow.
+    next: BTreeMap<u32, [u32; 2]>,
+    pub options: SynOptions,
+}
+
+impl<G: Gateway> Bench<G> {
+    pub fn new(gateway: G) -> Self {
+        Bench {
+            gateway,
+            modem: Fake::default(),
+            now: Time::ZERO,
+            next: BTreeMap::new(),
+            options: SynOptions { mss: 1460, ..SynOptions::default() },
+        }
+    }
+    /// An acknowledgement without data, as the end would send it now.
+    pub fn segment(&self, flow: u32, heading: Heading) -> Segment {
+        let [server, client] = self.next[&flow];
+        let key = key_of(flow);
+        let (key, seq, ack) = match heading {
+            Heading::Inward => (key, server, client),
+            Heading::Outward => (key.reversed(), client, server),
+        };
+        Segment { seq, ack, flags: flags::ACK, window: 60_000, ..Segment::new(key) }
+    }
+    pub fn pass(&mut self, heading: Heading, s: Segment) -> Segment {
+        let mut s = s;
+        self.gateway.receive(self.now, heading, &mut s, Some(&self.modem));
+        s
+    }
+    pub fn syn(&mut self, flow: u32) {
+        self.next.insert(flow, [5_000, 1_000 + flow]);
+        let s = Segment { ack: 0, flags: flags::SYN, syn: Some(self.options), ..self.segment(flow, Heading::Outward) };
+        self.pass(Heading::Outward, s);
+    }
+    pub fn syn_ack(&mut self, flow: u32) {
+        let s = self.segment(flow, Heading::Inward);
+        let s = Segment { ack: s.ack + 1, flags: flags::SYN | flags::ACK, syn: Some(self.options), ..s };
+        self.pass(Heading::Inward, s);
+    }
+    /// The third segment of the handshake.
+    pub fn third(&mut self, flow: u32) {
+        self.next.get_mut(&flow).unwrap().iter_mut().for_each(|n| *n += 1);
+        self.ack(flow, 60_000);
+    }
+    /// A handshake that takes `ms`.
+    pub fn open(&mut self, flow: u32, ms: u64) {
+        self.syn(flow);
+        self.wait(ms);
+        self.syn_ack(flow);
+        self.third(flow);
+    }
+    /// `n` segments from the server.
+    pub fn data(&mut self, flow: u32, n: u32) {
+        for _ in 0..n {
+            let s = Segment { payload: 1460, ..self.segment(flow, Heading::Inward) };
+            self.pass(Heading::Inward, s);
+            self.next.get_mut(&flow).unwrap()[0] += 1460;
+        }
+    }
+    /// The client acknowledges everything; what is advertised in the end.
+    pub fn ack(&mut self, flow: u32, window: u16) -> u16 {
+        let s = Segment { window, ..self.segment(flow, Heading::Outward) };
+        self.pass(Heading::Outward, s).window
+    }
+    /// A FIN from the end that sends `heading`, acknowledged.
+    pub fn fin(&mut self, flow: u32, heading: Heading) {
+        let s = self.segment(flow, heading);
+        self.pass(heading, Segment { flags: s.flags | flags::FIN, ..s });
+        self.next.get_mut(&flow).unwrap()[heading as usize] += 1;
+        let s = self.segment(flow, heading.opposite());
+        self.pass(heading.opposite(), s);
+    }
+    pub fn wait(&mut self, ms: u64) {
+        self.now += Time::from_millis(ms);
+    }
+}

@@ -1,0 +1,421 @@
+//! What a gateway may do to bytes: make a window smaller and mend the checksum. Whatever the bytes.
+
+use super::{Fake, Heading};
+use crate::cc::LinkEvent;
+use crate::gateway::bytes::{Bytes, Framing};
+use crate::gateway::{Gateway, Key, REGISTRY, build};
+use crate::packet::{FlowId, Packet, SackBlock, Side, SynOptions, flags};
+use crate::rng::{Seed, Stream};
+use crate::units::Time;
+use crate::wire::{self, Addresses, IpPair, checksum};
+use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+const CAPACITY: usize = 4;
+
+fn small(name: &str, params: &str) -> Box<dyn Gateway> {
+    build(name, &format!("table = {{ capacity = {CAPACITY} }}\n{params}")).unwrap()
+}
+
+/// Flow `flow` in its inward direction.
+fn addresses(flow: u8, v6: bool) -> Addresses {
+    let ip = if v6 {
+        IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9) }
+    } else {
+        IpPair::V4 { src: Ipv4Addr::new(192, 0, 2, 1), dst: Ipv4Addr::new(10, 0, 0, 2) }
+    };
+    Addresses { ip, src_port: 443, dst_port: 40_000 + u16::from(flow) }
+}
+
+fn directed(a: Addresses, heading: Heading) -> Addresses {
+    if heading == Heading::Inward { a } else { a.reversed() }
+}
+
+fn encode(p: &Packet, side: Option<&Side>, a: &Addresses, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    wire::encode(p, side, a, payload, &mut out).unwrap();
+    out
+}
+
+/// A segment of `payload` bytes with random options; SYNs have theirs.
+fn random_segment(rng: &mut Stream, flags: u8, payload: usize) -> (Packet, Option<Side>) {
+    let mut p = Packet::tcp(FlowId::new(0, false));
+    p.flags = flags;
+    let ts = rng.range(0, 1) == 1;
+    if ts {
+        p.set_timestamps(rng.bits() as u32, rng.bits() as u32);
+    }
+    if p.is(flags::SYN) {
+        let window_scale = (rng.range(0, 3) > 0).then(|| rng.range(0, 14) as u8);
+        let mss = rng.range(1, 2000) as u16;
+        let o = SynOptions { mss, window_scale, sack_permitted: true, timestamps: ts };
+        p.size = p.header_bytes(o.header_bytes());
+        return (p, Some(Side::Syn(o)));
+    }
+    let blocks = rng.range(0, 3) as usize;
+    let side = Side::Sacks([SackBlock { left: rng.bits() as u32, right: rng.bits() as u32 }; 4]);
+    p.set_sacks(blocks, p.side);
+    p.set_payload(payload as u16);
+    (p, (blocks > 0).then_some(side))
+}
+
+struct Port {
+    framing: Framing,
+    gateway: Box<dyn Gateway>,
+    bytes: Bytes,
+    now: Time,
+    modem: Fake,
+}
+
+impl Port {
+    fn new(gateway: Box<dyn Gateway>, framing: Framing) -> Self {
+        Port { framing, gateway, bytes: Bytes::new(framing, CAPACITY), now: Time::ZERO, modem: Fake::default() }
+    }
+
+    fn receive(&mut self, heading: Heading, frame: &mut [u8]) {
+        self.bytes.receive(self.gateway.as_mut(), self.now, heading, frame, Some(&self.modem));
+    }
+
+    /// Passes `frame` and checks what may have changed.
+    fn check(&mut self, heading: Heading, frame: &mut [u8]) -> bool {
+        let before = frame.to_vec();
+        self.receive(heading, frame);
+        if *frame == before[..] {
+            return false;
+        }
+        assert_eq!(heading, Heading::Outward, "windows of servers are not touched");
+        let at = if self.framing == Framing::Ip { 0 } else { wire::ethernet::ip_offset(&before).unwrap() };
+        let (old, new) = (wire::parse(&before[at..]).unwrap(), wire::parse(&frame[at..]).unwrap());
+        assert!(new.packet.window < old.packet.window, "a window grew");
+        assert!(!old.signed && !old.multipath && !old.packet.is(flags::SYN) && !old.packet.is(flags::RST));
+        assert_eq!(new.verify(&frame[at..]).is_ok(), old.verify(&before[at..]).is_ok());
+        let here = at + new.transport;
+        for (i, (a, b)) in before.iter().zip(frame.iter()).enumerate() {
+            assert!(a == b || (here + 14..here + 18).contains(&i), "byte {i}");
+        }
+        true
+    }
+
+    fn drain(&mut self) -> Vec<(Heading, Vec<u8>)> {
+        let mut all = Vec::new();
+        let mut frame = Vec::new();
+        while let Some(heading) = self.bytes.transmit(self.gateway.as_mut(), self.now, &mut frame) {
+            all.push((heading, std::mem::take(&mut frame)));
+        }
+        all
+    }
+}
+
+/// Opens a connection with window scale `shift` and sends data, so that it is under control.
+fn connect(port: &mut Port, a: Addresses, shift: u8, iss: u32) {
+    let mut p = Packet::tcp(FlowId::new(0, false));
+    let o = SynOptions { mss: 1460, window_scale: Some(shift), ..SynOptions::default() };
+    let side = Side::Syn(o);
+    (p.flags, p.seq, p.window) = (flags::SYN, iss, 65_535);
+    p.size = p.header_bytes(o.header_bytes());
+    port.receive(Heading::Outward, &mut encode(&p, Some(&side), &a.reversed(), &[]));
+    (p.flags, p.seq, p.ack) = (flags::SYN | flags::ACK, 7_000, iss.wrapping_add(1));
+    port.receive(Heading::Inward, &mut encode(&p, Some(&side), &a, &[]));
+    port.now += Time::from_millis(15);
+    let mut p = Packet::tcp(p.flow);
+    (p.flags, p.seq, p.ack) = (flags::ACK, iss.wrapping_add(1), 7_001);
+    p.set_payload(0);
+    port.receive(Heading::Outward, &mut encode(&p, None, &a.reversed(), &[]));
+}
+
+/// 1e5 segments under control, four in ten with the checksum forced to 0x0000 or 0xffff, before or after the change:
+/// what comes out has the checksum of a full computation.
+#[test]
+fn checksums_equal_recomputation() {
+    let mut rng = Seed { seed: 1, replica: 0 }.stream("gateway", "test");
+    let a = addresses(0, false);
+    // The twin learns what the window will be; payloads do not matter to it.
+    let mut ports = [(); 2].map(|()| Port::new(small("muniz", "allow_retract = true"), Framing::Ip));
+    ports.iter_mut().for_each(|p| connect(p, a, 7, 1));
+    let sum = |b: &[u8]| u16::from_be_bytes([b[36], b[37]]);
+    let put = |b: &mut [u8], at: usize, w: u16| b[at..at + 2].copy_from_slice(&w.to_be_bytes());
+    let full = |b: &[u8]| {
+        let mut b = b.to_vec();
+        put(&mut b, 36, 0);
+        let pseudo = checksum::add(6 + (b.len() - 20) as u64, &b[12..20]);
+        checksum::finish(checksum::add(pseudo, &b[20..]))
+    };
+    let (mut zeros, mut changed) = ([0; 2], 0);
+    let mut next = 7_001_u32;
+    for i in 0..100_000 {
+        for port in &mut ports {
+            port.modem.backlog.insert(Key::Real(a), (0, if i / 5_000 % 2 == 0 { 100 } else { 0 }));
+            let (mut p, side) = random_segment(&mut Seed { seed: i, replica: 0 }.stream("a", "b"), flags::ACK, 1000);
+            p.seq = next;
+            port.receive(Heading::Inward, &mut encode(&p, side.as_ref(), &a, &[1; 1000]));
+        }
+        next = next.wrapping_add(1000);
+        let payload = 2 * rng.range(1, 200) as usize;
+        let (mut p, side) = random_segment(&mut rng, flags::ACK, payload);
+        (p.seq, p.ack) = (rng.bits() as u32, next);
+        p.window = match i % 7 {
+            0 => 0xffff,
+            1 => 0,
+            _ => rng.bits() as u16,
+        };
+        let content: Vec<u8> = (0..payload).map(|_| rng.bits() as u8).collect();
+        let mut frame = encode(&p, side.as_ref(), &a.reversed(), &content);
+        let mut twin = frame.clone();
+        ports[1].receive(Heading::Outward, &mut twin);
+        let window = [twin[34], twin[35]];
+        let last = frame.len() - 2;
+        if i % 10 < 4 {
+            // Choose the last word so that the sum is ffff, before or after.
+            let mut model = frame.clone();
+            if i % 2 == 1 {
+                model[34..36].copy_from_slice(&window);
+            }
+            put(&mut model, last, 0);
+            let rest = full(&model);
+            put(&mut frame, last, rest);
+            let right = full(&frame);
+            put(&mut frame, 36, right);
+            if right == 0 && i % 4 == 2 {
+                put(&mut frame, 36, 0xffff); // as good
+            }
+        }
+        let before = frame.clone();
+        assert!(wire::decode(&before).is_ok());
+        changed += u32::from(ports[0].check(Heading::Outward, &mut frame));
+        assert_eq!(frame[34..36], window, "the twin's window");
+        let right = full(&frame);
+        assert!(sum(&frame) == right || right == 0 && sum(&frame) == 0xffff && sum(&before) == 0xffff, "{i}");
+        zeros[0] += u32::from(full(&before) == 0 && frame != before);
+        zeros[1] += u32::from(right == 0 && frame != before);
+    }
+    assert!(changed > 70_000 && zeros[0] > 10_000 && zeros[1] > 10_000, "{changed} {zeros:?}");
+}
+
+/// Right edges, as the sender sees them, against a receiver that never takes its own back.
+#[test]
+fn edges_are_never_taken_back() {
+    for (name, scheme) in [("muniz", "muniz"), ("mizutani", "mizutani"), ("muniz", "fixed")] {
+        for shift in 0..=14_u8 {
+            let mut rng = Seed { seed: u64::from(shift), replica: 0 }.stream(scheme, "edges");
+            let a = addresses(0, shift % 2 == 0);
+            let mut port = Port::new(small(name, &format!("scheme = \"{scheme}\"")), Framing::Ip);
+            let iss = u32::MAX - rng.range(0, 100_000) as u32;
+            connect(&mut port, a, shift, iss);
+            let unit = 1_u64 << shift;
+            // Stream offsets from the server's first byte.
+            let (mut sent, mut acked, mut promised, mut edge, mut smaller) = (0_u64, 0_u64, 0_u64, 0_u64, 0);
+            for _ in 0..3_000 {
+                let backlog = rng.range(0, 80) as u32;
+                port.modem.backlog.insert(Key::Real(a), (0, backlog));
+                let payload = rng.range(1, 1460) as usize;
+                let mut p = Packet::tcp(FlowId::new(0, false));
+                (p.flags, p.seq, p.ack) = (flags::ACK, 7_001_u32.wrapping_add(sent as u32), iss.wrapping_add(1));
+                p.set_payload(payload as u16);
+                port.receive(Heading::Inward, &mut encode(&p, None, &a, &vec![0; payload]));
+                sent += payload as u64;
+                if rng.range(0, 2) > 0 {
+                    acked = rng.range(acked, sent);
+                }
+                promised = promised.max(acked + (rng.range(0, 300) * rng.range(0, 1460)).min(60_000 * unit));
+                let field = (promised - acked).div_ceil(unit).min(65_535);
+                if field * unit < promised - acked {
+                    continue; // a window that no field can tell
+                }
+                promised = acked + field * unit;
+                (p.seq, p.ack, p.window) = (iss.wrapping_add(1), 7_001_u32.wrapping_add(acked as u32), field as u16);
+                p.set_payload(0);
+                let mut frame = encode(&p, None, &a.reversed(), &[]);
+                port.check(Heading::Outward, &mut frame);
+                let out = u64::from(wire::decode(&frame).unwrap().packet.window);
+                assert!(out <= field && (out > 0 || field == 0));
+                let right = acked + out * unit;
+                let slack = if unit > 1460 { unit - 1 } else { 0 };
+                assert!(right + slack >= edge, "{scheme} {shift}: {right} after {edge}");
+                edge = edge.max(right);
+                smaller += u32::from(out < field);
+                port.now += Time::from_micros(rng.range(1, 3_000));
+            }
+            assert!(smaller > 300, "{scheme} {shift}: {smaller} windows made smaller");
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    /// A handshake.
+    Open {
+        flow: u8,
+        v6: bool,
+    },
+    /// A segment of one of a few flows, and bytes of it spoiled.
+    Segment {
+        flow: u8,
+        v6: bool,
+        outward: bool,
+        flags: u8,
+        numbers: (u8, u8),
+        spoil: Vec<(u16, u8)>,
+        cut: u16,
+    },
+    Junk {
+        outward: bool,
+        bytes: Vec<u8>,
+    },
+    /// An earlier frame again.
+    Replay {
+        which: u16,
+    },
+    Wait(u64),
+    Link(u8),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let spoil = prop_oneof![8 => Just(vec![]), 1 => prop::collection::vec((0..90_u16, any::<u8>()), 1..6)];
+    let cut = prop_oneof![8 => Just(u16::MAX), 1 => 0..120_u16];
+    let f = prop_oneof![
+        1 => Just(flags::SYN), 1 => Just(flags::SYN | flags::ACK), 20 => Just(flags::ACK),
+        1 => Just(flags::FIN | flags::ACK), 1 => Just(flags::RST), 1 => any::<u8>()
+    ];
+    let segment = (0..3_u8, any::<bool>(), any::<bool>(), f, (0..4_u8, 0..4_u8), spoil, cut).prop_map(
+        |(flow, v6, outward, flags, numbers, spoil, cut)| Act::Segment {
+            flow,
+            v6,
+            outward,
+            flags,
+            numbers,
+            spoil,
+            cut,
+        },
+    );
+    let junk = (any::<bool>(), prop::collection::vec(any::<u8>(), 0..100));
+    prop_oneof![
+        40 => segment,
+        4 => (0..3_u8, any::<bool>()).prop_map(|(flow, v6)| Act::Open { flow, v6 }),
+        2 => junk.prop_map(|(outward, bytes)| Act::Junk { outward, bytes }),
+        4 => any::<u16>().prop_map(|which| Act::Replay { which }),
+        2 => prop_oneof![4 => 0..500_000_000_u64, 1 => 0..400_000_000_000_u64].prop_map(Act::Wait),
+        2 => (0..5_u8).prop_map(Act::Link),
+    ]
+}
+
+fn heading(outward: bool) -> Heading {
+    if outward { Heading::Outward } else { Heading::Inward }
+}
+
+/// Link headers up to the EtherType or PPP protocol, for IPv4 and IPv6.
+const LINKS: [(&[u8], [[u8; 2]; 2]); 4] = [
+    (&[], [[0x08, 0], [0x86, 0xdd]]),
+    (&[0x81, 0, 0, 5], [[0x08, 0], [0x86, 0xdd]]),
+    (&[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6], [[0x08, 0], [0x86, 0xdd]]),
+    (&[0x88, 0x64, 0x11, 0, 0, 9, 0, 42], [[0, 0x21], [0, 0x57]]),
+];
+
+/// A port with frames of one kind, and what passed it.
+struct Attack {
+    port: Port,
+    link: usize,
+    rng: Stream,
+    seen: Vec<(Heading, Vec<u8>)>,
+    rewritten: u64,
+    sent: u64,
+}
+
+impl Attack {
+    /// Few enough numbers that many segments fit together.
+    fn segment(&mut self, (flow, v6): (u8, bool), outward: bool, flags: u8, numbers: (u8, u8)) -> Vec<u8> {
+        let data = flags & (flags::SYN | flags::RST) == 0 && self.rng.range(0, 1) == 1;
+        let (mut p, side) = random_segment(&mut self.rng, flags, if data { 1460 } else { 0 });
+        (p.seq, p.ack) = (u32::from(numbers.0) * 1460, u32::from(numbers.1) * 1460 + 1);
+        p.window = self.rng.bits() as u16;
+        let (link, kinds) = LINKS[self.link];
+        let mut frame = [&[2; 12], link, &kinds[usize::from(v6)]].concat();
+        let a = directed(addresses(flow, v6), heading(outward));
+        frame.extend(encode(&p, side.as_ref(), &a, &[0; 1460][..p.payload() as usize]));
+        frame
+    }
+
+    fn pass(&mut self, heading: Heading, mut frame: Vec<u8>) {
+        let before = frame.clone();
+        self.rewritten += u64::from(self.port.check(heading, &mut frame));
+        self.seen.push((heading, before));
+        for (heading, frame) in self.port.drain() {
+            assert_eq!(heading, Heading::Outward);
+            let at = wire::ethernet::ip_offset(&frame).unwrap();
+            let d = wire::decode(&frame[at..]).unwrap();
+            assert_eq!((d.packet.flags, d.payload.len(), at + d.end), (flags::ACK, 0, frame.len()));
+            if self.link == 3 {
+                let length = u16::from_be_bytes([frame[at - 4], frame[at - 3]]);
+                assert_eq!(usize::from(length), frame.len() - at + 2);
+            }
+            self.sent += 1;
+        }
+        let stats = self.port.gateway.stats(Some(&self.port.modem));
+        assert!(stats.flows.len() <= CAPACITY);
+        assert!(stats.flows.iter().all(|f| f.control.is_none_or(|c| c.awnd >= 2.0 && c.awnd.is_finite())));
+    }
+
+    fn happen(&mut self, act: Act) {
+        match act {
+            Act::Open { flow, v6 } => {
+                for (outward, f) in
+                    [(true, flags::SYN), (false, flags::SYN | flags::ACK), (true, flags::ACK), (false, flags::ACK)]
+                {
+                    let frame = self.segment((flow, v6), outward, f, (0, 0));
+                    self.pass(heading(outward), frame);
+                }
+            }
+            Act::Segment { flow, v6, outward, flags, numbers, spoil, cut } => {
+                let mut frame = self.segment((flow, v6), outward, flags, numbers);
+                for (at, value) in spoil {
+                    if let Some(b) = frame.get_mut(usize::from(at)) {
+                        *b = value;
+                    }
+                }
+                frame.truncate(usize::from(cut));
+                self.pass(heading(outward), frame);
+            }
+            Act::Junk { outward, bytes } => self.pass(heading(outward), bytes),
+            Act::Replay { which } if !self.seen.is_empty() => {
+                let (heading, frame) = self.seen[usize::from(which) % self.seen.len()].clone();
+                self.pass(heading, frame);
+            }
+            Act::Replay { .. } => {}
+            Act::Wait(ns) => {
+                self.port.now += Time(ns);
+                self.port.gateway.wake(self.port.now);
+                assert!(self.port.gateway.next_wake() > self.port.now);
+            }
+            Act::Link(n) => {
+                let (low, high, none) = (-90.0, -50.0, f64::NAN);
+                let all = [LinkEvent::Down, LinkEvent::Up, LinkEvent::Configured].into_iter();
+                let mut all = all.chain([low, high, none].map(LinkEvent::Signal));
+                self.port.gateway.on_link(self.port.now, &all.nth(usize::from(n)).unwrap());
+            }
+        }
+    }
+}
+
+/// Handshakes, data, rubbish and repetitions, in any order: nothing panics, the table stays bounded, and only windows
+/// change.
+#[test]
+fn anything_is_survived() {
+    for kind in REGISTRY {
+        let totals = RefCell::new((0, 0));
+        let config = ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() };
+        let input = (prop::collection::vec(act(), 1..150), 0..LINKS.len(), any::<u64>());
+        let attack = |(acts, link, seed): (Vec<Act>, usize, u64)| {
+            let port = Port::new(small(kind.name, ""), Framing::Ethernet);
+            let rng = Seed { seed, replica: 0 }.stream("hostile", "segments");
+            let mut a = Attack { port, link, rng, seen: Vec::new(), rewritten: 0, sent: 0 };
+            acts.into_iter().for_each(|act| a.happen(act));
+            let mut t = totals.borrow_mut();
+            (t.0, t.1) = (t.0 + a.rewritten, t.1 + a.sent);
+            Ok(())
+        };
+        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha)).run(&input, attack).unwrap();
+        let (rewritten, sent) = totals.into_inner();
+        assert!(rewritten > 1_000 && (sent > 1_000) == (kind.name == "avoca-rx"), "{}: {rewritten} {sent}", kind.name);
+    }
+}

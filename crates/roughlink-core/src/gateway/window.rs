@@ -1,0 +1,485 @@
+//! Rate control by the advertised window: the schemes of the PLC paper (Muniz, Tsukamoto, Tsuru, Oie 2013).
+//!
+//! The gateway is the modem that sends over the power line into the house. It gives each flow a window, counted in SDUs
+//! (one IP packet, one full TCP segment), and writes it into the acknowledgements that pass toward the sender:
+//!
+//! 1. the RTT of the handshake: [`super::flows`];
+//! 2. [`sample_awnd`]: the most SDUs that the link can carry within it;
+//! 3. [`share`]: equation 1, each flow's window when it joins;
+//! 4. then, with every acknowledgement, [`mizutani`] (the previous scheme, figure 12) or [`muniz`] (the proposed one,
+//!    figure 20) moves the window so that the flow's backlog in the modem becomes L/N.
+//!
+//! By equation 1 alone all windows come out equal and rates are as 1/RTT; equal backlogs make equal rates.
+//!
+//! What the paper leaves open is a parameter. Its own words decide two of the defaults: a window changes with every TCP
+//! ACK, and `2^rho[i]-1` of figure 20 is read as 2^(rho-1), for "rho - 1 is used". It also says that rho is not updated;
+//! then a long flow that comes first keeps rho = 1 for ever, so by default it is.
+
+mod params;
+
+pub use params::{Acks, Decrease, MIZUTANI, Params, Queue, Rho, Sample, Scheme, Update};
+
+use super::flows::{self, Flows, Phase, Seen};
+use super::rewrite::{Edge, Want};
+use super::{Control, Gateway, Heading, Key, Modem, Segment, Stats, registry::Construct};
+use crate::units::Time;
+
+/// The gateway.
+#[derive(Debug)]
+pub struct RateControl {
+    params: Params,
+    flows: Flows<Managed>,
+    /// The flows that share the link, as of `entered` and `left` of the table.
+    company: Company,
+    joined: (u64, u64),
+    /// L, and the cycle time of a PDU with so many SDUs.
+    pdu: (u32, Time),
+}
+
+/// What is kept of a flow.
+#[derive(Clone, Debug, Default)]
+struct Managed {
+    edge: Edge,
+    control: Option<Control>,
+    updated: Option<Time>,
+}
+
+/// The flows that share the link now.
+#[derive(Clone, Copy, Debug, Default)]
+struct Company {
+    /// N.
+    flows: u32,
+    /// The sum of 1/RTT, 1/s.
+    inverse: f64,
+    /// RTT_ref.
+    min_rtt: Time,
+}
+
+impl Construct for RateControl {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if !(1.0..=1e6).contains(&p.floor) {
+            Err("floor must be from 1 to 1000000 SDUs".into())
+        } else if !(1.0..=64.0).contains(&p.max_rho) {
+            Err("max_rho must be from 1 to 64".into())
+        } else {
+            p.table.check()
+        }
+    }
+    fn new(params: &Params) -> Self {
+        RateControl {
+            params: params.clone(),
+            flows: Flows::new(params.table.clone()),
+            company: Company::default(),
+            joined: (0, 0),
+            pdu: (0, Time::ZERO),
+        }
+    }
+}
+
+impl Gateway for RateControl {
+    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, modem: Option<&dyn Modem>) {
+        let seen = self.flows.observe(now, heading, segment);
+        let key = flows::inward(heading, segment.key);
+        if let Some(modem) = modem {
+            self.follow(modem);
+            if seen.activated {
+                self.admit(&key, modem);
+            }
+        }
+        if heading == Heading::Outward && seen.credible {
+            if let Some(modem) = modem {
+                self.adapt(now, &key, seen, modem);
+            }
+            self.rewrite(&key, segment, modem.is_some());
+        }
+    }
+
+    fn wake(&mut self, now: Time) {
+        self.flows.expire(now);
+    }
+
+    fn next_wake(&self) -> Time {
+        self.flows.next_expiry()
+    }
+
+    fn stats(&self, modem: Option<&dyn Modem>) -> Stats {
+        self.flows.stats(modem, |managed| managed.control)
+    }
+}
+
+impl RateControl {
+    /// Takes note of flows that joined or left and of another PDU size or rate.
+    fn follow(&mut self, modem: &dyn Modem) {
+        let joined = (self.flows.entered, self.flows.left);
+        if joined != self.joined {
+            let left = joined.1 != self.joined.1;
+            self.joined = joined;
+            self.company = Company { min_rtt: Time::MAX, ..Company::default() };
+            for rtt in self.flows.iter().filter(|(_, f)| f.active).filter_map(|(_, f)| f.rtt) {
+                self.company.flows += 1;
+                self.company.inverse += 1.0 / rtt.as_secs_f64();
+                self.company.min_rtt = self.company.min_rtt.min(rtt);
+            }
+            if left && self.params.leave_resets {
+                self.each(|c, equation, floor| c.awnd = equation.max(floor));
+            }
+        }
+        let limit = modem.limit();
+        let pdu = (limit, modem.cycle_time(limit));
+        if pdu != self.pdu {
+            self.pdu = pdu;
+            for (_, flow) in self.flows.iter_mut() {
+                if let (Some(c), Some(rtt)) = (&mut flow.state.control, flow.rtt) {
+                    c.sample = sample_awnd(self.params.sample, rtt, modem);
+                }
+            }
+        }
+    }
+
+    /// Does `f` to every active flow with its window by equation 1 and the floor.
+    fn each(&mut self, f: impl Fn(&mut Control, f64, f64)) {
+        let (floor, inverse) = (self.params.floor, self.company.inverse);
+        for (_, flow) in self.flows.iter_mut().filter(|(_, flow)| flow.active) {
+            if let (Some(c), Some(rtt)) = (&mut flow.state.control, flow.rtt) {
+                f(c, share(c.sample, rtt, inverse), floor);
+            }
+        }
+    }
+
+    /// A flow joins: equation 1 for it, and room made by the others.
+    fn admit(&mut self, key: &Key, modem: &dyn Modem) {
+        let Company { inverse, min_rtt, .. } = self.company;
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        let rtt = flow.rtt.expect("an active flow has an RTT");
+        match &mut flow.state.control {
+            Some(c) => c.awnd = c.awnd.min(share(c.sample, rtt, inverse)).max(self.params.floor), // it was silent
+            None => {
+                let sample = sample_awnd(self.params.sample, rtt, modem);
+                let awnd = share(sample, rtt, inverse).max(self.params.floor);
+                let rho = (rtt.as_secs_f64() / min_rtt.as_secs_f64()).min(self.params.max_rho);
+                flow.state.control = Some(Control { awnd, sample, rho });
+                if self.params.join_shrinks {
+                    self.each(|c, equation, floor| c.awnd = c.awnd.min(equation).max(floor));
+                }
+            }
+        }
+    }
+
+    /// An acknowledgement of `key` passes: its window moves.
+    fn adapt(&mut self, now: Time, key: &Key, seen: Seen, modem: &dyn Modem) {
+        let (p, company) = (&self.params, self.company);
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        let (Some(c), Some(rtt), true) = (&mut flow.state.control, flow.rtt, flow.active) else { return };
+        if p.acks == Acks::Advancing && !seen.advanced {
+            return;
+        }
+        if p.update == Update::Cycle {
+            if flow.state.updated.is_some_and(|at| now.saturating_sub(at) < self.pdu.1) {
+                return;
+            }
+            flow.state.updated = Some(now);
+        }
+        if p.rho == Rho::Current {
+            c.rho = (rtt.as_secs_f64() / company.min_rtt.as_secs_f64()).min(p.max_rho);
+        }
+        let queue = f64::from(match p.queue {
+            Queue::Backlog => modem.backlog(key),
+            Queue::Waiting => modem.waiting(key),
+        });
+        let n = f64::from(company.flows);
+        let part = f64::from(self.pdu.0) / n; // L/N
+        let usable = if p.error_factor { 1.0 - modem.rejected() } else { 1.0 };
+        c.awnd = match p.scheme {
+            Scheme::Muniz => muniz(c.awnd, (c.sample * usable).max(LEAST_SAMPLE), queue, part, c.rho, p.decrease),
+            Scheme::Mizutani => mizutani(c.awnd, queue, part, n),
+            Scheme::Fixed => c.awnd,
+        }
+        .max(p.floor);
+    }
+
+    /// Puts the window into `segment`, if the flow is under control.
+    fn rewrite(&mut self, key: &Key, segment: &mut Segment, controlled: bool) {
+        let Some(flow) = self.flows.get_mut(key) else { return };
+        if flow.phase != Phase::Established && flow.phase != Phase::Handshake {
+            return;
+        }
+        let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(key));
+        let want = flow.state.control.filter(|_| controlled).map(|c| Want {
+            window: c.awnd as u64 * u64::from(mss),
+            mss,
+            retract: self.params.allow_retract,
+        });
+        let window = flow.state.edge.advertise(segment, shift, want);
+        if window != segment.window {
+            segment.window = window;
+            flow.rewritten += 1;
+        }
+    }
+}
+
+/// Sample_Awnd: the most SDUs that the link of `modem` can carry within `rtt`, at least 2.
+pub fn sample_awnd(sample: Sample, rtt: Time, modem: &dyn Modem) -> f64 {
+    let limit = modem.limit();
+    let cycle = modem.cycle_time(limit).0.max(1);
+    let sdus = match sample {
+        Sample::Fluid => rtt.0 as f64 / cycle as f64 * f64::from(limit),
+        Sample::Whole => {
+            let rest = Time(rtt.0 % cycle);
+            // The largest n below L whose PDU is done in the rest.
+            let (mut n, mut above) = (0, limit.max(1));
+            while above - n > 1 {
+                let middle = n + (above - n) / 2;
+                if modem.cycle_time(middle) <= rest {
+                    n = middle;
+                } else {
+                    above = middle;
+                }
+            }
+            (rtt.0 / cycle) as f64 * f64::from(limit) + f64::from(n)
+        }
+    };
+    sdus.max(LEAST_SAMPLE)
+}
+
+/// Equation 1: a flow's window when flows whose 1/RTT, in 1/s, sum to `inverse` share the link, itself included.
+pub fn share(sample: f64, rtt: Time, inverse: f64) -> f64 {
+    sample / rtt.as_secs_f64() / inverse
+}
+
+/// Figure 12: toward a backlog `queue` of `part` = L/N, by 1/N.
+pub fn mizutani(awnd: f64, queue: f64, part: f64, n: f64) -> f64 {
+    if queue >= part { awnd - 1.0 / n } else { awnd + 1.0 / n }
+}
+
+/// Figure 20: toward a backlog `queue` of `part` = L/N, by 2^rho per window, and down to `sample` from above it.
+pub fn muniz(awnd: f64, sample: f64, queue: f64, part: f64, rho: f64, decrease: Decrease) -> f64 {
+    let power = libm::exp2(rho);
+    if awnd > sample {
+        return match decrease {
+            Decrease::Exponent => awnd - power / 2.0, // 2^(rho - 1)
+            Decrease::MinusOne => awnd - (power - 1.0),
+        };
+    }
+    if queue <= part { awnd + power / awnd } else { awnd - power / awnd }
+}
+
+/// SDUs: a window below two lets no delayed acknowledgement be answered.
+const LEAST_SAMPLE: f64 = 2.0;
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Bench, Fake, key_of};
+    use super::*;
+
+    const RTTS: [u64; 3] = [66, 126, 186];
+
+    fn control(toml: &str) -> RateControl {
+        RateControl::new(&toml::from_str(toml).unwrap())
+    }
+    fn inverse(rtts: &[u64]) -> f64 {
+        rtts.iter().map(|&ms| 1e3 / ms as f64).sum()
+    }
+    fn control_of(gateway: &RateControl, flow: u32) -> Control {
+        let key = key_of(flow);
+        gateway.stats(None).flows.iter().find(|f| f.key == key).unwrap().control.unwrap()
+    }
+
+    /// A 1500-byte SDU takes 652.2 us at 18.62 Mbit/s, a cycle 0.75 ms more.
+    #[test]
+    fn the_link_carries_so_many_sdus_per_rtt() {
+        let modem = Fake::default();
+        for (ms, whole, fluid) in [(66, 96.0, 97.6), (126, 186.0, 186.3), (186, 274.0, 275.0)] {
+            let rtt = Time::from_millis(ms);
+            assert_eq!(sample_awnd(Sample::Whole, rtt, &modem), whole, "{ms} ms");
+            assert!((sample_awnd(Sample::Fluid, rtt, &modem) - fluid).abs() < 0.05, "{ms} ms");
+        }
+        assert_eq!(sample_awnd(Sample::Whole, Time::from_millis(1), &modem), 2.0);
+        for limit in [0, 1, u32::MAX] {
+            let odd = Fake { limit, overhead: Time::ZERO, sdu: Time::ZERO, ..Fake::default() };
+            assert!(sample_awnd(Sample::Whole, Time::from_millis(66), &odd) >= 2.0);
+        }
+    }
+
+    /// Equation 1: equal windows, so rates as 1/RTT, and just the capacity in all.
+    #[test]
+    fn equation_1_gives_equal_windows() {
+        let modem = Fake::default();
+        for (rtts, shares, jain) in
+            [(vec![66, 186], vec![0.738, 0.262], 0.82), (RTTS.to_vec(), vec![0.532, 0.279, 0.189], 0.84)]
+        {
+            let inverse = inverse(&rtts);
+            let rates: Vec<f64> = rtts
+                .iter()
+                .map(|&ms| {
+                    let rtt = Time::from_millis(ms);
+                    share(sample_awnd(Sample::Fluid, rtt, &modem), rtt, inverse) / rtt.as_secs_f64()
+                })
+                .collect();
+            let total: f64 = rates.iter().sum();
+            let capacity = 31.0 / modem.cycle_time(31).as_secs_f64();
+            assert!((total / capacity - 1.0).abs() < 1e-12);
+            for (rate, share) in rates.iter().zip(&shares) {
+                assert!((rate / total - share).abs() < 5e-4, "{rates:?}");
+            }
+            let squares: f64 = rates.iter().map(|r| r * r).sum();
+            assert!((total * total / squares / rates.len() as f64 - jain).abs() < 5e-3);
+        }
+    }
+
+    /// A window of acknowledgements moves it by W/N in the previous scheme and by about 2^rho in the proposed one.
+    #[test]
+    fn gains_per_rtt() {
+        let after = |mut w: f64, f: &dyn Fn(f64) -> f64| {
+            let start = w;
+            (0..start as u32).for_each(|_| w = f(w));
+            w - start
+        };
+        assert_eq!(after(48.0, &|w| mizutani(w, 0.0, 15.5, 2.0)), 24.0);
+        assert_eq!(after(48.0, &|w| mizutani(w, 15.5, 15.5, 2.0)), -24.0);
+        for (ms, gain) in [(66.0, 2.0), (126.0, 3.8), (186.0, 7.0)] {
+            let rho = ms / 66.0;
+            let grown = after(96.0, &|w| muniz(w, 1e6, 15.5, 15.5, rho, Decrease::Exponent));
+            assert!((grown - gain).abs() < 0.3, "{grown}");
+            let shrunk = after(96.0, &|w| muniz(w, 1e6, 15.6, 15.5, rho, Decrease::Exponent));
+            assert!((shrunk + gain).abs() < 0.4, "{shrunk}");
+        }
+        // Above Sample_Awnd: 2^(rho-1), or 2^rho - 1, whatever the queue.
+        for (ms, exponent, minus_one) in [(66.0, 1.0, 1.0), (126.0, 1.9, 2.8), (186.0, 3.5, 6.1)] {
+            for (reading, step) in [(Decrease::Exponent, exponent), (Decrease::MinusOne, minus_one)] {
+                let fallen = 200.0 - muniz(200.0, 199.0, 0.0, 15.5, ms / 66.0, reading);
+                assert!((fallen - step).abs() < 0.06, "{fallen}");
+            }
+        }
+    }
+
+    #[test]
+    fn flows_join_and_leave() {
+        let mut b = Bench::new(control("scheme = \"fixed\""));
+        b.open(0, 66);
+        assert!(b.gateway.stats(None).flows[0].control.is_none(), "no data yet");
+        b.data(0, 1);
+        assert_eq!(control_of(&b.gateway, 0), Control { awnd: 96.0, sample: 96.0, rho: 1.0 });
+        b.open(1, 186);
+        assert_eq!(control_of(&b.gateway, 0).awnd, 96.0);
+        b.data(1, 1);
+        let sum = inverse(&[66, 186]);
+        let [first, second] = [(96.0, 0.066), (274.0, 0.186)].map(|(s, rtt): (f64, f64)| s / rtt / sum);
+        assert!((control_of(&b.gateway, 0).awnd - first).abs() < 1e-9);
+        let c = control_of(&b.gateway, 1);
+        assert!((c.awnd - second).abs() < 1e-9 && (c.rho - 186.0 / 66.0).abs() < 1e-9);
+        // The first falls silent: it does not count any more, keeps its window, and comes back with no more.
+        b.wait(1_500);
+        b.data(1, 1);
+        assert_eq!(b.gateway.company.flows, 1);
+        b.data(0, 1);
+        assert_eq!(b.gateway.company.flows, 2);
+        assert!((control_of(&b.gateway, 0).awnd - first).abs() < 1e-9);
+    }
+
+    #[test]
+    fn those_who_stay_may_get_the_share_of_those_who_leave() {
+        for (toml, awnd) in [("", 70.0), ("leave_resets = true", 96.0)] {
+            let mut b = Bench::new(control(&format!("scheme = \"fixed\"\n{toml}")));
+            b.open(0, 66);
+            b.data(0, 1);
+            b.open(1, 186);
+            b.data(1, 1);
+            b.data(0, 1);
+            b.fin(1, Heading::Inward);
+            b.data(0, 1);
+            let c = control_of(&b.gateway, 0);
+            assert_eq!(b.gateway.company.flows, 1);
+            assert!((c.awnd - awnd).abs() < 1.0, "{c:?}");
+        }
+    }
+
+    #[test]
+    fn rho_follows_the_company_unless_frozen() {
+        for (toml, rho) in [("", 186.0 / 66.0), ("rho = \"frozen\"", 1.0), ("max_rho = 2", 2.0)] {
+            let mut b = Bench::new(control(toml));
+            b.open(0, 186);
+            b.data(0, 1);
+            b.open(1, 66);
+            b.data(1, 1);
+            b.ack(0, 60_000);
+            assert!((control_of(&b.gateway, 0).rho - rho).abs() < 1e-9, "{toml}");
+        }
+    }
+
+    #[test]
+    fn only_acknowledgements_that_advance_count() {
+        for (toml, steps) in [("", 1.0), ("acks = \"all\"", 3.0), ("update = \"cycle\"\nacks = \"all\"", 1.0)] {
+            let mut b = Bench::new(control(&format!("scheme = \"mizutani\"\n{toml}")));
+            b.open(0, 66);
+            b.data(0, 2);
+            for _ in 0..3 {
+                b.ack(0, 60_000);
+            }
+            assert_eq!(control_of(&b.gateway, 0).awnd, 96.0 + steps, "{toml}");
+        }
+    }
+
+    #[test]
+    fn the_queue_is_what_was_asked_for() {
+        for (toml, up) in [("", false), ("queue = \"waiting\"", true)] {
+            let mut b = Bench::new(control(toml));
+            b.modem.backlog.insert(key_of(0), (31, 32));
+            b.open(0, 66);
+            b.data(0, 1);
+            b.gateway.flows.get_mut(&key_of(0)).unwrap().state.control.as_mut().unwrap().awnd = 50.0;
+            b.ack(0, 60_000);
+            assert_eq!(control_of(&b.gateway, 0).awnd, if up { 50.04 } else { 49.96 }, "{toml}");
+            assert_eq!(b.gateway.stats(Some(&b.modem)).flows[0].queue_share, 1.0);
+        }
+    }
+
+    #[test]
+    fn sample_follows_the_modem() {
+        let mut b = Bench::new(control("error_factor = true"));
+        b.open(0, 66);
+        b.data(0, 1);
+        b.modem.limit = 10;
+        b.ack(0, 60_000);
+        // 66 ms of cycles of 7.272 ms: nine full ones.
+        assert_eq!(control_of(&b.gateway, 0), Control { awnd: 95.0, sample: 90.0, rho: 1.0 });
+        b.modem.rejected = 0.5;
+        b.gateway.flows.get_mut(&key_of(0)).unwrap().state.control.as_mut().unwrap().awnd = 50.0;
+        b.data(0, 1);
+        b.ack(0, 60_000);
+        assert_eq!(control_of(&b.gateway, 0).awnd, 49.0, "above half of 90");
+    }
+
+    /// With the modem's queue at L/N the window is in balance; the upper bound holds to within a step.
+    #[test]
+    fn the_window_stays_within_its_bounds() {
+        let mut b = Bench::new(control(""));
+        b.open(0, 66);
+        for _ in 0..2_000 {
+            b.data(0, 1);
+            b.ack(0, 60_000);
+            let c = control_of(&b.gateway, 0);
+            assert!(c.awnd <= c.sample + 1.0, "{c:?}");
+        }
+        b.modem.backlog.insert(key_of(0), (200, 200));
+        for _ in 0..20_000 {
+            b.data(0, 1);
+            b.ack(0, 60_000);
+        }
+        assert_eq!(control_of(&b.gateway, 0).awnd, 2.0);
+    }
+
+    #[test]
+    fn without_a_modem_nothing_changes() {
+        let mut b = Bench::new(control(""));
+        b.open(0, 66);
+        let mut s = b.segment(0, Heading::Inward);
+        s.payload = 1000;
+        b.gateway.receive(b.now, Heading::Inward, &mut s, None);
+        let mut ack = b.segment(0, Heading::Outward);
+        ack.window = 65_535;
+        let before = ack;
+        b.gateway.receive(b.now, Heading::Outward, &mut ack, None);
+        assert_eq!(ack, before);
+    }
+}

@@ -1,0 +1,262 @@
+//! HomePlug Green PHY: the power-line network on a charging cable (ISO 15118-3), two modems or several pairs of them.
+//!
+//! Green PHY is HomePlug AV cut down to its three ROBO modes. Ethernet frames form a byte stream that is cut into PHY blocks
+//! (PB); up to a few PBs make an MPDU; the receiver's SACK has one bit per PB, and bad PBs are sent again among new ones
+//! (Katar et al., ISPLC 2005). Stations contend slot by slot, by class and with deferral counters.
+//!
+//! The numbers are those published for HomePlug AV and Green PHY; the specification itself was not at hand. A field of
+//! [`GreenPhyConfig`] says what is an assumption. Not modelled: management frames, a contention-free period, and stations
+//! that do not hear each other.
+
+mod cable;
+mod csma;
+mod station;
+
+pub use cable::GreenPhy;
+pub use csma::Backoff;
+
+use super::noise::AirNoise;
+use crate::units::{Rate, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A Green PHY network: any number of pairs of stations that all hear each other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GreenPhyConfig {
+    /// ROBO mode of all payload. Default HS.
+    pub mode: Robo,
+    /// Largest number of PBs in an MPDU. Default HS 5, STD 2, MINI 1: what fits in 2501.12 us (MaxFL) of payload; for MINI one.
+    pub max_pbs: usize,
+    /// Largest IP packet, bytes; larger ones become fragments (RFC 791). Default 1500.
+    pub mtu: u16,
+    /// Bytes added to each packet in the stream. Default 18 (assumption): Ethernet header and check sequence.
+    pub frame_overhead: u16,
+    /// Frames that the host's queue holds. Default 100 (assumption): the operating system's; drop-tail.
+    pub host_queue: u32,
+    /// Frames that the ring between host and modem holds beside. Default 10: the transmit ring of the QCA7000 driver.
+    pub modem_ring: u32,
+    /// Time that host and modem take for a frame, counted once per direction, at the receiving end. Default 1.4 ms (1-5 ms;
+    /// assumption): with it a handshake takes the median of 5 ms that captures of charging sessions show.
+    pub latency: Time,
+    /// Priority class of what each port sends; ports beyond the list have CA1. Default empty.
+    pub classes: Vec<Class>,
+    /// Length of a priority or back-off slot. Default 35.84 us.
+    pub slot: Time,
+    /// Gap after an exchange (CIFS). Default 100 us.
+    pub cifs: Time,
+    /// Gap between an MPDU and its SACK (RIFS). Default 140 us (30-160 us).
+    pub rifs: Time,
+    /// Preamble and frame control, of MPDU and SACK alike. Default 110.48 us: 51.2 + 59.28.
+    pub delimiter: Time,
+    /// Rest of the medium after a frame control that could not be decoded (EIFS). Default 2920.64 us.
+    pub eifs: Time,
+    /// Whether the frame controls of a collision cannot be decoded either, so that EIFS follows. Default false (assumption):
+    /// a collision takes as long as the longest of its MPDUs would have taken alone.
+    pub eifs_after_collision: bool,
+    /// Back-off of classes CA0 and CA1. Default as in [`Backoff::LOW`].
+    pub backoff_low: Backoff,
+    /// Back-off of classes CA2 and CA3. Default as in [`Backoff::HIGH`].
+    pub backoff_high: Backoff,
+    /// Frequency of the mains, Hz; the beacon period is two cycles. Default 50. Without mains (DC charging) the period is the
+    /// same, and nothing else depends on it.
+    pub mains_hz: f64,
+    /// Beacon region at the start of each beacon period, in which nobody contends; an exchange must be over before it. Default
+    /// 1 ms (assumption); 0 = none.
+    pub beacon: Time,
+    /// Transmissions of a PB before it is given up, and with it the frames it carries. Default 8 (assumption).
+    pub transmissions: u8,
+    /// Time from the first transmission of a PB after which it is not sent again. Default 500 ms (assumption).
+    pub lifetime: Time,
+    /// Noise on the cable. Default [`AirNoise::cable`].
+    pub noise: AirNoise,
+    /// Share of their probability with which noise impulses, or a record, hit delimiters. Default 0.2 (assumption). The
+    /// stationary error counts in full.
+    pub robust_share: f64,
+}
+
+/// The ROBO modes: QPSK with a rate 1/2 turbo code, which cancel, and so many copies of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Robo {
+    /// High speed: 2 copies, 9.845 Mbit/s.
+    Hs,
+    /// Standard: 4 copies, 4.923 Mbit/s.
+    Std,
+    /// Mini: 5 copies, 3.772 Mbit/s, small blocks.
+    Mini,
+}
+
+/// Priority classes, in rising order: CA2 and CA3 assert the first priority slot, CA1 and CA3 the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the names are the standard's")]
+pub enum Class {
+    Ca0,
+    Ca1,
+    Ca2,
+    Ca3,
+}
+
+impl Default for GreenPhyConfig {
+    fn default() -> Self {
+        Self::new(Robo::Hs, 5)
+    }
+}
+
+impl GreenPhyConfig {
+    fn new(mode: Robo, max_pbs: usize) -> Self {
+        GreenPhyConfig {
+            mode,
+            max_pbs,
+            mtu: 1500,
+            frame_overhead: 18,
+            host_queue: 100,
+            modem_ring: 10,
+            latency: Time::from_micros(1_400),
+            classes: Vec::new(),
+            slot: Time::from_nanos(35_840),
+            cifs: Time::from_micros(100),
+            rifs: Time::from_micros(140),
+            delimiter: Time::from_nanos(110_480),
+            eifs: Time::from_nanos(2_920_640),
+            eifs_after_collision: false,
+            backoff_low: Backoff::LOW,
+            backoff_high: Backoff::HIGH,
+            mains_hz: 50.0,
+            beacon: Time::from_millis(1),
+            transmissions: 8,
+            lifetime: Time::from_millis(500),
+            noise: AirNoise::cable(),
+            robust_share: 0.2,
+        }
+    }
+
+    /// Profile `hpgp-hs`.
+    pub fn hpgp_hs() -> Self {
+        Self::new(Robo::Hs, 5)
+    }
+
+    /// Profile `hpgp-std`.
+    pub fn hpgp_std() -> Self {
+        Self::new(Robo::Std, 2)
+    }
+
+    /// Profile `hpgp-mini`.
+    pub fn hpgp_mini() -> Self {
+        Self::new(Robo::Mini, 1)
+    }
+
+    /// Air time of the payload of an MPDU with `n` PBs.
+    pub fn payload_air(&self, n: usize) -> Time {
+        let bits = 8 * self.mode.block_bytes() * n as u64;
+        self.mode.symbol() * bits.div_ceil(self.mode.bits_per_symbol())
+    }
+
+    /// Mean time of an undisturbed exchange with `n` PBs by a station that is alone: priority slots, back-off, delimiter,
+    /// payload, RIFS, SACK, CIFS.
+    pub fn exchange_time(&self, n: usize) -> Time {
+        let window = u64::from(self.backoff(Class::Ca1).windows[0]);
+        self.slot * 2 + self.slot * (window - 1) / 2 + self.busy(n)
+    }
+
+    /// The part of an exchange after the back-off.
+    fn busy(&self, n: usize) -> Time {
+        self.delimiter * 2 + self.payload_air(n) + self.rifs + self.cifs
+    }
+
+    /// Two cycles of the mains.
+    fn beacon_period(&self) -> Time {
+        Time::from_secs_f64(2.0 / self.mains_hz)
+    }
+
+    fn class(&self, port: usize) -> Class {
+        self.classes.get(port).copied().unwrap_or(Class::Ca1)
+    }
+
+    fn backoff(&self, class: Class) -> &Backoff {
+        if class >= Class::Ca2 { &self.backoff_high } else { &self.backoff_low }
+    }
+}
+
+impl Robo {
+    /// Information bits in a symbol: the usable carriers over the copies.
+    pub const fn bits_per_symbol(self) -> u64 {
+        CARRIERS
+            / match self {
+                Robo::Hs => 2,
+                Robo::Std => 4,
+                Robo::Mini => 5,
+            }
+    }
+
+    /// Length of a symbol with its guard interval.
+    pub const fn symbol(self) -> Time {
+        Time::from_nanos(match self {
+            Robo::Hs | Robo::Std => 46_520,
+            Robo::Mini => 48_520,
+        })
+    }
+
+    /// PHY rate.
+    pub const fn rate(self) -> Rate {
+        Rate(self.bits_per_symbol() * 1_000_000_000 / self.symbol().0)
+    }
+
+    /// Bytes of a PB on air.
+    pub const fn block_bytes(self) -> u64 {
+        self.body_bytes() + 8 // header and check sequence
+    }
+
+    /// Bytes of the frame stream in a PB.
+    pub const fn body_bytes(self) -> u64 {
+        match self {
+            Robo::Hs | Robo::Std => 512,
+            Robo::Mini => 128,
+        }
+    }
+}
+
+/// Usable carriers with the North American mask.
+const CARRIERS: u64 = 917;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_of_the_standard() {
+        for (mode, mbps) in [(Robo::Hs, 9.845), (Robo::Std, 4.923), (Robo::Mini, 3.772)] {
+            let rate = mode.bits_per_symbol() as f64 / mode.symbol().0 as f64 * 1e3;
+            assert!((rate - mbps).abs() < 0.0006, "{rate} for {mbps}");
+        }
+    }
+
+    #[test]
+    fn air_times_are_the_reference_numbers() {
+        // (profile, PBs, payload us, body bytes, full exchange us, goodput Mbit/s)
+        let (hs, std, mini) = (GreenPhyConfig::hpgp_hs(), GreenPhyConfig::hpgp_std(), GreenPhyConfig::hpgp_mini());
+        for (c, n, payload, body, exchange, mbps) in [
+            (&hs, 1, 465, 512, 1123, 3.65),
+            (&hs, 3, 1303, 1536, 1961, 6.27),
+            (&hs, 5, 2140, 2560, 2798, 7.32),
+            (&std, 1, 884, 512, 1542, 2.66),
+            (&std, 2, 1721, 1024, 2379, 3.44),
+            (&mini, 1, 291, 128, 949, 1.08),
+        ] {
+            let us = |t: Time| (t.0 + 500) / 1000;
+            assert_eq!(us(c.payload_air(n)), payload);
+            assert!(us(c.exchange_time(n)).abs_diff(exchange) <= 1, "{:?} for {exchange} us", c.exchange_time(n));
+            assert_eq!(c.mode.body_bytes() * n as u64, body);
+            let goodput = 8.0 * body as f64 / c.exchange_time(n).as_secs_f64() / 1e6;
+            assert!((goodput - mbps).abs() < 0.006, "{goodput} for {mbps}");
+        }
+    }
+
+    #[test]
+    fn no_mpdu_is_longer_than_the_standard_allows() {
+        let max_fl = Time::from_nanos(2_501_120);
+        for c in [GreenPhyConfig::hpgp_hs(), GreenPhyConfig::hpgp_std(), GreenPhyConfig::hpgp_mini()] {
+            assert!(c.payload_air(c.max_pbs) <= max_fl);
+            assert!(c.mode == Robo::Mini || c.payload_air(c.max_pbs + 1) > max_fl);
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! The stations at their medium: who sends when, and what becomes of it.
+//!
+//! When the medium is free and somebody has something to send, two priority slots leave the stations of the highest class.
+//! These count their back-off down; those that reach 0 first send, and collide if they are several. A station that gets
+//! something to send after the priority slots began waits for the next round. An exchange that would reach into the beacon
+//! region is made shorter, or begins after the region.
+
+use super::GreenPhyConfig;
+use super::csma::Csma;
+use super::station::Station;
+use crate::link::medium::{Backlog, Medium};
+use crate::link::noise::air::AirJudge;
+use crate::link::pipe::{Fragments, PipeStats};
+use crate::packet::{FlowId, Packet};
+use crate::rng::Seed;
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// A Green PHY network. Port `2 k` sends from the first station of pair `k` to the second, port `2 k + 1` back.
+#[derive(Debug)]
+pub struct GreenPhy {
+    config: GreenPhyConfig,
+    /// By port.
+    stations: Vec<Station>,
+    noise: AirJudge,
+    phase: Phase,
+    /// When the phase ends.
+    next: Time,
+    /// Start of the first beacon region.
+    first_beacon: Time,
+    /// Packets that arrive or have arrived: when, at the far end of which port.
+    arrivals: VecDeque<(Time, usize, Packet)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Nobody has anything to send.
+    Idle,
+    /// The beacon region has to pass.
+    Beacon,
+    /// Priority slots from a time on, and then so many back-off slots.
+    Backoff(Time, u32),
+    /// Those who contended with nothing left to count send; whether a SACK comes.
+    Exchange(bool),
+}
+
+impl GreenPhy {
+    /// The network `name` of so many pairs.
+    pub fn new(config: &GreenPhyConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
+        let station = |port: usize| {
+            let direction = ["forward", "reverse"][port % 2];
+            let stream = seed.stream(&format!("{name}.{}.{direction}", port / 2), "access");
+            Station::new(Csma::new(config.backoff(config.class(port)), stream))
+        };
+        let period = config.beacon_period().0;
+        GreenPhy {
+            stations: (0..2 * pairs).map(station).collect(),
+            noise: AirJudge::new(&config.noise, name, seed),
+            phase: Phase::Idle,
+            next: Time::MAX,
+            first_beacon: Time(seed.stream(name, "beacon").range(0, period - 1)),
+            config: config.clone(),
+            arrivals: VecDeque::new(),
+        }
+    }
+
+    /// The medium is free: contention begins, if somebody wants it.
+    fn contend(&mut self, now: Time) {
+        let pending = || self.stations.iter().enumerate().filter(|(_, s)| s.is_pending());
+        let Some(class) = pending().map(|(port, _)| self.config.class(port)).max() else {
+            (self.phase, self.next) = (Phase::Idle, Time::MAX);
+            return;
+        };
+        let mut least = u32::MAX;
+        for (port, s) in self.stations.iter_mut().enumerate() {
+            s.contends = s.is_pending() && self.config.class(port) == class;
+            if s.contends {
+                least = least.min(s.csma.slots());
+            }
+        }
+        let start = now + self.config.slot * u64::from(2 + least);
+        let region = self.beacon_after(now);
+        (self.phase, self.next) = if start + self.config.busy(1) <= region {
+            (Phase::Backoff(now, least), start)
+        } else {
+            (Phase::Beacon, region + self.config.beacon)
+        };
+    }
+
+    /// The start of the beacon region that is under way at `now` or comes next.
+    fn beacon_after(&self, now: Time) -> Time {
+        let c = &self.config;
+        if c.beacon.is_zero() {
+            return Time::MAX;
+        }
+        let period = c.beacon_period().0;
+        let over = now.saturating_sub(self.first_beacon + c.beacon).0;
+        // Regions that ended by `now`.
+        let ended = if now < self.first_beacon + c.beacon { 0 } else { over / period + 1 };
+        self.first_beacon + Time(period * ended)
+    }
+
+    /// The back-off is over: one station sends, or several do.
+    fn begin(&mut self, now: Time, slots: u32) {
+        let room = self.beacon_after(now) - now;
+        let c = &self.config;
+        let most = (1..=c.max_pbs).rev().find(|&n| c.busy(n) <= room).unwrap_or(1);
+        let mut senders = 0;
+        let mut sender = 0;
+        let mut longest = 0;
+        for (port, s) in self.stations.iter_mut().enumerate().filter(|(_, s)| s.contends) {
+            s.contends = s.csma.idle(slots);
+            if s.contends {
+                longest = s.load(now, most, c.mode.body_bytes()).max(longest);
+                sender = port;
+                senders += 1;
+            } else {
+                s.csma.busy();
+            }
+        }
+        if senders == 1 {
+            self.send(now, sender, longest);
+        } else {
+            for s in self.stations.iter_mut().filter(|s| s.contends) {
+                s.stats.arq.collisions += 1;
+            }
+            let rest = if c.eifs_after_collision { c.delimiter + c.eifs } else { c.busy(longest) };
+            (self.phase, self.next) = (Phase::Exchange(false), now + rest);
+        }
+    }
+
+    /// A station has the medium to itself, for `n` PBs.
+    fn send(&mut self, now: Time, port: usize, n: usize) {
+        let GreenPhy { config, stations, noise, arrivals, .. } = self;
+        let data = now + config.delimiter;
+        let air = config.payload_air(n);
+        let mut acknowledged = false;
+        self.next = data + config.eifs;
+        if !noise.spoils(now, data, config.robust_share) {
+            let edge = |i: usize| data + air * i as u64 / n as u64;
+            let arrival = data + air + config.latency;
+            stations[port]
+                .pass(|i| noise.spoils(edge(i), edge(i + 1), 1.0), &mut |p| arrivals.push_back((arrival, port, p)));
+            let sack = data + air + config.rifs;
+            acknowledged = !noise.spoils(sack, sack + config.delimiter, config.robust_share);
+            self.next = now + config.busy(n);
+        }
+        stations[port].stats.arq.unacknowledged += u64::from(!acknowledged);
+        self.phase = Phase::Exchange(acknowledged);
+    }
+
+    /// An exchange is over, gaps included.
+    fn finish(&mut self, now: Time, acknowledged: bool, dropped: &mut dyn FnMut(Packet)) {
+        let GreenPhy { config, stations, arrivals, .. } = self;
+        for (port, s) in stations.iter_mut().enumerate().filter(|(_, s)| s.contends) {
+            s.contends = false;
+            s.csma.sent(acknowledged);
+            let arrival = now + config.latency;
+            s.settle(now, acknowledged, config, dropped, &mut |p| arrivals.push_back((arrival, port, p)));
+        }
+        self.contend(now);
+    }
+}
+
+impl Medium for GreenPhy {
+    fn receive(&mut self, now: Time, port: usize, p: Packet, dropped: &mut dyn FnMut(Packet)) {
+        let station = &mut self.stations[port];
+        if p.size > self.config.mtu {
+            let mut fragments = Fragments::new(p, self.config.mtu);
+            while let Some(f) = fragments.next() {
+                station.enqueue(now, f, &self.config).into_iter().for_each(&mut *dropped);
+            }
+        } else if let Some(p) = station.enqueue(now, p, &self.config) {
+            dropped(p);
+        }
+        match self.phase {
+            Phase::Idle => self.contend(now),
+            Phase::Backoff(since, _) if since == now => self.contend(now), // whoever comes at once takes part
+            _ => {}
+        }
+    }
+
+    fn transmit(&mut self, now: Time) -> Option<(usize, Packet)> {
+        let (_, port, p) = self.arrivals.pop_front_if(|a| a.0 <= now)?;
+        Some((port, p))
+    }
+
+    fn wake(&mut self, now: Time, dropped: &mut dyn FnMut(Packet)) {
+        while self.next <= now {
+            match self.phase {
+                Phase::Idle => unreachable!("an idle medium has nothing before it"),
+                Phase::Beacon => self.contend(self.next),
+                Phase::Backoff(_, slots) => self.begin(self.next, slots),
+                Phase::Exchange(acknowledged) => self.finish(self.next, acknowledged, dropped),
+            }
+        }
+    }
+
+    fn next_wake(&self) -> Time {
+        self.arrivals.front().map_or(self.next, |a| a.0.min(self.next))
+    }
+
+    fn backlog(&self, port: usize, flow: FlowId) -> Backlog {
+        self.stations[port].backlogs.get(flow)
+    }
+
+    fn waiting(&self, port: usize) -> usize {
+        self.stations[port].waiting
+    }
+
+    fn cycle_time(&self, sdus: u32) -> Time {
+        let bytes = sdus as usize * (usize::from(self.config.mtu) + usize::from(self.config.frame_overhead));
+        let pbs = bytes.div_ceil(self.config.mode.body_bytes() as usize);
+        let rest = pbs % self.config.max_pbs;
+        let full = self.config.exchange_time(self.config.max_pbs) * (pbs / self.config.max_pbs) as u64;
+        if rest == 0 { full } else { full + self.config.exchange_time(rest) }
+    }
+
+    fn limit(&self) -> u32 {
+        let frame = usize::from(self.config.mtu) + usize::from(self.config.frame_overhead);
+        (self.config.max_pbs * self.config.mode.body_bytes() as usize / frame).max(1) as u32
+    }
+
+    fn stats(&self, port: usize) -> &PipeStats {
+        &self.stations[port].stats
+    }
+
+    fn in_transit(&self) -> Box<dyn Iterator<Item = &Packet> + '_> {
+        let queued = self.stations.iter().flat_map(Station::packets);
+        Box::new(queued.chain(self.arrivals.iter().map(|a| &a.2)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! A station: the frame stream of one port, its PHY blocks, and the receiver at its far end.
+
+use super::GreenPhyConfig;
+use super::csma::Csma;
+use crate::link::medium::Backlogs;
+use crate::link::pipe::PipeStats;
+use crate::packet::Packet;
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// The sender of one port.
+#[derive(Debug)]
+pub(super) struct Station {
+    pub(super) csma: Csma,
+    /// Takes part in the contention under way.
+    pub(super) contends: bool,
+    /// Frames in the order of the stream, until all before their end is acknowledged.
+    frames: VecDeque<Frame>,
+    /// How many of them, at the front, the receiver has passed on or knows to be lost.
+    settled: usize,
+    /// How many of them, at the back, are not begun.
+    pub(super) waiting: usize,
+    /// Blocks sent and not acknowledged; the next MPDU begins with them.
+    blocks: VecDeque<Block>,
+    /// Blocks of the last MPDU.
+    loaded: usize,
+    /// Where the stream ends, and up to where it is cut into blocks.
+    end: u64,
+    cut: u64,
+    pub(super) backlogs: Backlogs,
+    pub(super) stats: PipeStats,
+}
+
+/// A packet with its place in the stream.
+#[derive(Debug)]
+struct Frame {
+    packet: Packet,
+    came: Time,
+    start: u64,
+    end: u64,
+    /// Bytes that the receiver has not got.
+    missing: u64,
+    lost: bool,
+}
+
+/// A piece of the stream in a PHY block.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    start: u64,
+    end: u64,
+    first_sent: Time,
+    transmissions: u8,
+    /// The far end has it, whether or not the sender knows.
+    received: bool,
+}
+
+impl Station {
+    pub(super) fn new(csma: Csma) -> Self {
+        Station {
+            csma,
+            contends: false,
+            frames: VecDeque::new(),
+            settled: 0,
+            waiting: 0,
+            blocks: VecDeque::new(),
+            loaded: 0,
+            end: 0,
+            cut: 0,
+            backlogs: Backlogs::default(),
+            stats: PipeStats::default(),
+        }
+    }
+
+    /// Whether there is something to send.
+    pub(super) fn is_pending(&self) -> bool {
+        !self.blocks.is_empty() || self.cut < self.end
+    }
+
+    /// A packet joins the queue; if there is no room it comes back.
+    pub(super) fn enqueue(&mut self, now: Time, packet: Packet, config: &GreenPhyConfig) -> Option<Packet> {
+        if self.waiting >= (config.host_queue + config.modem_ring) as usize {
+            self.stats.dropped += 1;
+            return Some(packet);
+        }
+        let start = self.end;
+        self.end += u64::from(packet.size) + u64::from(config.frame_overhead);
+        self.frames.push_back(Frame {
+            packet,
+            came: now,
+            start,
+            end: self.end,
+            missing: self.end - start,
+            lost: false,
+        });
+        self.waiting += 1;
+        self.stats.queue_max = self.stats.queue_max.max(self.waiting as u32);
+        self.backlogs.of(packet.flow).waiting += 1;
+        None
+    }
+
+    /// Puts an MPDU of up to `most` PBs together: what was not acknowledged, then what the stream has. The number of PBs.
+    pub(super) fn load(&mut self, now: Time, most: usize, body: u64) -> usize {
+        let repeats = self.blocks.len().min(most);
+        for b in self.blocks.iter_mut().take(repeats) {
+            b.transmissions += 1;
+        }
+        self.loaded = repeats;
+        while self.loaded == self.blocks.len() && self.loaded < most && self.cut < self.end {
+            let (start, end) = (self.cut, self.end.min(self.cut + body));
+            self.blocks.push_back(Block { start, end, first_sent: now, transmissions: 1, received: false });
+            self.cut = end;
+            self.loaded += 1;
+            self.begin_frames(now);
+        }
+        let arq = &mut self.stats.arq;
+        arq.frames += 1;
+        arq.blocks += self.loaded as u64;
+        arq.repeats += repeats as u64;
+        self.loaded
+    }
+
+    /// Frames that the last block has reached no longer wait.
+    fn begin_frames(&mut self, now: Time) {
+        while self.waiting > 0 {
+            let frame = &self.frames[self.frames.len() - self.waiting];
+            if frame.start >= self.cut {
+                break;
+            }
+            self.waiting -= 1;
+            self.stats.packets += 1;
+            self.stats.bytes += u64::from(frame.packet.size);
+            self.stats.waited_ns += (now - frame.came).0;
+            self.backlogs.sent(frame.packet.flow);
+        }
+    }
+
+    /// The blocks of the MPDU just put together meet `bad`, which is told their numbers in it; those that pass are received,
+    /// and `deliver` gets the frames that are complete in turn.
+    pub(super) fn pass(&mut self, mut bad: impl FnMut(usize) -> bool, deliver: &mut impl FnMut(Packet)) {
+        for i in 0..self.loaded {
+            if bad(i) {
+                self.stats.arq.errors += 1;
+            } else if self.blocks[i].received {
+                self.stats.arq.duplicates += 1;
+            } else {
+                self.blocks[i].received = true;
+                let Block { start, end, .. } = self.blocks[i];
+                for f in touched(&mut self.frames, start, end) {
+                    f.missing -= end.min(f.end) - start.max(f.start);
+                }
+            }
+        }
+        self.deliver(deliver);
+    }
+
+    /// The exchange of the MPDU is over. If its SACK came, the blocks it names are done; of the others, those that have used
+    /// up their transmissions or their lifetime are given up with all frames they touch.
+    pub(super) fn settle(
+        &mut self,
+        now: Time,
+        acknowledged: bool,
+        config: &GreenPhyConfig,
+        dropped: &mut dyn FnMut(Packet),
+        deliver: &mut impl FnMut(Packet),
+    ) {
+        let Station { blocks, frames, loaded, stats, .. } = self;
+        let mut left = std::mem::take(loaded);
+        let lost_before = stats.lost;
+        blocks.retain(|b| {
+            if left == 0 {
+                return true;
+            }
+            left -= 1;
+            let spent = b.transmissions >= config.transmissions || now - b.first_sent >= config.lifetime;
+            if spent && !b.received {
+                for f in touched(frames, b.start, b.end).filter(|f| !f.lost) {
+                    f.lost = true;
+                    stats.lost += 1;
+                    dropped(f.packet);
+                }
+            }
+            !(acknowledged && b.received || spent)
+        });
+        if stats.lost > lost_before {
+            self.forget_lost();
+            self.deliver(deliver);
+        }
+        let acknowledged = self.blocks.front().map_or(self.cut, |b| b.start);
+        while self.settled > 0
+            && let Some(f) = self.frames.pop_front_if(|f| f.end <= acknowledged)
+        {
+            self.settled -= 1;
+            self.backlogs.of(f.packet.flow).unacknowledged -= 1;
+        }
+    }
+
+    /// What only lost frames need is not sent again, and what is left of them not at all.
+    fn forget_lost(&mut self) {
+        let Station { blocks, frames, .. } = self;
+        blocks.retain(|b| b.received || touched(frames, b.start, b.end).any(|f| !f.lost));
+        let begun = self.frames.len() - self.waiting;
+        if let Some(last) = begun.checked_sub(1).map(|i| &self.frames[i])
+            && last.lost
+        {
+            self.cut = self.cut.max(last.end);
+        }
+    }
+
+    /// Gives complete frames on, in order.
+    fn deliver(&mut self, deliver: &mut impl FnMut(Packet)) {
+        while let Some(f) = self.frames.get(self.settled)
+            && (f.lost || f.missing == 0)
+        {
+            if !f.lost {
+                deliver(f.packet);
+            }
+            self.settled += 1;
+        }
+    }
+
+    /// Packets here and at the far end's receiver.
+    pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
+        self.frames.iter().skip(self.settled).filter(|f| !f.lost).map(|f| &f.packet)
+    }
+}
+
+/// The frames with bytes from `start` to `end`.
+fn touched(frames: &mut VecDeque<Frame>, start: u64, end: u64) -> impl Iterator<Item = &mut Frame> {
+    let first = frames.partition_point(|f| f.end <= start);
+    frames.range_mut(first..).take_while(move |f| f.start < end)
+}

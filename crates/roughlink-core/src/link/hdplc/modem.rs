@@ -1,0 +1,271 @@
+//! A modem: the transmit queue of one direction, and the receiver at its far end.
+
+use super::HdplcConfig;
+use crate::link::medium::Backlogs;
+use crate::link::pipe::PipeStats;
+use crate::packet::Packet;
+use crate::rng::{Seed, Stream};
+use crate::units::{Rate, Time};
+use std::collections::VecDeque;
+
+/// One direction of the link.
+#[derive(Debug)]
+pub(super) struct Modem {
+    /// SDUs sent and not acknowledged, by number. The next PDU begins with them.
+    pub(super) unacknowledged: VecDeque<Sdu>,
+    waiting: VecDeque<Waiting>,
+    /// SDUs of `unacknowledged` in the last PDU.
+    loaded: usize,
+    /// Number of the next new SDU.
+    next: u64,
+    receiver: Receiver,
+    access: Stream,
+    /// Access slots drawn for the next PDU.
+    slots: Option<u32>,
+    pub(super) backlogs: Backlogs,
+    pub(super) stats: PipeStats,
+    /// Moving average of the share of SDUs that PLC-ACKs rejected.
+    pub(super) rejected: f64,
+}
+
+/// An SDU under way.
+#[derive(Debug)]
+pub(super) struct Sdu {
+    pub(super) packet: Packet,
+    number: u64,
+    came: Time,
+    first_sent: Time,
+    transmissions: u8,
+    /// The far end has it, whether or not the sender knows.
+    pub(super) received: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    packet: Packet,
+    came: Time,
+}
+
+/// What the far end knows about the order of SDUs.
+#[derive(Debug, Default)]
+struct Receiver {
+    /// Number of the SDU to deliver next.
+    expected: u64,
+    /// SDUs later than `expected`, by number; `None` was given up.
+    held: VecDeque<(u64, Option<Packet>)>,
+}
+
+impl Modem {
+    pub(super) fn new(name: &str, seed: &Seed) -> Self {
+        Modem {
+            unacknowledged: VecDeque::new(),
+            waiting: VecDeque::new(),
+            loaded: 0,
+            next: 0,
+            receiver: Receiver::default(),
+            access: seed.stream(name, "access"),
+            slots: None,
+            backlogs: Backlogs::default(),
+            stats: PipeStats::default(),
+            rejected: 0.0,
+        }
+    }
+
+    /// Packets that count towards the queue's limit.
+    pub(super) fn queued(&self, config: &HdplcConfig) -> usize {
+        self.waiting.len() + if config.queue_counts_unacknowledged { self.unacknowledged.len() } else { 0 }
+    }
+
+    /// A packet joins the queue; if there is no room it comes back.
+    pub(super) fn enqueue(&mut self, now: Time, packet: Packet, config: &HdplcConfig) -> Option<Packet> {
+        let queued = self.queued(config);
+        if queued >= config.queue as usize {
+            self.stats.dropped += 1;
+            return Some(packet);
+        }
+        self.waiting.push_back(Waiting { packet, came: now });
+        self.stats.queue_max = self.stats.queue_max.max(queued as u32 + 1);
+        self.backlogs.of(packet.flow).waiting += 1;
+        None
+    }
+
+    /// When the next PDU is ready to be sent: at once if there is something to repeat, else when it was full or when the
+    /// timer runs out.
+    fn ready(&self, rate: Rate, config: &HdplcConfig) -> Option<Time> {
+        if !self.unacknowledged.is_empty() {
+            return Some(Time::ZERO);
+        }
+        let oldest = self.waiting.front()?;
+        let mut load = Load::default();
+        let full = self.waiting.iter().enumerate().find(|(i, w)| {
+            // With the last one that may join, or the first that no longer fits, the PDU is closed.
+            !load.takes(w.packet.size, rate, config) || i + 1 == config.max_sdus
+        });
+        let timer = oldest.came + config.aggregation;
+        Some(full.map_or(timer, |(_, w)| timer.min(w.came)))
+    }
+
+    /// When this modem starts to send if the medium is free from `free` on and nobody else starts.
+    pub(super) fn start(&mut self, now: Time, free: Time, config: &HdplcConfig) -> Option<Time> {
+        let ready = self.ready(config.rate_at(now), config)?;
+        let draw = || self.access.range(0, u64::from(config.access_slots) - 1) as u32;
+        let slots = *self.slots.get_or_insert_with(draw);
+        Some(free.max(ready) + config.access_gap + config.slot * u64::from(slots))
+    }
+
+    /// A PDU took the medium: whoever wants the next access draws anew.
+    pub(super) fn redraw(&mut self) {
+        self.slots = None;
+    }
+
+    /// Puts the next PDU together: what was not acknowledged, then new SDUs. Its bytes with overhead.
+    pub(super) fn load(&mut self, now: Time, config: &HdplcConfig) -> u64 {
+        let rate = config.rate_at(now);
+        let mut load = Load::default();
+        self.loaded = 0;
+        for sdu in self.unacknowledged.iter_mut().take(config.max_sdus) {
+            if !load.takes(sdu.packet.size, rate, config) {
+                break;
+            }
+            self.loaded += 1;
+            sdu.transmissions += 1;
+            self.stats.arq.repeats += 1;
+        }
+        while self.loaded == self.unacknowledged.len() && self.loaded < config.max_sdus {
+            let Some(w) = self.waiting.front() else { break };
+            if !load.takes(w.packet.size, rate, config) {
+                break;
+            }
+            let Waiting { packet, came } = *w;
+            self.waiting.pop_front();
+            if !config.queue_counts_unacknowledged {
+                self.stats.waited_ns += (now - came).0;
+            }
+            self.stats.packets += 1;
+            self.stats.bytes += u64::from(packet.size);
+            self.backlogs.sent(packet.flow);
+            self.unacknowledged.push_back(Sdu {
+                packet,
+                number: self.next,
+                came,
+                first_sent: now,
+                transmissions: 1,
+                received: false,
+            });
+            self.next += 1;
+            self.loaded += 1;
+        }
+        self.stats.arq.frames += 1;
+        self.stats.arq.blocks += self.loaded as u64;
+        load.bytes
+    }
+
+    /// The SDUs of the PDU just put together meet `bad`, which is told the bytes before and after each; those that pass are
+    /// received, and `deliver` gets what may go on.
+    pub(super) fn pass(
+        &mut self,
+        config: &HdplcConfig,
+        mut bad: impl FnMut(u64, u64) -> bool,
+        deliver: &mut impl FnMut(Packet),
+    ) {
+        let mut end = 0;
+        for sdu in self.unacknowledged.iter_mut().take(self.loaded) {
+            let begin = end;
+            end += u64::from(sdu.packet.size) + u64::from(config.sdu_overhead);
+            if bad(begin, end) {
+                self.stats.arq.errors += 1;
+            } else if sdu.received {
+                self.stats.arq.duplicates += 1;
+            } else {
+                sdu.received = true;
+                if config.in_order {
+                    self.receiver.receive(sdu.number, Some(sdu.packet), deliver);
+                } else {
+                    deliver(sdu.packet);
+                }
+            }
+        }
+    }
+
+    /// The exchange of the PDU is over. If its PLC-ACK came, the SDUs it names are done; of the others, those that have used
+    /// up their transmissions or their lifetime are given up, and what they held up is given to `deliver`.
+    pub(super) fn settle(
+        &mut self,
+        now: Time,
+        acknowledged: bool,
+        config: &HdplcConfig,
+        dropped: &mut dyn FnMut(Packet),
+        deliver: &mut impl FnMut(Packet),
+    ) {
+        let Modem { unacknowledged, receiver, backlogs, stats, loaded, rejected, .. } = self;
+        let mut left = std::mem::take(loaded);
+        if acknowledged && left > 0 {
+            let failed = unacknowledged.iter().take(left).filter(|sdu| !sdu.received).count();
+            *rejected += (failed as f64 / left as f64 - *rejected) * config.error_weight;
+        }
+        unacknowledged.retain(|sdu| {
+            if left == 0 {
+                return true;
+            }
+            left -= 1;
+            let spent = sdu.transmissions >= config.transmissions || now - sdu.first_sent >= config.lifetime;
+            let done = acknowledged && sdu.received;
+            if !done && spent && !sdu.received {
+                stats.lost += 1;
+                if config.in_order {
+                    receiver.receive(sdu.number, None, deliver);
+                }
+                dropped(sdu.packet);
+            }
+            if done || spent {
+                backlogs.of(sdu.packet.flow).unacknowledged -= 1;
+                if config.queue_counts_unacknowledged {
+                    stats.waited_ns += (now - sdu.came).0;
+                }
+            }
+            !(done || spent)
+        });
+    }
+
+    /// Packets here and at the far end's receiver.
+    pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
+        let unreceived = self.unacknowledged.iter().filter(|s| !s.received).map(|s| &s.packet);
+        let held = self.receiver.held.iter().filter_map(|h| h.1.as_ref());
+        self.waiting.iter().map(|w| &w.packet).chain(unreceived).chain(held)
+    }
+}
+
+impl Receiver {
+    /// SDU `number` came, or `None` came in its place because it was given up.
+    fn receive(&mut self, number: u64, packet: Option<Packet>, deliver: &mut impl FnMut(Packet)) {
+        if number > self.expected {
+            let at = self.held.partition_point(|h| h.0 < number);
+            self.held.insert(at, (number, packet));
+            return;
+        }
+        packet.into_iter().for_each(&mut *deliver);
+        self.expected += 1;
+        while let Some(h) = self.held.pop_front_if(|h| h.0 == self.expected) {
+            h.1.into_iter().for_each(&mut *deliver);
+            self.expected += 1;
+        }
+    }
+}
+
+/// SDUs that join a PDU.
+#[derive(Default)]
+struct Load {
+    bytes: u64,
+}
+
+impl Load {
+    /// Whether an SDU of `size` bytes fits, and if so, puts it in. The first always does.
+    fn takes(&mut self, size: u16, rate: Rate, config: &HdplcConfig) -> bool {
+        let bytes = self.bytes + u64::from(size) + u64::from(config.sdu_overhead);
+        if self.bytes > 0 && rate.time_for(bytes) > config.max_air {
+            return false;
+        }
+        self.bytes = bytes;
+        true
+    }
+}

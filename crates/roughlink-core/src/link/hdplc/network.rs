@@ -1,0 +1,200 @@
+//! The two modems at their medium: who sends when, and what becomes of it.
+//!
+//! A modem with a PDU to send waits until the medium is free, then for a gap and a drawn number of slots. Who starts first has
+//! the medium for the whole exchange, PLC-ACK included; the other draws anew afterwards. A missing PLC-ACK is noticed one slot
+//! after its time, and all SDUs of the PDU are sent again; the receiver knows them by their numbers.
+
+use super::HdplcConfig;
+use super::modem::Modem;
+use crate::link::medium::{Backlog, Medium};
+use crate::link::noise::air::AirJudge;
+use crate::link::pipe::{Fragments, PipeStats};
+use crate::packet::{FlowId, Packet};
+use crate::rng::Seed;
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// An HD-PLC link: port 0 from the first modem to the second, port 1 back.
+#[derive(Debug)]
+pub struct Hdplc {
+    config: HdplcConfig,
+    modems: [Modem; 2],
+    noise: AirJudge,
+    /// What is on the medium.
+    exchange: Option<Exchange>,
+    /// Since when the medium is free, if nothing is on it.
+    free: Time,
+    /// The port that sent last.
+    last: usize,
+    /// The next start or end of an exchange.
+    next: Time,
+    /// Packets that arrive or have arrived: when, at the far end of which port.
+    arrivals: VecDeque<(Time, usize, Packet)>,
+}
+
+/// A PDU, or two that collided, up to the end of the PLC-ACK or of the time in which it should have come.
+#[derive(Clone, Copy, Debug)]
+struct Exchange {
+    end: Time,
+    /// The port that sends; `None` if both do.
+    port: Option<usize>,
+    acknowledged: bool,
+}
+
+impl Hdplc {
+    /// The link `name`.
+    pub fn new(config: &HdplcConfig, name: &str, seed: &Seed) -> Self {
+        Hdplc {
+            modems: ["forward", "reverse"].map(|d| Modem::new(&format!("{name}.{d}"), seed)),
+            noise: AirJudge::new(&config.noise, name, seed),
+            config: config.clone(),
+            exchange: None,
+            free: Time::ZERO,
+            last: 1,
+            next: Time::MAX,
+            arrivals: VecDeque::new(),
+        }
+    }
+
+    /// Works out the next event of a medium that is free.
+    fn contend(&mut self, now: Time) {
+        let starts = self.starts(now);
+        self.next = starts[0].min(starts[1]);
+    }
+
+    /// When each modem starts if the other does not. A falling rate may show a PDU to have been full for some time.
+    fn starts(&mut self, now: Time) -> [Time; 2] {
+        let (free, config) = (self.free, &self.config);
+        self.modems.each_mut().map(|m| m.start(now, free, config).map_or(Time::MAX, |start| start.max(now)))
+    }
+
+    /// Somebody's access begins.
+    fn begin(&mut self, now: Time) {
+        let [a, b] = self.starts(now);
+        let apart = Time(a.0.abs_diff(b.0));
+        let c = &self.config;
+        let timeout = c.rifs + c.ack + c.slot;
+        if c.collisions && apart < c.slot {
+            let ends = [(0, a), (1, b)].map(|(port, start)| {
+                let bytes = self.modems[port].load(start, &self.config);
+                self.modems[port].stats.arq.collisions += 1;
+                start + self.pdu_air(start, bytes)
+            });
+            let end = ends[0].max(ends[1]) + timeout;
+            self.exchange = Some(Exchange { end, port: None, acknowledged: false });
+        } else {
+            let port = if a == b { 1 - self.last } else { usize::from(b < a) };
+            self.last = port;
+            self.exchange = Some(self.send(now, port, timeout));
+        }
+        for m in &mut self.modems {
+            m.redraw();
+        }
+        self.next = self.exchange.map_or(Time::MAX, |e| e.end);
+    }
+
+    /// A modem has the medium to itself.
+    fn send(&mut self, now: Time, port: usize, timeout: Time) -> Exchange {
+        let bytes = self.modems[port].load(now, &self.config);
+        let Hdplc { config, modems, noise, arrivals, .. } = self;
+        let rate = config.rate_at(now);
+        let data = now + config.header;
+        let end = data + config.in_symbols(rate.time_for(bytes));
+        let mut acknowledged = !noise.spoils(now, data, config.robust_share);
+        if acknowledged {
+            let bad = |from, to| noise.spoils(data + rate.time_for(from), data + rate.time_for(to), 1.0);
+            modems[port].pass(config, bad, &mut |p| arrivals.push_back((end, port, p)));
+            let ack = end + config.rifs;
+            acknowledged = !noise.spoils(ack, ack + config.ack, config.robust_share);
+        }
+        modems[port].stats.arq.unacknowledged += u64::from(!acknowledged);
+        let end = end + if acknowledged { config.rifs + config.ack } else { timeout };
+        Exchange { end, port: Some(port), acknowledged }
+    }
+
+    /// An exchange is over.
+    fn finish(&mut self, exchange: Exchange, dropped: &mut dyn FnMut(Packet)) {
+        let Exchange { end, port, acknowledged } = exchange;
+        let Hdplc { config, modems, arrivals, .. } = self;
+        for (i, m) in modems.iter_mut().enumerate() {
+            if port.is_none_or(|p| p == i) {
+                m.settle(end, acknowledged, config, dropped, &mut |p| arrivals.push_back((end, i, p)));
+            }
+        }
+        self.exchange = None;
+        self.free = end;
+        self.contend(end);
+    }
+
+    /// Header and SDUs of a PDU.
+    fn pdu_air(&self, now: Time, bytes: u64) -> Time {
+        self.config.header + self.config.in_symbols(self.config.rate_at(now).time_for(bytes))
+    }
+}
+
+impl Medium for Hdplc {
+    fn receive(&mut self, now: Time, port: usize, p: Packet, dropped: &mut dyn FnMut(Packet)) {
+        let modem = &mut self.modems[port];
+        if p.size > self.config.mtu {
+            let mut fragments = Fragments::new(p, self.config.mtu);
+            while let Some(f) = fragments.next() {
+                modem.enqueue(now, f, &self.config).into_iter().for_each(&mut *dropped);
+            }
+        } else if let Some(p) = modem.enqueue(now, p, &self.config) {
+            dropped(p);
+        }
+        if self.exchange.is_none() {
+            self.contend(now);
+        }
+    }
+
+    fn transmit(&mut self, now: Time) -> Option<(usize, Packet)> {
+        let (_, port, p) = self.arrivals.pop_front_if(|a| a.0 <= now)?;
+        Some((port, p))
+    }
+
+    fn wake(&mut self, now: Time, dropped: &mut dyn FnMut(Packet)) {
+        while self.next <= now {
+            match self.exchange {
+                Some(e) => self.finish(e, dropped),
+                None => self.begin(self.next),
+            }
+        }
+    }
+
+    fn next_wake(&self) -> Time {
+        self.arrivals.front().map_or(self.next, |a| a.0.min(self.next))
+    }
+
+    fn backlog(&self, port: usize, flow: FlowId) -> Backlog {
+        self.modems[port].backlogs.get(flow)
+    }
+
+    fn waiting(&self, port: usize) -> usize {
+        self.modems[port].queued(&self.config)
+    }
+
+    fn cycle_time(&self, sdus: u32) -> Time {
+        self.config.cycle_time(sdus as usize)
+    }
+
+    fn limit(&self) -> u32 {
+        self.config.sdus_per_pdu() as u32
+    }
+
+    fn rejected(&self, port: usize) -> f64 {
+        self.modems[port].rejected
+    }
+
+    fn stats(&self, port: usize) -> &PipeStats {
+        &self.modems[port].stats
+    }
+
+    fn in_transit(&self) -> Box<dyn Iterator<Item = &Packet> + '_> {
+        let queued = self.modems.iter().flat_map(Modem::packets);
+        Box::new(queued.chain(self.arrivals.iter().map(|a| &a.2)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

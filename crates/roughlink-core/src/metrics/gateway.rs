@@ -1,0 +1,81 @@
+//! What gateways report.
+
+use crate::gateway::flows::{Counters, Phase};
+use crate::gateway::{FlowStats, Key, Stats};
+use crate::scenario::{GatewaySpec, Scenario};
+use crate::units::Time;
+use serde::{Deserialize, Serialize};
+
+/// A gateway at the end of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GatewayResult {
+    /// Name.
+    pub name: String,
+    /// Its name in the registry.
+    pub kind: String,
+    /// The node where it stands.
+    pub node: String,
+    /// The flows in its table, in the scenario's order.
+    pub flows: Vec<GatewayFlowResult>,
+    /// What its table counted.
+    pub counters: Counters,
+    /// Segments that it originated.
+    pub originated: u64,
+}
+
+/// A flow as a gateway sees it at the end of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GatewayFlowResult {
+    /// Name of the flow.
+    pub flow: String,
+    /// What the gateway thinks of it.
+    pub phase: Phase,
+    /// It shares the rough link now.
+    pub active: bool,
+    /// RTT of the handshake, ms.
+    pub rtt_ms: Option<f64>,
+    /// A segment of the handshake was repeated.
+    pub ambiguous: bool,
+    /// Segments whose window was changed.
+    pub rewritten: u64,
+    /// The window it is allowed, SDUs; null if nothing controls it.
+    pub awnd_sdu: Option<f64>,
+    /// The most SDUs that the link carries within its RTT.
+    pub sample_sdu: Option<f64>,
+    /// RTT over the smallest RTT.
+    pub rho: Option<f64>,
+}
+
+impl GatewayResult {
+    pub(crate) fn new(s: &Scenario, spec: &GatewaySpec, stats: Option<&Stats>) -> Self {
+        let flows = stats.map_or(&[][..], |stats| &stats.flows);
+        GatewayResult {
+            name: spec.name.clone(),
+            kind: spec.kind.name.into(),
+            node: s.nodes[spec.node].clone(),
+            flows: flows.iter().map(|f| GatewayFlowResult::new(s, f)).collect(),
+            counters: stats.map(|stats| stats.counters).unwrap_or_default(),
+            originated: stats.map_or(0, |stats| stats.originated),
+        }
+    }
+}
+
+impl GatewayFlowResult {
+    fn new(s: &Scenario, f: &FlowStats) -> Self {
+        let flow = match f.key {
+            Key::Simulated(flow) => s.flows[flow.index()].name.clone(),
+            Key::Real(_) => String::new(),
+        };
+        GatewayFlowResult {
+            flow,
+            phase: f.phase,
+            active: f.active,
+            rtt_ms: f.rtt.map(Time::as_millis_f64),
+            ambiguous: f.ambiguous,
+            rewritten: f.rewritten,
+            awnd_sdu: f.control.map(|c| c.awnd),
+            sample_sdu: f.control.map(|c| c.sample),
+            rho: f.control.map(|c| c.rho),
+        }
+    }
+}

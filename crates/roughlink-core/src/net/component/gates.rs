@@ -1,0 +1,150 @@
+//! The gateways of a component: what passes their node over their link is shown to them, and they may speak themselves.
+
+use super::{Component, Flow, Media, Observer};
+use crate::gateway::{self, Gateway, Heading, Key, Modem, packets};
+use crate::link::Medium;
+use crate::packet::{FlowId, Packet};
+use crate::scenario::Scenario;
+use crate::units::Time;
+
+/// A gateway at its node.
+pub(super) struct Gate {
+    /// Its number in the scenario.
+    pub global: usize,
+    pub node: usize,
+    /// The first place of the rough link.
+    pub link: u32,
+    /// Which way a packet heads that goes out over the link.
+    over: Heading,
+    /// Where the modem's port is, counted from the first after the pipes, if the link is a medium.
+    modem: Option<usize>,
+    pub gateway: Box<dyn Gateway>,
+}
+
+impl Gate {
+    /// Its numbers, the flows as the scenario counts them.
+    pub fn stats(&self, media: &Media, flows: &[Flow]) -> gateway::Stats {
+        let port = self.port(media);
+        let mut stats = self.gateway.stats(port.as_ref().map(|p| p as &dyn Modem));
+        for f in &mut stats.flows {
+            if let Key::Simulated(flow) = f.key {
+                f.key = Key::Simulated(FlowId::new(flows[flow.index()].global as u32, flow.reverse()));
+            }
+        }
+        stats
+    }
+
+    fn port<'m>(&self, media: &'m Media) -> Option<Port<'m>> {
+        self.modem.map(|place| media.port(place)).map(|(medium, port)| Port(medium, port))
+    }
+}
+
+/// The gateways whose link is among those that have a place.
+pub(super) fn gates(s: &Scenario, local: &[u32], media: &Media, pipes: usize) -> Vec<Gate> {
+    let gate = |(global, spec): (usize, &crate::scenario::GatewaySpec)| {
+        let link = local[2 * spec.link];
+        if link == u32::MAX {
+            return None;
+        }
+        let forward = s.links[spec.link].between.0 == spec.node;
+        let port = link as usize + usize::from(!forward);
+        Some(Gate {
+            global,
+            node: spec.node,
+            link,
+            over: spec.kind.over,
+            modem: port.checked_sub(pipes).filter(|_| media.len() > 0),
+            gateway: spec.kind.build(&spec.params).expect("checked when the scenario was read"),
+        })
+    };
+    s.gateways.iter().enumerate().filter_map(gate).collect()
+}
+
+/// The modem at a port, as gateways see it.
+struct Port<'m>(&'m dyn Medium, usize);
+
+impl Port<'_> {
+    fn of(&self, key: &Key) -> crate::link::Backlog {
+        match key {
+            Key::Simulated(flow) => self.0.backlog(self.1, *flow),
+            Key::Real(_) => Default::default(),
+        }
+    }
+}
+
+impl Modem for Port<'_> {
+    fn waiting(&self, key: &Key) -> u32 {
+        self.of(key).waiting
+    }
+    fn backlog(&self, key: &Key) -> u32 {
+        let b = self.of(key);
+        b.waiting + b.unacknowledged
+    }
+    fn occupied(&self) -> u32 {
+        self.0.waiting(self.1) as u32
+    }
+    fn cycle_time(&self, sdus: u32) -> Time {
+        self.0.cycle_time(sdus)
+    }
+    fn limit(&self) -> u32 {
+        self.0.limit()
+    }
+    fn rejected(&self) -> f64 {
+        self.0.rejected(self.1)
+    }
+}
+
+impl<O: Observer> Component<'_, O> {
+    /// A packet passes `node`, from one place to another; `None` is the host itself.
+    pub(super) fn pass_gates(&mut self, now: Time, node: usize, [from, to]: [Option<u32>; 2], p: &mut Packet) {
+        for g in self.gates.iter_mut().filter(|g| g.node == node) {
+            let over = |place: Option<u32>| place.is_some_and(|place| place & !1 == g.link);
+            let heading = match (over(from), over(to)) {
+                (_, true) => g.over,
+                (true, false) => g.over.opposite(),
+                (false, false) => continue,
+            };
+            let port = g.port(&self.media);
+            let modem = port.as_ref().map(|p| p as &dyn Modem);
+            packets::receive(&mut *g.gateway, now, heading, p, &self.sides, modem);
+            if O::ACTIVE {
+                self.observer.gateway(now, g.global, &|| g.stats(&self.media, &self.flows));
+            }
+        }
+    }
+
+    /// The gateways at `node` may have something to say.
+    pub(super) fn originate_at(&mut self, now: Time, node: usize) {
+        for g in 0..self.gates.len() {
+            if self.gates[g].node == node {
+                self.originate(now, g);
+            }
+        }
+    }
+
+    /// Sends what a gateway wants to send.
+    pub(super) fn originate(&mut self, now: Time, g: usize) {
+        while let Some((_, p)) = packets::transmit(&mut *self.gates[g].gateway, now) {
+            let (node, r) = (self.gates[g].node, usize::from(p.flow.reverse()));
+            let flow = &self.flows[p.flow.index()];
+            let path = &self.paths[flow.path[r] as usize..flow.path[r + 1] as usize];
+            let next = if flow.nodes[r] == node {
+                path.first()
+            } else {
+                path.iter().position(|&place| self.places[place as usize].1 == node).and_then(|i| path.get(i + 1))
+            };
+            if let Some(&next) = next {
+                self.send(now, next as usize, p);
+            } else if let Some(&last) = path.last() {
+                self.deliver(now, last as usize, p);
+            }
+        }
+        self.calendar.set(self.leaves.gates + g, self.gates[g].gateway.next_wake());
+    }
+
+    /// A gateway's time has come.
+    pub(super) fn wake_gate(&mut self, now: Time, g: usize) {
+        self.gates[g].gateway.wake(now);
+        self.originate(now, g);
+    }
+}

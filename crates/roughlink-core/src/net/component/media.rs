@@ -1,0 +1,122 @@
+//! The media of a component: links whose directions are not pipes of their own.
+
+use super::{Component, Observer};
+use crate::link::pipe::PipeStats;
+use crate::link::{Medium, Model};
+use crate::net::routing::Hop;
+use crate::packet::{FlowId, Packet};
+use crate::rng::Seed;
+use crate::scenario::Scenario;
+use crate::units::Time;
+use std::collections::BTreeMap;
+
+/// The media, and which port of which is at each place after the pipes.
+pub(super) struct Media {
+    all: Vec<Box<dyn Medium>>,
+    ports: Vec<(usize, usize)>,
+    /// The place of each medium's ports.
+    at: Vec<Vec<usize>>,
+}
+
+impl Media {
+    /// The media among `links`; their ports are added to `places`, and to `local` where each direction's place is noted.
+    pub fn new(s: &Scenario, seed: &Seed, links: &[usize], places: &mut Vec<(Hop, usize)>, local: &mut [u32]) -> Self {
+        // The links of each medium, in the scenario's order; those of one cable together.
+        let mut members: Vec<(&str, Vec<usize>)> = Vec::new();
+        let mut cables: BTreeMap<&str, usize> = BTreeMap::new();
+        for &l in links {
+            let spec = &s.links[l];
+            if matches!(spec.model, Model::Pipe(_)) {
+                continue;
+            }
+            let name = spec.cable.as_deref();
+            match name.and_then(|cable| cables.get(cable)) {
+                Some(&m) => members[m].1.push(l),
+                None => {
+                    cables.extend(name.map(|cable| (cable, members.len())));
+                    members.push((name.unwrap_or(&spec.name), vec![l]));
+                }
+            }
+        }
+        let mut media = Media { all: Vec::new(), ports: Vec::new(), at: Vec::new() };
+        for (m, (name, links)) in members.into_iter().enumerate() {
+            let Model::Shared(config) = &s.links[links[0]].model else { unreachable!("chosen so") };
+            media.all.push(config.build(links.len(), name, seed));
+            media.at.push(Vec::new());
+            for (pair, l) in links.into_iter().enumerate() {
+                let between = s.links[l].between;
+                for (direction, to) in [(0, between.1), (1, between.0)] {
+                    local[2 * l + direction] = places.len() as u32;
+                    media.at[m].push(places.len());
+                    media.ports.push((m, 2 * pair + direction));
+                    places.push((2 * l as Hop + direction as Hop, to));
+                }
+            }
+        }
+        media
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Medium and port that are `index` places after the pipes.
+    pub fn port(&self, index: usize) -> (&dyn Medium, usize) {
+        let (m, port) = self.ports[index];
+        (&*self.all[m], port)
+    }
+
+    /// All packets inside.
+    pub fn in_transit(&self) -> impl Iterator<Item = &Packet> {
+        self.all.iter().flat_map(|m| m.in_transit())
+    }
+
+    /// What was counted at each place after the pipes.
+    pub fn stats(&self) -> impl Iterator<Item = PipeStats> {
+        self.ports.iter().map(|&(m, port)| self.all[m].stats(port).clone())
+    }
+}
+
+impl<O: Observer> Component<'_, O> {
+    /// A packet joins a transmit queue.
+    pub(super) fn send_shared(&mut self, now: Time, place: usize, p: Packet) {
+        let (m, port) = self.media.ports[place - self.pipes.len()];
+        let (medium, sides) = (&mut self.media.all[m], &mut self.sides);
+        medium.receive(now, port, p, &mut |dropped| sides.free(&dropped));
+        self.calendar.set(self.leaves.media + m, medium.next_wake());
+        self.report_queue(now, place);
+    }
+
+    /// A medium's time has come.
+    pub(super) fn wake_medium(&mut self, now: Time, m: usize) {
+        let sides = &mut self.sides;
+        self.media.all[m].wake(now, &mut |dropped| sides.free(&dropped));
+        if O::ACTIVE {
+            // What was acknowledged or given up has left its queue, with or without a packet that arrives now.
+            for i in 0..self.media.at[m].len() {
+                self.report_queue(now, self.media.at[m][i]);
+            }
+        }
+        while let Some((port, p)) = self.media.all[m].transmit(now) {
+            self.events += 1;
+            self.forward(now, self.media.at[m][port], p);
+        }
+        self.calendar.set(self.leaves.media + m, self.media.all[m].next_wake());
+    }
+
+    fn report_queue(&mut self, now: Time, place: usize) {
+        if O::ACTIVE {
+            let (medium, port) = self.media.port(place - self.pipes.len());
+            let (waiting, drops) = (medium.waiting(port), medium.stats(port).dropped);
+            self.observer.queue(now, self.places[place].0, waiting, drops);
+            let flows = &self.flows;
+            self.observer.backlog(now, self.places[place].0, &|global| {
+                let index = flows.iter().position(|f| f.global == global);
+                index.map_or(0, |i| {
+                    let ways = [false, true].map(|reverse| medium.backlog(port, FlowId::new(i as u32, reverse)));
+                    ways.iter().map(|b| b.waiting + b.unacknowledged).sum()
+                })
+            });
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! One end of a transfer, whatever the transport.
+
+use crate::cc::{self, CongestionControl, LinkEvent};
+use crate::packet::{FlowId, Packet, Sides};
+use crate::scenario::FlowSpec;
+use crate::tcp::SenderStats;
+use crate::units::Time;
+use crate::{sctp, tcp};
+use std::sync::Arc;
+
+/// A TCP or SCTP endpoint.
+#[expect(clippy::large_enum_variant, reason = "nearly all are TCP's, and lie beside each other")]
+pub(super) enum End {
+    Tcp(tcp::Endpoint),
+    Sctp(Box<sctp::Endpoint>),
+}
+
+/// The sending half of an endpoint.
+#[derive(Clone, Copy)]
+pub enum Sending<'e> {
+    /// Of a TCP connection.
+    Tcp(&'e tcp::Sender),
+    /// Of an SCTP association.
+    Sctp(&'e sctp::Sender),
+}
+
+impl<'e> Sending<'e> {
+    /// What it knows of the connection.
+    pub fn flow(self) -> &'e cc::Flow {
+        match self {
+            Sending::Tcp(s) => s.flow(),
+            Sending::Sctp(s) => s.flow(),
+        }
+    }
+    /// Its congestion control.
+    pub fn cc(self) -> &'e dyn CongestionControl {
+        match self {
+            Sending::Tcp(s) => s.cc(),
+            Sending::Sctp(s) => s.cc(),
+        }
+    }
+    /// What it counted.
+    pub fn stats(self) -> &'e SenderStats {
+        match self {
+            Sending::Tcp(s) => &s.stats,
+            Sending::Sctp(s) => &s.stats,
+        }
+    }
+}
+
+/// Calls the same method of either.
+macro_rules! either {
+    ($self:expr, $e:ident => $call:expr) => {
+        match $self {
+            End::Tcp($e) => $call,
+            End::Sctp($e) => $call,
+        }
+    };
+}
+
+impl End {
+    /// The two ends of flow `index`.
+    pub fn pair(spec: &FlowSpec, index: u32) -> [End; 2] {
+        let factory = || spec.factory.clone().expect("a flow over TCP or SCTP has a congestion control");
+        [false, true].map(|reverse| {
+            let id = FlowId::new(index, reverse);
+            match &spec.sctp {
+                None => End::Tcp(tcp::Endpoint::new(id, Arc::clone(&spec.tcp), factory(), 0)),
+                Some(cfg) => End::Sctp(Box::new(sctp::Endpoint::new(id, Arc::clone(cfg), factory(), 1))),
+            }
+        })
+    }
+    pub fn connect(&mut self) {
+        either!(self, e => e.connect());
+    }
+    pub fn listen(&mut self) {
+        either!(self, e => e.listen());
+    }
+    pub fn offer(&mut self, bytes: u64, close_after: bool) {
+        either!(self, e => e.offer(bytes, close_after));
+    }
+    pub fn close(&mut self) {
+        either!(self, e => e.close());
+    }
+    #[inline(always)]
+    pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
+        either!(self, e => e.receive(now, p, sides));
+    }
+    #[inline]
+    pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
+        either!(self, e => e.transmit(now, sides))
+    }
+    pub fn wake(&mut self, now: Time) {
+        either!(self, e => e.wake(now));
+    }
+    #[inline]
+    pub fn next_wake(&self, now: Time) -> Time {
+        either!(self, e => e.next_wake(now))
+    }
+    pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        either!(self, e => e.on_link(now, event));
+    }
+    #[inline]
+    pub fn delivered(&self) -> u64 {
+        either!(self, e => e.delivered())
+    }
+    #[inline]
+    pub fn peer_closed(&self) -> bool {
+        either!(self, e => e.peer_closed())
+    }
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        either!(self, e => e.is_quiet())
+    }
+    pub fn failed(&self) -> bool {
+        either!(self, e => e.failed())
+    }
+    /// Bytes skipped by FORWARD TSN.
+    pub fn skipped(&self) -> u64 {
+        match self {
+            End::Tcp(_) => 0,
+            End::Sctp(e) => e.skipped(),
+        }
+    }
+    /// Its sending half, once there is one.
+    pub fn sender(&self) -> Option<Sending<'_>> {
+        match self {
+            End::Tcp(e) => e.sender().map(Sending::Tcp),
+            End::Sctp(e) => e.sender().map(Sending::Sctp),
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! SCTP packets (RFC 9260 section 3): a common header and one chunk.
+//!
+//! [`Packet::ack`] holds the verification tag, [`Packet::flags`] the chunk type, [`Packet::window`] the chunk flags. What
+//! the other fields hold depends on the chunk:
+//!
+//! | chunk | `seq` | `tsval` | `tsecr` | side slot |
+//! |---|---|---|---|---|
+//! | DATA | TSN | stream, sequence number in it | payload protocol | |
+//! | SACK | cumulative TSN | a_rwnd | | [`Gaps`], if there are any |
+//! | INIT, INIT ACK | | | | [`Init`] |
+//! | COOKIE ECHO | | | | [`Cookie`] |
+//! | ERROR (stale cookie) | staleness, us | | | |
+//! | SHUTDOWN | cumulative TSN | | | |
+//! | FORWARD TSN | new cumulative TSN | | | [`Skipped`], if there are any |
+
+use super::{FlowId, INFO_SACKS, Packet};
+
+/// Chunk types (RFC 9260 section 3.2, RFC 3758 section 3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names are RFC 9260's")]
+#[repr(u8)]
+pub enum Chunk {
+    Data = 0,
+    Init = 1,
+    InitAck = 2,
+    Sack = 3,
+    Abort = 6,
+    Shutdown = 7,
+    ShutdownAck = 8,
+    /// With the one cause "stale cookie".
+    Error = 9,
+    CookieEcho = 10,
+    CookieAck = 11,
+    ShutdownComplete = 14,
+    ForwardTsn = 192,
+}
+
+impl Chunk {
+    const ALL: [Chunk; 12] = [
+        Chunk::Data,
+        Chunk::Init,
+        Chunk::InitAck,
+        Chunk::Sack,
+        Chunk::Abort,
+        Chunk::Shutdown,
+        Chunk::ShutdownAck,
+        Chunk::Error,
+        Chunk::CookieEcho,
+        Chunk::CookieAck,
+        Chunk::ShutdownComplete,
+        Chunk::ForwardTsn,
+    ];
+
+    /// The chunk with this type number.
+    pub fn from_code(code: u8) -> Option<Chunk> {
+        Chunk::ALL.into_iter().find(|c| *c as u8 == code)
+    }
+}
+
+/// Chunk flags (RFC 9260 sections 3.3.1 and 8.5.1).
+pub mod chunk_flags {
+    /// DATA: the last part of a user message.
+    pub const END: u8 = 0x01;
+    /// DATA: the first part of a user message.
+    pub const BEGIN: u8 = 0x02;
+    /// ABORT, SHUTDOWN COMPLETE: the verification tag is the receiver's own, reflected.
+    pub const REFLECTED: u8 = 0x01;
+}
+
+/// A gap ack block: TSNs that have arrived, as offsets from the cumulative TSN (RFC 9260 section 3.3.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Gap {
+    /// Offset of its first TSN, at least 2.
+    pub start: u16,
+    /// Offset of its last TSN.
+    pub end: u16,
+}
+
+/// The variable part of a SACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Gaps {
+    gaps: [Gap; Gaps::MOST_GAPS],
+    duplicates: [u32; Gaps::MOST_DUPLICATES],
+    gap_count: u8,
+    duplicate_count: u8,
+}
+
+impl Gaps {
+    /// Gap ack blocks in one SACK; lower ones go first (16 in Linux too: `SCTP_MAX_GABS`).
+    pub const MOST_GAPS: usize = 16;
+    /// Duplicate TSNs in one SACK.
+    pub const MOST_DUPLICATES: usize = 4;
+
+    /// As many of `gaps` and `duplicates` as a SACK takes.
+    pub fn new(gaps: impl IntoIterator<Item = Gap>, duplicates: impl IntoIterator<Item = u32>) -> Self {
+        let mut all = Gaps::default();
+        for (place, gap) in all.gaps.iter_mut().zip(gaps) {
+            *place = gap;
+            all.gap_count += 1;
+        }
+        for (place, tsn) in all.duplicates.iter_mut().zip(duplicates) {
+            *place = tsn;
+            all.duplicate_count += 1;
+        }
+        all
+    }
+    /// The gap ack blocks.
+    pub fn gaps(&self) -> &[Gap] {
+        &self.gaps[..usize::from(self.gap_count)]
+    }
+    /// TSNs that arrived more than once.
+    pub fn duplicates(&self) -> &[u32] {
+        &self.duplicates[..usize::from(self.duplicate_count)]
+    }
+    const fn bytes(&self) -> u16 {
+        4 * (self.gap_count as u16 + self.duplicate_count as u16)
+    }
+}
+
+/// A state cookie: opaque to all but who made it (RFC 9260 section 5.1.3).
+pub type Cookie = [u8; COOKIE_BYTES as usize];
+
+/// What an INIT or INIT ACK says (RFC 9260 sections 3.3.2 and 3.3.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Init {
+    /// The verification tag that the other side shall use.
+    pub tag: u32,
+    /// Advertised receiver window, bytes.
+    pub a_rwnd: u32,
+    /// Streams wanted outbound.
+    pub outbound: u16,
+    /// Most streams taken inbound.
+    pub inbound: u16,
+    /// Initial TSN.
+    pub tsn: u32,
+    /// Forward-TSN-supported (RFC 3758 section 3.1).
+    pub forward_tsn: bool,
+    /// The cookie of an INIT ACK.
+    pub cookie: Option<Cookie>,
+}
+
+impl Init {
+    const fn bytes(&self) -> u16 {
+        16 + if self.forward_tsn { 4 } else { 0 } + if self.cookie.is_some() { 4 + COOKIE_BYTES } else { 0 }
+    }
+}
+
+/// The streams that a FORWARD TSN skips messages of, and the last sequence number skipped in each (RFC 3758
+/// section 3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Skipped {
+    streams: [(u16, u16); Skipped::MOST],
+    count: u8,
+}
+
+impl Skipped {
+    /// Streams in one FORWARD TSN; whoever has more to skip does it in several.
+    pub const MOST: usize = 16;
+
+    /// Notes that `stream` skips all up to `ssn`, later than what was noted of it before. False if there is no room.
+    pub fn note(&mut self, stream: u16, ssn: u16) -> bool {
+        let count = usize::from(self.count);
+        if let Some(known) = self.streams[..count].iter_mut().find(|s| s.0 == stream) {
+            known.1 = ssn;
+            return true;
+        }
+        let Some(place) = self.streams.get_mut(count) else { return false };
+        *place = (stream, ssn);
+        self.count += 1;
+        true
+    }
+    /// Stream and last sequence number skipped.
+    pub fn streams(&self) -> &[(u16, u16)] {
+        &self.streams[..usize::from(self.count)]
+    }
+}
+
+impl Packet {
+    /// A packet with a chunk that is nothing but its header.
+    pub const fn sctp(flow: FlowId, tag: u32, chunk: Chunk) -> Self {
+        let mut p = Packet::tcp(flow);
+        p.info = 2;
+        p.ack = tag;
+        p.flags = chunk as u8;
+        p.size = SCTP_HEADERS + 4;
+        p
+    }
+
+    /// DATA: a whole message of `bytes` in stream `stream`, number `ssn` of it.
+    pub const fn sctp_data(flow: FlowId, tag: u32, tsn: u32, (stream, ssn): (u16, u16), bytes: u16) -> Self {
+        let mut p = Packet::sctp(flow, tag, Chunk::Data);
+        p.seq = tsn;
+        p.tsval = (stream as u32) << 16 | ssn as u32;
+        p.window = (chunk_flags::BEGIN | chunk_flags::END) as u16;
+        p.set_sctp_payload(bytes);
+        p
+    }
+
+    /// SACK; `gaps` are what [`Packet::side`] must be set to if there are any.
+    pub const fn sctp_sack(flow: FlowId, tag: u32, cumulative: u32, a_rwnd: u32, gaps: &Gaps) -> Self {
+        let mut p = Packet::sctp(flow, tag, Chunk::Sack);
+        p.seq = cumulative;
+        p.tsval = a_rwnd;
+        p.size = SCTP_HEADERS + 16 + gaps.bytes();
+        p
+    }
+
+    /// INIT, or INIT ACK if there is a cookie; [`Packet::side`] must be set to `init`.
+    pub const fn sctp_init(flow: FlowId, tag: u32, init: &Init) -> Self {
+        let mut p = Packet::sctp(flow, tag, if init.cookie.is_some() { Chunk::InitAck } else { Chunk::Init });
+        p.size = SCTP_HEADERS + 4 + init.bytes();
+        p
+    }
+
+    /// COOKIE ECHO; [`Packet::side`] must be set to the cookie.
+    pub const fn sctp_cookie_echo(flow: FlowId, tag: u32) -> Self {
+        let mut p = Packet::sctp(flow, tag, Chunk::CookieEcho);
+        p.size = SCTP_HEADERS + 4 + COOKIE_BYTES;
+        p
+    }
+
+    /// ERROR: the cookie was `staleness` microseconds too old (RFC 9260 section 3.3.10.3).
+    pub const fn sctp_stale_cookie(flow: FlowId, tag: u32, staleness: u32) -> Self {
+        let mut p = Packet::sctp(flow, tag, Chunk::Error);
+        p.seq = staleness;
+        p.size = SCTP_HEADERS + 4 + 8;
+        p
+    }
+
+    /// SHUTDOWN.
+    pub const fn sctp_shutdown(flow: FlowId, tag: u32, cumulative: u32) -> Self {
+        let mut p = Packet::sctp(flow, tag, Chunk::Shutdown);
+        p.seq = cumulative;
+        p.size = SCTP_HEADERS + 4 + 4;
+        p
+    }
+
+    /// FORWARD TSN; `skipped` is what [`Packet::side`] must be set to if there is anything in it.
+    pub const fn sctp_forward_tsn(flow: FlowId, tag: u32, cumulative: u32, skipped: &Skipped) -> Self {
+        let mut p = Packet::sctp(flow, tag, Chunk::ForwardTsn);
+        p.seq = cumulative;
+        p.size = SCTP_HEADERS + 4 + 4 + 4 * skipped.count as u16;
+        p
+    }
+
+    /// The chunk of an SCTP packet.
+    #[inline]
+    pub fn chunk(&self) -> Option<Chunk> {
+        Chunk::from_code(self.flags)
+    }
+
+    /// Stream and stream sequence number of a DATA chunk.
+    #[inline]
+    pub const fn stream(&self) -> (u16, u16) {
+        ((self.tsval >> 16) as u16, self.tsval as u16)
+    }
+
+    /// Sets the size for a DATA chunk of `bytes` of payload, padded to a word as on the wire.
+    pub(crate) const fn set_sctp_payload(&mut self, bytes: u16) {
+        let padding = bytes.wrapping_neg() & 3;
+        self.info = self.info & !INFO_SACKS | (padding as u8) << 5;
+        self.size = SCTP_HEADERS + DATA_HEADER + bytes + padding;
+    }
+
+    /// Padding of a DATA chunk: it takes the bits that in TCP count the SACK blocks.
+    #[inline]
+    pub(super) const fn sctp_padding(&self) -> u16 {
+        ((self.info & INFO_SACKS) >> 5) as u16
+    }
+
+    /// Bytes of IPv4, common and chunk header before the payload of a DATA chunk; the whole of any other packet.
+    #[inline]
+    pub(super) const fn sctp_header_bytes(&self) -> u16 {
+        if self.flags == Chunk::Data as u8 { SCTP_HEADERS + DATA_HEADER } else { self.size }
+    }
+}
+
+/// Bytes of a state cookie of roughlink.
+pub const COOKIE_BYTES: u16 = 48;
+
+/// IPv4 and common header.
+const SCTP_HEADERS: u16 = 20 + 12;
+const DATA_HEADER: u16 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FLOW: FlowId = FlowId::new(0, false);
+
+    #[test]
+    fn sizes_are_those_of_the_wire() {
+        let p = Packet::sctp_data(FLOW, 1, 5, (3, 9), 1468);
+        assert_eq!((p.size, p.payload(), p.stream()), (20 + 12 + 16 + 1468, 1468, (3, 9)));
+        for (bytes, padded) in [(1, 4), (2, 4), (3, 4), (4, 4), (5, 8)] {
+            let p = Packet::sctp_data(FLOW, 1, 5, (0, 0), bytes);
+            assert_eq!((p.size, p.payload()), (48 + padded, u32::from(bytes)));
+        }
+        let gaps = Gaps::new((2..40).map(|i| Gap { start: 2 * i, end: 2 * i }), [7, 8]);
+        assert_eq!((gaps.gaps().len(), gaps.duplicates()), (16, &[7, 8][..]));
+        let p = Packet::sctp_sack(FLOW, 1, 5, 9, &gaps);
+        assert_eq!((p.size, p.payload()), (32 + 16 + 64 + 8, 0));
+        let mut init = Init { tag: 1, a_rwnd: 2, outbound: 3, inbound: 4, tsn: 5, forward_tsn: false, cookie: None };
+        assert_eq!(Packet::sctp_init(FLOW, 0, &init).size, 32 + 20);
+        (init.forward_tsn, init.cookie) = (true, Some([0; 48]));
+        let p = Packet::sctp_init(FLOW, 0, &init);
+        assert_eq!((p.chunk(), p.size), (Some(Chunk::InitAck), 32 + 20 + 4 + 52));
+    }
+
+    #[test]
+    fn a_forward_tsn_has_room_for_some_streams() {
+        let mut s = Skipped::default();
+        assert!((0..16).all(|stream| s.note(stream, 1)));
+        assert!(!s.note(16, 1));
+        assert!(s.note(3, 2));
+        assert_eq!((s.streams().len(), s.streams()[3]), (16, (3, 2)));
+    }
+}

@@ -1,0 +1,18 @@
+//! The keys of a Green PHY cable beside those of every link.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// A set of values for a shared medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub(in crate::scenario) enum Profile {
+    /// Green PHY, ROBO mode HS: 9.8 Mbit/s on the wire.
+    #[serde(rename = "hpgp-hs")]
+    Hs,
+    /// Green PHY, ROBO mode STD: 4.9 Mbit/s.
+    #[serde(rename = "hpgp-std")]
+    Std,
+    /// Green PHY, ROBO mode MINI: 3.8 Mbit/s.
+    #[serde(rename = "hpgp-mini")]
+    Mini,
+}

@@ -1,0 +1,145 @@
+//! `[[link]] kind = "greenphy"`: a charging cable, on its own or as one of several pairs of modems on the same medium.
+
+use super::LinkSpec;
+use super::air::air;
+use super::file::{Link, Mac, Profile};
+use super::leaf::At;
+use super::link::{Load, mtu, span};
+use super::problem::{Problem, Report};
+use crate::link::greenphy::{Class, GreenPhyConfig};
+use crate::link::{Model, SharedConfig};
+use crate::units::{QueueLimit, Time};
+use std::collections::BTreeMap;
+
+/// Resolves the model of a link.
+pub(super) fn greenphy(link: &Link, load: Load<'_>, report: &mut Report) -> GreenPhyConfig {
+    let mut c = match report.read(&link.profile) {
+        None | Some(Profile::Hs) => GreenPhyConfig::hpgp_hs(),
+        Some(Profile::Std) => GreenPhyConfig::hpgp_std(),
+        Some(Profile::Mini) => GreenPhyConfig::hpgp_mini(),
+    };
+    c.mtu = mtu(link, report);
+    match report.read(&link.queue) {
+        Some(QueueLimit::Packets(n)) => c.host_queue = n,
+        Some(QueueLimit::Bytes(_)) => {
+            let problem = Problem::new("the queue before a Green PHY modem counts packets").at(span(&link.queue), "");
+            report.error(problem.help("write queue = \"100 pkt\""));
+        }
+        None => {}
+    }
+    c.classes = report.read(&link.class).map_or(Vec::new(), Vec::from);
+    if let Some(mac) = &link.mac {
+        apply(mac, &mut c, report);
+    }
+    c.noise = air(link, c.noise.clone(), c.payload_air(1), load, report);
+    c
+}
+
+/// The keys of `mac` over what the profile has.
+fn apply(At { span: here, value: mac }: &At<Mac>, c: &mut GreenPhyConfig, report: &mut Report) {
+    let before = report.problems.len();
+    if let Some(n) = report.read(&mac.max_pbs) {
+        c.max_pbs = n as usize;
+        let most = (1..=MOST_PBS).rev().find(|&n| c.payload_air(n) <= MAX_FL).unwrap_or(1);
+        if !(1..=most).contains(&c.max_pbs) {
+            let problem = Problem::new(format!("an MPDU of {n} PBs is not possible in this mode"));
+            let help = format!("from 1 to {most}: what fits into {MAX_FL} on the air");
+            report.error(problem.at(span(&mac.max_pbs), "").help(help));
+            c.max_pbs = 1;
+        }
+    }
+    for (leaf, key, value, least) in [
+        (&mac.latency, "latency", &mut c.latency, Time::ZERO),
+        (&mac.slot, "slot", &mut c.slot, Time(1)),
+        (&mac.cifs, "cifs", &mut c.cifs, Time::ZERO),
+        (&mac.rifs, "rifs", &mut c.rifs, Time::ZERO),
+        (&mac.delimiter, "delimiter", &mut c.delimiter, Time(1)),
+        (&mac.eifs, "eifs", &mut c.eifs, Time::ZERO),
+        (&mac.beacon, "beacon", &mut c.beacon, Time::ZERO),
+        (&mac.lifetime, "lifetime", &mut c.lifetime, Time(1)),
+    ] {
+        *value = report.read(leaf).unwrap_or(*value);
+        if *value < least || *value > LONGEST {
+            let problem = Problem::new(format!("a `{key}` of {value} is not possible")).at(span(leaf), "");
+            report.error(problem.help(format!("from {least} to {LONGEST}")));
+        }
+    }
+    c.mains_hz = report.read(&mac.mains).map_or(c.mains_hz, |hz| hz.0);
+    c.modem_ring = report.read(&mac.modem_ring).unwrap_or(c.modem_ring);
+    c.eifs_after_collision = report.read(&mac.eifs_after_collision).unwrap_or(c.eifs_after_collision);
+    c.robust_share = report.read(&mac.robust_share).map_or(c.robust_share, |share| share.0);
+    if let Some(n) = report.read(&mac.transmissions) {
+        c.transmissions = u8::try_from(n).ok().filter(|n| *n > 0).unwrap_or_else(|| {
+            let problem = Problem::new(format!("a block cannot be sent {n} times")).at(span(&mac.transmissions), "");
+            report.error(problem.help("`transmissions` is from 1 to 255; 1 = never again"));
+            1
+        });
+    }
+    if let Some(bytes) = report.read(&mac.frame_overhead) {
+        c.frame_overhead = u16::try_from(bytes.0).ok().filter(|n| *n <= 1024).unwrap_or_else(|| {
+            let problem = Problem::new(format!("framing of {} B is not credible", bytes.0));
+            report
+                .error(problem.at(span(&mac.frame_overhead), "").help("Ethernet's header and check sequence are 18 B"));
+            18
+        });
+    }
+    // An exchange must fit between two beacon regions, or nothing would ever be sent.
+    let slots = c.backoff_low.windows.into_iter().max().unwrap_or(1);
+    let exchange = c.exchange_time(1) + c.slot * u64::from(slots);
+    let left = Time::from_secs_f64(2.0 / c.mains_hz).saturating_sub(c.beacon);
+    if left < exchange && report.problems.len() == before {
+        let problem = Problem::new(format!("beacon regions of {} leave no room for an exchange", c.beacon));
+        let place = if mac.beacon.is_some() { span(&mac.beacon) } else { here.clone() };
+        report.error(problem.at(place, "").help(format!("two cycles of the mains must leave {exchange}")));
+    }
+}
+
+/// Links of the same cable share the medium that the first of them describes; each has its own classes.
+pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut Report) {
+    let mut cables: BTreeMap<String, usize> = BTreeMap::new();
+    for i in 0..links.len() {
+        let Some(cable) = links[i].cable.clone() else { continue };
+        let Some(&first) = cables.get(&cable) else {
+            cables.insert(cable, i);
+            continue;
+        };
+        let (before, from) = links.split_at_mut(i);
+        let (Some(shared), Some(own)) = (as_greenphy(&mut before[first]), as_greenphy(&mut from[0])) else { continue };
+        let classes = std::mem::take(&mut own.classes);
+        let ports = std::mem::take(&mut shared.classes);
+        let link = &written[i].value;
+        if own != shared && describes(link) {
+            let problem = Problem::new(format!("cable `{cable}` is described twice, and not alike"));
+            let problem =
+                problem.at(span(&link.cable), "the second").at(span(&written[first].value.cable), "the first");
+            report.error(problem.help("keep profile, queue, mtu, noise and mac at the first link of the cable only"));
+        }
+        *own = shared.clone();
+        shared.classes = ports;
+        // Ports are numbered over all links of the cable.
+        let pair = before.iter().filter(|l| l.cable.as_ref() == Some(&cable)).count();
+        let Some(shared) = as_greenphy(&mut before[first]) else { continue };
+        if !classes.is_empty() {
+            shared.classes.resize(2 * pair, Class::Ca1);
+            shared.classes.extend(classes);
+        }
+    }
+}
+
+/// Whether a link says anything about its medium.
+fn describes(link: &Link) -> bool {
+    link.profile.is_some() || link.queue.is_some() || link.mtu.is_some() || link.noise.is_some() || link.mac.is_some()
+}
+
+fn as_greenphy(link: &mut LinkSpec) -> Option<&mut GreenPhyConfig> {
+    match &mut link.model {
+        Model::Shared(SharedConfig::GreenPhy(c)) => Some(c),
+        _ => None,
+    }
+}
+
+/// Longest payload of an MPDU (HomePlug AV: MaxFL).
+const MAX_FL: Time = Time::from_nanos(2_501_120);
+const MOST_PBS: usize = 16;
+/// Beyond it, none of these times is meant.
+const LONGEST: Time = Time::from_secs(60);

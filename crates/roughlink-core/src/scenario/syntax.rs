@@ -1,0 +1,185 @@
+//! What is not TOML, and what to write instead. The reader of TOML knows what it expected, not what a person meant:
+//! that is guessed from its message and the line.
+
+use super::problem::{Problem, Report};
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// Reads TOML; what is none is reported.
+pub(super) fn read<'t>(text: &'t str, report: &mut Report) -> Spanned<DeTable<'t>> {
+    let (document, faults) = DeTable::parse_recoverable(text);
+    for fault in faults.iter().take(MOST_FAULTS) {
+        report.error(problem(fault.message(), fault.span().unwrap_or(0..0), text));
+    }
+    document
+}
+
+/// A fault that the reader of TOML found.
+pub(super) fn problem(message: &str, span: Range<usize>, text: &str) -> Problem {
+    let help = advice(message, &Line::around(&span, text));
+    Problem::new(format!("not TOML: {message}")).at(span, "").help(help)
+}
+
+/// The line of a fault.
+struct Line<'t> {
+    all: &'t str,
+    before: &'t str,
+    /// What the reader could not take, and all from there on without a comment.
+    bad: &'t str,
+    after: &'t str,
+}
+
+impl<'t> Line<'t> {
+    fn around(span: &Range<usize>, text: &'t str) -> Self {
+        let at = text.floor_char_boundary(span.start);
+        let begin = text[..at].rfind('\n').map_or(0, |i| i + 1);
+        let end = text[at..].find('\n').map_or(text.len(), |i| at + i);
+        let stop = text.floor_char_boundary(span.end).clamp(at, end);
+        let after = &text[at..end];
+        Line {
+            all: text[begin..end].trim(),
+            before: text[begin..at].trim(),
+            bad: text[at..stop].trim(),
+            after: after.split('#').next().unwrap_or(after).trim(),
+        }
+    }
+
+    /// The name of a table whose heading this is.
+    fn heading(&self) -> Option<&'t str> {
+        self.all.strip_prefix('[').map(|rest| rest.trim_matches(['[', ']', ' ']))
+    }
+}
+
+fn advice(message: &str, line: &Line<'_>) -> String {
+    if line.all.starts_with("//") || line.all.starts_with(';') {
+        return "a comment begins with #".into();
+    }
+    if let Some((key, value)) = line.all.split_once(':').filter(|_| !line.all.contains('=')) {
+        return format!("write {} = {}", key.trim(), value.trim());
+    }
+    let known = FORMS.iter().find(|(part, _)| message.contains(part));
+    match known.map_or(Form::Other, |(_, form)| *form) {
+        Form::Say(help) => help.into(),
+        Form::Twice => match line.heading() {
+            Some(name) => format!("[{name}] stands once, with all its keys; the tables of a list are [[{name}]] each"),
+            None => format!("`{}` is there already: keep one of the two", line.bad),
+        },
+        Form::Heading => {
+            let name = line.heading().unwrap_or("node");
+            if line.all.starts_with("[[") { format!("write [[{name}]]") } else { format!("write [{name}]") }
+        }
+        Form::Unquoted => unquoted(line),
+        Form::Open(quote) => match line.before.split_once(quote) {
+            Some((_, inner)) => format!("end the text with the quote that it begins with: {quote}{inner}{quote}"),
+            None if quote.len() > 1 => format!("end the text with {quote}"),
+            None => NO_VALUE.into(),
+        },
+        Form::NotOpen => format!("write \"{}\"", bare(line.after)),
+        Form::NoValue => match (line.before, line.after) {
+            (key, "") => format!("write a value behind it: {key} = ..."),
+            (key, value) if value.contains('=') => format!("a key is one word, such as {key}_{value}"),
+            (key, value) => format!("write {key} = {value}"),
+        },
+        Form::Surplus => match (line.heading(), line.after.strip_prefix(',')) {
+            (Some(name), _) => format!("write [{name}] for a table, [[{name}]] for each table of a list"),
+            (None, Some("")) => "leave the comma out: lines end without one".into(),
+            (None, Some(rest)) if rest.starts_with(|c: char| c.is_ascii_digit()) => {
+                "write the number with a decimal point".into()
+            }
+            _ if line.before.ends_with("==") => "write one `=`".into(),
+            _ if line.before.ends_with('"') && line.after.ends_with('"') => {
+                "a quote within a text is written \\\"".into()
+            }
+            _ => format!("{ONE_KEY}: put `{}` on a line of its own, or behind a #", line.after),
+        },
+        Form::Other => OTHER.into(),
+    }
+}
+
+/// A value that is no text, number, or anything else.
+fn unquoted(line: &Line<'_>) -> String {
+    let value = bare(line.bad);
+    if line.after.strip_prefix(line.bad).is_some_and(|rest| rest.trim_start().starts_with('=')) {
+        return ONE_KEY.into();
+    }
+    match value.to_ascii_lowercase().as_str() {
+        "" => NO_VALUE.into(),
+        "true" | "yes" | "on" => "write true".into(),
+        "false" | "no" | "off" => "write false".into(),
+        number if number.parse::<f64>().is_ok() => format!("write {number}"),
+        _ if line.before.contains(['[', '{']) && value.contains(' ') => {
+            format!("write \"{value}\", or a comma between its parts")
+        }
+        _ => format!("write \"{value}\""),
+    }
+}
+
+/// Without the quotes that a word processor or a slip put there.
+fn bare(value: &str) -> &str {
+    value.trim_matches(['"', '\'', '“', '”', '„', ';', ' '])
+}
+
+/// What a person probably did.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Only one thing can be meant.
+    Say(&'static str),
+    /// A key or a table for the second time.
+    Twice,
+    /// A heading without its end.
+    Heading,
+    /// A text without quotes.
+    Unquoted,
+    /// A text without its last quote.
+    Open(&'static str),
+    /// A text without its first quote.
+    NotOpen,
+    /// A key and no `=`.
+    NoValue,
+    /// Something behind the value or the heading.
+    Surplus,
+    Other,
+}
+
+/// One slip in TOML tends to make a train of errors.
+const MOST_FAULTS: usize = 3;
+
+/// By what the message contains; the first that fits.
+const FORMS: &[(&str, Form)] = &[
+    ("duplicate key", Form::Twice),
+    ("cannot extend", Form::Say("what has a value has no keys of its own: keep one of the two")),
+    ("string values must be quoted", Form::Unquoted),
+    ("visible characters", Form::Say("write special characters as \\t, \\n, \\u0001")),
+    ("escaped value", Form::Say("write \\\\ for a backslash, or put the text in single quotes")),
+    ("invalid multi-line basic string", Form::Open("\"\"\"")),
+    ("invalid multi-line literal string", Form::Open("'''")),
+    ("invalid basic string", Form::Open("\"")),
+    ("invalid literal string", Form::Open("'")),
+    ("missing opening quote", Form::NotOpen),
+    ("key with no value", Form::NoValue),
+    ("extra `=`", Form::Say("write one `=`")),
+    ("unclosed table", Form::Heading),
+    ("unclosed array table", Form::Heading),
+    ("unclosed array", Form::Say("close the list with `]`")),
+    ("unclosed inline table", Form::Say("close the table with `}`")),
+    ("array opening", Form::Say("a list begins with `[`")),
+    ("inline table opening", Form::Say("a table begins with `{`")),
+    ("extra comma", Form::Say("leave one comma out")),
+    ("missing assignment", Form::Say("write `=` between the key and its value")),
+    ("in array", Form::Say("close the list with `]` before the next key")),
+    ("between array elements", Form::Say("separate the elements of a list with commas, and close it with `]`")),
+    ("between key-value pairs", Form::Say("separate the keys of a table with commas, and close it with `}`")),
+    ("unexpected key or value", Form::Surplus),
+    ("key", Form::Say("a key is made of letters, digits, `-` and `_`, as in delay = \"10 ms\"")),
+    ("mantissa", Form::Say("write a digit before the decimal point, as in 0.5")),
+    ("fraction", Form::Say("write a digit after the decimal point, as in 0.5")),
+    ("numeric sign", Form::Say("write one sign")),
+    ("leading zero", Form::Say("write the number without the zero in front")),
+    ("boolean", Form::Say("write true or false, in small letters")),
+];
+
+const ONE_KEY: &str = "a line has one key and its value";
+const NO_VALUE: &str = "the value is missing: write one behind the `=`";
+const OTHER: &str =
+    "a line is key = value, a [heading] or a # comment; texts and quantities stand in quotes: \"10 ms\"";

@@ -1,0 +1,527 @@
+//! `timeline`: what changes on a link, from a list, a table of numbers or a Mahimahi trace, made into the states of its
+//! two directions and the news that hosts hear.
+//!
+//! Whatever it comes from becomes a list of [`Step`]s. A step says something about some properties of the link from one
+//! time to another, or from then on; of the steps that speak of a property at some time, the one that began last counts.
+
+use super::file::{Change, Heading, Link, Policy as PolicyWord, Timeline as Table, TimelineFormat, Timelines};
+use super::leaf::{At, Leaf};
+use super::link::{Load, one_noise};
+use super::problem::{Problem, Report};
+use crate::cc::LinkEvent;
+use crate::link::noise::Noise;
+use crate::link::timeline::{Opportunities, Policy, State, Timeline};
+use crate::link::{Direction, PipeConfig};
+use crate::units::{Rate, Time};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Something said about a link for a while.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Step {
+    pub at: Time,
+    /// When it ceases; never if `None`.
+    pub until: Option<Time>,
+    /// It recurs after this time.
+    pub every: Option<Time>,
+    pub up: Option<bool>,
+    pub rate: Option<Rate>,
+    pub delay: Option<Time>,
+    pub signal: Option<f64>,
+    pub noise: Option<Noise>,
+    pub heading: Option<Heading>,
+}
+
+/// A timeline as far as it does not depend on the link.
+#[derive(Default)]
+struct Source {
+    steps: Vec<Step>,
+    opportunities: Option<Opportunities>,
+    policy: Policy,
+    notice: Time,
+    warning: Option<Time>,
+}
+
+/// Puts the timelines of a link into its directions; returns what hosts hear and when.
+pub(super) fn timelines(
+    link: &Link,
+    pipe: &mut PipeConfig,
+    duration: Time,
+    load: Load<'_>,
+    report: &mut Report,
+) -> Vec<(Time, LinkEvent)> {
+    let own = link.asymmetric.as_ref().and_then(|a| a.value.timeline.as_ref());
+    let [shared, own] = [link.timeline.as_ref(), own].map(|t| t.map(|t| source(t, load, report)));
+    let mut heard = Heard::default();
+    if let Some(source) = &shared {
+        let span = link.timeline.as_ref().map_or(0..0, |t| t.span.clone());
+        let states = states(source, &pipe.forward, true, duration, span.clone(), report);
+        heard.hear(&states, source, &pipe.forward);
+        pipe.forward.timeline = made(source, states);
+        if own.is_none() {
+            let states = self::states(source, &pipe.reverse, false, duration, span, report);
+            heard.hear_reverse(&states, source);
+            pipe.reverse.timeline = made(source, states);
+        }
+    }
+    if let Some(source) = &own {
+        let span = link.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
+        let states = states(source, &pipe.reverse, false, duration, span, report);
+        heard.hear_reverse(&states, source);
+        pipe.reverse.timeline = made(source, states);
+    }
+    heard.events()
+}
+
+/// Puts the states that `steps` make into both directions of a link; `place` is what to underline when there are too many.
+pub(super) fn lay(steps: Vec<Step>, pipe: &mut PipeConfig, duration: Time, place: Range<usize>, report: &mut Report) {
+    let source = Source { steps, ..Source::default() };
+    for (direction, forward) in [(&mut pipe.forward, true), (&mut pipe.reverse, false)] {
+        let states = states(&source, direction, forward, duration, place.clone(), report);
+        direction.timeline = made(&source, states);
+    }
+}
+
+fn source(timeline: &At<Timelines>, load: Load<'_>, report: &mut Report) -> Source {
+    let place = timeline.span.clone();
+    let of_file = |name: &str, format, place, report: &mut Report| match from_file(name, format, load) {
+        Ok(source) => source,
+        Err((reason, help)) => {
+            report.error(Problem::new(format!("`{name}` cannot be used: {reason}")).at(place, "").help(help));
+            Source::default()
+        }
+    };
+    match &timeline.value {
+        Timelines::Steps(steps) => Source { steps: steps_of(steps, None, load, report), ..Source::default() },
+        Timelines::File(name) => of_file(name, None, place, report),
+        Timelines::Table(table) => {
+            let t: &Table = table;
+            let repeat = report.read(&t.repeat);
+            if repeat.is_some_and(Time::is_zero) {
+                let problem = Problem::new("a timeline that repeats at once never gets anywhere");
+                report.error(problem.at(span(&t.repeat), "").help("repeat = \"60 s\" begins it again each minute"));
+            }
+            let repeat = repeat.filter(|r| !r.is_zero());
+            let mut source = match (&t.steps, &t.file) {
+                (Some(steps), None) => {
+                    Source { steps: steps_of(&steps.value, repeat, load, report), ..Source::default() }
+                }
+                (None, Some(file)) => match report.read(&t.file) {
+                    Some(name) => {
+                        let mut source = of_file(&name, report.read(&t.format), file.span.clone(), report);
+                        source.steps.iter_mut().for_each(|s| s.every = repeat);
+                        if let Some(repeat) = repeat.filter(|_| source.opportunities.is_some()) {
+                            let problem =
+                                Problem::new(format!("a Mahimahi trace repeats by itself, not after {repeat}"));
+                            report.error(problem.at(span(&t.repeat), "").help("leave `repeat` out"));
+                        }
+                        source
+                    }
+                    None => Source::default(),
+                },
+                (Some(steps), Some(file)) => {
+                    let problem = Problem::new("`file` and `steps` exclude each other").at(file.span.clone(), "");
+                    report.error(problem.at(steps.span.clone(), "").help("keep one of them"));
+                    Source::default()
+                }
+                (None, None) => {
+                    let problem = Problem::new("a timeline without changes").at(place, "");
+                    report
+                        .error(problem.help("add steps = [{ at = \"30 s\", for = \"2 s\", up = false }], or a `file`"));
+                    Source::default()
+                }
+            };
+            source.policy = match report.read(&t.policy) {
+                Some(PolicyWord::Keep) => Policy::Keep,
+                Some(PolicyWord::Drop) | None => Policy::Drop,
+            };
+            source.notice = report.read(&t.notice).unwrap_or_default();
+            source.warning = report.read(&t.warning);
+            source
+        }
+    }
+}
+
+fn steps_of(changes: &[At<Change>], repeat: Option<Time>, load: Load<'_>, report: &mut Report) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::with_capacity(changes.len());
+    let mut before: Option<(Time, Range<usize>)> = None;
+    for change in changes {
+        let c = &change.value;
+        let at = report.read(&c.at).unwrap_or_default();
+        if let Some((last, place)) = before.take().filter(|(last, _)| *last > at) {
+            let problem = Problem::new(format!("the timeline goes back in time, from {last} to {at}"));
+            let problem = problem.at(span(&c.at), "this comes earlier").at(place, "than this");
+            report.error(problem.help("write the changes in the order of `at`"));
+        }
+        before = Some((at, span(&c.at)));
+        let up = report.read(&c.up);
+        let mut rate = report.read(&c.rate);
+        if rate == Some(Rate(0)) {
+            if up != Some(false) {
+                let problem = Problem::new("a rate of zero without `up = false`").at(span(&c.rate), "");
+                report.error(problem.help("for an outage write up = false"));
+            }
+            rate = None;
+        }
+        let lasts = report.read(&c.lasts);
+        if lasts.is_some_and(Time::is_zero) {
+            let problem = Problem::new("a change that lasts no time").at(span(&c.lasts), "");
+            report.error(problem.help("leave `for` out if it lasts until another change"));
+        }
+        let every = report.read(&c.repeat).or(repeat);
+        if let (Some(every), Some(lasts)) = (every, lasts)
+            && every <= lasts
+        {
+            let problem = Problem::new(format!("a change that lasts {lasts} and comes every {every} never ends"));
+            report.error(problem.at(span(&c.lasts), "").help("`for` must be shorter than `repeat`, or absent"));
+        }
+        if c.repeat.is_some() && every.is_some_and(Time::is_zero) {
+            let problem = Problem::new("a change that repeats at once never gets anywhere").at(span(&c.repeat), "");
+            report.error(problem.help("repeat = \"60 s\" brings it again each minute"));
+        }
+        let step = Step {
+            at,
+            until: lasts.map(|d| at + d),
+            every: every.filter(|e| !e.is_zero()),
+            up,
+            rate,
+            delay: report.read(&c.delay),
+            signal: report.read(&c.signal).map(|s| s.0),
+            noise: c.noise.as_ref().map(|n| one_noise(n, load, report)),
+            heading: report.read(&c.direction),
+        };
+        if step == (Step { at, until: step.until, every: step.every, heading: step.heading, ..Step::default() })
+            && rate.is_none()
+            && c.rate.is_none()
+        {
+            let warning = Problem::new("a change that changes nothing").at(change.span.clone(), "");
+            report.warn(warning.help("add up, rate, delay, signal or noise"));
+        }
+        steps.push(step);
+    }
+    steps
+}
+
+/// Reads a file of changes or opportunities; the reason and some help if it makes no sense.
+fn from_file(name: &str, format: Option<TimelineFormat>, load: Load<'_>) -> Result<Source, (String, &'static str)> {
+    let by_name = if name.ends_with(".csv") { TimelineFormat::Csv } else { TimelineFormat::Mahimahi };
+    let format = format.unwrap_or(by_name);
+    let help = match format {
+        TimelineFormat::Csv => CSV_HELP,
+        TimelineFormat::Mahimahi => MAHIMAHI_HELP,
+    };
+    let read = |text: String| match format {
+        TimelineFormat::Csv => read_csv(&text).map(|steps| Source { steps, ..Source::default() }),
+        TimelineFormat::Mahimahi => {
+            read_mahimahi(&text).map(|o| Source { opportunities: Some(o), ..Source::default() })
+        }
+    };
+    load(name).and_then(read).map_err(|reason| (reason, help))
+}
+
+/// Reads a table with a heading; each line holds until the next.
+fn read_csv(text: &str) -> Result<Vec<Step>, String> {
+    let mut lines = rows(text);
+    let (_, heading) = lines.next().ok_or("it is empty")?;
+    let columns: Vec<&str> = heading.split(',').map(str::trim).collect();
+    if let Some(unknown) = columns.iter().find(|c| !COLUMNS.contains(c)) {
+        return Err(format!("there is no column `{unknown}`; the columns are {}", COLUMNS.join(", ")));
+    }
+    if !columns.contains(&"time_s") {
+        return Err("it has no column `time_s`".into());
+    }
+    let mut steps: Vec<Step> = Vec::new();
+    for (number, line) in lines {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        if fields.len() != columns.len() {
+            return Err(format!("line {number} has {} fields, not {}", fields.len(), columns.len()));
+        }
+        let mut step = Step::default();
+        for (column, field) in columns.iter().zip(&fields) {
+            if field.is_empty() && *column != "time_s" {
+                continue; // nothing said
+            }
+            let x: f64 = match *field {
+                "true" => 1.0,
+                "false" => 0.0,
+                _ => field.parse().map_err(|_| format!("line {number}: `{field}` is not a number"))?,
+            };
+            if !x.is_finite() || x < 0.0 && *column != "signal_dbm" {
+                let what = if *column == "time_s" { "a negative time" } else { "out of range" };
+                return Err(format!("line {number}: {column} = {field} is {what}"));
+            }
+            match *column {
+                "time_s" => step.at = Time::from_secs_f64(x),
+                "up" => step.up = Some(x != 0.0),
+                "rate_mbps" => step.rate = Some(Rate((x * 1e6) as u64)),
+                "delay_ms" => step.delay = Some(Time::from_secs_f64(x / 1e3)),
+                "signal_dbm" => step.signal = Some(x),
+                _ if x > 1.0 => return Err(format!("line {number}: a loss of {field} is more than 1")),
+                _ => step.noise = Some(if x == 0.0 { Noise::None } else { Noise::Random { loss: x } }),
+            }
+        }
+        if step.rate == Some(Rate(0)) {
+            if step.up != Some(false) {
+                return Err(format!("line {number}: a rate of zero without up = 0"));
+            }
+            step.rate = None;
+        }
+        if let Some(last) = steps.last().filter(|last| last.at >= step.at) {
+            return Err(format!("line {number}: time goes from {} to {}", last.at, step.at));
+        }
+        steps.push(step);
+    }
+    if steps.is_empty() { Err("it has a heading and nothing else".into()) } else { Ok(steps) }
+}
+
+/// Reads a trace of delivery opportunities: a time in ms per line (Mahimahi, `mm-link`).
+fn read_mahimahi(text: &str) -> Result<Opportunities, String> {
+    let mut times: Vec<Time> = Vec::new();
+    for (number, line) in rows(text) {
+        let ms: i64 = line.parse().map_err(|_| format!("line {number}: `{line}` is not a whole number of ms"))?;
+        let ms = u64::try_from(ms).map_err(|_| format!("line {number}: {ms} ms is a negative time"))?;
+        if ms > LONGEST_TRACE_MS {
+            return Err(format!("line {number}: {ms} ms is more than thirty years"));
+        }
+        let time = Time::from_millis(ms);
+        if let Some(last) = times.last().filter(|last| **last > time) {
+            return Err(format!("line {number}: time goes back from {last} to {time}"));
+        }
+        times.push(time);
+    }
+    match times.last() {
+        None => Err("it is empty".into()),
+        Some(&Time::ZERO) => Err("all its opportunities come at 0 ms".into()),
+        Some(&period) => Ok(Opportunities { times, period }),
+    }
+}
+
+/// The lines that say something, with their numbers.
+pub(super) fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// A property over time: the value set by the step that began last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Resolved {
+    up: bool,
+    rate: Rate,
+    delay: Time,
+    signal: Option<f64>,
+    noise: Option<u32>,
+}
+
+impl Resolved {
+    fn of(link: &Direction) -> Self {
+        Resolved { up: true, rate: link.rate, delay: link.delay, signal: None, noise: None }
+    }
+}
+
+/// The states of one direction.
+fn states(
+    source: &Source,
+    link: &Direction,
+    forward: bool,
+    duration: Time,
+    place: Range<usize>,
+    report: &mut Report,
+) -> Vec<(Time, Resolved)> {
+    let other = if forward { Heading::Reverse } else { Heading::Forward };
+    let steps: Vec<(u32, &Step)> = (0..).zip(&source.steps).filter(|(_, s)| s.heading != Some(other)).collect();
+    // When something begins or ceases: time, which step, when that occurrence began, whether it ceases.
+    let mut marks: Vec<(Time, usize, Time, bool)> = Vec::new();
+    for (i, (_, step)) in steps.iter().enumerate() {
+        let mut shift = Time::ZERO;
+        while step.at + shift <= duration {
+            let at = step.at + shift;
+            marks.push((at, i, at, false));
+            marks.extend(step.until.map(|until| (until + shift, i, at, true)).filter(|m| m.0 <= duration));
+            if marks.len() > MOST_CHANGES {
+                let problem = Problem::new(format!("the link changes more than {MOST_CHANGES} times")).at(place, "");
+                report.error(problem.help("make `repeat` longer, or `duration` shorter"));
+                return Vec::new();
+            }
+            match step.every {
+                Some(every) => shift += every,
+                None => break,
+            }
+        }
+    }
+    marks.sort_by_key(|m| (m.0, m.2, m.1));
+    let mut active: BTreeMap<(Time, usize), u32> = BTreeMap::new();
+    let mut out: Vec<(Time, Resolved)> = Vec::new();
+    let mut marks = marks.into_iter().peekable();
+    while let Some((now, i, began, ceases)) = marks.next() {
+        if ceases {
+            active.remove(&(began, i));
+        } else {
+            active.insert((began, i), steps[i].0);
+        }
+        if marks.peek().is_some_and(|m| m.0 == now) {
+            continue;
+        }
+        let latest = || active.iter().rev().map(|((_, i), number)| (steps[*i].1, *number));
+        let base = Resolved::of(link);
+        let resolved = Resolved {
+            up: latest().find_map(|(s, _)| s.up).unwrap_or(base.up),
+            rate: latest().find_map(|(s, _)| s.rate).unwrap_or(base.rate),
+            delay: latest().find_map(|(s, _)| s.delay).unwrap_or(base.delay),
+            signal: latest().find_map(|(s, _)| s.signal),
+            noise: latest().find_map(|(s, number)| s.noise.as_ref().map(|_| number)),
+        };
+        if out.last().is_none_or(|(_, last)| *last != resolved) {
+            out.push((now, resolved));
+        }
+    }
+    out
+}
+
+fn made(source: &Source, states: Vec<(Time, Resolved)>) -> Option<Arc<Timeline>> {
+    // Only the noises in use, in the order of their first use.
+    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut noises = Vec::new();
+    let mut state = |r: Resolved| State {
+        up: r.up,
+        rate: r.rate,
+        delay: r.delay,
+        noise: r.noise.map(|step| {
+            *numbers.entry(step).or_insert_with(|| {
+                noises.push(source.steps[step as usize].noise.clone().unwrap_or_default());
+                noises.len() as u32 - 1
+            })
+        }),
+    };
+    let states = states.into_iter().map(|(t, r)| (t, state(r))).collect();
+    Some(Arc::new(Timeline { states, noises, policy: source.policy, opportunities: source.opportunities.clone() }))
+}
+
+/// From when on forward and reverse are up, and what else the forward direction is; `None` = as before.
+type Piece = (Time, Option<bool>, Option<bool>, Option<Resolved>);
+
+/// What hosts hear of a link: it is up when both directions are; rate, delay and signal are the forward direction's.
+#[derive(Default)]
+struct Heard {
+    changes: Vec<Piece>,
+    notice: Time,
+    warning: Option<Time>,
+}
+
+impl Heard {
+    fn hear(&mut self, states: &[(Time, Resolved)], source: &Source, link: &Direction) {
+        self.notice_as(source);
+        self.changes.push((Time::ZERO, None, None, Some(Resolved::of(link))));
+        self.changes.extend(states.iter().map(|&(t, r)| (t, Some(r.up), None, Some(r))));
+    }
+
+    fn hear_reverse(&mut self, states: &[(Time, Resolved)], source: &Source) {
+        if self.changes.is_empty() {
+            self.notice_as(source);
+            self.changes.push((Time::ZERO, None, None, None));
+        }
+        self.changes.extend(states.iter().map(|&(t, r)| (t, None, Some(r.up), None)));
+    }
+
+    fn notice_as(&mut self, source: &Source) {
+        (self.notice, self.warning) = (source.notice, source.warning);
+    }
+
+    /// The news in the order in which they are heard. What the link is like at the start is known then.
+    fn events(mut self) -> Vec<(Time, LinkEvent)> {
+        self.changes.sort_by_key(|c| c.0);
+        let mut events = Vec::new();
+        let (mut forward, mut reverse, mut told_up) = (true, true, None);
+        let (mut last, mut told): (Option<Resolved>, Option<Resolved>) = (None, None);
+        let mut changes = self.changes.into_iter().peekable();
+        while let Some((now, f, r, resolved)) = changes.next() {
+            (forward, reverse) = (f.unwrap_or(forward), r.unwrap_or(reverse));
+            last = resolved.or(last);
+            if changes.peek().is_some_and(|next| next.0 == now) {
+                continue;
+            }
+            let heard = if now.is_zero() { now } else { now + self.notice };
+            if let Some(state) = last {
+                if told.is_some_and(|t| t.rate != state.rate) {
+                    events.push((heard, LinkEvent::Rate(state.rate)));
+                }
+                if told.is_some_and(|t| t.delay != state.delay) {
+                    events.push((heard, LinkEvent::Delay(state.delay)));
+                }
+                if let Some(signal) = state.signal.filter(|_| told.and_then(|t| t.signal) != state.signal) {
+                    events.push((heard, LinkEvent::Signal(signal)));
+                }
+                told = last;
+            }
+            let up = forward && reverse;
+            if told_up != Some(up) {
+                told_up = Some(up);
+                if up {
+                    events.extend([(heard, LinkEvent::Up), (heard, LinkEvent::Configured)]);
+                } else {
+                    let heard = self.warning.map_or(heard, |w| now.saturating_sub(w));
+                    events.push((heard, LinkEvent::Down));
+                }
+            }
+        }
+        events.sort_by_key(|e| e.0);
+        events
+    }
+}
+
+fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
+    leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
+}
+
+const COLUMNS: [&str; 6] = ["time_s", "up", "rate_mbps", "delay_ms", "loss", "signal_dbm"];
+const CSV_HELP: &str = "the first line names the columns, time_s and any of up, rate_mbps, delay_ms, loss, signal_dbm";
+const MAHIMAHI_HELP: &str = "each line is the time in ms at which 1500 bytes may leave, ascending";
+const LONGEST_TRACE_MS: u64 = 1_000_000_000_000;
+/// Beyond this the states of a link fill the memory.
+const MOST_CHANGES: usize = 4_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_changes_is_read() {
+        let steps = read_csv("time_s, rate_mbps,loss,up\n# tunnel\n0,8,0,1\n1.5,,0.25,\n2,0,,0\n").unwrap();
+        assert_eq!(steps.len(), 3);
+        assert_eq!(steps[0].rate, Some(Rate::from_mbps(8)));
+        assert_eq!((steps[1].at, steps[1].rate), (Time::from_millis(1500), None));
+        assert_eq!(steps[1].noise, Some(Noise::Random { loss: 0.25 }));
+        assert_eq!((steps[2].up, steps[2].rate), (Some(false), None));
+    }
+
+    #[test]
+    fn tables_that_make_no_sense_are_refused_with_their_line() {
+        for (bad, line) in [
+            ("", "empty"),
+            ("time_s\n", "nothing else"),
+            ("time,rate_mbps\n0,1\n", "`time`"),
+            ("rate_mbps\n1\n", "time_s"),
+            ("time_s,rate_mbps\n0,1\n-1,1\n", "line 3: time_s = -1 is a negative time"),
+            ("time_s,rate_mbps\n2,1\n1,1\n", "line 3: time goes from 2 s to 1 s"),
+            ("time_s,rate_mbps\n2,0\n", "line 2: a rate of zero"),
+            ("time_s,loss\n2,1.5\n", "line 2: a loss of 1.5"),
+            ("time_s,loss\n2\n", "line 2 has 1 fields"),
+            ("time_s,loss\n2,x\n", "line 2: `x`"),
+        ] {
+            let reason = read_csv(bad).unwrap_err();
+            assert!(reason.contains(line), "{bad:?}: {reason}");
+        }
+    }
+
+    #[test]
+    fn mahimahi_traces_are_read() {
+        let trace = read_mahimahi("0\n5\n5\n10\n").unwrap();
+        assert_eq!(trace.times, [0, 5, 5, 10].map(Time::from_millis));
+        assert_eq!(trace.period, Time::from_millis(10));
+        for (bad, reason) in
+            [("", "empty"), ("0\n0", "0 ms"), ("5\n-1", "line 2"), ("5\n4", "line 2"), ("1\nx", "line 2")]
+        {
+            assert!(read_mahimahi(bad).unwrap_err().contains(reason), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! The SCTP endpoint: sans-IO, one association with one path, both halves; the verbs are those of [`crate::tcp`].
+//!
+//! RFC 9260: four-way handshake with a sealed cookie, DATA in one or several streams, SACKs with gap ack blocks, T3-rtx,
+//! fast retransmit and recovery, zero window probes, shutdown. RFC 3758: FORWARD TSN. Congestion control is any algorithm
+//! of [`crate::cc`]; RFC 9260's own is called `sctp`.
+//!
+//! Left out: several addresses, and with them HEARTBEAT and Path.Max.Retrans; messages larger than a packet, unordered
+//! ones, bundling of chunks; both ends opening at once; restarts (an INIT within an association is discarded); sending
+//! ABORT, be it to packets out of the blue or on giving up. An application sends as fast as it may and reads at once. The
+//! handshake gives no RTT sample.
+
+pub mod config;
+mod cookie;
+mod hold;
+mod outstanding;
+mod receive;
+mod send;
+
+pub use config::SctpConfig;
+pub use send::Sender;
+
+use crate::cc::{self, LinkEvent, LinkHistory};
+use crate::packet::{Chunk, Cookie, FlowId, Gaps, Init, Packet, Protocol, Side, Sides, Skipped, chunk_flags};
+use crate::tcp::unwrap;
+use crate::units::Time;
+use cookie::State as CookieState;
+use receive::Receiver;
+use send::Outgoing;
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+/// Association state (RFC 9260 section 4), and LISTEN for who waits for an INIT.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names are RFC 9260's")]
+pub enum State {
+    Closed,
+    Listen,
+    CookieWait,
+    CookieEchoed,
+    Established,
+    ShutdownPending,
+    ShutdownSent,
+    ShutdownReceived,
+    ShutdownAckSent,
+}
+
+/// One end of an association.
+pub struct Endpoint {
+    id: FlowId,
+    state: State,
+    cfg: Arc<SctpConfig>,
+    factory: cc::Factory,
+    /// Our verification tag, and the key of our cookies.
+    tag: u32,
+    key: u64,
+    /// Our initial TSN.
+    tsn: u32,
+    /// The peer's tag and initial TSN.
+    peer: (u32, u32),
+    cookie: Option<Cookie>,
+    snd: Option<Box<Sender>>,
+    rcv: Receiver,
+    /// An answer that leaves once.
+    reply: Option<Reply>,
+    /// INIT, COOKIE ECHO, SHUTDOWN or SHUTDOWN ACK waits to leave; when it is repeated (T1, T2); how often it was.
+    pending: bool,
+    timer_at: Time,
+    timer_rto: Time,
+    tries: u32,
+    /// The application has no more to send.
+    closing: bool,
+    peer_closed: bool,
+    failed: bool,
+    ident: u16,
+    /// What the links said.
+    link: LinkHistory,
+    /// What the application offered before the handshake ended.
+    offered: Option<(u64, bool)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Reply {
+    InitAck { tag: u32, init: Init },
+    CookieAck,
+    StaleCookie { tag: u32, staleness: u32 },
+    ShutdownComplete { tag: u32, reflected: bool },
+}
+
+impl Endpoint {
+    /// A closed endpoint whose packets are marked `id`, with initial TSN `tsn`. Its verification tag follows from both.
+    pub fn new(id: FlowId, cfg: Arc<SctpConfig>, factory: cc::Factory, tsn: u32) -> Self {
+        debug_assert!((1..=SctpConfig::MAX_PAYLOAD).contains(&cfg.payload));
+        let mut hash = SipHasher24::new();
+        hash.write_u32(id.0);
+        hash.write_u32(tsn);
+        let key = hash.finish();
+        Endpoint {
+            id,
+            state: State::Closed,
+            rcv: Receiver::new(&cfg),
+            timer_rto: cfg.initial_rto,
+            cfg,
+            factory,
+            tag: (key as u32).max(1),
+            key,
+            tsn,
+            peer: (0, 0),
+            cookie: None,
+            snd: None,
+            reply: None,
+            pending: false,
+            timer_at: Time::MAX,
+            tries: 0,
+            closing: false,
+            peer_closed: false,
+            failed: false,
+            ident: 0,
+            link: LinkHistory::default(),
+            offered: None,
+        }
+    }
+    /// Active open: an INIT will leave.
+    pub fn connect(&mut self) {
+        debug_assert_eq!(self.state, State::Closed);
+        self.enter(State::CookieWait, self.cfg.initial_rto);
+    }
+    /// Passive open.
+    pub fn listen(&mut self) {
+        debug_assert_eq!(self.state, State::Closed);
+        self.state = State::Listen;
+    }
+    /// Association state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+    /// The sending half, once the handshake agreed on its parameters.
+    pub fn sender(&self) -> Option<&Sender> {
+        self.snd.as_deref()
+    }
+    /// Bytes of user data delivered in order to the application.
+    pub fn delivered(&self) -> u64 {
+        self.rcv.delivered()
+    }
+    /// Messages that never will be delivered, as the peer gave them up.
+    pub fn skipped(&self) -> u64 {
+        self.rcv.skipped()
+    }
+    /// The peer closed and everything it sent has arrived or was skipped.
+    pub fn peer_closed(&self) -> bool {
+        self.peer_closed
+    }
+    /// The association gave up: too many time-outs, or an ABORT.
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+    /// Nothing more will ever be sent or expected.
+    pub fn is_done(&self) -> bool {
+        matches!(self.state, State::Closed | State::Listen)
+    }
+    /// The application has `bytes` to send (`u64::MAX` = without end) and closes after them if told so.
+    pub fn offer(&mut self, bytes: u64, close_after: bool) {
+        self.offered = Some((bytes, close_after));
+    }
+    /// The application has no more to send than what it offered.
+    pub fn close(&mut self) {
+        match self.state {
+            State::CookieWait | State::CookieEchoed | State::Listen => self.end(),
+            _ => self.closing = true,
+        }
+    }
+    /// A link event reached this host. Packets may leave at once: call [`Endpoint::transmit`].
+    pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        self.link.note(event);
+        let was_held = self.is_held();
+        if let Some(s) = &mut self.snd {
+            s.on_link(now, event);
+        }
+        if was_held && !self.is_held() {
+            self.rcv.wake(now); // a delayed SACK may have been due meanwhile
+            if self.timer_at != Time::MAX {
+                (self.pending, self.timer_at, self.tries) = (true, Time::MAX, 0); // T2, too, begins anew
+            }
+        }
+    }
+
+    /// When the endpoint must be woken; [`Time::MAX`] = never.
+    pub fn next_wake(&self, now: Time) -> Time {
+        let timers = if self.is_held() { Time::MAX } else { self.timer_at.min(self.rcv.next_wake()) };
+        self.snd.as_ref().map_or(timers, |s| timers.min(s.next_wake(now)))
+    }
+
+    /// Time has passed.
+    pub fn wake(&mut self, now: Time) {
+        if let Some(s) = &mut self.snd {
+            s.wake(now);
+            if s.gave_up() {
+                self.fail();
+            }
+        }
+        if self.is_held() {
+            return;
+        }
+        self.rcv.wake(now);
+        if self.timer_at <= now {
+            self.on_timer();
+        }
+    }
+
+    /// T1-init, T1-cookie or T2-shutdown expired.
+    fn on_timer(&mut self) {
+        self.timer_at = Time::MAX;
+        self.tries += 1;
+        let most = match self.state {
+            State::CookieWait | State::CookieEchoed => self.cfg.init_retries,
+            _ => self.cfg.data_retries,
+        };
+        if self.tries > most {
+            self.fail();
+            return;
+        }
+        self.timer_rto = Time(self.timer_rto.0 * 2).min(self.cfg.max_rto);
+        self.pending = true;
+    }
+
+    /// A packet arrived. The caller frees its side slot.
+    pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
+        let Some(chunk) = p.chunk().filter(|_| p.protocol() == Protocol::Sctp) else { return };
+        let side = sides.get(p);
+        match (self.state, chunk) {
+            (State::Closed, Chunk::ShutdownAck) => {
+                self.reply = Some(Reply::ShutdownComplete { tag: p.ack, reflected: true }); // section 8.4 rule 5
+            }
+            (State::Closed, _) => {}
+            (State::Listen, Chunk::Init) => self.on_init(now, p, side),
+            (_, Chunk::CookieEcho) => self.on_cookie_echo(now, p, side),
+            (State::Listen, _) => {}
+            (_, Chunk::Abort | Chunk::ShutdownComplete) => self.on_last(p, chunk),
+            _ if p.ack != self.tag => {} // section 8.5
+            (State::CookieWait, Chunk::InitAck) => {
+                if let Some(Side::Init(Init { cookie: Some(cookie), .. })) = side
+                    && let Some(Side::Init(init)) = side
+                {
+                    self.cookie = Some(*cookie);
+                    self.establish(now, init);
+                    self.enter(State::CookieEchoed, self.cfg.initial_rto);
+                }
+            }
+            (State::CookieEchoed, Chunk::CookieAck) => {
+                self.state = State::Established;
+                self.stop_timer();
+            }
+            (State::CookieEchoed, Chunk::Error) => {
+                // The cookie was stale: ask for another (section 5.2.6), as often as T1-init would.
+                let tries = self.tries + 1;
+                self.snd = None;
+                self.enter(State::CookieWait, self.cfg.initial_rto);
+                self.tries = tries;
+                if tries > self.cfg.init_retries {
+                    self.fail();
+                }
+            }
+            (State::CookieWait | State::CookieEchoed, _) => {}
+            _ => self.on_chunk(now, p, chunk, side),
+        }
+    }
+
+    /// A chunk within the association.
+    fn on_chunk(&mut self, now: Time, p: &Packet, chunk: Chunk, side: Option<&Side>) {
+        let Some(snd) = &mut self.snd else { return };
+        let acknowledged = unwrap(snd.queue.first(), p.seq, self.tsn.wrapping_sub(1));
+        let arriving = unwrap(self.rcv.cumulative(), p.seq, self.peer.1.wrapping_sub(1));
+        let taking = matches!(self.state, State::Established | State::ShutdownPending | State::ShutdownSent);
+        match chunk {
+            Chunk::Data if taking => {
+                self.rcv.on_data(now, arriving, p.stream(), p.payload() as u16);
+                if self.state == State::ShutdownSent {
+                    self.rcv.sack_soon(); // section 9.2: SACK and SHUTDOWN at once
+                    self.pending = true;
+                }
+            }
+            Chunk::ForwardTsn if taking => {
+                let skipped = if let Some(Side::Skipped(s)) = side { *s } else { Skipped::default() };
+                self.rcv.on_forward(arriving, skipped.streams());
+            }
+            Chunk::Sack => {
+                let gaps = if let Some(Side::Gaps(g)) = side { *g } else { Gaps::default() };
+                snd.on_sack(now, acknowledged, u64::from(p.tsval), gaps.gaps());
+            }
+            Chunk::Shutdown => {
+                let window = snd.flow().send_window;
+                snd.on_sack(now, acknowledged, window, &[]);
+                snd.stop_endless();
+                self.offered = None;
+                self.peer_closed = true;
+                match self.state {
+                    State::Established | State::ShutdownPending => self.state = State::ShutdownReceived,
+                    State::ShutdownSent => self.enter(State::ShutdownAckSent, self.timer_rto),
+                    State::ShutdownAckSent => self.pending = true,
+                    _ => {}
+                }
+            }
+            Chunk::ShutdownAck if matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) => {
+                self.reply = Some(Reply::ShutdownComplete { tag: self.peer.0, reflected: false });
+                self.peer_closed = true;
+                self.end();
+            }
+            _ => {}
+        }
+    }
+
+    /// ABORT or SHUTDOWN COMPLETE, whose tag may be the peer's own, reflected (section 8.5.1).
+    fn on_last(&mut self, p: &Packet, chunk: Chunk) {
+        let reflected = p.window & u16::from(chunk_flags::REFLECTED) != 0;
+        if p.ack != if reflected { self.peer.0 } else { self.tag } {
+            return;
+        }
+        match chunk {
+            Chunk::Abort => self.fail(),
+            _ if self.state == State::ShutdownAckSent => self.end(),
+            _ => {}
+        }
+    }
+
+    /// Section 5.1: answered without remembering anything.
+    fn on_init(&mut self, now: Time, p: &Packet, side: Option<&Side>) {
+        let Some(Side::Init(peer)) = side else { return };
+        if p.ack != 0 || peer.tag == 0 {
+            return;
+        }
+        let state = CookieState { made: now, tag: self.tag, tsn: self.tsn, peer: Init { cookie: None, ..*peer } };
+        let init = Init { cookie: Some(state.seal(self.key)), ..self.init() };
+        self.reply = Some(Reply::InitAck { tag: peer.tag, init });
+    }
+
+    fn on_cookie_echo(&mut self, now: Time, p: &Packet, side: Option<&Side>) {
+        let Some(Side::Cookie(cookie)) = side else { return };
+        let Some(state) = CookieState::open(cookie, self.key).filter(|s| s.tag == p.ack) else { return };
+        match self.state {
+            State::Listen => {
+                let age = now.saturating_sub(state.made);
+                if age > self.cfg.cookie_life {
+                    let staleness = (age - self.cfg.cookie_life).as_micros().min(u64::from(u32::MAX)) as u32;
+                    self.reply = Some(Reply::StaleCookie { tag: state.peer.tag, staleness });
+                    return;
+                }
+                self.establish(now, &state.peer);
+                self.state = State::Established;
+                self.reply = Some(Reply::CookieAck);
+            }
+            State::CookieWait | State::CookieEchoed => {}
+            _ if state.peer.tag == self.peer.0 => self.reply = Some(Reply::CookieAck), // section 5.2.4 action D
+            _ => {}
+        }
+    }
+
+    /// What we say of ourselves.
+    fn init(&self) -> Init {
+        Init {
+            tag: self.tag,
+            a_rwnd: self.cfg.rcv_buf,
+            outbound: self.cfg.streams,
+            inbound: self.cfg.max_streams,
+            tsn: self.tsn,
+            forward_tsn: self.cfg.partial_reliability,
+            cookie: None,
+        }
+    }
+
+    fn establish(&mut self, now: Time, peer: &Init) {
+        self.peer = (peer.tag, peer.tsn);
+        let forward_tsn = self.cfg.partial_reliability && peer.forward_tsn;
+        let streams = self.cfg.streams.min(peer.inbound);
+        let mut snd = Sender::new(&self.cfg, &self.factory, streams, u64::from(peer.a_rwnd), forward_tsn);
+        for event in self.link.events() {
+            snd.on_link(now, event);
+        }
+        self.snd = Some(Box::new(snd));
+    }
+
+    /// Enters a state that begins with a chunk of ours, repeated by a timer of `rto`.
+    fn enter(&mut self, state: State, rto: Time) {
+        self.state = state;
+        self.stop_timer();
+        self.pending = true;
+        self.timer_rto = rto;
+    }
+
+    fn stop_timer(&mut self) {
+        (self.pending, self.timer_at, self.tries) = (false, Time::MAX, 0);
+    }
+
+    fn end(&mut self) {
+        self.state = State::Closed;
+        self.stop_timer();
+    }
+
+    fn fail(&mut self) {
+        self.end();
+        self.failed = true;
+    }
+
+    /// The congestion control holds the association; not the handshake, which it does not govern.
+    fn is_held(&self) -> bool {
+        !matches!(self.state, State::CookieWait | State::CookieEchoed | State::Closed)
+            && self.snd.as_ref().is_some_and(|s| s.is_held())
+    }
+
+    /// Everything is sent and acknowledged, and one of the two has closed (section 9.2).
+    fn may_shut_down(&self) -> bool {
+        let wanted = match self.state {
+            State::Established | State::ShutdownPending => self.closing,
+            State::ShutdownReceived => true,
+            _ => false,
+        };
+        wanted && self.offered.is_none() && self.snd.as_ref().is_some_and(|s| s.is_done())
+    }
+
+    /// Nothing waits to leave: a call of [`Endpoint::transmit`] would be in vain.
+    pub fn is_quiet(&self) -> bool {
+        let begins = self.state == State::Established && self.offered.is_some();
+        self.reply.is_none()
+            && !self.pending
+            && !begins
+            && !self.rcv.wants_sack()
+            && !self.may_shut_down()
+            && self.snd.as_ref().is_none_or(|s| s.has_nothing())
+    }
+
+    /// The next packet to leave now; called until it gives none.
+    pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
+        let mut p = self.next_packet(now, sides)?;
+        p.ident = self.ident;
+        self.ident = self.ident.wrapping_add(1);
+        Some(p)
+    }
+
+    fn next_packet(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
+        if let Some(reply) = self.reply.take() {
+            return Some(self.reply(reply, sides));
+        }
+        match self.state {
+            State::Closed | State::Listen => return None,
+            State::CookieWait | State::CookieEchoed => return self.take_pending(now, sides),
+            _ => {}
+        }
+        let snd = self.snd.as_mut()?;
+        if let Some((bytes, close_after)) = self.offered.take_if(|_| self.state == State::Established) {
+            snd.offer(bytes);
+            self.closing |= close_after;
+        }
+        if self.rcv.wants_sack() && !snd.is_held() {
+            return Some(self.sack(sides));
+        }
+        if let Some(out) = snd.poll(now) {
+            return Some(self.outgoing(out, sides));
+        }
+        if self.may_shut_down() {
+            let rto = self.snd.as_ref()?.rto();
+            let received = self.state == State::ShutdownReceived;
+            self.enter(if received { State::ShutdownAckSent } else { State::ShutdownSent }, rto);
+        } else if self.closing && self.state == State::Established {
+            self.state = State::ShutdownPending;
+        }
+        if self.is_held() { None } else { self.take_pending(now, sides) }
+    }
+
+    fn take_pending(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
+        if !std::mem::take(&mut self.pending) {
+            return None;
+        }
+        self.timer_at = now + self.timer_rto;
+        Some(match self.state {
+            State::CookieWait => {
+                let init = self.init();
+                with(Packet::sctp_init(self.id, 0, &init), Side::Init(init), sides)
+            }
+            State::CookieEchoed => {
+                with(Packet::sctp_cookie_echo(self.id, self.peer.0), Side::Cookie(self.cookie?), sides)
+            }
+            State::ShutdownSent => Packet::sctp_shutdown(self.id, self.peer.0, self.cumulative()),
+            _ => Packet::sctp(self.id, self.peer.0, Chunk::ShutdownAck),
+        })
+    }
+
+    fn reply(&mut self, reply: Reply, sides: &mut Sides) -> Packet {
+        match reply {
+            Reply::InitAck { tag, init } => with(Packet::sctp_init(self.id, tag, &init), Side::Init(init), sides),
+            Reply::CookieAck => Packet::sctp(self.id, self.peer.0, Chunk::CookieAck),
+            Reply::StaleCookie { tag, staleness } => Packet::sctp_stale_cookie(self.id, tag, staleness),
+            Reply::ShutdownComplete { tag, reflected } => {
+                let mut p = Packet::sctp(self.id, tag, Chunk::ShutdownComplete);
+                p.window = if reflected { u16::from(chunk_flags::REFLECTED) } else { 0 };
+                p
+            }
+        }
+    }
+
+    fn outgoing(&self, out: Outgoing, sides: &mut Sides) -> Packet {
+        let wire = |tsn: u64| self.tsn.wrapping_sub(1).wrapping_add(tsn as u32);
+        match out {
+            Outgoing::Data { tsn, stream, len } => Packet::sctp_data(self.id, self.peer.0, wire(tsn), stream, len),
+            Outgoing::Forward { tsn, skipped } => {
+                with(Packet::sctp_forward_tsn(self.id, self.peer.0, wire(tsn), &skipped), Side::Skipped(skipped), sides)
+            }
+        }
+    }
+
+    fn sack(&mut self, sides: &mut Sides) -> Packet {
+        let (a_rwnd, gaps) = self.rcv.sack(self.peer.1.wrapping_sub(1));
+        let p = Packet::sctp_sack(self.id, self.peer.0, self.cumulative(), a_rwnd, &gaps);
+        if gaps == Gaps::default() { p } else { with(p, Side::Gaps(gaps), sides) }
+    }
+
+    /// The cumulative TSN as on the wire.
+    fn cumulative(&self) -> u32 {
+        self.peer.1.wrapping_sub(1).wrapping_add(self.rcv.cumulative() as u32)
+    }
+}
+
+fn with(mut p: Packet, side: Side, sides: &mut Sides) -> Packet {
+    p.side = sides.store(side);
+    p
+}
+
+#[cfg(test)]
+mod tests;

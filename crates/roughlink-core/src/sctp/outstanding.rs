@@ -1,0 +1,369 @@
+//! The DATA chunks sent and not yet cumulatively acknowledged, and what is known of each.
+
+use crate::packet::{Gap, Skipped};
+use crate::tcp::rate::Stamp;
+use crate::units::Time;
+use std::collections::VecDeque;
+
+/// What became of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// On its way.
+    InFlight,
+    /// A gap ack block covers it.
+    Acked,
+    /// Marked for retransmission.
+    Marked,
+    /// Given up (RFC 3758).
+    Abandoned,
+}
+
+/// A chunk sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Stream, and number in it.
+    pub stream: (u16, u16),
+    /// Bytes of user data sent before it.
+    pub offset: u64,
+    /// Bytes of user data.
+    pub len: u16,
+    /// What became of it.
+    pub fate: Fate,
+    /// Miss indications.
+    pub missing: u8,
+    /// It was fast retransmitted and will not be again.
+    pub fast: bool,
+    /// It left more than once, or time stood still meanwhile: it gives no RTT sample.
+    pub resent: bool,
+    /// It was counted as delivered.
+    pub counted: bool,
+    /// When it last left.
+    pub at: Time,
+    /// State of delivery-rate sampling then.
+    pub stamp: Stamp,
+}
+
+/// What a SACK newly covers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Covered {
+    /// Bytes below the cumulative TSN that were outstanding.
+    pub acked: u64,
+    /// Bytes and chunks delivered for the first time.
+    pub delivered: u64,
+    pub chunks: u32,
+    /// The highest TSN newly covered.
+    pub highest: u64,
+    /// Of the chunks delivered, the one that left last.
+    pub newest: Option<Sent>,
+    /// When the chunk that is timed left, if it is covered now.
+    pub timed: Option<Time>,
+}
+
+/// The chunks. TSNs are 64-bit; a chunk's place is its TSN less that of the first.
+#[derive(Clone, Debug)]
+pub struct Outstanding {
+    chunks: VecDeque<Sent>,
+    /// TSN of the first chunk, or of the next to be sent.
+    first: u64,
+    bytes: u64,
+    acked: u64,
+    in_flight: u64,
+    marked: usize,
+    /// TSN of the chunk whose round trip is being timed.
+    timed: Option<u64>,
+}
+
+impl Outstanding {
+    /// Empty; the next chunk has TSN `next`.
+    pub fn new(next: u64) -> Self {
+        Outstanding { chunks: VecDeque::new(), first: next, bytes: 0, acked: 0, in_flight: 0, marked: 0, timed: None }
+    }
+    /// The lowest TSN not cumulatively acknowledged.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+    /// The TSN of the next new chunk.
+    pub fn next(&self) -> u64 {
+        self.first + self.chunks.len() as u64
+    }
+    /// Whether everything is acknowledged.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+    /// Bytes not cumulatively acknowledged.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    /// Bytes cumulatively acknowledged, skipped ones included.
+    pub fn acked(&self) -> u64 {
+        self.acked
+    }
+    /// Bytes on their way: flightsize of RFC 9260.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+    /// Whether a chunk is marked for retransmission.
+    pub fn has_marked(&self) -> bool {
+        self.marked > 0
+    }
+    /// Whether something is on its way or to be sent again.
+    pub fn is_waiting(&self) -> bool {
+        self.marked > 0 || self.in_flight > 0
+    }
+    /// The chunks from the lowest TSN on.
+    pub fn chunks(&self) -> impl Iterator<Item = &Sent> {
+        self.chunks.iter()
+    }
+
+    /// A new chunk leaves.
+    pub fn send(&mut self, stream: (u16, u16), len: u16, at: Time, stamp: Stamp) {
+        self.timed.get_or_insert(self.next()); // one round trip is timed at a time (section 6.3.1 rule C4)
+        self.chunks.push_back(Sent {
+            stream,
+            offset: self.acked + self.bytes,
+            len,
+            fate: Fate::InFlight,
+            missing: 0,
+            fast: false,
+            resent: false,
+            counted: false,
+            at,
+            stamp,
+        });
+        self.bytes += u64::from(len);
+        self.in_flight += u64::from(len);
+    }
+
+    /// The lowest chunk marked for retransmission leaves again; its TSN and what is known of it.
+    pub fn resend(&mut self, at: Time, stamp: Stamp) -> Option<(u64, Sent)> {
+        let i = self.chunks.iter().position(|c| c.fate == Fate::Marked)?;
+        self.set(i, Fate::InFlight);
+        let tsn = self.first + i as u64;
+        if self.timed == Some(tsn) {
+            self.timed = None; // Karn
+        }
+        let c = &mut self.chunks[i];
+        (c.at, c.stamp, c.resent, c.missing) = (at, stamp, true, 0);
+        Some((tsn, *c))
+    }
+
+    /// Takes in a SACK: everything up to `cumulative`, and the blocks above it.
+    pub fn cover(&mut self, cumulative: u64, gaps: &[Gap]) -> Covered {
+        let mut covered = Covered::default();
+        while self.first <= cumulative && !self.chunks.is_empty() {
+            self.take(0, &mut covered);
+            self.set(0, Fate::Acked);
+            let c = self.chunks.pop_front().expect("it is not empty");
+            covered.acked += u64::from(c.len);
+            self.bytes -= u64::from(c.len);
+            self.acked += u64::from(c.len);
+            self.first += 1;
+        }
+        for gap in gaps {
+            for tsn in cumulative + u64::from(gap.start)..=cumulative + u64::from(gap.end) {
+                let Some(i) = tsn.checked_sub(self.first).map(|i| i as usize).filter(|i| *i < self.chunks.len()) else {
+                    continue;
+                };
+                self.take(i, &mut covered);
+                self.set(i, Fate::Acked);
+            }
+        }
+        covered
+    }
+
+    fn take(&mut self, i: usize, covered: &mut Covered) {
+        let tsn = self.first + i as u64;
+        let c = &mut self.chunks[i];
+        if c.fate == Fate::Acked {
+            return;
+        }
+        covered.highest = covered.highest.max(tsn);
+        if self.timed == Some(tsn) {
+            self.timed = None;
+            if !c.resent {
+                covered.timed = Some(c.at);
+            }
+        }
+        if c.counted || c.fate == Fate::Abandoned {
+            return;
+        }
+        c.counted = true;
+        covered.delivered += u64::from(c.len);
+        covered.chunks += 1;
+        if covered.newest.is_none_or(|n| c.at >= n.at) {
+            covered.newest = Some(*c);
+        }
+    }
+
+    /// One more miss indication for what is on its way below `below`; what has `threshold` of them is marked for fast
+    /// retransmission. True if something was.
+    pub fn miss(&mut self, below: u64, threshold: u8) -> bool {
+        let mut any = false;
+        for i in 0..below.saturating_sub(self.first).min(self.chunks.len() as u64) as usize {
+            let c = &mut self.chunks[i];
+            if c.fate != Fate::InFlight || c.fast {
+                continue;
+            }
+            c.missing += 1;
+            if c.missing >= threshold {
+                c.fast = true;
+                self.set(i, Fate::Marked);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// The highest TSN that `gaps` cover.
+    pub fn highest_reported(&self, cumulative: u64, gaps: &[Gap]) -> u64 {
+        gaps.iter().map(|g| cumulative + u64::from(g.end)).max().unwrap_or(0).min(self.next())
+    }
+
+    /// A time-out: everything is marked for retransmission. So is what gap ack blocks cover, in case the receiver took it
+    /// back; the next SACK tells.
+    pub fn mark_all(&mut self) {
+        for i in 0..self.chunks.len() {
+            if self.chunks[i].fate != Fate::Abandoned {
+                self.set(i, Fate::Marked);
+            }
+            let c = &mut self.chunks[i];
+            (c.missing, c.fast) = (0, false);
+        }
+        self.timed = None;
+    }
+
+    /// Marks for retransmission what is on its way below `end` and left before `before`.
+    pub fn mark_sent_before(&mut self, end: u64, before: Time) {
+        for i in 0..end.saturating_sub(self.first).min(self.chunks.len() as u64) as usize {
+            if self.chunks[i].fate == Fate::InFlight && self.chunks[i].at < before {
+                self.set(i, Fate::Marked);
+            }
+        }
+    }
+
+    /// Marks the lowest chunk for retransmission.
+    pub fn mark_head(&mut self) {
+        if self.chunks.front().is_some_and(|c| c.fate != Fate::Abandoned) {
+            self.set(0, Fate::Marked);
+        }
+    }
+
+    /// Time stood still while the chunks were on their way: they give no RTT sample.
+    pub fn spoil_samples(&mut self) {
+        self.timed = None;
+        self.chunks.iter_mut().for_each(|c| c.resent = true);
+    }
+
+    /// Gives up everything that has not arrived; messages and bytes.
+    pub fn abandon(&mut self) -> (u64, u64) {
+        let mut given_up = (0, 0);
+        for i in 0..self.chunks.len() {
+            let c = self.chunks[i];
+            if matches!(c.fate, Fate::InFlight | Fate::Marked) {
+                if !c.counted {
+                    given_up.0 += 1;
+                    given_up.1 += u64::from(c.len);
+                }
+                self.set(i, Fate::Abandoned);
+            }
+        }
+        self.timed = None;
+        given_up
+    }
+
+    /// The TSN up to which the receiver may go on, as nothing below is worth waiting for, and what it skips
+    /// (Advanced.Peer.Ack.Point, RFC 3758 section 3.5); `None` if it need not be told anything.
+    pub fn forward_point(&self) -> Option<(u64, Skipped)> {
+        let mut skipped = Skipped::default();
+        let mut point = None;
+        for (tsn, c) in (self.first..).zip(&self.chunks) {
+            match c.fate {
+                Fate::Abandoned if skipped.note(c.stream.0, c.stream.1) => point = Some(tsn),
+                Fate::Acked => {}
+                _ => break,
+            }
+        }
+        point.map(|tsn| (tsn, skipped))
+    }
+
+    fn set(&mut self, i: usize, fate: Fate) {
+        let c = &mut self.chunks[i];
+        match c.fate {
+            Fate::InFlight => self.in_flight -= u64::from(c.len),
+            Fate::Marked => self.marked -= 1,
+            Fate::Acked | Fate::Abandoned => {}
+        }
+        c.fate = fate;
+        match fate {
+            Fate::InFlight => self.in_flight += u64::from(c.len),
+            Fate::Marked => self.marked += 1,
+            Fate::Acked | Fate::Abandoned => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(n: u64) -> Outstanding {
+        let mut o = Outstanding::new(1);
+        (0..n).for_each(|i| o.send((0, i as u16), 100, Time(i), Stamp::default()));
+        o
+    }
+
+    #[test]
+    fn three_reports_mark_a_chunk_once() {
+        let mut o = sent(8);
+        let gap = |start, end| [Gap { start, end }];
+        for (end, marks) in [(2, false), (3, false), (4, true), (5, false)] {
+            let c = o.cover(0, &gap(2, end)); // TSN 1 is missing
+            assert_eq!((c.delivered, c.highest), (100, u64::from(end)));
+            assert_eq!(o.miss(c.highest, 3), marks, "{end}");
+        }
+        assert_eq!((o.in_flight(), o.has_marked()), (300, true));
+        let (tsn, c) = o.resend(Time(9), Stamp::default()).unwrap();
+        assert_eq!((tsn, c.fast, c.resent, o.has_marked()), (1, true, true, false));
+        for _ in 0..9 {
+            assert!(!o.miss(6, 3), "not eligible again");
+        }
+        let c = o.cover(5, &[]);
+        assert_eq!((c.acked, c.delivered, o.first(), o.bytes(), o.in_flight()), (500, 100, 6, 300, 300));
+    }
+
+    #[test]
+    fn one_round_trip_is_timed_at_a_time() {
+        let mut o = sent(3);
+        assert_eq!(o.cover(2, &[]).timed, Some(Time(0))); // TSN 1 was, 2 and 3 were not
+        o.send((0, 3), 100, Time(50), Stamp::default());
+        o.mark_all();
+        o.resend(Time(60), Stamp::default());
+        o.resend(Time(60), Stamp::default());
+        assert_eq!(o.cover(4, &[]).timed, None); // Karn
+    }
+
+    #[test]
+    fn what_was_abandoned_is_skipped() {
+        let mut o = sent(6);
+        o.cover(0, &[Gap { start: 3, end: 3 }]);
+        assert_eq!(o.forward_point(), None);
+        assert_eq!(o.abandon(), (5, 500));
+        assert_eq!((o.in_flight(), o.bytes()), (0, 600));
+        let (point, skipped) = o.forward_point().unwrap();
+        assert_eq!((point, skipped.streams()), (6, &[(0, 5)][..]));
+        assert_eq!(o.cover(6, &[]).delivered, 0);
+        assert!(o.is_empty() && o.forward_point().is_none());
+    }
+
+    #[test]
+    fn a_time_out_doubts_gap_acks_but_counts_bytes_once() {
+        let mut o = sent(3);
+        assert_eq!(o.cover(0, &[Gap { start: 2, end: 3 }]).delivered, 200);
+        o.mark_all();
+        assert_eq!(o.in_flight(), 0);
+        o.resend(Time(5), Stamp::default());
+        let c = o.cover(3, &[]);
+        assert_eq!((c.acked, c.delivered), (300, 100));
+        assert!(o.is_empty() && !o.has_marked() && o.in_flight() == 0);
+    }
+}

@@ -1,0 +1,475 @@
+//! The sending half: what may leave now (RFC 9260 sections 6.1, 6.3, 7.2; RFC 3758 section 3.5).
+//!
+//! Windows are bytes of user data. How large they are is the congestion control's to say; when chunks are lost, and when
+//! the window was full, is found out here. As section 6.1 rule B has it, a packet may leave while less than the window is
+//! in flight, even if it then exceeds the window.
+//!
+//! A message is as large as a packet takes, so none is fragmented, and a packet has one chunk.
+
+use super::config::SctpConfig;
+use super::outstanding::{Covered, Fate, Outstanding};
+use crate::cc::{self, Ack, Congestion, CongestionControl, CongestionState, Flow, LinkEvent, Permit};
+use crate::packet::{Gap, Skipped};
+use crate::tcp::SenderStats;
+use crate::tcp::rate::DeliveryRate;
+use crate::tcp::rtt::RttEstimator;
+use crate::tcp::scoreboard::{Delivered, Newest};
+use crate::units::{Rate, Time};
+use std::sync::Arc;
+
+/// Something to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outgoing {
+    /// A DATA chunk.
+    Data {
+        /// Its TSN.
+        tsn: u64,
+        /// Its stream, and number in it.
+        stream: (u16, u16),
+        /// Bytes of user data.
+        len: u16,
+    },
+    /// A FORWARD TSN.
+    Forward {
+        /// The new cumulative TSN.
+        tsn: u64,
+        /// What it skips.
+        skipped: Skipped,
+    },
+}
+
+/// The sending half of an association. TSNs are 64-bit, the first is 1.
+#[derive(Debug)]
+pub struct Sender {
+    pub(super) cfg: Arc<SctpConfig>,
+    pub(super) queue: Outstanding,
+    pub(super) flow: Flow,
+    pub(super) cc: Box<dyn CongestionControl>,
+    pub(super) rtt: RttEstimator,
+    rate: DeliveryRate,
+    /// Bytes that the application has yet to send (`u64::MAX` = without end).
+    backlog: u64,
+    /// The number of the next message in each stream, and the stream whose turn it is.
+    numbers: Vec<u16>,
+    turn: usize,
+    /// T3-rtx.
+    pub(super) t3_at: Time,
+    /// Time-outs since something was acknowledged.
+    pub(super) errors: u32,
+    /// A SACK arrived since the last time-out.
+    heard: bool,
+    /// Fast recovery, or what a time-out began, ends when this TSN is acknowledged.
+    pub(super) recover: u64,
+    /// The lowest marked chunk leaves whatever the window says.
+    pub(super) forced: bool,
+    /// Most bytes in flight in this burst.
+    burst_end: u64,
+    /// When a closed window is probed; the probe may leave; the TSN that it had.
+    pub(super) probe_at: Time,
+    pub(super) window_probe: bool,
+    probe: Option<u64>,
+    pub(super) pacing_next: Time,
+    pub(super) held: bool,
+    pub(super) released: Option<super::hold::Release>,
+    /// The peer takes FORWARD TSNs; one must leave.
+    pub(super) forward_tsn: bool,
+    pub(super) forward_due: bool,
+    gave_up: bool,
+    /// Messages and bytes given up.
+    pub(super) abandoned: (u64, u64),
+    /// Counters.
+    pub stats: SenderStats,
+}
+
+impl Sender {
+    /// A sender whose peer takes `streams` streams and has `send_window` bytes of room.
+    pub fn new(
+        cfg: &Arc<SctpConfig>,
+        factory: &cc::Factory,
+        streams: u16,
+        send_window: u64,
+        forward_tsn: bool,
+    ) -> Self {
+        let mss = u32::from(cfg.payload);
+        let flow = Flow {
+            mss,
+            initial_window: cfg.initial_window(),
+            initial_ssthresh: cfg.initial_ssthresh.map_or(u64::MAX, |a| a.bytes(mss)),
+            send_window,
+            min_rtt: Time::MAX,
+            rto: cfg.initial_rto,
+            ..Flow::default()
+        };
+        Sender {
+            queue: Outstanding::new(1),
+            cc: factory(&flow),
+            flow,
+            rtt: RttEstimator::rfc6298(cfg.initial_rto, (cfg.min_rto, cfg.max_rto), cfg.clock_granularity),
+            rate: DeliveryRate::default(),
+            backlog: 0,
+            numbers: vec![0; usize::from(streams.max(1))],
+            turn: 0,
+            t3_at: Time::MAX,
+            errors: 0,
+            heard: false,
+            recover: 0,
+            forced: false,
+            burst_end: 0,
+            probe_at: Time::MAX,
+            window_probe: false,
+            probe: None,
+            pacing_next: Time::ZERO,
+            held: false,
+            released: None,
+            forward_tsn,
+            forward_due: false,
+            gave_up: false,
+            abandoned: (0, 0),
+            cfg: Arc::clone(cfg),
+            stats: SenderStats::default(),
+        }
+    }
+
+    /// The application has `bytes` to send (`u64::MAX` = without end).
+    pub fn offer(&mut self, bytes: u64) {
+        self.backlog = bytes;
+    }
+    /// No more than what was offered with an end.
+    pub fn stop_endless(&mut self) {
+        if self.backlog == u64::MAX {
+            self.backlog = 0;
+        }
+    }
+    /// Everything offered was sent and acknowledged, or given up.
+    pub fn is_done(&self) -> bool {
+        self.backlog == 0 && self.queue.is_empty()
+    }
+    /// Whether there is nothing to send, now or when a window opens.
+    pub fn has_nothing(&self) -> bool {
+        self.is_done() && !self.forward_due
+    }
+    /// The association gave up after too many time-outs.
+    pub fn gave_up(&self) -> bool {
+        self.gave_up
+    }
+    /// The algorithm's numbers and the association's, for traces. Offsets count bytes of user data from 0.
+    pub fn flow(&self) -> &Flow {
+        &self.flow
+    }
+    /// The congestion control.
+    pub fn cc(&self) -> &dyn CongestionControl {
+        &*self.cc
+    }
+    /// Messages given up, and their bytes (RFC 3758).
+    pub fn abandoned(&self) -> (u64, u64) {
+        self.abandoned
+    }
+    /// RTO in force.
+    pub fn rto(&self) -> Time {
+        self.rtt.rto()
+    }
+    /// A link event reached this host.
+    pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        self.flow.now = now;
+        self.cc.on_link(&self.flow, event);
+        self.hold_or_release(now);
+    }
+
+    /// The next time-out of any kind.
+    pub fn next_wake(&self, now: Time) -> Time {
+        let mut t = if self.held { Time::MAX } else { self.t3_at.min(self.probe_at) };
+        if let Some(c) = self.cc.timer() {
+            t = t.min(c);
+        }
+        if self.pacing_next > now && !self.held {
+            t = t.min(self.pacing_next);
+        }
+        t
+    }
+
+    /// Time has passed.
+    pub fn wake(&mut self, now: Time) {
+        self.flow.now = now;
+        if self.cc.timer().is_some_and(|t| t <= now) {
+            self.cc.on_timer(&self.flow);
+            self.hold_or_release(now);
+        }
+        if self.held {
+            return;
+        }
+        if self.probe_at <= now {
+            self.probe_at = Time::MAX;
+            self.window_probe = true;
+        }
+        if self.t3_at <= now {
+            self.on_t3();
+        }
+    }
+
+    /// T3-rtx expired (section 6.3.3).
+    fn on_t3(&mut self) {
+        self.t3_at = Time::MAX;
+        if self.queue.is_empty() {
+            return;
+        }
+        // A zero window probe that was answered: nothing is wrong but the window (section 6.1 rule A).
+        let probing = self.flow.send_window == 0 && self.heard;
+        self.heard = false;
+        if !probing {
+            self.errors += 1;
+            if self.errors > self.cfg.data_retries {
+                self.gave_up = true;
+                return;
+            }
+        }
+        self.rtt.back_off();
+        self.flow.rto = self.rtt.rto();
+        self.pacing_next = Time::ZERO;
+        self.forward_due = self.queue.forward_point().is_some();
+        if !self.queue.is_waiting() {
+            return; // only the FORWARD TSN was lost
+        }
+        if probing {
+            self.stats.probes += 1;
+        } else {
+            self.stats.timeouts += 1;
+            let again = self.flow.state == CongestionState::Loss && self.errors > 1;
+            self.cc.on_congestion(&self.flow, if again { Congestion::TimeoutAgain } else { Congestion::Timeout });
+            self.flow.state = CongestionState::Loss;
+            self.recover = self.queue.next() - 1;
+        }
+        self.queue.mark_all();
+        self.forced = true;
+        self.sync();
+        self.start_burst();
+    }
+
+    /// Takes in a SACK, or the cumulative TSN of a SHUTDOWN.
+    pub fn on_sack(&mut self, now: Time, cumulative: u64, a_rwnd: u64, gaps: &[Gap]) {
+        let first = self.queue.first();
+        if cumulative + 1 < first || cumulative >= self.queue.next() {
+            return; // stale, or of what was never sent
+        }
+        self.flow.now = now;
+        self.heard = true;
+        let prior_una = self.queue.acked();
+        let prior_in_flight = self.queue.in_flight();
+        let full = prior_in_flight >= self.cc.vitals().cwnd;
+        let covered = self.queue.cover(cumulative, gaps);
+        let advanced = self.queue.first() > first;
+        let rtt = covered.timed.map(|at| (now - at).max(Time::from_nanos(1)));
+        if let Some(rtt) = rtt {
+            self.rtt_sample(rtt);
+        }
+        if covered.highest > 0 {
+            self.errors = 0;
+        }
+        let rate = self.rate_sample(now, &covered, prior_in_flight, rtt);
+        // Section 7.2.4, with HTNA: only what lies below something newly acknowledged was missed, but in fast recovery
+        // everything that is reported missing by a SACK that advances.
+        let below = match self.flow.state {
+            CongestionState::Recovery if advanced => self.queue.highest_reported(cumulative, gaps),
+            _ => covered.highest,
+        };
+        let missed = !gaps.is_empty() && self.queue.miss(below, self.cfg.missing_reports);
+        self.settle_release(now);
+        self.sync();
+        self.on_progress(cumulative, !gaps.is_empty());
+        if missed && self.flow.state != CongestionState::Recovery {
+            self.enter_fast_recovery();
+        }
+        self.flow.cwnd_limited = full;
+        self.flow.max_outstanding = prior_in_flight;
+        let ack = Ack {
+            acked: covered.acked,
+            delivered: covered.delivered,
+            segments: covered.chunks,
+            rtt,
+            may_grow: full && self.flow.state != CongestionState::Recovery,
+            prior_una,
+            prior_in_flight,
+            rate,
+        };
+        self.cc.on_ack(&self.flow, &ack);
+        self.set_window(a_rwnd);
+        if self.queue.is_empty() {
+            self.t3_at = Time::MAX;
+        } else if advanced {
+            self.t3_at = now + self.rtt.rto();
+        }
+        self.forward_due |= !self.held && self.queue.forward_point().is_some();
+        self.start_burst();
+    }
+
+    /// Does an episode end with this cumulative TSN?
+    fn on_progress(&mut self, cumulative: u64, gaps: bool) {
+        match self.flow.state {
+            CongestionState::Recovery | CongestionState::Loss if cumulative >= self.recover => {
+                self.flow.state = CongestionState::Open;
+                self.cc.on_recovered(&self.flow);
+            }
+            CongestionState::Recovery | CongestionState::Loss => {}
+            _ if gaps => self.flow.state = CongestionState::Disorder,
+            _ => self.flow.state = CongestionState::Open,
+        }
+    }
+
+    fn enter_fast_recovery(&mut self) {
+        self.stats.fast_recoveries += 1;
+        self.recover = self.queue.next() - 1;
+        self.cc.on_congestion(&self.flow, Congestion::Loss);
+        self.flow.state = CongestionState::Recovery;
+        self.forced = true;
+        if self.queue.chunks().next().is_some_and(|c| c.fate == Fate::Marked) {
+            self.t3_at = Time::MAX; // started anew when the head leaves (section 7.2.4 step 4)
+        }
+    }
+
+    fn rate_sample(
+        &mut self,
+        now: Time,
+        c: &Covered,
+        prior_in_flight: u64,
+        rtt: Option<Time>,
+    ) -> Option<cc::RateSample> {
+        let newest = c.newest.map(|s| Newest {
+            end: s.offset + u64::from(s.len),
+            sent_at: s.at,
+            retransmitted: s.resent,
+            stamp: s.stamp,
+        });
+        let d = Delivered { bytes: c.delivered, segments: c.chunks, newest, ..Delivered::default() };
+        self.rate.on_ack(now, &d, 0, prior_in_flight, self.flow.min_rtt, rtt.unwrap_or_default())
+    }
+
+    fn rtt_sample(&mut self, rtt: Time) {
+        self.rtt.sample(rtt, 0, 0);
+        self.flow.latest_rtt = rtt;
+        self.flow.srtt = self.rtt.srtt();
+        self.flow.min_rtt = self.flow.min_rtt.min(rtt);
+        self.flow.rto = self.rtt.rto();
+        self.stats.rtt.record(rtt.0);
+    }
+
+    /// The peer's window. If it opens, a probe that found no room leaves again at once.
+    fn set_window(&mut self, a_rwnd: u64) {
+        self.flow.send_window = a_rwnd;
+        if a_rwnd > 0 {
+            self.probe_at = Time::MAX;
+            if self.probe.take() == Some(self.queue.first()) && !self.queue.is_empty() {
+                self.queue.mark_head();
+                self.forced = true;
+            }
+        }
+    }
+
+    /// Brings the algorithm's view up to date.
+    pub(super) fn sync(&mut self) {
+        self.flow.in_flight = self.queue.in_flight();
+        self.flow.outstanding = self.queue.bytes();
+        self.flow.snd_una = self.queue.acked();
+        self.flow.snd_nxt = self.queue.acked() + self.queue.bytes();
+        self.flow.delivered = self.rate.delivered;
+        self.flow.app_limited = self.rate.is_app_limited();
+    }
+
+    /// What follows is one burst (section 6.1 rule D).
+    pub(super) fn start_burst(&mut self) {
+        let most = self.cfg.max_burst.map_or(u64::MAX, |n| u64::from(n) * u64::from(self.cfg.payload));
+        self.burst_end = self.queue.in_flight().saturating_add(most);
+    }
+
+    /// What leaves now, if anything; called until it gives none.
+    pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
+        self.flow.now = now;
+        if self.forward_due {
+            self.forward_due = false;
+            if let Some((tsn, skipped)) = self.queue.forward_point() {
+                self.start_t3(now);
+                return Some(Outgoing::Forward { tsn, skipped });
+            }
+        }
+        if self.held || (!self.queue.has_marked() && self.backlog == 0) {
+            if self.backlog == 0 && !self.held {
+                self.rate.on_app_limited(self.queue.in_flight());
+            }
+            return None;
+        }
+        let Permit::Send { window, rate } = self.cc.permit(&self.flow) else {
+            self.held = true; // from the start of the association
+            return None;
+        };
+        if std::mem::take(&mut self.forced) && self.queue.has_marked() {
+            return self.resend(now, rate);
+        }
+        if rate.is_some() && self.pacing_next > now {
+            return None;
+        }
+        let in_flight = self.queue.in_flight();
+        if in_flight == 0 {
+            self.start_burst();
+        }
+        if in_flight >= if rate.is_some() { window } else { window.min(self.burst_end) } {
+            return None;
+        }
+        if self.queue.has_marked() {
+            return self.resend(now, rate);
+        }
+        let len = self.backlog.min(u64::from(self.cfg.payload)) as u16;
+        if in_flight + u64::from(len) <= self.flow.send_window {
+            return Some(self.send_new(now, len, rate));
+        }
+        if std::mem::take(&mut self.window_probe) && self.queue.is_empty() {
+            self.probe = Some(self.queue.next());
+            return Some(self.send_new(now, len, rate));
+        }
+        if self.queue.is_empty() && self.probe_at == Time::MAX {
+            self.probe_at = now + self.rtt.rto();
+        }
+        None
+    }
+
+    fn send_new(&mut self, now: Time, len: u16, rate: Option<Rate>) -> Outgoing {
+        let idle = self.queue.in_flight() == 0;
+        let stamp = self.rate.on_sent(now, idle);
+        let stream = self.turn;
+        self.turn = (self.turn + 1) % self.numbers.len();
+        let number = self.numbers[stream];
+        self.numbers[stream] = number.wrapping_add(1);
+        if self.backlog != u64::MAX {
+            self.backlog -= u64::from(len);
+        }
+        let stream = (stream as u16, number);
+        let tsn = self.queue.next();
+        let seq = self.queue.acked() + self.queue.bytes();
+        self.queue.send(stream, len, now, stamp);
+        self.left(now, rate, cc::Sent { seq, len: u32::from(len), retransmission: false, tx_start: idle });
+        Outgoing::Data { tsn, stream, len }
+    }
+
+    fn resend(&mut self, now: Time, rate: Option<Rate>) -> Option<Outgoing> {
+        let idle = self.queue.in_flight() == 0;
+        let stamp = self.rate.on_sent(now, idle);
+        let (tsn, c) = self.queue.resend(now, stamp)?;
+        self.stats.retransmits += 1;
+        let sent = cc::Sent { seq: c.offset, len: u32::from(c.len), retransmission: true, tx_start: idle };
+        self.left(now, rate, sent);
+        Some(Outgoing::Data { tsn, stream: c.stream, len: c.len })
+    }
+
+    fn left(&mut self, now: Time, rate: Option<Rate>, sent: cc::Sent) {
+        self.stats.segments += 1;
+        self.sync();
+        self.start_t3(now);
+        if let Some(rate) = rate {
+            self.pacing_next = self.pacing_next.max(now).saturating_add(rate.time_for(u64::from(sent.len) + 48));
+        }
+        self.cc.on_sent(&self.flow, &sent);
+    }
+
+    fn start_t3(&mut self, now: Time) {
+        if self.t3_at == Time::MAX {
+            self.t3_at = now + self.rtt.rto();
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! Associations over a channel with bad luck. Every packet is written to bytes and read back on its way.
+
+use super::*;
+use crate::cc::algorithm;
+use crate::channel::{Channel, Luck, Peer};
+use crate::packet::Gap;
+use crate::rng::Seed;
+use crate::wire::{self, Addresses, Implied, IpPair};
+use proptest::prelude::*;
+use std::net::Ipv4Addr;
+
+impl Peer for Endpoint {
+    fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
+        Endpoint::receive(self, now, p, sides);
+    }
+    fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
+        let quiet = self.is_quiet();
+        let p = Endpoint::transmit(self, now, sides)?;
+        assert!(!quiet, "{p:?} left though there was nothing to send");
+        assert!(p.payload() <= u32::from(self.cfg.payload));
+        let ip = IpPair::V4 { src: Ipv4Addr::LOCALHOST, dst: Ipv4Addr::LOCALHOST };
+        let mut bytes = Vec::new();
+        let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
+        wire::encode(&p, sides.get(&p), &addresses, &Implied::of(&p), &mut bytes).unwrap();
+        let d = wire::decode(&bytes).unwrap();
+        assert_eq!((d.side.as_ref(), d.end), (sides.get(&p), usize::from(p.size)));
+        let mut read = d.packet;
+        (read.flow, read.side) = (p.flow, p.side);
+        assert_eq!(read, p);
+        Some(p)
+    }
+    fn wake(&mut self, now: Time) {
+        Endpoint::wake(self, now);
+    }
+    fn next_wake(&self, now: Time) -> Time {
+        Endpoint::next_wake(self, now)
+    }
+    fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        Endpoint::on_link(self, now, event);
+    }
+}
+
+fn ms(t: u64) -> Time {
+    Time::from_millis(t)
+}
+
+fn endpoint(reverse: bool, cfg: &SctpConfig, cc: &str, params: &str) -> Endpoint {
+    let factory = algorithm(cc).unwrap().factory("rfc", &params.parse().unwrap()).unwrap();
+    Endpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory, u32::MAX - 5) // TSNs wrap
+}
+
+/// `bytes` from end 0 to end 1, which is 20 ms away.
+fn pair(cfg: &SctpConfig, cc: &str, bytes: u64) -> Channel<Endpoint> {
+    pair_with(endpoint(false, cfg, cc, ""), bytes, 1)
+}
+
+fn pair_with(mut source: Endpoint, bytes: u64, seed: u64) -> Channel<Endpoint> {
+    let mut sink = endpoint(true, &source.cfg, "sctp", "");
+    source.offer(bytes, bytes != u64::MAX);
+    source.connect();
+    sink.listen();
+    Channel::new([source, sink], ms(20), Seed { seed, replica: 0 }.stream("sctp", "channel"))
+}
+
+fn chunks(c: &Channel<Endpoint>) -> Vec<(u64, Chunk)> {
+    c.sent.iter().map(|(t, _, p)| (t.as_millis(), p.chunk().unwrap())).collect()
+}
+
+/// Loses the first `n` packets with `chunk`.
+fn lose_first(c: &mut Channel<Endpoint>, chunk: Chunk, n: u32) {
+    let mut left = n;
+    c.lose = Box::new(move |_, _, p| {
+        let hit = p.chunk() == Some(chunk) && left > 0;
+        left -= u32::from(hit);
+        hit
+    });
+}
+
+/// Messages of each stream were delivered once and in order, and all of them but those skipped.
+fn check_log(e: &Endpoint, streams: u16) {
+    for s in 0..streams {
+        let numbers: Vec<u64> = e.rcv.log.iter().filter(|m| m.0 == s).map(|m| m.1).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        if e.skipped() == 0 {
+            assert!(numbers.iter().copied().eq(0..numbers.len() as u64), "{numbers:?}");
+        }
+    }
+}
+
+#[test]
+fn a_message_from_init_to_shutdown_complete() {
+    let mut c = pair(&SctpConfig::default(), "sctp", 2_000);
+    c.run_until(ms(60_000));
+    use Chunk::*;
+    assert_eq!(
+        chunks(&c),
+        [
+            (0, Init),
+            (20, InitAck),
+            (40, CookieEcho),
+            (60, CookieAck),
+            (80, Data),
+            (80, Data),
+            (100, Sack),
+            (120, Shutdown),
+            (140, ShutdownAck),
+            (160, ShutdownComplete)
+        ]
+    );
+    assert_eq!(c.ends[1].rcv.log, [(0, 0, 1452), (0, 1, 548)]);
+    assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()) && c.ends[1].peer_closed());
+    assert_eq!(c.sides.in_use(), 0);
+    let rtt = &c.ends[0].sender().unwrap().flow().srtt;
+    assert_eq!(*rtt, ms(40));
+}
+
+#[test]
+fn a_lost_packet_of_the_handshake_or_shutdown_is_repeated() {
+    use Chunk::*;
+    for chunk in [Init, InitAck, CookieEcho, CookieAck, Shutdown, ShutdownAck, ShutdownComplete] {
+        for n in 1..4 {
+            let mut c = pair(&SctpConfig::default(), "sctp", 10_000);
+            lose_first(&mut c, chunk, n);
+            c.run_until(ms(60_000));
+            assert_eq!(c.ends[1].delivered(), 10_000, "{chunk:?}");
+            assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()), "{chunk:?} {n}");
+            if chunk == ShutdownAck {
+                continue; // the SHUTDOWN is repeated meanwhile and asks for another
+            }
+            // 1 + 2 + 4 s later, as T1 and T2 double.
+            let (last, regular) = (c.sent.last().unwrap().0, ms(((1 << n) - 1) * 1000));
+            assert!((regular..regular + ms(900)).contains(&last), "{chunk:?} {n}: {last:?}");
+        }
+    }
+    let mut c = pair(&SctpConfig::default(), "sctp", 1);
+    c.up = false;
+    c.run_until(Time::from_secs(3_600));
+    assert!(c.ends[0].failed());
+    // RTO.Max bounds the doubling: 1, 2, 4, 8, 16, 32, 60, 60 s.
+    let at: Vec<u64> = c.sent.iter().map(|s| s.0.as_millis() / 1000).collect();
+    assert_eq!(at, [0, 1, 3, 7, 15, 31, 63, 123, 183]);
+}
+
+#[test]
+fn a_stale_cookie_is_replaced() {
+    let cfg = SctpConfig { cookie_life: ms(500), ..SctpConfig::default() };
+    let mut c = pair(&cfg, "sctp", 10_000);
+    lose_first(&mut c, Chunk::CookieEcho, 1);
+    c.run_until(ms(60_000));
+    use Chunk::*;
+    let first: Vec<Chunk> = chunks(&c).iter().map(|c| c.1).take(9).collect();
+    assert_eq!(first, [Init, InitAck, CookieEcho, CookieEcho, Error, Init, InitAck, CookieEcho, CookieAck]);
+    let error = c.sent.iter().find(|s| s.2.chunk() == Some(Error)).unwrap().2;
+    assert_eq!(error.seq, 540_000); // made at 20 ms, back at 1060 ms: 540 ms too old
+    assert_eq!(c.ends[1].delivered(), 10_000);
+}
+
+#[test]
+fn only_the_right_tag_counts() {
+    let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
+    c.run_until(ms(500));
+    let (id, tag) = (FlowId::new(0, false), c.ends[1].tag);
+    for (tag, flags, fails) in [(tag ^ 1, 0, false), (tag, 1, false), (c.ends[0].tag, 1, true)] {
+        let mut p = Packet::sctp(id, tag, Chunk::Abort);
+        p.window = flags;
+        c.ends[1].receive(ms(500), &p, &c.sides);
+        assert_eq!(c.ends[1].failed(), fails);
+    }
+    let cookie = c.sides.store(Side::Cookie([9; 48]));
+    let mut server = endpoint(true, &SctpConfig::default(), "sctp", "");
+    server.listen();
+    let mut p = Packet::sctp_cookie_echo(id, server.tag);
+    p.side = cookie;
+    server.receive(ms(1), &p, &c.sides);
+    assert_eq!((server.state(), server.is_quiet()), (State::Listen, true), "a forged cookie");
+}
+
+#[test]
+fn t3_doubles_up_to_its_maximum_until_the_association_fails() {
+    let cfg = SctpConfig { initial_rto: Time::from_secs(2), data_retries: 7, ..SctpConfig::default() };
+    let mut c = pair(&cfg, "sctp", 1_000);
+    c.lose = Box::new(|_, _, p| p.chunk() == Some(Chunk::Data));
+    c.run_until(Time::from_secs(3_600));
+    let data: Vec<Time> = c.sent.iter().filter(|s| s.2.chunk() == Some(Chunk::Data)).map(|s| s.0).collect();
+    let gaps: Vec<u64> = data.windows(2).map(|w| (w[1] - w[0]).as_millis() / 1000).collect();
+    assert_eq!(gaps, [2, 4, 8, 16, 32, 60, 60]);
+    let s = c.ends[0].sender().unwrap();
+    assert_eq!((c.ends[0].failed(), s.stats.timeouts, s.cc().vitals().cwnd), (true, 7, 1452));
+}
+
+#[test]
+fn three_miss_indications_make_a_fast_retransmit() {
+    // The initial window is 4404 B: by rule B a fourth packet exceeds it. The first is lost, the SACKs of the others tell.
+    for (reports, at) in [(3, 120), (4, 1_080)] {
+        let cfg = SctpConfig { missing_reports: reports, ..SctpConfig::default() };
+        let mut c = pair(&cfg, "sctp", 4 * 1452);
+        lose_first(&mut c, Chunk::Data, 1);
+        c.run_until(ms(60_000));
+        let again = c.sent.iter().rfind(|s| s.2.chunk() == Some(Chunk::Data)).unwrap();
+        assert_eq!((again.0, again.2.seq), (ms(at), u32::MAX - 5));
+        let s = c.ends[0].sender().unwrap();
+        let fast = u64::from(reports == 3);
+        assert_eq!((s.stats.fast_recoveries, s.stats.timeouts, s.stats.retransmits), (fast, 1 - fast, 1));
+        assert_eq!(c.ends[1].delivered(), 4 * 1452);
+    }
+}
+
+#[test]
+fn a_fast_retransmission_that_is_lost_waits_for_t3() {
+    let mut c = pair(&SctpConfig::default(), "sctp", 40 * 1452);
+    lose_first(&mut c, Chunk::Data, 0);
+    let mut copies = 0;
+    c.lose = Box::new(move |_, _, p| {
+        let hit = p.chunk() == Some(Chunk::Data) && p.seq == 3; // the tenth
+        copies += u32::from(hit);
+        hit && copies < 3
+    });
+    c.run_until(ms(60_000));
+    let s = c.ends[0].sender().unwrap();
+    assert_eq!((s.stats.fast_recoveries, s.stats.timeouts), (1, 1));
+    assert_eq!(c.ends[1].delivered(), 40 * 1452);
+}
+
+/// A peer that is a script, after the handshake.
+struct Script {
+    e: Endpoint,
+    sides: Sides,
+    now: Time,
+}
+
+impl Script {
+    fn new(cfg: &SctpConfig, a_rwnd: u32, bytes: u64) -> Self {
+        let mut s = Script { e: endpoint(false, cfg, "sctp", ""), sides: Sides::default(), now: Time::ZERO };
+        s.e.offer(bytes, false);
+        s.e.connect();
+        assert_eq!(s.sent().len(), 1);
+        let init = Init { tag: 7, a_rwnd, outbound: 1, inbound: 1, tsn: 100, forward_tsn: true, cookie: Some([0; 48]) };
+        s.get(Packet::sctp_init(FlowId::new(0, true), s.e.tag, &init), Some(Side::Init(init)));
+        assert_eq!(s.sent()[0].chunk(), Some(Chunk::CookieEcho));
+        s.get(Packet::sctp(FlowId::new(0, true), s.e.tag, Chunk::CookieAck), None);
+        s
+    }
+    fn get(&mut self, mut p: Packet, side: Option<Side>) {
+        if let Some(side) = side {
+            p.side = self.sides.store(side);
+        }
+        self.e.receive(self.now, &p, &self.sides);
+    }
+    /// A SACK of the first `n` TSNs and of the blocks above.
+    fn sack(&mut self, n: u32, a_rwnd: u32, blocks: &[(u16, u16)]) {
+        let gaps = Gaps::new(blocks.iter().map(|&(start, end)| Gap { start, end }), []);
+        let p = Packet::sctp_sack(FlowId::new(0, true), self.e.tag, (u32::MAX - 6).wrapping_add(n), a_rwnd, &gaps);
+        self.get(p, (!blocks.is_empty()).then_some(Side::Gaps(gaps)));
+    }
+    fn sent(&mut self) -> Vec<Packet> {
+        std::iter::from_fn(|| Peer::transmit(&mut self.e, self.now, &mut self.sides)).collect()
+    }
+    /// When it next wants to be woken, and what leaves then.
+    fn wake(&mut self) -> (u64, Vec<Packet>) {
+        self.now = self.e.next_wake(self.now);
+        assert_ne!(self.now, Time::MAX);
+        self.e.wake(self.now);
+        (self.now.as_millis(), self.sent())
+    }
+}
+
+#[test]
+fn a_closed_window_is_probed_and_no_failure() {
+    let cfg = SctpConfig { data_retries: 3, ..SctpConfig::default() };
+    let mut s = Script::new(&cfg, 2 * 1452, u64::MAX);
+    assert_eq!(s.sent().len(), 2); // a_rwnd, not cwnd
+    s.now = ms(40);
+    s.sack(2, 0, &[]);
+    assert_eq!(s.sent().len(), 0);
+    // The first probe after an RTO, the others as T3 doubles; none is taken, all are answered.
+    let mut at = Vec::new();
+    for _ in 0..9 {
+        let (t, sent) = s.wake();
+        assert_eq!(sent.len(), 1);
+        at.push(t);
+        s.sack(2, 0, &[]);
+    }
+    let gaps: Vec<u64> = at.windows(2).map(|w| w[1] - w[0]).collect();
+    assert_eq!((at[0], &gaps[..]), (1_040, &[1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000][..]));
+    let snd = s.e.sender().unwrap();
+    assert_eq!((snd.stats.timeouts, snd.gave_up(), snd.cc().vitals().cwnd), (0, false, 4404)); // which was never full
+    s.sack(2, 100_000, &[]);
+    let sent = s.sent();
+    assert_eq!((sent[0].seq, sent.len() > 2), (u32::MAX - 3, true), "the probe again, and more");
+    s.sack(3, 0, &[]);
+    // A closed window and silence: that is a failure like any other.
+    s.sack(2 + sent.len() as u32, 0, &[]);
+    assert_eq!(s.sent().len(), 0);
+    for _ in 0..5 {
+        s.wake();
+    }
+    assert!(!s.e.failed());
+    s.wake();
+    assert!(s.e.failed());
+}
+
+#[test]
+fn miss_indications_need_something_newly_acknowledged_above() {
+    let cfg =
+        SctpConfig { initial_window: Some(crate::tcp::Amount::Segments(8)), max_burst: None, ..SctpConfig::default() };
+    let mut s = Script::new(&cfg, 100_000, 8 * 1452);
+    assert_eq!(s.sent().len(), 8);
+    s.sack(0, 100_000, &[(5, 5)]);
+    s.sack(0, 100_000, &[(5, 5)]); // repeats nothing new
+    s.sack(0, 100_000, &[(2, 2), (5, 5)]); // new, but below 3 and 4: one more for 1 only
+    s.sack(0, 100_000, &[(2, 2), (5, 5)]);
+    assert!(s.sent().iter().all(|p| p.seq != u32::MAX - 5));
+    assert_eq!(s.e.sender().unwrap().stats.fast_recoveries, 0);
+    s.sack(0, 100_000, &[(2, 2), (5, 6)]); // the third for 1, the second for 3 and 4
+    let first = s.sent()[0];
+    assert_eq!((first.seq, s.e.sender().unwrap().stats.fast_recoveries), (u32::MAX - 5, 1));
+    // In fast recovery a SACK that advances counts for all that it reports missing, though nothing above is new.
+    s.sack(2, 100_000, &[(3, 4)]);
+    assert_eq!(s.sent()[0].seq, u32::MAX - 3);
+    let snd = s.e.sender().unwrap();
+    assert_eq!((snd.stats.fast_recoveries, snd.stats.retransmits), (1, 3), "one reduction");
+}
+
+#[test]
+fn coverage_ends_with_a_forward_tsn() {
+    let cfg = SctpConfig { partial_reliability: true, streams: 3, ..SctpConfig::default() };
+    let mut c = pair(&cfg, "avoca", u64::MAX);
+    c.run_until(ms(530));
+    c.up = false; // the last flight is lost, and the signal tells
+    c.run_until(ms(545));
+    c.up = true;
+    let delivered = c.ends[1].delivered();
+    c.tell(0, LinkEvent::Signal(-90.0));
+    c.run_until(ms(10_000));
+    let last = c.sent_between(0, Time::ZERO, c.now).last().unwrap();
+    assert_eq!((last.0, last.2.chunk()), (ms(545), Some(Chunk::ForwardTsn)));
+    let (messages, bytes) = c.ends[0].sender().unwrap().abandoned();
+    assert!(messages > 3 && bytes == 1452 * messages);
+    let skipped = c.ends[1].skipped();
+    assert!(skipped > 0 && skipped <= messages);
+    c.tell(0, LinkEvent::Signal(-60.0));
+    let first = c.sent_between(0, ms(10_000), Time::MAX).next().unwrap().2;
+    assert_eq!(first.chunk(), Some(Chunk::Data), "the FORWARD TSN was answered: new data at once");
+    c.run_until(ms(10_530));
+    let s = c.ends[0].sender().unwrap();
+    assert!(c.ends[1].delivered() > delivered + 50_000);
+    assert_eq!((s.stats.timeouts, s.stats.retransmits), (0, 0));
+    check_log(&c.ends[1], 3);
+    // A FORWARD TSN that is lost leaves again when coverage is back.
+    c.up = false;
+    c.tell(0, LinkEvent::Down);
+    c.run_until(ms(20_000));
+    c.up = true;
+    c.tell_of_link(0, true);
+    let first = c.sent_between(0, ms(20_000), Time::MAX).next().unwrap().2;
+    assert_eq!(first.chunk(), Some(Chunk::ForwardTsn));
+    let delivered = c.ends[1].delivered();
+    c.run_until(ms(20_500));
+    assert!(c.ends[1].delivered() > delivered + 50_000 && c.ends[1].skipped() > skipped);
+}
+
+#[test]
+fn a_hold_freezes_and_lets_go_at_once() {
+    for inner in ["sctp", "newreno", "cubic", "westwood", "bbr"] {
+        let source = endpoint(false, &SctpConfig::default(), "avoca", &format!("inner = \"{inner}\""));
+        let mut c = pair_with(source, u64::MAX, 1);
+        c.run_until(ms(800));
+        c.up = false; // 25 ms of data are lost before the sender hears of it
+        c.run_until(ms(825));
+        c.set_link(0, false);
+        assert!(c.ends[0].sender().unwrap().flow().outstanding > 0);
+        c.run_until(ms(3_600_000));
+        assert_eq!(c.sent_between(0, ms(825), ms(3_600_000)).count(), 0, "{inner}");
+        let before = c.ends[1].delivered();
+        let head = c.ends[0].outgoing(
+            Outgoing::Data { tsn: c.ends[0].sender().unwrap().queue.first(), stream: (0, 0), len: 1 },
+            &mut Sides::default(),
+        );
+        c.set_link(0, true);
+        let first = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
+        assert_eq!((first.chunk(), first.seq), (Some(Chunk::Data), head.seq));
+        let s = c.ends[0].sender().unwrap();
+        assert_eq!((s.flow().rto, s.flow().srtt), (ms(1_000), Time::ZERO), "initial again");
+        c.run_until(c.now + ms(900));
+        let s = c.ends[0].sender().unwrap();
+        assert!(c.ends[1].delivered() > before + 50_000, "{inner}: {}", c.ends[1].delivered() - before);
+        assert_eq!((s.stats.timeouts, s.stats.fast_recoveries), (0, 0), "{inner}");
+        check_log(&c.ends[1], 1);
+    }
+}
+
+/// The outage of the AVOCA paper's section VIII, 50 s, met by SCTP with RTO.Min: T3 expires 1, 3, 7, 15, 31 s after the
+/// last restart, in vain, and then 63 s after it, 13 s after coverage came back.
+#[test]
+fn without_avoca_t3_outlasts_the_outage() {
+    let cfg = SctpConfig { payload: 1468, rcv_buf: 20_000, initial_rto: Time::from_secs(3), ..SctpConfig::default() };
+    let resumes = |cc: &str, partial_reliability: bool| {
+        let mut c = pair(&SctpConfig { partial_reliability, ..cfg.clone() }, cc, u64::MAX);
+        c.run_until(ms(12_010)); // a flight is on its way and is lost
+        c.set_link(0, false);
+        c.run_until(ms(62_000));
+        let before = c.ends[1].delivered();
+        assert!(before > 1_000_000);
+        c.set_link(0, true);
+        while c.ends[1].delivered() == before {
+            c.run_until(c.now + ms(10));
+        }
+        (c.now, c.ends[0].sender().unwrap().stats.timeouts)
+    };
+    let (plain, timeouts) = resumes("sctp", false);
+    assert!((ms(75_000)..ms(75_100)).contains(&plain), "{plain:?}");
+    assert_eq!(timeouts, 6);
+    // The head leaves at 62 s, but had arrived before the outage, its SACK delayed: what it lacks comes a round trip later.
+    assert_eq!(resumes("avoca", false), (ms(62_060), 0));
+    // Here the FORWARD TSN went into the dark: it is repeated first, and new data follow it.
+    assert_eq!(resumes("avoca", true), (ms(62_020), 0));
+}
+
+#[test]
+fn both_ends_send_before_either_closes() {
+    let cfg = SctpConfig { streams: 2, ..SctpConfig::default() };
+    let mut c = pair(&cfg, "sctp", 100_000);
+    c.ends[1].offer(300_000, true);
+    c.luck = Luck { loss: 0.02, ..Luck::default() };
+    c.run_until(Time::from_secs(600));
+    assert_eq!((c.ends[1].delivered(), c.ends[0].delivered()), (100_000, 300_000));
+    assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()));
+}
+
+proptest! {
+    /// Whatever the channel does to packets and the link to the sender, every byte arrives once and in order.
+    #[test]
+    fn all_messages_arrive_in_order(streams in 1_u16..5, max in 1_u16..5, payload in 100_u16..1500, seed in any::<u64>(),
+                                    bytes in 1_u64..200_000, (loss, repeat, jitter) in (0.0..0.2_f64, 0.0..0.1_f64, 0_u64..40),
+                                    inner in prop::sample::select(vec!["sctp", "newreno", "cubic", "vegas", "bbr"]),
+                                    rcv_buf in 3_000_u32..100_000, partial in any::<bool>(),
+                                    flaps in prop::collection::vec((1_u64..500, 0_u64..60, prop::bool::weighted(0.8)), 0..16)) {
+        let cfg = SctpConfig { streams, max_streams: max, payload, rcv_buf, partial_reliability: partial, ..SctpConfig::default() };
+        let source = endpoint(false, &cfg, "avoca", &format!("inner = \"{inner}\""));
+        let mut c = pair_with(source, bytes, seed);
+        c.luck = Luck { loss, repeat, jitter: ms(jitter) };
+        let mut up = true;
+        for (after, notice, real) in flaps {
+            c.run_until(c.now + ms(after));
+            up = !up;
+            if real {
+                c.up = up; // else only the signal fades
+            }
+            c.run_until(c.now + ms(notice));
+            c.tell_of_link(0, up);
+        }
+        c.up = true;
+        c.tell_of_link(0, true);
+        c.luck = Luck { loss: loss / 10.0, repeat, jitter: ms(jitter) };
+        c.run_until(c.now + Time::from_secs(7_200));
+        prop_assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()), "{:?}", c.ends.each_ref().map(|e| e.state));
+        check_log(&c.ends[1], streams.min(max));
+        let messages = bytes.div_ceil(u64::from(payload));
+        prop_assert_eq!(c.ends[1].rcv.log.len() as u64 + c.ends[1].skipped(), messages);
+        let (given_up, given_up_bytes) = c.ends[0].sender().unwrap().abandoned();
+        prop_assert!(c.ends[1].skipped() <= given_up && c.ends[1].delivered() + given_up_bytes >= bytes);
+        if !partial {
+            prop_assert_eq!((c.ends[1].delivered(), given_up), (bytes, 0));
+        }
+        let s = c.ends[0].sender().unwrap();
+        prop_assert_eq!((s.flow().in_flight, s.flow().outstanding, c.sides.in_use()), (0, 0, 0));
+    }
+}

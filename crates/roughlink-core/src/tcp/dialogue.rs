@@ -1,0 +1,241 @@
+//! Two endpoints whose applications both write, over a channel of constant delay that loses stated data segments.
+
+use super::*;
+use crate::cc::REGISTRY;
+use std::collections::VecDeque;
+
+/// A connection under test.
+pub(crate) struct Pair {
+    pub(crate) ends: [Endpoint; 2],
+    /// Data segments in the order they left: when, from which end, the packet.
+    pub(crate) data: Vec<(Time, usize, Packet)>,
+    sides: Sides,
+    air: VecDeque<(Time, usize, Packet)>,
+    delay: Time,
+    /// Numbers in `data` of those that do not arrive.
+    pub(crate) lost: Vec<usize>,
+}
+
+impl Pair {
+    /// End 0 connects to end 1.
+    pub(crate) fn new(cfg: &TcpConfig, delay: Time) -> Self {
+        let newreno = REGISTRY.iter().find(|a| a.name == "newreno").expect("it is in the registry");
+        let factory = newreno.factory(cfg.stack.name(), &toml::Table::new()).expect("defaults are valid");
+        let end = |reverse| Endpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory.clone(), 77);
+        let mut ends = [end(false), end(true)];
+        ends[1].listen();
+        Pair { ends, data: Vec::new(), sides: Sides::default(), air: VecDeque::new(), delay, lost: Vec::new() }
+    }
+    /// When something happens next.
+    pub(crate) fn next(&self, now: Time) -> Time {
+        let arrival = self.air.front().map_or(Time::MAX, |a| a.0);
+        self.ends.iter().map(|e| e.next_wake(now)).fold(arrival, Time::min)
+    }
+    /// What happens at `now`: arrivals, timers, and what leaves because of them or of the applications.
+    pub(crate) fn step(&mut self, now: Time) {
+        while let Some((_, from, p)) = self.air.pop_front_if(|a| a.0 <= now) {
+            self.ends[1 - from].receive(now, &p, &self.sides);
+            self.sides.free(&p);
+            self.pump(now, 1 - from);
+        }
+        for i in 0..2 {
+            if self.ends[i].next_wake(Time(now.0.saturating_sub(1))) <= now {
+                self.ends[i].wake(now);
+            }
+            self.pump(now, i);
+        }
+    }
+    fn pump(&mut self, now: Time, i: usize) {
+        while let Some(p) = self.ends[i].transmit(now, &mut self.sides) {
+            if p.payload() > 0 {
+                self.data.push((now, i, p));
+                if self.lost.contains(&(self.data.len() - 1)) {
+                    self.sides.free(&p);
+                    continue;
+                }
+            }
+            self.air.push_back((now + self.delay, i, p));
+        }
+    }
+    /// Steps until `until`.
+    fn run(&mut self, mut now: Time, until: Time) {
+        loop {
+            self.step(now);
+            now = self.next(now);
+            if now > until {
+                return;
+            }
+        }
+    }
+    fn sizes(&self, from: usize) -> Vec<u32> {
+        self.data.iter().filter(|d| d.1 == from).map(|d| d.2.payload()).collect()
+    }
+}
+
+const MS: fn(u64) -> Time = Time::from_millis;
+
+fn connected(stack: Stack) -> Pair {
+    let mut p = Pair::new(&TcpConfig::preset(stack), MS(3));
+    p.ends[0].connect();
+    p.run(Time::ZERO, MS(50));
+    assert!(p.ends.iter().all(|e| e.state() == State::Established && e.room() > 10_000));
+    p
+}
+
+#[test]
+fn messages_of_both_ends_stay_whole() {
+    for stack in [Stack::Linux, Stack::Rfc, Stack::Ns3, Stack::Ns2] {
+        let mut p = connected(stack);
+        for (i, (request, response)) in [(42, 12), (29, 31), (57, 52), (21, 27)].into_iter().enumerate() {
+            let now = MS(100 + 100 * i as u64);
+            p.ends[0].write(request);
+            p.run(now, now + MS(40));
+            p.ends[1].write(response);
+            p.run(now + MS(40), now + MS(100));
+        }
+        p.run(MS(500), MS(800)); // the last response's ACK may be delayed
+        assert_eq!((p.sizes(0), p.sizes(1)), (vec![42, 29, 57, 21], vec![12, 31, 52, 27]), "{stack:?}");
+        assert!(p.data.iter().all(|d| d.2.is(flags::PSH)), "{stack:?}");
+        assert_eq!(p.ends.each_ref().map(Endpoint::delivered), [122, 149]);
+        assert!(p.ends.iter().all(|e| e.sender().unwrap().stats.retransmits == 0 && e.sender().unwrap().idle()));
+    }
+}
+
+#[test]
+fn a_long_message_is_pushed_at_its_end() {
+    let mut p = connected(Stack::Rfc); // 1448 B of payload per segment
+    p.ends[1].write(4252);
+    p.run(MS(100), MS(200));
+    assert_eq!(p.sizes(1), [1448, 1448, 1356]);
+    let pushed: Vec<bool> = p.data.iter().map(|d| d.2.is(flags::PSH)).collect();
+    assert_eq!(pushed, [false, false, true]);
+}
+
+#[test]
+fn a_lost_message_comes_again_as_it_was() {
+    let mut p = connected(Stack::Rfc);
+    p.lost = vec![0];
+    p.ends[0].write(57);
+    p.run(MS(100), MS(3000));
+    assert_eq!(p.sizes(0), [57, 57]);
+    assert!(p.data[1].2.is(flags::PSH) && p.data[1].2.seq == p.data[0].2.seq);
+    assert_eq!(p.data[1].0 - p.data[0].0, MS(1000)); // the RTO's lower bound: a lone segment has no duplicate ACKs
+    assert_eq!(p.ends[1].delivered(), 57);
+}
+
+#[test]
+fn nagle_joins_what_waits_and_without_it_nothing_does() {
+    for (nagle, sizes) in [(true, vec![10, 50]), (false, vec![10, 20, 30])] {
+        let mut p = Pair::new(&TcpConfig { nagle, ..TcpConfig::preset(Stack::Rfc) }, MS(3));
+        p.ends[0].connect();
+        p.run(Time::ZERO, MS(50));
+        for bytes in [10, 20, 30] {
+            p.ends[0].write(bytes);
+            p.step(MS(100));
+        }
+        p.run(MS(100), MS(1000));
+        assert_eq!(p.sizes(0), sizes);
+        assert!(p.data.iter().all(|d| d.2.is(flags::PSH)));
+    }
+}
+
+#[test]
+fn joined_repairs_are_pushed_at_their_end() {
+    let mut p = connected(Stack::Rfc);
+    p.lost = vec![0, 1, 2];
+    for bytes in [10, 20, 30] {
+        p.ends[0].write(bytes);
+        p.step(MS(100));
+    }
+    p.run(MS(100), MS(3000));
+    assert_eq!(p.sizes(0), [10, 20, 30, 30, 30]); // two at a time
+    assert!(p.data.iter().all(|d| d.2.is(flags::PSH)));
+    assert_eq!(p.ends[1].delivered(), 60);
+}
+
+#[test]
+fn either_end_may_close_after_its_last_message() {
+    let mut p = connected(Stack::Linux);
+    p.ends[0].write(21);
+    p.ends[0].close();
+    p.run(MS(100), MS(200));
+    assert!(p.ends[1].peer_closed() && p.ends[1].delivered() == 21);
+    p.ends[1].write(22); // half closed: the other direction goes on
+    p.ends[1].close();
+    p.run(MS(200), MS(400));
+    assert_eq!(p.ends[0].delivered(), 22);
+    assert!(p.ends.iter().all(Endpoint::is_done));
+}
+
+/// A packet from end 0 to end 1 with these flags, `ahead` bytes beyond what is expected.
+fn stray(p: &Pair, flags: u8, ahead: u32) -> Packet {
+    let mut stray = Packet::tcp(FlowId::new(0, false));
+    (stray.flags, stray.seq) = (flags, (77 + 1 + p.ends[1].delivered() as u32).wrapping_add(ahead));
+    stray
+}
+
+#[test]
+fn only_a_reset_at_the_next_byte_is_believed() {
+    let listening = || Pair::new(&TcpConfig::preset(Stack::Rfc), MS(3));
+    let mut p = listening();
+    let reset = stray(&p, flags::RST, 0);
+    p.ends[1].receive(Time::ZERO, &reset, &Sides::default());
+    assert_eq!((p.ends[1].state(), p.ends[1].failed()), (State::Listen, false));
+    p.ends[0].connect();
+    p.step(Time::ZERO);
+    p.ends[0].receive(MS(1), &reset, &Sides::default()); // it acknowledges nothing
+    assert_eq!(p.ends[0].state(), State::SynSent);
+    p.run(MS(1), MS(50));
+    p.ends[0].write(100);
+    p.run(MS(50), MS(500));
+    for (ahead, answer, believed) in
+        [(u32::MAX, false, false), (1_000_000, false, false), (1, true, false), (0, false, true)]
+    {
+        let reset = stray(&p, flags::RST, ahead);
+        p.ends[1].receive(MS(500), &reset, &Sides::default());
+        assert_eq!((!p.ends[1].is_quiet(), p.ends[1].failed()), (answer, believed), "{ahead}");
+        p.step(MS(500));
+    }
+}
+
+#[test]
+fn nothing_wakes_a_connection_that_is_gone() {
+    let mut p = connected(Stack::Linux);
+    p.ends[1].write(100);
+    p.step(MS(100));
+    assert!(p.ends[1].next_wake(MS(100)) < Time::MAX, "data are outstanding");
+    let reset = stray(&p, flags::RST, 0);
+    p.ends[1].receive(MS(101), &reset, &Sides::default());
+    assert_eq!(p.ends[1].next_wake(MS(101)), Time::MAX);
+    assert_eq!(p.ends[1].sender().unwrap().stats.timeouts, 0);
+}
+
+#[test]
+fn the_passive_end_may_close_before_it_is_open() {
+    let mut p = Pair::new(&TcpConfig::preset(Stack::Rfc), MS(3));
+    p.ends[0].connect();
+    p.run(Time::ZERO, MS(4));
+    assert_eq!(p.ends[1].state(), State::SynReceived);
+    p.ends[1].close();
+    p.run(MS(4), MS(500));
+    assert!(p.ends[0].peer_closed());
+}
+
+#[test]
+fn no_announced_mss_is_too_small() {
+    for announced in [1, 11, 12, 13, 47] {
+        let p = Pair::new(&TcpConfig::preset(Stack::Linux), MS(3));
+        let [mut end, _] = p.ends;
+        let mut sides = Sides::default();
+        end.connect();
+        end.transmit(Time::ZERO, &mut sides);
+        let mut answer = Packet::tcp(FlowId::new(0, true));
+        (answer.flags, answer.ack, answer.window) = (flags::SYN | flags::ACK, 78, 60_000);
+        let options = SynOptions { mss: announced, timestamps: true, ..SynOptions::default() };
+        answer.side = sides.store(Side::Syn(options));
+        end.receive(MS(1), &answer, &sides);
+        end.write(100);
+        let sizes: Vec<u32> = std::iter::from_fn(|| end.transmit(MS(1), &mut sides)).map(|p| p.payload()).collect();
+        assert_eq!(sizes, [0, 36, 36, 28], "{announced}"); // 48 less the timestamps, after the handshake's ACK
+    }
+}

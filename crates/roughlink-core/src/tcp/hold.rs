@@ -1,0 +1,353 @@
+//! What a [`Permit::Hold`] means to the sending half: frozen while it lasts, and a start without back-off after it.
+//!
+//! While it lasts nothing leaves and no timer runs. When it ends the head of what is outstanding leaves at once. What else
+//! was outstanding waits for the answer: it covers what had arrived, so that only what was lost is sent again, and what it
+//! does not cover and left too long ago to be on its way is lost. No loss is told to the algorithm, which knows
+//! better than the endpoint why there was silence.
+
+use super::rtt::RttEstimator;
+use super::send::{Force, Sender};
+use crate::cc::{CongestionState, Permit};
+use crate::units::Time;
+
+/// What was outstanding when a `Hold` ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Release {
+    at: Time,
+    /// `snd_nxt` then.
+    until: u64,
+    /// What left longer ago than this is not on its way any more.
+    patience: Time,
+}
+
+impl Sender {
+    /// The algorithm holds the connection: nothing may leave.
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// The algorithm may have changed its mind: freeze, or go on.
+    pub(super) fn hold_or_release(&mut self, now: Time) {
+        let hold = self.cc.permit(&self.flow) == Permit::Hold;
+        if self.held && !hold {
+            self.release(now);
+        }
+        self.held = hold;
+    }
+
+    fn release(&mut self, now: Time) {
+        let patience = self.rtt.patience();
+        if self.cc.starts_anew() {
+            self.rtt = RttEstimator::new(&self.cfg);
+            (self.flow.srtt, self.flow.latest_rtt, self.flow.min_rtt) = (Time::ZERO, Time::ZERO, Time::MAX);
+        } else {
+            self.rtt.reset_back_off();
+        }
+        self.flow.rto = self.rtt.rto();
+        self.retries = 0;
+        self.rto_at = Time::MAX; // until something leaves
+        self.pacing_next = Time::ZERO;
+        self.forced = None;
+        self.rack.on_release();
+        if self.persist_at != Time::MAX {
+            self.persist_interval = self.rtt.rto();
+            self.persist_at = now + self.persist_interval;
+            self.probe_window = true;
+        }
+        if self.board.is_empty() {
+            return;
+        }
+        if !self.sack {
+            self.board.reset_reno_sack();
+        }
+        self.board.spoil_samples();
+        self.duplicates = 0;
+        self.recover = self.board.nxt();
+        self.recover_active = true;
+        self.first_partial = true;
+        self.flow.recovery_window = None;
+        self.flow.state = CongestionState::Loss;
+        self.forced = Some(Force::Head);
+        self.released = Some(Release { at: now, until: self.board.nxt(), patience });
+    }
+
+    /// An acknowledgement arrived after a `Hold`: what it does not cover and should have been answered is lost.
+    #[inline]
+    pub(super) fn settle_release(&mut self, now: Time) {
+        let Some(r) = self.released else { return };
+        if self.board.una() >= r.until {
+            self.released = None;
+            return;
+        }
+        self.board.mark_lost_sent_before(r.until, r.at.min(now.saturating_sub(r.patience)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Endpoint, Stack, TcpConfig};
+    use super::*;
+    use crate::cc::{LinkEvent, algorithm};
+    use crate::channel::{Channel, Peer};
+    use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
+    use crate::rng::Seed;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    impl Peer for Endpoint {
+        fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
+            Endpoint::receive(self, now, p, sides);
+        }
+        fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
+            let p = Endpoint::transmit(self, now, sides);
+            if let Some(s) = self.sender() {
+                s.check();
+            }
+            p
+        }
+        fn wake(&mut self, now: Time) {
+            Endpoint::wake(self, now);
+        }
+        fn next_wake(&self, now: Time) -> Time {
+            Endpoint::next_wake(self, now)
+        }
+        fn on_link(&mut self, now: Time, event: &LinkEvent) {
+            Endpoint::on_link(self, now, event);
+        }
+    }
+
+    const STACKS: [Stack; 4] = [Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc];
+
+    fn sender(stack: Stack, params: &str, bytes: u64) -> Endpoint {
+        let factory = algorithm("avoca").unwrap().factory(stack.name(), &params.parse().unwrap()).unwrap();
+        let mut e = Endpoint::new(FlowId::new(0, false), Arc::new(TcpConfig::preset(stack)), factory, 0);
+        e.offer(bytes, true);
+        e
+    }
+
+    /// A transfer of `bytes` from end 0, which runs AVOCA, to end 1, 20 ms away.
+    fn pair(stack: Stack, params: &str, bytes: u64, seed: u64) -> Channel<Endpoint> {
+        let factory = algorithm("newreno").unwrap().factory(stack.name(), &toml::Table::new()).unwrap();
+        let mut sink = Endpoint::new(FlowId::new(0, true), Arc::new(TcpConfig::preset(stack)), factory, 0);
+        sink.listen();
+        let mut source = sender(stack, params, bytes);
+        source.connect();
+        let luck = Seed { seed, replica: 0 }.stream("hold", "channel");
+        Channel::new([source, sink], Time::from_millis(20), luck)
+    }
+
+    fn ms(t: u64) -> Time {
+        Time::from_millis(t)
+    }
+
+    #[test]
+    fn nothing_leaves_and_nothing_times_out() {
+        for stack in STACKS {
+            // Longer than any user timeout: RTOs of up to two minutes would have given up.
+            let mut c = pair(stack, "", u64::MAX, 1);
+            c.run_until(ms(500));
+            c.set_link(0, false);
+            let rto = c.ends[0].sender().unwrap().flow().rto;
+            let outstanding = c.ends[0].sender().unwrap().flow().outstanding;
+            assert!(outstanding > 0);
+            c.run_until(ms(7_200_000));
+            assert_eq!(c.sent_between(0, ms(500), ms(7_200_000)).count(), 0, "{stack:?}");
+            let s = c.ends[0].sender().unwrap();
+            assert_eq!((s.flow().rto, s.flow().outstanding, s.stats.timeouts), (rto, outstanding, 0));
+            let delivered = c.ends[1].delivered();
+            c.set_link(0, true);
+            let first = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
+            assert_eq!(u64::from(first.seq), c.ends[0].sender().unwrap().una(), "the head: {stack:?}");
+            c.run_until(ms(7_201_000));
+            let s = c.ends[0].sender().unwrap();
+            assert!(c.ends[1].delivered() > delivered + 200_000, "{stack:?}: {}", c.ends[1].delivered() - delivered);
+            assert_eq!((s.stats.timeouts, c.ends[0].failed()), (0, false), "{stack:?}");
+        }
+    }
+
+    #[test]
+    fn the_rto_is_initial_again_unless_told_otherwise() {
+        for (params, initial) in [("", true), ("reset = false", false)] {
+            let mut c = pair(Stack::Ns2, params, u64::MAX, 1);
+            c.run_until(ms(2_000));
+            c.up = false; // the host does not hear of it for a while: time-outs back off
+            c.run_until(ms(10_000));
+            let s = c.ends[0].sender().unwrap();
+            assert!(s.stats.timeouts >= 2 && s.flow().rto >= ms(4_000));
+            let retries = s.retries;
+            assert!(retries >= 2);
+            c.set_link(0, false);
+            c.run_until(ms(60_000));
+            c.set_link(0, true);
+            let s = c.ends[0].sender().unwrap();
+            assert_eq!((s.retries, s.flow().srtt.is_zero()), (0, initial));
+            assert_eq!(s.flow().rto, if initial { ms(3_000) } else { ms(1_000) });
+        }
+    }
+
+    /// A sender whose receiver is only a script.
+    struct Script {
+        e: Endpoint,
+        sides: Sides,
+        now: Time,
+    }
+
+    impl Script {
+        /// With a flight of at least four segments out, and no coverage any more.
+        fn outage(stack: Stack) -> (Self, Vec<Packet>) {
+            let mut s = Script { e: sender(stack, "", u64::MAX), sides: Sides::default(), now: Time::ZERO };
+            s.e.connect();
+            s.sent();
+            s.now = ms(40);
+            let mut answer = Packet::tcp(FlowId::new(0, true));
+            (answer.flags, answer.ack, answer.window) = (flags::SYN | flags::ACK, 1, 60_000);
+            let options = SynOptions { mss: 1460, sack_permitted: true, ..SynOptions::default() };
+            answer.side = s.sides.store(Side::Syn(options));
+            s.e.receive(s.now, &answer, &s.sides);
+            let mut flight = s.sent();
+            for _ in 0..3 {
+                s.now += ms(40);
+                let end = flight.last().unwrap();
+                s.ack(end.seq + end.payload(), &[]);
+                flight = s.sent();
+            }
+            assert!(flight.len() >= 4, "{stack:?}");
+            s.now += ms(1);
+            s.e.on_link(s.now, &LinkEvent::Down);
+            assert!(s.e.next_wake(s.now) == Time::MAX && s.sent().is_empty());
+            s.now = ms(50_000);
+            [LinkEvent::Up, LinkEvent::Configured].iter().for_each(|e| s.e.on_link(s.now, e));
+            (s, flight)
+        }
+        fn sent(&mut self) -> Vec<Packet> {
+            let all = std::iter::from_fn(|| Peer::transmit(&mut self.e, self.now, &mut self.sides));
+            all.filter(|p| p.payload() > 0).collect()
+        }
+        fn ack(&mut self, ack: u32, block: &[(u32, u32)]) {
+            let mut p = Packet::tcp(FlowId::new(0, true));
+            (p.flags, p.seq, p.ack, p.window) = (flags::ACK, 1, ack, 60_000);
+            if let &[(left, right)] = block {
+                let blocks = [SackBlock { left, right }; 4];
+                p.set_sacks(1, self.sides.store(Side::Sacks(blocks)));
+                p.set_payload(0);
+            }
+            self.e.receive(self.now, &p, &self.sides);
+        }
+    }
+
+    #[test]
+    fn what_had_arrived_is_not_sent_again() {
+        for stack in STACKS {
+            // All of the flight had arrived, its ACKs were lost.
+            let (mut s, flight) = Script::outage(stack);
+            let (una, last) = (flight[0].seq, flight.last().unwrap());
+            let again = s.sent();
+            assert_eq!((again[0].seq, again.iter().filter(|p| p.seq <= last.seq).count()), (una, 1), "{stack:?}");
+            s.now += ms(40);
+            s.ack(last.seq + last.payload(), &[]);
+            let next = s.sent();
+            assert!(!next.is_empty() && next.iter().all(|p| p.seq > last.seq), "{stack:?}");
+            let s = s.e.sender().unwrap();
+            assert_eq!((s.stats.retransmits, s.stats.timeouts), (1, 0), "{stack:?}");
+            assert_eq!(s.flow().state, CongestionState::Open);
+        }
+    }
+
+    #[test]
+    fn only_the_holes_are_repaired() {
+        for stack in [Stack::Linux, Stack::Ns3, Stack::Rfc] {
+            // The second and the third segment were lost, what followed had arrived.
+            let (mut s, flight) = Script::outage(stack);
+            let last = flight.last().unwrap();
+            s.sent();
+            s.now += ms(40);
+            let window = s.e.sender().unwrap().cc().vitals().cwnd;
+            s.ack(flight[1].seq, &[(flight[3].seq, last.seq + last.payload())]);
+            let again: Vec<u32> = s.sent().iter().map(|p| p.seq).filter(|seq| *seq <= last.seq).collect();
+            assert_eq!(again, [flight[1].seq, flight[2].seq], "{stack:?}");
+            let s = s.e.sender().unwrap();
+            assert!(s.cc().vitals().cwnd >= window, "no loss was told");
+            assert_eq!((s.stats.retransmits, s.stats.fast_recoveries, s.stats.timeouts), (3, 0, 0), "{stack:?}");
+        }
+    }
+
+    #[test]
+    fn a_closed_window_is_probed_when_coverage_is_back() {
+        let (mut s, flight) = Script::outage(Stack::Linux);
+        let last = flight.last().unwrap();
+        s.sent();
+        let mut p = Packet::tcp(FlowId::new(0, true));
+        (p.flags, p.seq, p.ack) = (flags::ACK, 1, last.seq + last.payload());
+        s.e.receive(s.now, &p, &s.sides);
+        assert!(s.sent().is_empty() && s.e.next_wake(s.now) < Time::MAX);
+        s.e.on_link(s.now, &LinkEvent::Down);
+        assert_eq!(s.e.next_wake(s.now), Time::MAX);
+        s.now = ms(90_000);
+        [LinkEvent::Up, LinkEvent::Configured].iter().for_each(|e| s.e.on_link(s.now, e));
+        let probe = s.e.transmit(s.now, &mut s.sides).expect("a probe at once");
+        assert_eq!((probe.payload(), probe.seq), (0, p.ack - 1));
+        assert!(s.e.next_wake(s.now) > s.now);
+    }
+
+    #[test]
+    fn lost_data_are_repaired_without_a_time_out() {
+        for stack in STACKS {
+            let mut c = pair(stack, "", 3_000_000, 1);
+            c.run_until(ms(200));
+            c.up = false; // 30 ms of data are lost before the sender hears of it
+            c.run_until(ms(230));
+            c.set_link(0, false);
+            c.run_until(ms(30_000));
+            let before = c.ends[1].delivered();
+            c.set_link(0, true);
+            c.run_until(ms(31_000));
+            let s = c.ends[0].sender().unwrap();
+            assert!(c.ends[1].delivered() > before + 100_000, "{stack:?}: {}", c.ends[1].delivered() - before);
+            assert_eq!((s.stats.timeouts, s.stats.fast_recoveries), (0, 0), "{stack:?}");
+            c.run_until(ms(60_000));
+            assert_eq!(c.ends[1].delivered(), 3_000_000);
+        }
+    }
+
+    #[test]
+    fn the_handshake_remembers_what_the_link_said() {
+        let mut c = pair(Stack::Linux, "", 10_000, 1);
+        c.tell(0, LinkEvent::Signal(-95.0)); // too weak to be used, not to carry a SYN
+        c.run_until(ms(10_000));
+        assert_eq!(c.ends[1].delivered(), 0);
+        assert!(c.ends[0].sender().unwrap().is_held());
+        c.tell(0, LinkEvent::Signal(-60.0));
+        c.run_until(ms(11_000));
+        assert_eq!(c.ends[1].delivered(), 10_000);
+    }
+
+    proptest! {
+        /// Whatever the link does, however late the sender hears of it: once it stays up all bytes arrive, soon.
+        #[test]
+        fn no_deadlock(stack in 0_usize..4, reset in any::<bool>(), seed in any::<u64>(), loss in 0.0..0.05_f64,
+                       flaps in prop::collection::vec((1_u64..400, 0_u64..60, prop::bool::weighted(0.9)), 0..20)) {
+            let mut c = pair(STACKS[stack], &format!("reset = {reset}"), 400_000, seed);
+            c.luck.loss = loss;
+            let mut up = true;
+            for (after, notice, real) in flaps {
+                c.run_until(c.now + ms(after));
+                up = !up;
+                if real {
+                    c.up = up; // else only the signal fades
+                }
+                c.run_until(c.now + ms(notice));
+                if !c.ends[0].is_done() {
+                    c.tell_of_link(0, up);
+                }
+            }
+            c.up = true;
+            c.luck.loss = 0.0;
+            c.tell_of_link(0, true);
+            c.run_until(c.now + Time::from_secs(180));
+            prop_assert_eq!(c.ends[1].delivered(), 400_000);
+            prop_assert!(!c.ends[0].failed());
+            prop_assert_eq!(c.sides.in_use(), 0);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The sending half's timers: retransmission time-out (RFC 6298), zero-window probes (RFC 9293 section 3.8.6.1), and the
+//! wake-ups of pacing, RACK and the algorithm.
+
+use super::super::config::{FrOffUntil, Recovery};
+use super::{Force, Sender};
+use crate::cc::{Congestion, CongestionState};
+use crate::units::Time;
+
+impl Sender {
+    /// The next time-out of any kind.
+    #[inline]
+    pub fn next_wake(&self, now: Time) -> Time {
+        let mut t = Time::MAX;
+        if !self.held {
+            t = self.persist_at.min(self.rto_at).min(self.rack.timer);
+        }
+        if let Some(c) = self.cc.timer() {
+            t = t.min(c);
+        }
+        if self.pacing_next > now {
+            t = t.min(self.pacing_next);
+        }
+        t
+    }
+
+    /// Time has passed.
+    pub fn wake(&mut self, now: Time) {
+        self.flow.now = now;
+        if self.cc.timer().is_some_and(|t| t <= now) {
+            self.cc.on_timer(&self.flow);
+            self.hold_or_release(now);
+        }
+        if self.held {
+            return;
+        }
+        if self.persist_at <= now {
+            self.probe_window = true;
+            self.persist_interval = Time(self.persist_interval.0 * 2).min(self.cfg.max_rto);
+            self.persist_at = now + self.persist_interval;
+        }
+        if self.rack.timer <= now {
+            self.on_rack_timer(now);
+        }
+        if self.rto_at <= now {
+            self.on_rto(now);
+        }
+    }
+
+    /// RFC 6298 section 5, RFC 5681 section 3.1: everything outstanding is lost, the window is one segment.
+    fn on_rto(&mut self, now: Time) {
+        self.rto_at = Time::MAX;
+        if self.board.is_empty() {
+            return;
+        }
+        self.retries += 1;
+        if self.retries > self.cfg.data_retries {
+            self.gave_up = true;
+            return;
+        }
+        self.stats.timeouts += 1;
+        self.enter_loss(now);
+        self.rtt.back_off();
+        self.flow.rto = self.rtt.rto();
+        self.pacing_next = Time::ZERO;
+    }
+
+    pub(in crate::tcp) fn enter_loss(&mut self, now: Time) {
+        self.flow.now = now;
+        let cause = if self.is_new_episode() { Congestion::Timeout } else { Congestion::TimeoutAgain };
+        if self.cfg.recovery == Recovery::Rack {
+            self.before_loss();
+        }
+        self.sync();
+        self.cc.on_congestion(&self.flow, cause);
+        if !self.sack {
+            self.board.reset_reno_sack();
+        }
+        self.board.mark_all_lost(!self.sack);
+        self.duplicates = 0;
+        self.recover = self.board.nxt();
+        self.recover_active = true;
+        self.deaf_until = match self.cfg.fr_off_until {
+            FrOffUntil::LastSent => self.recover,
+            FrOffUntil::LastAcked => self.board.una(),
+        };
+        self.first_partial = true;
+        self.forced = (self.cfg.recovery == Recovery::Rack).then_some(Force::Head);
+        self.flow.recovery_window = None;
+        self.flow.state = CongestionState::Loss;
+        self.sync();
+    }
+
+    /// Does a time-out now begin an episode, so that ssthresh falls? ns-3: always. RFC 5681 equation 4: unless the head was
+    /// already resent by a time-out. Linux: nor within fast recovery.
+    fn is_new_episode(&self) -> bool {
+        match self.cfg.recovery {
+            Recovery::Prr => true,
+            Recovery::Rack => match self.flow.state {
+                CongestionState::Open | CongestionState::Disorder => true,
+                CongestionState::Recovery => self.recover <= self.board.una(),
+                CongestionState::Loss => self.recover <= self.board.una() || self.retries <= 1,
+            },
+            _ => self.flow.state != CongestionState::Loss || self.retries <= 1,
+        }
+    }
+
+    /// Restarts the retransmission timer, or stops it if nothing is outstanding (RFC 6298 rules 5.2, 5.3).
+    #[inline]
+    pub(in crate::tcp) fn restart_rto(&mut self, now: Time) {
+        self.retries = 0;
+        if self.cfg.timestamp_rtt {
+            self.rtt.reset_back_off(); // ns-3; else the back-off lasts until the next sample (RFC 6298 section 5)
+        }
+        self.flow.rto = self.rtt.rto();
+        self.rto_at = if self.board.is_empty() { Time::MAX } else { now + self.rtt.rto() };
+        self.refill();
+    }
+
+    /// A closed window with nothing on its way: only a probe can open it (RFC 9293 section 3.8.6.1).
+    pub(super) fn check_persist(&mut self, now: Time) {
+        if self.flow.send_window == 0 && self.board.is_empty() && self.persist_at == Time::MAX {
+            self.persist_interval = self.rtt.rto();
+            self.persist_at = now + self.persist_interval;
+        }
+    }
+}

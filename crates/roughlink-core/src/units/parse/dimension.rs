@@ -1,0 +1,94 @@
+//! The kinds of quantities with their units, and what people write for them.
+
+/// A kind of quantity: its name, an example, and its units in terms of the smallest.
+pub(super) struct Dimension {
+    /// With its article.
+    pub name: &'static str,
+    /// What a unitless number may have meant.
+    pub usual: &'static str,
+    pub units: &'static [(&'static str, u128)],
+}
+
+impl Dimension {
+    /// How a quantity of this kind is written.
+    pub fn example(&self) -> String {
+        format!("write {} as in \"10 {}\"", self.name, self.usual)
+    }
+}
+
+pub(super) const TIME: Dimension = Dimension {
+    name: "a time",
+    usual: "ms",
+    units: &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)],
+};
+pub(super) const RATE: Dimension = Dimension {
+    name: "a rate",
+    usual: "Mbit/s",
+    units: &[("bit/s", 1), ("kbit/s", 1_000), ("Mbit/s", 1_000_000), ("Gbit/s", 1_000_000_000)],
+};
+pub(super) const SIZE: Dimension = Dimension {
+    name: "a size",
+    usual: "B",
+    units: &[
+        ("B", 1),
+        ("kB", 1_000),
+        ("KiB", 1 << 10),
+        ("MB", 1_000_000),
+        ("MiB", 1 << 20),
+        ("GB", 1_000_000_000),
+        ("GiB", 1 << 30),
+    ],
+};
+pub(super) const COUNT: Dimension = Dimension { name: "a number of packets", usual: "pkt", units: &[("pkt", 1)] };
+pub(super) const QUEUE: Dimension = Dimension {
+    name: "a queue length",
+    usual: "pkt",
+    units: &[
+        ("pkt", 1),
+        ("B", 1),
+        ("kB", 1_000),
+        ("KiB", 1 << 10),
+        ("MB", 1_000_000),
+        ("MiB", 1 << 20),
+        ("GB", 1_000_000_000),
+        ("GiB", 1 << 30),
+    ],
+};
+pub(super) const SHARE: Dimension = Dimension { name: "a probability", usual: "%", units: &[("%", 1)] };
+
+/// Accepted, but printed in the other form: capitals make the bits of `ps` unmistakable.
+pub(super) const SYNONYMS: &[(&str, &str)] =
+    &[("Kbps", "kbit/s"), ("Mbps", "Mbit/s"), ("Gbps", "Gbit/s"), ("Kbit/s", "kbit/s"), ("µs", "us"), ("μs", "us")];
+
+/// Not accepted, but understood well enough to help.
+pub(super) const LOOKALIKES: &[(&str, &str)] = &[
+    ("sec", "s"),
+    ("secs", "s"),
+    ("second", "s"),
+    ("seconds", "s"),
+    ("msec", "ms"),
+    ("usec", "us"),
+    ("nsec", "ns"),
+    ("minute", "min"),
+    ("minutes", "min"),
+    ("bps", "bit/s"),
+    ("b/s", "bit/s"),
+    ("kb/s", "kbit/s"),
+    ("mb/s", "Mbit/s"),
+    ("gb/s", "Gbit/s"),
+    ("kbit", "kbit/s"),
+    ("mbit", "Mbit/s"),
+    ("gbit", "Gbit/s"),
+    ("byte", "B"),
+    ("bytes", "B"),
+    ("packet", "pkt"),
+    ("packets", "pkt"),
+    ("pkts", "pkt"),
+    ("p", "pkt"),
+    ("segments", "pkt"),
+    ("percent", "%"),
+];
+
+/// The rate units whose `b` tc and the rest of the world read differently.
+pub(super) const AMBIGUOUS: &[(&str, &str)] =
+    &[("bit/s", "bps"), ("kbit/s", "kbps"), ("Mbit/s", "mbps"), ("Gbit/s", "gbps")];

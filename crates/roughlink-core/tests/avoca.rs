@@ -1,0 +1,116 @@
+//! The outage of the AVOCA paper's section VIII, packet by packet, and how soon each remedy goes on after it.
+
+use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
+use roughlink_core::packet::{Packet, Sides};
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Time;
+
+/// Data packets that leave the server, and the windows of its sender as they change.
+#[derive(Default)]
+struct Seen {
+    sent: Vec<(Time, u32)>,
+    windows: Vec<(Time, u64, u64)>,
+}
+
+impl Observer for Seen {
+    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
+        if at.node == 0 && at.way == Way::Out && p.size > 100 {
+            self.sent.push((now, p.seq));
+        }
+    }
+    fn flow(&mut self, now: Time, _: usize, sender: Sending<'_>, _: u64) {
+        let vitals = sender.cc().vitals();
+        if self.windows.last().is_none_or(|w| (w.1, w.2) != (vitals.cwnd, vitals.ssthresh)) {
+            self.windows.push((now, vitals.cwnd, vitals.ssthresh));
+        }
+    }
+}
+
+fn scenario(set: &[(&str, &str)]) -> Scenario {
+    let text = include_str!("../../../scenarios/paddington-edgware-road.toml");
+    let set: Vec<_> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    Scenario::parse(text, "t.toml", &set, &|f| Err(f.into())).unwrap().0
+}
+
+fn run(s: &Scenario) -> Seen {
+    let mut seen = Seen::default();
+    Network::new(s).unwrap().run_observed(Options::default(), &mut seen);
+    seen
+}
+
+/// When data left after the last ACK before the outage.
+fn sent(seen: &Seen) -> Vec<Time> {
+    seen.sent.iter().map(|s| s.0).filter(|t| *t > Time::from_millis(119_500)).collect()
+}
+
+fn at(seconds: &str) -> Time {
+    format!("{seconds} s").parse().unwrap()
+}
+
+/// Section VIII: 120.28, 122.28, 126.28, 134.28 (134.287 in the text), 150.28, 182.28 s; table 4 has one digit more.
+#[test]
+fn tcp_resumes_at_182_28_s() {
+    let seen = run(&scenario(&[]));
+    let times = ["120.2871", "122.2871", "126.2871", "134.2871", "150.2871", "182.2871"].map(at);
+    assert_eq!(sent(&seen)[..6], times);
+    let again: Vec<_> = seen.sent.iter().filter(|s| times.contains(&s.0)).map(|s| s.1).collect();
+    assert!(again.iter().all(|seq| *seq == again[0]), "one and the same packet: {again:?}");
+    let first = seen.sent.iter().find(|s| s.1 == again[0]).unwrap().0;
+    assert!(first < at("119.2871"), "whose first copy was lost: {first}");
+}
+
+/// Table 4 from the time-out on, to its 0.1 ms. It has 4404 bytes of window from 182.5517 s on, where RFC 5681 leaves the choice
+/// between slow start and congestion avoidance; here it is the latter.
+#[test]
+fn the_times_of_table_4() {
+    let seen = run(&scenario(&[]));
+    let tenths = |t: Time| t.as_micros() / 100;
+    let rows: Vec<_> =
+        seen.windows.iter().filter(|w| w.0 > Time::from_secs(120)).map(|w| (tenths(w.0), w.1, w.2)).collect();
+    assert_eq!(rows[..2], [(1_202_871, 1468, 2936), (1_825_193, 2936, 2936)]);
+    let sent: Vec<_> = sent(&seen).into_iter().map(tenths).collect();
+    assert_eq!(sent[5..9], [1_822_871, 1_825_193, 1_825_193, 1_825_517]);
+}
+
+/// A sender that listens to the radio goes on in the instant in which layer 3 is configured.
+#[test]
+fn avoca_resumes_when_layer_3_is_configured() {
+    for stack in ["ns2", "ns3", "rfc", "linux"] {
+        let tcp = [("tcp.stack", stack), ("tcp.cc", "avoca")];
+        let sctp = [("flow.download.transport", "sctp"), ("flow.download.cc", "avoca")];
+        for how in [tcp, sctp] {
+            for (associate, configure, notice) in
+                [("0 s", "0 s", "0 s"), ("2 s", "3 s", "0 s"), ("2 s", "3 s", "10 ms")]
+            {
+                let set = [
+                    ("coverage.line.associate", associate),
+                    ("coverage.line.configure", configure),
+                    ("coverage.line.notice", notice),
+                ];
+                let seen = run(&scenario(&[&how[..], &set].concat()));
+                let ready =
+                    at("170") + associate.parse().unwrap() + configure.parse().unwrap() + notice.parse().unwrap();
+                let gone = at("120") + notice.parse().unwrap();
+                let after: Vec<_> = sent(&seen).into_iter().filter(|t| *t >= gone).collect();
+                let packet = Time::from_micros(224); // 1508 bytes at 54 Mbit/s
+                assert!(after[0] >= ready && after[0] <= ready + packet, "{how:?} {set:?}: {}", after[0]);
+            }
+        }
+    }
+}
+
+/// The server is an ordinary one; the agent on the train was warned a second ahead, and its ACKs need half a round trip.
+#[test]
+fn avoca_rx_resumes_within_a_round_trip() {
+    for stack in ["ns2", "ns3", "rfc", "linux"] {
+        let seen = run(&scenario(&[
+            ("tcp.stack", stack),
+            ("link.air.noise.kind", "none"),
+            ("gateway.agent.kind", "avoca-rx"),
+            ("coverage.line.warning", "1 s"),
+        ]));
+        let back = Time::from_secs(170);
+        let after = seen.sent.iter().map(|s| s.0).find(|t| *t >= back).unwrap();
+        assert!(after < back + Time::from_micros(32_230), "{stack}: {after}");
+    }
+}

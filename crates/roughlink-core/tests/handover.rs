@@ -1,0 +1,246 @@
+//! What happens at a handover, event by event: the Wave paper's figures 2 to 5, an outage of 2 s. Where an event comes out
+//! at another time than in the paper, the test says so.
+
+use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
+use roughlink_core::packet::{Packet, Sides};
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Time;
+
+const PAYLOAD: u64 = 960;
+/// What L1 and L2 carry, bytes of payload per second: 40 of 1000 bytes are headers.
+const L1: f64 = 2e6 / 8.0 * 0.96;
+const L2: f64 = 8e6 / 8.0 * 0.96;
+
+/// The sender's view, times in seconds, data in packets.
+#[derive(Default)]
+struct Trace {
+    timeouts: Vec<f64>,
+    /// Packets sent: time, number, whether for the first time.
+    sent: Vec<(f64, u64, bool)>,
+    /// ACKs that acknowledged something new, and up to where.
+    acks: Vec<(f64, u64)>,
+    /// Packets that reached the receiver.
+    arrived: Vec<f64>,
+    /// Bytes that reached the application.
+    delivered: Vec<(f64, u64)>,
+}
+
+impl Observer for Trace {
+    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _sides: &Sides) {
+        let t = now.as_secs_f64();
+        if p.payload() > 0 && at.way == Way::Out {
+            let number = u64::from(p.seq) / PAYLOAD;
+            let fresh = self.sent.iter().rev().take(3000).all(|&(_, n, _)| n < number);
+            self.sent.push((t, number, fresh));
+        } else if p.payload() > 0 {
+            self.arrived.push(t);
+        } else if at.way == Way::In && self.acks.last().is_none_or(|a| a.1 != u64::from(p.ack) / PAYLOAD) {
+            self.acks.push((t, u64::from(p.ack) / PAYLOAD));
+        }
+    }
+
+    fn flow(&mut self, now: Time, _index: usize, sender: Sending<'_>, delivered: u64) {
+        let t = now.as_secs_f64();
+        self.delivered.push((t, delivered));
+        if sender.stats().timeouts > self.timeouts.len() as u64 {
+            self.timeouts.push(t);
+        }
+    }
+}
+
+impl Trace {
+    /// Time-outs after `from`.
+    fn timeouts(&self, from: f64) -> Vec<f64> {
+        self.timeouts.iter().copied().filter(|&t| t > from).collect()
+    }
+    /// Bursts that began within `[from, to)`: when, the first packet, how many.
+    fn bursts(&self, from: f64, to: f64) -> Vec<(f64, u64, usize)> {
+        let mut out: Vec<(f64, u64, usize)> = Vec::new();
+        for &(t, number, _) in self.sent.iter().filter(|s| (from..to).contains(&s.0)) {
+            match out.last_mut() {
+                Some(b) if t - b.0 < 1e-6 => b.2 += 1,
+                _ => out.push((t, number, 1)),
+            }
+        }
+        out
+    }
+    fn sent(&self, from: f64, to: f64) -> usize {
+        self.sent.iter().filter(|s| (from..to).contains(&s.0)).count()
+    }
+    /// Bytes of payload sent per second within `[from, to)`.
+    fn rate(&self, from: f64, to: f64) -> f64 {
+        self.sent(from, to) as f64 * PAYLOAD as f64 / (to - from)
+    }
+    fn delivered(&self, at: f64) -> u64 {
+        self.delivered.iter().take_while(|d| d.0 <= at).last().map_or(0, |d| d.1)
+    }
+    /// When, after `from`, five seconds in a row begin to bring the application 95 % of `capacity`; since `from`.
+    fn recovery(&self, from: f64, capacity: f64) -> Option<f64> {
+        let last = self.delivered.last()?.0;
+        let steady = |t: f64| {
+            (0..5).map(f64::from).all(|s| {
+                let bytes = self.delivered(t + s + 1.0) - self.delivered(t + s);
+                bytes as f64 >= 0.95 * capacity
+            })
+        };
+        (0..).map(|k| f64::from(k) * 0.1).take_while(|t| from + t + 5.0 <= last).find(|t| steady(from + t))
+    }
+}
+
+/// The scenario with `cc`, the handover at `at` s and an outage of `outage`.
+fn run(cc: &str, at: u32, outage: &str, back: bool, seconds: u32) -> Trace {
+    run_with(&[], cc, at, outage, back, seconds)
+}
+
+/// The same with more overrides.
+fn run_with(more: &[(&str, &str)], cc: &str, at: u32, outage: &str, back: bool, seconds: u32) -> Trace {
+    let at = format!("{at} s");
+    let bottleneck = |key: &str, value: &str| (format!("link.bottleneck.{key}"), value.to_owned());
+    let mut overrides = vec![
+        ("tcp.cc".to_owned(), cc.to_owned()),
+        ("duration".to_owned(), format!("{seconds} s")),
+        bottleneck("timeline.0.for", outage),
+        bottleneck("timeline.0.at", &at),
+        bottleneck("timeline.1.at", &at),
+    ];
+    if back {
+        overrides.extend([
+            bottleneck("rate", "8 Mbit/s"),
+            bottleneck("delay", "240 ms"),
+            bottleneck("timeline.1.rate", "2 Mbit/s"),
+            bottleneck("timeline.1.delay", "30 ms"),
+        ]);
+    }
+    overrides.extend(more.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())));
+    let text = include_str!("../../../scenarios/satellite-handover.toml");
+    let (s, _) =
+        Scenario::parse(text, "handover", &overrides, &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
+    let mut trace = Trace::default();
+    Network::new(&s).expect("there is a path").run_observed(Options::default(), &mut trace);
+    trace
+}
+
+fn about(a: f64, b: f64, tolerance: f64) {
+    assert!((a - b).abs() <= tolerance, "{a} is not {b} within {tolerance}");
+}
+
+/// Figure 2: NewReno waits for its timer, twice.
+#[test]
+fn newreno_to_the_satellite() {
+    let t = run("newreno", 30, "2 s", false, 45);
+    let rto = t.timeouts(29.0);
+    assert_eq!(rto.len(), 2, "{rto:?}");
+    assert!((30.0..32.0).contains(&rto[0]), "the first within the outage: {rto:?}");
+    about(rto[1], 33.0, 0.1);
+    // Slow start from one segment, doubling every round trip.
+    let round = |k: u32| 32.99 + 0.4852 * f64::from(k);
+    let per_round: Vec<usize> = (0..4).map(|k| t.sent(round(k), round(k + 1))).collect();
+    assert_eq!(per_round, [1, 2, 4, 8]);
+    // The paper counts about 250 packets in the 8 s after activation. Here the window is at its widest when the link goes:
+    // ssthresh is above 50 segments, and what slow start sends is more.
+    let n = t.sent(32.0, 40.0);
+    assert!((540..600).contains(&n), "{n}");
+}
+
+/// Figure 3: Wave goes on sending, and its bursts find the new link.
+#[test]
+fn wave_to_the_satellite() {
+    let t = run("wave", 30, "2 s", false, 45);
+    about(t.rate(25.0, 30.0), L1, 0.01 * L1);
+    about(t.rate(30.0, 31.0), L1, 0.05 * L1); // nothing is heard, bursts go on
+    let rto = t.timeouts(29.0);
+    assert_eq!(rto.len(), 2, "{rto:?}");
+    about(rto[0], 31.0, 0.1);
+    let una = t.acks.iter().take_while(|a| a.0 < 31.0).last().expect("ACKs").1;
+    // From the first unacknowledged packet, ten each 0.5 s; the first two are lost, the third gets through.
+    let bursts = t.bursts(31.0, 32.4);
+    let numbers: Vec<_> = bursts.iter().map(|b| (b.1, b.2)).collect();
+    assert_eq!(numbers, [(una, 10), (una + 10, 10), (una + 20, 10)]);
+    about(bursts[1].0 - bursts[0].0, 0.5, 1e-6);
+    assert!(t.arrived.iter().all(|a| !(30.1..32.0).contains(a)));
+    // Its ACK is the first; it comes at 32.5 s, in the paper at 32.75 s. It tells of the old link's last burst: the next
+    // bursts leave at the old rate, again what was lost and then fresh data beyond packet 7400.
+    let first = t.acks.iter().find(|a| a.0 > 31.0).expect("an ACK");
+    about(first.0, 32.5, 0.1);
+    assert!(first.1 - una < 10, "{} beyond {una}", first.1);
+    about(t.rate(33.0, 34.0), L1, 0.05 * L1);
+    let fresh = t.sent.iter().find(|s| s.0 > 31.0 && s.2).expect("fresh data");
+    about(fresh.0, 33.6, 0.2);
+    assert!(fresh.1 > 7400, "{fresh:?}");
+    // Nothing repairs the first two bursts but a second time-out; the paper has it at 34.25 s. The first whole train then
+    // tells of the new link, and the next bursts leave at its rate, in the paper from 34.75 s on.
+    about(rto[1], 34.25, 0.15);
+    let again = t.bursts(rto[1], rto[1] + 1.0);
+    about(again[1].0 - again[0].0, 0.5, 1e-6);
+    about(again[2].0 - again[1].0, 0.01, 1e-4);
+    assert!(again[2].0 - 32.0 < 3.2, "8 Mbit/s after {} s", again[2].0 - 32.0);
+    about(t.rate(34.7, 37.0), L2, 0.05 * L2);
+    // More than 500 packets in less than 4 s.
+    assert!(t.sent(32.0, 36.0) > 500);
+    about(t.recovery(32.0, L2).expect("steady"), 3.3, 0.15);
+}
+
+/// Figure 4: NewReno's slow start overflows the slower link. RFC 6582 keeps fast retransmit off until everything sent before
+/// the time-out is acknowledged, so it takes a third one. The paper's sender repairs a loss per round trip at once, from 305
+/// to 315 s, and is steady near 317 s: so does ours when told to.
+#[test]
+fn newreno_to_the_terrestrial_link() {
+    let t = run("newreno", 300, "2 s", true, 345);
+    let rto = t.timeouts(299.0);
+    assert_eq!(rto.len(), 3, "{rto:?}");
+    about(rto[0], 301.0, 0.1);
+    about(rto[1], 303.0, 0.1);
+    about(rto[2], 308.2, 0.1);
+    let sent = t.sent(303.0, 304.3);
+    let arrived = t.arrived.iter().filter(|a| (303.0..305.0).contains(*a)).count();
+    assert!(sent > arrived + 50, "{sent} sent, {arrived} arrived");
+    about(t.recovery(302.0, L1).expect("steady"), 6.7, 0.2);
+
+    let old = [("fr_off_until", "last_acked"), ("impatient", "false"), ("initial_ssthresh", "65535 B")];
+    let old = old.map(|(key, value)| (format!("tcp.{key}"), value));
+    let old: Vec<_> = old.iter().map(|(key, value)| (key.as_str(), *value)).collect();
+    let t = run_with(&old, "newreno", 300, "2 s", true, 345);
+    let rto = t.timeouts(299.0);
+    assert_eq!(rto.len(), 2, "{rto:?}");
+    let news = t.acks.iter().filter(|a| (306.0..314.0).contains(&a.0)).count();
+    assert!((60..160).contains(&news), "{news} ACKs of something new in 8 s");
+    about(t.recovery(302.0, L1).expect("steady"), 18.3, 0.2);
+}
+
+/// Figure 5: Wave overflows it, too, and is at its rate soon.
+#[test]
+fn wave_to_the_terrestrial_link() {
+    let t = run("wave", 30, "2 s", true, 60);
+    about(t.rate(25.0, 30.0), L2, 0.01 * L2);
+    let rto = t.timeouts(29.0);
+    about(rto[0], 31.0, 0.1);
+    let bursts = t.bursts(31.0, 32.4);
+    assert_eq!(bursts.iter().map(|b| b.2).collect::<Vec<_>>(), [10, 10, 10]);
+    // The third burst's ACK jumps over what had arrived; from 32.5 s on the old link's rate.
+    let before = t.acks.iter().take_while(|a| a.0 < 31.0).last().expect("ACKs").1;
+    let first = t.acks.iter().find(|a| a.0 > 31.0).expect("an ACK");
+    about(first.0, 32.1, 0.1);
+    assert!(first.1 - before > 100, "a jump of {}", first.1 - before);
+    about(t.rate(32.5, 32.65), L2, 0.1 * L2);
+    // Within 1.5 s of activation the rate is no longer above the new link's; what overflowed takes a time-out.
+    assert!(t.rate(32.75, 33.5) < L1, "{}", t.rate(32.75, 33.5));
+    assert_eq!(rto.len(), 2, "{rto:?}");
+    about(t.recovery(32.0, L1).expect("steady"), 7.5, 0.2);
+}
+
+/// An outage shorter than the RTO: Wave never times out and repairs a loss per round trip; wave-fr repairs them at once.
+#[test]
+fn outages_shorter_than_the_rto() {
+    for back in [false, true] {
+        let (at, capacity) = (30.5, if back { L1 } else { L2 });
+        let wave = run("wave", 30, "0.5 s", back, 100);
+        assert_eq!(wave.timeouts(29.0), [0.0; 0]);
+        // A packet of news per round trip, for a long time.
+        let news: Vec<f64> = wave.acks.iter().map(|a| a.0).filter(|a| (33.0..43.0).contains(a)).collect();
+        let (low, high) = if back { (10, 60) } else { (15, 21) };
+        assert!((low..high).contains(&news.len()), "{} ACKs in 10 s", news.len());
+        let wave = wave.recovery(at, capacity).unwrap_or(f64::INFINITY);
+        let mended = run("wave-fr", 30, "0.5 s", back, 60).recovery(at, capacity).expect("steady");
+        assert!(wave > 30.0 && mended < 10.0, "{wave} s and {mended} s");
+    }
+}

@@ -1,0 +1,257 @@
+//! HD-PLC links, gateways and calls in scenario files: what is taken, what is refused, what comes out.
+
+use roughlink_core::app::Traffic;
+use roughlink_core::app::voip::{EModel, Reference, VoipConfig};
+use roughlink_core::link::hdplc::HdplcConfig;
+use roughlink_core::link::noise::AirNoise;
+use roughlink_core::link::{Model, SharedConfig};
+use roughlink_core::metrics::RunResult;
+use roughlink_core::net::{Network, Options};
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::{Rate, Time};
+use std::fmt::Write as _;
+
+const HOME: &str = r#"duration = "8 s"
+
+[tcp]
+stack = "rfc"
+cc = "newreno"
+snd_buf = "1 MiB"
+rcv_buf = "1 MiB"
+
+[[node]]
+name = "server"
+[[node]]
+name = "modem"
+[[node]]
+name = "house"
+
+[[link]]
+name = "internet"
+between = ["server", "modem"]
+rate = "100 Mbit/s"
+delay = "20 ms"
+
+[[link]]
+name = "plc"
+kind = "hdplc"
+between = ["modem", "house"]
+
+[[gateway]]
+node = "modem"
+kind = "muniz"
+
+[[flow]]
+name = "download"
+kind = "bulk"
+from = "server"
+to = "house"
+
+[[flow]]
+name = "call"
+kind = "voip"
+from = "server"
+to = "house"
+"#;
+
+/// The scenario with `old` replaced by `new`.
+fn edited(old: &str, new: &str) -> String {
+    assert!(HOME.contains(old), "{old}");
+    HOME.replacen(old, new, 1)
+}
+
+fn parse(text: &str) -> Result<Scenario, String> {
+    let load = |name: &str| Err(format!("there is no `{name}`"));
+    Scenario::parse(text, "home.toml", &[], &load).map(|(s, _)| s).map_err(|e| e.to_string())
+}
+
+fn run(text: &str) -> RunResult {
+    let scenario = parse(text).unwrap();
+    Network::new(&scenario).unwrap().run(Options::default())
+}
+
+fn config(link: &str) -> HdplcConfig {
+    let s =
+        parse(&edited("kind = \"hdplc\"\n", &format!("kind = \"hdplc\"\n{link}\n"))).unwrap_or_else(|e| panic!("{e}"));
+    match &s.links[1].model {
+        Model::Shared(SharedConfig::Hdplc(c)) => (**c).clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_key_of_a_home_power_line_is_taken() {
+    assert_eq!(config(""), HdplcConfig::default());
+    let us = Time::from_micros;
+    let all = config(
+        r#"rate = "20 Mbit/s"
+rate_trace = [{ at = "1 s", rate = "10 Mbit/s" }, { at = "2 s", rate = "5 Mbit/s" }]
+queue = "100 pkt"
+mtu = "1400 B"
+noise = { kind = "clean" }
+mac = { aggregation = "1 ms", max_sdus = 10, max_air = "5 ms", header = "100 us", rifs = "30 us", ack = "120 us", access_gap = "50 us", access_slots = 4, slot = "20 us", sdu_overhead = "14 B", symbol = "0 s", transmissions = 3, lifetime = "200 ms", in_order = false, collisions = true, queue_counts_unacknowledged = false, robust_share = "50 %", error_weight = "10 %" }"#,
+    );
+    let expected = HdplcConfig {
+        rate: Rate::from_mbps(20),
+        rate_trace: vec![(Time::from_secs(1), Rate::from_mbps(10)), (Time::from_secs(2), Rate::from_mbps(5))],
+        mtu: 1400,
+        queue: 100,
+        queue_counts_unacknowledged: false,
+        max_sdus: 10,
+        max_air: Time::from_millis(5),
+        aggregation: Time::from_millis(1),
+        sdu_overhead: 14,
+        symbol: Time::ZERO,
+        header: us(100),
+        rifs: us(30),
+        ack: us(120),
+        access_gap: us(50),
+        access_slots: 4,
+        slot: us(20),
+        collisions: true,
+        transmissions: 3,
+        lifetime: Time::from_millis(200),
+        in_order: false,
+        noise: AirNoise::clean(),
+        robust_share: 0.5,
+        error_weight: 0.1,
+    };
+    assert_eq!(all, expected);
+}
+
+#[test]
+fn noise_is_scaled_to_the_error_of_the_largest_packets() {
+    for (percent, target) in [("1 %", 0.01), ("7 %", 0.07), ("14 %", 0.14)] {
+        let c = config(&format!("noise = {{ kind = \"inverter45\", mean = \"{percent}\" }}"));
+        assert!((c.sdu_error(1500) - target).abs() < 1e-6, "{}", c.sdu_error(1500));
+        assert_eq!(c.noise.impulses.len(), 1);
+    }
+}
+
+#[test]
+fn calls_have_their_keys() {
+    let voip = |keys: &str| {
+        let s = parse(&edited("kind = \"voip\"\n", &format!("kind = \"voip\"\n{keys}\n"))).unwrap();
+        match s.flows[1].traffic {
+            Traffic::Voip { config, stop } => (config, stop),
+            ref other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(voip(""), (VoipConfig::default(), None));
+    let keys = "stop = \"5 s\"\npayload = \"80 B\"\ninterval = \"10 ms\"\njitter_buffer = \"40 ms\"\n\
+        reference = \"first\"\nemodel = \"simple\"\nconcealment = true\nwindow = \"2 s\"";
+    let expected = VoipConfig {
+        payload: 80,
+        interval: Time::from_millis(10),
+        jitter_buffer: Time::from_millis(40),
+        reference: Reference::First,
+        emodel: EModel::Simple,
+        concealment: true,
+        window: Time::from_secs(2),
+    };
+    assert_eq!(voip(keys), (expected, Some(Time::from_secs(5))));
+}
+
+#[test]
+fn a_gateway_finds_its_link() {
+    let s = parse(HOME).unwrap();
+    let [g] = &s.gateways[..] else { panic!("{:?}", s.gateways) };
+    assert_eq!((g.name.as_str(), g.kind.name, g.node, g.link), ("muniz", "muniz", 1, 1));
+    assert!(parse(&edited("kind = \"muniz\"", "kind = \"none\"")).unwrap().gateways.is_empty());
+    let named =
+        parse(&edited("kind = \"muniz\"", "kind = \"mizutani\"\nname = \"m\"\nparams = { floor = 4 }")).unwrap();
+    assert_eq!((named.gateways[0].name.as_str(), named.gateways[0].kind.name), ("m", "mizutani"));
+    assert_eq!(named.gateways[0].params["floor"].as_integer(), Some(4));
+}
+
+/// Old, new, and what must be said.
+const BAD: &[(&str, &str)] = &[
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nrate = \"0 bit/s\"\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmtu = \"67 B\"\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nqueue = \"0 pkt\"\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nqueue = \"100 kB\"\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\ndelay = \"1 ms\"\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\ntimeline = [{ at = \"1 s\", up = false }]\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { max_sdus = 0 }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { access_slots = 0 }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { access_slots = 70000 }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { transmissions = 0 }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { transmissions = 256 }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { header = \"2 s\" }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { sdu_overhead = \"2 kB\" }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { cifs = \"1 us\" }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { agregation = \"1 ms\" }\n"),
+    (
+        "kind = \"hdplc\"\n",
+        "kind = \"hdplc\"\nrate_trace = [{ at = \"2 s\", rate = \"1 Mbit/s\" }, { at = \"1 s\", rate = \"2 Mbit/s\" }]\n",
+    ),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nrate_trace = [{ at = \"2 s\", rate = \"0 bit/s\" }]\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nnoise = { kind = \"random\", loss = \"1 %\" }\n"),
+    ("delay = \"20 ms\"\n", "delay = \"20 ms\"\nmac = { max_sdus = 3 }\n"),
+    ("kind = \"muniz\"", "kind = \"munitz\""),
+    ("kind = \"muniz\"", "kind = \"muniz\"\nparams = { flor = 3 }"),
+    ("kind = \"muniz\"", "kind = \"muniz\"\nparams = { floor = 0.5 }"),
+    ("kind = \"muniz\"", "kind = \"muniz\"\nlink = \"plcc\""),
+    ("kind = \"muniz\"", "kind = \"muniz\"\nlink = \"internet\""),
+    ("node = \"modem\"\nkind", "node = \"server\"\nkind"),
+    ("node = \"modem\"\nkind", "node = \"house\"\nlink = \"internet\"\nkind"),
+    ("node = \"modem\"\nkind", "node = \"modm\"\nkind"),
+    ("kind = \"muniz\"\n", ""),
+    ("kind = \"voip\"\n", "kind = \"voip\"\ninterval = \"0 s\"\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\npayload = \"70 kB\"\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\nemodel = \"g711\"\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\nstart = \"2 s\"\nstop = \"1 s\"\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\nbytes = \"1 MB\"\n"),
+];
+
+#[test]
+fn what_cannot_be_is_refused_with_advice() {
+    let mut shown = String::new();
+    for (old, new) in BAD {
+        let error = parse(&edited(old, new)).map(|_| ()).expect_err(new);
+        assert!(error.contains("= help:"), "{new}\n{error}");
+        let _ = writeln!(shown, "=== {}\n{error}", new.replace('\n', " ").trim());
+    }
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn results_tell_what_medium_and_gateway_did() {
+    let r = run(HOME);
+    let [internet, plc] = &r.links[..] else { panic!("{:?}", r.links) };
+    assert_eq!(internet.forward.arq, None);
+    let arq = plc.forward.arq.unwrap();
+    assert_eq!(arq.blocks, plc.forward.packets + arq.repeats);
+    let share = arq.errors as f64 / arq.blocks as f64;
+    assert!((0.05..0.1).contains(&share), "inverter45 spoils about 7 %: {share}");
+    let [g] = &r.gateways[..] else { panic!("{:?}", r.gateways) };
+    assert_eq!((g.kind.as_str(), g.node.as_str(), g.counters.established), ("muniz", "modem", 1));
+    let [flow] = &g.flows[..] else { panic!("{:?}", g.flows) };
+    let (awnd, sample) = (flow.awnd_sdu.unwrap(), flow.sample_sdu.unwrap());
+    assert_eq!((flow.flow.as_str(), flow.rho), ("download", Some(1.0)));
+    assert!(flow.rewritten > 1000 && awnd <= sample + 1.0, "{flow:?}");
+    let json = serde_json::to_string(&r).unwrap();
+    assert_eq!(serde_json::from_str::<RunResult>(&json).unwrap(), r);
+    // Neither is mentioned where there is none.
+    let plain = run(&edited("kind = \"muniz\"", "kind = \"none\""));
+    assert!(plain.gateways.is_empty() && !serde_json::to_string(&plain).unwrap().contains("gateways"));
+    // The gateway keeps the queue short, which is what the caller hears.
+    assert!(plc.forward.queue_max_pkt < plain.links[1].forward.queue_max_pkt / 2);
+    let delay = |r: &RunResult| r.flows[1].voip.as_ref().unwrap()[0].delay_ms.unwrap().p95;
+    assert!(delay(&r) < delay(&plain), "{} for {}", delay(&r), delay(&plain));
+}
+
+#[test]
+fn cut_into_components_or_not_the_gateway_sees_the_same() {
+    // Another network beside it makes the flows' numbers differ.
+    let beside = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n\
+        rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n";
+    let flow = "[[flow]]\nname = \"other\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
+    let text = HOME.replacen("[[gateway]]", &format!("{beside}[[gateway]]"), 1);
+    let text = text.replacen("[[flow]]", &format!("{flow}[[flow]]"), 1);
+    let scenario = parse(&text).unwrap();
+    let network = Network::new(&scenario).unwrap();
+    let [apart, together] = [false, true].map(|one_component| network.run(Options { one_component, replica: 0 }));
+    assert_eq!(apart, together);
+    assert_eq!(apart.gateways[0].flows[0].flow, "download");
+}

@@ -1,0 +1,199 @@
+//! Charging sessions in scenario files: what their keys become, what is refused, and one over a cable.
+
+use roughlink_core::app::Traffic;
+use roughlink_core::app::request::{Cause, Limits, Message, Mode, Outcome, Policy, SessionConfig, SessionResult};
+use roughlink_core::net::{Network, Options};
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Time;
+
+/// A car at a charger; `FLOW` is where keys of the session go.
+const SESSION: &str = r#"duration = "60 s"
+node = [{ name = "secc" }, { name = "evcc" }]
+
+[[link]]
+name = "plc"
+kind = "greenphy"
+between = ["secc", "evcc"]
+
+[[flow]]
+name = "session"
+kind = "request"
+from = "evcc"
+to = "secc"
+FLOW
+"#;
+
+fn parse(flow: &str) -> Scenario {
+    let text = SESSION.replace("FLOW", flow);
+    let (s, warnings) =
+        Scenario::parse(&text, "session.toml", &[], &|_| Err("no".into())).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(warnings, []);
+    s
+}
+
+fn session(flow: &str) -> SessionConfig {
+    match parse(flow).flows.remove(0).traffic {
+        Traffic::Request { session } => *session,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn run(s: &Scenario) -> SessionResult {
+    let mut result = Network::new(s).expect("there is a path").run(Options::default());
+    *result.flows.remove(0).session.expect("a session has a result")
+}
+
+#[test]
+fn what_is_absent_has_defaults() {
+    assert_eq!(session(""), SessionConfig::dc());
+    assert_eq!(session("mode = \"dc\"\npolicy = \"report\""), SessionConfig::dc());
+    assert_eq!(session("mode = \"ac\""), SessionConfig::ac());
+    assert_eq!(session("mode = \"ac\"\nperiod = \"2 s\"").period, Time::from_secs(2));
+}
+
+#[test]
+fn every_key_is_taken() {
+    let (ms, s) = (Time::from_millis, Time::from_secs);
+    let read = session(
+        r#"
+        mode = "ac"
+        charge = "30 s"
+        period = "250 ms"
+        pause = "80 ms"
+        turnaround = "7 ms"
+        discovery = false
+        service_detail = true
+        policy = "abort"
+        processing = { authorization = "18 s", charge_parameter_discovery = "4 s", cable_check = "6 s", precharge = "3 s",
+                       welding_detection = "1 s" }
+        limits = { communication_setup = "21 s", secc_communication_setup = "19 s", ongoing = "61 s", cable_check = "41 s",
+                   precharge = "10 s", sequence = "59 s", discovery_period = "200 ms", discovery_tries = 40 }
+        messages.current_demand = { request = "100 B", response = "4252 B", timeout = "500 ms", performance = "30 ms" }
+        messages.session_stop = { timeout = "3 s" }
+        "#,
+    );
+    let mut expected = SessionConfig {
+        mode: Mode::Ac,
+        discovery: false,
+        discovery_period: ms(200),
+        discovery_max_tries: 40,
+        service_detail: true,
+        period: ms(250),
+        pause: ms(80),
+        turnaround: ms(7),
+        authorization: s(18),
+        charge_parameters: s(4),
+        cable_check: s(6),
+        precharge: s(3),
+        welding_detection: s(1),
+        charge: Some(s(30)),
+        limits: Limits {
+            communication_setup: s(21),
+            secc_communication_setup: s(19),
+            ongoing: s(61),
+            cable_check: s(41),
+            precharge: s(10),
+            sequence: s(59),
+        },
+        policy: Policy::Abort,
+        ..SessionConfig::dc()
+    };
+    let demand = expected.message_mut(Message::CurrentDemand);
+    (demand.request, demand.response, demand.timeout, demand.performance) = (100, 4252, ms(500), ms(30));
+    expected.message_mut(Message::SessionStop).timeout = s(3);
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn each_message_has_a_table_of_its_own() {
+    let names = [
+        "supported_app_protocol",
+        "session_setup",
+        "service_discovery",
+        "service_detail",
+        "payment_service_selection",
+        "authorization",
+        "charge_parameter_discovery",
+        "cable_check",
+        "precharge",
+        "power_delivery",
+        "current_demand",
+        "charging_status",
+        "welding_detection",
+        "session_stop",
+    ];
+    for (name, message) in names.into_iter().zip(Message::ALL) {
+        let mut expected = SessionConfig::dc();
+        expected.message_mut(message).request = 999;
+        assert_eq!(session(&format!("messages.{name}.request = \"999 B\"")), expected, "{name}");
+    }
+}
+
+#[test]
+fn tcp_keys_are_those_of_a_transfer() {
+    // What a car was seen to offer: MSS 350, window 1500, no options.
+    let flow = parse(
+        "cc = \"newreno\"\ntcp = { stack = \"rfc\", mss = \"350 B\", rcv_buf = \"1500 B\", window_scaling = false, \
+         sack = false, timestamps = false }",
+    )
+    .flows
+    .remove(0);
+    assert_eq!((flow.cc.as_str(), flow.tcp.mss, flow.tcp.sack), ("newreno", 350, false));
+}
+
+#[test]
+fn a_session_over_a_quiet_cable_keeps_its_limits() {
+    let mut s = parse("charge = \"10 s\"");
+    let result = run(&s);
+    assert_eq!((result.outcome, result.survived), (Outcome::Completed, true));
+    assert!(result.violations.is_empty(), "{result:?}");
+    let demand = result.messages.iter().find(|m| m.message == Message::CurrentDemand).unwrap();
+    assert!((100..=101).contains(&demand.count), "{demand:?}");
+    // Two crossings of 2.5 ms or so and 10 ms at the charger.
+    let latency = demand.latency_ms.unwrap();
+    assert!((14.0..17.0).contains(&latency.p50), "{latency:?}");
+
+    // Half a second of noise: a request in it is sent again after it, too late.
+    let noisy = "noise = [{ kind = \"cable\" }, { kind = \"events\", events = [{ at = \"12 s\", for = \"510 ms\" }] }]";
+    let text = SESSION
+        .replace("FLOW", "charge = \"10 s\"")
+        .replace("kind = \"greenphy\"", &format!("kind = \"greenphy\"\n{noisy}"));
+    s = Scenario::parse(&text, "t", &[], &|_| Err(String::new())).unwrap().0;
+    let result = run(&s);
+    assert!(result.survived);
+    assert_eq!(result.violations.keys().collect::<Vec<_>>(), [&Cause::Message]);
+    let policy = [("flow.session.policy".to_owned(), "abort".to_owned())];
+    s = Scenario::parse(&text, "t", &policy, &|_| Err(String::new())).unwrap().0;
+    let aborted = run(&s);
+    assert_eq!((aborted.outcome, aborted.cause), (Outcome::Aborted, Some(Cause::Message)));
+    assert_eq!(aborted.end_s, result.first_violation_s);
+}
+
+/// A session's lines that cannot be.
+const FAULTS: &[(&str, &str)] = &[
+    ("keys of a transfer", "bytes = \"1 MB\"\ntransport = \"sctp\""),
+    ("a mode of neither", "mode = \"wireless\""),
+    ("a policy of neither", "policy = \"retry\""),
+    ("nobody asks", "limits = { discovery_tries = 0 }"),
+    ("a message that is none", "messages = { current_demands = { request = \"10 B\" } }"),
+    (
+        "messages of nothing and of everything",
+        "messages = { current_demand = { request = \"0 B\", response = \"1 GB\" } }",
+    ),
+    ("limits as a time", "limits = \"20 s\""),
+    ("processing of something", "processing = { session_setup = \"1 s\" }"),
+];
+
+#[test]
+fn faults() {
+    let mut all = String::new();
+    for (title, flow) in FAULTS {
+        let text = SESSION.replace("FLOW", flow);
+        let Err(e) = Scenario::parse(&text, "bad.toml", &[], &|_| Err(String::new())) else {
+            panic!("accepted: {title}")
+        };
+        assert!(e.problems.iter().all(|p| p.help.as_ref().is_some_and(|help| !help.is_empty())), "no help: {title}");
+        all += &format!("=== {title}\n{e}\n");
+    }
+    insta::assert_snapshot!(all);
+}

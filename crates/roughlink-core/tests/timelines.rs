@@ -1,0 +1,309 @@
+//! Links that change: to the nanosecond what a link does that does not change, and what changes do to packets.
+
+use proptest::prelude::*;
+use roughlink_core::cc::LinkEvent;
+use roughlink_core::link::Direction;
+use roughlink_core::link::noise::Noise;
+use roughlink_core::link::pipe::Pipe;
+use roughlink_core::link::timeline::{Opportunities, Policy, State, Timeline};
+use roughlink_core::net::{Network, Options};
+use roughlink_core::packet::{FlowId, Packet};
+use roughlink_core::rng::Seed;
+use roughlink_core::scenario::{Scenario, ScenarioError};
+use roughlink_core::units::{QueueLimit, Rate, Time};
+use std::sync::Arc;
+
+const SEED: Seed = Seed { seed: 1, replica: 0 };
+
+fn direction(mbps: u64, delay_ms: u64, timeline: Option<Timeline>) -> Direction {
+    Direction {
+        rate: Rate::from_mbps(mbps),
+        delay: Time::from_millis(delay_ms),
+        queue: QueueLimit::Packets(100),
+        noise: Noise::None,
+        jitter: Time::ZERO,
+        reorder: false,
+        timeline: timeline.map(Arc::new),
+    }
+}
+
+fn state(up: bool, rate: Rate, delay_ms: u64) -> State {
+    State { up, rate, delay: Time::from_millis(delay_ms), noise: None }
+}
+
+fn timeline(states: Vec<(u64, State)>, policy: Policy) -> Timeline {
+    let states = states.into_iter().map(|(ms, s)| (Time::from_millis(ms), s)).collect();
+    Timeline { states, noises: Vec::new(), policy, opportunities: None }
+}
+
+fn packet(size: u16, number: u32) -> Packet {
+    let mut p = Packet::tcp(FlowId::new(0, false));
+    (p.size, p.seq) = (size, number);
+    p
+}
+
+/// Sends packets of (when, size) through a pipe: who arrives when, or is lost; and the drops.
+fn through(direction: &Direction, sent: &[(Time, u16)]) -> (Vec<(Time, u32, bool)>, Vec<u32>, String) {
+    let mut pipe = Pipe::new(direction, (1500, 0), "x", &SEED);
+    let (mut arrivals, mut drops) = (Vec::new(), Vec::new());
+    let mut sent = (0..).zip(sent).peekable();
+    loop {
+        let wake = pipe.next_wake();
+        match sent.peek() {
+            Some((number, (at, size))) if *at < wake => {
+                pipe.receive(*at, packet(*size, *number), &mut |p| drops.push(p.seq));
+                sent.next();
+            }
+            None if wake == Time::MAX => break,
+            _ => arrivals.extend(pipe.transmit(wake).map(|(p, lost)| (wake, p.seq, lost))),
+        }
+    }
+    (arrivals, drops, format!("{:?}", pipe.stats))
+}
+
+fn train(n: u64, every_us: u64) -> Vec<(Time, u16)> {
+    (0..n).map(|i| (Time::from_micros(i * every_us), 1000)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A rate that changes and changes back at the same instant has every departure computed again, to no effect.
+    #[test]
+    fn nothing_changes(
+        gaps in prop::collection::vec((0u64..3_000_000, 41u16..1500), 1..120),
+        rate in 100_000u64..90_000_000,
+        jitter in prop_oneof![Just(0u64), 1u64..3_000_000],
+        times in prop::collection::vec((0u64..200_000_000, 1_000u64..50_000_000, any::<bool>()), 0..20),
+        bytes in any::<bool>(),
+    ) {
+        let mut now = 0;
+        let sent: Vec<(Time, u16)> = gaps.iter().map(|(gap, size)| { now += gap; (Time(now), *size) }).collect();
+        let mut plain = direction(1, 7, None);
+        (plain.rate, plain.jitter) = (Rate(rate), Time(jitter));
+        plain.queue = if bytes { QueueLimit::Bytes(20_000) } else { QueueLimit::Packets(12) };
+        let mut times = times;
+        times.sort_unstable();
+        let states = times.iter().flat_map(|&(at, other, stop)| {
+            let same = State { rate: Rate(rate), ..state(true, Rate(rate), 7) };
+            [(Time(at), State { rate: Rate(other), up: !stop, ..same }), (Time(at), same)]
+        });
+        for policy in [Policy::Drop, Policy::Keep] {
+            let mut changing = plain.clone();
+            changing.timeline = Some(Arc::new(Timeline {
+                states: states.clone().collect(), noises: Vec::new(), policy, opportunities: None,
+            }));
+            prop_assert_eq!(through(&changing, &sent), through(&plain, &sent));
+        }
+    }
+
+    /// Whatever changes, order is kept and every packet is accounted for.
+    #[test]
+    fn nothing_is_lost_unaccounted(
+        states in prop::collection::vec((0u64..300, any::<bool>(), 1u64..40, 0u64..300), 0..10),
+        keep in any::<bool>(),
+        n in 1u64..200,
+    ) {
+        let mut states: Vec<(u64, State)> =
+            states.into_iter().map(|(ms, up, mbps, delay)| (ms, state(up, Rate::from_mbps(mbps), delay))).collect();
+        states.sort_by_key(|s| s.0);
+        if let Some(last) = states.last_mut() {
+            last.1.up = true;
+        }
+        let policy = if keep { Policy::Keep } else { Policy::Drop };
+        let (arrivals, drops, _) = through(&direction(10, 30, Some(timeline(states, policy))), &train(n, 1500));
+        prop_assert!(arrivals.is_sorted());
+        prop_assert!(arrivals.windows(2).all(|w| w[0].1 < w[1].1), "overtaken");
+        prop_assert_eq!(arrivals.len() + drops.len(), n as usize);
+        prop_assert!(!keep || arrivals.iter().all(|a| !a.2), "keeping loses nothing");
+    }
+}
+
+/// 1000 bytes take 8 ms at 1 Mbit/s. The rate doubles when half of the second packet is out.
+#[test]
+fn a_packet_in_service_goes_on_at_the_new_rate() {
+    let t = timeline(vec![(12, state(true, Rate::from_mbps(2), 10))], Policy::Drop);
+    let (arrivals, ..) = through(&direction(1, 10, Some(t)), &train(3, 0));
+    assert_eq!(arrivals.iter().map(|a| a.0.as_millis()).collect::<Vec<_>>(), [18, 24, 28]);
+}
+
+/// A shorter delay holds from the packet on that is being serialised; nothing overtakes what is on air.
+#[test]
+fn what_is_on_air_arrives_as_before() {
+    let t = timeline(vec![(12, state(true, Rate::from_mbps(1), 10))], Policy::Drop);
+    let (arrivals, ..) = through(&direction(1, 240, Some(t)), &train(3, 0));
+    let ms: Vec<u64> = arrivals.iter().map(|a| a.0.as_millis()).collect();
+    assert_eq!(ms, [248, 248, 248]);
+}
+
+/// Down from 12 to 30 ms: what arrives then is lost, or everything waits.
+#[test]
+fn an_outage_drops_or_keeps() {
+    let rate = Rate::from_mbps(1);
+    let states = vec![(12, state(false, rate, 10)), (30, state(true, rate, 10))];
+    let (arrivals, ..) = through(&direction(1, 10, Some(timeline(states.clone(), Policy::Drop))), &train(3, 0));
+    let seen: Vec<_> = arrivals.iter().map(|a| (a.0.as_millis(), a.2)).collect();
+    assert_eq!(seen, [(18, true), (26, true), (34, false)]);
+    let (arrivals, ..) = through(&direction(1, 10, Some(timeline(states, Policy::Keep))), &train(3, 0));
+    let seen: Vec<_> = arrivals.iter().map(|a| (a.0.as_millis(), a.2)).collect();
+    assert_eq!(seen, [(18, false), (44, false), (52, false)]);
+}
+
+/// Opportunities at 1, 2, 2 and 5 ms, and again every 5 ms; a packet that needs less leaves the rest to the next.
+#[test]
+fn opportunities_are_used_as_they_come() {
+    let times = [1, 2, 2, 5].map(Time::from_millis).to_vec();
+    let mut t = timeline(Vec::new(), Policy::Drop);
+    t.opportunities = Some(Opportunities { times, period: Time::from_millis(5) });
+    let ms = |sent: &[(Time, u16)]| {
+        let (arrivals, ..) = through(&direction(1, 0, Some(t.clone())), sent);
+        arrivals.iter().map(|a| a.0.as_millis()).collect::<Vec<_>>()
+    };
+    assert_eq!(ms(&[(Time::ZERO, 1500); 6]), [1, 2, 2, 5, 6, 7]);
+    assert_eq!(ms(&[(Time::ZERO, 1000); 5]), [1, 2, 2, 2, 5]);
+    assert_eq!(ms(&[(Time::from_micros(2_500), 1500), (Time::from_millis(5), 1500)]), [5, 6]);
+    // The unused rest of an opportunity is lost.
+    assert_eq!(ms(&[(Time::ZERO, 700), (Time::from_micros(1_500), 1500)]), [1, 2]);
+}
+
+#[test]
+fn the_queue_limit_holds_while_the_link_stands_still() {
+    let states = vec![(0, state(false, Rate::from_mbps(1), 10)), (50, state(true, Rate::from_mbps(1), 10))];
+    let mut d = direction(1, 10, Some(timeline(states, Policy::Keep)));
+    d.queue = QueueLimit::Packets(3);
+    let (arrivals, drops, _) = through(&d, &train(5, 1000));
+    assert_eq!(drops, [3, 4]);
+    assert_eq!(arrivals.iter().map(|a| a.0.as_millis()).collect::<Vec<_>>(), [68, 76, 84]);
+}
+
+fn parse(link: &str, load: &dyn Fn(&str) -> Result<String, String>) -> Result<Scenario, ScenarioError> {
+    let text = format!(
+        "duration = \"60 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
+         between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\n{link}\n\
+         [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n"
+    );
+    Scenario::parse(&text, "t.toml", &[], load).map(|(s, _)| s)
+}
+
+fn no_file(name: &str) -> Result<String, String> {
+    Err(format!("there is no {name}"))
+}
+
+/// The states of the forward direction: at ms, up, Mbit/s, delay in ms.
+fn forward(s: &Scenario) -> Vec<(u64, bool, u64, u64)> {
+    let timeline = s.links[0].model.as_pipe().unwrap().forward.timeline.as_ref().expect("it changes");
+    let state = |(at, s): &(Time, State)| (at.as_millis(), s.up, s.rate.0 / 1_000_000, s.delay.as_millis());
+    timeline.states.iter().map(state).collect()
+}
+
+#[test]
+fn steps_lie_over_each_other() {
+    let s = parse(
+        "timeline = [ { at = \"30 s\", for = \"2 s\", up = false }, \
+         { at = \"30 s\", rate = \"8 Mbit/s\", delay = \"240 ms\" } ]",
+        &no_file,
+    )
+    .unwrap();
+    assert_eq!(forward(&s), [(30_000, false, 8, 240), (32_000, true, 8, 240)]);
+    use LinkEvent::{Configured, Delay, Down, Rate as R, Up};
+    let s30 = Time::from_secs(30);
+    assert_eq!(
+        s.links[0].notices,
+        [
+            (Time::ZERO, Up),
+            (Time::ZERO, Configured),
+            (s30, R(Rate::from_mbps(8))),
+            (s30, Delay(Time::from_millis(240))),
+            (s30, Down),
+            (Time::from_secs(32), Up),
+            (Time::from_secs(32), Configured),
+        ]
+    );
+}
+
+#[test]
+fn steps_repeat() {
+    let s = parse(
+        "timeline = { steps = [{ at = \"10 s\", for = \"1 s\", up = false, repeat = \"20 s\" }], \
+         notice = \"200 ms\", warning = \"500 ms\" }",
+        &no_file,
+    )
+    .unwrap();
+    let at: Vec<_> = forward(&s).iter().map(|x| (x.0 / 1000, x.1)).collect();
+    assert_eq!(at, [(10, false), (11, true), (30, false), (31, true), (50, false), (51, true)]);
+    let heard: Vec<_> = s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect();
+    assert_eq!(heard[2..4], [(9_500, LinkEvent::Down), (11_200, LinkEvent::Up)]);
+}
+
+#[test]
+fn directions_change_apart() {
+    let s = parse(
+        "timeline = [{ at = \"1 s\", rate = \"4 Mbit/s\", direction = \"forward\" }, { at = \"2 s\", delay = \"9 ms\" }]\n\
+         asymmetric = { rate = \"1 Mbit/s\" }",
+        &no_file,
+    )
+    .unwrap();
+    assert_eq!(forward(&s), [(1000, true, 4, 30), (2000, true, 4, 9)]);
+    let reverse = s.links[0].model.as_pipe().unwrap().reverse.timeline.clone().unwrap();
+    assert_eq!(reverse.states.len(), 1);
+    assert_eq!(reverse.states[0].1.rate, Rate::from_mbps(1));
+    let s = parse("asymmetric = { timeline = [{ at = \"1 s\", up = false }] }", &no_file).unwrap();
+    assert!(s.links[0].model.as_pipe().unwrap().forward.timeline.is_none());
+    assert!(s.links[0].model.as_pipe().unwrap().reverse.timeline.is_some());
+}
+
+#[test]
+fn files_become_timelines() {
+    let load = |name: &str| match name {
+        "t.csv" => Ok("time_s,rate_mbps,delay_ms,loss,up\n0,1,30,0,1\n5,8,240,0.01,1\n9,0,0,0,0\n".to_owned()),
+        "t.up" => Ok("3\n3\n7\n".to_owned()),
+        _ => no_file(name),
+    };
+    let s = parse("timeline = \"t.csv\"", &load).unwrap();
+    assert_eq!(forward(&s), [(0, true, 1, 30), (5000, true, 8, 240), (9000, false, 8, 0)]);
+    let s = parse("timeline = { file = \"t.csv\", repeat = \"10 s\" }", &load).unwrap();
+    assert_eq!(forward(&s)[3..5], [(10_000, true, 1, 30), (15_000, true, 8, 240)]);
+    let s = parse("timeline = { file = \"t.up\", policy = \"keep\" }", &load).unwrap();
+    let timeline = s.links[0].model.as_pipe().unwrap().forward.timeline.clone().unwrap();
+    assert_eq!(timeline.opportunities.as_ref().map(|o| o.times.len()), Some(3));
+    assert_eq!(timeline.policy, Policy::Keep);
+    // 3 x 1500 B per 7 ms
+    let result = Network::new(&s).unwrap().run(Options::default());
+    let mbps = result.flows[0].throughput_mbps.unwrap();
+    assert!((4.6..5.15).contains(&mbps), "{mbps}");
+}
+
+#[test]
+fn timelines_that_make_no_sense_are_refused_with_their_line() {
+    let load = |name: &str| match name {
+        "empty" => Ok(String::new()),
+        "negative" => Ok("1\n-5\n".to_owned()),
+        "back.csv" => Ok("time_s,up\n5,1\n4,0\n".to_owned()),
+        _ => no_file(name),
+    };
+    for (link, said) in [
+        (
+            "timeline = [{ at = \"3 s\", up = false }, { at = \"2 s\", up = true }]",
+            "goes back in time, from 3 s to 2 s",
+        ),
+        ("timeline = [{ at = \"3 s\", rate = \"0 bit/s\" }]", "a rate of zero without `up = false`"),
+        ("timeline = [{ rate = \"1 Mbit/s\" }]", "has no `at`"),
+        ("timeline = [{ at = \"3 s\", raet = \"1 Mbit/s\" }]", "has no key `raet`"),
+        ("timeline = [{ at = \"-3 s\", up = false }]", "-3 s"),
+        ("timeline = [{ at = \"3 s\", for = \"2 s\", repeat = \"1 s\", up = false }]", "never ends"),
+        ("timeline = [{ at = \"3 s\", repeat = \"10 ns\", up = false }]", "changes more than"),
+        ("timeline = [{ at = \"3 s\", signal = \"strong\" }]", "not a signal strength in dBm"),
+        ("timeline = \"empty\"", "`empty` cannot be used: it is empty"),
+        ("timeline = \"negative\"", "line 2: -5 ms is a negative time"),
+        ("timeline = \"back.csv\"", "line 3: time goes from 5 s to 4 s"),
+        ("timeline = \"nowhere.csv\"", "there is no nowhere.csv"),
+        ("timeline = {}", "a timeline without changes"),
+        ("timeline = 5", "must be a table, a list of tables, or the name of a file"),
+    ] {
+        let error = parse(link, &load).expect_err(link);
+        let problem = &error.problems[0];
+        assert!(problem.message.contains(said), "{link}: {}", problem.message);
+        assert!(!problem.labels.is_empty(), "{link}");
+    }
+    assert!(parse("timeline = [{ at = \"3 s\", rate = \"0 bit/s\", up = false }]", &load).is_ok());
+}

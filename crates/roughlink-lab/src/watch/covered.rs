@@ -1,0 +1,64 @@
+//! What flows deliver while a train is in stations, by the stations' class.
+
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Time;
+use std::collections::BTreeMap;
+
+/// Counts for the first link that has coverage.
+#[derive(Debug)]
+pub(super) struct Covered {
+    /// From when on a class counts. What comes in between two stays came in during the first: it is noticed with the next
+    /// thing that the sender does.
+    stays: Vec<(Time, String)>,
+    /// Delivered so far, by flow.
+    last: Vec<u64>,
+    bytes: BTreeMap<String, u64>,
+}
+
+impl Covered {
+    /// For a run of `scenario`.
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let stays = scenario.links.iter().map(|l| &l.stays).find(|s| !s.is_empty());
+        let stays: Vec<_> = stays.into_iter().flatten().map(|s| (s.from, s.class.clone())).collect();
+        let classes = stays.iter().map(|(_, class)| (class.clone(), 0));
+        let bytes = classes.chain((!stays.is_empty()).then(|| (String::new(), 0))).collect();
+        Covered { stays, last: vec![0; scenario.flows.len()], bytes }
+    }
+
+    /// Flow `index` has delivered so many bytes by `now`.
+    pub(super) fn delivered(&mut self, now: Time, index: usize, bytes: u64) {
+        let more = bytes - std::mem::replace(&mut self.last[index], bytes);
+        let begun = self.stays.partition_point(|(from, _)| *from < now);
+        let Some((_, class)) = begun.checked_sub(1).map(|i| &self.stays[i]) else { return };
+        for name in [class.as_str(), ""].iter().take(1 + usize::from(!class.is_empty())) {
+            *self.bytes.get_mut(*name).expect("every class has a place") += more;
+        }
+    }
+
+    /// Bytes by class; those of all classes together under the empty name.
+    pub(super) fn bytes(self) -> BTreeMap<String, u64> {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn covered(stays: &[(u64, &str)]) -> Covered {
+        let stays: Vec<_> = stays.iter().map(|(s, class)| (Time::from_secs(*s), (*class).to_owned())).collect();
+        let bytes = stays.iter().map(|(_, class)| (class.clone(), 0)).chain([(String::new(), 0)]).collect();
+        Covered { stays, last: vec![0; 2], bytes }
+    }
+
+    #[test]
+    fn each_class_has_what_came_in_during_its_stays() {
+        let mut c = covered(&[(10, "low"), (50, "high"), (90, "low"), (95, "")]);
+        for (now, flow, bytes) in [(20, 0, 100), (40, 0, 130), (50, 0, 131), (60, 1, 7), (91, 0, 200), (99, 0, 202)] {
+            c.delivered(Time::from_secs(now), flow, bytes);
+        }
+        let bytes: Vec<_> = c.bytes().into_iter().collect();
+        let expected = [("", 209), ("high", 7), ("low", 200)];
+        assert_eq!(bytes, expected.map(|(class, bytes)| (class.to_owned(), bytes)));
+    }
+}

@@ -1,0 +1,158 @@
+//! How long a flow needs after an outage until it is in its steady state again.
+//!
+//! It is, from the first moment on that begins five seconds in a row each of which brings the application 95 % of what the
+//! link carries then. A single second would not do: the repair of one loss can hand over at once what had arrived over many
+//! seconds. The same definition holds for every algorithm; times are multiples of 0.1 s.
+
+use roughlink_core::link::Model;
+use roughlink_core::scenario::Scenario;
+use roughlink_core::tcp::TcpConfig;
+use roughlink_core::units::{Rate, Time};
+
+/// What a flow delivers after the last outage of a link.
+#[derive(Clone, Debug)]
+pub(super) struct Recovery {
+    /// When the link is there again.
+    from: Time,
+    /// Bytes per second that are enough.
+    enough: f64,
+    /// Bytes delivered by `from` and every `STEP` after it.
+    steps: Vec<u64>,
+    last: u64,
+    /// Segments sent before `from`, and when the next one was.
+    segments: u64,
+    resumed: Option<Time>,
+}
+
+impl Recovery {
+    /// For flow `index`, if a link goes down and comes back; the slowest link then is what counts.
+    pub(super) fn after_outage(scenario: &Scenario, index: usize) -> Option<Recovery> {
+        let back = |model: &Model| {
+            let states = &model.as_pipe()?.forward.timeline.as_ref()?.states;
+            states.windows(2).rev().find(|pair| !pair[0].1.up && pair[1].1.up).map(|pair| pair[1].0)
+        };
+        let from = scenario.links.iter().filter_map(|l| back(&l.model)).max()?;
+        let capacity = |model: &Model| {
+            let now = model.as_pipe().and_then(|pipe| {
+                let states = &pipe.forward.timeline.as_ref()?.states;
+                states.iter().take_while(|s| s.0 <= from).last().map(|s| s.1.rate)
+            });
+            now.unwrap_or(model.rate())
+        };
+        let slowest = scenario.links.iter().map(|l| capacity(&l.model)).min_by_key(|r| r.0)?;
+        Some(Recovery {
+            from,
+            enough: ENOUGH * payload(slowest, &scenario.flows[index].tcp),
+            steps: Vec::new(),
+            last: 0,
+            segments: 0,
+            resumed: None,
+        })
+    }
+
+    /// `bytes` have been delivered by `now`.
+    pub(super) fn delivered(&mut self, now: Time, bytes: u64) {
+        while now > self.from + STEP * self.steps.len() as u64 {
+            self.steps.push(self.last);
+        }
+        self.last = bytes;
+    }
+
+    /// `segments` have been sent by `now`, again or for the first time.
+    pub(super) fn sent(&mut self, now: Time, segments: u64) {
+        if now < self.from {
+            self.segments = segments;
+        } else if segments > self.segments && self.resumed.is_none() {
+            self.resumed = Some(now);
+        }
+    }
+
+    /// How long after the end of the outage the sender sent something; `None` if it did not.
+    pub(super) fn resumed(&self) -> Option<Time> {
+        self.resumed.map(|at| at.saturating_sub(self.from))
+    }
+
+    /// The time since the end of the outage; `None` if it has not come.
+    pub(super) fn time(&self) -> Option<Time> {
+        let second = (1_000_000_000 / STEP.0) as usize;
+        let steady = |w: &[u64]| {
+            w.iter().step_by(second).zip(w[second..].iter().step_by(second)).all(|(a, b)| (b - a) as f64 >= self.enough)
+        };
+        self.steps.windows(SECONDS * second + 1).position(steady).map(|k| STEP * k as u64)
+    }
+}
+
+/// Bytes of payload per second that fit a link of this rate, in full segments.
+fn payload(rate: Rate, tcp: &TcpConfig) -> f64 {
+    let options = if tcp.timestamps { 12 } else { 0 };
+    let payload = f64::from(tcp.mss) - if tcp.mss_includes_options { f64::from(options) } else { 0.0 };
+    rate.0 as f64 / 8.0 * payload / (payload + f64::from(40 + options))
+}
+
+const STEP: Time = Time::from_millis(100);
+/// How many seconds in a row, and which part of what the link carries in each.
+const SECONDS: usize = 5;
+const ENOUGH: f64 = 0.95;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recovery(rates: &[(u64, f64)]) -> Option<f64> {
+        let mut r = recovery_from(10);
+        let mut bytes = 0.0;
+        let mut now = Time::ZERO;
+        for &(seconds, rate) in rates {
+            for _ in 0..seconds * 100 {
+                now += Time::from_millis(10);
+                bytes += rate / 100.0;
+                r.delivered(now, bytes as u64);
+            }
+        }
+        r.time().map(|t| t.as_secs_f64())
+    }
+
+    fn recovery_from(s: u64) -> Recovery {
+        Recovery { from: Time::from_secs(s), enough: 950.0, steps: Vec::new(), last: 0, segments: 0, resumed: None }
+    }
+
+    #[test]
+    fn the_first_segment_after_the_outage_counts() {
+        let mut r = recovery_from(10);
+        for (at, segments) in [(3, 7), (9, 8), (10, 8), (11, 8)] {
+            r.sent(Time::from_secs(at), segments);
+            assert_eq!(r.resumed(), None);
+        }
+        r.sent(Time::from_secs(12), 9);
+        r.sent(Time::from_secs(13), 10);
+        assert_eq!(r.resumed(), Some(Time::from_secs(2)));
+    }
+
+    #[test]
+    fn five_good_seconds_in_a_row() {
+        assert_eq!(recovery(&[(10, 500.0), (3, 0.0), (20, 1000.0)]), Some(3.0));
+        assert_eq!(recovery(&[(20, 1000.0)]), Some(0.0));
+        // Four do not count, nor does one that hands over what had arrived before.
+        assert_eq!(recovery(&[(10, 500.0), (4, 1000.0), (1, 400.0), (20, 1000.0)]), Some(5.0));
+        assert_eq!(recovery(&[(10, 500.0), (2, 0.0), (1, 9000.0), (3, 100.0), (20, 1000.0)]), Some(6.0));
+        // Nor does the end of the run.
+        assert_eq!(recovery(&[(13, 0.0), (4, 1000.0)]), None);
+    }
+
+    #[test]
+    fn the_new_link_counts() {
+        let read = |more: &str| {
+            let text = format!(
+                "duration = \"60 s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[[link]]\nname = \"l\"\n\
+                 between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\n{more}\n[[flow]]\nname = \"f\"\nkind = \"bulk\"\n\
+                 from = \"a\"\nto = \"b\"\ntcp = {{ stack = \"ns2\", mss = \"960 B\" }}"
+            );
+            let (s, _) = Scenario::parse(&text, "t", &[], &|_| Err("no files".into())).unwrap();
+            Recovery::after_outage(&s, 0).map(|r| (r.from, r.enough))
+        };
+        assert_eq!(read(""), None);
+        let steps = "{ at = \"30 s\", for = \"2 s\", up = false }, { at = \"30 s\", rate = \"8 Mbit/s\" }";
+        let seen = read(&format!("timeline = [{steps}]"));
+        assert_eq!(seen, Some((Time::from_secs(32), 0.95 * 960_000.0)));
+    }
+}

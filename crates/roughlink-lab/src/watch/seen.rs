@@ -1,0 +1,208 @@
+//! What a run did over time, kept for its length: step functions of flows and queues, and the delays of calls.
+
+use roughlink_core::app::Traffic;
+use roughlink_core::gateway::{Key, Stats};
+use roughlink_core::net::routing::Hop;
+use roughlink_core::net::{Crossing, Sending, Way};
+use roughlink_core::packet::Packet;
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Time;
+
+/// Curves of single flows: name, label, unit. A rate and a delay are means since the point before.
+pub const CURVES: &[(&str, &str, &str)] = &[
+    ("throughput_mbps", "Throughput", "Mbit/s"),
+    ("cwnd_pkt", "Congestion window", "segments"),
+    ("awnd_sdu", "Window that the gateway allows", "SDUs"),
+    ("wnd_pkt", "The smaller of congestion and advertised window", "segments"),
+    ("backlog_pkt", "Queue in the modem", "packets"),
+    ("delay_ms", "One-way delay of voice", "ms"),
+];
+
+/// A value that holds from its time until the next one's.
+#[derive(Clone, Debug, Default)]
+pub struct Steps(Vec<(Time, f64)>);
+
+/// A flow.
+#[derive(Clone, Debug, Default)]
+pub struct FlowSeen {
+    pub name: String,
+    /// It is a transfer, which fairness is about.
+    pub bulk: bool,
+    pub voip: bool,
+    pub delivered: Steps,
+    pub cwnd: Steps,
+    pub wnd: Steps,
+    pub awnd: Steps,
+    /// The most SDUs that the link carries within the flow's RTT.
+    pub sample: Steps,
+    /// Packets in the transmit queues of media.
+    pub backlog: Steps,
+    pub retransmits: Steps,
+    pub fast_recoveries: Steps,
+    pub timeouts: Steps,
+    /// Arrival and one-way delay of voice, forward and reverse, ms.
+    pub delays: [Vec<(Time, f64)>; 2],
+}
+
+/// A link direction.
+#[derive(Clone, Debug, Default)]
+pub struct QueueSeen {
+    pub waiting: Steps,
+    pub dropped: Steps,
+}
+
+/// All of it.
+#[derive(Debug)]
+pub struct Seen {
+    pub flows: Vec<FlowSeen>,
+    /// By hop: forward and reverse of each link.
+    pub queues: Vec<QueueSeen>,
+    pub links: Vec<String>,
+}
+
+impl Seen {
+    pub fn new(s: &Scenario) -> Self {
+        let flow = |f: &roughlink_core::scenario::FlowSpec| FlowSeen {
+            name: f.name.clone(),
+            bulk: matches!(f.traffic, Traffic::Bulk { .. }),
+            voip: matches!(f.traffic, Traffic::Voip { .. }),
+            ..FlowSeen::default()
+        };
+        Seen {
+            flows: s.flows.iter().map(flow).collect(),
+            queues: vec![QueueSeen::default(); 2 * s.links.len()],
+            links: s.links.iter().map(|l| l.name.clone()).collect(),
+        }
+    }
+
+    pub fn packet(&mut self, now: Time, at: Crossing, packet: &Packet) {
+        let flow = &mut self.flows[at.flow];
+        if flow.voip && at.way == Way::In {
+            let delay = now.saturating_sub(packet.udp_sent_at());
+            flow.delays[usize::from(packet.flow.reverse())].push((now, delay.as_millis_f64()));
+        }
+    }
+
+    pub fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
+        let queue = &mut self.queues[hop as usize];
+        queue.waiting.set(now, waiting as f64);
+        queue.dropped.set(now, drops as f64);
+    }
+
+    /// Forward queues only: what comes back is acknowledgements.
+    pub fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
+        if hop & 1 == 0 {
+            for (i, flow) in self.flows.iter_mut().enumerate() {
+                flow.backlog.set(now, f64::from(of(i)));
+            }
+        }
+    }
+
+    pub fn gateway(&mut self, now: Time, stats: &Stats) {
+        for f in &stats.flows {
+            if let (Key::Simulated(flow), Some(control)) = (f.key, f.control) {
+                let flow = &mut self.flows[flow.index()];
+                flow.awnd.set(now, control.awnd);
+                flow.sample.set(now, control.sample);
+            }
+        }
+    }
+
+    pub fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
+        let seen = &mut self.flows[index];
+        let (flow, stats) = (sender.flow(), sender.stats());
+        let mss = f64::from(flow.mss.max(1));
+        let cwnd = sender.cc().vitals().cwnd;
+        seen.delivered.set(now, delivered as f64);
+        seen.cwnd.set(now, cwnd as f64 / mss);
+        seen.wnd.set(now, cwnd.min(flow.send_window) as f64 / mss);
+        seen.retransmits.set(now, stats.retransmits as f64);
+        seen.fast_recoveries.set(now, stats.fast_recoveries as f64);
+        seen.timeouts.set(now, stats.timeouts as f64);
+    }
+
+    /// The curve `name` of each of the `flows` that can have it, called `name@flow`; `total` is the sum, where that means
+    /// something.
+    pub fn curves(&self, name: &str, flows: &[String], every: Time, points: usize) -> Vec<(String, Vec<f64>)> {
+        let own = |wanted: &String| {
+            let flow = self.flows.iter().find(|f| f.name == *wanted && f.voip == (name == "delay_ms"))?;
+            Some((format!("{name}@{wanted}"), (0..points).map(|k| flow.point(name, every, k)).collect::<Vec<f64>>()))
+        };
+        let mut all: Vec<(String, Vec<f64>)> = flows.iter().filter_map(own).collect();
+        if flows.iter().any(|f| f == TOTAL) && SUMMED.contains(&name) {
+            let sum = (0..points).map(|k| all.iter().map(|(_, curve)| curve[k]).sum()).collect();
+            all.push((format!("{name}@{TOTAL}"), sum));
+        }
+        all
+    }
+}
+
+impl FlowSeen {
+    /// The value of the curve `name` at point `k` of a grid.
+    fn point(&self, name: &str, every: Time, k: usize) -> f64 {
+        let now = every * k as u64;
+        let before = now.saturating_sub(every);
+        match name {
+            "throughput_mbps" => self.delivered.increase(before, now) * 8e-6 / every.as_secs_f64(),
+            "cwnd_pkt" => self.cwnd.at(now),
+            "awnd_sdu" => self.awnd.at(now),
+            "wnd_pkt" => self.wnd.at(now),
+            "backlog_pkt" => self.backlog.at(now),
+            _ => mean(&within(&self.delays[0], before, now)).unwrap_or(0.0),
+        }
+    }
+}
+
+impl Steps {
+    /// The value is `value` from `now` on.
+    fn set(&mut self, now: Time, value: f64) {
+        match self.0.last_mut() {
+            Some(last) if last.1 == value => {}
+            Some(last) if last.0 == now => last.1 = value,
+            _ => self.0.push((now, value)),
+        }
+    }
+
+    /// The value at a time; 0 before the first.
+    pub fn at(&self, time: Time) -> f64 {
+        let passed = self.0.partition_point(|step| step.0 <= time);
+        passed.checked_sub(1).map_or(0.0, |i| self.0[i].1)
+    }
+
+    /// How much it grows from one time to another.
+    pub fn increase(&self, from: Time, to: Time) -> f64 {
+        self.at(to) - self.at(from)
+    }
+
+    /// The values between two times, each with how long it holds, s; from the first step on, before which there is none.
+    pub fn pieces(&self, from: Time, to: Time) -> Vec<(f64, f64)> {
+        let first = self.0.partition_point(|step| step.0 <= from).saturating_sub(1);
+        let mut pieces = Vec::new();
+        for (i, &(start, value)) in self.0.iter().enumerate().skip(first) {
+            if start >= to {
+                break;
+            }
+            let end = self.0.get(i + 1).map_or(to, |next| next.0.min(to));
+            let held = end.saturating_sub(start.max(from)).as_secs_f64();
+            if held > 0.0 {
+                pieces.push((value, held));
+            }
+        }
+        pieces
+    }
+}
+
+/// The values of a sample of (time, value) between two times.
+pub fn within(sample: &[(Time, f64)], from: Time, to: Time) -> Vec<f64> {
+    let range = sample.partition_point(|s| s.0 < from)..sample.partition_point(|s| s.0 < to);
+    sample[range].iter().map(|s| s.1).collect()
+}
+
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Curves that can be summed up.
+const SUMMED: [&str; 2] = ["throughput_mbps", "backlog_pkt"];
+/// What the sum over the flows is called.
+pub const TOTAL: &str = "total";

@@ -1,0 +1,232 @@
+//! Metrics of a window of time: `queue_p95_pkt[10..60]@plc` is the 95th percentile of the queue from 10 s to 60 s. What holds
+//! for a while counts by its time, what happens at an instant once.
+
+use super::seen::{FlowSeen, QueueSeen, Seen, Steps, mean, within};
+use roughlink_core::metrics::jain;
+use roughlink_core::units::Time;
+use std::collections::BTreeMap;
+
+/// A quantity of a window.
+#[derive(Clone, Copy, Debug)]
+pub struct Windowed {
+    /// Name.
+    pub name: &'static str,
+    /// For people.
+    pub label: &'static str,
+    /// Its unit; empty if it is a plain number.
+    pub unit: &'static str,
+    pub(crate) of: Of,
+}
+
+impl Windowed {
+    /// Whether it is one number for all flows and links.
+    pub(crate) fn is_of_run(&self) -> bool {
+        matches!(self.of, Of::Run(_))
+    }
+    /// Whether each link direction has one.
+    pub(crate) fn is_of_link(&self) -> bool {
+        matches!(self.of, Of::Link(_))
+    }
+}
+
+/// What has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Of {
+    Flow(fn(&FlowSeen, &Seen, Time, Time) -> Option<f64>),
+    /// A direction of a call.
+    Call(fn(&[f64]) -> Option<f64>),
+    Link(fn(&QueueSeen, Time, Time) -> Option<f64>),
+    Run(fn(&Seen, Time, Time) -> Option<f64>),
+}
+
+const fn flow(
+    name: &'static str,
+    label: &'static str,
+    unit: &'static str,
+    of: fn(&FlowSeen, &Seen, Time, Time) -> Option<f64>,
+) -> Windowed {
+    Windowed { name, label, unit, of: Of::Flow(of) }
+}
+const fn call(name: &'static str, label: &'static str, unit: &'static str, of: fn(&[f64]) -> Option<f64>) -> Windowed {
+    Windowed { name, label, unit, of: Of::Call(of) }
+}
+const fn link(
+    name: &'static str,
+    label: &'static str,
+    unit: &'static str,
+    of: fn(&QueueSeen, Time, Time) -> Option<f64>,
+) -> Windowed {
+    Windowed { name, label, unit, of: Of::Link(of) }
+}
+
+/// All of them.
+pub const WINDOWED: &[Windowed] = &[
+    flow("throughput_mbps", "Throughput per flow", "Mbit/s", |f, _, a, b| f.bulk.then(|| throughput(f, a, b))),
+    flow("retransmits", "Retransmissions", "", |f, _, a, b| f.bulk.then(|| f.retransmits.increase(a, b))),
+    flow("fast_recoveries", "Fast recoveries", "", |f, _, a, b| f.bulk.then(|| f.fast_recoveries.increase(a, b))),
+    flow("timeouts", "Time-outs (slow starts)", "", |f, _, a, b| f.bulk.then(|| f.timeouts.increase(a, b))),
+    flow("cwnd_mean_pkt", "Mean congestion window", "segments", |f, _, a, b| Weighted::of(&f.cwnd, a, b)?.mean()),
+    flow("awnd_mean_sdu", "Mean allowed window", "SDUs", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.mean()),
+    flow("awnd_max_sdu", "Largest allowed window", "SDUs", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.max()),
+    flow("awnd_cv", "Variation of the allowed window", "", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.variation()),
+    flow("awnd_over_sample", "Largest allowed window over the flow's capacity", "times", |f, _, a, b| {
+        let sample = f.sample.at(b);
+        (sample > 0.0).then_some(Weighted::of(&f.awnd, a, b)?.max()? / sample)
+    }),
+    flow("queue_share", "Share of the modem's queue", "", |f, seen, a, b| {
+        let mean = |steps: &Steps| Weighted::of(steps, a, b).and_then(|w| w.mean()).unwrap_or(0.0);
+        let all: f64 = seen.flows.iter().map(|f| mean(&f.backlog)).sum();
+        (f.bulk && all > 0.0).then(|| mean(&f.backlog) / all)
+    }),
+    call("delay_p50_ms", "Median delay of voice", "ms", |d| quantile(d, 0.5)),
+    call("delay_p95_ms", "Delay of voice, 95th percentile", "ms", |d| quantile(d, 0.95)),
+    call("delay_p99_ms", "Delay of voice, 99th percentile", "ms", |d| quantile(d, 0.99)),
+    call("delay_max_ms", "Largest delay of voice", "ms", |d| quantile(d, 1.0)),
+    call("over_100ms", "Share of voice above 100 ms", "", |d| above(d, 100.0)),
+    call("over_150ms", "Share of voice above 150 ms", "", |d| above(d, 150.0)),
+    link("queue_mean_pkt", "Mean queue", "packets", |q, a, b| Weighted::of(&q.waiting, a, b)?.mean()),
+    link("queue_p95_pkt", "Queue, 95th percentile", "packets", |q, a, b| {
+        Weighted::of(&q.waiting, a, b)?.quantile(0.95)
+    }),
+    link("queue_max_pkt", "Longest queue", "packets", |q, a, b| Weighted::of(&q.waiting, a, b)?.max()),
+    link("dropped", "Packets dropped by the queue", "", |q, a, b| Some(q.dropped.increase(a, b))),
+    Windowed { name: "jain", label: "Jain's fairness index", unit: "", of: Of::Run(fairness) },
+    Windowed {
+        name: "jain_min_10s",
+        label: "Smallest Jain's index over 10 s",
+        unit: "",
+        of: Of::Run(|seen, a, b| {
+            let length = Time::from_secs(10);
+            let starts = (0..).map(|k| a + Time::from_secs(k)).take_while(|start| *start + length <= b);
+            starts.filter_map(|start| fairness(seen, start, start + length)).reduce(f64::min)
+        }),
+    },
+];
+
+/// From when to when, or why that cannot be read.
+type Window = Result<(Time, Time), String>;
+
+/// A name taken apart: quantity, window, and what follows (`@plc`, `:sum`).
+pub(crate) fn parse(name: &str) -> Option<(&str, Window, &str)> {
+    let (base, rest) = name.split_once('[')?;
+    let (window, rest) = rest.split_once(']').unwrap_or((rest, ""));
+    let seconds = |text: &str| format!("{} s", text.trim()).parse::<Time>().map_err(|e| e.message);
+    let window = match window.split_once("..") {
+        Some((a, b)) => seconds(a).and_then(|a| Ok((a, seconds(b)?))),
+        None => Err("a window has two ends".into()),
+    };
+    Some((
+        base,
+        window.and_then(|(a, b)| if a < b { Ok((a, b)) } else { Err("it ends before it begins".into()) }),
+        rest,
+    ))
+}
+
+/// The values of the metrics `names` in a run.
+pub(crate) fn measure(names: &[String], seen: &Seen) -> BTreeMap<String, f64> {
+    names.iter().filter_map(|name| Some((name.clone(), value(name, seen)?))).collect()
+}
+
+fn value(name: &str, seen: &Seen) -> Option<f64> {
+    let (base, window, rest) = parse(name)?;
+    let (a, b) = window.ok()?;
+    let quantity = WINDOWED.iter().find(|q| q.name == base)?;
+    let named = rest.strip_prefix('@');
+    let values: Vec<f64> = match quantity.of {
+        Of::Run(of) => return of(seen, a, b),
+        Of::Flow(of) => {
+            let chosen = seen.flows.iter().filter(|f| named.is_none_or(|n| f.name == n));
+            chosen.filter_map(|f| of(f, seen, a, b)).collect()
+        }
+        Of::Call(of) => {
+            let named = named.map(direction);
+            let chosen = seen.flows.iter().filter(|f| f.voip && named.as_ref().is_none_or(|(n, _)| f.name == *n));
+            let way = named.as_ref().map_or(0, |n| n.1);
+            chosen.filter_map(|f| of(&within(&f.delays[way], a, b))).collect()
+        }
+        Of::Link(of) => {
+            let named = named.map(direction);
+            let hop = |(name, way): &(String, usize)| Some(2 * seen.links.iter().position(|l| l == name)? + way);
+            match named {
+                Some(named) => vec![of(&seen.queues[hop(&named)?], a, b)?],
+                None => seen.queues.iter().filter_map(|q| of(q, a, b)).collect(),
+            }
+        }
+    };
+    let fold = rest.strip_prefix(':').unwrap_or("mean");
+    match fold {
+        "sum" => (!values.is_empty()).then(|| values.iter().sum()),
+        "min" => values.into_iter().reduce(f64::min),
+        "max" => values.into_iter().reduce(f64::max),
+        _ => mean(&values),
+    }
+}
+
+fn throughput(f: &FlowSeen, from: Time, to: Time) -> f64 {
+    f.delivered.increase(from, to) * 8e-6 / (to - from).as_secs_f64()
+}
+
+/// A name without its direction, and the direction: 1 is reverse.
+pub(crate) fn direction(name: &str) -> (String, usize) {
+    match name.rsplit_once('.') {
+        Some((name, "reverse")) => (name.to_owned(), 1),
+        Some((name, "forward")) => (name.to_owned(), 0),
+        _ => (name.to_owned(), 0),
+    }
+}
+
+/// Jain's index of the transfers' throughputs.
+fn fairness(seen: &Seen, from: Time, to: Time) -> Option<f64> {
+    jain(seen.flows.iter().filter(|f| f.bulk).map(|f| throughput(f, from, to)))
+}
+
+/// Values with the times they hold.
+struct Weighted(Vec<(f64, f64)>);
+
+impl Weighted {
+    /// `None` if there is none between the times.
+    fn of(steps: &Steps, from: Time, to: Time) -> Option<Self> {
+        let pieces = steps.pieces(from, to);
+        (!pieces.is_empty()).then_some(Weighted(pieces))
+    }
+    fn time(&self) -> f64 {
+        self.0.iter().map(|p| p.1).sum()
+    }
+    fn mean(&self) -> Option<f64> {
+        Some(self.0.iter().map(|p| p.0 * p.1).sum::<f64>() / self.time())
+    }
+    fn max(&self) -> Option<f64> {
+        self.0.iter().map(|p| p.0).reduce(f64::max)
+    }
+    /// Standard deviation over mean.
+    fn variation(&self) -> Option<f64> {
+        let mean = self.mean().filter(|m| *m > 0.0)?;
+        let square = self.0.iter().map(|p| (p.0 - mean) * (p.0 - mean) * p.1).sum::<f64>() / self.time();
+        Some(libm::sqrt(square) / mean)
+    }
+    /// The value below which it is for the share `q` of the time.
+    fn quantile(&self, q: f64) -> Option<f64> {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(|x, y| x.0.total_cmp(&y.0));
+        let wanted = q * self.time();
+        let mut passed = 0.0;
+        for (value, held) in &sorted {
+            passed += held;
+            if passed >= wanted {
+                return Some(*value);
+            }
+        }
+        sorted.last().map(|p| p.0)
+    }
+}
+
+fn quantile(values: &[f64], q: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (q * sorted.len() as f64) as usize;
+    sorted.get(rank.min(sorted.len().checked_sub(1)?)).copied()
+}
+
+fn above(values: &[f64], limit: f64) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().filter(|v| **v > limit).count() as f64 / values.len() as f64)
+}
