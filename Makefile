@@ -3,7 +3,10 @@
 CARGO     ?= cargo
 ROUGHLINK ?= target/release/roughlink
 VENV      ?= .venv
-RESULTS   ?= results/v2g
+# Which paper `make reproduce` recomputes: v2g, wave, avoca or plc.
+PAPER     ?= v2g
+STACK     ?= $(if $(filter v2g,$(PAPER)),--stack both)
+RESULTS   ?= results/$(PAPER)
 # What `make validate` compares with ns-3 beside the segments: small unless asked for. FULL=1 takes hours.
 FULL      ?=
 RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)
@@ -13,7 +16,7 @@ FUZZ_TIME ?= 120
 .PHONY: help reproduce build test check bench validate fuzz clean
 
 help:
-	@echo 'make reproduce   build, then recompute the V2G paper on both stacks and write the report'
+	@echo 'make reproduce   build, then recompute the V2G paper on both stacks and write the report; PAPER=wave another'
 	@echo 'make test        set up, then run all tests'
 	@echo 'make check       formatting and lints'
 	@echo 'make bench       benchmarks'
@@ -26,7 +29,7 @@ build:
 	$(CARGO) build --release --locked --bin roughlink
 
 reproduce: build
-	target/release/roughlink reproduce v2g --stack both -o $(RESULTS)
+	target/release/roughlink reproduce $(PAPER) $(STACK) -o $(RESULTS)
 	@if [ -f $(RESULTS)/report.html ]; then echo "report: $(CURDIR)/$(RESULTS)/report.html"; \
 	else echo "results: $(CURDIR)/$(RESULTS)/results.json"; fi
 
@@ -36,7 +39,7 @@ test: .SHELLFLAGS := -o pipefail -c
 test:
 	@.ci/setup build tests; mkdir -p target
 	$(CARGO) test --workspace --locked --no-fail-fast 2>&1 | tee target/test.log
-	@awk '/^test result:/ { p += $$4; f += $$6; s += $$8 } END { printf "%d passed, %d failed, %d skipped\n", p, f, s }' target/test.log
+	@.ci/summary target/test.log
 
 check:
 	@.ci/setup build
@@ -60,8 +63,9 @@ validate: $(if $(filter target/release/roughlink,$(ROUGHLINK)),build)
 
 fuzz:
 	@command -v cargo-fuzz >/dev/null || { echo 'cargo-fuzz is missing: cargo install cargo-fuzz'; exit 3; }
-	mkdir -p fuzz/corpus/wire fuzz/corpus/scenario
+	mkdir -p fuzz/corpus/wire fuzz/corpus/gateway fuzz/corpus/scenario
 	$(CARGO) fuzz run --sanitizer none wire -- -dict=fuzz/wire.dict -max_total_time=$(FUZZ_TIME)
+	$(CARGO) fuzz run --sanitizer none gateway -- -dict=fuzz/wire.dict -max_len=2000 -max_total_time=$(FUZZ_TIME)
 	$(CARGO) fuzz run --sanitizer none scenario fuzz/corpus/scenario scenarios -- -max_len=4000 -max_total_time=$(FUZZ_TIME)
 
 clean:
