@@ -12,9 +12,10 @@
 //! receiver did, acknowledges no more, and is an old segment said again in all but its window.
 //!
 //! A warning is a signal at or below the threshold, or `Down`; coverage is back when layer 2 is up, layer 3 configured and
-//! the signal, if that is told, above the threshold. A warning may be wrong or late. So what comes in from outside more than `lead_ms` after it is proof of coverage and opens the windows: a wrong warning costs that time
-//! and the wait for the sender's next probe. A late one changes nothing while the link is down, for nothing gets out.
-//! Without warnings, nothing is touched.
+//! the signal, if that is told, above the threshold. A warning may be wrong or late. So what comes in from outside more
+//! than `lead_ms` after it is proof of coverage and opens the windows: a wrong warning costs that time and the wait for
+//! the sender's next probe. A late one changes nothing while the link is down, for nothing gets out. Without warnings,
+//! nothing is touched.
 //!
 //! Flows whose beginning was not seen are served too: windows are opened with the very field that closed.
 
@@ -51,7 +52,8 @@ impl Default for Params {
             needs_l3: true,
             lead_ms: 5_000,
             opening_acks: 3,
-            table: flows::Params::default(),
+            // Outside coverage every flow is idle. As long as a NAT keeps one (RFC 5382, REQ-5).
+            table: flows::Params { idle_ms: 7_440_000, ..Default::default() },
         }
     }
 }
@@ -308,6 +310,17 @@ mod tests {
         assert_eq!(b.ack(3, 600), 600, "signed");
         back(&mut b);
         assert_eq!(keys(sent(&mut b)), [0, 0, 0, 4, 4, 4].map(key_of));
+    }
+
+    #[test]
+    fn a_long_outage_is_outlasted() {
+        let mut b = bench("");
+        b.gateway.on_link(b.now, &LinkEvent::Down);
+        assert_eq!(sent(&mut b).len(), 1);
+        b.wait(3_600_000);
+        b.gateway.wake(b.now);
+        back(&mut b);
+        assert_eq!(sent(&mut b).len(), 3);
     }
 
     #[test]
