@@ -78,6 +78,9 @@ pub enum Fragment {
 pub const NO_SIDE: u32 = u32::MAX;
 
 const INFO_PROTOCOL: u8 = 0b0000_0011;
+const INFO_TCP: u8 = 0;
+const INFO_UDP: u8 = 1;
+const INFO_SCTP: u8 = 2;
 const INFO_TIMESTAMPS: u8 = 0b0000_0100;
 const INFO_FRAGMENT: u8 = 0b0001_1000;
 const INFO_SACKS: u8 = 0b1110_0000;
@@ -133,7 +136,7 @@ impl Packet {
     /// A UDP datagram of `payload` bytes with number `seq`, sent at `now`.
     pub const fn udp(flow: FlowId, seq: u32, payload: u16, now: Time) -> Self {
         let mut p = Packet::tcp(flow);
-        p.info = 1;
+        p.info = INFO_UDP;
         p.seq = seq;
         p.tsval = now.0 as u32;
         p.tsecr = (now.0 >> 32) as u32;
@@ -150,8 +153,8 @@ impl Packet {
     #[inline]
     pub const fn protocol(&self) -> Protocol {
         match self.info & INFO_PROTOCOL {
-            0 => Protocol::Tcp,
-            1 => Protocol::Udp,
+            INFO_TCP => Protocol::Tcp,
+            INFO_UDP => Protocol::Udp,
             _ => Protocol::Sctp,
         }
     }
@@ -217,8 +220,8 @@ impl Packet {
     #[inline]
     pub const fn header_bytes(&self, syn_options: u16) -> u16 {
         match self.info & INFO_PROTOCOL {
-            0 => {}
-            1 => return 28,
+            INFO_TCP => {}
+            INFO_UDP => return 28,
             _ => return self.sctp_header_bytes(),
         }
         let mut n = 40 + syn_options;
@@ -241,11 +244,12 @@ impl Packet {
     /// Bytes of payload of a whole datagram that is not a SYN.
     #[inline]
     pub const fn payload(&self) -> u32 {
-        if self.flags & flags::SYN != 0 && self.info & INFO_PROTOCOL == 0 {
-            return 0; // data on a SYN (TCP Fast Open) is not modelled
+        match self.info & INFO_PROTOCOL {
+            // Data on a SYN (TCP Fast Open) is not modelled.
+            INFO_TCP if self.flags & flags::SYN != 0 => 0,
+            INFO_TCP | INFO_UDP => (self.size - self.header_bytes(0)) as u32,
+            _ => (self.size - self.sctp_header_bytes() - self.sctp_padding()) as u32,
         }
-        let padding = if self.info & INFO_PROTOCOL == 2 { self.sctp_padding() } else { 0 };
-        (self.size - self.header_bytes(0) - padding) as u32
     }
 }
 

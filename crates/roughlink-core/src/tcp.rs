@@ -189,15 +189,12 @@ impl Endpoint {
         if self.state == State::Closed {
             return Time::MAX; // given up, perhaps with data outstanding
         }
-        let mut t = self.syn_at;
-        let held = self.snd.as_ref().is_some_and(|s| s.is_held());
-        if !held {
-            t = t.min(self.rcv.next_wake()); // an acknowledgement could not leave either
+        let t = self.syn_at;
+        match self.snd.as_deref() {
+            None => t.min(self.rcv.next_wake()),
+            Some(s) if s.is_held() => t.min(s.next_wake(now)), // an acknowledgement could not leave either
+            Some(s) => t.min(self.rcv.next_wake()).min(s.next_wake(now)),
         }
-        if let Some(s) = &self.snd {
-            t = t.min(s.next_wake(now));
-        }
-        t
     }
 
     /// Time has passed.
@@ -404,7 +401,7 @@ impl Endpoint {
     }
 
     /// The next packet to leave now; called until it gives none.
-    #[inline]
+    #[inline(always)]
     pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         if self.syn_pending {
             return Some(self.syn(now, sides));
@@ -423,7 +420,9 @@ impl Endpoint {
         if snd.is_held() {
             return None; // not even an acknowledgement
         }
-        if let Some(out) = snd.poll(now) {
+        if !snd.is_unused()
+            && let Some(out) = snd.poll(now)
+        {
             if out.fin {
                 self.state = match self.state {
                     State::Established => State::FinWait1,
@@ -462,15 +461,13 @@ impl Endpoint {
         if self.timestamps {
             p.set_timestamps(now.as_millis() as u32, self.rcv.ts_recent());
         }
-        if self.sack {
+        if self.sack && self.rcv.has_sacks() {
             let mut blocks = [(0, 0); 4];
             let n = self.rcv.sacks(if self.timestamps { 3 } else { 4 }, &mut blocks);
-            if n > 0 {
-                let irs = self.irs;
-                let side = blocks
-                    .map(|(l, r)| SackBlock { left: irs.wrapping_add(l as u32), right: irs.wrapping_add(r as u32) });
-                p.set_sacks(n, sides.store(Side::Sacks(side)));
-            }
+            let irs = self.irs;
+            let side =
+                blocks.map(|(l, r)| SackBlock { left: irs.wrapping_add(l as u32), right: irs.wrapping_add(r as u32) });
+            p.set_sacks(n, sides.store(Side::Sacks(side)));
         }
         p.window = self.rcv.window_field();
         self.rcv.on_ack_sent();

@@ -199,22 +199,18 @@ impl<'a, O: Observer> Component<'a, O> {
 
     /// A packet came out of `place` and goes on, or has reached its host.
     #[inline(always)]
-    fn forward(&mut self, now: Time, place: usize, mut p: Packet) {
+    fn forward(&mut self, now: Time, place: usize, p: Packet) {
         let flow = &self.flows[p.flow.index()];
         let r = usize::from(p.flow.reverse());
         let path = &self.paths[flow.path[r] as usize..flow.path[r + 1] as usize];
         let here = path.iter().position(|&hop| hop as usize == place);
         let next = here.and_then(|i| path.get(i + 1)).copied();
-        let gated = !self.gates.is_empty();
-        if gated {
-            self.pass_gates(now, self.places[place].1, [Some(place as u32), next], &mut p);
-        }
-        match next {
-            Some(next) => self.send(now, next as usize, p),
-            None => self.deliver(now, place, p),
-        }
-        if gated {
-            self.originate_at(now, self.places[place].1);
+        if !self.gates.is_empty() {
+            self.forward_gated(now, place, next, p);
+        } else if let Some(next) = next {
+            self.send(now, next as usize, p);
+        } else {
+            self.deliver(now, place, p);
         }
     }
 
@@ -310,11 +306,11 @@ impl<'a, O: Observer> Component<'a, O> {
     }
 
     /// Lets an end send what it wants to.
-    #[inline(always)]
+    #[inline(never)]
     fn pump(&mut self, now: Time, index: usize, end: usize) {
         loop {
             let flow = &mut self.flows[index];
-            let Some(mut p) = flow.transmit(now, end, &mut self.sides) else { return };
+            let Some(p) = flow.transmit(now, end, &mut self.sides) else { return };
             let leaf = self.paths[flow.path[end] as usize] as usize;
             if O::ACTIVE {
                 let at = Crossing { node: flow.nodes[end], hop: self.places[leaf].0, way: Way::Out, flow: flow.global };
@@ -326,10 +322,7 @@ impl<'a, O: Observer> Component<'a, O> {
             if self.gates.is_empty() {
                 self.send(now, leaf, p);
             } else {
-                let node = self.flows[index].nodes[end];
-                self.pass_gates(now, node, [None, Some(leaf as u32)], &mut p);
-                self.send(now, leaf, p);
-                self.originate_at(now, node);
+                self.send_gated(now, (index, end), leaf, p);
             }
         }
     }

@@ -86,7 +86,7 @@ impl End {
     pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
         either!(self, e => e.receive(now, p, sides));
     }
-    #[inline]
+    #[inline(always)]
     pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         either!(self, e => e.transmit(now, sides))
     }

@@ -1,6 +1,7 @@
 //! A flow in a running component: its application, what carries it, and its two ends under the verbs of every element.
 //!
-//! End 0 is at the flow's `from`, end 1 at its `to`; what end 0 sends travels forward.
+//! End 0 is at the flow's `from`, end 1 at its `to`; what end 0 sends travels forward. Transfers are told apart from all
+//! other kinds by one branch: their packets are the hot path.
 
 use super::end::{End, Sending};
 use super::reassembly::Reassembly;
@@ -26,15 +27,128 @@ pub(super) struct Flow {
     kind: Kind,
     index: u32,
     start: Time,
-    end: Option<Time>,
-    last_delivery: Time,
+    progress: Progress,
 }
 
 enum Kind {
     Bulk(Box<Bulk>),
-    Cbr(Box<Cbr>),
-    Voip(Box<Call>),
-    Request(Box<Requests>),
+    Other(Box<dyn Kindred + Send>),
+}
+
+/// How far a flow is.
+struct Progress {
+    end: Option<Time>,
+    last_delivery: Time,
+}
+
+/// What a kind of flow does at its two ends.
+trait Kindred {
+    /// A whole datagram reached `end`. Returns whether either end may now have something to send.
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool;
+    /// What `end` wants to send now, as packets `id`.
+    fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet>;
+    /// Wakes `end` if its time has come; whether it had.
+    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> bool;
+    /// When `end` must be woken; [`Time::MAX`] = never.
+    fn next_wake(&self, now: Time, end: usize) -> Time;
+    /// Both ends hear of a link.
+    fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}
+    /// The sender of a transfer, once there is one, and what has been delivered of its data.
+    fn sender(&self) -> Option<(Sending<'_>, u64)> {
+        None
+    }
+    /// Adds what there is to report at `end` to what is said of every flow.
+    fn report(&self, end: Time, out: &mut FlowOutcome);
+}
+
+/// Calls the same method of whichever kind a flow is.
+macro_rules! of_kind {
+    ($kind:expr, $k:ident => $call:expr) => {
+        match $kind {
+            Kind::Bulk($k) => $call,
+            Kind::Other($k) => $call,
+        }
+    };
+}
+
+impl Flow {
+    /// Flow `index` of a component, `global` of the scenario, which lasts `duration`.
+    pub fn new(spec: &FlowSpec, (index, global): (u32, usize), path: [u32; 3], duration: Time, seed: &Seed) -> Self {
+        let until = |stop: &Option<Time>| stop.unwrap_or(duration).min(duration);
+        let kind = match &spec.traffic {
+            Traffic::Bulk { bytes } => {
+                Kind::Bulk(Box::new(Bulk { ends: End::pair(spec, index), bytes: *bytes, delivered: 0, started: false }))
+            }
+            Traffic::Cbr { rate, packet, bytes, stop } => {
+                let sender = cbr::Sender::new(*rate, *packet, *bytes, (spec.start, until(stop)));
+                Kind::Other(Box::new(Cbr { sender, bytes: *bytes, delivered: 0 }))
+            }
+            Traffic::Voip { config, stop } => {
+                let stop = until(stop);
+                let talker =
+                    |way: &str| voip::Sender::new(config, (spec.start, stop), seed, &format!("{}.{way}", spec.name));
+                let talkers = ["forward", "reverse"].map(talker);
+                let listeners = Default::default();
+                Kind::Other(Box::new(Call { cfg: *config, talkers, listeners, delivered: 0, stop }))
+            }
+            Traffic::Request { session } => Kind::Other(Box::new(Requests {
+                ends: [false, true].map(|reverse| {
+                    let factory = spec.factory.clone().expect("a session over TCP has a congestion control");
+                    Endpoint::new(FlowId::new(index, reverse), Arc::clone(&spec.tcp), factory, 0)
+                }),
+                session: Session::new((**session).clone(), spec.start),
+                datagrams: Default::default(),
+                sent: [0; 2],
+                connected: false,
+            })),
+        };
+        let (nodes, start) = ([spec.from, spec.to], spec.start);
+        let progress = Progress { end: None, last_delivery: start };
+        Flow { global, path, nodes, reassembly: [None, None], kind, index, start, progress }
+    }
+
+    /// When it first wants to be woken.
+    pub fn start(&self) -> Time {
+        self.start
+    }
+    #[inline(always)]
+    pub fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides) -> bool {
+        of_kind!(&mut self.kind, k => k.receive(now, end, p, sides, &mut self.progress))
+    }
+    #[inline(always)]
+    pub fn transmit(&mut self, now: Time, end: usize, sides: &mut Sides) -> Option<Packet> {
+        let id = FlowId::new(self.index, end == 1);
+        of_kind!(&mut self.kind, k => k.transmit(now, end, id, sides))
+    }
+    pub fn wake(&mut self, now: Time, end: usize) -> bool {
+        of_kind!(&mut self.kind, k => k.wake(now, end, &mut self.progress))
+    }
+    #[inline(always)]
+    pub fn next_wake(&self, now: Time, end: usize) -> Time {
+        of_kind!(&self.kind, k => k.next_wake(now, end))
+    }
+    pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        of_kind!(&mut self.kind, k => k.on_link(now, event));
+    }
+    pub fn sender(&self) -> Option<(Sending<'_>, u64)> {
+        of_kind!(&self.kind, k => k.sender())
+    }
+
+    /// What there is to report.
+    pub fn outcome(&self, end: Time) -> FlowOutcome {
+        let Progress { end: ended, last_delivery } = self.progress;
+        let mut out = FlowOutcome { start: self.start, end: ended, last_delivery, ..Default::default() };
+        of_kind!(&self.kind, k => k.report(end, &mut out));
+        if let Some((s, _)) = self.sender() {
+            out.sender = s.stats().into();
+        }
+        out
+    }
+}
+
+/// What was due at `now` and is not done yet, not what is due because of what happened at `now`.
+fn just_before(now: Time) -> Time {
+    Time(now.0.saturating_sub(1))
 }
 
 /// A transfer from end 0 to end 1.
@@ -45,10 +159,95 @@ struct Bulk {
     started: bool,
 }
 
+impl Kindred for Bulk {
+    #[inline(always)]
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
+        self.ends[end].receive(now, p, sides);
+        if end == 0 {
+            return true;
+        }
+        let sink = &mut self.ends[1];
+        let delivered = sink.delivered();
+        if delivered > self.delivered {
+            self.delivered = delivered;
+            progress.last_delivery = now;
+        }
+        if progress.end.is_none() && self.bytes.is_some_and(|all| all == delivered + sink.skipped()) {
+            progress.end = Some(now);
+        }
+        if sink.peer_closed() {
+            sink.close();
+        }
+        !sink.is_quiet()
+    }
+    #[inline(always)]
+    fn transmit(&mut self, now: Time, end: usize, _: FlowId, sides: &mut Sides) -> Option<Packet> {
+        self.ends[end].transmit(now, sides)
+    }
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> bool {
+        if !self.started {
+            self.started = true;
+            let [source, sink] = &mut self.ends;
+            sink.listen();
+            source.offer(self.bytes.unwrap_or(u64::MAX), self.bytes.is_some());
+            source.connect();
+            return true;
+        }
+        let due = self.ends[end].next_wake(just_before(now)) <= now;
+        if due {
+            self.ends[end].wake(now);
+        }
+        due
+    }
+    #[inline(always)]
+    fn next_wake(&self, now: Time, end: usize) -> Time {
+        self.ends[end].next_wake(now)
+    }
+    fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        self.ends.iter_mut().for_each(|e| e.on_link(now, event));
+    }
+    fn sender(&self) -> Option<(Sending<'_>, u64)> {
+        Some((self.ends[0].sender()?, self.delivered))
+    }
+    fn report(&self, _: Time, out: &mut FlowOutcome) {
+        out.delivered = self.delivered;
+        out.sized = self.bytes.is_some();
+        out.failed = self.ends.iter().any(End::failed);
+        out.skipped = self.ends[1].skipped();
+    }
+}
+
+/// Datagrams by the clock, from end 0 to end 1.
 struct Cbr {
     sender: cbr::Sender,
     bytes: Option<u64>,
     delivered: u64,
+}
+
+impl Kindred for Cbr {
+    fn receive(&mut self, now: Time, _: usize, p: &Packet, _: &Sides, progress: &mut Progress) -> bool {
+        self.delivered += u64::from(p.payload());
+        progress.last_delivery = now;
+        false
+    }
+    fn transmit(&mut self, now: Time, end: usize, id: FlowId, _: &mut Sides) -> Option<Packet> {
+        let (n, payload) = (end == 0).then(|| self.sender.transmit(now)).flatten()?;
+        Some(datagram(id, n, payload, now))
+    }
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> bool {
+        self.next_wake(now, end) <= now
+    }
+    fn next_wake(&self, _: Time, end: usize) -> Time {
+        if end == 0 { self.sender.next_wake() } else { Time::MAX }
+    }
+    fn report(&self, _: Time, out: &mut FlowOutcome) {
+        out.delivered = self.delivered;
+        out.sized = self.bytes.is_some();
+        if self.sender.is_done() {
+            out.end = Some(out.last_delivery);
+        }
+        out.datagrams = u64::from(self.sender.sent());
+    }
 }
 
 /// A voice call, both ways.
@@ -61,6 +260,30 @@ struct Call {
     stop: Time,
 }
 
+impl Kindred for Call {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut Progress) -> bool {
+        self.listeners[end].receive(now, p.udp_sent_at(), p.seq);
+        self.delivered += u64::from(p.payload());
+        progress.last_delivery = now;
+        false
+    }
+    fn transmit(&mut self, now: Time, end: usize, id: FlowId, _: &mut Sides) -> Option<Packet> {
+        self.talkers[end].transmit(now).map(|n| datagram(id, n, self.cfg.datagram(), now))
+    }
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> bool {
+        self.next_wake(now, end) <= now
+    }
+    fn next_wake(&self, _: Time, end: usize) -> Time {
+        self.talkers[end].next_wake()
+    }
+    fn report(&self, end: Time, out: &mut FlowOutcome) {
+        out.delivered = self.delivered;
+        out.datagrams = self.talkers.iter().map(|t| u64::from(t.sent())).sum();
+        let result = |i: usize| self.listeners[1 - i].result(&self.cfg, &self.talkers[i], end.min(self.stop));
+        out.voip = Some(Box::new([result(0), result(1)]));
+    }
+}
+
 /// A charging session: end 0 is the vehicle.
 struct Requests {
     ends: [Endpoint; 2],
@@ -70,237 +293,55 @@ struct Requests {
     connected: bool,
 }
 
-impl Flow {
-    /// Flow `index` of a component, `global` of the scenario, which lasts `duration`.
-    pub fn new(spec: &FlowSpec, (index, global): (u32, usize), path: [u32; 3], duration: Time, seed: &Seed) -> Self {
-        let kind = match &spec.traffic {
-            Traffic::Bulk { bytes } => {
-                Kind::Bulk(Box::new(Bulk { ends: End::pair(spec, index), bytes: *bytes, delivered: 0, started: false }))
-            }
-            Traffic::Cbr { rate, packet, bytes, stop } => {
-                let stop = stop.unwrap_or(duration).min(duration);
-                let sender = cbr::Sender::new(*rate, *packet, *bytes, (spec.start, stop));
-                Kind::Cbr(Box::new(Cbr { sender, bytes: *bytes, delivered: 0 }))
-            }
-            Traffic::Voip { config, stop } => {
-                let stop = stop.unwrap_or(duration).min(duration);
-                let talker =
-                    |way: &str| voip::Sender::new(config, (spec.start, stop), seed, &format!("{}.{way}", spec.name));
-                let talkers = ["forward", "reverse"].map(talker);
-                let listeners = Default::default();
-                Kind::Voip(Box::new(Call { cfg: *config, talkers, listeners, delivered: 0, stop }))
-            }
-            Traffic::Request { session } => Kind::Request(Box::new(Requests {
-                ends: [false, true].map(|reverse| {
-                    let factory = spec.factory.clone().expect("a session over TCP has a congestion control");
-                    Endpoint::new(FlowId::new(index, reverse), Arc::clone(&spec.tcp), factory, 0)
-                }),
-                session: Session::new((**session).clone(), spec.start),
-                datagrams: Default::default(),
-                sent: [0; 2],
-                connected: false,
-            })),
-        };
-        Flow {
-            global,
-            path,
-            nodes: [spec.from, spec.to],
-            reassembly: [None, None],
-            kind,
-            index,
-            start: spec.start,
-            end: None,
-            last_delivery: spec.start,
+impl Kindred for Requests {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
+        if p.protocol() == Protocol::Udp {
+            self.session.receive_datagram(now, SIDES[end]);
+        } else {
+            self.ends[end].receive(now, p, sides);
         }
+        if p.payload() > 0 {
+            progress.last_delivery = now;
+        }
+        self.act(now, progress);
+        true
     }
-
-    /// When it first wants to be woken.
-    pub fn start(&self) -> Time {
-        self.start
+    fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet> {
+        let Some(payload) = self.datagrams[end].pop_front() else { return self.ends[end].transmit(now, sides) };
+        self.sent[end] += 1;
+        Some(datagram(id, self.sent[end] - 1, payload, now))
     }
-
-    /// A whole datagram reached `end`. Returns whether either end may now have something to send.
-    #[inline(always)]
-    pub fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides) -> bool {
-        match &mut self.kind {
-            Kind::Bulk(b) => {
-                b.ends[end].receive(now, p, sides);
-                if end == 0 {
-                    return true;
-                }
-                let sink = &mut b.ends[1];
-                let delivered = sink.delivered();
-                if delivered > b.delivered {
-                    b.delivered = delivered;
-                    self.last_delivery = now;
-                }
-                if self.end.is_none() && b.bytes.is_some_and(|all| all == delivered + sink.skipped()) {
-                    self.end = Some(now);
-                }
-                if sink.peer_closed() {
-                    sink.close();
-                }
-                !sink.is_quiet()
-            }
-            Kind::Cbr(c) => {
-                c.delivered += u64::from(p.payload());
-                self.last_delivery = now;
-                false
-            }
-            Kind::Voip(call) => {
-                call.listeners[end].receive(now, p.udp_sent_at(), p.seq);
-                call.delivered += u64::from(p.payload());
-                self.last_delivery = now;
-                false
-            }
-            Kind::Request(r) => {
-                if p.protocol() == Protocol::Udp {
-                    r.session.receive_datagram(now, SIDES[end]);
-                } else {
-                    r.ends[end].receive(now, p, sides);
-                }
-                if p.payload() > 0 {
-                    self.last_delivery = now;
-                }
-                r.act(now);
-                if r.session.is_done() {
-                    self.end.get_or_insert(now);
-                }
-                true
-            }
+    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> bool {
+        if end == 0 && self.session.next_wake() <= now {
+            self.session.wake(now);
         }
+        if self.ends[end].next_wake(just_before(now)) <= now {
+            self.ends[end].wake(now);
+        }
+        self.act(now, progress);
+        true
     }
-
-    /// What `end` wants to send now.
-    #[inline]
-    pub fn transmit(&mut self, now: Time, end: usize, sides: &mut Sides) -> Option<Packet> {
-        let id = FlowId::new(self.index, end == 1);
-        match &mut self.kind {
-            Kind::Bulk(b) => b.ends[end].transmit(now, sides),
-            Kind::Cbr(c) if end == 0 => c.sender.transmit(now).map(|(n, payload)| datagram(id, n, payload, now)),
-            Kind::Cbr(_) => None,
-            Kind::Voip(call) => call.talkers[end].transmit(now).map(|n| datagram(id, n, call.cfg.datagram(), now)),
-            Kind::Request(r) => match r.datagrams[end].pop_front() {
-                Some(payload) => {
-                    r.sent[end] += 1;
-                    Some(datagram(id, r.sent[end] - 1, payload, now))
-                }
-                None => r.ends[end].transmit(now, sides),
-            },
-        }
+    fn next_wake(&self, now: Time, end: usize) -> Time {
+        self.ends[end].next_wake(now).min(self.session.next_wake())
     }
-
-    /// Wakes `end` if its time has come; whether it had.
-    pub fn wake(&mut self, now: Time, end: usize) -> bool {
-        // What was due at `now` and is not done yet, not what is due because of what happened at `now`.
-        let just_before = Time(now.0.saturating_sub(1));
-        match &mut self.kind {
-            Kind::Bulk(b) if !b.started => {
-                b.started = true;
-                let [source, sink] = &mut b.ends;
-                sink.listen();
-                source.offer(b.bytes.unwrap_or(u64::MAX), b.bytes.is_some());
-                source.connect();
-                true
-            }
-            Kind::Bulk(b) => {
-                let due = b.ends[end].next_wake(just_before) <= now;
-                if due {
-                    b.ends[end].wake(now);
-                }
-                due
-            }
-            Kind::Cbr(c) => end == 0 && c.sender.next_wake() <= now,
-            Kind::Voip(call) => call.talkers[end].next_wake() <= now,
-            Kind::Request(r) => {
-                if end == 0 && r.session.next_wake() <= now {
-                    r.session.wake(now);
-                }
-                if r.ends[end].next_wake(just_before) <= now {
-                    r.ends[end].wake(now);
-                }
-                r.act(now);
-                if r.session.is_done() {
-                    self.end.get_or_insert(now);
-                }
-                true
-            }
-        }
+    fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        self.ends.iter_mut().for_each(|e| e.on_link(now, event));
     }
-
-    /// When `end` must be woken; [`Time::MAX`] = never.
-    #[inline]
-    pub fn next_wake(&self, now: Time, end: usize) -> Time {
-        match &self.kind {
-            Kind::Bulk(b) => b.ends[end].next_wake(now),
-            Kind::Cbr(c) if end == 0 => c.sender.next_wake(),
-            Kind::Cbr(_) => Time::MAX,
-            Kind::Voip(call) => call.talkers[end].next_wake(),
-            Kind::Request(r) => r.ends[end].next_wake(now).min(r.session.next_wake()),
-        }
+    fn sender(&self) -> Option<(Sending<'_>, u64)> {
+        Some((Sending::Tcp(self.ends[0].sender()?), self.ends[1].delivered()))
     }
-
-    /// Both ends hear of a link.
-    pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        match &mut self.kind {
-            Kind::Bulk(b) => b.ends.iter_mut().for_each(|e| e.on_link(now, event)),
-            Kind::Request(r) => r.ends.iter_mut().for_each(|e| e.on_link(now, event)),
-            Kind::Cbr(_) | Kind::Voip(_) => {}
-        }
-    }
-
-    /// The sender of a transfer, once there is one, and what has been delivered of its data.
-    pub fn sender(&self) -> Option<(Sending<'_>, u64)> {
-        match &self.kind {
-            Kind::Bulk(b) => Some((b.ends[0].sender()?, b.delivered)),
-            Kind::Request(r) => Some((Sending::Tcp(r.ends[0].sender()?), r.ends[1].delivered())),
-            Kind::Cbr(_) | Kind::Voip(_) => None,
-        }
-    }
-
-    /// What there is to report.
-    pub fn outcome(&self, end: Time) -> FlowOutcome {
-        let mut out =
-            FlowOutcome { start: self.start, end: self.end, last_delivery: self.last_delivery, ..Default::default() };
-        match &self.kind {
-            Kind::Bulk(b) => {
-                out.delivered = b.delivered;
-                out.sized = b.bytes.is_some();
-                out.failed = b.ends.iter().any(End::failed);
-                out.skipped = b.ends[1].skipped();
-            }
-            Kind::Cbr(c) => {
-                out.delivered = c.delivered;
-                out.sized = c.bytes.is_some();
-                if c.sender.is_done() {
-                    out.end = Some(self.last_delivery);
-                }
-                out.datagrams = u64::from(c.sender.sent());
-            }
-            Kind::Voip(call) => {
-                out.delivered = call.delivered;
-                out.datagrams = call.talkers.iter().map(|t| u64::from(t.sent())).sum();
-                let result = |i: usize| call.listeners[1 - i].result(&call.cfg, &call.talkers[i], end.min(call.stop));
-                out.voip = Some(Box::new([result(0), result(1)]));
-            }
-            Kind::Request(r) => {
-                out.delivered = r.ends.iter().map(Endpoint::delivered).sum();
-                out.sized = true;
-                out.failed = r.ends.iter().any(Endpoint::failed);
-                out.datagrams = r.sent.iter().map(|n| u64::from(*n)).sum();
-                out.session = Some(Box::new(r.session.result()));
-            }
-        }
-        if let Some((s, _)) = self.sender() {
-            out.sender = s.stats().into();
-        }
-        out
+    fn report(&self, _: Time, out: &mut FlowOutcome) {
+        out.delivered = self.ends.iter().map(Endpoint::delivered).sum();
+        out.sized = true;
+        out.failed = self.ends.iter().any(Endpoint::failed);
+        out.datagrams = self.sent.iter().map(|n| u64::from(*n)).sum();
+        out.session = Some(Box::new(self.session.result()));
     }
 }
 
 impl Requests {
     /// Carries news between the session and its connection until neither has any.
-    fn act(&mut self, now: Time) {
+    fn act(&mut self, now: Time, progress: &mut Progress) {
         loop {
             if !self.connected && self.ends[0].state() == State::Established {
                 self.connected = true;
@@ -328,8 +369,11 @@ impl Requests {
                 }
             }
             if idle {
-                return;
+                break;
             }
+        }
+        if self.session.is_done() {
+            progress.end.get_or_insert(now);
         }
     }
 }

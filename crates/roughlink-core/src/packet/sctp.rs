@@ -13,7 +13,7 @@
 //! | SHUTDOWN | cumulative TSN | | | |
 //! | FORWARD TSN | new cumulative TSN | | | [`Skipped`], if there are any |
 
-use super::{FlowId, INFO_SACKS, Packet};
+use super::{FlowId, INFO_SACKS, INFO_SCTP, Packet};
 
 /// Chunk types (RFC 9260 section 3.2, RFC 3758 section 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -179,7 +179,7 @@ impl Packet {
     /// A packet with a chunk that is nothing but its header.
     pub const fn sctp(flow: FlowId, tag: u32, chunk: Chunk) -> Self {
         let mut p = Packet::tcp(flow);
-        p.info = 2;
+        p.info = INFO_SCTP;
         p.ack = tag;
         p.flags = chunk as u8;
         p.size = SCTP_HEADERS + 4;

@@ -73,9 +73,15 @@ impl Sender {
     }
 
     /// An acknowledgement arrived after a `Hold`: what it does not cover and should have been answered is lost.
-    #[inline]
+    #[inline(always)]
     pub(super) fn settle_release(&mut self, now: Time) {
-        let Some(r) = self.released else { return };
+        if let Some(r) = self.released {
+            self.settle(now, r);
+        }
+    }
+
+    #[cold]
+    fn settle(&mut self, now: Time, r: Release) {
         if self.board.una() >= r.until {
             self.released = None;
             return;

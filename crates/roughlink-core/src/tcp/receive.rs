@@ -255,12 +255,14 @@ impl Receiver {
         self.dsack = None;
     }
 
-    /// The SACK blocks to send, at most `max`: the duplicate, then the most recent ranges. Returns their number.
+    /// Whether there are SACK blocks to send.
     #[inline]
+    pub fn has_sacks(&self) -> bool {
+        !self.ranges.is_empty() || self.dsack.is_some()
+    }
+
+    /// The SACK blocks to send, at most `max`: the duplicate, then the most recent ranges. Returns their number.
     pub fn sacks(&self, max: usize, out: &mut [(u64, u64); 4]) -> usize {
-        if self.ranges.is_empty() && self.dsack.is_none() {
-            return 0;
-        }
         let mut n = 0;
         for r in self.dsack.iter().chain(&self.ranges).take(max) {
             out[n] = *r;

@@ -260,6 +260,11 @@ impl Sender {
     pub fn idle(&self) -> bool {
         self.board.is_empty()
     }
+    /// The application never had anything to send: the receiving end of a transfer.
+    #[inline]
+    pub fn is_unused(&self) -> bool {
+        self.written == 1 && self.backlog == 0
+    }
     /// Whether there is nothing to send, now or when a window opens.
     #[inline]
     pub fn has_nothing(&self) -> bool {
@@ -343,7 +348,7 @@ impl Sender {
     }
 
     /// The next segment to leave now, if any; called until it gives none.
-    #[inline]
+    #[inline(always)]
     pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
         self.flow.now = now;
         // ns-3 asks the application for more only when an ACK restarts the timer or a new segment is about to leave.

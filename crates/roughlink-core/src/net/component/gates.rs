@@ -95,8 +95,29 @@ impl Modem for Port<'_> {
 }
 
 impl<O: Observer> Component<'_, O> {
+    /// A packet came out of `place` and goes on to `next` or has reached its host, past gateways.
+    #[inline(never)]
+    pub(super) fn forward_gated(&mut self, now: Time, place: usize, next: Option<u32>, mut p: Packet) {
+        let node = self.places[place].1;
+        self.pass_gates(now, node, [Some(place as u32), next], &mut p);
+        match next {
+            Some(next) => self.send(now, next as usize, p),
+            None => self.deliver(now, place, p),
+        }
+        self.originate_at(now, node);
+    }
+
+    /// A packet leaves the `end` of a flow for `leaf`, past gateways.
+    #[inline(never)]
+    pub(super) fn send_gated(&mut self, now: Time, (flow, end): (usize, usize), leaf: usize, mut p: Packet) {
+        let node = self.flows[flow].nodes[end];
+        self.pass_gates(now, node, [None, Some(leaf as u32)], &mut p);
+        self.send(now, leaf, p);
+        self.originate_at(now, node);
+    }
+
     /// A packet passes `node`, from one place to another; `None` is the host itself.
-    pub(super) fn pass_gates(&mut self, now: Time, node: usize, [from, to]: [Option<u32>; 2], p: &mut Packet) {
+    fn pass_gates(&mut self, now: Time, node: usize, [from, to]: [Option<u32>; 2], p: &mut Packet) {
         for g in self.gates.iter_mut().filter(|g| g.node == node) {
             let over = |place: Option<u32>| place.is_some_and(|place| place & !1 == g.link);
             let heading = match (over(from), over(to)) {
@@ -114,7 +135,7 @@ impl<O: Observer> Component<'_, O> {
     }
 
     /// The gateways at `node` may have something to say.
-    pub(super) fn originate_at(&mut self, now: Time, node: usize) {
+    fn originate_at(&mut self, now: Time, node: usize) {
         for g in 0..self.gates.len() {
             if self.gates[g].node == node {
                 self.originate(now, g);
