@@ -1,6 +1,6 @@
-//! Means, confidence intervals, rank correlation.
+//! Means, medians, confidence intervals, rank correlation.
 
-use statrs::distribution::{ContinuousCDF as _, StudentsT};
+use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, StudentsT};
 
 /// A sample of a metric over the replicas.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,6 +63,19 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Option<(f64, Option<f64>)> {
     Some((r, ci.filter(|c| c.is_finite())))
 }
 
+/// The median, and half the width of the narrowest interval between two of the values, as far from either end, that holds
+/// the median of what they were drawn from with at least 95 % (the sign test turned around); none with fewer than six values.
+pub fn median(values: &[f64]) -> Option<(f64, Option<f64>)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    let middle = (sorted.get(n.checked_sub(1)? / 2)? + sorted[n / 2]) / 2.0;
+    let below = Binomial::new(0.5, n as u64).ok()?;
+    let inward = (0..n as u64 / 2).take_while(|k| 2.0 * below.cdf(*k) <= 0.05).count();
+    let half = inward.checked_sub(1).map(|k| (sorted[n - 1 - k] - sorted[k]) / 2.0);
+    Some((middle, half))
+}
+
 /// Spearman's rank correlation of pairs; equal values share their mean rank. `None` with fewer than two pairs or when
 /// one side does not vary.
 pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
@@ -106,6 +119,20 @@ mod tests {
         assert!((s.ci95.unwrap() - 1.787_49).abs() < 1e-4, "{s:?}");
         assert_eq!(summary(&[3.0]).unwrap().ci95, None);
         assert_eq!(summary(&[]), None);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0, 1.0]), Some((2.0, None)));
+        let up_to = |n: u32| (1..=n).rev().map(f64::from).collect::<Vec<_>>();
+        assert_eq!(median(&up_to(5)), Some((3.0, None)));
+        // Tables of the sign test: from the first to the last of 6 to 8 values, the second to the last but one of 9 to 11,
+        // the third of 12 to 14.
+        for (n, k) in [(6, 1), (8, 1), (9, 2), (10, 2), (11, 2), (12, 3), (14, 3), (15, 4)] {
+            let width = f64::from(n + 1 - k) - f64::from(k);
+            assert_eq!(median(&up_to(n)), Some((f64::from(n + 1) / 2.0, Some(width / 2.0))), "{n}");
+        }
     }
 
     #[test]

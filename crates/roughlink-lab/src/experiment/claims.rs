@@ -9,7 +9,7 @@ use super::result::{Cell, ClaimResult, ExperimentResult, Verdict};
 use crate::error::LabError;
 use crate::library::Source;
 use crate::nearest;
-use crate::statistics::{difference, ratio};
+use crate::statistics::{difference, median, ratio};
 use roughlink_core::scenario::Problem;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -19,7 +19,21 @@ use toml::Spanned;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// What stands for the replicas of a cell.
+    #[serde(default)]
+    statistic: Statistic,
     claim: Vec<Claim>,
+}
+
+/// What stands for the replicas of a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Statistic {
+    /// Their mean; a ratio is that of two means, a difference as well.
+    #[default]
+    Mean,
+    /// Their median; a ratio is the median of the ratios replica by replica, a difference as well.
+    Median,
 }
 
 /// `[[claim]]`
@@ -60,6 +74,9 @@ struct Claim {
     /// Why it comes out as it does, by stack.
     #[serde(default)]
     reason: BTreeMap<String, String>,
+    /// That of the file.
+    #[serde(skip)]
+    statistic: Statistic,
 }
 
 fn cc() -> String {
@@ -143,7 +160,8 @@ pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Resu
     let file: File = read(source)?;
     let paper = paper.rsplit('/').next().unwrap_or(paper);
     let mut judged = Vec::new();
-    for claim in &file.claim {
+    for mut claim in file.claim {
+        claim.statistic = file.statistic;
         let id = format!("{paper}/{}", claim.experiment.get_ref());
         let Some(result) = results.iter().find(|r| r.experiment == id) else { continue };
         claim.check(source, result)?;
@@ -292,23 +310,27 @@ impl Claim {
             if self.among.as_ref().map_or(narrowed, |among| others.len() < among.len()) {
                 return None; // a place among some of them says nothing
             }
-            let better = others.iter().filter(|c| c.measured > a.measured).count();
+            let value = |c: &Cell| self.value(c).map_or(f64::NAN, |v| v.0);
+            let better = others.iter().filter(|c| value(c) > value(a)).count();
             let mut order: Vec<&Cell> = others;
-            order.sort_by(|x, y| y.measured.partial_cmp(&x.measured).unwrap_or(std::cmp::Ordering::Equal));
-            let shown = order.iter().take(3).map(|c| format!("{} {}", name(c), short(c.measured.unwrap_or(f64::NAN))));
+            order.sort_by(|x, y| value(y).partial_cmp(&value(x)).unwrap_or(std::cmp::Ordering::Equal));
+            let shown = order.iter().take(3).map(|c| format!("{} {}", name(c), short(value(c))));
             let from = shown.collect::<Vec<_>>().join(", ");
             return Some(Figure { at, value: better as f64 + 1.0, ci95: None, from });
         }
-        let a_value = a.measured?;
+        let (value, ci95) = self.value(a)?;
         let Some(b) = self.b.as_ref() else {
-            let from = format!("{} {}", name(a), short(a_value));
-            return Some(Figure { at, value: a_value, ci95: a.ci95, from });
+            let from = format!("{} {}", name(a), short(value));
+            return Some(Figure { at, value, ci95, from });
         };
         let b = self.cell(stack, result, b, place)?;
-        let from = format!("{} {}, {} {}", name(a), short(a_value), name(b), short(b.measured?));
-        let (value, ci95) = match self.kind {
-            Kind::Difference => difference(&b.samples, &a.samples)?,
-            _ => ratio(&a.samples, &b.samples)?,
+        let from = format!("{} {}, {} {}", name(a), short(value), name(b), short(self.value(b)?.0));
+        let paired = || a.samples.iter().zip(&b.samples).filter(|_| a.samples.len() == b.samples.len());
+        let (value, ci95) = match (self.kind, self.statistic) {
+            (Kind::Difference, Statistic::Mean) => difference(&b.samples, &a.samples)?,
+            (Kind::Difference, Statistic::Median) => median(&paired().map(|(a, b)| a - b).collect::<Vec<_>>())?,
+            (_, Statistic::Mean) => ratio(&a.samples, &b.samples)?,
+            (_, Statistic::Median) => median(&paired().map(|(a, b)| a / b).collect::<Vec<_>>())?,
         };
         let (value, ci95) = match self.kind {
             Kind::Gain => (100.0 * (value - 1.0), ci95.map(|c| 100.0 * c)),
@@ -325,7 +347,8 @@ impl Claim {
         subject: &str,
         places: &[BTreeMap<String, String>],
     ) -> Option<Figure> {
-        let values: Vec<f64> = places.iter().filter_map(|p| self.cell(stack, result, subject, p)?.measured).collect();
+        let values: Vec<f64> =
+            places.iter().filter_map(|p| Some(self.value(self.cell(stack, result, subject, p)?)?.0)).collect();
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         (values.len() > 1 && low > 0.0).then(|| Figure {
@@ -334,6 +357,14 @@ impl Claim {
             ci95: None,
             from: format!("{} to {}", short(low), short(high)),
         })
+    }
+
+    /// What stands for the replicas of a cell, and its interval.
+    fn value(&self, cell: &Cell) -> Option<(f64, Option<f64>)> {
+        match self.statistic {
+            Statistic::Mean => Some((cell.measured?, cell.ci95)),
+            Statistic::Median => median(&cell.samples),
+        }
     }
 
     fn label(&self, result: &ExperimentResult, value: &str) -> String {
