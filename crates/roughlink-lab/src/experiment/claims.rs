@@ -12,7 +12,7 @@ use crate::nearest;
 use crate::statistics::{difference, median, ratio};
 use roughlink_core::scenario::Problem;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
 /// `experiments/<paper>/claims.toml`
@@ -61,6 +61,10 @@ struct Claim {
     a: Spanned<OneOrMore>,
     /// What it is compared with.
     b: Option<String>,
+    /// The experiment that measured `b`, if it is another; it has the same axes as far as `at` and `over` name them.
+    b_experiment: Option<String>,
+    /// The metric of `b`, if it is another.
+    b_metric: Option<String>,
     /// For `rank`: compared with these only.
     among: Option<Vec<String>>,
     /// Values of the other axes.
@@ -162,9 +166,11 @@ pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Resu
     let mut judged = Vec::new();
     for mut claim in file.claim {
         claim.statistic = file.statistic;
-        let id = format!("{paper}/{}", claim.experiment.get_ref());
-        let Some(result) = results.iter().find(|r| r.experiment == id) else { continue };
-        claim.check(source, result)?;
+        let measured = |name: &str| results.iter().find(|r| r.experiment == format!("{paper}/{name}"));
+        let Some(result) = measured(claim.experiment.get_ref()) else { continue };
+        let Some(other) = measured(claim.b_experiment.as_ref().unwrap_or(claim.experiment.get_ref())) else { continue };
+        claim.check(source, result, claim.metric.as_ref())?;
+        claim.check(source, other, claim.b_metric.as_ref())?;
         judged.push(ClaimResult {
             claim: format!("{paper}/{}", claim.id),
             text: claim.text.clone(),
@@ -172,8 +178,8 @@ pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Resu
             published: claim.published,
             unit: claim.unit(result),
             criterion: claim.confirmed.words(claim.published),
-            experiments: vec![id],
-            verdicts: result.stacks.iter().map(|stack| claim.verdict(stack, result)).collect(),
+            experiments: BTreeSet::from([&result.experiment, &other.experiment]).into_iter().cloned().collect(),
+            verdicts: result.stacks.iter().map(|stack| claim.verdict(stack, [result, other])).collect(),
         });
     }
     Ok(judged)
@@ -182,11 +188,11 @@ pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Resu
 /// Names of the experiments that a claims file rests on, to be checked against those that there are.
 pub fn rests_on(source: &Source) -> Result<Vec<String>, LabError> {
     let file: File = read(source)?;
-    Ok(file.claim.into_iter().map(|c| c.experiment.into_inner()).collect())
+    Ok(file.claim.into_iter().flat_map(|c| [c.experiment.into_inner()].into_iter().chain(c.b_experiment)).collect())
 }
 
 impl Claim {
-    fn check(&self, source: &Source, result: &ExperimentResult) -> Result<(), LabError> {
+    fn check(&self, source: &Source, result: &ExperimentResult, metric: Option<&String>) -> Result<(), LabError> {
         let wrong = |message: String, help: String| {
             let problem = Problem::new(message).at(self.experiment.span(), "").help(help);
             Err(fault(source, vec![problem]))
@@ -199,7 +205,7 @@ impl Claim {
             }
         }
         let metrics = result.metrics.iter().map(|m| m.name.as_str());
-        if let Some(name) = self.metric.as_ref().filter(|name| !metrics.clone().any(|m| m == name.as_str())) {
+        if let Some(name) = metric.filter(|name| !metrics.clone().any(|m| m == name.as_str())) {
             let message = format!("claim `{}`: {} does not measure `{name}`", self.id, result.experiment);
             return wrong(message, nearest::suggest(name, "it measures", metrics));
         }
@@ -211,6 +217,10 @@ impl Claim {
 
     fn metric<'r>(&'r self, result: &'r ExperimentResult) -> &'r str {
         self.metric.as_deref().or(result.metrics.first().map(|m| m.name.as_str())).unwrap_or_default()
+    }
+
+    fn b_metric<'r>(&'r self, result: &'r ExperimentResult) -> &'r str {
+        self.b_metric.as_deref().unwrap_or_else(|| self.metric(result))
     }
 
     fn unit(&self, result: &ExperimentResult) -> String {
@@ -231,8 +241,9 @@ impl Claim {
         }
     }
 
-    fn verdict(&self, stack: &str, result: &ExperimentResult) -> Verdict {
-        let figures = self.figures(stack, result);
+    /// Judged by what the experiment of `a` and that of `b` measured.
+    fn verdict(&self, stack: &str, results: [&ExperimentResult; 2]) -> Verdict {
+        let figures = self.figures(stack, results);
         let (low, high) = self.confirmed.bounds(self.published);
         // How far inside of the bounds; the least is the figure to show.
         let margin = |f: &Figure| (f.value - low).min(high - f.value);
@@ -260,7 +271,7 @@ impl Claim {
     }
 
     /// The figures of all combinations that were run.
-    fn figures(&self, stack: &str, result: &ExperimentResult) -> Vec<Figure> {
+    fn figures(&self, stack: &str, [result, other]: [&ExperimentResult; 2]) -> Vec<Figure> {
         let mut places = vec![self.at.clone()];
         for (axis, values) in &self.over {
             let known = result.axes.iter().find(|a| a.name == *axis).map(|a| a.values.as_slice()).unwrap_or_default();
@@ -286,7 +297,7 @@ impl Claim {
                 let at =
                     named.then(|| self.label(result, subject)).into_iter().chain(over.iter().map(|o| (*o).to_owned()));
                 let at = at.collect::<Vec<_>>().join(", ");
-                if let Some(figure) = self.figure(stack, result, subject, place, at) {
+                if let Some(figure) = self.figure(stack, [result, other], subject, place, at) {
                     figures.push(figure);
                 }
             }
@@ -297,15 +308,15 @@ impl Claim {
     fn figure(
         &self,
         stack: &str,
-        result: &ExperimentResult,
+        [result, other]: [&ExperimentResult; 2],
         subject: &str,
         place: &BTreeMap<String, String>,
         at: String,
     ) -> Option<Figure> {
-        let a = self.cell(stack, result, subject, place)?;
+        let a = self.cell(stack, (result, self.metric(result)), subject, place)?;
         let name = |cell: &Cell| self.label(result, &cell.axes[&self.axis]);
         if self.kind == Kind::Rank {
-            let others: Vec<&Cell> = self.all(stack, result, place);
+            let others: Vec<&Cell> = self.all(stack, (result, self.metric(result)), place);
             let narrowed = result.axes.iter().any(|axis| axis.name == self.axis && axis.narrowed);
             if self.among.as_ref().map_or(narrowed, |among| others.len() < among.len()) {
                 return None; // a place among some of them says nothing
@@ -323,7 +334,7 @@ impl Claim {
             let from = format!("{} {}", name(a), short(value));
             return Some(Figure { at, value, ci95, from });
         };
-        let b = self.cell(stack, result, b, place)?;
+        let b = self.cell(stack, (other, self.b_metric(other)), b, place)?;
         let from = format!("{} {}, {} {}", name(a), short(value), name(b), short(self.value(b)?.0));
         let paired = || a.samples.iter().zip(&b.samples).filter(|_| a.samples.len() == b.samples.len());
         let (value, ci95) = match (self.kind, self.statistic) {
@@ -347,8 +358,9 @@ impl Claim {
         subject: &str,
         places: &[BTreeMap<String, String>],
     ) -> Option<Figure> {
+        let measured = (result, self.metric(result));
         let values: Vec<f64> =
-            places.iter().filter_map(|p| Some(self.value(self.cell(stack, result, subject, p)?)?.0)).collect();
+            places.iter().filter_map(|p| Some(self.value(self.cell(stack, measured, subject, p)?)?.0)).collect();
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         (values.len() > 1 && low > 0.0).then(|| Figure {
@@ -373,9 +385,13 @@ impl Claim {
         known.map_or_else(|| value.to_owned(), |v| v.label.clone())
     }
 
-    /// The cells along the axis at a place, measured ones only.
-    fn all<'r>(&self, stack: &str, r: &'r ExperimentResult, place: &BTreeMap<String, String>) -> Vec<&'r Cell> {
-        let metric = self.metric(r).to_owned();
+    /// The cells of a metric along the axis at a place, measured ones only.
+    fn all<'r>(
+        &self,
+        stack: &str,
+        (r, metric): (&'r ExperimentResult, &str),
+        place: &BTreeMap<String, String>,
+    ) -> Vec<&'r Cell> {
         let here = |c: &&Cell| {
             let value = c.axes.get(&self.axis);
             c.stack == stack
@@ -390,11 +406,11 @@ impl Claim {
     fn cell<'r>(
         &self,
         stack: &str,
-        result: &'r ExperimentResult,
+        measured: (&'r ExperimentResult, &str),
         value: &str,
         place: &BTreeMap<String, String>,
     ) -> Option<&'r Cell> {
-        let all = self.all(stack, result, place);
+        let all = self.all(stack, measured, place);
         all.into_iter().find(|c| c.axes.get(&self.axis).is_some_and(|v| v == value))
     }
 }
