@@ -12,7 +12,7 @@ pub mod pipe;
 pub mod timeline;
 
 use greenphy::{GreenPhy, GreenPhyConfig};
-use hdplc::{Hdplc, HdplcConfig};
+use hdplc::{Duplex, FullDuplex, Hdplc, HdplcConfig};
 pub use medium::{Backlog, Medium};
 pub use noise::Noise;
 use timeline::Timeline;
@@ -77,7 +77,10 @@ impl SharedConfig {
         match self {
             SharedConfig::Hdplc(c) => {
                 assert_eq!(pairs, 1, "an HD-PLC link joins two modems");
-                Box::new(Hdplc::new(c, name, seed))
+                match c.duplex {
+                    Duplex::Half => Box::new(Hdplc::new(c, name, seed)),
+                    Duplex::Full => Box::new(FullDuplex::new(c, name, seed)),
+                }
             }
             SharedConfig::GreenPhy(c) => Box::new(GreenPhy::new(c, pairs, name, seed)),
         }

@@ -2,7 +2,7 @@
 
 use roughlink_core::app::Traffic;
 use roughlink_core::app::voip::{EModel, Reference, VoipConfig};
-use roughlink_core::link::hdplc::HdplcConfig;
+use roughlink_core::link::hdplc::{Duplex, HdplcConfig};
 use roughlink_core::link::noise::AirNoise;
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::metrics::RunResult;
@@ -89,7 +89,7 @@ rate_trace = [{ at = "1 s", rate = "10 Mbit/s" }, { at = "2 s", rate = "5 Mbit/s
 queue = "100 pkt"
 mtu = "1400 B"
 noise = { kind = "clean" }
-mac = { aggregation = "1 ms", max_sdus = 10, max_air = "5 ms", header = "100 us", rifs = "30 us", ack = "120 us", access_gap = "50 us", access_slots = 4, slot = "20 us", sdu_overhead = "14 B", symbol = "0 s", transmissions = 3, lifetime = "200 ms", in_order = false, collisions = true, queue_counts_unacknowledged = false, robust_share = "50 %", error_weight = "10 %" }"#,
+mac = { aggregation = "1 ms", max_sdus = 10, max_air = "5 ms", header = "100 us", rifs = "30 us", ack = "120 us", access_gap = "50 us", access_slots = 4, slot = "20 us", sdu_overhead = "14 B", symbol = "0 s", transmissions = 3, lifetime = "200 ms", in_order = false, duplex = "half", collisions = true, queue_counts_unacknowledged = false, robust_share = "50 %", error_weight = "10 %" }"#,
     );
     let expected = HdplcConfig {
         rate: Rate::from_mbps(20),
@@ -108,6 +108,7 @@ mac = { aggregation = "1 ms", max_sdus = 10, max_air = "5 ms", header = "100 us"
         access_gap: us(50),
         access_slots: 4,
         slot: us(20),
+        duplex: Duplex::Half,
         collisions: true,
         transmissions: 3,
         lifetime: Time::from_millis(200),
@@ -117,6 +118,7 @@ mac = { aggregation = "1 ms", max_sdus = 10, max_air = "5 ms", header = "100 us"
         error_weight: 0.1,
     };
     assert_eq!(all, expected);
+    assert_eq!(config("mac = { duplex = \"full\" }").duplex, Duplex::Full);
 }
 
 #[test]
@@ -180,6 +182,8 @@ const BAD: &[(&str, &str)] = &[
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { header = \"2 s\" }\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { sdu_overhead = \"2 kB\" }\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { cifs = \"1 us\" }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { duplex = \"both\" }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { duplex = \"full\", collisions = true }\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { agregation = \"1 ms\" }\n"),
     (
         "kind = \"hdplc\"\n",

@@ -2,19 +2,34 @@
 //!
 //! A modem queues IP packets, its SDUs. It puts up to 31 of them into a PDU when it has them, or when a timer runs out; the
 //! receiver answers with a PLC-ACK of one bit per SDU; the next PDU carries the failed SDUs first, then new ones. Data and
-//! what comes back share the medium, one PDU at a time.
+//! what comes back share the medium, one PDU at a time, unless the link is told to be full-duplex ([`Duplex`]).
 //!
 //! The paper fixes packet size, PHY rate, queue, the 31 SDUs and the rule of repetition, and its authors observed modems whose
 //! inner timing they did not state. Everything else is an assumption, a field of [`HdplcConfig`]; together these timings
 //! move the capacity by some 5 %.
 
+mod duplex;
 mod modem;
 mod network;
 
+pub use duplex::FullDuplex;
 pub use network::Hdplc;
 
 use super::noise::AirNoise;
 use crate::units::{Rate, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Whether the two directions of a link contend.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Duplex {
+    /// They share the medium, one PDU at a time.
+    Half,
+    /// Each has the medium to itself. No power line is so; studies of the forward direction are, whose TCP acknowledgements
+    /// do not contend with it.
+    Full,
+}
 
 /// An HD-PLC link. "Paper" is the PLC paper; what has no origin is an assumption.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,8 +69,11 @@ pub struct HdplcConfig {
     pub access_slots: u32,
     /// Length of an access slot. Default 35.84 us (IEEE 1901 FFT).
     pub slot: Time,
+    /// Whether the directions contend. Default half-duplex.
+    pub duplex: Duplex,
     /// Whether PDUs of both modems collide, and are lost, if they start less than a slot apart. Default false: of equals, the
-    /// modem goes first that did not send last, since the paper knows no loss on the power line except in full queues.
+    /// modem goes first that did not send last, since the paper knows no loss on the power line except in full queues. Without
+    /// effect on a full-duplex link.
     pub collisions: bool,
     /// Transmissions of an SDU before it is given up. Default 8: at 14 % SDU error less than 2e-7 remain.
     pub transmissions: u8,
@@ -93,6 +111,7 @@ impl Default for HdplcConfig {
             access_gap: Time::from_micros(100),
             access_slots: 8,
             slot: Time::from_nanos(35_840),
+            duplex: Duplex::Half,
             collisions: false,
             transmissions: 8,
             lifetime: Time::from_millis(500),

@@ -5,7 +5,7 @@ use super::file::{Link, Mac, RateTrace};
 use super::leaf::Leaf;
 use super::link::{Load, mtu, rate, span};
 use super::problem::{Problem, Report};
-use crate::link::hdplc::HdplcConfig;
+use crate::link::hdplc::{Duplex, HdplcConfig};
 use crate::units::{QueueLimit, Rate, Time};
 
 /// Resolves an HD-PLC link. A value that is missing or cannot be read is reported and replaced by the default, so that the
@@ -53,7 +53,12 @@ fn mac(mac: &Mac, c: &mut HdplcConfig, report: &mut Report) {
     c.max_air = report.read(&mac.max_air).unwrap_or(c.max_air);
     c.lifetime = report.read(&mac.lifetime).unwrap_or(c.lifetime);
     c.in_order = report.read(&mac.in_order).unwrap_or(c.in_order);
+    c.duplex = report.read(&mac.duplex).unwrap_or(c.duplex);
     c.collisions = report.read(&mac.collisions).unwrap_or(c.collisions);
+    if c.collisions && c.duplex == Duplex::Full {
+        let problem = Problem::new("directions that do not contend do not collide").at(span(&mac.collisions), "");
+        report.error(problem.help("leave `collisions` out, or write duplex = \"half\""));
+    }
     c.queue_counts_unacknowledged =
         report.read(&mac.queue_counts_unacknowledged).unwrap_or(c.queue_counts_unacknowledged);
     c.robust_share = report.read(&mac.robust_share).map_or(c.robust_share, |s| s.0);

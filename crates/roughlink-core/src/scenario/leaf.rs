@@ -12,6 +12,7 @@ use crate::app::voip::{EModel, Reference};
 use crate::cc;
 use crate::gateway;
 use crate::link::greenphy::Class;
+use crate::link::hdplc::Duplex;
 use crate::link::noise::BurstLength;
 use crate::link::noise::impulses::{self, MeasuredClass};
 use crate::tcp::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack};
@@ -477,6 +478,7 @@ words!(
     NoiseKind,
     MeasuredClass,
     Class,
+    Duplex,
     Profile,
     Heading,
     Hystart,

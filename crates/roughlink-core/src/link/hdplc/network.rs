@@ -14,7 +14,7 @@ use crate::rng::Seed;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// An HD-PLC link: port 0 from the first modem to the second, port 1 back.
+/// A half-duplex HD-PLC link: port 0 from the first modem to the second, port 1 back.
 #[derive(Debug)]
 pub struct Hdplc {
     config: HdplcConfig,
@@ -126,6 +126,11 @@ impl Hdplc {
         self.contend(end);
     }
 
+    /// When the next packet arrives, or has arrived.
+    pub(super) fn next_arrival(&self) -> Time {
+        self.arrivals.front().map_or(Time::MAX, |a| a.0)
+    }
+
     /// Header and SDUs of a PDU.
     fn pdu_air(&self, now: Time, bytes: u64) -> Time {
         self.config.header + self.config.in_symbols(self.config.rate_at(now).time_for(bytes))
@@ -163,7 +168,7 @@ impl Medium for Hdplc {
     }
 
     fn next_wake(&self) -> Time {
-        self.arrivals.front().map_or(self.next, |a| a.0.min(self.next))
+        self.next_arrival().min(self.next)
     }
 
     fn backlog(&self, port: usize, flow: FlowId) -> Backlog {

@@ -32,6 +32,7 @@ pub(in crate::scenario) const KINDS: &[(&str, &[Kind])] = &[
                     "transmissions",
                     "lifetime",
                     "in_order",
+                    "duplex",
                     "collisions",
                     "queue_counts_unacknowledged",
                     "robust_share",

@@ -1,5 +1,6 @@
 //! `mac`: how the modems of a shared medium use it.
 
+use crate::link::hdplc::Duplex;
 use crate::scenario::leaf::{Hertz, Leaf};
 use crate::units::{Bytes, Share, Time};
 use schemars::JsonSchema;
@@ -37,6 +38,8 @@ pub(in crate::scenario) struct Mac {
     pub lifetime: Option<Leaf<Time>>,
     /// The receiver delivers in order, holding back what comes after a gap; true if absent.
     pub in_order: Option<Leaf<bool>>,
+    /// Whether the directions contend for the medium; half if absent.
+    pub duplex: Option<Leaf<Duplex>>,
     /// Frames of both modems that start less than a slot apart are lost; false if absent.
     pub collisions: Option<Leaf<bool>>,
     /// Packets sent but not acknowledged count towards `queue`; true if absent.

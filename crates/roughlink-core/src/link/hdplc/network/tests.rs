@@ -1,4 +1,6 @@
 use super::*;
+use crate::link::SharedConfig;
+use crate::link::hdplc::Duplex;
 use crate::link::noise::AirNoise;
 use crate::units::Rate;
 
@@ -17,7 +19,7 @@ fn silent() -> HdplcConfig {
 
 /// A link and what came out of it: (when, port, packet).
 struct Bench {
-    link: Hdplc,
+    link: Box<dyn Medium>,
     now: Time,
     sent: [u32; 2],
     out: Vec<(Time, usize, Packet)>,
@@ -26,7 +28,10 @@ struct Bench {
 
 impl Bench {
     fn new(config: &HdplcConfig) -> Self {
-        let link = Hdplc::new(config, "plc", &SEED);
+        Bench::with_seed(config, &SEED)
+    }
+    fn with_seed(config: &HdplcConfig, seed: &Seed) -> Self {
+        let link = SharedConfig::Hdplc(Box::new(config.clone())).build(1, "plc", seed);
         Bench { link, now: Time::ZERO, sent: [0; 2], out: Vec::new(), dropped: Vec::new() }
     }
     fn offer(&mut self, port: usize, size: u16) {
@@ -240,6 +245,37 @@ fn both_directions_share_the_medium() {
 }
 
 #[test]
+fn full_duplex_directions_do_not_slow_each_other() {
+    for noise in [AirNoise::default(), AirNoise::inverter45()] {
+        let full = HdplcConfig { duplex: Duplex::Full, noise: noise.clone(), ..Default::default() };
+        let forward = |config: &HdplcConfig, reverse: [usize; 2]| {
+            let mut b = Bench::new(config);
+            b.saturate(Time::from_secs(60), [100, reverse[0]], [1500, reverse[1] as u16]);
+            assert!(b.out.is_sorted_by_key(|o| o.0) && b.numbers(0).is_sorted() && b.numbers(1).is_sorted());
+            let back = b.numbers(1).len() as f64;
+            let there: Vec<_> = b.out.iter().filter(|o| o.1 == 0).map(|o| (o.0, o.2.seq)).collect();
+            (there, back, b.link.stats(0).packets)
+        };
+        let (alone, none, sent) = forward(&full, [0, 0]);
+        let (beside, back, sent_beside) = forward(&full, [100, 1500]);
+        // The forward direction does not notice the other, packet by packet, and that one carries as much.
+        assert_eq!(alone, beside);
+        assert_eq!((none, sent), (0.0, sent_beside));
+        let one_way = prediction(&full) * 60.0;
+        for got in [alone.len() as f64, back] {
+            assert!((got / one_way - 1.0).abs() < 0.02, "{got} for {one_way}");
+        }
+        // Half-duplex it does, even if what comes back is small.
+        let half = HdplcConfig { duplex: Duplex::Half, ..full };
+        let (shared, ..) = forward(&half, [100, 1500]);
+        assert!(shared.len() as f64 / one_way < 0.6, "{}", shared.len());
+        let (acks, ..) = forward(&half, [2, 52]);
+        assert!((acks.len() as f64) < 0.99 * alone.len() as f64, "{} of {}", acks.len(), alone.len());
+        assert_eq!(forward(&half, [0, 0]).0, alone, "of one direction both are the same link");
+    }
+}
+
+#[test]
 fn acks_come_back_between_the_pdus() {
     // Every second data packet that arrives is answered with 52 bytes. (One answer each would be 31 to a PDU, and two
     // directions with full PDUs contend as equals: the answers' queue would run full.)
@@ -293,8 +329,7 @@ fn large_packets_become_fragments() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = |seed| {
-        let mut b = Bench::new(&HdplcConfig::default());
-        b.link = Hdplc::new(&HdplcConfig::default(), "plc", &Seed { seed, replica: 0 });
+        let mut b = Bench::with_seed(&HdplcConfig::default(), &Seed { seed, replica: 0 });
         b.saturate(Time::from_secs(3), [100, 3], [1500, 52]);
         b.out.iter().map(|o| (o.0, o.1, o.2.seq)).collect::<Vec<_>>()
     };
@@ -308,6 +343,7 @@ fn nothing_is_lost_or_invented() {
     let mut totals = [0; 4];
     for round in 0..40 {
         let config = HdplcConfig {
+            duplex: if round % 4 == 3 { Duplex::Full } else { Duplex::Half },
             collisions: round % 2 == 0,
             in_order: round % 3 != 0,
             queue_counts_unacknowledged: round % 5 != 0,

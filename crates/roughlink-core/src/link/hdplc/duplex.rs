@@ -1,0 +1,73 @@
+//! Both directions at once: each has a medium of its own, on which only its modem sends.
+
+use super::HdplcConfig;
+use super::network::Hdplc;
+use crate::link::medium::{Backlog, Medium};
+use crate::link::pipe::PipeStats;
+use crate::packet::{FlowId, Packet};
+use crate::rng::Seed;
+use crate::units::Time;
+
+/// An HD-PLC link whose directions do not contend ([`super::Duplex::Full`]): port 0 from the first modem to the second, port 1
+/// back, as if acknowledgements of TCP had a channel of their own. Framing, PLC-ACKs, repeats and noise are those of the
+/// half-duplex link, for each direction; the noise is a function of time, so that both meet the same.
+#[derive(Debug)]
+pub struct FullDuplex {
+    /// By port. Of each only that port is used.
+    ways: [Hdplc; 2],
+}
+
+impl FullDuplex {
+    /// The link `name`.
+    pub fn new(config: &HdplcConfig, name: &str, seed: &Seed) -> Self {
+        FullDuplex { ways: [(); 2].map(|()| Hdplc::new(config, name, seed)) }
+    }
+}
+
+impl Medium for FullDuplex {
+    fn receive(&mut self, now: Time, port: usize, p: Packet, dropped: &mut dyn FnMut(Packet)) {
+        self.ways[port].receive(now, port, p, dropped);
+    }
+
+    fn transmit(&mut self, now: Time) -> Option<(usize, Packet)> {
+        let [forward, reverse] = self.ways.each_ref().map(Hdplc::next_arrival);
+        self.ways[usize::from(reverse < forward)].transmit(now)
+    }
+
+    fn wake(&mut self, now: Time, dropped: &mut dyn FnMut(Packet)) {
+        self.ways.iter_mut().for_each(|way| way.wake(now, dropped));
+    }
+
+    fn next_wake(&self) -> Time {
+        let [forward, reverse] = self.ways.each_ref().map(Hdplc::next_wake);
+        forward.min(reverse)
+    }
+
+    fn backlog(&self, port: usize, flow: FlowId) -> Backlog {
+        self.ways[port].backlog(port, flow)
+    }
+
+    fn waiting(&self, port: usize) -> usize {
+        self.ways[port].waiting(port)
+    }
+
+    fn cycle_time(&self, sdus: u32) -> Time {
+        self.ways[0].cycle_time(sdus)
+    }
+
+    fn limit(&self) -> u32 {
+        self.ways[0].limit()
+    }
+
+    fn rejected(&self, port: usize) -> f64 {
+        self.ways[port].rejected(port)
+    }
+
+    fn stats(&self, port: usize) -> &PipeStats {
+        self.ways[port].stats(port)
+    }
+
+    fn in_transit(&self) -> Box<dyn Iterator<Item = &Packet> + '_> {
+        Box::new(self.ways.iter().flat_map(|way| way.in_transit()))
+    }
+}
