@@ -7,7 +7,7 @@ class the loss is read off at which its stations bring the published volume (tab
 sums of table 3, all four losses of a day are multiplied by one factor, so that the day's total comes out.
 
 AVOCA's volumes are not looked at. With as many parameters as volumes there are no degrees of freedom: what is left of an
-error is luck."""
+error is luck. It is fitted on the very runs that the experiments repeat; other seeds show how much luck (`--seed`)."""
 
 import json
 import math
@@ -124,7 +124,8 @@ def main() -> int:
                 print(f'"coverage.circle.classes.{c}.noise.loss" = "{percent(losses[c])}"')
             print("# fit error: " + ", ".join(f"{name} {100 * e:+.1f} %" for name, e in errors.items()), flush=True)
         volumes = len(DAYS) * (1 if table == 2 else len(CLASSES))
-        print(f"\n# {volumes} volumes, {volumes} parameters: no degrees of freedom\n")
+        beside = " beside the twelve of table 3" if table == 2 else ""
+        print(f"\n# {volumes} volumes, {volumes} parameters{beside}: no degrees of freedom\n")
     print(f"# the largest fit error is {100 * worst:.1f} %")
     return 0
 
