@@ -84,6 +84,46 @@ fn figures_and_verdicts() {
 }
 
 #[test]
+fn medians_replica_by_replica_and_of_another_experiment() {
+    let mut here = result();
+    let mut other = result();
+    other.experiment = "p/other".into();
+    other.metrics[0].name = "goodput".into();
+    // Medians 2 and 5; ratios 0.5, 0.4, 0.5; differences -1, -3, -4.2.
+    let samples = |r: &mut ExperimentResult, cc: &str, values: [f64; 3]| {
+        let cell = r.cells.iter_mut().find(|c| c.axes["cc"] == cc && c.axes["loss"] == "1 %").unwrap();
+        cell.samples = values.into();
+        cell.measured = Some(values.iter().sum::<f64>() / 3.0);
+    };
+    samples(&mut here, "fast", [1.0, 2.0, 4.2]);
+    samples(&mut other, "slow", [2.0, 5.0, 8.4]);
+    other.cells.iter_mut().for_each(|c| c.metric = "goodput".into());
+    let judged = |statistic: &str, kind: &str, b: &str| {
+        let text = format!(
+            "{statistic}\n[[claim]]\nid = \"c\"\ntext = \"t\"\nplace = \"p\"\nexperiment = \"e\"\nkind = \"{kind}\"\n\
+             a = \"fast\"\n{b}\nat = {{ loss = \"1 %\" }}\nconfirmed = {{}}\n"
+        );
+        let source = Source { name: "claims.toml".into(), text, folder: None };
+        judge(&source, "p", &[here.clone(), other.clone()]).map(|all| all[0].clone()).map_err(|e| e.to_string())
+    };
+    let b = "b = \"slow\"\nb_experiment = \"other\"\nb_metric = \"goodput\"";
+    let median = "statistic = \"median\"";
+    for (statistic, kind, b, measured) in [
+        (median, "value", "", 2.0),
+        ("", "value", "", 2.4),
+        (median, "ratio", b, 0.5),
+        ("", "ratio", b, 2.4 / (15.4 / 3.0)),
+        (median, "difference", b, -3.0),
+    ] {
+        let judged = judged(statistic, kind, b).unwrap();
+        assert!((judged.verdicts[0].measured.unwrap() - measured).abs() < 1e-9, "{statistic} {kind}: {judged:?}");
+        assert_eq!(judged.experiments.len(), if b.is_empty() { 1 } else { 2 });
+    }
+    let wrong = judged(median, "ratio", "b = \"slow\"\nb_experiment = \"other\"\nb_metric = \"goodptu\"").unwrap_err();
+    assert!(wrong.contains("did you mean `goodput`?"), "{wrong}");
+}
+
+#[test]
 fn a_place_is_one_among_all() {
     let rank = |among: &str, narrowed: bool| {
         let claim =

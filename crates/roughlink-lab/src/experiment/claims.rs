@@ -170,7 +170,7 @@ pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Resu
         let Some(result) = measured(claim.experiment.get_ref()) else { continue };
         let Some(other) = measured(claim.b_experiment.as_ref().unwrap_or(claim.experiment.get_ref())) else { continue };
         claim.check(source, result, claim.metric.as_ref())?;
-        claim.check(source, other, claim.b_metric.as_ref())?;
+        claim.check(source, other, claim.b_metric.as_ref().or(claim.metric.as_ref()))?;
         judged.push(ClaimResult {
             claim: format!("{paper}/{}", claim.id),
             text: claim.text.clone(),
