@@ -59,6 +59,9 @@ impl Default for Params {
 impl Params {
     /// Refuses values that make no sense.
     pub fn check(&self) -> Result<(), String> {
+        if self.capacity == 0 {
+            return Err("table: capacity must be at least 1; a gateway that remembers no flow does nothing".into());
+        }
         let times = [self.handshake_ms, self.max_rtt_ms, self.inactive_ms, self.half_closed_ms, self.idle_ms];
         if self.min_rtt_ms == 0 || self.max_rtt_ms < self.min_rtt_ms {
             Err("table: min_rtt_ms must be at least 1 and not exceed max_rtt_ms".into())
