@@ -28,6 +28,9 @@ pub enum Command {
     /// The congestion control algorithms.
     #[command(subcommand)]
     Cc(Cc),
+    /// The gateways that can stand beside a link.
+    #[command(subcommand)]
+    Gateway(Gateway),
     /// Print the JSON Schema of scenario files.
     #[command(after_help = "Example:\n  roughlink schema > scenario.schema.json")]
     Schema,
@@ -172,9 +175,16 @@ pub enum Cc {
     List(List),
 }
 
+#[derive(Debug, Subcommand)]
+pub enum Gateway {
+    /// List the gateways with their parameters, defaults and units.
+    #[command(after_help = "Examples:\n  roughlink gateway list\n  roughlink gateway list --json")]
+    List(List),
+}
+
 #[derive(Debug, Args)]
 pub struct List {
-    /// One JSON array, with each stack's parameters.
+    /// One JSON array, with the parameters of each.
     #[arg(long)]
     pub json: bool,
 }

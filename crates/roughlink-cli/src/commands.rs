@@ -2,6 +2,7 @@
 
 pub mod cc;
 pub mod compare;
+pub mod gateway;
 pub mod reproduce;
 pub mod run;
 pub mod sweep;

@@ -7,7 +7,7 @@ mod failure;
 mod progress;
 mod show;
 
-use args::{Cc, Command, Roughlink};
+use args::{Cc, Command, Gateway, Roughlink};
 use clap::Parser as _;
 use std::process::ExitCode;
 
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => commands::compare::compare(&args),
         Command::Report(args) => commands::report(&args),
         Command::Cc(Cc::List(args)) => commands::cc::list(&args),
+        Command::Gateway(Gateway::List(args)) => commands::gateway::list(&args),
         Command::Schema => commands::schema(),
         Command::Doctor(args) => doctor::doctor(&args),
     };

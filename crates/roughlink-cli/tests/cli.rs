@@ -219,6 +219,11 @@ fn everything_else_answers() {
         (&["reproduce", "--json"], &["\"experiment\": \"v2g/fig11a\""]),
         (&["cc", "list"], &["newreno", "min_ssthresh"]),
         (&["cc", "list", "--json"], &["\"parameters\"", "\"ns3\"", "\"newreno-nd\""]),
+        (
+            &["gateway", "list"],
+            &["muniz", "avoca-rx", "join_shrinks", "allow_retract", "table.capacity", "milliseconds"],
+        ),
+        (&["gateway", "list", "--json"], &["\"parameters\"", "\"schema\"", "\"allow_retract\""]),
         (&["schema"], &["\"$schema\"", "roughlink scenario"]),
         (&["doctor"], &["cores"]),
         (&["doctor", "--json"], &["\"cores\"", "\"tun\""]),

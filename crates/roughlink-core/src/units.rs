@@ -221,6 +221,23 @@ pub struct UnitError {
     pub help: Option<String>,
 }
 
+/// What serde says about a parameter of a wrong type, in words that do not ask for Rust's types, and which parameter it is.
+pub(crate) fn plain(e: &toml::de::Error) -> String {
+    let whole = "a whole number of 0 or more";
+    let words = [("f64", "a number"), ("usize", whole), ("u64", whole), ("u32", whole), ("u16", whole), ("u8", whole)];
+    let mut message = e.message().to_owned();
+    for (rust, word) in words {
+        if let Some(start) = message.strip_suffix(&format!("expected {rust}")) {
+            message = format!("{start}expected {word}");
+        }
+    }
+    let place = e.to_string();
+    match place.lines().find(|line| line.starts_with("in `")) {
+        Some(place) => format!("{message}, {place}"),
+        None => message,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -128,6 +128,13 @@ fn noise_is_scaled_to_the_error_of_the_largest_packets() {
         assert!((c.sdu_error(1500) - target).abs() < 1e-6, "{}", c.sdu_error(1500));
         assert_eq!(c.noise.impulses.len(), 1);
     }
+    for (kind, at_50, at_60) in [
+        ("inverter45", AirNoise::inverter45_at(50.0), AirNoise::inverter45()),
+        ("stress", AirNoise::stress_at(50.0), AirNoise::stress()),
+    ] {
+        assert_eq!(config(&format!("noise = {{ kind = \"{kind}\", mains = \"50 Hz\" }}")).noise, at_50);
+        assert_eq!(config(&format!("noise = {{ kind = \"{kind}\" }}")).noise, at_60);
+    }
 }
 
 #[test]
@@ -175,6 +182,12 @@ const BAD: &[(&str, &str)] = &[
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\ndelay = \"1 ms\"\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\ntimeline = [{ at = \"1 s\", up = false }]\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { max_sdus = 0 }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { max_sdus = 4000000000 }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { lifetime = \"0 s\" }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nprofile = \"hpgp-hs\"\n"),
+    ("kind = \"hdplc\"\n", "kind = \"greenphy\"\nnoise = [\"cable\"]\n"),
+    ("kind = \"hdplc\"\n", "kind = \"greenphy\"\nqueue = \"0 pkt\"\nmac = { modem_ring = 0 }\n"),
+    ("kind = \"hdplc\"\n", "kind = \"greenphy\"\nmac = { beacon = \"36.5 ms\" }\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { access_slots = 0 }\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { access_slots = 70000 }\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmac = { transmissions = 0 }\n"),
@@ -195,6 +208,12 @@ const BAD: &[(&str, &str)] = &[
     ("kind = \"muniz\"", "kind = \"munitz\""),
     ("kind = \"muniz\"", "kind = \"muniz\"\nparams = { flor = 3 }"),
     ("kind = \"muniz\"", "kind = \"muniz\"\nparams = { floor = 0.5 }"),
+    ("kind = \"muniz\"", "kind = \"muniz\"\nparams = { floor = \"2\" }"),
+    ("kind = \"muniz\"", "kind = \"muniz\"\nparams = { table = { capacity = -1 } }"),
+    ("kind = \"muniz\"", "kind = \"muniz\"\nparams = { table = { capacity = 0 } }"),
+    ("kind = \"muniz\"", "kind = \"mizutani\"\nparams = { scheme = \"muniz\" }"),
+    ("kind = \"muniz\"", "kind = \"none\"\nparams = { flor = 4 }"),
+    ("kind = \"muniz\"", "kind = \"muniz\"\n[[gateway]]\nname = \"second\"\nnode = \"modem\"\nkind = \"mizutani\""),
     ("kind = \"muniz\"", "kind = \"muniz\"\nlink = \"plcc\""),
     ("kind = \"muniz\"", "kind = \"muniz\"\nlink = \"internet\""),
     ("node = \"modem\"\nkind", "node = \"server\"\nkind"),
@@ -202,6 +221,7 @@ const BAD: &[(&str, &str)] = &[
     ("node = \"modem\"\nkind", "node = \"modm\"\nkind"),
     ("kind = \"muniz\"\n", ""),
     ("kind = \"voip\"\n", "kind = \"voip\"\ninterval = \"0 s\"\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\ninterval = \"1 ns\"\n"),
     ("kind = \"voip\"\n", "kind = \"voip\"\npayload = \"70 kB\"\n"),
     ("kind = \"voip\"\n", "kind = \"voip\"\nemodel = \"g711\"\n"),
     ("kind = \"voip\"\n", "kind = \"voip\"\nstart = \"2 s\"\nstop = \"1 s\"\n"),
@@ -217,6 +237,23 @@ fn what_cannot_be_is_refused_with_advice() {
         let _ = writeln!(shown, "=== {}\n{error}", new.replace('\n', " ").trim());
     }
     insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn gateways_without_work_are_warned_of() {
+    let load = |name: &str| Err(format!("there is no `{name}`"));
+    let warned = |old: &str, new: &str| {
+        let text = edited(old, new);
+        let (_, warnings) = Scenario::parse(&text, "home.toml", &[], &load).unwrap_or_else(|e| panic!("{e}"));
+        warnings.iter().map(|w| w.render("home.toml", &text)).collect::<String>()
+    };
+    assert_eq!(warned("kind = \"muniz\"", "kind = \"mizutani\""), "");
+    let far = warned("node = \"modem\"\nkind", "node = \"house\"\nkind");
+    assert!(far.contains("no TCP flow carries data from `house` over link `plc`"), "{far}");
+    assert!(far.contains("node = \"modem\""), "{far}");
+    let call = "[[flow]]\nname = \"download\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"house\"\n";
+    let none = warned(call, "");
+    assert!(none.contains("has nothing to do") && none.contains("leave the gateway out"), "{none}");
 }
 
 #[test]
@@ -243,6 +280,21 @@ fn results_tell_what_medium_and_gateway_did() {
     assert!(plc.forward.queue_max_pkt < plain.links[1].forward.queue_max_pkt / 2);
     let delay = |r: &RunResult| r.flows[1].voip.as_ref().unwrap()[0].delay_ms.unwrap().p95;
     assert!(delay(&r) < delay(&plain), "{} for {}", delay(&r), delay(&plain));
+}
+
+/// The PHY rate falls to half: what the link carries within an RTT, and with it the bound of the window, does too.
+#[test]
+fn gateways_notice_another_rate() {
+    let sample = |link: &str| {
+        let r = run(&edited("kind = \"hdplc\"\n", &format!("kind = \"hdplc\"\n{link}\n")));
+        r.gateways[0].flows[0].sample_sdu.unwrap()
+    };
+    let (full, half) = (sample(""), sample("rate_trace = [{ at = \"4 s\", rate = \"9.31 Mbit/s\" }]"));
+    assert!((0.45..0.55).contains(&(half / full)), "{half} of {full}");
+    // Frames that are bounded in time carry half as many packets.
+    let bounded = "mac = { max_air = \"10 ms\" }\nrate_trace = [{ at = \"4 s\", rate = \"9.31 Mbit/s\" }]";
+    let shorter = sample(bounded);
+    assert!(shorter < half, "{shorter} of {half}");
 }
 
 #[test]

@@ -175,6 +175,7 @@ const FAULTS: &[(&str, &str)] = &[
     ("a mode of neither", "mode = \"wireless\""),
     ("a policy of neither", "policy = \"retry\""),
     ("nobody asks", "limits = { discovery_tries = 0 }"),
+    ("somebody asks without end", "limits = { discovery_period = \"0 s\", discovery_tries = 4000000000 }"),
     ("a message that is none", "messages = { current_demands = { request = \"10 B\" } }"),
     (
         "messages of nothing and of everything",

@@ -4,6 +4,7 @@ use super::{
     CongestionControl, Flow, avoca, bbr, bic, cubic, highspeed, htcp, hybla, illinois, newreno, scalable, sctp, vegas,
     veno, wave, westwood, yeah,
 };
+use crate::units::plain;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -249,7 +250,7 @@ pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<d
 }
 
 fn make<A: Construct>(params: toml::Table) -> Result<Factory, String> {
-    let params: A::Params = params.try_into().map_err(|e: toml::de::Error| e.message().to_owned())?;
+    let params: A::Params = params.try_into().map_err(|e: toml::de::Error| plain(&e))?;
     A::check(&params)?;
     Ok(Arc::new(move |flow| Box::new(A::new(&params, flow))))
 }

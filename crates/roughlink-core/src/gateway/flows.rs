@@ -59,6 +59,9 @@ impl Default for Params {
 impl Params {
     /// Refuses values that make no sense.
     pub fn check(&self) -> Result<(), String> {
+        if self.capacity == 0 {
+            return Err("table: capacity must be at least 1; a gateway that remembers no flow does nothing".into());
+        }
         let times = [self.handshake_ms, self.max_rtt_ms, self.inactive_ms, self.half_closed_ms, self.idle_ms];
         if self.min_rtt_ms == 0 || self.max_rtt_ms < self.min_rtt_ms {
             Err("table: min_rtt_ms must be at least 1 and not exceed max_rtt_ms".into())
@@ -117,8 +120,10 @@ pub(super) struct End {
     /// Options of its SYN, and the sequence numbers of that and after it.
     syn: Option<SynOptions>,
     syn_range: Option<(u32, u32)>,
-    /// The sequence number after what it has sent.
+    /// The sequence number after what it has sent, as far as the window allowed it.
     pub next: Option<u32>,
+    /// The right edge of the windows it has advertised: the highest acknowledgement plus window.
+    right: Option<u32>,
     /// The highest acknowledgement it has sent, and the newest window field that came with it, as it was sent.
     pub ack: Option<(u32, u16)>,
     pub timestamps: Option<(u32, u32)>,
@@ -162,7 +167,8 @@ pub(super) struct Seen {
     pub activated: bool,
     /// Its acknowledgement number is higher than any before.
     pub advanced: bool,
-    /// It acknowledges something that was sent, as far as that is known.
+    /// It acknowledges something that may have been sent: that was seen, or for which there was room in the window. What it
+    /// advertises is believed.
     pub credible: bool,
 }
 
@@ -463,17 +469,27 @@ impl<S> Flow<S> {
         if s.is(flags::FIN) && self.in_window(heading, s.end().wrapping_sub(1)) {
             self.ends[heading as usize].fin = Some(s.end());
         }
+        let reached = self.reached(heading, s);
         let end = &mut self.ends[heading as usize];
-        if end.next.is_none_or(|next| before(next, s.end())) {
-            end.next = Some(s.end());
+        if reached.is_some_and(|r| end.next.is_none_or(|next| before(next, r))) {
+            end.next = reached;
         }
         if s.timestamps.is_some() {
             end.timestamps = s.timestamps;
         }
-        let peer = self.ends[heading.opposite() as usize];
-        seen.credible = s.is(flags::ACK) && peer.next.is_none_or(|next| !before(next, s.ack));
+        let (peer, shift) = (self.ends[heading.opposite() as usize], self.shift(heading));
+        // Not all that was sent was seen to its end: a first fragment has but the beginning of its segment, and there may be
+        // another path. But nothing was sent for which there was no room.
+        let room = self.ends[heading as usize].right.filter(|_| self.scaled());
+        let sent = |ack| peer.next.is_none_or(|next| !before(next, ack));
+        seen.credible = s.is(flags::ACK) && (sent(s.ack) || room.is_some_and(|right| !before(right, s.ack)));
         if seen.credible {
             let end = &mut self.ends[heading as usize];
+            let shift = if s.is(flags::SYN) { 0 } else { shift };
+            let right = s.ack.wrapping_add(u32::from(s.window) << shift);
+            if end.right.is_none_or(|r| before(r, right)) {
+                end.right = Some(right);
+            }
             seen.advanced = end.ack.is_some_and(|(ack, _)| before(ack, s.ack));
             // The window of a SYN is never scaled (RFC 7323 section 2.2): not to be repeated by another segment.
             if s.is(flags::SYN) {
@@ -490,6 +506,21 @@ impl<S> Flow<S> {
             self.closed = Some(now);
         }
         seen
+    }
+
+    /// The sequence number after the part of `s` that its receiver takes (RFC 9293 section 3.10.7.4): what begins in the window
+    /// that was offered, to the window's end; a probe of a closed window is a byte beyond. `None` if there is none.
+    fn reached(&self, heading: Heading, s: &Segment) -> Option<u32> {
+        match self.ends[heading.opposite() as usize].right.filter(|_| self.scaled()) {
+            None => Some(s.end()),
+            Some(right) if before(right, s.seq) => None,
+            Some(right) => Some(if before(right, s.end()) { right.wrapping_add(1) } else { s.end() }),
+        }
+    }
+
+    /// Whether the scale of its windows is known: both SYNs were seen.
+    fn scaled(&self) -> bool {
+        self.ends.iter().all(|e| e.syn_range.is_some())
     }
 
     /// Whether `seq` lies in the window that the other end has offered, as far as that is known.

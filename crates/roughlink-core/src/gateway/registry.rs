@@ -1,6 +1,7 @@
 //! The gateways by name, and how a name with parameters becomes a gateway.
 
 use super::{Gateway, Heading, avoca_rx, window};
+use crate::units::plain;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
@@ -104,6 +105,11 @@ impl Kind {
                 known: all.keys().cloned().collect(),
             });
         }
+        let scheme = params.get("scheme").and_then(toml::Value::as_str);
+        if let Some(other) = scheme.and_then(|s| kind(s).ok()).filter(|other| other.name != self.name) {
+            let reason = format!("scheme = \"{0}\" is another gateway; write kind = \"{0}\"", other.name);
+            return Err(BuildError::Parameter { kind: self.name, reason });
+        }
         all.extend(params.clone());
         (self.make)(all).map_err(|reason| BuildError::Parameter { kind: self.name, reason })
     }
@@ -156,7 +162,7 @@ pub fn build(name: &str, params: &str) -> Result<Box<dyn Gateway>, BuildError> {
 }
 
 fn make<G: Construct>(params: toml::Table) -> Result<Box<dyn Gateway>, String> {
-    let params: G::Params = params.try_into().map_err(|e: toml::de::Error| e.message().to_owned())?;
+    let params: G::Params = params.try_into().map_err(|e: toml::de::Error| plain(&e))?;
     G::check(&params)?;
     Ok(Box::new(G::new(&params)))
 }
@@ -186,6 +192,9 @@ mod tests {
         for (name, params) in [
             ("muniz", "table = { capcity = 3 }"),
             ("muniz", "table = { min_rtt_ms = 0 }"),
+            ("muniz", "table = { capacity = 0 }"),
+            ("muniz", "scheme = \"mizutani\""),
+            ("mizutani", "scheme = \"muniz\""),
             ("muniz", "floor = 0.5"),
             ("mizutani", "floor = nan"),
             ("muniz", "scheme = \"best\""),
@@ -197,5 +206,13 @@ mod tests {
             assert!(matches!(e, BuildError::Parameter { .. }), "{params}: {e}");
         }
         assert!(build("muniz", "floor = 3\ntable = { capacity = 7 }").is_ok());
+        assert!(build("mizutani", "scheme = \"fixed\"").is_ok());
+        for (params, words) in [
+            ("floor = \"2\"", "string \"2\", expected a number, in `floor`"),
+            ("table = { capacity = -1 }", "expected a whole number of 0 or more, in `table.capacity`"),
+        ] {
+            let e = build("muniz", params).unwrap_err().to_string();
+            assert!(e.ends_with(words), "{e}");
+        }
     }
 }

@@ -122,6 +122,10 @@ impl<G: Gateway> Bench<G> {
             self.next.get_mut(&flow).unwrap()[0] += 1460;
         }
     }
+    /// `n` bytes from the server go another way.
+    pub fn skip(&mut self, flow: u32, n: u32) {
+        self.next.get_mut(&flow).unwrap()[0] += n;
+    }
     /// The client acknowledges everything; what is advertised in the end.
     pub fn ack(&mut self, flow: u32, window: u16) -> u16 {
         let s = Segment { window, ..self.segment(flow, Heading::Outward) };

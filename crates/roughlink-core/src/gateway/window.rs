@@ -34,6 +34,8 @@ pub struct RateControl {
     joined: (u64, u64),
     /// L, and the cycle time of a PDU with so many SDUs.
     pdu: (u32, Time),
+    /// The share of the SDUs that counts: all, or those that need not be sent again.
+    usable: f64,
 }
 
 /// What is kept of a flow.
@@ -73,6 +75,7 @@ impl Construct for RateControl {
             company: Company::default(),
             joined: (0, 0),
             pdu: (0, Time::ZERO),
+            usable: 1.0,
         }
     }
 }
@@ -109,7 +112,7 @@ impl Gateway for RateControl {
 }
 
 impl RateControl {
-    /// Takes note of flows that joined or left and of another PDU size or rate.
+    /// Takes note of flows that joined or left and of another PDU size, rate or error.
     fn follow(&mut self, modem: &dyn Modem) {
         let joined = (self.flows.entered, self.flows.left);
         if joined != self.joined {
@@ -127,11 +130,12 @@ impl RateControl {
         }
         let limit = modem.limit();
         let pdu = (limit, modem.cycle_time(limit));
-        if pdu != self.pdu {
-            self.pdu = pdu;
+        let usable = if self.params.error_factor { 1.0 - modem.rejected() } else { 1.0 };
+        if (pdu, usable) != (self.pdu, self.usable) {
+            (self.pdu, self.usable) = (pdu, usable);
             for (_, flow) in self.flows.iter_mut() {
                 if let (Some(c), Some(rtt)) = (&mut flow.state.control, flow.rtt) {
-                    c.sample = sample_awnd(self.params.sample, rtt, modem);
+                    c.sample = usable_sample(&self.params, rtt, usable, modem);
                 }
             }
         }
@@ -155,7 +159,7 @@ impl RateControl {
         match &mut flow.state.control {
             Some(c) => c.awnd = c.awnd.min(share(c.sample, rtt, inverse)).max(self.params.floor), // it was silent
             None => {
-                let sample = sample_awnd(self.params.sample, rtt, modem);
+                let sample = usable_sample(&self.params, rtt, self.usable, modem);
                 let awnd = share(sample, rtt, inverse).max(self.params.floor);
                 let rho = (rtt.as_secs_f64() / min_rtt.as_secs_f64()).min(self.params.max_rho);
                 flow.state.control = Some(Control { awnd, sample, rho });
@@ -189,9 +193,8 @@ impl RateControl {
         });
         let n = f64::from(company.flows);
         let part = f64::from(self.pdu.0) / n; // L/N
-        let usable = if p.error_factor { 1.0 - modem.rejected() } else { 1.0 };
         c.awnd = match p.scheme {
-            Scheme::Muniz => muniz(c.awnd, (c.sample * usable).max(LEAST_SAMPLE), queue, part, c.rho, p.decrease),
+            Scheme::Muniz => muniz(c.awnd, c.sample, queue, part, c.rho, p.decrease),
             Scheme::Mizutani => mizutani(c.awnd, queue, part, n),
             Scheme::Fixed => c.awnd,
         }
@@ -240,6 +243,11 @@ pub fn sample_awnd(sample: Sample, rtt: Time, modem: &dyn Modem) -> f64 {
         }
     };
     sdus.max(LEAST_SAMPLE)
+}
+
+/// Sample_Awnd of a flow, of which the share `usable` counts.
+fn usable_sample(p: &Params, rtt: Time, usable: f64, modem: &dyn Modem) -> f64 {
+    (sample_awnd(p.sample, rtt, modem) * usable).max(LEAST_SAMPLE)
 }
 
 /// Equation 1: a flow's window when flows whose 1/RTT, in 1/s, sum to `inverse` share the link, itself included.
@@ -447,7 +455,73 @@ mod tests {
         b.gateway.flows.get_mut(&key_of(0)).unwrap().state.control.as_mut().unwrap().awnd = 50.0;
         b.data(0, 1);
         b.ack(0, 60_000);
-        assert_eq!(control_of(&b.gateway, 0).awnd, 49.0, "above half of 90");
+        assert_eq!(control_of(&b.gateway, 0), Control { awnd: 49.0, sample: 45.0, rho: 1.0 }, "above half of 90");
+        // Equation 1 shares out what is left, too: 45 of 66 ms between two.
+        b.open(1, 66);
+        b.data(1, 1);
+        assert_eq!([0, 1].map(|flow| control_of(&b.gateway, flow).awnd), [22.5; 2]);
+        b.modem.rejected = 1.0;
+        b.ack(0, 60_000);
+        assert_eq!(control_of(&b.gateway, 0).sample, 2.0, "never less");
+    }
+
+    /// A window in balance at 2920 bytes, the receiver's at 60000.
+    fn held() -> Bench<RateControl> {
+        let mut b = Bench::new(control("scheme = \"fixed\""));
+        b.modem.sdu = Time::from_secs(1); // Sample_Awnd is 2
+        b.open(0, 66);
+        for _ in 0..50 {
+            b.data(0, 1);
+            b.ack(0, 60_000);
+        }
+        assert_eq!(b.ack(0, 60_000), 2_920);
+        b
+    }
+
+    /// Of a segment in fragments only the first is seen, with 960 of 1460 bytes: the acknowledgement of the whole is believed.
+    #[test]
+    fn fragments_do_not_take_edges_back() {
+        let mut b = held();
+        for _ in 0..5 {
+            let s = b.segment(0, Heading::Inward);
+            b.pass(Heading::Inward, Segment { payload: 960, ..s });
+            let s = b.segment(0, Heading::Outward);
+            let ack = |ack| Segment { ack, window: 60_000, ..s };
+            assert_eq!(b.pass(Heading::Outward, ack(s.ack + 1_460)).window, 2_920);
+            b.skip(0, 1_460);
+            assert_eq!(b.ack(0, 60_000), 2_920);
+        }
+    }
+
+    /// Somebody sends data from far ahead in the name of the server, and acknowledges it in the name of the client.
+    #[test]
+    fn what_no_window_allows_moves_nothing() {
+        for (ahead, ack_ahead) in [(1 << 30, 1 << 30), (100_000, 100_000), (59_000, 61_000), (1 << 31, 1 << 31)] {
+            let mut b = held();
+            let data = Segment { payload: 1_460, ..b.segment(0, Heading::Inward) };
+            let back = b.segment(0, Heading::Outward);
+            b.pass(Heading::Inward, Segment { seq: data.seq.wrapping_add(ahead), ..data });
+            b.pass(Heading::Outward, Segment { ack: back.ack.wrapping_add(ack_ahead + 1_460), window: 60_000, ..back });
+            for _ in 0..10 {
+                b.data(0, 1);
+                assert_eq!(b.ack(0, 60_000), 2_920, "{ahead}");
+            }
+        }
+    }
+
+    /// A probe of a window that the receiver has closed lies just beyond it.
+    #[test]
+    fn probes_of_closed_windows_are_seen() {
+        let mut b = held();
+        b.data(0, 1);
+        assert_eq!(b.ack(0, 0), 0);
+        // The right edge is still where 2920 bytes were offered.
+        b.data(0, 2);
+        b.ack(0, 0);
+        let s = b.segment(0, Heading::Inward);
+        b.pass(Heading::Inward, Segment { payload: 1, ..s });
+        let s = b.segment(0, Heading::Outward);
+        assert_eq!(b.pass(Heading::Outward, Segment { ack: s.ack + 1, window: 60_000, ..s }).window, 2_920);
     }
 
     /// With the modem's queue at L/N the window is in balance; the upper bound holds to within a step.

@@ -130,22 +130,24 @@ impl HdplcConfig {
         passed.checked_sub(1).map_or(self.rate, |i| self.rate_trace[i].1)
     }
 
-    /// Air time of an SDU of `size` bytes, before rounding to symbols.
+    /// Air time of an SDU of `size` bytes at `rate` of the configuration, before rounding to symbols.
     pub fn sdu_air(&self, size: u16) -> Time {
         self.rate.time_for(u64::from(size) + u64::from(self.sdu_overhead))
     }
 
-    /// L: SDUs of the MTU's size in a full PDU.
-    pub fn sdus_per_pdu(&self) -> usize {
-        let fit = self.max_air.0 / self.sdu_air(self.mtu).0.max(1);
-        self.max_sdus.min(fit as usize).max(1)
+    /// L: SDUs of the MTU's size in a full PDU that is sent at `rate`.
+    pub fn sdus_per_pdu(&self, rate: Rate) -> usize {
+        let one = rate.time_for(u64::from(self.mtu) + u64::from(self.sdu_overhead));
+        let fit = self.max_air.0 / one.0.max(1);
+        self.max_sdus.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1)
     }
 
-    /// T_cyc(n): mean time from one PDU to the next if each has `n` SDUs of the MTU's size: access, header, SDUs, gap, PLC-ACK.
-    pub fn cycle_time(&self, n: usize) -> Time {
+    /// T_cyc(n): mean time from one PDU to the next if each has `n` SDUs of the MTU's size and is sent at `rate`: access, header,
+    /// SDUs, gap, PLC-ACK.
+    pub fn cycle_time(&self, n: usize, rate: Rate) -> Time {
         let bytes = n as u64 * (u64::from(self.mtu) + u64::from(self.sdu_overhead));
         let slots = self.slot * u64::from(self.access_slots - 1) / 2;
-        self.access_gap + slots + self.header + self.in_symbols(self.rate.time_for(bytes)) + self.rifs + self.ack
+        self.access_gap + slots + self.header + self.in_symbols(rate.time_for(bytes)) + self.rifs + self.ack
     }
 
     /// Mean error ratio of SDUs of `size` bytes: the overlap formula of [`AirNoise::expected_error`].
@@ -181,9 +183,13 @@ mod tests {
         near(c.sdu_air(200), 93.7);
         near(c.sdu_air(52), 30.1);
         // all but the overhead per cycle: access (100 + 3.5 * 35.84), header, gap and PLC-ACK are 751.44 us
-        assert!((us(c.cycle_time(31)) - 751.44 - 20_218.0).abs() < 0.5);
+        assert!((us(c.cycle_time(31, c.rate)) - 751.44 - 20_218.0).abs() < 0.5);
         // Rounding to symbols adds less than one.
-        let rounded = HdplcConfig::default().cycle_time(31) - c.cycle_time(31);
+        // A full queue of 256 at 1478 SDU/s is 173 ms of delay, a PDU of 31 is 21 ms.
+        let full = c.cycle_time(31, c.rate).as_millis_f64();
+        assert!((full - 21.0).abs() < 0.05, "{full}");
+        assert!((256.0 / 31.0 * full - 173.0).abs() < 0.5, "{full}");
+        let rounded = HdplcConfig::default().cycle_time(31, c.rate) - c.cycle_time(31, c.rate);
         assert!(rounded < Time(8_192), "{rounded:?}");
     }
 
@@ -200,7 +206,7 @@ mod tests {
                 ack: Time::ZERO,
                 ..Default::default()
             };
-            let capacity = c.sdus_per_pdu() as f64 / c.cycle_time(31).as_secs_f64();
+            let capacity = c.sdus_per_pdu(c.rate) as f64 / c.cycle_time(31, c.rate).as_secs_f64();
             assert!((capacity - sdus).abs() < 0.6, "{capacity} for {sdus}");
             assert!((capacity * 12e3 / 1e6 - mbps).abs() < 0.006, "{capacity} for {mbps}");
         }
@@ -208,8 +214,10 @@ mod tests {
 
     #[test]
     fn air_time_bounds_the_pdu() {
-        let with = |max_air| HdplcConfig { max_air, ..Default::default() }.sdus_per_pdu();
-        assert_eq!([Time::MAX, Time::from_millis(5), Time::from_micros(100)].map(with), [31, 7, 1]);
+        let with = |max_air, rate| HdplcConfig { max_air, ..Default::default() }.sdus_per_pdu(rate);
+        let rate = HdplcConfig::default().rate;
+        assert_eq!([Time::MAX, Time::from_millis(5), Time::from_micros(100)].map(|t| with(t, rate)), [31, 7, 1]);
+        assert_eq!(with(Time::from_millis(5), Rate::from_bps(rate.as_bps() / 2)), 3);
     }
 
     #[test]

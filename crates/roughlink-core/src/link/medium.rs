@@ -33,11 +33,12 @@ pub trait Medium: Debug + Send {
     /// Packets in the transmit queue of `port`, as its limit counts them.
     fn waiting(&self, port: usize) -> usize;
 
-    /// Mean time from one frame with `sdus` packets of the MTU's size to the next, when only one port sends.
-    fn cycle_time(&self, sdus: u32) -> Time;
+    /// Mean time from one frame with `sdus` packets of the MTU's size to the next, when only one port sends, at the rate that
+    /// the medium has `now`.
+    fn cycle_time(&self, now: Time, sdus: u32) -> Time;
 
-    /// The most packets of the MTU's size in a frame, at least one.
-    fn limit(&self) -> u32;
+    /// The most packets of the MTU's size in a frame that is sent `now`, at least one.
+    fn limit(&self, now: Time) -> u32;
 
     /// Moving average of the share of packets of `port` that the receiver asked for again; 0 where nobody keeps it.
     fn rejected(&self, _port: usize) -> f64 {

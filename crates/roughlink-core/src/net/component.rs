@@ -376,7 +376,7 @@ impl<'a, O: Observer> Component<'a, O> {
         gateways: &mut [Option<gateway::Stats>],
     ) {
         for g in &self.gates {
-            gateways[g.global] = Some(g.stats(&self.media, &self.flows));
+            gateways[g.global] = Some(g.stats(self.end, &self.media, &self.flows));
         }
         for f in &self.flows {
             flows[f.global] = Some(f.outcome(self.end));

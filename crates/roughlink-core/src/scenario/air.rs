@@ -54,8 +54,8 @@ fn layer(table: &At<Noise>, kind: NoiseKind, block: Time, load: Load<'_>, report
         NoiseKind::None => return None,
         NoiseKind::Cable => AirNoise::cable(),
         NoiseKind::Clean => AirNoise::clean(),
-        NoiseKind::Inverter45 => AirNoise::inverter45(),
-        NoiseKind::Stress => AirNoise::stress(),
+        NoiseKind::Inverter45 => AirNoise::inverter45_at(report.read(&n.mains).map_or(60.0, |hz| hz.0)),
+        NoiseKind::Stress => AirNoise::stress_at(report.read(&n.mains).map_or(60.0, |hz| hz.0)),
         NoiseKind::Stationary => {
             return Some(AirNoise { stationary: report.read(&n.loss)?.0, ..AirNoise::default() });
         }
@@ -74,6 +74,9 @@ fn layer(table: &At<Noise>, kind: NoiseKind, block: Time, load: Load<'_>, report
             return Some(AirNoise { impulses: vec![train], ..AirNoise::default() });
         }
     };
+    if let Some(Source::Mains { mains_hz, length, .. }) = named.impulses.first().map(|i| &i.source) {
+        fit_mains(*length, *mains_hz, n, report);
+    }
     // Each of them has a stationary error, so that scaling reaches any mean.
     Some(match report.read(&n.mean) {
         Some(Share(mean)) => named.with_error(mean, block),
@@ -130,10 +133,7 @@ fn impulses(n: &Noise, kind: NoiseKind, report: &mut Report) -> Option<Impulses>
                 }
                 None => {}
             }
-            if length.is_zero() || length.as_secs_f64() >= 0.25 / *mains_hz {
-                let problem = Problem::new(format!("impulses of {length} do not fit {mains_hz} Hz"));
-                report.error(problem.at(span(&n.width), "").help("they are shorter than a quarter of a period"));
-            }
+            fit_mains(*length, *mains_hz, n, report);
             *variation = report.read(&n.variation).map_or(*variation, |share| share.0);
             *jitter = report.read(&n.jitter).unwrap_or(*jitter);
         }
@@ -154,6 +154,15 @@ fn impulses(n: &Noise, kind: NoiseKind, report: &mut Report) -> Option<Impulses>
         report.error(problem.help("`until` must be after `from`"));
     }
     Some(train)
+}
+
+/// Impulses of the mains must leave room between them.
+fn fit_mains(length: Time, mains_hz: f64, n: &Noise, report: &mut Report) {
+    if length.is_zero() || length.as_secs_f64() >= 0.25 / mains_hz {
+        let problem = Problem::new(format!("impulses of {length} do not fit {mains_hz} Hz"));
+        let place = if n.width.is_some() { span(&n.width) } else { span(&n.mains) };
+        report.error(problem.at(place, "").help("they are shorter than a quarter of a period"));
+    }
 }
 
 /// Impulses that can be drawn, and of which some do harm.

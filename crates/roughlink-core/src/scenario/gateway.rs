@@ -1,11 +1,13 @@
 //! `[[gateway]]`: where it stands, which link it watches, what it is.
 
-use super::file::Gateway;
+use super::file::{Gateway, Params};
 use super::leaf::At;
 use super::problem::{Problem, Report, list, suggest};
 use super::{GatewaySpec, LinkSpec};
-use crate::gateway::{BuildError, Kind};
+use crate::gateway::{BuildError, Heading, Kind, REGISTRY};
 use crate::link::{Direction, Model, Noise};
+use crate::net::routing::Hop;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Resolves a gateway that stands at `node`; `None` if nothing stands there, or if it cannot, which is then reported.
@@ -20,6 +22,9 @@ pub(super) fn gateway(
     let g = &gateway.value;
     let kind = report.read(&g.kind);
     let link = report.read(&g.link);
+    if let (Some(None), Some(given)) = (kind.map(|k| k.0), &g.params) {
+        unused(given, report);
+    }
     let (kind, node) = (kind?.0?, node?);
     let place = g.link.as_ref().map_or(gateway.span.clone(), |l| l.span.clone());
     let link = match link {
@@ -41,6 +46,67 @@ pub(super) fn gateway(
     let params = params(gateway, kind, report)?;
     let name = if name.is_empty() { kind.name.to_owned() } else { name.to_owned() };
     Some(GatewaySpec { name, node, link, kind, params })
+}
+
+/// Parameters where no gateway stands are those of the one that might: of any.
+fn unused(given: &At<Params>, report: &mut Report) {
+    let known: BTreeSet<String> =
+        REGISTRY.iter().flat_map(|k| k.parameters().into_iter().map(|(key, _)| key)).collect();
+    for key in given.value.0.keys().filter(|key| !known.contains(&key.get_ref().to_string())) {
+        let problem = Problem::new(format!("no gateway has a parameter `{}`", key.get_ref())).at(key.span(), "");
+        report.error(problem.help(suggest(key.get_ref(), "there are", known.iter().map(String::as_str))));
+    }
+}
+
+/// Refuses what would work against another gateway: of the same kind, or a second rate control, at the same end of a link.
+pub(super) fn rivals(all: &[(Range<usize>, GatewaySpec)], report: &mut Report) {
+    for (i, (place, g)) in all.iter().enumerate() {
+        let rival = all[..i].iter().find(|(_, first)| {
+            let both = g.kind.needs_modem && first.kind.needs_modem;
+            (first.node, first.link) == (g.node, g.link) && (first.kind.name == g.kind.name || both)
+        });
+        if let Some((first, other)) = rival {
+            let what = if g.kind.needs_modem { "two rate controls" } else { "two gateways of a kind" };
+            let problem = Problem::new(format!("{what} at one end of a link: `{}` and `{}`", other.name, g.name));
+            let problem = problem.at(place.clone(), "the second").at(first.clone(), "the first");
+            report.error(problem.help("keep one of them"));
+        }
+    }
+}
+
+/// Warns of a gateway that no flow gives anything to do. `paths` are the hops that the data of TCP flows take.
+pub(super) fn idle(
+    all: &[(Range<usize>, GatewaySpec)],
+    paths: &[Vec<Hop>],
+    nodes: &[String],
+    links: &[LinkSpec],
+    report: &mut Report,
+) {
+    for (place, g) in all {
+        let link = &links[g.link];
+        let leaves = 2 * g.link as Hop + Hop::from(link.between.0 != g.node);
+        let other = if link.between.0 == g.node { link.between.1 } else { link.between.0 };
+        // What leaves over the link is what heads for those that the gateway serves, or what these send.
+        let (hop, way) = match g.kind.over {
+            Heading::Inward => (leaves, "from"),
+            Heading::Outward => (leaves ^ 1, "to"),
+        };
+        let used = |hop: Hop| paths.iter().any(|p| p.contains(&hop));
+        if used(hop) {
+            continue;
+        }
+        let (name, here) = (&g.name, &nodes[g.node]);
+        let message = format!(
+            "gateway `{name}` has nothing to do: no TCP flow carries data {way} `{here}` over link `{}`",
+            link.name
+        );
+        let help = if used(hop ^ 1) {
+            format!("at the other end of the link, node = \"{}\", there is something to do", nodes[other])
+        } else {
+            "add a flow of kind \"bulk\" that passes it, or leave the gateway out".to_owned()
+        };
+        report.warn(Problem::new(message).at(place.clone(), "").help(help));
+    }
 }
 
 /// The link `name`, which must end at the node.

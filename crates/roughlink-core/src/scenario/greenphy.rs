@@ -31,6 +31,10 @@ pub(super) fn greenphy(link: &Link, load: Load<'_>, report: &mut Report) -> Gree
     if let Some(mac) = &link.mac {
         apply(mac, &mut c, report);
     }
+    if c.host_queue == 0 && c.modem_ring == 0 {
+        let problem = Problem::new("a station without a queue and without a ring sends nothing");
+        report.error(problem.at(span(&link.queue), "").help("write queue = \"100 pkt\", or mac = { modem_ring = 10 }"));
+    }
     c.noise = air(link, c.noise.clone(), c.payload_air(1), load, report);
     c
 }
@@ -83,14 +87,14 @@ fn apply(At { span: here, value: mac }: &At<Mac>, c: &mut GreenPhyConfig, report
             18
         });
     }
-    // An exchange must fit between two beacon regions, or nothing would ever be sent.
+    // The standard keeps a region for contention; and an exchange must fit into it, or nothing would ever be sent.
     let slots = c.backoff_low.windows.into_iter().max().unwrap_or(1);
-    let exchange = c.exchange_time(1) + c.slot * u64::from(slots);
+    let least = (c.exchange_time(1) + c.slot * u64::from(slots)).max(LEAST_REGION);
     let left = Time::from_secs_f64(2.0 / c.mains_hz).saturating_sub(c.beacon);
-    if left < exchange && report.problems.len() == before {
-        let problem = Problem::new(format!("beacon regions of {} leave no room for an exchange", c.beacon));
+    if left < least && report.problems.len() == before {
+        let problem = Problem::new(format!("beacon regions of {} leave too little for contention", c.beacon));
         let place = if mac.beacon.is_some() { span(&mac.beacon) } else { here.clone() };
-        report.error(problem.at(place, "").help(format!("two cycles of the mains must leave {exchange}")));
+        report.error(problem.at(place, "").help(format!("two cycles of the mains must leave {least}")));
     }
 }
 
@@ -138,6 +142,8 @@ fn as_greenphy(link: &mut LinkSpec) -> Option<&mut GreenPhyConfig> {
     }
 }
 
+/// Region for contention in each beacon period (Zarikoff and Malone on IEEE 1901).
+const LEAST_REGION: Time = Time::from_millis(4);
 /// Longest payload of an MPDU (HomePlug AV: MaxFL).
 const MAX_FL: Time = Time::from_nanos(2_501_120);
 const MOST_PBS: usize = 16;

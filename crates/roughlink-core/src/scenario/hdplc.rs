@@ -52,6 +52,10 @@ fn mac(mac: &Mac, c: &mut HdplcConfig, report: &mut Report) {
     c.aggregation = report.read(&mac.aggregation).unwrap_or(c.aggregation);
     c.max_air = report.read(&mac.max_air).unwrap_or(c.max_air);
     c.lifetime = report.read(&mac.lifetime).unwrap_or(c.lifetime);
+    if c.lifetime.is_zero() {
+        let problem = Problem::new("packets that live no time are never sent again").at(span(&mac.lifetime), "");
+        report.error(problem.help("write a time such as \"500 ms\"; transmissions = 1 is a line without repeats"));
+    }
     c.in_order = report.read(&mac.in_order).unwrap_or(c.in_order);
     c.duplex = report.read(&mac.duplex).unwrap_or(c.duplex);
     c.collisions = report.read(&mac.collisions).unwrap_or(c.collisions);
@@ -63,7 +67,7 @@ fn mac(mac: &Mac, c: &mut HdplcConfig, report: &mut Report) {
         report.read(&mac.queue_counts_unacknowledged).unwrap_or(c.queue_counts_unacknowledged);
     c.robust_share = report.read(&mac.robust_share).map_or(c.robust_share, |s| s.0);
     c.error_weight = report.read(&mac.error_weight).map_or(c.error_weight, |s| s.0);
-    if let Some(n) = counted(&mac.max_sdus, "a frame of no packets carries nothing", u32::MAX, report) {
+    if let Some(n) = counted(&mac.max_sdus, "a frame of no packets carries nothing", MOST_SDUS, report) {
         c.max_sdus = n as usize;
     }
     if let Some(n) = counted(&mac.access_slots, "an access within no slots", MOST_SLOTS, report) {
@@ -110,6 +114,8 @@ fn rate_trace(trace: &RateTrace, report: &mut Report) -> Vec<(Time, Rate)> {
 
 /// Of a header, a gap or an acknowledgement.
 const LONGEST_PART: Time = Time::from_secs(1);
+/// Packets in a frame: as many bits must fit into an acknowledgement; the paper's modem has 31.
+const MOST_SDUS: u32 = 1024;
 /// Access slots: no contention window of any standard comes near.
 const MOST_SLOTS: u32 = 65_536;
 /// As for the framing of pipes.

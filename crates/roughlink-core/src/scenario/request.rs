@@ -40,6 +40,15 @@ pub(super) fn session(f: &Flow, report: &mut Report) -> SessionConfig {
         if c.discovery_max_tries == 0 {
             let problem = Problem::new("a vehicle that never asks finds no charger").at(span(&l.discovery_tries), "");
             report.error(problem.help("at least 1; discovery = false begins with the connection"));
+        } else if c.discovery_max_tries > MOST_TRIES {
+            let problem = Problem::new(format!("a vehicle does not ask {} times", c.discovery_max_tries));
+            let help = format!("at most {MOST_TRIES}; ISO 15118 has 50");
+            report.error(problem.at(span(&l.discovery_tries), "").help(help));
+        }
+        if c.discovery_period < LEAST_PERIOD {
+            let problem = Problem::new(format!("a vehicle does not ask every {}", c.discovery_period));
+            let help = format!("at least {LEAST_PERIOD}; ISO 15118 has 250 ms");
+            report.error(problem.at(span(&l.discovery_period), "").help(help));
         }
     }
     if let Some(messages) = &f.messages {
@@ -68,5 +77,9 @@ fn apply(keys: &MessageKeys, spec: &mut MessageSpec, report: &mut Report) {
     }
 }
 
+/// Between discovery requests: in less time nobody answers.
+const LEAST_PERIOD: Time = Time::from_millis(1);
+/// Discovery requests: 40 minutes at the standard's pace.
+const MOST_TRIES: u32 = 10_000;
 /// Larger than any message of the standard.
 const LARGEST: u32 = 1 << 20;

@@ -3,7 +3,7 @@
 
 use super::coverage::coverage;
 use super::file::{File, Flow, FlowKind, Gateway, Link, LinkKind, Sctp, Tcp, Transport};
-use super::gateway::gateway;
+use super::gateway::{gateway, idle, rivals};
 use super::greenphy::{cables, greenphy};
 use super::hdplc::hdplc;
 use super::leaf::{At, Leaf, Name};
@@ -66,9 +66,10 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     }
     let stands = |(g, name): (&At<Gateway>, &String)| {
         let here = node(&g.value.node, &nodes, report);
-        gateway(g, name, here, &nodes, &links, report)
+        Some((g.span.clone(), gateway(g, name, here, &nodes, &links, report)?))
     };
-    let gateways = file.gateway.iter().zip(&gateway_names).filter_map(stands).collect();
+    let gateways: Vec<_> = file.gateway.iter().zip(&gateway_names).filter_map(stands).collect();
+    rivals(&gateways, report);
     if file.flow.is_empty() {
         report.warn(Problem::new("there is no flow: nothing will happen").help("add a [[flow]]"));
     }
@@ -90,6 +91,10 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     let mut flows: Vec<FlowSpec> =
         file.flow.iter().zip(flow_names).map(|(flow, name)| context.flow(flow, name, report)).collect();
     flows.extend(loads);
+    if report.problems.is_empty() && !gateways.is_empty() {
+        idle(&gateways, &context.tcp_paths(&flows), &nodes, &links, report);
+    }
+    let gateways = gateways.into_iter().map(|g| g.1).collect();
     check_hystart(tcp, &context.used, report);
     context.warn_of_fragments(report);
     let name = report.read(&file.name).unwrap_or_else(|| default_name.to_owned());
@@ -263,6 +268,11 @@ impl Context<'_> {
             }
             *field = time;
         }
+        if config.interval < LEAST_INTERVAL {
+            let problem = Problem::new(format!("a packet every {} is no voice call", config.interval));
+            let help = format!("at least {LEAST_INTERVAL}; G.711 has 20 ms");
+            report.error(problem.at(span(&f.interval), "").help(help));
+        }
         config.jitter_buffer = report.read(&f.jitter_buffer).unwrap_or(config.jitter_buffer);
         config.reference = report.read(&f.reference).unwrap_or(config.reference);
         config.emodel = report.read(&f.emodel).unwrap_or(config.emodel);
@@ -300,6 +310,17 @@ impl Context<'_> {
             }));
         }
         Vec::new()
+    }
+
+    /// The hops that data of TCP flows take.
+    fn tcp_paths(&self, flows: &[FlowSpec]) -> Vec<Vec<Hop>> {
+        let hops = |from, to| routing::path(self.nodes.len(), &self.edges, &self.adjacency, from, to);
+        let of = |f: &FlowSpec| match f.traffic {
+            Traffic::Bulk { .. } if f.sctp.is_none() => [hops(f.from, f.to), None],
+            Traffic::Request { .. } => [hops(f.from, f.to), hops(f.to, f.from)],
+            _ => [None, None],
+        };
+        flows.iter().flat_map(of).flatten().collect()
     }
 
     fn note_fragments(&mut self, packet: (u64, bool), origin: Range<usize>, path: &[usize]) {
@@ -413,5 +434,7 @@ fn between(link: &At<Link>, nodes: &[String], report: &mut Report) -> (usize, us
     (from.unwrap_or(0), to.unwrap_or(0))
 }
 
+/// A byte of G.711 takes 125 us. Much below that a call fills memory with what the listener keeps of every packet.
+const LEAST_INTERVAL: Time = Time::from_micros(100);
 /// Bytes of speech that fit into a datagram with 40 B of headers.
 const MOST_SPEECH: u16 = 65_495;

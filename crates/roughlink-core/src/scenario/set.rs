@@ -67,7 +67,13 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
     let is = |kind: &str| all.iter().copied().find(|s| resolve(s, place.root)["type"] == kind);
     if rest.is_empty() {
         if is("array").is_some_and(|s| name_of(&s["items"]).is_some()) && is("object").is_none() {
-            let help = format!("name the element and the key: {key}.<name>.<key>");
+            let named =
+                is("array").is_some_and(|s| resolve(&s["items"], place.root)["properties"].get("name").is_some());
+            let help = if named {
+                format!("name the element and the key: {key}.<name>.<key>")
+            } else {
+                format!("say which element by its number from 0, and the key: {key}.0.<key>")
+            };
             return Err(Problem::new(format!("`{key}` is a list of tables")).help(help));
         }
         put(table, key, read(value, all.iter().all(|s| text_only(resolve(s, place.root)))));

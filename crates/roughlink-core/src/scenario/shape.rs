@@ -1,7 +1,7 @@
 //! The outward form of a scenario file, checked against its schema: unknown keys, missing ones, keys of another
 //! kind, and tables where a list is wanted. What is wrong is reported and taken out, so that the rest can be read.
 
-use super::file::kinds;
+use super::file::{Kind, kinds};
 use super::problem::{Problem, Report, list, nearest, suggest};
 use serde_json::Value as Schema;
 use std::ops::Range;
@@ -119,13 +119,13 @@ fn value(
         _ => "a single value",
     };
     let problem = Problem::new(format!("`{key}` must be {wanted}")).at(span, format!("this is {found}"));
-    report.error(problem.help(format!("write {key} = {}", example(schema, root))));
+    report.error(problem.help(format!("write {key} = {}", example(schema, within, root))));
     false
 }
 
 /// Something that a schema allows: of several forms the first, of a table what it must have, or the first key if that
 /// is nothing.
-fn example(schema: &Schema, root: &Schema) -> String {
+fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
     let schema = alternatives(schema)[0];
     let (definition, schema) = (name_of(schema).unwrap_or(""), resolve(schema, root));
     if let Some(text) = schema["examples"][0].as_str() {
@@ -133,7 +133,7 @@ fn example(schema: &Schema, root: &Schema) -> String {
     }
     if schema["type"] == "array" {
         let least = schema["minItems"].as_u64().unwrap_or(1).max(1) as usize;
-        return format!("[{}]", vec![example(&schema["items"], root); least].join(", "));
+        return format!("[{}]", vec![example(&schema["items"], within, root); least].join(", "));
     }
     match schema["type"].as_str() {
         Some("object") => {}
@@ -142,7 +142,8 @@ fn example(schema: &Schema, root: &Schema) -> String {
     }
     // A kind that must have something shows more than one that need not.
     let kinds = kinds(definition);
-    let kind = kinds.iter().find(|k| !k.required.is_empty()).or(kinds.first());
+    let here = |k: &&Kind| !(definition == "Noise" && within.is_some_and(|link| link != "pipe" && of_pipes(k.name)));
+    let kind = kinds.iter().filter(here).find(|k| !k.required.is_empty()).or(kinds.first());
     let properties = &schema["properties"];
     let shared = schema["required"].as_array().into_iter().flatten().filter_map(Schema::as_str);
     let mut keys: Vec<&str> = shared.chain(kind.into_iter().flat_map(|k| k.required.iter().copied())).collect();
@@ -154,9 +155,14 @@ fn example(schema: &Schema, root: &Schema) -> String {
     }
     let line = |key: &&str| match kind.filter(|_| *key == "kind") {
         Some(kind) => format!("kind = \"{}\"", kind.name),
-        None => format!("{key} = {}", example(&properties[*key], root)),
+        None => format!("{key} = {}", example(&properties[*key], within, root)),
     };
     format!("{{ {} }}", keys.iter().map(line).collect::<Vec<_>>().join(", "))
+}
+
+/// Noise that takes packets.
+fn of_pipes(noise: &str) -> bool {
+    matches!(noise, "random" | "burst" | "gilbert-elliott" | "impulse" | "list")
 }
 
 fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut Report) {
@@ -184,6 +190,10 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
                 let problem = Problem::new(format!("{} has no key `{name}`", article(kind.name, here)));
                 let takes: Vec<&str> = kind.required.iter().chain(kind.optional).copied().collect();
                 let takes = if takes.is_empty() { "takes no keys".into() } else { format!("takes {}", list(&takes)) };
+                let all =
+                    known.keys().map(String::as_str).filter(|k| owners(k).is_empty() && !shared().any(|s| s == *k));
+                let all: Vec<&str> = all.filter(|k| *k != "kind").collect();
+                let takes = if all.is_empty() { takes } else { format!("{takes}, and as every kind {}", list(&all)) };
                 let help = format!("`{name}` belongs to {}; `{}` {takes}", list(&owners(name)), kind.name);
                 report.error(problem.at(key.span(), "").help(help));
                 false
@@ -214,7 +224,7 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
             Some(example) => problem.help(format!("add a line such as {key} = \"{example}\"")),
             None => match known[key]["description"].as_str() {
                 Some(description) => problem.help(format!("`{key}`: {}", description.trim_end_matches('.'))),
-                None => problem.help(format!("add a line such as {key} = {}", example(&known[key], root))),
+                None => problem.help(format!("add a line such as {key} = {}", example(&known[key], within, root))),
             },
         });
     }

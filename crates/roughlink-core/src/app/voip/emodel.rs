@@ -37,7 +37,9 @@ pub fn loss_impairment(loss: f64, burst_ratio: f64, bpl: f64) -> f64 {
     95.0 * ppl / (ppl / burst_ratio + bpl)
 }
 
-/// BurstR: the mean length of a run of losses over that of independent losses at the same rate, at least 1.
+/// BurstR: the mean length of a run of losses over that of independent losses at the same rate, at least 1. G.107 permits
+/// values up to 2, and above them calls its formula valid only while less than 2 % are lost (as commonly cited; the text was
+/// not at hand): ratings of calls with long outages say "bad", not how bad.
 pub fn burst_ratio(packets: u64, lost: u64, runs: u64) -> f64 {
     if lost == 0 || lost == packets {
         return 1.0; // nothing to compare with
@@ -46,9 +48,9 @@ pub fn burst_ratio(packets: u64, lost: u64, runs: u64) -> f64 {
     (lost as f64 / runs as f64 / expected).max(1.0)
 }
 
-/// The transmission rating R.
+/// The transmission rating R, 0 to 100. Impairments may sum to more than there is: MOS is 1 at 0 already (G.107 annex B).
 pub fn rating(idd: f64, ie_eff: f64) -> f64 {
-    R_0 - idd - ie_eff
+    (R_0 - idd - ie_eff).clamp(0.0, 100.0)
 }
 
 /// The mean opinion score that a rating stands for (G.107 annex B).
@@ -131,5 +133,9 @@ mod tests {
             assert!((1.0..=4.5).contains(&m), "{r}: {m}");
         }
         assert_eq!((mos(-1.0), mos(3.0), mos(100.0)), (1.0, 1.0, 4.5));
+        // A minute from mouth to ear, half of it lost.
+        for model in [EModel::G107, EModel::Simple] {
+            assert_eq!(rating(delay_impairment(model, 60_000.0), loss_impairment(0.5, 100.0, BPL_BARE)), 0.0);
+        }
     }
 }

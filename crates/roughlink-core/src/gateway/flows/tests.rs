@@ -207,12 +207,12 @@ fn what_must_not_be_rewritten_is_not() {
     for (phase, mark) in mark {
         let mut b = bench();
         b.open(0, 10);
-        b.data(0, 200);
+        b.data(0, 40);
         assert!(b.ack(0, 60_000) < 60_000);
         let mut s = b.segment(0, Heading::Inward);
         mark(&mut s);
         b.pass(Heading::Inward, s);
-        b.data(0, 200);
+        b.data(0, 10);
         assert_eq!(b.ack(0, 60_000), 60_000);
         let f = only(&mut b);
         assert_eq!((f.phase, f.active), (phase, false));

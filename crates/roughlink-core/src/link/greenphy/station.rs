@@ -78,7 +78,7 @@ impl Station {
 
     /// A packet joins the queue; if there is no room it comes back.
     pub(super) fn enqueue(&mut self, now: Time, packet: Packet, config: &GreenPhyConfig) -> Option<Packet> {
-        if self.waiting >= (config.host_queue + config.modem_ring) as usize {
+        if self.waiting >= config.host_queue as usize + config.modem_ring as usize {
             self.stats.dropped += 1;
             return Some(packet);
         }

@@ -51,12 +51,12 @@ impl Medium for FullDuplex {
         self.ways[port].waiting(port)
     }
 
-    fn cycle_time(&self, sdus: u32) -> Time {
-        self.ways[0].cycle_time(sdus)
+    fn cycle_time(&self, now: Time, sdus: u32) -> Time {
+        self.ways[0].cycle_time(now, sdus)
     }
 
-    fn limit(&self) -> u32 {
-        self.ways[0].limit()
+    fn limit(&self, now: Time) -> u32 {
+        self.ways[0].limit(now)
     }
 
     fn rejected(&self, port: usize) -> f64 {

@@ -179,12 +179,12 @@ impl Medium for Hdplc {
         self.modems[port].queued(&self.config)
     }
 
-    fn cycle_time(&self, sdus: u32) -> Time {
-        self.config.cycle_time(sdus as usize)
+    fn cycle_time(&self, now: Time, sdus: u32) -> Time {
+        self.config.cycle_time(sdus as usize, self.config.rate_at(now))
     }
 
-    fn limit(&self) -> u32 {
-        self.config.sdus_per_pdu() as u32
+    fn limit(&self, now: Time) -> u32 {
+        self.config.sdus_per_pdu(self.config.rate_at(now)) as u32
     }
 
     fn rejected(&self, port: usize) -> f64 {

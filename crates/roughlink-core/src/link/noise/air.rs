@@ -52,24 +52,26 @@ impl AirNoise {
     /// with jitter 0.1 ms that spoils a block with probability 0.5. About 7 % of the SDUs of 1500 bytes are bad at
     /// 18.62 Mbit/s. All values are assumptions; bursts at the peaks are how an electronic ballast conducts.
     pub fn inverter45() -> Self {
-        let source = Source::Mains {
-            mains_hz: 60.0,
-            length: Time::from_micros(500),
-            variation: 0.3,
-            jitter: Time::from_micros(100),
-        };
+        AirNoise::inverter45_at(60.0)
+    }
+
+    /// The same on a mains of `mains_hz`: at 50 Hz 6.2 % of those SDUs are bad.
+    pub fn inverter45_at(mains_hz: f64) -> Self {
+        let source =
+            Source::Mains { mains_hz, length: Time::from_micros(500), variation: 0.3, jitter: Time::from_micros(100) };
         AirNoise { stationary: 0.005, impulses: vec![Impulses::new(source, 0.5)], ..Default::default() }
     }
 
     /// Worse in everything: stationary error 0.02, bursts of 1 ms (0.5), jitter 0.3 ms, hit 0.9, and fading to 0.3 for 0.3 s
     /// after 5 s on average. Assumptions.
     pub fn stress() -> Self {
-        let source = Source::Mains {
-            mains_hz: 60.0,
-            length: Time::from_millis(1),
-            variation: 0.5,
-            jitter: Time::from_micros(300),
-        };
+        AirNoise::stress_at(60.0)
+    }
+
+    /// The same on a mains of `mains_hz`.
+    pub fn stress_at(mains_hz: f64) -> Self {
+        let source =
+            Source::Mains { mains_hz, length: Time::from_millis(1), variation: 0.5, jitter: Time::from_micros(300) };
         AirNoise {
             stationary: 0.02,
             fading: Some(Fading { good: Time::from_secs(5), bad: Time::from_millis(300), stationary: 0.3 }),
@@ -234,6 +236,9 @@ mod tests {
         close(AirNoise::clean(), SDU, 1e-4);
         // overlap (652 us + 0.5 ms) * 120 Hz = 0.1383, half of it hits
         close(AirNoise::inverter45(), SDU, 1.0 - 0.995 * (1.0 - 0.1383 / 2.0));
+        // At 50 Hz there are 100 bursts a second, and the overlap is 0.1152.
+        close(AirNoise::inverter45_at(50.0), SDU, 1.0 - 0.995 * (1.0 - 0.1152 / 2.0));
+        assert!(((SDU.as_secs_f64() + 0.5e-3) * 2.0 * 50.0 - 0.115).abs() < 0.0005);
         let mut no_fading = AirNoise::stress();
         no_fading.fading = None;
         close(no_fading, SDU, 1.0 - 0.98 * (1.0 - 0.1983 * 0.9));

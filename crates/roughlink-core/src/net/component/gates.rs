@@ -23,8 +23,8 @@ pub(super) struct Gate {
 
 impl Gate {
     /// Its numbers, the flows as the scenario counts them.
-    pub fn stats(&self, media: &Media, flows: &[Flow]) -> gateway::Stats {
-        let port = self.port(media);
+    pub fn stats(&self, now: Time, media: &Media, flows: &[Flow]) -> gateway::Stats {
+        let port = self.port(now, media);
         let mut stats = self.gateway.stats(port.as_ref().map(|p| p as &dyn Modem));
         for f in &mut stats.flows {
             if let Key::Simulated(flow) = f.key {
@@ -34,8 +34,8 @@ impl Gate {
         stats
     }
 
-    fn port<'m>(&self, media: &'m Media) -> Option<Port<'m>> {
-        self.modem.map(|place| media.port(place)).map(|(medium, port)| Port(medium, port))
+    fn port<'m>(&self, now: Time, media: &'m Media) -> Option<Port<'m>> {
+        self.modem.map(|place| media.port(place)).map(|(medium, port)| Port { now, medium, port })
     }
 }
 
@@ -60,13 +60,17 @@ pub(super) fn gates(s: &Scenario, local: &[u32], media: &Media, pipes: usize) ->
     s.gateways.iter().enumerate().filter_map(gate).collect()
 }
 
-/// The modem at a port, as gateways see it.
-struct Port<'m>(&'m dyn Medium, usize);
+/// The modem at a port, as gateways see it now.
+struct Port<'m> {
+    now: Time,
+    medium: &'m dyn Medium,
+    port: usize,
+}
 
 impl Port<'_> {
     fn of(&self, key: &Key) -> crate::link::Backlog {
         match key {
-            Key::Simulated(flow) => self.0.backlog(self.1, *flow),
+            Key::Simulated(flow) => self.medium.backlog(self.port, *flow),
             Key::Real(_) => Default::default(),
         }
     }
@@ -81,16 +85,16 @@ impl Modem for Port<'_> {
         b.waiting + b.unacknowledged
     }
     fn occupied(&self) -> u32 {
-        self.0.waiting(self.1) as u32
+        self.medium.waiting(self.port) as u32
     }
     fn cycle_time(&self, sdus: u32) -> Time {
-        self.0.cycle_time(sdus)
+        self.medium.cycle_time(self.now, sdus)
     }
     fn limit(&self) -> u32 {
-        self.0.limit()
+        self.medium.limit(self.now)
     }
     fn rejected(&self) -> f64 {
-        self.0.rejected(self.1)
+        self.medium.rejected(self.port)
     }
 }
 
@@ -125,11 +129,11 @@ impl<O: Observer> Component<'_, O> {
                 (true, false) => g.over.opposite(),
                 (false, false) => continue,
             };
-            let port = g.port(&self.media);
+            let port = g.port(now, &self.media);
             let modem = port.as_ref().map(|p| p as &dyn Modem);
             packets::receive(&mut *g.gateway, now, heading, p, &self.sides, modem);
             if O::ACTIVE {
-                self.observer.gateway(now, g.global, &|| g.stats(&self.media, &self.flows));
+                self.observer.gateway(now, g.global, &|| g.stats(now, &self.media, &self.flows));
             }
         }
     }

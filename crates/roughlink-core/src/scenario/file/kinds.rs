@@ -74,8 +74,8 @@ pub(in crate::scenario) const KINDS: &[(&str, &[Kind])] = &[
             Kind { name: "recorded", required: &[], optional: &["file", "steps"] },
             Kind { name: "cable", required: &[], optional: &["mean"] },
             Kind { name: "clean", required: &[], optional: &["mean"] },
-            Kind { name: "inverter45", required: &[], optional: &["mean"] },
-            Kind { name: "stress", required: &[], optional: &["mean"] },
+            Kind { name: "inverter45", required: &[], optional: &["mean", "mains"] },
+            Kind { name: "stress", required: &[], optional: &["mean", "mains"] },
             Kind { name: "stationary", required: &["loss"], optional: &[] },
             Kind { name: "fading", required: &["good", "bad", "loss_bad"], optional: &[] },
             Kind {

@@ -68,7 +68,7 @@ pub(in crate::scenario) struct Noise {
     pub from: Option<Leaf<Time>>,
     /// Impulses begin only before then; without end if absent.
     pub until: Option<Leaf<Time>>,
-    /// Frequency of the mains; `50 Hz` if absent.
+    /// Frequency of the mains; `50 Hz` if absent, `60 Hz` with `inverter45` and `stress`.
     pub mains: Option<Leaf<Hertz>>,
     /// Standard deviation of the impulses' length over its mean.
     pub variation: Option<Leaf<Share>>,

@@ -77,7 +77,8 @@ fn prediction(c: &HdplcConfig) -> f64 {
     let kept = |p: f64| 1.0 - p;
     let robust =
         kept(c.noise.expected_error(c.header, c.robust_share)) * kept(c.noise.expected_error(c.ack, c.robust_share));
-    c.sdus_per_pdu() as f64 / c.cycle_time(c.sdus_per_pdu()).as_secs_f64() * kept(c.sdu_error(1500)) * robust
+    let sdus = c.sdus_per_pdu(c.rate);
+    sdus as f64 / c.cycle_time(sdus, c.rate).as_secs_f64() * kept(c.sdu_error(1500)) * robust
 }
 
 #[test]
@@ -300,8 +301,8 @@ fn acks_come_back_between_the_pdus() {
     assert!(b.numbers(1).len() + 100 > data / 2, "{} for {data}", b.numbers(1).len());
     // At the slowest, every PDU of data is followed by one of acknowledgements; at the fastest by none.
     let c = silent();
-    let acks = c.cycle_time(0) + c.in_symbols(c.rate.time_for(16 * 70));
-    let slowest = 31.0 * 20.0 / (c.cycle_time(31) + acks).as_secs_f64();
+    let acks = c.cycle_time(0, c.rate) + c.in_symbols(c.rate.time_for(16 * 70));
+    let slowest = 31.0 * 20.0 / (c.cycle_time(31, c.rate) + acks).as_secs_f64();
     let fastest = prediction(&c) * 20.0;
     assert!((slowest..0.98 * fastest).contains(&(data as f64)), "{data} in {slowest}..{fastest}");
 }

@@ -1,0 +1,64 @@
+//! `roughlink gateway`
+
+use crate::args::List;
+use crate::failure::{Failure, print, print_json};
+use crate::show;
+use roughlink_core::gateway::{Kind, REGISTRY};
+use serde_json::{Value, json};
+
+/// Lists the gateways and their parameters.
+pub fn list(args: &List) -> Result<(), Failure> {
+    if args.json {
+        let all: Vec<_> = REGISTRY
+            .iter()
+            .map(|k| {
+                json!({ "name": k.name, "summary": k.summary, "source": k.source, "parameters": k.parameters(),
+                    "schema": k.schema() })
+            })
+            .collect();
+        return print_json(&all);
+    }
+    let mut out = String::new();
+    for kind in REGISTRY {
+        let mut table = show::table(&["parameter", "default", "what"]);
+        for row in rows(kind) {
+            table.add_row(row);
+        }
+        out += &format!("{}: {}\nfrom {}\n\n{table}\n\n", kind.name, kind.summary, kind.source);
+    }
+    print(&format!("{}\n", out.trim_end()))
+}
+
+/// Name, default and meaning of each parameter; those of a table after its name and a dot.
+fn rows(kind: &Kind) -> Vec<[String; 3]> {
+    let schema = Value::from(kind.schema());
+    let mut rows = Vec::new();
+    for (key, value) in kind.parameters() {
+        let known = &schema["properties"][&key];
+        match value {
+            toml::Value::Table(inner) => {
+                let of = resolve(known, &schema);
+                for (name, value) in inner {
+                    rows.push([format!("{key}.{name}"), value.to_string(), meaning(&of["properties"][&name], &schema)]);
+                }
+            }
+            value => rows.push([key.clone(), value.to_string(), meaning(known, &schema)]),
+        }
+    }
+    rows
+}
+
+/// What the schema says of a parameter, and of each word that it can be.
+fn meaning(parameter: &Value, root: &Value) -> String {
+    let text = |v: &Value| v["description"].as_str().unwrap_or_default().replace('\n', " ");
+    let words = resolve(parameter, root)["oneOf"].as_array().into_iter().flatten();
+    let words = words.map(|w| format!("{}: {}", w["const"], text(w)));
+    std::iter::once(text(parameter)).chain(words).collect::<Vec<_>>().join("\n")
+}
+
+fn resolve<'s>(schema: &'s Value, root: &'s Value) -> &'s Value {
+    match schema["$ref"].as_str().and_then(|r| r.strip_prefix("#/$defs/")) {
+        Some(name) => &root["$defs"][name],
+        None => schema,
+    }
+}
