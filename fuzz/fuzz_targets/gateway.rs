@@ -1,16 +1,19 @@
-//! Arbitrary frames, made-up segments, link events and pauses into each gateway. Windows only become smaller, what was
-//! valid stays valid, what the gateway says itself is valid, and its table stays bounded.
+//! Arbitrary frames, made-up segments, link events and pauses into each gateway, as IP datagrams and in Ethernet frames with and
+//! without tags. Windows only become smaller, rate controls take no right edge back, what was valid stays valid, what the gateway
+//! says itself is valid, and its table stays bounded.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use roughlink_core::cc::LinkEvent;
 use roughlink_core::gateway::bytes::{Bytes, Framing};
+use roughlink_core::gateway::flows::Phase;
 use roughlink_core::gateway::{Gateway, Heading, Key, Modem, REGISTRY, build};
 use roughlink_core::packet::{FlowId, Packet, Side, SynOptions, flags};
 use roughlink_core::units::Time;
-use roughlink_core::wire::{self, Addresses, Implied, IpPair};
-use std::net::Ipv4Addr;
+use roughlink_core::wire::{self, Addresses, Implied, IpPair, ethernet};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 const CAPACITY: usize = 3;
 
@@ -37,13 +40,22 @@ impl Modem for Line {
 
 fuzz_target!(|input: &[u8]| {
     let Some((&kind, mut rest)) = input.split_first() else { return };
-    let name = REGISTRY[usize::from(kind) % REGISTRY.len()].name;
-    let retract = if name != "avoca-rx" && kind & 0x80 != 0 { "allow_retract = true\n" } else { "" };
+    let entry = &REGISTRY[usize::from(kind & 0x0f) % REGISTRY.len()];
+    let name = entry.name;
+    let literal = entry.needs_modem && kind & 0x80 != 0;
+    let retract = if literal { "allow_retract = true\n" } else { "" };
+    let link = LINKS[usize::from(kind >> 4 & 7) % LINKS.len()];
     let mut gateway = build(name, &format!("{retract}table = {{ capacity = {CAPACITY} }}")).expect("valid parameters");
     let g = gateway.as_mut();
-    let mut bytes = Bytes::new(Framing::Ip, CAPACITY);
+    let framing = if link.is_some() { Framing::Ethernet } else { Framing::Ip };
+    let mut port = Port {
+        bytes: Bytes::new(framing, CAPACITY),
+        framing,
+        line: Line(0),
+        // avoca-rx takes edges back: that is how it closes windows.
+        senders: (entry.needs_modem && !literal).then(Senders::default),
+    };
     let mut now = Time::ZERO;
-    let mut line = Line(0);
     while let Some((op, tail)) = rest.split_first_chunk::<2>() {
         rest = tail;
         match op[0] % 8 {
@@ -57,26 +69,52 @@ fuzz_target!(|input: &[u8]| {
                 let all = [&LinkEvent::Down, &LinkEvent::Up, &LinkEvent::Configured, &signal];
                 g.on_link(now, all[usize::from(op[1] % 4)]);
             }
-            2 => line.0 = u32::from(op[1]),
+            2 => port.line.0 = u32::from(op[1]),
             3 => {
                 let (frame, tail) = rest.split_at(rest.len().min(usize::from(op[1])));
                 rest = tail;
-                pass(&mut bytes, g, now, heading(op[0]), &mut frame.to_vec(), &line);
+                port.pass(g, now, heading(op[0]), &mut frame.to_vec());
+            }
+            4 => {
+                // A handshake. Of a flow that is known it repeats the beginning.
+                let a = addresses(op[1]);
+                let known = |g: &dyn Gateway| {
+                    g.stats(None).flows.iter().any(|f| f.key == Key::Real(a) && f.phase == Phase::Established)
+                };
+                let (known, before) = (known(g), port.senders.as_ref().and_then(|s| s.edges.get(&a)).copied());
+                let mut window = 0;
+                for (heading, flag) in [
+                    (Heading::Outward, flags::SYN),
+                    (Heading::Inward, flags::SYN | flags::ACK),
+                    (Heading::Outward, flags::ACK),
+                ] {
+                    let mut frame = segment(link, heading, op[1], flag, &[0, 0, op[0], op[1], 0, 180]);
+                    port.pass(g, now, heading, &mut frame);
+                    window = wire::parse(&frame[port.at(&frame)..]).expect("a segment").packet.window;
+                }
+                if let Some(senders) = &mut port.senders {
+                    senders.edges.remove(&a);
+                    let edge = (1, 1 + (u32::from(window) << scale(&a).unwrap_or(0)));
+                    senders.edges.extend(if known { before } else { Some(edge) }.map(|edge| (a, edge)));
+                }
             }
             _ => {
                 let Some((fields, tail)) = rest.split_first_chunk::<6>() else { return };
                 rest = tail;
-                let mut frame = segment(heading(op[0]), op[1], fields);
-                pass(&mut bytes, g, now, heading(op[0]), &mut frame, &line);
+                let usual = [flags::ACK, flags::SYN, flags::SYN | flags::ACK, flags::FIN | flags::ACK, flags::RST];
+                let flag = usual.get(usize::from(op[1] >> 4)).copied().unwrap_or(flags::ACK);
+                let mut frame = segment(link, heading(op[0]), op[1], flag, fields);
+                port.pass(g, now, heading(op[0]), &mut frame);
             }
         }
         let mut frame = Vec::new();
-        while bytes.transmit(g, now, &mut frame) == Some(Heading::Outward) {
-            let d = wire::decode(&frame).expect("what the gateway says is valid");
-            assert_eq!((d.packet.flags, d.payload.len(), d.end), (flags::ACK, 0, frame.len()));
+        while port.bytes.transmit(g, now, &mut frame) == Some(Heading::Outward) {
+            let at = port.at(&frame);
+            let d = wire::decode(&frame[at..]).expect("what the gateway says is valid");
+            assert_eq!((d.packet.flags, d.payload.len(), at + d.end), (flags::ACK, 0, frame.len()));
             frame.clear();
         }
-        let stats = g.stats(Some(&line));
+        let stats = g.stats(Some(&port.line));
         assert!(stats.flows.len() <= CAPACITY);
         assert!(stats.flows.iter().all(|f| f.control.is_none_or(|c| c.awnd.is_finite() && c.awnd >= 2.0)));
     }
@@ -86,16 +124,39 @@ fn heading(op: u8) -> Heading {
     if op & 8 == 0 { Heading::Inward } else { Heading::Outward }
 }
 
+/// A link header behind the addresses, and the EtherType or PPP protocol for IPv4 and IPv6.
+type Link = (&'static [u8], [[u8; 2]; 2]);
+
+/// Plain, with one tag, with two, with PPPoE; none for IP alone.
+const LINKS: [Option<Link>; 5] = [
+    None,
+    Some((&[], [[0x08, 0], [0x86, 0xdd]])),
+    Some((&[0x81, 0, 0, 5], [[0x08, 0], [0x86, 0xdd]])),
+    Some((&[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6], [[0x08, 0], [0x86, 0xdd]])),
+    Some((&[0x88, 0x64, 0x11, 0, 0, 9, 0, 42], [[0, 0x21], [0, 0x57]])),
+];
+
+/// One of four flows in its inward direction, two of each IP version.
+fn addresses(flow: u8) -> Addresses {
+    let ip = if flow & 1 == 0 {
+        IpPair::V4 { src: Ipv4Addr::new(192, 0, 2, 1), dst: Ipv4Addr::new(10, 0, 0, 2) }
+    } else {
+        IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9) }
+    };
+    Addresses { ip, src_port: 443, dst_port: 40_000 + u16::from(flow % 4) }
+}
+
+/// The window scale of both ends of a flow.
+fn scale(a: &Addresses) -> Option<u8> {
+    [None, Some(7), Some(14), Some(2)][usize::from(a.dst_port % 4)]
+}
+
 /// A valid segment of one of four flows, with numbers so few that many fit together.
-fn segment(heading: Heading, flow: u8, fields: &[u8; 6]) -> Vec<u8> {
-    let ip = IpPair::V4 { src: Ipv4Addr::new(192, 0, 2, 1), dst: Ipv4Addr::new(10, 0, 0, 2) };
-    let mut a = Addresses { ip, src_port: 443, dst_port: 40_000 + u16::from(flow % 4) };
-    if heading == Heading::Outward {
-        a = a.reversed();
-    }
+fn segment(link: Option<Link>, heading: Heading, flow: u8, flag: u8, fields: &[u8; 6]) -> Vec<u8> {
+    let inward = addresses(flow);
+    let a = if heading == Heading::Outward { inward.reversed() } else { inward };
     let mut p = Packet::tcp(FlowId::new(0, false));
-    let usual = [flags::ACK, flags::SYN, flags::SYN | flags::ACK, flags::FIN | flags::ACK, flags::RST];
-    p.flags = usual.get(usize::from(flow >> 4)).copied().unwrap_or(flags::ACK);
+    p.flags = flag;
     p.seq = u32::from(fields[0]) << 8;
     p.ack = (u32::from(fields[1]) << 8).wrapping_add(1);
     p.window = u16::from_be_bytes([fields[2], fields[3]]);
@@ -104,7 +165,7 @@ fn segment(heading: Heading, flow: u8, fields: &[u8; 6]) -> Vec<u8> {
     }
     let mut side = None;
     if p.is(flags::SYN) {
-        let window_scale = (fields[4] & 2 != 0).then_some(fields[4] >> 4);
+        let window_scale = scale(&inward);
         let o =
             SynOptions { mss: fields[5].into(), window_scale, sack_permitted: true, timestamps: p.has_timestamps() };
         p.size = p.header_bytes(o.header_bytes());
@@ -113,22 +174,97 @@ fn segment(heading: Heading, flow: u8, fields: &[u8; 6]) -> Vec<u8> {
         p.set_payload(u16::from(fields[5]) << 3);
     }
     let mut frame = Vec::new();
+    if let Some((header, kinds)) = link {
+        frame.extend([2; 12]);
+        frame.extend_from_slice(header);
+        frame.extend(kinds[usize::from(flow & 1)]);
+    }
     wire::encode(&p, side.as_ref(), &a, &Implied::of(&p), &mut frame).expect("a valid packet");
     frame
 }
 
-fn pass(bytes: &mut Bytes, g: &mut dyn Gateway, now: Time, heading: Heading, frame: &mut [u8], line: &Line) {
-    let before = frame.to_vec();
-    bytes.receive(g, now, heading, frame, Some(line));
-    if *frame == before[..] {
-        return;
+/// Where frames pass.
+struct Port {
+    bytes: Bytes,
+    framing: Framing,
+    line: Line,
+    senders: Option<Senders>,
+}
+
+impl Port {
+    /// Where the IP header of a valid frame begins.
+    fn at(&self, frame: &[u8]) -> usize {
+        if self.framing == Framing::Ip { 0 } else { ethernet::ip_offset(frame).expect("an IP datagram") }
     }
-    assert_eq!(heading, Heading::Outward);
-    let (old, new) =
-        (wire::parse(&before).expect("it was changed"), wire::parse(frame).expect("no length has changed"));
-    assert!(new.packet.window < old.packet.window && !old.signed && !old.multipath);
-    assert_eq!(new.verify(frame).is_ok(), old.verify(&before).is_ok());
-    let mut expected = old;
-    expected.packet.window = new.packet.window;
-    assert_eq!(new, expected);
+
+    fn pass(&mut self, g: &mut dyn Gateway, now: Time, heading: Heading, frame: &mut [u8]) {
+        let before = frame.to_vec();
+        self.bytes.receive(g, now, heading, frame, Some(&self.line));
+        let at = match self.framing {
+            Framing::Ip => 0,
+            Framing::Ethernet => match ethernet::ip_offset(&before) {
+                Ok(at) => at,
+                Err(_) => return assert_eq!(*frame, before[..]),
+            },
+        };
+        if let Some(senders) = &mut self.senders {
+            senders.passed(heading, &before[at..], &frame[at..]);
+        }
+        if *frame == before[..] {
+            return;
+        }
+        assert_eq!(heading, Heading::Outward);
+        assert_eq!(frame[..at], before[..at]);
+        let (before, frame) = (&before[at..], &frame[at..]);
+        let (old, new) =
+            (wire::parse(before).expect("it was changed"), wire::parse(frame).expect("no length has changed"));
+        assert!(new.packet.window < old.packet.window && !old.signed && !old.multipath);
+        assert_eq!(new.verify(frame).is_ok(), old.verify(before).is_ok());
+        let mut expected = old;
+        expected.packet.window = new.packet.window;
+        assert_eq!(new, expected);
+    }
+}
+
+/// Senders outside that send all that the windows allow them, some of it past the gateway: the highest acknowledgement and the right
+/// edge that each has seen. They are known from a handshake on until another SYN passes.
+#[derive(Default)]
+struct Senders {
+    edges: BTreeMap<Addresses, (u32, u32)>,
+    /// Their SYNs have said other scales.
+    odd: BTreeSet<Addresses>,
+}
+
+impl Senders {
+    /// A datagram has passed: as it came, and as it went on.
+    fn passed(&mut self, heading: Heading, before: &[u8], after: &[u8]) {
+        let Ok(old) = wire::parse(before) else { return };
+        let a = if heading == Heading::Outward { old.addresses.reversed() } else { old.addresses };
+        if old.packet.is(flags::SYN) {
+            let told = match old.side {
+                Some(Side::Syn(o)) => o.window_scale,
+                _ => None,
+            };
+            if told != scale(&a) {
+                self.odd.insert(a);
+            }
+            if !old.packet.is(flags::ACK) {
+                self.edges.remove(&a);
+            }
+        } else if heading == Heading::Outward && old.packet.is(flags::ACK) && !old.packet.is(flags::RST) {
+            let Some((una, edge)) = self.edges.get_mut(&a).filter(|_| !self.odd.contains(&a)) else { return };
+            let ack = old.packet.ack;
+            if ack.wrapping_sub(*una) > edge.wrapping_sub(*una) {
+                return; // old, or it acknowledges what was not sent (RFC 9293 section 3.10.7.4)
+            }
+            *una = ack;
+            let new = wire::parse(after).expect("no length has changed").packet.window;
+            let unit = 1_u32 << scale(&a).unwrap_or(0);
+            let ahead = ack.wrapping_add(u32::from(new) * unit).wrapping_sub(*edge) as i32;
+            assert!(new == old.packet.window || ahead > -(unit as i32), "the edge went back");
+            if ahead > 0 {
+                *edge = edge.wrapping_add(ahead as u32);
+            }
+        }
+    }
 }

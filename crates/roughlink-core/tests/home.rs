@@ -240,6 +240,22 @@ fn what_cannot_be_is_refused_with_advice() {
 }
 
 #[test]
+fn lists_without_names_go_by_number() {
+    let load = |name: &str| Err(format!("there is no `{name}`"));
+    let set = |path: &str, value: &str| {
+        let text =
+            edited("kind = \"hdplc\"\n", "kind = \"hdplc\"\nrate_trace = [{ at = \"1 s\", rate = \"9 Mbit/s\" }]\n");
+        let overrides = [(path.to_owned(), value.to_owned())];
+        Scenario::parse(&text, "home.toml", &overrides, &load).map(|(s, _)| s).map_err(|e| e.to_string())
+    };
+    let error = set("link.plc.rate_trace", "[{ at = \"2 s\", rate = \"1 Mbit/s\" }]").map(|_| ()).unwrap_err();
+    assert!(error.contains("rate_trace.0.<key>"), "{error}");
+    let s = set("link.plc.rate_trace.0.rate", "4 Mbit/s").unwrap();
+    let Model::Shared(SharedConfig::Hdplc(c)) = &s.links[1].model else { panic!() };
+    assert_eq!(c.rate_at(Time::from_secs(2)), Rate::from_mbps(4));
+}
+
+#[test]
 fn gateways_without_work_are_warned_of() {
     let load = |name: &str| Err(format!("there is no `{name}`"));
     let warned = |old: &str, new: &str| {
