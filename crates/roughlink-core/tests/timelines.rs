@@ -279,6 +279,7 @@ fn timelines_that_make_no_sense_are_refused_with_their_line() {
         "empty" => Ok(String::new()),
         "negative" => Ok("1\n-5\n".to_owned()),
         "back.csv" => Ok("time_s,up\n5,1\n4,0\n".to_owned()),
+        "up.csv" => Ok("time_s,up\n1,0\n6,1\n".to_owned()),
         _ => no_file(name),
     };
     for (link, said) in [
@@ -298,6 +299,16 @@ fn timelines_that_make_no_sense_are_refused_with_their_line() {
         ("timeline = \"back.csv\"", "line 3: time goes from 5 s to 4 s"),
         ("timeline = \"nowhere.csv\"", "there is no nowhere.csv"),
         ("timeline = {}", "a timeline without changes"),
+        ("timeline = []", "a timeline without changes"),
+        ("timeline = { steps = [] }", "a timeline without changes"),
+        (
+            "timeline = { file = \"up.csv\", repeat = \"5 s\" }",
+            "changes from 1 s to 6 s do not fit into a `repeat` of 5 s",
+        ),
+        (
+            "timeline = { steps = [{ at = \"1 s\", up = false }, { at = \"4 s\", up = true }], repeat = \"2 s\" }",
+            "changes from 1 s to 4 s do not fit",
+        ),
         ("timeline = 5", "must be a table, a list of tables, or the name of a file"),
     ] {
         let error = parse(link, &load).expect_err(link);
@@ -306,4 +317,20 @@ fn timelines_that_make_no_sense_are_refused_with_their_line() {
         assert!(!problem.labels.is_empty(), "{link}");
     }
     assert!(parse("timeline = [{ at = \"3 s\", rate = \"0 bit/s\", up = false }]", &load).is_ok());
+    let missing = &parse("timeline = \"nowhere.csv\"", &load).expect_err("no such file").problems[0];
+    assert!(missing.help.as_ref().is_some_and(|help| help.contains("folder")), "{:?}", missing.help);
+}
+
+#[test]
+fn a_change_after_the_end_is_noted() {
+    let warnings = |at: &str| {
+        let text = format!(
+            "duration = \"60 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
+             between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\ntimeline = [{{ at = \"{at}\", up = false }}]\n\
+             [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n"
+        );
+        Scenario::parse(&text, "t.toml", &[], &no_file).unwrap().1
+    };
+    assert!(warnings("60 s").is_empty());
+    assert!(warnings("61 s")[0].message.contains("a change at 61 s comes after the end"));
 }

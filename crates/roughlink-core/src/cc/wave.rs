@@ -12,6 +12,11 @@
 //!   sender is at the new link's rate with the first whole train, which a smallest RTT of a shorter link prevents.
 //! - A train is scaled to a whole burst (`scale_dispersion`): n ACKs have n - 1 gaps, and a fast retransmission or the
 //!   application may have left the burst short.
+//! - A duplicate ACK tells of a segment that has arrived and belongs to a train like others (`duplicates`); trains that wait
+//!   for repairs grow as long as those. After a time-out duplicates answer needless copies: they count again once something is
+//!   acknowledged that left after the repair.
+//! - An ACK of more than two segments is no delayed ACK (`max_ack_segments`): it ends a loss and jumps over what had arrived.
+//!   It completes the train under way (section 2.1) and shows nothing of its pace.
 //! - When there is nothing to send the clock stands still: the next burst leaves with the next data.
 //!
 //! What the endpoint must do comes with the name as keys of `[tcp]`: a fast retransmit per three duplicate ACKs
@@ -28,7 +33,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 mod tests;
 mod trains;
-use trains::{Told, Train, Trains};
+use trains::{Advance, Told, Train, Trains};
 
 /// Parameters of [`Wave`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +47,12 @@ pub struct Params {
     pub min_txtime_ms: f64,
     /// Queueing delay that ends tracking (section 3.1: 0.35 s; the Linux sender has 0.15 s).
     pub beta_ms: f64,
+    /// Share of the queueing delay that is added to the interval while tracking (Linux sender: 1/2).
+    pub queueing_share: f64,
+    /// The most that a longer train counts against those before, when the queueing delay is `beta_ms` or more.
+    pub max_alpha: f64,
+    /// What the interval is multiplied by with each train as long as there is no pace to go by.
+    pub blind_factor: f64,
     /// Trains of fewer segments measure nothing.
     pub min_train: u32,
     /// Scale the duration of a train to n gaps for n ACKs and to a whole burst: unscaled, ten segments acknowledged in pairs
@@ -51,17 +62,36 @@ pub struct Params {
     pub timeout_forgets_min_rtt: bool,
     /// Which ACKs make up a train.
     pub trains: Attribution,
+    /// With `trains = "acknowledged"`: what duplicate ACKs tell of trains.
+    pub duplicates: Duplicates,
+    /// With `trains = "acknowledged"`: segments that one ACK of the receiver covers at most (RFC 5681 section 4.2: 2). One that
+    /// covers more ends a loss.
+    pub max_ack_segments: u32,
 }
 
 /// Which ACKs answer a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Attribution {
-    /// Those that acknowledge its data cumulatively, whichever copy arrived: while a loss is repaired, RTTs are as long as the
-    /// repair (Wave paper, section 2.1). They are also what the RTO is made from, without Karn's rule (section 2.2).
+    /// Those that acknowledge its data, whichever copy arrived: while a loss is repaired, RTTs grow with the repair (Wave
+    /// paper, section 2.1). They are also what the RTO is made from, without Karn's rule (section 2.2).
     Acknowledged,
     /// Those that deliver its segments, SACKs included, each copy counting where it was sent.
     Delivered,
+}
+
+/// What duplicate ACKs tell of trains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Duplicates {
+    /// Nothing: a train goes on with the repair (Wave paper, section 2.1, taken literally).
+    Ignored,
+    /// Each tells of one segment more than the last; the count begins anew with each cumulative ACK, as the one that brings a
+    /// fast retransmit (RFC 5681 section 3.2).
+    Anew,
+    /// Each tells of one segment more until all is repaired: the count of delivered segments of the Linux sender without SACK
+    /// (`sacked_out`).
+    Counted,
 }
 
 impl Default for Params {
@@ -71,16 +101,22 @@ impl Default for Params {
             txtime0_ms: 500.0,
             min_txtime_ms: 1.0,
             beta_ms: 350.0,
+            queueing_share: 0.5,
+            max_alpha: 1.0,
+            blind_factor: 0.5,
             min_train: 4,
             scale_dispersion: true,
             timeout_forgets_min_rtt: true,
             trains: Attribution::Acknowledged,
+            duplicates: Duplicates::Anew,
+            max_ack_segments: 2,
         }
     }
 }
 
 /// What `wave` asks of the endpoint.
-pub const TCP: &str = "recovery = \"reno\"\nsack = false\nmin_rto = \"1 s\"\nrto_floor = \"total\"";
+pub const TCP: &str =
+    "recovery = \"reno\"\nsack = false\nfr_off_until = \"last_sent\"\nmin_rto = \"1 s\"\nrto_floor = \"total\"";
 /// What `wave-fr` sets.
 pub const FR: &str = "trains = \"delivered\"";
 /// What `wave-fr` asks of the endpoint. The timer of tail loss probes starts anew with every segment sent: with bursts that
@@ -105,13 +141,18 @@ pub struct Wave {
     /// No segment of this burst is in `trains` yet.
     unrecorded: bool,
     trains: Trains,
-    /// The last ACK was a duplicate: the next one ends a loss.
+    /// Bytes above what is acknowledged that duplicate ACKs told of (`sacked_out` of Linux without SACK).
+    guessed: u64,
+    /// What had been sent when the loss was noticed: once that is acknowledged, nothing is guessed.
+    recover: u64,
+    /// Duplicates count when more than this is acknowledged; `u64::MAX` from a time-out until its repair is over.
+    deaf_until: u64,
+    /// The last ACK was a duplicate that did not count: the next one ends a loss.
     duplicate: bool,
     /// Duration of a whole burst's train, filtered.
     dispersion: Option<Time>,
-    /// Smallest RTT since the last adjustment, and whether it is of fresh data: a shorter one of a retransmission may be to an
-    /// older copy, and gives way to the first of fresh data. The largest of the connection.
-    min_rtt: Option<(Time, bool)>,
+    /// Smallest RTT since the last adjustment, the largest of the connection.
+    min_rtt: Option<Time>,
     max_rtt: Time,
     avg_rtt: Option<Time>,
     /// Trains to pass over before the next update (`stab`).
@@ -126,6 +167,12 @@ impl Construct for Wave {
             Err("burst0 must be 1 to 10000 segments".into())
         } else if [p.txtime0_ms, p.min_txtime_ms, p.beta_ms].iter().any(|x| !(1e-3..=1e6).contains(x)) {
             Err("txtime0_ms, min_txtime_ms and beta_ms must be between 1e-3 and 1e6".into())
+        } else if !(0.0..=100.0).contains(&p.queueing_share) {
+            Err("queueing_share must be between 0 and 100".into())
+        } else if [p.max_alpha, p.blind_factor].iter().any(|x| !(0.0..=1.0).contains(x)) {
+            Err("max_alpha and blind_factor must be between 0 and 1".into())
+        } else if p.max_ack_segments == 0 {
+            Err("max_ack_segments must be at least 1".into())
         } else if p.min_txtime_ms > p.txtime0_ms {
             Err("min_txtime_ms must not be above txtime0_ms".into())
         } else {
@@ -142,6 +189,9 @@ impl Construct for Wave {
             next_at: None,
             unrecorded: false,
             trains: Trains::new(params.trains, burst),
+            guessed: 0,
+            recover: 0,
+            deaf_until: if params.duplicates == Duplicates::Ignored { u64::MAX } else { 0 },
             duplicate: false,
             dispersion: None,
             min_rtt: None,
@@ -158,18 +208,17 @@ impl CongestionControl for Wave {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
         let told = match self.params.trains {
             Attribution::Acknowledged => {
-                if ack.acked == 0 {
-                    self.duplicate = true;
-                    return;
-                }
-                let after_loss = std::mem::take(&mut self.duplicate);
-                self.trains.on_acknowledged(flow.now, flow.snd_una, after_loss)
+                let advance = self.advance(flow, ack.prior_una, flow.snd_una);
+                self.guessed = self.guessed(flow, ack.prior_una, flow.snd_una);
+                self.duplicate = ack.acked == 0 && advance.is_none();
+                let Some(advance) = advance else { return };
+                self.trains.on_acknowledged(flow.now, advance)
             }
             Attribution::Delivered => {
                 let Some(rate) = &ack.rate else { return };
                 // Faster than light: it is the original that has arrived, not the copy (RFC 8985 section 6.2 step 2).
                 let rtt = flow.now.saturating_sub(rate.sent_at);
-                if rate.retransmitted && self.min_rtt.is_some_and(|(min, _)| rtt < min) {
+                if rate.retransmitted && self.min_rtt.is_some_and(|min| rtt < min) {
                     return;
                 }
                 self.trains.on_delivered(flow.now, rate.sent_at, ack.delivered)
@@ -180,16 +229,26 @@ impl CongestionControl for Wave {
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         if !cause.is_timeout() {
+            if flow.snd_una >= self.recover {
+                self.recover = flow.snd_nxt;
+            }
             return; // bursts go on
         }
         // Section 2.2.
         self.interval = milliseconds(self.params.txtime0_ms);
         (self.left, self.debt, self.next_at) = (self.burst, 0, None);
         self.trains.on_timeout(flow.snd_una);
+        (self.guessed, self.deaf_until) = (0, u64::MAX);
         if self.params.timeout_forgets_min_rtt {
             self.min_rtt = None;
         }
         self.phase = TIMEOUT;
+    }
+
+    fn on_recovered(&mut self, flow: &Flow) {
+        if self.deaf_until == u64::MAX && self.params.duplicates != Duplicates::Ignored {
+            self.deaf_until = flow.snd_nxt;
+        }
     }
 
     /// What is in flight does not matter: an ACK releases nothing.
@@ -235,20 +294,38 @@ impl CongestionControl for Wave {
 
     fn rto_sample(&self, flow: &Flow, ack: u64, measured: Option<Time>) -> Option<Time> {
         match self.params.trains {
-            Attribution::Acknowledged => self.trains.answered(flow.now, ack, self.duplicate),
+            Attribution::Acknowledged => {
+                let advance = self.advance(flow, flow.snd_una, ack)?;
+                self.trains.answered(flow.now, advance)
+            }
             Attribution::Delivered => measured,
         }
     }
 }
 
 impl Wave {
+    /// What of the data an ACK that moves from `prior` to `una` tells to have arrived, if that is news.
+    fn advance(&self, flow: &Flow, prior: u64, una: u64) -> Option<Advance> {
+        let (from, to) = (prior + self.guessed, una + self.guessed(flow, prior, una));
+        let jump = to > from + u64::from(self.params.max_ack_segments) * u64::from(flow.mss);
+        (to > from).then(|| Advance { to, bytes: to - from, ends_loss: jump || self.duplicate })
+    }
+
+    /// Bytes above `una` that have arrived as far as duplicate ACKs tell.
+    fn guessed(&self, flow: &Flow, prior: u64, una: u64) -> u64 {
+        let mss = u64::from(flow.mss);
+        let guessed = match una - prior {
+            0 if una > self.deaf_until => self.guessed + mss,
+            0 => self.guessed,
+            _ if self.params.duplicates == Duplicates::Anew || una >= self.recover => 0,
+            acked => self.guessed.saturating_sub(acked.saturating_sub(mss)), // one of them is the repair
+        };
+        guessed.min(flow.snd_nxt.saturating_sub(una))
+    }
+
     fn take(&mut self, told: Told) {
-        if let Some((rtt, fresh)) = told.first_rtt {
-            self.min_rtt = match self.min_rtt {
-                Some((min, sure)) if sure == fresh => Some((min.min(rtt), sure)),
-                Some(min) if !fresh => Some(min),
-                _ => Some((rtt, fresh)),
-            };
+        if let Some(rtt) = told.first_rtt {
+            self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
             self.max_rtt = self.max_rtt.max(rtt);
         }
         if let Some(train) = told.train.filter(|t| t.segments >= self.params.min_train) {
@@ -263,7 +340,7 @@ impl Wave {
     /// A train is complete: the interval of the bursts to come.
     fn update(&mut self, train: &Train) {
         let rtt = train.first_rtt;
-        let min = self.min_rtt.map_or(rtt, |(min, _)| min.min(rtt));
+        let min = self.min_rtt.map_or(rtt, |min| min.min(rtt));
         // The longer the queue, the less a sample counts.
         let avg = self.avg_rtt.map_or(min, |avg| {
             let a = (rtt - min).as_secs_f64() / rtt.as_secs_f64();
@@ -277,7 +354,8 @@ impl Wave {
             // A slower pace counts as far as a queue confirms it.
             self.dispersion = Some(match self.dispersion {
                 Some(previous) if sample > previous => {
-                    weighted(previous, 1.0 - (queueing.as_secs_f64() / beta.as_secs_f64()).min(1.0), sample)
+                    let alpha = (queueing.as_secs_f64() / beta.as_secs_f64()).min(self.params.max_alpha);
+                    weighted(previous, 1.0 - alpha, sample)
                 }
                 _ => sample,
             });
@@ -291,8 +369,8 @@ impl Wave {
             return;
         }
         let interval = match self.dispersion {
-            Some(dispersion) => dispersion + queueing / 2,
-            None => self.interval / 2, // nothing to go by
+            Some(dispersion) => dispersion + scaled(queueing, self.params.queueing_share),
+            None => scaled(self.interval, self.params.blind_factor), // nothing to go by
         };
         self.interval = interval.max(milliseconds(self.params.min_txtime_ms)).min(milliseconds(self.params.txtime0_ms));
         self.phase = TRACKING;
@@ -301,7 +379,7 @@ impl Wave {
     /// The duration of a train of a whole burst at the pace of `train`, if that shows any.
     fn sample(&self, train: &Train, avg_rtt: Time) -> Option<Time> {
         let scale = if self.params.scale_dispersion { train.scale } else { 1.0 };
-        let sample = Time::from_secs_f64(train.spread.as_secs_f64() * scale);
+        let sample = scaled(train.spread, scale);
         // Section 3.2: the time that a repair took is no pace.
         let repair = train.partial && sample > avg_rtt;
         (!sample.is_zero() && !repair).then_some(sample)
@@ -311,6 +389,10 @@ impl Wave {
 /// `a` with weight `w`, else `b`.
 fn weighted(a: Time, w: f64, b: Time) -> Time {
     Time::from_secs_f64(a.as_secs_f64() * w + b.as_secs_f64() * (1.0 - w))
+}
+
+fn scaled(t: Time, factor: f64) -> Time {
+    Time::from_secs_f64(t.as_secs_f64() * factor)
 }
 
 fn milliseconds(ms: f64) -> Time {

@@ -566,6 +566,7 @@ fn either(word: &str, other: &Schema) -> Schema {
 /// The gateway that is none, so that an experiment can do without.
 const NO_GATEWAY: &str = "none";
 /// Thirty years: instants stay far from the end of the clock whatever is added to them.
-const LONGEST: Time = Time::from_secs(1_000_000_000);
-const FASTEST: Rate = Rate(10_000_000_000_000);
+pub(super) const LONGEST: Time = Time::from_secs(1_000_000_000);
+/// Ten Tbit/s.
+pub(super) const FASTEST: Rate = Rate(10_000_000_000_000);
 const SIZES: &str = "B|kB|KiB|MB|MiB|GB|GiB";

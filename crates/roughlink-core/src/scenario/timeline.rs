@@ -5,7 +5,7 @@
 //! time to another, or from then on; of the steps that speak of a property at some time, the one that began last counts.
 
 use super::file::{Change, Heading, Link, Policy as PolicyWord, Timeline as Table, TimelineFormat, Timelines};
-use super::leaf::{At, Leaf};
+use super::leaf::{At, Dbm, FASTEST, LONGEST, Leaf};
 use super::link::{Load, one_noise};
 use super::problem::{Problem, Report};
 use crate::cc::LinkEvent;
@@ -52,7 +52,7 @@ pub(super) fn timelines(
     report: &mut Report,
 ) -> Vec<(Time, LinkEvent)> {
     let own = link.asymmetric.as_ref().and_then(|a| a.value.timeline.as_ref());
-    let [shared, own] = [link.timeline.as_ref(), own].map(|t| t.map(|t| source(t, load, report)));
+    let [shared, own] = [link.timeline.as_ref(), own].map(|t| t.map(|t| source(t, duration, load, report)));
     let mut heard = Heard::default();
     if let Some(source) = &shared {
         let span = link.timeline.as_ref().map_or(0..0, |t| t.span.clone());
@@ -83,7 +83,7 @@ pub(super) fn lay(steps: Vec<Step>, pipe: &mut PipeConfig, duration: Time, place
     }
 }
 
-fn source(timeline: &At<Timelines>, load: Load<'_>, report: &mut Report) -> Source {
+fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut Report) -> Source {
     let place = timeline.span.clone();
     let of_file = |name: &str, format, place, report: &mut Report| match from_file(name, format, load) {
         Ok(source) => source,
@@ -93,7 +93,8 @@ fn source(timeline: &At<Timelines>, load: Load<'_>, report: &mut Report) -> Sour
         }
     };
     match &timeline.value {
-        Timelines::Steps(steps) => Source { steps: steps_of(steps, None, load, report), ..Source::default() },
+        Timelines::Steps(steps) if steps.is_empty() => without_changes(place, report),
+        Timelines::Steps(steps) => Source { steps: steps_of(steps, None, duration, load, report), ..Source::default() },
         Timelines::File(name) => of_file(name, None, place, report),
         Timelines::Table(table) => {
             let t: &Table = table;
@@ -104,8 +105,9 @@ fn source(timeline: &At<Timelines>, load: Load<'_>, report: &mut Report) -> Sour
             }
             let repeat = repeat.filter(|r| !r.is_zero());
             let mut source = match (&t.steps, &t.file) {
+                (Some(steps), None) if steps.value.is_empty() => without_changes(steps.span.clone(), report),
                 (Some(steps), None) => {
-                    Source { steps: steps_of(&steps.value, repeat, load, report), ..Source::default() }
+                    Source { steps: steps_of(&steps.value, repeat, duration, load, report), ..Source::default() }
                 }
                 (None, Some(file)) => match report.read(&t.file) {
                     Some(name) => {
@@ -125,13 +127,18 @@ fn source(timeline: &At<Timelines>, load: Load<'_>, report: &mut Report) -> Sour
                     report.error(problem.at(steps.span.clone(), "").help("keep one of them"));
                     Source::default()
                 }
-                (None, None) => {
-                    let problem = Problem::new("a timeline without changes").at(place, "");
-                    report
-                        .error(problem.help("add steps = [{ at = \"30 s\", for = \"2 s\", up = false }], or a `file`"));
-                    Source::default()
-                }
+                (None, None) => without_changes(place, report),
             };
+            let recurring = |s: &&Step| repeat.is_some() && s.every == repeat;
+            let first = source.steps.iter().find(recurring).map(|s| s.at);
+            let last = source.steps.iter().rfind(recurring).map(|s| s.at);
+            if let (Some(repeat), Some(first), Some(last)) = (repeat, first, last)
+                && last.saturating_sub(first) >= repeat
+            {
+                let changes = format!("changes from {first} to {last} do not fit into a `repeat` of {repeat}");
+                let help = format!("make it longer than {}, or leave some out", last - first);
+                report.error(Problem::new(changes).at(span(&t.repeat), "").help(help));
+            }
             source.policy = match report.read(&t.policy) {
                 Some(PolicyWord::Keep) => Policy::Keep,
                 Some(PolicyWord::Drop) | None => Policy::Drop,
@@ -143,7 +150,19 @@ fn source(timeline: &At<Timelines>, load: Load<'_>, report: &mut Report) -> Sour
     }
 }
 
-fn steps_of(changes: &[At<Change>], repeat: Option<Time>, load: Load<'_>, report: &mut Report) -> Vec<Step> {
+fn without_changes(place: Range<usize>, report: &mut Report) -> Source {
+    let problem = Problem::new("a timeline without changes").at(place, "");
+    report.error(problem.help("add steps = [{ at = \"30 s\", for = \"2 s\", up = false }], or a `file`"));
+    Source::default()
+}
+
+fn steps_of(
+    changes: &[At<Change>],
+    repeat: Option<Time>,
+    duration: Time,
+    load: Load<'_>,
+    report: &mut Report,
+) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::with_capacity(changes.len());
     let mut before: Option<(Time, Range<usize>)> = None;
     for change in changes {
@@ -155,6 +174,10 @@ fn steps_of(changes: &[At<Change>], repeat: Option<Time>, load: Load<'_>, report
             report.error(problem.help("write the changes in the order of `at`"));
         }
         before = Some((at, span(&c.at)));
+        if at > duration {
+            let warning = Problem::new(format!("a change at {at} comes after the end, which is at {duration}"));
+            report.warn(warning.at(span(&c.at), "").help("make `duration` longer, or leave the change out"));
+        }
         let up = report.read(&c.up);
         let mut rate = report.read(&c.rate);
         if rate == Some(Rate(0)) {
@@ -217,19 +240,26 @@ fn from_file(name: &str, format: Option<TimelineFormat>, load: Load<'_>) -> Resu
             read_mahimahi(&text).map(|o| Source { opportunities: Some(o), ..Source::default() })
         }
     };
-    load(name).and_then(read).map_err(|reason| (reason, help))
+    let text = load(name).map_err(|reason| (reason, FILE_HELP))?;
+    read(text).map_err(|reason| (reason, help))
 }
 
 /// Reads a table with a heading; each line holds until the next.
 fn read_csv(text: &str) -> Result<Vec<Step>, String> {
-    let mut lines = rows(text);
+    let mut lines = rows(text.strip_prefix('\u{feff}').unwrap_or(text));
     let (_, heading) = lines.next().ok_or("it is empty")?;
     let columns: Vec<&str> = heading.split(',').map(str::trim).collect();
     if let Some(unknown) = columns.iter().find(|c| !COLUMNS.contains(c)) {
         return Err(format!("there is no column `{unknown}`; the columns are {}", COLUMNS.join(", ")));
     }
+    if let Some((_, twice)) = columns.iter().enumerate().find(|(i, c)| columns[..*i].contains(c)) {
+        return Err(format!("it has two columns `{twice}`"));
+    }
     if !columns.contains(&"time_s") {
         return Err("it has no column `time_s`".into());
+    }
+    if columns.len() == 1 {
+        return Err("it has no column beside `time_s`".into());
     }
     let mut steps: Vec<Step> = Vec::new();
     for (number, line) in lines {
@@ -242,22 +272,20 @@ fn read_csv(text: &str) -> Result<Vec<Step>, String> {
             if field.is_empty() && *column != "time_s" {
                 continue; // nothing said
             }
-            let x: f64 = match *field {
-                "true" => 1.0,
-                "false" => 0.0,
-                _ => field.parse().map_err(|_| format!("line {number}: `{field}` is not a number"))?,
-            };
-            if !x.is_finite() || x < 0.0 && *column != "signal_dbm" {
-                let what = if *column == "time_s" { "a negative time" } else { "out of range" };
-                return Err(format!("line {number}: {column} = {field} is {what}"));
+            if *column == "up" {
+                step.up = Some(match field.to_ascii_lowercase().as_str() {
+                    "1" | "true" => true,
+                    "0" | "false" => false,
+                    _ => return Err(format!("line {number}: up = {field} is neither 0 or false nor 1 or true")),
+                });
+                continue;
             }
+            let x = number_in(column, field).map_err(|reason| format!("line {number}: {reason}"))?;
             match *column {
                 "time_s" => step.at = Time::from_secs_f64(x),
-                "up" => step.up = Some(x != 0.0),
                 "rate_mbps" => step.rate = Some(Rate((x * 1e6) as u64)),
                 "delay_ms" => step.delay = Some(Time::from_secs_f64(x / 1e3)),
                 "signal_dbm" => step.signal = Some(x),
-                _ if x > 1.0 => return Err(format!("line {number}: a loss of {field} is more than 1")),
                 _ => step.noise = Some(if x == 0.0 { Noise::None } else { Noise::Random { loss: x } }),
             }
         }
@@ -273,6 +301,27 @@ fn read_csv(text: &str) -> Result<Vec<Step>, String> {
         steps.push(step);
     }
     if steps.is_empty() { Err("it has a heading and nothing else".into()) } else { Ok(steps) }
+}
+
+/// The number that `field` is, within the bounds that a scenario has for such a value.
+fn number_in(column: &str, field: &str) -> Result<f64, String> {
+    let x: f64 = field.parse().map_err(|_| format!("`{field}` is not a number"))?;
+    let (least, most) = match column {
+        "time_s" => (0.0, LONGEST.as_secs_f64()),
+        "delay_ms" => (0.0, LONGEST.as_secs_f64() * 1e3),
+        "rate_mbps" => (0.0, FASTEST.0 as f64 / 1e6),
+        "signal_dbm" => (Dbm::LEAST, Dbm::MOST),
+        _ => (0.0, 1.0),
+    };
+    if column == "time_s" && x < 0.0 {
+        Err(format!("{column} = {field} is a negative time"))
+    } else if column == "loss" && x > most {
+        Err(format!("a loss of {field} is more than 1"))
+    } else if (least..=most).contains(&x) {
+        Ok(x)
+    } else {
+        Err(format!("{column} = {field} is out of range: {least} to {most}"))
+    }
 }
 
 /// Reads a trace of delivery opportunities: a time in ms per line (Mahimahi, `mm-link`).
@@ -475,6 +524,7 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 
 const COLUMNS: [&str; 6] = ["time_s", "up", "rate_mbps", "delay_ms", "loss", "signal_dbm"];
 const CSV_HELP: &str = "the first line names the columns, time_s and any of up, rate_mbps, delay_ms, loss, signal_dbm";
+const FILE_HELP: &str = "its name is relative to the folder of the scenario";
 const MAHIMAHI_HELP: &str = "each line is the time in ms at which 1500 bytes may leave, ascending";
 const LONGEST_TRACE_MS: u64 = 1_000_000_000_000;
 /// Beyond this the states of a link fill the memory.
@@ -492,13 +542,15 @@ mod tests {
         assert_eq!((steps[1].at, steps[1].rate), (Time::from_millis(1500), None));
         assert_eq!(steps[1].noise, Some(Noise::Random { loss: 0.25 }));
         assert_eq!((steps[2].up, steps[2].rate), (Some(false), None));
+        let steps = read_csv("\u{feff}time_s,up\n0,TRUE\n1,False\n2,1\n").unwrap();
+        assert_eq!(steps.iter().map(|s| s.up).collect::<Vec<_>>(), [Some(true), Some(false), Some(true)]);
     }
 
     #[test]
     fn tables_that_make_no_sense_are_refused_with_their_line() {
         for (bad, line) in [
             ("", "empty"),
-            ("time_s\n", "nothing else"),
+            ("time_s,up\n", "nothing else"),
             ("time,rate_mbps\n0,1\n", "`time`"),
             ("rate_mbps\n1\n", "time_s"),
             ("time_s,rate_mbps\n0,1\n-1,1\n", "line 3: time_s = -1 is a negative time"),
@@ -507,6 +559,17 @@ mod tests {
             ("time_s,loss\n2,1.5\n", "line 2: a loss of 1.5"),
             ("time_s,loss\n2\n", "line 2 has 1 fields"),
             ("time_s,loss\n2,x\n", "line 2: `x`"),
+            ("time_s\n1\n", "no column beside"),
+            ("time_s,loss,loss\n1,0,0\n", "two columns `loss`"),
+            ("time_s,up\n1,7\n", "line 2: up = 7"),
+            ("time_s,up\n1,0.5\n", "line 2: up = 0.5"),
+            ("time_s,rate_mbps\n1,true\n", "line 2: `true`"),
+            ("time_s,up\ntrue,1\n", "line 2: `true`"),
+            ("time_s,delay_ms\n0,1e300\n", "line 2: delay_ms = 1e300 is out of range"),
+            ("time_s,rate_mbps\n0,1e8\n", "line 2: rate_mbps = 1e8 is out of range"),
+            ("time_s,up\n2e9,1\n", "line 2: time_s = 2e9 is out of range"),
+            ("time_s,signal_dbm\n2,-1000\n", "line 2: signal_dbm = -1000 is out of range"),
+            ("time_s,delay_ms\n0,inf\n", "line 2: delay_ms = inf is out of range"),
         ] {
             let reason = read_csv(bad).unwrap_err();
             assert!(reason.contains(line), "{bad:?}: {reason}");

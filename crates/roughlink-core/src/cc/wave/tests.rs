@@ -170,6 +170,18 @@ fn too_long_a_queue_starts_over() {
     }
     assert_eq!(c.phase(), TRACKING);
     near(c.interval_ms(), 40.0);
+    // What was taken for the average at the adjustment is the largest RTT, 800 ms: where the first train that counts has
+    // 330 ms after 300, avg = 30/330 x 800 + 300 = 372.7.
+    let mut c = Connection::new("wave", "beta_ms = 150");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    c.until(500.0);
+    for (k, rtt) in (1..).zip([800.0, 800.0, 800.0, 300.0, 300.0, 330.0]) {
+        let sent = c.sent_at[10 * k].as_millis_f64();
+        c.acks(sent + rtt, 10 * k as u64, 10 * k as u64 + 10, 4.0);
+        assert_eq!(c.phase(), if (3..6).contains(&k) { ADJUSTMENT } else { TRACKING }, "train {k}");
+    }
+    near(c.interval_ms(), 40.0 + 72.73 / 2.0);
 }
 
 #[test]
@@ -196,7 +208,9 @@ fn bounds_and_blind_tries() {
     near(c.interval_ms(), 40.0);
     assert!(build("wave", "ns3", "burst0 = 0", &Flow::default()).is_err());
     assert!(build("wave", "ns3", "beta_ms = 0", &Flow::default()).is_err());
-    assert!(build("wave", "ns3", "min_txtime_ms = 501", &Flow::default()).is_err());
+    for bad in ["min_txtime_ms = 501", "max_ack_segments = 0", "max_alpha = 1.5", "blind_factor = -1.0"] {
+        assert!(build("wave", "ns3", bad, &Flow::default()).is_err(), "{bad}");
+    }
 }
 
 #[test]
@@ -222,7 +236,7 @@ fn a_fast_retransmission_takes_a_packet_from_the_next_burst() {
 
 #[test]
 fn a_repair_ends_one_train_and_gives_no_pace() {
-    let mut c = Connection::new("wave", "");
+    let mut c = Connection::new("wave", "duplicates = \"ignored\"");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(600.0); // bursts at 500, 540, 580
@@ -235,11 +249,12 @@ fn a_repair_ends_one_train_and_gives_no_pace() {
         assert_eq!(c.ack(580.0 + i as f64 * 4.0, 13), None);
     }
     assert_eq!(c.ack(660.0, 35), None, "the train had its sample");
-    near(c.interval_ms(), 40.0); // 96 ms between first and last ACK is more than the RTT: no pace
-    // What the repair covered of the fourth burst hides when its segments arrived.
-    assert_eq!(c.ack(664.0, 36), None);
-    c.acks(664.0, 36, 40, 1.0);
-    near(c.interval_ms(), 40.0);
+    near(c.interval_ms(), 40.0); // of the ACKs before the repair
+    // What the repair covered of the fourth burst hides when its segments arrived: an RTT and no pace.
+    assert_eq!(c.ack(664.0, 36), Some(milliseconds(84.0)));
+    c.acks(664.5, 36, 40, 0.5);
+    // a = 20/84, avg = a 64 + (1 - a) 84 = 79.24, dRTT = 15.24.
+    near(c.interval_ms(), 40.0 + 15.24 / 2.0);
     let sent = c.sent_at[40].as_millis_f64();
     assert_eq!(c.ack(sent + 64.0, 41), Some(milliseconds(64.0)), "the fifth is whole again");
     c.acks(sent + 66.0, 41, 50, 2.0);
@@ -247,15 +262,117 @@ fn a_repair_ends_one_train_and_gives_no_pace() {
 }
 
 #[test]
-fn a_lost_first_packet_makes_a_long_sample() {
+fn duplicates_make_trains() {
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    c.until(560.0); // bursts at 500 and 540
+    c.flow.state = CongestionState::Recovery;
+    // Segment 12 is lost. What arrives of the second burst and of the third, one segment late.
+    c.acks(564.0, 10, 12, 2.0);
+    for i in 0..8 {
+        assert_eq!(c.ack(568.0 + f64::from(i) * 2.0, 12), None);
+    }
+    assert_eq!(c.ack(606.0, 12), Some(milliseconds(66.0)), "the third burst's first");
+    for i in 0..8 {
+        assert_eq!(c.ack(608.0 + f64::from(i) * 2.0, 12), None);
+    }
+    near(c.interval_ms(), 2.0 * 10.0);
+    // The repair is one segment more, and no jump: ten ACKs in 34 ms; avg = 2/66 x 64 + 64, dRTT = 1.94, of which 1.94/350
+    // lets the longer train count.
+    assert_eq!(c.ack(640.0, 30), None);
+    near(c.interval_ms(), 20.0 + 17.78 * 1.94 / 350.0 + 1.94 / 2.0);
+    // After a time-out they may answer needless copies.
+    c.until(1640.0);
+    c.flow.state = CongestionState::Loss;
+    c.cc.on_congestion(&c.flow, Congestion::Timeout);
+    c.flow.in_flight = 0;
+    for i in 30..40 {
+        c.left(i, true);
+    }
+    let (sent, again) = (c.sent_at.len() as u64, milliseconds(1900.0) - c.flow.now);
+    assert_eq!(c.ack(1900.0, 30), None);
+    assert_eq!(c.ack(1900.0, 31), Some(again));
+    c.flow.state = CongestionState::Open;
+    c.ack(1901.0, sent);
+    c.cc.on_recovered(&c.flow);
+    assert_eq!(c.ack(1902.0, sent), None);
+}
+
+#[test]
+fn an_ack_that_jumps_is_no_part_of_a_pace() {
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    c.until(600.0); // bursts at 500, 540, 580
+    // Five of the second burst, then one for nine segments, more than a delayed ACK covers: four gaps of 2 ms.
+    c.acks(564.0, 10, 15, 2.0);
+    assert_eq!(c.ack(700.0, 24), None);
+    near(c.interval_ms(), 20.0);
+    // The next ACK is the first of the third burst that shows an RTT: a = 97/161, avg = 102.56. There is no pace.
+    assert_eq!(c.ack(701.0, 25), Some(milliseconds(161.0)));
+    c.acks(702.0, 25, 30, 0.5);
+    near(c.interval_ms(), 20.0 + 38.56 / 2.0);
+    // One ACK and a jump: no pace either, not the millisecond between them.
     let mut c = Connection::new("wave", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
     c.until(540.0);
-    for i in 0..9 {
-        c.ack(568.0 + f64::from(i) * 4.0, 10);
+    c.ack(564.0, 11);
+    c.ack(565.0, 30);
+    near(c.interval_ms(), 40.0);
+    // A receiver that acknowledges by fives.
+    let mut c = Connection::new("wave", "max_ack_segments = 5");
+    c.burst();
+    c.ack(80.0, 5);
+    c.ack(100.0, 10);
+    near(c.interval_ms(), 40.0);
+}
+
+#[test]
+fn the_time_of_a_repair_is_no_pace() {
+    // A train that a time-out interrupted, longer than the average RTT. With nothing else to go by: half the interval.
+    let timeout = |c: &mut Connection, first: usize| {
+        c.flow.state = CongestionState::Loss;
+        c.cc.on_congestion(&c.flow, Congestion::Timeout);
+        c.flow.in_flight = 0;
+        for i in first..c.sent_at.len().min(first + 10) {
+            c.left(i, true);
+        }
+    };
+    let mut c = Connection::new("wave", "");
+    c.burst();
+    c.acks(64.0, 0, 2, 4.0);
+    c.until(499.0);
+    timeout(&mut c, 2);
+    c.ack(900.0, 4);
+    near(c.interval_ms(), 250.0);
+    // With a queue that would confirm it: a = 100/164, dRTT = 39.02.
+    let mut c = Connection::new("wave", "timeout_forgets_min_rtt = false");
+    c.burst();
+    c.acks(64.0, 0, 10, 4.0);
+    c.until(500.0);
+    c.acks(664.0, 10, 13, 4.0);
+    c.until(1700.0);
+    timeout(&mut c, 13);
+    c.ack(2150.0, 15);
+    near(c.interval_ms(), 40.0 + 39.02 / 2.0);
+}
+
+#[test]
+fn a_lost_first_packet_makes_a_long_sample() {
+    for (params, first, repaired) in [("duplicates = \"ignored\"", None, Some(150.0)), ("", Some(68.0), None)] {
+        let mut c = Connection::new("wave", params);
+        c.burst();
+        c.acks(64.0, 0, 10, 4.0);
+        c.until(540.0);
+        c.flow.state = CongestionState::Recovery;
+        assert_eq!(c.ack(568.0, 10), first.map(milliseconds));
+        for i in 1..9 {
+            c.ack(568.0 + f64::from(i) * 4.0, 10);
+        }
+        assert_eq!(c.ack(650.0, 20), repaired.map(milliseconds), "since the first transmission: no Karn");
     }
-    assert_eq!(c.ack(650.0, 20), Some(milliseconds(150.0)), "since the first transmission: no Karn");
 }
 
 #[test]

@@ -13,11 +13,9 @@ struct Burst {
     sent_at: Time,
     bytes: u64,
     segments: u32,
-    /// Its first segment had never left before.
-    fresh: bool,
     /// The ACKs that answered it, once there is one.
     train: Option<Heard>,
-    /// ACKs can no longer tell when its segments arrived.
+    /// What ended a loss covered a part of it: ACKs no longer tell when its segments arrived, so there is no pace.
     spoiled: bool,
     /// A time-out interrupted its train: the next ACK ends it.
     interrupted: bool,
@@ -38,23 +36,33 @@ struct Heard {
 pub(super) struct Train {
     /// From the departure of the burst to the first ACK.
     pub first_rtt: Time,
-    /// From the first ACK to the last.
+    /// From the first ACK to the last that shows when a segment arrived; zero if that is not known of two.
     pub spread: Time,
     /// How long a whole burst takes at the pace of these ACKs, over `spread`: n ACKs have n - 1 gaps, and a burst may have
     /// been short.
     pub scale: f64,
     /// Segments of the burst.
     pub segments: u32,
-    /// The last ACK repaired a loss or came after a time-out.
+    /// The last ACK ended a loss or came after a time-out.
     pub partial: bool,
+}
+
+/// What an ACK tells to have arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Advance {
+    /// Stream offset: as much as all data below it.
+    pub to: u64,
+    /// Bytes of it that are news.
+    pub bytes: u64,
+    /// It ends a loss: some of the news is old.
+    pub ends_loss: bool,
 }
 
 /// What one ACK told.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Told {
-    /// It is the first of a train: the RTT, and whether the burst began with fresh data. If not, the ACK may be for an older
-    /// copy.
-    pub first_rtt: Option<(Time, bool)>,
+    /// It is the first of a train: the RTT.
+    pub first_rtt: Option<Time>,
     /// It completed a train.
     pub train: Option<Train>,
 }
@@ -70,7 +78,7 @@ pub(super) struct Trains {
 
 impl Burst {
     /// An ACK of its train; the RTT if it is the first.
-    fn hear(&mut self, now: Time, bytes: u64) -> Option<(Time, bool)> {
+    fn hear(&mut self, now: Time, bytes: u64) -> Option<Time> {
         if let Some(t) = &mut self.train {
             t.last = now;
             t.acks += 1;
@@ -78,22 +86,22 @@ impl Burst {
             return None;
         }
         self.train = Some(Heard { first: now, last: now, acks: 1, bytes, first_bytes: bytes });
-        Some((now - self.sent_at, self.fresh))
+        Some(now - self.sent_at)
     }
 
     fn measure(&self, attribution: Attribution, whole: u64, partial: bool) -> Option<Train> {
-        let t = self.train.filter(|_| !self.spoiled)?;
+        let t = self.train?;
         let scale = match attribution {
-            Attribution::Acknowledged => {
+            Attribution::Acknowledged if !partial => {
                 let gaps = f64::from(t.acks) / f64::from((t.acks - 1).max(1));
                 gaps * whole as f64 / self.bytes as f64
             }
             // Segments may be missing: what came after the first ACK came within the spread.
-            Attribution::Delivered => whole as f64 / (t.bytes - t.first_bytes).max(1) as f64,
+            _ => whole as f64 / (t.bytes - t.first_bytes).max(1) as f64,
         };
         Some(Train {
             first_rtt: t.first - self.sent_at,
-            spread: t.last - t.first,
+            spread: if self.spoiled { Time::ZERO } else { t.last - t.first },
             scale,
             segments: self.segments,
             partial,
@@ -121,7 +129,6 @@ impl Trains {
                 sent_at: now,
                 bytes: end - start,
                 segments: 1,
-                fresh: !sent.retransmission,
                 train: None,
                 spoiled: false,
                 interrupted: false,
@@ -135,7 +142,7 @@ impl Trains {
         if self.attribution == Attribution::Delivered {
             return;
         }
-        let begun = self.bursts.pop_front().filter(|b| b.train.is_some() && !b.spoiled && b.start < una && una < b.end);
+        let begun = self.bursts.pop_front().filter(|b| b.train.is_some() && b.start < una && una < b.end);
         self.bursts.clear();
         if let Some(mut b) = begun {
             b.end = una + 1;
@@ -144,54 +151,50 @@ impl Trains {
         }
     }
 
-    /// Everything below `una` is acknowledged. Trains are attributed in order; an ACK that ends a loss, or passes whole
-    /// bursts, counts as one sample of one train, and what it covers of the next burst spoils that one.
-    pub(super) fn on_acknowledged(&mut self, now: Time, una: u64, after_loss: bool) -> Told {
+    /// An ACK. Trains are attributed in order. One that ends a loss or passes whole bursts completes one train and is no part of
+    /// its pace, and what it covers of the next burst takes that one's pace.
+    pub(super) fn on_acknowledged(&mut self, now: Time, news: Advance) -> Told {
         let mut told = Told::default();
+        let next = self.bursts.get(1);
+        let jumps = news.ends_loss || next.is_some_and(|next| next.end <= news.to);
         // A delayed ACK that covers the end of one burst and the start of the next was waiting for the next.
-        let crosses = !after_loss && self.bursts.get(1).is_some_and(|next| next.start < una && una < next.end);
-        let Some(front) = self.bursts.front_mut().filter(|b| una > b.start) else { return told };
-        let belated = crosses && front.train.is_some() && !front.interrupted;
-        if !front.spoiled && !belated {
-            told.first_rtt = front.hear(now, 0);
+        let crosses = next.is_some_and(|next| next.start < news.to && news.to < next.end);
+        let Some(front) = self.bursts.front_mut().filter(|b| news.to > b.start) else { return told };
+        let late = jumps || (crosses && !front.interrupted);
+        if !late || front.train.is_none() {
+            told.first_rtt = front.hear(now, news.bytes);
         }
-        if una < front.end {
+        if news.to < front.end {
             return told;
         }
         let done = self.bursts.pop_front().expect("there is a front");
-        told.train = done.measure(self.attribution, self.whole, after_loss || done.interrupted);
-        let mut passed = false;
-        while self.bursts.front().is_some_and(|b| b.end <= una) {
-            self.bursts.pop_front();
-            passed = true;
-        }
-        if let Some(train) = told.train.as_mut().filter(|_| passed) {
-            train.spread = Time::ZERO; // its last ACK came with those of others: no pace
-        }
-        if let Some(next) = self.bursts.front_mut().filter(|b| una > b.start) {
-            if passed || after_loss || done.interrupted {
+        let partial = jumps || done.interrupted;
+        told.train = done.measure(self.attribution, self.whole, partial);
+        while self.bursts.pop_front_if(|b| b.end <= news.to).is_some() {}
+        if let Some(next) = self.bursts.front_mut().filter(|b| news.to > b.start) {
+            if partial {
                 next.spoiled = true;
             } else {
-                let rtt = next.hear(now, 0);
+                let rtt = next.hear(now, news.bytes);
                 told.first_rtt = told.first_rtt.or(rtt);
             }
         }
         told
     }
 
-    /// The RTT of the burst whose first ACK one up to `una` will be, at most one per ACK. Where a time-out interrupted a
-    /// train, the first burst since then.
-    pub(super) fn answered(&self, now: Time, una: u64, after_loss: bool) -> Option<Time> {
+    /// The RTT of the burst whose first ACK this one will be, at most one per ACK. Where a time-out interrupted a train, the
+    /// first burst since then.
+    pub(super) fn answered(&self, now: Time, news: Advance) -> Option<Time> {
         let mut bursts = self.bursts.iter();
-        let front = bursts.next().filter(|b| una > b.start)?;
-        let burst = if front.spoiled || (una < front.end && front.train.is_some()) {
-            return None;
-        } else if front.train.is_none() {
+        let front = bursts.next().filter(|b| news.to > b.start)?;
+        let burst = if front.train.is_none() {
             front
+        } else if news.to < front.end {
+            return None;
         } else if front.interrupted {
             bursts.next()?
         } else {
-            bursts.next().filter(|b| una > b.start && una < b.end && !after_loss)?
+            bursts.next().filter(|b| news.to > b.start && news.to < b.end && !news.ends_loss)?
         };
         Some(now - burst.sent_at)
     }

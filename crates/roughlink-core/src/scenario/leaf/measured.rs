@@ -9,6 +9,11 @@ use toml::Value;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::scenario) struct Dbm(pub f64);
 
+impl Dbm {
+    pub(in crate::scenario) const LEAST: f64 = -200.0;
+    pub(in crate::scenario) const MOST: f64 = 100.0;
+}
+
 /// A difference of levels in dB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::scenario) struct Decibel(pub f64);
@@ -42,7 +47,7 @@ macro_rules! measured {
     )*};
 }
 measured! {
-    Dbm "A signal strength in dBm" -200.0..=100.0, "-70 dBm", ["dBm" 1.0];
+    Dbm "A signal strength in dBm" Dbm::LEAST..=Dbm::MOST, "-70 dBm", ["dBm" 1.0];
     Decibel "A difference of levels" 0.0..=100.0, "3 dB", ["dB" 1.0];
     Speed "A speed" 0.001..=100_000.0, "34.2 km/h", ["m/s" 1.0, "km/h" 1.0 / 3.6];
     Hertz "A frequency of the mains" 1.0..=1000.0, "50 Hz", ["Hz" 1.0];
