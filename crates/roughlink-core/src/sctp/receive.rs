@@ -70,6 +70,11 @@ impl Receiver {
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
+    /// Their bytes, given how many were sent with TSNs up to one of ours: what came of them is delivered or waits.
+    pub fn skipped_bytes(&self, sent_through: impl Fn(u64) -> u64) -> u64 {
+        let beyond: u64 = self.ranges.iter().map(|&(a, b)| sent_through(b) - sent_through(a - 1)).sum();
+        (sent_through(self.cumulative) + beyond).saturating_sub(self.delivered + self.buffered)
+    }
     /// Whether a SACK must leave now.
     pub fn wants_sack(&self) -> bool {
         self.sack_now

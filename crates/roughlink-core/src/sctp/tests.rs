@@ -156,6 +156,44 @@ fn a_stale_cookie_is_replaced() {
 }
 
 #[test]
+fn cookies_that_are_always_stale_end_in_failure() {
+    let cfg = SctpConfig { cookie_life: ms(10), ..SctpConfig::default() };
+    let mut c = pair(&cfg, "sctp", 10_000);
+    c.run_until(Time::from_secs(300));
+    assert!(c.ends[0].failed());
+    let inits = chunks(&c).iter().filter(|s| s.1 == Chunk::Init).count();
+    assert_eq!((inits, c.sent.len()), (9, 36), "the first and Max.Init.Retransmits more, four packets each");
+}
+
+#[test]
+fn nothing_of_the_handshake_leaves_outside_coverage() {
+    use Chunk::*;
+    for (down, left) in [(0, vec![]), (5, vec![Init]), (25, vec![Init, InitAck]), (50, vec![Init, InitAck, CookieEcho])]
+    {
+        let source = endpoint(false, &SctpConfig::default(), "avoca", "");
+        let mut c = pair_with(source, 10_000, 1);
+        if down > 0 {
+            c.run_until(ms(down));
+        }
+        c.set_link(0, false);
+        c.run_until(Time::from_secs(100));
+        assert_eq!(c.sent.iter().map(|s| s.2.chunk().unwrap()).collect::<Vec<_>>(), left, "{down}");
+        assert_eq!(c.ends[0].next_wake(c.now), Time::MAX);
+        c.set_link(0, true);
+        let first = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
+        assert_eq!(first.chunk(), Some(if down < 50 { Init } else { CookieEcho }));
+        c.up = false; // and if that is lost, T1 is initial
+        c.run_until(c.now + ms(900));
+        c.up = true;
+        c.run_until(c.now + ms(101));
+        let again = c.sent_between(0, ms(100_500), Time::MAX).next().unwrap();
+        assert_eq!((again.0, again.2.chunk()), (ms(101_000), first.chunk()));
+        c.run_until(c.now + ms(2_000));
+        assert_eq!(c.ends[1].delivered(), 10_000, "{down}");
+    }
+}
+
+#[test]
 fn only_the_right_tag_counts() {
     let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
     c.run_until(ms(500));
@@ -338,6 +376,7 @@ fn coverage_ends_with_a_forward_tsn() {
     assert!(messages > 3 && bytes == 1452 * messages);
     let skipped = c.ends[1].skipped();
     assert!(skipped > 0 && skipped <= messages);
+    assert_eq!(c.ends[1].skipped_bytes(&c.ends[0]), 1452 * skipped);
     c.tell(0, LinkEvent::Signal(-60.0));
     let first = c.sent_between(0, ms(10_000), Time::MAX).next().unwrap().2;
     assert_eq!(first.chunk(), Some(Chunk::Data), "the FORWARD TSN was answered: new data at once");
@@ -427,7 +466,44 @@ fn both_ends_send_before_either_closes() {
     assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()));
 }
 
+/// A head that left just before a `Hold` was lost: it leaves again when its answer cannot be on its way any more.
+#[test]
+fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
+    let source = endpoint(false, &SctpConfig::default(), "avoca", "");
+    let mut c = pair_with(source, u64::MAX, 1);
+    c.run_until(ms(800));
+    c.up = false;
+    c.tell_of_link(0, false);
+    c.run_until(ms(830));
+    c.up = true;
+    c.tell_of_link(0, true);
+    let before = c.ends[1].delivered();
+    c.run_until(ms(1_700));
+    let s = c.ends[0].sender().unwrap();
+    assert!(s.stats.retransmits > 0 && c.ends[1].delivered() > before + 100_000);
+    assert_eq!((s.stats.timeouts, s.stats.fast_recoveries), (0, 0));
+}
+
 proptest! {
+    /// Where nothing is lost nothing is sent again, however often and for however short a time coverage seems to end.
+    #[test]
+    fn flapping_makes_no_duplicates(inner in prop::sample::select(vec!["sctp", "newreno", "cubic"]), reset in any::<bool>(),
+                                    delayed_ack in 1_u32..3,
+                                    flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30)) {
+        let cfg = SctpConfig { delayed_ack, ..SctpConfig::default() };
+        let source = endpoint(false, &cfg, "avoca", &format!("inner = \"{inner}\"\nreset = {reset}"));
+        let mut c = pair_with(source, 1_000_000, 1);
+        for (covered, not) in flaps {
+            c.run_until(c.now + ms(covered));
+            c.tell_of_link(0, false);
+            c.run_until(c.now + ms(not));
+            c.tell_of_link(0, true);
+        }
+        c.run_until(c.now + Time::from_secs(60));
+        let s = c.ends[0].sender().unwrap();
+        prop_assert_eq!((c.ends[1].delivered(), s.stats.retransmits, s.stats.timeouts), (1_000_000, 0, 0));
+    }
+
     /// Whatever the channel does to packets and the link to the sender, every byte arrives once and in order.
     #[test]
     fn all_messages_arrive_in_order(streams in 1_u16..5, max in 1_u16..5, payload in 100_u16..1500, seed in any::<u64>(),
@@ -457,6 +533,8 @@ proptest! {
         check_log(&c.ends[1], streams.min(max));
         let messages = bytes.div_ceil(u64::from(payload));
         prop_assert_eq!(c.ends[1].rcv.log.len() as u64 + c.ends[1].skipped(), messages);
+        prop_assert_eq!(c.ends[1].delivered() + c.ends[1].skipped_bytes(&c.ends[0]), bytes);
+        prop_assert!(c.ends[1].has_all_of(&c.ends[0]));
         let (given_up, given_up_bytes) = c.ends[0].sender().unwrap().abandoned();
         prop_assert!(c.ends[1].skipped() <= given_up && c.ends[1].delivered() + given_up_bytes >= bytes);
         if !partial {
