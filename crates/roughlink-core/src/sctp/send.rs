@@ -425,7 +425,9 @@ impl Sender {
             return self.resend(now, rate);
         }
         let len = self.backlog.min(u64::from(self.cfg.payload)) as u16;
-        if in_flight + u64::from(len) <= self.flow.send_window {
+        // A peer with any room at all takes one chunk (section 6.1 rule A).
+        let alone = self.queue.is_empty() && self.flow.send_window > 0;
+        if alone || in_flight + u64::from(len) <= self.flow.send_window {
             return Some(self.send_new(now, len, rate));
         }
         if std::mem::take(&mut self.window_probe) && self.queue.is_empty() {
