@@ -78,6 +78,11 @@ impl Construct for Avoca {
         if p.inner == NAME {
             return Err("`inner` cannot be `avoca` itself".into());
         }
+        if !STACKS.contains(&p.stack.as_str()) {
+            let near = nearest(&p.stack, STACKS.into_iter()).map(|n| format!("; the nearest is `{n}`"));
+            let others = || format!("; there are {}", STACKS.join(", "));
+            return Err(format!("there is no stack `{}`{}", p.stack, near.unwrap_or_else(others)));
+        }
         build(p).map(drop)
     }
     fn new(params: &Params, flow: &Flow) -> Self {
@@ -178,7 +183,7 @@ impl CongestionControl for Avoca {
     }
 }
 
-/// The factory of the inner algorithm; a name that is not known is answered with the nearest that is.
+/// The factory of the inner algorithm; a name that is not known is answered with the nearest that is, if one is near.
 fn build(p: &Params) -> Result<super::Factory, String> {
     algorithm(&p.inner).and_then(|a| a.factory(&p.stack, &p.params)).map_err(|e| {
         let near = match &e {
@@ -193,7 +198,9 @@ fn build(p: &Params) -> Result<super::Factory, String> {
 }
 
 fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    known.min_by_key(|k| (strsim::damerau_levenshtein(word, k), *k))
+    let far = 1 + word.chars().count() / 3;
+    let near = known.map(|k| (strsim::damerau_levenshtein(word, k), k)).filter(|(distance, _)| *distance <= far);
+    near.min().map(|(_, k)| k)
 }
 
 fn fresh(params: &Params, flow: &Flow) -> Box<dyn CongestionControl> {
@@ -201,6 +208,8 @@ fn fresh(params: &Params, flow: &Flow) -> Box<dyn CongestionControl> {
 }
 
 const NAME: &str = "avoca";
+/// The stacks that algorithms may have presets for.
+const STACKS: [&str; 4] = ["linux", "ns3", "ns2", "rfc"];
 
 #[cfg(test)]
 mod tests {
@@ -359,5 +368,8 @@ mod tests {
         assert!(refused("params = { min_ssthresh = 0 }").contains("at least 1 segment"));
         assert!(refused("inner = \"avoca\"").contains("itself"));
         assert!(refused("hysteresis = -1.0").contains("not negative"));
+        assert!(refused("stack = \"foo\"").ends_with("no stack `foo`; there are linux, ns3, ns2, rfc"));
+        assert!(refused("stack = \"linu\"").ends_with("the nearest is `linux`"));
+        assert!(refused("inner = \"nope\"").ends_with("no congestion control `nope`"));
     }
 }
