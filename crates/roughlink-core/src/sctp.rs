@@ -6,7 +6,9 @@
 //!
 //! Left out: several addresses, and with them HEARTBEAT and Path.Max.Retrans; messages larger than a packet, unordered
 //! ones, bundling of chunks; both ends opening at once; restarts (an INIT within an association is discarded); sending
-//! ABORT, be it to packets out of the blue or on giving up. An application sends as fast as it may and reads at once. The
+//! ABORT, be it to packets out of the blue or on giving up, and ERROR for a stream that was not agreed on; counting the bytes of
+//! duplicate TSNs into partial_bytes_acked (section 7.2.2) and of TSNs that a SACK no longer reports back into what is in
+//! flight (section 6.2.1), since receivers here take nothing back. An application sends as fast as it may and reads at once. The
 //! handshake gives no RTT sample.
 
 pub mod config;
@@ -391,6 +393,7 @@ impl Endpoint {
         self.peer = (peer.tag, peer.tsn);
         let forward_tsn = self.cfg.partial_reliability && peer.forward_tsn;
         let streams = self.cfg.streams.min(peer.inbound);
+        self.rcv.agree(self.cfg.max_streams.min(peer.outbound));
         let mut snd = Sender::new(&self.cfg, &self.factory, streams, u64::from(peer.a_rwnd), forward_tsn);
         for event in self.link.events() {
             snd.on_link(now, event);

@@ -130,6 +130,24 @@ fn a_handshake_waits_for_coverage() {
     }
 }
 
+#[test]
+fn keys_of_an_association_that_make_no_sense_are_refused() {
+    for (key, value, said) in [
+        ("sctp.initial_window", "0 B", "initial window of nothing"),
+        ("sctp.delayed_ack_timeout", "501 ms", "a SACK must not wait for 501 ms"),
+        ("sctp.initial_rto", "61 s", "`initial_rto` (61 s) is above `max_rto` (60 s)"),
+        ("tcp.cc_params", "{ stack = \"foo\" }", "there is no stack `foo`"),
+    ] {
+        let text = include_str!("../../../scenarios/paddington-edgware-road.toml");
+        let transport = if key.starts_with("sctp") { "sctp" } else { "tcp" };
+        let set = [("flow.download.transport", transport), ("tcp.cc", "avoca"), (key, value)];
+        let set: Vec<_> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let error = Scenario::parse(text, "t.toml", &set, &|f| Err(f.into())).expect_err(key);
+        assert!(error.problems[0].message.contains(said), "{key}: {error}");
+        assert!(error.problems[0].help.is_some());
+    }
+}
+
 /// What PR-SCTP skips is counted in bytes, and a transfer that skipped something completes.
 #[test]
 fn a_transfer_that_skips_completes() {

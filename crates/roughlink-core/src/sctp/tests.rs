@@ -338,6 +338,75 @@ fn a_closed_window_is_probed_and_no_failure() {
 }
 
 #[test]
+fn a_window_smaller_than_a_chunk_lets_one_leave() {
+    let mut s = Script::new(&SctpConfig::default(), 1_000, u64::MAX);
+    for n in 1..5 {
+        assert_eq!(s.sent().len(), 1, "nothing else is in flight");
+        s.now += ms(40);
+        s.sack(n, 1_000, &[]);
+    }
+    assert_eq!(s.sent().len(), 1);
+    s.sack(5, 0, &[]);
+    assert_eq!(s.sent().len(), 0);
+}
+
+#[test]
+fn max_burst_bounds_what_leaves_at_once() {
+    let window = Some(crate::tcp::Amount::Segments(10));
+    for (max_burst, at_once) in [(Some(4), 4), (None, 10)] {
+        let cfg = SctpConfig { initial_window: window, max_burst, ..SctpConfig::default() };
+        let mut s = Script::new(&cfg, 100_000, u64::MAX);
+        assert_eq!(s.sent().len(), at_once as usize);
+        s.now = ms(40);
+        s.sack(at_once, 100_000, &[]);
+        let second = s.sent().len();
+        assert!(if max_burst.is_some() { second == 4 } else { second > 10 }, "{second}");
+    }
+}
+
+#[test]
+fn a_sack_ends_the_count_of_errors() {
+    let mut s = Script::new(&SctpConfig { data_retries: 3, ..SctpConfig::default() }, 100_000, 10 * 1452);
+    s.sent();
+    (0..3).for_each(|_| drop(s.wake()));
+    s.sack(1, 100_000, &[]);
+    s.sent();
+    (0..3).for_each(|_| drop(s.wake()));
+    assert!(!s.e.failed(), "three in a row, twice");
+    s.wake();
+    assert!(s.e.failed());
+}
+
+#[test]
+fn t3_starts_anew_for_a_head_that_is_fast_retransmitted_and_karn_is_obeyed() {
+    let window = Some(crate::tcp::Amount::Segments(8));
+    let cfg = SctpConfig { initial_window: window, max_burst: None, ..SctpConfig::default() };
+    let mut s = Script::new(&cfg, 100_000, 8 * 1452);
+    assert_eq!((s.sent().len(), s.e.next_wake(s.now)), (8, ms(1_000)));
+    s.now = ms(900);
+    (2..5).for_each(|end| s.sack(0, 100_000, &[(2, end)]));
+    assert_eq!((s.sent()[0].seq, s.e.next_wake(s.now)), (u32::MAX - 5, ms(1_900))); // section 7.2.4 step 4
+    s.now = ms(940);
+    s.sack(8, 100_000, &[]);
+    assert_eq!(s.e.sender().unwrap().flow().srtt, Time::ZERO, "the only packet that was timed left twice");
+}
+
+#[test]
+fn a_receiver_without_coverage_sends_no_sack() {
+    let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
+    c.ends[1] = endpoint(true, &SctpConfig::default(), "avoca", "");
+    c.ends[1].listen();
+    c.run_until(ms(500));
+    c.tell_of_link(1, false);
+    let (at, before) = (c.now, c.sent.len());
+    c.run_until(ms(900));
+    assert!(c.sent[before..].iter().all(|s| s.1 == 0) && c.ends[1].rcv.wants_sack());
+    c.tell_of_link(1, true);
+    let first = c.sent_between(1, at + ms(1), Time::MAX).next().expect("at once");
+    assert_eq!((first.0, first.2.chunk()), (ms(900), Some(Chunk::Sack)));
+}
+
+#[test]
 fn miss_indications_need_something_newly_acknowledged_above() {
     let cfg =
         SctpConfig { initial_window: Some(crate::tcp::Amount::Segments(8)), max_burst: None, ..SctpConfig::default() };

@@ -297,6 +297,7 @@ mod tests {
             assert_eq!(again, [flight[1].seq, flight[2].seq], "{stack:?}");
             let s = s.e.sender().unwrap();
             assert!(s.cc().vitals().cwnd >= window, "no loss was told");
+            assert!(s.flow().latest_rtt < ms(100), "{stack:?}: no sample spans the outage: {}", s.flow().latest_rtt);
             assert_eq!((s.stats.retransmits, s.stats.fast_recoveries, s.stats.timeouts), (3, 0, 0), "{stack:?}");
         }
     }
