@@ -32,7 +32,9 @@ pub mod westwood;
 pub mod window;
 pub mod yeah;
 
+mod history;
 mod registry;
+pub use history::LinkHistory;
 pub use registry::{Algorithm, BuildError, Construct, Factory, REGISTRY, algorithm, build};
 
 /// The state of loss recovery, with Linux's names (`tcp_ca_state`).
@@ -203,27 +205,12 @@ pub enum LinkEvent {
     Delay(Time),
 }
 
-/// The latest event of each kind, for a connection whose sending half begins after them.
-#[derive(Clone, Debug, Default)]
-pub struct LinkHistory(Vec<LinkEvent>);
-
-impl LinkHistory {
-    /// Notes an event.
-    pub fn note(&mut self, event: &LinkEvent) {
-        self.0.retain(|e| std::mem::discriminant(e) != std::mem::discriminant(event));
-        self.0.push(*event);
-    }
-    /// The events noted, in the order in which they came.
-    pub fn events(&self) -> &[LinkEvent] {
-        &self.0
-    }
-}
-
 /// What may be sent now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permit {
     /// Nothing, and the connection is frozen: the RTO neither fires nor backs off. The answer may turn to this and back
-    /// only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`].
+    /// only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Before the handshake is over only links
+    /// are told of, to an algorithm that is made for it: while it answers this, no SYN or INIT leaves.
     Hold,
     /// Up to `window` bytes in flight, paced at `rate` if given, else clocked by ACKs.
     Send {

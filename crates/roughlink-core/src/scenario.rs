@@ -20,6 +20,7 @@ mod schema;
 mod sctp;
 mod set;
 mod shape;
+mod silence;
 mod syntax;
 mod tcp;
 mod timeline;

@@ -6,7 +6,9 @@
 //!
 //! Left out: several addresses, and with them HEARTBEAT and Path.Max.Retrans; messages larger than a packet, unordered
 //! ones, bundling of chunks; both ends opening at once; restarts (an INIT within an association is discarded); sending
-//! ABORT, be it to packets out of the blue or on giving up. An application sends as fast as it may and reads at once. The
+//! ABORT, be it to packets out of the blue or on giving up, and ERROR for a stream that was not agreed on; counting the bytes of
+//! duplicate TSNs into partial_bytes_acked (section 7.2.2) and of TSNs that a SACK no longer reports back into what is in
+//! flight (section 6.2.1), since receivers here take nothing back. An application sends as fast as it may and reads at once. The
 //! handshake gives no RTT sample.
 
 pub mod config;
@@ -68,6 +70,8 @@ pub struct Endpoint {
     timer_at: Time,
     timer_rto: Time,
     tries: u32,
+    /// Cookies of ours that were stale.
+    stale: u32,
     /// The application has no more to send.
     closing: bool,
     peer_closed: bool,
@@ -112,6 +116,7 @@ impl Endpoint {
             pending: false,
             timer_at: Time::MAX,
             tries: 0,
+            stale: 0,
             closing: false,
             peer_closed: false,
             failed: false,
@@ -146,6 +151,17 @@ impl Endpoint {
     pub fn skipped(&self) -> u64 {
         self.rcv.skipped()
     }
+    /// Bytes of user data of those messages. A receiver does not know how large they were: `peer`, the other end, does.
+    pub fn skipped_bytes(&self, peer: &Endpoint) -> u64 {
+        match peer.sender() {
+            Some(s) if self.skipped() > 0 => self.rcv.skipped_bytes(|last| s.queue.bytes_through(last)),
+            _ => 0,
+        }
+    }
+    /// Everything that `peer`, the other end, was offered has been delivered or skipped.
+    pub fn has_all_of(&self, peer: &Endpoint) -> bool {
+        peer.sender().is_some_and(|s| s.has_sent_all() && s.queue.next() == self.rcv.cumulative() + 1)
+    }
     /// The peer closed and everything it sent has arrived or was skipped.
     pub fn peer_closed(&self) -> bool {
         self.peer_closed
@@ -171,15 +187,22 @@ impl Endpoint {
     }
     /// A link event reached this host. Packets may leave at once: call [`Endpoint::transmit`].
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        self.link.note(event);
         let was_held = self.is_held();
+        let (cfg, factory) = (&self.cfg, &self.factory);
+        self.link.note(now, event, || {
+            let flow = Sender::first_flow(cfg, 0);
+            let cc = factory(&flow);
+            (flow, cc)
+        });
         if let Some(s) = &mut self.snd {
             s.on_link(now, event);
         }
         if was_held && !self.is_held() {
             self.rcv.wake(now); // a delayed SACK may have been due meanwhile
-            if self.timer_at != Time::MAX {
-                (self.pending, self.timer_at, self.tries) = (true, Time::MAX, 0); // T2, too, begins anew
+            self.reply.take_if(|r| matches!(r, Reply::InitAck { .. })); // its cookie has aged; the INIT is repeated
+            if self.pending || self.timer_at != Time::MAX {
+                (self.pending, self.timer_at, self.tries) = (true, Time::MAX, 0); // T1 and T2, too, begin anew
+                self.timer_rto = self.snd.as_ref().map_or(self.cfg.initial_rto, |s| s.rto());
             }
         }
     }
@@ -252,11 +275,10 @@ impl Endpoint {
             }
             (State::CookieEchoed, Chunk::Error) => {
                 // The cookie was stale: ask for another (section 5.2.6), as often as T1-init would.
-                let tries = self.tries + 1;
+                self.stale += 1;
                 self.snd = None;
                 self.enter(State::CookieWait, self.cfg.initial_rto);
-                self.tries = tries;
-                if tries > self.cfg.init_retries {
+                if self.stale > self.cfg.init_retries {
                     self.fail();
                 }
             }
@@ -371,6 +393,7 @@ impl Endpoint {
         self.peer = (peer.tag, peer.tsn);
         let forward_tsn = self.cfg.partial_reliability && peer.forward_tsn;
         let streams = self.cfg.streams.min(peer.inbound);
+        self.rcv.agree(self.cfg.max_streams.min(peer.outbound));
         let mut snd = Sender::new(&self.cfg, &self.factory, streams, u64::from(peer.a_rwnd), forward_tsn);
         for event in self.link.events() {
             snd.on_link(now, event);
@@ -400,10 +423,10 @@ impl Endpoint {
         self.failed = true;
     }
 
-    /// The congestion control holds the association; not the handshake, which it does not govern.
+    /// The congestion control holds the association: nothing may leave but a FORWARD TSN, of the handshake neither.
     fn is_held(&self) -> bool {
-        !matches!(self.state, State::CookieWait | State::CookieEchoed | State::Closed)
-            && self.snd.as_ref().is_some_and(|s| s.is_held())
+        let held = || self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held());
+        self.state != State::Closed && held()
     }
 
     /// Everything is sent and acknowledged, and one of the two has closed (section 9.2).
@@ -436,11 +459,15 @@ impl Endpoint {
     }
 
     fn next_packet(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
-        if let Some(reply) = self.reply.take() {
+        if self.reply.is_some()
+            && !self.is_held()
+            && let Some(reply) = self.reply.take()
+        {
             return Some(self.reply(reply, sides));
         }
         match self.state {
             State::Closed | State::Listen => return None,
+            State::CookieWait | State::CookieEchoed if self.is_held() => return None,
             State::CookieWait | State::CookieEchoed => return self.take_pending(now, sides),
             _ => {}
         }

@@ -67,6 +67,8 @@ pub struct Endpoint {
     syn_rto: Time,
     syn_tries: u32,
     syn_sent_at: Time,
+    /// A copy of it left before a `Hold`: the answer may be to that one.
+    syn_held: bool,
     /// The handshake's ACK leaves before any data.
     handshake_ack: bool,
     failed: bool,
@@ -96,6 +98,7 @@ impl Endpoint {
             syn_at: Time::MAX,
             syn_tries: 0,
             syn_sent_at: Time::ZERO,
+            syn_held: false,
             handshake_ack: false,
             failed: false,
             ident: 0,
@@ -172,15 +175,32 @@ impl Endpoint {
     }
     /// A link event reached this host. Packets may leave at once: call [`Endpoint::transmit`].
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        let Some(s) = &mut self.snd else {
-            self.link.note(event);
-            return;
-        };
-        let was_held = s.is_held();
-        s.on_link(now, event);
-        if was_held && !s.is_held() {
-            self.rcv.wake(now); // a delayed ACK may have been due meanwhile
+        let was_held = self.is_held();
+        if let Some(s) = &mut self.snd {
+            s.on_link(now, event);
+        } else {
+            let (cfg, factory) = (&self.cfg, &self.factory);
+            self.link.note(now, event, || {
+                let flow = Sender::first_flow(cfg, cfg.mss, 0);
+                let cc = factory(&flow);
+                (flow, cc)
+            });
         }
+        match (was_held, self.is_held()) {
+            (false, true) if self.syn_at != Time::MAX => {
+                (self.syn_at, self.syn_pending, self.syn_held) = (Time::MAX, true, true);
+            }
+            (true, false) => {
+                self.rcv.wake(now); // a delayed ACK may have been due meanwhile
+                (self.syn_rto, self.syn_tries) = (self.cfg.syn_rto, 0); // as for data, back-off ends
+            }
+            _ => {}
+        }
+    }
+
+    /// The congestion control holds the connection: nothing may leave, of the handshake neither.
+    fn is_held(&self) -> bool {
+        self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held())
     }
 
     /// When the endpoint must be woken; [`Time::MAX`] = never.
@@ -294,7 +314,9 @@ impl Endpoint {
         }
         let mut snd = Sender::new(&self.cfg, &self.factory, mss, self.sack, u64::from(p.window));
         if self.state == State::SynSent {
-            if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
+            if self.syn_held {
+                // No sample: time stood still meanwhile.
+            } else if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
                 snd.rtt_sample(sample(true, now, p.tsecr, now)); // the echo tells which SYN was answered
             } else if self.syn_tries > 0 {
                 snd.no_handshake_sample();
@@ -303,7 +325,7 @@ impl Endpoint {
                 self.rcv.measure_rtt(now - self.syn_sent_at);
             }
             self.state = State::Established;
-            self.syn_at = Time::MAX;
+            (self.syn_at, self.syn_pending) = (Time::MAX, false);
             self.handshake_ack = true;
         } else {
             self.state = State::SynReceived;
@@ -330,7 +352,7 @@ impl Endpoint {
                 self.state = State::Established;
                 self.syn_at = Time::MAX;
                 self.syn_pending = false;
-                if self.syn_tries == 0 {
+                if self.syn_tries == 0 && !self.syn_held {
                     self.rcv.measure_rtt(now - self.syn_sent_at);
                 }
             }
@@ -404,12 +426,15 @@ impl Endpoint {
     #[inline(always)]
     pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         if self.syn_pending {
-            return Some(self.syn(now, sides));
+            return if self.is_held() { None } else { Some(self.syn(now, sides)) };
         }
         if matches!(self.state, State::Closed | State::Listen | State::SynSent | State::SynReceived) {
             return None;
         }
         if self.handshake_ack {
+            if self.is_held() {
+                return None;
+            }
             self.handshake_ack = false;
             return Some(self.segment(now, sides, None));
         }

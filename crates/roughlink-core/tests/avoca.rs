@@ -99,6 +99,75 @@ fn avoca_resumes_when_layer_3_is_configured() {
     }
 }
 
+/// A flow that begins in the tunnel sends nothing there: the first packet of its handshake leaves when layer 3 is configured,
+/// however long that takes.
+#[test]
+fn a_handshake_waits_for_coverage() {
+    #[derive(Default)]
+    struct All(Vec<(Time, usize, Way)>);
+    impl Observer for All {
+        fn packet(&mut self, now: Time, at: Crossing, _: &Packet, _: &Sides) {
+            self.0.push((now, at.node, at.way));
+        }
+    }
+    for stack in ["ns2", "ns3", "rfc", "linux"] {
+        let tcp = [("tcp.stack", stack), ("tcp.cc", "avoca")];
+        let sctp = [("flow.download.transport", "sctp"), ("flow.download.cc", "avoca")];
+        for how in [tcp, sctp] {
+            let set = [
+                ("coverage.line.associate", "2 s"),
+                ("coverage.line.configure", "3 s"),
+                ("coverage.line.notice", "10 ms"),
+                ("flow.download.start", "125 s"),
+                ("link.air.noise.kind", "none"),
+            ];
+            let s = scenario(&[&how[..], &set].concat());
+            let mut all = All::default();
+            let result = Network::new(&s).unwrap().run_observed(Options::default(), &mut all);
+            assert_eq!(all.0[0], (at("175.01"), 0, Way::Out), "{how:?}");
+            assert!(result.flows[0].delivered_bytes > 1_000_000 && result.flows[0].timeouts == 0, "{how:?}");
+        }
+    }
+}
+
+#[test]
+fn keys_of_an_association_that_make_no_sense_are_refused() {
+    for (key, value, said) in [
+        ("sctp.initial_window", "0 B", "initial window of nothing"),
+        ("sctp.delayed_ack_timeout", "501 ms", "a SACK must not wait for 501 ms"),
+        ("sctp.initial_rto", "61 s", "`initial_rto` (61 s) is above `max_rto` (60 s)"),
+        ("tcp.cc_params", "{ stack = \"foo\" }", "there is no stack `foo`"),
+    ] {
+        let text = include_str!("../../../scenarios/paddington-edgware-road.toml");
+        let transport = if key.starts_with("sctp") { "sctp" } else { "tcp" };
+        let set = [("flow.download.transport", transport), ("tcp.cc", "avoca"), (key, value)];
+        let set: Vec<_> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let error = Scenario::parse(text, "t.toml", &set, &|f| Err(f.into())).expect_err(key);
+        assert!(error.problems[0].message.contains(said), "{key}: {error}");
+        assert!(error.problems[0].help.is_some());
+    }
+}
+
+/// What PR-SCTP skips is counted in bytes, and a transfer that skipped something completes.
+#[test]
+fn a_transfer_that_skips_completes() {
+    for streams in ["1", "3"] {
+        let s = scenario(&[
+            ("flow.download.transport", "sctp"),
+            ("flow.download.cc", "avoca"),
+            ("flow.download.bytes", "5 MB"),
+            ("flow.download.start", "119 s"),
+            ("sctp.partial_reliability", "true"),
+            ("sctp.streams", streams),
+        ]);
+        let result = Network::new(&s).unwrap().run(Options::default());
+        let f = &result.flows[0];
+        let skipped = f.skipped_bytes.unwrap();
+        assert!(f.completed && skipped > 0, "{f:?}");
+        assert_eq!(f.delivered_bytes + skipped, 5_000_000);
+    }
+}
+
 /// The server is an ordinary one; the agent on the train was warned a second ahead, and its ACKs need half a round trip.
 #[test]
 fn avoca_rx_resumes_within_a_round_trip() {

@@ -58,17 +58,20 @@ impl Default for Settings {
 }
 
 /// What a capture keeps.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CaptureSettings {
-    /// Bytes kept of each packet; 0 keeps all.
-    pub snaplen: u32,
+    /// Bytes kept of each packet; 0 keeps all. If `None`: 128, which are all headers; all if a flow is over SCTP, whose chunks
+    /// can be read only if they are whole.
+    pub snaplen: Option<u32>,
     /// Names of the hosts at which to capture; `None` for all.
     pub hosts: Option<Vec<String>>,
 }
 
-impl Default for CaptureSettings {
-    fn default() -> Self {
-        CaptureSettings { snaplen: 128, hosts: None }
+impl CaptureSettings {
+    /// Bytes kept of each packet of `scenario`.
+    pub fn snaplen(&self, scenario: &Scenario) -> u32 {
+        let sctp = scenario.flows.iter().any(|f| f.sctp.is_some());
+        self.snaplen.unwrap_or(if sctp { 0 } else { 128 })
     }
 }
 
@@ -150,7 +153,7 @@ pub fn run_to_folder(
         Some(c) => {
             let file = draft.create(CAPTURE)?;
             let path = file.path().to_owned();
-            let capture = Capture::new(scenario, file, c.snaplen, |node| wanted[node]);
+            let capture = Capture::new(scenario, file, c.snaplen(scenario), |node| wanted[node]);
             Some((capture.map_err(|source| OutputError::Write { path: path.clone(), source })?, path))
         }
     };

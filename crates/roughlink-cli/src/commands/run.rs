@@ -48,9 +48,7 @@ fn settings(args: &Run) -> Result<Settings, LabError> {
         })?,
     };
     let hosts = args.capture_at.as_deref().map(split);
-    let default = CaptureSettings::default();
-    let snaplen = args.snaplen.unwrap_or(default.snaplen);
-    let capture = (!args.no_capture).then_some(CaptureSettings { hosts, snaplen });
+    let capture = (!args.no_capture).then_some(CaptureSettings { hosts, snaplen: args.snaplen });
     let command = std::iter::once("roughlink".to_owned()).chain(std::env::args().skip(1)).collect();
     Ok(Settings { sample, capture, force: args.force, command, ..Settings::default() })
 }

@@ -6,7 +6,7 @@
 //!
 //! What the paper leaves open: a sender that has heard nothing of its link is in transmit mode, as one on a link that
 //! never tells would else never send; a link that never tells of its signal has enough of it; the layer 3 configuration is
-//! lost with layer 2.
+//! lost with layer 2, and what was known of the signal.
 
 use super::registry::{BuildError, Construct, algorithm};
 use super::{Ack, Congestion, CongestionControl, Flow, LinkEvent, Permit, Sent, Vitals};
@@ -78,6 +78,11 @@ impl Construct for Avoca {
         if p.inner == NAME {
             return Err("`inner` cannot be `avoca` itself".into());
         }
+        if !STACKS.contains(&p.stack.as_str()) {
+            let near = nearest(&p.stack, STACKS.into_iter()).map(|n| format!("; the nearest is `{n}`"));
+            let others = || format!("; there are {}", STACKS.join(", "));
+            return Err(format!("there is no stack `{}`{}", p.stack, near.unwrap_or_else(others)));
+        }
         build(p).map(drop)
     }
     fn new(params: &Params, flow: &Flow) -> Self {
@@ -104,7 +109,7 @@ impl Avoca {
 impl CongestionControl for Avoca {
     fn on_link(&mut self, flow: &Flow, event: &LinkEvent) {
         match *event {
-            LinkEvent::Down => (self.l2_configured, self.l3_configured) = (false, false),
+            LinkEvent::Down => (self.l2_configured, self.l3_configured, self.signal) = (false, false, None),
             LinkEvent::Up => {
                 self.l2_configured = true;
                 self.l3_configured |= !self.params.needs_l3;
@@ -129,7 +134,7 @@ impl CongestionControl for Avoca {
     }
 
     fn starts_anew(&self) -> bool {
-        self.params.reset
+        self.params.reset || self.inner.starts_anew()
     }
 
     fn vitals(&self) -> Vitals {
@@ -172,9 +177,13 @@ impl CongestionControl for Avoca {
     fn timer(&self) -> Option<Time> {
         self.inner.timer().filter(|_| self.transmitting)
     }
+
+    fn rto_sample(&self, flow: &Flow, ack: u64, measured: Option<Time>) -> Option<Time> {
+        self.inner.rto_sample(flow, ack, measured)
+    }
 }
 
-/// The factory of the inner algorithm; a name that is not known is answered with the nearest that is.
+/// The factory of the inner algorithm; a name that is not known is answered with the nearest that is, if one is near.
 fn build(p: &Params) -> Result<super::Factory, String> {
     algorithm(&p.inner).and_then(|a| a.factory(&p.stack, &p.params)).map_err(|e| {
         let near = match &e {
@@ -189,7 +198,9 @@ fn build(p: &Params) -> Result<super::Factory, String> {
 }
 
 fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    known.min_by_key(|k| (strsim::damerau_levenshtein(word, k), *k))
+    let far = 1 + word.chars().count() / 3;
+    let near = known.map(|k| (strsim::damerau_levenshtein(word, k), k)).filter(|(distance, _)| *distance <= far);
+    near.min().map(|(_, k)| k)
 }
 
 fn fresh(params: &Params, flow: &Flow) -> Box<dyn CongestionControl> {
@@ -197,11 +208,14 @@ fn fresh(params: &Params, flow: &Flow) -> Box<dyn CongestionControl> {
 }
 
 const NAME: &str = "avoca";
+/// The stacks that algorithms may have presets for.
+const STACKS: [&str; 4] = ["linux", "ns3", "ns2", "rfc"];
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CongestionState, build};
+    use super::super::{CongestionState, RateSample, build};
     use super::*;
+    use crate::units::Rate;
 
     fn flow() -> Flow {
         Flow {
@@ -226,7 +240,7 @@ mod tests {
     #[test]
     fn coverage_is_both_layers_and_the_signal() {
         use LinkEvent::*;
-        let cases: [(&str, &[LinkEvent], bool); 12] = [
+        let cases: [(&str, &[LinkEvent], bool); 13] = [
             ("", &[], true),
             ("", &[Down], false),
             ("needs_l3 = false", &[Down, Up], true),
@@ -236,7 +250,8 @@ mod tests {
             ("", &[Up, Configured, Down, Up], false),
             ("", &[Signal(-79.9)], true),
             ("", &[Signal(-80.0)], false),
-            ("rss_threshold = -70.0", &[Signal(-75.0), Down, Up, Configured], false),
+            ("rss_threshold = -70.0", &[Signal(-75.0), Down, Up, Configured], true),
+            ("rss_threshold = -70.0", &[Down, Signal(-75.0), Up, Configured], false),
             ("hysteresis = 5.0", &[Signal(-85.0), Signal(-76.0)], false),
             ("hysteresis = 5.0", &[Signal(-85.0), Signal(-74.0), Signal(-79.0)], true),
         ];
@@ -270,13 +285,75 @@ mod tests {
         }
     }
 
+    /// Both are told the same for a few hundred round trips, with losses and time-outs; `outer` must answer as `inner`.
+    fn same_trajectory(name: &str, mut inner: Box<dyn CongestionControl>, mut outer: Box<dyn CongestionControl>) {
+        let mut f = flow();
+        (f.send_window, f.cwnd_limited) = (u64::MAX, true);
+        for round in 1..400_u64 {
+            f.now += Time::from_millis(40);
+            let rtt = Time::from_millis(40 + round % 7);
+            (f.srtt, f.latest_rtt, f.min_rtt) = (rtt, rtt, Time::from_millis(40));
+            let (seq, n) = (f.snd_nxt, 3 + round % 5);
+            for cc in [&mut inner, &mut outer] {
+                if cc.timer().is_some_and(|t| t <= f.now) {
+                    cc.on_timer(&f);
+                }
+                for i in 0..n {
+                    let sent =
+                        Sent { seq: seq + 1000 * i, len: 1000, retransmission: round % 31 == 0, tx_start: i == 0 };
+                    cc.on_sent(&f, &sent);
+                }
+            }
+            f.snd_nxt += 1000 * n;
+            (f.in_flight, f.outstanding, f.max_outstanding) = (1000 * n, 1000 * n, 1000 * n);
+            f.now += rtt;
+            let end = f.snd_nxt;
+            assert_eq!(inner.rto_sample(&f, end, Some(rtt)), outer.rto_sample(&f, end, Some(rtt)), "{name}, {round}");
+            f.delivered += 1000 * n;
+            let rate = RateSample {
+                delivered: 1000 * n,
+                prior_delivered: f.delivered - 1000 * n,
+                interval: rtt,
+                rtt,
+                sent_at: f.now - rtt,
+                acked_sacked: 1000 * n,
+                prior_in_flight: 1000 * n,
+                ..RateSample::default()
+            };
+            let ack = Ack {
+                acked: 1000 * n,
+                delivered: 1000 * n,
+                segments: n as u32,
+                rtt: Some(rtt),
+                may_grow: true,
+                prior_una: f.snd_una,
+                prior_in_flight: 1000 * n,
+                rate: Some(rate),
+            };
+            f.snd_una = end;
+            for cc in [&mut inner, &mut outer] {
+                match round % 60 {
+                    20 => cc.on_congestion(&f, Congestion::Loss),
+                    24 => cc.on_recovered(&f),
+                    40 => cc.on_congestion(&f, Congestion::Timeout),
+                    41 => cc.on_congestion(&f, Congestion::TimeoutAgain),
+                    43 => cc.on_undo(&f),
+                    50 => cc.on_link(&f, &LinkEvent::Rate(Rate(1_000_000))),
+                    _ => {}
+                }
+                cc.on_ack(&f, &ack);
+            }
+            assert_eq!(inner.vitals(), outer.vitals(), "{name}, {round}");
+            assert_eq!((inner.permit(&f), inner.timer()), (outer.permit(&f), outer.timer()), "{name}, {round}");
+        }
+    }
+
     #[test]
     fn any_algorithm_can_be_inside() {
         for a in super::super::REGISTRY.iter().filter(|a| a.name != NAME) {
             let inner = build(a.name, "ns3", "", &flow()).unwrap();
             let cc = build("avoca", "ns3", &format!("inner = \"{}\"", a.name), &flow()).unwrap();
-            assert_eq!(cc.vitals(), inner.vitals());
-            assert_eq!(cc.permit(&flow()), inner.permit(&flow()));
+            same_trajectory(a.name, inner, cc);
         }
         let cc = avoca("inner = \"newreno\"\nparams = { min_ssthresh = 7 }");
         let text = format!("{cc:?}");
@@ -291,5 +368,8 @@ mod tests {
         assert!(refused("params = { min_ssthresh = 0 }").contains("at least 1 segment"));
         assert!(refused("inner = \"avoca\"").contains("itself"));
         assert!(refused("hysteresis = -1.0").contains("not negative"));
+        assert!(refused("stack = \"foo\"").ends_with("no stack `foo`; there are linux, ns3, ns2, rfc"));
+        assert!(refused("stack = \"linu\"").ends_with("the nearest is `linux`"));
+        assert!(refused("inner = \"nope\"").ends_with("no congestion control `nope`"));
     }
 }

@@ -170,6 +170,8 @@ impl Gateway for AvocaRx {
         match (before, self.covered()) {
             (true, false) => self.close(now),
             (false, true) => self.open(),
+            // Said once more, after something from outside had proved it wrong: now it is true.
+            (false, false) if *event == LinkEvent::Down && self.closed.is_none() => self.close(now),
             _ => {}
         }
     }
@@ -350,9 +352,12 @@ mod tests {
         // The warning that was wrong is not repeated; the next one counts again.
         b.gateway.on_link(b.now, &LinkEvent::Signal(-90.0));
         assert!(sent(&mut b).is_empty());
+        b.gateway.on_link(b.now, &LinkEvent::Down);
+        assert_eq!(sent(&mut b).len(), 2, "it comes true");
         back(&mut b);
-        b.gateway.on_link(b.now, &LinkEvent::Signal(-60.0));
         assert!(sent(&mut b).is_empty());
+        b.gateway.on_link(b.now, &LinkEvent::Signal(-60.0));
+        assert_eq!(sent(&mut b).len(), 2);
         b.gateway.on_link(b.now, &LinkEvent::Signal(-90.0));
         assert_eq!(sent(&mut b).len(), 2);
     }

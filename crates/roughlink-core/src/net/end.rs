@@ -115,12 +115,16 @@ impl End {
     pub fn failed(&self) -> bool {
         either!(self, e => e.failed())
     }
-    /// Bytes skipped by FORWARD TSN.
-    pub fn skipped(&self) -> u64 {
-        match self {
-            End::Tcp(_) => 0,
-            End::Sctp(e) => e.skipped(),
+    /// Bytes that `peer`, the other end, sent and FORWARD TSNs skipped.
+    pub fn skipped_bytes(&self, peer: &End) -> u64 {
+        match (self, peer) {
+            (End::Sctp(e), End::Sctp(peer)) => e.skipped_bytes(peer),
+            _ => 0,
         }
+    }
+    /// Of what `peer`, the other end, was offered some was skipped, and all the rest delivered.
+    pub fn has_the_rest_of(&self, peer: &End) -> bool {
+        matches!((self, peer), (End::Sctp(e), End::Sctp(peer)) if e.skipped() > 0 && e.has_all_of(peer))
     }
     /// Its sending half, once there is one.
     pub fn sender(&self) -> Option<Sending<'_>> {

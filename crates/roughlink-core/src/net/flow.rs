@@ -166,13 +166,13 @@ impl Kindred for Bulk {
         if end == 0 {
             return true;
         }
-        let sink = &mut self.ends[1];
+        let [source, sink] = &mut self.ends;
         let delivered = sink.delivered();
         if delivered > self.delivered {
             self.delivered = delivered;
             progress.last_delivery = now;
         }
-        if progress.end.is_none() && self.bytes.is_some_and(|all| all == delivered + sink.skipped()) {
+        if progress.end.is_none() && self.bytes.is_some_and(|all| all == delivered || sink.has_the_rest_of(source)) {
             progress.end = Some(now);
         }
         if sink.peer_closed() {
@@ -213,7 +213,7 @@ impl Kindred for Bulk {
         out.delivered = self.delivered;
         out.sized = self.bytes.is_some();
         out.failed = self.ends.iter().any(End::failed);
-        out.skipped = self.ends[1].skipped();
+        out.skipped = self.ends[1].skipped_bytes(&self.ends[0]);
     }
 }
 

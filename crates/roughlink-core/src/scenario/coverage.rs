@@ -6,7 +6,7 @@
 
 use super::file::{Class, Coverage};
 use super::leaf::{At, Leaf};
-use super::link::{Load, one_noise};
+use super::link::{Load, undirected};
 use super::problem::{Problem, Report, suggest};
 use super::timeline::{Step, lay, rows};
 use super::{FlowSpec, LinkSpec, Stay};
@@ -78,6 +78,7 @@ pub(super) fn coverage(
             report.error(problem.help("let either its `timeline` or the coverage say when it is up"));
             continue;
         }
+        without_effect(c, report);
         let classes = classes(c, load, report);
         let Some(stays) = stays(c, here.clone(), load, report) else { continue };
         let stays = looped(stays, c, duration, report);
@@ -88,6 +89,7 @@ pub(super) fn coverage(
         let mut steps = vec![Step { up: Some(false), ..Step::default() }];
         let mut news = vec![(Time::ZERO, LinkEvent::Down)];
         let mut used = Vec::new();
+        let mut hasty = false;
         for stay in &stays {
             let class = stay.class.as_ref().and_then(|name| classes.get(name));
             let up = stay.arrive + ready;
@@ -125,7 +127,17 @@ pub(super) fn coverage(
             });
             news.push((stay.arrive + lag + notice, LinkEvent::Up));
             news.push((up + notice, LinkEvent::Configured));
-            news.push((warning.map_or(stay.depart + notice, |w| stay.depart.saturating_sub(w)), LinkEvent::Down));
+            // A warning is said again when it comes true: meanwhile it may have been taken for wrong.
+            news.extend(warning.map(|w| (stay.depart.saturating_sub(w), LinkEvent::Down)));
+            news.push((stay.depart + notice, LinkEvent::Down));
+            if let Some(early) = warning.filter(|w| *w >= stay.depart - up && !hasty) {
+                hasty = true;
+                let warning = Problem::new(format!("the warning comes before coverage at {} can be used", stay.name));
+                report.warn(warning.at(span(&c.warning), "").help(format!(
+                    "it lasts {} once layer 3 is configured, and the warning comes {early} before its end",
+                    stay.depart - up
+                )));
+            }
             if let Some(rate) = class.and_then(|c| c.load) {
                 loads.push(FlowSpec {
                     name: format!("load at {}, {}", stay.name, stay.arrive),
@@ -144,6 +156,8 @@ pub(super) fn coverage(
             let warning = Problem::new(format!("link `{name}` never has coverage")).at(here, "");
             report.warn(warning.help(match c.log {
                 Some(_) => "no signal in the log is above the `threshold`: lower it",
+                None if c.stations.iter().any(|s| s.value.is_empty()) => "`stations` has none",
+                None if c.timetable.iter().any(|t| t.value.is_empty()) => "`timetable` has no station",
                 None => "every station comes after the scenario's `duration`",
             }));
         }
@@ -153,6 +167,27 @@ pub(super) fn coverage(
         (links[l].notices, links[l].stays) = (news, used);
     }
     loads
+}
+
+/// Keys that belong to another way of saying when there is coverage.
+fn without_effect(c: &Coverage, report: &mut Report) {
+    let ways = [("stations", c.stations.is_some()), ("timetable", c.timetable.is_some()), ("log", c.log.is_some())];
+    let mut given = ways.iter().filter(|way| way.1).map(|way| way.0);
+    let (Some(way), None) = (given.next(), given.next()) else { return }; // reported elsewhere
+    let span_of = |leaf: &Option<Leaf<Time>>| leaf.as_ref().map(|l| l.span.clone());
+    for (key, place, belongs_to) in [
+        ("threshold", c.threshold.as_ref().map(|l| l.span.clone()), &["log"][..]),
+        ("hysteresis", c.hysteresis.as_ref().map(|l| l.span.clone()), &["log"]),
+        ("classes", c.classes.as_ref().map(|l| l.span.clone()), &["stations", "timetable"]),
+        ("dwell", span_of(&c.dwell), &["stations"]),
+        ("speed", c.speed.as_ref().map(|l| l.span.clone()), &["stations", "log"]),
+    ] {
+        if let Some(place) = place.filter(|_| !belongs_to.contains(&way)) {
+            let problem = Problem::new(format!("`{key}` has no effect on a coverage with `{way}`")).at(place, "");
+            let others = belongs_to.iter().map(|b| format!("`{b}`")).collect::<Vec<_>>().join(" or ");
+            report.error(problem.help(format!("it goes with {others}: leave it out")));
+        }
+    }
 }
 
 /// A class as it is used.
@@ -180,7 +215,10 @@ fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String
         let resolved = Resolved {
             rate,
             delay: report.read(&k.delay),
-            noise: k.noise.as_ref().map(|n| one_noise(n, load, report)),
+            noise: k
+                .noise
+                .as_ref()
+                .map(|n| undirected(n, "leave it out: in a station both directions are alike", load, report)),
             signal: report.read(&k.signal).map(|s| s.0),
             load: load_rate,
         };
@@ -189,7 +227,15 @@ fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String
     let known: Vec<&str> = out.keys().map(String::as_str).collect();
     let stations = c.stations.iter().flat_map(|s| &s.value).map(|s| &s.value.class);
     let visits = c.timetable.iter().flat_map(|t| &t.value).map(|v| &v.value.class);
-    for leaf in stations.chain(visits) {
+    let places: Vec<_> = stations.chain(visits).collect();
+    for (name, class) in c.classes.iter().flat_map(|classes| &classes.value) {
+        let wanted = |leaf: &&&Option<Leaf<String>>| leaf.as_ref().is_some_and(|l| l.value.as_ref() == Ok(name));
+        if !places.is_empty() && places.iter().find(wanted).is_none() {
+            let warning = Problem::new(format!("no station is of class `{name}`")).at(class.span.clone(), "unused");
+            report.warn(warning.help("name it as the `class` of a station, or leave it out"));
+        }
+    }
+    for leaf in places {
         if let Some(name) = leaf.as_ref().and_then(|l| l.value.as_ref().ok()).filter(|n| !known.contains(&n.as_str())) {
             let problem = Problem::new(format!("there is no class `{name}`")).at(span(leaf), "");
             report.error(problem.help(if known.is_empty() {
@@ -282,8 +328,10 @@ fn from_log(c: &Coverage, load: Load<'_>, report: &mut Report) -> Option<Vec<Pre
     };
     let mut gaps: Vec<Time> = rows.windows(2).map(|w| w[1].at - w[0].at).collect();
     gaps.sort_unstable();
-    if let (Some(&median), Some(&longest)) = (gaps.get(gaps.len() / 2), gaps.last())
-        && longest > median * GAP
+    let usual = gaps.get(gaps.len() / 2).copied();
+    let last_line = rows.last().map_or(Time::ZERO, |row| row.at);
+    if let (Some(usual), Some(&longest)) = (usual, gaps.last())
+        && longest > usual * GAP
     {
         let after = rows.windows(2).find(|w| w[1].at - w[0].at == longest).map_or(Time::ZERO, |w| w[0].at);
         let warning = Problem::new(format!("`{file}` has a gap of {longest} after {after}")).at(span(&c.log), "");
@@ -312,7 +360,11 @@ fn from_log(c: &Coverage, load: Load<'_>, report: &mut Report) -> Option<Vec<Pre
         }
     }
     if let Some(last) = out.last_mut().filter(|s| s.depart == Time::MAX) {
-        last.depart = FOREVER;
+        // What was measured last holds as long as others did, or until the loop closes.
+        let until = last_line + usual.unwrap_or(Time::from_secs(1));
+        last.depart = report.read(&c.repeat).filter(|repeat| *repeat > last_line).unwrap_or(until);
+        let warning = Problem::new(format!("`{file}` ends within coverage, at {last_line}")).at(span(&c.log), "");
+        report.warn(warning.help(format!("coverage is taken to end at {}", last.depart)));
     }
     Some(out)
 }
@@ -352,11 +404,14 @@ fn looped(mut stays: Vec<Presence>, c: &Coverage, duration: Time, report: &mut R
 
 /// Reads a log of what a vehicle measured; by position it needs the `speed`.
 fn read_log(text: &str, speed: Option<f64>) -> Result<Vec<Row>, String> {
-    let mut lines = rows(text);
+    let mut lines = rows(text.trim_start_matches('\u{feff}'));
     let (_, heading) = lines.next().ok_or("it is empty")?;
     let columns: Vec<&str> = heading.split(',').map(str::trim).collect();
     if let Some(unknown) = columns.iter().find(|c| !COLUMNS.contains(c)) {
         return Err(format!("there is no column `{unknown}`; the columns are {}", COLUMNS.join(", ")));
+    }
+    if let Some(i) = (1..columns.len()).find(|&i| columns[..i].contains(&columns[i])) {
+        return Err(format!("it has the column `{}` twice", columns[i]));
     }
     let scale = match (columns.contains(&"time_s"), columns.contains(&"position_m"), speed) {
         (true, false, _) => 1.0,
@@ -373,7 +428,14 @@ fn read_log(text: &str, speed: Option<f64>) -> Result<Vec<Row>, String> {
         let mut row = Row::default();
         for (column, field) in columns.iter().zip(&fields) {
             let x: f64 = field.parse().map_err(|_| format!("line {number}: `{field}` is not a number"))?;
-            if !x.is_finite() || x < 0.0 && *column != "signal_dbm" {
+            let (least, most) = match *column {
+                "time_s" | "position_m" => (0.0, LATEST_S / scale),
+                "signal_dbm" => (-200.0, 100.0),
+                "rate_mbps" => (0.0, 1e7),
+                "delay_ms" => (0.0, 86_400_000.0),
+                _ => (0.0, f64::MAX),
+            };
+            if !(least..=most).contains(&x) {
                 return Err(format!("line {number}: {column} = {field} is out of range"));
             }
             match *column {
@@ -405,7 +467,7 @@ const THRESHOLD_DBM: f64 = -80.0;
 /// So many times the usual distance between lines is a gap.
 const GAP: u64 = 10;
 /// Thirty years.
-const FOREVER: Time = Time::from_secs(1_000_000_000);
+const LATEST_S: f64 = 1e9;
 const MOST_STAYS: usize = 1_000_000;
 
 #[cfg(test)]
@@ -414,7 +476,7 @@ mod tests {
 
     #[test]
     fn a_log_by_position_goes_by_speed() {
-        let rows = read_log("position_m,signal_dbm,loss\n0,-60,0.01\n95,-90,0.5\n", Some(9.5)).unwrap();
+        let rows = read_log("\u{feff}position_m,signal_dbm,loss\n0,-60,0.01\n95,-90,0.5\n", Some(9.5)).unwrap();
         assert_eq!((rows[1].at, rows[1].signal, rows[1].loss), (Time::from_secs(10), Some(-90.0), Some(0.5)));
     }
 
@@ -430,6 +492,10 @@ mod tests {
             ("time_s,signal_dbm\n-5,-60\n", "line 2: time_s = -5 is out of range"),
             ("time_s,loss\n5,7\n", "line 2: a loss of 7"),
             ("time_s,rssi\n5,7\n", "no column `rssi`"),
+            ("time_s,loss,loss\n5,0,0\n", "the column `loss` twice"),
+            ("time_s,signal_dbm\n0,5000\n", "line 2: signal_dbm = 5000 is out of range"),
+            ("time_s,signal_dbm\n0,-60\n1e300,-60\n", "line 3: time_s = 1e300 is out of range"),
+            ("time_s,signal_dbm\n0,NaN\n", "line 2: signal_dbm = NaN is out of range"),
         ] {
             let reason = read_log(bad, None).unwrap_err();
             assert!(reason.contains(said), "{bad:?}: {reason}");

@@ -3,10 +3,12 @@
 use super::file::{Gateway, Params};
 use super::leaf::At;
 use super::problem::{Problem, Report, list, suggest};
-use super::{GatewaySpec, LinkSpec};
+use super::{GatewaySpec, LinkSpec, Stay};
+use crate::cc::LinkEvent;
 use crate::gateway::{BuildError, Heading, Kind, REGISTRY};
 use crate::link::{Direction, Model, Noise};
 use crate::net::routing::Hop;
+use crate::units::Time;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -44,6 +46,7 @@ pub(super) fn gateway(
         return None;
     }
     let params = params(gateway, kind, report)?;
+    hears(kind, &params, &links[link], place, report);
     let name = if name.is_empty() { kind.name.to_owned() } else { name.to_owned() };
     Some(GatewaySpec { name, node, link, kind, params })
 }
@@ -106,6 +109,26 @@ pub(super) fn idle(
             "add a flow of kind \"bulk\" that passes it, or leave the gateway out".to_owned()
         };
         report.warn(Problem::new(message).at(place.clone(), "").help(help));
+    }
+}
+
+/// Warns if a gateway that goes by warnings hears none of its link, or hears them earlier than it believes them.
+fn hears(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Range<usize>, report: &mut Report) {
+    let all = kind.parameters();
+    let Some(lead) = params.get("lead_ms").or(all.get("lead_ms")).and_then(toml::Value::as_integer) else { return };
+    let lead = Time(u64::try_from(lead).unwrap_or(0).saturating_mul(1_000_000));
+    if link.notices.is_empty() {
+        let warning = Problem::new(format!("`{}` hears nothing of link `{}`", kind.name, link.name)).at(place, "");
+        report.warn(warning.help("give the link a [[coverage]] or a timeline with `up` or `signal`"));
+        return;
+    }
+    let first = |stay: &Stay| {
+        let down = |n: &&(Time, LinkEvent)| n.1 == LinkEvent::Down && n.0 >= stay.from && n.0 <= stay.until;
+        Some(stay.until - link.notices.iter().find(down)?.0)
+    };
+    if let Some(early) = link.stays.iter().filter_map(first).max().filter(|early| *early > lead) {
+        let message = format!("`{}` is warned {early} before coverage ends, and believes it for {lead}", kind.name);
+        report.warn(Problem::new(message).at(place, "").help("make the `warning` shorter, or `lead_ms` longer"));
     }
 }
 

@@ -131,6 +131,15 @@ fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Noise, Noise) {
     (forward, reverse)
 }
 
+/// The noise of something that has no direction, or one of its own; `help` says what to do about the key.
+pub(super) fn undirected(table: &At<NoiseTable>, help: &str, load: Load<'_>, report: &mut Report) -> Noise {
+    if let Some(direction) = &table.value.direction {
+        let problem = Problem::new("`direction` has no effect in this noise").at(direction.span.clone(), "");
+        report.error(problem.help(help));
+    }
+    one_noise(table, load, report)
+}
+
 pub(super) fn one_noise(table: &At<NoiseTable>, load: Load<'_>, report: &mut Report) -> Noise {
     let n = &table.value;
     let mut share = |leaf: &Option<Leaf<Share>>, absent: f64| report.read(leaf).map_or(absent, |s| s.0);

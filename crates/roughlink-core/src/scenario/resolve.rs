@@ -10,6 +10,7 @@ use super::leaf::{At, Leaf, Name};
 use super::link::{Load, pipe, span};
 use super::problem::{Problem, Report, list, suggest};
 use super::request::session;
+use super::silence::warn_of_silence;
 use super::tcp::{Sources, check_hystart};
 use super::timeline::timelines;
 use super::{FlowSpec, LinkSpec, Scenario};
@@ -193,6 +194,11 @@ impl Context<'_> {
             Some(FlowKind::Cbr) => spec.traffic = self.cbr(flow, start, bytes, &path, report),
             Some(FlowKind::Voip) => spec.traffic = self.voip(flow, start, &path, report),
             None => {}
+        }
+        if let Some(factory) = &spec.factory {
+            let place = f.cc.as_ref().map_or(flow.span.clone(), |cc| cc.span.clone());
+            let (flow, links) = ((spec.name.as_str(), place), (&path[..], self.links));
+            warn_of_silence(flow, (&spec.cc, factory), links, self.duration, report);
         }
         spec
     }

@@ -8,6 +8,7 @@ use super::tcp::factory;
 use crate::cc::{self, Algorithm};
 use crate::sctp::SctpConfig;
 use crate::tcp::Stack;
+use crate::units::Time;
 use std::ops::Range;
 
 /// A flow's association.
@@ -21,6 +22,8 @@ pub(super) struct Resolved {
 
 /// What an SCTP flow without `cc` runs.
 const DEFAULT_CC: &str = "sctp";
+/// SACK.Delay is at most this (RFC 9260 section 6.2).
+const LONGEST_SACK_DELAY: Time = Time::from_millis(500);
 
 /// The association of `flow`, whose keys may stand in `global`; `span` is what to underline when a fault has no key of its
 /// own. `None` if something stands in the way, which is then reported.
@@ -121,6 +124,21 @@ fn apply(keys: &Sctp, config: &mut SctpConfig, report: &mut Report) {
         let message = format!("`min_rto` ({}) is above `max_rto` ({})", config.min_rto, config.max_rto);
         let place = keys.min_rto.as_ref().or(keys.max_rto.as_ref()).map_or(0..0, |l| l.span.clone());
         report.error(Problem::new(message).at(place, "").help("lower the one or raise the other"));
+    }
+    let place_of = |leaf: &Option<Leaf<Time>>| leaf.as_ref().map(|l| l.span.clone());
+    if config.initial_rto > config.max_rto {
+        let message = format!("`initial_rto` ({}) is above `max_rto` ({})", config.initial_rto, config.max_rto);
+        let place = place_of(&keys.initial_rto).or(place_of(&keys.max_rto)).unwrap_or(0..0);
+        report.error(Problem::new(message).at(place, "").help("lower the one or raise the other"));
+    }
+    if config.delayed_ack_timeout > LONGEST_SACK_DELAY {
+        let message = format!("a SACK must not wait for {}", config.delayed_ack_timeout);
+        let place = place_of(&keys.delayed_ack_timeout).unwrap_or(0..0);
+        report.error(Problem::new(message).at(place, "").help(format!("at most {LONGEST_SACK_DELAY} (RFC 9260)")));
+    }
+    if let Some(leaf) = keys.initial_window.as_ref().filter(|_| config.initial_window() == 0) {
+        let problem = Problem::new("an initial window of nothing lets nothing leave").at(leaf.span.clone(), "");
+        report.error(problem.help("leave it out for RFC 9260's"));
     }
     for (leaf, key) in [
         (&keys.initial_rto, "initial_rto"),

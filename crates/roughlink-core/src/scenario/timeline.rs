@@ -6,7 +6,7 @@
 
 use super::file::{Change, Heading, Link, Policy as PolicyWord, Timeline as Table, TimelineFormat, Timelines};
 use super::leaf::{At, Dbm, FASTEST, LONGEST, Leaf};
-use super::link::{Load, one_noise};
+use super::link::{Load, undirected};
 use super::problem::{Problem, Report};
 use crate::cc::LinkEvent;
 use crate::link::noise::Noise;
@@ -211,7 +211,7 @@ fn steps_of(
             rate,
             delay: report.read(&c.delay),
             signal: report.read(&c.signal).map(|s| s.0),
-            noise: c.noise.as_ref().map(|n| one_noise(n, load, report)),
+            noise: c.noise.as_ref().map(|n| undirected(n, "write `direction` in the change itself", load, report)),
             heading: report.read(&c.direction),
         };
         if step == (Step { at, until: step.until, every: step.every, heading: step.heading, ..Step::default() })
@@ -490,6 +490,7 @@ impl Heard {
                 continue;
             }
             let heard = if now.is_zero() { now } else { now + self.notice };
+            let up = forward && reverse;
             if let Some(state) = last {
                 if told.is_some_and(|t| t.rate != state.rate) {
                     events.push((heard, LinkEvent::Rate(state.rate)));
@@ -497,12 +498,13 @@ impl Heard {
                 if told.is_some_and(|t| t.delay != state.delay) {
                     events.push((heard, LinkEvent::Delay(state.delay)));
                 }
-                if let Some(signal) = state.signal.filter(|_| told.and_then(|t| t.signal) != state.signal) {
+                // What was known of the signal is forgotten when the link goes down.
+                let anew = told.and_then(|t| t.signal) != state.signal || (up && told_up == Some(false));
+                if let Some(signal) = state.signal.filter(|_| anew) {
                     events.push((heard, LinkEvent::Signal(signal)));
                 }
                 told = last;
             }
-            let up = forward && reverse;
             if told_up != Some(up) {
                 told_up = Some(up);
                 if up {

@@ -3,6 +3,7 @@
 //! With `partial_reliability` what is in flight is given up when it begins, and a FORWARD TSN is the last packet to leave
 //! (AVOCA paper, section I). It leaves again, if it was not answered, when the `Hold` ends.
 
+use super::outstanding::Fate;
 use super::send::Sender;
 use crate::cc::{CongestionState, Permit};
 use crate::tcp::rtt::RttEstimator;
@@ -16,6 +17,8 @@ pub(super) struct Release {
     until: u64,
     /// What left longer ago than this is not on its way any more.
     patience: Time,
+    /// The head was young then: T3, when it next expires, repairs it and means no more than that.
+    young: bool,
 }
 
 impl Sender {
@@ -66,14 +69,37 @@ impl Sender {
         self.forward_due = self.queue.forward_point().is_some();
         if self.queue.is_waiting() {
             self.queue.spoil_samples();
-            self.queue.mark_head();
-            self.forced = true;
+            // A lone packet may have arrived and its SACK be delayed.
+            let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
+            let on_its_way = self.queue.chunks().next().filter(|c| c.fate == Fate::InFlight);
+            let due = on_its_way.map_or(now, |c| c.at + patience + delay);
+            let young = due > now;
+            if young {
+                self.t3_at = due;
+            } else {
+                self.queue.mark_head();
+                self.forced = true;
+            }
             self.flow.state = CongestionState::Loss;
             self.recover = self.queue.next() - 1;
-            self.released = Some(Release { at: now, until: self.queue.next(), patience });
+            self.released = Some(Release { at: now, until: self.queue.next(), patience, young });
         }
         self.sync();
         self.start_burst();
+    }
+
+    /// T3 expired. Was it that of a head which was young when a `Hold` ended? Then it leaves.
+    pub(super) fn repairs_release(&mut self) -> bool {
+        let Some(r) = &mut self.released else { return false };
+        let repairs = std::mem::take(&mut r.young) && self.queue.first() < r.until && self.queue.is_waiting();
+        if repairs {
+            self.queue.mark_head();
+            self.forced = true;
+            self.forward_due = self.queue.forward_point().is_some();
+            self.sync();
+            self.start_burst();
+        }
+        repairs
     }
 
     /// A SACK arrived after a `Hold`: what it does not cover and should have been answered is lost.

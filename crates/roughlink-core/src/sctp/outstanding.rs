@@ -98,6 +98,11 @@ impl Outstanding {
     pub fn acked(&self) -> u64 {
         self.acked
     }
+    /// Bytes sent with TSNs up to `last`, which is at least the last one cumulatively acknowledged.
+    pub fn bytes_through(&self, last: u64) -> u64 {
+        let chunks = (last + 1).saturating_sub(self.first) as usize;
+        self.acked + self.chunks.iter().take(chunks).map(|c| u64::from(c.len)).sum::<u64>()
+    }
     /// Bytes on their way: flightsize of RFC 9260.
     pub fn in_flight(&self) -> u64 {
         self.in_flight

@@ -18,6 +18,8 @@ pub struct Receiver {
     duplicates: Vec<u64>,
     /// For each stream, the number of the next message to deliver.
     next: Vec<u64>,
+    /// Streams agreed on.
+    streams: u16,
     /// Messages that wait for an earlier one: stream and number, and bytes.
     waiting: BTreeMap<(u16, u64), u16>,
     buffered: u64,
@@ -43,6 +45,7 @@ impl Receiver {
             ranges: Vec::new(),
             duplicates: Vec::new(),
             next: Vec::new(),
+            streams: cfg.max_streams,
             waiting: BTreeMap::new(),
             buffered: 0,
             delivered: 0,
@@ -58,6 +61,10 @@ impl Receiver {
         }
     }
 
+    /// The peer was granted so many streams. What it sends in others is acknowledged and thrown away (section 6.5).
+    pub fn agree(&mut self, streams: u16) {
+        self.streams = streams;
+    }
     /// Everything up to this TSN has arrived or was skipped.
     pub fn cumulative(&self) -> u64 {
         self.cumulative
@@ -69,6 +76,11 @@ impl Receiver {
     /// Messages that the peer made this end skip.
     pub fn skipped(&self) -> u64 {
         self.skipped
+    }
+    /// Their bytes, given how many were sent with TSNs up to one of ours: what came of them is delivered or waits.
+    pub fn skipped_bytes(&self, sent_through: impl Fn(u64) -> u64) -> u64 {
+        let beyond: u64 = self.ranges.iter().map(|&(a, b)| sent_through(b) - sent_through(a - 1)).sum();
+        (sent_through(self.cumulative) + beyond).saturating_sub(self.delivered + self.buffered)
     }
     /// Whether a SACK must leave now.
     pub fn wants_sack(&self) -> bool {
@@ -124,7 +136,7 @@ impl Receiver {
         self.cumulative = tsn;
         self.absorb();
         for &(stream, ssn) in skipped {
-            let next = self.next_of(stream);
+            let Some(next) = self.next_of(stream) else { continue };
             if (ssn.wrapping_sub(*next as u16) as i16) < 0 {
                 continue; // all of them had arrived
             }
@@ -183,7 +195,7 @@ impl Receiver {
     }
 
     fn deliver(&mut self, stream: u16, ssn: u16, len: u16) {
-        let next = *self.next_of(stream);
+        let Some(&mut next) = self.next_of(stream) else { return };
         let number = unwrap(next, ssn);
         if number != next {
             self.waiting.insert((stream, number), len);
@@ -191,17 +203,17 @@ impl Receiver {
             return;
         }
         self.hand_over((stream, number), len);
-        *self.next_of(stream) += 1;
+        self.next[usize::from(stream)] += 1;
         self.drain(stream);
     }
 
     fn drain(&mut self, stream: u16) {
         loop {
-            let key = (stream, *self.next_of(stream));
+            let key = (stream, self.next[usize::from(stream)]);
             let Some(len) = self.waiting.remove(&key) else { return };
             self.buffered -= u64::from(len);
             self.hand_over(key, len);
-            *self.next_of(stream) += 1;
+            self.next[usize::from(stream)] += 1;
         }
     }
 
@@ -211,12 +223,16 @@ impl Receiver {
         self.log.push((_key.0, _key.1, len));
     }
 
-    fn next_of(&mut self, stream: u16) -> &mut u64 {
+    /// `None` if the stream was not agreed on.
+    fn next_of(&mut self, stream: u16) -> Option<&mut u64> {
         let i = usize::from(stream);
         if self.next.len() <= i {
+            if stream >= self.streams {
+                return None;
+            }
             self.next.resize(i + 1, 0);
         }
-        &mut self.next[i]
+        Some(&mut self.next[i])
     }
 }
 
@@ -266,6 +282,17 @@ mod tests {
         assert_eq!(r.sack(0), (0, Gaps::new([Gap { start: 2, end: 11 }], [])));
         r.on_data(Time(0), 1, (0, 0), 100);
         assert_eq!((r.cumulative(), r.delivered(), r.sack(0).0), (11, 1_100, 1_000));
+    }
+
+    #[test]
+    fn a_stream_that_was_not_agreed_on_is_acknowledged_and_thrown_away() {
+        let mut r = receiver();
+        r.agree(2);
+        r.on_data(Time(0), 1, (2, 0), 100);
+        r.on_data(Time(0), 2, (1, 0), 100);
+        r.on_forward(3, &[(7, 9)]);
+        assert_eq!((r.cumulative(), r.delivered(), r.next.len()), (3, 100, 2));
+        assert!(r.wants_sack());
     }
 
     #[test]

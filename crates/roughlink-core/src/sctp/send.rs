@@ -90,16 +90,7 @@ impl Sender {
         send_window: u64,
         forward_tsn: bool,
     ) -> Self {
-        let mss = u32::from(cfg.payload);
-        let flow = Flow {
-            mss,
-            initial_window: cfg.initial_window(),
-            initial_ssthresh: cfg.initial_ssthresh.map_or(u64::MAX, |a| a.bytes(mss)),
-            send_window,
-            min_rtt: Time::MAX,
-            rto: cfg.initial_rto,
-            ..Flow::default()
-        };
+        let flow = Sender::first_flow(cfg, send_window);
         Sender {
             queue: Outstanding::new(1),
             cc: factory(&flow),
@@ -130,6 +121,20 @@ impl Sender {
         }
     }
 
+    /// An association of which nothing has left yet.
+    pub(super) fn first_flow(cfg: &SctpConfig, send_window: u64) -> Flow {
+        let mss = u32::from(cfg.payload);
+        Flow {
+            mss,
+            initial_window: cfg.initial_window(),
+            initial_ssthresh: cfg.initial_ssthresh.map_or(u64::MAX, |a| a.bytes(mss)),
+            send_window,
+            min_rtt: Time::MAX,
+            rto: cfg.initial_rto,
+            ..Flow::default()
+        }
+    }
+
     /// The application has `bytes` to send (`u64::MAX` = without end).
     pub fn offer(&mut self, bytes: u64) {
         self.backlog = bytes;
@@ -143,6 +148,10 @@ impl Sender {
     /// Everything offered was sent and acknowledged, or given up.
     pub fn is_done(&self) -> bool {
         self.backlog == 0 && self.queue.is_empty()
+    }
+    /// Everything offered has left at least once.
+    pub fn has_sent_all(&self) -> bool {
+        self.backlog == 0
     }
     /// Whether there is nothing to send, now or when a window opens.
     pub fn has_nothing(&self) -> bool {
@@ -209,7 +218,7 @@ impl Sender {
     /// T3-rtx expired (section 6.3.3).
     fn on_t3(&mut self) {
         self.t3_at = Time::MAX;
-        if self.queue.is_empty() {
+        if self.queue.is_empty() || self.repairs_release() {
             return;
         }
         // A zero window probe that was answered: nothing is wrong but the window (section 6.1 rule A).
@@ -416,7 +425,9 @@ impl Sender {
             return self.resend(now, rate);
         }
         let len = self.backlog.min(u64::from(self.cfg.payload)) as u16;
-        if in_flight + u64::from(len) <= self.flow.send_window {
+        // A peer with any room at all takes one chunk (section 6.1 rule A).
+        let alone = self.queue.is_empty() && self.flow.send_window > 0;
+        if alone || in_flight + u64::from(len) <= self.flow.send_window {
             return Some(self.send_new(now, len, rate));
         }
         if std::mem::take(&mut self.window_probe) && self.queue.is_empty() {

@@ -156,6 +156,44 @@ fn a_stale_cookie_is_replaced() {
 }
 
 #[test]
+fn cookies_that_are_always_stale_end_in_failure() {
+    let cfg = SctpConfig { cookie_life: ms(10), ..SctpConfig::default() };
+    let mut c = pair(&cfg, "sctp", 10_000);
+    c.run_until(Time::from_secs(300));
+    assert!(c.ends[0].failed());
+    let inits = chunks(&c).iter().filter(|s| s.1 == Chunk::Init).count();
+    assert_eq!((inits, c.sent.len()), (9, 36), "the first and Max.Init.Retransmits more, four packets each");
+}
+
+#[test]
+fn nothing_of_the_handshake_leaves_outside_coverage() {
+    use Chunk::*;
+    for (down, left) in [(0, vec![]), (5, vec![Init]), (25, vec![Init, InitAck]), (50, vec![Init, InitAck, CookieEcho])]
+    {
+        let source = endpoint(false, &SctpConfig::default(), "avoca", "");
+        let mut c = pair_with(source, 10_000, 1);
+        if down > 0 {
+            c.run_until(ms(down));
+        }
+        c.set_link(0, false);
+        c.run_until(Time::from_secs(100));
+        assert_eq!(c.sent.iter().map(|s| s.2.chunk().unwrap()).collect::<Vec<_>>(), left, "{down}");
+        assert_eq!(c.ends[0].next_wake(c.now), Time::MAX);
+        c.set_link(0, true);
+        let first = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
+        assert_eq!(first.chunk(), Some(if down < 50 { Init } else { CookieEcho }));
+        c.up = false; // and if that is lost, T1 is initial
+        c.run_until(c.now + ms(900));
+        c.up = true;
+        c.run_until(c.now + ms(101));
+        let again = c.sent_between(0, ms(100_500), Time::MAX).next().unwrap();
+        assert_eq!((again.0, again.2.chunk()), (ms(101_000), first.chunk()));
+        c.run_until(c.now + ms(2_000));
+        assert_eq!(c.ends[1].delivered(), 10_000, "{down}");
+    }
+}
+
+#[test]
 fn only_the_right_tag_counts() {
     let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
     c.run_until(ms(500));
@@ -300,6 +338,75 @@ fn a_closed_window_is_probed_and_no_failure() {
 }
 
 #[test]
+fn a_window_smaller_than_a_chunk_lets_one_leave() {
+    let mut s = Script::new(&SctpConfig::default(), 1_000, u64::MAX);
+    for n in 1..5 {
+        assert_eq!(s.sent().len(), 1, "nothing else is in flight");
+        s.now += ms(40);
+        s.sack(n, 1_000, &[]);
+    }
+    assert_eq!(s.sent().len(), 1);
+    s.sack(5, 0, &[]);
+    assert_eq!(s.sent().len(), 0);
+}
+
+#[test]
+fn max_burst_bounds_what_leaves_at_once() {
+    let window = Some(crate::tcp::Amount::Segments(10));
+    for (max_burst, at_once) in [(Some(4), 4), (None, 10)] {
+        let cfg = SctpConfig { initial_window: window, max_burst, ..SctpConfig::default() };
+        let mut s = Script::new(&cfg, 100_000, u64::MAX);
+        assert_eq!(s.sent().len(), at_once as usize);
+        s.now = ms(40);
+        s.sack(at_once, 100_000, &[]);
+        let second = s.sent().len();
+        assert!(if max_burst.is_some() { second == 4 } else { second > 10 }, "{second}");
+    }
+}
+
+#[test]
+fn a_sack_ends_the_count_of_errors() {
+    let mut s = Script::new(&SctpConfig { data_retries: 3, ..SctpConfig::default() }, 100_000, 10 * 1452);
+    s.sent();
+    (0..3).for_each(|_| drop(s.wake()));
+    s.sack(1, 100_000, &[]);
+    s.sent();
+    (0..3).for_each(|_| drop(s.wake()));
+    assert!(!s.e.failed(), "three in a row, twice");
+    s.wake();
+    assert!(s.e.failed());
+}
+
+#[test]
+fn t3_starts_anew_for_a_head_that_is_fast_retransmitted_and_karn_is_obeyed() {
+    let window = Some(crate::tcp::Amount::Segments(8));
+    let cfg = SctpConfig { initial_window: window, max_burst: None, ..SctpConfig::default() };
+    let mut s = Script::new(&cfg, 100_000, 8 * 1452);
+    assert_eq!((s.sent().len(), s.e.next_wake(s.now)), (8, ms(1_000)));
+    s.now = ms(900);
+    (2..5).for_each(|end| s.sack(0, 100_000, &[(2, end)]));
+    assert_eq!((s.sent()[0].seq, s.e.next_wake(s.now)), (u32::MAX - 5, ms(1_900))); // section 7.2.4 step 4
+    s.now = ms(940);
+    s.sack(8, 100_000, &[]);
+    assert_eq!(s.e.sender().unwrap().flow().srtt, Time::ZERO, "the only packet that was timed left twice");
+}
+
+#[test]
+fn a_receiver_without_coverage_sends_no_sack() {
+    let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
+    c.ends[1] = endpoint(true, &SctpConfig::default(), "avoca", "");
+    c.ends[1].listen();
+    c.run_until(ms(500));
+    c.tell_of_link(1, false);
+    let (at, before) = (c.now, c.sent.len());
+    c.run_until(ms(900));
+    assert!(c.sent[before..].iter().all(|s| s.1 == 0) && c.ends[1].rcv.wants_sack());
+    c.tell_of_link(1, true);
+    let first = c.sent_between(1, at + ms(1), Time::MAX).next().expect("at once");
+    assert_eq!((first.0, first.2.chunk()), (ms(900), Some(Chunk::Sack)));
+}
+
+#[test]
 fn miss_indications_need_something_newly_acknowledged_above() {
     let cfg =
         SctpConfig { initial_window: Some(crate::tcp::Amount::Segments(8)), max_burst: None, ..SctpConfig::default() };
@@ -338,6 +445,7 @@ fn coverage_ends_with_a_forward_tsn() {
     assert!(messages > 3 && bytes == 1452 * messages);
     let skipped = c.ends[1].skipped();
     assert!(skipped > 0 && skipped <= messages);
+    assert_eq!(c.ends[1].skipped_bytes(&c.ends[0]), 1452 * skipped);
     c.tell(0, LinkEvent::Signal(-60.0));
     let first = c.sent_between(0, ms(10_000), Time::MAX).next().unwrap().2;
     assert_eq!(first.chunk(), Some(Chunk::Data), "the FORWARD TSN was answered: new data at once");
@@ -427,7 +535,44 @@ fn both_ends_send_before_either_closes() {
     assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()));
 }
 
+/// A head that left just before a `Hold` was lost: it leaves again when its answer cannot be on its way any more.
+#[test]
+fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
+    let source = endpoint(false, &SctpConfig::default(), "avoca", "");
+    let mut c = pair_with(source, u64::MAX, 1);
+    c.run_until(ms(800));
+    c.up = false;
+    c.tell_of_link(0, false);
+    c.run_until(ms(830));
+    c.up = true;
+    c.tell_of_link(0, true);
+    let before = c.ends[1].delivered();
+    c.run_until(ms(1_700));
+    let s = c.ends[0].sender().unwrap();
+    assert!(s.stats.retransmits > 0 && c.ends[1].delivered() > before + 100_000);
+    assert_eq!((s.stats.timeouts, s.stats.fast_recoveries), (0, 0));
+}
+
 proptest! {
+    /// Where nothing is lost nothing is sent again, however often and for however short a time coverage seems to end.
+    #[test]
+    fn flapping_makes_no_duplicates(inner in prop::sample::select(vec!["sctp", "newreno", "cubic"]), reset in any::<bool>(),
+                                    delayed_ack in 1_u32..3,
+                                    flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30)) {
+        let cfg = SctpConfig { delayed_ack, ..SctpConfig::default() };
+        let source = endpoint(false, &cfg, "avoca", &format!("inner = \"{inner}\"\nreset = {reset}"));
+        let mut c = pair_with(source, 1_000_000, 1);
+        for (covered, not) in flaps {
+            c.run_until(c.now + ms(covered));
+            c.tell_of_link(0, false);
+            c.run_until(c.now + ms(not));
+            c.tell_of_link(0, true);
+        }
+        c.run_until(c.now + Time::from_secs(60));
+        let s = c.ends[0].sender().unwrap();
+        prop_assert_eq!((c.ends[1].delivered(), s.stats.retransmits, s.stats.timeouts), (1_000_000, 0, 0));
+    }
+
     /// Whatever the channel does to packets and the link to the sender, every byte arrives once and in order.
     #[test]
     fn all_messages_arrive_in_order(streams in 1_u16..5, max in 1_u16..5, payload in 100_u16..1500, seed in any::<u64>(),
@@ -457,6 +602,8 @@ proptest! {
         check_log(&c.ends[1], streams.min(max));
         let messages = bytes.div_ceil(u64::from(payload));
         prop_assert_eq!(c.ends[1].rcv.log.len() as u64 + c.ends[1].skipped(), messages);
+        prop_assert_eq!(c.ends[1].delivered() + c.ends[1].skipped_bytes(&c.ends[0]), bytes);
+        prop_assert!(c.ends[1].has_all_of(&c.ends[0]));
         let (given_up, given_up_bytes) = c.ends[0].sender().unwrap().abandoned();
         prop_assert!(c.ends[1].skipped() <= given_up && c.ends[1].delivered() + given_up_bytes >= bytes);
         if !partial {

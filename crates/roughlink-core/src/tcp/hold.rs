@@ -1,11 +1,13 @@
 //! What a [`Permit::Hold`] means to the sending half: frozen while it lasts, and a start without back-off after it.
 //!
-//! While it lasts nothing leaves and no timer runs. When it ends the head of what is outstanding leaves at once. What else
-//! was outstanding waits for the answer: it covers what had arrived, so that only what was lost is sent again, and what it
-//! does not cover and left too long ago to be on its way is lost. No loss is told to the algorithm, which knows
-//! better than the endpoint why there was silence.
+//! While it lasts nothing leaves and no timer runs. When it ends the head of what is outstanding leaves at once, if it left
+//! too long ago for its answer to be on its way; else as soon as that is so and nothing was heard. What else was
+//! outstanding waits for the answer: it covers what had arrived, so that only what was lost is sent again, and what it
+//! does not cover and left too long ago is lost. No loss is told to the algorithm, which knows better than the endpoint
+//! why there was silence.
 
 use super::rtt::RttEstimator;
+use super::scoreboard::{LOST, RETRANS};
 use super::send::{Force, Sender};
 use crate::cc::{CongestionState, Permit};
 use crate::units::Time;
@@ -18,6 +20,8 @@ pub(super) struct Release {
     until: u64,
     /// What left longer ago than this is not on its way any more.
     patience: Time,
+    /// The head was young then: the retransmission timer, when it next expires, repairs it and means no more than that.
+    young: bool,
 }
 
 impl Sender {
@@ -68,8 +72,27 @@ impl Sender {
         self.first_partial = true;
         self.flow.recovery_window = None;
         self.flow.state = CongestionState::Loss;
-        self.forced = Some(Force::Head);
-        self.released = Some(Release { at: now, until: self.board.nxt(), patience });
+        // A lone segment may have arrived and its acknowledgement be delayed.
+        let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
+        let head = self.board.segment(0);
+        let due = if head.flags & (LOST | RETRANS) == LOST { now } else { head.sent_at + patience + delay };
+        let young = due > now;
+        if young {
+            self.rto_at = due;
+        } else {
+            self.forced = Some(Force::Head);
+        }
+        self.released = Some(Release { at: now, until: self.board.nxt(), patience, young });
+    }
+
+    /// The retransmission timer expired. Was it that of a head which was young when a `Hold` ended? Then it leaves.
+    pub(super) fn repairs_release(&mut self) -> bool {
+        let Some(r) = &mut self.released else { return false };
+        let repairs = std::mem::take(&mut r.young) && self.board.una() < r.until;
+        if repairs {
+            self.forced = Some(Force::Head);
+        }
+        repairs
     }
 
     /// An acknowledgement arrived after a `Hold`: what it does not cover and should have been answered is lost.
@@ -274,6 +297,7 @@ mod tests {
             assert_eq!(again, [flight[1].seq, flight[2].seq], "{stack:?}");
             let s = s.e.sender().unwrap();
             assert!(s.cc().vitals().cwnd >= window, "no loss was told");
+            assert!(s.flow().latest_rtt < ms(100), "{stack:?}: no sample spans the outage: {}", s.flow().latest_rtt);
             assert_eq!((s.stats.retransmits, s.stats.fast_recoveries, s.stats.timeouts), (3, 0, 0), "{stack:?}");
         }
     }
@@ -318,17 +342,86 @@ mod tests {
 
     #[test]
     fn the_handshake_remembers_what_the_link_said() {
-        let mut c = pair(Stack::Linux, "", 10_000, 1);
-        c.tell(0, LinkEvent::Signal(-95.0)); // too weak to be used, not to carry a SYN
-        c.run_until(ms(10_000));
-        assert_eq!(c.ends[1].delivered(), 0);
-        assert!(c.ends[0].sender().unwrap().is_held());
-        c.tell(0, LinkEvent::Signal(-60.0));
-        c.run_until(ms(11_000));
-        assert_eq!(c.ends[1].delivered(), 10_000);
+        for stack in STACKS {
+            let mut c = pair(stack, "", 10_000, 1);
+            c.tell(0, LinkEvent::Signal(-95.0)); // too weak to be used, not to carry a SYN
+            c.tell(1, LinkEvent::Signal(-95.0));
+            c.run_until(ms(300_000));
+            assert!(c.sent.is_empty() && !c.ends[0].failed());
+            c.tell(1, LinkEvent::Signal(-60.0));
+            c.tell(0, LinkEvent::Signal(-60.0));
+            assert_eq!((c.sent.len(), c.sent[0].0), (1, ms(300_000)), "at once");
+            c.run_until(ms(301_000));
+            assert_eq!(c.ends[1].delivered(), 10_000);
+        }
+    }
+
+    #[test]
+    fn nothing_of_the_handshake_leaves_outside_coverage() {
+        for stack in STACKS {
+            // Before the SYN-ACK is there, and when the SYN had been repeated in vain.
+            for (lost, down, left) in [(0, 5, 1), (0, 25, 2), (5_000, 5_000, 2)] {
+                let mut c = pair(stack, "", 10_000, 1);
+                let factory = algorithm("avoca").unwrap().factory(stack.name(), &toml::Table::new()).unwrap();
+                c.ends[1] = Endpoint::new(FlowId::new(0, true), Arc::new(TcpConfig::preset(stack)), factory, 0);
+                c.ends[1].listen();
+                c.lose = Box::new(move |t, _, _| t < ms(lost));
+                c.run_until(ms(down));
+                c.up = false;
+                (0..2).for_each(|i| c.tell_of_link(i, false));
+                let before = c.sent.len();
+                c.run_until(ms(900_000));
+                assert_eq!((c.sent.len(), c.ends[0].next_wake(c.now)), (before, Time::MAX), "{stack:?}");
+                assert!(before >= left && !c.ends[0].failed());
+                c.up = true;
+                (0..2).rev().for_each(|i| c.tell_of_link(i, true));
+                let syn = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
+                assert!(syn.is(flags::SYN));
+                assert_eq!(c.ends[0].next_wake(c.now), c.now + c.ends[0].cfg.syn_rto, "not backed off");
+                c.run_until(c.now + ms(1_000));
+                assert_eq!(c.ends[1].delivered(), 10_000, "{stack:?} {down}");
+                let rtt = c.ends[0].sender().unwrap().stats.rtt.max();
+                assert!(rtt < Some(ms(400).0), "{stack:?}: no sample spans the outage: {rtt:?}");
+            }
+        }
+    }
+
+    /// A head that left just before a `Hold` was lost: it leaves again when its answer cannot be on its way any more.
+    #[test]
+    fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
+        for stack in STACKS {
+            let mut c = pair(stack, "", u64::MAX, 1);
+            c.run_until(ms(500));
+            c.up = false;
+            c.tell_of_link(0, false);
+            c.run_until(ms(530));
+            c.up = true;
+            c.tell_of_link(0, true);
+            let before = c.ends[1].delivered();
+            c.run_until(ms(1_400));
+            let s = c.ends[0].sender().unwrap();
+            assert!(s.stats.retransmits > 0 && c.ends[1].delivered() > before + 100_000, "{stack:?} {:?}", s.stats);
+            assert_eq!((s.stats.timeouts, s.stats.fast_recoveries), (0, 0), "{stack:?}");
+        }
     }
 
     proptest! {
+        /// Where nothing is lost nothing is sent again, however often and for however short a time coverage seems to end.
+        #[test]
+        fn flapping_makes_no_duplicates(stack in 0_usize..4, reset in any::<bool>(),
+                                        flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30)) {
+            let mut c = pair(STACKS[stack], &format!("reset = {reset}"), 1_000_000, 1);
+            for (covered, not) in flaps {
+                c.run_until(c.now + ms(covered));
+                c.tell_of_link(0, false);
+                c.run_until(c.now + ms(not));
+                c.tell_of_link(0, true);
+            }
+            c.run_until(c.now + Time::from_secs(60));
+            let s = c.ends[0].sender().unwrap();
+            prop_assert_eq!((c.ends[1].delivered(), s.stats.retransmits, s.stats.timeouts), (1_000_000, 0, 0));
+        }
+
         /// Whatever the link does, however late the sender hears of it: once it stays up all bytes arrive, soon.
         #[test]
         fn no_deadlock(stack in 0_usize..4, reset in any::<bool>(), seed in any::<u64>(), loss in 0.0..0.05_f64,

@@ -121,17 +121,7 @@ pub struct Sender {
 impl Sender {
     /// A sender for a connection whose options are agreed: payload `mss`, the peer's window `send_window`.
     pub fn new(cfg: &Arc<TcpConfig>, factory: &crate::cc::Factory, mss: u32, sack: bool, send_window: u64) -> Self {
-        let flow = Flow {
-            mss,
-            snd_una: 1,
-            snd_nxt: 1,
-            initial_window: u64::from(cfg.initial_window) * u64::from(mss),
-            initial_ssthresh: cfg.initial_ssthresh.map_or(u64::MAX, |a| a.bytes(mss)),
-            send_window,
-            min_rtt: Time::MAX,
-            rto: cfg.initial_rto,
-            ..Flow::default()
-        };
+        let flow = Sender::first_flow(cfg, mss, send_window);
         Sender {
             board: Scoreboard::new(1, cfg.recovery != Recovery::Prr, !sack),
             cc: factory(&flow),
@@ -168,6 +158,21 @@ impl Sender {
             small_end: 0,
             cfg: Arc::clone(cfg),
             stats: SenderStats::default(),
+        }
+    }
+
+    /// A connection of which nothing has left yet.
+    pub(super) fn first_flow(cfg: &TcpConfig, mss: u32, send_window: u64) -> Flow {
+        Flow {
+            mss,
+            snd_una: 1,
+            snd_nxt: 1,
+            initial_window: u64::from(cfg.initial_window) * u64::from(mss),
+            initial_ssthresh: cfg.initial_ssthresh.map_or(u64::MAX, |a| a.bytes(mss)),
+            send_window,
+            min_rtt: Time::MAX,
+            rto: cfg.initial_rto,
+            ..Flow::default()
         }
     }
 

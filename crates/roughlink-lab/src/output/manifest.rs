@@ -107,7 +107,7 @@ impl Manifest {
             files,
             columns,
             capture: settings.capture.as_ref().map(|c| CaptureEntry {
-                snaplen: c.snaplen,
+                snaplen: c.snaplen(scenario),
                 hosts: (0..scenario.nodes.len())
                     .filter(|n| hosts[*n] && is_host(*n))
                     .map(|n| (scenario.nodes[n].clone(), node_address(n).to_string()))

@@ -49,7 +49,7 @@ impl Sender {
     /// RFC 6298 section 5, RFC 5681 section 3.1: everything outstanding is lost, the window is one segment.
     fn on_rto(&mut self, now: Time) {
         self.rto_at = Time::MAX;
-        if self.board.is_empty() {
+        if self.board.is_empty() || self.repairs_release() {
             return;
         }
         self.retries += 1;

@@ -1,0 +1,94 @@
+//! `[[coverage]]` as it is written.
+
+use super::Noise;
+use crate::scenario::leaf::{At, Dbm, Decibel, Leaf, Length, Name, Speed};
+use crate::units::{Rate, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// When a vehicle has coverage, made into the timeline of a link. It is given by stations and the way between them, by a
+/// timetable, or by a log.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Coverage {
+    /// Its name.
+    #[schemars(required)]
+    pub name: Option<Leaf<Name>>,
+    /// The link that is down without coverage.
+    #[schemars(required)]
+    pub link: Option<Leaf<String>>,
+    /// Stations in the order in which they are reached; with `speed` and `dwell`.
+    pub stations: Option<At<Vec<At<Station>>>>,
+    /// Speed between stations, or along a log by position.
+    pub speed: Option<Leaf<Speed>>,
+    /// How long the vehicle stays in a station.
+    pub dwell: Option<Leaf<Time>>,
+    /// Stations with their times.
+    pub timetable: Option<At<Vec<At<Visit>>>>,
+    /// A file of lines with `time_s` or `position_m`, and any of `signal_dbm`, `rate_mbps`, `delay_ms`, `loss`.
+    pub log: Option<Leaf<String>>,
+    /// What the link is like in stations of a class.
+    pub classes: Option<At<BTreeMap<String, At<Class>>>>,
+    /// A signal above this is coverage; with a `log`. `-80 dBm` if absent.
+    pub threshold: Option<Leaf<Dbm>>,
+    /// Coverage begins only this much above the threshold, so that a signal close to it does not make the link flap.
+    pub hysteresis: Option<Leaf<Decibel>>,
+    /// From the start of coverage until layer 2 is associated; `0 s` if absent.
+    pub associate: Option<Leaf<Time>>,
+    /// From then until layer 3 is configured and packets get through; `0 s` if absent.
+    pub configure: Option<Leaf<Time>>,
+    /// How long after a change hosts and gateways hear of it; `0 s` if absent.
+    pub notice: Option<Leaf<Time>>,
+    /// How long before coverage ends hosts and gateways hear of that, instead of after it.
+    pub warning: Option<Leaf<Time>>,
+    /// All of it happens again after this time: a loop.
+    pub repeat: Option<Leaf<Time>>,
+}
+
+/// A station on the way.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Station {
+    /// Its name.
+    pub name: Option<Leaf<String>>,
+    /// From the station before, or from the start.
+    #[schemars(required, example = "1164 m")]
+    pub distance: Option<Leaf<Length>>,
+    /// How long the vehicle stays, if not as everywhere.
+    pub dwell: Option<Leaf<Time>>,
+    /// Its class.
+    pub class: Option<Leaf<String>>,
+}
+
+/// A station by the clock.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Visit {
+    /// Its name.
+    pub name: Option<Leaf<String>>,
+    /// When coverage begins.
+    #[schemars(required, example = "123 s")]
+    pub arrive: Option<Leaf<Time>>,
+    /// When coverage ends.
+    #[schemars(required, example = "243 s")]
+    pub depart: Option<Leaf<Time>>,
+    /// Its class.
+    pub class: Option<Leaf<String>>,
+}
+
+/// What a link is like in stations of some kind. What is absent is as the link says.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct Class {
+    /// Serialisation rate.
+    pub rate: Option<Leaf<Rate>>,
+    /// Propagation delay, one way.
+    pub delay: Option<Leaf<Time>>,
+    /// Losses.
+    pub noise: Option<At<Noise>>,
+    /// Signal strength.
+    pub signal: Option<Leaf<Dbm>>,
+    /// Datagrams of other passengers toward the vehicle's side of the link, while it is in the station.
+    pub load: Option<Leaf<Rate>>,
+}
