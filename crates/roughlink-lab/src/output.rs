@@ -58,19 +58,13 @@ impl Default for Settings {
 }
 
 /// What a capture keeps.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct CaptureSettings {
     /// Bytes kept of each packet; 0 keeps all. If `None`: 128, which are all headers; all if a flow is over SCTP, whose chunks
     /// can be read only if they are whole.
     pub snaplen: Option<u32>,
     /// Names of the hosts at which to capture; `None` for all.
     pub hosts: Option<Vec<String>>,
-}
-
-impl Default for CaptureSettings {
-    fn default() -> Self {
-        CaptureSettings { snaplen: None, hosts: None }
-    }
 }
 
 impl CaptureSettings {

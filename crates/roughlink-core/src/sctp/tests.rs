@@ -194,6 +194,19 @@ fn nothing_of_the_handshake_leaves_outside_coverage() {
 }
 
 #[test]
+fn a_young_init_is_not_repeated() {
+    let mut c = pair_with(endpoint(false, &SctpConfig::default(), "avoca", ""), 10_000, 1);
+    c.run_until(ms(0));
+    c.tell_of_link(0, false);
+    c.run_until(ms(10));
+    c.tell_of_link(0, true);
+    assert_eq!(c.ends[0].next_wake(c.now), ms(1_000));
+    c.run_until(ms(900));
+    assert_eq!(chunks(&c).iter().filter(|s| s.1 == Chunk::Init).count(), 1);
+    assert_eq!(c.ends[1].delivered(), 10_000);
+}
+
+#[test]
 fn only_the_right_tag_counts() {
     let mut c = pair(&SctpConfig::default(), "sctp", u64::MAX);
     c.run_until(ms(500));
