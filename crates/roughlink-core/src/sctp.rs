@@ -201,8 +201,11 @@ impl Endpoint {
             self.rcv.wake(now); // a delayed SACK may have been due meanwhile
             self.reply.take_if(|r| matches!(r, Reply::InitAck { .. })); // its cookie has aged; the INIT is repeated
             if self.pending || self.timer_at != Time::MAX {
-                (self.pending, self.timer_at, self.tries) = (true, Time::MAX, 0); // T1 and T2, too, begin anew
-                self.timer_rto = self.snd.as_ref().map_or(self.cfg.initial_rto, |s| s.rto());
+                // T1 and T2, too, begin anew: what left too long ago to be answered leaves again at once.
+                let rto = self.snd.as_ref().map_or(self.cfg.initial_rto, |s| s.rto());
+                let due = self.timer_at.saturating_sub(self.timer_rto).saturating_add(rto);
+                self.pending |= due <= now;
+                (self.timer_at, self.timer_rto, self.tries) = (if self.pending { Time::MAX } else { due }, rto, 0);
             }
         }
     }

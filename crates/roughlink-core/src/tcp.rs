@@ -67,7 +67,9 @@ pub struct Endpoint {
     syn_rto: Time,
     syn_tries: u32,
     syn_sent_at: Time,
-    /// A copy of it left before a `Hold`: the answer may be to that one.
+    /// It left, and a `Hold` began: when, and when it would have been repeated.
+    syn_frozen: Option<(Time, Time)>,
+    /// A `Hold` came between it and its answer, which gives no RTT sample.
     syn_held: bool,
     /// The handshake's ACK leaves before any data.
     handshake_ack: bool,
@@ -98,6 +100,7 @@ impl Endpoint {
             syn_at: Time::MAX,
             syn_tries: 0,
             syn_sent_at: Time::ZERO,
+            syn_frozen: None,
             syn_held: false,
             handshake_ack: false,
             failed: false,
@@ -188,13 +191,32 @@ impl Endpoint {
         }
         match (was_held, self.is_held()) {
             (false, true) if self.syn_at != Time::MAX => {
-                (self.syn_at, self.syn_pending, self.syn_held) = (Time::MAX, true, true);
+                self.syn_frozen = Some((now, std::mem::replace(&mut self.syn_at, Time::MAX)));
             }
             (true, false) => {
                 self.rcv.wake(now); // a delayed ACK may have been due meanwhile
-                (self.syn_rto, self.syn_tries) = (self.cfg.syn_rto, 0); // as for data, back-off ends
+                self.thaw_syn(now);
             }
             _ => {}
+        }
+    }
+
+    /// As for data: what left too long ago to be answered leaves again at once, and back-off ends.
+    fn thaw_syn(&mut self, now: Time) {
+        if let Some((since, due)) = self.syn_frozen.take()
+            && matches!(self.state, State::SynSent | State::SynReceived)
+        {
+            let due = due.saturating_sub(self.syn_rto) + self.cfg.syn_rto;
+            self.syn_held |= now > since;
+            if due > now && !self.syn_pending {
+                self.syn_at = due;
+            } else {
+                self.syn_pending = true;
+            }
+        }
+        self.syn_rto = self.cfg.syn_rto;
+        if self.syn_held {
+            self.syn_tries = 0;
         }
     }
 

@@ -386,6 +386,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_young_syn_is_not_repeated() {
+        for stack in STACKS {
+            for (held, sampled) in [(0, true), (10, false), (100, true)] {
+                let mut c = pair(stack, "", 10_000, 1);
+                c.run_until(ms(0));
+                c.tell_of_link(0, false);
+                c.run_until(ms(held));
+                c.tell_of_link(0, true);
+                let rto = c.ends[0].cfg.syn_rto;
+                assert!(held > 40 || c.ends[0].next_wake(c.now) == rto, "{stack:?}");
+                c.run_until(ms(held.max(40)));
+                let syns = c.sent_between(0, ms(0), c.now).filter(|s| s.2.is(flags::SYN)).count();
+                assert_eq!((syns, c.ends[0].sender().unwrap().stats.rtt.count()), (1, u64::from(sampled)), "{stack:?}");
+                c.run_until(ms(1_000));
+                assert_eq!(c.ends[1].delivered(), 10_000, "{stack:?} {held}");
+            }
+        }
+    }
+
     /// A head that left just before a `Hold` was lost: it leaves again when its answer cannot be on its way any more.
     #[test]
     fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
