@@ -5,6 +5,7 @@ Groups of up to three flows share one chain of links; groups share nothing. Roun
 round by round, then the median: a busy machine moves both. ns-3 counts user CPU of its event loop alone; roughlink is
 charged its whole process, start-up included, unless its JSON result has a `cpu_s` (then both are event loops).
 roughlink simulates --stretch times as long, so that a run lasts long enough to be timed.
+Both applications write whole segments, unless --write says 512 as in ns-3's default: the pieces cost it time and memory.
 Memory per flow = (peak with 999 flows - peak with 3) / 996.
 """
 
@@ -16,7 +17,6 @@ from roughlink_validation import cli
 from roughlink_validation.scenario import Scenario
 from roughlink_validation.simulators import Failed, Ns3, Roughlink, delivered_packets
 
-# ns-3's application writes whole segments here: with its default of 512 bytes it would spend time and memory on the pieces.
 BASE = Scenario(bytes=0, segment=1448, send_size=1448, delay1_ms=10.0, delay2_ms=0.9)
 # name -> scenario; simulated time is what ns-3 gets
 CASES = {
@@ -33,6 +33,7 @@ def options():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--stretch", type=float, default=10.0)
     parser.add_argument("--cc", default="newreno")
+    parser.add_argument("--write", type=int, default=BASE.send_size, help="bytes that both applications write at once")
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--only", choices=("ns3", "roughlink"), help="run one side alone")
     parser.add_argument("--json", action="store_true")
@@ -72,7 +73,7 @@ def main() -> int:
     stretch = {"ns3": 1.0, "roughlink": o.stretch}
     cases = []
     for case in o.case:
-        scenario = CASES[case].with_(cc=o.cc)
+        scenario = CASES[case].with_(cc=o.cc, send_size=o.write)
         costs = {name: [] for name in simulators}
         for turn in range(o.rounds):
             for name, simulator in simulators.items():

@@ -55,7 +55,7 @@ class Scenario:
     flows_per_group: int = 1
     queue_disc: str = "none"  # ns-3 only: "default" puts FqCoDel above the device queue
     recovery: str = "PrrRecovery"  # ns-3 only: or ClassicRecovery
-    send_size: int = 512  # ns-3 only: bytes its bulk application writes at once
+    send_size: int = 512  # bytes that the bulk application writes at once; ns-3's default
     link_overhead: int = 0  # roughlink only: bytes a link adds to each packet; ns-3's PPP header is 2
 
     def with_(self, **changes) -> "Scenario":
@@ -121,6 +121,7 @@ class Scenario:
             f'min_rto = "{self.min_rto_ms:.9g} ms"',
             f"limited_transmit = {toml_bool(self.limited_transmit)}",
             f"data_retries = {self.data_retries}",
+            f'write_size = "{self.send_size} B"',
         ]
         for group in range(self.groups):
             lines += self._group_lines("" if self.groups == 1 else str(group))
