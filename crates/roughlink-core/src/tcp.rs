@@ -172,7 +172,10 @@ impl Endpoint {
     pub fn close(&mut self) {
         match (self.state, &mut self.snd) {
             (State::SynReceived | State::Established | State::CloseWait, Some(s)) => s.close(),
-            (State::SynSent | State::Listen, _) => self.state = State::Closed,
+            (State::SynSent | State::Listen, _) => {
+                self.state = State::Closed;
+                (self.syn_pending, self.syn_at, self.syn_frozen) = (false, Time::MAX, None);
+            }
             _ => {}
         }
     }
@@ -263,8 +266,7 @@ impl Endpoint {
     fn fail(&mut self) {
         self.state = State::Closed;
         self.failed = true;
-        self.syn_at = Time::MAX;
-        self.syn_pending = false;
+        (self.syn_pending, self.syn_at, self.syn_frozen) = (false, Time::MAX, None);
     }
 
     /// A packet arrived. The caller frees its side slot.
@@ -575,6 +577,20 @@ const SYN_RETRIES: u32 = 6;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The application gives up before the SYN has left: nothing leaves any more.
+    #[test]
+    fn closed_before_its_syn() {
+        let mut end = dialogue::Pair::new(&TcpConfig::preset(Stack::Linux), Time::from_millis(10))
+            .ends
+            .into_iter()
+            .next()
+            .unwrap();
+        end.connect();
+        end.close();
+        assert!(end.transmit(Time::ZERO, &mut Sides::default()).is_none());
+        assert_eq!(end.next_wake(Time::ZERO), Time::MAX);
+    }
 
     #[test]
     fn offsets_survive_the_wrap() {

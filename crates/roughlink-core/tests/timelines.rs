@@ -232,7 +232,19 @@ fn steps_repeat() {
     let at: Vec<_> = forward(&s).iter().map(|x| (x.0 / 1000, x.1)).collect();
     assert_eq!(at, [(10, false), (11, true), (30, false), (31, true), (50, false), (51, true)]);
     let heard: Vec<_> = s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect();
-    assert_eq!(heard[2..4], [(9_500, LinkEvent::Down), (11_200, LinkEvent::Up)]);
+    assert_eq!(heard[2..5], [(9_500, LinkEvent::Down), (10_200, LinkEvent::Down), (11_200, LinkEvent::Up)]);
+}
+
+#[test]
+fn a_warning_ahead_of_the_outage_before_is_said_again() {
+    let s = parse(
+        "timeline = { steps = [{ at = \"10 s\", for = \"2 s\", up = false }, { at = \"13 s\", for = \"10 s\", up = false }], \
+         warning = \"2 s\" }",
+        &no_file,
+    )
+    .unwrap();
+    let heard: Vec<_> = s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect();
+    assert_eq!(heard.iter().rfind(|n| n.0 < 23_000), Some(&(13_000, LinkEvent::Down)), "{heard:?}");
 }
 
 #[test]

@@ -510,7 +510,8 @@ impl Heard {
                 if up {
                     events.extend([(heard, LinkEvent::Up), (heard, LinkEvent::Configured)]);
                 } else {
-                    let heard = self.warning.map_or(heard, |w| now.saturating_sub(w));
+                    // A warning may come before the news that an earlier outage is over: said again when it comes true.
+                    events.extend(self.warning.map(|w| (now.saturating_sub(w), LinkEvent::Down)));
                     events.push((heard, LinkEvent::Down));
                 }
             }
