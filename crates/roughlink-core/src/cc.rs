@@ -97,6 +97,10 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// Nothing is known of the RTT any more.
+    pub(crate) fn forget_rtt(&mut self) {
+        (self.srtt, self.latest_rtt, self.min_rtt) = (Time::ZERO, Time::ZERO, Time::MAX);
+    }
     /// The window of an algorithm that lets recovery govern retransmissions: `cwnd`, or what recovery allows.
     #[inline]
     pub fn window(&self, cwnd: u64) -> u64 {

@@ -9,7 +9,7 @@ mod acknowledgement;
 pub mod config;
 #[cfg(test)]
 pub(crate) mod dialogue;
-mod hold;
+pub(crate) mod hold;
 mod prr;
 mod rack;
 pub(crate) mod rate;

@@ -8,7 +8,7 @@ use super::file::{Class, Coverage};
 use super::leaf::{At, Leaf};
 use super::link::{Load, undirected};
 use super::problem::{Problem, Report, suggest};
-use super::timeline::{Step, lay, rows};
+use super::timeline::{Step, lay, repeated, table};
 use super::{FlowSpec, LinkSpec, Stay};
 use crate::app::Traffic;
 use crate::cc::LinkEvent;
@@ -404,14 +404,9 @@ fn looped(mut stays: Vec<Presence>, c: &Coverage, duration: Time, report: &mut R
 
 /// Reads a log of what a vehicle measured; by position it needs the `speed`.
 fn read_log(text: &str, speed: Option<f64>) -> Result<Vec<Row>, String> {
-    let mut lines = rows(text.trim_start_matches('\u{feff}'));
-    let (_, heading) = lines.next().ok_or("it is empty")?;
-    let columns: Vec<&str> = heading.split(',').map(str::trim).collect();
-    if let Some(unknown) = columns.iter().find(|c| !COLUMNS.contains(c)) {
-        return Err(format!("there is no column `{unknown}`; the columns are {}", COLUMNS.join(", ")));
-    }
-    if let Some(i) = (1..columns.len()).find(|&i| columns[..i].contains(&columns[i])) {
-        return Err(format!("it has the column `{}` twice", columns[i]));
+    let (columns, lines) = table(text, &COLUMNS)?;
+    if let Some(twice) = repeated(&columns) {
+        return Err(format!("it has the column `{twice}` twice"));
     }
     let scale = match (columns.contains(&"time_s"), columns.contains(&"position_m"), speed) {
         (true, false, _) => 1.0,

@@ -246,13 +246,8 @@ fn from_file(name: &str, format: Option<TimelineFormat>, load: Load<'_>) -> Resu
 
 /// Reads a table with a heading; each line holds until the next.
 fn read_csv(text: &str) -> Result<Vec<Step>, String> {
-    let mut lines = rows(text.strip_prefix('\u{feff}').unwrap_or(text));
-    let (_, heading) = lines.next().ok_or("it is empty")?;
-    let columns: Vec<&str> = heading.split(',').map(str::trim).collect();
-    if let Some(unknown) = columns.iter().find(|c| !COLUMNS.contains(c)) {
-        return Err(format!("there is no column `{unknown}`; the columns are {}", COLUMNS.join(", ")));
-    }
-    if let Some((_, twice)) = columns.iter().enumerate().find(|(i, c)| columns[..*i].contains(c)) {
+    let (columns, lines) = table(text, &COLUMNS)?;
+    if let Some(twice) = repeated(&columns) {
         return Err(format!("it has two columns `{twice}`"));
     }
     if !columns.contains(&"time_s") {
@@ -346,8 +341,27 @@ fn read_mahimahi(text: &str) -> Result<Opportunities, String> {
     }
 }
 
+/// The columns that the heading of a CSV file names, all of them `known`, and the lines after it.
+pub(super) fn table<'t>(
+    text: &'t str,
+    known: &[&str],
+) -> Result<(Vec<&'t str>, impl Iterator<Item = (usize, &'t str)>), String> {
+    let mut lines = rows(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let (_, heading) = lines.next().ok_or("it is empty")?;
+    let columns: Vec<&str> = heading.split(',').map(str::trim).collect();
+    match columns.iter().find(|c| !known.contains(c)) {
+        Some(unknown) => Err(format!("there is no column `{unknown}`; the columns are {}", known.join(", "))),
+        None => Ok((columns, lines)),
+    }
+}
+
+/// The first column that is there before.
+pub(super) fn repeated<'t>(columns: &[&'t str]) -> Option<&'t str> {
+    (1..columns.len()).find(|&i| columns[..i].contains(&columns[i])).map(|i| columns[i])
+}
+
 /// The lines that say something, with their numbers.
-pub(super) fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }

@@ -6,20 +6,9 @@
 use super::outstanding::Fate;
 use super::send::Sender;
 use crate::cc::{CongestionState, Permit};
+use crate::tcp::hold::Release;
 use crate::tcp::rtt::RttEstimator;
 use crate::units::Time;
-
-/// What was outstanding when a `Hold` ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Release {
-    at: Time,
-    /// The next new TSN then.
-    until: u64,
-    /// What left longer ago than this is not on its way any more.
-    patience: Time,
-    /// The head was young then: T3, when it next expires, repairs it and means no more than that.
-    young: bool,
-}
 
 impl Sender {
     /// The algorithm holds the association: nothing may leave but a FORWARD TSN.
@@ -52,7 +41,7 @@ impl Sender {
         if self.cc.starts_anew() {
             let c = &self.cfg;
             self.rtt = RttEstimator::rfc6298(c.initial_rto, (c.min_rto, c.max_rto), c.clock_granularity);
-            (self.flow.srtt, self.flow.latest_rtt, self.flow.min_rtt) = (Time::ZERO, Time::ZERO, Time::MAX);
+            self.flow.forget_rtt();
         } else {
             self.rtt.reset_back_off();
         }
@@ -109,6 +98,6 @@ impl Sender {
             self.released = None;
             return;
         }
-        self.queue.mark_sent_before(r.until, r.at.min(now.saturating_sub(r.patience)));
+        self.queue.mark_sent_before(r.until, r.overdue(now));
     }
 }

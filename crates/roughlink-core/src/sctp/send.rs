@@ -70,7 +70,7 @@ pub struct Sender {
     probe: Option<u64>,
     pub(super) pacing_next: Time,
     pub(super) held: bool,
-    pub(super) released: Option<super::hold::Release>,
+    pub(super) released: Option<crate::tcp::hold::Release>,
     /// The peer takes FORWARD TSNs; one must leave.
     pub(super) forward_tsn: bool,
     pub(super) forward_due: bool,

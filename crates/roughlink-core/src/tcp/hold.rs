@@ -14,14 +14,21 @@ use crate::units::Time;
 
 /// What was outstanding when a `Hold` ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Release {
-    at: Time,
-    /// `snd_nxt` then.
-    until: u64,
+pub(crate) struct Release {
+    pub at: Time,
+    /// What was to be sent next then: `snd_nxt`, or a TSN.
+    pub until: u64,
     /// What left longer ago than this is not on its way any more.
-    patience: Time,
+    pub patience: Time,
     /// The head was young then: the retransmission timer, when it next expires, repairs it and means no more than that.
-    young: bool,
+    pub young: bool,
+}
+
+impl Release {
+    /// What left before this should have been answered by `now`.
+    pub fn overdue(&self, now: Time) -> Time {
+        self.at.min(now.saturating_sub(self.patience))
+    }
 }
 
 impl Sender {
@@ -44,7 +51,7 @@ impl Sender {
         let patience = self.rtt.patience();
         if self.cc.starts_anew() {
             self.rtt = RttEstimator::new(&self.cfg);
-            (self.flow.srtt, self.flow.latest_rtt, self.flow.min_rtt) = (Time::ZERO, Time::ZERO, Time::MAX);
+            self.flow.forget_rtt();
         } else {
             self.rtt.reset_back_off();
         }
@@ -109,7 +116,7 @@ impl Sender {
             self.released = None;
             return;
         }
-        self.board.mark_lost_sent_before(r.until, r.at.min(now.saturating_sub(r.patience)));
+        self.board.mark_lost_sent_before(r.until, r.overdue(now));
     }
 }
 
