@@ -1,4 +1,4 @@
-//! Captures of real runs, judged by tshark. Skipped, with a line that says so, where there is none. docs/captures.md
+//! Captures of real runs, judged by tshark. Skipped, with a line that says so, where there is none. docs/how-to/captures.md
 //! explains what is counted and why.
 
 mod common;
@@ -154,7 +154,7 @@ fn tshark_reads_sctp() {
             "_ws.malformed || sctp.checksum.status == 0 || sctp.checksum.status == 2 || ip.checksum.status == 0";
         assert_eq!(tshark(&file, wrong, &["frame.number", "_ws.col.Info"]).unwrap(), Vec::<String>::new(), "{what}");
         let again = "sctp.retransmission && sctp.chunk_type == 0 && frame.interface_name == \"sa:internet\"";
-        // As docs/captures.md has it, one interface is taken out first: tshark sees each packet twice.
+        // As docs/how-to/captures.md has it, one interface is taken out first: tshark sees each packet twice.
         let Run { dir, result } = run(&overrides, |s| {
             s.capture = Some(CaptureSettings { hosts: Some(vec!["sa".into()]), ..CaptureSettings::default() });
         });
