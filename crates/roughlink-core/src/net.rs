@@ -49,6 +49,17 @@ pub struct Crossing {
     pub flow: usize,
 }
 
+/// What a link direction is like at an instant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkState {
+    /// Packets get through.
+    pub up: bool,
+    /// Packets that wait.
+    pub waiting: usize,
+    /// Packets that have found the queue full so far.
+    pub drops: u64,
+}
+
 /// Watches a run. Everything is a no-op unless implemented, and costs nothing then.
 pub trait Observer {
     /// Whether flows and queues are to be reported at all.
@@ -60,6 +71,9 @@ pub trait Observer {
     fn flow(&mut self, _now: Time, _index: usize, _sender: Sending<'_>, _delivered: u64) {}
     /// A link direction's queue now holds `waiting` packets; `drops` so far.
     fn queue(&mut self, _now: Time, _hop: Hop, _waiting: usize, _drops: u64) {}
+    /// A pipe direction has given out a packet, or its link has changed: whether packets get through now, and what
+    /// [`Observer::queue`] would report.
+    fn link(&mut self, _now: Time, _hop: Hop, _state: &mut dyn FnMut() -> LinkState) {}
     /// The queue of a shared medium's port has changed, too: `of` tells how many packets of a flow of the scenario are in it,
     /// those sent and not acknowledged included.
     fn backlog(&mut self, _now: Time, _hop: Hop, _of: &dyn Fn(usize) -> u32) {}
@@ -88,6 +102,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
         self.0.queue(now, hop, waiting, drops);
         self.1.queue(now, hop, waiting, drops);
+    }
+    fn link(&mut self, now: Time, hop: Hop, state: &mut dyn FnMut() -> LinkState) {
+        self.0.link(now, hop, state);
+        self.1.link(now, hop, state);
     }
     fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
         self.0.backlog(now, hop, of);
@@ -122,6 +140,11 @@ impl<O: Observer> Observer for Option<O> {
     fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
         if let Some(o) = self {
             o.queue(now, hop, waiting, drops);
+        }
+    }
+    fn link(&mut self, now: Time, hop: Hop, state: &mut dyn FnMut() -> LinkState) {
+        if let Some(o) = self {
+            o.link(now, hop, state);
         }
     }
     fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {

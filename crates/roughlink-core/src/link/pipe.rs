@@ -243,6 +243,11 @@ impl Pipe {
         self.changes.is_some()
     }
 
+    /// Whether packets get through now.
+    pub fn is_up(&self) -> bool {
+        self.changes.as_ref().is_none_or(|c| c.is_up())
+    }
+
     /// The times at which a packet that comes at `now`, or each of its fragments, arrives at the far end: for a pipe whose
     /// packets all go on to one place. `None` for those that find no room.
     #[inline]

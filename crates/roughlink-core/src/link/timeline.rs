@@ -168,6 +168,11 @@ impl Changes {
         self.service.is_empty() && self.runs()
     }
 
+    /// Whether packets get through now.
+    pub fn is_up(&self) -> bool {
+        self.state.up
+    }
+
     /// What has not been serialised.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.service.iter().map(|s| &s.packet)

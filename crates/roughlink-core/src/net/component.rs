@@ -3,7 +3,7 @@
 use super::calendar::Calendar;
 use super::flow::Flow;
 use super::routing::Hop;
-use super::{Crossing, Observer, Way};
+use super::{Crossing, LinkState, Observer, Way};
 use crate::cc::LinkEvent;
 use crate::gateway;
 use crate::link::Model;
@@ -188,6 +188,13 @@ impl<'a, O: Observer> Component<'a, O> {
         let pipe = &mut self.pipes[leaf];
         let crossing = pipe.transmit(now);
         self.calendar.set(leaf, pipe.next_wake());
+        if O::ACTIVE {
+            self.observer.link(now, self.places[leaf].0, &mut || LinkState {
+                up: pipe.is_up(),
+                waiting: pipe.waiting(now),
+                drops: pipe.stats.dropped,
+            });
+        }
         let Some((p, lost)) = crossing else { return };
         self.events += 1; // a change of the link is none: whether anyone uses it must not show
         if lost {

@@ -13,7 +13,7 @@ pub use series::{Column, Field, Kind, Series};
 
 use crate::gateway::{Key, Stats};
 use crate::net::routing::Hop;
-use crate::net::{Crossing, Observer, Sending, Way};
+use crate::net::{Crossing, LinkState, Observer, Sending, Way};
 use crate::packet::{Packet, Protocol, Sides, flags};
 use crate::scenario::Scenario;
 use crate::units::Time;
@@ -117,6 +117,13 @@ impl<S: Sink> Recorder<S> {
         }
     }
 
+    fn offer_link(&mut self, now: Time, hop: Hop, state: LinkState) {
+        let row = LinkRow { time: now.0, hop, up: state.up, waiting: state.waiting as u64, drops: state.drops };
+        for row in self.queues[hop as usize].offer(row, self.interval).into_iter().flatten() {
+            self.keep_link(row);
+        }
+    }
+
     fn keep_link(&mut self, row: LinkRow) {
         if self.links.push(row) >= BATCH {
             self.flush(Series::Links);
@@ -172,17 +179,20 @@ impl<S: Sink> Observer for Recorder<S> {
     fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
         let vitals = sender.cc().vitals();
         let phase = self.names.phases.code(vitals.phase);
-        let row = FlowRow::new(now, index, sender.flow(), &vitals, phase, delivered);
+        let samples = sender.stats().rtt.count();
+        let row = FlowRow::new(now, index, sender.flow(), &vitals, phase, delivered, samples);
         for row in self.senders[index].offer(row, self.interval).into_iter().flatten() {
             self.keep_flow(row);
         }
     }
 
     fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
-        let row = LinkRow { time: now.0, hop, waiting: waiting as u64, drops };
-        for row in self.queues[hop as usize].offer(row, self.interval).into_iter().flatten() {
-            self.keep_link(row);
-        }
+        let up = self.queues[hop as usize].latest.is_none_or(|(row, _)| row.up);
+        self.offer_link(now, hop, LinkState { up, waiting, drops });
+    }
+
+    fn link(&mut self, now: Time, hop: Hop, state: &mut dyn FnMut() -> LinkState) {
+        self.offer_link(now, hop, state());
     }
 
     fn gateway(&mut self, now: Time, index: usize, stats: &dyn Fn() -> Stats) {
@@ -237,8 +247,8 @@ impl Row for LinkRow {
     fn repeats(&self, other: &Self) -> bool {
         LinkRow { time: other.time, ..*self } == *other
     }
-    fn turns(&self, _: &Self) -> bool {
-        false
+    fn turns(&self, other: &Self) -> bool {
+        self.up != other.up
     }
 }
 
@@ -329,7 +339,7 @@ mod tests {
     use crate::packet::FlowId;
 
     fn row(time: u64, waiting: u64) -> LinkRow {
-        LinkRow { time, hop: 0, waiting, drops: 0 }
+        LinkRow { time, hop: 0, up: true, waiting, drops: 0 }
     }
 
     fn thin(rows: &[(u64, u64)], interval: u64) -> Vec<(u64, u64)> {

@@ -77,7 +77,7 @@ fn properties(series: Series) -> WriterProperties {
 
 /// Values that hardly repeat, but whose differences are small.
 fn grows(f: &Field) -> bool {
-    matches!(f.name, "time_ns" | "snd_una_bytes" | "snd_nxt_bytes" | "delivered_bytes" | "seq")
+    matches!(f.name, "time_ns" | "snd_una_bytes" | "snd_nxt_bytes" | "delivered_bytes" | "rtt_samples" | "seq")
 }
 
 fn write_group(out: &mut SerializedFileWriter<File>, columns: &[Column<'_>]) -> Result<(), ParquetError> {

@@ -162,6 +162,10 @@ const fn word(name: &'static str, meaning: &'static str) -> Field {
     Field { name, kind: Kind::Word, nullable: false, unit: "", meaning }
 }
 
+const fn flag(name: &'static str, meaning: &'static str) -> Field {
+    Field { name, kind: Kind::Flag, nullable: false, unit: "", meaning }
+}
+
 const fn or_null(field: Field) -> Field {
     Field { nullable: true, ..field }
 }
@@ -185,12 +189,21 @@ pub(super) struct FlowRow {
     pub(super) nxt: u64,
     pub(super) delivered: u64,
     pub(super) rtt: Option<f64>,
+    pub(super) rtt_samples: u64,
     pub(super) srtt: Option<f64>,
     pub(super) rto: f64,
 }
 
 impl FlowRow {
-    pub(super) fn new(now: Time, index: usize, flow: &Flow, vitals: &Vitals, phase: u32, delivered: u64) -> Self {
+    pub(super) fn new(
+        now: Time,
+        index: usize,
+        flow: &Flow,
+        vitals: &Vitals,
+        phase: u32,
+        delivered: u64,
+        rtt_samples: u64,
+    ) -> Self {
         let measured = |t: Time| (!t.is_zero()).then(|| t.as_millis_f64());
         FlowRow {
             time: now.0,
@@ -206,13 +219,14 @@ impl FlowRow {
             nxt: flow.snd_nxt,
             delivered,
             rtt: measured(flow.latest_rtt),
+            rtt_samples,
             srtt: measured(flow.srtt),
             rto: flow.rto.as_millis_f64(),
         }
     }
 }
 
-const FLOWS: [Field; 15] = [
+const FLOWS: [Field; 16] = [
     TIME,
     FLOW,
     word("state", "state of loss recovery: Open, Disorder, Recovery or Loss"),
@@ -226,6 +240,7 @@ const FLOWS: [Field; 15] = [
     whole("snd_nxt_bytes", "B", "sequence offset of the next new byte"),
     whole("delivered_bytes", "B", "bytes delivered in order to the receiving application"),
     or_null(real("rtt_ms", "ms", "round-trip time measured last; null before the first")),
+    whole("rtt_samples", "", "round-trip times measured so far"),
     or_null(real("srtt_ms", "ms", "smoothed round-trip time; null before the first")),
     real("rto_ms", "ms", "retransmission time-out, back-off included"),
 ];
@@ -246,6 +261,7 @@ pub(super) struct FlowColumns {
     nxt: Vec<u64>,
     delivered: Vec<u64>,
     rtt: Vec<Option<f64>>,
+    rtt_samples: Vec<u64>,
     srtt: Vec<Option<f64>>,
     rto: Vec<f64>,
     states: States,
@@ -277,6 +293,7 @@ impl FlowColumns {
         self.nxt.push(r.nxt);
         self.delivered.push(r.delivered);
         self.rtt.push(r.rtt);
+        self.rtt_samples.push(r.rtt_samples);
         self.srtt.push(r.srtt);
         self.rto.push(r.rto);
         self.time.len()
@@ -286,7 +303,7 @@ impl FlowColumns {
         self.time.is_empty()
     }
 
-    pub(super) fn columns<'a>(&'a self, flows: &'a Words, phases: &'a Words) -> [Column<'a>; 15] {
+    pub(super) fn columns<'a>(&'a self, flows: &'a Words, phases: &'a Words) -> [Column<'a>; 16] {
         [
             Column::Whole(&self.time),
             flows.column(&self.flow),
@@ -301,6 +318,7 @@ impl FlowColumns {
             Column::Whole(&self.nxt),
             Column::Whole(&self.delivered),
             Column::RealOrNull(&self.rtt),
+            Column::Whole(&self.rtt_samples),
             Column::RealOrNull(&self.srtt),
             Column::Real(&self.rto),
         ]
@@ -315,6 +333,7 @@ impl FlowColumns {
             &mut self.una,
             &mut self.nxt,
             &mut self.delivered,
+            &mut self.rtt_samples,
         ] {
             v.clear();
         }
@@ -334,15 +353,17 @@ impl FlowColumns {
 pub(super) struct LinkRow {
     pub(super) time: u64,
     pub(super) hop: Hop,
+    pub(super) up: bool,
     pub(super) waiting: u64,
     pub(super) drops: u64,
 }
 
-const LINKS: [Field; 5] = [
+const LINKS: [Field; 6] = [
     TIME,
     word("link", "name of the link"),
     word("direction", "forward, from the first node of `between` to the second, or reverse"),
-    whole("queue_pkt", "pkt", "packets waiting, without the one being serialised, after a packet has arrived"),
+    flag("up", "packets get through: no outage, and coverage where that counts"),
+    whole("queue_pkt", "pkt", "packets waiting, without the one being serialised"),
     whole("dropped_pkt", "pkt", "packets that have found the queue full so far"),
 ];
 
@@ -352,6 +373,7 @@ pub(super) struct LinkColumns {
     time: Vec<u64>,
     link: Vec<u32>,
     direction: Vec<u32>,
+    up: Vec<bool>,
     waiting: Vec<u64>,
     drops: Vec<u64>,
     directions: Words,
@@ -363,6 +385,7 @@ impl Default for LinkColumns {
             time: Vec::new(),
             link: Vec::new(),
             direction: Vec::new(),
+            up: Vec::new(),
             waiting: Vec::new(),
             drops: Vec::new(),
             directions: Words::new(["forward", "reverse"].map(String::from).into_iter()),
@@ -376,6 +399,7 @@ impl LinkColumns {
         self.time.push(r.time);
         self.link.push(r.hop / 2);
         self.direction.push(r.hop & 1);
+        self.up.push(r.up);
         self.waiting.push(r.waiting);
         self.drops.push(r.drops);
         self.time.len()
@@ -385,11 +409,12 @@ impl LinkColumns {
         self.time.is_empty()
     }
 
-    pub(super) fn columns<'a>(&'a self, links: &'a Words) -> [Column<'a>; 5] {
+    pub(super) fn columns<'a>(&'a self, links: &'a Words) -> [Column<'a>; 6] {
         [
             Column::Whole(&self.time),
             links.column(&self.link),
             self.directions.column(&self.direction),
+            Column::Flag(&self.up),
             Column::Whole(&self.waiting),
             Column::Whole(&self.drops),
         ]
@@ -399,6 +424,7 @@ impl LinkColumns {
         self.time.clear();
         self.link.clear();
         self.direction.clear();
+        self.up.clear();
         self.waiting.clear();
         self.drops.clear();
     }
@@ -420,8 +446,8 @@ const SEGMENTS: [Field; 6] = [
     FLOW,
     whole("seq", "", "sequence offset of its first byte, the first byte of data being 1; the number of a datagram"),
     whole("len", "B", "bytes of payload"),
-    Field { name: "fin", kind: Kind::Flag, nullable: false, unit: "", meaning: "a FIN follows the payload" },
-    Field { name: "retransmission", kind: Kind::Flag, nullable: false, unit: "", meaning: "it had been sent before" },
+    flag("fin", "a FIN follows the payload"),
+    flag("retransmission", "it had been sent before"),
 ];
 
 /// Columns of [`Series::Segments`].
