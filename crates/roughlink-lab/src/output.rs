@@ -17,7 +17,7 @@ mod folder;
 mod manifest;
 mod table;
 
-pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, Manifest};
+pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, Manifest, StayEntry};
 
 use folder::Draft;
 use roughlink_core::metrics::RunResult;

@@ -2,8 +2,10 @@
 
 use super::folder::measure;
 use super::{MANIFEST, OutputError, SEGMENTS_CSV, Settings, table_name, wanted_hosts};
+use roughlink_core::app::Traffic;
+use roughlink_core::app::request::Message;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::scenario::Scenario;
+use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
 use roughlink_core::trace::capture::node_address;
 use roughlink_core::trace::columns::Series;
 use serde::{Deserialize, Serialize};
@@ -38,6 +40,27 @@ pub struct Manifest {
     pub columns: BTreeMap<String, Vec<ColumnEntry>>,
     /// The capture, if there is one.
     pub capture: Option<CaptureEntry>,
+    /// How long a vehicle waits for the answer to each message, ms; by charging session.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub message_timeouts_ms: BTreeMap<String, BTreeMap<Message, f64>>,
+    /// When coverage lets packets through, by link and in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub coverage: Vec<StayEntry>,
+}
+
+/// A stay in coverage, such as a train's in a station.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct StayEntry {
+    /// Name of the link.
+    pub link: String,
+    /// Name of the station.
+    pub station: String,
+    /// Its class; empty if it has none.
+    pub class: String,
+    /// From when on packets get through, s.
+    pub from_s: f64,
+    /// When coverage ends, s.
+    pub until_s: f64,
 }
 
 /// A file of a result folder.
@@ -114,6 +137,8 @@ impl Manifest {
                     .collect(),
                 skipped,
             }),
+            message_timeouts_ms: scenario.flows.iter().filter_map(message_timeouts).collect(),
+            coverage: scenario.links.iter().flat_map(stays).collect(),
         }
     }
 
@@ -156,6 +181,22 @@ impl Manifest {
         }
         Ok(())
     }
+}
+
+fn message_timeouts(flow: &FlowSpec) -> Option<(String, BTreeMap<Message, f64>)> {
+    let Traffic::Request { session } = &flow.traffic else { return None };
+    let timeouts = Message::ALL.into_iter().zip(&session.messages).map(|(m, spec)| (m, spec.timeout.as_millis_f64()));
+    Some((flow.name.clone(), timeouts.collect()))
+}
+
+fn stays(link: &LinkSpec) -> impl Iterator<Item = StayEntry> {
+    link.stays.iter().map(|stay| StayEntry {
+        link: link.name.clone(),
+        station: stay.name.clone(),
+        class: stay.class.clone(),
+        from_s: stay.from.as_secs_f64(),
+        until_s: stay.until.as_secs_f64(),
+    })
 }
 
 fn columns(series: Series) -> Vec<ColumnEntry> {
