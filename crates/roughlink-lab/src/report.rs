@@ -1,6 +1,6 @@
 //! Reports: one HTML file that holds all it needs, the chart library included, and asks nothing of the network.
 //!
-//! The same input gives the same bytes. Charts are drawn by plotly.js, which the `plotly` crate carries.
+//! The same input gives the same bytes. Charts are drawn by plotly.js (`vendor/`).
 
 mod claims;
 /// The data behind a figure as CSV.
@@ -8,6 +8,7 @@ pub mod csv;
 mod curve;
 mod figure;
 mod html;
+mod page;
 mod slots;
 mod table;
 mod thin;
@@ -16,6 +17,7 @@ mod view;
 use crate::experiment::result::{ExperimentResult, ReportInput};
 use figure::Drawing;
 use html::{escape, json, paragraphs, slug};
+use page::page;
 use slots::{Form, Slots, sample};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -24,8 +26,12 @@ use std::path::Path;
 
 /// Writes a report; a file that is there is replaced only when the new one is complete.
 pub fn write(path: &Path, input: &ReportInput) -> io::Result<()> {
+    replace(path, &render(input))
+}
+
+fn replace(path: &Path, page: &str) -> io::Result<()> {
     let unfinished = path.with_extension("html.part");
-    std::fs::write(&unfinished, render(input))?;
+    std::fs::write(&unfinished, page)?;
     std::fs::rename(&unfinished, path)
 }
 
@@ -33,55 +39,23 @@ pub fn write(path: &Path, input: &ReportInput) -> io::Result<()> {
 pub fn render(input: &ReportInput) -> String {
     let slots = Slots::of(input);
     let ids = ids(&input.experiments);
-    let title = escape(if input.title.is_empty() { "roughlink report" } else { &input.title });
-    let mut out = String::with_capacity(6 << 20);
-    let _ = write!(
-        out,
-        "<!DOCTYPE html>\n<html lang=\"en\" data-theme=\"light\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-         <a class=\"skip\" href=\"#main\">Skip to the results</a>\n<header>\n\
-         <div class=\"bar\"><span class=\"brand\">roughlink report</span>\
-         <button id=\"theme\" type=\"button\" class=\"noprint\">Dark colours</button></div>\n<h1>{title}</h1>\n"
-    );
-    out += &paragraphs(&input.intro, "lead");
-    out += &facts(input);
-    out += "</header>\n<main id=\"main\">\n";
+    let title = if input.title.is_empty() { "roughlink report" } else { &input.title };
+    let heading = paragraphs(&input.intro, "lead") + &facts(input);
+    let mut main = String::new();
     let findings = claims::findings(input);
     if !findings.is_empty() {
-        out += "<h2 id=\"findings\">Findings</h2>\n<ul class=\"findings\">\n";
+        main += "<h2 id=\"findings\">Findings</h2>\n<ul class=\"findings\">\n";
         for finding in findings {
-            let _ = writeln!(out, "<li>{}</li>", escape(&finding));
+            let _ = writeln!(main, "<li>{}</li>", escape(&finding));
         }
-        out += "</ul>\n";
+        main += "</ul>\n";
     }
-    out += &contents(input, &ids);
-    out += &claims::table(input);
+    main += &contents(input, &ids);
+    main += &claims::table(input);
     for (experiment, id) in input.experiments.iter().zip(&ids) {
-        out += &section(experiment, id, &slots);
+        main += &section(experiment, id, &slots);
     }
-    let _ = write!(
-        out,
-        "</main>\n<footer>\n<p>Made by roughlink. Charts by plotly.js (MIT licence), contained in this file; the page \
-         loads nothing from the network. Select a stretch of a chart to enlarge it, double-click to return.</p>\n\
-         </footer>\n<script>{}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        library()
-    );
-    out
-}
-
-/// What the page may load: nothing but itself.
-const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
-                      img-src data: blob:; base-uri 'none'; form-action 'none'";
-const STYLE: &str = include_str!("report/report.css");
-const SCRIPT: &str = include_str!("report/report.js");
-
-/// plotly.js alone: the crate hands it out together with a formula renderer that no report needs.
-fn library() -> String {
-    let both = plotly::Plot::offline_js_sources();
-    let first = both.split("</script>").next().unwrap_or_default();
-    first.split_once('>').map_or_else(String::new, |(_, code)| code.to_string())
+    page(title, &heading, &main)
 }
 
 /// A name for each experiment that no other has, nor any other part of the page.

@@ -1,0 +1,32 @@
+//! The frame of a page: its heading, what stands under it, style, script and the chart library.
+
+use super::html::escape;
+use std::fmt::Write as _;
+
+/// A page with its `heading`, which follows the title, and its `main` part.
+pub(super) fn page(title: &str, heading: &str, main: &str) -> String {
+    let title = escape(title);
+    let mut out = String::with_capacity(main.len() + heading.len() + LIBRARY.len() + (1 << 16));
+    let _ = write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\" data-theme=\"light\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <a class=\"skip\" href=\"#main\">Skip to the results</a>\n<header>\n\
+         <div class=\"bar\"><span class=\"brand\">roughlink report</span>\
+         <button id=\"theme\" type=\"button\" class=\"noprint\">Dark colours</button></div>\n<h1>{title}</h1>\n\
+         {heading}</header>\n<main id=\"main\">\n{main}</main>\n<footer>\n<p>Made by roughlink. Charts by plotly.js (MIT \
+         licence), contained in this file; the page loads nothing from the network. Select a stretch of a chart to enlarge \
+         it, double-click to return.</p>\n</footer>\n<script>{LIBRARY}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+    );
+    out
+}
+
+/// What the page may load: nothing but itself.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+                      img-src data: blob:; base-uri 'none'; form-action 'none'";
+const STYLE: &str = include_str!("report.css");
+const SCRIPT: &str = include_str!("report.js");
+/// The basic bundle of plotly.js: scatter, bar and pie, and all that reports draw is made of the first two.
+const LIBRARY: &str = include_str!("../../vendor/plotly.js-basic-dist-min/plotly-basic.min.js");
