@@ -13,8 +13,9 @@ use roughlink_core::scenario::schema as scenario_schema;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan;
 use roughlink_lab::experiment::result::{ExperimentResult, ReportInput};
+use roughlink_lab::folder::{self, Content};
+use roughlink_lab::report;
 use roughlink_lab::store::Store;
-use roughlink_lab::{folder, report};
 
 /// Prints the JSON Schema of scenario files.
 pub fn schema() -> Result<(), Failure> {
@@ -77,9 +78,13 @@ fn keep(store: &Store, input: &ReportInput, quiet: bool) -> Result<(), LabError>
 
 /// Makes the report of a result folder.
 pub fn report(args: &args::Report) -> Result<(), Failure> {
-    let input = folder::read(&args.folder)?;
+    let content = folder::read(&args.folder)?;
     let path = args.output.clone().unwrap_or_else(|| args.folder.join(REPORT));
-    report::write(&path, &input).map_err(|source| LabError::Write { path: path.clone(), source })?;
+    let written = match &content {
+        Content::Grid(input) => report::write(&path, input),
+        Content::Run(run) => report::write_run(&path, run),
+    };
+    written.map_err(|source| LabError::Write { path: path.clone(), source })?;
     print(&format!("{}\n", path.display()))
 }
 

@@ -9,12 +9,14 @@ mod curve;
 mod figure;
 mod html;
 mod page;
+mod run;
 mod slots;
 mod table;
-mod thin;
+pub(crate) mod thin;
 mod view;
 
 use crate::experiment::result::{ExperimentResult, ReportInput};
+use crate::folder::run::Run;
 use figure::Drawing;
 use html::{escape, json, paragraphs, slug};
 use page::page;
@@ -27,6 +29,11 @@ use std::path::Path;
 /// Writes a report; a file that is there is replaced only when the new one is complete.
 pub fn write(path: &Path, input: &ReportInput) -> io::Result<()> {
     replace(path, &render(input))
+}
+
+/// Writes the report of a single run, likewise.
+pub fn write_run(path: &Path, run: &Run) -> io::Result<()> {
+    replace(path, &run::render(run))
 }
 
 fn replace(path: &Path, page: &str) -> io::Result<()> {

@@ -74,7 +74,7 @@
     return out;
   }
 
-  function traceOf(t, { kind, dashes }, page, room) {
+  function traceOf(t, { kind, dashes, steps }, page, room) {
     const colour = css("--s" + (t.slot % COLOURS));
     const symbol = SYMBOLS[t.slot % SYMBOLS.length];
     const dash = dashes && t.slot % COLOURS >= 5 ? "5px,3px" : "solid";
@@ -85,7 +85,7 @@
     };
     if (t.role === "curve") {
       return Object.assign(out, {
-        type: "scatter", mode: "lines", line: { color: colour, width: t.x.length > 400 ? 1.3 : 1.8, dash },
+        type: "scatter", mode: "lines", line: { color: colour, width: t.x.length > 400 ? 1.3 : 1.8, dash, shape: steps ? "hv" : "linear" },
         hovertemplate: "%{hovertext}<br>%{x:.5~g}, %{y:.5~s}<extra></extra>",
       });
     }
@@ -129,6 +129,10 @@
       hoverlabel: { bgcolor: css("--card"), bordercolor: muted, font: { color: ink }, align: "left" },
       xaxis: axis(spec.x, ink, grid),
       yaxis: axis(chart.log ? { ...spec.y, type: "log", range: spec.y.log_range } : spec.y, ink, grid),
+      // Times of an outage, across the whole height.
+      shapes: (spec.shades || []).map(([x0, x1]) => ({
+        type: "rect", xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1, layer: "below", fillcolor: css("--shade"), line: { width: 0 },
+      })),
       modebar: { bgcolor: "rgba(0,0,0,0)", color: muted, activecolor: ink },
     };
     // Pixels that each bar has.
@@ -152,7 +156,8 @@
     }
     const config = {
       responsive: false, displaylogo: false, displayModeBar: true,
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
+      // Nothing may be sent anywhere, whoever presses what.
+      plotlyServerURL: "", modeBarButtonsToRemove: ["sendChartToCloud", "select2d", "lasso2d", "autoScale2d", "zoomIn2d", "zoomOut2d"],
       toImageButtonOptions: { format: "svg", filename: element.id },
     };
     return Plotly.react(element, traces, layout, config).then(() => {
@@ -293,6 +298,21 @@
   for (const link of document.querySelectorAll("a[data-csv]")) {
     link.addEventListener("click", () => {
       const text = document.getElementById(link.dataset.csv).content.textContent;
+      link.href = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
+    });
+  }
+  // The points of a section's charts, as they are drawn.
+  const field = (v) => (v === null ? "" : /[",\n\r]/.test(v) ? `"${String(v).replace(/"/g, '""')}"` : v);
+  for (const link of document.querySelectorAll("a[data-drawn]")) {
+    link.addEventListener("click", () => {
+      const rows = [["chart", "series", "x", "y"]];
+      const section = link.closest("section");
+      for (const { element, spec } of charts.filter((c) => section.contains(c.element))) {
+        const caption = element.closest("figure").querySelector("figcaption");
+        const chart = caption ? caption.textContent : section.querySelector("h2").textContent;
+        for (const t of spec.traces) t.x.forEach((x, i) => rows.push([chart, t.name, x, t.y[i]]));
+      }
+      const text = rows.map((row) => row.map(field).join(",") + "\n").join("");
       link.href = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
     });
   }

@@ -1,0 +1,376 @@
+//! What `run -o` left: the result, and its series made short enough to draw.
+//!
+//! Series are read a row group at a time and thinned on the way, so a long run needs no more memory than a short one. A
+//! row says what holds until the next, so curves are steps; their extremes are those of the rows.
+
+use super::table::{Table, Values};
+use super::{SUMMARY, json};
+use crate::error::LabError;
+use crate::output::{Manifest, StayEntry};
+use crate::report::thin::{Point, Thinner};
+use hdrhistogram::Histogram;
+use roughlink_core::metrics::RunResult;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A single run.
+#[derive(Debug)]
+pub struct Run {
+    /// What it printed.
+    pub result: RunResult,
+    /// What the folder says of itself; none if it was not finished.
+    pub manifest: Option<Manifest>,
+    /// What senders did, in the order of the result's flows.
+    pub flows: Vec<FlowCurves>,
+    /// The queues in which something waited.
+    pub queues: Vec<(Direction, Vec<Point>)>,
+    /// When links were down, s: by name, in either direction.
+    pub outages: Vec<(String, Vec<(f64, f64)>)>,
+    /// What gateways allowed, in the order in which they did so first.
+    pub allowed: Vec<AllowedCurves>,
+    /// Equal stretches of time of which curves keep the first, the lowest, the highest and the last point.
+    pub stretches: usize,
+}
+
+/// A direction of a link.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Direction {
+    /// Name of the link.
+    pub link: String,
+    /// From the second node of `between` to the first.
+    pub reverse: bool,
+}
+
+/// What a sender did.
+#[derive(Debug)]
+pub struct FlowCurves {
+    /// Name of the flow.
+    pub flow: String,
+    /// Congestion window, kB.
+    pub cwnd_kb: Vec<Point>,
+    /// Slow-start threshold, kB; none while unlimited.
+    pub ssthresh_kb: Vec<Point>,
+    /// In flight, kB.
+    pub in_flight_kb: Vec<Point>,
+    /// Smoothed RTT, ms.
+    pub srtt_ms: Vec<Point>,
+    /// Mean rates of what reached the application, Mbit/s, each from its time on.
+    pub throughput_mbps: Vec<Point>,
+    /// Distribution of the measured RTTs: ms, and the share of samples up to it.
+    pub rtt_cdf: Vec<(f64, f64)>,
+    /// What was delivered in each stay in coverage that the manifest names.
+    pub stays: Vec<Delivered>,
+}
+
+/// What was delivered in a stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Delivered {
+    /// Bytes.
+    pub bytes: f64,
+    /// When the first of them were, s since coverage let packets through.
+    pub first_s: Option<f64>,
+}
+
+/// What a gateway allowed a flow.
+#[derive(Debug)]
+pub struct AllowedCurves {
+    /// Name of the gateway.
+    pub gateway: String,
+    /// Name of the flow.
+    pub flow: String,
+    /// Window, SDUs.
+    pub awnd_sdu: Vec<Point>,
+}
+
+/// Reads the folder of a run.
+pub(super) fn read(folder: &Path) -> Result<Run, LabError> {
+    let result: RunResult = json(&folder.join(SUMMARY))?;
+    let manifest = Manifest::read(folder).ok();
+    let senders = result.flows.iter().filter(|f| f.cc.is_some()).count();
+    let queues = result.links.iter().flat_map(|l| [&l.forward, &l.reverse]).filter(|d| d.queue_max_pkt > 0).count();
+    let curves = 4 * senders + queues + result.gateways.iter().map(|g| g.flows.len()).sum::<usize>();
+    let stretches = (MOST_STRETCHES / curves.max(1)).clamp(50, 400);
+    let stays = manifest.as_ref().map_or(&[][..], |m| &m.coverage);
+    let axis = Axis { end: result.sim_s, stretches };
+    let (queues, outages) = links(&folder.join("links.parquet"), &result, axis)?;
+    Ok(Run {
+        flows: flows(&folder.join("flows.parquet"), &result, stays, axis)?,
+        allowed: gateways(&folder.join("gateways.parquet"), axis)?,
+        queues,
+        outages,
+        manifest,
+        result,
+        stretches,
+    })
+}
+
+/// Time in a run.
+#[derive(Clone, Copy)]
+struct Axis {
+    end: f64,
+    stretches: usize,
+}
+
+impl Axis {
+    fn thinner(self) -> Thinner {
+        Thinner::new((0.0, self.end), self.stretches)
+    }
+    /// The thinned steps, the last of them drawn to `end`.
+    fn steps(self, thinner: Thinner, end: f64) -> Vec<Point> {
+        let mut points = thinner.finish();
+        if let Some(last) = points.last().copied()
+            && last.0 < end
+        {
+            points.push((end, last.1));
+        }
+        points
+    }
+}
+
+fn seconds(time: &Values, row: usize) -> f64 {
+    time.number(row).unwrap_or_default() * 1e-9
+}
+
+struct FlowReader {
+    thinners: [Thinner; 4],
+    /// Bytes delivered by the end of each bin, as far as it is known.
+    delivered: Vec<Option<f64>>,
+    last: f64,
+    stays: Vec<Delivered>,
+    rtts: Histogram<u64>,
+    samples: f64,
+    any: bool,
+}
+
+fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: Axis) -> Result<Vec<FlowCurves>, LabError> {
+    let Some(table) = Table::open(path)? else { return Ok(Vec::new()) };
+    let bin = bin(axis.end);
+    let bins = (axis.end / bin).ceil() as usize;
+    let reader = || FlowReader {
+        thinners: std::array::from_fn(|_| axis.thinner()),
+        delivered: vec![None; bins],
+        last: 0.0,
+        stays: vec![Delivered::default(); stays.len()],
+        rtts: Histogram::new(3).expect("three digits are possible"),
+        samples: 0.0,
+        any: false,
+    };
+    let mut readers: Vec<FlowReader> = result.flows.iter().map(|_| reader()).collect();
+    let index: BTreeMap<&str, usize> = result.flows.iter().enumerate().map(|(i, f)| (f.name.as_str(), i)).collect();
+    let names = [
+        "time_ns",
+        "flow",
+        "cwnd_bytes",
+        "ssthresh_bytes",
+        "in_flight_bytes",
+        "srtt_ms",
+        "delivered_bytes",
+        "rtt_ms",
+        "rtt_samples",
+    ];
+    table.read(names, |rows, [time, flow, cwnd, ssthresh, in_flight, srtt, delivered, rtt, samples]| {
+        for row in 0..rows {
+            let Some(&i) = index.get(flow.word(row)) else { continue };
+            let r = &mut readers[i];
+            let now = seconds(time, row);
+            r.any = true;
+            for (thinner, (values, factor)) in
+                r.thinners.iter_mut().zip([(cwnd, 1e-3), (ssthresh, 1e-3), (in_flight, 1e-3), (srtt, 1.0)])
+            {
+                thinner.step(now, values.number(row).map(|v| v * factor));
+            }
+            let bytes = delivered.number(row).unwrap_or_default();
+            if let Some(last) = r.delivered.get_mut((now / bin) as usize) {
+                *last = Some(bytes);
+            }
+            if bytes > r.last {
+                for (stay, here) in stays.iter().zip(&mut r.stays).filter(|(s, _)| s.from_s <= now && now <= s.until_s)
+                {
+                    here.bytes += bytes - r.last;
+                    here.first_s.get_or_insert(now - stay.from_s);
+                }
+                r.last = bytes;
+            }
+            let so_far = samples.number(row).unwrap_or_default();
+            if let Some(ms) = rtt.number(row).filter(|_| so_far > r.samples) {
+                // µs keep three digits of any RTT that a network has.
+                let _ = r.rtts.record_n((ms * 1e3) as u64, (so_far - r.samples) as u64);
+                r.samples = so_far;
+            }
+        }
+    })?;
+    let read = readers.into_iter().zip(&result.flows).filter(|(r, _)| r.any);
+    Ok(read
+        .map(|(r, f)| {
+            let end = f.end_s.unwrap_or(axis.end).min(axis.end);
+            let [cwnd_kb, ssthresh_kb, in_flight_kb, srtt_ms] = r.thinners.map(|t| axis.steps(t, end));
+            FlowCurves {
+                flow: f.name.clone(),
+                cwnd_kb,
+                ssthresh_kb,
+                in_flight_kb,
+                srtt_ms,
+                throughput_mbps: rates(&r.delivered, bin, (f.start_s, end)),
+                rtt_cdf: cdf(&r.rtts),
+                stays: r.stays,
+            }
+        })
+        .collect())
+}
+
+/// Length of the intervals over which throughput is averaged: 1, 2 or 5 of a power of ten, some two hundred in a run.
+fn bin(end: f64) -> f64 {
+    let wanted = (end / 200.0).max(1e-3);
+    let decade = libm::pow(10.0, libm::floor(libm::log10(wanted)));
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().find(|s| s * decade >= wanted * 0.999).unwrap_or(10.0);
+    step * decade
+}
+
+/// Mbit/s in each bin from `start` to `end`, of the bytes delivered by the end of each.
+fn rates(delivered: &[Option<f64>], bin: f64, (start, end): (f64, f64)) -> Vec<Point> {
+    let mut points = Vec::new();
+    let mut before = 0.0;
+    for (i, bytes) in delivered.iter().enumerate() {
+        let (from, to) = ((bin * i as f64).max(start), (bin * (i + 1) as f64).min(end));
+        let now = bytes.unwrap_or(before);
+        if to > from {
+            points.push((from, Some((now - before) * 8e-6 / (to - from))));
+        }
+        before = now;
+    }
+    if let Some(last) = points.last().copied() {
+        points.push((end, last.1));
+    }
+    points
+}
+
+/// Quantiles, from the smallest value to the largest.
+fn cdf(values: &Histogram<u64>) -> Vec<(f64, f64)> {
+    if values.is_empty() {
+        return Vec::new();
+    }
+    let quantiles = (0..=QUANTILES).map(|k| f64::from(k) / f64::from(QUANTILES));
+    let mut points: Vec<(f64, f64)> = quantiles.map(|q| (values.value_at_quantile(q) as f64 * 1e-3, q)).collect();
+    points[0].0 = values.min() as f64 * 1e-3;
+    // Of many quantiles that are one value the first and the last.
+    let inner =
+        |i: usize| i > 0 && i + 1 < points.len() && points[i - 1].0 == points[i].0 && points[i].0 == points[i + 1].0;
+    (0..points.len()).filter(|&i| !inner(i)).map(|i| points[i]).collect()
+}
+
+type Links = (Vec<(Direction, Vec<Point>)>, Vec<(String, Vec<(f64, f64)>)>);
+
+fn links(path: &Path, result: &RunResult, axis: Axis) -> Result<Links, LabError> {
+    let Some(table) = Table::open(path)? else { return Ok(Links::default()) };
+    let mut queues: BTreeMap<Direction, Thinner> = BTreeMap::new();
+    let mut down: BTreeMap<Direction, Vec<(f64, f64)>> = BTreeMap::new();
+    table.read(["time_ns", "link", "direction", "up", "queue_pkt"], |rows, [time, link, direction, up, queue]| {
+        let mut key = Direction { link: String::new(), reverse: false };
+        for row in 0..rows {
+            let (name, reverse) = (link.word(row), direction.word(row) == "reverse");
+            if key.link != name {
+                key.link = name.to_owned();
+            }
+            key.reverse = reverse;
+            let now = seconds(time, row);
+            if !queues.contains_key(&key) {
+                queues.insert(key.clone(), axis.thinner());
+                down.insert(key.clone(), Vec::new());
+            }
+            if let Some(thinner) = queues.get_mut(&key) {
+                thinner.step(now, queue.number(row));
+            }
+            if let Some(outages) = down.get_mut(&key) {
+                let is_down = up.number(row) == Some(0.0);
+                match outages.last_mut() {
+                    Some(last) if last.1.is_infinite() && !is_down => last.1 = now,
+                    Some(last) if last.1.is_infinite() => {}
+                    _ if is_down => outages.push((now, f64::INFINITY)),
+                    _ => {}
+                }
+            }
+        }
+    })?;
+    let place = |name: &str| result.links.iter().position(|l| l.name == name);
+    let mut queues: Vec<(Direction, Vec<Point>)> =
+        queues.into_iter().map(|(d, t)| (d, axis.steps(t, axis.end))).collect();
+    queues.retain(|(_, points)| points.iter().any(|p| p.1.is_some_and(|v| v > 0.0)));
+    queues.sort_by_key(|(d, _)| (place(&d.link), d.reverse));
+    let mut outages: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+    for link in &result.links {
+        let ways = [false, true].map(|reverse| down.remove(&Direction { link: link.name.clone(), reverse }));
+        let all = ways.into_iter().flatten().flatten().map(|(from, to)| (from, to.min(axis.end)));
+        let all = united(all.filter(|(from, to)| from < to).collect());
+        if !all.is_empty() {
+            outages.push((link.name.clone(), all));
+        }
+    }
+    Ok((queues, outages))
+}
+
+/// The spans put together where they overlap.
+pub(crate) fn united(mut spans: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut out: Vec<(f64, f64)> = Vec::new();
+    for span in spans {
+        match out.last_mut() {
+            Some(last) if span.0 <= last.1 => last.1 = last.1.max(span.1),
+            _ => out.push(span),
+        }
+    }
+    out
+}
+
+fn gateways(path: &Path, axis: Axis) -> Result<Vec<AllowedCurves>, LabError> {
+    let Some(table) = Table::open(path)? else { return Ok(Vec::new()) };
+    let mut all: Vec<(String, String, Thinner)> = Vec::new();
+    table.read(["time_ns", "gateway", "flow", "awnd_sdu"], |rows, [time, gateway, flow, awnd]| {
+        for row in 0..rows {
+            let (gateway, flow) = (gateway.word(row), flow.word(row));
+            let known = all.iter().position(|(g, f, _)| g == gateway && f == flow);
+            let i = known.unwrap_or_else(|| {
+                all.push((gateway.to_owned(), flow.to_owned(), axis.thinner()));
+                all.len() - 1
+            });
+            all[i].2.step(seconds(time, row), awnd.number(row));
+        }
+    })?;
+    let done = |(gateway, flow, thinner)| AllowedCurves { gateway, flow, awnd_sdu: axis.steps(thinner, axis.end) };
+    Ok(all.into_iter().map(done).collect())
+}
+
+/// Stretches of all curves of a page together: what keeps it small.
+const MOST_STRETCHES: usize = 10_000;
+/// Steps in which a distribution is drawn.
+const QUANTILES: u32 = 400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throughput_is_the_mean_of_each_bin() {
+        assert_eq!([bin(8.3), bin(60.0), bin(900.0), bin(0.01)], [0.05, 0.5, 5.0, 0.001]);
+        // 1 MB in the first second, nothing in the second, 2 MB in the third; the flow begins at 0.5 s and ends at 2.5 s.
+        let delivered = [Some(1e6), None, Some(3e6), None];
+        let points = rates(&delivered, 1.0, (0.5, 2.5));
+        assert_eq!(points, [(0.5, Some(16.0)), (1.0, Some(0.0)), (2.0, Some(32.0)), (2.5, Some(32.0))]);
+    }
+
+    #[test]
+    fn a_distribution_goes_from_the_smallest_to_the_largest() {
+        let mut values = Histogram::new(3).unwrap();
+        assert_eq!(cdf(&values), []);
+        values.record_n(20_000, 300).unwrap();
+        values.record_n(40_000, 100).unwrap();
+        let points = cdf(&values);
+        assert_eq!((points[0], points[points.len() - 1].1), ((20.0, 0.0), 1.0));
+        assert_eq!(points.len(), 4);
+        assert!((points[1].1, points[2].0.round()) == (0.75, 40.0), "{points:?}");
+    }
+
+    #[test]
+    fn spans_that_touch_are_one() {
+        assert_eq!(united(vec![(5.0, 6.0), (0.0, 1.0), (1.0, 2.0), (1.5, 3.0)]), [(0.0, 3.0), (5.0, 6.0)]);
+    }
+}

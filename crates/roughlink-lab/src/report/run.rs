@@ -1,0 +1,123 @@
+//! The report of a single run: what came out in sentences and a table for each kind of flow, then what led to it over time.
+
+mod answer;
+mod charts;
+mod tables;
+
+use super::html::escape;
+use super::page::page;
+use super::{command, figure_html};
+use crate::folder::run::Run;
+use charts::Section;
+use std::fmt::Write as _;
+
+/// The report as text.
+pub(super) fn render(run: &Run) -> String {
+    let result = &run.result;
+    let title = if result.name.is_empty() { "roughlink run" } else { &result.name };
+    let mut facts = vec![
+        format!("{} s simulated", seconds(result.sim_s)),
+        format!("seed {}, replica {}", result.seed, result.replica),
+    ];
+    facts.extend(run.manifest.as_ref().map(|m| format!("roughlink {}", m.roughlink)));
+    let mut heading = format!("<p class=\"where\">{}</p>\n", escape(&facts.join(" · ")));
+    heading += "<ul class=\"findings\" id=\"answer\">\n";
+    for sentence in answer::sentences(run) {
+        let _ = writeln!(heading, "<li>{}</li>", escape(&sentence));
+    }
+    heading += "</ul>\n";
+    let sections = charts::sections(run);
+    let mut main = tables::of_kinds(run);
+    main += &contents(&sections);
+    for section in &sections {
+        main += &section_html(section);
+    }
+    main += "<section id=\"numbers\">\n<h2>All numbers</h2>\n";
+    main += &tables::all(run);
+    if let Some(manifest) = run.manifest.as_ref().filter(|m| !m.command.is_empty()) {
+        let _ = write!(main, "<div class=\"tools\">{}</div>\n", command(&manifest.command.join(" "), "whole"));
+    }
+    main += "</section>\n";
+    page(title, &heading, &main)
+}
+
+fn contents(sections: &[Section]) -> String {
+    let mut out = String::from("<nav aria-label=\"Contents\" class=\"noprint\">\n<ol>\n");
+    for section in sections {
+        let _ = writeln!(out, "<li><a href=\"#{}\">{}</a></li>", section.id, escape(&section.title));
+    }
+    out + "<li><a href=\"#numbers\">All numbers</a></li>\n</ol>\n</nav>\n"
+}
+
+fn section_html(section: &Section) -> String {
+    let mut out = format!("<section id=\"{}\">\n<h2>{}</h2>\n", section.id, escape(&section.title));
+    if !section.about.is_empty() {
+        let _ = writeln!(out, "<p class=\"about\">{}</p>", escape(&section.about));
+    }
+    if !section.shaded.is_empty() {
+        let _ = writeln!(
+            out,
+            "<div class=\"key\"><span><i class=\"shade\" aria-hidden=\"true\"></i>{}</span></div>",
+            escape(&section.shaded)
+        );
+    }
+    out += &figure_html(&section.drawing, section.id);
+    let _ = write!(
+        out,
+        "<div class=\"tools\"><a class=\"button noprint\" href=\"#{0}\" download=\"{0}.csv\" data-drawn>Points as drawn \
+         (CSV)</a></div>\n</section>\n",
+        section.id
+    );
+    out
+}
+
+/// A time in a run, to a millisecond at most.
+fn seconds(s: f64) -> String {
+    let text = format!("{s:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// An amount of payload, to three digits.
+fn size(bytes: f64) -> String {
+    let (value, unit) = match bytes {
+        b if b < 1e4 => return format!("{b:.0} B"),
+        b if b < 1e6 => (b * 1e-3, "kB"),
+        b if b < 1e9 => (b * 1e-6, "MB"),
+        b => (b * 1e-9, "GB"),
+    };
+    format!("{} {unit}", three(value))
+}
+
+/// Three significant digits, without trailing zeros.
+fn three(x: f64) -> String {
+    let places = match x.abs() {
+        a if a >= 100.0 => 0,
+        a if a >= 10.0 => 1,
+        a if a >= 1.0 => 2,
+        _ => 3,
+    };
+    let text = format!("{x:.places$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+/// A share as a percentage: `0`, `under 0.1`, `1.75`.
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        p if p > 0.0 && p < 0.1 => "under 0.1 %".into(),
+        p if p < 1.0 => format!("{} %", three((p * 100.0).round() / 100.0)),
+        p => format!("{} %", three(p)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([seconds(900.0), seconds(8.326_710_4)], ["900", "8.327"]);
+        assert_eq!([size(512.0), size(69_874.0), size(1e7), size(2.041e8)], ["512 B", "69.9 kB", "10 MB", "204 MB"]);
+        assert_eq!([three(0.0), three(0.008_09), three(9.607), three(1234.5)], ["0", "0.008", "9.61", "1234"]);
+        assert_eq!([0.0, 0.0003, 0.001_91, 0.25].map(percent), ["0 %", "under 0.1 %", "0.19 %", "25 %"]);
+    }
+}

@@ -1,0 +1,259 @@
+//! What came out of a run, in sentences.
+
+use super::{percent, seconds, size, three};
+use crate::folder::run::Run;
+use roughlink_core::app::request::{Cause, Message, Outcome, SessionResult};
+use roughlink_core::metrics::{DirectionResult, FlowResult, jain};
+use std::collections::BTreeMap;
+
+/// Flows of a kind that are spoken of one by one at most.
+const SINGLY: usize = 2;
+
+/// The sentences, those on the flows first.
+pub(super) fn sentences(run: &Run) -> Vec<String> {
+    let mut out = Vec::new();
+    out.extend(of_sessions(run));
+    out.extend(of_calls(run));
+    out.extend(of_transfers(run));
+    out.extend(of_queues(run));
+    out.extend(of_outages(run));
+    if out.is_empty() {
+        out.extend(of_datagrams(run));
+    }
+    out
+}
+
+/// Flows of a kind.
+pub(super) fn of_kind<'a>(run: &'a Run, kind: &'a str) -> Vec<&'a FlowResult> {
+    run.result.flows.iter().filter(|f| f.kind == kind).collect()
+}
+
+/// Flows by their names, unless there is only one.
+fn naming(flows: &[&FlowResult], what: &'static str) -> impl Fn(&FlowResult) -> String + use<> {
+    let several = flows.len() > 1;
+    move |f| if several { format!("The {what} {}", f.name) } else { format!("The {what}") }
+}
+
+/// How long a vehicle waits for the answer to a message, ms: what the run had, or the standard's value.
+pub(super) fn timeout(run: &Run, session: &str, message: Message) -> f64 {
+    let own = run.manifest.as_ref().and_then(|m| m.message_timeouts_ms.get(session)).and_then(|m| m.get(&message));
+    own.copied().unwrap_or_else(|| message.spec().timeout.as_millis_f64())
+}
+
+fn of_sessions(run: &Run) -> Vec<String> {
+    let sessions: Vec<(&FlowResult, &SessionResult)> =
+        of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
+    if sessions.len() > SINGLY {
+        let late: u64 = sessions.iter().map(|(_, s)| too_late(s)).sum();
+        let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
+        for (_, s) in &sessions {
+            *outcomes.entry(outcome(s.outcome)).or_default() += 1;
+        }
+        let outcomes: Vec<String> = outcomes.iter().map(|(what, n)| format!("{n} {what}")).collect();
+        return vec![format!(
+            "Of {} charging sessions {}; {late} answers came too late.",
+            sessions.len(),
+            outcomes.join(", ")
+        )];
+    }
+    let name = naming(&of_kind(run, "request"), "charging session");
+    sessions.into_iter().flat_map(|(f, s)| of_session(run, f, s, name(f))).collect()
+}
+
+fn of_session(run: &Run, f: &FlowResult, s: &SessionResult, name: String) -> Vec<String> {
+    let mut first = format!("{name} {}", outcome(s.outcome));
+    if let Some(end) = s.end_s {
+        first += &format!(" at {} s", seconds(end));
+    }
+    if let Some(cause) = s.cause {
+        first += &format!(": {}", because(cause));
+    }
+    let answers: u64 = s.messages.iter().map(|m| m.count).sum();
+    let late = too_late(s);
+    let mut second = match late {
+        0 => format!("None of {answers} answers came too late"),
+        1 => format!("One of {answers} answers came too late"),
+        n => format!("{n} of {answers} answers came too late"),
+    };
+    if let Some((m, latency)) = s.charging_loop().and_then(|m| Some((m, m.latency_ms?))) {
+        second += &format!(
+            "; {:?} took {} ms at the 99th percentile and {} ms at most, of the {} ms it may take",
+            m.message,
+            three(latency.p99),
+            three(latency.max),
+            three(timeout(run, &f.name, m.message))
+        );
+    }
+    let mut out = vec![first + ".", second + "."];
+    if let Some(at) = s.first_violation_s.filter(|_| s.survived) {
+        out.push(format!(
+            "A vehicle that ends the session when a limit is passed would have ended it at {} s.",
+            seconds(at)
+        ));
+    }
+    out
+}
+
+fn too_late(s: &SessionResult) -> u64 {
+    s.messages.iter().map(|m| m.violations).sum()
+}
+
+pub(super) fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Running => "was still running at the end",
+        Outcome::Completed => "completed",
+        Outcome::Aborted => "was aborted",
+        Outcome::Failed => "failed",
+    }
+}
+
+fn because(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Message => "an answer came too late",
+        Cause::CommunicationSetup => "the vehicle had no SessionSetupRes in time",
+        Cause::SeccCommunicationSetup => "the charger sent no SessionSetupRes in time",
+        Cause::Ongoing => "the charger's processing took too long",
+        Cause::CableCheck => "the insulation test took too long",
+        Cause::PreCharge => "matching the voltage took too long",
+        Cause::Sequence => "the charger waited too long for a request",
+        Cause::SequenceError => "a request came out of order",
+        Cause::Discovery => "no charger was found",
+        Cause::Connection => "the connection was lost",
+    }
+}
+
+fn of_calls(run: &Run) -> Vec<String> {
+    let calls = of_kind(run, "voip");
+    let heard = |f: &FlowResult| f.voip.as_deref().map(|both| [both[0].mos, both[1].mos]);
+    if calls.len() > SINGLY {
+        let all = || calls.iter().filter_map(|f| heard(f)).flatten().flatten();
+        let (low, high) = (all().reduce(f64::min), all().reduce(f64::max));
+        let (Some(low), Some(high)) = (low, high) else { return Vec::new() };
+        return vec![format!("{} calls: MOS from {low:.2} to {high:.2}.", calls.len())];
+    }
+    let name = naming(&calls, "call");
+    let sentence = |f: &&FlowResult| {
+        let both = f.voip.as_deref()?;
+        let ends: Vec<String> = ["far", "near"]
+            .into_iter()
+            .zip(both)
+            .filter_map(|(end, v)| {
+                let lost = v.loss.map_or(String::new(), |l| format!(", {} lost or late", percent(l)));
+                Some(format!("MOS {:.2} at the {end} end ({}{lost})", v.mos?, satisfaction(v.r?)))
+            })
+            .collect();
+        (!ends.is_empty()).then(|| format!("{}: {}.", name(f), ends.join(", ")))
+    };
+    calls.iter().filter_map(sentence).collect()
+}
+
+/// What a rating means (ITU-T G.109, table 1).
+pub(super) fn satisfaction(r: f64) -> &'static str {
+    match r {
+        r if r >= 90.0 => "very satisfied",
+        r if r >= 80.0 => "satisfied",
+        r if r >= 70.0 => "some users dissatisfied",
+        r if r >= 60.0 => "many users dissatisfied",
+        r if r >= 50.0 => "nearly all users dissatisfied",
+        _ => "not acceptable",
+    }
+}
+
+fn of_transfers(run: &Run) -> Vec<String> {
+    let transfers = of_kind(run, "bulk");
+    if transfers.len() <= SINGLY {
+        let name = naming(&transfers, "transfer");
+        return transfers.into_iter().map(|f| of_transfer(run, f, name(f))).collect();
+    }
+    let rates: Vec<f64> = transfers.iter().filter_map(|f| f.throughput_mbps).collect();
+    let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = rates.iter().copied().fold(0.0, f64::max);
+    let bytes: u64 = transfers.iter().map(|f| f.delivered_bytes).sum();
+    let failed = transfers.iter().filter(|f| f.failed).count();
+    let mut out = format!("{} transfers delivered {}", transfers.len(), size(bytes as f64));
+    if !rates.is_empty() {
+        out += &format!(", each at {} to {} Mbit/s", three(low), three(high));
+    }
+    if let Some(jain) = jain(rates.into_iter()) {
+        out += &format!(" (Jain's index of them {jain:.3})");
+    }
+    if failed > 0 {
+        out += &format!("; {failed} gave up");
+    }
+    vec![out + "."]
+}
+
+fn of_transfer(run: &Run, f: &FlowResult, name: String) -> String {
+    let bytes = size(f.delivered_bytes as f64);
+    let mut out = match (f.end_s, f.failed) {
+        (Some(end), _) => format!("{name} delivered {bytes} in {} s", seconds(end - f.start_s)),
+        (None, true) => {
+            format!("{name} gave up after too many time-outs in a row; it had delivered {bytes}")
+        }
+        (None, false) => {
+            let time = seconds(run.result.sim_s - f.start_s);
+            format!("{name} delivered {bytes} in {time} s, when the run ended")
+        }
+    };
+    if let Some(rate) = f.throughput_mbps {
+        out += &format!(": {} Mbit/s", three(rate));
+    }
+    let again = f.retransmits as f64 / (f.segments.max(1)) as f64;
+    out += &match (f.retransmits, f.timeouts) {
+        (0, 0) => "; nothing was sent again".to_owned(),
+        (_, timeouts) => {
+            format!("; {} of the segments were sent again, {}", percent(again), count(timeouts, "time-out"))
+        }
+    };
+    out + "."
+}
+
+/// `no time-out`, `1 time-out`, `2 time-outs`.
+fn count(n: u64, what: &str) -> String {
+    match n {
+        0 => format!("no {what}"),
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
+/// Where packets waited longest, which is what delays come from.
+fn of_queues(run: &Run) -> Option<String> {
+    let all = run.result.links.iter().flat_map(|l| [(l, "", &l.forward), (l, ", reverse", &l.reverse)]);
+    let (link, way, d): (_, _, &DirectionResult) =
+        all.max_by(|a, b| a.2.queue_mean_pkt.total_cmp(&b.2.queue_mean_pkt))?;
+    if d.queue_mean_pkt < 0.5 {
+        return None;
+    }
+    let controls = run.result.gateways.iter().find(|g| g.flows.iter().any(|f| f.awnd_sdu.is_some()));
+    let gateway = controls.map_or(String::new(), |g| format!("Under gateway {} ({}), ", g.name, g.kind));
+    let the = if gateway.is_empty() { "The" } else { "the" };
+    Some(format!(
+        "{gateway}{the} longest queue is that of link {}{way}: {} packets in the mean and {} at most; {} dropped.",
+        link.name,
+        three(d.queue_mean_pkt),
+        d.queue_max_pkt,
+        if d.dropped == 0 { "none was".to_owned() } else { format!("{} were", d.dropped) },
+    ))
+}
+
+fn of_outages(run: &Run) -> Option<String> {
+    let parts: Vec<String> = run
+        .outages
+        .iter()
+        .map(|(link, spans)| {
+            let total: f64 = spans.iter().map(|(from, to)| to - from).sum();
+            let times = if spans.len() == 1 { "once".to_owned() } else { format!("{} times", spans.len()) };
+            format!("Link {link} was down {times}, for {} s of {}", three(total), seconds(run.result.sim_s))
+        })
+        .collect();
+    (!parts.is_empty()).then(|| parts.join("; ") + ".")
+}
+
+fn of_datagrams(run: &Run) -> Vec<String> {
+    let flows = of_kind(run, "cbr");
+    let rate = |f: &FlowResult| f.throughput_mbps.map_or(String::new(), |r| format!(", {} Mbit/s", three(r)));
+    let one =
+        |f: &FlowResult| format!("Datagrams {}: {} delivered{}.", f.name, size(f.delivered_bytes as f64), rate(f));
+    flows.into_iter().take(SINGLY).map(one).collect()
+}

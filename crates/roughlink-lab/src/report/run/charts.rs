@@ -1,0 +1,232 @@
+//! The charts of a run. What the run does not have is not drawn: no chart without a curve, no curve without a change.
+
+use super::answer::of_kind;
+use super::seconds;
+use crate::folder::run::{Direction, Run, united};
+use crate::report::figure::{Drawing, Panel};
+use crate::report::html::rounded;
+use crate::report::slots::{Form, Slots};
+use crate::report::thin::Point;
+use serde_json::{Value, json};
+
+/// Queues that are drawn at most, and the packets that wait in each at least at some time: one or two are no queue.
+const MOST_QUEUES: usize = 4;
+const A_QUEUE: f64 = 3.0;
+
+/// A part of the page: charts with one legend.
+pub(super) struct Section {
+    pub id: &'static str,
+    pub title: String,
+    pub about: String,
+    /// What the shaded times are; empty if there are none.
+    pub shaded: String,
+    pub drawing: Drawing,
+}
+
+/// A chart and its curves.
+struct Chart<'a> {
+    caption: String,
+    /// Caption of the y axis.
+    y: &'a str,
+    curves: Vec<(String, &'a [Point])>,
+    /// Ends of the y axis if they are not those of the curves.
+    range: Option<(f64, f64)>,
+}
+
+impl<'a> Chart<'a> {
+    fn new(caption: &str, y: &'a str, curves: impl Iterator<Item = (String, &'a [Point])>) -> Self {
+        let drawn = |points: &[Point]| points.iter().filter(|p| p.1.is_some()).count() > 1;
+        Chart { caption: caption.into(), y, curves: curves.filter(|c| drawn(c.1)).collect(), range: None }
+    }
+}
+
+/// The sections, in the order of what people ask.
+pub(super) fn sections(run: &Run) -> Vec<Section> {
+    [calls(run), throughput(run), gateways(run), queues(run), senders(run), round_trips(run)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn calls(run: &Run) -> Option<Section> {
+    let mut curves: Vec<(String, [Vec<Point>; 2])> = Vec::new();
+    for f in of_kind(run, "voip") {
+        for (end, v) in ["", ", near end"].into_iter().zip(f.voip.iter().flat_map(|both| &**both)) {
+            let windows = &v.windows;
+            let [first, second, ..] = windows.as_slice() else { continue };
+            let length = second.start_s - first.start_s;
+            let over_time = |value: fn(&roughlink_core::app::voip::VoipWindow) -> f64| {
+                let mut points: Vec<Point> = windows.iter().map(|w| (w.start_s, Some(value(w)))).collect();
+                points.extend(windows.last().map(|w| ((w.start_s + length).min(run.result.sim_s), Some(value(w)))));
+                points
+            };
+            curves.push((format!("{}{end}", f.name), [over_time(|w| w.mos), over_time(|w| w.r)]));
+        }
+    }
+    let of = |i: usize| curves.iter().map(move |(name, both)| (name.clone(), both[i].as_slice()));
+    let mos = Chart { range: Some((0.9, 4.7)), ..Chart::new("Mean opinion score", "MOS", of(0)) };
+    let r = Chart { range: Some((-2.0, 102.0)), ..Chart::new("Transmission rating", "R", of(1)) };
+    let about = "Each window of the call judged by itself. R of 80 and more satisfies users (ITU-T G.109).";
+    over_time(run, "calls", "Calls over time", about, vec![mos, r])
+}
+
+fn throughput(run: &Run) -> Option<Section> {
+    let transfers = of_kind(run, "bulk");
+    let is_transfer = |name: &str| transfers.iter().any(|f| f.name == name);
+    let curves = run.flows.iter().filter(|c| is_transfer(&c.flow));
+    let step = curves.clone().flat_map(|c| c.throughput_mbps.windows(2)).map(|w| w[1].0 - w[0].0).fold(0.0, f64::max);
+    let about = format!("What reached the application, as the mean of every {} s.", seconds(step));
+    let all = curves.map(|c| (c.flow.clone(), c.throughput_mbps.as_slice()));
+    let mut section =
+        over_time(run, "throughput", "Throughput over time", &about, vec![Chart::new("", "Mbit/s", all)])?;
+    section.drawing.wide = true;
+    Some(section)
+}
+
+fn gateways(run: &Run) -> Option<Section> {
+    let several = run.result.gateways.len() > 1;
+    let name = |gateway: &str, flow: &str| if several { format!("{gateway}: {flow}") } else { flow.to_owned() };
+    let windows = run.allowed.iter().map(|a| (name(&a.gateway, &a.flow), a.awnd_sdu.as_slice()));
+    let mut section =
+        over_time(run, "gateways", "Windows that the gateway allows", "", vec![Chart::new("", "SDU", windows)])?;
+    section.drawing.wide = true;
+    Some(section)
+}
+
+fn queues(run: &Run) -> Option<Section> {
+    let mean = |d: &Direction| {
+        let link = run.result.links.iter().find(|l| l.name == d.link);
+        link.map_or(0.0, |l| if d.reverse { l.reverse.queue_mean_pkt } else { l.forward.queue_mean_pkt })
+    };
+    let is_one = |points: &[Point]| points.iter().any(|p| p.1.is_some_and(|v| v >= A_QUEUE));
+    let mut longest: Vec<&(Direction, Vec<Point>)> = run.queues.iter().filter(|(_, points)| is_one(points)).collect();
+    longest.sort_by(|a, b| mean(&b.0).total_cmp(&mean(&a.0)));
+    let left_out = longest.len().saturating_sub(MOST_QUEUES);
+    longest.truncate(MOST_QUEUES);
+    let curves = longest.into_iter().map(|(direction, points)| {
+        (format!("{}{}", direction.link, if direction.reverse { ", reverse" } else { "" }), points.as_slice())
+    });
+    let about = match left_out {
+        0 => String::new(),
+        n => format!("The {MOST_QUEUES} longest in the mean; packets waited in {n} more link directions."),
+    };
+    let mut section = over_time(run, "queues", "Queues", &about, vec![Chart::new("", "Packets waiting", curves)])?;
+    section.drawing.wide = true;
+    Some(section)
+}
+
+fn senders(run: &Run) -> Option<Section> {
+    let flows = || run.flows.iter();
+    let charts = vec![
+        Chart::new("Congestion window", "kB", flows().map(|c| (c.flow.clone(), c.cwnd_kb.as_slice()))),
+        Chart::new("In flight", "kB", flows().map(|c| (c.flow.clone(), c.in_flight_kb.as_slice()))),
+        Chart::new("Slow-start threshold", "kB", flows().map(|c| (c.flow.clone(), c.ssthresh_kb.as_slice()))),
+        Chart::new("Smoothed RTT", "ms", flows().map(|c| (c.flow.clone(), c.srtt_ms.as_slice()))),
+    ];
+    let mut section = over_time(run, "senders", "What the senders did", "", charts)?;
+    section.drawing.note = format!(
+        "A value holds until the next one. Of each {} of time the first, the lowest, the highest and the last are drawn; \
+         flows.parquet has all.",
+        match run.result.sim_s / run.stretches as f64 {
+            s if s < 1.0 => format!("{} ms", super::three(s * 1e3)),
+            s => format!("{} s", super::three(s)),
+        }
+    );
+    Some(section)
+}
+
+fn round_trips(run: &Run) -> Option<Section> {
+    let curves: Vec<(String, Vec<Point>)> = run
+        .flows
+        .iter()
+        .filter(|c| c.rtt_cdf.len() > 1)
+        .map(|c| (c.flow.clone(), c.rtt_cdf.iter().map(|&(ms, share)| (ms, Some(share))).collect()))
+        .collect();
+    let values = || curves.iter().flat_map(|c| &c.1).map(|p| p.0);
+    let (low, high) = (values().reduce(f64::min)?, values().reduce(f64::max)?);
+    if low <= 0.0 || low >= high {
+        return None;
+    }
+    let x = if high > 20.0 * low {
+        let (low, high) = (libm::log10(low) - 0.02, libm::log10(high) + 0.02);
+        json!({"title": "Round-trip time (ms)", "type": "log", "range": [rounded(low), rounded(high)]})
+    } else {
+        json!({"title": "Round-trip time (ms)", "type": "linear", "range": [0, rounded(high * 1.03)]})
+    };
+    let chart = Chart {
+        range: Some((-0.02, 1.03)),
+        ..Chart::new("", "Share of the samples", curves.iter().map(|(name, points)| (name.clone(), points.as_slice())))
+    };
+    let drawing = drawing(vec![chart], &x, &[], false)?;
+    Some(Section {
+        id: "round-trips",
+        title: "Round-trip times".into(),
+        about: "The share of the measured round trips that took no longer.".into(),
+        shaded: String::new(),
+        drawing: Drawing { wide: true, ..drawing },
+    })
+}
+
+/// A section of charts over time, all with the same axis and with outages shaded.
+fn over_time(run: &Run, id: &'static str, title: &str, about: &str, charts: Vec<Chart<'_>>) -> Option<Section> {
+    let x = json!({"title": "Time (s)", "type": "linear", "range": [0, rounded(run.result.sim_s)]});
+    let names: Vec<&str> = run.outages.iter().map(|(link, _)| link.as_str()).collect();
+    let shades = united(run.outages.iter().flat_map(|(_, spans)| spans.iter().copied()).collect());
+    Some(Section {
+        id,
+        title: title.into(),
+        about: about.into(),
+        shaded: match names.as_slice() {
+            [] => String::new(),
+            [one] => format!("link {one} is down"),
+            several => format!("one of the links {} is down", several.join(", ")),
+        },
+        drawing: drawing(charts, &x, &shades, true)?,
+    })
+}
+
+/// None if there is nothing to draw.
+fn drawing(mut charts: Vec<Chart<'_>>, x: &Value, shades: &[(f64, f64)], steps: bool) -> Option<Drawing> {
+    charts.retain(|c| !c.curves.is_empty());
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in charts.iter().flat_map(|c| &c.curves) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    if names.is_empty() {
+        return None;
+    }
+    let slots = Slots::default().assign("flow", &names);
+    let slot = |name: &str| names.iter().position(|n| n == name).map_or(0, |i| slots[i]);
+    let shades: Vec<Value> = shades.iter().map(|(from, to)| json!([rounded(*from), rounded(*to)])).collect();
+    let panel = |chart: &Chart<'_>| {
+        let highest = chart.curves.iter().flat_map(|c| c.1).filter_map(|p| p.1).fold(0.0, f64::max);
+        let (low, high) = chart.range.unwrap_or((0.0, if highest > 0.0 { 1.06 * highest } else { 1.0 }));
+        let trace = |(name, points): &(String, &[Point])| {
+            let (x, y): (Vec<Value>, Vec<Value>) =
+                points.iter().map(|(x, y)| (rounded(*x), y.map_or(Value::Null, rounded))).unzip();
+            json!({"role": "curve", "slot": slot(name), "name": name, "x": x, "y": y, "text": name})
+        };
+        Panel {
+            caption: chart.caption.clone(),
+            group: String::new(),
+            chart: json!({
+                "kind": "curve", "dashes": false, "steps": steps, "shades": shades, "x": x,
+                "y": {"title": chart.y, "type": "linear", "range": [rounded(low), rounded(high)]},
+                "traces": chart.curves.iter().map(trace).collect::<Vec<_>>(),
+            }),
+            span: None,
+            log_span: None,
+        }
+    };
+    Some(Drawing {
+        panels: charts.iter().map(panel).collect(),
+        series: names.iter().cloned().zip(slots.iter().copied()).collect(),
+        form: Form::Thin,
+        published: false,
+        intervals: false,
+        wide: false,
+        note: String::new(),
+    })
+}

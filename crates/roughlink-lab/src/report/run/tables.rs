@@ -1,0 +1,310 @@
+//! The tables of a run: the answer for each kind of flow, and all numbers.
+
+use super::answer::{of_kind, outcome, satisfaction, timeout};
+use super::{percent, seconds, size, three};
+use crate::folder::run::Run;
+use crate::report::html::{escape, number};
+use roughlink_core::app::request::SessionResult;
+use roughlink_core::metrics::{DirectionResult, FlowResult};
+
+/// Sessions whose message tables stand open.
+const OPEN: usize = 2;
+
+/// A table under construction.
+struct Table {
+    label: &'static str,
+    head: Vec<&'static str>,
+    /// Leading columns that hold text.
+    text: usize,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(label: &'static str, text: usize, head: &[&'static str]) -> Self {
+        Table { label, head: head.to_vec(), text, rows: Vec::new() }
+    }
+
+    /// Cells are markup; the first names the row.
+    fn html(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
+        let tall = if self.rows.len() > 16 { " tall" } else { "" };
+        let class = |i: usize| if i < self.text { "" } else { " class=\"num\"" };
+        let mut out = format!(
+            "<div class=\"scroll{tall}\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\n<table class=\"run\">\n<thead><tr>",
+            self.label
+        );
+        for (i, head) in self.head.iter().enumerate() {
+            out += &format!("<th scope=\"col\"{}>{head}</th>", class(i));
+        }
+        out += "</tr></thead>\n<tbody>\n";
+        for row in &self.rows {
+            out += "<tr>";
+            for (i, cell) in row.iter().enumerate() {
+                out += &match i {
+                    0 => format!("<th scope=\"row\">{cell}</th>"),
+                    _ => format!("<td{}>{cell}</td>", class(i)),
+                };
+            }
+            out += "</tr>\n";
+        }
+        out + "</tbody>\n</table>\n</div>\n"
+    }
+}
+
+/// What came out, a table for each kind of flow that the run has.
+pub(super) fn of_kinds(run: &Run) -> String {
+    let tables = [sessions(run), calls(run), transfers(run), stays(run)];
+    tables.into_iter().map(|(title, table)| headed(title, &table)).collect()
+}
+
+fn headed(title: &str, table: &str) -> String {
+    if table.is_empty() { String::new() } else { format!("<h3>{title}</h3>\n{table}") }
+}
+
+fn sessions(run: &Run) -> (&'static str, String) {
+    let all: Vec<(&FlowResult, &SessionResult)> =
+        of_kind(run, "request").into_iter().filter_map(|f| Some((f, f.session.as_deref()?))).collect();
+    let one = |(f, s): &(&FlowResult, &SessionResult)| messages(run, f, s);
+    match all.as_slice() {
+        [] => ("", String::new()),
+        [only] => ("How long answers took and may take, ms", one(only)),
+        _ => {
+            let mut table = Table::new(
+                "Charging sessions",
+                2,
+                &["Session", "Outcome", "Loop p50, ms", "p99", "max", "Time-out", "Too late", "Answers"],
+            );
+            for (f, s) in &all {
+                let answers: u64 = s.messages.iter().map(|m| m.count).sum();
+                let mut row = vec![escape(&f.name), outcome(s.outcome).to_owned()];
+                match s.charging_loop().and_then(|m| Some((m, m.latency_ms?))) {
+                    Some((m, l)) => row.extend([l.p50, l.p99, l.max, timeout(run, &f.name, m.message)].map(number)),
+                    None => row.extend([const { String::new() }; 4]),
+                }
+                row.extend([late(s.messages.iter().map(|m| m.violations).sum()), answers.to_string()]);
+                table.rows.push(row);
+            }
+            let mut out = table.html();
+            for (i, (f, s)) in all.iter().enumerate() {
+                let open = if all.len() <= OPEN && i == 0 { " open" } else { "" };
+                out += &format!(
+                    "<details{open}>\n<summary>Answers of {}</summary>\n{}</details>\n",
+                    escape(&f.name),
+                    messages(run, f, s)
+                );
+            }
+            ("Charging sessions", out)
+        }
+    }
+}
+
+fn messages(run: &Run, f: &FlowResult, s: &SessionResult) -> String {
+    let head = ["Message", "p50", "p99", "max", "Time-out", "Too late", "Answers"];
+    let mut table = Table::new("Messages", 1, &head);
+    for m in &s.messages {
+        let limit = timeout(run, &f.name, m.message);
+        let unanswered = if m.requests > m.count {
+            format!(" <span class=\"unit\">of {}</span>", m.requests)
+        } else {
+            String::new()
+        };
+        let mut row = vec![breakable(&format!("{:?}", m.message))];
+        match m.latency_ms {
+            Some(l) => row.extend([l.p50, l.p99, l.max].map(number)),
+            None => row.extend([const { String::new() }; 3]),
+        }
+        row.extend([number(limit), late(m.violations), format!("{}{unanswered}", m.count)]);
+        table.rows.push(row);
+    }
+    table.html()
+}
+
+/// `CurrentDemand` may be broken between its words, on a narrow screen.
+fn breakable(name: &str) -> String {
+    let mut out = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !out.is_empty() {
+            out += "<wbr>";
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// How many answers were too late; any is marked.
+fn late(n: u64) -> String {
+    if n == 0 { "0".into() } else { format!("<span class=\"verdict no\">{n}</span>") }
+}
+
+fn calls(run: &Run) -> (&'static str, String) {
+    let head =
+        ["Call", "Heard at", "Users", "MOS", "R", "Lost or late", "Delay p50, ms", "p99, ms", "Mouth to ear, ms"];
+    let mut table = Table::new("Calls", 3, &head);
+    for f in of_kind(run, "voip") {
+        for (end, v) in ["far end", "near end"].into_iter().zip(f.voip.iter().flat_map(|both| &**both)) {
+            let optional = |x: Option<f64>| x.map(number).unwrap_or_default();
+            table.rows.push(vec![
+                escape(&f.name),
+                end.to_owned(),
+                v.r.map_or("", satisfaction).to_owned(),
+                v.mos.map_or(String::new(), |m| format!("{m:.2}")),
+                v.r.map_or(String::new(), |r| format!("{r:.1}")),
+                v.loss.map_or(String::new(), percent),
+                optional(v.delay_ms.map(|d| d.p50)),
+                optional(v.delay_ms.map(|d| d.p99)),
+                optional(v.mouth_to_ear_ms),
+            ]);
+        }
+    }
+    ("Calls", table.html())
+}
+
+fn transfers(run: &Run) -> (&'static str, String) {
+    let head = [
+        "Transfer",
+        "Algorithm",
+        "Mbit/s",
+        "Delivered",
+        "Time, s",
+        "Sent again",
+        "Time-outs",
+        "RTT p50, ms",
+        "p99, ms",
+    ];
+    let mut table = Table::new("Transfers", 2, &head);
+    for f in of_kind(run, "bulk") {
+        let time = match (f.end_s, f.failed) {
+            (Some(end), _) => seconds(end - f.start_s),
+            (None, true) => "gave up".into(),
+            (None, false) => "not done".into(),
+        };
+        table.rows.push(vec![
+            escape(&f.name),
+            escape(f.cc.as_deref().unwrap_or_default()),
+            f.throughput_mbps.map(number).unwrap_or_default(),
+            size(f.delivered_bytes as f64),
+            time,
+            percent(f.retransmits as f64 / f.segments.max(1) as f64),
+            f.timeouts.to_string(),
+            f.rtt_ms.map(|r| number(r.p50)).unwrap_or_default(),
+            f.rtt_ms.map(|r| number(r.p99)).unwrap_or_default(),
+        ]);
+    }
+    ("Transfers", table.html())
+}
+
+/// What transfers got in each stay in coverage.
+fn stays(run: &Run) -> (&'static str, String) {
+    let entries = run.manifest.as_ref().map_or(&[][..], |m| &m.coverage);
+    let head =
+        ["Station", "Class", "From, s", "Usable for, s", "Delivered", "Mean rate, Mbit/s", "First data after, s"];
+    let mut table = Table::new("Coverage", 2, &head);
+    let transfers: Vec<_> =
+        run.flows.iter().filter(|c| run.result.flows.iter().any(|f| f.name == c.flow && f.kind == "bulk")).collect();
+    let end = run.result.sim_s;
+    for (i, stay) in entries.iter().enumerate().filter(|(_, s)| s.from_s < end && !transfers.is_empty()) {
+        let here = || transfers.iter().filter_map(|c| c.stays.get(i));
+        let bytes: f64 = here().map(|d| d.bytes).sum();
+        let usable = stay.until_s.min(end) - stay.from_s;
+        table.rows.push(vec![
+            escape(&stay.station),
+            escape(&stay.class),
+            seconds(stay.from_s),
+            seconds(usable),
+            size(bytes),
+            number(bytes * 8e-6 / usable),
+            here().filter_map(|d| d.first_s).reduce(f64::min).map_or("none".into(), number),
+        ]);
+    }
+    ("Transfers by stay in coverage", table.html())
+}
+
+/// Everything of flows, links and gateways that is a number.
+pub(super) fn all(run: &Run) -> String {
+    let details = |title: &str, table: Table| match table.html() {
+        table if table.is_empty() => String::new(),
+        table => format!("<details>\n<summary>{title}</summary>\n{table}</details>\n"),
+    };
+    details("Flows", flows(run)) + &details("Links", links(run)) + &details("Gateways", gateways(run))
+}
+
+fn flows(run: &Run) -> Table {
+    let head = [
+        "Flow",
+        "Kind",
+        "Start, s",
+        "End, s",
+        "Delivered, B",
+        "Throughput, Mbit/s",
+        "Segments",
+        "Sent again",
+        "Fast recoveries",
+        "Time-outs",
+        "Undone",
+        "RTT min, ms",
+        "mean",
+        "p50",
+        "p95",
+        "p99",
+        "max",
+    ];
+    let mut table = Table::new("Flows", 2, &head);
+    for f in &run.result.flows {
+        let mut row = vec![
+            escape(&f.name),
+            escape(&f.kind),
+            seconds(f.start_s),
+            f.end_s.map(seconds).unwrap_or_default(),
+            f.delivered_bytes.to_string(),
+            f.throughput_mbps.map(number).unwrap_or_default(),
+        ];
+        row.extend([f.segments, f.retransmits, f.fast_recoveries, f.timeouts, f.undos].map(|n| n.to_string()));
+        let rtt = f.rtt_ms.map(|r| [r.min, r.mean, r.p50, r.p95, r.p99, r.max].map(number));
+        row.extend(rtt.unwrap_or_default());
+        table.rows.push(row);
+    }
+    table
+}
+
+fn links(run: &Run) -> Table {
+    let head = ["Link", "Direction", "Packets", "Bytes", "Lost", "Loss", "Dropped", "Queue mean, pkt", "max, pkt"];
+    let mut table = Table::new("Links", 2, &head);
+    for l in &run.result.links {
+        for (direction, d) in [("forward", &l.forward), ("reverse", &l.reverse)] {
+            let d: &DirectionResult = d;
+            table.rows.push(vec![
+                escape(&l.name),
+                direction.to_owned(),
+                d.packets.to_string(),
+                d.bytes.to_string(),
+                d.lost.to_string(),
+                d.loss.map_or(String::new(), percent),
+                d.dropped.to_string(),
+                three(d.queue_mean_pkt),
+                d.queue_max_pkt.to_string(),
+            ]);
+        }
+    }
+    table
+}
+
+fn gateways(run: &Run) -> Table {
+    let head = ["Gateway", "Flow", "RTT, ms", "Rewritten", "Window, SDU", "Capacity, SDU", "RTT over the smallest"];
+    let mut table = Table::new("Gateways", 2, &head);
+    for g in &run.result.gateways {
+        for f in &g.flows {
+            table.rows.push(vec![
+                escape(&g.name),
+                escape(&f.flow),
+                f.rtt_ms.map(number).unwrap_or_default(),
+                f.rewritten.to_string(),
+                f.awnd_sdu.map(number).unwrap_or_default(),
+                f.sample_sdu.map(number).unwrap_or_default(),
+                f.rho.map(number).unwrap_or_default(),
+            ]);
+        }
+    }
+    table
+}
