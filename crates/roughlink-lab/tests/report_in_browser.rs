@@ -2,9 +2,12 @@
 //!
 //! Chromium is taken from `CHROMIUM` or from the path; where there is none the test says so and passes.
 
+mod common;
 mod sample;
 
-use roughlink_lab::experiment::result::ReportInput;
+use roughlink_lab::folder::{self, Content};
+use roughlink_lab::library::Source;
+use roughlink_lab::report;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,12 +26,15 @@ fn chromium() -> Option<PathBuf> {
     names.iter().flat_map(|n| dirs.iter().map(move |d| d.join(n))).find(|p| p.is_file())
 }
 
-/// The page as it stands after its scripts have run, and what the console said.
-fn load(browser: &Path, name: &str, input: &ReportInput, dark: bool) -> (String, Vec<String>) {
+/// A folder for the files of one test.
+fn folder(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("browser-{name}-{}", std::process::id()));
     fs::create_dir_all(&dir).unwrap();
-    let page = dir.join("report.html");
-    roughlink_lab::report::write(&page, input).unwrap();
+    dir
+}
+
+/// The page as it stands after its scripts have run, and what the console said.
+fn load(browser: &Path, dir: &Path, page: &str, dark: bool) -> (String, Vec<String>) {
     let (dom, log) = (dir.join("dom.html"), dir.join("log.txt"));
     let mut child = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"])
@@ -37,7 +43,8 @@ fn load(browser: &Path, name: &str, input: &ReportInput, dark: bool) -> (String,
         .args(["--enable-logging=stderr", "--virtual-time-budget=60000", "--dump-dom"])
         .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!dark)))
         .arg(format!("--user-data-dir={}", dir.join("profile").display()))
-        .arg(format!("file://{}", page.display()))
+        .arg("--allow-file-access-from-files") // a page that measures another
+        .arg(format!("file://{}", dir.join(page).display()))
         .stdout(File::create(&dom).unwrap())
         .stderr(File::create(&log).unwrap())
         .spawn()
@@ -58,7 +65,6 @@ fn load(browser: &Path, name: &str, input: &ReportInput, dark: bool) -> (String,
     let said = String::from_utf8_lossy(&fs::read(&log).unwrap()).into_owned();
     assert!(status.success(), "the browser failed: {said}");
     let dom = fs::read_to_string(&dom).unwrap();
-    let _ = fs::remove_dir_all(&dir);
     (dom, said.lines().filter(|l| l.contains("CONSOLE")).map(String::from).collect())
 }
 
@@ -71,16 +77,79 @@ fn charts_are_drawn_in_light_and_dark() {
     for (name, input, dark, charts) in
         [("light", sample::paper(), false, 18), ("dark", sample::paper(), true, 18), ("own", sample::own(), true, 4)]
     {
-        let (dom, console) = load(&browser, name, &input, dark);
-        assert_eq!(console, Vec::<String>::new(), "{name}: the console is not silent");
-        assert!(dom.contains("data-charts=\"drawn\""), "{name}: the charts are not finished");
-        let theme = if dark { "data-theme=\"dark\"" } else { "data-theme=\"light\"" };
-        assert!(dom.contains(theme), "{name}: not the colours that the system asks for");
-        // The library and the data hold markup too: count in what follows each chart's element.
-        let drawn = dom.split("<div class=\"chart js-plotly-plot\"").skip(1);
-        let with_svg =
-            drawn.filter(|part| part.split("<script").next().unwrap().contains("<svg class=\"main-svg\"")).count();
-        assert_eq!(with_svg, charts, "{name}: charts with a drawing in them");
+        let dir = folder(name);
+        report::write(&dir.join("report.html"), &input).unwrap();
+        let dom = drawn(&browser, &dir, name, dark, charts);
         assert!(!dom.contains("<title>broken</title>"), "{name}: a name became a script");
+        let _ = fs::remove_dir_all(&dir);
+    }
+}
+
+/// The page `report.html` of `dir` after its scripts, all its charts drawn.
+fn drawn(browser: &Path, dir: &Path, name: &str, dark: bool, charts: usize) -> String {
+    let (dom, console) = load(browser, dir, "report.html", dark);
+    assert_eq!(console, Vec::<String>::new(), "{name}: the console is not silent");
+    assert!(dom.contains("data-charts=\"drawn\""), "{name}: the charts are not finished");
+    let theme = if dark { "data-theme=\"dark\"" } else { "data-theme=\"light\"" };
+    assert!(dom.contains(theme), "{name}: not the colours that the system asks for");
+    // The library and the data hold markup too: count in what follows each chart's element.
+    let drawn = dom.split("<div class=\"chart js-plotly-plot\"").skip(1);
+    let with_svg =
+        drawn.filter(|part| part.split("<script").next().unwrap().contains("<svg class=\"main-svg\"")).count();
+    assert_eq!(with_svg, charts, "{name}: charts with a drawing in them");
+    let buttons = dom.split("<script>").next().unwrap();
+    assert!(
+        buttons.contains("modebar-btn") && !buttons.contains("Cloud"),
+        "{name}: a button would send the chart away"
+    );
+    dom
+}
+
+/// Measures the report in a frame: how wide its content is, and where its first table and its first chart begin.
+const MEASURE: &str = r##"<!DOCTYPE html><body><script>
+const frame = document.createElement("iframe");
+[frame.width, frame.height] = [WIDTH, HEIGHT];
+frame.src = "report.html";
+document.body.append(frame);
+const timer = setInterval(() => {
+  const page = frame.contentDocument;
+  if (!page || page.documentElement.dataset.charts !== "drawn") return;
+  clearInterval(timer);
+  const top = (what) => Math.round(page.querySelector(what).getBoundingClientRect().top);
+  const size = [page.documentElement.scrollWidth, top("#answer"), top("table"), top(".chart")];
+  const said = document.createElement("output");
+  said.textContent = "measured " + size.join(" ") + " .";
+  document.body.append(said);
+  frame.remove();
+}, 50);
+</script></body>"##;
+
+#[test]
+fn the_report_of_a_run_answers_on_the_first_screen() {
+    let Some(browser) = chromium() else {
+        eprintln!("skipped: no Chromium on the path, and CHROMIUM is not set");
+        return;
+    };
+    for (scenario, duration, dark, charts) in
+        [("charging-session", "80 s", false, 4), ("hdplc-home", "25 s", true, 10), ("train-tunnels", "200 s", false, 7)]
+    {
+        let text = Source::scenario(scenario).unwrap().text;
+        let run = common::run_text(&text, &[("duration", duration)], |s| (s.capture, s.csv) = (None, false));
+        let Content::Run(content) = folder::read(run.dir.path()).unwrap() else { panic!("not a run") };
+        let dir = folder(scenario);
+        report::write_run(&dir.join("report.html"), &content).unwrap();
+        drawn(&browser, &dir, scenario, dark, charts);
+        for (width, height) in [(1400, 900), (390, 844)] {
+            let wrapper = MEASURE.replace("WIDTH", &width.to_string()).replace("HEIGHT", &height.to_string());
+            fs::write(dir.join("measure.html"), wrapper).unwrap();
+            let (dom, _) = load(&browser, &dir, "measure.html", dark);
+            let said = dom.split("<output>measured ").nth(1).unwrap_or_else(|| panic!("{scenario}: nothing measured"));
+            let sizes: Vec<i32> = said.split_whitespace().map_while(|n| n.parse().ok()).collect();
+            let [content, answer, table, chart] = sizes[..] else { panic!("{scenario}: {said:.80}") };
+            assert!(content <= width, "{scenario} at {width}: the page is {content} wide and scrolls sideways");
+            assert!(answer < height / 3 && table < height, "{scenario} at {width}: {sizes:?}");
+            assert!(table < chart, "{scenario} at {width}: a chart comes before the answer");
+        }
+        let _ = fs::remove_dir_all(&dir);
     }
 }
