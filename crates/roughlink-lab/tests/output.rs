@@ -154,9 +154,9 @@ fn the_series_say_what_the_summary_says() {
 
     let rows = parquet_rows(&dir.path().join("links.parquet"));
     let plc = |r: &&parquet::record::Row| r.get_string(1).unwrap() == "plc" && r.get_string(2).unwrap() == "forward";
-    let most = rows.iter().filter(plc).map(|r| r.get_long(3).unwrap()).max().unwrap();
+    let most = rows.iter().filter(plc).map(|r| r.get_long(4).unwrap()).max().unwrap();
     assert_eq!(most, i64::from(result.links[1].forward.queue_max_pkt));
-    let dropped = rows.iter().rfind(plc).unwrap().get_long(4).unwrap();
+    let dropped = rows.iter().rfind(plc).unwrap().get_long(5).unwrap();
     assert_eq!(dropped as u64, result.links[1].forward.dropped);
     assert!(dropped > 0);
 
