@@ -143,16 +143,16 @@ fn section(experiment: &ExperimentResult, id: &str, slots: &Slots) -> String {
         out += &command(&experiment.command, id);
     }
     let mut data = String::new();
-    for (what, suffix, text) in [
-        ("Numbers (CSV)", "cells", (!experiment.cells.is_empty()).then(|| csv::cells(experiment))),
-        ("Curves (CSV)", "curves", (!experiment.curves.is_empty()).then(|| csv::curves(experiment))),
-    ] {
-        let Some(text) = text else { continue };
+    if !experiment.cells.is_empty() {
+        let name = format!("{id}-cells");
         let _ = writeln!(
             out,
-            "<a class=\"button noprint\" href=\"#{id}\" download=\"{id}-{suffix}.csv\" data-csv=\"csv-{id}-{suffix}\">{what}</a>"
+            "<a class=\"button noprint\" href=\"#{id}\" download=\"{name}.csv\" data-csv=\"csv-{name}\">Numbers (CSV)</a>"
         );
-        let _ = writeln!(data, "<template id=\"csv-{id}-{suffix}\">{}</template>", escape(&text));
+        let _ = writeln!(data, "<template id=\"csv-{name}\">{}</template>", escape(&csv::cells(experiment)));
+    }
+    if !experiment.curves.is_empty() {
+        out += &points_as_drawn(id);
     }
     out += "</div>\n";
     let table = table::cells(experiment);
@@ -162,6 +162,11 @@ fn section(experiment: &ExperimentResult, id: &str, slots: &Slots) -> String {
     }
     out += &table::ranks(experiment);
     out + &data + "</section>\n"
+}
+
+/// A button that saves the points of a section's charts; the page's script takes them from the charts.
+fn points_as_drawn(id: &str) -> String {
+    format!("<a class=\"button noprint\" href=\"#{id}\" download=\"{id}.csv\" data-drawn>Points as drawn (CSV)</a>\n")
 }
 
 fn figure_html(drawing: &Drawing, id: &str) -> String {

@@ -1,6 +1,5 @@
 //! The data behind a figure as CSV (RFC 4180, one header line, `\n` line ends).
 
-use super::thin::thinned;
 use crate::experiment::result::ExperimentResult;
 
 /// One line per cell: stack, axes, metric, unit, published, measured, ci95, replicas, samples.
@@ -25,27 +24,6 @@ pub fn cells(experiment: &ExperimentResult) -> String {
     out
 }
 
-/// One line per point of the curves, as they are drawn: stack, label, axes, metric, replica, x, y.
-pub fn curves(experiment: &ExperimentResult) -> String {
-    let names: std::collections::BTreeSet<&str> =
-        experiment.curves.iter().flat_map(|c| c.axes.keys().map(String::as_str)).collect();
-    let mut head = vec!["stack".to_string(), "label".into()];
-    head.extend(names.iter().map(|n| n.to_string()));
-    head.extend(["metric", "replica", "x", "y"].map(String::from));
-    let mut out = line(&head);
-    for curve in &experiment.curves {
-        let mut start = vec![curve.stack.clone(), curve.label.clone()];
-        start.extend(names.iter().map(|n| curve.axes.get(*n).cloned().unwrap_or_default()));
-        start.extend([curve.metric.clone(), curve.replica.map(|r| r.to_string()).unwrap_or_default()]);
-        let start = line(&start);
-        let start = start.trim_end_matches('\n');
-        for (x, y) in thinned(&curve.x, &curve.y) {
-            out.push_str(&format!("{start},{x},{}\n", optional(y)));
-        }
-    }
-    out
-}
-
 fn optional(x: Option<f64>) -> String {
     x.map(|x| x.to_string()).unwrap_or_default()
 }
@@ -62,7 +40,7 @@ fn quote(field: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::result::{AxisResult, Cell, Curve, MetricResult};
+    use crate::experiment::result::{AxisResult, Cell, MetricResult};
 
     /// A reader of RFC 4180, for the round trip.
     fn read(text: &str) -> Vec<Vec<String>> {
@@ -114,24 +92,5 @@ mod tests {
             let samples: Vec<f64> = row[9].split(';').map(|s| s.parse().unwrap()).collect();
             assert_eq!(samples, cell.samples);
         }
-    }
-
-    #[test]
-    fn curves_have_a_line_per_point() {
-        let experiment = ExperimentResult {
-            curves: vec![Curve {
-                label: "Illinois, AA".into(),
-                metric: "alpha".into(),
-                x: vec![0.0, 0.5],
-                y: vec![Some(10.0), None],
-                ..Curve::default()
-            }],
-            ..ExperimentResult::default()
-        };
-        let rows = read(&curves(&experiment));
-        assert_eq!(
-            rows[1..],
-            [["", "Illinois, AA", "alpha", "", "0", "10"], ["", "Illinois, AA", "alpha", "", "0.5", ""]]
-        );
     }
 }

@@ -6,7 +6,7 @@ mod tables;
 
 use super::html::escape;
 use super::page::page;
-use super::{command, figure_html};
+use super::{command, figure_html, points_as_drawn};
 use crate::folder::run::Run;
 use charts::Section;
 use std::fmt::Write as _;
@@ -62,13 +62,7 @@ fn section_html(section: &Section) -> String {
         );
     }
     out += &figure_html(&section.drawing, section.id);
-    let _ = write!(
-        out,
-        "<div class=\"tools\"><a class=\"button noprint\" href=\"#{0}\" download=\"{0}.csv\" data-drawn>Points as drawn \
-         (CSV)</a></div>\n</section>\n",
-        section.id
-    );
-    out
+    out + &format!("<div class=\"tools\">{}</div>\n</section>\n", points_as_drawn(section.id))
 }
 
 /// A time in a run, to a millisecond at most.
