@@ -340,7 +340,7 @@ fn gateways(path: &Path, axis: Axis) -> Result<Vec<AllowedCurves>, LabError> {
 }
 
 /// Stretches of all curves of a page together: what keeps it small.
-const MOST_STRETCHES: usize = 10_000;
+const MOST_STRETCHES: usize = 8_000;
 /// Steps in which a distribution is drawn.
 const QUANTILES: u32 = 400;
 

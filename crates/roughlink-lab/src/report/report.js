@@ -6,6 +6,7 @@
   const COLOURS = 10;
   const LONGEST = 16; // characters of a name at the end of a line
   const SMALL = 440; // narrower charts have no names at the ends of their lines
+  const NAME = 14.5; // height of such a name
 
   // ---- light and dark ----
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -118,8 +119,10 @@
     const several = new Set(spec.traces.map((t) => t.slot)).size > 1;
     const split = chart.split && several;
     const slots = [...new Set(shown.map((t) => t.slot))];
-    const named = spec.kind !== "bar" && !split && several && element.clientWidth >= SMALL;
     element.style.height = split ? `${Math.max(23, slots.length * 6.5)}rem` : "";
+    // Names at the ends of the lines, if they fit beside each other and one below the other.
+    const fit = element.clientWidth >= SMALL && slots.length * NAME <= element.clientHeight - 72;
+    const named = chart.named = spec.kind !== "bar" && !split && several && fit;
     const layout = {
       width: element.clientWidth, height: element.clientHeight,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "closest", dragmode: "zoom",
@@ -173,8 +176,8 @@
   function nameLines(chart) {
     const { element, spec, hidden } = chart;
     const full = element._fullLayout;
-    if (spec.kind === "bar" || element.clientWidth < SMALL || !full || !full.yaxis) return;
-    const height = full.yaxis._length, step = 14.5;
+    if (!chart.named || !full || !full.yaxis) return;
+    const height = full.yaxis._length, step = NAME;
     const places = new Map();
     for (const t of spec.traces) {
       if (hidden.has(t.slot) || t.role === "paper") continue;

@@ -1,5 +1,6 @@
 //! Long curves made short enough to draw: of each of a number of equal stretches of x the first point, the lowest, the
-//! highest and the last, so that no spike and no step is lost.
+//! highest and the last, so that no spike and no step is lost. Where a value holds until the next, the points after the lowest
+//! and the highest are kept too: a spike is as short as it was.
 
 /// A point of a curve; no ordinate where there is none.
 pub(crate) type Point = (f64, Option<f64>);
@@ -7,28 +8,31 @@ pub(crate) type Point = (f64, Option<f64>);
 /// Points that a curve is drawn with at most.
 pub(super) const MOST: usize = 1600;
 
-/// Points that are kept of a stretch at most.
+/// Points that are kept of a stretch at most, of a curve and of steps.
 const KEPT: usize = 4;
+const KEPT_OF_STEPS: usize = 6;
 
 /// The points of a curve, all of them if they are few.
 pub(super) fn thinned(x: &[f64], y: &[Option<f64>]) -> Vec<Point> {
     let points: Vec<Point> = x.iter().copied().zip(y.iter().copied()).collect();
     match points.as_slice() {
-        [first, .., last] if points.len() > MOST => thin(&points, (first.0, last.0), MOST / KEPT),
+        [first, .., last] if points.len() > MOST => thin(&points, (first.0, last.0), MOST / KEPT, false),
         _ => points,
     }
 }
 
-fn thin(points: &[Point], (from, to): (f64, f64), stretches: usize) -> Vec<Point> {
+fn thin(points: &[Point], (from, to): (f64, f64), stretches: usize, steps: bool) -> Vec<Point> {
     let stretch = |x: f64| (((x - from) / (to - from) * stretches as f64) as usize).min(stretches - 1);
-    let mut out = Vec::with_capacity(points.len().min(KEPT * stretches));
+    let mut out = Vec::new();
     for part in points.chunk_by(|a, b| stretch(a.0) == stretch(b.0)) {
         let value = |i: &usize| part[*i].1.filter(|v| v.is_finite());
         let by = |a: &usize, b: &usize| value(a).unwrap().total_cmp(&value(b).unwrap());
         let known = || (0..part.len()).filter(|i| value(i).is_some());
         let mut keep = vec![0, part.len() - 1];
-        keep.extend(known().min_by(by));
-        keep.extend(known().max_by(by));
+        for extreme in [known().min_by(by), known().max_by(by)].into_iter().flatten() {
+            keep.push(extreme);
+            keep.extend((steps && extreme + 1 < part.len()).then_some(extreme + 1));
+        }
         keep.sort_unstable();
         keep.dedup();
         out.extend(keep.into_iter().map(|i| part[i]));
@@ -36,7 +40,7 @@ fn thin(points: &[Point], (from, to): (f64, f64), stretches: usize) -> Vec<Point
     out
 }
 
-/// Thins a curve while it is read, in ascending order of x: its memory does not grow with the curve.
+/// Thins steps while they are read, in ascending order of x: its memory does not grow with their number.
 #[derive(Clone, Debug)]
 pub(crate) struct Thinner {
     range: (f64, f64),
@@ -50,26 +54,22 @@ impl Thinner {
         Thinner { range, stretches: stretches.max(1), points: Vec::new() }
     }
 
-    /// The next point.
-    pub(crate) fn push(&mut self, x: f64, y: Option<f64>) {
-        if self.points.len() >= 2 * KEPT * self.stretches {
+    /// The value is `y` from `x` on: one that repeats the value before adds nothing.
+    pub(crate) fn step(&mut self, x: f64, y: Option<f64>) {
+        if self.points.last().is_some_and(|last| last.1 == y) {
+            return;
+        }
+        if self.points.len() >= 2 * KEPT_OF_STEPS * self.stretches {
             // The points kept of points kept are those kept of all.
-            self.points = thin(&self.points, self.range, self.stretches);
+            self.points = thin(&self.points, self.range, self.stretches, true);
         }
         self.points.push((x, y));
     }
 
-    /// The value is `y` from `x` on: one that repeats the value before adds nothing.
-    pub(crate) fn step(&mut self, x: f64, y: Option<f64>) {
-        if self.points.last().is_none_or(|last| last.1 != y) {
-            self.push(x, y);
-        }
-    }
-
     /// The points that are left.
     pub(crate) fn finish(self) -> Vec<Point> {
-        if self.points.len() > KEPT * self.stretches {
-            thin(&self.points, self.range, self.stretches)
+        if self.points.len() > KEPT_OF_STEPS * self.stretches {
+            thin(&self.points, self.range, self.stretches, true)
         } else {
             self.points
         }
@@ -107,11 +107,25 @@ mod tests {
         let mut thinner = Thinner::new((0.0, 50_000.0), 40);
         let mut most = 0;
         for &(x, y) in &whole {
-            thinner.push(x, y);
+            thinner.step(x, y);
             most = most.max(thinner.points.len());
         }
-        assert_eq!(thinner.finish(), thin(&whole, (0.0, 50_000.0), 40));
-        assert!(most <= 2 * KEPT * 40, "{most} points were held");
+        let mut changes = whole;
+        changes.dedup_by(|later, before| later.1 == before.1);
+        assert_eq!(thinner.finish(), thin(&changes, (0.0, 50_000.0), 40, true));
+        assert!(most <= 2 * KEPT_OF_STEPS * 40, "{most} points were held");
+    }
+
+    #[test]
+    fn a_spike_of_steps_is_as_short_as_it_was() {
+        let mut thinner = Thinner::new((0.0, 100.0), 2);
+        for i in 0..100 {
+            thinner.step(f64::from(i), Some(if i == 10 { 99.0 } else { f64::from(i % 2) }));
+        }
+        let short = thinner.finish();
+        let spike = short.iter().position(|p| p.1 == Some(99.0)).unwrap();
+        assert_eq!(short[spike..spike + 2], [(10.0, Some(99.0)), (11.0, Some(1.0))]);
+        assert!(short.len() <= 12, "{short:?}");
     }
 
     #[test]
