@@ -4,18 +4,19 @@
 //! Whatever it comes from becomes a list of [`Step`]s. A step says something about some properties of the link from one
 //! time to another, or from then on; of the steps that speak of a property at some time, the one that began last counts.
 
+mod states;
+
 use super::file::{Change, Heading, Link, Policy as PolicyWord, Timeline as Table, TimelineFormat, Timelines};
 use super::leaf::{At, Dbm, FASTEST, LONGEST, Leaf};
 use super::link::{Load, undirected};
 use super::problem::{Problem, Report};
 use crate::cc::LinkEvent;
 use crate::link::noise::Noise;
-use crate::link::timeline::{Opportunities, Policy, State, Timeline};
-use crate::link::{Direction, PipeConfig};
+use crate::link::PipeConfig;
+use crate::link::timeline::{Opportunities, Policy};
 use crate::units::{Rate, Time};
-use std::collections::BTreeMap;
+use states::{Heard, made, states};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Something said about a link for a while.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -366,175 +367,6 @@ fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// A property over time: the value set by the step that began last.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Resolved {
-    up: bool,
-    rate: Rate,
-    delay: Time,
-    signal: Option<f64>,
-    noise: Option<u32>,
-}
-
-impl Resolved {
-    fn of(link: &Direction) -> Self {
-        Resolved { up: true, rate: link.rate, delay: link.delay, signal: None, noise: None }
-    }
-}
-
-/// The states of one direction.
-fn states(
-    source: &Source,
-    link: &Direction,
-    forward: bool,
-    duration: Time,
-    place: Range<usize>,
-    report: &mut Report,
-) -> Vec<(Time, Resolved)> {
-    let other = if forward { Heading::Reverse } else { Heading::Forward };
-    let steps: Vec<(u32, &Step)> = (0..).zip(&source.steps).filter(|(_, s)| s.heading != Some(other)).collect();
-    // When something begins or ceases: time, which step, when that occurrence began, whether it ceases.
-    let mut marks: Vec<(Time, usize, Time, bool)> = Vec::new();
-    for (i, (_, step)) in steps.iter().enumerate() {
-        let mut shift = Time::ZERO;
-        while step.at + shift <= duration {
-            let at = step.at + shift;
-            marks.push((at, i, at, false));
-            marks.extend(step.until.map(|until| (until + shift, i, at, true)).filter(|m| m.0 <= duration));
-            if marks.len() > MOST_CHANGES {
-                let problem = Problem::new(format!("the link changes more than {MOST_CHANGES} times")).at(place, "");
-                report.error(problem.help("make `repeat` longer, or `duration` shorter"));
-                return Vec::new();
-            }
-            match step.every {
-                Some(every) => shift += every,
-                None => break,
-            }
-        }
-    }
-    marks.sort_by_key(|m| (m.0, m.2, m.1));
-    let mut active: BTreeMap<(Time, usize), u32> = BTreeMap::new();
-    let mut out: Vec<(Time, Resolved)> = Vec::new();
-    let mut marks = marks.into_iter().peekable();
-    while let Some((now, i, began, ceases)) = marks.next() {
-        if ceases {
-            active.remove(&(began, i));
-        } else {
-            active.insert((began, i), steps[i].0);
-        }
-        if marks.peek().is_some_and(|m| m.0 == now) {
-            continue;
-        }
-        let latest = || active.iter().rev().map(|((_, i), number)| (steps[*i].1, *number));
-        let base = Resolved::of(link);
-        let resolved = Resolved {
-            up: latest().find_map(|(s, _)| s.up).unwrap_or(base.up),
-            rate: latest().find_map(|(s, _)| s.rate).unwrap_or(base.rate),
-            delay: latest().find_map(|(s, _)| s.delay).unwrap_or(base.delay),
-            signal: latest().find_map(|(s, _)| s.signal),
-            noise: latest().find_map(|(s, number)| s.noise.as_ref().map(|_| number)),
-        };
-        if out.last().is_none_or(|(_, last)| *last != resolved) {
-            out.push((now, resolved));
-        }
-    }
-    out
-}
-
-fn made(source: &Source, states: Vec<(Time, Resolved)>) -> Option<Arc<Timeline>> {
-    // Only the noises in use, in the order of their first use.
-    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut noises = Vec::new();
-    let mut state = |r: Resolved| State {
-        up: r.up,
-        rate: r.rate,
-        delay: r.delay,
-        noise: r.noise.map(|step| {
-            *numbers.entry(step).or_insert_with(|| {
-                noises.push(source.steps[step as usize].noise.clone().unwrap_or_default());
-                noises.len() as u32 - 1
-            })
-        }),
-    };
-    let states = states.into_iter().map(|(t, r)| (t, state(r))).collect();
-    Some(Arc::new(Timeline { states, noises, policy: source.policy, opportunities: source.opportunities.clone() }))
-}
-
-/// From when on forward and reverse are up, and what else the forward direction is; `None` = as before.
-type Piece = (Time, Option<bool>, Option<bool>, Option<Resolved>);
-
-/// What hosts hear of a link: it is up when both directions are; rate, delay and signal are the forward direction's.
-#[derive(Default)]
-struct Heard {
-    changes: Vec<Piece>,
-    notice: Time,
-    warning: Option<Time>,
-}
-
-impl Heard {
-    fn hear(&mut self, states: &[(Time, Resolved)], source: &Source, link: &Direction) {
-        self.notice_as(source);
-        self.changes.push((Time::ZERO, None, None, Some(Resolved::of(link))));
-        self.changes.extend(states.iter().map(|&(t, r)| (t, Some(r.up), None, Some(r))));
-    }
-
-    fn hear_reverse(&mut self, states: &[(Time, Resolved)], source: &Source) {
-        if self.changes.is_empty() {
-            self.notice_as(source);
-            self.changes.push((Time::ZERO, None, None, None));
-        }
-        self.changes.extend(states.iter().map(|&(t, r)| (t, None, Some(r.up), None)));
-    }
-
-    fn notice_as(&mut self, source: &Source) {
-        (self.notice, self.warning) = (source.notice, source.warning);
-    }
-
-    /// The news in the order in which they are heard. What the link is like at the start is known then.
-    fn events(mut self) -> Vec<(Time, LinkEvent)> {
-        self.changes.sort_by_key(|c| c.0);
-        let mut events = Vec::new();
-        let (mut forward, mut reverse, mut told_up) = (true, true, None);
-        let (mut last, mut told): (Option<Resolved>, Option<Resolved>) = (None, None);
-        let mut changes = self.changes.into_iter().peekable();
-        while let Some((now, f, r, resolved)) = changes.next() {
-            (forward, reverse) = (f.unwrap_or(forward), r.unwrap_or(reverse));
-            last = resolved.or(last);
-            if changes.peek().is_some_and(|next| next.0 == now) {
-                continue;
-            }
-            let heard = if now.is_zero() { now } else { now + self.notice };
-            let up = forward && reverse;
-            if let Some(state) = last {
-                if told.is_some_and(|t| t.rate != state.rate) {
-                    events.push((heard, LinkEvent::Rate(state.rate)));
-                }
-                if told.is_some_and(|t| t.delay != state.delay) {
-                    events.push((heard, LinkEvent::Delay(state.delay)));
-                }
-                // What was known of the signal is forgotten when the link goes down.
-                let anew = told.and_then(|t| t.signal) != state.signal || (up && told_up == Some(false));
-                if let Some(signal) = state.signal.filter(|_| anew) {
-                    events.push((heard, LinkEvent::Signal(signal)));
-                }
-                told = last;
-            }
-            if told_up != Some(up) {
-                told_up = Some(up);
-                if up {
-                    events.extend([(heard, LinkEvent::Up), (heard, LinkEvent::Configured)]);
-                } else {
-                    // A warning may come before the news that an earlier outage is over: said again when it comes true.
-                    events.extend(self.warning.map(|w| (now.saturating_sub(w), LinkEvent::Down)));
-                    events.push((heard, LinkEvent::Down));
-                }
-            }
-        }
-        events.sort_by_key(|e| e.0);
-        events
-    }
-}
-
 fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
@@ -544,8 +376,6 @@ const CSV_HELP: &str = "the first line names the columns, time_s and any of up, 
 const FILE_HELP: &str = "its name is relative to the folder of the scenario";
 const MAHIMAHI_HELP: &str = "each line is the time in ms at which 1500 bytes may leave, ascending";
 const LONGEST_TRACE_MS: u64 = 1_000_000_000_000;
-/// Beyond this the states of a link fill the memory.
-const MOST_CHANGES: usize = 4_000_000;
 
 #[cfg(test)]
 mod tests {
