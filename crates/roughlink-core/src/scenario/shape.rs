@@ -1,7 +1,7 @@
 //! The outward form of a scenario file, checked against its schema: unknown keys, missing ones, keys of another
 //! kind, and tables where a list is wanted. What is wrong is reported and taken out, so that the rest can be read.
 
-use super::file::{Kind, kinds};
+use super::file::{GIVEN_BY, Kind, kinds};
 use super::problem::{Problem, Report, list, nearest, suggest};
 use serde_json::Value as Schema;
 use std::ops::Range;
@@ -210,7 +210,9 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
         }
     }
     for key in shared().chain(kind.into_iter().flat_map(|k| k.required.iter().copied())) {
-        if inner.contains_key(key) || meant.contains(&key) {
+        let given =
+            GIVEN_BY.iter().any(|(table, k, by)| (*table, *k) == (here.definition, key) && inner.contains_key(*by));
+        if inner.contains_key(key) || meant.contains(&key) || given {
             continue;
         }
         let what = kind

@@ -164,6 +164,10 @@ pub(in crate::scenario) const RIVALS: &[(&str, &str, &str)] = &[
     ("Coverage", "timetable", "log"),
 ];
 
+/// Keys that a table must have unless it has another, which may give their value: the resolver looks.
+pub(in crate::scenario) const GIVEN_BY: &[(&str, &str, &str)] =
+    &[("Link", "rate", "timeline"), ("Link", "delay", "timeline")];
+
 impl Kind {
     /// Whether `key` belongs to this kind and not to all.
     pub fn has(&self, key: &str) -> bool {
