@@ -17,7 +17,7 @@ pub(super) use greenphy::Profile;
 pub(super) use hdplc::RateTrace;
 pub(super) use kinds::{GIVEN_BY, KINDS, Kind, RIVALS, kinds};
 pub(super) use mac::Mac;
-pub(super) use noise::{Exponential, Noise, NoiseKind, Noises, Pulses};
+pub(super) use noise::{Exponential, Noise, NoiseKind, Noises, Pulses, named, noise_names};
 pub(super) use request::{Limits, MessageKeys, Messages, Processing};
 
 use super::leaf::{At, Cc, Dbm, Leaf, Name, Transfer};
@@ -229,7 +229,7 @@ pub(super) struct Link {
     /// What may wait before the serialiser, or before the modem; `100 pkt` if absent, `256 pkt` for an HD-PLC link.
     pub queue: Option<Leaf<QueueLimit>>,
     /// What spoils packets. Pipe: losses, one table for both directions or one direction, or a list with a table for each.
-    /// Shared medium: a layer or a list of layers that add up; what the profile has if absent.
+    /// Shared medium: a layer or a list of layers that add up; what the profile has if absent. A name may stand for a table.
     pub noise: Option<Box<At<Noises>>>,
     /// Largest IP packet; larger ones travel as fragments. `1500 B` if absent.
     pub mtu: Option<Leaf<Bytes>>,

@@ -1,6 +1,6 @@
 //! The JSON Schema of scenario files, for editors and for [`super::shape`].
 
-use super::file::{File, GIVEN_BY, KINDS, Kind};
+use super::file::{File, GIVEN_BY, KINDS, Kind, kinds, noise_names};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
@@ -18,6 +18,12 @@ pub fn schema() -> Value {
     for (table, kinds) in KINDS {
         let definition = &mut schema["$defs"][*table];
         *definition = split(table, definition, kinds);
+    }
+    // A noise that needs no further keys may be its name alone.
+    if let Some(all) = schema["$defs"]["Noise"]["oneOf"].as_array_mut() {
+        let complete = |name: &String| kinds("Noise").iter().find(|k| k.name == name).is_none_or(Kind::is_complete);
+        let names: Vec<String> = noise_names().into_iter().filter(complete).collect();
+        all.push(json!({ "title": "by name", "type": "string", "enum": names }));
     }
     // A link's `mac` is the one of its kind.
     let macs = schema["$defs"].as_object_mut().and_then(|all| all.remove("Mac")).unwrap_or_default();
