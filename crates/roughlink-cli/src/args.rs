@@ -3,9 +3,12 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+/// Version, and the revision of the source that the program was built from.
+const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (revision ", env!("ROUGHLINK_REVISION"), ")");
+
 /// Simulates transport over links that lose packets.
 #[derive(Debug, Parser)]
-#[command(name = "roughlink", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "roughlink", version, long_version = LONG_VERSION, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (room, rights, a tool); \
     5 an expectation failed; 130 interrupted.")]
 pub struct Roughlink {

@@ -2,7 +2,6 @@
 
 mod args;
 mod commands;
-mod doctor;
 mod failure;
 mod progress;
 mod show;
@@ -21,7 +20,7 @@ fn main() -> ExitCode {
         Command::Cc(Cc::List(args)) => commands::cc::list(&args),
         Command::Gateway(Gateway::List(args)) => commands::gateway::list(&args),
         Command::Schema => commands::schema(),
-        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Doctor(args) => commands::doctor::doctor(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

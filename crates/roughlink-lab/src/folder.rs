@@ -51,6 +51,7 @@ fn single(folder: &Path) -> Result<ReportInput, LabError> {
     let mut command = String::new();
     if let Ok(manifest) = Manifest::read(folder) {
         facts.push(("Version".into(), format!("roughlink {}", manifest.roughlink)));
+        facts.extend(manifest.revision.map(|revision| ("Revision".into(), revision)));
         command = manifest.command.join(" ");
     }
     let names = result.flows.iter().map(|f| AxisValue { value: f.name.clone(), label: f.name.clone(), number: None });
