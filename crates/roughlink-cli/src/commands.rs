@@ -2,10 +2,14 @@
 
 pub mod cc;
 pub mod compare;
+pub mod completions;
 pub mod doctor;
 pub mod gateway;
+pub mod man;
+pub mod metric;
 pub mod reproduce;
 pub mod run;
+pub mod scenario;
 pub mod sweep;
 
 use crate::args::{self, Reproduce};
