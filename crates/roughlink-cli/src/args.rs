@@ -3,9 +3,12 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+/// Version, and the revision of the source that the program was built from.
+const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (revision ", env!("ROUGHLINK_REVISION"), ")");
+
 /// Simulates transport over links that lose packets.
 #[derive(Debug, Parser)]
-#[command(name = "roughlink", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "roughlink", version, long_version = LONG_VERSION, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (room, rights, a tool); \
     5 an expectation failed; 130 interrupted.")]
 pub struct Roughlink {
@@ -31,11 +34,21 @@ pub enum Command {
     /// The gateways that can stand beside a link.
     #[command(subcommand)]
     Gateway(Gateway),
+    /// The built-in scenarios.
+    #[command(subcommand)]
+    Scenario(Scenario),
+    /// What can be measured.
+    #[command(subcommand)]
+    Metric(Metric),
     /// Print the JSON Schema of scenario files.
     #[command(after_help = "Example:\n  roughlink schema > scenario.schema.json")]
     Schema,
     /// Say what this machine can do.
     Doctor(Doctor),
+    /// Print completions of the command line for a shell.
+    Completions(Completions),
+    /// Print a manual page.
+    Man(Man),
 }
 
 #[derive(Debug, Args)]
@@ -182,9 +195,85 @@ pub enum Gateway {
     List(List),
 }
 
+#[derive(Debug, Subcommand)]
+pub enum Scenario {
+    /// List the built-in scenarios.
+    #[command(after_help = "Examples:\n  roughlink scenario list\n  roughlink scenario list --json")]
+    List(List),
+    /// Print a scenario as it is written.
+    #[command(after_help = "Example:\n  roughlink scenario show v2g-one-car")]
+    Show(ShowScenario),
+    /// Make a file of a scenario, to be changed.
+    #[command(after_help = "Examples:
+  roughlink scenario copy v2g-one-car              into v2g-one-car.toml
+  roughlink scenario copy v2g-one-car mine.toml")]
+    Copy(CopyScenario),
+}
+
+#[derive(Debug, Args)]
+pub struct ShowScenario {
+    /// Name of a built-in scenario, or a file.
+    pub name: String,
+}
+
+#[derive(Debug, Args)]
+pub struct CopyScenario {
+    /// Name of a built-in scenario, or a file.
+    pub name: String,
+    /// The file to write, or a folder; NAME.toml if absent. Files that the scenario reads are put beside it.
+    pub file: Option<PathBuf>,
+    /// Replace files that are there.
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Metric {
+    /// List what `--metric` takes, with units and meanings.
+    #[command(after_help = "Examples:\n  roughlink metric list\n  roughlink metric list --json")]
+    List(List),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  roughlink completions bash > ~/.local/share/bash-completion/completions/roughlink
+  roughlink completions zsh > ~/.zfunc/_roughlink           with ~/.zfunc in fpath
+  roughlink completions fish > ~/.config/fish/completions/roughlink.fish")]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+impl From<Shell> for clap_complete::Shell {
+    fn from(shell: Shell) -> Self {
+        match shell {
+            Shell::Bash => clap_complete::Shell::Bash,
+            Shell::Zsh => clap_complete::Shell::Zsh,
+            Shell::Fish => clap_complete::Shell::Fish,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  roughlink man > roughlink.1
+  roughlink man scenario copy | man -l -")]
+pub struct Man {
+    /// A command, with its own command if it has any; the whole program if absent.
+    pub command: Vec<String>,
+}
+
 #[derive(Debug, Args)]
 pub struct List {
-    /// One JSON array, with the parameters of each.
+    /// One JSON array, with everything that is known of each.
     #[arg(long)]
     pub json: bool,
 }

@@ -2,9 +2,14 @@
 
 pub mod cc;
 pub mod compare;
+pub mod completions;
+pub mod doctor;
 pub mod gateway;
+pub mod man;
+pub mod metric;
 pub mod reproduce;
 pub mod run;
+pub mod scenario;
 pub mod sweep;
 
 use crate::args::{self, Reproduce};
@@ -58,13 +63,19 @@ fn facts(experiments: &[ExperimentResult]) -> Vec<(String, String)> {
     let cells = experiments.iter().flat_map(|e| &e.cells);
     let replicas = cells.map(|c| c.replicas).filter(|&n| n > 0);
     let (few, many) = replicas.fold((u32::MAX, 0), |(few, many), n| (few.min(n), many.max(n)));
-    let mut facts = vec![("Version".into(), format!("roughlink {}", env!("CARGO_PKG_VERSION")))];
+    let mut facts = vec![
+        ("Version".into(), format!("roughlink {}", env!("CARGO_PKG_VERSION"))),
+        ("Revision".into(), REVISION.into()),
+    ];
     if many > 0 {
         let replicas = if few == many { many.to_string() } else { format!("{few} to {many}") };
         facts.push(("Replicas".into(), replicas));
     }
     facts
 }
+
+/// The revision of the source; see `build.rs`.
+const REVISION: &str = env!("ROUGHLINK_REVISION");
 
 /// Leaves the statistics and the report in the folder of the runs.
 fn keep(store: &Store, input: &ReportInput, quiet: bool) -> Result<(), LabError> {

@@ -2,12 +2,11 @@
 
 mod args;
 mod commands;
-mod doctor;
 mod failure;
 mod progress;
 mod show;
 
-use args::{Cc, Command, Gateway, Roughlink};
+use args::{Cc, Command, Gateway, Metric, Roughlink, Scenario};
 use clap::Parser as _;
 use std::process::ExitCode;
 
@@ -20,8 +19,14 @@ fn main() -> ExitCode {
         Command::Report(args) => commands::report(&args),
         Command::Cc(Cc::List(args)) => commands::cc::list(&args),
         Command::Gateway(Gateway::List(args)) => commands::gateway::list(&args),
+        Command::Scenario(Scenario::List(args)) => commands::scenario::list(&args),
+        Command::Scenario(Scenario::Show(args)) => commands::scenario::show(&args),
+        Command::Scenario(Scenario::Copy(args)) => commands::scenario::copy(&args),
+        Command::Metric(Metric::List(args)) => commands::metric::list(&args),
         Command::Schema => commands::schema(),
-        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Doctor(args) => commands::doctor::doctor(&args),
+        Command::Completions(args) => commands::completions::completions(&args),
+        Command::Man(args) => commands::man::man(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -226,7 +226,7 @@ fn everything_else_answers() {
         (&["gateway", "list", "--json"], &["\"parameters\"", "\"schema\"", "\"allow_retract\""]),
         (&["schema"], &["\"$schema\"", "roughlink scenario"]),
         (&["doctor"], &["cores"]),
-        (&["doctor", "--json"], &["\"cores\"", "\"tun\""]),
+        (&["doctor", "--json"], &["\"cores\"", "\"revision\"", "\"tshark\""]),
         (&["--help"], &["reproduce", "Exit codes"]),
         (&["run", "--help"], &["Examples:", "--set"]),
         (&["--version"], &["roughlink 0."]),

@@ -67,6 +67,70 @@ fn profiles() {
 }
 
 #[test]
+fn a_noise_may_be_its_name() {
+    for name in ["none", "cable", "clean", "inverter45", "stress", "asynchronous", "mains", "switching", "partitioned"]
+    {
+        assert_eq!(noise(&format!("\"{name}\"")), noise(&format!("{{ kind = \"{name}\" }}")), "{name}");
+    }
+    for class in ["heavy", "medium", "weak"] {
+        let table = format!("{{ kind = \"measured\", class = \"{class}\" }}");
+        assert_eq!(noise(&format!("\"{class}\"")), noise(&table));
+    }
+    let layers = noise(r#"["cable", { kind = "switching", from = "1 s" }, "weak"]"#);
+    assert_eq!(layers.impulses.len(), 3);
+    // Elsewhere, too.
+    let text = CABLE.replace("kind = \"greenphy\"", "rate = \"1 Mbit/s\"\ndelay = \"1 ms\"");
+    read(&text.replace("LINK", "asymmetric = { noise = \"none\" }\ntimeline = [{ at = \"1 s\", noise = \"none\" }]"));
+    for (bad, message, help) in [
+        ("hevy", "there is no noise `hevy`", "did you mean `heavy`?"),
+        ("thunderstorm", "there is no noise `thunderstorm`", "or one of the names `none`, `random`"),
+        ("fading", "noise of kind `fading` has no `good`", "good = \"10 ms\""),
+        ("recorded", "noise of kind `recorded` has no `steps`", "add steps"),
+    ] {
+        let text = CABLE.replace("LINK", &format!("noise = \"{bad}\""));
+        let e = Scenario::parse(&text, "cable.toml", &[], &load).expect_err(bad);
+        let problem = &e.problems[0];
+        assert!(problem.message.contains(message), "{e}");
+        assert!(problem.help.as_ref().is_some_and(|h| h.contains(help)), "{e}");
+        assert_eq!(&text[problem.labels[0].span.clone()], format!("\"{bad}\""));
+    }
+}
+
+#[test]
+fn overrides_reach_a_noise_whatever_its_form() {
+    let set = |noise: &str, path: &str, value: &str| {
+        let text = CABLE.replace("LINK", &format!("noise = {noise} # as measured"));
+        let set = [(format!("link.plc.{path}"), value.to_owned())];
+        Scenario::parse(&text, "cable.toml", &set, &load).map(|(s, _)| config(&s, 0).noise)
+    };
+    let two = r#"[{ kind = "cable" }, { kind = "switching" }]"#;
+    for (written, path, value, becomes) in [
+        ("\"cable\"", "noise", "heavy", "\"heavy\""),
+        (two, "noise", "heavy", "\"heavy\""),
+        ("\"cable\"", "noise.mean", "5 %", r#"{ kind = "cable", mean = "5 %" }"#),
+        ("\"heavy\"", "noise.hit", "5 %", r#"{ kind = "measured", class = "heavy", hit = "5 %" }"#),
+        (r#"["stress"]"#, "noise.mean", "5 %", r#"[{ kind = "stress", mean = "5 %" }]"#),
+        (two, "noise.mean", "5 %", r#"[{ kind = "cable", mean = "5 %" }, { kind = "switching" }]"#),
+        (two, "noise.every", "1 s", r#"[{ kind = "cable" }, { kind = "switching", every = "1 s" }]"#),
+        (r#"["cable", "weak"]"#, "noise.1.kind", "none", r#"[{ kind = "cable" }, { kind = "none" }]"#),
+        (
+            r#"[{ kind = "cable", mean = "1 %" }, { kind = "clean" }]"#,
+            "noise.mean",
+            "5 %",
+            r#"[{ kind = "cable", mean = "5 %" }, { kind = "clean" }]"#,
+        ),
+    ] {
+        let noise = set(written, path, value).unwrap_or_else(|e| panic!("{written} {path}: {e}"));
+        assert_eq!(noise, self::noise(becomes), "{written} {path}");
+    }
+    for (written, path) in [(r#"["cable", "clean"]"#, "noise.mean"), (r#"["weak", "heavy"]"#, "noise.mean")] {
+        let e = set(written, path, "5 %").expect_err(written);
+        assert!(e.to_string().contains("`mean` may be that of several tables of the list `noise`, or of none"), "{e}");
+        assert!(e.to_string().contains("noise.0.mean"), "{e}");
+    }
+}
+
+#[test]
 fn every_key_of_the_mac_is_taken() {
     let us = Time::from_micros;
     let c = cable(

@@ -285,6 +285,97 @@ fn files_become_timelines() {
     assert!((4.6..5.15).contains(&mbps), "{mbps}");
 }
 
+/// A link without rate and delay of its own.
+fn bare(timeline: &str, load: &dyn Fn(&str) -> Result<String, String>) -> Result<Scenario, ScenarioError> {
+    let text = format!(
+        "duration = \"60 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
+         between = [\"a\", \"b\"]\n{timeline}\n\
+         [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n"
+    );
+    Scenario::parse(&text, "t.toml", &[], load).map(|(s, _)| s)
+}
+
+/// As LeoReplayer has them: 24 Mbit/s, then 12; 20 ms one way, then 30 and 20 again; a second without losses, one with 2 %.
+fn starlink(name: &str) -> Result<String, String> {
+    let lines = |all: &mut dyn Iterator<Item = String>| Ok(all.collect::<Vec<_>>().join("\n"));
+    match name {
+        "bw_1.txt" => lines(&mut (1..=2000).flat_map(|ms| vec![ms.to_string(); if ms <= 1000 { 2 } else { 1 }])),
+        "delay_1.txt" => lines(&mut (0..300).map(|i| if (100..200).contains(&i) { "30" } else { "20" }.into())),
+        "loss_1.txt" => lines(&mut (0..20).map(|i| if i < 10 { "0" } else { "0.02" }.into())),
+        _ => no_file(name),
+    }
+}
+
+#[test]
+fn three_aligned_traces_make_a_link() {
+    let timeline = "timeline = { file = \"bw_1.txt\", delay_file = \"delay_1.txt\" }";
+    let s = bare(timeline, &starlink).unwrap();
+    let pipe = s.links[0].model.as_pipe().unwrap();
+    // 3000 x 1500 B in 2 s, which the reverse direction has as well.
+    assert_eq!((pipe.forward.rate, pipe.reverse.rate), (Rate::from_mbps(18), Rate::from_mbps(18)));
+    assert_eq!(forward(&s)[..4], [(0, true, 18, 20), (1000, true, 18, 30), (2000, true, 18, 20), (4000, true, 18, 30)]);
+    let run = |s: &Scenario| Network::new(s).unwrap().run(Options::default());
+    let result = run(&s);
+    let rtt = result.flows[0].rtt_ms.unwrap();
+    assert!((40.0..43.0).contains(&rtt.min), "{rtt:?}");
+    assert!((16.0..18.0).contains(&result.flows[0].throughput_mbps.unwrap()), "{result:?}");
+    assert_eq!(result.links[0].forward.lost, 0);
+
+    let timeline = "timeline = { file = \"bw_1.txt\", delay_file = \"delay_1.txt\", loss_file = \"loss_1.txt\", \
+                    interval = \"100 ms\" }";
+    let s = bare(timeline, &starlink).unwrap();
+    assert_eq!(forward(&s)[..2], [(0, true, 18, 20), (1000, true, 18, 20)], "the loss changes after ten intervals");
+    assert_eq!(forward(&s).iter().find(|state| state.3 == 30).map(|state| state.0), Some(10_000));
+    let forward = run(&s).links[0].forward;
+    let loss = forward.loss.unwrap();
+    assert!((0.001..0.02).contains(&loss), "{loss}: half of the time 2 %, and then the sender slows down");
+}
+
+#[test]
+fn a_timeline_may_give_rate_and_delay() {
+    let load = |name: &str| match name {
+        "all.csv" => Ok("time_s,rate_mbps,delay_ms\n0,3,40\n5,8,\n".to_owned()),
+        "late.csv" => Ok("time_s,rate_mbps,delay_ms\n1,3,40\n".to_owned()),
+        "t.up" => Ok("3\n3\n7\n".to_owned()),
+        _ => no_file(name),
+    };
+    let s = bare("timeline = \"all.csv\"", &load).unwrap();
+    let pipe = s.links[0].model.as_pipe().unwrap();
+    assert_eq!((pipe.reverse.rate, pipe.reverse.delay), (Rate::from_mbps(3), Time::from_millis(40)));
+    let said =
+        |link: &str| bare(link, &load).expect_err(link).problems.iter().map(|p| p.message.clone()).collect::<Vec<_>>();
+    assert_eq!(said("rate = \"1 Mbit/s\""), ["link `l` has no `delay`"]);
+    assert_eq!(said("timeline = \"t.up\""), ["link `l` has no `delay`, and its timeline none from the start"]);
+    assert_eq!(said("timeline = \"late.csv\"").len(), 2);
+    assert_eq!(said("timeline = \"nowhere.csv\"").len(), 1, "what follows from it is not reported as well");
+    // A direction of its own needs its own.
+    let own = "delay = \"5 ms\"\ntimeline = \"t.up\"\nasymmetric = { timeline = [{ at = \"1 s\", up = false }] }";
+    assert_eq!(said(own), ["link `l` has no `rate`, and its timeline none from the start"]);
+    let own = own.replace("asymmetric = {", "asymmetric = { rate = \"1 Mbit/s\",");
+    assert_eq!(bare(&own, &load).unwrap().links[0].model.as_pipe().unwrap().reverse.rate, Rate::from_mbps(1));
+    // What the link says itself counts.
+    let s = bare("rate = \"9 Mbit/s\"\ndelay = \"1 ms\"\ntimeline = \"t.up\"", &load).unwrap();
+    assert_eq!(s.links[0].model.rate(), Rate::from_mbps(9));
+}
+
+/// Where each step is searched through all before it this takes many minutes.
+#[test]
+fn a_table_of_many_lines_is_read_line_by_line() {
+    let n = 300_000;
+    // The delay is said once and holds at every line.
+    let mut text = "time_s,rate_mbps,delay_ms\n0,1,25\n".to_owned();
+    (1..n).for_each(|i| text += &format!("{},{},\n", f64::from(i) / 1e4, 1 + i % 7));
+    let load = |_: &str| Ok(text.clone());
+    let states = forward(&bare("timeline = \"t.csv\"", &load).unwrap());
+    assert_eq!((states.len(), states[n as usize - 1]), (n as usize, (29_999, true, 1 + (n as u64 - 1) % 7, 25)));
+    let repeated = bare(
+        "timeline = { steps = [{ at = \"0 s\", rate = \"1 Mbit/s\", delay = \"9 ms\" }, { at = \"1 ms\", \
+                        rate = \"2 Mbit/s\" }], repeat = \"2 ms\" }",
+        &load,
+    );
+    assert_eq!(forward(&repeated.unwrap()).len(), 60_001);
+}
+
 #[test]
 fn timelines_that_make_no_sense_are_refused_with_their_line() {
     let load = |name: &str| match name {
@@ -292,9 +383,18 @@ fn timelines_that_make_no_sense_are_refused_with_their_line() {
         "negative" => Ok("1\n-5\n".to_owned()),
         "back.csv" => Ok("time_s,up\n5,1\n4,0\n".to_owned()),
         "up.csv" => Ok("time_s,up\n1,0\n6,1\n".to_owned()),
+        "t.up" => Ok("3\n3\n7\n".to_owned()),
+        "ms" => Ok("20\n\n30\n".to_owned()),
         _ => no_file(name),
     };
     for (link, said) in [
+        ("timeline = { file = \"t.up\", repeat = \"5 s\" }", "a trace repeats by itself, not after 5 s"),
+        ("timeline = { delay_file = \"t.up\", repeat = \"5 s\" }", "a trace repeats by itself, not after 5 s"),
+        ("timeline = { delay_file = \"ms\" }", "`ms` cannot be used: line 2: `` is not a number"),
+        ("timeline = { loss_file = \"t.up\" }", "line 1: a loss of 3 is more than 1"),
+        ("timeline = { delay_file = \"t.up\", interval = \"0 s\" }", "an interval of no length"),
+        ("timeline = { delay_file = \"t.up\", interval = \"10 ns\" }", "changes more than"),
+        ("timeline = { file = \"up.csv\", interval = \"10 ms\" }", "`interval` has no effect without a trace"),
         (
             "timeline = [{ at = \"3 s\", up = false }, { at = \"2 s\", up = true }]",
             "goes back in time, from 3 s to 2 s",

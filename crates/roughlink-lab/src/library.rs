@@ -31,6 +31,8 @@ pub struct Parsed {
     pub scenario: Scenario,
     /// What is allowed but probably not meant.
     pub warnings: Vec<Warning>,
+    /// Names and texts of the files that it reads.
+    pub files: Vec<(String, String)>,
     /// What identifies it: its text after overrides and the texts of the files it reads.
     pub fingerprint: u128,
 }
@@ -70,7 +72,7 @@ impl Source {
 
     /// Reads it as a scenario.
     pub fn parse(&self, overrides: &[(String, String)]) -> Result<Parsed, LabError> {
-        let read_too = RefCell::new(Vec::new());
+        let read_too: RefCell<Vec<(String, String)>> = RefCell::default();
         let load = |name: &str| {
             let text = match &self.folder {
                 Some(folder) => std::fs::read_to_string(folder.join(name)).map_err(|e| e.to_string()),
@@ -80,18 +82,19 @@ impl Source {
                     found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "there is no such file".to_owned())
                 }
             }?;
-            read_too.borrow_mut().push(text.clone());
+            read_too.borrow_mut().push((name.to_owned(), text.clone()));
             Ok(text)
         };
         let (scenario, warnings) = Scenario::parse(&self.text, &self.name, overrides, &load)?;
+        let files = read_too.into_inner();
         let mut hash = SipHasher13::new();
-        for text in std::iter::once(&scenario.source).chain(read_too.borrow().iter()) {
+        for text in std::iter::once(&scenario.source).chain(files.iter().map(|(_, text)| text)) {
             hash.write_u64(text.len() as u64);
             hash.write(text.as_bytes());
         }
         // A scenario without a name is called after its file, and the result says so.
         hash.write(scenario.name.as_bytes());
-        Ok(Parsed { scenario, warnings, fingerprint: hash.finish128().as_u128() })
+        Ok(Parsed { scenario, warnings, files, fingerprint: hash.finish128().as_u128() })
     }
 }
 

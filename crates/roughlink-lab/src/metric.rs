@@ -17,6 +17,7 @@ use crate::watch::{COVERED, MEANS};
 use roughlink_core::app::request::MessageResult;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RunResult};
 use roughlink_core::scenario::Scenario;
+use serde::Serialize;
 
 /// A metric.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,6 +156,37 @@ impl Of {
 /// The names of all quantities.
 pub fn names() -> Vec<&'static str> {
     all().iter().map(|of| of.words().0).collect()
+}
+
+/// A metric as a list of them has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// Its name; with `[A..B]` if it takes a window.
+    pub name: String,
+    /// What has it: a `flow`, a `link` or the `run`.
+    pub of: &'static str,
+    /// Its unit; empty if it is a plain number.
+    pub unit: &'static str,
+    /// What it is.
+    pub meaning: &'static str,
+}
+
+/// All metrics, those of windows last.
+pub fn list() -> Vec<Listed> {
+    let listed = |of: Of| {
+        let (name, meaning, unit) = of.words();
+        let name = if matches!(of, Of::Window(_)) { format!("{name}[A..B]") } else { name.to_owned() };
+        let of = match of {
+            Of::Flow(_) => "flow",
+            Of::Link(_) => "link",
+            Of::Run(_) | Of::Mean(..) => "run",
+            Of::Window(w) if w.is_of_run() => "run",
+            Of::Window(w) if w.is_of_link() => "link",
+            Of::Window(_) => "flow",
+        };
+        Listed { name, of, unit, meaning }
+    };
+    all().into_iter().chain(WINDOWED.iter().map(Of::Window)).map(listed).collect()
 }
 
 fn all() -> Vec<Of> {

@@ -43,6 +43,8 @@ pub struct Settings {
     pub force: bool,
     /// The command line, for the manifest.
     pub command: Vec<String>,
+    /// Revision of the program's source, for the manifest.
+    pub revision: Option<String>,
 }
 
 impl Default for Settings {
@@ -53,6 +55,7 @@ impl Default for Settings {
             capture: Some(CaptureSettings::default()),
             force: false,
             command: Vec::new(),
+            revision: None,
         }
     }
 }

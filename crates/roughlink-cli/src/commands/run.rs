@@ -1,5 +1,6 @@
 //! `roughlink run`
 
+use super::REVISION;
 use crate::args::Run;
 use crate::failure::{Failure, print, print_json, warn};
 use crate::show;
@@ -50,7 +51,8 @@ fn settings(args: &Run) -> Result<Settings, LabError> {
     let hosts = args.capture_at.as_deref().map(split);
     let capture = (!args.no_capture).then_some(CaptureSettings { hosts, snaplen: args.snaplen });
     let command = std::iter::once("roughlink".to_owned()).chain(std::env::args().skip(1)).collect();
-    Ok(Settings { sample, capture, force: args.force, command, ..Settings::default() })
+    let revision = Some(REVISION.to_owned());
+    Ok(Settings { sample, capture, force: args.force, command, revision, ..Settings::default() })
 }
 
 /// A scenario by path or name, or from standard input.

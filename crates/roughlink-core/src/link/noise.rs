@@ -58,6 +58,13 @@ pub enum Noise {
     },
 }
 
+impl Noise {
+    /// Each packet with probability `loss`; nothing draws where that is zero.
+    pub fn random(loss: f64) -> Self {
+        if loss == 0.0 { Noise::None } else { Noise::Random { loss } }
+    }
+}
+
 /// The length of a loss burst.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BurstLength {

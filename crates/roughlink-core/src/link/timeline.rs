@@ -74,13 +74,10 @@ impl Opportunities {
 
     /// The first opportunity that does not come before `from`.
     fn first(&self, from: Time) -> u64 {
-        // The last line of one period falls on the start of the next: begin one period early.
-        let period = (from.0 / self.period.0).saturating_sub(1);
-        let mut i = period * self.times.len() as u64;
-        while self.time(i) < from {
-            i += 1;
-        }
-        i
+        // The last line of a period falls on the start of the next: an instant belongs to the period that ends with it.
+        let period = from.0.saturating_sub(1) / self.period.0;
+        let within = from - self.period * period;
+        period * self.times.len() as u64 + self.times.partition_point(|t| *t < within) as u64
     }
 
     /// Mean rate.
@@ -311,4 +308,31 @@ fn use_opportunities(trace: &Opportunities, index: &mut u64, used: &mut u32, byt
     }
     let end = trace.time(*index);
     (start.unwrap_or(end), end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_opportunity_is_that_of_a_search_from_the_start() {
+        for times in [&[1, 2, 2, 5][..], &[0, 0, 3], &[7], &[2, 4, 4, 4]] {
+            let trace =
+                Opportunities { times: times.iter().map(|t| Time(*t)).collect(), period: Time(times[times.len() - 1]) };
+            for from in (0..40).map(Time) {
+                let scanned = (0..).find(|i| trace.time(*i) >= from);
+                assert_eq!(Some(trace.first(from)), scanned, "{times:?} from {from}");
+            }
+        }
+    }
+
+    /// Where the queue runs empty each packet looks for its opportunity: with a scan this would be 10^11 steps.
+    #[test]
+    fn a_long_trace_is_not_scanned() {
+        let n = 1_000_000;
+        let trace = Opportunities { times: (1..=n).map(Time::from_millis).collect(), period: Time::from_millis(n) };
+        for i in (0..3 * n).step_by(15) {
+            assert_eq!(trace.first(Time::from_millis(i + 1)), i);
+        }
+    }
 }

@@ -15,9 +15,9 @@ pub(super) use coverage::{Class, Coverage};
 pub(super) use gateway::Gateway;
 pub(super) use greenphy::Profile;
 pub(super) use hdplc::RateTrace;
-pub(super) use kinds::{KINDS, Kind, RIVALS, kinds};
+pub(super) use kinds::{GIVEN_BY, KINDS, Kind, RIVALS, kinds};
 pub(super) use mac::Mac;
-pub(super) use noise::{Exponential, Noise, NoiseKind, Noises, Pulses};
+pub(super) use noise::{Exponential, Noise, NoiseKind, Noises, Pulses, named, noise_names};
 pub(super) use request::{Limits, MessageKeys, Messages, Processing};
 
 use super::leaf::{At, Cc, Dbm, Leaf, Name, Transfer};
@@ -209,10 +209,11 @@ pub(super) struct Link {
     /// Its two nodes; `forward` is from the first to the second.
     #[schemars(required, length(equal = 2))]
     pub between: Option<At<Vec<Leaf<String>>>>,
-    /// Serialisation rate; PHY rate of an HD-PLC link, `18.62 Mbit/s` if absent.
+    /// Serialisation rate, if the timeline does not give it from the start; PHY rate of an HD-PLC link, `18.62 Mbit/s` if
+    /// absent.
     #[schemars(example = "10 Mbit/s")]
     pub rate: Option<Leaf<Rate>>,
-    /// Propagation delay, one way.
+    /// Propagation delay, one way, if the timeline does not give it from the start.
     #[schemars(example = "10 ms")]
     pub delay: Option<Leaf<Time>>,
     /// The set of values to start from; `hpgp-hs` if absent.
@@ -228,7 +229,7 @@ pub(super) struct Link {
     /// What may wait before the serialiser, or before the modem; `100 pkt` if absent, `256 pkt` for an HD-PLC link.
     pub queue: Option<Leaf<QueueLimit>>,
     /// What spoils packets. Pipe: losses, one table for both directions or one direction, or a list with a table for each.
-    /// Shared medium: a layer or a list of layers that add up; what the profile has if absent.
+    /// Shared medium: a layer or a list of layers that add up; what the profile has if absent. A name may stand for a table.
     pub noise: Option<Box<At<Noises>>>,
     /// Largest IP packet; larger ones travel as fragments. `1500 B` if absent.
     pub mtu: Option<Leaf<Bytes>>,
@@ -272,6 +273,13 @@ pub(super) struct Timeline {
     pub steps: Option<At<Vec<At<Change>>>>,
     /// A table of changes (`.csv`), or a trace of delivery opportunities as Mahimahi has it; this or `steps`.
     pub file: Option<Leaf<String>>,
+    /// A trace of one-way delays in ms, one per line and `interval`, as LeoReplayer has it; it repeats, and takes the place of
+    /// `delay`.
+    pub delay_file: Option<Leaf<String>>,
+    /// A trace of loss probabilities (0 to 1), one per line and `interval`; it repeats, and takes the place of `noise`.
+    pub loss_file: Option<Leaf<String>>,
+    /// How long a line of `delay_file` and of `loss_file` holds; `10 ms` if absent.
+    pub interval: Option<Leaf<Time>>,
     /// What the file is, if its name does not end in `.csv` or is misleading.
     pub format: Option<Leaf<TimelineFormat>>,
     /// All of it happens again after this time, and again.

@@ -506,7 +506,7 @@ fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError>
 }
 
 /// The words of an enum, from its schema.
-fn names_of<T: JsonSchema>() -> Vec<String> {
+pub(super) fn names_of<T: JsonSchema>() -> Vec<String> {
     let schema = SchemaGenerator::default().into_root_schema_for::<T>().to_value();
     let list = |key: &str| schema.get(key).and_then(|v| v.as_array()).cloned().unwrap_or_default();
     let plain = list("enum");

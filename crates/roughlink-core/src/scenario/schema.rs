@@ -1,6 +1,6 @@
 //! The JSON Schema of scenario files, for editors and for [`super::shape`].
 
-use super::file::{File, KINDS, Kind};
+use super::file::{File, GIVEN_BY, KINDS, Kind, kinds, noise_names};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
@@ -17,7 +17,13 @@ pub fn schema() -> Value {
     let mut schema = FLAT.clone();
     for (table, kinds) in KINDS {
         let definition = &mut schema["$defs"][*table];
-        *definition = split(definition, kinds);
+        *definition = split(table, definition, kinds);
+    }
+    // A noise that needs no further keys may be its name alone.
+    if let Some(all) = schema["$defs"]["Noise"]["oneOf"].as_array_mut() {
+        let complete = |name: &String| kinds("Noise").iter().find(|k| k.name == name).is_none_or(Kind::is_complete);
+        let names: Vec<String> = noise_names().into_iter().filter(complete).collect();
+        all.push(json!({ "title": "by name", "type": "string", "enum": names }));
     }
     // A link's `mac` is the one of its kind.
     let macs = schema["$defs"].as_object_mut().and_then(|all| all.remove("Mac")).unwrap_or_default();
@@ -44,7 +50,7 @@ pub fn schema() -> Value {
 }
 
 /// One alternative per kind, each with its keys only.
-fn split(table: &Value, kinds: &[Kind]) -> Value {
+fn split(name: &str, table: &Value, kinds: &[Kind]) -> Value {
     let keys = table["properties"].as_object().cloned().unwrap_or_default();
     let required = table["required"].as_array().cloned().unwrap_or_default();
     let says_kind = keys.contains_key("kind");
@@ -64,9 +70,15 @@ fn split(table: &Value, kinds: &[Kind]) -> Value {
             }
             let kind_too = (says_kind && !must_say && i > 0).then_some(&"kind"); // the first may leave it out
             let more = kind.required.iter().chain(kind_too).map(|key| json!(key));
-            let required: Vec<Value> = required.iter().cloned().chain(more).collect();
-            json!({ "title": kind.name, "type": "object", "properties": own, "required": required,
-                "additionalProperties": false })
+            let given_by = |key: &Value| GIVEN_BY.iter().find(|(t, k, _)| *t == name && key == k).map(|given| given.2);
+            let (always, unless): (Vec<Value>, Vec<Value>) =
+                required.iter().cloned().chain(more).partition(|key| given_by(key).is_none());
+            let mut one = json!({ "title": kind.name, "type": "object", "properties": own, "required": always,
+                "additionalProperties": false });
+            if let Some(by) = unless.iter().find_map(given_by).filter(|by| kind.has(by)) {
+                one["anyOf"] = json!([{ "required": unless }, { "required": [by] }]);
+            }
+            one
         })
         .collect();
     json!({ "description": table["description"], "oneOf": alternatives })

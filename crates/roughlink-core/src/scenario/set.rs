@@ -2,12 +2,13 @@
 //!
 //! A path is keys joined by dots. The elements of `[[node]]`, `[[link]]` and `[[flow]]` are addressed by their name or
 //! by their number from 0; in a name `*` stands for any characters, so that `flow.*.cc` means all flows and
-//! `link.segment*.rate` some links. A name with a dot is quoted. A path may make a key or table that
+//! `link.segment*.rate` some links. A name with a dot is quoted. In a list whose elements have no names, such as `noise`, a
+//! key alone means the only element, or the only one that has or takes the key. A path may make a key or table that
 //! the schema knows and the file has not. The value is TOML if it reads as TOML, else text, so that units need no
 //! quotes. Setting one of two keys that exclude each other removes the other; setting `kind` removes the keys that
 //! only other kinds have.
 
-use super::file::{RIVALS, kinds};
+use super::file::{RIVALS, kinds, named};
 use super::problem::{Problem, Report, suggest};
 use super::shape::{alternatives, name_of, resolve};
 use super::syntax;
@@ -80,6 +81,11 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
         make_room(table, place.definition, key);
         return Ok(());
     }
+    if is("object").and_then(name_of) == Some("Noise")
+        && let Some(item) = table.get_mut(key)
+    {
+        spell_out(item);
+    }
     let present = table.get(key).filter(|item| !item.is_none());
     let listed = present.map_or(is("object").is_none(), |item| item.is_array() || item.is_array_of_tables());
     match (is("array").filter(|s| name_of(&s["items"]).is_some()), is("object")) {
@@ -111,6 +117,15 @@ fn select(
     if chosen.is_empty() {
         chosen.extend(which.parse::<usize>().ok().filter(|i| *i < elements.len()));
     }
+    let element = &resolve(&schema["items"], root)["properties"];
+    if chosen.is_empty() && element.get("name").is_none() && element.get(which).is_some() {
+        let i = only(&elements, name_of(&schema["items"]).unwrap_or(""), which).ok_or_else(|| {
+            let help = format!("say which by its number from 0, as in {key}.0.{which}, or `*` for all");
+            Problem::new(format!("`{which}` may be that of several tables of the list `{key}`, or of none")).help(help)
+        })?;
+        let inner = Place::of(&schema["items"], format!("`{key}`"), root);
+        return set(elements[i], &inner, path, value);
+    }
     if chosen.is_empty() {
         let known: Vec<&str> = names.iter().map(String::as_str).filter(|n| !n.is_empty()).collect();
         let help = match (known.is_empty(), elements.len()) {
@@ -129,6 +144,37 @@ fn select(
         set(elements[i], &inner, rest, value)?;
     }
     Ok(())
+}
+
+/// The one element, or the only one that has `key`, or the only one whose kind takes it.
+fn only(elements: &[&mut dyn TableLike], definition: &str, key: &str) -> Option<usize> {
+    let takes = |e: &dyn TableLike| {
+        let kind = e.get("kind").and_then(Item::as_str);
+        kinds(definition).iter().any(|k| Some(k.name) == kind && k.has(key))
+    };
+    let all = || (0..elements.len()).collect::<Vec<_>>();
+    let having = || (0..elements.len()).filter(|i| elements[*i].contains_key(key)).collect();
+    let taking = || (0..elements.len()).filter(|i| takes(&*elements[*i])).collect();
+    [all(), having(), taking()].into_iter().find_map(|found| match found[..] {
+        [i] => Some(i),
+        _ => None,
+    })
+}
+
+/// Writes a noise that is there by its name alone as the table for which it stands.
+fn spell_out(item: &mut Item) {
+    match item {
+        Item::Value(Value::Array(all)) => all.iter_mut().for_each(spell_out_value),
+        Item::Value(one) => spell_out_value(one),
+        _ => {}
+    }
+}
+
+fn spell_out_value(value: &mut Value) {
+    let Some(name) = value.as_str() else { return };
+    let mut table: Value = named(name).into_iter().collect::<InlineTable>().into();
+    *table.decor_mut() = value.decor().clone();
+    *value = table;
 }
 
 /// Whether `name` is what `pattern` says, `*` standing for any characters.

@@ -1,9 +1,10 @@
 //! The outward form of a scenario file, checked against its schema: unknown keys, missing ones, keys of another
 //! kind, and tables where a list is wanted. What is wrong is reported and taken out, so that the rest can be read.
 
-use super::file::{Kind, kinds};
+use super::file::{GIVEN_BY, Kind, kinds, named, noise_names};
 use super::problem::{Problem, Report, list, nearest, suggest};
 use serde_json::Value as Schema;
+use std::borrow::Cow;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -65,6 +66,21 @@ fn value(
     // Forms of one value, none of them a table of this file format.
     let choice = all.len() > 1 && all.iter().all(|s| name_of(s).is_none() && name_of(&s["items"]).is_none());
     let single = choice || (as_table.is_none() && as_list.is_none());
+    let is_noise = as_table.is_some_and(|s| name_of(s) == Some("Noise"));
+    if is_noise && let Some(name) = item.get_ref().as_str() {
+        let names = noise_names();
+        if !names.iter().any(|known| known == name) {
+            let problem = Problem::new(format!("there is no noise `{name}`")).at(span, "");
+            let else_write = format!("write {key} = {}, or one of the names", example(schema, within, root));
+            report.error(problem.help(suggest(name, &else_write, names.iter().map(String::as_str))));
+            return false;
+        }
+        let keys = named(name).into_iter().map(|(key, value)| {
+            let value = Spanned::new(span.clone(), DeValue::String(Cow::Owned(value)));
+            (Spanned::new(span.clone(), Cow::Borrowed(key)), value)
+        });
+        *item.get_mut() = DeValue::Table(keys.collect());
+    }
     match item.get_mut() {
         DeValue::Table(inner) => {
             if let Some(schema) = as_table.filter(|_| !choice) {
@@ -109,7 +125,9 @@ fn value(
     }
     let wanted = match (as_table, as_list) {
         (Some(_), Some(_)) if as_text => "a table, a list of tables, or the name of a file",
+        (Some(_), Some(_)) if is_noise => "a name, a table or a list of them",
         (Some(_), Some(_)) => "a table or a list of tables",
+        (Some(_), None) if is_noise => "a name or a table",
         (Some(_), None) => "a table",
         _ => "a list",
     };
@@ -210,7 +228,9 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
         }
     }
     for key in shared().chain(kind.into_iter().flat_map(|k| k.required.iter().copied())) {
-        if inner.contains_key(key) || meant.contains(&key) {
+        let given =
+            GIVEN_BY.iter().any(|(table, k, by)| (*table, *k) == (here.definition, key) && inner.contains_key(*by));
+        if inner.contains_key(key) || meant.contains(&key) || given {
             continue;
         }
         let what = kind

@@ -1,21 +1,23 @@
-//! `timeline`: what changes on a link, from a list, a table of numbers or a Mahimahi trace, made into the states of its
-//! two directions and the news that hosts hear.
+//! `timeline`: what changes on a link, from a list, a table of numbers or recorded traces, made into the states of its
+//! two directions and what hosts are notified of.
 //!
 //! Whatever it comes from becomes a list of [`Step`]s. A step says something about some properties of the link from one
 //! time to another, or from then on; of the steps that speak of a property at some time, the one that began last counts.
+
+mod states;
+mod traces;
 
 use super::file::{Change, Heading, Link, Policy as PolicyWord, Timeline as Table, TimelineFormat, Timelines};
 use super::leaf::{At, Dbm, FASTEST, LONGEST, Leaf};
 use super::link::{Load, undirected};
 use super::problem::{Problem, Report};
 use crate::cc::LinkEvent;
+use crate::link::PipeConfig;
 use crate::link::noise::Noise;
-use crate::link::timeline::{Opportunities, Policy, State, Timeline};
-use crate::link::{Direction, PipeConfig};
+use crate::link::timeline::{Opportunities, Policy};
 use crate::units::{Rate, Time};
-use std::collections::BTreeMap;
+use states::{Heard, made, states};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Something said about a link for a while.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,7 +54,11 @@ pub(super) fn timelines(
     report: &mut Report,
 ) -> Vec<(Time, LinkEvent)> {
     let own = link.asymmetric.as_ref().and_then(|a| a.value.timeline.as_ref());
+    let before = report.problems.len();
     let [shared, own] = [link.timeline.as_ref(), own].map(|t| t.map(|t| source(t, duration, load, report)));
+    if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
+        from_the_start(link, pipe, shared, own.as_ref().unwrap_or(shared), report);
+    }
     let mut heard = Heard::default();
     if let Some(source) = &shared {
         let span = link.timeline.as_ref().map_or(0..0, |t| t.span.clone());
@@ -74,6 +80,40 @@ pub(super) fn timelines(
     heard.events()
 }
 
+/// Fills in the rate and delay that the link leaves to its timelines.
+fn from_the_start(link: &Link, pipe: &mut PipeConfig, forward: &Source, reverse: &Source, report: &mut Report) {
+    let own = link.asymmetric.as_ref().map(|a| &a.value);
+    let missing = |key: &str, example: &str| {
+        let name = link.name.as_ref().and_then(|name| name.value.as_ref().ok()).map_or("", |name| name.0.as_str());
+        let problem = Problem::new(format!("link `{name}` has no `{key}`, and its timeline none from the start"));
+        let place = format!("`{key}` is missing here");
+        problem.at(span(&link.name), place).help(format!("add a line such as {key} = \"{example}\""))
+    };
+    let reverse_has = [own.is_some_and(|a| a.rate.is_some()), own.is_some_and(|a| a.delay.is_some())];
+    for (direction, source, heading, has) in [
+        (&mut pipe.forward, forward, Heading::Forward, [false; 2]),
+        (&mut pipe.reverse, reverse, Heading::Reverse, reverse_has),
+    ] {
+        let at_start = || {
+            (source.steps.iter())
+                .filter(|s| s.at.is_zero() && s.heading.is_none_or(|h| h == heading || h == Heading::Both))
+        };
+        if link.rate.is_none() && !has[0] {
+            let recorded = source.opportunities.as_ref().map(Opportunities::rate);
+            match recorded.or_else(|| at_start().filter_map(|s| s.rate).last()) {
+                Some(rate) => direction.rate = rate,
+                None => report.error(missing("rate", "10 Mbit/s")),
+            }
+        }
+        if link.delay.is_none() && !has[1] {
+            match at_start().filter_map(|s| s.delay).last() {
+                Some(delay) => direction.delay = delay,
+                None => report.error(missing("delay", "10 ms")),
+            }
+        }
+    }
+}
+
 /// Puts the states that `steps` make into both directions of a link; `place` is what to underline when there are too many.
 pub(super) fn lay(steps: Vec<Step>, pipe: &mut PipeConfig, duration: Time, place: Range<usize>, report: &mut Report) {
     let source = Source { steps, ..Source::default() };
@@ -85,17 +125,10 @@ pub(super) fn lay(steps: Vec<Step>, pipe: &mut PipeConfig, duration: Time, place
 
 fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut Report) -> Source {
     let place = timeline.span.clone();
-    let of_file = |name: &str, format, place, report: &mut Report| match from_file(name, format, load) {
-        Ok(source) => source,
-        Err((reason, help)) => {
-            report.error(Problem::new(format!("`{name}` cannot be used: {reason}")).at(place, "").help(help));
-            Source::default()
-        }
-    };
     match &timeline.value {
         Timelines::Steps(steps) if steps.is_empty() => without_changes(place, report),
         Timelines::Steps(steps) => Source { steps: steps_of(steps, None, duration, load, report), ..Source::default() },
-        Timelines::File(name) => of_file(name, None, place, report),
+        Timelines::File(name) => from_file(name, None, place, load, report),
         Timelines::Table(table) => {
             let t: &Table = table;
             let repeat = report.read(&t.repeat);
@@ -104,6 +137,7 @@ fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut
                 report.error(problem.at(span(&t.repeat), "").help("repeat = \"60 s\" begins it again each minute"));
             }
             let repeat = repeat.filter(|r| !r.is_zero());
+            let traces = traces::evenly_spaced(t, load, report);
             let mut source = match (&t.steps, &t.file) {
                 (Some(steps), None) if steps.value.is_empty() => without_changes(steps.span.clone(), report),
                 (Some(steps), None) => {
@@ -111,13 +145,9 @@ fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut
                 }
                 (None, Some(file)) => match report.read(&t.file) {
                     Some(name) => {
-                        let mut source = of_file(&name, report.read(&t.format), file.span.clone(), report);
+                        let format = report.read(&t.format);
+                        let mut source = from_file(&name, format, file.span.clone(), load, report);
                         source.steps.iter_mut().for_each(|s| s.every = repeat);
-                        if let Some(repeat) = repeat.filter(|_| source.opportunities.is_some()) {
-                            let problem =
-                                Problem::new(format!("a Mahimahi trace repeats by itself, not after {repeat}"));
-                            report.error(problem.at(span(&t.repeat), "").help("leave `repeat` out"));
-                        }
                         source
                     }
                     None => Source::default(),
@@ -127,8 +157,14 @@ fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut
                     report.error(problem.at(steps.span.clone(), "").help("keep one of them"));
                     Source::default()
                 }
+                (None, None) if traces.is_some() => Source::default(),
                 (None, None) => without_changes(place, report),
             };
+            let only_traces = source.opportunities.is_some() || (t.steps.is_none() && t.file.is_none());
+            if let Some(repeat) = repeat.filter(|_| only_traces) {
+                let problem = Problem::new(format!("a trace repeats by itself, not after {repeat}"));
+                report.error(problem.at(span(&t.repeat), "").help("leave `repeat` out"));
+            }
             let recurring = |s: &&Step| repeat.is_some() && s.every == repeat;
             let first = source.steps.iter().find(recurring).map(|s| s.at);
             let last = source.steps.iter().rfind(recurring).map(|s| s.at);
@@ -139,6 +175,7 @@ fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut
                 let help = format!("make it longer than {}, or leave some out", last - first);
                 report.error(Problem::new(changes).at(span(&t.repeat), "").help(help));
             }
+            source.steps.extend(traces.into_iter().flatten());
             source.policy = match report.read(&t.policy) {
                 Some(PolicyWord::Keep) => Policy::Keep,
                 Some(PolicyWord::Drop) | None => Policy::Drop,
@@ -226,22 +263,45 @@ fn steps_of(
     steps
 }
 
-/// Reads a file of changes or opportunities; the reason and some help if it makes no sense.
-fn from_file(name: &str, format: Option<TimelineFormat>, load: Load<'_>) -> Result<Source, (String, &'static str)> {
+/// What a file of changes or opportunities says.
+fn from_file(
+    name: &str,
+    format: Option<TimelineFormat>,
+    place: Range<usize>,
+    load: Load<'_>,
+    report: &mut Report,
+) -> Source {
     let by_name = if name.ends_with(".csv") { TimelineFormat::Csv } else { TimelineFormat::Mahimahi };
-    let format = format.unwrap_or(by_name);
-    let help = match format {
-        TimelineFormat::Csv => CSV_HELP,
-        TimelineFormat::Mahimahi => MAHIMAHI_HELP,
-    };
-    let read = |text: String| match format {
-        TimelineFormat::Csv => read_csv(&text).map(|steps| Source { steps, ..Source::default() }),
+    let source = match format.unwrap_or(by_name) {
+        TimelineFormat::Csv => {
+            let steps = read_file(name, place, CSV_HELP, read_csv, load, report);
+            steps.map(|steps| Source { steps, ..Source::default() })
+        }
         TimelineFormat::Mahimahi => {
-            read_mahimahi(&text).map(|o| Source { opportunities: Some(o), ..Source::default() })
+            let opportunities = read_file(name, place, traces::MAHIMAHI_HELP, traces::read_mahimahi, load, report);
+            Some(Source { opportunities, ..Source::default() })
         }
     };
-    let text = load(name).map_err(|reason| (reason, FILE_HELP))?;
-    read(text).map_err(|reason| (reason, help))
+    source.unwrap_or_default()
+}
+
+/// What `read` makes of a file; if it makes no sense the reason is reported, with `help`.
+fn read_file<T>(
+    name: &str,
+    place: Range<usize>,
+    help: &str,
+    read: impl Fn(&str) -> Result<T, String>,
+    load: Load<'_>,
+    report: &mut Report,
+) -> Option<T> {
+    let text = load(name).map_err(|reason| (reason, FILE_HELP));
+    match text.and_then(|text| read(&text).map_err(|reason| (reason, help))) {
+        Ok(read) => Some(read),
+        Err((reason, help)) => {
+            report.error(Problem::new(format!("`{name}` cannot be used: {reason}")).at(place, "").help(help));
+            None
+        }
+    }
 }
 
 /// Reads a table with a heading; each line holds until the next.
@@ -281,7 +341,7 @@ fn read_csv(text: &str) -> Result<Vec<Step>, String> {
                 "rate_mbps" => step.rate = Some(Rate((x * 1e6) as u64)),
                 "delay_ms" => step.delay = Some(Time::from_secs_f64(x / 1e3)),
                 "signal_dbm" => step.signal = Some(x),
-                _ => step.noise = Some(if x == 0.0 { Noise::None } else { Noise::Random { loss: x } }),
+                _ => step.noise = Some(Noise::random(x)),
             }
         }
         if step.rate == Some(Rate(0)) {
@@ -319,28 +379,6 @@ fn number_in(column: &str, field: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a trace of delivery opportunities: a time in ms per line (Mahimahi, `mm-link`).
-fn read_mahimahi(text: &str) -> Result<Opportunities, String> {
-    let mut times: Vec<Time> = Vec::new();
-    for (number, line) in rows(text) {
-        let ms: i64 = line.parse().map_err(|_| format!("line {number}: `{line}` is not a whole number of ms"))?;
-        let ms = u64::try_from(ms).map_err(|_| format!("line {number}: {ms} ms is a negative time"))?;
-        if ms > LONGEST_TRACE_MS {
-            return Err(format!("line {number}: {ms} ms is more than thirty years"));
-        }
-        let time = Time::from_millis(ms);
-        if let Some(last) = times.last().filter(|last| **last > time) {
-            return Err(format!("line {number}: time goes back from {last} to {time}"));
-        }
-        times.push(time);
-    }
-    match times.last() {
-        None => Err("it is empty".into()),
-        Some(&Time::ZERO) => Err("all its opportunities come at 0 ms".into()),
-        Some(&period) => Ok(Opportunities { times, period }),
-    }
-}
-
 /// The columns that the heading of a CSV file names, all of them `known`, and the lines after it.
 pub(super) fn table<'t>(
     text: &'t str,
@@ -366,175 +404,6 @@ fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// A property over time: the value set by the step that began last.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Resolved {
-    up: bool,
-    rate: Rate,
-    delay: Time,
-    signal: Option<f64>,
-    noise: Option<u32>,
-}
-
-impl Resolved {
-    fn of(link: &Direction) -> Self {
-        Resolved { up: true, rate: link.rate, delay: link.delay, signal: None, noise: None }
-    }
-}
-
-/// The states of one direction.
-fn states(
-    source: &Source,
-    link: &Direction,
-    forward: bool,
-    duration: Time,
-    place: Range<usize>,
-    report: &mut Report,
-) -> Vec<(Time, Resolved)> {
-    let other = if forward { Heading::Reverse } else { Heading::Forward };
-    let steps: Vec<(u32, &Step)> = (0..).zip(&source.steps).filter(|(_, s)| s.heading != Some(other)).collect();
-    // When something begins or ceases: time, which step, when that occurrence began, whether it ceases.
-    let mut marks: Vec<(Time, usize, Time, bool)> = Vec::new();
-    for (i, (_, step)) in steps.iter().enumerate() {
-        let mut shift = Time::ZERO;
-        while step.at + shift <= duration {
-            let at = step.at + shift;
-            marks.push((at, i, at, false));
-            marks.extend(step.until.map(|until| (until + shift, i, at, true)).filter(|m| m.0 <= duration));
-            if marks.len() > MOST_CHANGES {
-                let problem = Problem::new(format!("the link changes more than {MOST_CHANGES} times")).at(place, "");
-                report.error(problem.help("make `repeat` longer, or `duration` shorter"));
-                return Vec::new();
-            }
-            match step.every {
-                Some(every) => shift += every,
-                None => break,
-            }
-        }
-    }
-    marks.sort_by_key(|m| (m.0, m.2, m.1));
-    let mut active: BTreeMap<(Time, usize), u32> = BTreeMap::new();
-    let mut out: Vec<(Time, Resolved)> = Vec::new();
-    let mut marks = marks.into_iter().peekable();
-    while let Some((now, i, began, ceases)) = marks.next() {
-        if ceases {
-            active.remove(&(began, i));
-        } else {
-            active.insert((began, i), steps[i].0);
-        }
-        if marks.peek().is_some_and(|m| m.0 == now) {
-            continue;
-        }
-        let latest = || active.iter().rev().map(|((_, i), number)| (steps[*i].1, *number));
-        let base = Resolved::of(link);
-        let resolved = Resolved {
-            up: latest().find_map(|(s, _)| s.up).unwrap_or(base.up),
-            rate: latest().find_map(|(s, _)| s.rate).unwrap_or(base.rate),
-            delay: latest().find_map(|(s, _)| s.delay).unwrap_or(base.delay),
-            signal: latest().find_map(|(s, _)| s.signal),
-            noise: latest().find_map(|(s, number)| s.noise.as_ref().map(|_| number)),
-        };
-        if out.last().is_none_or(|(_, last)| *last != resolved) {
-            out.push((now, resolved));
-        }
-    }
-    out
-}
-
-fn made(source: &Source, states: Vec<(Time, Resolved)>) -> Option<Arc<Timeline>> {
-    // Only the noises in use, in the order of their first use.
-    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut noises = Vec::new();
-    let mut state = |r: Resolved| State {
-        up: r.up,
-        rate: r.rate,
-        delay: r.delay,
-        noise: r.noise.map(|step| {
-            *numbers.entry(step).or_insert_with(|| {
-                noises.push(source.steps[step as usize].noise.clone().unwrap_or_default());
-                noises.len() as u32 - 1
-            })
-        }),
-    };
-    let states = states.into_iter().map(|(t, r)| (t, state(r))).collect();
-    Some(Arc::new(Timeline { states, noises, policy: source.policy, opportunities: source.opportunities.clone() }))
-}
-
-/// From when on forward and reverse are up, and what else the forward direction is; `None` = as before.
-type Piece = (Time, Option<bool>, Option<bool>, Option<Resolved>);
-
-/// What hosts hear of a link: it is up when both directions are; rate, delay and signal are the forward direction's.
-#[derive(Default)]
-struct Heard {
-    changes: Vec<Piece>,
-    notice: Time,
-    warning: Option<Time>,
-}
-
-impl Heard {
-    fn hear(&mut self, states: &[(Time, Resolved)], source: &Source, link: &Direction) {
-        self.notice_as(source);
-        self.changes.push((Time::ZERO, None, None, Some(Resolved::of(link))));
-        self.changes.extend(states.iter().map(|&(t, r)| (t, Some(r.up), None, Some(r))));
-    }
-
-    fn hear_reverse(&mut self, states: &[(Time, Resolved)], source: &Source) {
-        if self.changes.is_empty() {
-            self.notice_as(source);
-            self.changes.push((Time::ZERO, None, None, None));
-        }
-        self.changes.extend(states.iter().map(|&(t, r)| (t, None, Some(r.up), None)));
-    }
-
-    fn notice_as(&mut self, source: &Source) {
-        (self.notice, self.warning) = (source.notice, source.warning);
-    }
-
-    /// The news in the order in which they are heard. What the link is like at the start is known then.
-    fn events(mut self) -> Vec<(Time, LinkEvent)> {
-        self.changes.sort_by_key(|c| c.0);
-        let mut events = Vec::new();
-        let (mut forward, mut reverse, mut told_up) = (true, true, None);
-        let (mut last, mut told): (Option<Resolved>, Option<Resolved>) = (None, None);
-        let mut changes = self.changes.into_iter().peekable();
-        while let Some((now, f, r, resolved)) = changes.next() {
-            (forward, reverse) = (f.unwrap_or(forward), r.unwrap_or(reverse));
-            last = resolved.or(last);
-            if changes.peek().is_some_and(|next| next.0 == now) {
-                continue;
-            }
-            let heard = if now.is_zero() { now } else { now + self.notice };
-            let up = forward && reverse;
-            if let Some(state) = last {
-                if told.is_some_and(|t| t.rate != state.rate) {
-                    events.push((heard, LinkEvent::Rate(state.rate)));
-                }
-                if told.is_some_and(|t| t.delay != state.delay) {
-                    events.push((heard, LinkEvent::Delay(state.delay)));
-                }
-                // What was known of the signal is forgotten when the link goes down.
-                let anew = told.and_then(|t| t.signal) != state.signal || (up && told_up == Some(false));
-                if let Some(signal) = state.signal.filter(|_| anew) {
-                    events.push((heard, LinkEvent::Signal(signal)));
-                }
-                told = last;
-            }
-            if told_up != Some(up) {
-                told_up = Some(up);
-                if up {
-                    events.extend([(heard, LinkEvent::Up), (heard, LinkEvent::Configured)]);
-                } else {
-                    // A warning may come before the news that an earlier outage is over: said again when it comes true.
-                    events.extend(self.warning.map(|w| (now.saturating_sub(w), LinkEvent::Down)));
-                    events.push((heard, LinkEvent::Down));
-                }
-            }
-        }
-        events.sort_by_key(|e| e.0);
-        events
-    }
-}
-
 fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
@@ -542,10 +411,6 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 const COLUMNS: [&str; 6] = ["time_s", "up", "rate_mbps", "delay_ms", "loss", "signal_dbm"];
 const CSV_HELP: &str = "the first line names the columns, time_s and any of up, rate_mbps, delay_ms, loss, signal_dbm";
 const FILE_HELP: &str = "its name is relative to the folder of the scenario";
-const MAHIMAHI_HELP: &str = "each line is the time in ms at which 1500 bytes may leave, ascending";
-const LONGEST_TRACE_MS: u64 = 1_000_000_000_000;
-/// Beyond this the states of a link fill the memory.
-const MOST_CHANGES: usize = 4_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -590,18 +455,6 @@ mod tests {
         ] {
             let reason = read_csv(bad).unwrap_err();
             assert!(reason.contains(line), "{bad:?}: {reason}");
-        }
-    }
-
-    #[test]
-    fn mahimahi_traces_are_read() {
-        let trace = read_mahimahi("0\n5\n5\n10\n").unwrap();
-        assert_eq!(trace.times, [0, 5, 5, 10].map(Time::from_millis));
-        assert_eq!(trace.period, Time::from_millis(10));
-        for (bad, reason) in
-            [("", "empty"), ("0\n0", "0 ms"), ("5\n-1", "line 2"), ("5\n4", "line 2"), ("1\nx", "line 2")]
-        {
-            assert!(read_mahimahi(bad).unwrap_err().contains(reason), "{bad:?}");
         }
     }
 }

@@ -64,7 +64,7 @@ impl Plan {
             overrides.extend(axis.keys.iter().map(|key| (key.clone(), point.value.clone())));
             overrides.extend(point.set.iter().cloned());
         }
-        let Parsed { scenario, warnings, fingerprint } = source.parse(&overrides)?;
+        let Parsed { scenario, warnings, fingerprint, .. } = source.parse(&overrides)?;
         Network::new(&scenario)?;
         e.metrics.iter().try_for_each(|m| m.check(&scenario))?;
         for flow in e.watch.iter().flat_map(|w| w.flow.iter().chain(&w.flows)).filter(|flow| *flow != TOTAL) {

@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Manifest {
     /// Version of roughlink.
     pub roughlink: String,
-    /// Revision of its source, if it was built with `ROUGHLINK_REVISION` set.
+    /// Revision of its source, if it is known.
     pub revision: Option<String>,
     /// The command line.
     pub command: Vec<String>,
@@ -119,7 +119,7 @@ impl Manifest {
         let hosts = wanted_hosts(scenario, settings).unwrap_or_default();
         Manifest {
             roughlink: env!("CARGO_PKG_VERSION").to_owned(),
-            revision: option_env!("ROUGHLINK_REVISION").filter(|r| !r.is_empty()).map(str::to_owned),
+            revision: settings.revision.clone(),
             command: settings.command.clone(),
             scenario: scenario.name.clone(),
             seed: scenario.seed,

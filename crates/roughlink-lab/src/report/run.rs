@@ -19,7 +19,10 @@ pub(super) fn render(run: &Run) -> String {
         format!("{} s simulated", seconds(result.sim_s)),
         format!("seed {}, replica {}", result.seed, result.replica),
     ];
-    facts.extend(run.manifest.as_ref().map(|m| format!("roughlink {}", m.roughlink)));
+    facts.extend(run.manifest.as_ref().map(|m| {
+        let revision = m.revision.as_ref().map_or(String::new(), |r| format!(" (revision {r})"));
+        format!("roughlink {}{revision}", m.roughlink)
+    }));
     let mut heading = format!("<p class=\"where\">{}</p>\n", escape(&facts.join(" · ")));
     heading += "<ul class=\"findings\" id=\"answer\">\n";
     for sentence in answer::sentences(run) {

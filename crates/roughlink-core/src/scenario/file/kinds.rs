@@ -164,7 +164,19 @@ pub(in crate::scenario) const RIVALS: &[(&str, &str, &str)] = &[
     ("Coverage", "timetable", "log"),
 ];
 
+/// Kinds of noise that need one or the other of their keys.
+const ONE_OF_THEM: [&str; 2] = ["impulse", "recorded"];
+
+/// Keys that a table must have unless it has another, which may give their value: the resolver looks.
+pub(in crate::scenario) const GIVEN_BY: &[(&str, &str, &str)] =
+    &[("Link", "rate", "timeline"), ("Link", "delay", "timeline")];
+
 impl Kind {
+    /// Whether a table of this kind can do without further keys: none is required, and there is none or a default for each.
+    pub fn is_complete(&self) -> bool {
+        self.required.is_empty() && !ONE_OF_THEM.contains(&self.name)
+    }
+
     /// Whether `key` belongs to this kind and not to all.
     pub fn has(&self, key: &str) -> bool {
         self.required.contains(&key) || self.optional.contains(&key)

@@ -1,9 +1,9 @@
 //! `noise` of a link as it is written: losses by packet or by time for pipes, layers in air time for shared media.
 
-use super::Heading;
+use super::{Heading, kinds};
 use crate::link::noise::BurstLength;
 use crate::link::noise::impulses::{Length, MeasuredClass};
-use crate::scenario::leaf::{At, Hertz, Leaf};
+use crate::scenario::leaf::{At, Hertz, Leaf, names_of};
 use crate::units::{Share, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -186,6 +186,21 @@ pub(in crate::scenario) enum NoiseKind {
     MarkovMiddleton,
     /// Shared medium: noise at stated times.
     Events,
+}
+
+/// The keys for which the name of a noise stands: its kind, and a class of the measurements is of the kind `measured`.
+pub(in crate::scenario) fn named(name: &str) -> Vec<(&'static str, String)> {
+    if names_of::<MeasuredClass>().iter().any(|class| class == name) {
+        return vec![("kind", "measured".into()), ("class", name.into())];
+    }
+    vec![("kind", name.into())]
+}
+
+/// What may stand for a table of noise: the kinds, and the classes of the measurements. A kind that has keys it cannot do
+/// without is among them, so that these keys are asked for.
+pub(in crate::scenario) fn noise_names() -> Vec<String> {
+    let kinds = kinds("Noise").iter().map(|kind| kind.name.to_owned());
+    kinds.chain(names_of::<MeasuredClass>()).collect()
 }
 
 /// One table of noise or a list of them.

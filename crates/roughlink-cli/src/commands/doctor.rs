@@ -1,10 +1,11 @@
 //! `roughlink doctor`: what this machine can do.
 
+use super::REVISION;
 use crate::args::Doctor;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// A fact about the machine.
@@ -44,33 +45,16 @@ fn facts() -> Vec<Fact> {
         line.strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb / 1024)
     });
     vec![
-        fact("version", json!(roughlink_lab::runner::ENGINE), "results are kept apart by it"),
+        fact("version", json!(env!("CARGO_PKG_VERSION")), "of this program"),
+        fact("revision", json!(REVISION), "of its source"),
+        fact("engine", json!(roughlink_lab::runner::ENGINE), "results are kept apart by it"),
         fact("cores", json!(cores), "sweeps and reproductions use all"),
         fact("memory_mib", json!(memory), "free now; a run needs few"),
-        fact("kernel", json!(read("/proc/sys/kernel/osrelease")), "emulation, kernel algorithms"),
-        fact("root", json!(root()), "network namespaces, TUN, kernel algorithms"),
-        fact("network namespaces", json!(Path::new("/proc/self/ns/net").exists()), "emulation in a network of its own"),
-        fact("tun", json!(Path::new("/dev/net/tun").exists()), "emulation under real programs"),
-        fact("bpf file system", json!(Path::new("/sys/fs/bpf").exists()), "kernel algorithms"),
-        fact("kernel BTF", json!(Path::new("/sys/kernel/btf/vmlinux").exists()), "kernel algorithms"),
-        fact(
-            "kernel congestion controls",
-            json!(read("/proc/sys/net/ipv4/tcp_available_congestion_control")),
-            "comparison with the real stack",
-        ),
-        fact("ip", json!(version("ip", &["-V"])), "emulation"),
-        fact("tshark", json!(version("tshark", &["--version"])), "checking captures"),
-        fact("clang", json!(version("clang", &["--version"])), "building kernel algorithms"),
-        fact("python", json!(version("python3", &["--version"])), "the Python package, validation"),
-        fact("ns-3", json!(ns3()), "validation side by side"),
+        fact("tshark", json!(version("tshark", &["--version"])), "tests: captures are read back"),
+        fact("chromium", json!(version("chromium", &["--version"])), "tests: reports are looked at"),
+        fact("python", json!(version("python3", &["--version"])), "make validate"),
+        fact("ns-3", json!(ns3()), "make validate, side by side"),
     ]
-}
-
-/// Whether the effective user is root.
-fn root() -> Option<bool> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let ids = status.lines().find_map(|l| l.strip_prefix("Uid:"))?;
-    Some(ids.split_whitespace().nth(1)? == "0")
 }
 
 /// First line of what a program says about its version; `None` if it is not there.

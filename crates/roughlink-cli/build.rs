@@ -1,0 +1,60 @@
+//! The revision of the source, for `--version`, manifests and reports: `ROUGHLINK_REVISION` if that is set, as a packager may,
+//! else the commit, with `+dirty` where what the program is made of differs from it. Without a repository it is "unknown".
+//!
+//! It is asked for anew when HEAD moves or the program's sources change, and then the program is built again anyway.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    println!("cargo:rerun-if-env-changed=ROUGHLINK_REVISION");
+    let root = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
+    let given = std::env::var("ROUGHLINK_REVISION").ok().filter(|revision| !revision.is_empty());
+    let revision = given.or_else(|| commit(&root)).unwrap_or_else(|| "unknown".into());
+    println!("cargo:rustc-env=ROUGHLINK_REVISION={revision}");
+}
+
+/// The commit that is checked out at `root`.
+fn commit(root: &Path) -> Option<String> {
+    // An unpacked archive within another project's repository is not that project's commit.
+    let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"])?);
+    if top.canonicalize().ok()? != root.canonicalize().ok()? {
+        return None;
+    }
+    let hash = git(root, &["rev-parse", "--short=12", "HEAD"])?;
+    let mut status = vec!["status", "--porcelain", "--"];
+    status.extend(SOURCES);
+    let clean = git(root, &status)?.is_empty();
+    for file in ["HEAD", "logs/HEAD"] {
+        rerun_if_changed(&root.join(git(root, &["rev-parse", "--git-path", file])?));
+    }
+    for source in SOURCES {
+        rerun_if_changed(&root.join(source));
+    }
+    Some(if clean { hash } else { format!("{hash}+dirty") })
+}
+
+/// Cargo runs a script again each time if a file that it waits for is not there.
+fn rerun_if_changed(path: &Path) {
+    if path.exists() {
+        println!("cargo:rerun-if-changed={}", path.display());
+    }
+}
+
+/// What git prints; `None` if it is not there or fails.
+fn git(root: &Path, args: &[&str]) -> Option<String> {
+    let out = Command::new("git").arg("-C").arg(root).args(args).output().ok()?;
+    out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+}
+
+/// What the program is made of.
+const SOURCES: [&str; 8] = [
+    "Cargo.lock",
+    "crates/roughlink-core/src",
+    "crates/roughlink-lab/src",
+    "crates/roughlink-lab/build.rs",
+    "crates/roughlink-cli/src",
+    "crates/roughlink-cli/build.rs",
+    "experiments",
+    "scenarios",
+];

@@ -1,0 +1,13 @@
+//! `roughlink completions`
+
+use crate::args::{Completions, Roughlink};
+use crate::failure::{Failure, print};
+use clap::CommandFactory as _;
+use clap_complete::generate;
+
+/// Prints what a shell needs to complete the command line.
+pub fn completions(args: &Completions) -> Result<(), Failure> {
+    let mut out = Vec::new();
+    generate(clap_complete::Shell::from(args.shell), &mut Roughlink::command(), "roughlink", &mut out);
+    print(&String::from_utf8_lossy(&out))
+}

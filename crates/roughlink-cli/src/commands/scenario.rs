@@ -1,0 +1,82 @@
+//! `roughlink scenario`
+
+use crate::args::{CopyScenario, List, ShowScenario};
+use crate::failure::{Failure, print, print_json};
+use crate::show;
+use roughlink_lab::error::LabError;
+use roughlink_lab::library::{Source, names};
+use serde_json::json;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Lists the built-in scenarios.
+pub fn list(args: &List) -> Result<(), Failure> {
+    let scenarios = names("scenarios").into_iter().map(|name| Ok((Source::scenario(&name)?, name)));
+    let scenarios: Vec<(Source, String)> = scenarios.collect::<Result<_, LabError>>()?;
+    if args.json {
+        let all: Vec<_> = scenarios
+            .iter()
+            .map(|(source, name)| json!({ "name": name, "title": title(source), "about": about(&source.text) }))
+            .collect();
+        return print_json(&all);
+    }
+    let mut table = show::table(&["name", "what it is"]);
+    for (source, name) in &scenarios {
+        table.add_row([name, &title(source)]);
+    }
+    print(&format!("{table}\n"))
+}
+
+/// Prints a scenario as it is written.
+pub fn show(args: &ShowScenario) -> Result<(), Failure> {
+    print(&Source::scenario(&args.name)?.text)
+}
+
+/// Copies a scenario into a file, and the files that it reads into the same folder.
+pub fn copy(args: &CopyScenario) -> Result<(), Failure> {
+    let source = Source::scenario(&args.name)?;
+    let own_name = format!("{}.toml", source.stem());
+    let to = match &args.file {
+        None => PathBuf::from(own_name),
+        Some(folder) if folder.is_dir() => folder.join(own_name),
+        Some(file) => file.clone(),
+    };
+    let folder = to.parent().unwrap_or(Path::new(""));
+    let mut files = vec![(to.clone(), source.text.clone())];
+    files.extend(source.parse(&[])?.files.into_iter().map(|(name, text)| (folder.join(name), text)));
+    if let Some((there, _)) = files.iter().find(|(path, _)| !args.force && path.exists()) {
+        return Err(LabError::Usage {
+            message: format!("{} exists", there.display()),
+            help: "--force replaces it; or name another file".into(),
+        }
+        .into());
+    }
+    for (path, text) in &files {
+        write(path, text, args.force).map_err(|source| LabError::Write { path: path.clone(), source })?;
+    }
+    print(&format!("{}\n", to.display()))
+}
+
+fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    if force {
+        options.create(true).truncate(true);
+    } else {
+        options.create_new(true);
+    }
+    options.write(true).open(path)?.write_all(text.as_bytes())
+}
+
+/// Its `name`.
+fn title(source: &Source) -> String {
+    let table = source.text.parse::<toml::Table>().ok();
+    let name = table.as_ref().and_then(|table| table.get("name")?.as_str());
+    name.unwrap_or_default().to_owned()
+}
+
+/// The first paragraph of the comment that it begins with.
+fn about(text: &str) -> String {
+    let comment = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
+    comment.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,177 @@
+//! What the program says of itself: scenarios, metrics, completions, manual pages, its revision.
+
+mod common;
+
+use common::{code, json, roughlink, stderr, stdout};
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Runs it; it must succeed.
+fn said(args: &[&str]) -> String {
+    let out = roughlink(args);
+    assert_eq!(code(&out), 0, "{args:?}: {}", stderr(&out));
+    stdout(&out)
+}
+
+/// What a checker says of `text`, which it reads from a file; `None` where there is no such program.
+fn check(program: &str, args: &[&str], text: &str) -> Option<(bool, String)> {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    match Command::new(program).args(args).arg(file.path()).stdin(Stdio::null()).output() {
+        Ok(out) => Some((out.status.success(), stdout(&out) + &stderr(&out))),
+        Err(e) => {
+            eprintln!("skipped: {program}: {e}");
+            None
+        }
+    }
+}
+
+#[test]
+fn every_scenario_is_listed_shown_and_copied() {
+    let list = said(&["scenario", "list"]);
+    let all = json(&roughlink(&["scenario", "list", "--json"]));
+    let all = all.as_array().unwrap();
+    assert!(all.len() > 10);
+    for one in all {
+        let name = one["name"].as_str().unwrap();
+        assert!(list.contains(name), "{name}");
+        for key in ["title", "about"] {
+            assert!(one[key].as_str().is_some_and(|text| text.len() > 3), "{one}");
+        }
+    }
+    let shown = said(&["scenario", "show", "hello"]);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/hello.toml");
+    assert_eq!(shown, fs::read_to_string(file).unwrap());
+    let out = roughlink(&["scenario", "show", "helo"]);
+    assert_eq!(code(&out), 2);
+    assert!(stderr(&out).contains("did you mean `hello`?"));
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    assert_eq!(said(&["scenario", "copy", "hello", &path("mine.toml")]).trim(), path("mine.toml"));
+    assert_eq!(fs::read_to_string(path("mine.toml")).unwrap(), shown);
+    said(&["scenario", "copy", "hello", &path("")]);
+    assert_eq!(fs::read_to_string(path("hello.toml")).unwrap(), shown);
+    said(&["run", &path("hello.toml")]);
+}
+
+#[test]
+fn a_copy_replaces_nothing_unless_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    fs::write(path("mine.toml"), "years of work").unwrap();
+    let out = roughlink(&["scenario", "copy", "hello", &path("mine.toml")]);
+    assert_eq!(code(&out), 2);
+    assert!(stderr(&out).contains("--force"), "{}", stderr(&out));
+    assert_eq!(fs::read_to_string(path("mine.toml")).unwrap(), "years of work");
+    said(&["scenario", "copy", "hello", &path("mine.toml"), "--force"]);
+    assert!(fs::read_to_string(path("mine.toml")).unwrap().contains("duration"));
+    let out = roughlink(&["scenario", "copy", "hello", &path("nowhere/mine.toml")]);
+    assert_eq!(code(&out), 3, "{}", stderr(&out));
+}
+
+#[test]
+fn a_copy_brings_the_files_that_the_scenario_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let text = said(&["scenario", "show", "hello"]);
+    let link = text.find("rate = ").unwrap();
+    fs::write(path("a.toml"), format!("{}timeline = \"a.csv\"\n{}", &text[..link], &text[link..])).unwrap();
+    fs::write(path("a.csv"), "time_s,rate_mbps\n1,3\n").unwrap();
+    fs::create_dir(path("b")).unwrap();
+    said(&["scenario", "copy", &path("a.toml"), &path("b/c.toml")]);
+    assert_eq!(fs::read(path("b/a.csv")).unwrap(), fs::read(path("a.csv")).unwrap());
+    said(&["run", &path("b/c.toml")]);
+    fs::remove_file(path("b/c.toml")).unwrap();
+    assert_eq!(code(&roughlink(&["scenario", "copy", &path("a.toml"), &path("b/c.toml")])), 2, "b/a.csv is there");
+}
+
+#[test]
+fn every_metric_has_unit_and_meaning() {
+    let list = said(&["metric", "list"]);
+    let all = json(&roughlink(&["metric", "list", "--json"]));
+    for one in all.as_array().unwrap() {
+        let name = one["name"].as_str().unwrap();
+        assert!(list.contains(name.split('[').next().unwrap()), "{name}");
+        assert!(one["unit"].is_string() && ["flow", "link", "run"].contains(&one["of"].as_str().unwrap()), "{one}");
+        assert!(!one["meaning"].as_str().unwrap().is_empty());
+    }
+    // Each is one that `--metric` takes.
+    let metrics: Vec<String> = (all.as_array().unwrap().iter())
+        .map(|one| one["name"].as_str().unwrap().replace("[A..B]", "[0..1]"))
+        .filter(|name| !name.starts_with("covered"))
+        .collect();
+    let mut args = vec!["sweep", "hello", "--set", "flow.*.bytes=10 kB", "--replicas", "1", "--json", "--quiet"];
+    metrics.iter().for_each(|name| args.extend(["--metric", name]));
+    let cells = json(&roughlink(&args))["metrics"].as_array().unwrap().len();
+    assert_eq!(cells, metrics.len());
+}
+
+#[test]
+fn completions_are_what_the_shells_read() {
+    for (shell, word) in [("bash", "_roughlink()"), ("zsh", "#compdef roughlink"), ("fish", "complete -c roughlink")] {
+        let text = said(&["completions", shell]);
+        assert!(text.contains(word) && text.contains("reproduce"), "{text}");
+        if let Some((good, complaint)) = check(shell, &["-n"], &text) {
+            assert!(good && complaint.is_empty(), "{shell}: {complaint}");
+        }
+    }
+    assert_eq!(code(&roughlink(&["completions", "csh"])), 2);
+}
+
+#[test]
+fn manual_pages_are_what_man_reads() {
+    let pages: &[(&[&str], &str)] = &[
+        (&["man"], "Exit codes"),
+        (&["man", "run"], "no\\-capture"),
+        (&["man", "scenario", "copy"], "Replace files that are there"),
+    ];
+    for (args, text) in pages {
+        let page = said(args);
+        assert!(page.starts_with(".ie") && page.contains(".TH roughlink") && page.contains(text), "{page}");
+        if let Some((_, complaints)) = check("mandoc", &["-Tlint", "-Wwarning"], &page) {
+            // The page has no date: it would be that of the build, and another page each day.
+            let others: Vec<&str> = complaints.lines().filter(|line| !line.contains(" date")).collect();
+            assert!(others.is_empty(), "{args:?}: {others:#?}");
+        }
+    }
+    let out = roughlink(&["man", "sceanrio"]);
+    assert_eq!(code(&out), 2);
+    assert!(stderr(&out).contains("did you mean `scenario`?"), "{}", stderr(&out));
+}
+
+#[test]
+fn the_revision_is_where_results_are() {
+    let version = said(&["--version"]);
+    let revision = version.trim().strip_suffix(')').unwrap().split("(revision ").nth(1).unwrap().to_owned();
+    let hash = revision.trim_end_matches("+dirty");
+    assert!(revision == "unknown" || (hash.len() >= 7 && hash.chars().all(|c| c.is_ascii_hexdigit())), "{version}");
+    assert!(!said(&["-V"]).contains('('), "the short form is the version alone");
+
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("run");
+    let dir = dir.to_str().unwrap();
+    said(&["run", "hello", "--no-capture", "-o", dir]);
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&fs::read(Path::new(dir).join("manifest.json")).unwrap()).unwrap();
+    assert_eq!(manifest["revision"], revision);
+    said(&["report", dir]);
+    assert!(fs::read_to_string(Path::new(dir).join("report.html")).unwrap().contains(&revision));
+    let dir = folder.path().join("sweep");
+    said(&["sweep", "hello", "--replicas", "1", "--quiet", "-o", dir.to_str().unwrap()]);
+    assert!(fs::read_to_string(dir.join("report.html")).unwrap().contains(&revision));
+    assert!(fs::read_to_string(dir.join("results.json")).unwrap().contains(&revision));
+}
+
+/// The doctor speaks of what this program has, not of what it may have some day.
+#[test]
+fn the_doctor_lists_what_exists() {
+    let facts = json(&roughlink(&["doctor", "--json"]));
+    let names: Vec<&String> = facts.as_object().unwrap().keys().collect();
+    let exist = ["chromium", "cores", "engine", "memory_mib", "ns-3", "python", "revision", "tshark", "version"];
+    assert_eq!(names, exist);
+    let text = said(&["doctor"]);
+    assert!(exist.iter().all(|name| text.contains(name)), "{text}");
+}
