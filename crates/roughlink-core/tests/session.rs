@@ -169,6 +169,36 @@ fn a_session_over_a_quiet_cable_keeps_its_limits() {
     assert_eq!(aborted.end_s, result.first_violation_s);
 }
 
+/// A download fills the charger's queue, and the charger's answers wait in it. A priority of their own lets them pass, and so
+/// does a lower one of the download; on the flow it counts more than on the link.
+#[test]
+fn a_priority_protects_the_messages_from_a_download() {
+    let download = "
+        [[flow]]
+        name = \"firmware\"
+        kind = \"bulk\"
+        from = \"secc\"
+        to = \"evcc\"";
+    let text = SESSION.replace("FLOW", "charge = \"10 s\"") + download;
+    let p99 = |overrides: &[(&str, &str)]| {
+        let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let s = Scenario::parse(&text, "t", &overrides, &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}")).0;
+        let mut result = Network::new(&s).unwrap().run(Options::default());
+        assert!(result.flows[1].throughput_mbps > Some(5.0), "{:?}", result.flows[1]);
+        let demand = result.flows.remove(0).session.unwrap().charging_loop().copied().unwrap();
+        demand.latency_ms.unwrap().p99
+    };
+    let (without, alone) = (p99(&[]), 17.0);
+    assert!(without > 100.0, "{without}");
+    for priority in [("flow.session.priority", "ca2"), ("flow.firmware.priority", "ca0")] {
+        let protected = p99(&[priority]);
+        assert!(protected < alone + 10.0, "{protected} with {priority:?}"); // an exchange or two that are under way
+        assert_eq!(p99(&[priority, ("link.plc.class", "ca1")]), protected);
+    }
+    assert!(p99(&[("flow.session.priority", "ca3"), ("flow.firmware.priority", "ca3")]) > 100.0);
+    assert!(p99(&[("link.plc.class", "ca3")]) > 100.0);
+}
+
 /// A session's lines that cannot be.
 const FAULTS: &[(&str, &str)] = &[
     ("keys of a transfer", "bytes = \"1 MB\"\ntransport = \"sctp\""),

@@ -83,7 +83,7 @@ impl<'a, O: Observer> Component<'a, O> {
                 pipes.push(Pipe::new(direction, (config.mtu, config.overhead), &name, seed));
             }
         }
-        let media = Media::new(s, seed, links, &mut places, &mut local);
+        let media = Media::new(s, seed, (flows, links), &mut places, &mut local);
         let mut paths = Vec::new();
         let mut built = Vec::with_capacity(flows.len());
         for &global in flows {

@@ -352,6 +352,8 @@ pub(super) struct Flow {
     pub start: Option<Leaf<Time>>,
     /// When it stops.
     pub stop: Option<Leaf<Time>>,
+    /// Priority class on Green PHY cables, of its packets both ways; the link's `class` if absent.
+    pub priority: Option<Leaf<Priority>>,
     /// IP bit rate.
     pub rate: Option<Leaf<Rate>>,
     /// IP length of a datagram; `1500 B` if absent.

@@ -17,6 +17,7 @@ use super::{FlowSpec, LinkSpec, Scenario};
 use crate::app::Traffic;
 use crate::app::voip::VoipConfig;
 use crate::cc::LinkEvent;
+use crate::link::greenphy::Class;
 use crate::link::{Model, SharedConfig};
 use crate::net::routing::{self, Edge, Hop};
 use crate::tcp::{Stack, TcpConfig};
@@ -170,6 +171,7 @@ impl Context<'_> {
             sctp: None,
             cc: String::new(),
             factory: None,
+            priority: self.priority(f, &path, report),
         };
         match report.read(&f.kind) {
             Some(FlowKind::Bulk) if report.read(&f.transport) == Some(Transport::Sctp) => {
@@ -201,6 +203,19 @@ impl Context<'_> {
             warn_of_silence(flow, (&spec.cc, factory), links, self.duration, report);
         }
         spec
+    }
+
+    /// The flow's class on a charging cable.
+    fn priority(&self, f: &Flow, path: &[usize], report: &mut Report) -> Option<Class> {
+        let priority = report.read(&f.priority)?;
+        let cable = |link: &usize| matches!(self.links[*link].model, Model::Shared(SharedConfig::GreenPhy(_)));
+        if !path.is_empty() && !path.iter().any(cable) {
+            let problem = Problem::new("`priority` has no effect: no Green PHY cable is on the flow's path");
+            report.error(
+                problem.at(span(&f.priority), "").help("leave it out, or use a [[link]] of kind = \"greenphy\""),
+            );
+        }
+        Some(priority)
     }
 
     /// The flow's connection.
