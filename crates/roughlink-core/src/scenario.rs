@@ -176,6 +176,8 @@ pub struct FlowSpec {
     pub cc: String,
     /// Makes its congestion control.
     pub factory: Option<cc::Factory>,
+    /// Its packets have IPv6 headers; else IPv4's.
+    pub ipv6: bool,
     /// Its priority class on Green PHY cables, both ways; `None` = that of the link.
     pub priority: Option<Class>,
 }

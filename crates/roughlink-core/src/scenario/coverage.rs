@@ -149,6 +149,7 @@ pub(super) fn coverage(
                     sctp: None,
                     cc: String::new(),
                     factory: None,
+                    ipv6: false,
                     priority: None,
                 });
             }

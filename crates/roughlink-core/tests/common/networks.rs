@@ -131,6 +131,7 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
                     cc: String::new(),
                     sctp: None,
                     factory: None,
+                    ipv6: false,
                     priority: None,
                 };
             }
@@ -147,6 +148,7 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
                 cc: a.name.into(),
                 sctp: None,
                 factory: Some(factory),
+                ipv6: false,
                 priority: None,
             }
         },
