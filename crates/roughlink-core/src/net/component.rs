@@ -313,6 +313,9 @@ impl<'a, O: Observer> Component<'a, O> {
             let Some(p) = flow.transmit(now, end, &mut self.sides) else { return };
             let leaf = self.paths[flow.path[end] as usize] as usize;
             if O::ACTIVE {
+                if let Some(session) = flow.session() {
+                    self.observer.session(now, flow.global, session);
+                }
                 let at = Crossing { node: flow.nodes[end], hop: self.places[leaf].0, way: Way::Out, flow: flow.global };
                 self.observer.packet(now, at, &p, &self.sides);
                 if end == 0 {
