@@ -378,7 +378,7 @@ pub(super) struct Flow {
     pub cc_params: Option<At<Params>>,
     /// Any other `[tcp]` key, for this flow.
     pub tcp: Option<Box<At<Tcp>>>,
-    /// IP version of a flow over TCP, 4 or 6; 4 if absent.
+    /// IP version of a flow over TCP, 4 or 6; 6 for a charging session, 4 for a transfer if absent.
     pub ip: Option<Leaf<u32>>,
     /// What carries it; `tcp` if absent.
     pub transport: Option<Leaf<Transport>>,

@@ -197,7 +197,7 @@ impl Context<'_> {
                 self.over_tcp(&mut spec, f, here, &path, report);
             }
             Some(FlowKind::Request) => {
-                spec.ipv6 = ipv6(f, false, report);
+                spec.ipv6 = ipv6(f, true, report); // ISO 15118-2 section 7.6
                 self.over_tcp(&mut spec, f, here, &path, report);
                 spec.traffic = Traffic::Request { session: Box::new(session(f, report)) };
             }
