@@ -68,7 +68,7 @@ pub struct Run {
     /// Replica: other luck, same scenario.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub replica: u32,
-    /// Leave results, time series and a capture in this folder.
+    /// Leave results, time series and a capture at each host in this folder.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Replace the results that the folder holds.
@@ -77,13 +77,17 @@ pub struct Run {
     /// Rows of the time series, at most one per flow and interval (10 ms, ...); all if absent.
     #[arg(long, value_name = "TIME", requires = "output")]
     pub sample: Option<String>,
-    /// No capture: it is the largest of the files.
+    /// No captures: they are the largest of the files.
     #[arg(long, requires = "output")]
     pub no_capture: bool,
     /// Capture at these hosts only.
     #[arg(long, value_name = "A,B,...", requires = "output", conflicts_with = "no_capture")]
     pub capture_at: Option<String>,
-    /// Bytes of each packet that the capture keeps; 0 = all. The default holds all headers.
+    /// One capture.pcapng for all hosts instead of a file for each; so it is in any case with more than 64 hosts.
+    #[arg(long, requires = "output", conflicts_with = "no_capture")]
+    pub one_capture: bool,
+    /// Bytes of each packet that captures keep; 0 = all. By default 128, which hold all headers, and all of the packets of
+    /// charging sessions and SCTP.
     #[arg(long, value_name = "BYTES", requires = "output", conflicts_with = "no_capture")]
     pub snaplen: Option<u32>,
     #[command(flatten)]

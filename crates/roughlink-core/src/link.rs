@@ -11,7 +11,7 @@ pub mod noise;
 pub mod pipe;
 pub mod timeline;
 
-use greenphy::{GreenPhy, GreenPhyConfig};
+use greenphy::{Class, GreenPhy, GreenPhyConfig};
 use hdplc::{Duplex, FullDuplex, Hdplc, HdplcConfig};
 pub use medium::{Backlog, Medium};
 pub use noise::Noise;
@@ -69,11 +69,12 @@ impl Model {
 }
 
 impl SharedConfig {
-    /// The medium that joins `pairs` pairs of nodes; `name` names its luck.
+    /// The medium that joins `pairs` pairs of nodes; `name` names its random streams. `priorities` has for each flow the
+    /// priority class that it has of its own; only Green PHY knows classes.
     ///
     /// # Panics
     /// If more than one pair is on an HD-PLC link.
-    pub fn build(&self, pairs: usize, name: &str, seed: &Seed) -> Box<dyn Medium> {
+    pub fn build(&self, pairs: usize, priorities: &[Option<Class>], name: &str, seed: &Seed) -> Box<dyn Medium> {
         match self {
             SharedConfig::Hdplc(c) => {
                 assert_eq!(pairs, 1, "an HD-PLC link joins two modems");
@@ -82,7 +83,7 @@ impl SharedConfig {
                     Duplex::Full => Box::new(FullDuplex::new(c, name, seed)),
                 }
             }
-            SharedConfig::GreenPhy(c) => Box::new(GreenPhy::new(c, pairs, name, seed)),
+            SharedConfig::GreenPhy(c) => Box::new(GreenPhy::new(c, pairs, priorities, name, seed)),
         }
     }
 }

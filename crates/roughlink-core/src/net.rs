@@ -16,6 +16,7 @@ mod flow;
 pub mod reassembly;
 pub mod routing;
 
+use crate::app::request::Session;
 use crate::gateway;
 use crate::metrics::RunResult;
 use crate::packet::{Packet, Sides};
@@ -67,6 +68,8 @@ pub trait Observer {
     /// A packet crosses a host's interface: on its way out before it is queued or cut into fragments, on its way in
     /// before it is reassembled.
     fn packet(&mut self, _now: Time, _at: Crossing, _packet: &Packet, _sides: &Sides) {}
+    /// An end of flow `index`, a charging session, is about to send a packet.
+    fn session(&mut self, _now: Time, _index: usize, _session: &Session) {}
     /// The sender of flow `index` has taken in an event; `delivered` bytes have reached the application.
     fn flow(&mut self, _now: Time, _index: usize, _sender: Sending<'_>, _delivered: u64) {}
     /// A link direction's queue now holds `waiting` packets; `drops` so far.
@@ -94,6 +97,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, sides: &Sides) {
         self.0.packet(now, at, packet, sides);
         self.1.packet(now, at, packet, sides);
+    }
+    fn session(&mut self, now: Time, index: usize, session: &Session) {
+        self.0.session(now, index, session);
+        self.1.session(now, index, session);
     }
     fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
         self.0.flow(now, index, sender, delivered);
@@ -130,6 +137,11 @@ impl<O: Observer> Observer for Option<O> {
     fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, sides: &Sides) {
         if let Some(o) = self {
             o.packet(now, at, packet, sides);
+        }
+    }
+    fn session(&mut self, now: Time, index: usize, session: &Session) {
+        if let Some(o) = self {
+            o.session(now, index, session);
         }
     }
     fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {

@@ -81,7 +81,11 @@ const INFO_PROTOCOL: u8 = 0b0000_0011;
 const INFO_TCP: u8 = 0;
 const INFO_UDP: u8 = 1;
 const INFO_SCTP: u8 = 2;
+const INFO_TCP_IPV6: u8 = 3;
+/// With TCP.
 const INFO_TIMESTAMPS: u8 = 0b0000_0100;
+/// With UDP, which has no timestamps.
+const INFO_UDP_IPV6: u8 = 0b0000_0100;
 const INFO_FRAGMENT: u8 = 0b0001_1000;
 const INFO_SACKS: u8 = 0b1110_0000;
 
@@ -101,7 +105,7 @@ pub struct Packet {
     pub tsecr: u32,
     /// Index of the side slot, or [`NO_SIDE`].
     pub side: u32,
-    /// IPv4 total length in bytes.
+    /// Length of the IP packet in bytes, its header included.
     pub size: u16,
     /// The window field, unscaled as on the wire; chunk flags of SCTP.
     pub window: u16,
@@ -153,16 +157,44 @@ impl Packet {
     #[inline]
     pub const fn protocol(&self) -> Protocol {
         match self.info & INFO_PROTOCOL {
-            INFO_TCP => Protocol::Tcp,
+            INFO_TCP | INFO_TCP_IPV6 => Protocol::Tcp,
             INFO_UDP => Protocol::Udp,
             _ => Protocol::Sctp,
+        }
+    }
+
+    /// Whether it has an IPv6 header; else an IPv4 header, 20 bytes shorter.
+    #[inline]
+    pub const fn is_ipv6(&self) -> bool {
+        match self.info & INFO_PROTOCOL {
+            INFO_TCP_IPV6 => true,
+            INFO_UDP => self.info & INFO_UDP_IPV6 != 0,
+            _ => false,
+        }
+    }
+
+    /// Gives a packet of TCP or UDP that is complete otherwise an IPv6 header in place of its IPv4 header.
+    #[inline]
+    pub fn set_ipv6(&mut self) {
+        debug_assert!(!self.is_ipv6() && matches!(self.protocol(), Protocol::Tcp | Protocol::Udp));
+        self.info |= if self.protocol() == Protocol::Tcp { INFO_TCP_IPV6 } else { INFO_UDP_IPV6 };
+        self.size += IPV6_EXTRA;
+    }
+
+    /// Bytes of the IP header; with IPv6, of the fragment header (RFC 8200 section 4.5), too.
+    #[inline]
+    pub const fn ip_header_bytes(&self) -> u16 {
+        match (self.is_ipv6(), self.fragment()) {
+            (false, _) => 20,
+            (true, Fragment::Whole) => 20 + IPV6_EXTRA,
+            (true, _) => 20 + IPV6_EXTRA + 8,
         }
     }
 
     /// Whether the timestamps option is present.
     #[inline]
     pub const fn has_timestamps(&self) -> bool {
-        self.info & INFO_TIMESTAMPS != 0
+        self.info & INFO_TIMESTAMPS != 0 && self.info & INFO_PROTOCOL != INFO_UDP
     }
 
     /// Sets the timestamps option.
@@ -215,16 +247,16 @@ impl Packet {
         self.flags & f != 0
     }
 
-    /// Bytes of IPv4 and transport header, options included, padded as on the wire. SYN options follow
+    /// Bytes of IP and transport header, options included, padded as on the wire. SYN options follow
     /// [`SynOptions::header_bytes`] and are added by the caller through `syn_options`.
     #[inline]
     pub const fn header_bytes(&self, syn_options: u16) -> u16 {
-        match self.info & INFO_PROTOCOL {
-            INFO_TCP => {}
-            INFO_UDP => return 28,
-            _ => return self.sctp_header_bytes(),
+        match self.protocol() {
+            Protocol::Tcp => {}
+            Protocol::Udp => return self.ip_header_bytes() + 8,
+            Protocol::Sctp => return self.sctp_header_bytes(),
         }
-        let mut n = 40 + syn_options;
+        let mut n = self.ip_header_bytes() + 20 + syn_options;
         if self.info & INFO_TIMESTAMPS != 0 && self.flags & flags::SYN == 0 {
             n += 12; // NOP NOP TS
         }
@@ -244,14 +276,17 @@ impl Packet {
     /// Bytes of payload of a whole datagram that is not a SYN.
     #[inline]
     pub const fn payload(&self) -> u32 {
-        match self.info & INFO_PROTOCOL {
+        match self.protocol() {
             // Data on a SYN (TCP Fast Open) is not modelled.
-            INFO_TCP if self.flags & flags::SYN != 0 => 0,
-            INFO_TCP | INFO_UDP => (self.size - self.header_bytes(0)) as u32,
-            _ => (self.size - self.sctp_header_bytes() - self.sctp_padding()) as u32,
+            Protocol::Tcp if self.flags & flags::SYN != 0 => 0,
+            Protocol::Tcp | Protocol::Udp => (self.size - self.header_bytes(0)) as u32,
+            Protocol::Sctp => (self.size - self.sctp_header_bytes() - self.sctp_padding()) as u32,
         }
     }
 }
+
+/// How much longer an IPv6 header (RFC 8200) is than one of IPv4 without options, bytes.
+pub const IPV6_EXTRA: u16 = 20;
 
 /// A SACK block: `[left, right)` in 32-bit sequence numbers (RFC 2018 section 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -373,6 +408,23 @@ mod tests {
         assert_eq!(p.fragment(), Fragment::Whole);
         let syn = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true, timestamps: true };
         assert_eq!(syn.header_bytes(), 20); // Linux's SYN: 60 bytes of IPv4 and TCP
+    }
+
+    #[test]
+    fn an_ipv6_header_is_20_bytes_longer() {
+        let mut p = Packet::tcp(FlowId::new(3, true));
+        p.set_timestamps(5, 6);
+        p.set_sacks(2, 0);
+        p.set_payload(1000);
+        let mut q = p;
+        q.set_ipv6();
+        assert_eq!((q.size, q.payload(), q.protocol(), q.sacks()), (p.size + 20, 1000, Protocol::Tcp, 2));
+        assert!(q.is_ipv6() && q.has_timestamps() && !p.is_ipv6());
+        let mut u = Packet::udp(p.flow, 0, 10, Time::ZERO);
+        assert_eq!((u.size, u.is_ipv6()), (38, false));
+        u.set_ipv6();
+        assert_eq!((u.size, u.payload(), u.protocol(), u.has_timestamps()), (58, 10, Protocol::Udp, false));
+        assert!(u.is_ipv6());
     }
 
     #[test]

@@ -32,6 +32,7 @@ use crate::app::Traffic;
 use crate::cc::{self, LinkEvent};
 use crate::gateway::Kind;
 use crate::link::Model;
+use crate::link::greenphy::Class;
 use crate::sctp::SctpConfig;
 use crate::tcp::TcpConfig;
 use crate::units::Time;
@@ -175,6 +176,10 @@ pub struct FlowSpec {
     pub cc: String,
     /// Makes its congestion control.
     pub factory: Option<cc::Factory>,
+    /// Its packets have IPv6 headers; else IPv4's.
+    pub ipv6: bool,
+    /// Its priority class on Green PHY cables, both ways; `None` = that of the link.
+    pub priority: Option<Class>,
 }
 
 impl std::fmt::Debug for FlowSpec {

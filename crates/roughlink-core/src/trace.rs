@@ -5,3 +5,4 @@
 pub mod capture;
 pub mod columns;
 pub mod pcapng;
+pub mod v2gtp;

@@ -3,8 +3,9 @@
 //! Everything that leaves or enters the simulator as bytes - captures, a TUN device, the gateway - passes here.
 //! [`encode`] writes what a packet stands for, its payload implied or real; [`decode`] reads what came.
 //!
-//! [`Packet::size`] is the IPv4 length whatever the family, and counts headers as roughlink itself would write them:
-//! an IPv6 datagram is 20 bytes longer on the wire (28 as a fragment), and a decoded packet whose sender laid out its
+//! A packet that says nothing else ([`Packet::is_ipv6`]) has the IPv4 length whatever the family of its addresses, as one that
+//! was decoded has. [`Packet::size`] counts headers as roughlink itself would write them:
+//! such an IPv6 datagram is 20 bytes longer on the wire (28 as a fragment), and a decoded packet whose sender laid out its
 //! options differently gets the size that makes [`Packet::payload`] right. [`Decoded::end`] is the length on the wire.
 //!
 //! The headers have no room for, and so a round trip loses: the flow, which the receiver looks up by address; the
@@ -114,6 +115,9 @@ pub enum EncodeError {
     /// The datagram exceeds 65535 bytes.
     #[error("a datagram of more than 65535 bytes")]
     TooLong,
+    /// The packet has an IPv6 header, and the addresses are those of IPv4.
+    #[error("an IPv6 packet between IPv4 addresses")]
+    Family,
 }
 
 /// A datagram that was understood.
@@ -160,7 +164,10 @@ pub fn encode(
     };
     let padding = if protocol == ip::SCTP { payload.bytes().wrapping_neg() & 3 } else { 0 };
     let whole = header + payload.bytes() + padding; // of the datagram, without IP header
-    let here = usize::from(packet.size).checked_sub(ip::V4_HEADER).ok_or(EncodeError::Size)?;
+    let here = packet.size.checked_sub(packet.ip_header_bytes()).map(usize::from).ok_or(EncodeError::Size)?;
+    if packet.is_ipv6() && matches!(addresses.ip, IpPair::V4 { .. }) {
+        return Err(EncodeError::Family);
+    }
     if whole > addresses.ip.longest() {
         return Err(EncodeError::TooLong);
     }

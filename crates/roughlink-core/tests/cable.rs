@@ -277,6 +277,13 @@ fn links_of_a_cable_have_its_medium_and_their_own_classes() {
     assert!(s.links.iter().all(|l| l.cable.as_deref() == Some("bay")));
 }
 
+#[test]
+fn a_flow_has_a_class_of_its_own() {
+    let of = |text: &str| read(text).flows[0].priority;
+    assert_eq!(of(THREE), None);
+    assert_eq!(of(&format!("{THREE}priority = \"ca2\"")), Some(Class::Ca2));
+}
+
 /// A link's lines that cannot be.
 const FAULTS: &[(&str, &str)] = &[
     ("a key of pipes", "rate = \"10 Mbit/s\""),
@@ -354,5 +361,9 @@ fn faults() {
     all += &faults_of(&pipe.replace("NOISE", "cable = \"bay\""), "a pipe that is a cable");
     let unsaid = pipe.replace("kind = \"pipe\"", "").replace("NOISE", "mac = { rifs = \"30 us\" }");
     all += &faults_of(&unsaid, "a pipe that does not say so with a mac");
+    let priority = "priority = \"ca2\"";
+    let unsaid = pipe.replace("NOISE", "") + priority;
+    all += &faults_of(&unsaid, "a priority that no link knows");
+    all += &faults_of(&(CABLE.replace("LINK", "") + "priority = \"high\""), "a priority that no cable knows");
     insta::assert_snapshot!(all);
 }

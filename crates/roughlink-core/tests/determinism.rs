@@ -139,6 +139,8 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
                 sctp: None,
                 cc: cc.into(),
                 factory: Some(factory.clone()),
+                ipv6: false,
+                priority: None,
             })
             .collect(),
         gateways: Vec::new(),

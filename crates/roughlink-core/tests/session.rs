@@ -169,6 +169,62 @@ fn a_session_over_a_quiet_cable_keeps_its_limits() {
     assert_eq!(aborted.end_s, result.first_violation_s);
 }
 
+/// A session is over IPv6 unless it says otherwise, a transfer over IPv4; 20 bytes of each packet are the difference.
+#[test]
+fn the_ip_version_is_in_every_packet() {
+    let of = |kind: &str, keys: &str| {
+        let text = SESSION.replace("request", kind).replace("FLOW", keys);
+        let s = Scenario::parse(&text, "t", &[], &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}")).0;
+        let result = Network::new(&s).unwrap().run(Options::default());
+        assert!(result.flows[0].delivered_bytes > 3000);
+        // The charger's answers, or the ACKs of a transfer.
+        let d = &result.links[0].forward;
+        (s.flows[0].ipv6, s.flows[0].tcp.mss, d.packets, d.bytes)
+    };
+    let (six, four) = (of("request", "charge = \"5 s\""), of("request", "charge = \"5 s\"\nip = 4"));
+    assert_eq!((six.0, six.1, four.0, four.1), (true, 1440, false, 1460));
+    assert_eq!(of("request", "charge = \"5 s\"\nip = 6"), six);
+    assert_eq!((six.2, six.3), (four.2, four.3 + 20 * four.2));
+    let (six, four) = (of("bulk", "bytes = \"30 kB\"\nip = 6"), of("bulk", "bytes = \"30 kB\""));
+    assert_eq!((six.0, six.1, four.0, four.1), (true, 1440, false, 1460));
+    let four = of("bulk", "bytes = \"30 kB\"\ntcp.mss = \"1440 B\""); // as many segments
+    assert_eq!((six.2, six.3), (four.2, four.3 + 20 * four.2));
+    // An answer in one segment of three fragments, and in a short one: 40 and 8 bytes of header (RFC 8200 section 4.5), or 20.
+    let long = "charge = \"5 s\"\ntcp.mss = \"3000 B\"\nmessages.session_setup.response = \"3900 B\"\n";
+    let (six, four) = (of("request", long), of("request", &format!("{long}ip = 4")));
+    assert_eq!((six.1, six.2, six.3), (3000, four.2, four.3 + 20 * four.2 + 8 * 3));
+}
+
+/// A download fills the charger's queue, and the charger's answers wait in it. A priority of their own lets them pass, and so
+/// does a lower one of the download; on the flow it counts more than on the link.
+#[test]
+fn a_priority_protects_the_messages_from_a_download() {
+    let download = "
+        [[flow]]
+        name = \"firmware\"
+        kind = \"bulk\"
+        from = \"secc\"
+        to = \"evcc\"";
+    let text = SESSION.replace("FLOW", "charge = \"10 s\"") + download;
+    let p99 = |overrides: &[(&str, &str)]| {
+        let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        let s = Scenario::parse(&text, "t", &overrides, &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}")).0;
+        let mut result = Network::new(&s).unwrap().run(Options::default());
+        assert!(result.flows[1].throughput_mbps > Some(5.0), "{:?}", result.flows[1]);
+        let demand = result.flows.remove(0).session.unwrap().charging_loop().copied().unwrap();
+        demand.latency_ms.unwrap().p99
+    };
+    let (without, alone) = (p99(&[]), 17.0);
+    assert!(without > 100.0, "{without}");
+    for priority in [("flow.session.priority", "ca2"), ("flow.firmware.priority", "ca0")] {
+        let protected = p99(&[priority]);
+        assert!(protected < alone + 10.0, "{protected} with {priority:?}"); // an exchange or two that are under way
+        assert_eq!(p99(&[priority, ("link.plc.class", "ca1")]), protected);
+    }
+    assert!(p99(&[("flow.session.priority", "ca3"), ("flow.firmware.priority", "ca3")]) > 100.0);
+    assert!(p99(&[("link.plc.class", "ca3")]) > 100.0);
+}
+
 /// A session's lines that cannot be.
 const FAULTS: &[(&str, &str)] = &[
     ("keys of a transfer", "bytes = \"1 MB\"\ntransport = \"sctp\""),
@@ -182,6 +238,7 @@ const FAULTS: &[(&str, &str)] = &[
         "messages = { current_demand = { request = \"0 B\", response = \"1 GB\" } }",
     ),
     ("limits as a time", "limits = \"20 s\""),
+    ("an IP version of the past", "ip = 5"),
     ("processing of something", "processing = { session_setup = \"1 s\" }"),
 ];
 

@@ -7,7 +7,7 @@
 //! | `flows.parquet`, `links.parquet`, `segments.parquet` | time series ([`Series`]) |
 //! | `gateways.parquet` | another, if the scenario has gateways |
 //! | `segments.csv` | the data segments once more, for tools without Parquet; `flow` is the flow's number |
-//! | `trace.pcapng` | a capture ([`roughlink_core::trace::capture`]) |
+//! | `capture-HOST.pcapng` | a capture at each host ([`roughlink_core::trace::capture`]); or one for all, `capture.pcapng` |
 //! | `manifest.json` | what was run, when and by which version; size and SHA-256 of every file; units of columns |
 //!
 //! A folder is finished when it has a manifest, which comes last: [`Manifest::read`] refuses what an interrupted run left,
@@ -17,13 +17,13 @@ mod folder;
 mod manifest;
 mod table;
 
-pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, Manifest, StayEntry};
+pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, HostEntry, Manifest, StayEntry};
 
 use folder::Draft;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Network, Options};
 use roughlink_core::scenario::Scenario;
-use roughlink_core::trace::capture::Capture;
+use roughlink_core::trace::capture::{self, Capture};
 use roughlink_core::trace::columns::{Column, Recorder, Series, Sink};
 use roughlink_core::units::Time;
 use std::io;
@@ -37,7 +37,7 @@ pub struct Settings {
     pub sample: Time,
     /// Write `segments.csv`.
     pub csv: bool,
-    /// Write `trace.pcapng`.
+    /// Write captures.
     pub capture: Option<CaptureSettings>,
     /// Replace the results that the folder holds.
     pub force: bool,
@@ -63,19 +63,12 @@ impl Default for Settings {
 /// What a capture keeps.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureSettings {
-    /// Bytes kept of each packet; 0 keeps all. If `None`: 128, which are all headers; all if a flow is over SCTP, whose chunks
-    /// can be read only if they are whole.
+    /// Bytes kept of each packet; 0 keeps all. If `None`: [`capture::snaplen`].
     pub snaplen: Option<u32>,
     /// Names of the hosts at which to capture; `None` for all.
     pub hosts: Option<Vec<String>>,
-}
-
-impl CaptureSettings {
-    /// Bytes kept of each packet of `scenario`.
-    pub fn snaplen(&self, scenario: &Scenario) -> u32 {
-        let sctp = scenario.flows.iter().any(|f| f.sctp.is_some());
-        self.snaplen.unwrap_or(if sctp { 0 } else { 128 })
-    }
+    /// One file for all hosts. So it is in any case with more than [`MOST_CAPTURES`] hosts.
+    pub one_file: bool,
 }
 
 /// Why there is no result folder. What the folder held before is untouched.
@@ -143,7 +136,7 @@ pub fn run_to_folder(
     dir: &Path,
     settings: &Settings,
 ) -> Result<RunResult, OutputError> {
-    let wanted = wanted_hosts(scenario, settings)?;
+    let captures = captures(scenario, settings)?;
     let mut draft = Draft::begin(dir, settings.force)?;
     let started = now();
     draft.write(CONFIG, scenario.source.as_bytes())?;
@@ -151,16 +144,16 @@ pub fn run_to_folder(
     let gateways = !scenario.gateways.is_empty();
     let sink = Tables::new(&draft, settings.csv, gateways)?;
     let recorder = Recorder::new(scenario, settings.sample, sink);
+    let mut files = Vec::new();
+    for (name, hosts) in &captures {
+        files.push((draft.create(name)?, hosts.clone()));
+    }
+    let paths: Vec<PathBuf> = files.iter().map(|(file, _)| file.path().to_owned()).collect();
+    let failed = |(i, source): (usize, io::Error)| OutputError::Write { path: paths[i].clone(), source };
     let capture = match &settings.capture {
         None => None,
-        Some(c) => {
-            let file = draft.create(CAPTURE)?;
-            let path = file.path().to_owned();
-            let capture = Capture::new(scenario, file, c.snaplen(scenario), |node| wanted[node]);
-            Some((capture.map_err(|source| OutputError::Write { path: path.clone(), source })?, path))
-        }
+        Some(c) => Some(Capture::new(scenario, files, c.snaplen).map_err(failed)?),
     };
-    let (capture, capture_path) = capture.unzip();
     let mut observer = (recorder, capture);
     let clock = clock();
     // In one event queue, so that the capture is in order of time whatever the parts of the network.
@@ -170,41 +163,53 @@ pub fn run_to_folder(
     let (recorder, capture) = observer;
     recorder.finish()?.finish(&mut draft)?;
     let mut skipped = 0;
-    if let (Some(capture), Some(path)) = (capture, capture_path) {
+    if let Some(capture) = capture {
         skipped = capture.skipped();
-        let file = capture.finish().map_err(|source| OutputError::Write { path, source })?;
-        draft.keep(file)?;
+        for file in capture.finish().map_err(failed)? {
+            draft.keep(file)?;
+        }
     }
     let mut summary = serde_json::to_vec_pretty(&result).expect("results have a JSON form");
     summary.push(b'\n');
     draft.write(SUMMARY, &summary)?;
 
-    let manifest = Manifest::new(scenario, &result, settings, started, skipped, draft.files());
+    let manifest = Manifest::new(scenario, &result, settings, started, (captures, skipped), draft.files());
     let mut text = serde_json::to_vec_pretty(&manifest).expect("manifests have a JSON form");
     text.push(b'\n');
     draft.finish(&text)?;
     Ok(result)
 }
 
-/// For each node, whether to capture there.
-fn wanted_hosts(scenario: &Scenario, settings: &Settings) -> Result<Vec<bool>, OutputError> {
-    let Some(CaptureSettings { hosts: Some(asked), .. }) = &settings.capture else {
-        return Ok(vec![true; scenario.nodes.len()]);
-    };
-    let mut is_host = vec![false; scenario.nodes.len()];
-    for f in &scenario.flows {
-        (is_host[f.from], is_host[f.to]) = (true, true);
+/// The captures that are wanted: names of files, each with the nodes of its hosts.
+fn captures(scenario: &Scenario, settings: &Settings) -> Result<Vec<(String, Vec<usize>)>, OutputError> {
+    let Some(wanted) = &settings.capture else { return Ok(Vec::new()) };
+    let mut hosts = capture::hosts(scenario);
+    if let Some(asked) = &wanted.hosts {
+        let name = |n: &usize| scenario.nodes[*n].clone();
+        if let Some(host) = asked.iter().find(|host| !hosts.iter().any(|n| scenario.nodes[*n] == **host)) {
+            return Err(OutputError::Host { host: host.clone(), hosts: hosts.iter().map(name).collect() });
+        }
+        hosts.retain(|n| asked.contains(&scenario.nodes[*n]));
     }
-    let named = |name: &str| scenario.nodes.iter().position(|n| n == name).filter(|n| is_host[*n]);
-    let mut wanted = vec![false; scenario.nodes.len()];
-    for host in asked {
-        let node = named(host).ok_or_else(|| OutputError::Host {
-            host: host.clone(),
-            hosts: scenario.nodes.iter().zip(&is_host).filter(|(_, is)| **is).map(|(n, _)| n.clone()).collect(),
-        })?;
-        wanted[node] = true;
+    if wanted.one_file || hosts.len() > MOST_CAPTURES {
+        return Ok(vec![(format!("{CAPTURE}.pcapng"), hosts)]);
     }
-    Ok(wanted)
+    let mut captures: Vec<(String, Vec<usize>)> = Vec::new();
+    for node in hosts {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        let host: String = scenario.nodes[node].chars().map(plain).take(LONGEST_HOST).collect();
+        // Names that differ in other characters, or in case only, are one name to some file systems.
+        let taken = |name: &str| captures.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+        let mut name = format!("{CAPTURE}-{host}.pcapng");
+        for n in 2.. {
+            if !taken(&name) {
+                break;
+            }
+            name = format!("{CAPTURE}-{host}-{n}.pcapng");
+        }
+        captures.push((name, vec![node]));
+    }
+    Ok(captures)
 }
 
 /// The series, each to its files.
@@ -271,9 +276,14 @@ const CONFIG: &str = "config.toml";
 const SUMMARY: &str = "summary.json";
 const MANIFEST: &str = "manifest.json";
 const SEGMENTS_CSV: &str = "segments.csv";
-const CAPTURE: &str = "trace.pcapng";
-/// What a run may leave in its folder, and so what may be replaced there.
-const RESULTS: [&str; 10] = [
+/// How the names of captures begin.
+const CAPTURE: &str = "capture";
+/// A file for each host up to this many, so that a run with a thousand does not need a thousand open files.
+pub const MOST_CAPTURES: usize = 64;
+/// Letters of a host's name in that of its capture.
+const LONGEST_HOST: usize = 100;
+/// What a run may leave in its folder beside captures.
+const RESULTS: [&str; 9] = [
     "report.html", // made of the others by `roughlink report`
     CONFIG,
     SUMMARY,
@@ -282,6 +292,11 @@ const RESULTS: [&str; 10] = [
     "segments.parquet",
     "gateways.parquet",
     SEGMENTS_CSV,
-    CAPTURE,
     MANIFEST, // the last: it makes the folder finished
 ];
+
+/// Whether a run may leave a file of this name in its folder, and so may replace it there.
+fn is_result(name: &str) -> bool {
+    let capture = name.starts_with(CAPTURE) && name.ends_with(".pcapng") && !name.contains(['/', '\\']);
+    RESULTS.contains(&name) || capture
+}

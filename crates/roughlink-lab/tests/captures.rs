@@ -38,7 +38,9 @@ fn count(file: &Path, filter: &str) -> usize {
 }
 
 fn whole_packets(hosts: Option<&str>) -> Option<CaptureSettings> {
-    Some(CaptureSettings { snaplen: Some(0), hosts: hosts.map(|h| vec![h.to_owned()]) })
+    // One file, unless it is of one host.
+    let one_file = hosts.is_none();
+    Some(CaptureSettings { snaplen: Some(0), hosts: hosts.map(|h| vec![h.to_owned()]), one_file })
 }
 
 /// What must not be found.
@@ -70,7 +72,7 @@ const RUNS: [(&str, &[(&str, &str)]); 10] = [
 fn tshark_finds_nothing_wrong() {
     for (what, overrides) in RUNS {
         let Run { dir, .. } = run(overrides, |s| s.capture = whole_packets(None));
-        let file = dir.path().join("trace.pcapng");
+        let file = dir.path().join("capture.pcapng");
         let fields = ["frame.number", "_ws.col.Info", "_ws.expert.message"];
         let Some(wrong) = tshark(&file, WRONG, &fields) else { return };
         assert_eq!(wrong, Vec::<String>::new(), "{what}");
@@ -111,7 +113,7 @@ fn tshark_counts_the_same_retransmissions_at_the_sender() {
         for seed in ["1", "2"] {
             let overrides: Vec<_> = overrides.iter().copied().chain([("seed", seed)]).collect();
             let Run { dir, result } = run(&overrides, |s| s.capture = whole_packets(Some("sa")));
-            let file = dir.path().join("trace.pcapng");
+            let file = dir.path().join("capture-sa.pcapng");
             // A repeated SYN is no segment of the sender's, and so not among its retransmits.
             let filter = format!("({AGAIN}) && tcp.flags.syn == 0 && ip.src == 10.0.0.1");
             let Some(theirs) = tshark(&file, &filter, &["frame.number"]) else { return };
@@ -128,7 +130,7 @@ fn a_repeated_syn_is_counted_by_tshark_alone() {
     let noise = "{ kind = \"list\", drop = [0, 100], direction = \"forward\" }";
     let overrides = [("tcp.stack", "linux"), ("link.plc.noise", noise)];
     let Run { dir, result } = run(&overrides, |s| s.capture = whole_packets(Some("sa")));
-    let file = dir.path().join("trace.pcapng");
+    let file = dir.path().join("capture-sa.pcapng");
     let Some(theirs) = tshark(&file, AGAIN, &["tcp.flags.syn"]) else { return };
     assert_eq!((theirs.len(), result.flows[0].retransmits), (2, 1), "{theirs:?}");
     assert_eq!(theirs[0], "1");
@@ -143,22 +145,16 @@ fn tshark_reads_sctp() {
         let mut overrides = vec![("flow.download.transport", "sctp")];
         overrides.extend(more);
         let Run { dir, result } = run(&overrides, |_| {});
-        let file = dir.path().join("trace.pcapng");
-        let Some(data) =
-            tshark(&file, "sctp.chunk_type == 0 && frame.interface_name == \"sa:internet\"", &["frame.len"])
-        else {
+        let file = dir.path().join("capture-sa.pcapng");
+        let Some(data) = tshark(&file, "sctp.chunk_type == 0", &["frame.len"]) else {
             return;
         };
         assert_eq!(data.len() as u64, result.flows[0].segments, "{what}");
         let wrong =
             "_ws.malformed || sctp.checksum.status == 0 || sctp.checksum.status == 2 || ip.checksum.status == 0";
         assert_eq!(tshark(&file, wrong, &["frame.number", "_ws.col.Info"]).unwrap(), Vec::<String>::new(), "{what}");
-        let again = "sctp.retransmission && sctp.chunk_type == 0 && frame.interface_name == \"sa:internet\"";
-        // As docs/how-to/captures.md has it, one interface is taken out first: tshark sees each packet twice.
-        let Run { dir, result } = run(&overrides, |s| {
-            s.capture = Some(CaptureSettings { hosts: Some(vec!["sa".into()]), ..CaptureSettings::default() });
-        });
-        let theirs = tshark(&dir.path().join("trace.pcapng"), again, &["frame.number"]).unwrap();
+        let again = "sctp.retransmission && sctp.chunk_type == 0";
+        let theirs = tshark(&file, again, &["frame.number"]).unwrap();
         assert_eq!(theirs.len() as u64, result.flows[0].retransmits, "{what}");
         compared += theirs.len();
     }
@@ -169,11 +165,126 @@ fn tshark_reads_sctp() {
 #[test]
 fn a_short_capture_keeps_the_headers() {
     let Run { dir, .. } = run(&[("tcp.stack", "ns3")], |_| {});
-    let file = dir.path().join("trace.pcapng");
-    let Some(longest) = tshark(&file, "frame", &["frame.cap_len"]) else { return };
-    assert_eq!(longest.iter().map(|l| l.parse::<u32>().unwrap()).max(), Some(128));
-    assert_eq!(count(&file, WRONG), 0);
-    assert!(count(&file, "tcp.options.sack.count >= 1") > 0);
+    for host in ["sa", "evcc"] {
+        let file = dir.path().join(format!("capture-{host}.pcapng"));
+        let Some(longest) = tshark(&file, "frame", &["frame.cap_len"]) else { return };
+        assert_eq!(longest.iter().map(|l| l.parse::<u32>().unwrap()).max(), Some(128));
+        assert_eq!(count(&file, WRONG), 0);
+        assert!(count(&file, "tcp.options.sack.count >= 1") > 0);
+    }
+}
+
+/// A charging session with a download beside it, whose packets are cut to their headers.
+const SESSION: &str = r#"
+duration = "20 s"
+[[node]]
+name = "secc"
+[[node]]
+name = "evcc"
+[[link]]
+name = "plc"
+kind = "greenphy"
+between = ["secc", "evcc"]
+noise = [{ kind = "cable" }, { kind = "events", events = [{ at = "12 s", for = "60 ms" }] }]
+[[flow]]
+name = "session"
+kind = "request"
+from = "evcc"
+to = "secc"
+charge = "8 s"
+messages = { charge_parameter_discovery = { response = "4000 B" } }
+[[flow]]
+name = "firmware"
+kind = "bulk"
+from = "secc"
+to = "evcc"
+start = "10 s"
+bytes = "500 kB"
+"#;
+
+/// What dissectors of V2G need (those of Wireshark's plugins begin at port 15118): IPv6 between link-local addresses, discovery by
+/// multicast and its answer, and a stream that is nothing but V2GTP, message by message.
+#[test]
+fn a_session_reads_as_v2gtp_over_ipv6() {
+    let Run { dir, result } = common::run_text(SESSION, &[("flow.session.ip", "6")], |_| {});
+    let session = result.flows[0].session.as_ref().unwrap();
+    let [evcc, secc] = ["evcc", "secc"].map(|host| dir.path().join(format!("capture-{host}.pcapng")));
+    for file in [&evcc, &secc] {
+        let Some(wrong) = tshark(file, &format!("{WRONG} || tcp.analysis.lost_segment"), &["_ws.col.Info"]) else {
+            return;
+        };
+        assert_eq!(wrong, Vec::<String>::new());
+        let cut = tshark(file, "frame.cap_len < frame.len", &["frame.cap_len", "ip.version", "tcp.srcport"]).unwrap();
+        assert!(cut.len() > 300 && cut.iter().all(|p| *p == "128\t4\t50001"), "{:?}", &cut[..3]);
+    }
+    let sdp = tshark(&evcc, "udp", &["ipv6.src", "udp.srcport", "ipv6.dst", "udp.dstport", "udp.payload"]).unwrap();
+    assert_eq!(
+        sdp,
+        [
+            "fe80::2\t50000\tff02::1\t15118\t01fe9000000000021000",
+            "fe80::1\t15118\tfe80::2\t50000\t01fe900100000014fe8000000000000000000000000000013b0e1000",
+        ]
+    );
+    let ends = tshark(&evcc, "tcp && ipv6", &["ipv6.addr", "tcp.port"]).unwrap();
+    assert!(
+        ends.iter().all(|e| ["fe80::2,fe80::1\t50000,15118", "fe80::1,fe80::2\t15118,50000"].contains(&e.as_str()))
+    );
+
+    // Each side as the other sees it: sorted by sequence number, repeats once.
+    let requests: u64 = session.messages.iter().map(|m| m.requests).sum();
+    let answers: u64 = session.messages.iter().map(|m| m.count).sum();
+    for (file, from, expected, first, suffix) in
+        [(&secc, "fe80::2", requests, 34, "Req"), (&evcc, "fe80::1", answers, 4, "Res")]
+    {
+        let filter = format!("tcp.len > 0 && ipv6.src == {from}");
+        let segments = tshark(file, &filter, &["tcp.seq_raw", "tcp.payload"]).unwrap();
+        let segments: std::collections::BTreeMap<u32, Vec<u8>> = segments
+            .iter()
+            .map(|s| {
+                let (seq, hex) = s.split_once('\t').unwrap();
+                let byte = |i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap();
+                (seq.parse().unwrap(), (0..hex.len()).step_by(2).map(byte).collect())
+            })
+            .collect();
+        let mut stream = Vec::new();
+        for (seq, bytes) in segments {
+            assert_eq!(seq as usize, 1 + stream.len(), "nothing is missing, nothing overlaps");
+            stream.extend(bytes);
+        }
+        let (mut messages, mut rest) = (Vec::new(), &stream[..]);
+        while !rest.is_empty() {
+            assert_eq!(rest[..4], [0x01, 0xfe, 0x80, 0x01]);
+            let length = u32::from_be_bytes(rest[4..8].try_into().unwrap()) as usize;
+            messages.push(&rest[8..8 + length]);
+            rest = &rest[8 + length..];
+        }
+        assert_eq!(messages.len() as u64, expected);
+        assert_eq!(messages[0].len(), first);
+        assert!(messages.iter().any(|m| m.starts_with(format!("CurrentDemand{suffix}").as_bytes())));
+        assert_eq!(messages.iter().filter(|m| m.len() == 3992).count(), usize::from(suffix == "Res"));
+    }
+}
+
+/// The lengths of what is captured are those that were simulated.
+#[test]
+fn a_session_is_captured_as_it_was_simulated() {
+    for (ip, header) in [("4", 20), ("6", 40)] {
+        let Run { dir, result } = common::run_text(SESSION, &[("flow.session.ip", ip)], |_| {});
+        let file = dir.path().join("capture-secc.pcapng");
+        let Some(lengths) = tshark(&file, "tcp.srcport == 15118 || udp.srcport == 15118", &["frame.len"]) else {
+            return;
+        };
+        let smallest = lengths.iter().map(|l| l.parse::<u64>().unwrap()).min();
+        assert_eq!(smallest, Some(header + 32), "ip = {ip}"); // an ACK with timestamps
+        let all: u64 = tshark(&file, "frame.interface_name == \"secc:plc\"", &["frame.len", "ip.src", "ipv6.src"])
+            .unwrap()
+            .iter()
+            .filter(|p| p.contains("10.0.0.1") || p.contains("fe80::1"))
+            .map(|p| p.split('\t').next().unwrap().parse::<u64>().unwrap())
+            .sum();
+        let d = &result.links[0].forward;
+        assert_eq!(all, d.bytes, "ip = {ip}: nothing was dropped by the queue, so what left is what was sent");
+    }
 }
 
 /// Datagrams, cut and lost, beside a TCP flow that is cut too; and several flows that share a host.
@@ -197,7 +308,7 @@ fn datagrams_and_several_flows_are_told_apart() {
     let Run { dir, .. } = common::run_text(&(common::SCENARIO.to_owned() + more), &[("tcp.stack", "ns3")], |s| {
         s.capture = whole_packets(None);
     });
-    let file = dir.path().join("trace.pcapng");
+    let file = dir.path().join("capture.pcapng");
     let Some(wrong) = tshark(&file, WRONG, &["frame.number", "_ws.col.Info"]) else { return };
     assert_eq!(wrong, Vec::<String>::new());
     assert!(count(&file, "udp.checksum.status == 1 && frame.interface_name == \"sa:internet\"") == 101);

@@ -8,14 +8,16 @@ use parquet::record::RowAccessor as _;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Network, Options};
 use roughlink_core::units::Time;
-use roughlink_lab::output::{CaptureSettings, Manifest, OutputError, Settings};
+use roughlink_lab::output::{CaptureSettings, MOST_CAPTURES, Manifest, OutputError, Settings};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
-const EVERYTHING: [&str; 8] = [
+const EVERYTHING: [&str; 9] = [
+    "capture-evcc.pcapng",
+    "capture-sa.pcapng",
     "config.toml",
     "flows.parquet",
     "links.parquet",
@@ -23,7 +25,6 @@ const EVERYTHING: [&str; 8] = [
     "segments.csv",
     "segments.parquet",
     "summary.json",
-    "trace.pcapng",
 ];
 
 fn names(dir: &Path) -> Vec<String> {
@@ -55,10 +56,9 @@ fn a_finished_folder_has_everything() {
     assert_eq!(manifest.files.len(), EVERYTHING.len() - 1);
     assert_eq!((manifest.seed, manifest.replica, manifest.command.len()), (7, 0, 2));
     let hosts = manifest.capture.unwrap().hosts;
-    assert_eq!(
-        hosts.into_iter().collect::<Vec<_>>(),
-        [("evcc".to_owned(), "10.0.0.3".to_owned()), ("sa".to_owned(), "10.0.0.1".to_owned()),]
-    );
+    let hosts: Vec<_> = hosts.into_iter().map(|(host, e)| (host, e.file, e.addresses[0].to_string())).collect();
+    let entry = |host: &str, address: &str| (host.to_owned(), format!("capture-{host}.pcapng"), address.to_owned());
+    assert_eq!(hosts, [entry("evcc", "10.0.0.3"), entry("sa", "10.0.0.1")]);
     // Less, if that is asked for.
     let Run { dir, .. } = run(&[], |s| (s.csv, s.capture) = (false, None));
     assert_eq!(
@@ -77,7 +77,7 @@ fn equal_runs_leave_equal_files() {
     let (a, b) = (run(&[], |_| {}), run(&[], |_| {}));
     let files = |r: &Run| Manifest::read(r.dir.path()).unwrap().files;
     let same: Vec<_> = files(&a).into_iter().filter(|f| f.name != "summary.json").collect();
-    assert_eq!(same.len(), 6);
+    assert_eq!(same.len(), EVERYTHING.len() - 2); // nor the manifest
     assert!(same.iter().all(|f| files(&b).contains(f)));
 }
 
@@ -298,6 +298,40 @@ fn what_cannot_be_done_is_explained() {
     assert_eq!(names(dir.path()), ["file"]);
 }
 
+/// A file for each host; one for all if that is asked for, or if there are many. What another run left is replaced.
+#[test]
+fn captures_by_host() {
+    let captures = |dir: &Path| names(dir).into_iter().filter(|n| n.ends_with(".pcapng")).collect::<Vec<_>>();
+    let Run { dir, .. } = run(&[], |s| {
+        s.capture = Some(CaptureSettings { one_file: true, ..CaptureSettings::default() });
+    });
+    assert_eq!(captures(dir.path()), ["capture.pcapng"]);
+    // Names that a file system would not tell apart, or not take.
+    let text = SCENARIO.replace("\"sa\"", "\"a/b\"").replace("\"evcc\"", "\"A b\"");
+    run_into(dir.path(), &scenario(&text, &[]), &Settings { force: true, ..Settings::default() }).unwrap();
+    assert_eq!(captures(dir.path()), ["capture-A_b-2.pcapng", "capture-a_b.pcapng"]);
+    let hosts = Manifest::read(dir.path()).unwrap().capture.unwrap().hosts;
+    assert_eq!(
+        (hosts["a/b"].file.as_str(), hosts["A b"].file.as_str()),
+        ("capture-a_b.pcapng", "capture-A_b-2.pcapng")
+    );
+
+    let many = |hosts: usize| {
+        let mut text = "duration = \"1 s\"\n[[node]]\nname = \"server\"\n".to_owned();
+        for i in 1..hosts {
+            text += &format!(
+                "[[node]]\nname = \"c{i}\"\n[[link]]\nname = \"l{i}\"\nbetween = [\"server\", \"c{i}\"]\nrate = \"1 Mbit/s\"\n\
+                 delay = \"1 ms\"\n[[flow]]\nname = \"f{i}\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"c{i}\"\nbytes = \"3 kB\"\n"
+            );
+        }
+        let dir = TempDir::new().unwrap();
+        run_into(dir.path(), &scenario(&text, &[]), &Settings::default()).unwrap();
+        (captures(dir.path()).len(), Manifest::read(dir.path()).unwrap().capture.unwrap().hosts.len())
+    };
+    assert_eq!(many(MOST_CAPTURES), (MOST_CAPTURES, MOST_CAPTURES));
+    assert_eq!(many(MOST_CAPTURES + 1), (1, MOST_CAPTURES + 1));
+}
+
 /// This file's program once more, at work in `dir` until it is told to end. `limit` caps the size of its files.
 fn child(dir: &Path, limit: Option<u32>) -> Command {
     let this = std::env::current_exe().unwrap();
@@ -391,7 +425,7 @@ fn files_that_were_on_their_way_arrive() {
     let manifest = Manifest::read(dir.path()).unwrap();
     let unfinished = dir.path().join(".unfinished");
     fs::create_dir(&unfinished).unwrap();
-    for name in ["manifest.json", "links.parquet", "trace.pcapng"] {
+    for name in ["manifest.json", "links.parquet", "capture-sa.pcapng"] {
         fs::rename(dir.path().join(name), unfinished.join(name)).unwrap();
     }
     fs::write(dir.path().join("links.parquet"), "of the run before").unwrap();

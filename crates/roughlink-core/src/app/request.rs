@@ -11,7 +11,7 @@ pub mod message;
 mod record;
 mod secc;
 
-pub use message::{Message, MessageSpec};
+pub use message::{Message, MessageSpec, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
 pub use record::{Cause, MessageResult, Outcome, SessionResult};
 
 use crate::units::Time;
@@ -269,6 +269,13 @@ impl Session {
         match side {
             Side::Evcc => self.evcc.on_closed(now, &mut self.record),
             Side::Secc => self.secc.on_closed(now, &mut self.record),
+        }
+    }
+    /// The messages that `side` has written and its peer has not read: where in the stream each ends.
+    pub fn unread(&self, side: Side) -> Box<dyn Iterator<Item = (u64, Message)> + '_> {
+        match side {
+            Side::Evcc => Box::new(self.requests.messages.iter().copied()),
+            Side::Secc => Box::new(self.responses.messages.iter().map(|(end, r)| (*end, r.message))),
         }
     }
     /// The session has ended, one way or another.

@@ -31,14 +31,14 @@ pub struct GreenPhyConfig {
     pub mtu: u16,
     /// Bytes added to each packet in the stream. Default 18 (assumption): Ethernet header and check sequence.
     pub frame_overhead: u16,
-    /// Frames that the host's queue holds. Default 100 (assumption): the operating system's; drop-tail.
+    /// Frames that the host's queue holds, one queue for each class in use. Default 100 (assumption): the operating system's; drop-tail.
     pub host_queue: u32,
     /// Frames that the ring between host and modem holds beside. Default 10: the transmit ring of the QCA7000 driver.
     pub modem_ring: u32,
     /// Time that host and modem take for a frame, counted once per direction, at the receiving end. Default 1.4 ms (1-5 ms;
     /// assumption): with it a handshake takes the median of 5 ms that captures of charging sessions show.
     pub latency: Time,
-    /// Priority class of what each port sends; ports beyond the list have CA1. Default empty.
+    /// Priority class of what each port sends, unless a flow has one of its own; ports beyond the list have CA1. Default empty.
     pub classes: Vec<Class>,
     /// Length of a priority or back-off slot. Default 35.84 us.
     pub slot: Time,
@@ -88,12 +88,23 @@ pub enum Robo {
 /// Priority classes, in rising order: CA2 and CA3 assert the first priority slot, CA1 and CA3 the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "Priority")] // coverage has a `Class`, too
 #[allow(missing_docs, reason = "the names are the standard's")]
 pub enum Class {
     Ca0,
     Ca1,
     Ca2,
     Ca3,
+}
+
+impl Class {
+    /// All, in rising order.
+    pub const ALL: [Class; 4] = [Class::Ca0, Class::Ca1, Class::Ca2, Class::Ca3];
+
+    /// The name, as scenario files have it.
+    pub const fn name(self) -> &'static str {
+        ["ca0", "ca1", "ca2", "ca3"][self as usize]
+    }
 }
 
 impl Default for GreenPhyConfig {

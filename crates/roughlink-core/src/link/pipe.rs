@@ -319,6 +319,7 @@ pub(crate) struct Fragments {
     /// Bytes after the IP header still to be sent, and their offset in the original datagram.
     left: u16,
     offset: u32,
+    header: u16,
     per_fragment: u16,
     last_is: Fragment,
     first: bool,
@@ -333,8 +334,12 @@ impl Fragments {
             Fragment::Middle => (false, p.ack, Fragment::Middle),
             Fragment::Last => (false, p.ack, Fragment::Last),
         };
-        let per_fragment = ((mtu - IP_HEADER) & !7).max(8);
-        Fragments { rest: p, left: p.size - IP_HEADER, offset, per_fragment, last_is, first }
+        let left = p.size - p.ip_header_bytes();
+        let mut rest = p;
+        rest.set_fragment(Fragment::First);
+        let header = rest.ip_header_bytes();
+        let per_fragment = ((mtu - header) & !7).max(8);
+        Fragments { rest, left, offset, header, per_fragment, last_is, first }
     }
 
     /// The next fragment.
@@ -345,10 +350,9 @@ impl Fragments {
         let mut f = self.rest;
         let n = self.left.min(self.per_fragment);
         self.left -= n;
-        f.size = n + IP_HEADER;
+        f.size = n + self.header;
         if self.first {
             self.first = false;
-            f.set_fragment(Fragment::First);
         } else {
             f.ack = self.offset;
             f.side = NO_SIDE;
@@ -358,8 +362,6 @@ impl Fragments {
         Some(f)
     }
 }
-
-const IP_HEADER: u16 = 20;
 
 #[cfg(test)]
 mod tests {

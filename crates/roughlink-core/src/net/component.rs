@@ -83,7 +83,7 @@ impl<'a, O: Observer> Component<'a, O> {
                 pipes.push(Pipe::new(direction, (config.mtu, config.overhead), &name, seed));
             }
         }
-        let media = Media::new(s, seed, links, &mut places, &mut local);
+        let media = Media::new(s, seed, (flows, links), &mut places, &mut local);
         let mut paths = Vec::new();
         let mut built = Vec::with_capacity(flows.len());
         for &global in flows {
@@ -320,6 +320,9 @@ impl<'a, O: Observer> Component<'a, O> {
             let Some(p) = flow.transmit(now, end, &mut self.sides) else { return };
             let leaf = self.paths[flow.path[end] as usize] as usize;
             if O::ACTIVE {
+                if let Some(session) = flow.session() {
+                    self.observer.session(now, flow.global, session);
+                }
                 let at = Crossing { node: flow.nodes[end], hop: self.places[leaf].0, way: Way::Out, flow: flow.global };
                 self.observer.packet(now, at, &p, &self.sides);
                 if end == 0 {

@@ -26,6 +26,7 @@ pub(super) struct Flow {
     pub reassembly: [Option<Box<Reassembly>>; 2],
     kind: Kind,
     index: u32,
+    ipv6: bool,
     start: Time,
     progress: Progress,
 }
@@ -55,6 +56,10 @@ trait Kindred {
     fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}
     /// The sender of a transfer, once there is one, and what has been delivered of its data.
     fn sender(&self) -> Option<(Sending<'_>, u64)> {
+        None
+    }
+    /// The charging session, if it is one.
+    fn session(&self) -> Option<&Session> {
         None
     }
     /// Adds what there is to report at `end` to what is said of every flow.
@@ -104,7 +109,7 @@ impl Flow {
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);
         let progress = Progress { end: None, last_delivery: start };
-        Flow { global, path, nodes, reassembly: [None, None], kind, index, start, progress }
+        Flow { global, path, nodes, reassembly: [None, None], kind, index, ipv6: spec.ipv6, start, progress }
     }
 
     /// When it first wants to be woken.
@@ -118,7 +123,20 @@ impl Flow {
     #[inline(always)]
     pub fn transmit(&mut self, now: Time, end: usize, sides: &mut Sides) -> Option<Packet> {
         let id = FlowId::new(self.index, end == 1);
-        of_kind!(&mut self.kind, k => k.transmit(now, end, id, sides))
+        let p = of_kind!(&mut self.kind, k => k.transmit(now, end, id, sides))?;
+        Some(self.with_ip_header(p))
+    }
+    /// A packet of the flow, made as one of IPv4, with the IP header that the flow has.
+    #[inline(always)]
+    pub fn with_ip_header(&self, mut p: Packet) -> Packet {
+        if self.ipv6 {
+            p.set_ipv6();
+        }
+        p
+    }
+    /// The charging session, if it is one.
+    pub fn session(&self) -> Option<&Session> {
+        of_kind!(&self.kind, k => k.session())
     }
     pub fn wake(&mut self, now: Time, end: usize) -> bool {
         of_kind!(&mut self.kind, k => k.wake(now, end, &mut self.progress))
@@ -329,6 +347,9 @@ impl Kindred for Requests {
     }
     fn sender(&self) -> Option<(Sending<'_>, u64)> {
         Some((Sending::Tcp(self.ends[0].sender()?), self.ends[1].delivered()))
+    }
+    fn session(&self) -> Option<&Session> {
+        Some(&self.session)
     }
     fn report(&self, _: Time, out: &mut FlowOutcome) {
         out.delivered = self.ends.iter().map(Endpoint::delivered).sum();

@@ -1,4 +1,4 @@
-//! IPv4 reassembly (RFC 791 section 3.2) at the receiving host, per flow and direction.
+//! IP reassembly (RFC 791 section 3.2, RFC 8200 section 4.5) at the receiving host, per flow and direction.
 
 use crate::packet::{Fragment, Packet};
 use crate::units::Time;
@@ -39,7 +39,7 @@ impl Reassembly {
             self.partial.len() - 1
         });
         let d = &mut self.partial[i];
-        let bytes = u32::from(p.size) - IP_HEADER;
+        let bytes = u32::from(p.size - p.ip_header_bytes());
         match p.fragment() {
             Fragment::First => {
                 if let Some(old) = d.first.replace(p) {
@@ -57,8 +57,8 @@ impl Reassembly {
         if d.total == Some(d.have)
             && let Some(mut whole) = d.first
         {
-            whole.size = (d.have + IP_HEADER) as u16;
             whole.set_fragment(Fragment::Whole);
+            whole.size = d.have as u16 + whole.ip_header_bytes();
             self.partial.remove(i);
             return Some(whole);
         }
@@ -71,7 +71,6 @@ impl Reassembly {
     }
 }
 
-const IP_HEADER: u32 = 20;
 /// How long a datagram waits for its fragments (RFC 791 suggests 15 s, Linux and ns-3 take 30 s).
 const TIMEOUT: Time = Time::from_secs(30);
 

@@ -149,6 +149,8 @@ pub(super) fn coverage(
                     sctp: None,
                     cc: String::new(),
                     factory: None,
+                    ipv6: false,
+                    priority: None,
                 });
             }
         }

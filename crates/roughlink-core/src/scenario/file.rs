@@ -360,6 +360,8 @@ pub(super) struct Flow {
     pub start: Option<Leaf<Time>>,
     /// When it stops.
     pub stop: Option<Leaf<Time>>,
+    /// Priority class on Green PHY cables, of its packets both ways; the link's `class` if absent.
+    pub priority: Option<Leaf<Priority>>,
     /// IP bit rate.
     pub rate: Option<Leaf<Rate>>,
     /// IP length of a datagram; `1500 B` if absent.
@@ -384,6 +386,8 @@ pub(super) struct Flow {
     pub cc_params: Option<At<Params>>,
     /// Any other `[tcp]` key, for this flow.
     pub tcp: Option<Box<At<Tcp>>>,
+    /// IP version of a flow over TCP, 4 or 6; 6 for a charging session, 4 for a transfer if absent.
+    pub ip: Option<Leaf<u32>>,
     /// What carries it; `tcp` if absent.
     pub transport: Option<Leaf<Transport>>,
     /// Any other `[sctp]` key, for this flow.

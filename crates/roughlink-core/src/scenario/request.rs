@@ -4,7 +4,7 @@ use super::file::{Flow, MessageKeys};
 use super::leaf::{At, Leaf};
 use super::link::span;
 use super::problem::{Problem, Report};
-use crate::app::request::{Message, MessageSpec, Mode, SessionConfig};
+use crate::app::request::{Message, MessageSpec, Mode, SessionConfig, V2GTP_HEADER};
 use crate::units::{Bytes, Time};
 
 /// Resolves the session of a flow.
@@ -67,11 +67,13 @@ fn apply(keys: &MessageKeys, spec: &mut MessageSpec, report: &mut Report) {
     spec.performance = report.read(&keys.performance).unwrap_or(spec.performance);
     for (leaf, size) in [(&keys.request, &mut spec.request), (&keys.response, &mut spec.response)] {
         let Some(Bytes(bytes)) = report.read(leaf) else { continue };
-        match u32::try_from(bytes).ok().filter(|bytes| (1..=LARGEST).contains(bytes)) {
+        match u32::try_from(bytes).ok().filter(|bytes| (V2GTP_HEADER + 1..=LARGEST).contains(bytes)) {
             Some(bytes) => *size = bytes,
             None => {
                 let problem = Problem::new(format!("a message of {bytes} B is not possible")).at(span(leaf), "");
-                report.error(problem.help("from 1 B to 1 MiB; a certificate takes 4 to 6 kB"));
+                report.error(
+                    problem.help("from 9 B, of which 8 are the V2GTP header, to 1 MiB; a certificate takes 4 to 6 kB"),
+                );
             }
         }
     }

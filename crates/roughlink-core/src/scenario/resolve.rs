@@ -17,8 +17,10 @@ use super::{FlowSpec, LinkSpec, Scenario};
 use crate::app::Traffic;
 use crate::app::voip::VoipConfig;
 use crate::cc::LinkEvent;
+use crate::link::greenphy::Class;
 use crate::link::{Model, SharedConfig};
 use crate::net::routing::{self, Edge, Hop};
+use crate::packet::IPV6_EXTRA;
 use crate::tcp::{Stack, TcpConfig};
 use crate::units::{Bytes, Rate, Time};
 use std::collections::BTreeMap;
@@ -170,9 +172,15 @@ impl Context<'_> {
             sctp: None,
             cc: String::new(),
             factory: None,
+            ipv6: false,
+            priority: self.priority(f, &path, report),
         };
         match report.read(&f.kind) {
             Some(FlowKind::Bulk) if report.read(&f.transport) == Some(Transport::Sctp) => {
+                if let Some(ip) = &f.ip {
+                    let problem = Problem::new("`ip` has no effect on a flow over SCTP").at(ip.span.clone(), "");
+                    report.error(problem.help("SCTP runs over IPv4 here: leave `ip` out"));
+                }
                 if let Some(sctp) = super::sctp::resolve(self.sctp, f, here, report) {
                     self.note_fragments((u64::from(sctp.config.payload) + 48, false), sctp.place, &path);
                     spec.sctp = Some(Arc::new(sctp.config));
@@ -185,9 +193,11 @@ impl Context<'_> {
                     let problem = Problem::new("`sctp` has no effect on a flow over TCP").at(sctp.span.clone(), "");
                     report.error(problem.help("add transport = \"sctp\", or leave `sctp` out"));
                 }
+                spec.ipv6 = ipv6(f, false, report);
                 self.over_tcp(&mut spec, f, here, &path, report);
             }
             Some(FlowKind::Request) => {
+                spec.ipv6 = ipv6(f, true, report); // ISO 15118-2 section 7.6
                 self.over_tcp(&mut spec, f, here, &path, report);
                 spec.traffic = Traffic::Request { session: Box::new(session(f, report)) };
             }
@@ -203,11 +213,24 @@ impl Context<'_> {
         spec
     }
 
+    /// The flow's class on a charging cable.
+    fn priority(&self, f: &Flow, path: &[usize], report: &mut Report) -> Option<Class> {
+        let priority = report.read(&f.priority)?;
+        let cable = |link: &usize| matches!(self.links[*link].model, Model::Shared(SharedConfig::GreenPhy(_)));
+        if !path.is_empty() && !path.iter().any(cable) {
+            let problem = Problem::new("`priority` has no effect: no Green PHY cable is on the flow's path");
+            report.error(
+                problem.at(span(&f.priority), "").help("leave it out, or use a [[link]] of kind = \"greenphy\""),
+            );
+        }
+        Some(priority)
+    }
+
     /// The flow's connection.
     fn over_tcp(&mut self, spec: &mut FlowSpec, f: &Flow, here: Range<usize>, path: &[usize], report: &mut Report) {
-        let sources = Sources { global: self.tcp, flow: f, span: here };
+        let sources = Sources { global: self.tcp, flow: f, ipv6: spec.ipv6, span: here };
         if let Some(transport) = sources.resolve(report) {
-            let full = packet_length(&transport.config);
+            let full = packet_length(&transport.config) + if spec.ipv6 { u64::from(IPV6_EXTRA) } else { 0 };
             self.note_fragments((full, true), sources.span("mss"), path);
             self.used.push((transport.config.stack, transport.cc));
             spec.tcp = self.share(transport.config);
@@ -362,6 +385,20 @@ impl Context<'_> {
     }
 }
 
+/// Whether the flow is over IPv6.
+fn ipv6(f: &Flow, default: bool, report: &mut Report) -> bool {
+    match report.read(&f.ip) {
+        None => default,
+        Some(4) => false,
+        Some(6) => true,
+        Some(other) => {
+            let problem = Problem::new(format!("there is no IP version {other}")).at(span(&f.ip), "");
+            report.error(problem.help("write ip = 4 or ip = 6"));
+            default
+        }
+    }
+}
+
 /// When a flow of datagrams ends.
 fn stop(flow: &Flow, start: Time, report: &mut Report) -> Option<Time> {
     let stop = report.read(&flow.stop)?;
@@ -372,7 +409,7 @@ fn stop(flow: &Flow, start: Time, report: &mut Report) -> Option<Time> {
     Some(stop)
 }
 
-/// IP length of a full segment.
+/// IPv4 length of a full segment.
 fn packet_length(tcp: &TcpConfig) -> u64 {
     let options = if tcp.timestamps && !tcp.mss_includes_options { 12 } else { 0 };
     u64::from(tcp.mss) + 40 + options

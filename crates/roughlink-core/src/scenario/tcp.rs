@@ -8,6 +8,7 @@ use super::file::{Flow, Hystart, Params, Tcp};
 use super::leaf::{At, Leaf};
 use super::problem::{Problem, Report, suggest};
 use crate::cc::{self, Algorithm, BuildError};
+use crate::packet::IPV6_EXTRA;
 use crate::tcp::{Buffer, Recovery, Stack, TcpConfig};
 use std::ops::Range;
 
@@ -100,6 +101,8 @@ pub(super) struct Sources<'f> {
     pub global: &'f Tcp,
     /// The flow's own.
     pub flow: &'f Flow,
+    /// The flow is over IPv6.
+    pub ipv6: bool,
     /// What to underline when the fault has no key of its own.
     pub span: Range<usize>,
 }
@@ -152,6 +155,9 @@ impl Sources<'_> {
 
     fn config(&self, stack: Stack, cc: &'static Algorithm, report: &mut Report) -> TcpConfig {
         let mut config = TcpConfig::preset(stack);
+        if self.ipv6 {
+            config.mss -= u32::from(IPV6_EXTRA); // the packets stay as large as they are
+        }
         // Reno's recovery is NewReno's without partial ACKs; where better is built in, it stays.
         if cc.name == "reno" && config.recovery == Recovery::NewReno {
             config.recovery = Recovery::Reno;

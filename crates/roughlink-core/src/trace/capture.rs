@@ -1,4 +1,4 @@
-//! A capture of a run, as a machine at each host would take it: a pcapng file with one interface per host and link.
+//! A capture of a run, as a machine at each host would take it: pcapng with one interface per host and link.
 //!
 //! What is shown is what crosses the border between the host's IP layer and the interface. On the way out that is the
 //! datagram cut to the link's MTU, at the instant at which it is handed over: before the interface's own queue, which
@@ -6,66 +6,98 @@
 //! only forwards are not its own and are not shown.
 //!
 //! Addresses and ports follow from the numbers of nodes and flows in the scenario: node 0 is 10.0.0.1, node 254
-//! 10.0.1.1; flow 0 goes from port 50000 to port 42000. No dissector of Wireshark's claims these ports.
+//! 10.0.1.1, or with IPv6 fd00::1 and fd00::ff; flow 0 goes from port 50000 to port 42000. No dissector of Wireshark's claims
+//! these ports. A charging session has the addresses, ports and framing that ISO 15118-2 demands ([`v2gtp`]): fe80::1,
+//! port 15118 at the charger, discovery by multicast.
 //!
 //! A packet without wire form (on a link whose MTU cuts TCP headers in two) is left out and counted.
 
 use super::pcapng::{Interface, Pcapng, TraceError};
+use super::v2gtp::{self, Part, Written};
+use crate::app::Traffic;
+use crate::app::request::{Session, Side};
 use crate::link::pipe::Fragments;
 use crate::net::{Crossing, Observer, Way};
-use crate::packet::{Fragment, Packet, Sides};
+use crate::packet::{Fragment, Packet, Protocol, Sides};
 use crate::scenario::Scenario;
+use crate::tcp::unwrap;
 use crate::units::Time;
-use crate::wire::{Addresses, Implied, IpPair};
+use crate::wire::{Addresses, Implied, IpPair, Payload};
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Captures the packets of a run.
+/// Captures the packets of a run, into one file or several.
 #[derive(Debug)]
 pub struct Capture<W> {
-    file: Pcapng<W>,
-    /// For each link, the interfaces at its first and at its second node.
-    interfaces: Vec<[Option<Interface>; 2]>,
+    files: Vec<Pcapng<W>>,
+    /// For each link, file and interface of its first and of its second node.
+    interfaces: Vec<[Option<(usize, Interface)>; 2]>,
     mtu: Vec<u16>,
     /// A packet no larger is never cut.
     smallest_mtu: u16,
-    addresses: Vec<Addresses>,
-    /// For each flow and direction, datagrams that may be cut.
-    cut: Vec<[Idents; 2]>,
+    flows: Vec<Flow>,
     skipped: u64,
-    failed: Option<io::Error>,
+    failed: Option<(usize, io::Error)>,
+}
+
+/// What is known of a flow.
+#[derive(Debug)]
+struct Flow {
+    /// From its source to its destination.
+    addresses: Addresses,
+    /// Bytes kept of each packet; 0: all.
+    snaplen: u32,
+    /// In each direction, datagrams that may be cut.
+    cut: [Idents; 2],
+    /// What either side of a session has written; empty for any other flow.
+    session: Option<[Written; 2]>,
 }
 
 impl<W: Write> Capture<W> {
-    /// Begins a capture of `scenario` into `out` that keeps `snaplen` bytes of each packet (0: all), at the hosts - the
-    /// nodes where flows begin or end - for which `wanted` is true.
+    /// Begins a capture of `scenario` into `files`, each with the hosts - the nodes where flows begin or end - that are
+    /// captured into it. `snaplen` bytes are kept of each packet (0: all), or what [`snaplen`] has for its flow.
     ///
     /// # Errors
-    /// Those of `out`.
-    pub fn new(scenario: &Scenario, out: W, snaplen: u32, wanted: impl Fn(usize) -> bool) -> io::Result<Self> {
-        let mut file = Pcapng::new(out, snaplen)?;
-        let mut host = vec![false; scenario.nodes.len()];
-        for f in &scenario.flows {
-            (host[f.from], host[f.to]) = (true, true);
-        }
+    /// Those of the files: which, and why.
+    pub fn new(
+        scenario: &Scenario,
+        files: Vec<(W, Vec<usize>)>,
+        snaplen: Option<u32>,
+    ) -> Result<Self, (usize, io::Error)> {
+        let kept: Vec<u32> = (0..scenario.flows.len()).map(|f| snaplen.unwrap_or(self::snaplen(scenario, f))).collect();
+        let most = if kept.contains(&0) { 0 } else { kept.iter().copied().max().unwrap_or(0) };
         let mut interfaces = vec![[None; 2]; scenario.links.len()];
-        for (node, name) in scenario.nodes.iter().enumerate().filter(|(n, _)| host[*n] && wanted(*n)) {
-            for (link, both) in scenario.links.iter().zip(&mut interfaces) {
-                let ends = [link.between.0, link.between.1];
-                for (interface, _) in both.iter_mut().zip(ends).filter(|(_, end)| *end == node) {
-                    *interface = Some(file.interface(&format!("{name}:{}", link.name))?);
+        let mut begun = Vec::with_capacity(files.len());
+        for (i, (out, hosts)) in files.into_iter().enumerate() {
+            let begin = || -> io::Result<Pcapng<W>> {
+                let mut file = Pcapng::new(out, most)?;
+                for node in hosts {
+                    for (link, both) in scenario.links.iter().zip(&mut interfaces) {
+                        let ends = [link.between.0, link.between.1];
+                        for (interface, _) in both.iter_mut().zip(ends).filter(|(_, end)| *end == node) {
+                            let name = format!("{}:{}", scenario.nodes[node], link.name);
+                            *interface = Some((i, file.interface(&name)?));
+                        }
+                    }
                 }
-            }
+                Ok(file)
+            };
+            begun.push(begin().map_err(|e| (i, e))?);
         }
         let mtu: Vec<u16> = scenario.links.iter().map(|l| l.model.mtu()).collect();
+        let flow = |(i, snaplen)| Flow {
+            addresses: addresses(scenario, i),
+            snaplen,
+            cut: Default::default(),
+            session: is_session(scenario, i).then(Default::default),
+        };
         Ok(Capture {
-            file,
+            files: begun,
             interfaces,
             smallest_mtu: mtu.iter().copied().min().unwrap_or(u16::MAX),
             mtu,
-            addresses: (0..scenario.flows.len()).map(|f| addresses(scenario, f)).collect(),
-            cut: vec![Default::default(); scenario.flows.len()],
+            flows: kept.into_iter().enumerate().map(flow).collect(),
             skipped: 0,
             failed: None,
         })
@@ -76,55 +108,96 @@ impl<W: Write> Capture<W> {
         self.skipped
     }
 
-    /// Flushes the writer and gives it back.
+    /// Flushes the writers and gives them back.
     ///
     /// # Errors
-    /// The first error of the writer; what came after it is lost.
-    pub fn finish(self) -> io::Result<W> {
+    /// The first error of a writer, and which it was; what came after it is lost.
+    pub fn finish(self) -> Result<Vec<W>, (usize, io::Error)> {
         match self.failed {
             Some(e) => Err(e),
-            None => self.file.finish(),
+            None => self.files.into_iter().enumerate().map(|(i, f)| f.finish().map_err(|e| (i, e))).collect(),
         }
     }
 
-    fn write(&mut self, now: Time, at: &Crossing, interface: Interface, p: &Packet, sides: &Sides, payload: &Implied) {
-        let forward = self.addresses[at.flow];
-        let addresses = if p.flow.reverse() { forward.reversed() } else { forward };
-        match self.file.packet(interface, now, p, sides.get(p), &addresses, payload) {
+    /// Writes a packet that is whole or the part of a datagram with `bytes` of payload.
+    fn write(
+        &mut self,
+        now: Time,
+        flow: usize,
+        (file, interface): (usize, Interface),
+        p: &Packet,
+        sides: &Sides,
+        bytes: usize,
+    ) {
+        let Flow { addresses, snaplen, session, .. } = &self.flows[flow];
+        let reverse = p.flow.reverse();
+        let mut addresses = if reverse { addresses.reversed() } else { *addresses };
+        let implied;
+        let part;
+        let datagram;
+        let payload: &dyn Payload = match session {
+            Some(written) if p.protocol() == Protocol::Tcp => {
+                let written = &written[usize::from(reverse)];
+                // Streams begin after the SYN, whose number is 0.
+                let offset = unwrap(written.end(), p.seq, 1);
+                part = Part { side: SIDES[usize::from(reverse)], written, offset, bytes };
+                &part
+            }
+            Some(_) => {
+                datagram = v2gtp::sdp(SIDES[usize::from(reverse)], &addresses);
+                if let (IpPair::V6 { dst, .. }, false) = (&mut addresses.ip, reverse) {
+                    *dst = v2gtp::ALL_NODES;
+                }
+                &datagram
+            }
+            None => {
+                implied = Implied::new(p, bytes);
+                &implied
+            }
+        };
+        let out = &mut self.files[file];
+        out.keep(*snaplen);
+        match out.packet(interface, now, p, sides.get(p), &addresses, payload) {
             Ok(()) => {}
             Err(TraceError::Encode(_)) => self.skipped += 1,
-            Err(TraceError::Io(e)) => self.failed = Some(e),
+            Err(TraceError::Io(e)) => self.failed = Some((file, e)),
         }
     }
 }
 
 impl<W: Write> Observer for Capture<W> {
+    fn session(&mut self, _: Time, index: usize, session: &Session) {
+        for (written, side) in self.flows[index].session.iter_mut().flatten().zip(SIDES) {
+            written.extend(session.unread(side));
+        }
+    }
+
     fn packet(&mut self, now: Time, at: Crossing, p: &Packet, sides: &Sides) {
         if self.failed.is_some() {
             return;
         }
         let (link, reverse) = ((at.hop / 2) as usize, at.hop & 1 == 1);
-        let direction = usize::from(p.flow.reverse());
+        let cut = &mut self.flows[at.flow].cut[usize::from(p.flow.reverse())];
         let whole = p.fragment() == Fragment::Whole;
         if at.way == Way::Out && whole && p.size > self.smallest_mtu {
-            self.cut[at.flow][direction].remember(p);
+            cut.remember(p);
         }
         // Out of the first node or into the second when the direction is forward.
         let end = usize::from(reverse != (at.way == Way::In));
         let Some(interface) = self.interfaces[link][end] else { return };
         if !whole {
-            match self.cut[at.flow][direction].find(p.ident) {
-                Some(bytes) => self.write(now, &at, interface, p, sides, &Implied::new(p, bytes)),
+            match cut.find(p.ident) {
+                Some(bytes) => self.write(now, at.flow, interface, p, sides, bytes),
                 None => self.skipped += 1,
             }
         } else if at.way == Way::Out && p.size > self.mtu[link] {
             let bytes = p.payload() as usize;
             let mut fragments = Fragments::new(*p, self.mtu[link]);
             while let Some(f) = fragments.next() {
-                self.write(now, &at, interface, &f, sides, &Implied::new(&f, bytes));
+                self.write(now, at.flow, interface, &f, sides, bytes);
             }
         } else {
-            self.write(now, &at, interface, p, sides, &Implied::of(p));
+            self.write(now, at.flow, interface, p, sides, p.payload() as usize);
         }
     }
 
@@ -133,19 +206,68 @@ impl<W: Write> Observer for Capture<W> {
     }
 }
 
-/// The address of node `index`.
+/// The nodes of a scenario where flows begin or end.
+pub fn hosts(scenario: &Scenario) -> Vec<usize> {
+    let mut host = vec![false; scenario.nodes.len()];
+    for f in &scenario.flows {
+        (host[f.from], host[f.to]) = (true, true);
+    }
+    (0..host.len()).filter(|n| host[*n]).collect()
+}
+
+/// Bytes that are kept of each packet of flow `index` unless something else is asked for: the headers, or all of it (0) where
+/// a dissector needs the payload. An SCTP chunk that was cut off is not decoded, and a CRC32c covers all of the packet;
+/// the payload of a charging session is its messages.
+pub fn snaplen(scenario: &Scenario, index: usize) -> u32 {
+    if scenario.flows[index].sctp.is_some() || is_session(scenario, index) { 0 } else { HEADERS }
+}
+
+fn is_session(scenario: &Scenario, index: usize) -> bool {
+    matches!(scenario.flows[index].traffic, Traffic::Request { .. })
+}
+
+/// The IPv4 address of node `index`.
 pub fn node_address(index: usize) -> Ipv4Addr {
     let [low, middle, high] = [index % 254 + 1, index / 254 % 256, index / (254 * 256) % 256].map(|x| x as u8);
     Ipv4Addr::new(10, high, middle, low)
 }
 
+/// Its IPv6 address, in the link's own network or in that of the scenario.
+fn node_address_v6(index: usize, link_local: bool) -> Ipv6Addr {
+    let [above, below] = [(index + 1) >> 16, index + 1].map(|x| x as u16);
+    Ipv6Addr::new(if link_local { 0xfe80 } else { 0xfd00 }, 0, 0, 0, 0, 0, above, below)
+}
+
+/// All addresses of node `index` that its flows use.
+pub fn node_addresses(scenario: &Scenario, index: usize) -> Vec<IpAddr> {
+    let mut all = Vec::new();
+    for (i, f) in scenario.flows.iter().enumerate() {
+        let own = match addresses(scenario, i).ip {
+            IpPair::V4 { src, dst } => [src, dst].map(IpAddr::from),
+            IpPair::V6 { src, dst } => [src, dst].map(IpAddr::from),
+        };
+        for (address, _) in own.into_iter().zip([f.from, f.to]).filter(|(_, node)| *node == index) {
+            if !all.contains(&address) {
+                all.push(address);
+            }
+        }
+    }
+    all.sort_unstable();
+    all
+}
+
 /// The addresses of flow `index`, from its source to its destination.
 pub fn addresses(scenario: &Scenario, index: usize) -> Addresses {
     let f = &scenario.flows[index];
+    let session = is_session(scenario, index);
     Addresses {
-        ip: IpPair::V4 { src: node_address(f.from), dst: node_address(f.to) },
+        ip: if f.ipv6 {
+            IpPair::V6 { src: node_address_v6(f.from, session), dst: node_address_v6(f.to, session) }
+        } else {
+            IpPair::V4 { src: node_address(f.from), dst: node_address(f.to) }
+        },
         src_port: FIRST_SOURCE_PORT + (index % SOURCE_PORTS) as u16,
-        dst_port: FIRST_DESTINATION_PORT + (index / SOURCE_PORTS) as u16,
+        dst_port: if session { v2gtp::PORT } else { FIRST_DESTINATION_PORT + (index / SOURCE_PORTS) as u16 },
     }
 }
 
@@ -173,6 +295,10 @@ impl Idents {
     }
 }
 
+/// Vehicle and charger, as flows have them: source and destination.
+const SIDES: [Side; 2] = [Side::Evcc, Side::Secc];
+/// Bytes that hold all headers and options.
+const HEADERS: u32 = 128;
 /// Datagrams on air, of one flow in one direction, of which the length is known.
 const MOST_CUT: usize = 1 << 14;
 
@@ -192,6 +318,9 @@ mod tests {
         assert_eq!(node_address(253), Ipv4Addr::new(10, 0, 0, 254));
         assert_eq!(node_address(254), Ipv4Addr::new(10, 0, 1, 1));
         assert_eq!(node_address(254 * 256), Ipv4Addr::new(10, 1, 0, 1));
+        assert_eq!(node_address_v6(0, true).to_string(), "fe80::1");
+        assert_eq!(node_address_v6(254, false).to_string(), "fd00::ff");
+        assert_eq!(node_address_v6(0xffff, false).to_string(), "fd00::1:0");
     }
 
     #[test]

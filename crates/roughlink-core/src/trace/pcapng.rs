@@ -43,6 +43,8 @@ pub struct Interface(u32);
 pub struct Pcapng<W> {
     out: W,
     snaplen: u32,
+    /// Bytes kept of the packets that come; 0 = all.
+    keep: u32,
     interfaces: u32,
     /// The block being made, and the bytes of the packet in it: kept to allocate nothing per packet.
     block: Vec<u8>,
@@ -52,7 +54,7 @@ pub struct Pcapng<W> {
 impl<W: Write> Pcapng<W> {
     /// Begins a capture that keeps at most `snaplen` bytes of each packet; 0, as in the file format, keeps all.
     pub fn new(out: W, snaplen: u32) -> io::Result<Self> {
-        let mut w = Pcapng { out, snaplen, interfaces: 0, block: Vec::new(), packet: Vec::new() };
+        let mut w = Pcapng { out, snaplen, keep: snaplen, interfaces: 0, block: Vec::new(), packet: Vec::new() };
         w.begin(SECTION_HEADER);
         w.u32(BYTE_ORDER_MAGIC);
         w.u16(1); // version 1.0
@@ -81,6 +83,13 @@ impl<W: Write> Pcapng<W> {
         Ok(Interface(self.interfaces - 1))
     }
 
+    /// Keeps at most `bytes` bytes of each packet that comes from now on, which is no more than the file has for all; 0 keeps
+    /// all.
+    pub fn keep(&mut self, bytes: u32) {
+        debug_assert!(self.snaplen == 0 || (1..=self.snaplen).contains(&bytes));
+        self.keep = bytes;
+    }
+
     /// Records `packet`, seen at `interface` at time `at`; the other arguments are those of [`wire::encode`].
     pub fn packet(
         &mut self,
@@ -104,7 +113,7 @@ impl<W: Write> Pcapng<W> {
     /// Records the IP datagram `bytes`, seen at `interface` at time `at`.
     pub fn bytes(&mut self, interface: Interface, at: Time, bytes: &[u8]) -> io::Result<()> {
         debug_assert!(interface.0 < self.interfaces);
-        let limit = if self.snaplen == 0 { usize::MAX } else { self.snaplen as usize };
+        let limit = if self.keep == 0 { usize::MAX } else { self.keep as usize };
         let captured = &bytes[..bytes.len().min(limit)];
         self.begin(ENHANCED_PACKET);
         self.u32(interface.0);

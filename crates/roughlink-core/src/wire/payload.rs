@@ -21,6 +21,15 @@ impl Payload for [u8] {
     }
 }
 
+impl Payload for Vec<u8> {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+    fn fill(&self, from: usize, out: &mut [u8]) {
+        Payload::fill(&self[..], from, out);
+    }
+}
+
 /// The payload that a simulated packet stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Implied {

@@ -133,7 +133,7 @@ pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usiz
         }
         _ => 0,
     };
-    let length = usize::from(packet.header_bytes(options)) - super::ip::V4_HEADER;
+    let length = usize::from(packet.header_bytes(options) - packet.ip_header_bytes());
     if length > HEADER_MAX { Err(EncodeError::Options) } else { Ok(length) }
 }
 

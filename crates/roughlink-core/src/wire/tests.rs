@@ -365,6 +365,26 @@ fn foreign_options_leave_the_payload_right() {
     assert_eq!(&bytes[d.payload], b"hi");
 }
 
+/// A packet that says that it is IPv6 has the length that it has on the wire; between IPv4 addresses it is refused.
+#[test]
+fn an_ipv6_packet_is_as_long_as_it_says() {
+    let ip = IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::UNSPECIFIED };
+    let v6 = Addresses { ip, ..fixed() };
+    let mut tcp = Packet::tcp(FlowId::new(0, false));
+    tcp.set_timestamps(1, 2);
+    tcp.set_payload(100);
+    for plain in [tcp, Packet::udp(FlowId::new(0, false), 0, 100, Time::ZERO)] {
+        let mut p = plain;
+        p.set_ipv6();
+        let mut out = Vec::new();
+        encode(&p, None, &v6, &Implied::of(&p), &mut out).unwrap();
+        assert_eq!(out.len(), usize::from(p.size));
+        let d = decode(&out).unwrap();
+        assert_eq!((d.packet.size, d.payload.len(), d.end), (plain.size, 100, out.len()));
+        assert_eq!(encode(&p, None, &fixed(), &Implied::of(&p), &mut Vec::new()), Err(EncodeError::Family));
+    }
+}
+
 #[test]
 fn what_has_no_wire_form_is_refused() {
     let encode = |p: &Packet, bytes: usize| {

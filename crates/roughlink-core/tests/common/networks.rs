@@ -121,12 +121,36 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
             let name = format!("flow {index}");
             if kind == 0 {
                 let traffic = Traffic::Cbr { rate: Rate(200_000), packet: 400, bytes: Some(bytes), stop: None };
-                return FlowSpec { name, from, to, start, traffic, tcp, cc: String::new(), sctp: None, factory: None };
+                return FlowSpec {
+                    name,
+                    from,
+                    to,
+                    start,
+                    traffic,
+                    tcp,
+                    cc: String::new(),
+                    sctp: None,
+                    factory: None,
+                    ipv6: false,
+                    priority: None,
+                };
             }
             let a = &REGISTRY[algorithm];
             let factory = a.factory(tcp.stack.name(), &toml::Table::new()).expect("the registry's own parameters");
             let traffic = Traffic::Bulk { bytes: Some(bytes) };
-            FlowSpec { name, from, to, start, traffic, tcp, cc: a.name.into(), sctp: None, factory: Some(factory) }
+            FlowSpec {
+                name,
+                from,
+                to,
+                start,
+                traffic,
+                tcp,
+                cc: a.name.into(),
+                sctp: None,
+                factory: Some(factory),
+                ipv6: false,
+                priority: None,
+            }
         },
     )
 }

@@ -9,7 +9,7 @@
 //!
 //! A lock that ends with its process tells an interrupted run from one that is still at work.
 
-use super::{FileEntry, MANIFEST, Manifest, OutputError, RESULTS};
+use super::{FileEntry, MANIFEST, Manifest, OutputError, is_result};
 use sha2::{Digest as _, Sha256};
 use std::fs::{self, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -51,7 +51,7 @@ impl Draft {
         if !held.is_empty() && !force {
             return Err(OutputError::Exists(dir.to_owned()));
         }
-        match held.into_iter().find(|n| !RESULTS.contains(&n.as_str())) {
+        match held.into_iter().find(|n| !is_result(n)) {
             Some(found) => Err(OutputError::Foreign { dir: dir.to_owned(), found }),
             None => Ok(draft),
         }
@@ -101,8 +101,8 @@ impl Draft {
         // The old manifest goes first and the new one comes last: in between nothing looks finished. Nor does anything
         // stay that this run did not write.
         let written = |name: &str| manifest.files.iter().any(|f| f.name == name);
-        let outdated = RESULTS.into_iter().filter(|name| *name != MANIFEST && !written(name));
-        for name in std::iter::once(MANIFEST).chain(outdated) {
+        let outdated = names(&self.dir)?.into_iter().filter(|n| n != MANIFEST && is_result(n) && !written(n));
+        for name in std::iter::once(MANIFEST.to_owned()).chain(outdated) {
             let path = self.dir.join(name);
             if let Err(source) = fs::remove_file(&path)
                 && !absent(&source)
@@ -111,7 +111,7 @@ impl Draft {
             }
         }
         // Those that are not there have moved before an interruption.
-        for name in RESULTS {
+        for name in manifest.files.iter().map(|f| f.name.as_str()).filter(|n| is_result(n)).chain([MANIFEST]) {
             let (from, to) = (self.unfinished.join(name), self.dir.join(name));
             if let Err(source) = fs::rename(from, &to)
                 && !absent(&source)

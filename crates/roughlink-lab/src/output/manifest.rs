@@ -1,15 +1,16 @@
 //! What a result folder says of itself.
 
 use super::folder::measure;
-use super::{MANIFEST, OutputError, SEGMENTS_CSV, Settings, table_name, wanted_hosts};
+use super::{MANIFEST, OutputError, SEGMENTS_CSV, Settings, table_name};
 use roughlink_core::app::Traffic;
 use roughlink_core::app::request::Message;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
-use roughlink_core::trace::capture::node_address;
+use roughlink_core::trace::capture::node_addresses;
 use roughlink_core::trace::columns::Series;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -88,12 +89,21 @@ pub struct ColumnEntry {
 /// What a capture holds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CaptureEntry {
-    /// Bytes kept of each packet; 0 for all.
-    pub snaplen: u32,
-    /// Addresses of the hosts at which it was taken.
-    pub hosts: BTreeMap<String, String>,
+    /// Bytes kept of each packet; 0 for all; null for what each kind of flow needs.
+    pub snaplen: Option<u32>,
+    /// The hosts at which it was taken.
+    pub hosts: BTreeMap<String, HostEntry>,
     /// Packets left out because they have no wire form.
     pub skipped: u64,
+}
+
+/// A host at which packets were captured.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HostEntry {
+    /// The capture.
+    pub file: String,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
 }
 
 impl Manifest {
@@ -102,7 +112,7 @@ impl Manifest {
         result: &RunResult,
         settings: &Settings,
         started: SystemTime,
-        skipped: u64,
+        (captures, skipped): (Vec<(String, Vec<usize>)>, u64),
         files: Vec<FileEntry>,
     ) -> Self {
         let written = |s: &Series| *s != Series::Gateways || !scenario.gateways.is_empty();
@@ -115,8 +125,11 @@ impl Manifest {
             }
             columns.insert(SEGMENTS_CSV.to_owned(), segments);
         }
-        let is_host = |node| scenario.flows.iter().any(|f| f.from == node || f.to == node);
-        let hosts = wanted_hosts(scenario, settings).unwrap_or_default();
+        let host = |file: &str, n: usize| {
+            let entry = HostEntry { file: file.to_owned(), addresses: node_addresses(scenario, n) };
+            (scenario.nodes[n].clone(), entry)
+        };
+        let hosts = captures.iter().flat_map(|(file, nodes)| nodes.iter().map(|n| host(file, *n)));
         Manifest {
             roughlink: env!("CARGO_PKG_VERSION").to_owned(),
             revision: settings.revision.clone(),
@@ -130,11 +143,8 @@ impl Manifest {
             files,
             columns,
             capture: settings.capture.as_ref().map(|c| CaptureEntry {
-                snaplen: c.snaplen(scenario),
-                hosts: (0..scenario.nodes.len())
-                    .filter(|n| hosts[*n] && is_host(*n))
-                    .map(|n| (scenario.nodes[n].clone(), node_address(n).to_string()))
-                    .collect(),
+                snaplen: c.snaplen,
+                hosts: hosts.collect(),
                 skipped,
             }),
             message_timeouts_ms: scenario.flows.iter().filter_map(message_timeouts).collect(),

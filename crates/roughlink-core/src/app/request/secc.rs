@@ -9,6 +9,8 @@ use crate::units::Time;
 /// What a response says, as far as the session depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Response {
+    /// What it answers.
+    pub message: Message,
     /// The charger's processing is finished; else the vehicle asks again.
     pub finished: bool,
     /// The request was allowed; else the code is FAILED_SequenceError.
@@ -24,7 +26,7 @@ pub(super) struct Secc {
     /// When an SDP response is due.
     found_at: Time,
     /// The response under way and when it is ready.
-    answer: Option<(Time, Message, Response)>,
+    answer: Option<(Time, Response)>,
     setup_by: Time,
     /// When the next request is too late.
     request_by: Time,
@@ -91,7 +93,7 @@ impl Secc {
             record.slow_responses += 1;
         }
         let finished = now - self.since >= cfg.processing(m);
-        self.answer = Some((now + cfg.turnaround, m, Response { finished, in_sequence }));
+        self.answer = Some((now + cfg.turnaround, Response { message: m, finished, in_sequence }));
     }
 
     /// What leaves now, and the response that a `Write` carries.
@@ -106,7 +108,8 @@ impl Secc {
         if expire(&mut self.found_at, now) {
             return Some((Action::Datagram(SDP_RESPONSE), None));
         }
-        let (_, m, response) = self.answer.take_if(|a| a.0 <= now)?;
+        let (_, response) = self.answer.take_if(|a| a.0 <= now)?;
+        let m = response.message;
         if m == Message::SessionSetup {
             self.setup_by = Time::MAX;
         }

@@ -1,13 +1,13 @@
 //! The stations at their medium: who sends when, and what becomes of it.
 //!
-//! When the medium is free and somebody has something to send, two priority slots leave the stations of the highest class.
+//! When the medium is free and somebody has something to send, two priority slots leave the streams of the highest class.
 //! These count their back-off down; those that reach 0 first send, and collide if they are several. A station that gets
 //! something to send after the priority slots began waits for the next round. An exchange that would reach into the beacon
 //! region is made shorter, or begins after the region.
 
-use super::GreenPhyConfig;
 use super::csma::Csma;
-use super::station::Station;
+use super::station::{Station, Stream};
+use super::{Class, GreenPhyConfig};
 use crate::link::medium::{Backlog, Medium};
 use crate::link::noise::air::AirJudge;
 use crate::link::pipe::{Fragments, PipeStats};
@@ -22,6 +22,8 @@ pub struct GreenPhy {
     config: GreenPhyConfig,
     /// By port.
     stations: Vec<Station>,
+    /// By flow: its class, if it has one of its own.
+    classes: Vec<Option<Class>>,
     noise: AirJudge,
     phase: Phase,
     /// When the phase ends.
@@ -45,16 +47,21 @@ enum Phase {
 }
 
 impl GreenPhy {
-    /// The network `name` of so many pairs.
-    pub fn new(config: &GreenPhyConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
+    /// The network `name` of so many pairs; `classes` has for each flow the class that it has in place of its port's.
+    pub fn new(config: &GreenPhyConfig, pairs: usize, classes: &[Option<Class>], name: &str, seed: &Seed) -> Self {
         let station = |port: usize| {
-            let direction = ["forward", "reverse"][port % 2];
-            let stream = seed.stream(&format!("{name}.{}.{direction}", port / 2), "access");
-            Station::new(Csma::new(config.backoff(config.class(port)), stream))
+            let name = format!("{name}.{}.{}", port / 2, ["forward", "reverse"][port % 2]);
+            let stream =
+                |class, name: &str| Stream::new(class, Csma::new(config.backoff(class), seed.stream(name, "access")));
+            let own = config.class(port);
+            let others = Class::ALL.into_iter().filter(|c| *c != own && classes.contains(&Some(*c)));
+            let others = others.map(|class| stream(class, &format!("{name}.{}", class.name())));
+            Station::new(std::iter::once(stream(own, &name)).chain(others).collect())
         };
         let period = config.beacon_period().0;
         GreenPhy {
             stations: (0..2 * pairs).map(station).collect(),
+            classes: classes.to_vec(),
             noise: AirJudge::new(&config.noise, name, seed),
             phase: Phase::Idle,
             next: Time::MAX,
@@ -66,14 +73,14 @@ impl GreenPhy {
 
     /// The medium is free: contention begins, if somebody wants it.
     fn contend(&mut self, now: Time) {
-        let pending = || self.stations.iter().enumerate().filter(|(_, s)| s.is_pending());
-        let Some(class) = pending().map(|(port, _)| self.config.class(port)).max() else {
+        let streams = || self.stations.iter().flat_map(|s| &s.streams);
+        let Some(class) = streams().filter(|s| s.is_pending()).map(|s| s.class).max() else {
             (self.phase, self.next) = (Phase::Idle, Time::MAX);
             return;
         };
         let mut least = u32::MAX;
-        for (port, s) in self.stations.iter_mut().enumerate() {
-            s.contends = s.is_pending() && self.config.class(port) == class;
+        for s in self.stations.iter_mut().flat_map(|s| &mut s.streams) {
+            s.contends = s.is_pending() && s.class == class;
             if s.contends {
                 least = least.min(s.csma.slots());
             }
@@ -106,32 +113,35 @@ impl GreenPhy {
         let c = &self.config;
         let most = (1..=c.max_pbs).rev().find(|&n| c.busy(n) <= room).unwrap_or(1);
         let mut senders = 0;
-        let mut sender = 0;
+        let mut sender = (0, 0);
         let mut longest = 0;
-        for (port, s) in self.stations.iter_mut().enumerate().filter(|(_, s)| s.contends) {
-            s.contends = s.csma.idle(slots);
-            if s.contends {
-                longest = s.load(now, most, c.mode.body_bytes()).max(longest);
-                sender = port;
-                senders += 1;
-            } else {
-                s.csma.busy();
+        for (port, Station { streams, tally }) in self.stations.iter_mut().enumerate() {
+            for (i, s) in streams.iter_mut().enumerate().filter(|(_, s)| s.contends) {
+                s.contends = s.csma.idle(slots);
+                if s.contends {
+                    longest = s.load(now, most, c.mode.body_bytes(), tally).max(longest);
+                    sender = (port, i);
+                    senders += 1;
+                } else {
+                    s.csma.busy();
+                }
             }
         }
         if senders == 1 {
             self.send(now, sender, longest);
         } else {
-            for s in self.stations.iter_mut().filter(|s| s.contends) {
-                s.stats.arq.collisions += 1;
+            for s in self.stations.iter_mut().filter(|s| s.streams.iter().any(|s| s.contends)) {
+                s.tally.stats.arq.collisions += 1;
             }
             let rest = if c.eifs_after_collision { c.delimiter + c.eifs } else { c.busy(longest) };
             (self.phase, self.next) = (Phase::Exchange(false), now + rest);
         }
     }
 
-    /// A station has the medium to itself, for `n` PBs.
-    fn send(&mut self, now: Time, port: usize, n: usize) {
+    /// A stream of a port has the medium to itself, for `n` PBs.
+    fn send(&mut self, now: Time, (port, stream): (usize, usize), n: usize) {
         let GreenPhy { config, stations, noise, arrivals, .. } = self;
+        let Station { streams, tally } = &mut stations[port];
         let data = now + config.delimiter;
         let air = config.payload_air(n);
         let mut acknowledged = false;
@@ -139,24 +149,27 @@ impl GreenPhy {
         if !noise.spoils(now, data, config.robust_share) {
             let edge = |i: usize| data + air * i as u64 / n as u64;
             let arrival = data + air + config.latency;
-            stations[port]
-                .pass(|i| noise.spoils(edge(i), edge(i + 1), 1.0), &mut |p| arrivals.push_back((arrival, port, p)));
+            let bad = |i| noise.spoils(edge(i), edge(i + 1), 1.0);
+            streams[stream].pass(bad, tally, &mut |p| arrivals.push_back((arrival, port, p)));
             let sack = data + air + config.rifs;
             acknowledged = !noise.spoils(sack, sack + config.delimiter, config.robust_share);
             self.next = now + config.busy(n);
         }
-        stations[port].stats.arq.unacknowledged += u64::from(!acknowledged);
+        tally.stats.arq.unacknowledged += u64::from(!acknowledged);
         self.phase = Phase::Exchange(acknowledged);
     }
 
     /// An exchange is over, gaps included.
     fn finish(&mut self, now: Time, acknowledged: bool, dropped: &mut dyn FnMut(Packet)) {
         let GreenPhy { config, stations, arrivals, .. } = self;
-        for (port, s) in stations.iter_mut().enumerate().filter(|(_, s)| s.contends) {
-            s.contends = false;
-            s.csma.sent(acknowledged);
-            let arrival = now + config.latency;
-            s.settle(now, acknowledged, config, dropped, &mut |p| arrivals.push_back((arrival, port, p)));
+        let arrival = now + config.latency;
+        for (port, Station { streams, tally }) in stations.iter_mut().enumerate() {
+            for s in streams.iter_mut().filter(|s| s.contends) {
+                s.contends = false;
+                s.csma.sent(acknowledged);
+                let deliver = &mut |p| arrivals.push_back((arrival, port, p));
+                s.settle(now, acknowledged, config, tally, dropped, deliver);
+            }
         }
         self.contend(now);
     }
@@ -165,12 +178,13 @@ impl GreenPhy {
 impl Medium for GreenPhy {
     fn receive(&mut self, now: Time, port: usize, p: Packet, dropped: &mut dyn FnMut(Packet)) {
         let station = &mut self.stations[port];
+        let class = self.classes.get(p.flow.index()).copied().flatten();
         if p.size > self.config.mtu {
             let mut fragments = Fragments::new(p, self.config.mtu);
             while let Some(f) = fragments.next() {
-                station.enqueue(now, f, &self.config).into_iter().for_each(&mut *dropped);
+                station.enqueue(now, f, class, &self.config).into_iter().for_each(&mut *dropped);
             }
-        } else if let Some(p) = station.enqueue(now, p, &self.config) {
+        } else if let Some(p) = station.enqueue(now, p, class, &self.config) {
             dropped(p);
         }
         match self.phase {
@@ -201,11 +215,11 @@ impl Medium for GreenPhy {
     }
 
     fn backlog(&self, port: usize, flow: FlowId) -> Backlog {
-        self.stations[port].backlogs.get(flow)
+        self.stations[port].tally.backlogs.get(flow)
     }
 
     fn waiting(&self, port: usize) -> usize {
-        self.stations[port].waiting
+        self.stations[port].waiting()
     }
 
     fn cycle_time(&self, _now: Time, sdus: u32) -> Time {
@@ -222,7 +236,7 @@ impl Medium for GreenPhy {
     }
 
     fn stats(&self, port: usize) -> &PipeStats {
-        &self.stations[port].stats
+        &self.stations[port].tally.stats
     }
 
     fn in_transit(&self) -> Box<dyn Iterator<Item = &Packet> + '_> {

@@ -1,7 +1,12 @@
-//! A station: the frame stream of one port, its PHY blocks, and the receiver at its far end.
+//! A station: the frame streams of one port, one for each priority class that its flows have, with their PHY blocks and the
+//! receiver at their far end.
+//!
+//! A HomePlug AV modem sorts Ethernet frames by priority class (VLAN priority or IP precedence) into streams that are cut
+//! into blocks, contend and are acknowledged each for itself. Each has a queue of its own here, as the bands of a host's
+//! priority queue have (Linux `pfifo_fast`). Assumption: nothing in front of them mixes the classes again.
 
-use super::GreenPhyConfig;
 use super::csma::Csma;
+use super::{Class, GreenPhyConfig};
 use crate::link::medium::Backlogs;
 use crate::link::pipe::PipeStats;
 use crate::packet::Packet;
@@ -11,6 +16,22 @@ use std::collections::VecDeque;
 /// The sender of one port.
 #[derive(Debug)]
 pub(super) struct Station {
+    /// That of the port's own class is the first.
+    pub(super) streams: Vec<Stream>,
+    pub(super) tally: Tally,
+}
+
+/// What a port counts over all its streams.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) backlogs: Backlogs,
+    pub(super) stats: PipeStats,
+}
+
+/// The frames of one class.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) class: Class,
     pub(super) csma: Csma,
     /// Takes part in the contention under way.
     pub(super) contends: bool,
@@ -19,7 +40,7 @@ pub(super) struct Station {
     /// How many of them, at the front, the receiver has passed on or knows to be lost.
     settled: usize,
     /// How many of them, at the back, are not begun.
-    pub(super) waiting: usize,
+    waiting: usize,
     /// Blocks sent and not acknowledged; the next MPDU begins with them.
     blocks: VecDeque<Block>,
     /// Blocks of the last MPDU.
@@ -27,8 +48,6 @@ pub(super) struct Station {
     /// Where the stream ends, and up to where it is cut into blocks.
     end: u64,
     cut: u64,
-    pub(super) backlogs: Backlogs,
-    pub(super) stats: PipeStats,
 }
 
 /// A packet with its place in the stream.
@@ -55,8 +74,46 @@ struct Block {
 }
 
 impl Station {
-    pub(super) fn new(csma: Csma) -> Self {
-        Station {
+    pub(super) fn new(streams: Vec<Stream>) -> Self {
+        Station { streams, tally: Tally::default() }
+    }
+
+    /// A packet joins the queue of `class`, or of the port's own class; if there is no room it comes back.
+    pub(super) fn enqueue(
+        &mut self,
+        now: Time,
+        packet: Packet,
+        class: Option<Class>,
+        config: &GreenPhyConfig,
+    ) -> Option<Packet> {
+        let index = class.and_then(|class| self.streams.iter().position(|s| s.class == class)).unwrap_or(0);
+        let dropped = self.streams[index].enqueue(now, packet, config);
+        let waiting = self.waiting() as u32;
+        let stats = &mut self.tally.stats;
+        if dropped.is_some() {
+            stats.dropped += 1;
+        } else {
+            self.tally.backlogs.of(packet.flow).waiting += 1;
+            stats.queue_max = stats.queue_max.max(waiting);
+        }
+        dropped
+    }
+
+    /// Frames that are not begun.
+    pub(super) fn waiting(&self) -> usize {
+        self.streams.iter().map(|s| s.waiting).sum()
+    }
+
+    /// Packets here and at the far end's receiver.
+    pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
+        self.streams.iter().flat_map(|s| s.frames.range(s.settled..)).filter(|f| !f.lost).map(|f| &f.packet)
+    }
+}
+
+impl Stream {
+    pub(super) fn new(class: Class, csma: Csma) -> Self {
+        Stream {
+            class,
             csma,
             contends: false,
             frames: VecDeque::new(),
@@ -66,8 +123,6 @@ impl Station {
             loaded: 0,
             end: 0,
             cut: 0,
-            backlogs: Backlogs::default(),
-            stats: PipeStats::default(),
         }
     }
 
@@ -77,9 +132,8 @@ impl Station {
     }
 
     /// A packet joins the queue; if there is no room it comes back.
-    pub(super) fn enqueue(&mut self, now: Time, packet: Packet, config: &GreenPhyConfig) -> Option<Packet> {
+    fn enqueue(&mut self, now: Time, packet: Packet, config: &GreenPhyConfig) -> Option<Packet> {
         if self.waiting >= config.host_queue as usize + config.modem_ring as usize {
-            self.stats.dropped += 1;
             return Some(packet);
         }
         let start = self.end;
@@ -93,13 +147,11 @@ impl Station {
             lost: false,
         });
         self.waiting += 1;
-        self.stats.queue_max = self.stats.queue_max.max(self.waiting as u32);
-        self.backlogs.of(packet.flow).waiting += 1;
         None
     }
 
     /// Puts an MPDU of up to `most` PBs together: what was not acknowledged, then what the stream has. The number of PBs.
-    pub(super) fn load(&mut self, now: Time, most: usize, body: u64) -> usize {
+    pub(super) fn load(&mut self, now: Time, most: usize, body: u64, tally: &mut Tally) -> usize {
         let repeats = self.blocks.len().min(most);
         for b in self.blocks.iter_mut().take(repeats) {
             b.transmissions += 1;
@@ -110,9 +162,9 @@ impl Station {
             self.blocks.push_back(Block { start, end, first_sent: now, transmissions: 1, received: false });
             self.cut = end;
             self.loaded += 1;
-            self.begin_frames(now);
+            self.begin_frames(now, tally);
         }
-        let arq = &mut self.stats.arq;
+        let arq = &mut tally.stats.arq;
         arq.frames += 1;
         arq.blocks += self.loaded as u64;
         arq.repeats += repeats as u64;
@@ -120,28 +172,33 @@ impl Station {
     }
 
     /// Frames that the last block has reached no longer wait.
-    fn begin_frames(&mut self, now: Time) {
+    fn begin_frames(&mut self, now: Time, tally: &mut Tally) {
         while self.waiting > 0 {
             let frame = &self.frames[self.frames.len() - self.waiting];
             if frame.start >= self.cut {
                 break;
             }
             self.waiting -= 1;
-            self.stats.packets += 1;
-            self.stats.bytes += u64::from(frame.packet.size);
-            self.stats.waited_ns += (now - frame.came).0;
-            self.backlogs.sent(frame.packet.flow);
+            tally.stats.packets += 1;
+            tally.stats.bytes += u64::from(frame.packet.size);
+            tally.stats.waited_ns += (now - frame.came).0;
+            tally.backlogs.sent(frame.packet.flow);
         }
     }
 
     /// The blocks of the MPDU just put together meet `bad`, which is told their numbers in it; those that pass are received,
     /// and `deliver` gets the frames that are complete in turn.
-    pub(super) fn pass(&mut self, mut bad: impl FnMut(usize) -> bool, deliver: &mut impl FnMut(Packet)) {
+    pub(super) fn pass(
+        &mut self,
+        mut bad: impl FnMut(usize) -> bool,
+        tally: &mut Tally,
+        deliver: &mut impl FnMut(Packet),
+    ) {
         for i in 0..self.loaded {
             if bad(i) {
-                self.stats.arq.errors += 1;
+                tally.stats.arq.errors += 1;
             } else if self.blocks[i].received {
-                self.stats.arq.duplicates += 1;
+                tally.stats.arq.duplicates += 1;
             } else {
                 self.blocks[i].received = true;
                 let Block { start, end, .. } = self.blocks[i];
@@ -160,10 +217,12 @@ impl Station {
         now: Time,
         acknowledged: bool,
         config: &GreenPhyConfig,
+        tally: &mut Tally,
         dropped: &mut dyn FnMut(Packet),
         deliver: &mut impl FnMut(Packet),
     ) {
-        let Station { blocks, frames, loaded, stats, .. } = self;
+        let Stream { blocks, frames, loaded, .. } = self;
+        let stats = &mut tally.stats;
         let mut left = std::mem::take(loaded);
         let lost_before = stats.lost;
         blocks.retain(|b| {
@@ -190,13 +249,13 @@ impl Station {
             && let Some(f) = self.frames.pop_front_if(|f| f.end <= acknowledged)
         {
             self.settled -= 1;
-            self.backlogs.of(f.packet.flow).unacknowledged -= 1;
+            tally.backlogs.of(f.packet.flow).unacknowledged -= 1;
         }
     }
 
     /// What only lost frames need is not sent again, and what is left of them not at all.
     fn forget_lost(&mut self) {
-        let Station { blocks, frames, .. } = self;
+        let Stream { blocks, frames, .. } = self;
         blocks.retain(|b| b.received || touched(frames, b.start, b.end).any(|f| !f.lost));
         let begun = self.frames.len() - self.waiting;
         if let Some(last) = begun.checked_sub(1).map(|i| &self.frames[i])
@@ -216,11 +275,6 @@ impl Station {
             }
             self.settled += 1;
         }
-    }
-
-    /// Packets here and at the far end's receiver.
-    pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
-        self.frames.iter().skip(self.settled).filter(|f| !f.lost).map(|f| &f.packet)
     }
 }
 

@@ -152,6 +152,7 @@ impl<O: Observer> Component<'_, O> {
         while let Some((_, p)) = packets::transmit(&mut *self.gates[g].gateway, now) {
             let (node, r) = (self.gates[g].node, usize::from(p.flow.reverse()));
             let flow = &self.flows[p.flow.index()];
+            let p = flow.with_ip_header(p);
             let path = &self.paths[flow.path[r] as usize..flow.path[r + 1] as usize];
             let next = if flow.nodes[r] == node {
                 path.first()

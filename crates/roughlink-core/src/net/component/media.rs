@@ -19,8 +19,15 @@ pub(super) struct Media {
 }
 
 impl Media {
-    /// The media among `links`; their ports are added to `places`, and to `local` where each direction's place is noted.
-    pub fn new(s: &Scenario, seed: &Seed, links: &[usize], places: &mut Vec<(Hop, usize)>, local: &mut [u32]) -> Self {
+    /// The media among `links`, as the `flows` use them; their ports are added to `places`, and to `local` where each direction's place is noted.
+    pub fn new(
+        s: &Scenario,
+        seed: &Seed,
+        (flows, links): (&[usize], &[usize]),
+        places: &mut Vec<(Hop, usize)>,
+        local: &mut [u32],
+    ) -> Self {
+        let priorities: Vec<_> = flows.iter().map(|&f| s.flows[f].priority).collect();
         // The links of each medium, in the scenario's order; those of one cable together.
         let mut members: Vec<(&str, Vec<usize>)> = Vec::new();
         let mut cables: BTreeMap<&str, usize> = BTreeMap::new();
@@ -41,7 +48,7 @@ impl Media {
         let mut media = Media { all: Vec::new(), ports: Vec::new(), at: Vec::new() };
         for (m, (name, links)) in members.into_iter().enumerate() {
             let Model::Shared(config) = &s.links[links[0]].model else { unreachable!("chosen so") };
-            media.all.push(config.build(links.len(), name, seed));
+            media.all.push(config.build(links.len(), &priorities, name, seed));
             media.at.push(Vec::new());
             for (pair, l) in links.into_iter().enumerate() {
                 let between = s.links[l].between;

@@ -114,7 +114,11 @@ pub(in crate::scenario) const KINDS: &[(&str, &[Kind])] = &[
     (
         "Flow",
         &[
-            Kind { name: "bulk", required: &[], optional: &["bytes", "cc", "cc_params", "tcp", "transport", "sctp"] },
+            Kind {
+                name: "bulk",
+                required: &[],
+                optional: &["bytes", "cc", "cc_params", "tcp", "ip", "transport", "sctp"],
+            },
             Kind { name: "cbr", required: &["rate"], optional: &["bytes", "packet", "stop"] },
             Kind {
                 name: "voip",
@@ -148,6 +152,7 @@ pub(in crate::scenario) const KINDS: &[(&str, &[Kind])] = &[
                     "cc",
                     "cc_params",
                     "tcp",
+                    "ip",
                 ],
             },
         ],

@@ -29,9 +29,18 @@ struct Bench {
 
 impl Bench {
     fn new(config: &GreenPhyConfig, pairs: usize) -> Self {
-        let link = GreenPhy::new(config, pairs, "cable", &SEED);
+        Bench::with_priorities(config, pairs, &[])
+    }
+    fn with_priorities(config: &GreenPhyConfig, pairs: usize, priorities: &[Option<Class>]) -> Self {
+        let link = GreenPhy::new(config, pairs, priorities, "cable", &SEED);
         let sent = vec![0; 2 * pairs];
         Bench { link, now: Time::ZERO, sent, out: Vec::new(), dropped: Vec::new(), rounds: (0, 0) }
+    }
+    /// A packet of a flow that is not the port's usual one.
+    fn offer_of(&mut self, flow: u32, port: usize, size: u16) {
+        let mut p = packet(port, 0, size);
+        p.flow = FlowId::new(flow, port % 2 == 1);
+        self.link.receive(self.now, port, p, &mut |p| self.dropped.push(p));
     }
     fn offer(&mut self, port: usize, size: u16) {
         let p = packet(port, self.sent[port], size);
@@ -224,6 +233,58 @@ fn the_higher_class_goes_first() {
     assert_eq!(b.link.stats(2).arq.collisions, 0);
 }
 
+/// Two flows at one port: the one of the higher class is sent first, has a queue of its own, and wins the medium from a
+/// port of the lower class.
+#[test]
+fn the_flow_of_a_higher_class_goes_first() {
+    let priorities = [None, Some(Class::Ca3)];
+    let mut b = Bench::with_priorities(&plain(), 1, &priorities);
+    (0..200).for_each(|_| b.offer(0, 1500));
+    assert_eq!((b.dropped.len(), b.link.waiting(0)), (90, 110));
+    let exchange = b.link.config.exchange_time(b.link.config.max_pbs) + b.link.config.slot * 8;
+    for _ in 0..20 {
+        while b.now < Time::from_millis(10) {
+            b.step();
+        }
+        let (since, before) = (b.now, b.out.len());
+        b.offer_of(1, 0, 100);
+        assert_eq!((b.dropped.len(), b.link.backlog(0, FlowId::new(1, false)).waiting), (90, 1));
+        while !b.out[before..].iter().any(|o| o.2.flow.index() == 1) {
+            if b.link.waiting(1) < 20 {
+                b.offer(1, 1500); // the far end has a lot to send, too
+            }
+            b.step();
+        }
+        // It waits for the exchange under way, and then for nobody.
+        let waited = b.now - since - b.link.config.latency;
+        assert!(waited < exchange * 2, "{waited:?}");
+        b.now = b.link.next_wake();
+    }
+    b.drain();
+    let of = |flow| b.out.iter().filter(|o| o.2.flow == FlowId::new(flow, false)).count();
+    assert_eq!((of(0), of(1)), (110, 20));
+    // The same without classes: the queue has to leave first.
+    let mut b = Bench::with_priorities(&plain(), 1, &[]);
+    (0..100).for_each(|_| b.offer(0, 1500));
+    b.offer_of(1, 0, 100);
+    b.drain();
+    assert_eq!(b.out.last().unwrap().2.flow.index(), 1);
+    assert!(b.now > exchange * 20);
+}
+
+/// Streams of one port share no back-off: a class that is never used leaves everything as it was.
+#[test]
+fn a_class_that_sends_nothing_changes_nothing() {
+    let run = |priorities: &[Option<Class>]| {
+        let mut b = Bench::with_priorities(&GreenPhyConfig::hpgp_hs(), 2, priorities);
+        b.saturate(Time::from_secs(3), &[0, 1, 2], 1000);
+        b.out.iter().map(|o| (o.0, o.1, o.2.seq)).collect::<Vec<_>>()
+    };
+    assert_eq!(run(&[]), run(&[None, None, Some(Class::Ca0), Some(Class::Ca3)]));
+    assert_eq!(run(&[]), run(&[Some(Class::Ca1)])); // that of the port
+    assert_ne!(run(&[]), run(&[Some(Class::Ca2)]));
+}
+
 #[test]
 fn bad_blocks_are_repeated_and_frames_stay_in_order() {
     let noise = AirNoise { stationary: 0.1, ..AirNoise::cable() };
@@ -320,7 +381,7 @@ fn the_host_queue_is_finite() {
 fn the_same_seed_gives_the_same_run() {
     let run = |seed, pairs| {
         let mut b = Bench::new(&GreenPhyConfig::hpgp_std(), pairs);
-        b.link = GreenPhy::new(&GreenPhyConfig::hpgp_std(), pairs, "cable", &Seed { seed, replica: 0 });
+        b.link = GreenPhy::new(&GreenPhyConfig::hpgp_std(), pairs, &[], "cable", &Seed { seed, replica: 0 });
         b.saturate(Time::from_secs(3), &[0, 1], 1000);
         b.out.iter().map(|o| (o.0, o.1, o.2.seq)).collect::<Vec<_>>()
     };

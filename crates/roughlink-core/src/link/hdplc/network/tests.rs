@@ -31,7 +31,7 @@ impl Bench {
         Bench::with_seed(config, &SEED)
     }
     fn with_seed(config: &HdplcConfig, seed: &Seed) -> Self {
-        let link = SharedConfig::Hdplc(Box::new(config.clone())).build(1, "plc", seed);
+        let link = SharedConfig::Hdplc(Box::new(config.clone())).build(1, &[], "plc", seed);
         Bench { link, now: Time::ZERO, sent: [0; 2], out: Vec::new(), dropped: Vec::new() }
     }
     fn offer(&mut self, port: usize, size: u16) {
