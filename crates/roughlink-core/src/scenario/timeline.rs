@@ -100,13 +100,13 @@ fn from_the_start(link: &Link, pipe: &mut PipeConfig, forward: &Source, reverse:
         };
         if link.rate.is_none() && !has[0] {
             let recorded = source.opportunities.as_ref().map(Opportunities::rate);
-            match recorded.or_else(|| at_start().filter_map(|s| s.rate).last()) {
+            match recorded.or_else(|| at_start().filter_map(|s| s.rate).next_back()) {
                 Some(rate) => direction.rate = rate,
                 None => report.error(missing("rate", "10 Mbit/s")),
             }
         }
         if link.delay.is_none() && !has[1] {
-            match at_start().filter_map(|s| s.delay).last() {
+            match at_start().filter_map(|s| s.delay).next_back() {
                 Some(delay) => direction.delay = delay,
                 None => report.error(missing("delay", "10 ms")),
             }
