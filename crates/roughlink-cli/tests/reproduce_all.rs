@@ -28,6 +28,7 @@ fn the_index_leads_to_four_reports() {
     }
     assert!(places.is_sorted(), "quick papers first: {places:?}");
     assert_eq!(index.matches("class=\"picture\"").count(), 4);
+    assert!(index.len() < 2 << 20, "{} bytes", index.len());
 
     // The same again has nothing to compute, and keeps what there is.
     let out = roughlink(&args);

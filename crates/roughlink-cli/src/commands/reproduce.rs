@@ -9,10 +9,11 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::paper::Paper;
 use roughlink_lab::experiment::result::{ExperimentResult, ReportInput};
 use roughlink_lab::experiment::{Plan, assignment, paper, split};
+use roughlink_lab::folder::{self, Content};
+use roughlink_lab::nearest;
 use roughlink_lab::report::index::{self, Entry};
 use roughlink_lab::report::verdict;
 use roughlink_lab::store::Store;
-use roughlink_lab::{folder, nearest};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -78,7 +79,10 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
         title: paper.title.clone(),
         link: format!("{}/{}", paper.short(), super::REPORT),
         // What an earlier run has left is shown until it is computed anew.
-        input: folder::read(&root.join(paper.short())).ok(),
+        input: match folder::read(&root.join(paper.short())) {
+            Ok(Content::Grid(input)) => Some(input),
+            _ => None,
+        },
     };
     let mut entries: Vec<Entry> = grids.iter().map(entry).collect();
     let command = super::command_line();
