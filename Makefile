@@ -3,10 +3,9 @@
 CARGO     ?= cargo
 ROUGHLINK ?= target/release/roughlink
 VENV      ?= .venv
-# Which paper `make reproduce` recomputes: v2g, wave, avoca or plc.
-PAPER     ?= v2g
-STACK     ?= $(if $(filter v2g,$(PAPER)),--stack both)
-RESULTS   ?= results/$(PAPER)
+# Which paper `make reproduce` recomputes: v2g, wave, avoca or plc; or all of them.
+PAPER     ?= all
+RESULTS   ?= $(if $(filter all,$(PAPER)),results,results/$(PAPER))
 # What `make validate` compares with ns-3 beside the segments: small unless asked for. FULL=1 takes hours.
 FULL      ?=
 RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)
@@ -16,7 +15,7 @@ FUZZ_TIME ?= 120
 .PHONY: help reproduce build test check bench validate fuzz clean
 
 help:
-	@echo 'make reproduce   build, then recompute the V2G paper on both stacks and write the report; PAPER=wave another'
+	@echo 'make reproduce   build, recompute all four papers, write results/index.html; PAPER=v2g one of them'
 	@echo 'make test        set up, then run all tests'
 	@echo 'make check       formatting and lints'
 	@echo 'make bench       benchmarks'
@@ -29,9 +28,7 @@ build:
 	$(CARGO) build --release --locked --bin roughlink
 
 reproduce: build
-	target/release/roughlink reproduce $(PAPER) $(STACK) -o $(RESULTS)
-	@if [ -f $(RESULTS)/report.html ]; then echo "report: $(CURDIR)/$(RESULTS)/report.html"; \
-	else echo "results: $(CURDIR)/$(RESULTS)/results.json"; fi
+	target/release/roughlink reproduce $(PAPER) -o $(RESULTS)
 
 # The last lines are those of the test runner, and their sum.
 test: SHELL := /bin/bash

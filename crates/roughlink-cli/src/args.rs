@@ -98,11 +98,12 @@ pub struct Run {
 #[command(after_help = "Examples:
   roughlink reproduce                          what there is
   roughlink reproduce v2g                      the whole paper
+  roughlink reproduce all                      all papers, and results/index.html that leads to their reports
   roughlink reproduce v2g table2 --quick
   roughlink reproduce v2g fig4 --only cc=newreno,illinois --stack ns3
   roughlink reproduce v2g table2 --set link.internet.delay='0.9 ms'     another reading of the paper")]
 pub struct Reproduce {
-    /// The paper.
+    /// The paper, or `all`.
     pub paper: Option<String>,
     /// Its experiments; all if none is named. `fig8` means fig8a and fig8b.
     pub experiments: Vec<String>,

@@ -54,7 +54,7 @@ fn input(result: &ExperimentResult) -> ReportInput {
         command: result.command.clone(),
         facts: facts(std::slice::from_ref(result)),
         experiments: vec![result.clone()],
-        claims: Vec::new(),
+        ..ReportInput::default()
     }
 }
 

@@ -176,6 +176,12 @@ impl Experiment {
                 format!("to have fewer values: --only {0}=...; to have others: --set axis.{0}.values=...", axis.name),
             );
         }
+        if key == "tcp.stack" {
+            // Results are named after the stack that they were measured on.
+            self.only_stacks(&[value]);
+            self.stacks.iter_mut().filter(|s| !s.name.is_empty()).for_each(|s| s.name = value.into());
+            self.stacks.dedup_by(|a, b| a.name == b.name);
+        }
         self.set.push((key.into(), value.into()));
         Ok(())
     }

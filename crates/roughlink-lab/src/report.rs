@@ -8,16 +8,20 @@ pub mod csv;
 mod curve;
 mod figure;
 mod html;
+pub mod index;
 mod page;
 mod run;
 mod slots;
 mod table;
 pub(crate) mod thin;
+mod verdict;
 mod view;
+
+pub use verdict::verdict;
 
 use crate::experiment::result::{ExperimentResult, ReportInput};
 use crate::folder::run::Run;
-use figure::Drawing;
+use figure::{Drawing, MEASURED};
 use html::{escape, json, paragraphs, slug};
 use page::page;
 use slots::{Form, Slots, sample};
@@ -42,32 +46,60 @@ fn replace(path: &Path, page: &str) -> io::Result<()> {
     std::fs::rename(&unfinished, path)
 }
 
-/// The report as text.
+/// The report as text. Of a paper: its verdict, a picture and what to use on Linux come first, then the claims, and only
+/// then what it is about and all its figures.
 pub fn render(input: &ReportInput) -> String {
     let slots = Slots::of(input);
     let ids = ids(&input.experiments);
     let title = if input.title.is_empty() { "roughlink report" } else { &input.title };
-    let heading = paragraphs(&input.intro, "lead") + &facts(input);
+    let about = paragraphs(&input.intro, "lead") + &facts(input);
     let mut main = String::new();
-    let findings = claims::findings(input);
-    if !findings.is_empty() {
-        main += "<h2 id=\"findings\">Findings</h2>\n<ul class=\"findings\">\n";
-        for finding in findings {
-            let _ = writeln!(main, "<li>{}</li>", escape(&finding));
+    let heading = if input.summary.is_some() {
+        main += &picture(input, &slots, "picture", "");
+        main += &verdict::linux(input);
+        main += &claims::section(input);
+        main += &format!("<section id=\"about\">\n<h2>The paper and this run</h2>\n{about}");
+        for sentence in claims::agreement(input) {
+            let _ = writeln!(main, "<p>{}</p>", escape(&sentence));
         }
-        main += "</ul>\n";
-    }
-    main += &contents(input, &ids);
-    main += &claims::table(input);
+        main += &contents(input, &ids);
+        main += "</section>\n";
+        paragraphs(&verdict(input), "lead answer")
+    } else {
+        main += &contents(input, &ids);
+        main += &claims::section(input);
+        about
+    };
     for (experiment, id) in input.experiments.iter().zip(&ids) {
         main += &section(experiment, id, &slots);
     }
     page(title, &heading, &main)
 }
 
+/// The figure that stands first in a paper's report, the charts of its first metric, with a link into that `report`.
+fn picture(input: &ReportInput, slots: &Slots, id: &str, report: &str) -> String {
+    let wanted = |e: &&ExperimentResult| input.summary.as_ref().is_some_and(|s| s.picture == e.experiment);
+    let drawing = |e| figure::drawings(e, slots).into_iter().next();
+    // Where the picture's experiment was not run, the first that was.
+    let mut shown = input.experiments.iter().filter(wanted).chain(&input.experiments);
+    let Some((experiment, mut drawing)) = shown.find_map(|e| Some((e, drawing(e)?))) else { return String::new() };
+    let group = drawing.panels.first().map(|p| p.group.clone());
+    drawing.panels.retain(|p| Some(&p.group) == group.as_ref());
+    drawing.note.clear(); // it is about the other panels
+    let place = if experiment.place.is_empty() { String::new() } else { format!("{}: ", experiment.place) };
+    format!(
+        "<div class=\"picture\">\n<p class=\"where\">{}{} · <a href=\"{}#{}\">more</a></p>\n{}</div>\n",
+        escape(&place),
+        escape(heading(experiment)),
+        escape(report),
+        slug(&experiment.experiment),
+        figure_html(&drawing, id)
+    )
+}
+
 /// A name for each experiment that no other has, nor any other part of the page.
 fn ids(experiments: &[ExperimentResult]) -> Vec<String> {
-    let mut taken: BTreeSet<String> = ["main", "claims", "findings", "theme"].map(String::from).into();
+    let mut taken: BTreeSet<String> = ["main", "about", "claims", "linux", "picture", "theme"].map(String::from).into();
     let mut out = Vec::new();
     for experiment in experiments {
         let stem = slug(&experiment.experiment);
@@ -122,7 +154,8 @@ fn heading(experiment: &ExperimentResult) -> &str {
 
 fn section(experiment: &ExperimentResult, id: &str, slots: &Slots) -> String {
     let mut out = format!("<section id=\"{id}\">\n<h2>{}</h2>\n", escape(heading(experiment)));
-    let place = if experiment.place.is_empty() { "" } else { "in the paper: " };
+    let place =
+        if experiment.place.is_empty() || experiment.place.starts_with("beyond") { "" } else { "in the paper: " };
     let scenario =
         if experiment.scenario.is_empty() { String::new() } else { format!("scenario {}", experiment.scenario) };
     let quick = if experiment.quick { "quick: fewer and smaller cells than in the paper" } else { "" };
@@ -171,7 +204,7 @@ fn points_as_drawn(id: &str) -> String {
 
 fn figure_html(drawing: &Drawing, id: &str) -> String {
     let mut out = String::from("<div class=\"drawing\">\n");
-    if drawing.series.len() > 1 {
+    if drawing.series.iter().any(|(name, _)| name != MEASURED) {
         out += "<div class=\"legend\" role=\"group\" aria-label=\"Series: press to hide or show\">\n";
         for (name, slot) in &drawing.series {
             let _ = writeln!(

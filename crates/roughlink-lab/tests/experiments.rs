@@ -3,6 +3,7 @@
 use roughlink_lab::experiment::paper::{self, Paper};
 use roughlink_lab::experiment::{Plan, file};
 use roughlink_lab::library::Source;
+use roughlink_lab::store::Store;
 use std::collections::BTreeSet;
 
 #[test]
@@ -200,4 +201,62 @@ fn metrics_and_curves_are_of_what_the_scenario_has() {
     refused(metric("loss@nowhere.reverse"), "there is no link `nowhere`", link);
     let curves = "[curves]\nvalues = [\"cwnd_kb\"]\nevery = \"0.5 s\"\nflow = \"nobody\"\n\n[figure]";
     refused(plan("[figure]", curves), "there is no flow `nobody`", flow);
+}
+
+/// What a value sets beside what it is written to may be the stack; its results then say so.
+#[test]
+fn a_value_that_sets_the_stack_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let read = |name: &str| Paper::named("avoca").unwrap().experiments(&[name.into()], false).unwrap().remove(0);
+    let result = Plan::new(read("others")).unwrap().result(&store);
+    let on = |cc: &str| result.cells.iter().find(|c| c.axes["variant"] == cc).unwrap().real_stack();
+    assert_eq!([on("tcp"), on("cubic"), on("bbr")], ["ns2", "linux", "linux"]);
+    let labels: Vec<&str> = result.axes[0].values.iter().map(|v| v.label.as_str()).collect();
+    assert!(labels.contains(&"TCP") && labels.contains(&"CUBIC (linux)"), "{labels:?}");
+
+    // Whoever sets the stack of all has results of that name.
+    let mut experiment = read("table2");
+    experiment.set("tcp.stack", "linux").unwrap();
+    let result = Plan::new(experiment).unwrap().result(&store);
+    assert_eq!(result.stacks, ["linux"]);
+    assert!(result.cells.iter().all(|c| c.stack == "linux" && c.ran_on.is_empty()));
+}
+
+const PAPER: &str = r#"title = "t"
+about = "a"
+experiments = ["one"]
+picture = "one"
+
+[linux]
+experiment = "one"
+metric = "throughput_mbps"
+best = "highest"
+shipped = ["cubic"]
+"#;
+
+#[test]
+fn wrong_papers_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("one.toml"), GOOD).unwrap();
+    let read = |text: &str| {
+        std::fs::write(folder.path().join("paper.toml"), text).unwrap();
+        let paper = Paper::named(folder.path().to_str().unwrap())?;
+        paper.experiments(&[], false).map(|_| paper.summary)
+    };
+    let summary = read(PAPER).unwrap();
+    assert!(summary.picture.ends_with("/one") && !summary.linux.unwrap().lowest);
+    for (from, to, message, help) in [
+        ("picture = \"one\"", "picture = \"won\"", "`won` is none of this paper's experiments", "did you mean `one`?"),
+        ("experiment = \"one\"", "experiment = \"two\"", "`two` is none of this paper's experiments", "`one`"),
+        ("[linux]", "[linux]\naxis = \"cs\"", "there is no axis `cs`", "did you mean `cc`?"),
+        ("metric = \"t", "metric = \"tt", "there is no metric `tthroughput_mbps`", "did you mean `throughput_mbps`?"),
+        ("shipped = [\"cubic\"]", "shipped = [\"cubik\"]", "`cubik`", "did you mean `cubic`?"),
+        ("\"highest\"", "\"high\"", "there is no value `high` here", "did you mean `highest`?"),
+    ] {
+        assert!(PAPER.contains(from), "{from}");
+        let error = read(&PAPER.replacen(from, to, 1)).map(|_| ()).expect_err(to);
+        let said = format!("{error} {}", error.help().unwrap_or_default());
+        assert!(said.contains(message) && said.contains(help), "{from} -> {to}: {said}");
+    }
 }

@@ -2,7 +2,12 @@
 
 mod sample;
 
+use roughlink_lab::experiment::result::{
+    AxisResult, AxisValue, Cell, ExperimentResult, Figure, FigureKind, MetricResult, ReportInput,
+};
+use roughlink_lab::report::index::{self, Entry};
 use roughlink_lab::report::{csv, render, write};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// The page without the chart library, which is most of it.
@@ -53,8 +58,11 @@ fn every_experiment_and_every_cell_appears() {
     for (label, value) in &input.facts {
         assert!(page.contains(&format!("<dt>{label}</dt><dd>{value}</dd>")));
     }
-    assert!(page.contains("ns3 stack: 2 of the 3 claims that were tested are confirmed."));
-    assert!(page.contains("Confirmed on ns3 but not on linux: Illinois carries more"));
+    assert!(
+        page.contains("and 2 of 3 claims are confirmed; on linux, "),
+        "the verdict counts the claims that were tested"
+    );
+    assert!(page.contains("<p class=\"note\">linux stack: 1 confirmed, 2 not confirmed.</p>"));
 }
 
 #[test]
@@ -117,4 +125,201 @@ fn vendored_files_are_as_published() {
 fn nothing_at_all_is_a_report_too() {
     let html = render(&Default::default());
     assert!(html.contains("<h1>roughlink report</h1>"));
+}
+
+/// Where each of the texts stands in a page; they stand there in this order.
+fn in_order(page: &str, texts: &[&str]) {
+    let places: Vec<usize> = texts.iter().map(|t| page.find(t).unwrap_or_else(|| panic!("no {t}"))).collect();
+    assert!(places.is_sorted(), "{texts:?} at {places:?}");
+}
+
+#[test]
+fn a_papers_answer_comes_first() {
+    let input = sample::paper();
+    let html = render(&input);
+    let page = page(&html);
+    in_order(
+        page,
+        &[
+            "<h1>",
+            "published values come out within a factor of 1.5",
+            "which no reader should take home.",
+            "id=\"chart-picture-1\"",
+            "<h2>What to use on Linux</h2>",
+            "Whatever is at hand.",
+            "<details class=\"claim\">",
+            "<h2>The paper and this run</h2>",
+            "nothing here was simulated",
+            "<section id=\"v2g-table2\">",
+        ],
+    );
+    // A line for each claim, all of them folded.
+    assert_eq!(page.matches("<details class=\"claim\"><summary>").count(), input.claims.len());
+    assert!(page.contains(
+        "<span class=\"verdict yes\">ns3: confirmed</span><span class=\"verdict no\">linux: not confirmed</span>"
+    ));
+    assert!(page.contains("<span class=\"verdict unknown\">not run</span>"));
+    // The picture is that of the experiment that the paper names.
+    let at = |id: &str| {
+        let text = html.split(&format!("id=\"spec-{id}\">")).nth(1).unwrap().split("</script>").next().unwrap();
+        serde_json::from_str::<Value>(text).unwrap()
+    };
+    assert_eq!(at("picture-1"), at("v2g-fig4-1-1"));
+
+    // A grid of one's own has no such screen.
+    let own = render(&sample::own());
+    assert!(!own.contains("class=\"picture\"") && !own.contains("What to use on Linux"));
+    in_order(&own, &["A &amp; B &lt; C", "<section id=\"sweep\">"]);
+}
+
+#[test]
+fn what_to_use_on_linux_is_read_off_the_cells() {
+    let mut input = sample::paper();
+    input.experiments.retain(|e| e.experiment == "v2g/fig4");
+    let set = |input: &mut ReportInput, cc: &str, samples: [f64; 3]| {
+        let cells = input.experiments[0].cells.iter_mut();
+        for cell in cells.filter(|c| c.stack == "linux" && c.axes["loss"] == "5 %" && c.axes["cc"] == cc) {
+            cell.samples = samples.into();
+            cell.measured = Some(samples.iter().sum::<f64>() / 3.0);
+            cell.ci95 = Some(0.25);
+        }
+    };
+    set(&mut input, "veno", [50.0, 50.1, 49.9]);
+    set(&mut input, "bic", [49.9, 50.1, 49.8]);
+    set(&mut input, "westwood-classic", [70.0, 70.1, 69.9]);
+    let row = |input: &ReportInput| {
+        let html = render(input);
+        let rows = html.split("class=\"choices\"").nth(1).unwrap().split("</ul>").next().unwrap();
+        assert_eq!(rows.matches("<li>").count(), 8, "one for each loss rate");
+        rows.split("<li>").last().unwrap().trim().to_owned()
+    };
+    assert_eq!(
+        row(&input),
+        "<span class=\"at\">5 %</span> <b>Veno</b> 50.00 ± 0.25 Mbit/s <span class=\"note\">BIC alike; better, but not in \
+         Linux: Westwood 70.00 ± 0.25 Mbit/s</span></li>"
+    );
+    let linux = input.summary.as_mut().unwrap().linux.as_mut().unwrap();
+    linux.shipped.clear();
+    assert!(row(&input).contains("<b>Westwood</b>"), "all are candidates");
+    input.summary.as_mut().unwrap().linux.as_mut().unwrap().lowest = true;
+    assert!(!row(&input).contains("Westwood") && !row(&input).contains("<b>Veno"));
+
+    input.experiments[0].cells.retain(|c| c.stack == "ns3");
+    assert!(!render(&input).contains("What to use on Linux"), "it was not run there");
+}
+
+#[test]
+fn stacks_that_did_not_run_have_no_column() {
+    let mut input = sample::paper();
+    for experiment in &mut input.experiments {
+        experiment.stacks.push("rfc".into());
+    }
+    let html = render(&input);
+    assert!(!page(&html).contains("rfc"));
+}
+
+/// One value of the axis runs on another stack than the experiment says.
+fn mixed() -> ExperimentResult {
+    let values = [("tcp", "TCP"), ("cubic", "CUBIC (linux)")];
+    let value = |(value, label): (&str, &str)| AxisValue { value: value.into(), label: label.into(), number: None };
+    let cell = |(name, _): (&str, &str)| Cell {
+        stack: "ns2".into(),
+        ran_on: if name == "cubic" { "linux".into() } else { String::new() },
+        axes: [("variant".to_owned(), name.to_owned())].into(),
+        metric: "covered_mb".into(),
+        measured: Some(7.5),
+        replicas: 1,
+        samples: vec![7.5],
+        ..Cell::default()
+    };
+    ExperimentResult {
+        experiment: "avoca/others".into(),
+        stacks: vec!["ns2".into()],
+        axes: vec![AxisResult {
+            name: "variant".into(),
+            label: "Variant".into(),
+            values: values.map(value).into(),
+            ..AxisResult::default()
+        }],
+        metrics: vec![MetricResult { name: "covered_mb".into(), ..MetricResult::default() }],
+        figure: Figure { kind: FigureKind::Bar, x: "variant".into(), ..Figure::default() },
+        cells: values.map(cell).into(),
+        ..ExperimentResult::default()
+    }
+}
+
+#[test]
+fn what_ran_on_another_stack_does_not_stand_under_its_name() {
+    let html = render(&ReportInput { experiments: vec![mixed()], ..ReportInput::default() });
+    let page = page(&html);
+    assert!(page.contains("<figcaption>ns2 stack, linux where named</figcaption>"));
+    assert!(page.contains("class=\"first\">ns2 stack, linux where named</th>"));
+    assert!(!page.contains(">ns2 stack<"));
+    assert!(page.contains("<th scope=\"row\">CUBIC (linux)</th>"));
+    let csv = csv::cells(&mixed());
+    assert!(csv.contains("\nns2,tcp,") && csv.contains("\nlinux,cubic,"), "{csv}");
+}
+
+/// In each figure every series that is drawn stands in the legend, or is named below its bar.
+#[test]
+fn every_series_that_is_drawn_is_named() {
+    let mut days = sample::paper();
+    days.experiments.retain(|e| e.experiment == "v2g/fig7");
+    // Two curves of the same algorithm in one chart: its name does not tell them apart.
+    let mut twice = days.experiments[0].curves[0].clone();
+    twice.axes.insert("day".into(), "sunday".into());
+    twice.label = "NewReno, Sunday".into();
+    days.experiments[0].curves.push(twice);
+    assert!(render(&days).contains("</svg>NewReno, Sunday</button>"));
+    for input in
+        [days, sample::paper(), sample::own(), ReportInput { experiments: vec![mixed()], ..ReportInput::default() }]
+    {
+        let html = render(&input);
+        let mut drawn = 0;
+        for drawing in page(&html).split("<div class=\"drawing\">").skip(1) {
+            let specs = drawing.split("<script type=\"application/json\"").skip(1).map(|s| {
+                let json = s.split_once('>').unwrap().1.split("</script>").next().unwrap();
+                serde_json::from_str::<Value>(json).unwrap()
+            });
+            for trace in specs.flat_map(|s| s["traces"].as_array().unwrap().clone()) {
+                let slot = format!("data-slot=\"{}\"", trace["slot"]);
+                let named = trace["name"] == "Measured" || drawing.contains(&slot);
+                assert!(named, "{} is not in the legend", trace["name"]);
+                drawn += 1;
+            }
+        }
+        assert!(drawn > 0);
+    }
+}
+
+#[test]
+fn the_index_leads_to_every_paper() {
+    let entry =
+        |name: &str, input| Entry { title: format!("Paper {name}"), link: format!("{name}/report.html"), input };
+    let mut entries = vec![entry("a", Some(sample::paper())), entry("b", None)];
+    let html = index::render(&entries, "roughlink reproduce all");
+    let text = page(&html);
+    in_order(
+        text,
+        &[
+            "1 of 2 papers so far",
+            "<a href=\"a/report.html\">Paper a</a>",
+            "published values come out",
+            "href=\"a/report.html#v2g-fig4\"",
+            "id=\"chart-picture-1-1\"",
+            "Paper b",
+            "Not computed yet.",
+        ],
+    );
+    entries[1].input = Some(sample::paper());
+    let html = index::render(&entries, "");
+    assert!(!html.contains("so far") && html.contains("id=\"chart-picture-2-1\""));
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("index.html");
+    index::write(&path, &entries, "").unwrap();
+    index::write(&path, &entries, "").unwrap();
+    std::fs::write(&path, "my home page").unwrap();
+    assert_eq!(index::write(&path, &entries, "").unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "my home page");
 }

@@ -38,8 +38,8 @@ fn load(browser: &Path, dir: &Path, page: &str, dark: bool) -> (String, Vec<Stri
     let (dom, log) = (dir.join("dom.html"), dir.join("log.txt"));
     let mut child = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"])
-        .args(["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--window-size=1280,900"])
-        .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--proxy-server=127.0.0.1:9"])
+        .args(["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--window-size=1500,1000"])
+        .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--proxy-server=127.0.0.1:9", "--allow-file-access-from-files"])
         .args(["--enable-logging=stderr", "--virtual-time-budget=60000", "--dump-dom"])
         .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!dark)))
         .arg(format!("--user-data-dir={}", dir.join("profile").display()))
@@ -75,7 +75,7 @@ fn charts_are_drawn_in_light_and_dark() {
         return;
     };
     for (name, input, dark, charts) in
-        [("light", sample::paper(), false, 18), ("dark", sample::paper(), true, 18), ("own", sample::own(), true, 4)]
+        [("light", sample::paper(), false, 20), ("dark", sample::paper(), true, 20), ("own", sample::own(), true, 4)]
     {
         let dir = folder(name);
         report::write(&dir.join("report.html"), &input).unwrap();
@@ -105,7 +105,7 @@ fn drawn(browser: &Path, dir: &Path, name: &str, dark: bool, charts: usize) -> S
     dom
 }
 
-/// Measures the report in a frame: how wide its content is, and where its first table and its first chart begin.
+/// Measures the report in a frame: how wide its content is, and where what is asked for begins or ends.
 const MEASURE: &str = r##"<!DOCTYPE html><body><script>
 const frame = document.createElement("iframe");
 [frame.width, frame.height] = [WIDTH, HEIGHT];
@@ -116,13 +116,23 @@ const timer = setInterval(() => {
   if (!page || page.documentElement.dataset.charts !== "drawn") return;
   clearInterval(timer);
   const top = (what) => Math.round(page.querySelector(what).getBoundingClientRect().top);
-  const size = [page.documentElement.scrollWidth, top("#answer"), top("table"), top(".chart")];
+  const bottom = (what) => Math.round(page.querySelector(what).getBoundingClientRect().bottom);
+  const size = [page.documentElement.scrollWidth, WANTED];
   const said = document.createElement("output");
   said.textContent = "measured " + size.join(" ") + " .";
   document.body.append(said);
   frame.remove();
 }, 50);
 </script></body>"##;
+
+/// The sizes that are `wanted` of the report in `dir` in a frame of so many pixels.
+fn measured(browser: &Path, dir: &Path, dark: bool, (width, height): (i32, i32), wanted: &str) -> Vec<i32> {
+    let wrapper = MEASURE.replace("WIDTH", &width.to_string()).replace("HEIGHT", &height.to_string());
+    fs::write(dir.join("measure.html"), wrapper.replace("WANTED", wanted)).unwrap();
+    let (dom, _) = load(browser, dir, "measure.html", dark);
+    let said = dom.split("<output>measured ").nth(1).expect("nothing was measured");
+    said.split_whitespace().map_while(|n| n.parse().ok()).collect()
+}
 
 #[test]
 fn the_report_of_a_run_answers_on_the_first_screen() {
@@ -140,16 +150,31 @@ fn the_report_of_a_run_answers_on_the_first_screen() {
         report::write_run(&dir.join("report.html"), &content).unwrap();
         drawn(&browser, &dir, scenario, dark, charts);
         for (width, height) in [(1400, 900), (390, 844)] {
-            let wrapper = MEASURE.replace("WIDTH", &width.to_string()).replace("HEIGHT", &height.to_string());
-            fs::write(dir.join("measure.html"), wrapper).unwrap();
-            let (dom, _) = load(&browser, &dir, "measure.html", dark);
-            let said = dom.split("<output>measured ").nth(1).unwrap_or_else(|| panic!("{scenario}: nothing measured"));
-            let sizes: Vec<i32> = said.split_whitespace().map_while(|n| n.parse().ok()).collect();
-            let [content, answer, table, chart] = sizes[..] else { panic!("{scenario}: {said:.80}") };
+            let wanted = "top('#answer'), top('table'), top('.chart')";
+            let sizes = measured(&browser, &dir, dark, (width, height), wanted);
+            let [content, answer, table, chart] = sizes[..] else { panic!("{scenario}: {sizes:?}") };
             assert!(content <= width, "{scenario} at {width}: the page is {content} wide and scrolls sideways");
             assert!(answer < height / 3 && table < height, "{scenario} at {width}: {sizes:?}");
             assert!(table < chart, "{scenario} at {width}: a chart comes before the answer");
         }
         let _ = fs::remove_dir_all(&dir);
     }
+}
+
+#[test]
+fn a_papers_picture_is_on_the_first_screen() {
+    let Some(browser) = chromium() else {
+        eprintln!("skipped: no Chromium on the path, and CHROMIUM is not set");
+        return;
+    };
+    let dir = folder("paper");
+    report::write(&dir.join("report.html"), &sample::paper()).unwrap();
+    for (width, height) in [(1400, 900), (390, 844)] {
+        let sizes = measured(&browser, &dir, false, (width, height), "top('.chart'), bottom('.chart'), top('#linux')");
+        let [content, top, end, linux] = sizes[..] else { panic!("{sizes:?}") };
+        assert!(content <= width, "at {width}: the page is {content} wide and scrolls sideways");
+        assert!(0 < top && end < height, "at {width}: the picture stands from {top} to {end}");
+        assert!(end < linux, "at {width}: {sizes:?}");
+    }
+    let _ = fs::remove_dir_all(&dir);
 }

@@ -2,40 +2,36 @@
 
 use super::{pretty, warn_of};
 use crate::args::{Reproduce, StackArg};
-use crate::failure::{Failure, print, print_json};
+use crate::failure::{Failure, print, print_json, say};
 use crate::progress::work;
 use crate::show;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::paper::Paper;
 use roughlink_lab::experiment::result::{ExperimentResult, ReportInput};
-use roughlink_lab::experiment::{Experiment, Plan, assignment, paper, split};
+use roughlink_lab::experiment::{Plan, assignment, paper, split};
+use roughlink_lab::folder::{self, Content};
+use roughlink_lab::nearest;
+use roughlink_lab::report::index::{self, Entry};
+use roughlink_lab::report::verdict;
 use roughlink_lab::store::Store;
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
-/// Recomputes a paper, or lists what there is.
+/// Recomputes a paper, or all of them, or lists what there is.
 pub fn reproduce(args: &Reproduce) -> Result<(), Failure> {
-    let Some(name) = &args.paper else { return list(args.grid.form.json) };
-    let paper = Paper::named(name)?;
-    let plans: Vec<Plan> = experiments(args, &paper)?.into_iter().map(Plan::new).collect::<Result<_, _>>()?;
-    for plan in &plans {
-        // Whoever sets keys of his own wants to know; the paper's own reading is explained in its files.
-        warn_of(plan, args.grid.form.quiet || args.set.is_empty());
+    match args.paper.as_deref() {
+        None => list(args.grid.form.json),
+        Some(ALL) => all(args),
+        Some(name) => one(args, &Paper::named(name)?),
     }
-    let folder = args.grid.output.clone().unwrap_or_else(|| PathBuf::from("results").join(paper.short()));
-    let mut store = Store::open(&folder)?;
-    let jobs = plans.iter().flat_map(Plan::jobs).collect();
-    work(jobs, &mut store, args.grid.jobs, args.grid.form.quiet)?;
-    let experiments: Vec<ExperimentResult> = plans.iter().map(|p| p.result(&store)).collect();
-    let claims = paper.claims(&experiments)?;
-    let input = ReportInput {
-        title: paper.title.clone(),
-        intro: paper.about.clone(),
-        command: super::command_line(),
-        facts: super::facts(&experiments),
-        experiments,
-        claims,
-    };
-    super::keep(&store, &input, args.grid.form.quiet)?;
+}
+
+fn one(args: &Reproduce, paper: &Paper) -> Result<(), Failure> {
+    let mut used = BTreeSet::new();
+    let plans = plans(args, paper, &args.experiments, &mut used)?;
+    all_used(args, &used)?;
+    let folder = args.grid.output.clone().unwrap_or_else(|| PathBuf::from(RESULTS).join(paper.short()));
+    let input = recompute(args, paper, &plans, &folder)?;
     if args.grid.form.json {
         // One experiment is an object of its own; several come together with the claims that rest on them.
         print(&match input.experiments.as_slice() {
@@ -50,15 +46,104 @@ pub fn reproduce(args: &Reproduce) -> Result<(), Failure> {
             print(&show::claims(&input.claims))?;
         }
     }
-    let missed = missed(&input);
+    judge(args, &[&input])
+}
+
+/// All papers, those that take little first, and the page that leads to their reports: it is written anew after each.
+fn all(args: &Reproduce) -> Result<(), Failure> {
+    let mut papers: Vec<Paper> = paper::all()?;
+    papers.sort_by_key(|p| p.cpu_s);
+    for name in &args.experiments {
+        if !papers.iter().any(|p| p.has(name)) {
+            let known: BTreeSet<&str> = papers.iter().flat_map(|p| p.order.iter().map(String::as_str)).collect();
+            let help = nearest::suggest(name, "there are", known);
+            return Err(LabError::NotFound { what: "experiment", name: name.clone(), help }.into());
+        }
+    }
+    let mut used = BTreeSet::new();
+    let mut grids: Vec<(Paper, Vec<Plan>)> = Vec::new();
+    for paper in papers {
+        let chosen: Vec<String> = args.experiments.iter().filter(|e| paper.has(e)).cloned().collect();
+        if args.experiments.is_empty() || !chosen.is_empty() {
+            let plans = plans(args, &paper, &chosen, &mut used)?;
+            grids.push((paper, plans));
+        }
+    }
+    all_used(args, &used)?;
+
+    let root = args.grid.output.clone().unwrap_or_else(|| PathBuf::from(RESULTS));
+    let path = root.join(INDEX);
+    let failed = |source| LabError::Write { path: path.clone(), source };
+    std::fs::create_dir_all(&root).map_err(failed)?;
+    let entry = |(paper, _): &(Paper, Vec<Plan>)| Entry {
+        title: paper.title.clone(),
+        link: format!("{}/{}", paper.short(), super::REPORT),
+        // What an earlier run has left is shown until it is computed anew.
+        input: match folder::read(&root.join(paper.short())) {
+            Ok(Content::Grid(input)) => Some(input),
+            _ => None,
+        },
+    };
+    let mut entries: Vec<Entry> = grids.iter().map(entry).collect();
+    let command = super::command_line();
+    index::write(&path, &entries, &command).map_err(failed)?;
+    for (i, (paper, plans)) in grids.iter().enumerate() {
+        if !args.grid.form.quiet {
+            say(&format!("{} of {}: {}", i + 1, grids.len(), paper.title));
+        }
+        let input = recompute(args, paper, plans, &root.join(paper.short()))?;
+        if !args.grid.form.json {
+            print(&format!("{}: {}\n", paper.short(), verdict(&input)))?;
+        }
+        entries[i].input = Some(input);
+        index::write(&path, &entries, &command).map_err(failed)?;
+    }
+    let inputs: Vec<&ReportInput> = entries.iter().filter_map(|e| e.input.as_ref()).collect();
+    if args.grid.form.json {
+        print(&pretty(&inputs))?;
+    } else {
+        print(&format!("index: {}\n", path.display()))?;
+    }
+    judge(args, &inputs)
+}
+
+/// Does the runs of a paper that the folder has not, and leaves results and report in it.
+fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plan], folder: &Path) -> Result<ReportInput, Failure> {
+    let mut store = Store::open(folder)?;
+    let jobs = plans.iter().flat_map(Plan::jobs).collect();
+    work(jobs, &mut store, args.grid.jobs, args.grid.form.quiet)?;
+    let experiments: Vec<ExperimentResult> = plans.iter().map(|p| p.result(&store)).collect();
+    let claims = paper.claims(&experiments)?;
+    let input = ReportInput {
+        title: paper.title.clone(),
+        intro: paper.about.clone(),
+        command: super::command_line(),
+        facts: super::facts(&experiments),
+        experiments,
+        claims,
+        summary: Some(paper.summary.clone()),
+    };
+    super::keep(&store, &input, args.grid.form.quiet)?;
+    Ok(input)
+}
+
+/// Under `--strict` everything has to be as published.
+fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
+    let missed: Vec<String> = inputs.iter().flat_map(|input| missed(input)).collect();
     if args.strict && !missed.is_empty() {
         return Err(Failure::Expectation(format!("not as published:\n  {}", missed.join("\n  "))));
     }
     Ok(())
 }
 
-fn experiments(args: &Reproduce, paper: &Paper) -> Result<Vec<Experiment>, LabError> {
-    let mut experiments = paper.experiments(&args.experiments, args.quick)?;
+/// The grids of the `chosen` experiments of a paper, all if none is chosen. What of `--only` fits them joins `used`.
+fn plans<'a>(
+    args: &'a Reproduce,
+    paper: &Paper,
+    chosen: &[String],
+    used: &mut BTreeSet<&'a str>,
+) -> Result<Vec<Plan>, LabError> {
+    let mut experiments = paper.experiments(chosen, args.quick)?;
     for experiment in &mut experiments {
         match args.stack {
             StackArg::Ns3 => experiment.only_stacks(&["ns3"]),
@@ -73,7 +158,6 @@ fn experiments(args: &Reproduce, paper: &Paper) -> Result<Vec<Experiment>, LabEr
     }
     for text in &args.only {
         let (axis, values) = assignment(text)?;
-        let mut used = false;
         for experiment in experiments.iter_mut().filter(|e| e.axes.iter().any(|a| a.name == axis)) {
             // An experiment that varies fewer values keeps those that it has.
             let values = split(&values);
@@ -84,17 +168,11 @@ fn experiments(args: &Reproduce, paper: &Paper) -> Result<Vec<Experiment>, LabEr
                     .any(|a| a.name == axis && a.points.iter().any(|p| p.value == *v || p.label == *v))
             };
             let known: Vec<String> = values.iter().filter(|v| has(v)).cloned().collect();
-            if args.experiments.is_empty() && known.is_empty() {
+            if chosen.is_empty() && known.is_empty() {
                 continue;
             }
-            experiment.only(&axis, if args.experiments.is_empty() { &known } else { &values })?;
-            used = true;
-        }
-        if !used {
-            return Err(LabError::Usage {
-                message: format!("`--only {text}` fits no experiment"),
-                help: "it takes an axis and some of its values".into(),
-            });
+            experiment.only(&axis, if chosen.is_empty() { &known } else { &values })?;
+            used.insert(text);
         }
     }
     let seed = args.grid.seed.map(|n| format!("seed={n}"));
@@ -104,7 +182,23 @@ fn experiments(args: &Reproduce, paper: &Paper) -> Result<Vec<Experiment>, LabEr
             experiment.set(&key, &value)?;
         }
     }
-    Ok(experiments)
+    let plans: Vec<Plan> = experiments.into_iter().map(Plan::new).collect::<Result<_, _>>()?;
+    for plan in &plans {
+        // Whoever sets keys of his own wants to know; the paper's own reading is explained in its files.
+        warn_of(plan, args.grid.form.quiet || args.set.is_empty());
+    }
+    Ok(plans)
+}
+
+/// Every `--only` has to fit something.
+fn all_used(args: &Reproduce, used: &BTreeSet<&str>) -> Result<(), LabError> {
+    match args.only.iter().find(|text| !used.contains(text.as_str())) {
+        None => Ok(()),
+        Some(text) => Err(LabError::Usage {
+            message: format!("`--only {text}` fits no experiment"),
+            help: "it takes an axis and some of its values".into(),
+        }),
+    }
 }
 
 /// Cells further from the published value than a factor, orders that are too different, claims not confirmed: on the
@@ -139,6 +233,13 @@ const FACTOR: f64 = 1.5;
 /// The least agreement of orders under `--strict`.
 const SPEARMAN: f64 = 0.9;
 
+/// What means all papers.
+const ALL: &str = "all";
+/// Where results go if nothing else is said.
+const RESULTS: &str = "results";
+/// The page that leads to the reports.
+const INDEX: &str = "index.html";
+
 fn list(json: bool) -> Result<(), Failure> {
     let all: Vec<Paper> = paper::all()?;
     if json {
@@ -166,6 +267,6 @@ fn list(json: bool) -> Result<(), Failure> {
             .collect();
         out += &show::listing(&rows);
     }
-    out += "\nroughlink reproduce PAPER [EXPERIMENT]... [--quick]\n";
+    out += "\nroughlink reproduce PAPER [EXPERIMENT]... [--quick]\nroughlink reproduce all\n";
     print(&out)
 }

@@ -83,7 +83,7 @@ struct Claim {
     statistic: Statistic,
 }
 
-fn cc() -> String {
+pub(super) fn cc() -> String {
     "cc".into()
 }
 

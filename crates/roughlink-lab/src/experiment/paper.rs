@@ -2,11 +2,12 @@
 
 use super::claims;
 use super::file::{self, experiment, read};
-use super::result::{ClaimResult, ExperimentResult};
+use super::result::{Choice, ClaimResult, ExperimentResult, Summary};
 use super::{Experiment, papers};
 use crate::error::LabError;
 use crate::library::{Source, names};
 use crate::nearest;
+use roughlink_core::scenario::Problem;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -21,6 +22,10 @@ pub struct Paper {
     pub about: String,
     /// Names of its experiments, in order.
     pub order: Vec<String>,
+    /// CPU time that all of it takes, measured once, in seconds: those that take little come first.
+    pub cpu_s: u32,
+    /// What the first screen of its report shows.
+    pub summary: Summary,
 }
 
 /// `experiments/<paper>/paper.toml`
@@ -33,6 +38,48 @@ struct File {
     about: String,
     /// Names of its experiments, in the order of the report.
     experiments: Spanned<Vec<String>>,
+    /// CPU time that all of it takes at full size, in seconds, as it was measured.
+    #[serde(default)]
+    cpu_s: u32,
+    /// What a reader should take home: a sentence for the first screen, without figures of a run.
+    #[serde(default)]
+    conclusion: String,
+    /// The experiment whose figure is shown first; the first of `experiments` if absent.
+    picture: Option<Spanned<String>>,
+    /// What to use on Linux: which cells answer it.
+    linux: Option<Linux>,
+}
+
+/// `[linux]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Linux {
+    /// The experiment.
+    experiment: Spanned<String>,
+    /// The axis of the candidates.
+    #[serde(default = "claims::cc")]
+    axis: String,
+    /// Which metric decides; the experiment's first if absent.
+    #[serde(default)]
+    metric: String,
+    /// Which value is the best.
+    best: Best,
+    /// The candidates that come with Linux; all if absent.
+    #[serde(default)]
+    shipped: Vec<String>,
+    /// A sentence of advice, without figures of a run.
+    #[serde(default)]
+    note: String,
+}
+
+/// Which value is the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Best {
+    /// The largest, as of a throughput.
+    Highest,
+    /// The smallest, as of a delay.
+    Lowest,
 }
 
 /// All papers.
@@ -55,42 +102,70 @@ impl Paper {
         let there = names("experiments");
         for experiment in file.experiments.get_ref() {
             if built_in && !there.contains(&format!("{name}/{experiment}")) {
-                let problem = roughlink_core::scenario::Problem::new(format!("there is no experiment `{experiment}`"));
+                let problem = Problem::new(format!("there is no experiment `{experiment}`"));
                 return Err(file::fault(&source, vec![problem.at(file.experiments.span(), "")]));
             }
         }
+        let order = file.experiments.into_inner();
+        let shown = file.picture.iter().chain(file.linux.as_ref().map(|l| &l.experiment));
+        if let Some(wrong) = shown.into_iter().find(|e| !order.contains(e.get_ref())) {
+            let help = nearest::suggest(wrong.get_ref(), "there are", order.iter().map(String::as_str));
+            let problem = Problem::new(format!("`{}` is none of this paper's experiments", wrong.get_ref()));
+            return Err(file::fault(&source, vec![problem.at(wrong.span(), "").help(help)]));
+        }
+        let short = short(name);
+        let id = |experiment: &str| format!("{short}/{experiment}");
+        let first = order.first().cloned().unwrap_or_default();
+        let summary = Summary {
+            conclusion: one_line(&file.conclusion),
+            picture: id(&file.picture.map_or(first, Spanned::into_inner)),
+            linux: file.linux.map(|l| Choice {
+                experiment: id(l.experiment.get_ref()),
+                axis: l.axis,
+                metric: l.metric,
+                lowest: l.best == Best::Lowest,
+                shipped: l.shipped,
+                note: one_line(&l.note),
+            }),
+        };
         Ok(Paper {
             name: name.into(),
             title: file.title,
             about: file.about.trim().into(),
-            order: file.experiments.into_inner(),
+            order,
+            cpu_s: file.cpu_s,
+            summary,
         })
     }
 
     /// Its name without the folders that lead to it.
     pub fn short(&self) -> &str {
-        self.name.rsplit('/').next().unwrap_or(&self.name)
+        short(&self.name)
+    }
+
+    /// Whether `chosen` names any of its experiments.
+    pub fn has(&self, chosen: &str) -> bool {
+        self.order.iter().any(|known| means(chosen, known))
     }
 
     /// The experiments that `chosen` names, all of them if it names none; `fig8` means `fig8a` and `fig8b`.
     pub fn experiments(&self, chosen: &[String], quick: bool) -> Result<Vec<Experiment>, LabError> {
-        let means = |chosen: &str, name: &str| {
-            name == chosen
-                || name.strip_prefix(chosen).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-        };
         for name in chosen {
-            if !self.order.iter().any(|known| means(name, known)) {
+            if !self.has(name) {
                 let help = nearest::suggest(name, "there are", self.order.iter().map(String::as_str));
                 return Err(LabError::NotFound { what: "experiment", name: name.clone(), help });
             }
         }
         let wanted = |name: &&String| chosen.is_empty() || chosen.iter().any(|c| means(c, name));
         let paper = self.short();
-        self.order
-            .iter()
-            .filter(wanted)
-            .map(|name| experiment(&find(&self.name, name)?, &format!("{paper}/{name}"), quick))
-            .collect()
+        let read = |name: &String| experiment(&find(&self.name, name)?, &format!("{paper}/{name}"), quick);
+        let experiments: Vec<Experiment> = self.order.iter().filter(wanted).map(read).collect::<Result<_, _>>()?;
+        if let Some(choice) = &self.summary.linux
+            && let Some(experiment) = experiments.iter().find(|e| e.id == choice.experiment)
+        {
+            check(choice, experiment)?;
+        }
+        Ok(experiments)
     }
 
     /// What became of its claims. Those for which nothing was run are left out.
@@ -101,6 +176,39 @@ impl Paper {
             Err(e) => Err(e),
         }
     }
+}
+
+/// Whether a name that was typed means an experiment: `fig8` means `fig8a`, and not `fig81`.
+fn means(chosen: &str, name: &str) -> bool {
+    name == chosen || name.strip_prefix(chosen).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// What `[linux]` names has to be there.
+fn check(choice: &Choice, experiment: &Experiment) -> Result<(), LabError> {
+    let missing = |what, name: &str, known: Vec<&str>| {
+        let help = nearest::suggest(name, &format!("`[linux]` reads {}, which has", experiment.id), known);
+        Err(LabError::NotFound { what, name: name.into(), help })
+    };
+    let Some(axis) = experiment.axes.iter().find(|a| a.name == choice.axis) else {
+        return missing("axis", &choice.axis, experiment.axes.iter().map(|a| a.name.as_str()).collect());
+    };
+    let metrics: Vec<&str> = experiment.metrics.iter().map(|m| m.name()).collect();
+    if !choice.metric.is_empty() && !metrics.contains(&choice.metric.as_str()) {
+        return missing("metric", &choice.metric, metrics);
+    }
+    let values: Vec<&str> = axis.points.iter().map(|p| p.value.as_str()).collect();
+    match choice.shipped.iter().find(|s| !values.contains(&s.as_str())) {
+        Some(wrong) => missing("value of this axis", wrong, values),
+        None => Ok(()),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn short(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
 }
 
 fn find(paper: &str, name: &str) -> Result<Source, LabError> {

@@ -1,7 +1,7 @@
 //! The grid of an experiment: its cells, the runs behind them, and the result read from the store.
 
 use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, Rank};
-use super::{Experiment, StackChoice, quantity};
+use super::{Experiment, Point, StackChoice, quantity};
 use crate::error::LabError;
 use crate::library::{Overrides, Parsed};
 use crate::metric::known;
@@ -29,6 +29,8 @@ pub struct Plan {
 #[derive(Debug)]
 struct Planned {
     stack: String,
+    /// As in [`Cell::ran_on`].
+    ran_on: String,
     at: Vec<String>,
     labels: Vec<String>,
     scenario: Arc<Scenario>,
@@ -79,14 +81,16 @@ impl Plan {
             }
         }
         let at = points.iter().map(|(_, p)| p.value.clone()).collect();
-        let labels = points.iter().map(|(_, p)| p.label.clone()).collect();
+        let labels = points.iter().map(|(_, p)| label(p)).collect();
+        let ran_on = points.iter().rev().find_map(|(_, p)| own_stack(p)).filter(|own| *own != stack.name);
+        let ran_on = ran_on.unwrap_or_default().to_owned();
         for warning in warnings {
             if self.warnings.iter().all(|(_, _, known)| known.message != warning.message) {
                 self.warnings.push((source.name.clone(), scenario.source.clone(), warning));
             }
         }
         let scenario = Arc::new(scenario);
-        self.cells.push(Planned { stack: stack.name.clone(), at, labels, scenario, fingerprint });
+        self.cells.push(Planned { stack: stack.name.clone(), ran_on, at, labels, scenario, fingerprint });
         Ok(())
     }
 
@@ -151,6 +155,7 @@ impl Plan {
             let published = e.published.iter().find(|p| p.metric == metric.name() && p.at == cell.at);
             result.cells.push(Cell {
                 stack: cell.stack.clone(),
+                ran_on: cell.ran_on.clone(),
                 axes: axes.clone(),
                 metric: metric.name().into(),
                 published: published.map(|p| p.value),
@@ -185,6 +190,7 @@ impl Plan {
             let base = if name == "sequence_mb" && first < points { mean(first) } else { 0.0 };
             result.curves.push(Curve {
                 stack: cell.stack.clone(),
+                ran_on: cell.ran_on.clone(),
                 axes,
                 label: labels.join(", "),
                 metric: name.clone(),
@@ -232,10 +238,20 @@ fn axis(axis: &super::Axis) -> AxisResult {
     let one_unit = unit.is_some() && read.iter().all(|r| r.map(|(_, u)| u) == unit);
     let values = axis.points.iter().zip(read).map(|(point, read)| AxisValue {
         value: point.value.clone(),
-        label: point.label.clone(),
+        label: label(point),
         number: read.filter(|_| one_unit).map(|(n, _)| n),
     });
     AxisResult { name: axis.name.clone(), label: axis.label.clone(), values: values.collect(), narrowed: axis.narrowed }
+}
+
+/// The stack that a value sets beside what it is written to.
+fn own_stack(point: &Point) -> Option<&str> {
+    point.set.iter().rev().find(|(key, _)| key == "tcp.stack").map(|(_, stack)| stack.as_str())
+}
+
+/// A value for people, with the stack if it sets one.
+fn label(point: &Point) -> String {
+    own_stack(point).map_or_else(|| point.label.clone(), |stack| format!("{} ({stack})", point.label))
 }
 
 /// The `i`-th combination; the last axis varies fastest.

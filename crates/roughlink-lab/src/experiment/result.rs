@@ -80,6 +80,9 @@ pub struct MetricResult {
 pub struct Cell {
     /// The stack it was measured on.
     pub stack: String,
+    /// The stack it really ran on, where the value of an axis sets another (`tcp.stack`); else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ran_on: String,
     /// Axis name to value.
     pub axes: BTreeMap<String, String>,
     /// Which metric.
@@ -100,6 +103,11 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// The stack that it ran on.
+    pub fn real_stack(&self) -> &str {
+        if self.ran_on.is_empty() { &self.stack } else { &self.ran_on }
+    }
+
     /// Measured over published.
     pub fn ratio(&self) -> Option<f64> {
         match (self.measured, self.published) {
@@ -114,6 +122,9 @@ impl Cell {
 pub struct Curve {
     /// The stack it was measured on; empty if it is a function and not a measurement.
     pub stack: String,
+    /// As in [`Cell::ran_on`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ran_on: String,
     /// Axis name to value; a function has what tells it from its siblings.
     pub axes: BTreeMap<String, String>,
     /// For people: `Illinois AA`.
@@ -237,4 +248,35 @@ pub struct ReportInput {
     pub experiments: Vec<ExperimentResult>,
     /// The paper's claims.
     pub claims: Vec<ClaimResult>,
+    /// What the first screen shows, if this is the report of a paper.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
+}
+
+/// What the first screen of a paper's report says beyond the figures of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// What a reader should take home: a sentence that rests on knowledge and not on the figures of a run.
+    pub conclusion: String,
+    /// The experiment whose figure is shown first: `v2g/fig4`.
+    pub picture: String,
+    /// Which cells answer what to use on Linux.
+    pub linux: Option<Choice>,
+}
+
+/// Where the best algorithm for deployed systems is read off, for each combination of the other axes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The experiment: `v2g/linux`.
+    pub experiment: String,
+    /// The axis of the candidates.
+    pub axis: String,
+    /// Which metric decides; the experiment's first if empty.
+    pub metric: String,
+    /// The smallest value is the best, not the largest.
+    pub lowest: bool,
+    /// The candidates that come with Linux; all if empty.
+    pub shipped: Vec<String>,
+    /// A sentence of advice that rests on knowledge and not on the figures of a run.
+    pub note: String,
 }

@@ -1,67 +1,71 @@
-//! The paper's claims and what became of them, and what a hurried reader should take home.
+//! The paper's claims and what became of them: a line for each, open for its figures and reasons.
 
 use super::html::{escape, exact, number, slug, with_interval};
 use super::table::{FACTOR, factor};
-use super::view::stack_caption;
+use super::view::{stack_caption, stacks};
 use crate::experiment::result::{ClaimResult, ReportInput, Verdict};
 
-/// The table of claims; nothing if there are none.
-pub(super) fn table(input: &ReportInput) -> String {
+/// The section of claims; nothing if there are none.
+pub(super) fn section(input: &ReportInput) -> String {
     if input.claims.is_empty() {
         return String::new();
     }
-    let stacks = stacks(input);
-    let mut out = String::from(
-        "<section id=\"claims\">\n<h2>The paper's claims</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Claims\">\n\
-         <table class=\"claims\">\n<thead><tr><th scope=\"col\">Claim</th><th scope=\"col\">Where</th>\
-         <th scope=\"col\" class=\"num first\">Published</th>",
-    );
-    for stack in &stacks {
-        out += &format!("<th scope=\"col\" class=\"first\">{}</th>", escape(&stack_caption(stack)));
+    let mut out = String::from("<section id=\"claims\">\n<h2>The paper's claims</h2>\n");
+    for stack in stacks(input) {
+        let counts = counted(&input.claims, stack);
+        if !counts.is_empty() {
+            out += &format!("<p class=\"note\">{}: {}.</p>\n", escape(&stack_caption(stack)), counts.join(", "));
+        }
     }
-    out += "<th scope=\"col\" class=\"first\">What it rests on, and why</th></tr></thead>\n<tbody>\n";
+    out += "<div class=\"claims\">\n";
     for claim in &input.claims {
-        out += &row(claim, &stacks, input);
+        out += &line(claim, input);
     }
-    out + "</tbody>\n</table>\n</div>\n</section>\n"
+    out + "</div>\n</section>\n"
 }
 
-fn row(claim: &ClaimResult, stacks: &[&str], input: &ReportInput) -> String {
-    let mut out = format!("<tr><th scope=\"row\">{}", escape(&claim.text));
-    if !claim.criterion.is_empty() {
-        out += &format!("<div class=\"note\">Confirmed if {}</div>", escape(claim.criterion.trim_start_matches("if ")));
+/// How many claims ended how on a stack: `18 confirmed`, `9 not confirmed`.
+fn counted(claims: &[ClaimResult], stack: &str) -> Vec<String> {
+    let verdicts = || claims.iter().flat_map(|c| &c.verdicts).filter(|v| v.stack == stack);
+    [Some(true), Some(false)]
+        .into_iter()
+        .map(|outcome| (verdicts().filter(|v| v.confirmed == outcome).count(), words(outcome)))
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, words)| format!("{n} {words}"))
+        .collect()
+}
+
+fn line(claim: &ClaimResult, input: &ReportInput) -> String {
+    let mut out =
+        format!("<details class=\"claim\"><summary><span>{}</span> <span class=\"verdicts\">", escape(&claim.text));
+    let judged: Vec<&Verdict> = claim.verdicts.iter().filter(|v| v.confirmed.is_some()).collect();
+    for verdict in &judged {
+        out += &badge(verdict);
     }
-    out += "</th><td data-label=\"Where\">";
-    out += &escape(&claim.place);
-    let links: Vec<String> = claim
+    if judged.is_empty() {
+        out += "<span class=\"verdict unknown\">not run</span>";
+    }
+    out += "</span></summary>\n<dl>";
+    let mut row = |label: &str, text: &str| out += &format!("<dt>{}</dt><dd>{text}</dd>", escape(label));
+    let links = claim
         .experiments
         .iter()
         .filter(|e| input.experiments.iter().any(|known| known.experiment == **e))
-        .map(|e| format!("<a href=\"#{}\">{}</a>", slug(e), escape(e)))
-        .collect();
-    if !links.is_empty() {
-        out += &format!("<div class=\"note\">{}</div>", links.join(", "));
+        .map(|e| format!("<a href=\"#{}\">{}</a>", slug(e), escape(e)));
+    let places: Vec<String> = std::iter::once(escape(&claim.place)).chain(links).filter(|p| !p.is_empty()).collect();
+    row("Where", &places.join(" · "));
+    if let Some(published) = claim.published {
+        row("Published", &with_unit(exact(published), &claim.unit));
     }
-    let published = claim.published.map(|p| with_unit(exact(p), &claim.unit)).unwrap_or_default();
-    let label = if published.is_empty() { "" } else { " data-label=\"Published\"" };
-    out += &format!("</td><td class=\"num first\"{label}>{published}</td>");
-    for stack in stacks {
-        let verdict = claim.verdicts.iter().find(|v| v.stack == *stack);
-        out += &format!("<td class=\"first\" data-label=\"{}\">", escape(&stack_caption(stack)));
-        out += &verdict.map(|v| outcome(v, &claim.unit)).unwrap_or_else(|| word(None).into());
-        out += "</td>";
+    if !claim.criterion.is_empty() {
+        row("Confirmed if", &escape(claim.criterion.trim_start_matches("if ")));
     }
-    out += "<td class=\"reason first\">";
-    for verdict in &claim.verdicts {
+    for verdict in judged {
         let parts = [&verdict.evidence, &verdict.reason].map(|p| p.trim());
-        let said: Vec<String> = parts.into_iter().filter(|p| !p.is_empty()).map(sentence).collect();
-        if !said.is_empty() {
-            let stack =
-                if verdict.stack.is_empty() { String::new() } else { format!("<b>{}</b>: ", escape(&verdict.stack)) };
-            out += &format!("<div>{stack}{}</div>", escape(&said.join(" ")));
-        }
+        let said = parts.into_iter().filter(|p| !p.is_empty()).map(|p| format!("<div>{}</div>", escape(&sentence(p))));
+        row(&stack_caption(&verdict.stack), &(figure(verdict, &claim.unit) + &said.collect::<String>()));
     }
-    out + "</td></tr>\n"
+    out + "</dl></details>\n"
 }
 
 fn sentence(text: &str) -> String {
@@ -76,94 +80,72 @@ fn with_unit(number: String, unit: &str) -> String {
     }
 }
 
-fn outcome(verdict: &Verdict, unit: &str) -> String {
-    let mut out = word(verdict.confirmed).to_string();
-    if let Some(mean) = verdict.measured {
-        let (mean, ci) = with_interval(mean, verdict.ci95);
-        let ci = ci.map(|c| format!(" <span class=\"ci\">± {c}</span>")).unwrap_or_default();
-        out += &format!("<div class=\"measured\">{}</div>", with_unit(mean + &ci, unit));
-    }
-    out
+fn figure(verdict: &Verdict, unit: &str) -> String {
+    let Some(mean) = verdict.measured else { return String::new() };
+    let (mean, ci) = with_interval(mean, verdict.ci95);
+    let ci = ci.map(|c| format!(" <span class=\"ci\">± {c}</span>")).unwrap_or_default();
+    with_unit(mean + &ci, unit)
 }
 
-fn word(confirmed: Option<bool>) -> &'static str {
+fn badge(verdict: &Verdict) -> String {
+    let class = match verdict.confirmed {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "unknown",
+    };
+    let stack = if verdict.stack.is_empty() { String::new() } else { format!("{}: ", escape(&verdict.stack)) };
+    format!("<span class=\"verdict {class}\">{stack}{}</span>", words(verdict.confirmed))
+}
+
+fn words(confirmed: Option<bool>) -> &'static str {
     match confirmed {
-        Some(true) => "<span class=\"verdict yes\">confirmed</span>",
-        Some(false) => "<span class=\"verdict no\">not confirmed</span>",
-        None => "<span class=\"verdict unknown\">not run</span>",
+        Some(true) => "confirmed",
+        Some(false) => "not confirmed",
+        None => "not run",
     }
 }
 
-/// The stacks of all verdicts and experiments, in order of appearance.
-fn stacks(input: &ReportInput) -> Vec<&str> {
-    let of_experiments = input.experiments.iter().flat_map(|e| e.stacks.iter());
-    let of_claims = input.claims.iter().flat_map(|c| c.verdicts.iter().map(|v| &v.stack));
-    let mut out: Vec<&str> = Vec::new();
-    for stack in of_experiments.chain(of_claims) {
-        if !out.contains(&stack.as_str()) {
-            out.push(stack);
-        }
-    }
-    out
+/// How many claims of the paper a stack confirms, and how many were tested there; none if none was.
+pub(super) fn confirmed(input: &ReportInput, stack: &str) -> Option<(usize, usize)> {
+    let verdicts = input.claims.iter().flat_map(|c| &c.verdicts).filter(|v| v.stack == stack);
+    let known: Vec<bool> = verdicts.filter_map(|v| v.confirmed).collect();
+    (!known.is_empty()).then(|| (known.iter().filter(|yes| **yes).count(), known.len()))
 }
 
-/// The headline findings, in sentences made from the numbers.
-pub(super) fn findings(input: &ReportInput) -> Vec<String> {
+/// How far the figures agree with the published ones, in sentences made from the numbers.
+pub(super) fn agreement(input: &ReportInput) -> Vec<String> {
     let mut out = Vec::new();
-    let stacks = stacks(input);
-    let mut compared = Vec::new();
-    for stack in &stacks {
-        let cells = input.experiments.iter().flat_map(|e| &e.cells).filter(|c| c.stack == *stack);
-        let mut ratios: Vec<f64> = cells.filter_map(|c| c.ratio()).filter(|r| r.is_finite()).collect();
-        if ratios.is_empty() {
-            continue;
+    for stack in stacks(input) {
+        let mut parts = Vec::new();
+        let ratios = ratios(input, stack);
+        if !ratios.is_empty() {
+            let middle = (ratios[(ratios.len() - 1) / 2] + ratios[ratios.len() / 2]) / 2.0;
+            parts.push(format!("the median ratio of measured to published is {middle:.2}"));
         }
-        ratios.sort_by(f64::total_cmp);
-        let near = ratios.iter().filter(|r| factor(**r) <= FACTOR).count();
-        let middle = (ratios[(ratios.len() - 1) / 2] + ratios[ratios.len() / 2]) / 2.0;
-        compared.push(format!(
-            "{}: {near} of {} published numbers met within a factor of {FACTOR}; the median ratio of measured to published is {middle:.2}.",
-            stack_caption(stack),
-            ratios.len(),
-        ));
-    }
-    out.extend(compared);
-    for stack in &stacks {
         let ranks = input.experiments.iter().flat_map(|e| &e.ranks).filter(|r| r.stack == *stack && r.n > 2);
         let mut rho: Vec<f64> = ranks.map(|r| r.spearman).filter(|r| r.is_finite()).collect();
         rho.sort_by(f64::total_cmp);
         if let (Some(low), Some(high)) = (rho.first(), rho.last()) {
-            let range = if rho.len() == 1 { number(*low) } else { format!("{} to {}", number(*low), number(*high)) };
-            out.push(format!(
-                "{}: the order agrees with the published one with Spearman's rho {range}.",
-                stack_caption(stack)
-            ));
+            let range = if low == high { number(*low) } else { format!("{} to {}", number(*low), number(*high)) };
+            parts.push(format!("the order agrees with the published one with Spearman's rho {range}"));
         }
-    }
-    let verdict = |c: &ClaimResult, stack: &str| c.verdicts.iter().find(|v| v.stack == stack).and_then(|v| v.confirmed);
-    for stack in &stacks {
-        let known: Vec<bool> = input.claims.iter().filter_map(|c| verdict(c, stack)).collect();
-        if !known.is_empty() {
-            let yes = known.iter().filter(|v| **v).count();
-            out.push(format!(
-                "{}: {yes} of the {} claims that were tested are confirmed.",
-                stack_caption(stack),
-                known.len()
-            ));
-        }
-    }
-    if let [first, others @ ..] = stacks.as_slice() {
-        for other in others {
-            let changed: Vec<&str> = input
-                .claims
-                .iter()
-                .filter(|c| verdict(c, first) == Some(true) && verdict(c, other) == Some(false))
-                .map(|c| c.text.trim_end_matches('.'))
-                .collect();
-            if !changed.is_empty() {
-                out.push(format!("Confirmed on {first} but not on {other}: {}.", changed.join("; ")));
-            }
+        if !parts.is_empty() {
+            out.push(format!("{}: {}.", stack_caption(stack), parts.join("; ")));
         }
     }
     out
+}
+
+/// Measured over published of all cells of a stack, sorted.
+fn ratios(input: &ReportInput, stack: &str) -> Vec<f64> {
+    let cells = input.experiments.iter().flat_map(|e| &e.cells).filter(|c| c.stack == stack);
+    let mut ratios: Vec<f64> = cells.filter_map(|c| c.ratio()).filter(|r| r.is_finite()).collect();
+    ratios.sort_by(f64::total_cmp);
+    ratios
+}
+
+/// How many published values a stack meets within a factor, and how many there are; none if there are none.
+pub(super) fn met(input: &ReportInput, stack: &str) -> Option<(usize, usize)> {
+    let ratios = ratios(input, stack);
+    (!ratios.is_empty()).then(|| (ratios.iter().filter(|r| factor(**r) <= FACTOR).count(), ratios.len()))
 }

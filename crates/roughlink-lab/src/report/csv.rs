@@ -12,7 +12,7 @@ pub fn cells(experiment: &ExperimentResult) -> String {
     head.extend(["metric", "unit", "published", "measured", "ci95", "replicas", "samples"].map(String::from));
     let mut out = line(&head);
     for cell in &experiment.cells {
-        let mut fields = vec![cell.stack.clone()];
+        let mut fields = vec![cell.real_stack().to_string()];
         fields.extend(experiment.axes.iter().map(|a| cell.axes.get(&a.name).cloned().unwrap_or_default()));
         let unit = experiment.metrics.iter().find(|m| m.name == cell.metric).map_or("", |m| m.unit.as_str());
         fields.extend([cell.metric.clone(), unit.to_string()]);

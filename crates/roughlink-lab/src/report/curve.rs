@@ -4,9 +4,10 @@ use super::figure::{Drawing, Panel, widen, y_scale};
 use super::html::rounded;
 use super::slots::{Form, Slots};
 use super::thin::{MOST, thinned};
-use super::view::{of_curve, stack_caption};
+use super::view::{of_curve, stack_heading};
 use crate::experiment::result::{Curve, ExperimentResult, FigureKind};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// A panel per metric and stack; a function, which has no stack, stands in the panel of every stack.
 pub(super) fn of_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
@@ -28,11 +29,15 @@ pub(super) fn of_curves(experiment: &ExperimentResult, slots: &Slots) -> Drawing
     }
     stacks.sort_by_key(|s| experiment.stacks.iter().position(|known| known == *s));
 
-    // A series is a value of the figure's series axis if the curves have it, else a label.
+    // A series is a value of the figure's series axis if that tells the curves of a panel apart, else a label.
     let axis = &experiment.figure.series;
+    let apart = {
+        let mut seen = BTreeSet::new();
+        curves.iter().all(|c| seen.insert((&c.metric, &c.stack, of_curve(c, axis), c.replica)))
+    };
     let key = |c: &Curve| match of_curve(c, axis) {
-        "" => c.label.clone(),
-        value => value.to_string(),
+        value if apart && !value.is_empty() => value.to_string(),
+        _ => c.label.clone(),
     };
     let mut series: Vec<(String, String)> = Vec::new();
     for curve in curves {
@@ -116,7 +121,7 @@ fn panel(
         (given, _) => given,
     };
     Panel {
-        caption: if stack.is_empty() { String::new() } else { stack_caption(stack) },
+        caption: if stack.is_empty() { String::new() } else { stack_heading(experiment, stack) },
         group: metric.into(),
         chart: json!({
             "kind": "curve", "dashes": dashes(experiment),

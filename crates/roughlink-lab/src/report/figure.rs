@@ -3,7 +3,7 @@
 use super::curve;
 use super::html::{exact, rounded, with_interval};
 use super::slots::{Form, Slots};
-use super::view::{Dimension, METRIC, STACK, dimensions, metric_caption, of_cell, stack_caption};
+use super::view::{Dimension, METRIC, STACK, dimensions, metric_caption, of_cell, stack_heading};
 use crate::experiment::result::{AxisValue, Cell, ExperimentResult, FigureKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -13,6 +13,9 @@ const MOST_PANELS: usize = 12;
 
 /// Bars that fit into half the width of a page.
 const WIDE_BARS: usize = 36;
+
+/// What the only series of a figure is called if nothing tells series apart.
+pub(super) const MEASURED: &str = "Measured";
 
 /// A figure: small charts with one legend.
 pub(super) struct Drawing {
@@ -125,7 +128,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
         experiment.cells.iter().filter(|c| plan.metric.as_ref().is_none_or(|m| *m == c.metric)).collect();
     let series_values: Vec<AxisValue> = match plan.series {
         Some(i) => all[i].values.clone(),
-        None => vec![AxisValue { label: "Measured".into(), ..AxisValue::default() }],
+        None => vec![AxisValue { label: MEASURED.into(), ..AxisValue::default() }],
     };
     let names: Vec<String> = series_values.iter().map(|v| v.value.clone()).collect();
     let colours = slots.assign(plan.series.map_or("", |i| &all[i].name), &names);
@@ -171,7 +174,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
         for (&i, &p) in plan.panels.iter().zip(&key) {
             let value = &all[i].values[p];
             if all[i].name == STACK {
-                parts.push(stack_caption(&value.value));
+                parts.push(stack_heading(experiment, &value.value));
             } else {
                 group += &format!("{}\u{0}{}\u{0}", all[i].name, value.value);
                 let plain = all[i].name == METRIC || value.label != value.value;
@@ -179,7 +182,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
             }
         }
         if plan.panels.iter().all(|&i| all[i].name != STACK) {
-            parts.extend(experiment.stacks.first().filter(|s| !s.is_empty()).map(|s| stack_caption(s)));
+            parts.extend(experiment.stacks.first().filter(|s| !s.is_empty()).map(|s| stack_heading(experiment, s)));
         }
         panels.push(Panel {
             caption: parts.join(", "),

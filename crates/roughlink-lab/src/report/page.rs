@@ -14,7 +14,7 @@ pub(super) fn page(title: &str, heading: &str, main: &str) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
          <a class=\"skip\" href=\"#main\">Skip to the results</a>\n<header>\n\
-         <div class=\"bar\"><span class=\"brand\">roughlink report</span>\
+         <div class=\"bar\">{BRAND}\
          <button id=\"theme\" type=\"button\" class=\"noprint\">Dark colours</button></div>\n<h1>{title}</h1>\n\
          {heading}</header>\n<main id=\"main\">\n{main}</main>\n<footer>\n<p>Made by roughlink. Charts by plotly.js (MIT \
          licence), contained in this file; the page loads nothing from the network. Select a stretch of a chart to enlarge \
@@ -23,6 +23,12 @@ pub(super) fn page(title: &str, heading: &str, main: &str) -> String {
     out
 }
 
+/// Whether a text is such a page.
+pub(super) fn is_page(text: &str) -> bool {
+    text.contains(BRAND)
+}
+
+const BRAND: &str = "<span class=\"brand\">roughlink report</span>";
 /// What the page may load: nothing but itself.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data: blob:; base-uri 'none'; form-action 'none'";

@@ -39,6 +39,13 @@
 
   const short = (s, most = 18) => plain(s.length > most ? s.slice(0, most - 1) + "\u2026" : s);
 
+  // In lines of at most so many characters, broken between words.
+  const wrap = (s, most) => s.split(" ").reduce((rows, word) => {
+    const last = rows[rows.length - 1];
+    if (last && last.length + word.length < most) rows[rows.length - 1] += " " + word; else rows.push(word);
+    return rows;
+  }, []).map(plain).join("<br>");
+
   // 1, 2 and 5 of each decade that a logarithmic scale shows; of many decades only the ones.
   function decades([low, high]) {
     const out = [];
@@ -51,9 +58,10 @@
     return out;
   }
 
-  function axis(scale, ink, grid) {
+  // `length`: pixels that the title may take.
+  function axis(scale, length, ink, grid) {
     const out = {
-      title: { text: plain(scale.title), standoff: 8, font: { size: 12.5 } }, type: scale.type, automargin: true,
+      title: { text: wrap(scale.title, Math.max(12, length / 7)), standoff: 8, font: { size: 12.5 } }, type: scale.type, automargin: true,
       gridcolor: grid, linecolor: grid, zerolinecolor: grid, color: ink, tickfont: { size: 12 }, ticks: "outside",
       ticklen: 4, tickcolor: grid, exponentformat: "SI",
     };
@@ -78,7 +86,8 @@
   function traceOf(t, { kind, dashes, steps }, page, room) {
     const colour = css("--s" + (t.slot % COLOURS));
     const symbol = SYMBOLS[t.slot % SYMBOLS.length];
-    const dash = dashes && t.slot % COLOURS >= 5 ? "5px,3px" : "solid";
+    // Solid, dashed, and dotted where there are more series than colours.
+    const dash = !dashes || t.slot < COLOURS / 2 ? "solid" : t.slot < COLOURS ? "5px,3px" : "2px,3px";
     const out = {
       x: t.x.map(place), y: t.y, name: plain(t.name),
       hovertext: Array.isArray(t.text) ? t.text.map(lines) : lines(t.text), hovertemplate: "%{hovertext}<extra></extra>", showlegend: false,
@@ -130,8 +139,8 @@
       margin: { l: 52, r: named ? 16 + 7 * Math.max(...spec.traces.map((t) => Math.min(t.name.length, LONGEST))) : 14, t: 26, b: 46 }, barmode: "group", scattermode: spec.kind === "bar" ? "group" : "overlay",
       bargap: 0.22, bargroupgap: 0.06, showlegend: false, annotations: [],
       hoverlabel: { bgcolor: css("--card"), bordercolor: muted, font: { color: ink }, align: "left" },
-      xaxis: axis(spec.x, ink, grid),
-      yaxis: axis(chart.log ? { ...spec.y, type: "log", range: spec.y.log_range } : spec.y, ink, grid),
+      xaxis: axis(spec.x, element.clientWidth - 80, ink, grid),
+      yaxis: axis(chart.log ? { ...spec.y, type: "log", range: spec.y.log_range } : spec.y, element.clientHeight - 72, ink, grid),
       // Times of an outage, across the whole height.
       shapes: (spec.shades || []).map(([x0, x1]) => ({
         type: "rect", xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1, layer: "below", fillcolor: css("--shade"), line: { width: 0 },

@@ -58,7 +58,13 @@ pub(super) fn sample(slot: usize, form: Form) -> String {
     let shape = match form {
         Form::Bar => "<rect x=\"6\" y=\"2\" width=\"12\" height=\"10\" fill=\"currentColor\"/>".to_string(),
         Form::Thin | Form::Line | Form::Marked => {
-            let dash = if slot % COUNT < 5 || form == Form::Thin { "" } else { " stroke-dasharray=\"5 3\"" };
+            // Solid, dashed, and dotted where there are more series than colours.
+            let dash = match slot {
+                _ if form == Form::Thin => "",
+                slot if slot < COUNT / 2 => "",
+                slot if slot < COUNT => " stroke-dasharray=\"5 3\"",
+                _ => " stroke-dasharray=\"2 3\"",
+            };
             let line = format!("<path d=\"M0 7H24\" stroke=\"currentColor\" stroke-width=\"2\"{dash}/>");
             let mark = MARKS[slot % COUNT];
             if form == Form::Marked { format!("{line}<path d=\"{mark}\" fill=\"currentColor\"/>") } else { line }

@@ -1,7 +1,7 @@
 //! The numbers behind a figure: published, measured with its interval, ratio; a column group per stack.
 
 use super::html::{escape, exact, number, with_interval};
-use super::view::{METRIC, STACK, dimensions, metric_caption, stack_caption};
+use super::view::{METRIC, STACK, dimensions, metric_caption, stack_heading};
 use crate::experiment::result::{Cell, ExperimentResult};
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
     for stack in &stacks {
         out += &format!(
             "<th scope=\"colgroup\" colspan=\"{span}\" class=\"first\">{}</th>",
-            escape(&stack_caption(stack))
+            escape(&stack_heading(experiment, stack))
         );
     }
     out += "</tr>\n<tr>";

@@ -1,6 +1,6 @@
 //! An experiment seen along its dimensions: its axes, its metrics and its stacks, all alike.
 
-use crate::experiment::result::{AxisValue, Cell, Curve, ExperimentResult, MetricResult};
+use crate::experiment::result::{AxisValue, Cell, Curve, ExperimentResult, MetricResult, ReportInput};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The dimension of metrics.
@@ -15,7 +15,7 @@ pub(super) struct Dimension {
     pub values: Vec<AxisValue>,
 }
 
-/// The axes of an experiment, then `metric`, then `stack`; values that only occur in cells are appended.
+/// The axes of an experiment, then `metric`, then `stack` with those that ran; values that only occur in cells are appended.
 pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<Dimension> {
     let named = |value: &str, label: &str| AxisValue {
         value: value.into(),
@@ -33,7 +33,10 @@ pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<Dimension> {
         .collect();
     let metrics = experiment.metrics.iter().map(|m| named(&m.name, &m.label)).collect();
     all.push(Dimension { name: METRIC.into(), label: "Metric".into(), values: metrics });
-    let stacks = experiment.stacks.iter().map(|s| named(s, "")).collect();
+    let ran = |stack: &String| {
+        experiment.cells.iter().any(|c| c.stack == *stack) || experiment.curves.iter().any(|c| c.stack == *stack)
+    };
+    let stacks = experiment.stacks.iter().filter(|s| ran(s)).map(|s| named(s, "")).collect();
     all.push(Dimension { name: STACK.into(), label: "Stack".into(), values: stacks });
     for dimension in &mut all {
         let mut known: BTreeSet<String> = dimension.values.iter().map(|v| v.value.clone()).collect();
@@ -105,4 +108,32 @@ pub(super) fn metric_caption(experiment: &ExperimentResult, name: &str) -> Strin
 /// `ns3` as a caption.
 pub(super) fn stack_caption(stack: &str) -> String {
     if stack.is_empty() { "Measured".into() } else { format!("{stack} stack") }
+}
+
+/// `ns2` as the heading of a column or a chart: it says so if some of what stands under it ran on another stack, which
+/// the names of those values have.
+pub(super) fn stack_heading(experiment: &ExperimentResult, stack: &str) -> String {
+    let cells = experiment.cells.iter().map(|c| (&c.stack, &c.ran_on));
+    let all = cells.chain(experiment.curves.iter().map(|c| (&c.stack, &c.ran_on)));
+    let others: BTreeSet<&str> =
+        all.filter(|(on, really)| *on == stack && !really.is_empty()).map(|(_, really)| really.as_str()).collect();
+    let mut caption = stack_caption(stack);
+    if !others.is_empty() {
+        let others: Vec<&str> = others.into_iter().collect();
+        caption += &format!(", {} where named", others.join(" or "));
+    }
+    caption
+}
+
+/// The stacks of all experiments and verdicts on which something was measured, in order of appearance.
+pub(super) fn stacks(input: &ReportInput) -> Vec<&str> {
+    let cells = input.experiments.iter().flat_map(|e| &e.cells).filter(|c| c.measured.is_some());
+    let verdicts = input.claims.iter().flat_map(|c| c.verdicts.iter().map(|v| &v.stack));
+    let mut out: Vec<&str> = Vec::new();
+    for stack in cells.map(|c| &c.stack).chain(verdicts) {
+        if !out.contains(&stack.as_str()) {
+            out.push(stack);
+        }
+    }
+    out
 }

@@ -228,6 +228,7 @@ fn progress(noise: &mut Noise) -> ExperimentResult {
                 replica: Some(0),
                 x: (0..=600).map(|i| f64::from(i) / 10.0).collect(),
                 y,
+                ..Curve::default()
             });
         }
     }
@@ -262,7 +263,16 @@ fn windows(noise: &mut Noise) -> ExperimentResult {
             }
             let axes = map(&[("cc", cc)]);
             let metric = "cwnd_bytes".into();
-            curves.push(Curve { stack: stack.clone(), axes, label: label.into(), metric, replica: Some(0), x, y });
+            curves.push(Curve {
+                stack: stack.clone(),
+                axes,
+                label: label.into(),
+                metric,
+                replica: Some(0),
+                x,
+                y,
+                ..Curve::default()
+            });
         }
     }
     ExperimentResult {
@@ -409,6 +419,17 @@ pub fn paper() -> ReportInput {
             windows(&mut noise),
         ],
         claims: claims(),
+        summary: Some(Summary {
+            conclusion: "A sentence about made-up numbers, which no reader should take home.".into(),
+            picture: "v2g/fig4".into(),
+            linux: Some(Choice {
+                experiment: "v2g/fig4".into(),
+                axis: "cc".into(),
+                shipped: CCS.iter().map(|c| c.0.to_string()).filter(|cc| cc != "westwood-classic").collect(),
+                note: "Whatever is at hand.".into(),
+                ..Choice::default()
+            }),
+        }),
     }
 }
 

@@ -1,0 +1,57 @@
+//! The page that leads to the reports of all papers: a verdict, a picture and a link for each.
+
+use super::html::{escape, paragraphs};
+use super::page::{is_page, page};
+use super::slots::Slots;
+use super::{picture, verdict};
+use crate::experiment::result::ReportInput;
+use std::io;
+use std::path::Path;
+
+/// A paper on the page.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its title.
+    pub title: String,
+    /// Where its report is, as seen from the page: `v2g/report.html`.
+    pub link: String,
+    /// Its results; none as long as they are not computed.
+    pub input: Option<ReportInput>,
+}
+
+/// Writes the page; a file that is there is replaced only when the new one is complete, and only if it is such a page.
+pub fn write(path: &Path, entries: &[Entry], command: &str) -> io::Result<()> {
+    let ours = std::fs::read_to_string(path).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |old| is_page(&old));
+    if !ours {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is another page; name another folder with -o"));
+    }
+    super::replace(path, &render(entries, command))
+}
+
+/// The page as text, its papers in the order of `entries`.
+pub fn render(entries: &[Entry], command: &str) -> String {
+    let done = entries.iter().filter(|e| e.input.is_some()).count();
+    let so_far =
+        if done < entries.len() { format!("{done} of {} papers so far. ", entries.len()) } else { String::new() };
+    let heading = paragraphs(&format!("{so_far}Recomputed by `{command}`."), "lead");
+    let mut main = String::new();
+    for (i, entry) in entries.iter().enumerate() {
+        main += &format!("<section id=\"paper-{}\">\n", i + 1);
+        main += &match &entry.input {
+            Some(input) => paper(entry, input, i + 1),
+            None => format!("<h2>{}</h2>\n<p class=\"note\">Not computed yet.</p>\n", escape(&entry.title)),
+        };
+        main += "</section>\n";
+    }
+    page("Published studies, recomputed", &heading, &main)
+}
+
+fn paper(entry: &Entry, input: &ReportInput, number: usize) -> String {
+    let link = escape(&entry.link);
+    format!(
+        "<h2><a href=\"{link}\">{}</a></h2>\n{}{}<p><a class=\"button\" href=\"{link}\">The report</a></p>\n",
+        escape(&entry.title),
+        paragraphs(&verdict(input), "lead answer"),
+        picture(input, &Slots::of(input), &format!("picture-{number}"), &entry.link),
+    )
+}
