@@ -303,7 +303,7 @@ fn curves(e: &ExperimentResult) -> Table {
 
 /// What became of a paper's claims.
 pub fn claims(claims: &[ClaimResult]) -> String {
-    let mut table = table(&["claim", "where", "published", "stack", "measured", "confirmed", "evidence"]);
+    let mut table = table(&["claim", "where", "published", "stack", "measured", "verdict", "evidence"]);
     for claim in claims {
         for (i, verdict) in claim.verdicts.iter().enumerate() {
             let first = |text: &str| if i == 0 { text.to_owned() } else { String::new() };
@@ -320,11 +320,7 @@ pub fn claims(claims: &[ClaimResult]) -> String {
                 first(&claim.published.map_or(String::new(), unit)),
                 verdict.stack.clone(),
                 verdict.measured.map_or("-".into(), ours),
-                match verdict.confirmed {
-                    Some(true) => "yes".into(),
-                    Some(false) => "no".into(),
-                    None => "no figures".into(),
-                },
+                verdict.verdict.words().into(),
                 if more > 0 { format!("{decides}; and {more} more") } else { decides },
             ]);
         }

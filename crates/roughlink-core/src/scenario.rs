@@ -14,6 +14,7 @@ mod hdplc;
 mod leaf;
 mod link;
 mod problem;
+mod randomness;
 mod request;
 mod resolve;
 mod schema;

@@ -58,22 +58,24 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Option<(f64, Option<f64>)> {
         return None;
     }
     let r = a.mean / b.mean;
-    let relative = |s: Summary| Some(s.ci95? / s.mean);
-    let ci = relative(a).zip(relative(b)).map(|(x, y)| r.abs() * libm::sqrt(x * x + y * y));
-    Some((r, ci.filter(|c| c.is_finite())))
+    let ci = a.ci95.zip(b.ci95).map(|(x, y)| libm::hypot(x, r * y) / b.mean.abs());
+    Some((r, ci))
 }
 
-/// The median, and half the width of the narrowest interval between two of the values, as far from either end, that holds
-/// the median of what they were drawn from with at least 95 % (the sign test turned around); none with fewer than six values.
-pub fn median(values: &[f64]) -> Option<(f64, Option<f64>)> {
+/// Ends of a confidence interval.
+pub type Interval = [f64; 2];
+
+/// The median, and the narrowest interval between two of the values, as far from either end, that holds the median of what
+/// they were drawn from with at least 95 % (the sign test turned around); none with fewer than six values.
+pub fn median(values: &[f64]) -> Option<(f64, Option<Interval>)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let n = sorted.len();
     let middle = (sorted.get(n.checked_sub(1)? / 2)? + sorted[n / 2]) / 2.0;
     let below = Binomial::new(0.5, n as u64).ok()?;
     let inward = (0..n as u64 / 2).take_while(|k| 2.0 * below.cdf(*k) <= 0.05).count();
-    let half = inward.checked_sub(1).map(|k| (sorted[n - 1 - k] - sorted[k]) / 2.0);
-    Some((middle, half))
+    let interval = inward.checked_sub(1).map(|k| [sorted[k], sorted[n - 1 - k]]);
+    Some((middle, interval))
 }
 
 /// Spearman's rank correlation of pairs; equal values share their mean rank. `None` with fewer than two pairs or when
@@ -130,9 +132,11 @@ mod tests {
         // Tables of the sign test: from the first to the last of 6 to 8 values, the second to the last but one of 9 to 11,
         // the third of 12 to 14.
         for (n, k) in [(6, 1), (8, 1), (9, 2), (10, 2), (11, 2), (12, 3), (14, 3), (15, 4)] {
-            let width = f64::from(n + 1 - k) - f64::from(k);
-            assert_eq!(median(&up_to(n)), Some((f64::from(n + 1) / 2.0, Some(width / 2.0))), "{n}");
+            let interval = [f64::from(k), f64::from(n + 1 - k)];
+            assert_eq!(median(&up_to(n)), Some((f64::from(n + 1) / 2.0, Some(interval))), "{n}");
         }
+        // The interval need not lie evenly around the median.
+        assert_eq!(median(&[1.0, 9.0, 9.0, 9.0, 9.0, 9.0]), Some((9.0, Some([1.0, 9.0]))));
     }
 
     #[test]

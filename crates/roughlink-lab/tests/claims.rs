@@ -1,10 +1,12 @@
 //! Claims: what is computed, and when it counts as confirmed.
 
 use roughlink_lab::experiment::claims::judge;
-use roughlink_lab::experiment::result::{AxisResult, AxisValue, Cell, ClaimResult, ExperimentResult, MetricResult};
+use roughlink_lab::experiment::result::{
+    AxisResult, AxisValue, Cell, ClaimResult, ExperimentResult, MetricResult, Outcome, Verdict,
+};
 use roughlink_lab::library::Source;
 
-/// Two algorithms at two losses on one stack, two samples each.
+/// Two algorithms at two losses on one stack, two samples each; nothing is random.
 fn result() -> ExperimentResult {
     let axis = |name: &str, values: [&str; 2]| AxisResult {
         name: name.into(),
@@ -18,7 +20,8 @@ fn result() -> ExperimentResult {
         metric: "throughput_mbps".into(),
         measured: Some(mean),
         replicas: 2,
-        samples: vec![0.9 * mean, 1.1 * mean],
+        samples: vec![mean; 2],
+        deterministic: true,
         ..Cell::default()
     };
     ExperimentResult {
@@ -78,8 +81,10 @@ fn figures_and_verdicts() {
         let judged = judged(claim).unwrap_or_else(|e| panic!("{claim}: {e}"));
         let [ns3, linux] = judged.verdicts.as_slice() else { panic!("{judged:?}") };
         assert!((ns3.measured.unwrap() - measured).abs() < 1e-9, "{claim}: {ns3:?}");
-        assert_eq!(ns3.confirmed, Some(confirmed), "{claim}: {ns3:?}");
-        assert_eq!((linux.measured, linux.confirmed), (None, None), "nothing was run there");
+        let expected = if confirmed { Outcome::Confirmed } else { Outcome::NotConfirmed };
+        assert_eq!(ns3.verdict, expected, "{claim}: {ns3:?}");
+        assert_eq!(ns3.ci95, None, "it is exact");
+        assert_eq!((linux.measured, linux.verdict), (None, Outcome::NotRun));
     }
 }
 
@@ -130,12 +135,124 @@ fn a_place_is_one_among_all() {
             format!("kind = \"rank\"\na = \"fast\"\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ max = 1 }}\n{among}");
         let mut result = result();
         result.axes[0].narrowed = narrowed;
-        judged_by(&claim, &result).unwrap().verdicts[0].confirmed
+        judged_by(&claim, &result).unwrap().verdicts[0].verdict
     };
-    assert_eq!(rank("", false), Some(true));
-    assert_eq!(rank("", true), None, "a third algorithm was left out");
-    assert_eq!(rank("among = [\"fast\", \"slow\"]", true), Some(true));
-    assert_eq!(rank("among = [\"fast\", \"slow\", \"third\"]", true), None);
+    assert_eq!(rank("", false), Outcome::Confirmed);
+    assert_eq!(rank("", true), Outcome::NotRun, "a third algorithm was left out");
+    assert_eq!(rank("among = [\"fast\", \"slow\"]", true), Outcome::Confirmed);
+    assert_eq!(rank("among = [\"fast\", \"slow\", \"third\"]", true), Outcome::NotRun);
+}
+
+/// The result with these values of `fast` and `slow` at 1 %, from random runs.
+fn random(fast: &[f64], slow: &[f64]) -> ExperimentResult {
+    let mut result = result();
+    for (i, samples) in [(0, fast), (1, slow)] {
+        let s = roughlink_lab::statistics::summary(samples).unwrap();
+        let cell = &mut result.cells[i];
+        cell.deterministic = false;
+        cell.samples = samples.into();
+        (cell.measured, cell.ci95) = (Some(s.mean), s.ci95);
+    }
+    result
+}
+
+fn verdict(head: &str, claim: &str, result: &ExperimentResult) -> Verdict {
+    let text = format!(
+        "{head}\n[[claim]]\nid = \"c\"\ntext = \"t\"\nplace = \"p\"\nexperiment = \"e\"\na = \"fast\"\n\
+         reason.ns3 = \"why\"\n{claim}\n"
+    );
+    let source = Source { name: "claims.toml".into(), text, folder: None };
+    judge(&source, "p", std::slice::from_ref(result)).unwrap_or_else(|e| panic!("{e}")).remove(0).verdicts.remove(0)
+}
+
+#[test]
+fn an_interval_decides_and_not_its_middle() {
+    let (value, gain) = ("kind = \"value\"", "kind = \"gain\"\nb = \"slow\"");
+    let (rank, median) = ("kind = \"rank\"", "statistic = \"median\"");
+    let near: &[f64] = &[9.0, 10.0, 11.0]; // 10 +- 2.5
+    let wide: &[f64] = &[1.0, 10.0, 19.0];
+    let low: &[f64] = &[4.9, 5.0, 5.1];
+    let six: &[f64] = &[1.0, 5.0, 5.0, 5.0, 5.0, 6.0];
+    let (yes, no, open) = (Outcome::Confirmed, Outcome::NotConfirmed, Outcome::Undecided);
+    let cases = [
+        ("", value, "min = 7", near, low, yes),
+        ("", value, "min = 8", near, low, open),
+        ("", value, "min = 12", near, low, open),
+        ("", value, "min = 13", near, low, no),
+        ("", value, "min = 0, max = 12", near, low, open),
+        ("", gain, "min = 20", near, low, yes),
+        ("", gain, "min = 20", wide, low, open), // 100 +- 447 %
+        ("", gain, "max = 20", near, low, no),
+        // A single run of a random scenario says nothing for sure.
+        ("", value, "min = 1", &[10.0], low, open),
+        ("", value, "min = 20", &[10.0], low, open),
+        ("", gain, "min = 20", &[10.0], &[5.0], open),
+        ("", rank, "max = 1", &[10.0], &[5.0], open),
+        ("", rank, "max = 1", near, low, yes),
+        ("", rank, "max = 1", low, near, no),
+        ("", rank, "max = 1", wide, low, open),
+        ("", rank, "max = 2", wide, low, yes),
+        // A median has an interval from six values on, which need not lie evenly around it.
+        (median, value, "min = 4", &[5.0, 5.0, 5.0, 5.0, 5.0], low, open),
+        (median, value, "min = 4", six, low, open),
+        (median, value, "min = 1, max = 6", six, low, yes),
+        (median, value, "min = 7", six, low, no),
+    ];
+    for (head, kind, bounds, fast, slow, expected) in cases {
+        let claim = format!("{kind}\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ {bounds} }}");
+        let judged = verdict(head, &claim, &random(fast, slow));
+        assert_eq!(judged.verdict, expected, "{head} {claim} {fast:?} {slow:?}: {judged:?}");
+        // The written reason is for a miss, and comes with the figure and the bound.
+        match expected {
+            Outcome::Confirmed => assert_eq!(judged.reason, ""),
+            Outcome::NotConfirmed => assert!(judged.reason.ends_with(". why") && judged.reason.contains(", and not ")),
+            _ => assert!(!judged.reason.contains("why") && judged.reason.contains("interval"), "{judged:?}"),
+        }
+    }
+    // A spread lies between what two of the cells surely and possibly differ by.
+    let spread = |bounds: &str, one: &[f64], five: &[f64]| {
+        let mut result = random(one, &[1.0]);
+        result.cells[2] = Cell { axes: result.cells[2].axes.clone(), ..random(five, &[1.0]).cells.remove(0) };
+        let claim = format!("kind = \"spread\"\nover = {{ loss = [] }}\nconfirmed = {{ {bounds} }}");
+        verdict("", &claim, &result).verdict
+    };
+    let tight: &[f64] = &[9.9, 10.0, 10.1];
+    assert_eq!(spread("max = 2.2", tight, low), yes);
+    assert_eq!(spread("max = 2", tight, low), open);
+    assert_eq!(spread("max = 1.5", tight, low), no);
+    assert_eq!(spread("max = 2.2", wide, low), open);
+}
+
+#[test]
+fn several_figures_are_confirmed_if_all_are() {
+    let judged = |bounds: &str, fast: &[f64]| {
+        let claim = format!("kind = \"value\"\nover = {{ loss = [] }}\nconfirmed = {{ {bounds} }}");
+        verdict("", &claim, &random(fast, &[1.0])).verdict
+    };
+    // At 5 % it is exactly 3.
+    let near: &[f64] = &[9.0, 10.0, 11.0];
+    assert_eq!(judged("min = 3", near), Outcome::Confirmed);
+    assert_eq!(judged("min = 3, max = 11", near), Outcome::Undecided);
+    assert_eq!(judged("min = 4, max = 11", near), Outcome::NotConfirmed, "one miss is enough");
+    assert_eq!(judged("min = 4, max = 11, share = 0.5", near), Outcome::Undecided);
+    assert_eq!(judged("min = 4, share = 0.5", near), Outcome::Confirmed);
+}
+
+#[test]
+fn reasons_name_the_figures_of_the_run() {
+    let judged = |reason: &str, bounds: &str| {
+        let claim = format!(
+            "kind = \"gain\"\npublished = 40\na = \"fast\"\nb = \"slow\"\nover = {{ loss = [] }}\n\
+             confirmed = {{ {bounds} }}\nreason = {{ ns3 = \"{reason}\" }}"
+        );
+        self::judged(&claim).map(|mut c| c.verdicts.remove(0).reason)
+    };
+    let full = "{measured} ({range}) for {published}, {criterion}, with { x = 1 }";
+    assert_eq!(judged(full, "min = 60").unwrap(), "50 % (50 to 200 %) for 40 %, at least 60, with { x = 1 }");
+    assert_eq!(judged("It is so.", "min = 60").unwrap(), "50 %, and not at least 60. It is so.");
+    assert_eq!(judged("It is so.", "min = 50").unwrap(), "");
+    let error = judged("{measurd}", "min = 50").unwrap_err();
+    assert!(error.contains("did you mean `measured`?"), "{error}");
 }
 
 #[test]

@@ -2,14 +2,15 @@
 //!
 //! A claim compares cells of one experiment. With lists of algorithms or of axis values it is a claim about each of
 //! them: all must meet the criterion (unless it says which `share`), and the figure shown is the one that decides: the one
-//! that meets it least.
+//! that meets it least. Each figure is judged by its 95 % confidence interval ([`Outcome`]); the intervals are not widened
+//! for being many.
 
 use super::file::{fault, read};
-use super::result::{Cell, ClaimResult, ExperimentResult, Verdict};
+use super::result::{Cell, ClaimResult, ExperimentResult, Outcome, Verdict};
 use crate::error::LabError;
 use crate::library::Source;
 use crate::nearest;
-use crate::statistics::{difference, median, ratio};
+use crate::statistics::{Interval, difference, median, ratio};
 use roughlink_core::scenario::Problem;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,9 +76,10 @@ struct Claim {
     over: BTreeMap<String, Vec<String>>,
     /// When it counts as confirmed.
     confirmed: Criterion,
-    /// Why it comes out as it does, by stack.
+    /// Why it is not confirmed, by stack; shown only then. `{measured}` stands for the figure of the run, `{range}` for the
+    /// smallest and the largest of several, `{published}` and `{criterion}` for what they are compared with.
     #[serde(default)]
-    reason: BTreeMap<String, String>,
+    reason: BTreeMap<String, Spanned<String>>,
     /// That of the file.
     #[serde(skip)]
     statistic: Statistic,
@@ -155,8 +157,19 @@ impl Criterion {
 struct Figure {
     at: String,
     value: f64,
-    ci95: Option<f64>,
+    /// Where it lies with 95 %, if that can be said.
+    interval: Option<Interval>,
     from: String,
+}
+
+impl Figure {
+    fn outcome(&self, (low, high): (f64, f64)) -> Outcome {
+        match self.interval {
+            Some([from, to]) if low <= from && to <= high => Outcome::Confirmed,
+            Some([from, to]) if to < low || high < from => Outcome::NotConfirmed,
+            _ => Outcome::Undecided,
+        }
+    }
 }
 
 /// Judges the claims in `source` by what was run; claims whose experiment was not are left out.
@@ -212,6 +225,14 @@ impl Claim {
         if matches!(self.kind, Kind::Ratio | Kind::Gain | Kind::More | Kind::Difference) && self.b.is_none() {
             return wrong(format!("claim `{}` compares with nothing", self.id), "give `b`".into());
         }
+        for reason in self.reason.values() {
+            if let Some(word) = placeholders(reason.get_ref()).find(|word| !PLACEHOLDERS.contains(word)) {
+                let message = format!("claim `{}`: `{{{word}}}` stands for nothing", self.id);
+                let problem = Problem::new(message).at(reason.span(), "");
+                let help = nearest::suggest(word, "between braces there can be", PLACEHOLDERS.iter().copied());
+                return Err(fault(source, vec![problem.help(help)]));
+            }
+        }
         Ok(())
     }
 
@@ -244,29 +265,67 @@ impl Claim {
     /// Judged by what the experiment of `a` and that of `b` measured.
     fn verdict(&self, stack: &str, results: [&ExperimentResult; 2]) -> Verdict {
         let figures = self.figures(stack, results);
-        let (low, high) = self.confirmed.bounds(self.published);
-        // How far inside of the bounds; the least is the figure to show.
-        let margin = |f: &Figure| (f.value - low).min(high - f.value);
+        let bounds = self.confirmed.bounds(self.published);
+        // How far inside of the bounds: of figures with the same outcome the least is the one to show.
+        let margin = |f: &Figure| (f.value - bounds.0).min(bounds.1 - f.value);
         let mut order: Vec<&Figure> = figures.iter().collect();
-        order.sort_by(|a, b| margin(a).total_cmp(&margin(b)));
+        order.sort_by(|a, b| a.outcome(bounds).cmp(&b.outcome(bounds)).then(margin(a).total_cmp(&margin(b))));
+        // So many need not hold: the next one decides.
         let allowed = figures.len() as f64 * (1.0 - self.confirmed.share.unwrap_or(1.0)) + 1e-9;
-        let worst = order.get(allowed as usize).copied();
-        let several = figures.len() > 1;
-        let deciding = |f: &Figure| worst.is_some_and(|w| std::ptr::eq(w, f));
+        let Some(deciding) = order.get(allowed as usize).copied() else {
+            return Verdict { stack: stack.into(), ..Verdict::default() };
+        };
         let mut evidence: Vec<&Figure> = figures.iter().collect();
-        evidence.sort_by_key(|f| !deciding(f)); // the figure that decides comes first
-        let words = |f: &Figure| match (several, f.from.as_str()) {
+        evidence.sort_by_key(|f| !std::ptr::eq(*f, deciding)); // the figure that decides comes first
+        let words = |f: &Figure| match (figures.len() > 1, f.from.as_str()) {
             (false, from) => from.to_owned(),
             (true, "") => format!("{}: {}", f.at, short(f.value)),
             (true, from) => format!("{}: {} ({from})", f.at, short(f.value)),
         };
+        let verdict = deciding.outcome(bounds);
         Verdict {
             stack: stack.into(),
-            confirmed: worst.map(|f| margin(f) >= 0.0),
-            measured: worst.map(|f| f.value),
-            ci95: worst.and_then(|f| f.ci95),
+            verdict,
+            measured: Some(deciding.value),
+            ci95: deciding.interval.filter(|_| self.kind != Kind::Rank).map(half).filter(|c| *c > 0.0),
             evidence: evidence.iter().map(|f| words(f)).collect::<Vec<_>>().join("; "),
-            reason: self.reason.get(stack).cloned().unwrap_or_default(),
+            reason: match verdict {
+                Outcome::NotConfirmed => self.why_missed(stack, results[0], deciding, &figures),
+                Outcome::Undecided => self.why_undecided(results[0], deciding),
+                Outcome::Confirmed | Outcome::NotRun => String::new(),
+            },
+        }
+    }
+
+    /// The written reason with the figures of this run.
+    fn why_missed(&self, stack: &str, result: &ExperimentResult, deciding: &Figure, all: &[Figure]) -> String {
+        let Some(reason) = self.reason.get(stack).map(Spanned::get_ref) else { return String::new() };
+        let unit = self.unit(result);
+        let with_unit = |text: String| format!("{text} {unit}").trim_end().to_owned();
+        let half = deciding.interval.filter(|_| self.kind != Kind::Rank).map(half).filter(|c| *c > 0.0);
+        let measured = with_unit(short(deciding.value) + &half.map_or(String::new(), |c| format!(" ± {}", short(c))));
+        let low = all.iter().map(|f| f.value).fold(f64::INFINITY, f64::min);
+        let high = all.iter().map(|f| f.value).fold(f64::NEG_INFINITY, f64::max);
+        let range = if low == high { short(low) } else { format!("{} to {}", short(low), short(high)) };
+        let criterion = self.confirmed.words(self.published);
+        let published = self.published.map(|p| with_unit(short(p))).unwrap_or_default();
+        let figures = [&measured, &with_unit(range), &published, &criterion];
+        let filled = PLACEHOLDERS
+            .iter()
+            .zip(figures)
+            .fold(reason.clone(), |text, (word, figure)| text.replace(&format!("{{{word}}}"), figure));
+        if filled == *reason { format!("{measured}, and not {criterion}. {reason}") } else { filled }
+    }
+
+    fn why_undecided(&self, result: &ExperimentResult, deciding: &Figure) -> String {
+        match (deciding.interval, self.statistic) {
+            (Some([from, to]), _) => {
+                let interval = format!("{} to {} {}", short(from), short(to), self.unit(result));
+                let criterion = self.confirmed.words(self.published);
+                format!("The 95 % interval, {}, has a bound inside ({criterion})", interval.trim_end())
+            }
+            (None, Statistic::Mean) => "A single run of a random scenario has no interval".into(),
+            (None, Statistic::Median) => "The median of fewer than six random runs has no interval".into(),
         }
     }
 
@@ -316,39 +375,47 @@ impl Claim {
         let a = self.cell(stack, (result, self.metric(result)), subject, place)?;
         let name = |cell: &Cell| self.label(result, &cell.axes[&self.axis]);
         if self.kind == Kind::Rank {
-            let others: Vec<&Cell> = self.all(stack, (result, self.metric(result)), place);
+            let cells: Vec<&Cell> = self.all(stack, (result, self.metric(result)), place);
             let narrowed = result.axes.iter().any(|axis| axis.name == self.axis && axis.narrowed);
-            if self.among.as_ref().map_or(narrowed, |among| others.len() < among.len()) {
+            if self.among.as_ref().map_or(narrowed, |among| cells.len() < among.len()) {
                 return None; // a place among some of them says nothing
             }
-            let value = |c: &Cell| self.value(c).map_or(f64::NAN, |v| v.0);
-            let better = others.iter().filter(|c| value(c) > value(a)).count();
-            let mut order: Vec<&Cell> = others;
-            order.sort_by(|x, y| value(y).partial_cmp(&value(x)).unwrap_or(std::cmp::Ordering::Equal));
-            let shown = order.iter().take(3).map(|c| format!("{} {}", name(c), short(value(c))));
-            let from = shown.collect::<Vec<_>>().join(", ");
-            return Some(Figure { at, value: better as f64 + 1.0, ci95: None, from });
+            return Some(self.place(a, cells, &name, at));
         }
-        let (value, ci95) = self.value(a)?;
+        let (value, interval) = self.value(a)?;
         let Some(b) = self.b.as_ref() else {
             let from = format!("{} {}", name(a), short(value));
-            return Some(Figure { at, value, ci95, from });
+            return Some(Figure { at, value, interval, from });
         };
         let b = self.cell(stack, (other, self.b_metric(other)), b, place)?;
         let from = format!("{} {}, {} {}", name(a), short(value), name(b), short(self.value(b)?.0));
-        let paired = || a.samples.iter().zip(&b.samples).filter(|_| a.samples.len() == b.samples.len());
-        let (value, ci95) = match (self.kind, self.statistic) {
-            (Kind::Difference, Statistic::Mean) => difference(&b.samples, &a.samples)?,
-            (Kind::Difference, Statistic::Median) => median(&paired().map(|(a, b)| a - b).collect::<Vec<_>>())?,
-            (_, Statistic::Mean) => ratio(&a.samples, &b.samples)?,
-            (_, Statistic::Median) => median(&paired().map(|(a, b)| a / b).collect::<Vec<_>>())?,
+        let (value, interval) = match self.kind {
+            Kind::Difference => self.difference(a, b)?,
+            _ => self.ratio(a, b)?,
         };
-        let (value, ci95) = match self.kind {
-            Kind::Gain => (100.0 * (value - 1.0), ci95.map(|c| 100.0 * c)),
-            Kind::More => (value - 1.0, ci95),
-            _ => (value, ci95),
+        let scaled = |x: f64| match self.kind {
+            Kind::Gain => 100.0 * (x - 1.0),
+            Kind::More => x - 1.0,
+            _ => x,
         };
-        Some(Figure { at, value, ci95, from })
+        Some(Figure { at, value: scaled(value), interval: interval.map(|ends| ends.map(scaled)), from })
+    }
+
+    /// The place of `a` among all cells, from the best to the worst that the differences allow.
+    fn place(&self, a: &Cell, mut all: Vec<&Cell>, name: &dyn Fn(&Cell) -> String, at: String) -> Figure {
+        let value = |c: &Cell| self.value(c).map_or(f64::NAN, |v| v.0);
+        let better = all.iter().filter(|c| value(c) > value(a)).count();
+        // By how much the others are ahead; nobody knows where there is no interval.
+        let unknown = [f64::NEG_INFINITY, f64::INFINITY];
+        let ahead = |c: &&&Cell| self.difference(c, a).and_then(|(_, interval)| interval).unwrap_or(unknown);
+        let others: Vec<Interval> = all.iter().filter(|c| !std::ptr::eq(**c, a)).map(|c| ahead(&c)).collect();
+        let surely = others.iter().filter(|[from, _]| *from > 0.0).count();
+        let perhaps = others.iter().filter(|[_, to]| *to > 0.0).count();
+        all.sort_by(|x, y| value(y).partial_cmp(&value(x)).unwrap_or(std::cmp::Ordering::Equal));
+        let shown: Vec<String> = all.iter().take(3).map(|c| format!("{} {}", name(c), short(value(c)))).collect();
+        let place = |better: usize| better as f64 + 1.0;
+        let interval = [place(surely), place(perhaps)];
+        Figure { at, value: place(better), interval: Some(interval), from: shown.join(", ") }
     }
 
     fn spread(
@@ -359,24 +426,47 @@ impl Claim {
         places: &[BTreeMap<String, String>],
     ) -> Option<Figure> {
         let measured = (result, self.metric(result));
-        let values: Vec<f64> =
-            places.iter().filter_map(|p| Some(self.value(self.cell(stack, measured, subject, p)?)?.0)).collect();
+        let cells: Vec<&Cell> = places.iter().filter_map(|p| self.cell(stack, measured, subject, p)).collect();
+        let values: Vec<f64> = cells.iter().filter_map(|c| Some(self.value(c)?.0)).collect();
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // It is at least what two of them surely differ by, and at most what two of them can differ by.
+        let pairs = cells.iter().flat_map(|a| cells.iter().map(move |b| (a, b))).filter(|(a, b)| !std::ptr::eq(*a, *b));
+        let ratios: Option<Vec<Interval>> = pairs.map(|(a, b)| self.ratio(a, b)?.1).collect();
+        let interval = ratios.map(|r| r.iter().fold([1.0_f64; 2], |[x, y], [from, to]| [x.max(*from), y.max(*to)]));
         (values.len() > 1 && low > 0.0).then(|| Figure {
             at: self.label(result, subject),
             value: high / low,
-            ci95: None,
+            interval,
             from: format!("{} to {}", short(low), short(high)),
         })
     }
 
     /// What stands for the replicas of a cell, and its interval.
-    fn value(&self, cell: &Cell) -> Option<(f64, Option<f64>)> {
-        match self.statistic {
-            Statistic::Mean => Some((cell.measured?, cell.ci95)),
-            Statistic::Median => median(&cell.samples),
-        }
+    fn value(&self, cell: &Cell) -> Option<Estimate> {
+        let estimate = match self.statistic {
+            Statistic::Mean => around((cell.measured?, cell.ci95)),
+            Statistic::Median => median(&cell.samples)?,
+        };
+        Some(exact_if(cell.deterministic, estimate))
+    }
+
+    /// `a - b`
+    fn difference(&self, a: &Cell, b: &Cell) -> Option<Estimate> {
+        let estimate = match self.statistic {
+            Statistic::Mean => around(difference(&b.samples, &a.samples)?),
+            Statistic::Median => median(&paired(a, b, |a, b| a - b))?,
+        };
+        Some(exact_if(a.deterministic && b.deterministic, estimate))
+    }
+
+    /// `a / b`
+    fn ratio(&self, a: &Cell, b: &Cell) -> Option<Estimate> {
+        let estimate = match self.statistic {
+            Statistic::Mean => around(ratio(&a.samples, &b.samples)?),
+            Statistic::Median => median(&paired(a, b, |a, b| a / b))?,
+        };
+        Some(exact_if(a.deterministic && b.deterministic, estimate))
     }
 
     fn label(&self, result: &ExperimentResult, value: &str) -> String {
@@ -413,6 +503,38 @@ impl Claim {
         let all = self.all(stack, measured, place);
         all.into_iter().find(|c| c.axes.get(&self.axis).is_some_and(|v| v == value))
     }
+}
+
+/// What a written reason leaves open for the figures of a run.
+const PLACEHOLDERS: [&str; 4] = ["measured", "range", "published", "criterion"];
+
+/// The words that stand alone between braces.
+fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
+    words.filter(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+}
+
+/// A figure and where it lies with 95 %, if that can be said.
+type Estimate = (f64, Option<Interval>);
+
+/// From a half width.
+fn around((value, half): (f64, Option<f64>)) -> Estimate {
+    (value, half.map(|h| [value - h, value + h]))
+}
+
+/// What nothing random went into is exact, however few the runs.
+fn exact_if(deterministic: bool, (value, interval): Estimate) -> Estimate {
+    (value, if deterministic { Some([value, value]) } else { interval })
+}
+
+/// Replica by replica: they share their seeds.
+fn paired(a: &Cell, b: &Cell, of: fn(f64, f64) -> f64) -> Vec<f64> {
+    let pairs = a.samples.iter().zip(&b.samples).filter(|_| a.samples.len() == b.samples.len());
+    pairs.map(|(a, b)| of(*a, *b)).collect()
+}
+
+fn half([from, to]: Interval) -> f64 {
+    (to - from) / 2.0
 }
 
 /// Three significant digits.

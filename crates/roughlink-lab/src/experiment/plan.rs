@@ -164,6 +164,7 @@ impl Plan {
                 ci95: statistics.and_then(|s| s.ci95),
                 replicas: samples.len() as u32,
                 samples,
+                deterministic: !cell.scenario.is_random(),
             });
         }
         let Some(watch) = e.watch.as_ref().filter(|w| w.every_ns > 0) else { return };

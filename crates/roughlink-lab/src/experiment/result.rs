@@ -100,6 +100,9 @@ pub struct Cell {
     pub replicas: u32,
     /// Their values, in the order of the replicas.
     pub samples: Vec<f64>,
+    /// Nothing in the scenario is random: all replicas are the same run and the value is exact.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deterministic: bool,
 }
 
 impl Cell {
@@ -220,16 +223,46 @@ pub struct ClaimResult {
 pub struct Verdict {
     /// The stack.
     pub stack: String,
-    /// Null if the cells it needs were not run.
-    pub confirmed: Option<bool>,
+    /// What became of it.
+    pub verdict: Outcome,
     /// Our figure beside the published one.
     pub measured: Option<f64>,
-    /// Half width of its 95 % confidence interval, where one can be given.
+    /// Half the width of its 95 % confidence interval; null where none can be given, and where the figure is exact because
+    /// nothing in the scenario is random.
     pub ci95: Option<f64>,
     /// The numbers it rests on, for people: `NewReno 0.46, Illinois 1.9 Mbit/s at 5 %`.
     pub evidence: String,
-    /// Why it comes out as it does; empty if nothing is to be said.
+    /// Why it is missed or undecided; empty if it is confirmed.
     pub reason: String,
+}
+
+/// What became of a claim: where the 95 % confidence interval of the figure lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// The cells it needs were not run.
+    #[default]
+    #[serde(rename = "not run")]
+    NotRun,
+    /// All of the interval is outside of the bounds.
+    #[serde(rename = "not confirmed")]
+    NotConfirmed,
+    /// The interval has a bound inside, or there is none: a single run of a random scenario, a median of fewer than six.
+    Undecided,
+    /// All of the interval is within the bounds.
+    Confirmed,
+}
+
+impl Outcome {
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Outcome::NotRun => "not run",
+            Outcome::NotConfirmed => "not confirmed",
+            Outcome::Undecided => "undecided",
+            Outcome::Confirmed => "confirmed",
+        }
+    }
 }
 
 /// All that a report shows, and the `results.json` of a result folder.

@@ -3,7 +3,7 @@
 use super::html::{escape, exact, number, slug, with_interval};
 use super::table::{FACTOR, factor};
 use super::view::{stack_caption, stacks};
-use crate::experiment::result::{ClaimResult, ReportInput, Verdict};
+use crate::experiment::result::{ClaimResult, Outcome, ReportInput, Verdict};
 
 /// The section of claims; nothing if there are none.
 pub(super) fn section(input: &ReportInput) -> String {
@@ -27,9 +27,9 @@ pub(super) fn section(input: &ReportInput) -> String {
 /// How many claims ended how on a stack: `18 confirmed`, `9 not confirmed`.
 fn counted(claims: &[ClaimResult], stack: &str) -> Vec<String> {
     let verdicts = || claims.iter().flat_map(|c| &c.verdicts).filter(|v| v.stack == stack);
-    [Some(true), Some(false)]
+    [Outcome::Confirmed, Outcome::NotConfirmed, Outcome::Undecided]
         .into_iter()
-        .map(|outcome| (verdicts().filter(|v| v.confirmed == outcome).count(), words(outcome)))
+        .map(|outcome| (verdicts().filter(|v| v.verdict == outcome).count(), outcome.words()))
         .filter(|(n, _)| *n > 0)
         .map(|(n, words)| format!("{n} {words}"))
         .collect()
@@ -38,7 +38,7 @@ fn counted(claims: &[ClaimResult], stack: &str) -> Vec<String> {
 fn line(claim: &ClaimResult, input: &ReportInput) -> String {
     let mut out =
         format!("<details class=\"claim\"><summary><span>{}</span> <span class=\"verdicts\">", escape(&claim.text));
-    let judged: Vec<&Verdict> = claim.verdicts.iter().filter(|v| v.confirmed.is_some()).collect();
+    let judged: Vec<&Verdict> = claim.verdicts.iter().filter(|v| v.verdict != Outcome::NotRun).collect();
     for verdict in &judged {
         out += &badge(verdict);
     }
@@ -88,28 +88,20 @@ fn figure(verdict: &Verdict, unit: &str) -> String {
 }
 
 fn badge(verdict: &Verdict) -> String {
-    let class = match verdict.confirmed {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "unknown",
+    let class = match verdict.verdict {
+        Outcome::Confirmed => "yes",
+        Outcome::NotConfirmed => "no",
+        Outcome::Undecided | Outcome::NotRun => "unknown",
     };
     let stack = if verdict.stack.is_empty() { String::new() } else { format!("{}: ", escape(&verdict.stack)) };
-    format!("<span class=\"verdict {class}\">{stack}{}</span>", words(verdict.confirmed))
-}
-
-fn words(confirmed: Option<bool>) -> &'static str {
-    match confirmed {
-        Some(true) => "confirmed",
-        Some(false) => "not confirmed",
-        None => "not run",
-    }
+    format!("<span class=\"verdict {class}\">{stack}{}</span>", verdict.verdict.words())
 }
 
 /// How many claims of the paper a stack confirms, and how many were tested there; none if none was.
 pub(super) fn confirmed(input: &ReportInput, stack: &str) -> Option<(usize, usize)> {
     let verdicts = input.claims.iter().flat_map(|c| &c.verdicts).filter(|v| v.stack == stack);
-    let known: Vec<bool> = verdicts.filter_map(|v| v.confirmed).collect();
-    (!known.is_empty()).then(|| (known.iter().filter(|yes| **yes).count(), known.len()))
+    let known: Vec<Outcome> = verdicts.map(|v| v.verdict).filter(|v| *v != Outcome::NotRun).collect();
+    (!known.is_empty()).then(|| (known.iter().filter(|v| **v == Outcome::Confirmed).count(), known.len()))
 }
 
 /// How far the figures agree with the published ones, in sentences made from the numbers.

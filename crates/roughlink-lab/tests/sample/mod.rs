@@ -351,7 +351,7 @@ fn claims() -> Vec<ClaimResult> {
                     .map(|(stack, (measured, confirmed))| Verdict {
                         reason: if stack == "linux" { reason.into() } else { String::new() },
                         stack,
-                        confirmed: Some(*confirmed),
+                        verdict: if *confirmed { Outcome::Confirmed } else { Outcome::NotConfirmed },
                         measured: Some(*measured),
                         ci95: Some(measured * 0.04),
                         evidence: "NewReno 0.46, Illinois 1.9 Mbit/s at 5 %".into(),
