@@ -6,7 +6,7 @@
 //! key alone means the only element, or the only one that has or takes the key. A path may make a key or table that
 //! the schema knows and the file has not. The value is TOML if it reads as TOML, else text, so that units need no
 //! quotes. Setting one of two keys that exclude each other removes the other; setting `kind` removes the keys that
-//! only other kinds have.
+//! only other kinds have. `cc` takes parameters along, `avoca{rss_threshold=-110}`, in place of any `cc_params` there are.
 
 use super::file::{RIVALS, kinds, named};
 use super::problem::{Problem, Report, suggest};
@@ -77,8 +77,15 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
             };
             return Err(Problem::new(format!("`{key}` is a list of tables")).help(help));
         }
+        let (value, params) = if key == "cc" { with_parameters(value)? } else { (value, None) };
         put(table, key, read(value, all.iter().all(|s| text_only(resolve(s, place.root)))));
         make_room(table, place.definition, key);
+        if let Some(params) = params {
+            remove(table, "cc_params");
+            for (name, value) in params {
+                set(table, place, &["cc_params".to_owned(), name], value)?;
+            }
+        }
         return Ok(());
     }
     if is("object").and_then(name_of) == Some("Noise")
@@ -99,6 +106,27 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
         }
         _ => Err(no_keys(key)),
     }
+}
+
+/// Names and values.
+type Parameters<'v> = Vec<(String, &'v str)>;
+
+/// An algorithm and, if braces follow its name, the parameters in them.
+fn with_parameters(value: &str) -> Result<(&str, Option<Parameters<'_>>), Problem> {
+    let Some((name, rest)) = value.split_once('{') else { return Ok((value, None)) };
+    let wrong =
+        || Problem::new(format!("`{value}` is not an algorithm with parameters")).help("write name{key=value,...}");
+    let inner = rest.trim_end().strip_suffix('}').ok_or_else(wrong)?;
+    let mut depth = 0_i32;
+    let parts = inner.split(|c: char| {
+        depth += i32::from(matches!(c, '[' | '{')) - i32::from(matches!(c, ']' | '}'));
+        c == ',' && depth == 0
+    });
+    let params = parts.filter(|part| !part.trim().is_empty()).map(|part| {
+        let (key, value) = part.split_once('=').filter(|(key, _)| !key.trim().is_empty()).ok_or_else(wrong)?;
+        Ok((key.trim().to_owned(), value.trim()))
+    });
+    Ok((name.trim(), Some(params.collect::<Result<_, Problem>>()?)))
 }
 
 /// Goes on with the elements of the list `key` that the next part of the path names.
@@ -335,6 +363,18 @@ mod tests {
         ] {
             yes.iter().for_each(|name| assert!(matches(pattern, name), "{pattern} {name}"));
             no.iter().for_each(|name| assert!(!matches(pattern, name), "{pattern} {name}"));
+        }
+    }
+
+    #[test]
+    fn an_algorithm_may_bring_parameters() {
+        let read = |text| with_parameters(text).map(|(name, params)| (name.to_owned(), params));
+        assert_eq!(read("cubic").unwrap(), ("cubic".into(), None));
+        assert_eq!(read("cubic{}").unwrap(), ("cubic".into(), Some(vec![])));
+        let params = vec![("a".to_owned(), "-1"), ("b".to_owned(), "[1, 2]"), ("c".to_owned(), "5 ms")];
+        assert_eq!(read("x { a=-1, b = [1, 2],c=5 ms }").unwrap(), ("x".into(), Some(params)));
+        for wrong in ["x{a=1", "x{a}", "x{=1}"] {
+            assert!(read(wrong).unwrap_err().help.unwrap().contains("name{key=value"), "{wrong}");
         }
     }
 

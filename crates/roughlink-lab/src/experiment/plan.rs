@@ -73,9 +73,10 @@ impl Plan {
             known("flow", flow, scenario.flows.iter().map(|f| f.name.as_str()))?;
         }
         for (_, point) in points.iter().filter(|(axis, _)| axis.keys.iter().any(|key| key == "tcp.cc")) {
-            if scenario.flows.iter().all(|f| f.cc != point.value) {
+            let algorithm = point.value.split('{').next().unwrap_or_default().trim();
+            if scenario.flows.iter().all(|f| f.cc != algorithm) {
                 return Err(LabError::Usage {
-                    message: format!("`tcp.cc = {}` decides nothing: every flow has a `cc` of its own", point.value),
+                    message: format!("`tcp.cc = {algorithm}` decides nothing: every flow has a `cc` of its own"),
                     help: "leave `cc` out of the flows, or vary it there: sweep --set flow.NAME.cc=...".into(),
                 });
             }
