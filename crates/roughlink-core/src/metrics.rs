@@ -38,7 +38,8 @@ pub struct RunResult {
     /// Gateways in the scenario's order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub gateways: Vec<GatewayResult>,
-    /// Jain's fairness index of the flows' throughputs.
+    /// Jain's fairness index of the throughputs of the transfers (`bulk`): calls, sessions and datagrams at a constant rate do
+    /// not ask for a share. Null without a transfer that delivered something.
     pub jain: Option<f64>,
 }
 
@@ -221,7 +222,7 @@ impl RunResult {
             sim_s: sim.as_secs_f64(),
             wall_s: 0.0,
             events,
-            jain: jain(flows.iter().filter_map(|f| f.throughput_mbps)),
+            jain: jain(flows.iter().filter(|f| f.is_transfer()).filter_map(|f| f.throughput_mbps)),
             flows,
             links: s
                 .links
@@ -241,6 +242,11 @@ impl RunResult {
 }
 
 impl FlowResult {
+    /// Whether it takes as much as it can get, so that its share of a link can be fair or not.
+    pub fn is_transfer(&self) -> bool {
+        self.kind == "bulk"
+    }
+
     fn new(spec: &crate::scenario::FlowSpec, f: FlowOutcome) -> Self {
         let spent = f.last_delivery.saturating_sub(f.start);
         FlowResult {

@@ -272,6 +272,21 @@ fn gateways_without_work_are_warned_of() {
     assert!(none.contains("has nothing to do") && none.contains("leave the gateway out"), "{none}");
 }
 
+/// Downloads compete; a call takes what it needs and no more.
+#[test]
+fn fairness_is_among_the_transfers() {
+    let two = HOME.to_owned()
+        + "\n[[flow]]\nname = \"second\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"house\"\nstart = \"4 s\"\n";
+    let r = run(&two);
+    let [a, call, b] = [0, 1, 2].map(|i| r.flows[i].throughput_mbps.unwrap());
+    assert!(call < 0.1 * a && a != b, "{a} {call} {b}");
+    assert_eq!(r.jain, Some((a + b) * (a + b) / (2.0 * (a * a + b * b))));
+    let one = run(HOME);
+    assert_eq!(one.jain, Some(1.0), "one transfer and a call");
+    let none = run(&edited("name = \"download\"\nkind = \"bulk\"", "name = \"download\"\nkind = \"voip\""));
+    assert_eq!(none.jain, None, "two calls");
+}
+
 #[test]
 fn results_tell_what_medium_and_gateway_did() {
     let r = run(HOME);
