@@ -311,6 +311,26 @@ fn overrides() {
 }
 
 #[test]
+fn an_algorithm_brings_its_parameters_along() {
+    // Those that the flow had were the other algorithm's.
+    let (s, _) = set(DESIGN, &[("flow.download.cc", "avoca{rss_threshold=-110, reset = true}")]);
+    assert_eq!(s.flows[0].cc, "avoca");
+    assert!(s.source.contains("cc_params = { rss_threshold = -110, reset = true }"), "{}", s.source);
+    let (s, _) = set(DESIGN, &[("flow.*.cc", "cubic{}")]);
+    assert!(s.flows[0].cc == "cubic" && !s.source.contains("cc_params"), "{}", s.source);
+    let (s, _) = set(DESIGN, &[("tcp.cc", "newreno{min_ssthresh=3}"), ("flow.*.cc", "newreno{}")]);
+    assert!(s.source.contains("[tcp]") && s.source.contains("min_ssthresh = 3"), "{}", s.source);
+    let wrong = |value: &str| {
+        let set = [("flow.*.cc".to_owned(), value.to_owned())];
+        Scenario::parse(DESIGN, "t", &set, &|_| Err("no files".into())).map(|_| ()).unwrap_err().to_string()
+    };
+    let misspelt = wrong("avoca{rss_treshold=-110}");
+    assert!(misspelt.contains("did you mean `rss_threshold`?"), "{misspelt}");
+    let open = wrong("avoca{rss_threshold=-110");
+    assert!(open.contains("name{key=value,...}"), "{open}");
+}
+
+#[test]
 fn an_override_of_kind_drops_the_keys_of_the_old_one() {
     let (s, _) = set(DESIGN, &[("link.plc.noise.kind", "random"), ("link.plc.noise.loss", "1 %")]);
     assert_eq!(s.links[1].model.as_pipe().unwrap().forward.noise, Noise::Random { loss: 0.01 });

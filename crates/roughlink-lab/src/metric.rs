@@ -1,8 +1,8 @@
 //! Metrics by name, computed from the result of a run.
 //!
 //! A name is a quantity, optionally of one flow or link (`throughput_mbps@download`, `loss@plc.reverse`), optionally
-//! the `min`, `max`, `sum` or `mean` over all of them (`throughput_mbps:min`). Without either, a quantity of flows is
-//! the mean over the flows, and one of links is that of the link direction that lost and dropped the most packets (of
+//! the `min`, `max`, `sum` or `mean` over all of them (`throughput_mbps:min`). All flows are those that are alike: the
+//! transfers, if a transfer has the quantity. Without either, a quantity of flows is the mean over them, and one of links is that of the link direction that lost and dropped the most packets (of
 //! several, the one with the longest queue): the bottleneck. `covered_mb@high` is what came in while the train was in
 //! stations of that class.
 //!
@@ -63,6 +63,8 @@ struct Quantity<T: 'static> {
     label: &'static str,
     unit: &'static str,
     value: fn(&T) -> Option<f64>,
+    /// Each flow has or has not what it says, so that the mean over runs is a share of them.
+    share: bool,
 }
 
 impl<T> std::fmt::Debug for Quantity<T> {
@@ -77,7 +79,11 @@ const fn quantity<T>(
     unit: &'static str,
     value: fn(&T) -> Option<f64>,
 ) -> Quantity<T> {
-    Quantity { name, label, unit, value }
+    Quantity { name, label, unit, value, share: false }
+}
+
+const fn share_of_runs<T>(name: &'static str, label: &'static str, value: fn(&T) -> Option<f64>) -> Quantity<T> {
+    Quantity { name, label, unit: "", value, share: true }
 }
 
 static FLOW: &[Quantity<FlowResult>] = &[
@@ -102,7 +108,7 @@ static FLOW: &[Quantity<FlowResult>] = &[
     quantity("rtt_p99_ms", "RTT, 99th percentile", "ms", |f| f.rtt_ms.map(|r| r.p99)),
     quantity("voice_r", "Rating of the call", "", |f| f.voip.as_ref()?[0].r),
     quantity("voice_mos", "Mean opinion score", "", |f| f.voip.as_ref()?[0].mos),
-    quantity("completed", "Share of flows that completed", "", |f| Some(f64::from(u8::from(f.completed)))),
+    share_of_runs("completed", "Share of flows that completed", |f| Some(f64::from(u8::from(f.completed)))),
     // Of a charging session, with those of its charging loop (CurrentDemand, ChargingStatus).
     quantity("loop_messages", "Messages of the charging loop", "", |f| charging_loop(f).map(|m| m.count as f64)),
     quantity("loop_p50_ms", "Charging loop, median latency", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p50)),
@@ -111,7 +117,9 @@ static FLOW: &[Quantity<FlowResult>] = &[
     quantity("loop_max_ms", "Charging loop, longest", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.max)),
     quantity("loop_late", "Charging loop, messages too late", "", |f| charging_loop(f).map(|m| m.violations as f64)),
     quantity("violations", "Limits passed", "", |f| f.session.as_ref().map(|s| s.violations() as f64)),
-    quantity("survived", "Sessions that survived", "", |f| f.session.as_ref().map(|s| f64::from(u8::from(s.survived)))),
+    share_of_runs("survived", "Share of sessions that survived", |f| {
+        f.session.as_ref().map(|s| f64::from(u8::from(s.survived)))
+    }),
     quantity("session_setup_ms", "From the start to SessionSetupRes", "ms", |f| f.session.as_ref()?.setup_ms),
 ];
 
@@ -132,7 +140,7 @@ static LINK: &[Quantity<DirectionResult>] = &[
 ];
 
 static RUN: &[Quantity<RunResult>] = &[
-    quantity("jain", "Jain's fairness index", "", |r| r.jain),
+    quantity("jain", "Jain's fairness index of the transfers", "", |r| r.jain),
     quantity("sim_s", "Simulated time", "s", |r| Some(r.sim_s)),
     quantity("events", "Events", "", |r| Some(r.events as f64)),
 ];
@@ -251,6 +259,11 @@ impl Metric {
         matches!(self.of, Of::Mean(..) | Of::Window(_))
     }
 
+    /// Whether its mean over runs is the share of those in which something is so.
+    pub fn is_share_of_runs(&self) -> bool {
+        matches!(self.of, Of::Flow(q) if q.share) && self.which != Which::Fold(Fold::Sum)
+    }
+
     /// Whether it is one of a window of time.
     pub fn has_window(&self) -> bool {
         matches!(self.of, Of::Window(_))
@@ -274,6 +287,14 @@ impl Metric {
         MetricResult { name: self.name.clone(), label: format!("{label}{which}{window}"), unit: unit.into() }
     }
 
+    /// What it is at least in a run that ended before it had a value; `None` if it has one, or will never have one.
+    pub fn at_least(&self, record: &Record) -> Option<f64> {
+        match self.of {
+            Of::Mean(..) => record.watched.as_ref()?.at_least.get(&self.name).copied(),
+            _ => None,
+        }
+    }
+
     /// Its value in a run; `None` if it has none there.
     pub fn value(&self, record: &Record) -> Option<f64> {
         let run = &record.result;
@@ -282,10 +303,13 @@ impl Metric {
             Of::Mean(..) => record.watched.as_ref()?.means.get(&self.name).copied(),
             Of::Window(_) => record.watched.as_ref()?.windows.get(&self.name).copied(),
             Of::Flow(q) => {
-                let all = || run.flows.iter().filter_map(q.value);
+                let alike = || {
+                    let among = run.flows.iter().any(|f| f.is_transfer() && (q.value)(f).is_some());
+                    run.flows.iter().filter(move |f| !among || f.is_transfer()).filter_map(q.value)
+                };
                 match &self.which {
-                    Which::Usual => Fold::Mean.of(all()),
-                    Which::Fold(fold) => fold.of(all()),
+                    Which::Usual => Fold::Mean.of(alike()),
+                    Which::Fold(fold) => fold.of(alike()),
                     Which::Named(name) => run.flows.iter().find(|f| f.name == *name).and_then(q.value),
                 }
             }
@@ -315,6 +339,22 @@ impl Metric {
         }
     }
 }
+
+/// What is measured in a scenario if nobody says what: transfers by `transfers`, sessions by the latency of their messages and
+/// how many came too late, calls by what is heard. Datagrams at a constant rate count where there is nothing else.
+pub fn usual(scenarios: &[&Scenario], transfers: &[&'static str]) -> Vec<&'static str> {
+    let has = |kind: &str| scenarios.iter().flat_map(|s| &s.flows).any(|f| f.traffic.name() == kind);
+    let mut names = Vec::new();
+    for (kind, metrics) in [("bulk", transfers), ("request", SESSION), ("voip", &["voice_mos"])] {
+        if has(kind) {
+            names.extend(metrics);
+        }
+    }
+    if names.is_empty() { vec!["throughput_mbps", "loss"] } else { names }
+}
+
+/// What tells how a session went.
+const SESSION: &[&str] = &["loop_p50_ms", "loop_p99_ms", "loop_late", "survived"];
 
 /// What follows the name of a quantity.
 fn which(base: &str, rest: &str, per_element: bool) -> Result<Which, String> {

@@ -63,7 +63,8 @@ impl Job {
             Some(watch) => {
                 let mut watcher = Watcher::new(watch, &self.scenario);
                 let result = timed(|| network.run_observed(options, &mut watcher));
-                (result, Some(watcher.finish(watch)))
+                let watched = watcher.finish(watch, &result);
+                (result, Some(watched))
             }
         };
         Record { key: self.key.clone(), result, watched }

@@ -1,6 +1,6 @@
-//! Means, medians, confidence intervals, rank correlation.
+//! Means, medians, shares, confidence intervals, rank correlation.
 
-use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, StudentsT};
+use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Normal, StudentsT};
 
 /// A sample of a metric over the replicas.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,6 +78,22 @@ pub fn median(values: &[f64]) -> Option<(f64, Option<Interval>)> {
     Some((middle, interval))
 }
 
+/// The 95 % interval of a share that was measured as `share` in `n` runs, none of which depends on another (Wilson 1927): it
+/// stays within 0 and 1 and does not vanish where all runs agree.
+pub fn wilson(share: f64, n: usize) -> Interval {
+    let z = Normal::standard().inverse_cdf(0.975);
+    let (n, z2) = (n as f64, z * z);
+    let middle = (share + z2 / (2.0 * n)) / (1.0 + z2 / n);
+    let half = z / (1.0 + z2 / n) * libm::sqrt(share * (1.0 - share) / n + z2 / (4.0 * n * n));
+    [(middle - half).max(0.0), (middle + half).min(1.0)]
+}
+
+/// The 95 % interval of `b - a` of two shares with their own intervals (Newcombe 1998, method 10).
+pub fn difference_of_shares((a, [a0, a1]): (f64, Interval), (b, [b0, b1]): (f64, Interval)) -> (f64, Interval) {
+    let d = b - a;
+    (d, [d - libm::hypot(b - b0, a1 - a), d + libm::hypot(b1 - b, a - a0)])
+}
+
 /// Spearman's rank correlation of pairs; equal values share their mean rank. `None` with fewer than two pairs or when
 /// one side does not vary.
 pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
@@ -137,6 +153,27 @@ mod tests {
         }
         // The interval need not lie evenly around the median.
         assert_eq!(median(&[1.0, 9.0, 9.0, 9.0, 9.0, 9.0]), Some((9.0, Some([1.0, 9.0]))));
+    }
+
+    #[test]
+    fn shares() {
+        // Newcombe 1998, table I: 81 of 263, 15 of 148, 0 of 20, 1 of 29.
+        for (hits, n, low, high) in [
+            (81.0, 263, 0.2553, 0.3662),
+            (15.0, 148, 0.0624, 0.1605),
+            (0.0, 20, 0.0, 0.1611),
+            (1.0, 29, 0.0061, 0.1718),
+        ] {
+            let [from, to] = wilson(hits / n as f64, n);
+            assert!((from - low).abs() < 1e-4 && (to - high).abs() < 1e-4, "{hits} of {n}: {from} to {to}");
+        }
+        // The same author on differences, table II: 56 of 70 less 48 of 80.
+        let of = |hits: f64, n: usize| (hits / n as f64, wilson(hits / n as f64, n));
+        let (d, [from, to]) = difference_of_shares(of(48.0, 80), of(56.0, 70));
+        assert!(
+            (d - 0.2).abs() < 1e-12 && (from - 0.0524).abs() < 1e-4 && (to - 0.3339).abs() < 1e-4,
+            "{from} to {to}"
+        );
     }
 
     #[test]

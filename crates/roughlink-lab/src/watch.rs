@@ -8,9 +8,10 @@ pub mod windows;
 pub use seen::{CURVES as FLOW_CURVES, TOTAL};
 
 use covered::Covered;
-use recovery::Recovery;
+use recovery::{Recovery, Wait};
 use roughlink_core::cc::CongestionState;
 use roughlink_core::gateway::Stats;
+use roughlink_core::metrics::RunResult;
 use roughlink_core::net::routing::Hop;
 use roughlink_core::net::{Crossing, Observer, Sending};
 use roughlink_core::packet::{Packet, Sides};
@@ -66,6 +67,9 @@ pub struct Watched {
     pub curves: BTreeMap<String, Vec<f64>>,
     /// [`MEANS`] by name, averaged over the flows.
     pub means: BTreeMap<String, f64>,
+    /// Those of [`MEANS`] that some flow did not come to within the run: what they are at least.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub at_least: BTreeMap<String, f64>,
     /// Metrics of windows by name; what has no value there is absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub windows: BTreeMap<String, f64>,
@@ -145,8 +149,8 @@ impl Watcher {
         Watcher { every: Time(watch.every_ns), points, flows, covered, seen: seen.then(|| Seen::new(scenario)) }
     }
 
-    /// What was seen, the run being over.
-    pub fn finish(mut self, watch: &Watch) -> Watched {
+    /// What was seen, the run being over with this result.
+    pub fn finish(mut self, watch: &Watch, result: &RunResult) -> Watched {
         // The curves end when nothing changes any more: one point after the last event.
         let points = self.flows.iter().map(|f| f.grid.len() + 1).max().unwrap_or(0).min(self.points);
         for flow in &mut self.flows {
@@ -184,13 +188,32 @@ impl Watcher {
         };
         mean("cwnd_mean_pkt", |f| (f.time > 0.0).then(|| f.area / f.time));
         mean("cwnd_10_share", |f| (f.steady_time > 0.0).then(|| f.wide_time / f.steady_time));
-        mean("resume_s", |f| f.recovery.as_ref()?.resumed().map(|t| t.as_secs_f64()));
-        mean("recovery_s", |f| f.recovery.as_ref()?.time().map(|t| t.as_secs_f64()));
+        // A flow is watched until it is done, at most until the run ends.
+        let ends = result.flows.iter().map(|f| Time::from_secs_f64(f.end_s.unwrap_or(result.sim_s)));
+        let recoveries: Vec<_> =
+            self.flows.iter().zip(ends).filter_map(|(f, end)| Some((f.recovery.as_ref()?, end))).collect();
+        let resumed = recoveries.iter().filter_map(|(r, end)| r.resumed(*end)).collect();
+        let recovered = recoveries.iter().filter_map(|(r, end)| r.time(*end)).collect();
+        for (name, waits) in [("resume_s", resumed), ("recovery_s", recovered)] {
+            seen.wait(name, waits);
+        }
         for (class, bytes) in self.covered.bytes() {
             let name = if class.is_empty() { COVERED.to_owned() } else { format!("{COVERED}@{class}") };
             seen.means.insert(name, bytes as f64 / 1e6);
         }
         seen
+    }
+}
+
+impl Watched {
+    /// The mean of what flows waited for; what it is at least if one of them still waited at the end.
+    fn wait(&mut self, name: &str, waits: Vec<Wait>) {
+        if waits.is_empty() {
+            return;
+        }
+        let mean = waits.iter().map(|w| w.time().as_secs_f64()).sum::<f64>() / waits.len() as f64;
+        let over = waits.iter().all(|w| matches!(w, Wait::Took(_)));
+        (if over { &mut self.means } else { &mut self.at_least }).insert(name.into(), mean);
     }
 }
 

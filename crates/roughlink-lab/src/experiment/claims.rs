@@ -10,7 +10,7 @@ use super::result::{Cell, ClaimResult, ExperimentResult, Outcome, Verdict};
 use crate::error::LabError;
 use crate::library::Source;
 use crate::nearest;
-use crate::statistics::{Interval, difference, median, ratio};
+use crate::statistics::{Interval, difference, difference_of_shares, median, ratio, summary};
 use roughlink_core::scenario::Problem;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,10 +159,22 @@ struct Figure {
     value: f64,
     /// Where it lies with 95 %, if that can be said.
     interval: Option<Interval>,
+    /// `value` is only what it is at least.
+    lower_bound: bool,
     from: String,
 }
 
 impl Figure {
+    /// Half the width of its interval, where it has two ends that differ.
+    fn ci95(&self) -> Option<f64> {
+        self.interval.map(|[from, to]| (to - from) / 2.0).filter(|c| *c > 0.0 && c.is_finite())
+    }
+
+    /// The figure without its unit, for people.
+    fn words(&self) -> String {
+        if self.lower_bound { format!("> {}", short(self.value)) } else { short(self.value) }
+    }
+
     fn outcome(&self, (low, high): (f64, f64)) -> Outcome {
         match self.interval {
             Some([from, to]) if low <= from && to <= high => Outcome::Confirmed,
@@ -279,15 +291,16 @@ impl Claim {
         evidence.sort_by_key(|f| !std::ptr::eq(*f, deciding)); // the figure that decides comes first
         let words = |f: &Figure| match (figures.len() > 1, f.from.as_str()) {
             (false, from) => from.to_owned(),
-            (true, "") => format!("{}: {}", f.at, short(f.value)),
-            (true, from) => format!("{}: {} ({from})", f.at, short(f.value)),
+            (true, "") => format!("{}: {}", f.at, f.words()),
+            (true, from) => format!("{}: {} ({from})", f.at, f.words()),
         };
         let verdict = deciding.outcome(bounds);
         Verdict {
             stack: stack.into(),
             verdict,
             measured: Some(deciding.value),
-            ci95: deciding.interval.filter(|_| self.kind != Kind::Rank).map(half).filter(|c| *c > 0.0),
+            lower_bound: deciding.lower_bound,
+            ci95: deciding.ci95().filter(|_| self.kind != Kind::Rank),
             evidence: evidence.iter().map(|f| words(f)).collect::<Vec<_>>().join("; "),
             reason: match verdict {
                 Outcome::NotConfirmed => self.why_missed(stack, results[0], deciding, &figures),
@@ -302,8 +315,8 @@ impl Claim {
         let Some(reason) = self.reason.get(stack).map(Spanned::get_ref) else { return String::new() };
         let unit = self.unit(result);
         let with_unit = |text: String| format!("{text} {unit}").trim_end().to_owned();
-        let half = deciding.interval.filter(|_| self.kind != Kind::Rank).map(half).filter(|c| *c > 0.0);
-        let measured = with_unit(short(deciding.value) + &half.map_or(String::new(), |c| format!(" ± {}", short(c))));
+        let half = deciding.ci95().filter(|_| self.kind != Kind::Rank);
+        let measured = with_unit(deciding.words() + &half.map_or(String::new(), |c| format!(" ± {}", short(c))));
         let low = all.iter().map(|f| f.value).fold(f64::INFINITY, f64::min);
         let high = all.iter().map(|f| f.value).fold(f64::NEG_INFINITY, f64::max);
         let range = if low == high { short(low) } else { format!("{} to {}", short(low), short(high)) };
@@ -320,9 +333,17 @@ impl Claim {
     fn why_undecided(&self, result: &ExperimentResult, deciding: &Figure) -> String {
         match (deciding.interval, self.statistic) {
             (Some([from, to]), _) => {
-                let interval = format!("{} to {} {}", short(from), short(to), self.unit(result));
-                let criterion = self.confirmed.words(self.published);
-                format!("The 95 % interval, {}, has a bound inside ({criterion})", interval.trim_end())
+                let interval = match (from.is_finite(), to.is_finite()) {
+                    (true, true) => format!("{} to {}", short(from), short(to)),
+                    (true, false) => format!("{} and more", short(from)),
+                    (false, true) => format!("{} and less", short(to)),
+                    (false, false) => "which is open".into(),
+                };
+                let (unit, criterion) = (self.unit(result), self.confirmed.words(self.published));
+                format!(
+                    "The 95 % interval, {}, has a bound inside ({criterion})",
+                    format!("{interval} {unit}").trim_end()
+                )
             }
             (None, Statistic::Mean) => "A single run of a random scenario has no interval".into(),
             (None, Statistic::Median) => "The median of fewer than six random runs has no interval".into(),
@@ -373,22 +394,22 @@ impl Claim {
         at: String,
     ) -> Option<Figure> {
         let a = self.cell(stack, (result, self.metric(result)), subject, place)?;
-        let name = |cell: &Cell| self.label(result, &cell.axes[&self.axis]);
         if self.kind == Kind::Rank {
             let cells: Vec<&Cell> = self.all(stack, (result, self.metric(result)), place);
             let narrowed = result.axes.iter().any(|axis| axis.name == self.axis && axis.narrowed);
             if self.among.as_ref().map_or(narrowed, |among| cells.len() < among.len()) {
                 return None; // a place among some of them says nothing
             }
-            return Some(self.place(a, cells, &name, at));
+            return Some(self.place(result, a, cells, at));
         }
         let (value, interval) = self.value(a)?;
+        let lower_bound = !a.at_least.is_empty();
         let Some(b) = self.b.as_ref() else {
-            let from = format!("{} {}", name(a), short(value));
-            return Some(Figure { at, value, interval, from });
+            let from = self.said(result, a);
+            return Some(Figure { at, value, interval, lower_bound, from });
         };
         let b = self.cell(stack, (other, self.b_metric(other)), b, place)?;
-        let from = format!("{} {}, {} {}", name(a), short(value), name(b), short(self.value(b)?.0));
+        let from = format!("{}, {}", self.said(result, a), self.said(result, b));
         let (value, interval) = match self.kind {
             Kind::Difference => self.difference(a, b)?,
             _ => self.ratio(a, b)?,
@@ -398,11 +419,11 @@ impl Claim {
             Kind::More => x - 1.0,
             _ => x,
         };
-        Some(Figure { at, value: scaled(value), interval: interval.map(|ends| ends.map(scaled)), from })
+        Some(Figure { at, value: scaled(value), interval: interval.map(|ends| ends.map(scaled)), lower_bound, from })
     }
 
     /// The place of `a` among all cells, from the best to the worst that the differences allow.
-    fn place(&self, a: &Cell, mut all: Vec<&Cell>, name: &dyn Fn(&Cell) -> String, at: String) -> Figure {
+    fn place(&self, result: &ExperimentResult, a: &Cell, mut all: Vec<&Cell>, at: String) -> Figure {
         let value = |c: &Cell| self.value(c).map_or(f64::NAN, |v| v.0);
         let better = all.iter().filter(|c| value(c) > value(a)).count();
         // By how much the others are ahead; nobody knows where there is no interval.
@@ -412,10 +433,10 @@ impl Claim {
         let surely = others.iter().filter(|[from, _]| *from > 0.0).count();
         let perhaps = others.iter().filter(|[_, to]| *to > 0.0).count();
         all.sort_by(|x, y| value(y).partial_cmp(&value(x)).unwrap_or(std::cmp::Ordering::Equal));
-        let shown: Vec<String> = all.iter().take(3).map(|c| format!("{} {}", name(c), short(value(c)))).collect();
+        let shown: Vec<String> = all.iter().take(3).map(|c| self.said(result, c)).collect();
         let place = |better: usize| better as f64 + 1.0;
-        let interval = [place(surely), place(perhaps)];
-        Figure { at, value: place(better), interval: Some(interval), from: shown.join(", ") }
+        let interval = Some([place(surely), place(perhaps)]);
+        Figure { at, value: place(better), interval, lower_bound: false, from: shown.join(", ") }
     }
 
     fn spread(
@@ -438,35 +459,49 @@ impl Claim {
             at: self.label(result, subject),
             value: high / low,
             interval,
+            lower_bound: false,
             from: format!("{} to {}", short(low), short(high)),
         })
     }
 
     /// What stands for the replicas of a cell, and its interval.
     fn value(&self, cell: &Cell) -> Option<Estimate> {
-        let estimate = match self.statistic {
-            Statistic::Mean => around((cell.measured?, cell.ci95)),
-            Statistic::Median => median(&cell.samples)?,
+        let known = cell.known();
+        let estimate = match (self.statistic, cell.interval) {
+            (Statistic::Mean, Some(interval)) => (cell.measured?, Some(interval)),
+            (Statistic::Mean, None) => summary(&known).map(|s| around((s.mean, s.ci95)))?,
+            (Statistic::Median, _) => median(&known)?,
         };
-        Some(exact_if(cell.deterministic, estimate))
+        Some(open(exact_if(cell.deterministic, estimate), cell, None))
     }
 
     /// `a - b`
     fn difference(&self, a: &Cell, b: &Cell) -> Option<Estimate> {
-        let estimate = match self.statistic {
-            Statistic::Mean => around(difference(&b.samples, &a.samples)?),
-            Statistic::Median => median(&paired(a, b, |a, b| a - b))?,
+        let estimate = match (self.statistic, a.interval.zip(b.interval)) {
+            (Statistic::Mean, Some((at_a, at_b))) => {
+                let (d, interval) = difference_of_shares((b.measured?, at_b), (a.measured?, at_a));
+                (d, Some(interval))
+            }
+            (Statistic::Mean, None) => around(difference(&b.known(), &a.known())?),
+            (Statistic::Median, _) => median(&paired(a, b, |a, b| a - b))?,
         };
-        Some(exact_if(a.deterministic && b.deterministic, estimate))
+        Some(open(exact_if(a.deterministic && b.deterministic, estimate), a, Some(b)))
     }
 
     /// `a / b`
     fn ratio(&self, a: &Cell, b: &Cell) -> Option<Estimate> {
         let estimate = match self.statistic {
-            Statistic::Mean => around(ratio(&a.samples, &b.samples)?),
+            Statistic::Mean => around(ratio(&a.known(), &b.known())?),
             Statistic::Median => median(&paired(a, b, |a, b| a / b))?,
         };
-        Some(exact_if(a.deterministic && b.deterministic, estimate))
+        Some(open(exact_if(a.deterministic && b.deterministic, estimate), a, Some(b)))
+    }
+
+    /// A cell for people: `NewReno 0.46`.
+    fn said(&self, result: &ExperimentResult, cell: &Cell) -> String {
+        let value = self.value(cell).map_or(f64::NAN, |v| v.0);
+        let longer = if cell.at_least.is_empty() { "" } else { "> " };
+        format!("{} {longer}{}", self.label(result, &cell.axes[&self.axis]), short(value))
     }
 
     fn label(&self, result: &ExperimentResult, value: &str) -> String {
@@ -486,7 +521,7 @@ impl Claim {
             let value = c.axes.get(&self.axis);
             c.stack == stack
                 && c.metric == metric
-                && c.measured.is_some()
+                && (c.measured.is_some() || !c.at_least.is_empty())
                 && place.iter().all(|(axis, value)| c.axes.get(axis) == Some(value))
                 && self.among.as_ref().is_none_or(|among| value.is_some_and(|v| among.contains(v)))
         };
@@ -527,14 +562,20 @@ fn exact_if(deterministic: bool, (value, interval): Estimate) -> Estimate {
     (value, if deterministic { Some([value, value]) } else { interval })
 }
 
-/// Replica by replica: they share their seeds.
-fn paired(a: &Cell, b: &Cell, of: fn(f64, f64) -> f64) -> Vec<f64> {
-    let pairs = a.samples.iter().zip(&b.samples).filter(|_| a.samples.len() == b.samples.len());
-    pairs.map(|(a, b)| of(*a, *b)).collect()
+/// What is only known to be larger leaves the interval open above; taken away or divided by, below.
+fn open((value, interval): Estimate, a: &Cell, b: Option<&Cell>) -> Estimate {
+    let interval = interval.map(|[from, to]| {
+        let from = if b.is_some_and(|b| !b.at_least.is_empty()) { f64::NEG_INFINITY } else { from };
+        [from, if a.at_least.is_empty() { to } else { f64::INFINITY }]
+    });
+    (value, interval)
 }
 
-fn half([from, to]: Interval) -> f64 {
-    (to - from) / 2.0
+/// Replica by replica: they share their seeds.
+fn paired(a: &Cell, b: &Cell, of: fn(f64, f64) -> f64) -> Vec<f64> {
+    let all = |c: &Cell| c.at_least.is_empty();
+    let pairs = a.samples.iter().zip(&b.samples).filter(|_| a.samples.len() == b.samples.len() && all(a) && all(b));
+    pairs.map(|(a, b)| of(*a, *b)).collect()
 }
 
 /// Three significant digits.

@@ -4,15 +4,17 @@ use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, Rank};
 use super::{Experiment, Point, StackChoice, quantity};
 use crate::error::LabError;
 use crate::library::{Overrides, Parsed};
-use crate::metric::known;
+use crate::metric::{self, Metric, known};
 use crate::runner::Job;
-use crate::statistics::{spearman, summary};
+use crate::statistics::{spearman, summary, wilson};
 use crate::store::{Record, Store};
 use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
 use roughlink_core::net::Network;
 use roughlink_core::scenario::{Scenario, Warning};
 use roughlink_core::units::Time;
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use std::collections::BTreeMap;
+use std::hash::Hasher as _;
 use std::sync::Arc;
 
 /// An experiment and its grid.
@@ -22,16 +24,16 @@ pub struct Plan {
     pub experiment: Experiment,
     /// What the scenarios warn of, each once, with the text that its places point into.
     pub warnings: Vec<(String, String, Warning)>,
-    cells: Vec<Planned>,
+    pub(super) cells: Vec<Planned>,
 }
 
 /// A combination of axis values on a stack.
 #[derive(Debug)]
-struct Planned {
-    stack: String,
+pub(super) struct Planned {
+    pub(super) stack: String,
     /// As in [`Cell::ran_on`].
     ran_on: String,
-    at: Vec<String>,
+    pub(super) at: Vec<String>,
     labels: Vec<String>,
     scenario: Arc<Scenario>,
     fingerprint: u128,
@@ -100,7 +102,33 @@ impl Plan {
         self.cells.iter().flat_map(|cell| (0..self.experiment.replicas).map(|r| self.job(cell, r))).collect()
     }
 
-    fn job(&self, cell: &Planned, replica: u32) -> Job {
+    /// Measures what is usual for the flows of its scenarios ([`metric::usual`]).
+    pub fn measure_usual(&mut self, transfers: &[&'static str]) {
+        let scenarios: Vec<&Scenario> = self.cells.iter().map(|c| &*c.scenario).collect();
+        let names = metric::usual(&scenarios, transfers);
+        self.experiment.metrics = names.iter().map(|n| Metric::new(n).expect("a metric that there is")).collect();
+    }
+
+    /// What tells it from other experiments: scenarios, axes, replicas and metrics, whatever computes them.
+    pub fn identity(&self) -> String {
+        let e = &self.experiment;
+        let mut hash = SipHasher13::new();
+        let mut add = |text: &str| {
+            hash.write_u64(text.len() as u64);
+            hash.write(text.as_bytes());
+        };
+        e.axes.iter().for_each(|a| add(&a.name));
+        e.metrics.iter().for_each(|m| add(m.name()));
+        for cell in &self.cells {
+            add(&cell.stack);
+            cell.at.iter().for_each(|value| add(value));
+            add(&format!("{:032x}", cell.fingerprint));
+        }
+        add(&e.replicas.to_string());
+        format!("{:032x}", hash.finish128().as_u128())
+    }
+
+    pub(super) fn job(&self, cell: &Planned, replica: u32) -> Job {
         let title = format!("{} {} replica {replica}", self.experiment.id, cell.at.join(" "));
         let watch = self.experiment.watch.clone();
         Job::new(cell.scenario.clone(), cell.fingerprint, replica, watch, title)
@@ -152,7 +180,11 @@ impl Plan {
         let axes = self.axes(cell);
         for metric in &e.metrics {
             let samples: Vec<f64> = records.iter().filter_map(|r| metric.value(r)).collect();
-            let statistics = summary(&samples);
+            let at_least: Vec<f64> = records.iter().filter_map(|r| metric.at_least(r)).collect();
+            // What is only known to be longer is no value to be averaged.
+            let statistics = summary(&samples).filter(|_| at_least.is_empty());
+            let deterministic = !cell.scenario.is_random();
+            let share = metric.is_share_of_runs() && !deterministic;
             let published = e.published.iter().find(|p| p.metric == metric.name() && p.at == cell.at);
             result.cells.push(Cell {
                 stack: cell.stack.clone(),
@@ -162,10 +194,12 @@ impl Plan {
                 published: published.map(|p| p.value),
                 published_at: published.map(|p| p.place.clone()).unwrap_or_default(),
                 measured: statistics.map(|s| s.mean),
-                ci95: statistics.and_then(|s| s.ci95),
+                ci95: statistics.and_then(|s| s.ci95).filter(|_| !share),
+                interval: statistics.filter(|_| share).map(|s| wilson(s.mean, s.n)),
                 replicas: samples.len() as u32,
                 samples,
-                deterministic: !cell.scenario.is_random(),
+                at_least,
+                deterministic,
             });
         }
         let Some(watch) = e.watch.as_ref().filter(|w| w.every_ns > 0) else { return };

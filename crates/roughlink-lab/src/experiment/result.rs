@@ -3,11 +3,12 @@
 //! These types are the `--json` of `roughlink reproduce` and `sweep`, the `results.json` of a result folder, and what
 //! a report is drawn from.
 
+use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The results of one experiment on every stack it ran on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExperimentResult {
     /// `v2g/table2`.
     pub experiment: String,
@@ -40,7 +41,7 @@ pub struct ExperimentResult {
 }
 
 /// An axis of an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisResult {
     /// The name that cells use: `cc`.
     pub name: String,
@@ -54,7 +55,7 @@ pub struct AxisResult {
 }
 
 /// A value of an axis.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisValue {
     /// As cells have it: `0.25 %`, `newreno-sc`.
     pub value: String,
@@ -65,7 +66,7 @@ pub struct AxisValue {
 }
 
 /// A metric.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MetricResult {
     /// `throughput_mbps`.
     pub name: String,
@@ -76,7 +77,7 @@ pub struct MetricResult {
 }
 
 /// One number of an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// The stack it was measured on.
     pub stack: String,
@@ -92,14 +93,20 @@ pub struct Cell {
     /// Where the published value stands, if not at the experiment's place.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub published_at: String,
-    /// Mean over the replicas; null if no run gave a value.
+    /// Mean over the replicas; null if no run gave a value, and if `at_least` has something.
     pub measured: Option<f64>,
-    /// Half width of the 95 % confidence interval (Student); null with fewer than two replicas.
+    /// Half width of the 95 % confidence interval (Student); null with fewer than two replicas, and where there is `interval`.
     pub ci95: Option<f64>,
+    /// The 95 % interval of a share of runs (Wilson).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval: Option<[f64; 2]>,
     /// Replicas that gave a value.
     pub replicas: u32,
     /// Their values, in the order of the replicas.
     pub samples: Vec<f64>,
+    /// Of the replicas in which it did not come to a value within the run: what the value is at least.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_least: Vec<f64>,
     /// Nothing in the scenario is random: all replicas are the same run and the value is exact.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deterministic: bool,
@@ -109,6 +116,17 @@ impl Cell {
     /// The stack that it ran on.
     pub fn real_stack(&self) -> &str {
         if self.ran_on.is_empty() { &self.stack } else { &self.ran_on }
+    }
+
+    /// What the mean is at least, if not all replicas came to a value within the run.
+    pub fn lower_bound(&self) -> Option<f64> {
+        let all = self.known();
+        (!self.at_least.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    }
+
+    /// The values of all replicas, the least possible one for those that did not come to theirs.
+    pub fn known(&self) -> Vec<f64> {
+        self.samples.iter().chain(&self.at_least).copied().collect()
     }
 
     /// Measured over published.
@@ -121,7 +139,7 @@ impl Cell {
 }
 
 /// A curve: y over x.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Curve {
     /// The stack it was measured on; empty if it is a function and not a measurement.
     pub stack: String,
@@ -143,7 +161,7 @@ pub struct Curve {
 }
 
 /// How to draw an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figure {
     /// The form.
     pub kind: FigureKind,
@@ -164,7 +182,7 @@ pub struct Figure {
 }
 
 /// Forms of a figure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FigureKind {
     /// A line per series over x, with confidence intervals.
@@ -181,7 +199,7 @@ pub enum FigureKind {
 }
 
 /// How well the order of the measured values agrees with the published one.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rank {
     /// The stack.
     pub stack: String,
@@ -198,7 +216,7 @@ pub struct Rank {
 }
 
 /// A claim of a paper and what became of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimResult {
     /// `v2g/illinois-gain-single`.
     pub claim: String,
@@ -219,7 +237,7 @@ pub struct ClaimResult {
 }
 
 /// What became of a claim on one stack.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The stack.
     pub stack: String,
@@ -227,6 +245,9 @@ pub struct Verdict {
     pub verdict: Outcome,
     /// Our figure beside the published one.
     pub measured: Option<f64>,
+    /// `measured` is only what it is at least: it lies beyond the end of the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lower_bound: bool,
     /// Half the width of its 95 % confidence interval; null where none can be given, and where the figure is exact because
     /// nothing in the scenario is random.
     pub ci95: Option<f64>,
@@ -237,7 +258,7 @@ pub struct Verdict {
 }
 
 /// What became of a claim: where the 95 % confidence interval of the figure lies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// The cells it needs were not run.
@@ -266,7 +287,7 @@ impl Outcome {
 }
 
 /// All that a report shows, and the `results.json` of a result folder.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportInput {
     /// Heading.
     pub title: String,
@@ -287,7 +308,7 @@ pub struct ReportInput {
 }
 
 /// What the first screen of a paper's report says beyond the figures of the run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// What a reader should take home: a sentence that rests on knowledge and not on the figures of a run.
     pub conclusion: String,
@@ -298,7 +319,7 @@ pub struct Summary {
 }
 
 /// Where the best algorithm for deployed systems is read off, for each combination of the other axes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Choice {
     /// The experiment: `v2g/linux`.
     pub experiment: String,
@@ -312,4 +333,11 @@ pub struct Choice {
     pub shipped: Vec<String>,
     /// A sentence of advice that rests on knowledge and not on the figures of a run.
     pub note: String,
+}
+
+/// The JSON Schema of [`ReportInput`]: of the `results.json` of a result folder.
+pub fn schema() -> serde_json::Value {
+    let mut schema = schema_for!(ReportInput);
+    schema.insert("title".into(), "roughlink results".into());
+    schema.into()
 }

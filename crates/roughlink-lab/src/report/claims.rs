@@ -84,7 +84,8 @@ fn figure(verdict: &Verdict, unit: &str) -> String {
     let Some(mean) = verdict.measured else { return String::new() };
     let (mean, ci) = with_interval(mean, verdict.ci95);
     let ci = ci.map(|c| format!(" <span class=\"ci\">± {c}</span>")).unwrap_or_default();
-    with_unit(mean + &ci, unit)
+    let longer = if verdict.lower_bound { "&gt; " } else { "" };
+    longer.to_owned() + &with_unit(mean + &ci, unit)
 }
 
 fn badge(verdict: &Verdict) -> String {

@@ -118,8 +118,20 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
     }
     out += "</tbody>\n</table>\n</div>\n";
     let mut notes = Vec::new();
-    if experiment.cells.iter().any(|c| c.ci95.is_some()) {
+    let any = |what: fn(&Cell) -> bool| experiment.cells.iter().any(what);
+    if any(|c| c.ci95.is_some() && !c.deterministic) {
         notes.push("± is the half width of the 95 % confidence interval of the mean.".to_string());
+    }
+    if any(|c| c.interval.is_some()) {
+        notes.push("A share of runs has its 95 % interval beside it (Wilson).".to_string());
+    }
+    if any(|c| c.deterministic) {
+        notes.push("Without ±: nothing in the scenario is random, and the value is exact.".to_string());
+    }
+    if any(|c| !c.at_least.is_empty()) {
+        notes.push(
+            "> marks what did not come within the run, or within some of the runs: it is at least that.".to_string(),
+        );
     }
     if let Some(n) = replicas {
         notes.push(format!("{n} {} for each number.", if n == 1 { "run" } else { "runs" }));
@@ -134,8 +146,14 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
 
 fn measured(cell: Option<&Cell>) -> String {
     let Some(cell) = cell else { return "<span class=\"unit\">not run</span>".into() };
+    if let Some(bound) = cell.lower_bound() {
+        return format!("&gt; {}", number(bound));
+    }
     let Some(mean) = cell.measured else { return "<span class=\"unit\">no value</span>".into() };
-    let (mean, ci) = with_interval(mean, cell.ci95);
+    if let Some([from, to]) = cell.interval {
+        return format!("{} <span class=\"ci\">{} to {}</span>", number(mean), number(from), number(to));
+    }
+    let (mean, ci) = with_interval(mean, cell.ci95.filter(|_| !cell.deterministic));
     mean + &ci.map(|c| format!(" <span class=\"ci\">± {c}</span>")).unwrap_or_default()
 }
 

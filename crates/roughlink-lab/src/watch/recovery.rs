@@ -24,6 +24,24 @@ pub(super) struct Recovery {
     resumed: Option<Time>,
 }
 
+/// How long something took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// So long.
+    Took(Time),
+    /// It did not come while it could be seen: longer than this.
+    Longer(Time),
+}
+
+impl Wait {
+    /// What it is, or is at least.
+    pub(super) fn time(self) -> Time {
+        match self {
+            Wait::Took(time) | Wait::Longer(time) => time,
+        }
+    }
+}
+
 impl Recovery {
     /// For flow `index`, if a link goes down and comes back; the slowest link then is what counts.
     pub(super) fn after_outage(scenario: &Scenario, index: usize) -> Option<Recovery> {
@@ -67,18 +85,25 @@ impl Recovery {
         }
     }
 
-    /// How long after the end of the outage the sender sent something; `None` if it did not.
-    pub(super) fn resumed(&self) -> Option<Time> {
-        self.resumed.map(|at| at.saturating_sub(self.from))
+    /// How long after the end of the outage the sender sent something; `None` if the flow, or the run, was over by then.
+    pub(super) fn resumed(&self, end: Time) -> Option<Wait> {
+        let took = self.resumed.map(|at| Wait::Took(at.saturating_sub(self.from)));
+        took.or((end > self.from).then(|| Wait::Longer(end - self.from)))
     }
 
-    /// The time since the end of the outage; `None` if it has not come.
-    pub(super) fn time(&self) -> Option<Time> {
+    /// The time since the end of the outage, for a flow that was over at `end`. What does not come is longer than until the
+    /// last moment after which five seconds are left to be judged.
+    pub(super) fn time(&self, end: Time) -> Option<Wait> {
         let second = (1_000_000_000 / STEP.0) as usize;
         let steady = |w: &[u64]| {
             w.iter().step_by(second).zip(w[second..].iter().step_by(second)).all(|(a, b)| (b - a) as f64 >= self.enough)
         };
-        self.steps.windows(SECONDS * second + 1).position(steady).map(|k| STEP * k as u64)
+        let found = self.steps.windows(SECONDS * second + 1).position(steady);
+        let longer = || end.saturating_sub(self.from).saturating_sub(Time::from_secs(SECONDS as u64));
+        match found {
+            Some(k) => Some(Wait::Took(STEP * k as u64)),
+            None => (end > self.from).then(|| Wait::Longer(longer())),
+        }
     }
 }
 
@@ -98,6 +123,7 @@ const ENOUGH: f64 = 0.95;
 mod tests {
     use super::*;
 
+    /// Negative: longer than that.
     fn recovery(rates: &[(u64, f64)]) -> Option<f64> {
         let mut r = recovery_from(10);
         let mut bytes = 0.0;
@@ -109,7 +135,10 @@ mod tests {
                 r.delivered(now, bytes as u64);
             }
         }
-        r.time().map(|t| t.as_secs_f64())
+        match r.time(now)? {
+            Wait::Took(t) => Some(t.as_secs_f64()),
+            Wait::Longer(t) => Some(-t.as_secs_f64()),
+        }
     }
 
     fn recovery_from(s: u64) -> Recovery {
@@ -121,11 +150,12 @@ mod tests {
         let mut r = recovery_from(10);
         for (at, segments) in [(3, 7), (9, 8), (10, 8), (11, 8)] {
             r.sent(Time::from_secs(at), segments);
-            assert_eq!(r.resumed(), None);
+            assert_eq!(r.resumed(Time::from_secs(40)), Some(Wait::Longer(Time::from_secs(30))));
+            assert_eq!(r.resumed(Time::from_secs(9)), None, "it was over before");
         }
         r.sent(Time::from_secs(12), 9);
         r.sent(Time::from_secs(13), 10);
-        assert_eq!(r.resumed(), Some(Time::from_secs(2)));
+        assert_eq!(r.resumed(Time::from_secs(40)), Some(Wait::Took(Time::from_secs(2))));
     }
 
     #[test]
@@ -135,8 +165,10 @@ mod tests {
         // Four do not count, nor does one that hands over what had arrived before.
         assert_eq!(recovery(&[(10, 500.0), (4, 1000.0), (1, 400.0), (20, 1000.0)]), Some(5.0));
         assert_eq!(recovery(&[(10, 500.0), (2, 0.0), (1, 9000.0), (3, 100.0), (20, 1000.0)]), Some(6.0));
-        // Nor does the end of the run.
-        assert_eq!(recovery(&[(13, 0.0), (4, 1000.0)]), None);
+        // Nor does the end of the run: what does not come takes longer than can be seen.
+        assert_eq!(recovery(&[(13, 0.0), (4, 1000.0)]), Some(-2.0));
+        assert_eq!(recovery(&[(43, 0.0)]), Some(-28.0));
+        assert_eq!(recovery(&[(9, 1000.0)]), None, "there was no outage to recover from");
     }
 
     #[test]
