@@ -40,9 +40,10 @@ pub enum Command {
     /// What can be measured.
     #[command(subcommand)]
     Metric(Metric),
-    /// Print the JSON Schema of scenario files.
-    #[command(after_help = "Example:\n  roughlink schema > scenario.schema.json")]
-    Schema,
+    /// Print the JSON Schema of scenario files, or of results.
+    #[command(after_help = "Examples:\n  roughlink schema > scenario.schema.json\n  \
+        roughlink schema results > results.schema.json")]
+    Schema(Schema),
     /// Say what this machine can do.
     Doctor(Doctor),
     /// Print completions of the command line for a shell.
@@ -143,7 +144,8 @@ pub struct Sweep {
     /// Runs of each cell.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub replicas: u32,
-    /// What to measure, such as throughput_mbps, throughput_mbps@car1, rtt_p95_ms:max, loss@plc.
+    /// What to measure, such as throughput_mbps, throughput_mbps@car1, rtt_p95_ms:max, loss@plc; what is usual for the kinds of
+    /// flows if absent.
     #[arg(long, value_name = "NAME")]
     pub metric: Vec<String>,
     #[command(flatten)]
@@ -153,13 +155,14 @@ pub struct Sweep {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   roughlink compare hello --cc newreno,cubic,htcp
+  roughlink compare train-tunnels --cc 'cubic,avoca,avoca{hysteresis=6}'
   roughlink compare before.toml after.toml --replicas 12 --metric throughput_mbps --metric jain
 Each is compared with the first: the difference, its 95 % confidence interval, and whether that excludes zero.")]
 pub struct Compare {
     /// Scenario files or names of built-in scenarios.
     #[arg(required = true)]
     pub scenarios: Vec<String>,
-    /// Algorithms to compare, on each of the scenarios.
+    /// Algorithms to compare, on each of the scenarios; parameters follow in braces: 'avoca{rss_threshold=-110},cubic'.
     #[arg(long, value_name = "A,B,...")]
     pub cc: Option<String>,
     #[command(flatten)]
@@ -167,7 +170,8 @@ pub struct Compare {
     /// Runs of each.
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub replicas: u32,
-    /// What to measure; throughput, time-outs and mean RTT if absent.
+    /// What to measure. If absent: throughput, time-outs and mean RTT of transfers; latency of the messages of the charging
+    /// loop, late ones and survival of sessions; mean opinion score of calls.
     #[arg(long, value_name = "NAME")]
     pub metric: Vec<String>,
     #[command(flatten)]
@@ -284,6 +288,21 @@ pub struct List {
 }
 
 #[derive(Debug, Args)]
+pub struct Schema {
+    /// Of which files.
+    #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
+    pub of: SchemaOf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SchemaOf {
+    /// What `run`, `sweep` and `compare` take.
+    Scenario,
+    /// The `results.json` that `sweep`, `compare` and `reproduce` leave.
+    Results,
+}
+
+#[derive(Debug, Args)]
 pub struct Doctor {
     /// One JSON object.
     #[arg(long)]
@@ -310,7 +329,7 @@ pub struct Form {
 /// What everything that runs a grid takes.
 #[derive(Debug, Args)]
 pub struct Grid {
-    /// The result folder; it is resumed if it has results.
+    /// The result folder; it is resumed if it has results. If absent, one in results/ that holds nothing else.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Seed of all random streams, instead of the scenario's.

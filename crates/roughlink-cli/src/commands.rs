@@ -12,23 +12,53 @@ pub mod run;
 pub mod scenario;
 pub mod sweep;
 
-use crate::args::{self, Reproduce};
+use crate::args::{self, Reproduce, SchemaOf};
 use crate::failure::{Failure, print, print_json, say, warn};
+use crate::progress::work;
 use roughlink_core::scenario::schema as scenario_schema;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan;
-use roughlink_lab::experiment::result::{ExperimentResult, ReportInput};
+use roughlink_lab::experiment::result::{self, ExperimentResult, ReportInput};
+use roughlink_lab::experiment::table::RUNS_TABLE;
 use roughlink_lab::folder::{self, Content};
 use roughlink_lab::report;
-use roughlink_lab::store::Store;
+use roughlink_lab::store::{IDENTITY, Store, folder_of};
+use std::path::Path;
 
-/// Prints the JSON Schema of scenario files.
-pub fn schema() -> Result<(), Failure> {
-    print_json(&scenario_schema())
+/// Prints the JSON Schema of scenario files, or of results.
+pub fn schema(args: &args::Schema) -> Result<(), Failure> {
+    match args.of {
+        SchemaOf::Scenario => print_json(&scenario_schema()),
+        SchemaOf::Results => print_json(&result::schema()),
+    }
 }
 
 fn pretty(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).expect("plain data") + "\n"
+}
+
+/// Runs a plan in the folder that was asked for, else in one for this experiment alone, and leaves its results there.
+fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, Failure> {
+    let quiet = grid.form.quiet;
+    warn_of(plan, quiet);
+    let identity = plan.identity();
+    let base = Path::new("results").join(name);
+    let folder = grid.output.clone().unwrap_or_else(|| folder_of(&base, &identity));
+    let mut store = Store::open(&folder)?;
+    store.write(IDENTITY, format!("{identity}\n").as_bytes())?;
+    work(plan.jobs(), &mut store, grid.jobs, quiet)?;
+    let result = plan.result(&store);
+    store.write(RUNS_TABLE, &plan.table(&store)?)?;
+    keep(&store, &input(&result), quiet)?;
+    if grid.output.is_none() && !quiet {
+        let others = if folder == base {
+            String::new()
+        } else {
+            format!("; {} has those of another experiment", base.display())
+        };
+        say(&format!("results: {}{others}; -o DIR puts them elsewhere", folder.display()));
+    }
+    Ok(result)
 }
 
 /// Shows what the scenarios of a plan warn of.

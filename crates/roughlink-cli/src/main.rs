@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod progress;
 mod show;
+mod table;
 
 use args::{Cc, Command, Gateway, Metric, Roughlink, Scenario};
 use clap::Parser as _;
@@ -23,7 +24,7 @@ fn main() -> ExitCode {
         Command::Scenario(Scenario::Show(args)) => commands::scenario::show(&args),
         Command::Scenario(Scenario::Copy(args)) => commands::scenario::copy(&args),
         Command::Metric(Metric::List(args)) => commands::metric::list(&args),
-        Command::Schema => commands::schema(),
+        Command::Schema(args) => commands::schema(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Man(args) => commands::man::man(&args),

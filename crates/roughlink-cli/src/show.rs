@@ -1,36 +1,13 @@
 //! Results as tables for people.
 
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+pub use crate::table::table;
+
+use crate::table::{Table, width};
 use roughlink_core::app::request::SessionResult;
 use roughlink_core::metrics::{DelayResult, RunResult};
-use roughlink_lab::experiment::result::{Cell, ClaimResult, ExperimentResult};
-use roughlink_lab::statistics::difference;
+use roughlink_lab::experiment::result::{AxisResult, Cell, ClaimResult, ExperimentResult, MetricResult, Verdict};
+use roughlink_lab::statistics::{difference, difference_of_shares};
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
-
-/// An empty table with a heading.
-pub fn table(heading: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(PLAIN).set_content_arrangement(ContentArrangement::Dynamic);
-    if !std::io::stdout().is_terminal() {
-        table.set_width(WIDTH);
-    }
-    table.set_header(heading);
-    table
-}
-
-/// Width of tables that go into a file or a pipe.
-const WIDTH: u16 = 180;
-
-/// A rule below the heading and nothing else.
-const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
-
-/// Aligns all columns but the first `text` to the right.
-fn numbers(table: &mut Table, text: usize) {
-    for column in table.column_iter_mut().skip(text) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-}
 
 /// One run.
 pub fn run(r: &RunResult) -> String {
@@ -71,7 +48,7 @@ pub fn run(r: &RunResult) -> String {
             rtt(|r| r.p99),
         ]);
     }
-    numbers(&mut flows, 2);
+    flows.numbers(2);
     let mut links = table(&["link", "direction", "packets", "bytes", "lost", "loss", "dropped", "queue mean", "max"]);
     for l in &r.links {
         for (direction, d) in [("forward", &l.forward), ("reverse", &l.reverse)] {
@@ -88,18 +65,20 @@ pub fn run(r: &RunResult) -> String {
             ]);
         }
     }
-    numbers(&mut links, 2);
-    let _ = writeln!(out, "{flows}\n{links}");
+    links.numbers(2);
+    links.less_important(&[3]);
+    let _ = writeln!(out, "{flows}\n\n{links}\n");
     for (name, result) in r.flows.iter().filter_map(|f| Some((&f.name, f.session.as_ref()?))) {
         out += &session(name, result);
     }
     for table in [calls(r), gateways(r)].into_iter().flatten() {
-        let _ = writeln!(out, "{table}");
+        let _ = writeln!(out, "{table}\n");
     }
-    let jain = r.jain.filter(|_| r.flows.len() > 1).map_or(String::new(), |j| format!(", Jain's index {j:.3}"));
+    let transfers = r.flows.iter().filter(|f| f.is_transfer()).count();
+    let jain = r.jain.filter(|_| transfers > 1);
+    let jain = jain.map_or(String::new(), |j| format!("; Jain's index of the {transfers} transfers {j:.3}"));
     let wall = if r.wall_s < 0.01 { format!("{:.1} ms", r.wall_s * 1e3) } else { format!("{:.2} s", r.wall_s) };
-    let _ = writeln!(out, "{} s simulated in {wall}, {} events{jain}", digits(r.sim_s), r.events);
-    out
+    out + &wrapped(&format!("{} s simulated in {wall}, {} events{jain}", digits(r.sim_s), r.events), "", "  ")
 }
 
 /// How a charging session went, and how long its messages took.
@@ -117,7 +96,8 @@ fn session(name: &str, s: &SessionResult) -> String {
     let passed: Vec<String> = s.violations.iter().map(|(limit, n)| format!("{} {n}", word(limit))).collect();
     let first = s.first_violation_s.map_or(String::new(), |at| format!(", the first at {} s", digits(at)));
     let passed = if passed.is_empty() { "none".into() } else { passed.join(", ") };
-    let _ = writeln!(out, "; limits passed: {passed}{first}; survived: {}", if s.survived { "yes" } else { "no" });
+    let _ = write!(out, "; survived: {}", if s.survived { "yes" } else { "no" });
+    out = wrapped(&out, "", "  ") + &wrapped(&format!("limits passed: {passed}{first}"), "  ", "    ");
     let mut table = table(&["message", "requests", "answered", "median", "p95", "p99", "longest", "too late"]);
     for m in &s.messages {
         let latency = |value: fn(&DelayResult) -> f64| {
@@ -134,8 +114,8 @@ fn session(name: &str, s: &SessionResult) -> String {
             m.violations.to_string(),
         ]);
     }
-    numbers(&mut table, 1);
-    out + &format!("{table}\n")
+    table.numbers(1);
+    out + &format!("{table}\n\n")
 }
 
 /// A word of the results, for people.
@@ -165,7 +145,8 @@ fn calls(r: &RunResult) -> Option<Table> {
             ]);
         }
     }
-    numbers(&mut calls, 2);
+    calls.numbers(2);
+    calls.less_important(&[5]);
     (calls.row_count() > 0).then_some(calls)
 }
 
@@ -186,23 +167,21 @@ fn gateways(r: &RunResult) -> Option<Table> {
             ]);
         }
     }
-    numbers(&mut gateways, 2);
+    gateways.numbers(2);
     (gateways.row_count() > 0).then_some(gateways)
 }
 
 /// An experiment: published, measured and their ratio, a column for each stack.
 pub fn experiment(e: &ExperimentResult) -> String {
     let place = if e.place.is_empty() { String::new() } else { format!(" ({})", e.place) };
-    let mut out = format!("\n{}: {}{place}\n", e.experiment, e.title);
-    if !e.cells.is_empty() {
-        let _ = writeln!(out, "{}", cells(e));
-    }
+    let mut out = "\n".to_owned() + &wrapped(&format!("{}: {}{place}", e.experiment, e.title), "", "  ");
+    out += &cells(e);
     for rank in &e.ranks {
         let at: Vec<String> = rank.at.iter().map(|(k, v)| format!("{k} = {v}")).collect();
         let at = if at.is_empty() { String::new() } else { format!(" at {}", at.join(", ")) };
         let stack = if rank.stack.is_empty() { String::new() } else { format!("{}: ", rank.stack) };
-        let _ =
-            writeln!(out, "{stack}order of the {} values of {}{at}: Spearman {:.3}", rank.n, rank.over, rank.spearman);
+        let text = format!("{stack}order of the {} values of {}{at}: Spearman {:.3}", rank.n, rank.over, rank.spearman);
+        out += &wrapped(&text, "", "  ");
     }
     if !e.curves.is_empty() {
         let _ = writeln!(out, "{}", curves(e));
@@ -210,14 +189,36 @@ pub fn experiment(e: &ExperimentResult) -> String {
     out
 }
 
-fn cells(e: &ExperimentResult) -> Table {
-    let published = e.cells.iter().any(|c| c.published.is_some());
-    let several = e.cells.iter().any(|c| c.metric != e.cells[0].metric);
-    let mut heading: Vec<String> = e.axes.iter().map(|a| a.label.clone()).collect();
-    if several {
-        heading.push("metric".into());
+/// A table for each metric.
+fn cells(e: &ExperimentResult) -> String {
+    let mut out = String::new();
+    for metric in metrics(e) {
+        if metrics(e).len() > 1 {
+            let _ = writeln!(out, "{}", caption(&metric));
+        }
+        let _ = writeln!(out, "{}", of_metric(e, &metric));
+        if metrics(e).len() > 1 {
+            out.push('\n');
+        }
     }
-    let text = heading.len();
+    out + &notes(&e.cells)
+}
+
+/// The metrics that have cells.
+fn metrics(e: &ExperimentResult) -> Vec<MetricResult> {
+    let has = |m: &&MetricResult| e.cells.iter().any(|c| c.metric == m.name);
+    e.metrics.iter().filter(has).cloned().collect()
+}
+
+fn caption(metric: &MetricResult) -> String {
+    if metric.unit.is_empty() { metric.label.clone() } else { format!("{}, {}", metric.label, metric.unit) }
+}
+
+fn of_metric(e: &ExperimentResult, metric: &MetricResult) -> Table {
+    let here: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
+    let published = here.iter().any(|c| c.published.is_some());
+    let mut heading: Vec<String> = e.axes.iter().map(|a| a.label.clone()).collect();
+    let names = heading.len();
     if published {
         heading.push("published".into());
     }
@@ -227,53 +228,62 @@ fn cells(e: &ExperimentResult) -> Table {
             heading.push("ratio".into());
         }
     }
-    if let [only] = e.metrics.as_slice()
-        && !only.unit.is_empty()
-    {
-        heading[text..].iter_mut().filter(|h| *h != "ratio").for_each(|h| *h += &format!("\n{}", only.unit));
+    if !metric.unit.is_empty() && metrics(e).len() == 1 {
+        heading[names..].iter_mut().filter(|h| *h != "ratio").for_each(|h| *h += &format!("\n{}", metric.unit));
     }
     let mut table = table(&heading.iter().map(String::as_str).collect::<Vec<_>>());
-    for cell in e.cells.iter().filter(|c| Some(&c.stack) == e.stacks.first()) {
-        let label = |a: &roughlink_lab::experiment::result::AxisResult| {
+    for cell in here.iter().filter(|c| Some(&c.stack) == e.stacks.first()) {
+        let label = |a: &AxisResult| {
             let value = cell.axes.get(&a.name);
             let known = a.values.iter().find(|v| Some(&v.value) == value);
             known.map(|v| v.label.clone()).or(value.cloned()).unwrap_or_default()
         };
         let mut row: Vec<String> = e.axes.iter().map(label).collect();
-        if several {
-            let metric = e.metrics.iter().find(|m| m.name == cell.metric);
-            row.push(metric.map_or(cell.metric.clone(), |m| match m.unit.as_str() {
-                "" => m.label.clone(),
-                unit => format!("{}, {unit}", m.label),
-            }));
-        }
         if published {
             row.push(cell.published.map_or(String::new(), |p| p.to_string()));
         }
         for stack in &e.stacks {
-            let here = e
-                .cells
-                .iter()
-                .find(|c| c.stack == *stack && c.axes == cell.axes && c.metric == cell.metric)
-                .unwrap_or(cell);
-            row.push(measured(here));
+            let same = here.iter().find(|c| c.stack == *stack && c.axes == cell.axes).unwrap_or(cell);
+            row.push(measured(same));
             if published {
-                row.push(here.ratio().map_or(String::new(), |r| format!("{r:.2}")));
+                row.push(same.ratio().map_or(String::new(), |r| format!("{r:.2}")));
             }
         }
         table.add_row(row);
     }
-    numbers(&mut table, text);
+    table.numbers(names);
     table
 }
 
-/// `0.431 ± 0.012`
+/// `0.431 ± 0.012`; what is exact has no interval.
 fn measured(cell: &Cell) -> String {
-    match (cell.measured, cell.ci95) {
-        (None, _) => "-".into(),
-        (Some(m), None) => digits(m),
-        (Some(m), Some(ci)) => format!("{} ± {}", digits(m), digits(ci)),
+    if let Some(bound) = cell.lower_bound() {
+        return format!("> {}", digits(bound));
     }
+    match (cell.measured, cell.interval, cell.ci95.filter(|_| !cell.deterministic)) {
+        (None, ..) => "-".into(),
+        (Some(m), Some([from, to]), _) => format!("{} ({} to {})", digits(m), digits(from), digits(to)),
+        (Some(m), None, None) => digits(m),
+        (Some(m), None, Some(ci)) => format!("{} ± {}", digits(m), digits(ci)),
+    }
+}
+
+/// What the signs in a table of these cells mean, where they need it.
+fn notes(cells: &[Cell]) -> String {
+    let any = |what: fn(&Cell) -> bool| cells.iter().any(what);
+    let mut notes = Vec::new();
+    if !cells.is_empty() && cells.iter().all(|c| c.deterministic) {
+        notes.push("Nothing in the scenario is random: all runs are the same, and the values are exact.");
+    } else if any(|c| c.deterministic) {
+        notes.push("A value without ± is exact: nothing in its scenario is random.");
+    }
+    if any(|c| c.interval.is_some()) {
+        notes.push("In brackets is the 95 % interval of a share of runs (Wilson).");
+    }
+    if any(|c| !c.at_least.is_empty()) {
+        notes.push("A value after > is what it is at least: in some run it did not come before the end.");
+    }
+    notes.iter().map(|note| wrapped(note, "", "")).collect()
 }
 
 /// First, middle and last value of each curve: the rest is for the report.
@@ -297,66 +307,100 @@ fn curves(e: &ExperimentResult) -> Table {
             at(n.saturating_sub(1)),
         ]);
     }
-    numbers(&mut table, 3);
+    table.numbers(3);
     table
 }
 
 /// What became of a paper's claims.
 pub fn claims(claims: &[ClaimResult]) -> String {
-    let mut table = table(&["claim", "where", "published", "stack", "measured", "verdict", "evidence"]);
+    let mut out = String::from("\nThe paper's claims\n");
     for claim in claims {
-        for (i, verdict) in claim.verdicts.iter().enumerate() {
-            let first = |text: &str| if i == 0 { text.to_owned() } else { String::new() };
-            let plain = |x: f64| if x == x.round() { format!("{x:.0}") } else { digits(x) };
-            let unit = |x: f64| format!("{} {}", plain(x), claim.unit).trim().to_owned();
-            let ci = verdict.ci95.map_or(String::new(), |ci| format!(" ± {}", digits(ci)));
-            let ours = |x: f64| format!("{}{ci} {}", plain(x), claim.unit).trim().to_owned();
+        let published =
+            claim.published.map_or(String::new(), |p| format!("; published: {}", with_unit(&plain(p), claim)));
+        let criterion =
+            if claim.criterion.is_empty() { String::new() } else { format!("; asked for: {}", claim.criterion) };
+        let head = format!("{} ({}{published}{criterion})", claim.text, claim.place);
+        out += &wrapped(&head, "", "    ");
+        for verdict in &claim.verdicts {
+            let stack = if verdict.stack.is_empty() { String::new() } else { format!("{}: ", verdict.stack) };
+            let mut line = format!("{stack}{}{}", verdict.verdict.words(), figure(verdict, claim));
             let mut evidence = verdict.evidence.split("; ");
-            let decides = evidence.next().unwrap_or_default().to_owned();
-            let more = evidence.count();
-            table.add_row([
-                first(&claim.text),
-                first(&claim.place),
-                first(&claim.published.map_or(String::new(), unit)),
-                verdict.stack.clone(),
-                verdict.measured.map_or("-".into(), ours),
-                verdict.verdict.words().into(),
-                if more > 0 { format!("{decides}; and {more} more") } else { decides },
-            ]);
+            if let Some(decides) = evidence.next().filter(|e| !e.is_empty()) {
+                let more = evidence.count();
+                line += &format!(". {decides}");
+                line += &if more > 0 { format!("; and {more} more") } else { String::new() };
+            }
+            if !verdict.reason.is_empty() {
+                line += &format!(". {}", verdict.reason);
+            }
+            out += &wrapped(&line, "  ", "    ");
         }
     }
-    format!("\nThe paper's claims\n{table}\n")
+    out
+}
+
+/// Our figure behind the verdict: `, 27.1 ± 3.0 %`.
+fn figure(verdict: &Verdict, claim: &ClaimResult) -> String {
+    let Some(measured) = verdict.measured else { return String::new() };
+    let longer = if verdict.lower_bound { "> " } else { "" };
+    let ci = verdict.ci95.map_or(String::new(), |ci| format!(" ± {}", digits(ci)));
+    format!(", {longer}{}", with_unit(&(plain(measured) + &ci), claim))
+}
+
+fn with_unit(number: &str, claim: &ClaimResult) -> String {
+    format!("{number} {}", claim.unit).trim().to_owned()
+}
+
+fn plain(x: f64) -> String {
+    if x == x.round() { format!("{x:.0}") } else { digits(x) }
+}
+
+/// A paragraph in lines that fit, the first and the others indented.
+fn wrapped(text: &str, first: &str, others: &str) -> String {
+    let options = textwrap::Options::new(width()).initial_indent(first).subsequent_indent(others);
+    textwrap::fill(text, options.break_words(false)) + "\n"
 }
 
 /// Each combination compared with the first.
 pub fn comparison(e: &ExperimentResult) -> String {
     let mut out = String::new();
-    for metric in &e.metrics {
+    for metric in metrics(e) {
         let all: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
-        let Some(first) = all.first() else { continue };
-        let unit = if metric.unit.is_empty() { String::new() } else { format!(", {}", metric.unit) };
         let mut table = table(&["", "mean ± 95 %", "n", "difference ± 95 %", "%", "differs"]);
         for cell in &all {
             let name = cell.axes.values().cloned().collect::<Vec<_>>().join(", ");
-            let mut row = vec![name, measured(cell), cell.replicas.to_string()];
-            if let Some((d, ci)) = difference(&first.samples, &cell.samples).filter(|_| !std::ptr::eq(*cell, *first)) {
-                let percent = first.measured.filter(|m| *m != 0.0).map(|m| format!("{:+.1}", 100.0 * d / m));
-                row.push(ci.map_or(signed(d), |ci| format!("{} ± {}", signed(d), digits(ci))));
-                row.push(percent.unwrap_or_default());
-                row.push(match ci {
-                    Some(ci) if d.abs() > ci => "yes".into(),
-                    Some(_) => "not shown".into(),
-                    None => String::new(),
-                });
-            } else {
-                row.extend([String::new(), String::new(), String::new()]);
-            }
+            let n = (cell.samples.len() + cell.at_least.len()).to_string();
+            let mut row = vec![name, measured(cell), n];
+            row.extend(if std::ptr::eq(*cell, all[0]) { Default::default() } else { compared(all[0], cell) });
             table.add_row(row);
         }
-        numbers(&mut table, 1);
-        let _ = writeln!(out, "{}{unit}\n{table}", metric.label);
+        table.numbers(1);
+        table.less_important(&[4]);
+        let _ = writeln!(out, "{}\n{table}\n", caption(&metric));
     }
-    out
+    out + &notes(&e.cells)
+}
+
+/// By how much a cell differs from the first, in its unit and in percent, and whether that is more than chance.
+fn compared(first: &Cell, cell: &Cell) -> [String; 3] {
+    let bounded = |c: &Cell| !c.at_least.is_empty();
+    if bounded(first) || bounded(cell) {
+        return Default::default();
+    }
+    let percent =
+        |d: f64| first.measured.filter(|m| *m != 0.0).map_or(String::new(), |m| format!("{:+.1}", 100.0 * d / m));
+    if let (Some(a), Some(b), Some(at_a), Some(at_b)) = (first.measured, cell.measured, first.interval, cell.interval) {
+        let (d, [from, to]) = difference_of_shares((a, at_a), (b, at_b));
+        let differs = if from > 0.0 || to < 0.0 { "yes" } else { "not shown" };
+        return [format!("{} ({} to {})", signed(d), signed(from), signed(to)), percent(d), differs.into()];
+    }
+    let Some((d, ci)) = difference(&first.samples, &cell.samples) else { return Default::default() };
+    if first.deterministic && cell.deterministic {
+        let differs = if d == 0.0 { "no" } else { "deterministic" };
+        return [signed(d), percent(d), differs.into()];
+    }
+    let differs = ci.map_or("", |ci| if d.abs() > ci { "yes" } else { "not shown" });
+    [ci.map_or(signed(d), |ci| format!("{} ± {}", signed(d), digits(ci))), percent(d), differs.into()]
 }
 
 fn signed(x: f64) -> String {

@@ -10,6 +10,7 @@ pub mod functions;
 pub mod paper;
 pub mod plan;
 pub mod result;
+pub mod table;
 
 pub use plan::Plan;
 

@@ -127,6 +127,22 @@ impl Store {
     }
 }
 
+/// The folder for the results of the experiment that `identity` tells from others: `base`, or, where that holds those of another
+/// one or something else, `base-2`, `base-3` and so on. The same experiment finds its own again.
+pub fn folder_of(base: &Path, identity: &str) -> PathBuf {
+    let numbered = |n: u32| {
+        let mut name = base.as_os_str().to_owned();
+        name.push(format!("-{n}"));
+        PathBuf::from(name)
+    };
+    let mut folders = std::iter::once(base.to_path_buf()).chain((2..).map(numbered));
+    let free = |folder: &PathBuf| match fs::read_to_string(folder.join(IDENTITY)) {
+        Ok(text) => text.trim() == identity,
+        Err(_) => !folder.exists() || fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none()),
+    };
+    folders.find(free).expect("there is always another number")
+}
+
 /// A folder is ours if it has a run store or nothing at all.
 fn check_ours(folder: &Path) -> Result<(), LabError> {
     let entries = fs::read_dir(folder).map_err(|source| match source.kind() {
@@ -163,6 +179,8 @@ fn lock(folder: &Path) -> Result<File, LabError> {
     Ok(file)
 }
 
+/// The file that tells which experiment the results are of.
+pub const IDENTITY: &str = "experiment.id";
 /// The file of finished runs.
 pub const RUNS: &str = "runs.jsonl";
 const LOCK: &str = "runs.lock";
@@ -185,6 +203,27 @@ mod tests {
             jain: None,
         };
         Record { key: key.into(), result, watched: None }
+    }
+
+    #[test]
+    fn another_experiment_gets_another_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let base = root.path().join("sweep-x.y");
+        let numbered = |n: u32| root.path().join(format!("sweep-x.y-{n}"));
+        let take = |identity: &str| {
+            let folder = folder_of(&base, identity);
+            let store = Store::open(&folder).unwrap();
+            store.write(IDENTITY, format!("{identity}\n").as_bytes()).unwrap();
+            folder
+        };
+        assert_eq!(take("one"), base);
+        assert_eq!(take("two"), numbered(2));
+        assert_eq!([take("one"), take("two"), take("three")], [base.clone(), numbered(2), numbered(3)]);
+        // What is not ours is left alone, as are results that do not say what they are of.
+        fs::remove_file(numbered(2).join(IDENTITY)).unwrap();
+        assert_eq!(take("two"), numbered(4));
+        fs::create_dir(numbered(5)).unwrap();
+        assert_eq!(take("four"), numbered(5), "nothing is in it");
     }
 
     #[test]

@@ -1,28 +1,22 @@
 //! `roughlink compare`
 
 use super::sweep::{metrics, replicas, watch};
-use super::warn_of;
 use crate::args::Compare;
 use crate::failure::{Failure, print, print_json};
-use crate::progress::work;
 use crate::show;
 use roughlink_core::units::Time;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::result::{Figure, FigureKind};
 use roughlink_lab::experiment::{Axis, Experiment, Plan, Point, StackChoice, assignment, split};
 use roughlink_lab::library::{Overrides, Source};
-use roughlink_lab::store::Store;
-use std::path::PathBuf;
 
 /// Runs scenarios or algorithms side by side.
 pub fn compare(args: &Compare) -> Result<(), Failure> {
-    let plan = Plan::new(experiment(args)?)?;
-    warn_of(&plan, args.grid.form.quiet);
-    let folder = args.grid.output.clone().unwrap_or_else(|| PathBuf::from("results/compare"));
-    let mut store = Store::open(&folder)?;
-    work(plan.jobs(), &mut store, args.grid.jobs, args.grid.form.quiet)?;
-    let result = plan.result(&store);
-    super::keep(&store, &super::input(&result), args.grid.form.quiet)?;
+    let mut plan = Plan::new(experiment(args)?)?;
+    if args.metric.is_empty() {
+        plan.measure_usual(&["throughput_mbps", "timeouts", "rtt_mean_ms"]);
+    }
+    let result = super::grid(&plan, &args.grid, "compare")?;
     if args.grid.form.json { print_json(&result) } else { print(&show::comparison(&result)) }
 }
 
@@ -58,7 +52,7 @@ fn experiment(args: &Compare) -> Result<Experiment, LabError> {
         let label = "Congestion control".into();
         axes.push(Axis { name: "cc".into(), label, keys: vec!["tcp.cc".into()], points, narrowed: false });
     }
-    let metrics = metrics(&args.metric, &["throughput_mbps", "timeouts", "rtt_mean_ms"])?;
+    let metrics = metrics(&args.metric)?;
     Ok(Experiment {
         id: "compare".into(),
         title: "Comparison".into(),

@@ -1,9 +1,8 @@
 //! `roughlink sweep`
 
-use super::{slug, warn_of};
+use super::slug;
 use crate::args::Sweep;
 use crate::failure::{Failure, print, print_json};
-use crate::progress::work;
 use crate::show;
 use roughlink_core::units::Time;
 use roughlink_lab::error::LabError;
@@ -12,20 +11,20 @@ use roughlink_lab::experiment::result::{Figure, FigureKind};
 use roughlink_lab::experiment::{Axis, Experiment, Plan, Point, StackChoice, assignment, quantity, split};
 use roughlink_lab::library::Source;
 use roughlink_lab::metric::Metric;
-use roughlink_lab::store::Store;
 use roughlink_lab::watch::Watch;
-use std::path::PathBuf;
 
 /// Runs a scenario over a grid.
 pub fn sweep(args: &Sweep) -> Result<(), Failure> {
     let experiment = experiment(args)?;
-    let folder = args.grid.output.clone().unwrap_or_else(|| PathBuf::from("results").join(slug(&experiment.id)));
-    let plan = Plan::new(experiment)?;
-    warn_of(&plan, args.grid.form.quiet);
-    let mut store = Store::open(&folder)?;
-    work(plan.jobs(), &mut store, args.grid.jobs, args.grid.form.quiet)?;
-    let result = plan.result(&store);
-    super::keep(&store, &super::input(&result), args.grid.form.quiet)?;
+    let name = slug(&experiment.id);
+    let mut plan = Plan::new(experiment)?;
+    if args.metric.is_empty() {
+        plan.measure_usual(&["throughput_mbps"]);
+    }
+    if plan.experiment.metrics.len() > 1 {
+        plan.experiment.figure.panels = "metric".into();
+    }
+    let result = super::grid(&plan, &args.grid, &name)?;
     if args.grid.form.json { print_json(&result) } else { print(&show::experiment(&result)) }
 }
 
@@ -51,7 +50,7 @@ fn experiment(args: &Sweep) -> Result<Experiment, LabError> {
         }
     }
     set.extend(args.grid.seed.map(|n| ("seed".to_owned(), n.to_string())));
-    let metrics = metrics(&args.metric, &["throughput_mbps"])?;
+    let metrics = metrics(&args.metric)?;
     // The longest axis of numbers is x, the first other one the series.
     let numeric = |a: &&Axis| a.points.iter().all(|p| quantity(&p.value).is_some());
     let x = axes.iter().filter(numeric).max_by_key(|a| a.points.len());
@@ -81,11 +80,8 @@ fn experiment(args: &Sweep) -> Result<Experiment, LabError> {
     })
 }
 
-/// The metrics of these names, or the usual ones.
-pub fn metrics(names: &[String], usual: &[&str]) -> Result<Vec<Metric>, LabError> {
-    if names.is_empty() {
-        return usual.iter().map(|name| Metric::new(name)).collect();
-    }
+/// The metrics of these names.
+pub fn metrics(names: &[String]) -> Result<Vec<Metric>, LabError> {
     names.iter().flat_map(|n| split(n)).map(|name| Metric::new(&name)).collect()
 }
 

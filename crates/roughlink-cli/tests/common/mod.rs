@@ -1,14 +1,20 @@
 //! Runs the command.
 
 use serde_json::Value;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// Runs it in a folder of its own, so that nothing is left behind.
 pub fn roughlink(args: &[&str]) -> Output {
     let folder = tempfile::tempdir().expect("a temporary folder");
+    roughlink_in(args, folder.path())
+}
+
+/// Runs it in `folder`.
+pub fn roughlink_in(args: &[&str], folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_roughlink"))
         .args(args)
-        .current_dir(folder.path())
+        .current_dir(folder)
         .env("NO_COLOR", "1")
         .output()
         .expect("the command was built")

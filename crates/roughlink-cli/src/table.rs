@@ -1,0 +1,176 @@
+//! Tables that fit their line. If that is enough, what matters least is left out; else what does not fit goes into a second table
+//! below, beside the same names. Neither a number nor a name is broken; prose is, between words.
+
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
+use std::fmt;
+use std::io::IsTerminal as _;
+
+/// Rows under a heading.
+#[derive(Debug, Default)]
+pub struct Table {
+    heading: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// The first columns, which name what a row is about; those after them are aligned to the right.
+    names: Option<usize>,
+    /// What can be left out, the first first.
+    dispensable: Vec<usize>,
+}
+
+/// An empty table with a heading.
+pub fn table(heading: &[&str]) -> Table {
+    Table { heading: heading.iter().map(|h| (*h).to_owned()).collect(), ..Table::default() }
+}
+
+impl Table {
+    /// Adds a row.
+    pub fn add_row<T: Into<String>>(&mut self, row: impl IntoIterator<Item = T>) {
+        self.rows.push(row.into_iter().map(Into::into).collect());
+    }
+
+    /// All columns but the first `names` hold numbers.
+    pub fn numbers(&mut self, names: usize) {
+        self.names = Some(names);
+    }
+
+    /// These columns are left out, the first first, if the others then fit side by side.
+    pub fn less_important(&mut self, columns: &[usize]) {
+        self.dispensable = columns.to_vec();
+    }
+
+    /// Rows so far.
+    pub fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The table in lines of at most `width`, if words are no longer.
+    fn render(&self, width: usize) -> String {
+        let parts: Vec<String> = self.parts(width).iter().map(|columns| self.part(columns, width)).collect();
+        parts.join("\n")
+    }
+
+    /// Which columns go side by side.
+    fn parts(&self, width: usize) -> Vec<Vec<usize>> {
+        let names: Vec<usize> = (0..self.names.unwrap_or(1)).collect();
+        // A column without anything in it says nothing.
+        let empty = |i: &usize| self.rows.iter().all(|row| matches!(row[*i].as_str(), "" | "-"));
+        let others = (names.len()..self.heading.len()).filter(|i| self.rows.is_empty() || !empty(i));
+        let others: Vec<usize> = others.collect();
+        let taken = |columns: &[usize]| columns.iter().map(|i| self.least(*i) + PADDING).sum::<usize>() + 1;
+        for n in 0..=self.dispensable.len() {
+            let kept = others.iter().filter(|i| !self.dispensable[..n].contains(i));
+            let all: Vec<usize> = names.iter().chain(kept).copied().collect();
+            if taken(&all) <= width {
+                return vec![all];
+            }
+        }
+        let mut parts = vec![names.clone()];
+        for i in others {
+            let part = parts.last_mut().expect("never empty");
+            part.push(i);
+            if part.len() > names.len() + 1 && taken(part) > width {
+                part.pop();
+                parts.push([&names[..], &[i]].concat());
+            }
+        }
+        parts
+    }
+
+    /// The cells of a column.
+    fn cells(&self, i: usize) -> impl Iterator<Item = &str> {
+        self.rows.iter().map(move |row| row[i].as_str())
+    }
+
+    /// Columns that a column needs: those of its longest word if it is prose, else of its longest line.
+    fn least(&self, i: usize) -> usize {
+        let longest = |parts: &mut dyn Iterator<Item = &str>| parts.map(|p| p.chars().count()).max().unwrap_or(0);
+        let lines = longest(&mut self.cells(i).flat_map(str::lines));
+        let words = longest(&mut self.cells(i).flat_map(str::split_whitespace));
+        let heading = longest(&mut self.heading[i].split_whitespace());
+        heading.max(if lines > PROSE { words } else { lines })
+    }
+
+    fn part(&self, columns: &[usize], width: usize) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(PLAIN).set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+        table.set_header(columns.iter().map(|i| &self.heading[*i]));
+        for row in &self.rows {
+            table.add_row(columns.iter().map(|i| &row[*i]));
+        }
+        for (column, i) in table.column_iter_mut().zip(columns) {
+            let least = u16::try_from(self.least(*i) + 2).unwrap_or(u16::MAX); // a space on either side
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+            if self.names.is_some_and(|names| *i >= names) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.trim_fmt()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(width()))
+    }
+}
+
+/// Columns of the terminal; where there is none, as many as a page of text has.
+pub fn width() -> usize {
+    let terminal = std::io::stdout().is_terminal().then(|| comfy_table::Table::new().width()).flatten();
+    terminal.map_or(PAGE, usize::from)
+}
+
+/// Columns of a file or a pipe.
+const PAGE: usize = 80;
+/// What stands between two columns: a space on either side and one for the rule.
+const PADDING: usize = 3;
+/// A cell that is longer is prose.
+const PROSE: usize = 30;
+/// A rule below the heading and nothing else.
+const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wide() -> Table {
+        let mut t = table(&["name of the flow", "a", "b", "nothing", "c", "d"]);
+        t.add_row(["the first of both", "1234.5 ± 0.001", "2345.6 Mbit/s", "-", "34567.8 packets", "1"]);
+        t.add_row(["the second", "1.5 ± 1000.001", "2.6 Mbit/s", "", "3.8 packets", "22"]);
+        t.numbers(1);
+        t
+    }
+
+    #[test]
+    fn what_does_not_fit_goes_below_and_nothing_is_broken() {
+        for width in [40, 60, 80, 200] {
+            let text = wide().render(width);
+            assert!(text.lines().all(|l| l.chars().count() <= width), "{width}:\n{text}");
+            for whole in ["the first of both", "1.5 ± 1000.001", "2345.6 Mbit/s", "34567.8 packets"] {
+                assert!(text.contains(whole), "{width}: {whole}\n{text}");
+            }
+            assert!(!text.contains("nothing"), "{text}");
+            let parts = text.lines().filter(|l| l.contains("the second")).count();
+            assert_eq!(parts > 1, width < 80, "{width}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_matters_least_is_left_out_if_that_is_enough() {
+        let mut t = wide();
+        t.less_important(&[4, 5]);
+        let fits = |width| (t.parts(width).len() > 1, t.render(width).contains("packets"));
+        assert_eq!([fits(40), fits(66), fits(80)], [(true, true), (false, false), (false, true)], "{}", t.render(66));
+    }
+
+    #[test]
+    fn prose_is_broken_between_words() {
+        let mut t = table(&["key", "what"]);
+        let text = "a sentence of some length about cwnd_mean_pkt that no line of a terminal can hold at once";
+        t.add_row(["k", text]);
+        let shown = t.render(40);
+        assert!(shown.lines().all(|l| l.chars().count() <= 40), "{shown}");
+        let words: Vec<&str> = shown.split_whitespace().collect();
+        assert!(text.split(' ').all(|w| words.contains(&w)), "{shown}");
+    }
+}

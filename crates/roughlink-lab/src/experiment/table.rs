@@ -1,0 +1,146 @@
+//! The runs of an experiment as one tidy table, `runs.parquet`: a row per run; what was varied, replica, seed and every metric as
+//! columns. Unit and meaning of a column lie in the file's key-value metadata as `<column>.unit` and `<column>.meaning`, as in
+//! the series of a single run.
+
+use super::{Plan, quantity};
+use crate::error::LabError;
+use crate::metric::{self, Metric};
+use crate::store::{Record, Store};
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+use std::io;
+use std::sync::Arc;
+
+/// The table of runs in a result folder.
+pub const RUNS_TABLE: &str = "runs.parquet";
+
+struct Column {
+    name: String,
+    unit: String,
+    meaning: String,
+    values: Values,
+}
+
+enum Values {
+    Words(Vec<String>),
+    Whole(Vec<i64>),
+    Real(Vec<Option<f64>>),
+}
+
+impl Plan {
+    /// The table of those runs that the store has.
+    pub fn table(&self, store: &Store) -> Result<Vec<u8>, LabError> {
+        let failed =
+            |e: ParquetError| LabError::Write { path: store.folder().join(RUNS_TABLE), source: io::Error::other(e) };
+        write(&self.columns(store)).map_err(failed)
+    }
+
+    fn columns(&self, store: &Store) -> Vec<Column> {
+        let e = &self.experiment;
+        let runs: Vec<(&super::plan::Planned, &Record)> = self
+            .cells
+            .iter()
+            .flat_map(|cell| (0..e.replicas).map(move |replica| (cell, replica)))
+            .filter_map(|(cell, replica)| Some((cell, store.get(&self.job(cell, replica).key)?)))
+            .collect();
+        let column = |name: &str, unit: &str, meaning: &str, values| Column {
+            name: name.into(),
+            unit: unit.into(),
+            meaning: meaning.into(),
+            values,
+        };
+        let mut columns = Vec::new();
+        if self.cells.iter().any(|c| !c.stack.is_empty()) {
+            let stacks = runs.iter().map(|(cell, _)| cell.stack.clone()).collect();
+            columns.push(column("stack", "", "the stack that it ran on", Values::Words(stacks)));
+        }
+        for (i, axis) in e.axes.iter().enumerate() {
+            let values = runs.iter().map(|(cell, _)| cell.at[i].clone()).collect();
+            columns.push(column(&axis.name, "", &axis.label, Values::Words(values)));
+            let read: Option<Vec<(f64, &str)>> = axis.points.iter().map(|p| quantity(&p.value)).collect();
+            if let Some([(_, unit), rest @ ..]) = read.as_deref()
+                && rest.iter().all(|(_, u)| u == unit)
+            {
+                let numbers = runs.iter().map(|(cell, _)| quantity(&cell.at[i]).map(|(n, _)| n)).collect();
+                let name = format!("{}.number", axis.name);
+                columns.push(column(&name, unit, &format!("{} without its unit", axis.label), Values::Real(numbers)));
+            }
+        }
+        let replicas = runs.iter().map(|(_, r)| i64::from(r.result.replica)).collect();
+        columns.push(column("replica", "", "number of the run with the same seed", Values::Whole(replicas)));
+        let seeds = runs.iter().map(|(_, r)| r.result.seed as i64).collect();
+        columns.push(column("seed", "", "of all random streams", Values::Whole(seeds)));
+        let others = metric::names().into_iter().filter(|name| e.metrics.iter().all(|m| m.name() != *name));
+        let others = others.filter_map(|name| Metric::new(name).ok());
+        for metric in e.metrics.iter().cloned().chain(others) {
+            let about = metric.describe();
+            let mut add = |name: &str, meaning: &str, of: fn(&Metric, &Record) -> Option<f64>| {
+                let values: Vec<Option<f64>> = runs.iter().map(|(_, record)| of(&metric, record)).collect();
+                if values.iter().any(Option::is_some) {
+                    columns.push(column(name, &about.unit, meaning, Values::Real(values)));
+                }
+            };
+            add(&about.name, &about.label, Metric::value);
+            let meaning = format!("{}: at least this, as it did not come within the run", about.label);
+            add(&format!("{}.at_least", about.name), &meaning, Metric::at_least);
+        }
+        columns
+    }
+}
+
+fn write(columns: &[Column]) -> Result<Vec<u8>, ParquetError> {
+    let fields = columns.iter().map(|c| c.field().map(Arc::new)).collect::<Result<_, _>>()?;
+    let schema = Type::group_type_builder("runs").with_fields(fields).build()?;
+    let mut notes = Vec::new();
+    for c in columns {
+        for (what, text) in [("unit", &c.unit), ("meaning", &c.meaning)] {
+            if !text.is_empty() {
+                notes.push(KeyValue::new(format!("{}.{what}", c.name), text.clone()));
+            }
+        }
+    }
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_created_by(concat!("roughlink ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_key_value_metadata(Some(notes))
+        .build();
+    let mut out = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
+    let mut group = out.next_row_group()?;
+    for c in columns {
+        let mut writer = group.next_column()?.expect("as many columns as the schema has");
+        match &c.values {
+            Values::Words(v) => {
+                let v: Vec<ByteArray> = v.iter().map(|w| ByteArray::from(w.as_str())).collect();
+                writer.typed::<ByteArrayType>().write_batch(&v, None, None)?;
+            }
+            Values::Whole(v) => {
+                writer.typed::<Int64Type>().write_batch(v, None, None)?;
+            }
+            Values::Real(v) => {
+                let levels: Vec<i16> = v.iter().map(|x| i16::from(x.is_some())).collect();
+                let present: Vec<f64> = v.iter().flatten().copied().collect();
+                writer.typed::<DoubleType>().write_batch(&present, Some(&levels), None)?;
+            }
+        }
+        writer.close()?;
+    }
+    group.close()?;
+    out.into_inner()
+}
+
+impl Column {
+    fn field(&self) -> Result<Type, ParquetError> {
+        let (physical, repetition, logical) = match self.values {
+            Values::Words(_) => (Physical::BYTE_ARRAY, Repetition::REQUIRED, Some(LogicalType::String)),
+            Values::Whole(_) => (Physical::INT64, Repetition::REQUIRED, None),
+            Values::Real(_) => (Physical::DOUBLE, Repetition::OPTIONAL, None),
+        };
+        let field = Type::primitive_type_builder(&self.name, physical);
+        field.with_repetition(repetition).with_logical_type(logical).build()
+    }
+}
