@@ -249,9 +249,10 @@ fn cdf(values: &Histogram<u64>) -> Vec<(f64, f64)> {
     if values.is_empty() {
         return Vec::new();
     }
-    let quantiles = (0..=QUANTILES).map(|k| f64::from(k) / f64::from(QUANTILES));
-    let mut points: Vec<(f64, f64)> = quantiles.map(|q| (values.value_at_quantile(q) as f64 * 1e-3, q)).collect();
-    points[0].0 = values.min() as f64 * 1e-3;
+    // The low ends of the histogram's buckets, 0.1 % wide.
+    let at = |q| values.lowest_equivalent(values.value_at_quantile(q)) as f64 * 1e-3;
+    let points: Vec<(f64, f64)> =
+        (0..=QUANTILES).map(|k| f64::from(k) / f64::from(QUANTILES)).map(|q| (at(q), q)).collect();
     // Of many quantiles that are one value the first and the last.
     let inner =
         |i: usize| i > 0 && i + 1 < points.len() && points[i - 1].0 == points[i].0 && points[i].0 == points[i + 1].0;

@@ -38,7 +38,7 @@ pub(super) fn render(run: &Run) -> String {
     main += "<section id=\"numbers\">\n<h2>All numbers</h2>\n";
     main += &tables::all(run);
     if let Some(manifest) = run.manifest.as_ref().filter(|m| !m.command.is_empty()) {
-        let _ = write!(main, "<div class=\"tools\">{}</div>\n", command(&manifest.command.join(" "), "whole"));
+        let _ = writeln!(main, "<div class=\"tools\">{}</div>", command(&manifest.command.join(" "), "whole"));
     }
     main += "</section>\n";
     page(title, &heading, &main)
