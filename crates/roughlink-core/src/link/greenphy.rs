@@ -88,7 +88,6 @@ pub enum Robo {
 /// Priority classes, in rising order: CA2 and CA3 assert the first priority slot, CA1 and CA3 the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-#[schemars(rename = "Priority")] // coverage has a `Class`, too
 #[allow(missing_docs, reason = "the names are the standard's")]
 pub enum Class {
     Ca0,
