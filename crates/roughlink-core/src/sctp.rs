@@ -83,9 +83,9 @@ pub struct Endpoint {
     offered: Option<(u64, bool)>,
 }
 
+/// An answer that leaves once. The cookie of that to an INIT, whose content is here, is made then.
 #[derive(Clone, Copy, Debug)]
 enum Reply {
-    /// To the INIT with this content. The cookie is made when the answer leaves.
     InitAck { peer: Init },
     CookieAck,
     StaleCookie { tag: u32, staleness: u32 },
