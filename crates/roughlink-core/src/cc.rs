@@ -15,6 +15,7 @@ use std::fmt::Debug;
 pub mod avoca;
 pub mod bbr;
 pub mod bic;
+pub mod coverage;
 pub mod cubic;
 pub mod highspeed;
 pub mod htcp;
@@ -207,6 +208,13 @@ pub enum LinkEvent {
     Rate(Rate),
     /// New one-way delay.
     Delay(Time),
+    /// What the network takes for coverage on this link: a signal above `dbm`, and to begin it, `hysteresis` dB more.
+    Threshold {
+        /// dBm.
+        dbm: f64,
+        /// dB.
+        hysteresis: f64,
+    },
 }
 
 /// What may be sent now.

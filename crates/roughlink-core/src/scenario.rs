@@ -23,6 +23,7 @@ mod set;
 mod shape;
 mod silence;
 mod syntax;
+mod table;
 mod tcp;
 mod timeline;
 
@@ -139,6 +140,8 @@ pub struct Stay {
     pub from: Time,
     /// When coverage ends.
     pub until: Time,
+    /// When hosts and gateways first know of that: the warning, if there is one.
+    pub end_known: Time,
 }
 
 /// A gateway of a scenario: something at a node that TCP passes on its way over a rough link.

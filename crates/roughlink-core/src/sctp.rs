@@ -83,9 +83,10 @@ pub struct Endpoint {
     offered: Option<(u64, bool)>,
 }
 
+/// An answer that leaves once. The cookie of that to an INIT, whose content is here, is made then.
 #[derive(Clone, Copy, Debug)]
 enum Reply {
-    InitAck { tag: u32, init: Init },
+    InitAck { peer: Init },
     CookieAck,
     StaleCookie { tag: u32, staleness: u32 },
     ShutdownComplete { tag: u32, reflected: bool },
@@ -188,18 +189,20 @@ impl Endpoint {
     /// A link event reached this host. Packets may leave at once: call [`Endpoint::transmit`].
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
         let was_held = self.is_held();
-        let (cfg, factory) = (&self.cfg, &self.factory);
-        self.link.note(now, event, || {
-            let flow = Sender::first_flow(cfg, 0);
-            let cc = factory(&flow);
-            (flow, cc)
-        });
+        // A stale cookie takes the sending half away again, so that its arrival is not the end of the handshake.
+        if self.snd.is_none() || matches!(self.state, State::CookieWait | State::CookieEchoed) {
+            let (cfg, factory) = (&self.cfg, &self.factory);
+            self.link.note(now, event, || {
+                let flow = Sender::first_flow(cfg, 0);
+                let cc = factory(&flow);
+                (flow, cc)
+            });
+        }
         if let Some(s) = &mut self.snd {
             s.on_link(now, event);
         }
         if was_held && !self.is_held() {
             self.rcv.wake(now); // a delayed SACK may have been due meanwhile
-            self.reply.take_if(|r| matches!(r, Reply::InitAck { .. })); // its cookie has aged; the INIT is repeated
             if self.pending || self.timer_at != Time::MAX {
                 // T1 and T2, too, begin anew: what left too long ago to be answered leaves again at once.
                 let rto = self.snd.as_ref().map_or(self.cfg.initial_rto, |s| s.rto());
@@ -258,7 +261,7 @@ impl Endpoint {
                 self.reply = Some(Reply::ShutdownComplete { tag: p.ack, reflected: true }); // section 8.4 rule 5
             }
             (State::Closed, _) => {}
-            (State::Listen, Chunk::Init) => self.on_init(now, p, side),
+            (State::Listen, Chunk::Init) => self.on_init(p, side),
             (_, Chunk::CookieEcho) => self.on_cookie_echo(now, p, side),
             (State::Listen, _) => {}
             (_, Chunk::Abort | Chunk::ShutdownComplete) => self.on_last(p, chunk),
@@ -348,14 +351,12 @@ impl Endpoint {
     }
 
     /// Section 5.1: answered without remembering anything.
-    fn on_init(&mut self, now: Time, p: &Packet, side: Option<&Side>) {
+    fn on_init(&mut self, p: &Packet, side: Option<&Side>) {
         let Some(Side::Init(peer)) = side else { return };
         if p.ack != 0 || peer.tag == 0 {
             return;
         }
-        let state = CookieState { made: now, tag: self.tag, tsn: self.tsn, peer: Init { cookie: None, ..*peer } };
-        let init = Init { cookie: Some(state.seal(self.key)), ..self.init() };
-        self.reply = Some(Reply::InitAck { tag: peer.tag, init });
+        self.reply = Some(Reply::InitAck { peer: Init { cookie: None, ..*peer } });
     }
 
     fn on_cookie_echo(&mut self, now: Time, p: &Packet, side: Option<&Side>) {
@@ -466,7 +467,7 @@ impl Endpoint {
             && !self.is_held()
             && let Some(reply) = self.reply.take()
         {
-            return Some(self.reply(reply, sides));
+            return Some(self.reply(now, reply, sides));
         }
         match self.state {
             State::Closed | State::Listen => return None,
@@ -513,9 +514,13 @@ impl Endpoint {
         })
     }
 
-    fn reply(&mut self, reply: Reply, sides: &mut Sides) -> Packet {
+    fn reply(&mut self, now: Time, reply: Reply, sides: &mut Sides) -> Packet {
         match reply {
-            Reply::InitAck { tag, init } => with(Packet::sctp_init(self.id, tag, &init), Side::Init(init), sides),
+            Reply::InitAck { peer } => {
+                let state = CookieState { made: now, tag: self.tag, tsn: self.tsn, peer };
+                let init = Init { cookie: Some(state.seal(self.key)), ..self.init() };
+                with(Packet::sctp_init(self.id, peer.tag, &init), Side::Init(init), sides)
+            }
             Reply::CookieAck => Packet::sctp(self.id, self.peer.0, Chunk::CookieAck),
             Reply::StaleCookie { tag, staleness } => Packet::sctp_stale_cookie(self.id, tag, staleness),
             Reply::ShutdownComplete { tag, reflected } => {

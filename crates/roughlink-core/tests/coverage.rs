@@ -101,17 +101,22 @@ fn a_warning_that_cannot_help_is_warned_of() {
     let late = messages(&format!("{visit}warning = \"26 s\""));
     assert_eq!(late, ["the warning comes before coverage at X can be used"]);
     let early = messages(&format!("{visit}warning = \"6 s\"\n{agent}"));
-    assert_eq!(early, ["`avoca-rx` is warned 6 s before coverage ends, and believes it for 5 s"]);
+    assert_eq!(early, ["`avoca-rx` is warned 6 s before coverage at X ends, and believes it for 5 s"]);
+    // The end of X is known when the train is in Y already: that is no early warning of the end of Y.
+    let close = "notice = \"5 s\"\ntimetable = [{ name = \"X\", arrive = \"50 s\", depart = \"80 s\" }, \
+                 { name = \"Y\", arrive = \"82 s\", depart = \"180 s\" }]\n";
+    assert_eq!(messages(&format!("{close}{agent}")), [""; 0]);
     assert_eq!(messages(&format!("{visit}warning = \"6 s\"\n{agent}params = {{ lead_ms = 6000 }}")), [""; 0]);
 }
 
-/// A threshold that no signal reaches keeps a flow silent to the end, and that is said; so is no weak signal of the past.
+/// A threshold that no signal reaches keeps a flow silent although the link is up, which is warned of; a weak signal outside
+/// coverage is not.
 #[test]
-fn a_flow_that_its_algorithm_holds_for_ever_is_warned_of() {
+fn a_flow_that_its_algorithm_holds_in_coverage_is_warned_of() {
     let run = |first: &str, second: &str, params: &str| {
         let text = format!(
             "timetable = [{{ arrive = \"10 s\", depart = \"80 s\", class = \"x\" }}, \
-             {{ arrive = \"100 s\", depart = \"200 s\", class = \"y\" }}]\n\
+             {{ arrive = \"100 s\", depart = \"200 s\", class = \"y\" }}]\nnotice = \"10 ms\"\nwarning = \"1 s\"\n\
              [coverage.classes]\nx = {{ rate = \"1 Mbit/s\"{first} }}\ny = {{ rate = \"1 Mbit/s\"{second} }}\n\
              [tcp]\ncc = \"avoca\"\ncc_params = {{ {params} }}"
         );
@@ -123,15 +128,40 @@ fn a_flow_that_its_algorithm_holds_for_ever_is_warned_of() {
     let (delivered, warnings) = run(weak, weak, "");
     assert!(!delivered);
     assert_eq!(warnings.len(), 1);
-    assert_eq!(warnings[0].0, "flow `f` sends nothing from 0 s on, though link `wifi` is up at 10 s");
+    // 70 s and 100 s, but for the 10 ms until hosts know of it and the last second, of which they are warned.
+    let said = "flow `f` sends nothing for 167.98 s of the 170 s in which link `wifi` is up, from 10.01 s on";
+    assert_eq!(warnings[0].0, said);
     assert!(warnings[0].1.contains("`avoca` holds it") && warnings[0].1.contains("-85 dBm"), "{warnings:?}");
     assert!(run(weak, weak, "rss_threshold = -90.0").1.is_empty());
     assert_eq!(run(", signal = \"-60 dBm\"", weak, "rss_threshold = -10.0").1.len(), 1);
-    // Weak in the first station, not told in the second.
-    assert_eq!(run(weak, "", ""), (true, vec![]));
-    // The last station is too weak, from its beginning.
-    let (delivered, warnings) = run("", weak, "");
-    assert!(delivered && warnings[0].0.contains("from 80 s on, though link `wifi` is up at 100 s"), "{warnings:?}");
+    // Weak in one of the stations.
+    for (first, second, lost) in [(weak, "", "68.99 s of the 170 s"), ("", weak, "98.99 s of the 170 s")] {
+        let (delivered, warnings) = run(first, second, "");
+        assert!(delivered && warnings[0].0.contains(lost), "{warnings:?}");
+    }
+}
+
+/// The threshold of the coverage is the algorithm's and the agent's, too, unless they state another.
+#[test]
+fn hosts_take_the_threshold_from_the_coverage() {
+    let log = "time_s,signal_dbm\n0,-95\n10,-100\n20,-105\n30,-111\n40,-109\n50,-104\n60,-109\n70,-120\n";
+    let load = |_: &str| Ok(log.to_owned());
+    let run = |keys: &str, cc: &str, params: &str| {
+        let text = format!("log = \"l.csv\"\n{keys}\n[tcp]\ncc = \"{cc}\"\ncc_params = {{ {params} }}");
+        let (s, warnings) = parse(&text, &load).unwrap();
+        let delivered = Network::new(&s).unwrap().run(Options::default()).flows[0].delivered_bytes;
+        (delivered, warnings.into_iter().map(|w| w.message).collect::<Vec<_>>())
+    };
+    let keys = "threshold = \"-110 dBm\"\nhysteresis = \"5 dB\"\nassociate = \"5 s\"";
+    let (plain, _) = run(keys, "cubic", "");
+    let (avoca, warnings) = run(keys, "avoca", "inner = \"cubic\"");
+    assert_eq!(warnings, [""; 0]);
+    assert!(avoca > plain, "{avoca} of {plain}");
+    let (stated, warnings) = run(keys, "avoca", "inner = \"cubic\", rss_threshold = -80");
+    assert_eq!((stated, warnings.len()), (0, 1), "{warnings:?}");
+    // The link is up from 5 s to 30 s and from 55 s to 70 s.
+    let said = "flow `f` sends nothing for 40 s of the 40 s in which link `wifi` is up, from 5 s on";
+    assert_eq!(warnings[0], said);
 }
 
 #[test]
@@ -194,6 +224,32 @@ fn a_log_with_a_threshold() {
 }
 
 #[test]
+fn a_log_of_the_field() {
+    let log = "Time;Cell;RSRP (dBm);DL (Mbit/s)\n\
+               2025-05-04 10:00:00;\"a; 1\";-95,5;12\n2025-05-04 10:00:30;b;-111;\n2025-05-04 10:01:00;b;-100;8,5\n\
+               2025-05-04 10:01:10;b;;4\n2025-05-04 10:01:20;b;-115;\n";
+    let load = |_: &str| Ok(log.to_owned());
+    let keys = "log = \"l.csv\"\nthreshold = \"-110 dBm\"\n\
+                columns = { time_s = \"Time\", signal_dbm = \"RSRP (dBm)\", rate_mbps = \"DL (Mbit/s)\" }";
+    let wanted = [(0, true, 12_000), (30_000, false, 2000), (60_000, true, 8500), (70_000, true, 4000)];
+    for delimiter in ["", "\ndelimiter = \";\""] {
+        let (s, warnings) = parse(&format!("{keys}{delimiter}"), &load).unwrap();
+        assert_eq!((&states(&s)[..4], warnings), (&wanted[..], vec![]));
+        assert!(heard(&s).contains(&(0, LinkEvent::Threshold { dbm: -110.0, hysteresis: 0.0 })));
+    }
+    for (coverage, said) in [
+        (format!("{keys}\ndelimiter = \"\\t\""), "it has no column `Time`, which `columns` takes for `time_s`"),
+        (format!("{keys}\ndelimiter = \"|\""), "`|`"),
+        (keys.replace("signal_dbm =", "signal ="), "a log has no column `signal`"),
+        ("columns = {}\ntimetable = [{ arrive = \"0 s\", depart = \"9 s\" }]".into(), "`columns` has no effect"),
+    ] {
+        let problem = &parse(&coverage, &load).expect_err(&coverage).problems[0];
+        assert!(problem.message.contains(said), "{coverage}: {}", problem.message);
+        assert!(!problem.labels.is_empty() && problem.help.is_some(), "{coverage}: {problem:?}");
+    }
+}
+
+#[test]
 fn coverage_that_makes_no_sense_is_refused() {
     let back = |_: &str| Ok("time_s,signal_dbm\n5,-60\n4,-60\n".to_owned());
     let times = |a: &str| format!("timetable = [{{ arrive = \"0 s\", depart = \"50 s\" }}, {a}]");
@@ -210,6 +266,19 @@ fn coverage_that_makes_no_sense_is_refused() {
         ("stations = [{ distance = \"5 m\" }]\ndwell = \"5 s\"", "stations without `speed`"),
         ("stations = [{ distance = \"5 m\" }]\nspeed = \"5\"\ndwell = \"5 s\"", "is not a speed"),
         ("stations = [{ distance = \"5 m\" }]\nspeed = \"1 m/s\"\ndwell = \"-5 s\"", "-5 s"),
+        (
+            "stations = [{ name = \"X\", distance = \"5 m\" }, { name = \"Y\", distance = \"5 m\" }]\nspeed = \"1 m/s\"\n\
+             dwell = \"16000000 min\"",
+            "Y is left more than",
+        ),
+        (
+            "stations = [{ name = \"X\", distance = \"100000000 m\" }]\nspeed = \"0.001 m/s\"\ndwell = \"1 s\"",
+            "X is left more",
+        ),
+        (
+            "repeat = \"500 us\"\ntimetable = [{ arrive = \"0 s\", depart = \"100 us\" }]",
+            "more than 1000000 stays in coverage",
+        ),
         ("repeat = \"10 s\"\ntimetable = [{ arrive = \"0 s\", depart = \"50 s\" }]", "begins again after 10 s"),
     ] {
         let error = parse(coverage, &back).expect_err(coverage);

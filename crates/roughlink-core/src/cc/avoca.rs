@@ -4,10 +4,9 @@
 //! nothing leaves ([`Permit::Hold`]) and every parameter keeps its value; on entering it, `inner` starts afresh and the
 //! endpoint sends the earliest outstanding data at once, its RTO and back-off initial ([`CongestionControl::starts_anew`]).
 //!
-//! What the paper leaves open: a sender that has heard nothing of its link is in transmit mode, as one on a link that
-//! never tells would else never send; a link that never tells of its signal has enough of it; the layer 3 configuration is
-//! lost with layer 2, and what was known of the signal.
+//! What is coverage, and what the paper leaves open about it: [`super::coverage`].
 
+use super::coverage::{Coverage, Level, Rules};
 use super::registry::{BuildError, Construct, algorithm};
 use super::{Ack, Congestion, CongestionControl, Flow, LinkEvent, Permit, Sent, Vitals};
 use crate::units::Time;
@@ -27,10 +26,12 @@ pub struct Params {
     pub params: toml::Table,
     /// The stack whose preset its parameters start from; the connection's unless set here.
     pub stack: String,
-    /// Signal strength, dBm, at which or below which coverage ends. The paper has the threshold, but no value.
-    pub rss_threshold: f64,
-    /// Coverage begins only this many dB above the threshold (the paper: 0).
-    pub hysteresis: f64,
+    /// Signal strength, dBm, at which or below which coverage ends. `"coverage"` takes the `threshold` of the link's
+    /// `[[coverage]]`, -80 if it has none; the paper has the threshold, but no value.
+    pub rss_threshold: Level,
+    /// Coverage begins only this many dB above the threshold. `"coverage"` takes that of the link's `[[coverage]]`; the
+    /// paper has none.
+    pub hysteresis: Level,
     /// Wait for layer 3 to be configured after each Up (the paper); else Up implies it.
     pub needs_l3: bool,
     /// Forget window, RTT and back-off when coverage begins (the paper); else go on with the frozen values.
@@ -43,11 +44,17 @@ impl Default for Params {
             inner: "newreno".into(),
             params: toml::Table::new(),
             stack: "linux".into(),
-            rss_threshold: -80.0,
-            hysteresis: 0.0,
+            rss_threshold: Level::ANNOUNCED,
+            hysteresis: Level::ANNOUNCED,
             needs_l3: true,
             reset: true,
         }
+    }
+}
+
+impl Params {
+    fn rules(&self) -> Rules {
+        Rules { threshold: self.rss_threshold, hysteresis: self.hysteresis, needs_l3: self.needs_l3 }
     }
 }
 
@@ -62,9 +69,7 @@ pub const RFC: &str = "stack = \"rfc\"";
 #[derive(Debug)]
 pub struct Avoca {
     inner: Box<dyn CongestionControl>,
-    l2_configured: bool,
-    l3_configured: bool,
-    signal: Option<f64>,
+    coverage: Coverage,
     transmitting: bool,
     params: Params,
 }
@@ -72,9 +77,7 @@ pub struct Avoca {
 impl Construct for Avoca {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
-        if !p.rss_threshold.is_finite() || !p.hysteresis.is_finite() || p.hysteresis < 0.0 {
-            return Err("rss_threshold must be a number of dBm, hysteresis one of dB and not negative".into());
-        }
+        p.rules().check()?;
         if p.inner == NAME {
             return Err("`inner` cannot be `avoca` itself".into());
         }
@@ -88,38 +91,18 @@ impl Construct for Avoca {
     fn new(params: &Params, flow: &Flow) -> Self {
         Avoca {
             inner: fresh(params, flow),
-            l2_configured: true,
-            l3_configured: true,
-            signal: None,
+            coverage: Coverage::new(params.rules()),
             transmitting: true,
             params: params.clone(),
         }
     }
 }
 
-impl Avoca {
-    /// Coverage as the last events tell it.
-    fn covered(&self) -> bool {
-        let margin = if self.transmitting { 0.0 } else { self.params.hysteresis };
-        let heard = self.signal.is_none_or(|rss| rss > self.params.rss_threshold + margin);
-        self.l2_configured && self.l3_configured && heard
-    }
-}
-
 impl CongestionControl for Avoca {
     fn on_link(&mut self, flow: &Flow, event: &LinkEvent) {
-        match *event {
-            LinkEvent::Down => (self.l2_configured, self.l3_configured, self.signal) = (false, false, None),
-            LinkEvent::Up => {
-                self.l2_configured = true;
-                self.l3_configured |= !self.params.needs_l3;
-            }
-            LinkEvent::Configured => self.l3_configured = true,
-            LinkEvent::Signal(rss) => self.signal = Some(rss),
-            LinkEvent::Rate(_) | LinkEvent::Delay(_) => {}
-        }
         let before = self.transmitting;
-        self.transmitting = self.covered();
+        self.coverage.on_link(event);
+        self.transmitting = self.coverage.is_there();
         if self.transmitting && !before && self.params.reset {
             let unmeasured = Flow { srtt: Time::ZERO, latest_rtt: Time::ZERO, min_rtt: Time::MAX, ..flow.clone() };
             self.inner = fresh(&self.params, &unmeasured);
@@ -232,34 +215,6 @@ mod tests {
         build("avoca", "rfc", params, &flow()).unwrap()
     }
 
-    fn hears(cc: &mut dyn CongestionControl, events: &[LinkEvent]) -> bool {
-        events.iter().for_each(|e| cc.on_link(&flow(), e));
-        cc.permit(&flow()) != Permit::Hold
-    }
-
-    #[test]
-    fn coverage_is_both_layers_and_the_signal() {
-        use LinkEvent::*;
-        let cases: [(&str, &[LinkEvent], bool); 13] = [
-            ("", &[], true),
-            ("", &[Down], false),
-            ("needs_l3 = false", &[Down, Up], true),
-            ("", &[Down, Up], false),
-            ("", &[Down, Up, Configured], true),
-            ("", &[Down, Configured, Up], true),
-            ("", &[Up, Configured, Down, Up], false),
-            ("", &[Signal(-79.9)], true),
-            ("", &[Signal(-80.0)], false),
-            ("rss_threshold = -70.0", &[Signal(-75.0), Down, Up, Configured], true),
-            ("rss_threshold = -70.0", &[Down, Signal(-75.0), Up, Configured], false),
-            ("hysteresis = 5.0", &[Signal(-85.0), Signal(-76.0)], false),
-            ("hysteresis = 5.0", &[Signal(-85.0), Signal(-74.0), Signal(-79.0)], true),
-        ];
-        for (params, events, transmits) in cases {
-            assert_eq!(hears(avoca(params).as_mut(), events), transmits, "{params} {events:?}");
-        }
-    }
-
     #[test]
     fn parameters_are_frozen_outside_and_initial_on_entering() {
         let f = flow();
@@ -368,6 +323,8 @@ mod tests {
         assert!(refused("params = { min_ssthresh = 0 }").contains("at least 1 segment"));
         assert!(refused("inner = \"avoca\"").contains("itself"));
         assert!(refused("hysteresis = -1.0").contains("not negative"));
+        assert!(refused("rss_threshold = nan").contains("number of dBm"));
+        assert!(refused("rss_threshold = \"strong\"").contains("write a number, or \"coverage\""));
         assert!(refused("stack = \"foo\"").ends_with("no stack `foo`; there are linux, ns3, ns2, rfc"));
         assert!(refused("stack = \"linu\"").ends_with("the nearest is `linux`"));
         assert!(refused("inner = \"nope\"").ends_with("no congestion control `nope`"));

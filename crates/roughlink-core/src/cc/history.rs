@@ -1,10 +1,11 @@
-//! What the links said to a connection before it had a sending half.
+//! What a connection was told of its links before it had a sending half.
 
 use super::{CongestionControl, Flow, LinkEvent, Permit};
 use crate::units::Time;
 
-/// The latest event of each kind, for a connection whose sending half begins after them; and what its algorithm, told of
-/// nothing else, permits meanwhile: a handshake must not leave either where the connection would be held.
+/// The events before the handshake was over, for the sending half that begins after them; and what its algorithm, told of
+/// nothing else, permits meanwhile: a handshake must not leave either where the connection would be held. All events are
+/// kept, since an algorithm may go by their order, as one with hysteresis does.
 #[derive(Debug, Default)]
 pub struct LinkHistory {
     events: Vec<LinkEvent>,
@@ -15,7 +16,6 @@ pub struct LinkHistory {
 impl LinkHistory {
     /// Notes an event; `begin` makes the connection as it is before its handshake, and an algorithm for it.
     pub fn note(&mut self, now: Time, event: &LinkEvent, begin: impl FnOnce() -> (Flow, Box<dyn CongestionControl>)) {
-        self.events.retain(|e| std::mem::discriminant(e) != std::mem::discriminant(event));
         self.events.push(*event);
         let (flow, cc) = &mut **self.listener.get_or_insert_with(|| Box::new(begin()));
         flow.now = now;

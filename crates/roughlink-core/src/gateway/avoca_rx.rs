@@ -11,8 +11,7 @@
 //! the usable window may become negative). Nothing else is taken back: what the gateway advertises is never more than the
 //! receiver did, acknowledges no more, and is an old segment said again in all but its window.
 //!
-//! A warning is a signal at or below the threshold, or `Down`; coverage is back when layer 2 is up, layer 3 configured and
-//! the signal, if that is told, above the threshold. A warning may be wrong or late. So what comes in from outside more
+//! A warning is a signal at or below the threshold, or `Down`; what coverage is, [`crate::cc::coverage`] says. A warning may be wrong or late. So what comes in from outside more
 //! than `lead_ms` after it is proof of coverage and opens the windows: a wrong warning costs that time and the wait for
 //! the sender's next probe. A late one changes nothing while the link is down, for nothing gets out. Without warnings,
 //! nothing is touched.
@@ -23,18 +22,22 @@ use super::flows::{self, Flow, Flows, Phase};
 use super::registry::Construct;
 use super::{Gateway, Heading, Key, Modem, Segment, Stats, before};
 use crate::cc::LinkEvent;
+use crate::cc::coverage::{Coverage, Level, Rules};
 use crate::packet::flags;
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// Parameters of [`AvocaRx`]. The AVOCA paper has a threshold, whose value it does not tell.
+/// Parameters of [`AvocaRx`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// Signal at or below which coverage is about to end, dBm.
-    pub rss_threshold_dbm: f64,
+    /// Signal at or below which coverage is about to end, dBm. `"coverage"` takes the `threshold` of the link's
+    /// `[[coverage]]`, -80 if it has none; the paper has the threshold, but no value.
+    pub rss_threshold_dbm: Level,
+    /// Coverage begins only this many dB above the threshold. `"coverage"` takes that of the link's `[[coverage]]`.
+    pub hysteresis_db: Level,
     /// Wait for layer 3 to be configured after each Up (the paper); else Up implies it.
     pub needs_l3: bool,
     /// For how long coverage may last after a warning, milliseconds: what comes in later proves the warning wrong.
@@ -48,7 +51,8 @@ pub struct Params {
 impl Default for Params {
     fn default() -> Self {
         Params {
-            rss_threshold_dbm: -80.0,
+            rss_threshold_dbm: Level::ANNOUNCED,
+            hysteresis_db: Level::ANNOUNCED,
             needs_l3: true,
             lead_ms: 5_000,
             opening_acks: 3,
@@ -58,14 +62,18 @@ impl Default for Params {
     }
 }
 
+impl Params {
+    fn rules(&self) -> Rules {
+        Rules { threshold: self.rss_threshold_dbm, hysteresis: self.hysteresis_db, needs_l3: self.needs_l3 }
+    }
+}
+
 /// The gateway.
 #[derive(Debug)]
 pub struct AvocaRx {
     params: Params,
     flows: Flows<Held>,
-    up: bool,
-    configured: bool,
-    strong: bool,
+    coverage: Coverage,
     /// Since when windows are closed.
     closed: Option<Time>,
     /// Flows for which acknowledgements wait to leave.
@@ -82,9 +90,8 @@ struct Held {
 impl Construct for AvocaRx {
     type Params = Params;
     fn check(p: &Params) -> Result<(), String> {
-        if !p.rss_threshold_dbm.is_finite() {
-            Err("rss_threshold_dbm must be a number".into())
-        } else if !(1..=10).contains(&p.opening_acks) {
+        p.rules().check()?;
+        if !(1..=10).contains(&p.opening_acks) {
             Err("opening_acks must be from 1 to 10".into())
         } else {
             p.table.check()
@@ -94,9 +101,7 @@ impl Construct for AvocaRx {
         AvocaRx {
             params: params.clone(),
             flows: Flows::new(params.table.clone()),
-            up: true,
-            configured: true,
-            strong: true,
+            coverage: Coverage::new(params.rules()),
             closed: None,
             pending: VecDeque::new(),
             originated: 0,
@@ -156,18 +161,9 @@ impl Gateway for AvocaRx {
     }
 
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        let before = self.covered();
-        match event {
-            LinkEvent::Down => (self.up, self.configured) = (false, false),
-            LinkEvent::Up => {
-                self.up = true;
-                self.configured |= !self.params.needs_l3;
-            }
-            LinkEvent::Configured => self.configured = true,
-            LinkEvent::Signal(dbm) => self.strong = *dbm > self.params.rss_threshold_dbm,
-            _ => {}
-        }
-        match (before, self.covered()) {
+        let before = self.coverage.is_there();
+        self.coverage.on_link(event);
+        match (before, self.coverage.is_there()) {
             (true, false) => self.close(now),
             (false, true) => self.open(),
             // Said once more, after something from outside had proved it wrong: now it is true.
@@ -182,11 +178,6 @@ impl Gateway for AvocaRx {
 }
 
 impl AvocaRx {
-    /// Coverage as the last events tell it.
-    fn covered(&self) -> bool {
-        self.up && self.configured && self.strong
-    }
-
     /// Coverage is about to end.
     fn close(&mut self, now: Time) {
         self.closed = Some(now);
@@ -355,10 +346,22 @@ mod tests {
         b.gateway.on_link(b.now, &LinkEvent::Down);
         assert_eq!(sent(&mut b).len(), 2, "it comes true");
         back(&mut b);
-        assert!(sent(&mut b).is_empty());
+        assert_eq!(sent(&mut b).len(), 2, "the signal is forgotten with layer 2");
         b.gateway.on_link(b.now, &LinkEvent::Signal(-60.0));
-        assert_eq!(sent(&mut b).len(), 2);
+        assert!(sent(&mut b).is_empty());
         b.gateway.on_link(b.now, &LinkEvent::Signal(-90.0));
         assert_eq!(sent(&mut b).len(), 2);
+    }
+
+    #[test]
+    fn the_threshold_is_that_of_the_link_unless_it_is_stated() {
+        for (params, closes) in [("", false), ("rss_threshold_dbm = -80", true), ("rss_threshold_dbm = -90.5", true)] {
+            let mut b = bench(params);
+            b.gateway.on_link(b.now, &LinkEvent::Threshold { dbm: -110.0, hysteresis: 0.0 });
+            b.gateway.on_link(b.now, &LinkEvent::Signal(-95.0));
+            assert_eq!(!sent(&mut b).is_empty(), closes, "{params}");
+            b.gateway.on_link(b.now, &LinkEvent::Signal(-111.0));
+            assert_eq!(!sent(&mut b).is_empty(), !closes, "{params}");
+        }
     }
 }

@@ -39,24 +39,25 @@ pub(super) struct Component<'a, O> {
     /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no event
     /// between. Empty while someone watches.
     cascade: Vec<u32>,
-    /// What is heard of links: when, of which link (its first place), what. They have one leaf, the last.
+    /// What hosts are told of links: when, of which link (its first place), what. They have one leaf.
     news: VecDeque<(Time, u32, LinkEvent)>,
     end: Time,
     events: u64,
 }
 
-/// Whose events the leaves of the calendar hold, by the first of each kind: pipes, media, flows, gateways, news.
+/// Whose events the leaves of the calendar hold, by the first of each kind: pipes, media, news, flows, gateways. News come
+/// before flows, so that what is known at an instant is known to what begins then.
 struct Leaves {
     media: usize,
+    news: usize,
     flows: usize,
     gates: usize,
-    news: usize,
 }
 
 impl Leaves {
-    fn new([pipes, media, flows, gates]: [usize; 4]) -> Self {
-        let (flows, media_at) = (flows + media + pipes, pipes);
-        Leaves { media: media_at, flows: media + pipes, gates: flows, news: flows + gates }
+    fn new([pipes, media, news, flows]: [usize; 4]) -> Self {
+        let news_at = pipes + media;
+        Leaves { media: pipes, news: news_at, flows: news_at + news, gates: news_at + news + flows }
     }
 }
 
@@ -103,8 +104,8 @@ impl<'a, O: Observer> Component<'a, O> {
         news.sort_by_key(|n| n.0);
         let news = VecDeque::from(news);
         let gates = gates::gates(s, &local, &media, pipes.len());
-        let leaves = Leaves::new([pipes.len(), media.len(), built.len(), gates.len()]);
-        let mut calendar = Calendar::new(leaves.news + usize::from(!news.is_empty()));
+        let leaves = Leaves::new([pipes.len(), media.len(), usize::from(!news.is_empty()), built.len()]);
+        let mut calendar = Calendar::new(leaves.gates + gates.len());
         for (i, f) in built.iter().enumerate() {
             calendar.set(leaves.flows + i, f.start());
         }
@@ -149,18 +150,18 @@ impl<'a, O: Observer> Component<'a, O> {
             } else if leaf >= self.leaves.flows && leaf < self.leaves.gates {
                 self.events += 1;
                 self.wake(now, leaf - self.leaves.flows);
-            } else if leaf < self.leaves.flows {
-                self.wake_medium(now, leaf - self.leaves.media);
             } else if leaf < self.leaves.news {
-                self.wake_gate(now, leaf - self.leaves.gates);
+                self.wake_medium(now, leaf - self.leaves.media);
+            } else if leaf < self.leaves.flows {
+                self.tell(now);
             } else {
-                self.hear(now);
+                self.wake_gate(now, leaf - self.leaves.gates);
             }
         }
     }
 
-    /// Hosts hear of what happened to a link that their flow uses.
-    fn hear(&mut self, now: Time) {
+    /// Hosts are told of what happened to a link that their flow uses.
+    fn tell(&mut self, now: Time) {
         let Some((_, link, event)) = self.news.pop_front() else { return };
         self.calendar.set(self.leaves.news, self.news.front().map_or(Time::MAX, |n| n.0));
         for index in 0..self.flows.len() {

@@ -5,13 +5,14 @@
 //! more (Configured), and only then do packets get through. It ends on departure (Down), of which hosts may be warned.
 
 use super::file::{Class, Coverage};
-use super::leaf::{At, Leaf};
+use super::leaf::{At, LONGEST, Leaf};
 use super::link::{Load, undirected};
 use super::problem::{Problem, Report, suggest};
-use super::timeline::{Step, lay, repeated, table};
+use super::timeline::{Step, lay};
 use super::{FlowSpec, LinkSpec, Stay};
 use crate::app::Traffic;
 use crate::cc::LinkEvent;
+use crate::cc::coverage::THRESHOLD_DBM;
 use crate::link::Model;
 use crate::link::noise::Noise;
 use crate::tcp::TcpConfig;
@@ -19,6 +20,10 @@ use crate::units::{Rate, Time};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+
+mod log;
+
+use log::{Row, from_log};
 
 /// When the vehicle is where there is coverage.
 struct Presence {
@@ -30,14 +35,12 @@ struct Presence {
     rows: Vec<Row>,
 }
 
-/// A line of a log.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Row {
-    at: Time,
-    signal: Option<f64>,
-    rate: Option<Rate>,
-    delay: Option<Time>,
-    loss: Option<f64>,
+/// Where a signal is coverage.
+struct Levels {
+    /// Above this, dBm.
+    threshold: f64,
+    /// To begin it, so much more, dB.
+    hysteresis: f64,
 }
 
 /// Gives the links that have coverage their timelines and news; returns the load of other passengers.
@@ -80,14 +83,24 @@ pub(super) fn coverage(
         }
         without_effect(c, report);
         let classes = classes(c, load, report);
-        let Some(stays) = stays(c, here.clone(), load, report) else { continue };
-        let stays = looped(stays, c, duration, report);
+        let levels = Levels {
+            threshold: report.read(&c.threshold).map_or(THRESHOLD_DBM, |t| t.0),
+            hysteresis: report.read(&c.hysteresis).map_or(0.0, |h| h.0),
+        };
+        let Some(stays) = stays(c, here.clone(), &levels, load, report) else { continue };
+        let Some(stays) = looped(stays, c, here.clone(), duration, report) else { continue };
         let lag = report.read(&c.associate).unwrap_or_default();
         let ready = lag + report.read(&c.configure).unwrap_or_default();
         let notice = report.read(&c.notice).unwrap_or_default();
         let warning = report.read(&c.warning);
         let mut steps = vec![Step { up: Some(false), ..Step::default() }];
         let mut news = vec![(Time::ZERO, LinkEvent::Down)];
+        if c.log.is_some() {
+            let Levels { threshold: dbm, hysteresis } = levels;
+            news.push((Time::ZERO, LinkEvent::Threshold { dbm, hysteresis }));
+        }
+        // What the link is like at the start is known then.
+        let known = |at: Time| if at.is_zero() { at } else { at + notice };
         let mut used = Vec::new();
         let mut hasty = false;
         for stay in &stays {
@@ -103,7 +116,7 @@ pub(super) fn coverage(
                     noise: row.loss.map(|loss| Noise::Random { loss }),
                     ..Step::default()
                 });
-                news.extend(row.signal.map(|dbm| (row.at + notice, LinkEvent::Signal(dbm))));
+                news.extend(row.signal.map(|dbm| (known(row.at), LinkEvent::Signal(dbm))));
             }
             if up >= stay.depart {
                 let warning = Problem::new(format!("coverage at {} is over before it can be used", stay.name));
@@ -116,20 +129,22 @@ pub(super) fn coverage(
             let mut step = Step { at: up, until: end, up: Some(true), ..Step::default() };
             if let Some(class) = class {
                 (step.rate, step.delay, step.noise) = (class.rate, class.delay, class.noise.clone());
-                news.extend(class.signal.map(|dbm| (stay.arrive + notice, LinkEvent::Signal(dbm))));
+                news.extend(class.signal.map(|dbm| (known(stay.arrive), LinkEvent::Signal(dbm))));
             }
             steps.push(step);
+            news.push((known(stay.arrive + lag), LinkEvent::Up));
+            news.push((known(up), LinkEvent::Configured));
+            // A warning is said again when it comes true: meanwhile it may have been taken for wrong.
+            let warned = warning.map(|w| stay.depart.saturating_sub(w));
+            news.extend(warned.map(|at| (at, LinkEvent::Down)));
+            news.push((stay.depart + notice, LinkEvent::Down));
             used.push(Stay {
                 name: stay.name.clone(),
                 class: stay.class.clone().unwrap_or_default(),
                 from: up,
                 until: stay.depart,
+                end_known: warned.unwrap_or(stay.depart + notice),
             });
-            news.push((stay.arrive + lag + notice, LinkEvent::Up));
-            news.push((up + notice, LinkEvent::Configured));
-            // A warning is said again when it comes true: meanwhile it may have been taken for wrong.
-            news.extend(warning.map(|w| (stay.depart.saturating_sub(w), LinkEvent::Down)));
-            news.push((stay.depart + notice, LinkEvent::Down));
             if let Some(early) = warning.filter(|w| *w >= stay.depart - up && !hasty) {
                 hasty = true;
                 let warning = Problem::new(format!("the warning comes before coverage at {} can be used", stay.name));
@@ -180,6 +195,8 @@ fn without_effect(c: &Coverage, report: &mut Report) {
     for (key, place, belongs_to) in [
         ("threshold", c.threshold.as_ref().map(|l| l.span.clone()), &["log"][..]),
         ("hysteresis", c.hysteresis.as_ref().map(|l| l.span.clone()), &["log"]),
+        ("columns", c.columns.as_ref().map(|l| l.span.clone()), &["log"]),
+        ("delimiter", c.delimiter.as_ref().map(|l| l.span.clone()), &["log"]),
         ("classes", c.classes.as_ref().map(|l| l.span.clone()), &["stations", "timetable"]),
         ("dwell", span_of(&c.dwell), &["stations"]),
         ("speed", c.speed.as_ref().map(|l| l.span.clone()), &["stations", "log"]),
@@ -251,7 +268,13 @@ fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String
 }
 
 /// The stays in coverage in order of time; `None` if they cannot be told, which is then reported.
-fn stays(c: &Coverage, here: Range<usize>, load: Load<'_>, report: &mut Report) -> Option<Vec<Presence>> {
+fn stays(
+    c: &Coverage,
+    here: Range<usize>,
+    levels: &Levels,
+    load: Load<'_>,
+    report: &mut Report,
+) -> Option<Vec<Presence>> {
     let mut problem = |message: &str, help: &str| {
         report.error(Problem::new(message).at(here.clone(), "").help(help));
         None
@@ -259,7 +282,7 @@ fn stays(c: &Coverage, here: Range<usize>, load: Load<'_>, report: &mut Report) 
     match (&c.stations, &c.timetable, &c.log) {
         (Some(_), None, None) => from_stations(c, here, report),
         (None, Some(_), None) => from_timetable(c, report),
-        (None, None, Some(_)) => from_log(c, load, report),
+        (None, None, Some(_)) => from_log(c, levels, load, report),
         (None, None, None) => problem(
             "this coverage says nothing about when",
             "add `stations` with `speed` and `dwell`, a `timetable`, or a `log`",
@@ -283,9 +306,14 @@ fn from_stations(c: &Coverage, here: Range<usize>, report: &mut Report) -> Optio
     for (i, station) in c.stations.iter().flat_map(|s| &s.value).enumerate() {
         let s = &station.value;
         let distance = report.read(&s.distance)?.0;
-        let arrive = now + Time::from_secs_f64(distance / speed);
-        now = arrive + report.read(&s.dwell).unwrap_or(dwell);
+        let arrive = now.saturating_add(Time::from_secs_f64(distance / speed));
+        now = arrive.saturating_add(report.read(&s.dwell).unwrap_or(dwell));
         let name = report.read(&s.name).unwrap_or_else(|| format!("station {}", i + 1));
+        if now > LONGEST {
+            let problem = Problem::new(format!("{name} is left more than {LONGEST} after the start"));
+            report.error(problem.at(station.span.clone(), "").help("make `dwell` and `distance` shorter"));
+            return None;
+        }
         out.push(Presence { name, arrive, depart: now, class: report.read(&s.class), rows: Vec::new() });
     }
     Some(out)
@@ -315,77 +343,32 @@ fn from_timetable(c: &Coverage, report: &mut Report) -> Option<Vec<Presence>> {
     Some(out)
 }
 
-fn from_log(c: &Coverage, load: Load<'_>, report: &mut Report) -> Option<Vec<Presence>> {
-    let file = report.read(&c.log)?;
-    let speed = report.read(&c.speed).map(|s| s.0);
-    let threshold = report.read(&c.threshold).map_or(THRESHOLD_DBM, |t| t.0);
-    let hysteresis = report.read(&c.hysteresis).map_or(0.0, |h| h.0);
-    let rows = match load(&file).and_then(|text| read_log(&text, speed)) {
-        Ok(rows) => rows,
-        Err(reason) => {
-            let problem = Problem::new(format!("`{file}` cannot be used: {reason}")).at(span(&c.log), "");
-            report.error(problem.help(LOG_HELP));
-            return None;
-        }
-    };
-    let mut gaps: Vec<Time> = rows.windows(2).map(|w| w[1].at - w[0].at).collect();
-    gaps.sort_unstable();
-    let usual = gaps.get(gaps.len() / 2).copied();
-    let last_line = rows.last().map_or(Time::ZERO, |row| row.at);
-    if let (Some(usual), Some(&longest)) = (usual, gaps.last())
-        && longest > usual * GAP
-    {
-        let after = rows.windows(2).find(|w| w[1].at - w[0].at == longest).map_or(Time::ZERO, |w| w[0].at);
-        let warning = Problem::new(format!("`{file}` has a gap of {longest} after {after}")).at(span(&c.log), "");
-        report.warn(warning.help("what was last measured is taken to hold until the next line"));
-    }
-    let mut out: Vec<Presence> = Vec::new();
-    let mut covered = false;
-    for row in rows {
-        let strong = match row.signal {
-            Some(dbm) if covered => dbm > threshold,
-            Some(dbm) => dbm > threshold + hysteresis,
-            None => true,
-        };
-        let was = std::mem::replace(&mut covered, strong && row.rate != Some(Rate(0)));
-        match (was, covered) {
-            (false, true) => out.push(Presence {
-                name: format!("{}", row.at),
-                arrive: row.at,
-                depart: Time::MAX,
-                class: None,
-                rows: vec![row],
-            }),
-            (true, true) => out.last_mut()?.rows.push(row),
-            (true, false) => out.last_mut()?.depart = row.at,
-            (false, false) => {}
-        }
-    }
-    if let Some(last) = out.last_mut().filter(|s| s.depart == Time::MAX) {
-        // What was measured last holds as long as others did, or until the loop closes.
-        let until = last_line + usual.unwrap_or(Time::from_secs(1));
-        last.depart = report.read(&c.repeat).filter(|repeat| *repeat > last_line).unwrap_or(until);
-        let warning = Problem::new(format!("`{file}` ends within coverage, at {last_line}")).at(span(&c.log), "");
-        report.warn(warning.help(format!("coverage is taken to end at {}", last.depart)));
-    }
-    Some(out)
-}
-
-/// The same again and again, until the scenario is over.
-fn looped(mut stays: Vec<Presence>, c: &Coverage, duration: Time, report: &mut Report) -> Vec<Presence> {
+/// The same again and again, until the scenario is over; `None` if that makes no sense, which is then reported.
+fn looped(
+    mut stays: Vec<Presence>,
+    c: &Coverage,
+    here: Range<usize>,
+    duration: Time,
+    report: &mut Report,
+) -> Option<Vec<Presence>> {
     let Some(repeat) = report.read(&c.repeat) else {
         stays.retain(|s| s.arrive <= duration);
-        return stays;
+        return Some(stays);
     };
     let end = stays.last().map_or(Time::ZERO, |s| s.depart);
     if repeat < end || repeat.is_zero() {
         let problem = Problem::new(format!("the loop takes {end}, but begins again after {repeat}"));
         report.error(problem.at(span(&c.repeat), "").help("`repeat` is at least the time to the last departure"));
-        return stays;
+        return None;
+    }
+    if (duration.0 / repeat.0).saturating_mul(stays.len() as u64) > MOST_STAYS {
+        let problem = Problem::new(format!("there are more than {MOST_STAYS} stays in coverage")).at(here, "");
+        report.error(problem.help("make `repeat` longer, or `duration` shorter"));
+        return None;
     }
     let once = stays.len();
     let mut shift = repeat;
-    while once > 0 && shift <= duration && stays.len() < MOST_STAYS {
+    while once > 0 && shift <= duration {
         for i in 0..once {
             let s = &stays[i];
             let rows = s.rows.iter().map(|r| Row { at: r.at + shift, ..r.clone() }).collect();
@@ -401,101 +384,12 @@ fn looped(mut stays: Vec<Presence>, c: &Coverage, duration: Time, report: &mut R
         shift += repeat;
     }
     stays.retain(|s| s.arrive <= duration);
-    stays
-}
-
-/// Reads a log of what a vehicle measured; by position it needs the `speed`.
-fn read_log(text: &str, speed: Option<f64>) -> Result<Vec<Row>, String> {
-    let (columns, lines) = table(text, &COLUMNS)?;
-    if let Some(twice) = repeated(&columns) {
-        return Err(format!("it has the column `{twice}` twice"));
-    }
-    let scale = match (columns.contains(&"time_s"), columns.contains(&"position_m"), speed) {
-        (true, false, _) => 1.0,
-        (false, true, Some(speed)) => 1.0 / speed,
-        (false, true, None) => return Err("it goes by position, which needs a `speed`".into()),
-        _ => return Err("it needs either a column `time_s` or a column `position_m`".into()),
-    };
-    let mut out: Vec<Row> = Vec::new();
-    for (number, line) in lines {
-        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-        if fields.len() != columns.len() || fields.iter().any(|f| f.is_empty()) {
-            return Err(format!("line {number} has a gap: {} columns are wanted", columns.len()));
-        }
-        let mut row = Row::default();
-        for (column, field) in columns.iter().zip(&fields) {
-            let x: f64 = field.parse().map_err(|_| format!("line {number}: `{field}` is not a number"))?;
-            let (least, most) = match *column {
-                "time_s" | "position_m" => (0.0, LATEST_S / scale),
-                "signal_dbm" => (-200.0, 100.0),
-                "rate_mbps" => (0.0, 1e7),
-                "delay_ms" => (0.0, 86_400_000.0),
-                _ => (0.0, f64::MAX),
-            };
-            if !(least..=most).contains(&x) {
-                return Err(format!("line {number}: {column} = {field} is out of range"));
-            }
-            match *column {
-                "time_s" | "position_m" => row.at = Time::from_secs_f64(x * scale),
-                "signal_dbm" => row.signal = Some(x),
-                "rate_mbps" => row.rate = Some(Rate((x * 1e6) as u64)),
-                "delay_ms" => row.delay = Some(Time::from_secs_f64(x / 1e3)),
-                _ if x > 1.0 => return Err(format!("line {number}: a loss of {field} is more than 1")),
-                _ => row.loss = Some(x),
-            }
-        }
-        if let Some(last) = out.last().filter(|last| last.at >= row.at) {
-            return Err(format!("line {number}: time goes from {} to {}", last.at, row.at));
-        }
-        out.push(row);
-    }
-    if out.is_empty() { Err("it has a heading and nothing else".into()) } else { Ok(out) }
+    Some(stays)
 }
 
 fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
-const COLUMNS: [&str; 6] = ["time_s", "position_m", "signal_dbm", "rate_mbps", "delay_ms", "loss"];
-const LOG_HELP: &str =
-    "the first line names the columns: time_s or position_m, and any of signal_dbm, rate_mbps, delay_ms, loss";
-/// What a Wi-Fi card still holds a connection at; the AVOCA paper has a threshold, but no value.
-const THRESHOLD_DBM: f64 = -80.0;
-/// So many times the usual distance between lines is a gap.
-const GAP: u64 = 10;
-/// Thirty years.
-const LATEST_S: f64 = 1e9;
-const MOST_STAYS: usize = 1_000_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_log_by_position_goes_by_speed() {
-        let rows = read_log("\u{feff}position_m,signal_dbm,loss\n0,-60,0.01\n95,-90,0.5\n", Some(9.5)).unwrap();
-        assert_eq!((rows[1].at, rows[1].signal, rows[1].loss), (Time::from_secs(10), Some(-90.0), Some(0.5)));
-    }
-
-    #[test]
-    fn logs_that_make_no_sense_are_refused_with_their_line() {
-        for (bad, said) in [
-            ("", "empty"),
-            ("time_s\n", "nothing else"),
-            ("signal_dbm\n-60\n", "either a column"),
-            ("position_m\n5\n", "needs a `speed`"),
-            ("time_s,signal_dbm\n0,-60\n1,\n", "line 3 has a gap"),
-            ("time_s,signal_dbm\n5,-60\n4,-60\n", "line 3: time goes from 5 s to 4 s"),
-            ("time_s,signal_dbm\n-5,-60\n", "line 2: time_s = -5 is out of range"),
-            ("time_s,loss\n5,7\n", "line 2: a loss of 7"),
-            ("time_s,rssi\n5,7\n", "no column `rssi`"),
-            ("time_s,loss,loss\n5,0,0\n", "the column `loss` twice"),
-            ("time_s,signal_dbm\n0,5000\n", "line 2: signal_dbm = 5000 is out of range"),
-            ("time_s,signal_dbm\n0,-60\n1e300,-60\n", "line 3: time_s = 1e300 is out of range"),
-            ("time_s,signal_dbm\n0,NaN\n", "line 2: signal_dbm = NaN is out of range"),
-        ] {
-            let reason = read_log(bad, None).unwrap_err();
-            assert!(reason.contains(said), "{bad:?}: {reason}");
-        }
-    }
-}
+/// Beyond this the stays fill the memory.
+const MOST_STAYS: u64 = 1_000_000;

@@ -11,7 +11,7 @@ mod mac;
 mod noise;
 mod request;
 
-pub(super) use coverage::{Class, Coverage};
+pub(super) use coverage::{Class, Coverage, Delimiter};
 pub(super) use gateway::Gateway;
 pub(super) use greenphy::Profile;
 pub(super) use hdplc::RateTrace;

@@ -4,7 +4,6 @@ use super::file::{Gateway, Params};
 use super::leaf::At;
 use super::problem::{Problem, Report, list, suggest};
 use super::{GatewaySpec, LinkSpec, Stay};
-use crate::cc::LinkEvent;
 use crate::gateway::{BuildError, Heading, Kind, REGISTRY};
 use crate::link::{Direction, Model, Noise};
 use crate::net::routing::Hop;
@@ -122,12 +121,11 @@ fn hears(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Range<usize>
         report.warn(warning.help("give the link a [[coverage]] or a timeline with `up` or `signal`"));
         return;
     }
-    let first = |stay: &Stay| {
-        let down = |n: &&(Time, LinkEvent)| n.1 == LinkEvent::Down && n.0 >= stay.from && n.0 <= stay.until;
-        Some(stay.until - link.notices.iter().find(down)?.0)
-    };
-    if let Some(early) = link.stays.iter().filter_map(first).max().filter(|early| *early > lead) {
-        let message = format!("`{}` is warned {early} before coverage ends, and believes it for {lead}", kind.name);
+    let early = |stay: &Stay| stay.until.saturating_sub(stay.end_known);
+    if let Some(stay) = link.stays.iter().max_by_key(|stay| early(stay)).filter(|stay| early(stay) > lead) {
+        let (early, at) = (early(stay), &stay.name);
+        let message =
+            format!("`{}` is warned {early} before coverage at {at} ends, and believes it for {lead}", kind.name);
         report.warn(Problem::new(message).at(place, "").help("make the `warning` shorter, or `lead_ms` longer"));
     }
 }

@@ -5,7 +5,9 @@ mod measured;
 
 pub(super) use measured::{Dbm, Decibel, Hertz, Length, Speed};
 
-use super::file::{FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, TimelineFormat, Transport};
+use super::file::{
+    Delimiter, FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, TimelineFormat, Transport,
+};
 use super::problem::{Problem, Report, list, nearest, suggest};
 use crate::app::request::{Mode, Policy as AfterLimit};
 use crate::app::voip::{EModel, Reference};
@@ -484,6 +486,7 @@ words!(
     Hystart,
     Policy,
     TimelineFormat,
+    Delimiter,
     EModel,
     Reference,
     Transport,

@@ -1,5 +1,5 @@
-//! Flows that their own congestion control keeps silent to the end though their link is up: a threshold that no signal
-//! reaches, say. It goes by what links say, so it can be known before the run.
+//! Flows that their own congestion control keeps silent although their link has coverage: a threshold above the signal, say.
+//! The algorithm goes by link events only, so this is known before the run.
 
 use super::LinkSpec;
 use super::problem::{Problem, Report};
@@ -7,8 +7,7 @@ use crate::cc::{Factory, Flow, LinkEvent, Permit};
 use crate::units::Time;
 use std::ops::Range;
 
-/// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, from some point to the end of the scenario, and the
-/// link comes up meanwhile.
+/// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, while the link is up and the flow's hosts know so.
 pub(super) fn warn_of_silence(
     (name, place): (&str, Range<usize>),
     (cc, factory): (&str, &Factory),
@@ -16,7 +15,7 @@ pub(super) fn warn_of_silence(
     duration: Time,
     report: &mut Report,
 ) {
-    // With several links that speak it would have to be known which of them is to blame.
+    // With several links that have events it would have to be known which of them is to blame.
     let mut speaking = path.iter().map(|&l| &links[l]).filter(|l| !l.notices.is_empty());
     let (Some(link), None) = (speaking.next(), speaking.next()) else { return };
     let mss = 1460;
@@ -27,38 +26,68 @@ pub(super) fn warn_of_silence(
         min_rtt: Time::MAX,
         ..Flow::default()
     };
-    let mut cc_heard = factory(&flow);
-    let mut since = None;
-    for (at, event) in link.notices.iter().filter(|n| n.0 <= duration) {
+    let mut told = factory(&flow);
+    // Where hosts know that the link is up and the algorithm holds all the same; the strongest signal there.
+    let mut silent: Vec<Range<Time>> = Vec::new();
+    let mut strongest: Option<f64> = None;
+    let (mut known_up, mut signal) = (true, None);
+    let mut notices = link.notices.iter().filter(|n| n.0 <= duration).peekable();
+    while let Some((at, event)) = notices.next() {
         let now = Flow { now: *at, ..flow.clone() };
-        cc_heard.on_link(&now, event);
-        since = if cc_heard.permit(&now) == Permit::Hold { since.or(Some(*at)) } else { None };
+        told.on_link(&now, event);
+        match event {
+            LinkEvent::Down => (known_up, signal) = (false, None),
+            LinkEvent::Configured => known_up = true,
+            LinkEvent::Signal(dbm) => signal = Some(*dbm),
+            _ => {}
+        }
+        if known_up && told.permit(&now) == Permit::Hold {
+            silent.push(*at..notices.peek().map_or(duration, |n| n.0));
+            strongest = strongest.into_iter().chain(signal).reduce(f64::max);
+        }
     }
-    let Some(since) = since else { return };
-    if let Some(up) = ups(link, duration).find(|up| up.start >= since && is_told(link, up)) {
-        let message =
-            format!("flow `{name}` sends nothing from {since} on, though link `{}` is up at {}", link.name, up.start);
-        let signals =
-            link.notices.iter().filter_map(|n| if let LinkEvent::Signal(dbm) = n.1 { Some(dbm) } else { None });
-        let strongest = signals.fold(None, |most: Option<f64>, dbm| Some(most.map_or(dbm, |m| m.max(dbm))));
-        report.warn(Problem::new(message).at(place, "").help(match strongest {
-            Some(dbm) => format!("`{cc}` holds it: see its parameters; the strongest signal is {dbm} dBm"),
-            None => format!("`{cc}` holds it: see its parameters"),
-        }));
+    let (mut covered, mut lost, mut first) = (Time::ZERO, Time::ZERO, None);
+    let mut silent = silent.into_iter().peekable();
+    for up in ups(link, duration) {
+        covered += up.end - up.start;
+        while let Some(gap) = silent.peek().filter(|gap| gap.start < up.end) {
+            let (from, until) = (gap.start.max(up.start), gap.end.min(up.end));
+            if from < until {
+                lost += until - from;
+                first = first.or(Some(from));
+            }
+            if gap.end > up.end {
+                break; // it goes on in the next stay
+            }
+            silent.next();
+        }
     }
+    let Some(first) = first else { return };
+    let message = format!(
+        "flow `{name}` sends nothing for {lost} of the {covered} in which link `{}` is up, from {first} on",
+        link.name
+    );
+    report.warn(Problem::new(message).at(place, "").help(match strongest {
+        Some(dbm) => format!("`{cc}` holds it: see its parameters; the signal is {dbm} dBm at best then"),
+        None => format!("`{cc}` holds it: see its parameters"),
+    }));
 }
 
-/// When the link is up.
-fn ups(link: &LinkSpec, duration: Time) -> impl Iterator<Item = Range<Time>> {
+/// When the link is up, each stay once.
+fn ups(link: &LinkSpec, duration: Time) -> Vec<Range<Time>> {
     let timeline = link.model.as_pipe().and_then(|p| p.forward.timeline.as_deref());
-    let states = timeline.map_or(&[][..], |t| &t.states);
-    states.iter().enumerate().filter(move |(_, s)| s.1.up && s.0 < duration).map(move |(i, s)| {
-        let end = states[i..].iter().find(|s| !s.1.up).map_or(duration, |s| s.0.min(duration));
-        s.0..end
-    })
-}
-
-/// Hosts hear of the link while it is up.
-fn is_told(link: &LinkSpec, up: &Range<Time>) -> bool {
-    link.notices.iter().any(|n| up.contains(&n.0) && n.1 != LinkEvent::Down)
+    let mut out: Vec<Range<Time>> = Vec::new();
+    let mut up = None;
+    for (at, state) in timeline.map_or(&[][..], |t| &t.states).iter().filter(|s| s.0 < duration) {
+        match (up, state.up) {
+            (None, true) => up = Some(*at),
+            (Some(from), false) => {
+                out.push(from..*at);
+                up = None;
+            }
+            _ => {}
+        }
+    }
+    out.extend(up.map(|from| from..duration));
+    out
 }

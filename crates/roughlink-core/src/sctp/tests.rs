@@ -195,6 +195,56 @@ fn nothing_of_the_handshake_leaves_outside_coverage() {
     }
 }
 
+/// A hold at the server that is over before T1-init could expire costs no more than itself.
+#[test]
+fn an_init_ack_that_was_held_leaves_when_the_hold_ends() {
+    for held in [1, 30] {
+        let mut c = pair_with(endpoint(false, &SctpConfig::default(), "avoca", ""), 10_000, 1);
+        c.ends[1] = endpoint(true, &SctpConfig::default(), "avoca", "");
+        c.ends[1].listen();
+        c.run_until(ms(19));
+        c.tell_of_link(1, false);
+        c.run_until(ms(20 + held));
+        assert_eq!(chunks(&c).len(), 1);
+        c.tell_of_link(1, true);
+        c.run_until(ms(900));
+        assert_eq!(chunks(&c)[..2], [(0, Chunk::Init), (20 + held, Chunk::InitAck)]);
+        assert_eq!(c.ends[1].delivered(), 10_000);
+    }
+    // However long it was: the cookie is made when the answer leaves, and is not stale.
+    let mut c = pair_with(endpoint(false, &SctpConfig::default(), "sctp", ""), 10_000, 1);
+    c.ends[1] = endpoint(true, &SctpConfig::default(), "avoca", "");
+    c.ends[1].listen();
+    c.run_until(ms(19));
+    c.tell_of_link(1, false);
+    c.run_until(Time::from_secs(100));
+    c.tell_of_link(1, true);
+    c.run_until(Time::from_secs(101));
+    assert!(chunks(&c).iter().all(|s| s.1 != Chunk::Error));
+    assert_eq!(c.ends[1].delivered(), 10_000);
+}
+
+/// A hold that goes by what was, as one with hysteresis, goes on when the handshake is over.
+#[test]
+fn the_handshake_hands_over_all_that_the_link_said() {
+    let source = endpoint(false, &SctpConfig::default(), "avoca", "hysteresis = 10");
+    let mut c = pair_with(source, 10_000, 1);
+    for at in [5, 50] {
+        c.run_until(ms(at)); // before the INIT ACK; before the COOKIE ACK
+        for dbm in [-95.0, -75.0] {
+            c.tell(0, LinkEvent::Signal(dbm));
+        }
+        c.run_until(ms(at + 100_000));
+        assert!(c.ends[0].is_held() && c.ends[1].delivered() == 0, "{at}");
+        if at == 5 {
+            c = pair_with(endpoint(false, &SctpConfig::default(), "avoca", "hysteresis = 10"), 10_000, 1);
+        }
+    }
+    c.tell(0, LinkEvent::Signal(-69.0));
+    c.run_until(c.now + ms(3_000));
+    assert_eq!(c.ends[1].delivered(), 10_000);
+}
+
 #[test]
 fn a_young_init_is_not_repeated() {
     let mut c = pair_with(endpoint(false, &SctpConfig::default(), "avoca", ""), 10_000, 1);

@@ -363,6 +363,23 @@ mod tests {
         }
     }
 
+    /// A hold that goes by what was, as one with hysteresis, goes on when the handshake is over.
+    #[test]
+    fn the_handshake_hands_over_all_that_the_link_said() {
+        for stack in STACKS {
+            let mut c = pair(stack, "hysteresis = 10.0", 10_000, 1);
+            c.run_until(ms(5));
+            for dbm in [-95.0, -75.0] {
+                c.tell(0, LinkEvent::Signal(dbm));
+            }
+            c.run_until(ms(100_000));
+            assert_eq!((c.sent_between(0, ms(0), c.now).count(), c.ends[1].delivered()), (1, 0), "{stack:?}: the SYN");
+            c.tell(0, LinkEvent::Signal(-69.0));
+            c.run_until(ms(104_000));
+            assert_eq!(c.ends[1].delivered(), 10_000, "{stack:?}");
+        }
+    }
+
     #[test]
     fn nothing_of_the_handshake_leaves_outside_coverage() {
         for stack in STACKS {

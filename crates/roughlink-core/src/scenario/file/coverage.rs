@@ -26,13 +26,19 @@ pub(in crate::scenario) struct Coverage {
     pub dwell: Option<Leaf<Time>>,
     /// Stations with their times.
     pub timetable: Option<At<Vec<At<Visit>>>>,
-    /// A file of lines with `time_s` or `position_m`, and any of `signal_dbm`, `rate_mbps`, `delay_ms`, `loss`.
+    /// A CSV file with a heading and columns `time_s` or `position_m`, and any of `signal_dbm`, `rate_mbps`, `delay_ms`,
+    /// `loss`; others are passed over. Times are seconds, or dates, of which the first is the start of the run.
     pub log: Option<Leaf<String>>,
+    /// What the `log` calls its columns: `{ time_s = "timestamp", signal_dbm = "RSRP" }`. Those not named have these names.
+    pub columns: Option<At<BTreeMap<String, Leaf<String>>>>,
+    /// What separates the fields of the `log`. If absent, the one that its heading has most of.
+    pub delimiter: Option<Leaf<Delimiter>>,
     /// What the link is like in stations of a class.
     pub classes: Option<At<BTreeMap<String, At<Class>>>>,
-    /// A signal above this is coverage; with a `log`. `-80 dBm` if absent.
+    /// A signal above this is coverage; with a `log`. `-80 dBm` if absent. Hosts and gateways are told of it.
     pub threshold: Option<Leaf<Dbm>>,
-    /// Coverage begins only this much above the threshold, so that a signal close to it does not make the link flap.
+    /// Coverage begins only this much above the threshold, so that a signal close to it does not make the link flap;
+    /// `0 dB` if absent. Hosts and gateways are told of it.
     pub hysteresis: Option<Leaf<Decibel>>,
     /// From the start of coverage until layer 2 is associated; `0 s` if absent.
     pub associate: Option<Leaf<Time>>,
@@ -44,6 +50,20 @@ pub(in crate::scenario) struct Coverage {
     pub warning: Option<Leaf<Time>>,
     /// All of it happens again after this time: a loop.
     pub repeat: Option<Leaf<Time>>,
+}
+
+/// What separates the fields of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub(in crate::scenario) enum Delimiter {
+    /// A comma.
+    #[serde(rename = ",")]
+    Comma,
+    /// A semicolon; numbers may have a decimal comma.
+    #[serde(rename = ";")]
+    Semicolon,
+    /// A tab; numbers may have a decimal comma.
+    #[serde(rename = "\t")]
+    Tab,
 }
 
 /// A station on the way.

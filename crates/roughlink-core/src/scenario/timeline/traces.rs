@@ -1,13 +1,14 @@
 //! Recorded traces: delivery opportunities as Mahimahi has them, and beside them delays and losses at even intervals, as
 //! LeoReplayer has delays (Lai et al., LeoCC, SIGCOMM 2025).
 
-use super::{Step, number_in, read_file, rows, span};
+use super::{Step, read_file, rows, span};
 use crate::link::noise::Noise;
 use crate::link::timeline::Opportunities;
 use crate::scenario::file::Timeline as Table;
 use crate::scenario::leaf::{LONGEST, Leaf};
 use crate::scenario::link::Load;
 use crate::scenario::problem::{Problem, Report};
+use crate::scenario::table::number_in;
 use crate::units::Time;
 
 /// Reads a trace of delivery opportunities: a time in ms per line (Mahimahi, `mm-link`).
@@ -114,6 +115,6 @@ mod tests {
         for (bad, reason) in [("", "empty"), ("24\n\n18", "line 2"), ("24\n-1", "line 2"), ("x", "line 1")] {
             assert!(read_values(bad, "delay_ms").unwrap_err().contains(reason), "{bad:?}");
         }
-        assert!(read_values("1.5", "loss").unwrap_err().contains("more than 1"));
+        assert!(read_values("1.5", "loss").unwrap_err().contains("out of range: 0 to 1"));
     }
 }

@@ -1,0 +1,149 @@
+//! Coverage as a host knows it from the events of its link: layer 2 associated, layer 3 configured, and a signal above a
+//! threshold (AVOCA paper, section IV). Shared by [`super::avoca`] and the agent [`crate::gateway::avoca_rx`].
+//!
+//! The threshold is the one that the link announces ([`LinkEvent::Threshold`]) unless the parameters state another, so that
+//! a host judges the signal as the network does. What the paper leaves open: without any event there is coverage, as a host
+//! on a link without events would else never send; without a signal there is enough of it; the layer 3 configuration and
+//! the signal are forgotten when layer 2 is lost.
+
+use super::LinkEvent;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The threshold of a link that announces none, dBm: what a Wi-Fi card still holds a connection at. The AVOCA paper has a
+/// threshold, but no value.
+pub const THRESHOLD_DBM: f64 = -80.0;
+
+/// A level in a parameter: stated as a number, or taken from the link's coverage.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "write a number, or \"coverage\" to take it from the [[coverage]] of the link")]
+pub enum Level {
+    /// This number.
+    Stated(f64),
+    /// As the link announces.
+    Announced(Announced),
+}
+
+/// The word for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Announced {
+    /// `"coverage"`.
+    Coverage,
+}
+
+impl Level {
+    /// The default: as the link announces.
+    pub const ANNOUNCED: Level = Level::Announced(Announced::Coverage);
+
+    fn or(self, announced: f64) -> f64 {
+        match self {
+            Level::Stated(x) => x,
+            Level::Announced(_) => announced,
+        }
+    }
+}
+
+/// What the parameters say about coverage.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Signal at or below which coverage ends, dBm.
+    pub threshold: Level,
+    /// Coverage begins only this much above the threshold, dB.
+    pub hysteresis: Level,
+    /// Layer 3 must be configured after each Up; else Up implies it.
+    pub needs_l3: bool,
+}
+
+impl Rules {
+    /// Refuses levels that make no sense.
+    pub fn check(&self) -> Result<(), String> {
+        let number = |level: Level| level.or(0.0).is_finite();
+        if number(self.threshold) && number(self.hysteresis) && self.hysteresis.or(0.0) >= 0.0 {
+            return Ok(());
+        }
+        Err("the threshold must be a number of dBm, the hysteresis one of dB and not negative".into())
+    }
+}
+
+/// What a host knows.
+#[derive(Clone, Debug)]
+pub struct Coverage {
+    rules: Rules,
+    /// Threshold and hysteresis that the link announced.
+    announced: (f64, f64),
+    associated: bool,
+    configured: bool,
+    /// Whether the signal is strong enough; `None` = nothing is known of it.
+    strong: Option<bool>,
+}
+
+impl Coverage {
+    /// Before any event.
+    pub fn new(rules: Rules) -> Self {
+        Coverage { rules, announced: (THRESHOLD_DBM, 0.0), associated: true, configured: true, strong: Some(true) }
+    }
+
+    /// Takes in an event.
+    pub fn on_link(&mut self, event: &LinkEvent) {
+        match *event {
+            LinkEvent::Down => (self.associated, self.configured, self.strong) = (false, false, None),
+            LinkEvent::Up => {
+                self.associated = true;
+                self.configured |= !self.rules.needs_l3;
+            }
+            LinkEvent::Configured => self.configured = true,
+            LinkEvent::Signal(dbm) => {
+                let margin = if self.strong == Some(true) { 0.0 } else { self.rules.hysteresis.or(self.announced.1) };
+                self.strong = Some(dbm > self.rules.threshold.or(self.announced.0) + margin);
+            }
+            LinkEvent::Threshold { dbm, hysteresis } => self.announced = (dbm, hysteresis),
+            LinkEvent::Rate(_) | LinkEvent::Delay(_) => {}
+        }
+    }
+
+    /// Whether there is coverage.
+    pub fn is_there(&self) -> bool {
+        self.associated && self.configured && self.strong != Some(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LinkEvent::*;
+    use super::*;
+
+    #[test]
+    fn coverage_is_both_layers_and_the_signal() {
+        let announced = Threshold { dbm: -110.0, hysteresis: 5.0 };
+        let stated = |threshold, hysteresis| (Level::Stated(threshold), Level::Stated(hysteresis), true);
+        let usual = (Level::ANNOUNCED, Level::ANNOUNCED, true);
+        let cases: [(_, &[LinkEvent], bool); 19] = [
+            (usual, &[], true),
+            (usual, &[Down], false),
+            ((Level::ANNOUNCED, Level::ANNOUNCED, false), &[Down, Up], true),
+            (usual, &[Down, Up], false),
+            (usual, &[Down, Up, Configured], true),
+            (usual, &[Down, Configured, Up], true),
+            (usual, &[Up, Configured, Down, Up], false),
+            (usual, &[Signal(-79.9)], true),
+            (usual, &[Signal(-80.0)], false),
+            (stated(-70.0, 0.0), &[Signal(-75.0), Down, Up, Configured], true),
+            (stated(-70.0, 0.0), &[Down, Signal(-75.0), Up, Configured], false),
+            (stated(-80.0, 5.0), &[Signal(-85.0), Signal(-76.0)], false),
+            (stated(-80.0, 5.0), &[Signal(-85.0), Signal(-74.0), Signal(-79.0)], true),
+            (usual, &[announced, Signal(-109.9)], true),
+            (usual, &[announced, Signal(-110.0)], false),
+            (usual, &[announced, Signal(-111.0), Signal(-106.0)], false),
+            (stated(-80.0, 0.0), &[announced, Signal(-109.9)], false),
+            // The signal that began coverage has weakened by the time layer 3 is configured: that is no end of coverage.
+            (usual, &[announced, Down, Signal(-100.0), Signal(-107.0), Up, Configured], true),
+            (usual, &[announced, Down, Signal(-107.0), Up, Configured], false),
+        ];
+        for ((threshold, hysteresis, needs_l3), events, there) in cases {
+            let mut coverage = Coverage::new(Rules { threshold, hysteresis, needs_l3 });
+            events.iter().for_each(|e| coverage.on_link(e));
+            assert_eq!(coverage.is_there(), there, "{threshold:?} {hysteresis:?} {needs_l3} {events:?}");
+        }
+    }
+}
