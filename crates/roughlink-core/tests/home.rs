@@ -327,3 +327,42 @@ fn cut_into_components_or_not_the_gateway_sees_the_same() {
     assert_eq!(apart, together);
     assert_eq!(apart.gateways[0].flows[0].flow, "download");
 }
+
+/// Two links on one line: in the second house as much is downloaded as in the first, and half as much as alone.
+#[test]
+fn links_of_a_home_line_share_it() {
+    let line = |cable: &str| {
+        let plc = format!("kind = \"hdplc\"\n{cable}");
+        let more = format!(
+            "\n[[node]]\nname = \"attic\"\n\n[[link]]\nname = \"plc 2\"\n{plc}\nbetween = [\"modem\", \"attic\"]\n\n\
+             [[flow]]\nname = \"download 2\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"attic\"\n"
+        );
+        let text = edited("kind = \"hdplc\"\n", &format!("{plc}\n"));
+        let text = text.replace("[[gateway]]\nnode = \"modem\"\nkind = \"muniz\"\n", "") + &more;
+        let r = run(&text);
+        ["download", "download 2"].map(|name| r.flows.iter().find(|f| f.name == name).unwrap().throughput_mbps.unwrap())
+    };
+    let [first, second] = line("cable = \"house\"");
+    let [alone, _] = line("");
+    assert!((first / second - 1.0).abs() < 0.25, "{first} and {second}");
+    assert!(((first + second) / alone - 1.0).abs() < 0.1, "{first} and {second}, alone {alone}");
+}
+
+#[test]
+fn a_line_is_described_once_and_of_one_kind() {
+    let two = |second: &str| {
+        let more = format!(
+            "\n[[node]]\nname = \"attic\"\n\n[[link]]\nname = \"plc 2\"\n{second}\ncable = \"house\"\n\
+             between = [\"modem\", \"attic\"]\n"
+        );
+        parse(
+            &(edited("kind = \"hdplc\"\n", "kind = \"hdplc\"\ncable = \"house\"\nqueue = \"100 pkt\"\n")
+                .replace("kind = \"muniz\"", "kind = \"muniz\"\nlink = \"plc\"")
+                + &more),
+        )
+    };
+    let s = two("kind = \"hdplc\"").unwrap();
+    assert!(s.links[1].model == s.links[2].model, "the first describes the medium");
+    assert!(two("kind = \"hdplc\"\nqueue = \"50 pkt\"").unwrap_err().contains("described twice, and not alike"));
+    assert!(two("kind = \"greenphy\"").unwrap_err().contains("links of two kinds"));
+}

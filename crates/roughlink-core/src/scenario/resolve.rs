@@ -1,10 +1,11 @@
 //! From the file to the [`Scenario`]: names become indices, defaults are filled in, and what belongs together is
 //! checked against each other.
 
+use super::cable::cables;
 use super::coverage::coverage;
 use super::file::{File, Flow, FlowKind, Gateway, Link, LinkKind, Sctp, Tcp, Transport};
 use super::gateway::{gateway, idle, rivals};
-use super::greenphy::{cables, greenphy};
+use super::greenphy::greenphy;
 use super::hdplc::hdplc;
 use super::leaf::{At, Leaf, Name};
 use super::link::{Load, pipe, span};

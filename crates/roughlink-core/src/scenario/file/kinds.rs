@@ -107,7 +107,7 @@ pub(in crate::scenario) const KINDS: &[(&str, &[Kind])] = &[
                 required: &["rate", "delay"],
                 optional: &["overhead", "jitter", "reorder", "asymmetric", "timeline"],
             },
-            Kind { name: "hdplc", required: &[], optional: &["rate", "rate_trace", "mac"] },
+            Kind { name: "hdplc", required: &[], optional: &["rate", "rate_trace", "cable", "mac"] },
             Kind { name: "greenphy", required: &[], optional: &["profile", "cable", "class", "mac"] },
         ],
     ),
