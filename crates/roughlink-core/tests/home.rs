@@ -1,7 +1,7 @@
 //! HD-PLC links, gateways and calls in scenario files: what is taken, what is refused, what comes out.
 
 use roughlink_core::app::Traffic;
-use roughlink_core::app::voip::{EModel, Reference, VoipConfig};
+use roughlink_core::app::voip::{Codec, EModel, Reference, Speech, VoipConfig};
 use roughlink_core::link::hdplc::{Duplex, HdplcConfig};
 use roughlink_core::link::noise::AirNoise;
 use roughlink_core::link::{Model, SharedConfig};
@@ -149,16 +149,22 @@ fn calls_have_their_keys() {
     assert_eq!(voip(""), (VoipConfig::default(), None));
     let keys = "stop = \"5 s\"\npayload = \"80 B\"\ninterval = \"10 ms\"\njitter_buffer = \"40 ms\"\n\
         reference = \"first\"\nemodel = \"simple\"\nconcealment = true\nwindow = \"2 s\"";
+    let speech = Speech { payload: 80, interval: Time::from_millis(10), bpl: 25.1, ..Codec::G711.speech() };
     let expected = VoipConfig {
-        payload: 80,
-        interval: Time::from_millis(10),
+        speech,
         jitter_buffer: Time::from_millis(40),
         reference: Reference::First,
         emodel: EModel::Simple,
-        concealment: true,
         window: Time::from_secs(2),
     };
     assert_eq!(voip(keys), (expected, Some(Time::from_secs(5))));
+    for (name, codec) in
+        [("g711", Codec::G711), ("g729", Codec::G729), ("g723.1", Codec::G7231), ("gsm-efr", Codec::GsmEfr)]
+    {
+        assert_eq!(voip(&format!("codec = \"{name}\"")).0.speech, codec.speech());
+    }
+    let own = Speech { payload: 40, ie: 7.0, bpl: 20.5, ..Codec::G729.speech() };
+    assert_eq!(voip("codec = \"g729\"\npayload = \"40 B\"\nie = 7\nbpl = 20.5").0.speech, own);
 }
 
 #[test]
@@ -205,6 +211,10 @@ const BAD: &[(&str, &str)] = &[
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nrate_trace = [{ at = \"2 s\", rate = \"0 bit/s\" }]\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nnoise = { kind = \"random\", loss = \"1 %\" }\n"),
     ("delay = \"20 ms\"\n", "delay = \"20 ms\"\nmac = { max_sdus = 3 }\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\ncodec = \"g.729\"\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\ncodec = \"g729\"\nconcealment = true\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\nconcealment = true\nbpl = 10\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\nie = 96\nbpl = 0\n"),
     ("kind = \"muniz\"", "kind = \"munitz\""),
     ("kind = \"muniz\"", "kind = \"muniz\"\nparams = { flor = 3 }"),
     ("kind = \"muniz\"", "kind = \"muniz\"\nparams = { floor = 0.5 }"),

@@ -8,7 +8,7 @@ pub(super) use measured::{Dbm, Decibel, Hertz, Length, Speed};
 use super::file::{FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, TimelineFormat, Transport};
 use super::problem::{Problem, Report, list, nearest, suggest};
 use crate::app::request::{Mode, Policy as AfterLimit};
-use crate::app::voip::{EModel, Reference};
+use crate::app::voip::{Codec, EModel, Reference};
 use crate::cc;
 use crate::gateway;
 use crate::link::greenphy::Class;
@@ -484,6 +484,7 @@ words!(
     Hystart,
     Policy,
     TimelineFormat,
+    Codec,
     EModel,
     Reference,
     Transport,

@@ -121,6 +121,9 @@ pub(in crate::scenario) const KINDS: &[(&str, &[Kind])] = &[
                 required: &[],
                 optional: &[
                     "stop",
+                    "codec",
+                    "ie",
+                    "bpl",
                     "payload",
                     "interval",
                     "jitter_buffer",
@@ -157,6 +160,7 @@ pub(in crate::scenario) const KINDS: &[(&str, &[Kind])] = &[
 /// Keys of which one excludes the other.
 pub(in crate::scenario) const RIVALS: &[(&str, &str, &str)] = &[
     ("Noise", "start", "mean"),
+    ("Flow", "bpl", "concealment"),
     ("Noise", "file", "steps"),
     ("Timeline", "file", "steps"),
     ("Coverage", "stations", "timetable"),
