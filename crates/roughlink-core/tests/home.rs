@@ -312,7 +312,8 @@ fn results_tell_what_medium_and_gateway_did() {
 #[test]
 fn gateways_notice_another_rate() {
     let sample = |link: &str| {
-        let r = run(&edited("kind = \"hdplc\"\n", &format!("kind = \"hdplc\"\n{link}\n")));
+        let text = edited("kind = \"hdplc\"\n", &format!("kind = \"hdplc\"\n{link}\n"));
+        let r = run(&text.replace("kind = \"muniz\"", "kind = \"muniz\"\nparams = { sample = \"whole\" }"));
         r.gateways[0].flows[0].sample_sdu.unwrap()
     };
     let (full, half) = (sample(""), sample("rate_trace = [{ at = \"4 s\", rate = \"9.31 Mbit/s\" }]"));

@@ -96,7 +96,8 @@ pub struct Params {
     pub update: Update,
     /// Which acknowledgements count.
     pub acks: Acks,
-    /// Which queue decides whether a window grows; the paper says the flow's.
+    /// Which queue decides whether a window grows. The paper says the flow's for both schemes; its figure 8 comes out with
+    /// that of all, which is the default of `mizutani`.
     pub queue: Queue,
     /// The smallest window, SDUs.
     pub floor: f64,
@@ -120,7 +121,7 @@ impl Default for Params {
     fn default() -> Self {
         Params {
             scheme: Scheme::Muniz,
-            sample: Sample::Whole,
+            sample: Sample::Begun,
             error_factor: false,
             update: Update::Ack,
             acks: Acks::Advancing,
@@ -138,4 +139,4 @@ impl Default for Params {
 }
 
 /// Defaults of the registry's `mizutani`.
-pub const MIZUTANI: &str = "scheme = \"mizutani\"";
+pub const MIZUTANI: &str = "scheme = \"mizutani\"\nqueue = \"total\"";
