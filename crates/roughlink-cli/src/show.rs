@@ -5,8 +5,10 @@ pub use crate::table::table;
 use crate::table::{Table, width};
 use roughlink_core::app::request::SessionResult;
 use roughlink_core::metrics::{DelayResult, RunResult};
+use roughlink_lab::experiment::claims::tally;
 use roughlink_lab::experiment::result::{AxisResult, Cell, ClaimResult, ExperimentResult, MetricResult, Verdict};
 use roughlink_lab::statistics::{difference, difference_of_shares};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// One run.
@@ -319,7 +321,9 @@ pub fn claims(claims: &[ClaimResult]) -> String {
             claim.published.map_or(String::new(), |p| format!("; published: {}", with_unit(&plain(p), claim)));
         let criterion =
             if claim.criterion.is_empty() { String::new() } else { format!("; asked for: {}", claim.criterion) };
-        let head = format!("{} ({}{published}{criterion})", claim.text, claim.place);
+        let mark = claim.origin.mark();
+        let place = if mark.is_empty() { claim.place.clone() } else { format!("{} ({mark})", claim.place) };
+        let head = format!("{} ({place}{published}{criterion})", claim.text);
         out += &wrapped(&head, "", "    ");
         for verdict in &claim.verdicts {
             let stack = if verdict.stack.is_empty() { String::new() } else { format!("{}: ", verdict.stack) };
@@ -335,6 +339,11 @@ pub fn claims(claims: &[ClaimResult]) -> String {
             }
             out += &wrapped(&line, "  ", "    ");
         }
+    }
+    let stacks: BTreeSet<&str> = claims.iter().flat_map(|c| &c.verdicts).map(|v| v.stack.as_str()).collect();
+    for stack in stacks {
+        let whose = if stack.is_empty() { String::new() } else { format!("{stack}: ") };
+        out += &wrapped(&format!("{whose}{}", tally(claims, stack)), "", "    ");
     }
     out
 }

@@ -71,18 +71,12 @@ impl Model {
 impl SharedConfig {
     /// The medium that joins `pairs` pairs of nodes; `name` names its random streams. `priorities` has for each flow the
     /// priority class that it has of its own; only Green PHY knows classes.
-    ///
-    /// # Panics
-    /// If more than one pair is on an HD-PLC link.
     pub fn build(&self, pairs: usize, priorities: &[Option<Class>], name: &str, seed: &Seed) -> Box<dyn Medium> {
         match self {
-            SharedConfig::Hdplc(c) => {
-                assert_eq!(pairs, 1, "an HD-PLC link joins two modems");
-                match c.duplex {
-                    Duplex::Half => Box::new(Hdplc::new(c, name, seed)),
-                    Duplex::Full => Box::new(FullDuplex::new(c, name, seed)),
-                }
-            }
+            SharedConfig::Hdplc(c) => match c.duplex {
+                Duplex::Half => Box::new(Hdplc::new(c, pairs, name, seed)),
+                Duplex::Full => Box::new(FullDuplex::new(c, pairs, name, seed)),
+            },
             SharedConfig::GreenPhy(c) => Box::new(GreenPhy::new(c, pairs, priorities, name, seed)),
         }
     }

@@ -6,6 +6,7 @@
 //! of them at once, each with what to write instead. No text makes [`Scenario::parse`] panic.
 
 mod air;
+mod cable;
 mod coverage;
 mod file;
 mod gateway;

@@ -1,7 +1,7 @@
 //! HD-PLC links, gateways and calls in scenario files: what is taken, what is refused, what comes out.
 
 use roughlink_core::app::Traffic;
-use roughlink_core::app::voip::{EModel, Reference, VoipConfig};
+use roughlink_core::app::voip::{Codec, EModel, Reference, Speech, VoipConfig};
 use roughlink_core::link::hdplc::{Duplex, HdplcConfig};
 use roughlink_core::link::noise::AirNoise;
 use roughlink_core::link::{Model, SharedConfig};
@@ -149,16 +149,22 @@ fn calls_have_their_keys() {
     assert_eq!(voip(""), (VoipConfig::default(), None));
     let keys = "stop = \"5 s\"\npayload = \"80 B\"\ninterval = \"10 ms\"\njitter_buffer = \"40 ms\"\n\
         reference = \"first\"\nemodel = \"simple\"\nconcealment = true\nwindow = \"2 s\"";
+    let speech = Speech { payload: 80, interval: Time::from_millis(10), bpl: 25.1, ..Codec::G711.speech() };
     let expected = VoipConfig {
-        payload: 80,
-        interval: Time::from_millis(10),
+        speech,
         jitter_buffer: Time::from_millis(40),
         reference: Reference::First,
         emodel: EModel::Simple,
-        concealment: true,
         window: Time::from_secs(2),
     };
     assert_eq!(voip(keys), (expected, Some(Time::from_secs(5))));
+    for (name, codec) in
+        [("g711", Codec::G711), ("g729", Codec::G729), ("g723.1", Codec::G7231), ("gsm-efr", Codec::GsmEfr)]
+    {
+        assert_eq!(voip(&format!("codec = \"{name}\"")).0.speech, codec.speech());
+    }
+    let own = Speech { payload: 40, ie: 7.0, bpl: 20.5, ..Codec::G729.speech() };
+    assert_eq!(voip("codec = \"g729\"\npayload = \"40 B\"\nie = 7\nbpl = 20.5").0.speech, own);
 }
 
 #[test]
@@ -205,6 +211,10 @@ const BAD: &[(&str, &str)] = &[
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nrate_trace = [{ at = \"2 s\", rate = \"0 bit/s\" }]\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nnoise = { kind = \"random\", loss = \"1 %\" }\n"),
     ("delay = \"20 ms\"\n", "delay = \"20 ms\"\nmac = { max_sdus = 3 }\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\ncodec = \"g.729\"\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\ncodec = \"g729\"\nconcealment = true\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\nconcealment = true\nbpl = 10\n"),
+    ("kind = \"voip\"\n", "kind = \"voip\"\nie = 96\nbpl = 0\n"),
     ("kind = \"muniz\"", "kind = \"munitz\""),
     ("kind = \"muniz\"", "kind = \"muniz\"\nparams = { flor = 3 }"),
     ("kind = \"muniz\"", "kind = \"muniz\"\nparams = { floor = 0.5 }"),
@@ -317,7 +327,8 @@ fn results_tell_what_medium_and_gateway_did() {
 #[test]
 fn gateways_notice_another_rate() {
     let sample = |link: &str| {
-        let r = run(&edited("kind = \"hdplc\"\n", &format!("kind = \"hdplc\"\n{link}\n")));
+        let text = edited("kind = \"hdplc\"\n", &format!("kind = \"hdplc\"\n{link}\n"));
+        let r = run(&text.replace("kind = \"muniz\"", "kind = \"muniz\"\nparams = { sample = \"whole\" }"));
         r.gateways[0].flows[0].sample_sdu.unwrap()
     };
     let (full, half) = (sample(""), sample("rate_trace = [{ at = \"4 s\", rate = \"9.31 Mbit/s\" }]"));
@@ -341,4 +352,43 @@ fn cut_into_components_or_not_the_gateway_sees_the_same() {
     let [apart, together] = [false, true].map(|one_component| network.run(Options { one_component, replica: 0 }));
     assert_eq!(apart, together);
     assert_eq!(apart.gateways[0].flows[0].flow, "download");
+}
+
+/// Two links on one line: in the second house as much is downloaded as in the first, and half as much as alone.
+#[test]
+fn links_of_a_home_line_share_it() {
+    let line = |cable: &str| {
+        let plc = format!("kind = \"hdplc\"\n{cable}");
+        let more = format!(
+            "\n[[node]]\nname = \"attic\"\n\n[[link]]\nname = \"plc 2\"\n{plc}\nbetween = [\"modem\", \"attic\"]\n\n\
+             [[flow]]\nname = \"download 2\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"attic\"\n"
+        );
+        let text = edited("kind = \"hdplc\"\n", &format!("{plc}\n"));
+        let text = text.replace("[[gateway]]\nnode = \"modem\"\nkind = \"muniz\"\n", "") + &more;
+        let r = run(&text);
+        ["download", "download 2"].map(|name| r.flows.iter().find(|f| f.name == name).unwrap().throughput_mbps.unwrap())
+    };
+    let [first, second] = line("cable = \"house\"");
+    let [alone, _] = line("");
+    assert!((first / second - 1.0).abs() < 0.25, "{first} and {second}");
+    assert!(((first + second) / alone - 1.0).abs() < 0.1, "{first} and {second}, alone {alone}");
+}
+
+#[test]
+fn a_line_is_described_once_and_of_one_kind() {
+    let two = |second: &str| {
+        let more = format!(
+            "\n[[node]]\nname = \"attic\"\n\n[[link]]\nname = \"plc 2\"\n{second}\ncable = \"house\"\n\
+             between = [\"modem\", \"attic\"]\n"
+        );
+        parse(
+            &(edited("kind = \"hdplc\"\n", "kind = \"hdplc\"\ncable = \"house\"\nqueue = \"100 pkt\"\n")
+                .replace("kind = \"muniz\"", "kind = \"muniz\"\nlink = \"plc\"")
+                + &more),
+        )
+    };
+    let s = two("kind = \"hdplc\"").unwrap();
+    assert!(s.links[1].model == s.links[2].model, "the first describes the medium");
+    assert!(two("kind = \"hdplc\"\nqueue = \"50 pkt\"").unwrap_err().contains("described twice, and not alike"));
+    assert!(two("kind = \"greenphy\"").unwrap_err().contains("links of two kinds"));
 }

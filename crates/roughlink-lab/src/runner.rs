@@ -48,7 +48,7 @@ impl Job {
             Traffic::Bulk { bytes: None } => seconds * fastest / 8.0,
             Traffic::Cbr { rate, .. } => seconds * rate.0 as f64 / 8.0,
             Traffic::Voip { config, .. } => {
-                2.0 * seconds / config.interval.as_secs_f64() * f64::from(config.datagram())
+                2.0 * seconds / config.speech.interval.as_secs_f64() * f64::from(config.datagram())
             }
             Traffic::Request { .. } => 0.0, // it waits for most of the time
         };

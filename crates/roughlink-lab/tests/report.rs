@@ -59,10 +59,10 @@ fn every_experiment_and_every_cell_appears() {
         assert!(page.contains(&format!("<dt>{label}</dt><dd>{value}</dd>")));
     }
     assert!(
-        page.contains("and 2 of 3 claims are confirmed; on linux, "),
-        "the verdict counts the claims that were tested"
+        page.contains("and 2 of 2 claims of the paper are confirmed; on linux, "),
+        "the verdict counts the paper's claims that were tested"
     );
-    assert!(page.contains("<p class=\"note\">linux stack: 1 confirmed, 2 not confirmed.</p>"));
+    assert!(page.contains("ns3 stack: of the paper&#39;s 2 claims that were tested 2 are confirmed, of 1 of ours 0."));
 }
 
 #[test]

@@ -1,11 +1,14 @@
-//! Voice over IP: one direction of a G.711 call and what its listener hears.
+//! Voice over IP: one direction of a call and what its listener hears.
 //!
-//! RFC 3550 and 3551: 20 ms of speech are 160 B, with RTP, UDP and IPv4 headers 200 B, 50 packets a second. The listener
+//! RFC 3550 and 3551: with G.711 20 ms of speech are 160 B, with RTP, UDP and IPv4 headers 200 B, 50 packets a second; other
+//! codecs are in [`codec`]. The listener
 //! has a fixed play-out buffer: what comes after its time is lost. Quality is the E-model's (`emodel`), for the whole call
 //! and for each window of it. Deviations: no silence suppression, no RTCP, no adaptive play-out.
 
+pub mod codec;
 pub mod emodel;
 
+pub use codec::{Codec, Speech};
 pub use emodel::EModel;
 
 use crate::metrics::{DelayResult, quantile};
@@ -17,18 +20,14 @@ use serde::{Deserialize, Serialize};
 /// The keys of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VoipConfig {
-    /// Speech per packet, bytes (G.711: 8 per ms).
-    pub payload: u16,
-    /// Time between packets: the speech that one holds, and so its packetisation delay.
-    pub interval: Time,
+    /// Packets and impairment of the codec; the interval is the packetisation delay, too.
+    pub speech: Speech,
     /// Time that the play-out buffer adds to the reference delay (assumption: 60 ms).
     pub jitter_buffer: Time,
     /// What the play-out buffer takes as the path's delay.
     pub reference: Reference,
     /// How delay is judged.
     pub emodel: EModel,
-    /// The listener conceals lost packets: robustness Bpl 25.1 instead of 4.3.
-    pub concealment: bool,
     /// Length of the windows that are judged one by one.
     pub window: Time,
 }
@@ -47,12 +46,10 @@ pub enum Reference {
 impl Default for VoipConfig {
     fn default() -> Self {
         VoipConfig {
-            payload: 160,
-            interval: Time::from_millis(20),
+            speech: Codec::G711.speech(),
             jitter_buffer: Time::from_millis(60),
             reference: Reference::Fastest,
             emodel: EModel::G107,
-            concealment: false,
             window: Time::from_secs(10),
         }
     }
@@ -61,7 +58,7 @@ impl Default for VoipConfig {
 impl VoipConfig {
     /// UDP payload of each packet, bytes.
     pub const fn datagram(&self) -> u16 {
-        self.payload + RTP_HEADER
+        self.speech.payload + RTP_HEADER
     }
 }
 
@@ -78,8 +75,8 @@ impl Sender {
     /// Talks from `start` to `stop`; the first packet leaves within one interval from `start`, where is a matter of luck
     /// of the flow `name`.
     pub fn new(cfg: &VoipConfig, (start, stop): (Time, Time), seed: &Seed, name: &str) -> Self {
-        let phase = Time(seed.stream(name, "phase").range(0, cfg.interval.0 - 1));
-        Sender { first: start + phase, interval: cfg.interval, stop, sent: 0 }
+        let phase = Time(seed.stream(name, "phase").range(0, cfg.speech.interval.0 - 1));
+        Sender { first: start + phase, interval: cfg.speech.interval, stop, sent: 0 }
     }
     /// When packet `number` leaves.
     fn departure(&self, number: u32) -> Time {
@@ -142,9 +139,9 @@ impl Receiver {
         // If nothing arrived the delay is unknown, and irrelevant: everything is lost.
         let budget = reference.unwrap_or_default() + cfg.jitter_buffer;
         let judged = (0..sender.sent).take_while(|&n| sender.departure(n) + budget <= end).count();
-        let mouth_to_ear = (budget + cfg.interval).as_millis_f64();
+        let mouth_to_ear = (budget + cfg.speech.interval + cfg.speech.lookahead).as_millis_f64();
         let whole = self.quality(cfg, 0..judged, budget, mouth_to_ear);
-        let per_window = ((cfg.window.0 / cfg.interval.0) as usize).max(1);
+        let per_window = ((cfg.window.0 / cfg.speech.interval.0) as usize).max(1);
         let windows = (0..judged).step_by(per_window).filter_map(|from| {
             let q = self.quality(cfg, from..judged.min(from + per_window), budget, mouth_to_ear)?;
             Some(VoipWindow { start_s: sender.departure(from as u32).as_secs_f64(), r: q.r, mos: q.mos })
@@ -188,8 +185,7 @@ impl Receiver {
             return None;
         }
         let share = |n: u64| n as f64 / packets as f64;
-        let bpl = if cfg.concealment { emodel::BPL_CONCEALED } else { emodel::BPL_BARE };
-        let ie_eff = emodel::loss_impairment(share(lost), emodel::burst_ratio(packets, lost, runs), bpl);
+        let ie_eff = emodel::loss_impairment(share(lost), emodel::burst_ratio(packets, lost, runs), &cfg.speech);
         let r = emodel::rating(emodel::delay_impairment(cfg.emodel, mouth_to_ear), ie_eff);
         Some(Quality { loss: share(lost), late: share(late), r, mos: emodel::mos(r) })
     }
@@ -327,8 +323,30 @@ mod tests {
         let out = call(&VoipConfig::default(), 20, lossy);
         assert_eq!((out.loss, out.late), (Some(0.01), Some(0.0)));
         close(out.mos, 3.83, 0.005);
-        let concealed = call(&VoipConfig { concealment: true, ..VoipConfig::default() }, 20, lossy);
+        let speech = Speech { bpl: emodel::BPL_CONCEALED, ..Codec::G711.speech() };
+        let concealed = call(&VoipConfig { speech, ..VoipConfig::default() }, 20, lossy);
         close(concealed.mos, 4.33, 0.005);
+    }
+
+    #[test]
+    fn codecs_differ_in_packets_delay_and_robustness() {
+        // 20 ms of network, 60 of buffer; 1 % lost in single packets, or nothing.
+        for (codec, size, packets, mouth_to_ear, ie) in [
+            (Codec::G711, 200, 500, 100.0, 0.0),
+            (Codec::G729, 60, 500, 105.0, 11.0),
+            (Codec::G7231, 64, 333, 117.5, 15.0),
+            (Codec::GsmEfr, 71, 500, 100.0, 5.0),
+        ] {
+            let cfg = VoipConfig { speech: codec.speech(), ..VoipConfig::default() };
+            assert_eq!(Packet::udp(FlowId::new(0, false), 0, cfg.datagram(), Time::ZERO).size, size, "{codec:?}");
+            let out = call(&cfg, 10, |_| Some(20));
+            assert!(out.sent.abs_diff(packets) <= 1, "{codec:?}: {}", out.sent);
+            close(out.mouth_to_ear_ms, mouth_to_ear, 1e-9);
+            let idd = emodel::delay_impairment(EModel::G107, mouth_to_ear);
+            close(out.r, 93.2 - ie - idd, 1e-9);
+            let lossy = call(&cfg, 30, |n| (n % 100 != 7).then_some(20));
+            close(lossy.r, 93.2 - ie - idd - (95.0 - ie) / (1.0 + codec.speech().bpl), 0.05);
+        }
     }
 
     #[test]

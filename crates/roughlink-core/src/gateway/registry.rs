@@ -57,7 +57,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    const fn new<G: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
+    pub(super) const fn new<G: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
         Kind {
             name,
             summary,

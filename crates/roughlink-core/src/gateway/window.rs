@@ -12,8 +12,10 @@
 //! By equation 1 alone all windows come out equal and rates are as 1/RTT; equal backlogs make equal rates.
 //!
 //! What the paper leaves open is a parameter. Its own words decide two of the defaults: a window changes with every TCP
-//! ACK, and `2^rho[i]-1` of figure 20 is read as 2^(rho-1), for "rho - 1 is used". It also says that rho is not updated;
-//! then a long flow that comes first keeps rho = 1 for ever, so by default it is.
+//! ACK, and `2^rho[i]-1` of figure 20 is read as 2^(rho-1), for "rho - 1 is used". It also says that rho is not updated; then a long
+//! flow that comes first keeps rho = 1 for ever, so by default it is. In figure 12 `Queued_pkt[i]` is the queue of the flow;
+//! then the previous scheme is fair, which figure 8 shows it is not. If the queue is that of all flows, all that the paper says
+//! of the scheme comes out (docs/validation/plc.md), so that is the default of `mizutani`.
 
 mod params;
 
@@ -178,21 +180,26 @@ impl RateControl {
         if p.acks == Acks::Advancing && !seen.advanced {
             return;
         }
-        if p.update == Update::Cycle {
-            if flow.state.updated.is_some_and(|at| now.saturating_sub(at) < self.pdu.1) {
-                return;
-            }
-            flow.state.updated = Some(now);
+        let pause = match p.update {
+            Update::Ack => Time::ZERO,
+            Update::Cycle => self.pdu.1,
+            Update::Rtt => rtt,
+        };
+        if flow.state.updated.is_some_and(|at| now.saturating_sub(at) < pause) {
+            return;
         }
+        flow.state.updated = Some(now);
         if p.rho == Rho::Current {
             c.rho = (rtt.as_secs_f64() / company.min_rtt.as_secs_f64()).min(p.max_rho);
         }
-        let queue = f64::from(match p.queue {
-            Queue::Backlog => modem.backlog(key),
-            Queue::Waiting => modem.waiting(key),
-        });
         let n = f64::from(company.flows);
-        let part = f64::from(self.pdu.0) / n; // L/N
+        let limit = f64::from(self.pdu.0); // L
+        let (queue, part) = match p.queue {
+            Queue::Flow => (modem.backlog(key), limit / n),
+            Queue::Waiting => (modem.waiting(key), limit / n),
+            Queue::Total => (modem.occupied(), limit),
+        };
+        let queue = f64::from(queue);
         c.awnd = match p.scheme {
             Scheme::Muniz => muniz(c.awnd, c.sample, queue, part, c.rho, p.decrease),
             Scheme::Mizutani => mizutani(c.awnd, queue, part, n),
@@ -226,6 +233,7 @@ pub fn sample_awnd(sample: Sample, rtt: Time, modem: &dyn Modem) -> f64 {
     let limit = modem.limit();
     let cycle = modem.cycle_time(limit).0.max(1);
     let sdus = match sample {
+        Sample::Begun => rtt.0.div_ceil(cycle) as f64 * f64::from(limit),
         Sample::Fluid => rtt.0 as f64 / cycle as f64 * f64::from(limit),
         Sample::Whole => {
             let rest = Time(rtt.0 % cycle);
@@ -282,8 +290,9 @@ mod tests {
 
     const RTTS: [u64; 3] = [66, 126, 186];
 
+    /// With the reading of Sample_Awnd that fills 66 ms with 96 SDUs.
     fn control(toml: &str) -> RateControl {
-        RateControl::new(&toml::from_str(toml).unwrap())
+        RateControl::new(&Params { sample: Sample::Whole, ..toml::from_str(toml).unwrap() })
     }
     fn inverse(rtts: &[u64]) -> f64 {
         rtts.iter().map(|&ms| 1e3 / ms as f64).sum()
@@ -297,8 +306,11 @@ mod tests {
     #[test]
     fn the_link_carries_so_many_sdus_per_rtt() {
         let modem = Fake::default();
-        for (ms, whole, fluid) in [(66, 96.0, 97.6), (126, 186.0, 186.3), (186, 274.0, 275.0)] {
+        for (ms, whole, begun, fluid) in
+            [(66, 96.0, 124.0, 97.6), (126, 186.0, 217.0, 186.3), (186, 274.0, 279.0, 275.0)]
+        {
             let rtt = Time::from_millis(ms);
+            assert_eq!(sample_awnd(Sample::Begun, rtt, &modem), begun, "{ms} ms");
             assert_eq!(sample_awnd(Sample::Whole, rtt, &modem), whole, "{ms} ms");
             assert!((sample_awnd(Sample::Fluid, rtt, &modem) - fluid).abs() < 0.05, "{ms} ms");
         }
@@ -417,7 +429,13 @@ mod tests {
 
     #[test]
     fn only_acknowledgements_that_advance_count() {
-        for (toml, steps) in [("", 1.0), ("acks = \"all\"", 3.0), ("update = \"cycle\"\nacks = \"all\"", 1.0)] {
+        let cases = [
+            ("", 1.0),
+            ("acks = \"all\"", 3.0),
+            ("update = \"cycle\"\nacks = \"all\"", 1.0),
+            ("update = \"rtt\"\nacks = \"all\"", 1.0),
+        ];
+        for (toml, steps) in cases {
             let mut b = Bench::new(control(&format!("scheme = \"mizutani\"\n{toml}")));
             b.open(0, 66);
             b.data(0, 2);
@@ -425,6 +443,40 @@ mod tests {
                 b.ack(0, 60_000);
             }
             assert_eq!(control_of(&b.gateway, 0).awnd, 96.0 + steps, "{toml}");
+        }
+    }
+
+    #[test]
+    fn windows_move_as_often_as_was_asked_for() {
+        // Twelve acknowledgements, 11 ms apart: a cycle takes 21 ms, the handshake took 66.
+        for (update, steps) in [("ack", 12.0), ("cycle", 6.0), ("rtt", 2.0)] {
+            let mut b = Bench::new(control(&format!("scheme = \"mizutani\"\nupdate = \"{update}\"")));
+            b.open(0, 66);
+            for _ in 0..12 {
+                b.data(0, 1);
+                b.wait(11);
+                b.ack(0, 60_000);
+            }
+            assert_eq!(control_of(&b.gateway, 0).awnd, 96.0 + steps, "{update}");
+        }
+    }
+
+    /// A flow with little in a full queue: its own share says grow, all together say shrink.
+    #[test]
+    fn the_queue_may_be_that_of_all() {
+        for (toml, other, awnd) in [("", 40, 70.5), ("total", 40, 69.5), ("total", 26, 69.5), ("total", 25, 70.5)] {
+            let toml = if toml.is_empty() { String::new() } else { format!("queue = \"{toml}\"") };
+            let mut b = Bench::new(control(&format!("scheme = \"mizutani\"\n{toml}")));
+            for (flow, ms) in [(0, 66), (1, 186)] {
+                b.open(flow, ms);
+                b.data(flow, 1);
+            }
+            // L is 31: half of it each, or 31 in all.
+            b.modem.backlog.insert(key_of(0), (5, 5));
+            b.modem.backlog.insert(key_of(1), (other, other));
+            b.gateway.flows.get_mut(&key_of(0)).unwrap().state.control.as_mut().unwrap().awnd = 70.0;
+            b.ack(0, 60_000);
+            assert_eq!(control_of(&b.gateway, 0).awnd, awnd, "{toml}, {other} of the other");
         }
     }
 

@@ -1,4 +1,4 @@
-//! HD-PLC, the wavelet form of IEEE 1901: a home power line between two modems (PLC paper, sections 3 and 4).
+//! HD-PLC, the wavelet form of IEEE 1901: a home power line between two modems or more (PLC paper, sections 3 and 4).
 //!
 //! A modem queues IP packets, its SDUs. It puts up to 31 of them into a PDU when it has them, or when a timer runs out; the
 //! receiver answers with a PLC-ACK of one bit per SDU; the next PDU carries the failed SDUs first, then new ones. Data and
@@ -71,8 +71,8 @@ pub struct HdplcConfig {
     pub slot: Time,
     /// Whether the directions contend. Default half-duplex.
     pub duplex: Duplex,
-    /// Whether PDUs of both modems collide, and are lost, if they start less than a slot apart. Default false: of equals, the
-    /// modem goes first that did not send last, since the paper knows no loss on the power line except in full queues. Without
+    /// Whether PDUs of several modems collide, and are lost, if they start less than a slot apart. Default false: equals take
+    /// turns, since the paper knows no loss on the power line except in full queues. Without
     /// effect on a full-duplex link.
     pub collisions: bool,
     /// Transmissions of an SDU before it is given up. Default 8: at 14 % SDU error less than 2e-7 remain.

@@ -22,7 +22,7 @@ pub(super) use request::{Limits, MessageKeys, Messages, Processing};
 
 use super::leaf::{At, Cc, Dbm, Leaf, Name, Transfer};
 use crate::app::request::{Mode, Policy as AfterLimit};
-use crate::app::voip::{EModel, Reference};
+use crate::app::voip::{Codec, EModel, Reference};
 use crate::link::greenphy::Class as Priority;
 use crate::tcp::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack};
 use crate::units::{Bytes, QueueLimit, Rate, Time};
@@ -366,9 +366,15 @@ pub(super) struct Flow {
     pub rate: Option<Leaf<Rate>>,
     /// IP length of a datagram; `1500 B` if absent.
     pub packet: Option<Leaf<Bytes>>,
-    /// Speech per packet; `160 B` if absent, 20 ms of G.711.
+    /// What speech is coded with; `g711` if absent.
+    pub codec: Option<Leaf<Codec>>,
+    /// Equipment impairment Ie of the codec without loss, from 0 to 95; that of `codec` if absent.
+    pub ie: Option<Leaf<f64>>,
+    /// Packet-loss robustness Bpl of the codec, more than 0; that of `codec` if absent.
+    pub bpl: Option<Leaf<f64>>,
+    /// Speech per packet; that of `codec` if absent, `160 B` with G.711.
     pub payload: Option<Leaf<Bytes>>,
-    /// Time between packets of speech; `20 ms` if absent.
+    /// Time between packets of speech; that of `codec` if absent, `20 ms` with G.711.
     pub interval: Option<Leaf<Time>>,
     /// How long the listener holds packets; `60 ms` if absent.
     pub jitter_buffer: Option<Leaf<Time>>,
@@ -376,7 +382,7 @@ pub(super) struct Flow {
     pub reference: Option<Leaf<Reference>>,
     /// How delay is judged; `g107` if absent.
     pub emodel: Option<Leaf<EModel>>,
-    /// The listener conceals lost packets; false if absent.
+    /// The listener conceals lost packets of G.711, Bpl 25.1 instead of 4.3; false if absent. Other codecs always do.
     pub concealment: Option<Leaf<bool>>,
     /// A call is judged as a whole and in windows of this length; `10 s` if absent.
     pub window: Option<Leaf<Time>>,

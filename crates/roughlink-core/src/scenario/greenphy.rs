@@ -1,15 +1,12 @@
 //! `[[link]] kind = "greenphy"`: a charging cable, on its own or as one of several pairs of modems on the same medium.
 
-use super::LinkSpec;
 use super::air::air;
 use super::file::{Link, Mac, Profile};
 use super::leaf::At;
 use super::link::{Load, mtu, span};
 use super::problem::{Problem, Report};
-use crate::link::greenphy::{Class, GreenPhyConfig};
-use crate::link::{Model, SharedConfig};
+use crate::link::greenphy::GreenPhyConfig;
 use crate::units::{QueueLimit, Time};
-use std::collections::BTreeMap;
 
 /// Resolves the model of a link.
 pub(super) fn greenphy(link: &Link, load: Load<'_>, report: &mut Report) -> GreenPhyConfig {
@@ -95,50 +92,6 @@ fn apply(At { span: here, value: mac }: &At<Mac>, c: &mut GreenPhyConfig, report
         let problem = Problem::new(format!("beacon regions of {} leave too little for contention", c.beacon));
         let place = if mac.beacon.is_some() { span(&mac.beacon) } else { here.clone() };
         report.error(problem.at(place, "").help(format!("two cycles of the mains must leave {least}")));
-    }
-}
-
-/// Links of the same cable share the medium that the first of them describes; each has its own classes.
-pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut Report) {
-    let mut cables: BTreeMap<String, usize> = BTreeMap::new();
-    for i in 0..links.len() {
-        let Some(cable) = links[i].cable.clone() else { continue };
-        let Some(&first) = cables.get(&cable) else {
-            cables.insert(cable, i);
-            continue;
-        };
-        let (before, from) = links.split_at_mut(i);
-        let (Some(shared), Some(own)) = (as_greenphy(&mut before[first]), as_greenphy(&mut from[0])) else { continue };
-        let classes = std::mem::take(&mut own.classes);
-        let ports = std::mem::take(&mut shared.classes);
-        let link = &written[i].value;
-        if own != shared && describes(link) {
-            let problem = Problem::new(format!("cable `{cable}` is described twice, and not alike"));
-            let problem =
-                problem.at(span(&link.cable), "the second").at(span(&written[first].value.cable), "the first");
-            report.error(problem.help("keep profile, queue, mtu, noise and mac at the first link of the cable only"));
-        }
-        *own = shared.clone();
-        shared.classes = ports;
-        // Ports are numbered over all links of the cable.
-        let pair = before.iter().filter(|l| l.cable.as_ref() == Some(&cable)).count();
-        let Some(shared) = as_greenphy(&mut before[first]) else { continue };
-        if !classes.is_empty() {
-            shared.classes.resize(2 * pair, Class::Ca1);
-            shared.classes.extend(classes);
-        }
-    }
-}
-
-/// Whether a link says anything about its medium.
-fn describes(link: &Link) -> bool {
-    link.profile.is_some() || link.queue.is_some() || link.mtu.is_some() || link.noise.is_some() || link.mac.is_some()
-}
-
-fn as_greenphy(link: &mut LinkSpec) -> Option<&mut GreenPhyConfig> {
-    match &mut link.model {
-        Model::Shared(SharedConfig::GreenPhy(c)) => Some(c),
-        _ => None,
     }
 }
 

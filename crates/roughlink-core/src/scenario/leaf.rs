@@ -10,7 +10,7 @@ use super::file::{
 };
 use super::problem::{Problem, Report, list, nearest, suggest};
 use crate::app::request::{Mode, Policy as AfterLimit};
-use crate::app::voip::{EModel, Reference};
+use crate::app::voip::{Codec, EModel, Reference};
 use crate::cc;
 use crate::gateway;
 use crate::link::greenphy::Class;
@@ -487,6 +487,7 @@ words!(
     Policy,
     TimelineFormat,
     Delimiter,
+    Codec,
     EModel,
     Reference,
     Transport,

@@ -1,10 +1,11 @@
 //! From the file to the [`Scenario`]: names become indices, defaults are filled in, and what belongs together is
 //! checked against each other.
 
+use super::cable::cables;
 use super::coverage::coverage;
 use super::file::{File, Flow, FlowKind, Gateway, Link, LinkKind, Sctp, Tcp, Transport};
 use super::gateway::{gateway, idle, rivals};
-use super::greenphy::{cables, greenphy};
+use super::greenphy::greenphy;
 use super::hdplc::hdplc;
 use super::leaf::{At, Leaf, Name};
 use super::link::{Load, pipe, span};
@@ -15,7 +16,7 @@ use super::tcp::{Sources, check_hystart};
 use super::timeline::timelines;
 use super::{FlowSpec, LinkSpec, Scenario};
 use crate::app::Traffic;
-use crate::app::voip::VoipConfig;
+use crate::app::voip::{Codec, VoipConfig, emodel};
 use crate::cc::LinkEvent;
 use crate::link::greenphy::Class;
 use crate::link::{Model, SharedConfig};
@@ -275,10 +276,38 @@ impl Context<'_> {
 
     fn voip(&mut self, flow: &At<Flow>, start: Time, path: &[usize], report: &mut Report) -> Traffic {
         let f = &flow.value;
-        let mut config = VoipConfig::default();
+        let codec = report.read(&f.codec).unwrap_or_default();
+        let mut config = VoipConfig { speech: codec.speech(), ..VoipConfig::default() };
+        if let (Some(_), Some(bpl)) = (&f.concealment, &f.bpl) {
+            let problem = Problem::new("`bpl` says what `concealment` would decide").at(bpl.span.clone(), "");
+            report.error(problem.help("keep one of them"));
+        }
+        if report.read(&f.concealment).unwrap_or(false) {
+            config.speech.bpl = emodel::BPL_CONCEALED;
+            if codec != Codec::G711 {
+                let problem = Problem::new("only G.711 has a choice whether lost packets are concealed");
+                report.error(
+                    problem.at(span(&f.concealment), "").help("leave it out: the Bpl of other codecs counts it"),
+                );
+            }
+        }
+        let impairment = 0.0..=emodel::MOST_IE;
+        for (key, leaf, field, range) in [
+            ("ie", &f.ie, &mut config.speech.ie, impairment),
+            ("bpl", &f.bpl, &mut config.speech.bpl, f64::MIN_POSITIVE..=f64::MAX),
+        ] {
+            let Some(value) = report.read(leaf) else { continue };
+            if range.contains(&value) {
+                *field = value;
+            } else {
+                let problem = Problem::new(format!("`{key}` cannot be {value}")).at(span(leaf), "");
+                report
+                    .error(problem.help(format!("Ie is from 0 to {}, Bpl more than 0 (ITU-T G.113)", emodel::MOST_IE)));
+            }
+        }
         if let Some(bytes) = report.read(&f.payload) {
             match u16::try_from(bytes.0) {
-                Ok(payload @ 1..=MOST_SPEECH) => config.payload = payload,
+                Ok(payload @ 1..=MOST_SPEECH) => config.speech.payload = payload,
                 _ => {
                     let problem = Problem::new(format!("{bytes} of speech in a packet are not possible"));
                     let help = format!("at most {MOST_SPEECH} B; 20 ms of G.711 are 160 B");
@@ -287,7 +316,7 @@ impl Context<'_> {
             }
         }
         for (key, leaf, field) in
-            [("interval", &f.interval, &mut config.interval), ("window", &f.window, &mut config.window)]
+            [("interval", &f.interval, &mut config.speech.interval), ("window", &f.window, &mut config.window)]
         {
             let Some(time) = report.read(leaf) else { continue };
             if time.is_zero() {
@@ -297,15 +326,14 @@ impl Context<'_> {
             }
             *field = time;
         }
-        if config.interval < LEAST_INTERVAL {
-            let problem = Problem::new(format!("a packet every {} is no voice call", config.interval));
+        if config.speech.interval < LEAST_INTERVAL {
+            let problem = Problem::new(format!("a packet every {} is no voice call", config.speech.interval));
             let help = format!("at least {LEAST_INTERVAL}; G.711 has 20 ms");
             report.error(problem.at(span(&f.interval), "").help(help));
         }
         config.jitter_buffer = report.read(&f.jitter_buffer).unwrap_or(config.jitter_buffer);
         config.reference = report.read(&f.reference).unwrap_or(config.reference);
         config.emodel = report.read(&f.emodel).unwrap_or(config.emodel);
-        config.concealment = report.read(&f.concealment).unwrap_or(config.concealment);
         let origin = f.payload.as_ref().map_or(flow.span.clone(), |p| p.span.clone());
         self.note_fragments((u64::from(config.datagram()) + 28, false), origin, path);
         Traffic::Voip { config, stop: stop(f, start, report) }

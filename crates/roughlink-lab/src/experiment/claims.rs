@@ -6,7 +6,7 @@
 //! for being many.
 
 use super::file::{fault, read};
-use super::result::{Cell, ClaimResult, ExperimentResult, Outcome, Verdict};
+use super::result::{Cell, ClaimResult, ExperimentResult, Origin, Outcome, Verdict};
 use crate::error::LabError;
 use crate::library::Source;
 use crate::nearest;
@@ -45,8 +45,11 @@ struct Claim {
     id: String,
     /// What the paper says.
     text: String,
-    /// Where.
+    /// Where: a section, figure or table that the paper has.
     place: String,
+    /// Whose claim it is; the paper's if absent.
+    #[serde(default)]
+    origin: Origin,
     /// The paper's figure.
     published: Option<f64>,
     /// The experiment whose cells are compared.
@@ -200,6 +203,7 @@ pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Resu
             claim: format!("{paper}/{}", claim.id),
             text: claim.text.clone(),
             place: claim.place.clone(),
+            origin: claim.origin,
             published: claim.published,
             unit: claim.unit(result),
             criterion: claim.confirmed.words(claim.published),
@@ -208,6 +212,34 @@ pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Resu
         });
     }
     Ok(judged)
+}
+
+/// How many claims of each origin are confirmed on `stack`, of those that were tested: "of the paper's 3 claims that were
+/// tested 2 are confirmed (1 undecided), of 1 of ours 1". Empty if none was tested.
+pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
+    let mut said = String::new();
+    for origin in [Origin::Paper, Origin::Derived, Origin::Ours] {
+        let own = claims.iter().filter(|c| c.origin == origin);
+        let verdicts = own.filter_map(|c| Some(c.verdicts.iter().find(|v| v.stack == stack)?.verdict));
+        let tested: Vec<Outcome> = verdicts.filter(|v| *v != Outcome::NotRun).collect();
+        let count = |outcome: Outcome| tested.iter().filter(|v| **v == outcome).count();
+        let whose = match (origin, tested.len()) {
+            (_, 0) => continue,
+            (Origin::Paper, n) => format!("the paper's {n} claims"),
+            (Origin::Derived, n) => format!("{n} derived from it"),
+            (Origin::Ours, n) => format!("{n} of ours"),
+        };
+        let confirmed = count(Outcome::Confirmed);
+        said += &match said.as_str() {
+            "" => format!("of {whose} that were tested {confirmed} are confirmed"),
+            _ => format!(", of {whose} {confirmed}"),
+        };
+        match count(Outcome::Undecided) {
+            0 => {}
+            n => said += &format!(" ({n} undecided)"),
+        }
+    }
+    said
 }
 
 /// Names of the experiments that a claims file rests on, to be checked against those that there are.

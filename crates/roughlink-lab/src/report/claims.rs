@@ -3,7 +3,8 @@
 use super::html::{escape, exact, number, slug, with_interval};
 use super::table::{FACTOR, factor};
 use super::view::{stack_caption, stacks};
-use crate::experiment::result::{ClaimResult, Outcome, ReportInput, Verdict};
+use crate::experiment::claims::tally;
+use crate::experiment::result::{ClaimResult, Origin, Outcome, ReportInput, Verdict};
 
 /// The section of claims; nothing if there are none.
 pub(super) fn section(input: &ReportInput) -> String {
@@ -12,9 +13,9 @@ pub(super) fn section(input: &ReportInput) -> String {
     }
     let mut out = String::from("<section id=\"claims\">\n<h2>The paper's claims</h2>\n");
     for stack in stacks(input) {
-        let counts = counted(&input.claims, stack);
-        if !counts.is_empty() {
-            out += &format!("<p class=\"note\">{}: {}.</p>\n", escape(&stack_caption(stack)), counts.join(", "));
+        let tally = tally(&input.claims, stack);
+        if !tally.is_empty() {
+            out += &format!("<p class=\"note\">{}: {}.</p>\n", escape(&stack_caption(stack)), escape(&tally));
         }
     }
     out += "<div class=\"claims\">\n";
@@ -22,17 +23,6 @@ pub(super) fn section(input: &ReportInput) -> String {
         out += &line(claim, input);
     }
     out + "</div>\n</section>\n"
-}
-
-/// How many claims ended how on a stack: `18 confirmed`, `9 not confirmed`.
-fn counted(claims: &[ClaimResult], stack: &str) -> Vec<String> {
-    let verdicts = || claims.iter().flat_map(|c| &c.verdicts).filter(|v| v.stack == stack);
-    [Outcome::Confirmed, Outcome::NotConfirmed, Outcome::Undecided]
-        .into_iter()
-        .map(|outcome| (verdicts().filter(|v| v.verdict == outcome).count(), outcome.words()))
-        .filter(|(n, _)| *n > 0)
-        .map(|(n, words)| format!("{n} {words}"))
-        .collect()
 }
 
 fn line(claim: &ClaimResult, input: &ReportInput) -> String {
@@ -52,7 +42,8 @@ fn line(claim: &ClaimResult, input: &ReportInput) -> String {
         .iter()
         .filter(|e| input.experiments.iter().any(|known| known.experiment == **e))
         .map(|e| format!("<a href=\"#{}\">{}</a>", slug(e), escape(e)));
-    let places: Vec<String> = std::iter::once(escape(&claim.place)).chain(links).filter(|p| !p.is_empty()).collect();
+    let mark = Some(claim.origin.mark()).filter(|m| !m.is_empty()).map(|m| format!("<b>{m}</b>"));
+    let places: Vec<String> = std::iter::once(escape(&claim.place)).chain(mark).chain(links).filter(|p| !p.is_empty()).collect();
     row("Where", &places.join(" · "));
     if let Some(published) = claim.published {
         row("Published", &with_unit(exact(published), &claim.unit));
@@ -98,9 +89,10 @@ fn badge(verdict: &Verdict) -> String {
     format!("<span class=\"verdict {class}\">{stack}{}</span>", verdict.verdict.words())
 }
 
-/// How many claims of the paper a stack confirms, and how many were tested there; none if none was.
+/// How many of the paper's own claims a stack confirms, and how many were tested there; none if none was.
 pub(super) fn confirmed(input: &ReportInput, stack: &str) -> Option<(usize, usize)> {
-    let verdicts = input.claims.iter().flat_map(|c| &c.verdicts).filter(|v| v.stack == stack);
+    let own = input.claims.iter().filter(|c| c.origin == Origin::Paper);
+    let verdicts = own.flat_map(|c| &c.verdicts).filter(|v| v.stack == stack);
     let known: Vec<Outcome> = verdicts.map(|v| v.verdict).filter(|v| *v != Outcome::NotRun).collect();
     (!known.is_empty()).then(|| (known.iter().filter(|v| **v == Outcome::Confirmed).count(), known.len()))
 }

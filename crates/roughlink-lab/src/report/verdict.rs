@@ -25,7 +25,7 @@ fn figures(input: &ReportInput) -> String {
         };
         let values =
             met(input, stack).map(|c| counts(c, &format!("published values come out within a factor of {FACTOR}")));
-        let claims = confirmed(input, stack).map(|c| counts(c, "claims are confirmed"));
+        let claims = confirmed(input, stack).map(|c| counts(c, "claims of the paper are confirmed"));
         let said: Vec<String> = values.into_iter().chain(claims).collect();
         if !said.is_empty() {
             let place = match (first, stack) {

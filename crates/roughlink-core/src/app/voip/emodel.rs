@@ -1,8 +1,9 @@
 //! The E-model (ITU-T G.107): from delay and loss to a transmission rating and a mean opinion score.
 //!
-//! All parameters but delay and packet loss have the recommendation's defaults, codec impairment Ie = 0 (G.711). Echo is
-//! taken as cancelled, so delay counts once, as Idd.
+//! All parameters but delay, packet loss and those of the codec have the recommendation's defaults. Echo is taken as
+//! cancelled, so delay counts once, as Idd.
 
+use super::Speech;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,10 +32,10 @@ pub fn delay_impairment(model: EModel, ta: f64) -> f64 {
     }
 }
 
-/// The equipment impairment Ie,eff of a share of packets lost (0 to 1) with `burst_ratio` (G.107, Ie = 0).
-pub fn loss_impairment(loss: f64, burst_ratio: f64, bpl: f64) -> f64 {
+/// The equipment impairment Ie,eff of a codec of whose packets the share `loss` (0 to 1) is lost with `burst_ratio` (G.107).
+pub fn loss_impairment(loss: f64, burst_ratio: f64, codec: &Speech) -> f64 {
     let ppl = 100.0 * loss;
-    95.0 * ppl / (ppl / burst_ratio + bpl)
+    codec.ie + (MOST_IE - codec.ie) * ppl / (ppl / burst_ratio + codec.bpl)
 }
 
 /// BurstR: the mean length of a run of losses over that of independent losses at the same rate, at least 1. G.107 permits
@@ -65,6 +66,8 @@ pub fn mos(r: f64) -> f64 {
     }
 }
 
+/// Ie,eff with everything lost, and so the most that Ie can be (G.107).
+pub const MOST_IE: f64 = 95.0;
 /// Packet-loss robustness of G.711 without packet-loss concealment (G.113 appendix I).
 pub const BPL_BARE: f64 = 4.3;
 /// With concealment (G.711 appendix I).
@@ -77,10 +80,15 @@ const S_T: f64 = 1.0;
 
 #[cfg(test)]
 mod tests {
+    use super::super::Codec;
     use super::*;
 
     fn close(got: f64, want: f64, tolerance: f64) {
         assert!((got - want).abs() <= tolerance, "{got} for {want}");
+    }
+
+    fn g711(bpl: f64) -> Speech {
+        Speech { bpl, ..Codec::G711.speech() }
     }
 
     #[test]
@@ -112,7 +120,7 @@ mod tests {
         for (loss, bpl, score) in
             [(0.01, BPL_BARE, 3.83), (0.01, BPL_CONCEALED, 4.33), (0.03, BPL_BARE, 2.79), (0.03, BPL_CONCEALED, 4.13)]
         {
-            close(mos(rating(0.0, loss_impairment(loss, 1.0, bpl))), score, 0.005);
+            close(mos(rating(0.0, loss_impairment(loss, 1.0, &g711(bpl)))), score, 0.005);
         }
     }
 
@@ -120,7 +128,8 @@ mod tests {
     fn bursts_hurt_more() {
         // 4 losses of 100 in one run: 4 / (1 / 0.96) = 3.84.
         close(burst_ratio(100, 4, 1), 3.84, 1e-9);
-        assert!(loss_impairment(0.04, 3.84, BPL_BARE) > loss_impairment(0.04, 1.0, BPL_BARE) + 20.0);
+        let bare = g711(BPL_BARE);
+        assert!(loss_impairment(0.04, 3.84, &bare) > loss_impairment(0.04, 1.0, &bare) + 20.0);
         // More scattered than chance: floor.
         assert_eq!(burst_ratio(100, 50, 50), 1.0);
         assert_eq!((burst_ratio(10, 0, 0), burst_ratio(10, 10, 1)), (1.0, 1.0));
@@ -135,7 +144,7 @@ mod tests {
         assert_eq!((mos(-1.0), mos(3.0), mos(100.0)), (1.0, 1.0, 4.5));
         // A minute from mouth to ear, half of it lost.
         for model in [EModel::G107, EModel::Simple] {
-            assert_eq!(rating(delay_impairment(model, 60_000.0), loss_impairment(0.5, 100.0, BPL_BARE)), 0.0);
+            assert_eq!(rating(delay_impairment(model, 60_000.0), loss_impairment(0.5, 100.0, &g711(BPL_BARE))), 0.0);
         }
     }
 }

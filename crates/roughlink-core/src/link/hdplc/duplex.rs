@@ -1,4 +1,4 @@
-//! Both directions at once: each has a medium of its own, on which only its modem sends.
+//! Both directions at once: each has a medium of its own, on which only its modems send.
 
 use super::HdplcConfig;
 use super::network::Hdplc;
@@ -8,25 +8,24 @@ use crate::packet::{FlowId, Packet};
 use crate::rng::Seed;
 use crate::units::Time;
 
-/// An HD-PLC link whose directions do not contend ([`super::Duplex::Full`]): port 0 from the first modem to the second, port 1
-/// back, as if acknowledgements of TCP had a channel of their own. Framing, PLC-ACKs, repeats and noise are those of the
+/// An HD-PLC network whose directions do not contend ([`super::Duplex::Full`]), with the ports of [`Hdplc`], as if acknowledgements of TCP had a channel of their own. Framing, PLC-ACKs, repeats and noise are those of the
 /// half-duplex link, for each direction; the noise is a function of time, so that both meet the same.
 #[derive(Debug)]
 pub struct FullDuplex {
-    /// By port. Of each only that port is used.
+    /// By direction. Of each only the ports of that direction are used.
     ways: [Hdplc; 2],
 }
 
 impl FullDuplex {
-    /// The link `name`.
-    pub fn new(config: &HdplcConfig, name: &str, seed: &Seed) -> Self {
-        FullDuplex { ways: [(); 2].map(|()| Hdplc::new(config, name, seed)) }
+    /// The network `name` of so many pairs.
+    pub fn new(config: &HdplcConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
+        FullDuplex { ways: [(); 2].map(|()| Hdplc::new(config, pairs, name, seed)) }
     }
 }
 
 impl Medium for FullDuplex {
     fn receive(&mut self, now: Time, port: usize, p: Packet, dropped: &mut dyn FnMut(Packet)) {
-        self.ways[port].receive(now, port, p, dropped);
+        self.ways[port % 2].receive(now, port, p, dropped);
     }
 
     fn transmit(&mut self, now: Time) -> Option<(usize, Packet)> {
@@ -44,11 +43,11 @@ impl Medium for FullDuplex {
     }
 
     fn backlog(&self, port: usize, flow: FlowId) -> Backlog {
-        self.ways[port].backlog(port, flow)
+        self.ways[port % 2].backlog(port, flow)
     }
 
     fn waiting(&self, port: usize) -> usize {
-        self.ways[port].waiting(port)
+        self.ways[port % 2].waiting(port)
     }
 
     fn cycle_time(&self, now: Time, sdus: u32) -> Time {
@@ -60,11 +59,11 @@ impl Medium for FullDuplex {
     }
 
     fn rejected(&self, port: usize) -> f64 {
-        self.ways[port].rejected(port)
+        self.ways[port % 2].rejected(port)
     }
 
     fn stats(&self, port: usize) -> &PipeStats {
-        self.ways[port].stats(port)
+        self.ways[port % 2].stats(port)
     }
 
     fn in_transit(&self) -> Box<dyn Iterator<Item = &Packet> + '_> {

@@ -1,8 +1,9 @@
-//! The two modems at their medium: who sends when, and what becomes of it.
+//! The modems at their medium: who sends when, and what becomes of it.
 //!
 //! A modem with a PDU to send waits until the medium is free, then for a gap and a drawn number of slots. Who starts first has
-//! the medium for the whole exchange, PLC-ACK included; the other draws anew afterwards. A missing PLC-ACK is noticed one slot
-//! after its time, and all SDUs of the PDU are sent again; the receiver knows them by their numbers.
+//! the medium for the whole exchange, PLC-ACK included; the others draw again afterwards. Of modems that start at the same time
+//! the next in the order of ports after the last sender goes first. A missing PLC-ACK is noticed one slot after its time, and
+//! all SDUs of the PDU are sent again; the receiver knows them by their numbers.
 
 use super::HdplcConfig;
 use super::modem::Modem;
@@ -14,11 +15,12 @@ use crate::rng::Seed;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// A half-duplex HD-PLC link: port 0 from the first modem to the second, port 1 back.
+/// A half-duplex HD-PLC network. Port `2 k` sends from the first modem of pair `k` to the second, port `2 k + 1` back.
 #[derive(Debug)]
 pub struct Hdplc {
     config: HdplcConfig,
-    modems: [Modem; 2],
+    /// By port.
+    modems: Vec<Modem>,
     noise: AirJudge,
     /// What is on the medium.
     exchange: Option<Exchange>,
@@ -32,25 +34,35 @@ pub struct Hdplc {
     arrivals: VecDeque<(Time, usize, Packet)>,
 }
 
-/// A PDU, or two that collided, up to the end of the PLC-ACK or of the time in which it should have come.
+/// A PDU, or several that collided, up to the end of the PLC-ACK or of the time in which it should have come.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
     end: Time,
-    /// The port that sends; `None` if both do.
+    /// The port that sends; `None` if several do.
     port: Option<usize>,
     acknowledged: bool,
 }
 
 impl Hdplc {
-    /// The link `name`.
-    pub fn new(config: &HdplcConfig, name: &str, seed: &Seed) -> Self {
+    /// The network `name` of so many pairs.
+    pub fn new(config: &HdplcConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
+        let modem = |port: usize| {
+            let direction = ["forward", "reverse"][port % 2];
+            Modem::new(
+                &match port / 2 {
+                    0 => format!("{name}.{direction}"),
+                    pair => format!("{name}.{pair}.{direction}"),
+                },
+                seed,
+            )
+        };
         Hdplc {
-            modems: ["forward", "reverse"].map(|d| Modem::new(&format!("{name}.{d}"), seed)),
+            modems: (0..2 * pairs).map(modem).collect(),
             noise: AirJudge::new(&config.noise, name, seed),
             config: config.clone(),
             exchange: None,
             free: Time::ZERO,
-            last: 1,
+            last: 2 * pairs - 1,
             next: Time::MAX,
             arrivals: VecDeque::new(),
         }
@@ -58,39 +70,51 @@ impl Hdplc {
 
     /// Works out the next event of a medium that is free.
     fn contend(&mut self, now: Time) {
-        let starts = self.starts(now);
-        self.next = starts[0].min(starts[1]);
+        self.next = (0..self.modems.len()).map(|port| self.start(now, port)).min().unwrap_or(Time::MAX);
     }
 
-    /// When each modem starts if the other does not. A falling rate may show a PDU to have been full for some time.
-    fn starts(&mut self, now: Time) -> [Time; 2] {
-        let (free, config) = (self.free, &self.config);
-        self.modems.each_mut().map(|m| m.start(now, free, config).map_or(Time::MAX, |start| start.max(now)))
+    /// When the modem at `port` starts if nobody else does. A falling rate may show a PDU to have been full for some time.
+    fn start(&mut self, now: Time, port: usize) -> Time {
+        self.modems[port].start(now, self.free, &self.config).map_or(Time::MAX, |start| start.max(now))
     }
 
     /// Somebody's access begins.
     fn begin(&mut self, now: Time) {
-        let [a, b] = self.starts(now);
-        let apart = Time(a.0.abs_diff(b.0));
-        let c = &self.config;
-        let timeout = c.rifs + c.ack + c.slot;
-        if c.collisions && apart < c.slot {
-            let ends = [(0, a), (1, b)].map(|(port, start)| {
-                let bytes = self.modems[port].load(start, &self.config);
-                self.modems[port].stats.arq.collisions += 1;
-                start + self.pdu_air(start, bytes)
-            });
-            let end = ends[0].max(ends[1]) + timeout;
-            self.exchange = Some(Exchange { end, port: None, acknowledged: false });
-        } else {
-            let port = if a == b { 1 - self.last } else { usize::from(b < a) };
-            self.last = port;
-            self.exchange = Some(self.send(now, port, timeout));
+        let (ports, last) = (self.modems.len(), self.last);
+        let (mut first, mut port) = (Time::MAX, last);
+        for candidate in (1..=ports).map(|i| (last + i) % ports) {
+            let start = self.start(now, candidate);
+            if start < first {
+                (first, port) = (start, candidate);
+            }
         }
+        let c = &self.config;
+        let (slot, timeout) = (c.slot, c.rifs + c.ack + c.slot);
+        let collide = c.collisions && (0..ports).any(|other| other != port && self.start(now, other) - first < slot);
+        self.exchange = Some(if collide {
+            self.collide(now, first, timeout)
+        } else {
+            self.last = port;
+            self.send(now, port, timeout)
+        });
         for m in &mut self.modems {
             m.redraw();
         }
         self.next = self.exchange.map_or(Time::MAX, |e| e.end);
+    }
+
+    /// All modems that start less than a slot after `first` send, and nobody is understood.
+    fn collide(&mut self, now: Time, first: Time, timeout: Time) -> Exchange {
+        let mut end = first;
+        for port in 0..self.modems.len() {
+            let start = self.start(now, port);
+            if start - first < self.config.slot {
+                let bytes = self.modems[port].load(start, &self.config);
+                self.modems[port].stats.arq.collisions += 1;
+                end = end.max(start + self.pdu_air(start, bytes));
+            }
+        }
+        Exchange { end: end + timeout, port: None, acknowledged: false }
     }
 
     /// A modem has the medium to itself.

@@ -107,7 +107,7 @@ pub(in crate::scenario) const KINDS: &[(&str, &[Kind])] = &[
                 required: &["rate", "delay"],
                 optional: &["overhead", "jitter", "reorder", "asymmetric", "timeline"],
             },
-            Kind { name: "hdplc", required: &[], optional: &["rate", "rate_trace", "mac"] },
+            Kind { name: "hdplc", required: &[], optional: &["rate", "rate_trace", "cable", "mac"] },
             Kind { name: "greenphy", required: &[], optional: &["profile", "cable", "class", "mac"] },
         ],
     ),
@@ -125,6 +125,9 @@ pub(in crate::scenario) const KINDS: &[(&str, &[Kind])] = &[
                 required: &[],
                 optional: &[
                     "stop",
+                    "codec",
+                    "ie",
+                    "bpl",
                     "payload",
                     "interval",
                     "jitter_buffer",
@@ -162,6 +165,7 @@ pub(in crate::scenario) const KINDS: &[(&str, &[Kind])] = &[
 /// Keys of which one excludes the other.
 pub(in crate::scenario) const RIVALS: &[(&str, &str, &str)] = &[
     ("Noise", "start", "mean"),
+    ("Flow", "bpl", "concealment"),
     ("Noise", "file", "steps"),
     ("Timeline", "file", "steps"),
     ("Coverage", "stations", "timetable"),

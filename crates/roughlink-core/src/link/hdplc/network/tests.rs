@@ -21,7 +21,7 @@ fn silent() -> HdplcConfig {
 struct Bench {
     link: Box<dyn Medium>,
     now: Time,
-    sent: [u32; 2],
+    sent: Vec<u32>,
     out: Vec<(Time, usize, Packet)>,
     dropped: Vec<Packet>,
 }
@@ -31,11 +31,14 @@ impl Bench {
         Bench::with_seed(config, &SEED)
     }
     fn with_seed(config: &HdplcConfig, seed: &Seed) -> Self {
-        let link = SharedConfig::Hdplc(Box::new(config.clone())).build(1, &[], "plc", seed);
-        Bench { link, now: Time::ZERO, sent: [0; 2], out: Vec::new(), dropped: Vec::new() }
+        Bench::of_pairs(1, config, seed)
+    }
+    fn of_pairs(pairs: usize, config: &HdplcConfig, seed: &Seed) -> Self {
+        let link = SharedConfig::Hdplc(Box::new(config.clone())).build(pairs, &[], "plc", seed);
+        Bench { link, now: Time::ZERO, sent: vec![0; 2 * pairs], out: Vec::new(), dropped: Vec::new() }
     }
     fn offer(&mut self, port: usize, size: u16) {
-        let flow = FlowId::new(0, port == 1);
+        let flow = FlowId::new(port as u32 / 2, port % 2 == 1);
         let p = packet(flow, self.sent[port], size);
         self.sent[port] += 1;
         self.link.receive(self.now, port, p, &mut |p| self.dropped.push(p));
@@ -49,9 +52,9 @@ impl Bench {
         }
     }
     /// Everything up to `end`, with `depth` packets of `size` bytes kept in the queue of each port that wants them.
-    fn saturate(&mut self, end: Time, depth: [usize; 2], size: [u16; 2]) {
+    fn saturate<const PORTS: usize>(&mut self, end: Time, depth: [usize; PORTS], size: [u16; PORTS]) {
         loop {
-            for port in 0..2 {
+            for port in 0..PORTS {
                 while self.link.waiting(port) < depth[port] {
                     self.offer(port, size[port]);
                 }
@@ -390,4 +393,82 @@ fn nothing_is_lost_or_invented() {
         }
     }
     assert!(totals.iter().all(|&n| n > 50), "{totals:?}"); // all of it happened
+}
+
+#[test]
+fn pairs_on_one_medium_share_its_capacity() {
+    let end = Time::from_secs(60);
+    // Random slots without collisions, and turns: (configuration, tolerance of a share).
+    let random = silent();
+    let turns = HdplcConfig { access_slots: 1, access_gap: Time::from_micros(225), ..silent() };
+    for (config, tolerance) in [(random, 0.03), (turns, 0.001)] {
+        let alone = prediction(&HdplcConfig { access_slots: 1, ..config.clone() });
+        for pairs in [2, 3] {
+            let mut b = Bench::of_pairs(pairs, &config, &SEED);
+            match pairs {
+                2 => b.saturate(end, [60, 0, 60, 0], [1500; 4]),
+                _ => b.saturate(end, [60, 0, 60, 0, 60, 0], [1500; 6]),
+            }
+            let carried = |pair: usize| b.numbers(2 * pair).len() as f64 / end.as_secs_f64();
+            let total: f64 = (0..pairs).map(carried).sum();
+            // Of several contenders the one with the fewest slots goes first: the mean access is between none and alone.
+            assert!(
+                total >= prediction(&config) * 0.998 && total <= alone * 1.002,
+                "{pairs} pairs: {total} of {alone}"
+            );
+            for pair in 0..pairs {
+                let share = carried(pair) / total * pairs as f64;
+                assert!((share - 1.0).abs() < tolerance, "{pairs} pairs: {share} of a fair share");
+            }
+        }
+    }
+}
+
+/// A pair does not notice others that are silent: neither when nor what it sends.
+#[test]
+fn silent_pairs_change_nothing() {
+    for duplex in [Duplex::Half, Duplex::Full] {
+        let config = HdplcConfig { duplex, ..HdplcConfig::default() };
+        let run = |pairs| {
+            let mut b = Bench::of_pairs(pairs, &config, &SEED);
+            b.saturate(Time::from_secs(5), [40, 3], [1500, 52]);
+            b.out.iter().map(|(at, port, p)| (*at, *port, p.seq)).collect::<Vec<_>>()
+        };
+        assert!(run(1).len() > 5_000);
+        assert_eq!(run(1), run(3));
+    }
+}
+
+#[test]
+fn full_duplex_pairs_share_each_direction() {
+    let config = HdplcConfig { duplex: Duplex::Full, access_slots: 1, ..silent() };
+    let end = Time::from_secs(30);
+    let mut b = Bench::of_pairs(2, &config, &SEED);
+    b.saturate(end, [60; 4], [1500; 4]);
+    let carried: Vec<f64> = (0..4).map(|port| b.numbers(port).len() as f64 / end.as_secs_f64()).collect();
+    let half = prediction(&config) / 2.0;
+    assert!(carried.iter().all(|c| (c / half - 1.0).abs() < 0.005), "{carried:?} for {half}");
+}
+
+/// With turns every PDU of two pairs would start at the same time as another: all of them collide.
+#[test]
+fn pairs_collide_where_that_is_possible() {
+    let config = HdplcConfig { collisions: true, access_slots: 1, ..silent() };
+    let mut b = Bench::of_pairs(3, &config, &SEED);
+    b.saturate(Time::from_secs(2), [5, 0, 5, 0, 5, 0], [1500; 6]);
+    assert!(b.out.is_empty());
+    assert!((0..3).all(|pair| b.link.stats(2 * pair).arq.collisions > 10));
+    // And with slots some do; nothing is lost but by giving up, and nothing comes twice.
+    let config = HdplcConfig { collisions: true, ..silent() };
+    let mut b = Bench::of_pairs(3, &config, &SEED);
+    b.saturate(Time::from_secs(2), [60, 0, 60, 0, 60, 0], [1500; 6]);
+    b.drain();
+    let collisions: u64 = (0..3).map(|pair| b.link.stats(2 * pair).arq.collisions).sum();
+    assert!(collisions > 20, "{collisions}");
+    for port in [0, 2, 4] {
+        let mut seen = b.numbers(port);
+        seen.extend(b.dropped.iter().filter(|p| p.flow == FlowId::new(port as u32 / 2, false)).map(|p| p.seq));
+        seen.sort_unstable();
+        assert_eq!(seen, (0..b.sent[port]).collect::<Vec<_>>());
+    }
 }
