@@ -3,8 +3,10 @@
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use roughlink_core::app::request::SessionResult;
 use roughlink_core::metrics::{DelayResult, RunResult};
+use roughlink_lab::experiment::claims::tally;
 use roughlink_lab::experiment::result::{Cell, ClaimResult, ExperimentResult};
 use roughlink_lab::statistics::difference;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
@@ -305,6 +307,8 @@ fn curves(e: &ExperimentResult) -> Table {
 pub fn claims(claims: &[ClaimResult]) -> String {
     let mut table = table(&["claim", "where", "published", "stack", "measured", "confirmed", "evidence"]);
     for claim in claims {
+        let mark = claim.origin.mark();
+        let place = if mark.is_empty() { claim.place.clone() } else { format!("{} ({mark})", claim.place) };
         for (i, verdict) in claim.verdicts.iter().enumerate() {
             let first = |text: &str| if i == 0 { text.to_owned() } else { String::new() };
             let plain = |x: f64| if x == x.round() { format!("{x:.0}") } else { digits(x) };
@@ -316,7 +320,7 @@ pub fn claims(claims: &[ClaimResult]) -> String {
             let more = evidence.count();
             table.add_row([
                 first(&claim.text),
-                first(&claim.place),
+                first(&place),
                 first(&claim.published.map_or(String::new(), unit)),
                 verdict.stack.clone(),
                 verdict.measured.map_or("-".into(), ours),
@@ -329,7 +333,12 @@ pub fn claims(claims: &[ClaimResult]) -> String {
             ]);
         }
     }
-    format!("\nThe paper's claims\n{table}\n")
+    let mut out = format!("\nThe paper's claims\n{table}\n");
+    let stacks: BTreeSet<&str> = claims.iter().flat_map(|c| &c.verdicts).map(|v| v.stack.as_str()).collect();
+    for stack in stacks {
+        let _ = writeln!(out, "{stack}: {}", tally(claims, stack));
+    }
+    out
 }
 
 /// Each combination compared with the first.

@@ -1,7 +1,9 @@
 //! Claims: what is computed, and when it counts as confirmed.
 
-use roughlink_lab::experiment::claims::judge;
-use roughlink_lab::experiment::result::{AxisResult, AxisValue, Cell, ClaimResult, ExperimentResult, MetricResult};
+use roughlink_lab::experiment::claims::{judge, tally};
+use roughlink_lab::experiment::result::{
+    AxisResult, AxisValue, Cell, ClaimResult, ExperimentResult, MetricResult, Origin,
+};
 use roughlink_lab::library::Source;
 
 /// Two algorithms at two losses on one stack, two samples each.
@@ -81,6 +83,24 @@ fn figures_and_verdicts() {
         assert_eq!(ns3.confirmed, Some(confirmed), "{claim}: {ns3:?}");
         assert_eq!((linux.measured, linux.confirmed), (None, None), "nothing was run there");
     }
+}
+
+#[test]
+fn whose_claim_it_is() {
+    let claim = "kind = \"value\"\na = \"slow\"\nat = { loss = \"5 %\" }";
+    let of = |origin: &str, least: u32| judged(&format!("{origin}\n{claim}\nconfirmed = {{ min = {least} }}"));
+    let all = [("", 1), ("", 2), ("origin = \"paper\"", 1), ("origin = \"derived\"", 1), ("origin = \"ours\"", 2)];
+    let all: Vec<ClaimResult> = all.into_iter().map(|(origin, least)| of(origin, least).unwrap()).collect();
+    let origins: Vec<Origin> = all.iter().map(|c| c.origin).collect();
+    assert_eq!(origins, [Origin::Paper, Origin::Paper, Origin::Paper, Origin::Derived, Origin::Ours]);
+    assert!(serde_json::to_string(&all[4]).unwrap().contains("\"origin\":\"ours\""));
+    assert_eq!(
+        tally(&all, "ns3"),
+        "of the paper's 3 claims that were tested 2 are confirmed, of 1 derived from it 1, of 1 of ours 0"
+    );
+    assert_eq!(tally(&all[4..], "ns3"), "of 1 of ours that were tested 0 are confirmed");
+    assert_eq!(tally(&all, "linux"), "", "nothing was run there");
+    assert!(of("origin = \"our\"", 1).unwrap_err().contains("did you mean `ours`?"));
 }
 
 #[test]

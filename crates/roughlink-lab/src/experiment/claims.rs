@@ -5,7 +5,7 @@
 //! that meets it least.
 
 use super::file::{fault, read};
-use super::result::{Cell, ClaimResult, ExperimentResult, Verdict};
+use super::result::{Cell, ClaimResult, ExperimentResult, Origin, Verdict};
 use crate::error::LabError;
 use crate::library::Source;
 use crate::nearest;
@@ -44,8 +44,11 @@ struct Claim {
     id: String,
     /// What the paper says.
     text: String,
-    /// Where.
+    /// Where: a section, figure or table that the paper has.
     place: String,
+    /// Whose claim it is; the paper's if absent.
+    #[serde(default)]
+    origin: Origin,
     /// The paper's figure.
     published: Option<f64>,
     /// The experiment whose cells are compared.
@@ -175,6 +178,7 @@ pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Resu
             claim: format!("{paper}/{}", claim.id),
             text: claim.text.clone(),
             place: claim.place.clone(),
+            origin: claim.origin,
             published: claim.published,
             unit: claim.unit(result),
             criterion: claim.confirmed.words(claim.published),
@@ -183,6 +187,30 @@ pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Resu
         });
     }
     Ok(judged)
+}
+
+/// How many claims of each origin are confirmed on `stack`, of those that were tested: "of the paper's 3 claims that were
+/// tested 2 are confirmed, of 1 of ours 1". Empty if none was tested.
+pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
+    let of = |origin: Origin| {
+        let own = claims.iter().filter(|c| c.origin == origin);
+        let tested: Vec<bool> = own.filter_map(|c| c.verdicts.iter().find(|v| v.stack == stack)?.confirmed).collect();
+        (tested.len(), tested.iter().filter(|yes| **yes).count())
+    };
+    let counts = [Origin::Paper, Origin::Derived, Origin::Ours].map(|origin| (origin, of(origin)));
+    let mut said = String::new();
+    for (origin, (tested, confirmed)) in counts.into_iter().filter(|(_, (tested, _))| *tested > 0) {
+        let whose = match origin {
+            Origin::Paper => format!("the paper's {tested} claims"),
+            Origin::Derived => format!("{tested} derived from it"),
+            Origin::Ours => format!("{tested} of ours"),
+        };
+        said += &match said.as_str() {
+            "" => format!("of {whose} that were tested {confirmed} are confirmed"),
+            _ => format!(", of {whose} {confirmed}"),
+        };
+    }
+    said
 }
 
 /// Names of the experiments that a claims file rests on, to be checked against those that there are.

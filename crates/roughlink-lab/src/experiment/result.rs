@@ -192,6 +192,9 @@ pub struct ClaimResult {
     pub text: String,
     /// Where.
     pub place: String,
+    /// Whose claim it is.
+    #[serde(default)]
+    pub origin: Origin,
     /// The paper's figure, if it has one.
     pub published: Option<f64>,
     /// What the figures are: `ratio`, `%`, `events`.
@@ -202,6 +205,30 @@ pub struct ClaimResult {
     pub experiments: Vec<String>,
     /// One per stack.
     pub verdicts: Vec<Verdict>,
+}
+
+/// Whose claim it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    /// The paper's text or figures say so; a bound that it leaves open may be ours.
+    #[default]
+    Paper,
+    /// Not said, but it follows from what the paper says.
+    Derived,
+    /// Ours: the paper says nothing about it.
+    Ours,
+}
+
+impl Origin {
+    /// For tables: nothing for what is the paper's.
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Origin::Paper => "",
+            Origin::Derived => "derived",
+            Origin::Ours => "ours",
+        }
+    }
 }
 
 /// What became of a claim on one stack.

@@ -3,6 +3,7 @@
 use super::html::{escape, exact, number, slug, with_interval};
 use super::table::{FACTOR, factor};
 use super::view::stack_caption;
+use crate::experiment::claims::tally;
 use crate::experiment::result::{ClaimResult, ReportInput, Verdict};
 
 /// The table of claims; nothing if there are none.
@@ -33,6 +34,9 @@ fn row(claim: &ClaimResult, stacks: &[&str], input: &ReportInput) -> String {
     }
     out += "</th><td data-label=\"Where\">";
     out += &escape(&claim.place);
+    if !claim.origin.mark().is_empty() {
+        out += &format!("<div class=\"note\"><b>{}</b></div>", claim.origin.mark());
+    }
     let links: Vec<String> = claim
         .experiments
         .iter()
@@ -142,14 +146,9 @@ pub(super) fn findings(input: &ReportInput) -> Vec<String> {
     }
     let verdict = |c: &ClaimResult, stack: &str| c.verdicts.iter().find(|v| v.stack == stack).and_then(|v| v.confirmed);
     for stack in &stacks {
-        let known: Vec<bool> = input.claims.iter().filter_map(|c| verdict(c, stack)).collect();
-        if !known.is_empty() {
-            let yes = known.iter().filter(|v| **v).count();
-            out.push(format!(
-                "{}: {yes} of the {} claims that were tested are confirmed.",
-                stack_caption(stack),
-                known.len()
-            ));
+        let tally = tally(&input.claims, stack);
+        if !tally.is_empty() {
+            out.push(format!("{}: {tally}.", stack_caption(stack)));
         }
     }
     if let [first, others @ ..] = stacks.as_slice() {

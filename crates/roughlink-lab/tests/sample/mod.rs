@@ -331,6 +331,7 @@ fn claims() -> Vec<ClaimResult> {
                 claim: format!("v2g/{id}"),
                 text: text.into(),
                 place: place.into(),
+                origin: if id == "aa" { Origin::Ours } else { Origin::Paper },
                 published,
                 unit: unit.into(),
                 criterion: "the sign is the same and the figure within a third".into(),
