@@ -7,10 +7,10 @@ use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use std::fmt::Display;
 
-const PAYLOAD: u64 = 960;
-/// What L1 and L2 carry, bytes of payload per second: 40 of 1000 bytes are headers.
-const L1: f64 = 2e6 / 8.0 * 0.96;
-const L2: f64 = 8e6 / 8.0 * 0.96;
+const PAYLOAD: u64 = 948;
+/// What L1 and L2 carry, bytes of payload per second: 52 of 1000 bytes are headers.
+const L1: f64 = 2e6 / 8.0 * 0.948;
+const L2: f64 = 8e6 / 8.0 * 0.948;
 
 /// The sender's view, times in seconds, data in packets.
 #[derive(Default)]
@@ -89,6 +89,10 @@ impl Trace {
     }
 }
 
+/// What the window-based TCPs of ns-3.23, the paper's simulator, do otherwise than RFC 6582.
+const NS3_23: [(&str, &str); 3] =
+    [("tcp.fr_off_until", "last_acked"), ("tcp.impatient", "false"), ("tcp.limited_transmit", "false")];
+
 /// The scenario with `cc`, the handover at `at` s and an outage of `outage`.
 fn run(cc: &str, at: impl Display, outage: &str, back: bool, seconds: u32) -> Trace {
     run_with(&[], cc, at, outage, back, seconds)
@@ -128,8 +132,8 @@ fn about(a: f64, b: f64, tolerance: f64) {
 
 /// Figure 2: NewReno waits for its timer, twice.
 #[test]
-fn newreno_to_the_satellite() {
-    let t = run("newreno", 30, "2 s", false, 45);
+fn newreno_to_the_satellite_sends_twice_the_papers_packets() {
+    let t = run_with(&NS3_23, "newreno", 30, "2 s", false, 45);
     let rto = t.timeouts(29.0);
     assert_eq!(rto.len(), 2, "{rto:?}");
     assert!((30.0..32.0).contains(&rto[0]), "the first within the outage: {rto:?}");
@@ -138,10 +142,19 @@ fn newreno_to_the_satellite() {
     let round = |k: u32| 32.99 + 0.4852 * f64::from(k);
     let per_round: Vec<usize> = (0..4).map(|k| t.sent(round(k), round(k + 1))).collect();
     assert_eq!(per_round, [1, 2, 4, 8]);
-    // The paper counts about 250 packets in the 8 s after activation. Here the window is at its widest when the link goes:
-    // ssthresh is above 50 segments, and what slow start sends is more.
-    let n = t.sent(32.0, 40.0);
-    assert!((540..600).contains(&n), "{n}");
+    // Not the paper's figure: it counts about 250 packets in the 8 s after activation. Here the window is at its widest when the
+    // link goes: ssthresh is above 50 segments, and what slow start sends is more.
+    let ours_not_250 = t.sent(32.0, 40.0);
+    assert!((580..660).contains(&ours_not_250), "{ours_not_250}");
+}
+
+/// Tahoe halves its window at each time-out (RFC 2001): at the second it is one segment, and slow start ends at two. NewReno's
+/// ssthresh stays that of the first (RFC 5681 equation 4).
+#[test]
+fn the_second_timeout_of_an_outage_costs_tahoe_its_threshold() {
+    let [tahoe, newreno] = ["tahoe", "newreno"].map(|cc| run_with(&NS3_23, cc, 30, "2 s", false, 45).sent(32.0, 40.0));
+    assert!((90..130).contains(&tahoe), "{tahoe}"); // 1, 2, 3, ... per round trip
+    assert!(newreno > 4 * tahoe, "{newreno}");
 }
 
 /// Figure 3: Wave goes on sending, and its bursts find the new link.
@@ -182,31 +195,23 @@ fn wave_to_the_satellite() {
     about(t.recovery(32.0, L2).expect("steady"), 3.3, 0.15);
 }
 
-/// Figure 4: NewReno's slow start overflows the slower link. RFC 6582 keeps fast retransmit off until everything sent before
-/// the time-out is acknowledged, so it takes a third one. The paper's sender repairs a loss per round trip at once, from 305
-/// to 315 s, and is steady near 317 s: so does ours when told to.
+/// Figure 4: NewReno's slow start overflows the slower link. ns-3.23 repairs a loss per round trip at once, in the paper from 305
+/// to 315 s, until it is steady near 317 s. RFC 6582 keeps fast retransmit off until everything sent before the time-out is
+/// acknowledged, and has no time-out in the repair either: with timestamps each ACK ends the back-off.
 #[test]
 fn newreno_to_the_terrestrial_link() {
-    let t = run("newreno", 300, "2 s", true, 345);
+    let t = run_with(&NS3_23, "newreno", 300, "2 s", true, 360);
     let rto = t.timeouts(299.0);
-    assert_eq!(rto.len(), 3, "{rto:?}");
+    assert_eq!(rto.len(), 2, "{rto:?}");
     about(rto[0], 301.0, 0.1);
     about(rto[1], 303.0, 0.1);
-    about(rto[2], 308.2, 0.1);
     let sent = t.sent(303.0, 304.3);
     let arrived = t.arrived.iter().filter(|a| (303.0..305.0).contains(*a)).count();
     assert!(sent > arrived + 50, "{sent} sent, {arrived} arrived");
-    about(t.recovery(302.0, L1).expect("steady"), 6.7, 0.2);
-
-    let old = [("fr_off_until", "last_acked"), ("impatient", "false"), ("initial_ssthresh", "65535 B")];
-    let old = old.map(|(key, value)| (format!("tcp.{key}"), value));
-    let old: Vec<_> = old.iter().map(|(key, value)| (key.as_str(), *value)).collect();
-    let t = run_with(&old, "newreno", 300, "2 s", true, 345);
-    let rto = t.timeouts(299.0);
-    assert_eq!(rto.len(), 2, "{rto:?}");
     let news = t.acks.iter().filter(|a| (306.0..314.0).contains(&a.0)).count();
-    assert!((60..160).contains(&news), "{news} ACKs of something new in 8 s");
-    about(t.recovery(302.0, L1).expect("steady"), 18.3, 0.2);
+    assert!((20..160).contains(&news), "{news} ACKs of something new in 8 s");
+    let ours_not_17_s = t.recovery(302.0, L1).expect("steady");
+    about(ours_not_17_s, 28.5, 0.2);
 }
 
 /// Figure 5: Wave overflows it, too, and is at its rate soon.
@@ -248,9 +253,8 @@ fn outages_longer_than_the_rto() {
             for outage in [1.0, 1.2, 1.5, 1.7, 2.2, 2.5, 3.0] {
                 for at in [30.0, 30.1, 30.26] {
                     let t = run_with(&[("tcp.stack", stack)], "wave", at, &format!("{outage} s"), back, 46);
-                    // With timestamps a packet carries 948 bytes instead of 960.
-                    let (limit, carried) = if stack == "ns2" { (4.0, 960.0) } else { (6.0, 948.0) };
-                    let recovery = t.recovery(at + outage, capacity * carried / 960.0);
+                    let limit = if stack == "ns2" { 4.0 } else { 6.0 };
+                    let recovery = t.recovery(at + outage, capacity);
                     assert!(recovery.is_some_and(|r| r < limit), "{stack}, {outage} s at {at} s: {recovery:?}");
                 }
             }

@@ -9,7 +9,6 @@ pub use seen::{CURVES as FLOW_CURVES, TOTAL};
 
 use covered::Covered;
 use recovery::{Recovery, Wait};
-use roughlink_core::cc::CongestionState;
 use roughlink_core::gateway::Stats;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::routing::Hop;
@@ -92,8 +91,8 @@ const RATES: std::ops::Range<usize> = 4..6;
 /// Numbers available as metrics of watched runs: means over time, and how long a flow needs to recover; name, label, unit.
 pub const MEANS: &[(&str, &str, &str)] = &[
     ("cwnd_mean_pkt", "Mean congestion window", "segments"),
-    // Of the time outside of slow start and of the repair of a time-out.
-    ("cwnd_10_share", "Share of the steady time at 10 segments or more", ""),
+    // Of the whole time, slow start and the repair of time-outs included.
+    ("cwnd_10_share", "Share of the time at 10 segments or more", ""),
     // From the end of the last outage until five seconds in a row bring 95 % of what the link carries.
     ("recovery_s", "Recovery time", "s"),
     // From the end of the last outage until the sender sends again.
@@ -124,11 +123,8 @@ struct FlowWatch {
     last: [f64; CURVES.len()],
     since: Option<Time>,
     cwnd_segments: f64,
-    /// Congestion avoidance or fast recovery, not the slow start after a time-out.
-    steady: bool,
     time: f64,
     area: f64,
-    steady_time: f64,
     wide_time: f64,
     recovery: Option<Recovery>,
 }
@@ -187,7 +183,7 @@ impl Watcher {
             }
         };
         mean("cwnd_mean_pkt", |f| (f.time > 0.0).then(|| f.area / f.time));
-        mean("cwnd_10_share", |f| (f.steady_time > 0.0).then(|| f.wide_time / f.steady_time));
+        mean("cwnd_10_share", |f| (f.time > 0.0).then(|| f.wide_time / f.time));
         // A flow is watched until it is done, at most until the run ends.
         let ends = result.flows.iter().map(|f| Time::from_secs_f64(f.end_s.unwrap_or(result.sim_s)));
         let recoveries: Vec<_> =
@@ -261,16 +257,12 @@ impl Observer for Watcher {
             let spent = now.saturating_sub(since).as_secs_f64();
             watch.time += spent;
             watch.area += spent * watch.cwnd_segments;
-            if watch.steady {
-                watch.steady_time += spent;
-                if watch.cwnd_segments >= TEN_SEGMENTS {
-                    watch.wide_time += spent;
-                }
+            if watch.cwnd_segments >= TEN_SEGMENTS {
+                watch.wide_time += spent;
             }
         }
         watch.since = Some(now);
         watch.cwnd_segments = vitals.cwnd as f64 / f64::from(flow.mss.max(1));
-        watch.steady = flow.state != CongestionState::Loss && vitals.cwnd >= vitals.ssthresh;
         watch.last = [
             delivered as f64 / 1e6,
             vitals.cwnd as f64 / 1e3,

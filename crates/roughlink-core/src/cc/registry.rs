@@ -32,9 +32,9 @@ pub const REGISTRY: &[Algorithm] = &[
     Algorithm::new::<newreno::NewReno>("tahoe", "AIMD 1, every loss restarts slow start", "Jacobson 1988")
         .defaults("restart = true")
         .tcp("recovery = \"tahoe\"")
-        .preset("ns3", newreno::NS3)
-        .preset("ns2", newreno::FLIGHT)
-        .preset("rfc", newreno::FLIGHT),
+        .preset("ns3", newreno::PER_ACK)
+        .preset("ns2", newreno::PER_ACK)
+        .preset("rfc", newreno::PER_ACK),
     Algorithm::new::<newreno::NewReno>("newreno-nd", "NewReno without delayed ACKs", "V2G paper, section 5")
         .tcp("delayed_ack = 1")
         .preset("ns3", newreno::NS3)

@@ -247,7 +247,11 @@ impl CongestionControl for Westwood {
         } else {
             (self.window.segments(flow.mss) / 2 * mss).max(2 * mss)
         };
+        let cwnd = self.window.cwnd;
         self.window.reduce(flow, cause, ssthresh);
+        if self.params.count == Count::Acked {
+            self.window.cwnd = self.window.cwnd.min(cwnd); // the papers: a loss never raises the window
+        }
         self.counter = AdditiveCounter::default();
         self.cause = cause;
         self.forget |= cause.is_timeout() && self.params.forget_rtt;
@@ -425,6 +429,19 @@ mod tests {
         cc.on_recovered(&f);
         cc.on_ack(&f, &ack(1));
         assert_eq!(cc.vitals().cwnd, MSS);
+    }
+
+    #[test]
+    fn a_loss_never_raises_the_window_of_the_papers() {
+        let (mut f, mut cc) = (flow(), Westwood::new(&params("westwood", "ns2"), &flow()));
+        steady(&mut cc, &mut f, 5000);
+        let capacity = cc.capacity(&f);
+        cc.on_congestion(&f, Congestion::Timeout);
+        steady(&mut cc, &mut f, 3);
+        cc.on_congestion(&f, Congestion::Loss);
+        let v = cc.vitals();
+        assert_eq!(v.cwnd, 4 * MSS, "of a capacity of {capacity}");
+        assert!(v.ssthresh > 20 * MSS);
     }
 
     #[test]

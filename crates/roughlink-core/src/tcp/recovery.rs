@@ -148,8 +148,7 @@ impl Sender {
             CongestionState::Loss => {
                 self.duplicates += 1;
                 if self.duplicates == DUP_THRESH {
-                    self.board.mark_head_lost();
-                    self.forced = Some(Force::Head);
+                    self.enter_recovery(now, delivered);
                 }
                 return;
             }
@@ -181,7 +180,9 @@ impl Sender {
             return;
         }
         if !self.sack {
-            let seen = if self.cfg.limited_transmit { 1 } else { DUP_THRESH };
+            // Limited transmit has counted the ones before, except during the repair of a time-out.
+            let counted = self.cfg.limited_transmit && self.flow.state != CongestionState::Loss;
+            let seen = if counted { 1 } else { DUP_THRESH };
             for _ in 0..seen {
                 self.board.add_reno_sack();
             }

@@ -90,11 +90,11 @@ impl Sender {
         self.sync();
     }
 
-    /// Does a time-out now begin an episode, so that ssthresh falls? ns-3: always. RFC 5681 equation 4: unless the head was
-    /// already resent by a time-out. Linux: nor within fast recovery.
+    /// Does a time-out now begin an episode, so that ssthresh falls? ns-3 and Tahoe (RFC 2001): always. RFC 5681 equation
+    /// 4: unless the head was already resent by a time-out. Linux: nor within fast recovery.
     fn is_new_episode(&self) -> bool {
         match self.cfg.recovery {
-            Recovery::Prr => true,
+            Recovery::Prr | Recovery::Tahoe => true,
             Recovery::Rack => match self.flow.state {
                 CongestionState::Open | CongestionState::Disorder => true,
                 CongestionState::Recovery => self.recover <= self.board.una(),
