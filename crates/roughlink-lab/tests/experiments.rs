@@ -211,9 +211,9 @@ fn a_value_that_sets_the_stack_says_so() {
     let read = |name: &str| Paper::named("avoca").unwrap().experiments(&[name.into()], false).unwrap().remove(0);
     let result = Plan::new(read("others")).unwrap().result(&store);
     let on = |cc: &str| result.cells.iter().find(|c| c.axes["variant"] == cc).unwrap().real_stack();
-    assert_eq!([on("tcp"), on("cubic"), on("bbr")], ["ns2", "linux", "linux"]);
+    assert_eq!([on("sctp"), on("cubic"), on("bbr")], ["ns2", "linux", "linux"]);
     let labels: Vec<&str> = result.axes[0].values.iter().map(|v| v.label.as_str()).collect();
-    assert!(labels.contains(&"TCP") && labels.contains(&"CUBIC (linux)"), "{labels:?}");
+    assert!(labels.contains(&"SCTP, the paper's TCP") && labels.contains(&"CUBIC (linux)"), "{labels:?}");
 
     // Whoever sets the stack of all has results of that name.
     let mut experiment = read("table2");
