@@ -238,8 +238,7 @@ mod tests {
         for stack in ["linux", "ns3", "ns2", "rfc"] {
             let mut cc = build("tahoe", stack, "", &f).unwrap();
             cc.on_congestion(&f, Congestion::Loss);
-            let half = if stack == "linux" { 5_000 } else { 4_000 };
-            assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (1_000, half), "{stack}");
+            assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (1_000, 5_000), "{stack}");
             cc.on_undo(&f);
             assert_eq!(cc.vitals().cwnd, 10_000, "{stack}");
         }
