@@ -44,6 +44,9 @@ pub enum Command {
     #[command(after_help = "Examples:\n  roughlink schema > scenario.schema.json\n  \
         roughlink schema results > results.schema.json")]
     Schema(Schema),
+    /// Write the reference pages that are made from the schema and the registries.
+    #[command(hide = true)]
+    Reference(Reference),
     /// Say what this machine can do.
     Doctor(Doctor),
     /// Print completions of the command line for a shell.
@@ -300,6 +303,12 @@ pub enum SchemaOf {
     Scenario,
     /// The `results.json` that `sweep`, `compare` and `reproduce` leave.
     Results,
+}
+
+#[derive(Debug, Args)]
+pub struct Reference {
+    /// The folder of the pages.
+    pub folder: PathBuf,
 }
 
 #[derive(Debug, Args)]

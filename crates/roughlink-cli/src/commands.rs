@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod gateway;
 pub mod man;
 pub mod metric;
+pub mod reference;
 pub mod reproduce;
 pub mod run;
 pub mod scenario;

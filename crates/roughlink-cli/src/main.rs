@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Command::Scenario(Scenario::Show(args)) => commands::scenario::show(&args),
         Command::Scenario(Scenario::Copy(args)) => commands::scenario::copy(&args),
         Command::Metric(Metric::List(args)) => commands::metric::list(&args),
+        Command::Reference(args) => commands::reference::reference(&args),
         Command::Schema(args) => commands::schema(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Completions(args) => commands::completions::completions(&args),

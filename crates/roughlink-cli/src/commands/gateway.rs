@@ -30,7 +30,7 @@ pub fn list(args: &List) -> Result<(), Failure> {
 }
 
 /// Name, default and meaning of each parameter; those of a table after its name and a dot.
-fn rows(kind: &Kind) -> Vec<[String; 3]> {
+pub fn rows(kind: &Kind) -> Vec<[String; 3]> {
     let schema = Value::from(kind.schema());
     let mut rows = Vec::new();
     for (key, value) in kind.parameters() {
@@ -49,7 +49,7 @@ fn rows(kind: &Kind) -> Vec<[String; 3]> {
 }
 
 /// What the schema says of a parameter, and of each word that it can be.
-fn meaning(parameter: &Value, root: &Value) -> String {
+pub fn meaning(parameter: &Value, root: &Value) -> String {
     let text = |v: &Value| v["description"].as_str().unwrap_or_default().replace('\n', " ");
     let words = resolve(parameter, root)["oneOf"].as_array().into_iter().flatten();
     let words = words.map(|w| format!("{}: {}", w["const"], text(w)));

@@ -18,7 +18,8 @@ pub fn list(args: &List) -> Result<(), Failure> {
     print(&format!("{table}\n\n{FORMS}"))
 }
 
-const FORMS: &str = "\
+/// What can be appended to a name.
+pub const FORMS: &str = "\
 NAME[10..60] is that of the time from 10 s to 60 s; A..B stands for such a window.
 NAME@x is that of flow, link or class of stations x (loss@plc.reverse: one direction).
 NAME:min, :max, :sum and :mean are over all of them.

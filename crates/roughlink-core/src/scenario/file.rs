@@ -10,6 +10,7 @@ mod kinds;
 mod mac;
 mod noise;
 mod request;
+mod transport;
 
 pub(super) use coverage::{Class, Coverage, Delimiter};
 pub(super) use gateway::Gateway;
@@ -19,12 +20,12 @@ pub(super) use kinds::{GIVEN_BY, KINDS, Kind, RIVALS, kinds};
 pub(super) use mac::Mac;
 pub(super) use noise::{Exponential, Noise, NoiseKind, Noises, Pulses, named, noise_names};
 pub(super) use request::{Limits, MessageKeys, Messages, Processing};
+pub(super) use transport::{Hystart, Sctp, Tcp};
 
 use super::leaf::{At, Cc, Dbm, Leaf, Name, Transfer};
 use crate::app::request::{Mode, Policy as AfterLimit};
 use crate::app::voip::{Codec, EModel, Reference};
 use crate::link::greenphy::Class as Priority;
-use crate::tcp::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack};
 use crate::units::{Bytes, QueueLimit, Rate, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -40,9 +41,10 @@ use std::fmt;
 pub(super) struct File {
     /// Title; the name of the file if absent.
     pub name: Option<Leaf<String>>,
-    /// Seed of all random streams; 1 if absent.
+    /// Seed of all random streams.
+    #[schemars(extend("default" = 1))]
     pub seed: Option<Leaf<u64>>,
-    /// Hard stop; a run also ends when every flow has a size and is done.
+    /// End of the run; it ends earlier when every flow has a size and is complete.
     #[schemars(required, example = "60 s")]
     pub duration: Option<Leaf<Time>>,
     /// Defaults for every TCP flow.
@@ -55,10 +57,10 @@ pub(super) struct File {
     /// The links between them.
     #[serde(default)]
     pub link: Vec<At<Link>>,
-    /// What stands beside links and watches them.
+    /// Gateways that watch links and rewrite windows.
     #[serde(default)]
     pub gateway: Vec<At<Gateway>>,
-    /// What flows.
+    /// The flows.
     #[serde(default)]
     pub flow: Vec<At<Flow>>,
     /// Where a train or car has coverage.
@@ -75,128 +77,6 @@ pub(super) struct Node {
     pub name: Option<Leaf<Name>>,
 }
 
-/// The keys of a TCP connection. What is absent comes from the algorithm, then from the stack.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Tcp {
-    /// The set of values to start from; `linux` if absent.
-    pub stack: Option<Leaf<Stack>>,
-    /// Congestion control; `cubic` if absent.
-    pub cc: Option<Leaf<Cc>>,
-    /// Parameters of `cc`; flows with another algorithm do not take them.
-    pub cc_params: Option<At<Params>>,
-    /// Slow-start exit, for algorithms that have the choice.
-    pub hystart: Option<Leaf<Hystart>>,
-    /// Loss detection and repair.
-    pub recovery: Option<Leaf<Recovery>>,
-    /// Offer and accept SACK (RFC 2018).
-    pub sack: Option<Leaf<bool>>,
-    /// Offer and accept timestamps (RFC 7323).
-    pub timestamps: Option<Leaf<bool>>,
-    /// Offer and accept window scaling (RFC 7323).
-    pub window_scaling: Option<Leaf<bool>>,
-    /// Initial window in segments.
-    pub initial_window: Option<Leaf<u32>>,
-    /// Initial slow-start threshold in bytes or full segments (`pkt`).
-    pub initial_ssthresh: Option<Leaf<Option<Amount>>>,
-    /// Segments per ACK; 1 = no delaying.
-    pub delayed_ack: Option<Leaf<u32>>,
-    /// How long an ACK may wait.
-    pub delayed_ack_timeout: Option<Leaf<Time>>,
-    /// Acknowledge at once while the connection starts and after a gap.
-    pub quick_ack: Option<Leaf<bool>>,
-    /// Lower bound of the retransmission time-out.
-    pub min_rto: Option<Leaf<Time>>,
-    /// Where `min_rto` applies.
-    pub rto_floor: Option<Leaf<RtoFloor>>,
-    /// Retransmission time-out before the first sample.
-    pub initial_rto: Option<Leaf<Time>>,
-    /// Upper bound of the retransmission time-out.
-    pub max_rto: Option<Leaf<Time>>,
-    /// Retransmission time-out of the SYN.
-    pub syn_rto: Option<Leaf<Time>>,
-    /// G of RFC 6298.
-    pub clock_granularity: Option<Leaf<Time>>,
-    /// Time-outs in a row before the connection gives up.
-    pub data_retries: Option<Leaf<u32>>,
-    /// Send new data on the first two duplicate ACKs (RFC 3042).
-    pub limited_transmit: Option<Leaf<bool>>,
-    /// Only the first partial ACK restarts the retransmission timer (RFC 6582 section 4); not with `reno` and `rack`.
-    pub impatient: Option<Leaf<bool>>,
-    /// What must be acknowledged after a time-out before fast retransmit is on again; without `rack` only.
-    pub fr_off_until: Option<Leaf<FrOffUntil>>,
-    /// Tail loss probes (RFC 8985); with `rack` only.
-    pub tlp: Option<Leaf<bool>>,
-    /// Detect spurious reductions and take them back; with `rack` only.
-    pub undo: Option<Leaf<bool>>,
-    /// Hold back small segments while data is outstanding (RFC 896).
-    pub nagle: Option<Leaf<bool>>,
-    /// Send what fits into the peer's window even if it is less than a segment (ns-3).
-    pub fill_window: Option<Leaf<bool>>,
-    /// Take RTT samples from the millisecond timestamps (ns-3), else from the time the segment left.
-    pub timestamp_rtt: Option<Leaf<bool>>,
-    /// Grow the window also when the application or the peer limits sending (ns-3, ns-2).
-    pub grow_when_limited: Option<Leaf<bool>>,
-    /// Proportional rate reduction multiplies in 32 bits (ns-3 3.44).
-    pub prr_wraps: Option<Leaf<bool>>,
-    /// Bytes that a bulk application hands over per write (ns-3: 512 B).
-    pub write_size: Option<Leaf<Bytes>>,
-    /// Send buffer.
-    pub snd_buf: Option<Leaf<Buffer>>,
-    /// Receive buffer.
-    pub rcv_buf: Option<Leaf<Buffer>>,
-    /// Maximum segment size announced.
-    pub mss: Option<Leaf<Bytes>>,
-    /// Announce `mss` in the SYN; ns-3 does not.
-    pub mss_option: Option<Leaf<bool>>,
-    /// Payload per segment is `mss` minus option bytes (RFC 6691), else `mss` itself.
-    pub mss_includes_options: Option<Leaf<bool>>,
-}
-
-/// The keys of an SCTP association; defaults are those of RFC 9260.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Sctp {
-    /// Congestion control; `sctp`, that of RFC 9260, if absent.
-    pub cc: Option<Leaf<Cc>>,
-    /// Parameters of `cc`; flows with another algorithm do not take them.
-    pub cc_params: Option<At<Params>>,
-    /// Bytes of user data in a full packet, and of a message.
-    pub payload: Option<Leaf<Bytes>>,
-    /// Streams to send messages in, turn by turn.
-    pub streams: Option<Leaf<u32>>,
-    /// Receive buffer.
-    pub rcv_buf: Option<Leaf<Bytes>>,
-    /// RTO.Initial.
-    pub initial_rto: Option<Leaf<Time>>,
-    /// RTO.Min.
-    pub min_rto: Option<Leaf<Time>>,
-    /// RTO.Max.
-    pub max_rto: Option<Leaf<Time>>,
-    /// G of section 6.3.1.
-    pub clock_granularity: Option<Leaf<Time>>,
-    /// Association.Max.Retrans: time-outs in a row before the association fails.
-    pub data_retries: Option<Leaf<u32>>,
-    /// Max.Init.Retransmits.
-    pub init_retries: Option<Leaf<u32>>,
-    /// Valid.Cookie.Life.
-    pub cookie_life: Option<Leaf<Time>>,
-    /// Max.Burst: packets that may leave on one SACK or timer.
-    pub max_burst: Option<Leaf<u32>>,
-    /// Packets per SACK; 1 = no delaying.
-    pub delayed_ack: Option<Leaf<u32>>,
-    /// How long a SACK may wait.
-    pub delayed_ack_timeout: Option<Leaf<Time>>,
-    /// Miss indications that make a fast retransmit.
-    pub missing_reports: Option<Leaf<u32>>,
-    /// Initial window in bytes or full packets (`pkt`).
-    pub initial_window: Option<Leaf<Option<Amount>>>,
-    /// Initial slow-start threshold in bytes or full packets (`pkt`).
-    pub initial_ssthresh: Option<Leaf<Option<Amount>>>,
-    /// Give up what is in flight when coverage ends, and tell the receiver to skip it (PR-SCTP, RFC 3758).
-    pub partial_reliability: Option<Leaf<bool>>,
-}
-
 /// A link between two nodes.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -204,19 +84,22 @@ pub(super) struct Link {
     /// Its name.
     #[schemars(required)]
     pub name: Option<Leaf<Name>>,
-    /// Its model; `pipe` if absent.
+    /// Model of the link.
+    #[schemars(extend("default" = "pipe"))]
     pub kind: Option<Leaf<LinkKind>>,
     /// Its two nodes; `forward` is from the first to the second.
     #[schemars(required, length(equal = 2))]
     pub between: Option<At<Vec<Leaf<String>>>>,
-    /// Serialisation rate, if the timeline does not give it from the start; PHY rate of an HD-PLC link, `18.62 Mbit/s` if
-    /// absent.
+    /// Serialisation rate; of an HD-PLC link the PHY rate. May be absent if the timeline of a pipe gives it from the
+    /// start.
+    #[schemars(extend("x-default" = { "hdplc": "18.62 Mbit/s" }))]
     #[schemars(example = "10 Mbit/s")]
     pub rate: Option<Leaf<Rate>>,
-    /// Propagation delay, one way, if the timeline does not give it from the start.
+    /// Propagation delay, one way; may be absent if the timeline gives it from the start.
     #[schemars(example = "10 ms")]
     pub delay: Option<Leaf<Time>>,
-    /// The set of values to start from; `hpgp-hs` if absent.
+    /// The ROBO mode, a set of values to start from.
+    #[schemars(extend("default" = "hpgp-hs"))]
     pub profile: Option<Leaf<Profile>>,
     /// Links of the same cable share one medium, which the first of them describes; a medium of its own if absent.
     pub cable: Option<Leaf<Name>>,
@@ -226,18 +109,26 @@ pub(super) struct Link {
     pub mac: Option<Box<At<Mac>>>,
     /// From when on which PHY rate holds; a frame is sent at the rate of its start.
     pub rate_trace: Option<RateTrace>,
-    /// What may wait before the serialiser, or before the modem; `100 pkt` if absent, `256 pkt` for an HD-PLC link.
+    /// What may wait before the serialiser or the modem, in packets or, for a pipe, bytes; drop-tail. The packet being
+    /// serialised does not count.
+    #[schemars(extend("x-default" = { "pipe": "100 pkt", "hdplc": "256 pkt", "greenphy": "100 pkt" }))]
     pub queue: Option<Leaf<QueueLimit>>,
-    /// What spoils packets. Pipe: losses, one table for both directions or one direction, or a list with a table for each.
-    /// Shared medium: a layer or a list of layers that add up; what the profile has if absent. A name may stand for a table.
+    /// What spoils packets. Pipe: losses, one table for both directions or one direction, or a list with a table for
+    /// each; none if absent. Shared medium: a layer or a list of layers that add up; that of the profile if absent. A
+    /// named noise may be given by its name alone.
     pub noise: Option<Box<At<Noises>>>,
-    /// Largest IP packet; larger ones travel as fragments. `1500 B` if absent.
+    /// Largest IP packet; larger ones travel as fragments, and losing one fragment loses the packet.
+    #[schemars(extend("default" = "1500 B", "x-minimum" = "68 B", "x-maximum" = "65535 B"))]
     pub mtu: Option<Leaf<Bytes>>,
-    /// Bytes that framing adds to each packet on the wire; `0 B` if absent (ns-3's point-to-point link: `2 B`).
+    /// Bytes that framing adds to each packet on the wire: 2 B for the point-to-point link of ns-3, 38 B for Ethernet
+    /// with preamble and gap.
+    #[schemars(extend("default" = "0 B", "x-maximum" = "1024 B"))]
     pub overhead: Option<Leaf<Bytes>>,
-    /// Extra delay per packet, uniform between zero and this.
+    /// Extra delay per packet, uniform from zero to this.
+    #[schemars(extend("default" = "0 s"))]
     pub jitter: Option<Leaf<Time>>,
-    /// Let jitter change the order of packets; false if absent.
+    /// Let jitter change the order of packets.
+    #[schemars(extend("default" = false))]
     pub reorder: Option<Leaf<bool>>,
     /// What is different in the reverse direction.
     pub asymmetric: Option<Box<At<Asymmetric>>>,
@@ -273,20 +164,23 @@ pub(super) struct Timeline {
     pub steps: Option<At<Vec<At<Change>>>>,
     /// A table of changes (`.csv`), or a trace of delivery opportunities as Mahimahi has it; this or `steps`.
     pub file: Option<Leaf<String>>,
-    /// A trace of one-way delays in ms, one per line and `interval`, as LeoReplayer has it; it repeats, and takes the place of
+    /// A trace of one-way delays in ms, one per line and `interval`, as LeoReplayer has it; it repeats, and replaces
     /// `delay`.
     pub delay_file: Option<Leaf<String>>,
-    /// A trace of loss probabilities (0 to 1), one per line and `interval`; it repeats, and takes the place of `noise`.
+    /// A trace of loss probabilities (0 to 1), one per line and `interval`; it repeats, and replaces `noise`.
     pub loss_file: Option<Leaf<String>>,
-    /// How long a line of `delay_file` and of `loss_file` holds; `10 ms` if absent.
+    /// Duration of a line of `delay_file` and `loss_file`.
+    #[schemars(extend("default" = "10 ms"))]
     pub interval: Option<Leaf<Time>>,
     /// What the file is, if its name does not end in `.csv` or is misleading.
     pub format: Option<Leaf<TimelineFormat>>,
     /// All of it happens again after this time, and again.
     pub repeat: Option<Leaf<Time>>,
-    /// What being down does to packets; `drop` if absent.
+    /// What being down does to packets.
+    #[schemars(extend("default" = "drop"))]
     pub policy: Option<Leaf<Policy>>,
-    /// How long after a change hosts and gateways hear of it; `0 s` if absent.
+    /// Delay after which hosts and gateways are notified of a change.
+    #[schemars(extend("default" = "0 s"))]
     pub notice: Option<Leaf<Time>>,
     /// How long before the link goes down hosts and gateways hear of that, instead of after it.
     pub warning: Option<Leaf<Time>>,
@@ -299,7 +193,7 @@ pub(super) struct Change {
     /// When.
     #[schemars(required, example = "30 s")]
     pub at: Option<Leaf<Time>>,
-    /// For how long; until something else is said if absent.
+    /// Duration of the change; until another change if absent.
     #[serde(rename = "for")]
     pub lasts: Option<Leaf<Time>>,
     /// It happens again after this time, and again.
@@ -354,37 +248,48 @@ pub(super) struct Flow {
     /// The node that receives; of a charging session, the charger.
     #[schemars(required)]
     pub to: Option<Leaf<String>>,
-    /// How much; without end if absent.
+    /// Payload to transfer; unlimited if absent.
     pub bytes: Option<Leaf<Transfer>>,
-    /// When it starts; `0 s` if absent.
+    /// Start time.
+    #[schemars(extend("default" = "0 s"))]
     pub start: Option<Leaf<Time>>,
-    /// When it stops.
+    /// End time; the end of the run if absent.
     pub stop: Option<Leaf<Time>>,
-    /// Priority class on Green PHY cables, of its packets both ways; the link's `class` if absent.
+    /// Priority class of its packets on Green PHY cables, both ways; the `class` of the link if absent.
     pub priority: Option<Leaf<Priority>>,
     /// IP bit rate.
     pub rate: Option<Leaf<Rate>>,
-    /// IP length of a datagram; `1500 B` if absent.
+    /// IP length of a datagram.
+    #[schemars(extend("default" = "1500 B", "x-minimum" = "29 B", "x-maximum" = "65535 B"))]
     pub packet: Option<Leaf<Bytes>>,
-    /// What speech is coded with; `g711` if absent.
+    /// Codec of the speech; it sets `payload`, `interval`, `ie` and `bpl`.
+    #[schemars(extend("default" = "g711"))]
     pub codec: Option<Leaf<Codec>>,
-    /// Equipment impairment Ie of the codec without loss, from 0 to 95; that of `codec` if absent.
+    /// Equipment impairment factor Ie of the codec without loss (ITU-T G.107); that of `codec` if absent.
+    #[schemars(extend("minimum" = 0, "maximum" = 95))]
     pub ie: Option<Leaf<f64>>,
-    /// Packet-loss robustness Bpl of the codec, more than 0; that of `codec` if absent.
+    /// Packet-loss robustness factor Bpl of the codec (ITU-T G.107); that of `codec` if absent.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub bpl: Option<Leaf<f64>>,
     /// Speech per packet; that of `codec` if absent, `160 B` with G.711.
+    #[schemars(extend("x-minimum" = "1 B", "x-maximum" = "65495 B"))]
     pub payload: Option<Leaf<Bytes>>,
     /// Time between packets of speech; that of `codec` if absent, `20 ms` with G.711.
     pub interval: Option<Leaf<Time>>,
-    /// How long the listener holds packets; `60 ms` if absent.
+    /// Playout delay of the receiver; packets that arrive later are lost.
+    #[schemars(extend("default" = "60 ms"))]
     pub jitter_buffer: Option<Leaf<Time>>,
-    /// The packet from which the listener takes the delay of the path; `fastest` if absent.
+    /// The packet from which the receiver takes the delay of the path.
+    #[schemars(extend("default" = "fastest"))]
     pub reference: Option<Leaf<Reference>>,
-    /// How delay is judged; `g107` if absent.
+    /// How delay is judged.
+    #[schemars(extend("default" = "g107"))]
     pub emodel: Option<Leaf<EModel>>,
-    /// The listener conceals lost packets of G.711, Bpl 25.1 instead of 4.3; false if absent. Other codecs always do.
+    /// The receiver conceals lost packets of G.711: Bpl 25.1 instead of 4.3. Other codecs always do.
+    #[schemars(extend("default" = false))]
     pub concealment: Option<Leaf<bool>>,
-    /// A call is judged as a whole and in windows of this length; `10 s` if absent.
+    /// A call is judged as a whole and in windows of this length.
+    #[schemars(extend("default" = "10 s", "x-exclusiveMinimum" = "0 s"))]
     pub window: Option<Leaf<Time>>,
     /// Congestion control, instead of the one in `[tcp]`.
     pub cc: Option<Leaf<Cc>>,
@@ -392,25 +297,32 @@ pub(super) struct Flow {
     pub cc_params: Option<At<Params>>,
     /// Any other `[tcp]` key, for this flow.
     pub tcp: Option<Box<At<Tcp>>>,
-    /// IP version of a flow over TCP, 4 or 6; 6 for a charging session, 4 for a transfer if absent.
+    /// IP version of a flow over TCP; 6 for a charging session, 4 for a transfer if absent.
+    #[schemars(extend("enum" = [4, 6]))]
     pub ip: Option<Leaf<u32>>,
-    /// What carries it; `tcp` if absent.
+    /// Transport protocol.
+    #[schemars(extend("default" = "tcp"))]
     pub transport: Option<Leaf<Transport>>,
     /// Any other `[sctp]` key, for this flow.
     pub sctp: Option<Box<At<Sctp>>>,
-    /// What is charged with; `dc` if absent.
+    /// Charging mode.
+    #[schemars(extend("default" = "dc"))]
     pub mode: Option<Leaf<Mode>>,
-    /// How long the charging loop lasts; until the scenario ends if absent.
+    /// Duration of the charging loop; until the end of the run if absent.
     pub charge: Option<Leaf<Time>>,
-    /// From one request of the charging loop to the next; `100 ms` with DC, `1 s` with AC if absent.
+    /// Time from one request of the charging loop to the next; `100 ms` in mode `dc`, `1 s` in mode `ac` if absent.
     pub period: Option<Leaf<Time>>,
-    /// From a response to the next request outside the charging loop; `90 ms` if absent.
+    /// Time from a response to the next request outside the charging loop.
+    #[schemars(extend("default" = "90 ms"))]
     pub pause: Option<Leaf<Time>>,
-    /// From a request to its response at the charger; `10 ms` if absent.
+    /// Time from a request to its response at the charger.
+    #[schemars(extend("default" = "10 ms"))]
     pub turnaround: Option<Leaf<Time>>,
-    /// Begin with SECC discovery over UDP; true if absent.
+    /// Begin with SECC discovery over UDP, otherwise with the connection.
+    #[schemars(extend("default" = true))]
     pub discovery: Option<Leaf<bool>>,
-    /// Ask for ServiceDetail; false if absent.
+    /// Request ServiceDetail.
+    #[schemars(extend("default" = false))]
     pub service_detail: Option<Leaf<bool>>,
     /// What follows when a limit is passed; `report` if absent.
     pub policy: Option<Leaf<AfterLimit>>,
@@ -468,18 +380,6 @@ pub(super) enum Heading {
     Reverse,
     /// Both.
     Both,
-}
-
-/// How slow start may end before a loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Hystart {
-    /// It does not.
-    Off,
-    /// HyStart as in Linux and ns-3.
-    Classic,
-    /// HyStart++ (RFC 9406).
-    Plusplus,
 }
 
 /// A list of changes, the name of a file, or a table.

@@ -1,6 +1,7 @@
 //! The JSON Schema of scenario files, for editors and for [`super::shape`].
 
 use super::file::{File, GIVEN_BY, KINDS, Kind, kinds, noise_names};
+use crate::tcp::Stack;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
@@ -12,7 +13,8 @@ pub(super) static FLAT: LazyLock<Value> = LazyLock::new(|| {
     schema
 });
 
-/// JSON Schema (draft 2020-12) of scenario files.
+/// JSON Schema (draft 2020-12) of scenario files. Beside the keywords of the standard it has `x-default` for defaults that
+/// depend on the stack, and `x-minimum`, `x-exclusiveMinimum` and `x-maximum` for quantities with a unit.
 pub fn schema() -> Value {
     let mut schema = FLAT.clone();
     for (table, kinds) in KINDS {
@@ -45,6 +47,11 @@ pub fn schema() -> Value {
             }
         }
     }
+    for stack in Stack::ALL {
+        for (key, value) in super::tcp::preset(stack) {
+            schema["$defs"]["Tcp"]["properties"][key]["x-default"][stack.name()] = value;
+        }
+    }
     schema["title"] = "roughlink scenario".into();
     schema
 }
@@ -63,7 +70,7 @@ fn split(name: &str, table: &Value, kinds: &[Kind]) -> Value {
             let mut own: Map<String, Value> = keys
                 .iter()
                 .filter(|(key, _)| kind.has(key) || shared(key))
-                .map(|(k, v)| (k.clone(), v.clone()))
+                .map(|(k, v)| (k.clone(), of_kind(v, kind.name)))
                 .collect();
             if says_kind {
                 own.insert("kind".into(), json!({ "const": kind.name }));
@@ -82,6 +89,20 @@ fn split(name: &str, table: &Value, kinds: &[Kind]) -> Value {
         })
         .collect();
     json!({ "description": table["description"], "oneOf": alternatives })
+}
+
+/// A key as `kind` has it: an annotation that is a table has a value per kind.
+fn of_kind(key: &Value, kind: &str) -> Value {
+    let mut key = key.clone();
+    let Some(annotations) = key.as_object_mut() else { return key };
+    let by_kind = |(name, value): &(&String, &Value)| name.starts_with("x-") && value.is_object();
+    let names: Vec<String> = annotations.iter().filter(by_kind).map(|(name, _)| name.clone()).collect();
+    for name in names {
+        if let Some(own) = annotations.remove(&name).and_then(|mut all| all.as_object_mut()?.remove(kind)) {
+            annotations.insert(if name == "x-default" { "default".to_owned() } else { name }, own);
+        }
+    }
+    key
 }
 
 /// TOML has no null: an optional key is one that may be absent.

@@ -9,7 +9,9 @@ use super::leaf::{At, Leaf};
 use super::problem::{Problem, Report, suggest};
 use crate::cc::{self, Algorithm, BuildError};
 use crate::packet::IPV6_EXTRA;
-use crate::tcp::{Buffer, Recovery, Stack, TcpConfig};
+use crate::tcp::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, TcpConfig};
+use crate::units::{Bytes, Time};
+use serde_json::{Value, json};
 use std::ops::Range;
 
 /// What a flow without `cc` runs when `[tcp]` has none either: what Linux does.
@@ -28,6 +30,14 @@ pub(super) struct Resolved {
 /// The keys of `[tcp]` that are keys of [`TcpConfig`] under the same name: those of the same type, then the sizes.
 macro_rules! keys {
     ([$($key:ident),* $(,)?], [$($size:ident),*]) => {
+        /// The values of the keys in the preset of `stack`, as a scenario file writes them.
+        pub(super) fn preset(stack: Stack) -> Vec<(&'static str, Value)> {
+            let config = TcpConfig::preset(stack);
+            vec![
+                $((stringify!($key), config.$key.written()),)*
+                $((stringify!($size), Bytes(u64::from(config.$size)).written()),)*
+            ]
+        }
         impl Tcp {
             /// Sets what is given.
             fn apply(&self, config: &mut TcpConfig) {
@@ -94,6 +104,40 @@ keys!(
 fn good<T: Clone>(leaf: &Option<Leaf<T>>) -> Option<T> {
     leaf.as_ref()?.value.as_ref().ok().cloned()
 }
+
+/// A value as a scenario file writes it.
+trait Written {
+    fn written(&self) -> Value;
+}
+
+macro_rules! written {
+    ($($type:ty: $value:ident => $json:expr,)*) => {
+        $(impl Written for $type {
+            fn written(&self) -> Value {
+                let $value = self;
+                $json
+            }
+        })*
+    };
+}
+written!(
+    bool: flag => json!(flag),
+    u32: number => json!(number),
+    Recovery: word => json!(word),
+    RtoFloor: word => json!(word),
+    FrOffUntil: word => json!(word),
+    Time: time => json!(time.to_string()),
+    Bytes: bytes => json!(bytes.to_string()),
+    Buffer: buffer => match buffer {
+        Buffer::Auto => json!("auto"),
+        Buffer::Bytes(bytes) => Bytes(*bytes).written(),
+    },
+    Option<Amount>: amount => match amount {
+        None => json!("unlimited"),
+        Some(Amount::Bytes(bytes)) => Bytes(*bytes).written(),
+        Some(Amount::Segments(n)) => json!(format!("{n} pkt")),
+    },
+);
 
 /// The tables that decide about one flow.
 pub(super) struct Sources<'f> {

@@ -21,6 +21,9 @@ pub enum Stack {
 }
 
 impl Stack {
+    /// All of them, the default first.
+    pub const ALL: [Stack; 4] = [Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc];
+
     /// Its name in scenario files.
     pub const fn name(self) -> &'static str {
         match self {

@@ -153,8 +153,6 @@ mod tests {
         }
     }
 
-    const STACKS: [Stack; 4] = [Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc];
-
     fn sender(stack: Stack, params: &str, bytes: u64) -> Endpoint {
         let factory = algorithm("avoca").unwrap().factory(stack.name(), &params.parse().unwrap()).unwrap();
         let mut e = Endpoint::new(FlowId::new(0, false), Arc::new(TcpConfig::preset(stack)), factory, 0);
@@ -179,7 +177,7 @@ mod tests {
 
     #[test]
     fn nothing_leaves_and_nothing_times_out() {
-        for stack in STACKS {
+        for stack in Stack::ALL {
             // Longer than any user timeout: RTOs of up to two minutes would have given up.
             let mut c = pair(stack, "", u64::MAX, 1);
             c.run_until(ms(500));
@@ -274,7 +272,7 @@ mod tests {
 
     #[test]
     fn what_had_arrived_is_not_sent_again() {
-        for stack in STACKS {
+        for stack in Stack::ALL {
             // All of the flight had arrived, its ACKs were lost.
             let (mut s, flight) = Script::outage(stack);
             let (una, last) = (flight[0].seq, flight.last().unwrap());
@@ -329,7 +327,7 @@ mod tests {
 
     #[test]
     fn lost_data_are_repaired_without_a_time_out() {
-        for stack in STACKS {
+        for stack in Stack::ALL {
             let mut c = pair(stack, "", 3_000_000, 1);
             c.run_until(ms(200));
             c.up = false; // 30 ms of data are lost before the sender hears of it
@@ -349,7 +347,7 @@ mod tests {
 
     #[test]
     fn the_handshake_remembers_what_the_link_said() {
-        for stack in STACKS {
+        for stack in Stack::ALL {
             let mut c = pair(stack, "", 10_000, 1);
             c.tell(0, LinkEvent::Signal(-95.0)); // too weak to be used, not to carry a SYN
             c.tell(1, LinkEvent::Signal(-95.0));
@@ -366,7 +364,7 @@ mod tests {
     /// A hold that goes by what was, as one with hysteresis, goes on when the handshake is over.
     #[test]
     fn the_handshake_hands_over_all_that_the_link_said() {
-        for stack in STACKS {
+        for stack in Stack::ALL {
             let mut c = pair(stack, "hysteresis = 10.0", 10_000, 1);
             c.run_until(ms(5));
             for dbm in [-95.0, -75.0] {
@@ -382,7 +380,7 @@ mod tests {
 
     #[test]
     fn nothing_of_the_handshake_leaves_outside_coverage() {
-        for stack in STACKS {
+        for stack in Stack::ALL {
             // Before the SYN-ACK is there, and when the SYN had been repeated in vain.
             for (lost, down, left) in [(0, 5, 1), (0, 25, 2), (5_000, 5_000, 2)] {
                 let mut c = pair(stack, "", 10_000, 1);
@@ -412,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_young_syn_is_not_repeated() {
-        for stack in STACKS {
+        for stack in Stack::ALL {
             for (held, sampled) in [(0, true), (10, false), (100, true)] {
                 let mut c = pair(stack, "", 10_000, 1);
                 c.run_until(ms(0));
@@ -433,7 +431,7 @@ mod tests {
     /// A head that left just before a `Hold` was lost: it leaves again when its answer cannot be on its way any more.
     #[test]
     fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
-        for stack in STACKS {
+        for stack in Stack::ALL {
             let mut c = pair(stack, "", u64::MAX, 1);
             c.run_until(ms(500));
             c.up = false;
@@ -454,7 +452,7 @@ mod tests {
         #[test]
         fn flapping_makes_no_duplicates(stack in 0_usize..4, reset in any::<bool>(),
                                         flaps in prop::collection::vec((1_u64..300, 1_u64..300), 0..30)) {
-            let mut c = pair(STACKS[stack], &format!("reset = {reset}"), 1_000_000, 1);
+            let mut c = pair(Stack::ALL[stack], &format!("reset = {reset}"), 1_000_000, 1);
             for (covered, not) in flaps {
                 c.run_until(c.now + ms(covered));
                 c.tell_of_link(0, false);
@@ -470,7 +468,7 @@ mod tests {
         #[test]
         fn no_deadlock(stack in 0_usize..4, reset in any::<bool>(), seed in any::<u64>(), loss in 0.0..0.05_f64,
                        flaps in prop::collection::vec((1_u64..400, 0_u64..60, prop::bool::weighted(0.9)), 0..20)) {
-            let mut c = pair(STACKS[stack], &format!("reset = {reset}"), 400_000, seed);
+            let mut c = pair(Stack::ALL[stack], &format!("reset = {reset}"), 400_000, seed);
             c.luck.loss = loss;
             let mut up = true;
             for (after, notice, real) in flaps {

@@ -43,7 +43,8 @@ fn line(claim: &ClaimResult, input: &ReportInput) -> String {
         .filter(|e| input.experiments.iter().any(|known| known.experiment == **e))
         .map(|e| format!("<a href=\"#{}\">{}</a>", slug(e), escape(e)));
     let mark = Some(claim.origin.mark()).filter(|m| !m.is_empty()).map(|m| format!("<b>{m}</b>"));
-    let places: Vec<String> = std::iter::once(escape(&claim.place)).chain(mark).chain(links).filter(|p| !p.is_empty()).collect();
+    let places: Vec<String> =
+        std::iter::once(escape(&claim.place)).chain(mark).chain(links).filter(|p| !p.is_empty()).collect();
     row("Where", &places.join(" · "));
     if let Some(published) = claim.published {
         row("Published", &with_unit(exact(published), &claim.unit));

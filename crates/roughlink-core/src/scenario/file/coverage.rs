@@ -22,33 +22,40 @@ pub(in crate::scenario) struct Coverage {
     pub stations: Option<At<Vec<At<Station>>>>,
     /// Speed between stations, or along a log by position.
     pub speed: Option<Leaf<Speed>>,
-    /// How long the vehicle stays in a station.
+    /// Time that the vehicle stays in a station.
     pub dwell: Option<Leaf<Time>>,
     /// Stations with their times.
     pub timetable: Option<At<Vec<At<Visit>>>>,
-    /// A CSV file with a heading and columns `time_s` or `position_m`, and any of `signal_dbm`, `rate_mbps`, `delay_ms`,
-    /// `loss`; others are passed over. Times are seconds, or dates, of which the first is the start of the run.
+    /// A CSV file with a heading and columns `time_s` or `position_m`, and any of `signal_dbm`, `rate_mbps`,
+    /// `delay_ms`, `loss`; other columns are ignored. Times are seconds, or dates, of which the first is the start of
+    /// the run.
     pub log: Option<Leaf<String>>,
-    /// What the `log` calls its columns: `{ time_s = "timestamp", signal_dbm = "RSRP" }`. Those not named have these names.
+    /// Names of the columns of the `log`: `{ time_s = "timestamp", signal_dbm = "RSRP" }`. Columns that are not listed
+    /// have the names above.
     pub columns: Option<At<BTreeMap<String, Leaf<String>>>>,
-    /// What separates the fields of the `log`. If absent, the one that its heading has most of.
+    /// Delimiter of the `log`; the one that occurs most often in its heading if absent.
     pub delimiter: Option<Leaf<Delimiter>>,
     /// What the link is like in stations of a class.
     pub classes: Option<At<BTreeMap<String, At<Class>>>>,
-    /// A signal above this is coverage; with a `log`. `-80 dBm` if absent. Hosts and gateways are told of it.
+    /// With a `log`: coverage is where the signal is above this; AVOCA and avoca-rx use the same value.
     pub threshold: Option<Leaf<Dbm>>,
     /// Coverage begins only this much above the threshold, so that a signal close to it does not make the link flap;
-    /// `0 dB` if absent. Hosts and gateways are told of it.
+    /// AVOCA and avoca-rx use the same value.
+    #[schemars(extend("default" = "0 dB"))]
     pub hysteresis: Option<Leaf<Decibel>>,
-    /// From the start of coverage until layer 2 is associated; `0 s` if absent.
+    /// From the start of coverage until layer 2 is associated.
+    #[schemars(extend("default" = "0 s"))]
     pub associate: Option<Leaf<Time>>,
-    /// From then until layer 3 is configured and packets get through; `0 s` if absent.
+    /// From association until layer 3 is configured and packets pass.
+    #[schemars(extend("default" = "0 s"))]
     pub configure: Option<Leaf<Time>>,
-    /// How long after a change hosts and gateways hear of it; `0 s` if absent.
+    /// Delay after which hosts and gateways are notified of a change.
+    #[schemars(extend("default" = "0 s"))]
     pub notice: Option<Leaf<Time>>,
-    /// How long before coverage ends hosts and gateways hear of that, instead of after it.
+    /// How long before the end of coverage hosts and gateways are notified of it; they are notified again at the end.
+    /// Shorter than the stay.
     pub warning: Option<Leaf<Time>>,
-    /// All of it happens again after this time: a loop.
+    /// Period after which everything repeats: a loop. At least the time to the last departure.
     pub repeat: Option<Leaf<Time>>,
 }
 
@@ -109,6 +116,6 @@ pub(in crate::scenario) struct Class {
     pub noise: Option<At<Noise>>,
     /// Signal strength.
     pub signal: Option<Leaf<Dbm>>,
-    /// Datagrams of other passengers toward the vehicle's side of the link, while it is in the station.
+    /// Datagrams of other passengers towards the vehicle's side of the link, while it is in the station.
     pub load: Option<Leaf<Rate>>,
 }

@@ -19,36 +19,40 @@ pub(in crate::scenario) struct Noise {
     /// Which model.
     #[schemars(required)]
     pub kind: Option<Leaf<NoiseKind>>,
-    /// Which direction of a pipe is hit; both if absent.
+    /// Direction of a pipe that is affected.
+    #[schemars(extend("default" = "both"))]
     pub direction: Option<Leaf<Heading>>,
     /// Probability that a packet is lost; on a shared medium, that a block is bad whatever else happens.
     pub loss: Option<Leaf<Share>>,
-    /// Probability that a packet starts a burst; this or `mean`.
+    /// Probability that a packet starts a burst; excludes `mean`.
     pub start: Option<Leaf<Share>>,
-    /// Average loss, about: `start` becomes `mean` divided by the mean length; this or `start`. Of noise with a name: all
-    /// its probabilities are scaled so that this share of the blocks is bad.
+    /// Average loss, approximately: `start` becomes `mean` divided by the mean burst length; excludes `start`. With a
+    /// named noise of a shared medium: all its probabilities are scaled so that this share of the blocks is bad.
     pub mean: Option<Leaf<Share>>,
     /// Length of a burst in packets: `[1, 4]` uniform, `{ geometric = 2.5 }` with this mean.
     pub length: Option<Leaf<BurstLength>>,
-    /// Probability per packet that the good state turns bad (Gilbert's p).
+    /// Probability per packet of a transition from the good to the bad state (Gilbert's p).
     pub to_bad: Option<Leaf<Share>>,
-    /// Probability per packet that the bad state turns good (Gilbert's r).
+    /// Probability per packet of a transition from the bad to the good state (Gilbert's r).
     pub to_good: Option<Leaf<Share>>,
-    /// Loss in the good state (Elliott's 1 - k); none if absent.
+    /// Loss in the good state (Elliott's 1 - k).
+    #[schemars(extend("default" = "0 %"))]
     pub loss_good: Option<Leaf<Share>>,
-    /// Loss in the bad state (Gilbert's 1 - h), all if absent; of `fading`, the stationary error in the bad state.
+    /// Loss in the bad state (Gilbert's 1 - h); with `fading`, the stationary error in the bad state.
+    #[schemars(extend("x-default" = { "gilbert-elliott": "100 %" }))]
     pub loss_bad: Option<Leaf<Share>>,
-    /// Pulses that follow each other evenly, as the mains makes them (10 ms at 50 Hz).
+    /// Evenly spaced pulses, as the mains causes them (10 ms at 50 Hz).
     pub cyclic: Option<At<Pulses>>,
     /// Pulses at random times.
     pub asynchronous: Option<At<Pulses>>,
-    /// Probability that a packet overlapped by a pulse is lost; `100 %` if absent.
+    /// Probability that a packet overlapped by a pulse is lost.
+    #[schemars(extend("default" = "100 %"))]
     pub kill: Option<Leaf<Share>>,
-    /// Numbers of the packets that are lost, counted from 0 as they arrive; every fragment counts.
+    /// Numbers of the packets that are lost, counted from 0 in order of arrival; every fragment counts.
     pub drop: Option<Leaf<Vec<u64>>>,
-    /// A file of lines `seconds,loss probability`; this or `steps`.
+    /// A file of lines `seconds,loss probability`; excludes `steps`.
     pub file: Option<Leaf<String>>,
-    /// From when on which share of the packets is lost; this or `file`.
+    /// Loss probability over time; excludes `file`.
     pub steps: Option<At<Vec<At<Step>>>>,
     /// Mean time in the good state.
     #[schemars(example = "5 s")]
@@ -56,23 +60,32 @@ pub(in crate::scenario) struct Noise {
     /// Mean time in the bad state.
     #[schemars(example = "300 ms")]
     pub bad: Option<Leaf<Time>>,
-    /// From one impulse to the next, on average.
+    /// Mean time from one impulse to the next; at least 10 us.
+    #[schemars(extend("x-default" = { "asynchronous": "200 ms", "switching": "10 ms" }))]
     pub every: Option<Leaf<Time>>,
-    /// How long an impulse lasts: on average, or `["20 us", "100 us"]` uniform between the two.
+    /// Length of an impulse: the mean of an exponential distribution (`mains`: lognormal), or `["20 us", "100 us"]`
+    /// uniform between the two.
+    #[schemars(extend("x-default" = { "asynchronous": "100 us", "switching": ["20 us", "100 us"], "mains": "0.3 ms" }))]
     pub width: Option<Leaf<Length>>,
-    /// Impulses shorter than this do no harm.
+    /// Impulses shorter than this have no effect.
+    #[schemars(extend("default" = "300 us"))]
     pub harmless: Option<Leaf<Time>>,
     /// Probability that an impulse spoils a block it overlaps.
+    #[schemars(extend("x-default" = { "asynchronous": "100 %", "measured": "100 %", "mains": "30 %", "switching": "20 %", "partitioned": "100 %", "markov-middleton": "100 %", "events": "100 %" }))]
     pub hit: Option<Leaf<Share>>,
-    /// Impulses begin only from then on; `0 s` if absent.
+    /// Impulses begin only from this time on.
+    #[schemars(extend("default" = "0 s"))]
     pub from: Option<Leaf<Time>>,
-    /// Impulses begin only before then; without end if absent.
+    /// Impulses begin only before this time; unlimited if absent.
     pub until: Option<Leaf<Time>>,
-    /// Frequency of the mains; `50 Hz` if absent, `60 Hz` with `inverter45` and `stress`.
+    /// Frequency of the mains.
+    #[schemars(extend("x-default" = { "mains": "50 Hz", "inverter45": "60 Hz", "stress": "60 Hz" }))]
     pub mains: Option<Leaf<Hertz>>,
     /// Standard deviation of the impulses' length over its mean.
+    #[schemars(extend("default" = "30 %"))]
     pub variation: Option<Leaf<Share>>,
     /// Standard deviation of the impulses' centres.
+    #[schemars(extend("default" = "0.1 ms"))]
     pub jitter: Option<Leaf<Time>>,
     /// Class of the measurements by Zimmermann and Dostert: `heavy`, `medium`, `weak`.
     pub class: Option<Leaf<MeasuredClass>>,
@@ -81,15 +94,18 @@ pub(in crate::scenario) struct Noise {
     /// Times with noise, likewise.
     pub widths: Option<At<Vec<At<Exponential>>>>,
     /// Impulsive index A of Middleton's class A.
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 10))]
     pub index: Option<Leaf<f64>>,
-    /// Probability that a sample has the state of the one before it without a draw.
+    /// Probability that a sample keeps the state of the previous one without a draw.
+    #[schemars(extend("minimum" = 0, "exclusiveMaximum" = 1))]
     pub memory: Option<Leaf<f64>>,
     /// Time between samples.
     #[schemars(example = "1 us")]
     pub sample: Option<Leaf<Time>>,
-    /// Probability that state 1, and that a higher state, spoils a block; `["10 %", "90 %"]` if absent.
+    /// Probability that state 1, and that a higher state, spoils a block.
+    #[schemars(extend("default" = ["10 %", "90 %"]))]
     pub harm: Option<Leaf<[Share; 2]>>,
-    /// Times of noise one by one, such as the switching of a contactor.
+    /// Times of noise one by one, such as the switching of a contactor, in order and apart.
     pub events: Option<At<Vec<At<Event>>>>,
 }
 

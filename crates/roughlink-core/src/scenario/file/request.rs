@@ -10,16 +10,21 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Processing {
-    /// Authorization; `0 s` if absent.
+    /// Authorization.
+    #[schemars(extend("default" = "0 s"))]
     #[schemars(example = "18 s")]
     pub authorization: Option<Leaf<Time>>,
-    /// ChargeParameterDiscovery; `0 s` if absent.
+    /// ChargeParameterDiscovery.
+    #[schemars(extend("default" = "0 s"))]
     pub charge_parameter_discovery: Option<Leaf<Time>>,
-    /// CableCheck; `5 s` if absent.
+    /// CableCheck.
+    #[schemars(extend("default" = "5 s"))]
     pub cable_check: Option<Leaf<Time>>,
-    /// PreCharge; `2.5 s` if absent.
+    /// PreCharge.
+    #[schemars(extend("default" = "2.5 s"))]
     pub precharge: Option<Leaf<Time>>,
-    /// WeldingDetection; `0 s` if absent.
+    /// WeldingDetection.
+    #[schemars(extend("default" = "0 s"))]
     pub welding_detection: Option<Leaf<Time>>,
 }
 
@@ -27,22 +32,30 @@ pub(in crate::scenario) struct Processing {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Limits {
-    /// From the start to SessionSetupRes, at the vehicle; `20 s` if absent.
+    /// From the start of the session to SessionSetupRes, at the vehicle.
+    #[schemars(extend("default" = "20 s"))]
     #[schemars(example = "20 s")]
     pub communication_setup: Option<Leaf<Time>>,
-    /// The same at the charger; `18 s` if absent.
+    /// The same limit at the charger.
+    #[schemars(extend("default" = "18 s"))]
     pub secc_communication_setup: Option<Leaf<Time>>,
-    /// Authorization and ChargeParameterDiscovery, until the charger is done; `60 s` if absent.
+    /// Authorization and ChargeParameterDiscovery, until the charger is done.
+    #[schemars(extend("default" = "60 s"))]
     pub ongoing: Option<Leaf<Time>>,
-    /// CableCheck; `40 s` if absent.
+    /// CableCheck.
+    #[schemars(extend("default" = "40 s"))]
     pub cable_check: Option<Leaf<Time>>,
-    /// PreCharge; `7 s` if absent.
+    /// PreCharge.
+    #[schemars(extend("default" = "7 s"))]
     pub precharge: Option<Leaf<Time>>,
-    /// From a response to the next request, at the charger; `60 s` if absent.
+    /// From a response to the next request, at the charger.
+    #[schemars(extend("default" = "60 s"))]
     pub sequence: Option<Leaf<Time>>,
-    /// Time between discovery requests; `250 ms` if absent.
+    /// Time between discovery requests.
+    #[schemars(extend("default" = "250 ms", "x-minimum" = "1 ms"))]
     pub discovery_period: Option<Leaf<Time>>,
-    /// Discovery requests before the vehicle gives up; 50 if absent.
+    /// Discovery requests before the vehicle gives up.
+    #[schemars(extend("default" = 50, "minimum" = 1, "maximum" = 10_000))]
     pub discovery_tries: Option<Leaf<u32>>,
 }
 

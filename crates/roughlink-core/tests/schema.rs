@@ -1,0 +1,151 @@
+//! What the schema says about keys is what reading does: a key set to its default changes nothing, and a value beyond its
+//! bounds is refused.
+
+use roughlink_core::scenario::{Scenario, schema};
+use serde_json::{Map, Value};
+
+/// A scenario of which `link`, `flow` and the rest are lines.
+fn text(link: &str, flow: &str, more: &str) -> String {
+    format!(
+        "duration = \"60 s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n{more}\n\
+         [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n{link}\n\
+         [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{flow}\n"
+    )
+}
+
+const PIPE: &str = "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"";
+const BULK: &str = "kind = \"bulk\"\nbytes = \"1 MB\"";
+
+/// Where a table of the schema is reached by `--set`, and a scenario that has it.
+struct Case {
+    table: Map<String, Value>,
+    path: &'static str,
+    scenario: String,
+}
+
+/// All tables whose keys have defaults or bounds.
+fn cases() -> Vec<Case> {
+    let root = schema();
+    let keys = |table: &Value| table["properties"].as_object().cloned().unwrap_or_default();
+    let of = |name: &str| keys(&root["$defs"][name]);
+    let kinds = |name: &str| root["$defs"][name]["oneOf"].as_array().cloned().unwrap_or_default();
+    let title = |kind: &Value| kind["title"].as_str().unwrap().to_owned();
+    let mut cases = vec![
+        Case { table: keys(&root), path: "", scenario: text(PIPE, BULK, "") },
+        Case { table: of("Tcp"), path: "tcp", scenario: text(PIPE, BULK, "") },
+        Case { table: of("Sctp"), path: "sctp", scenario: text(PIPE, &format!("{BULK}\ntransport = \"sctp\""), "") },
+        Case {
+            table: of("Timeline"),
+            path: "link.l.timeline",
+            scenario: text(&format!("{PIPE}\ntimeline = {{ steps = [{{ at = \"1 s\", up = false }}] }}"), BULK, ""),
+        },
+        Case {
+            table: of("Coverage"),
+            path: "coverage.c",
+            scenario: text(
+                PIPE,
+                BULK,
+                "[[coverage]]\nname = \"c\"\nlink = \"l\"\ntimetable = [{ arrive = \"1 s\", depart = \"9 s\" }]",
+            ),
+        },
+        Case { table: of("Processing"), path: "flow.f.processing", scenario: text(PIPE, "kind = \"request\"", "") },
+        Case { table: of("Limits"), path: "flow.f.limits", scenario: text(PIPE, "kind = \"request\"", "") },
+    ];
+    for kind in kinds("Link") {
+        let link = match title(&kind).as_str() {
+            "pipe" => PIPE.to_owned(),
+            other => format!("kind = \"{other}\""),
+        };
+        cases.push(Case { table: keys(&kind), path: "link.l", scenario: text(&link, BULK, "") });
+        let mac = keys(&kind["properties"]["mac"]);
+        cases.push(Case { table: mac, path: "link.l.mac", scenario: text(&link, BULK, "") });
+    }
+    for kind in kinds("Flow") {
+        let more = if title(&kind) == "cbr" { "\nrate = \"1 Mbit/s\"" } else { "" };
+        let flow = format!("kind = \"{}\"{more}", title(&kind));
+        cases.push(Case { table: keys(&kind), path: "flow.f", scenario: text(PIPE, &flow, "") });
+    }
+    for kind in kinds("Noise") {
+        let name = title(&kind);
+        let required = match name.as_str() {
+            "random" | "stationary" => ", loss = \"1 %\"",
+            "burst" => ", start = \"1 %\", length = [1, 4]",
+            "gilbert-elliott" => ", to_bad = \"1 %\", to_good = \"25 %\"",
+            "impulse" => ", cyclic = { every = \"10 ms\", length = \"1 ms\" }",
+            "list" => ", drop = [1]",
+            "recorded" => ", steps = [{ at = \"0 s\", loss = \"1 %\" }]",
+            "fading" => ", good = \"5 s\", bad = \"1 s\", loss_bad = \"30 %\"",
+            "measured" => ", class = \"heavy\"",
+            "markov-middleton" => ", index = 0.1, memory = 0.9, sample = \"1 us\"",
+            "events" => ", events = [{ at = \"1 s\", for = \"1 ms\" }]",
+            _ => "",
+        };
+        let noise = format!("noise = {{ kind = \"{name}\"{required} }}");
+        let on_pipes = ["none", "random", "burst", "gilbert-elliott", "impulse", "list", "recorded"];
+        let link = if on_pipes.contains(&name.as_str()) { PIPE } else { "kind = \"greenphy\"" };
+        let scenario = text(&format!("{link}\n{noise}"), BULK, "");
+        cases.push(Case { table: keys(&kind), path: "link.l.noise", scenario });
+    }
+    cases
+}
+
+impl Case {
+    fn read(&self, set: Option<(&str, String)>) -> Result<Scenario, String> {
+        let path = |key: &str| if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
+        let set: Vec<_> = set.into_iter().map(|(key, value)| (path(key), value)).collect();
+        let load = |_: &str| Err("there are no files".to_owned());
+        let read = Scenario::parse(&self.scenario, "t", &set, &load);
+        read.map(|(scenario, _)| scenario).map_err(|e| format!("{e:?}"))
+    }
+}
+
+/// A value as `--set` takes it.
+fn said(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[test]
+fn a_key_at_its_default_changes_nothing() {
+    let mut checked = 0;
+    let meaning = |s: &Scenario| format!("{:?}", (s.seed, &s.links, &s.flows, &s.gateways));
+    for case in cases() {
+        let without = case.read(None).unwrap_or_else(|e| panic!("{}\n{e}", case.scenario));
+        for (key, says) in &case.table {
+            let Some(default) = says.get("default") else { continue };
+            let with = case.read(Some((key, said(default))));
+            let with = with.unwrap_or_else(|e| panic!("{}.{key} = {default}: {e}", case.path));
+            assert_eq!(meaning(&with), meaning(&without), "{}.{key} = {default}\n{}", case.path, case.scenario);
+            checked += 1;
+        }
+    }
+    assert!(checked > 120, "{checked}");
+}
+
+#[test]
+fn a_value_beyond_its_bounds_is_refused() {
+    let mut checked = 0;
+    for case in cases() {
+        for (key, says) in &case.table {
+            let bound = |name: &str| says.get(name).or_else(|| says.get(format!("x-{name}")));
+            let below = bound("minimum").map(|least| moved(least, -1.0));
+            let above = bound("maximum").map(|most| moved(most, 1.0));
+            let at = [bound("exclusiveMinimum"), bound("exclusiveMaximum")].map(|edge| edge.map(said));
+            for value in [below, above].into_iter().chain(at).flatten() {
+                assert!(case.read(Some((key, value.clone()))).is_err(), "{}.{key} = {value} is taken", case.path);
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 60, "{checked}");
+}
+
+/// A quantity one of its units further.
+fn moved(value: &Value, by: f64) -> String {
+    match value.as_str() {
+        None => (value.as_f64().unwrap() + by).to_string(),
+        Some(quantity) => {
+            let (number, unit) = quantity.split_once(' ').unwrap();
+            format!("{} {unit}", number.parse::<f64>().unwrap() + by)
+        }
+    }
+}
