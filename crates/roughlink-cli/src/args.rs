@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line interface: commands, arguments, help.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (revision ", env
 /// Simulates transport over links that lose packets.
 #[derive(Debug, Parser)]
 #[command(name = "roughlink", version, long_version = LONG_VERSION, propagate_version = true, arg_required_else_help = true)]
-#[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (room, rights, a tool); \
+#[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (disk space, rights, a tool); \
     5 an expectation failed; 130 interrupted.")]
 pub struct Roughlink {
     #[command(subcommand)]
@@ -47,7 +47,7 @@ pub enum Command {
     /// Write the reference pages that are made from the schema and the registries.
     #[command(hide = true)]
     Reference(Reference),
-    /// Say what this machine can do.
+    /// Show what this machine supports.
     Doctor(Doctor),
     /// Print completions of the command line for a shell.
     Completions(Completions),
@@ -69,7 +69,7 @@ pub struct Run {
     /// Seed of all random streams, instead of the scenario's.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Replica: other luck, same scenario.
+    /// Replica number: the same scenario with other random numbers.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub replica: u32,
     /// Leave results, time series and a capture at each host in this folder.

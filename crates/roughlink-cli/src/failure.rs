@@ -45,7 +45,7 @@ impl Failure {
                     matches!(&e, OutputError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull);
                 let help = match &e {
                     OutputError::Exists(_) => "--force replaces results, and nothing else",
-                    _ if full => "the disk is full; --no-capture and --sample '10 ms' need less room",
+                    _ if full => "the disk is full; --no-capture and --sample '10 ms' need less space",
                     OutputError::Write { .. } => "name a folder that can be written to with -o",
                     _ => "",
                 };

@@ -125,9 +125,9 @@ fn word(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(|v| v.replace('_', " "))).unwrap_or_default()
 }
 
-/// What was heard, if somebody called.
+/// The quality of voice calls, if there are any.
 fn calls(r: &RunResult) -> Option<Table> {
-    let mut calls = table(&["call", "heard at", "R", "MOS", "delay p50", "p95", "p99", "above 150 ms", "lost or late"]);
+    let mut calls = table(&["call", "receiver", "R", "MOS", "delay p50", "p95", "p99", "above 150 ms", "lost or late"]);
     for f in &r.flows {
         for (place, heard) in f.voip.iter().flat_map(|both| ["the far end", "the near end"].into_iter().zip(&**both)) {
             let share = |x: Option<f64>| x.map_or("-".into(), |x| format!("{:.2} %", x * 100.0));

@@ -133,7 +133,7 @@ fn ctrl_c_stops_cleanly() {
     assert_eq!(out.status.code(), Some(130), "{said}");
     assert!(said.contains("the same command goes on"), "{said}");
     let text = fs::read(dir.join("runs.jsonl")).unwrap();
-    assert_eq!(text.last(), Some(&b'\n'), "no torn line");
+    assert_eq!(text.last(), Some(&b'\n'), "no incomplete line");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_disk_that_fills_keeps_what_was_finished() {
     let kept = lines(&dir);
     assert!(kept > 0, "something was finished");
     let text = fs::read(dir.join("runs.jsonl")).unwrap();
-    assert_eq!(text.last(), Some(&b'\n'), "no torn line");
+    assert_eq!(text.last(), Some(&b'\n'), "no incomplete line");
 
     // With room it goes on where it was.
     let remount = Command::new("mount").args(["-o", "remount,size=32m", small.0.path().to_str().unwrap()]).status();

@@ -1,6 +1,6 @@
 //! What drives a flow.
 //!
-//! Applications are state alone, like the endpoints beneath them: they are told what arrived and the time, and asked for
+//! Applications are pure state, like the endpoints beneath them: what arrived and the time are passed in; they return
 //! what may leave now and for the time at which they want to be woken.
 
 pub mod cbr;

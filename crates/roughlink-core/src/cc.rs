@@ -1,10 +1,10 @@
 //! Congestion control: the trait every algorithm implements, and the registry of algorithms.
 //!
-//! An algorithm is told what happened (`on_*`) and asked what may be sent ([`CongestionControl::permit`]).
-//! `permit` is a question, not a stored number: a window algorithm answers its window, a paced one adds a
-//! rate, one that must be silent answers [`Permit::Hold`]. Loss detection and the pacing of retransmissions
-//! during recovery are the endpoint's (`tcp::recovery`); an algorithm that follows them answers with
-//! [`Flow::window`], one that does not (BBR, Wave) simply does not ask.
+//! An algorithm is notified of events (`on_*`) and returns what may be sent ([`CongestionControl::permit`]).
+//! `permit` is a function, not a stored number: a window algorithm returns its window, a paced one adds a
+//! rate, one that must not send returns [`Permit::Hold`]. Loss detection and the pacing of retransmissions
+//! during recovery are the endpoint's (`tcp::recovery`); an algorithm that follows them returns
+//! [`Flow::window`], one that does not (BBR, Wave) does not call it.
 //!
 //! To add an algorithm: one file `cc/<name>.rs` with its parameters, its arithmetic and its tests, one line
 //! in [`REGISTRY`]. All windows are bytes of payload; [`Flow::mss`] is the payload of a full segment.
@@ -159,14 +159,14 @@ pub struct Ack {
     pub rate: Option<RateSample>,
 }
 
-/// Why the window must shrink. Told once per episode.
+/// Why the window must shrink. Reported once per episode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Congestion {
     /// Fast retransmit.
     Loss,
     /// Retransmission time-out.
     Timeout,
-    /// A time-out within an episode already told: ssthresh stays, the window falls to one segment.
+    /// A time-out within an episode already reported: ssthresh stays, the window falls to one segment.
     TimeoutAgain,
     /// ECN-Echo.
     Ecn,
@@ -193,7 +193,7 @@ pub struct Sent {
     pub tx_start: bool,
 }
 
-/// What a link tells the host, `notice` after it happened.
+/// What a host is notified of, `notice` after it happened.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LinkEvent {
     /// The link went down.
@@ -221,8 +221,8 @@ pub enum LinkEvent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Permit {
     /// Nothing, and the connection is frozen: the RTO neither fires nor backs off. The answer may turn to this and back
-    /// only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Before the handshake is over only links
-    /// are told of, to an algorithm that is made for it: while it answers this, no SYN or INIT leaves.
+    /// only in [`CongestionControl::on_link`] and [`CongestionControl::on_timer`]. Before the handshake is over only link
+    /// events are reported, to an algorithm created for this purpose: while it returns this, no SYN or INIT leaves.
     Hold,
     /// Up to `window` bytes in flight, paced at `rate` if given, else clocked by ACKs.
     Send {
@@ -250,7 +250,7 @@ pub struct Vitals {
     pub ssthresh: u64,
     /// Pacing rate, if any.
     pub rate: Option<Rate>,
-    /// The algorithm's own name for what it is doing.
+    /// The algorithm's name for its present phase.
     pub phase: &'static str,
 }
 
@@ -279,13 +279,13 @@ pub trait CongestionControl: Debug + Send {
     fn starts_anew(&self) -> bool {
         false
     }
-    /// The time asked for in [`CongestionControl::timer`] has come.
+    /// The time requested by [`CongestionControl::timer`] has come.
     fn on_timer(&mut self, _flow: &Flow) {}
     /// When `on_timer` is wanted.
     fn timer(&self) -> Option<Time> {
         None
     }
-    /// What the estimator of the RTO is given on an acknowledgement up to offset `ack`, before `on_ack` tells of it:
+    /// What the estimator of the RTO is given on an acknowledgement up to offset `ack`, before `on_ack` reports it:
     /// `measured`, the endpoint's sample, from which Karn's rule withholds retransmitted data, or one of the algorithm's
     /// own.
     fn rto_sample(&self, _flow: &Flow, _ack: u64, measured: Option<Time>) -> Option<Time> {

@@ -1,4 +1,4 @@
-//! Two transport endpoints and what lies between them, for tests: a delay, luck, and a link that goes up and down.
+//! Two transport endpoints and what lies between them, for tests: a delay, random impairments, and a link that goes up and down.
 
 use crate::cc::LinkEvent;
 use crate::packet::{NO_SIDE, Packet, Sides};
@@ -15,9 +15,9 @@ pub trait Peer {
     fn on_link(&mut self, now: Time, event: &LinkEvent);
 }
 
-/// Luck of a channel, the same both ways.
+/// Impairments of a channel, the same both ways.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Luck {
+pub struct Impairments {
     pub loss: f64,
     pub repeat: f64,
     pub jitter: Time,
@@ -32,7 +32,7 @@ pub struct Channel<P> {
     pub now: Time,
     pub sides: Sides,
     pub delay: Time,
-    pub luck: Luck,
+    pub impairments: Impairments,
     /// Nothing arrives while this is false.
     pub up: bool,
     /// Packets of which this is true are lost.
@@ -51,7 +51,7 @@ impl<P: Peer> Channel<P> {
             now: Time::ZERO,
             sides: Sides::default(),
             delay,
-            luck: Luck::default(),
+            impairments: Impairments::default(),
             up: true,
             lose: Box::new(|_, _, _| false),
             sent: Vec::new(),
@@ -91,7 +91,7 @@ impl<P: Peer> Channel<P> {
         self.pump(i);
     }
 
-    /// The link goes up or down and end `i` hears of it at once.
+    /// The link goes up or down and end `i` is notified at once.
     pub fn set_link(&mut self, i: usize, up: bool) {
         self.up = up;
         self.tell_of_link(i, up);
@@ -112,18 +112,18 @@ impl<P: Peer> Channel<P> {
         for _ in 0..100_000 {
             let Some(p) = self.ends[i].transmit(self.now, &mut self.sides) else { return };
             self.sent.push((self.now, i, p));
-            let copies = 1 + usize::from(self.stream.hit(threshold(self.luck.repeat)));
+            let copies = 1 + usize::from(self.stream.hit(threshold(self.impairments.repeat)));
             let lost = (self.lose)(self.now, i, &p);
             for copy in 0..copies {
                 let mut p = p;
                 if copy > 0 && p.side != NO_SIDE {
                     p.side = self.sides.store(*self.sides.get(&p).expect("a slot"));
                 }
-                if lost || self.stream.hit(threshold(self.luck.loss)) {
+                if lost || self.stream.hit(threshold(self.impairments.loss)) {
                     self.sides.free(&p);
                     continue;
                 }
-                let at = self.now + self.delay + Time(self.stream.range(0, self.luck.jitter.0));
+                let at = self.now + self.delay + Time(self.stream.range(0, self.impairments.jitter.0));
                 self.air.insert((at, 2 * self.sent.len() + copy), (1 - i, p));
             }
         }

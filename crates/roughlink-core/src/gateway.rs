@@ -1,7 +1,7 @@
 //! Gateways: elements between the ends of a TCP connection that watch it pass and may rewrite the window it
 //! advertises, or say something of their own.
 //!
-//! A gateway is logic alone: it is shown [`Segment`]s, never bytes, and speaks the verbs of every element. The same
+//! A gateway is pure logic: it receives [`Segment`]s, never bytes, and has the verbs of every element. The same
 //! object stands in a scenario ([`packets`]) and on a real interface ([`bytes`]).
 //!
 //! | name | where it stands | what it does |
@@ -135,23 +135,23 @@ pub trait Modem {
     fn cycle_time(&self, sdus: u32) -> Time;
     /// The most SDUs in a PDU in the current condition (L of the PLC paper).
     fn limit(&self) -> u32;
-    /// Moving average of the share of SDUs that the other modem rejected; 0 from a modem that does not tell.
+    /// Moving average of the share of SDUs that the other modem rejected; 0 from a modem that does not report it.
     fn rejected(&self) -> f64 {
         0.0
     }
 }
 
-/// An element that TCP passes. After each call, [`Gateway::transmit`] is to be asked until it has nothing more.
+/// An element that TCP passes. After each call, [`Gateway::transmit`] must be called until it returns nothing.
 pub trait Gateway: Debug + Send {
     /// `segment` passes, and goes on as it is afterwards. `modem` is the modem at this node, if there is one.
     fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, modem: Option<&dyn Modem>);
-    /// A segment that the gateway itself wants to send, and which way.
+    /// A segment that the gateway itself sends, and its direction.
     fn transmit(&mut self, _now: Time) -> Option<(Heading, Segment)> {
         None
     }
     /// Time has passed.
     fn wake(&mut self, now: Time);
-    /// When the gateway wants to be woken; [`Time::MAX`] = never. A late call, or none, costs accuracy, not correctness.
+    /// When the gateway must be woken; [`Time::MAX`] = never. A late call, or none, costs accuracy, not correctness.
     fn next_wake(&self) -> Time;
     /// A link event reached this node.
     fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}

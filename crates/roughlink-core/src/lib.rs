@@ -1,6 +1,6 @@
 //! The deterministic core of roughlink: transport endpoints, links and the network that joins them.
 //!
-//! No operating system, no wall clock, no threads, no unsafe code. Every element speaks four verbs:
+//! No operating system, no wall clock, no threads, no unsafe code. Every element has the same four methods, the verbs:
 //! `receive` a packet, `transmit` one, `wake` because time has passed, and `next_wake` to say when.
 
 pub mod app;

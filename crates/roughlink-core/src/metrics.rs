@@ -79,7 +79,7 @@ pub struct FlowResult {
     /// Payload bytes given up and skipped by the receiver (FORWARD TSN, RFC 3758); absent where there is no such thing.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skipped_bytes: Option<u64>,
-    /// A voice call: what was heard at `to`, and at `from`.
+    /// A voice call: its quality at `to`, and at `from`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub voip: Option<Box<[VoipResult; 2]>>,
     /// A charging session.

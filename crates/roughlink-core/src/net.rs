@@ -1,8 +1,8 @@
 //! The network: what a scenario becomes, and the loop that runs it.
 //!
 //! A run is cut into components: groups of links joined by flows that use both. Components share nothing, so they run
-//! one after the other, each in memory that stays warm, each built when its turn comes. Because ties are broken by place
-//! (see [`calendar`]) and every random stream by name, the cut cannot change a result.
+//! one after the other, each in memory that stays in the cache, each built when it starts. Ties are broken by position
+//! (see [`calendar`]) and every random stream is named, so the partition cannot change a result.
 //!
 //! Within a component there is one event per link direction - its next arrival - and one per flow - its next timer.
 //! Timers are lazy: a leaf may wake too early and look again, never too late. Where all packets of one link go on to
@@ -61,7 +61,7 @@ pub struct LinkState {
     pub drops: u64,
 }
 
-/// Watches a run. Everything is a no-op unless implemented, and costs nothing then.
+/// Observes a run. Every method is a no-op unless implemented, and then costs nothing.
 pub trait Observer {
     /// Whether flows and queues are to be reported at all.
     const ACTIVE: bool = true;
@@ -77,12 +77,12 @@ pub trait Observer {
     /// A pipe direction has given out a packet, or its link has changed: whether packets get through now, and what
     /// [`Observer::queue`] would report.
     fn link(&mut self, _now: Time, _hop: Hop, _state: &mut dyn FnMut() -> LinkState) {}
-    /// The queue of a shared medium's port has changed, too: `of` tells how many packets of a flow of the scenario are in it,
+    /// The queue of a shared medium's port has changed, too: `of` returns how many packets of a flow of the scenario are in it,
     /// those sent and not acknowledged included.
     fn backlog(&mut self, _now: Time, _hop: Hop, _of: &dyn Fn(usize) -> u32) {}
     /// Gateway `index` of the scenario has seen something pass; its flows are numbered as the scenario counts them.
     fn gateway(&mut self, _now: Time, _index: usize, _stats: &dyn Fn() -> gateway::Stats) {}
-    /// Asked before every event: an observer that can take no more ends the run, whose result is then worthless.
+    /// Called before every event: an observer that cannot continue ends the run, whose result is then incomplete.
     fn stop(&self) -> bool {
         false
     }
@@ -179,21 +179,21 @@ impl<O: Observer> Observer for Option<O> {
     }
 }
 
-/// Watches nothing.
+/// Observes nothing.
 #[derive(Debug, Default)]
-pub struct Blind;
+pub struct NoObserver;
 
-impl Observer for Blind {
+impl Observer for NoObserver {
     const ACTIVE: bool = false;
 }
 
 /// How to run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Replica number: other luck, same scenario.
+    /// Replica number: the same scenario with other random numbers.
     pub replica: u32,
     /// Run everything in one event queue instead of component by component: slower, with the same result, and observers
-    /// are told everything in order of time.
+    /// receive everything in order of time.
     pub one_component: bool,
 }
 
@@ -243,7 +243,7 @@ impl<'a> Network<'a> {
 
     /// Runs the scenario.
     pub fn run(&self, options: Options) -> RunResult {
-        self.run_observed(options, &mut Blind)
+        self.run_observed(options, &mut NoObserver)
     }
 
     /// Runs the scenario while `observer` watches.

@@ -2,7 +2,7 @@
 //!
 //! A packet is what the wire would show, so sequence and acknowledgement numbers are the 32 bits of the
 //! header; endpoints keep 64-bit stream offsets and unwrap. What does not fit (SACK blocks, the values
-//! of SYN options) lies in a side slot, referred to by index; whoever consumes or drops a packet frees
+//! of SYN options) lies in a side slot, referred to by index; the code that consumes or drops a packet frees
 //! the slot ([`Sides::free`]), so a table holds exactly what is on air. The fields are named for TCP; `packet/sctp.rs` has a
 //! table of what they hold in an SCTP packet.
 

@@ -1,5 +1,5 @@
 //! Random streams: one per component and purpose, so that adding a flow or a node never changes
-//! another's luck.
+//! the random numbers of another.
 //!
 //! A stream is `Pcg64(SipHash-2-4-128("seed\0replica\0name\0purpose"))`: PCG XSL-RR 128/64 (O'Neill 2014),
 //! keyed with zeros, the hash's two halves giving state and increment. Both algorithms are fixed by
@@ -39,7 +39,7 @@ impl Seed {
     }
 }
 
-/// Random numbers by place instead of by turn: what was asked before does not matter. The mixing function is that of
+/// Random numbers by position instead of by order: earlier calls do not matter. The mixing function is that of
 /// SplitMix64 (Steele, Lea and Flood 2014).
 #[derive(Clone, Copy, Debug)]
 pub struct Field(u64);

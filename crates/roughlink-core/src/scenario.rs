@@ -124,7 +124,7 @@ pub struct LinkSpec {
     pub model: Model,
     /// Links of the same cable share one medium; that of the first counts.
     pub cable: Option<String>,
-    /// What the hosts whose flows use it, and the gateways beside it, hear of it and when.
+    /// What the hosts whose flows use it, and the gateways beside it, are notified of, and when.
     pub notices: Vec<(Time, LinkEvent)>,
     /// When its coverage lets packets through; empty if it has no coverage.
     pub stays: Vec<Stay>,

@@ -175,7 +175,7 @@ impl Endpoint {
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Closed | State::Listen)
     }
-    /// The application has `bytes` to send (`u64::MAX` = without end) and closes after them if told so.
+    /// The application has `bytes` to send (`u64::MAX` = without end) and closes after them if `close` is set.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.offered = Some((bytes, close_after));
     }

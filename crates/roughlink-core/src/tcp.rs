@@ -1,9 +1,9 @@
 //! The TCP endpoint: sans-IO, one connection, both halves.
 //!
 //! RFC 9293 with the extensions that `config` lists. An endpoint deals in stream ranges; the bytes behind them are
-//! implied in simulation. It knows no clock and no socket: it is given packets and the time, and asked for packets and
-//! for the time at which it wants to be woken. Deviations: no urgent data, no simultaneous open, no PAWS rejection, and
-//! TIME-WAIT keeps no timer (it answers a repeated FIN for as long as the endpoint lives).
+//! implied in simulation. It has no clock and no socket: packets and the time are passed in; packets and the
+//! time of the next wake-up are returned. Deviations: no urgent data, no simultaneous open, no PAWS rejection, and
+//! TIME-WAIT keeps no timer (it answers a repeated FIN as long as the endpoint exists).
 
 mod acknowledgement;
 pub mod config;
@@ -164,7 +164,7 @@ impl Endpoint {
             s.write(bytes);
         }
     }
-    /// The application has `bytes` to send as room appears (`u64::MAX` = without end) and closes after them if told so.
+    /// The application has `bytes` to send as space becomes available (`u64::MAX` = without end) and closes after them if `close` is set.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.offered = Some((bytes, close_after));
     }
@@ -198,14 +198,14 @@ impl Endpoint {
             }
             (true, false) => {
                 self.rcv.wake(now); // a delayed ACK may have been due meanwhile
-                self.thaw_syn(now);
+                self.release_handshake(now);
             }
             _ => {}
         }
     }
 
     /// As for data: what left too long ago to be answered leaves again at once, and back-off ends.
-    fn thaw_syn(&mut self, now: Time) {
+    fn release_handshake(&mut self, now: Time) {
         if let Some((since, due)) = self.syn_frozen.take()
             && matches!(self.state, State::SynSent | State::SynReceived)
         {
@@ -291,8 +291,8 @@ impl Endpoint {
         }
     }
 
-    /// RFC 9293 section 3.10.7 with RFC 5961 section 3.2: a reset is believed if it answers the SYN or is exactly the next
-    /// byte; elsewhere in the window an acknowledgement asks for one that is.
+    /// RFC 9293 section 3.10.7 with RFC 5961 section 3.2: a reset is accepted if it answers the SYN or carries exactly the next
+    /// sequence number; elsewhere in the window it is answered by a challenge ACK.
     fn on_reset(&mut self, p: &Packet) {
         let believed = match self.state {
             State::Closed | State::Listen => false,
@@ -341,7 +341,7 @@ impl Endpoint {
             if self.syn_held {
                 // No sample: time stood still meanwhile.
             } else if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
-                snd.rtt_sample(sample(true, now, p.tsecr, now)); // the echo tells which SYN was answered
+                snd.rtt_sample(sample(true, now, p.tsecr, now)); // the echo shows which SYN was answered
             } else if self.syn_tries > 0 {
                 snd.no_handshake_sample();
             } else {

@@ -1,6 +1,6 @@
 //! What a run leaves behind beside its summary: time series as columns, and captures.
 //!
-//! Both are [`Observer`](crate::net::Observer)s, and both write to what they are given: nothing here knows a file.
+//! Both are [`Observer`](crate::net::Observer)s, and both write to what they are given: nothing here depends on files.
 
 pub mod capture;
 pub mod columns;

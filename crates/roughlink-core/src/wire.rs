@@ -8,7 +8,7 @@
 //! such an IPv6 datagram is 20 bytes longer on the wire (28 as a fragment), and a decoded packet whose sender laid out its
 //! options differently gets the size that makes [`Packet::payload`] right. [`Decoded::end`] is the length on the wire.
 //!
-//! The headers have no room for, and so a round trip loses: the flow, which the receiver looks up by address; the
+//! The headers do not carry, and so a round trip loses: the flow, which the receiver looks up by address; the
 //! identification of an unfragmented IPv6 datagram (0 when decoded); number and time of a UDP datagram, which travel
 //! as a [`Stamp`] in the payload. Fields that a packet does not have (DSCP and ECN, DF, hop limit, flow label, urgent
 //! pointer) are written as constants and not read.
@@ -31,7 +31,7 @@ use crate::units::Time;
 use ip::{Head, Ip};
 use std::ops::Range;
 
-/// Who talks to whom.
+/// Addresses and ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Addresses {
     /// IP addresses.
@@ -85,7 +85,7 @@ pub enum WireError {
     /// Parameters of an SCTP chunk that do not fit it, or a state cookie that is not roughlink's.
     #[error("SCTP parameters that cannot be read")]
     Parameters,
-    /// The payload is longer than [`Packet::size`] can tell.
+    /// The payload is longer than [`Packet::size`] can express.
     #[error("a datagram of more than 65535 bytes")]
     TooLong,
     /// The checksum of this is wrong.
@@ -123,7 +123,7 @@ pub enum EncodeError {
 /// A datagram that was understood.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decoded {
-    /// Who talks to whom; ports are 0 in a fragment after the first.
+    /// Addresses and ports; ports are 0 in a fragment after the first.
     pub addresses: Addresses,
     /// The packet, of flow 0 and without side slot: see [`Decoded::into_packet`]. A fragment after the first knows
     /// only its protocol, size, offset and identification.

@@ -84,7 +84,7 @@ impl LabError {
             }
             LabError::InUse { .. } => Some("wait for it, or name another folder with -o".into()),
             LabError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                Some("the disk is full; make room and run the same command again: what was finished is kept".into())
+                Some("the disk is full; free some space and run the same command again: finished runs are kept".into())
             }
             LabError::Write { .. } => Some("name a folder that can be written to with -o".into()),
             _ => None,

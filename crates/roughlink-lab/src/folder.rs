@@ -24,7 +24,7 @@ pub enum Content {
     Run(Box<Run>),
 }
 
-/// What the folder holds.
+/// Reads a result folder.
 pub fn read(folder: &Path) -> Result<Content, LabError> {
     if folder.join(RESULTS).is_file() {
         return json(&folder.join(RESULTS)).map(Content::Grid);

@@ -100,11 +100,11 @@ pub struct Progress {
 pub enum Ending {
     /// All runs are in the store.
     Complete,
-    /// It was asked to stop; the runs under way were finished.
+    /// It was interrupted; the runs under way were finished.
     Stopped,
 }
 
-/// Does the jobs that the store has not, on `threads` threads, until all are done or `stop` is set. `report` hears of
+/// Does the jobs that the store has not, on `threads` threads, until all are done or `stop` is set. `report` is called for
 /// the state every second and whenever a run is done.
 pub fn run(
     mut jobs: Vec<Job>,

@@ -21,7 +21,7 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     if n == 0 {
         return None;
     }
-    // Runs without luck give the same value each time: no rounding may make it look like a little luck.
+    // Deterministic runs give the same value each time: rounding must not make them look random.
     let mean = if values.iter().all(|v| *v == values[0]) { values[0] } else { values.iter().sum::<f64>() / n as f64 };
     let deviation = (n > 1).then(|| {
         let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();

@@ -1,8 +1,8 @@
 //! The run store: `runs.jsonl` in a result folder, one JSON line per finished run, appended and never rewritten.
 //!
-//! A process that is killed loses the runs under way and nothing else: a last line that was torn is cut off when the
-//! store is opened again. The lock is the operating system's, so it dies with the process that held it; the number of
-//! that process stands in the lock file only so that a person can be told.
+//! A process that is killed loses the runs under way and nothing else: an incomplete last line is cut off when the
+//! store is opened again. The lock is the operating system's, so it ends with the process that held it; the number of
+//! that process is in the lock file only for the message to the user.
 
 use crate::error::LabError;
 use crate::watch::Watched;
@@ -32,7 +32,7 @@ pub struct Store {
     path: PathBuf,
     file: File,
     records: HashMap<String, Record>,
-    /// Lines that could not be read, the torn last one not counted.
+    /// Lines that could not be read, not counting an incomplete last one.
     pub damaged: usize,
     _lock: File,
 }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_cut_off() {
+    fn an_incomplete_last_line_is_cut_off() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();
         for (i, key) in ["a", "b", "c"].into_iter().enumerate() {

@@ -111,7 +111,7 @@ pub struct Watcher {
     points: usize,
     flows: Vec<FlowWatch>,
     covered: Covered,
-    /// Kept only if something asks for it.
+    /// Kept only if something needs it.
     seen: Option<Seen>,
 }
 

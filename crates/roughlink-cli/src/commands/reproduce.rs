@@ -194,7 +194,7 @@ fn plans<'a>(
     }
     let plans: Vec<Plan> = experiments.into_iter().map(Plan::new).collect::<Result<_, _>>()?;
     for plan in &plans {
-        // Whoever sets keys of his own wants to know; the paper's own reading is explained in its files.
+        // Warnings matter to users who set keys themselves; the paper's own reading is explained in its files.
         warn_of(plan, args.grid.form.quiet || args.set.is_empty());
     }
     Ok(plans)

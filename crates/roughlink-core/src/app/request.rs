@@ -2,7 +2,7 @@
 //!
 //! ISO 15118-2 with external payment, and DIN 70121, which has the same messages: SECC discovery over UDP, then one
 //! connection on which the vehicle asks and the charger answers, one message at a time, under the standard's timers.
-//! A session is state alone: it writes lengths into two byte streams and is told how many bytes of each arrived; what the
+//! A session is pure state: it writes lengths into two byte streams and receives how many bytes of each arrived; what the
 //! bytes say is implied and kept beside the streams. Deviations: no TLS, no contract payment, no renegotiation; the
 //! charger's own Ongoing limit and the vehicle's sequence performance time are not watched.
 
@@ -171,7 +171,7 @@ pub enum Side {
     Secc,
 }
 
-/// What a side wants of its host.
+/// What a side requests of its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Send a datagram with this many bytes of UDP payload to the peer.
@@ -219,7 +219,7 @@ impl Session {
         self.evcc.wake(now, &self.cfg, &mut self.record);
         self.secc.wake(now, &self.cfg, &mut self.record);
     }
-    /// What `side` wants now.
+    /// What `side` requests now.
     pub fn transmit(&mut self, now: Time, side: Side) -> Option<Action> {
         match side {
             Side::Evcc => {

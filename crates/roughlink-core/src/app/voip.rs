@@ -72,7 +72,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Talks from `start` to `stop`; the first packet leaves within one interval from `start`, where is a matter of luck
+    /// Talks from `start` to `stop`; the first packet leaves within one interval from `start`, at a random phase
     /// of the flow `name`.
     pub fn new(cfg: &VoipConfig, (start, stop): (Time, Time), seed: &Seed, name: &str) -> Self {
         let phase = Time(seed.stream(name, "phase").range(0, cfg.speech.interval.0 - 1));

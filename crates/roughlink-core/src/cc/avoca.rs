@@ -1,4 +1,4 @@
-//! AVOCA: another algorithm that is silent outside coverage (AVOCA paper, section IV).
+//! AVOCA: an algorithm around another one that does not send outside coverage (AVOCA paper, section IV).
 //!
 //! Transmit mode needs layer 2 up, layer 3 configured and a signal above a threshold. In it, `inner` governs. Out of it
 //! nothing leaves ([`Permit::Hold`]) and every parameter keeps its value; on entering it, `inner` starts afresh and the
@@ -34,7 +34,7 @@ pub struct Params {
     pub hysteresis: Level,
     /// Wait for layer 3 to be configured after each Up (the paper); else Up implies it.
     pub needs_l3: bool,
-    /// Forget window, RTT and back-off when coverage begins (the paper); else go on with the frozen values.
+    /// Reset window, RTT and back-off when coverage begins (the paper); else continue with the frozen values.
     pub reset: bool,
 }
 

@@ -4,8 +4,8 @@
 //!
 //! Defaults are Linux's `tcp_bbr`: its gains (multiples of 1/256), packet conservation in the first round of
 //! recovery, the window restored afterwards, a floor of four segments, compensation of ACK aggregation, detection of
-//! policers, restart from idle. BBR answers with its own window in every state and never asks [`Flow::window`]. The
-//! rate it answers is of payload bytes.
+//! policers, restart from idle. BBR returns its own window in every state and never calls [`Flow::window`]. The
+//! rate it returns is of payload bytes.
 //!
 //! Deviations:
 //! - Linux draws the first phase of the gain cycle at random. Here it is SipHash-2-4 of `phase_seed`, the time,
@@ -14,7 +14,7 @@
 //! - Linux subtracts what its pacing layer holds back from the data in flight; the endpoint holds nothing back.
 //!
 //! `ns3` is ns-3's TcpBbr: gains 2.89 and 1/2.89, a quantum of one segment, no rounding to even windows, no policer
-//! detection, ACK aggregation forgotten after 4096 bytes, the window left alone after a time-out and set to ssthresh
+//! detection, ACK aggregation reset after 4096 bytes, the window left alone after a time-out and set to ssthresh
 //! at the end of a fast recovery (which during startup is unlimited), the last RTT measured also of ACKs that give
 //! none, an initial rate without margin.
 
@@ -136,7 +136,7 @@ impl CongestionControl for Bbr {
         if sample.rtt.is_zero() && self.params.repeat_rtt {
             sample.rtt = flow.latest_rtt;
         }
-        // What ProbeRtt sent tells its own restraint, not the path: Linux marks it application-limited.
+        // What ProbeRtt sent shows its own limit, not that of the path: Linux marks it application-limited.
         sample.app_limited |= (self.held_back.0..=self.held_back.1).contains(&sample.prior_delivered);
         self.lost += sample.losses;
 
@@ -208,7 +208,7 @@ impl CongestionControl for Bbr {
 }
 
 impl Bbr {
-    /// The bandwidth believed: of the policer, if there is one, else the largest recent one.
+    /// The bandwidth estimate in use: of the policer, if there is one, else the largest recent one.
     fn bandwidth(&self) -> u64 {
         self.policer.rate().unwrap_or(self.bandwidth.max())
     }
@@ -447,7 +447,7 @@ impl Bbr {
         self.conservation
     }
 
-    /// Remember a window that no recovery and no ProbeRtt has cut.
+    /// Save a window that no recovery and no ProbeRtt has reduced.
     fn save_cwnd(&mut self) {
         let cut =
             matches!(self.state, CongestionState::Recovery | CongestionState::Loss) || self.mode == Mode::ProbeRtt;

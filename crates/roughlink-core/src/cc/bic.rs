@@ -5,12 +5,12 @@
 //! and smoothly when it is near; beyond it, it grows slowly first and faster the further it gets ("max probing"). Up to
 //! `low_window` segments BIC is NewReno. Defaults are those of Linux's `tcp_bic`: a jump of 1/4 of the distance,
 //! `beta` in 1024ths, the count per increment divided by the mean number of segments that an ACK covers (starting from
-//! 2) and renewed every 1/32 s, everything forgotten after a time-out.
+//! 2) and renewed every 1/32 s, everything reset after a time-out.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpBic: slow start adds one segment per ACK; NewReno, halving the bytes in
-//! flight, strictly below `low_window`; the count is renewed on every ACK, knows nothing of delayed ACKs, must be
+//! flight, strictly below `low_window`; the count is renewed on every ACK, ignores delayed ACKs, must be
 //! exceeded and is then dropped; fast convergence sets the maximum to `beta` of the window; `beta` is not rounded; a
-//! time-out forgets nothing. Its preset also sets `smooth_part = 5` (ns-3's default; Linux has 20).
+//! time-out discards nothing. Its preset also sets `smooth_part = 5` (ns-3's default; Linux has 20).
 
 use super::registry::Construct;
 use super::window::{AdditiveCounter, Arithmetic, Window};

@@ -443,7 +443,7 @@ mod tests {
             }
             let w = run(cc.as_mut(), &mut f, 1.0);
             assert!((700..1200).contains(&w), "{stack}: {w}");
-            // ns-3 remembers the old plateau.
+            // ns-3 keeps the old plateau.
             assert_eq!(cc.vitals().phase == CONCAVE, stack == "ns3", "{stack}");
         }
     }

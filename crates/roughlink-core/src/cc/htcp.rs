@@ -264,7 +264,7 @@ impl Linux {
         }
         self.acked += acked;
         let elapsed = now.saturating_sub(self.rate_start);
-        // In Linux the subtraction is unsigned: an alpha beyond the window asks for an impossible count.
+        // In Linux the subtraction is unsigned: an alpha beyond the window gives an impossible count.
         let enough = window.checked_sub((self.alpha / ONE).max(1)).is_some_and(|n| self.acked >= n);
         if enough && self.min_rtt > 0 && elapsed >= self.min_rtt {
             let rate = self.acked * 1000 / elapsed;

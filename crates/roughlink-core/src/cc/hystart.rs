@@ -130,7 +130,7 @@ impl HyStart {
         }
     }
 
-    /// An ACK with an RTT sample in slow start; `min_rtt` is the smallest RTT that the algorithm knows. May set ssthresh
+    /// An ACK with an RTT sample in slow start; `min_rtt` is the smallest RTT seen by the algorithm. May set ssthresh
     /// to the window: slow start is over.
     #[inline]
     pub fn on_ack(&mut self, flow: &Flow, ack: &Ack, window: &mut Window, min_rtt: Time) {

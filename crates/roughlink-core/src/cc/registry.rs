@@ -91,9 +91,13 @@ pub const REGISTRY: &[Algorithm] = &[
         .preset("ns3", bbr::NS3),
     Algorithm::new::<wave::Wave>("wave", "bursts by the clock, their interval from ACK trains", "Wave paper")
         .tcp(wave::TCP),
-    Algorithm::new::<wave::Wave>("wave-fr", "Wave that repairs every hole within its bursts", "Wave paper, mended")
-        .defaults(wave::FR)
-        .tcp(wave::FR_TCP),
+    Algorithm::new::<wave::Wave>(
+        "wave-fr",
+        "Wave that repairs every hole within its bursts",
+        "Wave paper, with an extension of ours",
+    )
+    .defaults(wave::FR)
+    .tcp(wave::FR_TCP),
     Algorithm::new::<sctp::Sctp>("sctp", "SCTP's own: AIMD in bytes, a packet per SACK", "RFC 9260"),
     Algorithm::new::<avoca::Avoca>("avoca", "another algorithm, silent outside coverage", "AVOCA paper, section IV")
         .preset("ns3", avoca::NS3)

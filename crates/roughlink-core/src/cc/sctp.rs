@@ -2,7 +2,7 @@
 //!
 //! Slow start counts bytes, at most a packet per SACK, while `cwnd <= ssthresh`; congestion avoidance adds a packet when
 //! `partial_bytes_acked` has gathered a window. Whether the window was full before the SACK is the endpoint's to say
-//! ([`Ack::may_grow`]). A time-out halves each time it strikes: unlike TCP there is no episode that is told once.
+//! ([`Ack::may_grow`]). A time-out halves each time it strikes: unlike TCP there is no episode that is reported once.
 //!
 //! Windows are bytes of user data and `PMDCS` is the payload of a full packet, chunk headers and padding left out.
 

@@ -33,7 +33,7 @@ pub struct Params {
     pub abc: bool,
     /// A loss halves the window (Linux); else it takes one segment (ns-3).
     pub halve: bool,
-    /// The base RTT is forgotten when a connection restarts from idle (Linux).
+    /// The base RTT is reset when a connection restarts from idle (Linux).
     pub forget_when_idle: bool,
     /// A round ends with the ACK that reaches its right edge (ns-3) instead of the one that passes it (Linux).
     pub round_at_edge: bool,

@@ -1,4 +1,4 @@
-//! Veno: Reno that asks Vegas's backlog N whether a loss is congestion (Fu and Liew, "TCP Veno: TCP Enhancement
+//! Veno: Reno that uses the backlog N of Vegas to decide whether a loss is congestion (Fu and Liew, "TCP Veno: TCP Enhancement
 //! for Transmission over Wireless Access Networks", IEEE JSAC 21(2), 2003).
 //!
 //! N = W (1 - base RTT / RTT). Below `beta` segments the path is not congested: the window grows by a segment per
@@ -27,7 +27,7 @@ pub struct Params {
     pub random_loss: f64,
     /// N is counted in parts of a segment (Linux: 2), rounded up.
     pub resolution: u32,
-    /// RTT samples needed before N is believed.
+    /// RTT samples needed before N is used.
     pub min_samples: u32,
     /// Samples are counted anew after every increase (ns-3).
     pub forget_samples: bool,
@@ -35,7 +35,7 @@ pub struct Params {
     pub abc: bool,
     /// What a loss reduces.
     pub halve: Halve,
-    /// The base RTT is forgotten when a connection restarts from idle (Linux).
+    /// The base RTT is reset when a connection restarts from idle (Linux).
     pub forget_when_idle: bool,
 }
 
@@ -253,7 +253,7 @@ mod tests {
         let mut cc = after("random_loss = 0.9", 1, 100);
         cc.on_congestion(&flow(), Congestion::Loss);
         assert_eq!(cc.vitals().ssthresh, 18 * MSS);
-        // A time-out, too (Linux asks the same function), but with a window of one segment.
+        // A time-out, too (Linux calls the same function), but with a window of one segment.
         let mut cc = after("", 1, 100);
         cc.on_congestion(&flow(), Congestion::Timeout);
         assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (MSS, 16 * MSS));

@@ -2,17 +2,17 @@
 //! ICETE 2016).
 //!
 //! Every TxTime a burst of BURST segments leaves, retransmissions first, whatever has been acknowledged. Each burst is
-//! answered by a train of ACKs: its delay tells of queues, its duration tells the rate of the bottleneck, and the two set
+//! answered by a train of ACKs: its delay shows queues, its duration shows the rate of the bottleneck, and the two set
 //! TxTime. A fast retransmission takes its packet from the next burst. The paper describes the repair of errors and refers
 //! to Abdelsalam et al. 2015 for the rate; what it leaves open follows the authors' public Linux sender, in our words.
 //!
 //! Assumptions:
 //! - BURST stays BURST0, as in the Linux sender; the paper calls it dynamic and gives no rule.
-//! - A time-out forgets the smallest RTT (`timeout_forgets_min_rtt`): the paper takes the network for unknown then, and its
+//! - A time-out discards the smallest RTT (`timeout_forgets_min_rtt`): the paper takes the network for unknown then, and its
 //!   sender is at the new link's rate with the first whole train, which a smallest RTT of a shorter link prevents.
 //! - A train is scaled to a whole burst (`scale_dispersion`): n ACKs have n - 1 gaps, and a fast retransmission or the
 //!   application may have left the burst short.
-//! - A duplicate ACK tells of a segment that has arrived and belongs to a train like others (`duplicates`); trains that wait
+//! - A duplicate ACK shows that a segment has arrived and belongs to a train like others (`duplicates`); trains that wait
 //!   for repairs grow as long as those. After a time-out duplicates answer needless copies: they count again once something is
 //!   acknowledged that left after the repair.
 //! - An ACK of more than two segments is no delayed ACK (`max_ack_segments`): it ends a loss and jumps over what had arrived.
@@ -20,9 +20,9 @@
 //! - When there is nothing to send the clock stands still: the next burst leaves with the next data.
 //!
 //! What the endpoint must do comes with the name as keys of `[tcp]`: a fast retransmit per three duplicate ACKs
-//! (`recovery = "reno"`: nobody asks Wave for a window, so that is all there is to it), no SACK, an RTO of at least 1 s.
+//! (`recovery = "reno"`: Wave has no window, so nothing else of it applies), no SACK, an RTO of at least 1 s.
 //! `wave-fr` repairs every hole that SACKs show within the schedule of bursts, and measures what arrives rather than what
-//! is acknowledged. It mends the case that the paper leaves open: an outage shorter than the RTO.
+//! is acknowledged. It handles the case that the paper leaves open: an outage shorter than the RTO.
 
 use super::registry::Construct;
 use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(test)]
 mod tests;
 mod trains;
-use trains::{Advance, Told, Train, Trains};
+use trains::{AckReport, Advance, Train, Trains};
 
 /// Parameters of [`Wave`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -58,11 +58,11 @@ pub struct Params {
     /// Scale the duration of a train to n gaps for n ACKs and to a whole burst: unscaled, ten segments acknowledged in pairs
     /// read 20 % short.
     pub scale_dispersion: bool,
-    /// A time-out forgets the smallest RTT.
+    /// A time-out discards the smallest RTT.
     pub timeout_forgets_min_rtt: bool,
     /// Which ACKs make up a train.
     pub trains: Attribution,
-    /// With `trains = "acknowledged"`: what duplicate ACKs tell of trains.
+    /// With `trains = "acknowledged"`: how duplicate ACKs count towards trains.
     pub duplicates: Duplicates,
     /// With `trains = "acknowledged"`: segments that one ACK of the receiver covers at most (RFC 5681 section 4.2: 2). One that
     /// covers more ends a loss.
@@ -80,16 +80,16 @@ pub enum Attribution {
     Delivered,
 }
 
-/// What duplicate ACKs tell of trains.
+/// How duplicate ACKs count towards trains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Duplicates {
     /// Nothing: a train goes on with the repair (Wave paper, section 2.1, taken literally).
     Ignored,
-    /// Each tells of one segment more than the last; the count begins anew with each cumulative ACK, as the one that brings a
+    /// Each stands for one segment more than the last; the count begins anew with each cumulative ACK, as the one that brings a
     /// fast retransmit (RFC 5681 section 3.2).
     Anew,
-    /// Each tells of one segment more until all is repaired: the count of delivered segments of the Linux sender without SACK
+    /// Each stands for one segment more until all is repaired: the count of delivered segments of the Linux sender without SACK
     /// (`sacked_out`).
     Counted,
 }
@@ -114,12 +114,12 @@ impl Default for Params {
     }
 }
 
-/// What `wave` asks of the endpoint.
+/// The keys of `[tcp]` that `wave` sets.
 pub const TCP: &str =
     "recovery = \"reno\"\nsack = false\nfr_off_until = \"last_sent\"\nmin_rto = \"1 s\"\nrto_floor = \"total\"";
 /// What `wave-fr` sets.
 pub const FR: &str = "trains = \"delivered\"";
-/// What `wave-fr` asks of the endpoint. The timer of tail loss probes starts anew with every segment sent: with bursts that
+/// The keys of `[tcp]` that `wave-fr` sets. The timer of tail loss probes starts anew with every segment sent: with bursts that
 /// go on during an outage it would never run out, nor would the RTO.
 pub const FR_TCP: &str =
     "recovery = \"rack\"\nsack = true\ntlp = false\nundo = false\nmin_rto = \"1 s\"\nrto_floor = \"total\"";
@@ -141,12 +141,12 @@ pub struct Wave {
     /// No segment of this burst is in `trains` yet.
     unrecorded: bool,
     trains: Trains,
-    /// Bytes above what is acknowledged that duplicate ACKs told of (`sacked_out` of Linux without SACK).
+    /// Bytes above what is acknowledged that duplicate ACKs reported (`sacked_out` of Linux without SACK).
     guessed: u64,
     /// What had been sent when the loss was noticed: once that is acknowledged, nothing is guessed.
     recover: u64,
     /// Duplicates count when more than this is acknowledged; `u64::MAX` from a time-out until its repair is over.
-    deaf_until: u64,
+    fast_retransmit_off_until: u64,
     /// The last ACK was a duplicate that did not count: the next one ends a loss.
     duplicate: bool,
     /// Duration of a whole burst's train, filtered.
@@ -191,7 +191,7 @@ impl Construct for Wave {
             trains: Trains::new(params.trains, burst),
             guessed: 0,
             recover: 0,
-            deaf_until: if params.duplicates == Duplicates::Ignored { u64::MAX } else { 0 },
+            fast_retransmit_off_until: if params.duplicates == Duplicates::Ignored { u64::MAX } else { 0 },
             duplicate: false,
             dispersion: None,
             min_rtt: None,
@@ -238,7 +238,7 @@ impl CongestionControl for Wave {
         self.interval = milliseconds(self.params.txtime0_ms);
         (self.left, self.debt, self.next_at) = (self.burst, 0, None);
         self.trains.on_timeout(flow.snd_una);
-        (self.guessed, self.deaf_until) = (0, u64::MAX);
+        (self.guessed, self.fast_retransmit_off_until) = (0, u64::MAX);
         if self.params.timeout_forgets_min_rtt {
             self.min_rtt = None;
         }
@@ -246,8 +246,8 @@ impl CongestionControl for Wave {
     }
 
     fn on_recovered(&mut self, flow: &Flow) {
-        if self.deaf_until == u64::MAX && self.params.duplicates != Duplicates::Ignored {
-            self.deaf_until = flow.snd_nxt;
+        if self.fast_retransmit_off_until == u64::MAX && self.params.duplicates != Duplicates::Ignored {
+            self.fast_retransmit_off_until = flow.snd_nxt;
         }
     }
 
@@ -272,7 +272,7 @@ impl CongestionControl for Wave {
             self.next_at = Some(flow.now + self.interval);
             self.unrecorded = true;
         }
-        // What was acknowledged of an older burst tells of that one, unless a time-out made all bursts new.
+        // What was acknowledged of an older burst counts for that one, unless a time-out made all bursts new.
         let repair = sent.retransmission && flow.state != CongestionState::Loss;
         if !repair || self.params.trains == Attribution::Delivered {
             let first = std::mem::take(&mut self.unrecorded);
@@ -311,11 +311,11 @@ impl Wave {
         (to > from).then(|| Advance { to, bytes: to - from, ends_loss: jump || self.duplicate })
     }
 
-    /// Bytes above `una` that have arrived as far as duplicate ACKs tell.
+    /// Bytes above `una` that have arrived as far as duplicate ACKs show.
     fn guessed(&self, flow: &Flow, prior: u64, una: u64) -> u64 {
         let mss = u64::from(flow.mss);
         let guessed = match una - prior {
-            0 if una > self.deaf_until => self.guessed + mss,
+            0 if una > self.fast_retransmit_off_until => self.guessed + mss,
             0 => self.guessed,
             _ if self.params.duplicates == Duplicates::Anew || una >= self.recover => 0,
             acked => self.guessed.saturating_sub(acked.saturating_sub(mss)), // one of them is the repair
@@ -323,7 +323,7 @@ impl Wave {
         guessed.min(flow.snd_nxt.saturating_sub(una))
     }
 
-    fn take(&mut self, told: Told) {
+    fn take(&mut self, told: AckReport) {
         if let Some(rtt) = told.first_rtt {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
             self.max_rtt = self.max_rtt.max(rtt);

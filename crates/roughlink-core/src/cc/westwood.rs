@@ -4,7 +4,7 @@
 //! - `westwood` is Westwood+ (Grieco and Mascolo, "Performance evaluation and comparison of Westwood+, New Reno and
 //!   Vegas TCP", ACM CCR 34(2), 2004): one bandwidth sample per RTT. Defaults are Linux's `tcp_westwood`: a sample is
 //!   closed by the first ACK later than max(RTT, 50 ms), goes through two 7/8 filters in a row, a fast recovery
-//!   starts with half the window as target and *ends* with bandwidth x RTT, and a time-out forgets the smallest RTT.
+//!   starts with half the window as target and *ends* with bandwidth x RTT, and a time-out discards the smallest RTT.
 //! - `westwood-classic` is the first Westwood (Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced
 //!   Transport over Wireless Links", MobiCom 2001): a sample per ACK through a Tustin filter with a constant
 //!   coefficient (the authors' depends on the time between ACKs). ns-3 had it up to release 3.27, but divided what

@@ -7,7 +7,7 @@
 //! most `w / 2^epsilon` and not below the window that competing Reno flows are thought to have. A loss takes away the
 //! queue, at least `w / 2^delta` and at most half; half after `rho` rounds of slow mode (Reno flows compete).
 //!
-//! Defaults are those of Linux's `tcp_yeah`; the RTT base is forgotten when sending restarts with nothing in flight.
+//! Defaults are those of Linux's `tcp_yeah`; the base RTT is reset when sending restarts with nothing in flight.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpYeah: slow start and Reno's growth are per ACK and slow start spends the
 //! whole ACK, Scalable's is TcpScalable's; a round ends when its last segment is acknowledged, not the one after; the
@@ -39,7 +39,7 @@ pub struct Params {
     pub phi: u64,
     /// Rounds of slow mode after which Reno flows are thought to compete.
     pub rho: u64,
-    /// Rounds of fast mode after which the Reno flows' window is forgotten.
+    /// Rounds of fast mode after which the Reno flows' window is discarded.
     pub zeta: u64,
     /// Increase of fast mode, segments per acknowledged segment (Scalable TCP's a).
     pub a: f64,

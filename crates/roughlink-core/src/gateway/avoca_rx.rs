@@ -5,7 +5,7 @@
 //! one more is sent at once for each flow. The sender stops, and persists (RFC 9293 section 3.8.6.1) without losing
 //! anything or backing off. When coverage is back, three acknowledgements with the window that the receiver had
 //! advertised last make it resume, instead of its next probe: the first is the window update, all three together
-//! duplicates for a sender that never heard of the closed window, so that it repairs what it lost.
+//! duplicates for a sender that never received the closed window, so that it repairs what it lost.
 //!
 //! Closing takes back the right edge, which a receiver should not do and a sender must survive (RFC 9293 section 3.8.6:
 //! the usable window may become negative). Nothing else is taken back: what the gateway advertises is never more than the
@@ -83,7 +83,7 @@ pub struct AvocaRx {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
-    /// The sender may have been told that the window is closed.
+    /// The sender may have received an advertisement of the closed window.
     closed: bool,
 }
 

@@ -46,7 +46,7 @@ pub struct Counters {
     pub other: u64,
     /// Frames that are no IP datagram, or none that is understood.
     pub opaque: u64,
-    /// Segments that the gateway wanted to send, and that could not be: their link header is forgotten.
+    /// Segments that the gateway wanted to send, and that could not be sent: their link header is no longer known.
     pub unsent: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The flows that pass a gateway: what their handshake agreed on, their RTT, who is active, when they are forgotten.
+//! The flows that pass a gateway: what their handshake agreed on, their RTT, who is active, when they are removed.
 //!
 //! The RTT is that of S. Jaiswal et al. (INFOCOM 2004), figure 11 of the PLC paper: from the SYN to the third segment of
 //! the handshake, both seen here. All three cross both halves of the path, so it is the RTT between the ends whichever
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 pub struct Params {
     /// The most flows that are remembered.
     pub capacity: usize,
-    /// A handshake that takes longer is forgotten, milliseconds.
+    /// A handshake that takes longer is removed, milliseconds.
     pub handshake_ms: u64,
     /// RTT estimates below this count as this, milliseconds.
     pub min_rtt_ms: u64,
@@ -32,11 +32,11 @@ pub struct Params {
     pub inactive_ms: u64,
     /// ... or after so many RTTs, whichever is longer.
     pub inactive_rtts: u32,
-    /// A flow is forgotten so many RTTs after both ends have closed.
+    /// A flow is removed so many RTTs after both ends have closed.
     pub closed_rtts: u32,
-    /// A flow that one end has closed is forgotten after this without a segment, milliseconds.
+    /// A flow that one end has closed is removed after this without a segment, milliseconds.
     pub half_closed_ms: u64,
-    /// Any other flow is forgotten after this without a segment, milliseconds.
+    /// Any other flow is removed after this without a segment, milliseconds.
     pub idle_ms: u64,
 }
 
@@ -60,7 +60,7 @@ impl Params {
     /// Refuses values that make no sense.
     pub fn check(&self) -> Result<(), String> {
         if self.capacity == 0 {
-            return Err("table: capacity must be at least 1; a gateway that remembers no flow does nothing".into());
+            return Err("table: capacity must be at least 1; a gateway without a flow table does nothing".into());
         }
         let times = [self.handshake_ms, self.max_rtt_ms, self.inactive_ms, self.half_closed_ms, self.idle_ms];
         if self.min_rtt_ms == 0 || self.max_rtt_ms < self.min_rtt_ms {
@@ -106,11 +106,11 @@ pub struct Counters {
     pub slow: u64,
     /// Handshakes that did not end in time.
     pub unfinished: u64,
-    /// Inactive flows that made room for a new one.
+    /// Inactive flows that were evicted for a new one.
     pub evicted: u64,
     /// Flows whose ports were used again.
     pub replaced: u64,
-    /// Segments of flows for which there was no room.
+    /// Segments of flows that did not fit into the table.
     pub untracked: u64,
 }
 
@@ -168,7 +168,7 @@ pub(super) struct Seen {
     /// Its acknowledgement number is higher than any before.
     pub advanced: bool,
     /// It acknowledges something that may have been sent: that was seen, or for which there was room in the window. What it
-    /// advertises is believed.
+    /// advertises is accepted.
     pub credible: bool,
 }
 
@@ -274,7 +274,7 @@ impl<S: Default> Flows<S> {
         seen
     }
 
-    /// Forgets what has timed out.
+    /// Removes what has timed out.
     pub fn expire(&mut self, now: Time) {
         if now < self.next_expiry {
             return;
@@ -536,7 +536,7 @@ impl<S> Flow<S> {
         self.last_data.unwrap_or(Time::ZERO).saturating_add(Time::from_millis(p.inactive_ms).max(rtts))
     }
 
-    /// When it is forgotten if nothing more passes.
+    /// When it is removed if nothing more passes.
     fn end(&self, p: &Params) -> Time {
         if self.phase == Phase::Handshake {
             return self.opened.saturating_add(Time::from_millis(p.handshake_ms));

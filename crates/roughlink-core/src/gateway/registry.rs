@@ -49,7 +49,7 @@ pub struct Kind {
     /// Which way a segment heads that leaves over the rough link: the hosts that the gateway serves lie beyond it, or on
     /// this side of it.
     pub over: Heading,
-    /// It goes by what a modem tells, so that its link must have one.
+    /// It uses what a modem reports, so its link must have one.
     pub needs_modem: bool,
     make: fn(toml::Table) -> Result<Box<dyn Gateway>, String>,
     parameters: fn() -> toml::Table,

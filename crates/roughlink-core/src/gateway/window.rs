@@ -32,7 +32,7 @@ pub struct RateControl {
     params: Params,
     flows: Flows<Managed>,
     /// The flows that share the link, as of `entered` and `left` of the table.
-    company: Company,
+    company: SharingFlows,
     joined: (u64, u64),
     /// L, and the cycle time of a PDU with so many SDUs.
     pdu: (u32, Time),
@@ -50,7 +50,7 @@ struct Managed {
 
 /// The flows that share the link now.
 #[derive(Clone, Copy, Debug, Default)]
-struct Company {
+struct SharingFlows {
     /// N.
     flows: u32,
     /// The sum of 1/RTT, 1/s.
@@ -74,7 +74,7 @@ impl Construct for RateControl {
         RateControl {
             params: params.clone(),
             flows: Flows::new(params.table.clone()),
-            company: Company::default(),
+            company: SharingFlows::default(),
             joined: (0, 0),
             pdu: (0, Time::ZERO),
             usable: 1.0,
@@ -120,7 +120,7 @@ impl RateControl {
         if joined != self.joined {
             let left = joined.1 != self.joined.1;
             self.joined = joined;
-            self.company = Company { min_rtt: Time::MAX, ..Company::default() };
+            self.company = SharingFlows { min_rtt: Time::MAX, ..SharingFlows::default() };
             for rtt in self.flows.iter().filter(|(_, f)| f.active).filter_map(|(_, f)| f.rtt) {
                 self.company.flows += 1;
                 self.company.inverse += 1.0 / rtt.as_secs_f64();
@@ -155,7 +155,7 @@ impl RateControl {
 
     /// A flow joins: equation 1 for it, and room made by the others.
     fn admit(&mut self, key: &Key, modem: &dyn Modem) {
-        let Company { inverse, min_rtt, .. } = self.company;
+        let SharingFlows { inverse, min_rtt, .. } = self.company;
         let Some(flow) = self.flows.get_mut(key) else { return };
         let rtt = flow.rtt.expect("an active flow has an RTT");
         match &mut flow.state.control {

@@ -6,7 +6,7 @@
 //!
 //! The numbers are those published for HomePlug AV and Green PHY; the specification itself was not at hand. A field of
 //! [`GreenPhyConfig`] says what is an assumption. Not modelled: management frames, a contention-free period, and stations
-//! that do not hear each other.
+//! that cannot receive each other.
 
 mod cable;
 mod csma;
@@ -20,7 +20,7 @@ use crate::units::{Rate, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A Green PHY network: any number of pairs of stations that all hear each other.
+/// A Green PHY network: any number of pairs of stations that all receive each other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GreenPhyConfig {
     /// ROBO mode of all payload. Default HS.

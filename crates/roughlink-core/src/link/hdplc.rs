@@ -2,7 +2,7 @@
 //!
 //! A modem queues IP packets, its SDUs. It puts up to 31 of them into a PDU when it has them, or when a timer runs out; the
 //! receiver answers with a PLC-ACK of one bit per SDU; the next PDU carries the failed SDUs first, then new ones. Data and
-//! what comes back share the medium, one PDU at a time, unless the link is told to be full-duplex ([`Duplex`]).
+//! what comes back share the medium, one PDU at a time, unless the link is configured as full duplex ([`Duplex`]).
 //!
 //! The paper fixes packet size, PHY rate, queue, the 31 SDUs and the rule of repetition, and its authors observed modems whose
 //! inner timing they did not state. Everything else is an assumption, a field of [`HdplcConfig`]; together these timings

@@ -1,6 +1,6 @@
 //! A medium that several directions share: a half-duplex power line, a cable with many stations.
 //!
-//! Whoever sends keeps the others silent, so that the directions cannot be links of their own. A medium has ports, two for
+//! A sender keeps the others silent, so that the directions cannot be links of their own. A medium has ports, two for
 //! each pair of nodes it joins, and the verbs of every element for all of them.
 
 use super::pipe::PipeStats;
@@ -14,7 +14,7 @@ use std::fmt::Debug;
 /// `receive` and `wake` may move `next_wake` for all ports. Time never goes back, and nobody is let sleep past `next_wake`; if a
 /// packet comes at that very time, `receive` may be called before or after `wake`.
 pub trait Medium: Debug + Send {
-    /// A packet joins the transmit queue of `port`; larger than the MTU, it does so as fragments. What finds no room is given
+    /// A packet joins the transmit queue of `port`; larger than the MTU, it does so as fragments. What does not fit is given
     /// to `dropped`.
     fn receive(&mut self, now: Time, port: usize, p: Packet, dropped: &mut dyn FnMut(Packet));
 
@@ -40,7 +40,7 @@ pub trait Medium: Debug + Send {
     /// The most packets of the MTU's size in a frame that is sent `now`, at least one.
     fn limit(&self, now: Time) -> u32;
 
-    /// Moving average of the share of packets of `port` that the receiver asked for again; 0 where nobody keeps it.
+    /// Moving average of the share of packets of `port` that the receiver requested again; 0 where it is not maintained.
     fn rejected(&self, _port: usize) -> f64 {
         0.0
     }

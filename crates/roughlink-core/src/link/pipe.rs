@@ -72,7 +72,7 @@ pub struct ArqStats {
     pub unacknowledged: u64,
     /// Blocks in all frames, repeats included.
     pub blocks: u64,
-    /// Of them, those that noise spoiled under a header that was heard.
+    /// Of them, those that noise spoiled under a header that was received.
     pub errors: u64,
     /// Of them, those sent for a second or later time.
     pub repeats: u64,
@@ -130,7 +130,7 @@ impl Pipe {
         self.waiting.len()
     }
 
-    /// A packet arrives at the near end; larger than the MTU, it goes on as fragments. Those for which there is no room
+    /// A packet arrives at the near end; larger than the MTU, it goes on as fragments. Those that do not fit
     /// are given to `dropped`.
     #[inline]
     pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
@@ -207,7 +207,7 @@ impl Pipe {
     }
 
     /// Queue and serialiser: when a packet of `size` bytes that comes at `now` arrives at the far end, or `None` if there
-    /// is no room for it.
+    /// is no space for it.
     #[inline]
     fn admit(&mut self, now: Time, size: u16) -> Option<Time> {
         let start = self.busy_until.max(now);
@@ -249,7 +249,7 @@ impl Pipe {
     }
 
     /// The times at which a packet that comes at `now`, or each of its fragments, arrives at the far end: for a pipe whose
-    /// packets all go on to one place. `None` for those that find no room.
+    /// packets all go on to one place. `None` for those that do not fit.
     #[inline]
     pub fn pass(&mut self, now: Time, p: Packet, mut arrives: impl FnMut(Packet, Option<Time>)) {
         debug_assert!(self.is_transparent());

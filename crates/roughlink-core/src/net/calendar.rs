@@ -1,4 +1,4 @@
-//! What happens next: a tree of winners, eight children to a node, one leaf per source of events.
+//! The event calendar: a winner tree, eight children to a node, one leaf per source of events.
 //!
 //! Every link direction and every flow owns a leaf that holds the time of its next event. The winner is the earliest
 //! leaf, and among equal times the lowest: an order fixed by the scenario, whatever else happens, so that running parts

@@ -313,7 +313,7 @@ impl<'a, O: Observer> Component<'a, O> {
         self.reschedule(now, index, end);
     }
 
-    /// Lets an end send what it wants to.
+    /// Sends what an end has to send.
     #[inline(never)]
     fn pump(&mut self, now: Time, index: usize, end: usize) {
         loop {
@@ -399,8 +399,8 @@ impl<'a, O: Observer> Component<'a, O> {
     }
 }
 
-/// Which pipes cascade into which: all flows that use the first go on to the second, and only they use it. `gated` tells
-/// places at whose far end a gateway wants to see what passes.
+/// Which pipes cascade into which: all flows that use the first go on to the second, and only they use it. `gated` marks
+/// places at whose far end a gateway observes what passes.
 fn cascades(pipes: &[Pipe], flows: &[Flow], paths: &[u32], gated: impl Fn(usize) -> bool) -> Vec<u32> {
     const NONE: u32 = u32::MAX;
     const MANY: u32 = u32::MAX - 1;

@@ -25,7 +25,7 @@ pub enum Sending<'e> {
 }
 
 impl<'e> Sending<'e> {
-    /// What it knows of the connection.
+    /// The state of the connection.
     pub fn flow(self) -> &'e cc::Flow {
         match self {
             Sending::Tcp(s) => s.flow(),

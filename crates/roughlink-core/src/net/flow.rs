@@ -1,6 +1,6 @@
 //! A flow in a running component: its application, what carries it, and its two ends under the verbs of every element.
 //!
-//! End 0 is at the flow's `from`, end 1 at its `to`; what end 0 sends travels forward. Transfers are told apart from all
+//! End 0 is at the flow's `from`, end 1 at its `to`; what end 0 sends travels forward. Transfers are distinguished from all
 //! other kinds by one branch: their packets are the hot path.
 
 use super::end::{End, Sending};
@@ -33,7 +33,7 @@ pub(super) struct Flow {
 
 enum Kind {
     Bulk(Box<Bulk>),
-    Other(Box<dyn Kindred + Send>),
+    Other(Box<dyn Application + Send>),
 }
 
 /// How far a flow is.
@@ -42,17 +42,17 @@ struct Progress {
     last_delivery: Time,
 }
 
-/// What a kind of flow does at its two ends.
-trait Kindred {
+/// An application: what a kind of flow does at its two ends.
+trait Application {
     /// A whole datagram reached `end`. Returns whether either end may now have something to send.
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool;
-    /// What `end` wants to send now, as packets `id`.
+    /// What `end` has to send now, as packets `id`.
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet>;
     /// Wakes `end` if its time has come; whether it had.
     fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> bool;
     /// When `end` must be woken; [`Time::MAX`] = never.
     fn next_wake(&self, now: Time, end: usize) -> Time;
-    /// Both ends hear of a link.
+    /// Notifies both ends of a link event.
     fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}
     /// The sender of a transfer, once there is one, and what has been delivered of its data.
     fn sender(&self) -> Option<(Sending<'_>, u64)> {
@@ -112,7 +112,7 @@ impl Flow {
         Flow { global, path, nodes, reassembly: [None, None], kind, index, ipv6: spec.ipv6, start, progress }
     }
 
-    /// When it first wants to be woken.
+    /// When it must first be woken.
     pub fn start(&self) -> Time {
         self.start
     }
@@ -177,7 +177,7 @@ struct Bulk {
     started: bool,
 }
 
-impl Kindred for Bulk {
+impl Application for Bulk {
     #[inline(always)]
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
         self.ends[end].receive(now, p, sides);
@@ -242,7 +242,7 @@ struct Cbr {
     delivered: u64,
 }
 
-impl Kindred for Cbr {
+impl Application for Cbr {
     fn receive(&mut self, now: Time, _: usize, p: &Packet, _: &Sides, progress: &mut Progress) -> bool {
         self.delivered += u64::from(p.payload());
         progress.last_delivery = now;
@@ -278,7 +278,7 @@ struct Call {
     stop: Time,
 }
 
-impl Kindred for Call {
+impl Application for Call {
     fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut Progress) -> bool {
         self.listeners[end].receive(now, p.udp_sent_at(), p.seq);
         self.delivered += u64::from(p.payload());
@@ -311,7 +311,7 @@ struct Requests {
     connected: bool,
 }
 
-impl Kindred for Requests {
+impl Application for Requests {
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
         if p.protocol() == Protocol::Udp {
             self.session.receive_datagram(now, SIDES[end]);

@@ -43,7 +43,7 @@ impl Reassembly {
         match p.fragment() {
             Fragment::First => {
                 if let Some(old) = d.first.replace(p) {
-                    // The identification came round: the old datagram will never be whole.
+                    // The identification has wrapped: the old datagram will never be complete.
                     dropped(old);
                     d.have = 0;
                     d.total = None;

@@ -154,7 +154,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Streams in one FORWARD TSN; whoever has more to skip does it in several.
+    /// Streams in one FORWARD TSN; a sender with more to skip uses several.
     pub const MOST: usize = 16;
 
     /// Notes that `stream` skips all up to `ssn`, later than what was noted of it before. False if there is no room.

@@ -1,7 +1,7 @@
 //! `[[coverage]]`: when a vehicle has coverage, from stations and the way between them, a timetable or a log, made into the
-//! timeline of a link, what hosts hear of it, and the load of other passengers.
+//! timeline of a link, the notifications of hosts, and the load of other passengers.
 //!
-//! Coverage begins on arrival. Layer 2 is associated after `associate` (hosts hear Up), layer 3 configured after `configure`
+//! Coverage begins on arrival. Layer 2 is associated after `associate` (hosts are notified with Up), layer 3 configured after `configure`
 //! more (Configured), and only then do packets get through. It ends on departure (Down), of which hosts may be warned.
 
 use super::file::{Class, Coverage};

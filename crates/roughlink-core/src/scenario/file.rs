@@ -16,7 +16,7 @@ pub(super) use coverage::{Class, Coverage, Delimiter};
 pub(super) use gateway::Gateway;
 pub(super) use greenphy::Profile;
 pub(super) use hdplc::RateTrace;
-pub(super) use kinds::{GIVEN_BY, KINDS, Kind, RIVALS, kinds};
+pub(super) use kinds::{EXCLUSIVE_KEYS, GIVEN_BY, KINDS, Kind, kinds};
 pub(super) use mac::Mac;
 pub(super) use noise::{Exponential, Noise, NoiseKind, Noises, Pulses, named, noise_names};
 pub(super) use request::{Limits, MessageKeys, Messages, Processing};
@@ -182,7 +182,7 @@ pub(super) struct Timeline {
     /// Delay after which hosts and gateways are notified of a change.
     #[schemars(extend("default" = "0 s"))]
     pub notice: Option<Leaf<Time>>,
-    /// How long before the link goes down hosts and gateways hear of that, instead of after it.
+    /// How long before the link goes down hosts and gateways are notified of it, instead of after it.
     pub warning: Option<Leaf<Time>>,
 }
 
@@ -204,7 +204,7 @@ pub(super) struct Change {
     pub rate: Option<Leaf<Rate>>,
     /// Propagation delay, one way.
     pub delay: Option<Leaf<Time>>,
-    /// Signal strength, which only hosts and gateways hear of.
+    /// Signal strength, of which hosts and gateways are notified; it does not affect packets.
     pub signal: Option<Leaf<Dbm>>,
     /// Losses.
     pub noise: Option<At<Noise>>,
@@ -425,7 +425,7 @@ impl JsonSchema for Timelines {
     }
 }
 
-/// Parameters of an algorithm: which there are is the algorithm's affair.
+/// Parameters of an algorithm: which there are is defined by the algorithm.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Params(pub BTreeMap<toml::Spanned<String>, toml::Spanned<toml::Value>>);

@@ -37,7 +37,7 @@ pub(super) fn gateway(
         let media = links.iter().filter(|l| matches!(l.model, Model::Shared(_))).map(|l| l.name.as_str());
         let media: Vec<&str> = media.collect();
         let message =
-            format!("`{}` asks the modem for its queue, and link `{}` has no modem", kind.name, links[link].name);
+            format!("`{}` needs the queue of a modem, and link `{}` has no modem", kind.name, links[link].name);
         report.error(Problem::new(message).at(place, "").help(match media.as_slice() {
             [] => "make it a link of kind \"hdplc\"".to_owned(),
             media => format!("links with modems are {}", list(media)),
@@ -61,7 +61,7 @@ fn unused(given: &At<Params>, report: &mut Report) {
 }
 
 /// Refuses what would work against another gateway: of the same kind, or a second rate control, at the same end of a link.
-pub(super) fn rivals(all: &[(Range<usize>, GatewaySpec)], report: &mut Report) {
+pub(super) fn conflicting(all: &[(Range<usize>, GatewaySpec)], report: &mut Report) {
     for (i, (place, g)) in all.iter().enumerate() {
         let rival = all[..i].iter().find(|(_, first)| {
             let both = g.kind.needs_modem && first.kind.needs_modem;
@@ -111,13 +111,14 @@ pub(super) fn idle(
     }
 }
 
-/// Warns if a gateway that goes by warnings hears none of its link, or hears them earlier than it believes them.
+/// Warns if a gateway that relies on warnings receives none of its link, or receives them earlier than it accepts them.
 fn hears(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Range<usize>, report: &mut Report) {
     let all = kind.parameters();
     let Some(lead) = params.get("lead_ms").or(all.get("lead_ms")).and_then(toml::Value::as_integer) else { return };
     let lead = Time(u64::try_from(lead).unwrap_or(0).saturating_mul(1_000_000));
     if link.notices.is_empty() {
-        let warning = Problem::new(format!("`{}` hears nothing of link `{}`", kind.name, link.name)).at(place, "");
+        let warning =
+            Problem::new(format!("`{}` receives no notifications of link `{}`", kind.name, link.name)).at(place, "");
         report.warn(warning.help("give the link a [[coverage]] or a timeline with `up` or `signal`"));
         return;
     }

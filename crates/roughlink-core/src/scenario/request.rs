@@ -38,7 +38,8 @@ pub(super) fn session(f: &Flow, report: &mut Report) -> SessionConfig {
         time(&l.discovery_period, &mut c.discovery_period);
         c.discovery_max_tries = report.read(&l.discovery_tries).unwrap_or(c.discovery_max_tries);
         if c.discovery_max_tries == 0 {
-            let problem = Problem::new("a vehicle that never asks finds no charger").at(span(&l.discovery_tries), "");
+            let problem =
+                Problem::new("without a discovery request no charger is found").at(span(&l.discovery_tries), "");
             report.error(problem.help("at least 1; discovery = false begins with the connection"));
         } else if c.discovery_max_tries > MOST_TRIES {
             let problem = Problem::new(format!("a vehicle does not ask {} times", c.discovery_max_tries));

@@ -4,7 +4,7 @@
 use super::cable::cables;
 use super::coverage::coverage;
 use super::file::{File, Flow, FlowKind, Gateway, Link, LinkKind, Sctp, Tcp, Transport};
-use super::gateway::{gateway, idle, rivals};
+use super::gateway::{conflicting, gateway, idle};
 use super::greenphy::greenphy;
 use super::hdplc::hdplc;
 use super::leaf::{At, Leaf, Name};
@@ -73,7 +73,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
         Some((g.span.clone(), gateway(g, name, here, &nodes, &links, report)?))
     };
     let gateways: Vec<_> = file.gateway.iter().zip(&gateway_names).filter_map(stands).collect();
-    rivals(&gateways, report);
+    conflicting(&gateways, report);
     if file.flow.is_empty() {
         report.warn(Problem::new("there is no flow: nothing will happen").help("add a [[flow]]"));
     }
@@ -90,7 +90,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
         duration,
         configs: vec![plain],
         used: Vec::new(),
-        torn: BTreeMap::new(),
+        fragmented: BTreeMap::new(),
     };
     let mut flows: Vec<FlowSpec> =
         file.flow.iter().zip(flow_names).map(|(flow, name)| context.flow(flow, name, report)).collect();
@@ -106,7 +106,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     Scenario { name, seed, duration, nodes, links, flows, gateways, source: String::new() }
 }
 
-/// What a link is, and what hosts hear of it.
+/// What a link is, and the events that hosts are notified of.
 fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (Model, Vec<(Time, LinkEvent)>) {
     match report.read(&link.kind) {
         None | Some(LinkKind::Pipe) => {
@@ -142,7 +142,7 @@ struct Context<'f> {
     used: Vec<(Stack, &'static crate::cc::Algorithm)>,
     /// Full packets that do not fit, by length and whether they are TCP's: the key that decides about them, and the
     /// links on which they travel as fragments.
-    torn: BTreeMap<(u64, bool), (Range<usize>, Vec<usize>)>,
+    fragmented: BTreeMap<(u64, bool), (Range<usize>, Vec<usize>)>,
 }
 
 impl Context<'_> {
@@ -383,7 +383,7 @@ impl Context<'_> {
     fn note_fragments(&mut self, packet: (u64, bool), origin: Range<usize>, path: &[usize]) {
         for &link in path {
             if packet.0 > u64::from(self.links[link].model.mtu()) {
-                let (_, links) = self.torn.entry(packet).or_insert_with(|| (origin.clone(), Vec::new()));
+                let (_, links) = self.fragmented.entry(packet).or_insert_with(|| (origin.clone(), Vec::new()));
                 if !links.contains(&link) {
                     links.push(link);
                 }
@@ -393,7 +393,7 @@ impl Context<'_> {
 
     /// One warning for each length of packet that does not fit.
     fn warn_of_fragments(&self, report: &mut Report) {
-        for ((length, tcp), (place, links)) in &self.torn {
+        for ((length, tcp), (place, links)) in &self.fragmented {
             let mut links = links.clone();
             links.sort_unstable();
             let mtu = links.iter().map(|i| self.links[*i].model.mtu()).min().unwrap_or(1500);

@@ -115,7 +115,7 @@ fn apply(keys: &Sctp, config: &mut SctpConfig, report: &mut Report) {
     if let Some(bytes) = report.read(&keys.rcv_buf) {
         config.rcv_buf = u32::try_from(bytes.0).unwrap_or(u32::MAX);
         if config.rcv_buf < 1500 {
-            let problem = Problem::new(format!("`rcv_buf` of {} B is below what RFC 9260 asks for", bytes.0));
+            let problem = Problem::new(format!("`rcv_buf` of {} B is below the minimum of RFC 9260", bytes.0));
             let place = keys.rcv_buf.as_ref().map_or(0..0, |l| l.span.clone());
             report.error(problem.at(place, "").help("it is at least 1500 B; 128 KiB is the default"));
         }

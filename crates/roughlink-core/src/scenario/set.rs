@@ -8,7 +8,7 @@
 //! quotes. Setting one of two keys that exclude each other removes the other; setting `kind` removes the keys that
 //! only other kinds have. `cc` takes parameters along, `avoca{rss_threshold=-110}`, in place of any `cc_params` there are.
 
-use super::file::{RIVALS, kinds, named};
+use super::file::{EXCLUSIVE_KEYS, kinds, named};
 use super::problem::{Problem, Report, suggest};
 use super::shape::{alternatives, name_of, resolve};
 use super::syntax;
@@ -265,16 +265,16 @@ fn last_value(table: &mut dyn TableLike) -> Option<&mut Value> {
 
 /// Removes what the key just set excludes.
 fn make_room(table: &mut dyn TableLike, definition: &str, key: &str) {
-    for (name, a, b) in RIVALS {
+    for (name, a, b) in EXCLUSIVE_KEYS {
         if *name == definition {
-            let rival = if key == *a {
+            let other = if key == *a {
                 b
             } else if key == *b {
                 a
             } else {
                 continue;
             };
-            remove(table, rival);
+            remove(table, other);
         }
     }
     if key != "kind" {

@@ -108,7 +108,7 @@ fn value(
         DeValue::Integer(n) if i64::from_str_radix(n.as_str(), n.radix()).is_err() => {
             let bound = if n.as_str().starts_with('-') { i64::MIN } else { i64::MAX };
             let problem = Problem::new(format!("{n} does not fit into 64 bits")).at(span, "");
-            report.error(problem.help(format!("the utmost is {bound}")));
+            report.error(problem.help(format!("the limit is {bound}")));
             return false;
         }
         DeValue::Float(x)
@@ -121,7 +121,7 @@ fn value(
         _ => {}
     }
     if single || (as_text && matches!(item.get_ref(), DeValue::String(_))) {
-        return true; // The reader of the value knows better what is wrong.
+        return true; // The parser of the value gives a more precise message.
     }
     let wanted = match (as_table, as_list) {
         (Some(_), Some(_)) if as_text => "a table, a list of tables, or the name of a file",

@@ -1,4 +1,4 @@
-//! What is not TOML, and what to write instead. The reader of TOML knows what it expected, not what a person meant:
+//! What is not TOML, and what to write instead. The TOML parser reports what it expected, not what was meant:
 //! that is guessed from its message and the line.
 
 use super::problem::{Problem, Report};

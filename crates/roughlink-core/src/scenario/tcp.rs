@@ -218,7 +218,7 @@ impl Sources<'_> {
             let mut would = config.clone();
             entry.apply(&mut would);
             if self.given(key) && would != config && asked != config {
-                let message = format!("`{}` asks for {}, but `{key}` is set to something else", cc.name, cc.tcp.trim());
+                let message = format!("`{}` sets {}, but `{key}` is set to something else", cc.name, cc.tcp.trim());
                 let problem = Problem::new(message).at(self.span(key), "this wins");
                 report.warn(problem.help(format!("leave `{key}` out to let the algorithm decide")));
             }

@@ -17,7 +17,7 @@ use crate::link::PipeConfig;
 use crate::link::noise::Noise;
 use crate::link::timeline::{Opportunities, Policy};
 use crate::units::{Rate, Time};
-use states::{Heard, made, states};
+use states::{Notices, made, states};
 use std::ops::Range;
 
 /// Something said about a link for a while.
@@ -46,7 +46,7 @@ struct Source {
     warning: Option<Time>,
 }
 
-/// Puts the timelines of a link into its directions; returns what hosts hear and when.
+/// Puts the timelines of a link into its directions; returns the notifications of hosts and their times.
 pub(super) fn timelines(
     link: &Link,
     pipe: &mut PipeConfig,
@@ -60,7 +60,7 @@ pub(super) fn timelines(
     if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
         from_the_start(link, pipe, shared, own.as_ref().unwrap_or(shared), report);
     }
-    let mut heard = Heard::default();
+    let mut heard = Notices::default();
     if let Some(source) = &shared {
         let span = link.timeline.as_ref().map_or(0..0, |t| t.span.clone());
         let states = states(source, &pipe.forward, true, duration, span.clone(), report);

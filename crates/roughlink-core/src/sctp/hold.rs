@@ -16,7 +16,7 @@ impl Sender {
         self.held
     }
 
-    /// The algorithm may have changed its mind: freeze, or go on.
+    /// The algorithm's permit may have changed: freeze, or go on.
     pub(super) fn hold_or_release(&mut self, now: Time) {
         let hold = self.cc.permit(&self.flow) == Permit::Hold;
         match (self.held, hold) {
@@ -37,7 +37,7 @@ impl Sender {
     }
 
     fn release(&mut self, now: Time) {
-        let patience = self.rtt.patience();
+        let answer_timeout = self.rtt.answer_timeout();
         if self.cc.starts_anew() {
             let c = &self.cfg;
             self.rtt = RttEstimator::rfc6298(c.initial_rto, (c.min_rto, c.max_rto), c.clock_granularity);
@@ -61,7 +61,7 @@ impl Sender {
             // A lone packet may have arrived and its SACK be delayed.
             let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
             let on_its_way = self.queue.chunks().next().filter(|c| c.fate == Fate::InFlight);
-            let due = on_its_way.map_or(now, |c| c.at + patience + delay);
+            let due = on_its_way.map_or(now, |c| c.at + answer_timeout + delay);
             let young = due > now;
             if young {
                 self.t3_at = due;
@@ -71,7 +71,7 @@ impl Sender {
             }
             self.flow.state = CongestionState::Loss;
             self.recover = self.queue.next() - 1;
-            self.released = Some(Release { at: now, until: self.queue.next(), patience, young });
+            self.released = Some(Release { at: now, until: self.queue.next(), answer_timeout, young });
         }
         self.sync();
         self.start_burst();

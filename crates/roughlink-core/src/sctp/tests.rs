@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cc::algorithm;
-use crate::channel::{Channel, Luck, Peer};
+use crate::channel::{Channel, Impairments, Peer};
 use crate::packet::Gap;
 use crate::rng::Seed;
 use crate::wire::{self, Addresses, Implied, IpPair};
@@ -384,7 +384,7 @@ fn a_hold_freezes_and_lets_go_at_once() {
         let source = endpoint(false, &SctpConfig::default(), "avoca", &format!("inner = \"{inner}\""));
         let mut c = pair_with(source, u64::MAX, 1);
         c.run_until(ms(800));
-        c.up = false; // 25 ms of data are lost before the sender hears of it
+        c.up = false; // 25 ms of data are lost before the sender is notified
         c.run_until(ms(825));
         c.set_link(0, false);
         assert!(c.ends[0].sender().unwrap().flow().outstanding > 0);
@@ -440,7 +440,7 @@ fn both_ends_send_before_either_closes() {
     let cfg = SctpConfig { streams: 2, ..SctpConfig::default() };
     let mut c = pair(&cfg, "sctp", 100_000);
     c.ends[1].offer(300_000, true);
-    c.luck = Luck { loss: 0.02, ..Luck::default() };
+    c.impairments = Impairments { loss: 0.02, ..Impairments::default() };
     c.run_until(Time::from_secs(600));
     assert_eq!((c.ends[1].delivered(), c.ends[0].delivered()), (100_000, 300_000));
     assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()));
@@ -494,7 +494,7 @@ proptest! {
         let cfg = SctpConfig { streams, max_streams: max, payload, rcv_buf, partial_reliability: partial, ..SctpConfig::default() };
         let source = endpoint(false, &cfg, "avoca", &format!("inner = \"{inner}\""));
         let mut c = pair_with(source, bytes, seed);
-        c.luck = Luck { loss, repeat, jitter: ms(jitter) };
+        c.impairments = Impairments { loss, repeat, jitter: ms(jitter) };
         let mut up = true;
         for (after, notice, real) in flaps {
             c.run_until(c.now + ms(after));
@@ -507,7 +507,7 @@ proptest! {
         }
         c.up = true;
         c.tell_of_link(0, true);
-        c.luck = Luck { loss: loss / 10.0, repeat, jitter: ms(jitter) };
+        c.impairments = Impairments { loss: loss / 10.0, repeat, jitter: ms(jitter) };
         c.run_until(c.now + Time::from_secs(7_200));
         prop_assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()), "{:?}", c.ends.each_ref().map(|e| e.state));
         check_log(&c.ends[1], streams.min(max));

@@ -1,6 +1,6 @@
-//! What an acknowledgement tells the sending half: window, RTT, scoreboard, and then recovery.
+//! How the sending half processes an acknowledgement: window, RTT, scoreboard, and then recovery.
 //!
-//! RTT samples follow Karn's rule (RFC 6298 section 3), or RFC 7323's timestamps where only they can tell.
+//! RTT samples follow Karn's rule (RFC 6298 section 3), or RFC 7323's timestamps where only they are unambiguous.
 
 use super::config::Recovery;
 use super::recovery::Arrival;
@@ -83,7 +83,7 @@ fn sample_by_send_time(snd: &Sender, now: Time, a: &Acknowledgement, d: &Deliver
     if let Some(t) = sent.filter(|_| clean).or(d.first_sent) {
         return Some(now - t);
     }
-    // Only timestamps can tell which copy was acknowledged.
+    // Only timestamps show which copy was acknowledged.
     let echo = a.echo.filter(|&e| e != 0 && a.ack > snd.una() && !clean)?;
     Some(sample(true, now, echo, now))
 }

@@ -1,10 +1,10 @@
 //! What a [`Permit::Hold`] means to the sending half: frozen while it lasts, and a start without back-off after it.
 //!
 //! While it lasts nothing leaves and no timer runs. When it ends the head of what is outstanding leaves at once, if it left
-//! too long ago for its answer to be on its way; else as soon as that is so and nothing was heard. What else was
+//! too long ago for its answer to be on its way; else as soon as that is so and no acknowledgement has arrived. What else was
 //! outstanding waits for the answer: it covers what had arrived, so that only what was lost is sent again, and what it
-//! does not cover and left too long ago is lost. No loss is told to the algorithm, which knows better than the endpoint
-//! why there was silence.
+//! does not cover and left too long ago is lost. No loss is reported to the algorithm: it caused the pause,
+//! the network did not.
 
 use super::rtt::RttEstimator;
 use super::scoreboard::{LOST, RETRANS};
@@ -19,7 +19,7 @@ pub(crate) struct Release {
     /// What was to be sent next then: `snd_nxt`, or a TSN.
     pub until: u64,
     /// What left longer ago than this is not on its way any more.
-    pub patience: Time,
+    pub answer_timeout: Time,
     /// The head was young then: the retransmission timer, when it next expires, repairs it and means no more than that.
     pub young: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Release {
 impl Release {
     /// What left before this should have been answered by `now`.
     pub fn overdue(&self, now: Time) -> Time {
-        self.at.min(now.saturating_sub(self.patience))
+        self.at.min(now.saturating_sub(self.answer_timeout))
     }
 }
 
@@ -38,7 +38,7 @@ impl Sender {
         self.held
     }
 
-    /// The algorithm may have changed its mind: freeze, or go on.
+    /// The algorithm's permit may have changed: freeze, or go on.
     pub(super) fn hold_or_release(&mut self, now: Time) {
         let hold = self.cc.permit(&self.flow) == Permit::Hold;
         if self.held && !hold {
@@ -48,7 +48,7 @@ impl Sender {
     }
 
     fn release(&mut self, now: Time) {
-        let patience = self.rtt.patience();
+        let answer_timeout = self.rtt.answer_timeout();
         if self.cc.starts_anew() {
             self.rtt = RttEstimator::new(&self.cfg);
             self.flow.forget_rtt();
@@ -82,14 +82,14 @@ impl Sender {
         // A lone segment may have arrived and its acknowledgement be delayed.
         let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
         let head = self.board.segment(0);
-        let due = if head.flags & (LOST | RETRANS) == LOST { now } else { head.sent_at + patience + delay };
+        let due = if head.flags & (LOST | RETRANS) == LOST { now } else { head.sent_at + answer_timeout + delay };
         let young = due > now;
         if young {
             self.rto_at = due;
         } else {
             self.forced = Some(Force::Head);
         }
-        self.released = Some(Release { at: now, until: self.board.nxt(), patience, young });
+        self.released = Some(Release { at: now, until: self.board.nxt(), answer_timeout, young });
     }
 
     /// The retransmission timer expired. Was it that of a head which was young when a `Hold` ended? Then it leaves.
@@ -167,8 +167,8 @@ mod tests {
         sink.listen();
         let mut source = sender(stack, params, bytes);
         source.connect();
-        let luck = Seed { seed, replica: 0 }.stream("hold", "channel");
-        Channel::new([source, sink], Time::from_millis(20), luck)
+        let random = Seed { seed, replica: 0 }.stream("hold", "channel");
+        Channel::new([source, sink], Time::from_millis(20), random)
     }
 
     fn ms(t: u64) -> Time {
@@ -205,7 +205,7 @@ mod tests {
         for (params, initial) in [("", true), ("reset = false", false)] {
             let mut c = pair(Stack::Ns2, params, u64::MAX, 1);
             c.run_until(ms(2_000));
-            c.up = false; // the host does not hear of it for a while: time-outs back off
+            c.up = false; // the host is notified late: time-outs back off
             c.run_until(ms(10_000));
             let s = c.ends[0].sender().unwrap();
             assert!(s.stats.timeouts >= 2 && s.flow().rto >= ms(4_000));
@@ -301,7 +301,7 @@ mod tests {
             let again: Vec<u32> = s.sent().iter().map(|p| p.seq).filter(|seq| *seq <= last.seq).collect();
             assert_eq!(again, [flight[1].seq, flight[2].seq], "{stack:?}");
             let s = s.e.sender().unwrap();
-            assert!(s.cc().vitals().cwnd >= window, "no loss was told");
+            assert!(s.cc().vitals().cwnd >= window, "no loss was reported");
             assert!(s.flow().latest_rtt < ms(100), "{stack:?}: no sample spans the outage: {}", s.flow().latest_rtt);
             assert_eq!((s.stats.retransmits, s.stats.fast_recoveries, s.stats.timeouts), (3, 0, 0), "{stack:?}");
         }
@@ -330,7 +330,7 @@ mod tests {
         for stack in Stack::ALL {
             let mut c = pair(stack, "", 3_000_000, 1);
             c.run_until(ms(200));
-            c.up = false; // 30 ms of data are lost before the sender hears of it
+            c.up = false; // 30 ms of data are lost before the sender is notified
             c.run_until(ms(230));
             c.set_link(0, false);
             c.run_until(ms(30_000));
@@ -464,12 +464,12 @@ mod tests {
             prop_assert_eq!((c.ends[1].delivered(), s.stats.retransmits, s.stats.timeouts), (1_000_000, 0, 0));
         }
 
-        /// Whatever the link does, however late the sender hears of it: once it stays up all bytes arrive, soon.
+        /// Whatever the link does, however late the sender is notified: once it stays up all bytes arrive, soon.
         #[test]
         fn no_deadlock(stack in 0_usize..4, reset in any::<bool>(), seed in any::<u64>(), loss in 0.0..0.05_f64,
                        flaps in prop::collection::vec((1_u64..400, 0_u64..60, prop::bool::weighted(0.9)), 0..20)) {
             let mut c = pair(Stack::ALL[stack], &format!("reset = {reset}"), 400_000, seed);
-            c.luck.loss = loss;
+            c.impairments.loss = loss;
             let mut up = true;
             for (after, notice, real) in flaps {
                 c.run_until(c.now + ms(after));
@@ -483,7 +483,7 @@ mod tests {
                 }
             }
             c.up = true;
-            c.luck.loss = 0.0;
+            c.impairments.loss = 0.0;
             c.tell_of_link(0, true);
             c.run_until(c.now + Time::from_secs(180));
             prop_assert_eq!(c.ends[1].delivered(), 400_000);

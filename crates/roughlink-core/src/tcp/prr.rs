@@ -13,7 +13,7 @@ pub struct Prr {
     unit: u64,
 }
 
-/// What an ACK tells PRR.
+/// Input of PRR from one ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// DeliveredData of this ACK.
@@ -53,7 +53,7 @@ impl Prr {
         self.delivered += p.delivered;
         let send = if p.pipe > p.ssthresh {
             // Proportional part: CEIL(prr_delivered * ssthresh / RecoverFS) - prr_out
-            // Saturating: an algorithm that knows no window, like BBR, may have answered the largest number.
+            // Saturating: an algorithm without a window, like BBR, may have returned the largest number.
             let mut product = self.delivered.saturating_mul(p.ssthresh);
             if self.wraps {
                 product &= u64::from(u32::MAX);

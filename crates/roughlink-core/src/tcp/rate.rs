@@ -1,11 +1,11 @@
 //! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation, Linux `tcp_rate.c`): every segment
-//! remembers how much had been delivered when it left; its acknowledgement then tells a rate.
+//! records how much had been delivered when it left, so that its acknowledgement yields a rate.
 
 use super::scoreboard::{Delivered, Newest};
 use crate::cc::RateSample;
 use crate::units::Time;
 
-/// What a segment remembers.
+/// What is recorded with a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stamp {
     /// Bytes delivered by then.
@@ -44,7 +44,7 @@ impl DeliveryRate {
         }
     }
 
-    /// The application had nothing to send with `in_flight` bytes on their way: what is delivered up to there tells
+    /// The application had nothing to send with `in_flight` bytes on their way: what is delivered up to there shows
     /// nothing of the path.
     #[inline]
     pub fn on_app_limited(&mut self, in_flight: u64) {

@@ -2,8 +2,8 @@
 //! PRR (RFC 6937) in the form of ns-3.
 //!
 //! Without SACK each duplicate ACK is taken as a SACK of one segment, so that the same pipe arithmetic serves all:
-//! RFC 6582's inflated window minus FlightSize is cwnd minus pipe. Where the RFCs leave room, ns-3 3.44's choice is
-//! taken: any ACK that SACKs something new counts as a duplicate, even one that advances; unless told otherwise
+//! RFC 6582's inflated window minus FlightSize is cwnd minus pipe. Where the RFCs leave a choice, that of ns-3 3.44 is
+//! taken: any ACK that SACKs something new counts as a duplicate, even one that advances; unless configured otherwise
 //! the first partial ACK alone restarts the timer ("impatient"); a partial ACK always lets one retransmission out.
 
 use super::config::Recovery;
@@ -93,7 +93,7 @@ impl Sender {
             CongestionState::Loss if below => {}
             CongestionState::Disorder => {
                 if duplicate {
-                    // ns-3 tells the algorithm of the segments beyond the duplicates, if there are any.
+                    // ns-3 reports the segments beyond the duplicates to the algorithm, if there are any.
                     if ack.segments < before_duplicate {
                         ack.rtt = None;
                     }
@@ -144,7 +144,7 @@ impl Sender {
     fn on_duplicate(&mut self, now: Time, delivered: u64, pipe: u64) {
         match self.flow.state {
             // RFC 6582: they may come from our own go-back-N
-            CongestionState::Loss if self.board.una() <= self.deaf_until => return,
+            CongestionState::Loss if self.board.una() <= self.fast_retransmit_off_until => return,
             CongestionState::Loss => {
                 self.duplicates += 1;
                 if self.duplicates == DUP_THRESH {
@@ -215,7 +215,7 @@ impl Sender {
         if self.cfg.recovery != Recovery::Prr {
             return;
         }
-        // ns-3 3.44 counts a segment per duplicate ACK whether or not SACK told of it already.
+        // ns-3 3.44 counts a segment per duplicate ACK whether or not SACK reported it already.
         if duplicate && self.prr.delivered() < self.prr.recover_fs() {
             delivered += u64::from(self.flow.mss);
         }

@@ -61,7 +61,7 @@ impl RttEstimator {
     }
 
     /// How long an answer may reasonably take: the RTO without its lower bound and without back-off.
-    pub fn patience(&self) -> Time {
+    pub fn answer_timeout(&self) -> Time {
         if self.sampled { self.srtt() + self.spread() } else { self.base }
     }
 

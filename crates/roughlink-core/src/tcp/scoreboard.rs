@@ -28,7 +28,7 @@ pub struct Segment {
 pub const SACKED: u8 = 1;
 /// Declared lost.
 pub const LOST: u8 = 2;
-/// Retransmitted since it was last declared lost, that copy believed on its way.
+/// Retransmitted since it was last declared lost, with that copy assumed to be in flight.
 pub const RETRANS: u8 = 4;
 /// Retransmitted at any time.
 pub const EVER_RETRANS: u8 = 8;
@@ -154,7 +154,7 @@ impl Scoreboard {
     pub fn outstanding(&self) -> u64 {
         self.nxt - self.una
     }
-    /// Bytes believed in the network.
+    /// Bytes assumed to be in the network.
     #[inline]
     pub fn in_flight(&self) -> u64 {
         (self.nxt - self.una + self.retrans).saturating_sub(self.sacked + self.lost)
@@ -466,7 +466,7 @@ impl Scoreboard {
         }
     }
 
-    /// Forget all guesses made from duplicate ACKs.
+    /// Discard all guesses made from duplicate ACKs.
     pub fn reset_reno_sack(&mut self) {
         for s in &mut self.segments {
             s.flags &= !SACKED;

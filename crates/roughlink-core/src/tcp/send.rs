@@ -1,7 +1,7 @@
 //! The sending half: what may leave now.
 //!
 //! An acknowledgement is taken in by `recovery` (dupACK- and SACK-count-driven, as RFC 6582, RFC 6675 and ns-3 have it)
-//! or by `rack` (RFC 8985, as Linux has it); both work on the same scoreboard and leave their wishes here. What leaves
+//! or by `rack` (RFC 8985, as Linux has it); both work on the same scoreboard and record here what should be sent. What leaves
 //! is then one decision: a forced retransmission, a lost segment, new data, in this order, within the congestion
 //! control's permit and the peer's window. `timers` has what happens when nothing arrives.
 
@@ -81,7 +81,7 @@ pub struct Sender {
     written: u64,
     /// Offset after the last byte that the application wrote on its own account, 0 = none; a backlog is one long write.
     push: u64,
-    /// Bytes that the application wants to write as room appears, and whether it closes after them.
+    /// Bytes that the application will write as space becomes available, and whether it closes after them.
     backlog: u64,
     close_after: bool,
     /// Offset of our FIN, once the application closed.
@@ -91,7 +91,7 @@ pub struct Sender {
     pub(super) recover: u64,
     pub(super) recover_active: bool,
     /// After a time-out, duplicate ACKs count again once this is acknowledged.
-    pub(super) deaf_until: u64,
+    pub(super) fast_retransmit_off_until: u64,
     pub(super) first_partial: bool,
     /// Bytes acknowledged short of a whole segment, carried to the next ACK.
     pub(super) acked_remainder: u64,
@@ -139,7 +139,7 @@ impl Sender {
             duplicates: 0,
             recover: 0,
             recover_active: false,
-            deaf_until: 0,
+            fast_retransmit_off_until: 0,
             first_partial: true,
             acked_remainder: 0,
             forced: None,
@@ -188,7 +188,7 @@ impl Sender {
             super::Buffer::Auto => 4 << 20, // Linux tcp_wmem
         }
     }
-    /// The application writes `bytes`, to be pushed: the segment that ends them carries PSH. Writes that find no room in
+    /// The application writes `bytes`, to be pushed: the segment that ends them carries PSH. Writes that do not fit into
     /// the window join, as the bytes of a stream do.
     #[inline]
     pub fn write(&mut self, bytes: u64) {
@@ -196,7 +196,7 @@ impl Sender {
         self.written += bytes;
         self.push = self.written;
     }
-    /// The application has `bytes` to write as room appears (`u64::MAX` = without end) and closes after them if told so.
+    /// The application has `bytes` to write as space becomes available (`u64::MAX` = without end) and closes after them if `close` is set.
     pub fn offer(&mut self, bytes: u64, close_after: bool) {
         self.backlog = bytes;
         self.close_after = close_after;
@@ -356,7 +356,7 @@ impl Sender {
     #[inline(always)]
     pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
         self.flow.now = now;
-        // ns-3 asks the application for more only when an ACK restarts the timer or a new segment is about to leave.
+        // ns-3 requests more from the application only when an ACK restarts the timer or a new segment is about to leave.
         if self.cfg.recovery != Recovery::Prr {
             self.refill();
         }
@@ -544,7 +544,7 @@ impl Sender {
     fn note_usage(&mut self, limited: bool) {
         let outstanding = self.board.outstanding();
         if self.cfg.recovery == Recovery::Prr {
-            return; // see `left`: ns-3 asks at the last segment sent
+            return; // see `left`: ns-3 checks at the last segment sent
         }
         self.permitted = 0;
         if self.board.una() >= self.usage_from

@@ -271,7 +271,7 @@ pub fn addresses(scenario: &Scenario, index: usize) -> Addresses {
     }
 }
 
-/// Payload of the datagrams that may be cut on their way, by identification: a fragment does not tell how long the
+/// Payload of the datagrams that may be cut on their way, by identification: a fragment does not show how long the
 /// whole was. Identifications of a flow's direction count up, so the latest are a range modulo 2^16.
 #[derive(Clone, Default, Debug)]
 struct Idents {

@@ -51,7 +51,7 @@ pub enum Implied {
 
 impl Implied {
     /// What `packet` implies, its sequence number standing for the stream offset. `bytes` is the payload of the
-    /// whole datagram: [`Packet::payload`] of a packet that is no fragment, which alone cannot tell.
+    /// whole datagram: [`Packet::payload`] of a packet that is no fragment, which does not carry it.
     pub fn new(packet: &Packet, bytes: usize) -> Self {
         match packet.protocol() {
             Protocol::Udp => {

@@ -80,7 +80,7 @@ impl Sctp {
                 if bytes == 0 {
                     return Err(WireError::Length("SCTP chunk")); // section 6.2: no user data
                 }
-                let most = usize::from(u16::MAX) - 48 - 3; // what a size can tell, padding included
+                let most = usize::from(u16::MAX) - 48 - 3; // what a size can express, padding included
                 if bytes > most {
                     return Err(WireError::TooLong);
                 }

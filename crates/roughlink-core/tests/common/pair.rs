@@ -50,7 +50,7 @@ struct Pair {
     air: BinaryHeap<Reverse<(Time, u64, usize)>>,
     packets: BTreeMap<u64, Packet>,
     number: u64,
-    luck: Stream,
+    random: Stream,
     channel: Channel,
 }
 
@@ -101,7 +101,7 @@ pub fn run(ends: [End; 2], channel: Channel, seed: u64) -> Outcome {
         air: BinaryHeap::new(),
         packets: BTreeMap::new(),
         number: 0,
-        luck: Seed { seed, replica: 0 }.stream("pair", "channel"),
+        random: Seed { seed, replica: 0 }.stream("pair", "channel"),
         channel,
     };
     p.ends[1].listen();
@@ -170,17 +170,17 @@ impl Pair {
     }
 
     fn launch(&mut self, to: usize, now: Time, p: Packet) {
-        let copies = 1 + u32::from(self.luck.hit(threshold(self.channel.repeat)));
+        let copies = 1 + u32::from(self.random.hit(threshold(self.channel.repeat)));
         for copy in 0..copies {
             let mut p = p;
             if copy > 0 && p.side != NO_SIDE {
                 p.side = self.sides.store(*self.sides.get(&p).expect("a slot"));
             }
-            if self.luck.hit(threshold(self.channel.loss)) {
+            if self.random.hit(threshold(self.channel.loss)) {
                 self.sides.free(&p);
                 continue;
             }
-            let late = Time(self.luck.range(0, self.channel.jitter.0));
+            let late = Time(self.random.range(0, self.channel.jitter.0));
             self.number += 1;
             self.air.push(Reverse((now + self.channel.delay + late, self.number, to)));
             self.packets.insert(self.number, p);

@@ -146,7 +146,7 @@ pub struct Curve {
     /// As in [`Cell::ran_on`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ran_on: String,
-    /// Axis name to value; a function has what tells it from its siblings.
+    /// Axis name to value; a function has what distinguishes it from the others.
     pub axes: BTreeMap<String, String>,
     /// For people: `Illinois AA`.
     pub label: String,

@@ -3,11 +3,11 @@
 //! Everything is first written into `.unfinished` within the folder. When all of it is there and on disk, with the
 //! manifest as the last, the files move up one by one, the manifest again as the last. So at any instant
 //! - a folder with a manifest is finished, and holds what one run left;
-//! - a folder whose `.unfinished` has a manifest was interrupted while files moved: whoever writes there next moves the
+//! - a folder whose `.unfinished` has a manifest was interrupted while files moved: the next writer moves the
 //!   rest, so that nothing that was finished is lost;
-//! - any other `.unfinished` is what an interrupted run left, and is removed by whoever writes there next.
+//! - any other `.unfinished` is what an interrupted run left, and is removed by the next writer.
 //!
-//! A lock that ends with its process tells an interrupted run from one that is still at work.
+//! A lock that ends with its process distinguishes an interrupted run from one in progress.
 
 use super::{FileEntry, MANIFEST, Manifest, OutputError, is_result};
 use sha2::{Digest as _, Sha256};

@@ -1,4 +1,4 @@
-//! The vehicle's side: it discovers, connects and asks.
+//! The vehicle's side: discovery, connection, requests.
 
 use super::message::{Message, SDP_REQUEST};
 use super::record::{Cause, Outcome, Record};

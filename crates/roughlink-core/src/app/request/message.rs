@@ -50,7 +50,7 @@ impl Message {
         SessionStop,
     ];
 
-    /// Whether a charger that has answered `last` may be asked this (ISO 15118-2 section 8.8, external payment).
+    /// Whether this request may follow `last` (ISO 15118-2 section 8.8, external payment).
     pub fn may_follow(self, last: Option<Message>) -> bool {
         let Some(last) = last else { return self == SupportedAppProtocol };
         match (last, self) {

@@ -11,7 +11,7 @@ use crate::units::Time;
 pub(super) struct Response {
     /// What it answers.
     pub message: Message,
-    /// The charger's processing is finished; else the vehicle asks again.
+    /// The charger's processing is finished; else the vehicle repeats its request.
     pub finished: bool,
     /// The request was allowed; else the code is FAILED_SequenceError.
     pub in_sequence: bool,
@@ -20,7 +20,7 @@ pub(super) struct Response {
 /// The supply equipment communication controller.
 #[derive(Clone, Debug)]
 pub(super) struct Secc {
-    /// The last request allowed, and since when that kind is asked.
+    /// The last request allowed, and since when that kind is requested.
     last: Option<Message>,
     since: Time,
     /// When an SDP response is due.

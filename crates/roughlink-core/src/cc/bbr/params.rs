@@ -56,7 +56,7 @@ pub struct Params {
     pub policer_ratio: f64,
     /// ... or by this many bit/s betray a policer.
     pub policer_difference: u64,
-    /// Rounds for which the long-term rate is then believed.
+    /// Rounds for which the long-term rate is then used.
     pub policer_hold_rounds: u32,
     /// After a time-out the window is restored when the losses are repaired.
     pub restore_after_timeout: bool,

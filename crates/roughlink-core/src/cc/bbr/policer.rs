@@ -25,7 +25,7 @@ pub(super) enum Verdict {
     Nothing,
     /// There is a policer.
     Policed,
-    /// It has been believed long enough: probe again.
+    /// It has been in use long enough: probe again.
     Released,
 }
 
@@ -47,7 +47,7 @@ impl Policer {
         self.policed.then_some(self.rate)
     }
 
-    /// Forget everything.
+    /// Resets everything.
     pub fn reset(&mut self, at: &Progress) {
         *self = Policer { start: *at, ..Policer::default() };
     }

@@ -14,15 +14,15 @@ struct Burst {
     bytes: u64,
     segments: u32,
     /// The ACKs that answered it, once there is one.
-    train: Option<Heard>,
-    /// What ended a loss covered a part of it: ACKs no longer tell when its segments arrived, so there is no pace.
+    train: Option<AckTrain>,
+    /// What ended a loss covered a part of it: ACKs no longer show when its segments arrived, so there is no pace.
     spoiled: bool,
     /// A time-out interrupted its train: the next ACK ends it.
     interrupted: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct AckTrain {
     first: Time,
     last: Time,
     acks: u32,
@@ -31,7 +31,7 @@ struct Heard {
     first_bytes: u64,
 }
 
-/// What a complete ACK train tells.
+/// The measurement of a complete ACK train.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Train {
     /// From the departure of the burst to the first ACK.
@@ -47,7 +47,7 @@ pub(super) struct Train {
     pub partial: bool,
 }
 
-/// What an ACK tells to have arrived.
+/// What an ACK shows to have arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advance {
     /// Stream offset: as much as all data below it.
@@ -58,9 +58,9 @@ pub(super) struct Advance {
     pub ends_loss: bool,
 }
 
-/// What one ACK told.
+/// What one ACK contributed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Told {
+pub(super) struct AckReport {
     /// It is the first of a train: the RTT.
     pub first_rtt: Option<Time>,
     /// It completed a train.
@@ -85,7 +85,7 @@ impl Burst {
             t.bytes += bytes;
             return None;
         }
-        self.train = Some(Heard { first: now, last: now, acks: 1, bytes, first_bytes: bytes });
+        self.train = Some(AckTrain { first: now, last: now, acks: 1, bytes, first_bytes: bytes });
         Some(now - self.sent_at)
     }
 
@@ -153,8 +153,8 @@ impl Trains {
 
     /// An ACK. Trains are attributed in order. One that ends a loss or passes whole bursts completes one train and is no part of
     /// its pace, and what it covers of the next burst takes that one's pace.
-    pub(super) fn on_acknowledged(&mut self, now: Time, news: Advance) -> Told {
-        let mut told = Told::default();
+    pub(super) fn on_acknowledged(&mut self, now: Time, news: Advance) -> AckReport {
+        let mut told = AckReport::default();
         let next = self.bursts.get(1);
         let jumps = news.ends_loss || next.is_some_and(|next| next.end <= news.to);
         // A delayed ACK that covers the end of one burst and the start of the next was waiting for the next.
@@ -201,8 +201,8 @@ impl Trains {
 
     /// `bytes` were delivered, the most recently sent of them at `sent_at`: an ACK of the burst that left then. With its
     /// first ACK a train completes the one before.
-    pub(super) fn on_delivered(&mut self, now: Time, sent_at: Time, bytes: u64) -> Told {
-        let mut told = Told::default();
+    pub(super) fn on_delivered(&mut self, now: Time, sent_at: Time, bytes: u64) -> AckReport {
+        let mut told = AckReport::default();
         let Ok(i) = self.bursts.binary_search_by_key(&sent_at, |b| b.sent_at) else { return told };
         for b in self.bursts.drain(..i) {
             told.train = b.measure(self.attribution, self.whole, false).or(told.train);

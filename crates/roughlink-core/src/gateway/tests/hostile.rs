@@ -1,4 +1,4 @@
-//! What a gateway may do to bytes: make a window smaller and mend the checksum. Whatever the bytes.
+//! What a gateway may do to bytes: make a window smaller and adjust the checksum, whatever the bytes.
 
 use super::{Fake, Heading};
 use crate::cc::LinkEvent;

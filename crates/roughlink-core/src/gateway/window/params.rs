@@ -90,7 +90,7 @@ pub struct Params {
     pub scheme: Scheme,
     /// How Sample_Awnd is counted.
     pub sample: Sample,
-    /// Reduce Sample_Awnd by the share of SDUs that have to be repeated. The paper speaks of the maximum.
+    /// Reduce Sample_Awnd by the share of SDUs that have to be repeated. The paper uses the maximum.
     pub error_factor: bool,
     /// When a window moves; the paper says for each TCP ACK.
     pub update: Update,

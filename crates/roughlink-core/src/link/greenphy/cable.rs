@@ -71,7 +71,7 @@ impl GreenPhy {
         }
     }
 
-    /// The medium is free: contention begins, if somebody wants it.
+    /// The medium is free: contention begins if a station has something to send.
     fn contend(&mut self, now: Time) {
         let streams = || self.stations.iter().flat_map(|s| &s.streams);
         let Some(class) = streams().filter(|s| s.is_pending()).map(|s| s.class).max() else {
@@ -189,7 +189,7 @@ impl Medium for GreenPhy {
         }
         match self.phase {
             Phase::Idle => self.contend(now),
-            Phase::Backoff(since, _) if since == now => self.contend(now), // whoever comes at once takes part
+            Phase::Backoff(since, _) if since == now => self.contend(now), // stations that become ready at the same time take part
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Entering a stage draws the back-off counter BC from the stage's window and loads the deferral counter DC. An idle slot
 //! takes one from BC. A busy medium takes one from both, unless DC is 0: then the station goes to the next stage without
-//! having sent, since so many stations are heard. BC = 0 sends. Success leads to stage 0, a collision to the next stage.
+//! having sent, since so many stations are detected. BC = 0 sends. Success leads to stage 0, a collision to the next stage.
 
 use crate::rng::Stream;
 

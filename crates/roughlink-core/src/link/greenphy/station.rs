@@ -69,7 +69,7 @@ struct Block {
     end: u64,
     first_sent: Time,
     transmissions: u8,
-    /// The far end has it, whether or not the sender knows.
+    /// The far end has it, whether or not the sender has been informed.
     received: bool,
 }
 
@@ -78,7 +78,7 @@ impl Station {
         Station { streams, tally: Tally::default() }
     }
 
-    /// A packet joins the queue of `class`, or of the port's own class; if there is no room it comes back.
+    /// A packet joins the queue of `class`, or of the port's own class; if the queue is full it is returned.
     pub(super) fn enqueue(
         &mut self,
         now: Time,
@@ -131,7 +131,7 @@ impl Stream {
         !self.blocks.is_empty() || self.cut < self.end
     }
 
-    /// A packet joins the queue; if there is no room it comes back.
+    /// A packet joins the queue; if the queue is full it is returned.
     fn enqueue(&mut self, now: Time, packet: Packet, config: &GreenPhyConfig) -> Option<Packet> {
         if self.waiting >= config.host_queue as usize + config.modem_ring as usize {
             return Some(packet);
@@ -186,7 +186,7 @@ impl Stream {
         }
     }
 
-    /// The blocks of the MPDU just put together meet `bad`, which is told their numbers in it; those that pass are received,
+    /// The blocks of the MPDU just put together meet `bad`, which receives their numbers in it; those that pass are received,
     /// and `deliver` gets the frames that are complete in turn.
     pub(super) fn pass(
         &mut self,

@@ -36,7 +36,7 @@ pub(super) struct Sdu {
     came: Time,
     first_sent: Time,
     transmissions: u8,
-    /// The far end has it, whether or not the sender knows.
+    /// The far end has it, whether or not the sender has been informed.
     pub(super) received: bool,
 }
 
@@ -46,7 +46,7 @@ struct Waiting {
     came: Time,
 }
 
-/// What the far end knows about the order of SDUs.
+/// The reordering state of the far end.
 #[derive(Debug, Default)]
 struct Receiver {
     /// Number of the SDU to deliver next.
@@ -76,7 +76,7 @@ impl Modem {
         self.waiting.len() + if config.queue_counts_unacknowledged { self.unacknowledged.len() } else { 0 }
     }
 
-    /// A packet joins the queue; if there is no room it comes back.
+    /// A packet joins the queue; if the queue is full it is returned.
     pub(super) fn enqueue(&mut self, now: Time, packet: Packet, config: &HdplcConfig) -> Option<Packet> {
         let queued = self.queued(config);
         if queued >= config.queue as usize {
@@ -113,7 +113,7 @@ impl Modem {
         Some(free.max(ready) + config.access_gap + config.slot * u64::from(slots))
     }
 
-    /// A PDU took the medium: whoever wants the next access draws anew.
+    /// A PDU took the medium: every contender draws a new back-off.
     pub(super) fn redraw(&mut self) {
         self.slots = None;
     }
@@ -160,7 +160,7 @@ impl Modem {
         load.bytes
     }
 
-    /// The SDUs of the PDU just put together meet `bad`, which is told the bytes before and after each; those that pass are
+    /// The SDUs of the PDU just put together meet `bad`, which receives the bytes before and after each; those that pass are
     /// received, and `deliver` gets what may go on.
     pub(super) fn pass(
         &mut self,

@@ -9,7 +9,7 @@
 //! 2010). Short blocks meet fewer impulses than long ones; no error ratio per packet could say that.
 //!
 //! All of it is a function of seed and time. Impulses and fading are generated in time order, each from a stream of its own,
-//! however many blocks ask; and a block's luck is drawn by its place in time ([`crate::rng::Field`]). So two systems on the
+//! however many blocks ask; and the random number of a block depends on its position in time ([`crate::rng::Field`]). So two systems on the
 //! same line meet the same noise.
 
 use super::impulses::{Impulses, Pulse, Source, Train};
@@ -146,7 +146,7 @@ pub struct AirJudge {
     recorded: Vec<(Time, f64)>,
     /// Step of `recorded` that holds.
     at: usize,
-    luck: Field,
+    draws: Field,
 }
 
 #[derive(Debug)]
@@ -169,12 +169,12 @@ impl AirJudge {
                 .collect(),
             recorded: noise.recorded.clone(),
             at: 0,
-            luck: seed.field(name, "noise"),
+            draws: seed.field(name, "noise"),
         }
     }
 
     /// Whether a block on air from `from` to `to` is bad; impulses, or a record, count with `share` of their probability, so
-    /// that what is sent in a robust mode suffers less. To be asked with `from` never going back.
+    /// that what is sent in a robust mode suffers less. Calls must not go back in `from`.
     pub fn spoils(&mut self, from: Time, to: Time, share: f64) -> bool {
         let spared = if self.recorded.is_empty() {
             let stationary = self.fading.as_mut().and_then(|f| f.error(from)).unwrap_or(self.stationary);
@@ -186,7 +186,7 @@ impl AirJudge {
             }
             1.0 - self.recorded[self.at].1 * share
         };
-        self.luck.unit(from.0, to.0) >= spared
+        self.draws.unit(from.0, to.0) >= spared
     }
 }
 

@@ -1,4 +1,4 @@
-//! The gateways of a component: what passes their node over their link is shown to them, and they may speak themselves.
+//! The gateways of a component: they see what passes their node over their link, and may send packets of their own.
 
 use super::{Component, Flow, Media, Observer};
 use crate::gateway::{self, Gateway, Heading, Key, Modem, packets};
@@ -147,7 +147,7 @@ impl<O: Observer> Component<'_, O> {
         }
     }
 
-    /// Sends what a gateway wants to send.
+    /// Sends what a gateway has to send.
     pub(super) fn originate(&mut self, now: Time, g: usize) {
         while let Some((_, p)) = packets::transmit(&mut *self.gates[g].gateway, now) {
             let (node, r) = (self.gates[g].node, usize::from(p.flow.reverse()));

@@ -163,7 +163,7 @@ pub(in crate::scenario) const KINDS: &[(&str, &[Kind])] = &[
 ];
 
 /// Keys of which one excludes the other.
-pub(in crate::scenario) const RIVALS: &[(&str, &str, &str)] = &[
+pub(in crate::scenario) const EXCLUSIVE_KEYS: &[(&str, &str, &str)] = &[
     ("Noise", "start", "mean"),
     ("Flow", "bpl", "concealment"),
     ("Noise", "file", "steps"),

@@ -163,15 +163,15 @@ pub(super) fn made(source: &Source, states: Vec<(Time, Resolved)>) -> Option<Arc
 /// From when on forward and reverse are up, and what else the forward direction is; `None` = as before.
 type Piece = (Time, Option<bool>, Option<bool>, Option<Resolved>);
 
-/// What hosts hear of a link: it is up when both directions are; rate, delay and signal are the forward direction's.
+/// What hosts are notified of: a link is up when both directions are; rate, delay and signal are the forward direction's.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct Notices {
     changes: Vec<Piece>,
     notice: Time,
     warning: Option<Time>,
 }
 
-impl Heard {
+impl Notices {
     pub(super) fn hear(&mut self, states: &[(Time, Resolved)], source: &Source, link: &Direction) {
         self.notice_as(source);
         self.changes.push((Time::ZERO, None, None, Some(Resolved::of(link))));
@@ -190,7 +190,7 @@ impl Heard {
         (self.notice, self.warning) = (source.notice, source.warning);
     }
 
-    /// The news in the order in which they are heard. What the link is like at the start is known then.
+    /// The events in the order of notification. The state of the link at the start is known then.
     pub(super) fn events(mut self) -> Vec<(Time, LinkEvent)> {
         self.changes.sort_by_key(|c| c.0);
         let mut events = Vec::new();

@@ -79,7 +79,7 @@ impl Sender {
         self.duplicates = 0;
         self.recover = self.board.nxt();
         self.recover_active = true;
-        self.deaf_until = match self.cfg.fr_off_until {
+        self.fast_retransmit_off_until = match self.cfg.fr_off_until {
             FrOffUntil::LastSent => self.recover,
             FrOffUntil::LastAcked => self.board.una(),
         };

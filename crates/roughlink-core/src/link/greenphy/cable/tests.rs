@@ -407,7 +407,7 @@ fn a_mini_block_is_a_quarter() {
 
 #[test]
 fn nothing_is_lost_or_invented() {
-    let mut luck = SEED.stream("test", "traffic");
+    let mut random = SEED.stream("test", "traffic");
     let mut totals = [0; 4];
     let noise = AirNoise { stationary: 0.15, impulses: vec![Impulses::asynchronous(500.0)], ..Default::default() };
     let profiles = [GreenPhyConfig::hpgp_hs(), GreenPhyConfig::hpgp_std(), GreenPhyConfig::hpgp_mini()];
@@ -422,13 +422,13 @@ fn nothing_is_lost_or_invented() {
         };
         let mut b = Bench::new(&config, 3);
         while b.now < Time::from_secs(1) {
-            let next = b.now + Time(luck.range(0, 8_000_000));
+            let next = b.now + Time(random.range(0, 8_000_000));
             while b.link.next_wake() <= next {
                 b.step();
             }
             b.now = next;
-            for _ in 0..luck.range(0, 8) {
-                b.offer(luck.range(0, 5) as usize, luck.range(40, 1500) as u16);
+            for _ in 0..random.range(0, 8) {
+                b.offer(random.range(0, 5) as usize, random.range(40, 1500) as u16);
             }
             let inside = b.link.in_transit().count() + b.out.len() + b.dropped.len();
             assert_eq!(inside, b.sent.iter().sum::<u32>() as usize);

@@ -343,7 +343,7 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn nothing_is_lost_or_invented() {
-    let mut luck = SEED.stream("test", "traffic");
+    let mut random = SEED.stream("test", "traffic");
     let mut totals = [0; 4];
     for round in 0..40 {
         let config = HdplcConfig {
@@ -360,13 +360,13 @@ fn nothing_is_lost_or_invented() {
         };
         let mut b = Bench::new(&config);
         while b.now < Time::from_secs(1) {
-            let next = b.now + Time(luck.range(0, 4_000_000));
+            let next = b.now + Time(random.range(0, 4_000_000));
             while b.link.next_wake() <= next {
                 b.step();
             }
             b.now = next;
-            for _ in 0..luck.range(0, 6) {
-                b.offer(luck.range(0, 1) as usize, luck.range(40, 1500) as u16);
+            for _ in 0..random.range(0, 6) {
+                b.offer(random.range(0, 1) as usize, random.range(40, 1500) as u16);
             }
             let inside = b.link.in_transit().count();
             assert_eq!(b.out.len() + b.dropped.len() + inside, (b.sent[0] + b.sent[1]) as usize);
