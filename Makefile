@@ -12,12 +12,13 @@ RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)
 TABLE     := $(if $(FULL),,--seeds 3 --bytes 10000000 --cc newreno illinois --loss 0.25 5)
 FUZZ_TIME ?= 120
 
-.PHONY: help reproduce build test check bench validate fuzz clean
+.PHONY: help reproduce build test check docs bench validate fuzz clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers, write results/index.html; PAPER=v2g one of them'
 	@echo 'make test        set up, then run all tests'
 	@echo 'make check       formatting and lints'
+	@echo 'make docs        write the reference pages that are made from the program'
 	@echo 'make bench       benchmarks'
 	@echo 'make validate    side by side with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
 	@echo 'make fuzz        fuzz each target for FUZZ_TIME=$(FUZZ_TIME) s'
@@ -46,6 +47,9 @@ check:
 	@if command -v c++ >/dev/null; then set -x; \
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked -- -D warnings; \
 	else echo 'skipped: the fuzz targets, which need a C++ compiler'; fi
+
+docs: build
+	target/release/roughlink reference docs/reference
 
 bench:
 	@.ci/setup build

@@ -354,8 +354,8 @@ fn cut_into_components_or_not_the_gateway_sees_the_same() {
     assert_eq!(apart.gateways[0].flows[0].flow, "download");
 }
 
-/// Two links on one line: together they carry what one carries alone. Shares are TCP's, and 8 s are few; the medium's own are
-/// tested there.
+/// Two links on one line: each carries less than alone, where a download does not fill the line, and together less than twice as
+/// much. Shares are TCP's; those of the medium are tested with it.
 #[test]
 fn links_of_a_home_line_share_it() {
     let line = |cable: &str| {
@@ -371,8 +371,8 @@ fn links_of_a_home_line_share_it() {
     };
     let [first, second] = line("cable = \"house\"");
     let [alone, _] = line("");
-    assert!(first < 0.7 * alone && second < 0.7 * alone, "{first} and {second}, alone {alone}");
-    assert!(((first + second) / alone - 1.0).abs() < 0.1, "{first} and {second}, alone {alone}");
+    assert!(first < 0.8 * alone && second < 0.8 * alone, "{first} and {second}, alone {alone}");
+    assert!(first + second > alone && first + second < 1.4 * alone, "{first} and {second}, alone {alone}");
 }
 
 #[test]

@@ -35,9 +35,14 @@ fn cases() -> Vec<Case> {
         Case { table: of("Tcp"), path: "tcp", scenario: text(PIPE, BULK, "") },
         Case { table: of("Sctp"), path: "sctp", scenario: text(PIPE, &format!("{BULK}\ntransport = \"sctp\""), "") },
         Case {
-            table: of("Timeline"),
+            table: of("Timeline").into_iter().filter(|(key, _)| key != "interval").collect(),
             path: "link.l.timeline",
             scenario: text(&format!("{PIPE}\ntimeline = {{ steps = [{{ at = \"1 s\", up = false }}] }}"), BULK, ""),
+        },
+        Case {
+            table: of("Timeline").into_iter().filter(|(key, _)| key == "interval").collect(),
+            path: "link.l.timeline",
+            scenario: text("rate = \"10 Mbit/s\"\ntimeline = { delay_file = \"delays\" }", BULK, ""),
         },
         Case {
             table: of("Coverage"),
@@ -93,7 +98,7 @@ impl Case {
     fn read(&self, set: Option<(&str, String)>) -> Result<Scenario, String> {
         let path = |key: &str| if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
         let set: Vec<_> = set.into_iter().map(|(key, value)| (path(key), value)).collect();
-        let load = |_: &str| Err("there are no files".to_owned());
+        let load = |_: &str| Ok("10\n20\n".to_owned());
         let read = Scenario::parse(&self.scenario, "t", &set, &load);
         read.map(|(scenario, _)| scenario).map_err(|e| format!("{e:?}"))
     }

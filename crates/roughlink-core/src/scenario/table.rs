@@ -77,11 +77,12 @@ impl<'k> Table<'k> {
             .delimiter(delimiter)
             .from_reader(text.as_bytes());
         let mut lines = Vec::new();
+        let mut counter = LineCounter { text, at: 0, line: 1 };
         for record in reader.records() {
             let record = record.map_err(|e| format!("it is no CSV: {e}"))?;
             if record.iter().any(|field| !field.is_empty()) {
                 let at = record.position().map_or(0, |p| p.byte() as usize);
-                lines.push((line_of(text, at), record));
+                lines.push((counter.line_of(at), record));
             }
         }
         let Some((_, heading)) = lines.first().cloned() else { return Err("it is empty".into()) };
@@ -262,16 +263,30 @@ fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> 
     Ok(out)
 }
 
-/// The number of the line that holds the first character at or after byte `at` that belongs to a record.
-fn line_of(text: &str, at: usize) -> u64 {
-    let mut start = at;
-    for line in text[at..].split_inclusive('\n') {
-        if !line.trim().is_empty() && !line.trim_start().starts_with('#') {
-            break;
+/// Counts lines from where it last was, so that a long table is counted once.
+struct LineCounter<'t> {
+    text: &'t str,
+    at: usize,
+    line: u64,
+}
+
+impl LineCounter<'_> {
+    /// The number of the line that holds the first character at or after byte `at` that belongs to a record; `at` never goes
+    /// back.
+    fn line_of(&mut self, at: usize) -> u64 {
+        let mut start = at;
+        for line in self.text[at..].split_inclusive('\n') {
+            if !line.trim().is_empty() && !line.trim_start().starts_with('#') {
+                break;
+            }
+            start += line.len();
         }
-        start += line.len();
+        if start > self.at {
+            self.line += self.text.as_bytes()[self.at..start].iter().filter(|b| **b == b'\n').count() as u64;
+            self.at = start;
+        }
+        self.line
     }
-    1 + text.as_bytes()[..start].iter().filter(|b| **b == b'\n').count() as u64
 }
 
 /// The columns that are known by name here: when, and where.

@@ -145,7 +145,16 @@ impl Paper {
 
     /// Whether `chosen` names any of its experiments.
     pub fn has(&self, chosen: &str) -> bool {
-        self.order.iter().any(|known| means(chosen, known))
+        self.order.iter().any(|known| self.means(chosen, known))
+    }
+
+    /// Whether a name that was typed means an experiment: the one that has it, else those that it begins. `fig8` means
+    /// `fig8a`, and not `fig81`.
+    fn means(&self, chosen: &str, name: &str) -> bool {
+        if self.order.iter().any(|known| known == chosen) {
+            return name == chosen;
+        }
+        name.strip_prefix(chosen).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
     }
 
     /// The experiments that `chosen` names, all of them if it names none; `fig8` means `fig8a` and `fig8b`.
@@ -156,7 +165,7 @@ impl Paper {
                 return Err(LabError::NotFound { what: "experiment", name: name.clone(), help });
             }
         }
-        let wanted = |name: &&String| chosen.is_empty() || chosen.iter().any(|c| means(c, name));
+        let wanted = |name: &&String| chosen.is_empty() || chosen.iter().any(|c| self.means(c, name));
         let paper = self.short();
         let read = |name: &String| experiment(&find(&self.name, name)?, &format!("{paper}/{name}"), quick);
         let experiments: Vec<Experiment> = self.order.iter().filter(wanted).map(read).collect::<Result<_, _>>()?;
@@ -176,11 +185,6 @@ impl Paper {
             Err(e) => Err(e),
         }
     }
-}
-
-/// Whether a name that was typed means an experiment: `fig8` means `fig8a`, and not `fig81`.
-fn means(chosen: &str, name: &str) -> bool {
-    name == chosen || name.strip_prefix(chosen).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// What `[linux]` names has to be there.
