@@ -28,7 +28,10 @@ fn cases() -> Vec<Case> {
     let root = schema();
     let keys = |table: &Value| table["properties"].as_object().cloned().unwrap_or_default();
     let of = |name: &str| keys(&root["$defs"][name]);
-    let kinds = |name: &str| root["$defs"][name]["oneOf"].as_array().cloned().unwrap_or_default();
+    let kinds = |name: &str| -> Vec<Value> {
+        let all = root["$defs"][name]["oneOf"].as_array().into_iter().flatten();
+        all.filter(|kind| kind["properties"].is_object()).cloned().collect() // a name alone has no keys
+    };
     let title = |kind: &Value| kind["title"].as_str().unwrap().to_owned();
     let mut cases = vec![
         Case { table: keys(&root), path: "", scenario: text(PIPE, BULK, "") },
@@ -45,13 +48,18 @@ fn cases() -> Vec<Case> {
             scenario: text("rate = \"10 Mbit/s\"\ntimeline = { delay_file = \"delays\" }", BULK, ""),
         },
         Case {
-            table: of("Coverage"),
+            table: of("Coverage").into_iter().filter(|(key, _)| key != "hysteresis").collect(),
             path: "coverage.c",
             scenario: text(
                 PIPE,
                 BULK,
                 "[[coverage]]\nname = \"c\"\nlink = \"l\"\ntimetable = [{ arrive = \"1 s\", depart = \"9 s\" }]",
             ),
+        },
+        Case {
+            table: of("Coverage").into_iter().filter(|(key, _)| key == "hysteresis").collect(),
+            path: "coverage.c",
+            scenario: text(PIPE, BULK, "[[coverage]]\nname = \"c\"\nlink = \"l\"\nlog = \"log\""),
         },
         Case { table: of("Processing"), path: "flow.f.processing", scenario: text(PIPE, "kind = \"request\"", "") },
         Case { table: of("Limits"), path: "flow.f.limits", scenario: text(PIPE, "kind = \"request\"", "") },
@@ -87,9 +95,12 @@ fn cases() -> Vec<Case> {
         };
         let noise = format!("noise = {{ kind = \"{name}\"{required} }}");
         let on_pipes = ["none", "random", "burst", "gilbert-elliott", "impulse", "list", "recorded"];
-        let link = if on_pipes.contains(&name.as_str()) { PIPE } else { "kind = \"greenphy\"" };
+        let pipe = on_pipes.contains(&name.as_str());
+        let link = if pipe { PIPE } else { "kind = \"greenphy\"" };
         let scenario = text(&format!("{link}\n{noise}"), BULK, "");
-        cases.push(Case { table: keys(&kind), path: "link.l.noise", scenario });
+        // A shared medium has no directions.
+        let table = keys(&kind).into_iter().filter(|(key, _)| pipe || key != "direction").collect();
+        cases.push(Case { table, path: "link.l.noise", scenario });
     }
     cases
 }
@@ -98,7 +109,8 @@ impl Case {
     fn read(&self, set: Option<(&str, String)>) -> Result<Scenario, String> {
         let path = |key: &str| if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) };
         let set: Vec<_> = set.into_iter().map(|(key, value)| (path(key), value)).collect();
-        let load = |_: &str| Ok("10\n20\n".to_owned());
+        let load =
+            |name: &str| Ok(if name == "log" { "time_s,signal_dbm\n0,-70\n30,-90\n" } else { "10\n20\n" }.to_owned());
         let read = Scenario::parse(&self.scenario, "t", &set, &load);
         read.map(|(scenario, _)| scenario).map_err(|e| format!("{e:?}"))
     }

@@ -19,7 +19,7 @@ const SUMMARY: &str = "summary.json";
 #[derive(Debug)]
 pub enum Content {
     /// What a sweep, a comparison or a paper left.
-    Grid(ReportInput),
+    Grid(Box<ReportInput>),
     /// What `run -o` left.
     Run(Box<Run>),
 }
@@ -27,7 +27,7 @@ pub enum Content {
 /// Reads a result folder.
 pub fn read(folder: &Path) -> Result<Content, LabError> {
     if folder.join(RESULTS).is_file() {
-        return json(&folder.join(RESULTS)).map(Content::Grid);
+        return json(&folder.join(RESULTS)).map(|input| Content::Grid(Box::new(input)));
     }
     if folder.join(SUMMARY).is_file() {
         return run::read(folder).map(|run| Content::Run(Box::new(run)));

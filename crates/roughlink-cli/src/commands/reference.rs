@@ -63,22 +63,25 @@ impl<'s> Page<'s> {
         if let Some(text) = table["description"].as_str() {
             let _ = writeln!(self.out, "{}\n", one_line(text));
         }
-        let Some(kinds) = table["oneOf"].as_array() else {
+        let kinds: Vec<&'s Value> = table["oneOf"].as_array().into_iter().flatten().collect();
+        // A table that may be its name alone has a form without keys.
+        let kinds: Vec<&'s Value> = kinds.into_iter().filter(|kind| kind["properties"].is_object()).collect();
+        let [first, ..] = kinds.as_slice() else {
             let all: Vec<_> = properties(table).collect();
             self.rows(&all, table);
             return self.inner(path, &all);
         };
         // What all kinds have alike comes first, then what each has of its own.
         let alike = |key: &String, value: &Value| kinds.iter().all(|kind| kind["properties"].get(key) == Some(value));
-        let common: Vec<_> = properties(&kinds[0]).filter(|(key, value)| alike(key, value)).collect();
+        let common: Vec<_> = properties(first).filter(|(key, value)| alike(key, value)).collect();
         if !common.is_empty() {
-            self.rows(&common, &kinds[0]);
+            self.rows(&common, first);
         }
         self.inner(path, &common);
-        for kind in kinds {
+        for kind in &kinds {
             let own: Vec<_> = properties(kind).filter(|(key, value)| *key != "kind" && !alike(key, value)).collect();
             let name = kind["title"].as_str().unwrap_or_default();
-            let what = self.word(kinds, name);
+            let what = self.word(&kinds, name);
             let _ = writeln!(self.out, "{} `kind = \"{name}\"`\n\n{what}", "#".repeat((depth + 2).min(5)));
             if own.is_empty() {
                 self.out += "No further keys.\n\n";
@@ -90,7 +93,7 @@ impl<'s> Page<'s> {
     }
 
     /// What the word of a kind means, as the type of the key `kind` has it.
-    fn word(&self, kinds: &[Value], name: &str) -> String {
+    fn word(&self, kinds: &[&Value], name: &str) -> String {
         let definitions = self.root["$defs"].as_object();
         let words = |d: &&Value| {
             d["oneOf"]

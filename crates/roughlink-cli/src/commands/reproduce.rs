@@ -80,7 +80,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
         link: format!("{}/{}", paper.short(), super::REPORT),
         // What an earlier run has left is shown until it is computed anew.
         input: match folder::read(&root.join(paper.short())) {
-            Ok(Content::Grid(input)) => Some(input),
+            Ok(Content::Grid(input)) => Some(*input),
             _ => None,
         },
     };
