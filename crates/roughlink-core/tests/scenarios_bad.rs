@@ -119,6 +119,7 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("no ACKs", &[("mss = \"1448 B\"", "delayed_ack = 0\ninitial_window = 0")]),
     ("a buffer below a segment", &[("mss = \"1448 B\"", "snd_buf = \"1 kB\"")]),
     ("a segment beyond IP", &[("mss = \"1448 B\"", "mss = \"64 KiB\"\nwrite_size = \"0 B\"")]),
+    ("a segment beyond IPv6", &[("mss = \"1448 B\"", "mss = \"65495 B\""), ("kind = \"bulk\"", "kind = \"bulk\"\nip = 6")]),
     ("a floor above the ceiling", &[("mss = \"1448 B\"", "min_rto = \"2 min\"\nsyn_rto = \"0 s\"")]),
     ("a string for a switch", &[("mss = \"1448 B\"", "sack = \"off\"")]),
     ("a number for a switch, a word for a number", &[("mss = \"1448 B\"", "sack = 3\ndelayed_ack = \"two\"")]),

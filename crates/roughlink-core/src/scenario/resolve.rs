@@ -12,7 +12,7 @@ use super::link::{Load, pipe, span};
 use super::problem::{Problem, Report, list, suggest};
 use super::request::session;
 use super::silence::warn_of_silence;
-use super::tcp::{Sources, check_hystart};
+use super::tcp::{Sources, check_hystart, headers};
 use super::timeline::timelines;
 use super::{FlowSpec, LinkSpec, Scenario};
 use crate::app::Traffic;
@@ -21,7 +21,6 @@ use crate::cc::LinkEvent;
 use crate::link::greenphy::Class;
 use crate::link::{Model, SharedConfig};
 use crate::net::routing::{self, Edge, Hop};
-use crate::packet::IPV6_EXTRA;
 use crate::tcp::{Stack, TcpConfig};
 use crate::units::{Bytes, Rate, Time};
 use std::collections::BTreeMap;
@@ -231,7 +230,7 @@ impl Context<'_> {
     fn over_tcp(&mut self, spec: &mut FlowSpec, f: &Flow, here: Range<usize>, path: &[usize], report: &mut Report) {
         let sources = Sources { global: self.tcp, flow: f, ipv6: spec.ipv6, span: here };
         if let Some(transport) = sources.resolve(report) {
-            let full = packet_length(&transport.config) + if spec.ipv6 { u64::from(IPV6_EXTRA) } else { 0 };
+            let full = u64::from(transport.config.mss + headers(&transport.config, spec.ipv6));
             self.note_fragments((full, true), sources.span("mss"), path);
             self.used.push((transport.config.stack, transport.cc));
             spec.tcp = self.share(transport.config);
@@ -435,12 +434,6 @@ fn stop(flow: &Flow, start: Time, report: &mut Report) -> Option<Time> {
         report.error(problem.at(span(&flow.stop), "").help("leave `stop` out for a flow to the end of the scenario"));
     }
     Some(stop)
-}
-
-/// IPv4 length of a full segment.
-fn packet_length(tcp: &TcpConfig) -> u64 {
-    let options = if tcp.timestamps && !tcp.mss_includes_options { 12 } else { 0 };
-    u64::from(tcp.mss) + 40 + options
 }
 
 /// How many fragments a packet of `length` bytes makes (RFC 791: all but the last carry a multiple of 8 bytes).

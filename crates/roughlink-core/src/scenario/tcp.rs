@@ -283,9 +283,12 @@ impl Sources<'_> {
             let key = if self.given("min_rto") { "min_rto" } else { "max_rto" };
             wrong(key, message, "lower the one or raise the other");
         }
-        if !MSS.contains(&config.mss) {
+        // A packet has at most 65535 B: jumbograms (RFC 2675) are not supported. Options may take 40 B (RFC 9293 section 3.1).
+        let options = if config.mss_includes_options { 0 } else { 40 };
+        let most = u32::from(u16::MAX) - 40 - options - if self.ipv6 { u32::from(IPV6_EXTRA) } else { 0 };
+        if !(LEAST_MSS..=most).contains(&config.mss) {
             let message = format!("an `mss` of {} B is not possible", config.mss);
-            wrong("mss", message, "it lies between 64 B and 65495 B; Ethernet gives 1460 B");
+            wrong("mss", message, &format!("it lies between {LEAST_MSS} B and {most} B; Ethernet gives 1460 B"));
         }
         for (key, buffer) in [("snd_buf", config.snd_buf), ("rcv_buf", config.rcv_buf)] {
             if let Buffer::Bytes(bytes) = buffer
@@ -374,5 +377,11 @@ pub(super) fn check_hystart(global: &Tcp, used: &[(Stack, &'static Algorithm)], 
     }
 }
 
-/// From where options and a byte of data fit to the largest IP packet.
-const MSS: std::ops::RangeInclusive<u32> = 64..=65_495;
+/// Bytes of a full segment's packet beside the `mss`.
+pub(super) fn headers(tcp: &TcpConfig, ipv6: bool) -> u32 {
+    let options = if tcp.timestamps && !tcp.mss_includes_options { 12 } else { 0 };
+    40 + options + if ipv6 { u32::from(IPV6_EXTRA) } else { 0 }
+}
+
+/// Room for the options and some data.
+const LEAST_MSS: u32 = 64;
