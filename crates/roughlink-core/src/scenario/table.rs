@@ -80,16 +80,19 @@ impl<'k> Table<'k> {
         let mut counter = LineCounter { text, at: 0, line: 1 };
         for record in reader.records() {
             let record = record.map_err(|e| format!("it is no CSV: {e}"))?;
-            if record.iter().any(|field| !field.is_empty()) {
+            // The reader takes a comment for one only at the very start of a line.
+            let is_comment = record.get(0).is_some_and(|field| field.starts_with('#'));
+            if !is_comment && record.iter().any(|field| !field.is_empty()) {
                 let at = record.position().map_or(0, |p| p.byte() as usize);
                 lines.push((counter.line_of(at), record));
             }
         }
-        let Some((_, heading)) = lines.first().cloned() else { return Err("it is empty".into()) };
+        let Some((_, mut heading)) = lines.first().cloned() else { return Err("it is empty".into()) };
         lines.remove(0);
-        let columns = columns(&heading, known, dialect)?;
         // A line may end with a delimiter, the heading or any other.
         let width = (1..=heading.len()).rev().find(|&n| !heading[n - 1].is_empty()).unwrap_or(0);
+        heading.truncate(width);
+        let columns = columns(&heading, known, dialect)?;
         for (line, record) in &lines {
             if record.len() < width || record.iter().skip(width).any(|field| !field.is_empty()) {
                 return Err(format!("line {line} has {} fields, not {width}", record.len()));
@@ -204,6 +207,7 @@ impl Clock {
         };
         match since {
             None => Err(format!("{name} = {text} is another kind of time than that of the first line")),
+            Some(s) if !s.is_finite() => Err(format!("{name} = {text} is no time")),
             Some(s) if s < 0.0 => Err(format!("{name} = {text} is before the first line")),
             Some(s) if s > LONGEST.as_secs_f64() => Err(format!("{name} = {text} is more than thirty years later")),
             // A double has a microsecond to spare on dates of this century.
@@ -320,6 +324,21 @@ mod tests {
     fn named(names: &[(&str, &str)]) -> Dialect {
         let names = names.iter().map(|(k, n)| ((*k).to_owned(), (*n).to_owned())).collect();
         Dialect { names, extra: true, delimiter: None }
+    }
+
+    #[test]
+    fn indented_comments_and_trailing_delimiters_are_passed_over() {
+        let plain = Dialect::default();
+        let wanted = Ok(vec![(3, 0, -90.0, 0.5), (5, 1_000, -80.0, 0.0)]);
+        let text = "time_s,signal_dbm,loss,\n  # \"a\" comment, indented\n0,-90,0.5,\n\t# b\n1,-80,0\n";
+        assert_eq!(read(text, &plain), wanted);
+        for (text, reason) in [
+            ("time_s,loss\n1746352800,0\nnan,0\n1746352805,0\n", "line 3: time_s = nan is no time"),
+            ("time_s,loss\nnan,0\n", "line 2: time_s = nan is out of range"),
+        ] {
+            let said = read(text, &plain).unwrap_err();
+            assert!(said.contains(reason), "{said}");
+        }
     }
 
     #[test]
