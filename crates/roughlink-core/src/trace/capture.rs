@@ -23,7 +23,7 @@ use crate::scenario::Scenario;
 use crate::tcp::unwrap;
 use crate::units::Time;
 use crate::wire::{Addresses, Implied, IpPair, Payload};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -68,17 +68,19 @@ impl<W: Write> Capture<W> {
         let kept: Vec<u32> = (0..scenario.flows.len()).map(|f| snaplen.unwrap_or(self::snaplen(scenario, f))).collect();
         let most = if kept.contains(&0) { 0 } else { kept.iter().copied().max().unwrap_or(0) };
         let mut interfaces = vec![[None; 2]; scenario.links.len()];
+        let mut ends: Vec<Vec<(usize, usize)>> = vec![Vec::new(); scenario.nodes.len()];
+        for (l, link) in scenario.links.iter().enumerate() {
+            ends[link.between.0].push((l, 0));
+            ends[link.between.1].push((l, 1));
+        }
         let mut begun = Vec::with_capacity(files.len());
         for (i, (out, hosts)) in files.into_iter().enumerate() {
             let begin = || -> io::Result<Pcapng<W>> {
                 let mut file = Pcapng::new(out, most)?;
                 for node in hosts {
-                    for (link, both) in scenario.links.iter().zip(&mut interfaces) {
-                        let ends = [link.between.0, link.between.1];
-                        for (interface, _) in both.iter_mut().zip(ends).filter(|(_, end)| *end == node) {
-                            let name = format!("{}:{}", scenario.nodes[node], link.name);
-                            *interface = Some((i, file.interface(&name)?));
-                        }
+                    for &(link, end) in &ends[node] {
+                        let name = format!("{}:{}", scenario.nodes[node], scenario.links[link].name);
+                        interfaces[link][end] = Some((i, file.interface(&name)?));
                     }
                 }
                 Ok(file)
@@ -238,21 +240,17 @@ fn node_address_v6(index: usize, link_local: bool) -> Ipv6Addr {
     Ipv6Addr::new(if link_local { 0xfe80 } else { 0xfd00 }, 0, 0, 0, 0, 0, above, below)
 }
 
-/// All addresses of node `index` that its flows use.
-pub fn node_addresses(scenario: &Scenario, index: usize) -> Vec<IpAddr> {
-    let mut all = Vec::new();
+/// All addresses that the flows of each node use, by node.
+pub fn node_addresses(scenario: &Scenario) -> Vec<BTreeSet<IpAddr>> {
+    let mut all = vec![BTreeSet::new(); scenario.nodes.len()];
     for (i, f) in scenario.flows.iter().enumerate() {
         let own = match addresses(scenario, i).ip {
             IpPair::V4 { src, dst } => [src, dst].map(IpAddr::from),
             IpPair::V6 { src, dst } => [src, dst].map(IpAddr::from),
         };
-        for (address, _) in own.into_iter().zip([f.from, f.to]).filter(|(_, node)| *node == index) {
-            if !all.contains(&address) {
-                all.push(address);
-            }
-        }
+        all[f.from].insert(own[0]);
+        all[f.to].insert(own[1]);
     }
-    all.sort_unstable();
     all
 }
 
