@@ -241,6 +241,11 @@ impl<'a> Network<'a> {
         Ok(Network { scenario, paths, components })
     }
 
+    /// The links that packets of flow `flow` cross from its source to its destination, by number.
+    pub fn links(&self, flow: usize) -> impl Iterator<Item = usize> {
+        self.paths[flow][0].iter().map(|hop| *hop as usize / 2)
+    }
+
     /// Runs the scenario.
     pub fn run(&self, options: Options) -> RunResult {
         self.run_observed(options, &mut NoObserver)

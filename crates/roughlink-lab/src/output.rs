@@ -173,7 +173,7 @@ pub fn run_to_folder(
     summary.push(b'\n');
     draft.write(SUMMARY, &summary)?;
 
-    let manifest = Manifest::new(scenario, &result, settings, started, (captures, skipped), draft.files());
+    let manifest = Manifest::new((scenario, network), &result, settings, started, (captures, skipped), draft.files());
     let mut text = serde_json::to_vec_pretty(&manifest).expect("manifests have a JSON form");
     text.push(b'\n');
     draft.finish(&text)?;

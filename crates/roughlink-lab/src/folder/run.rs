@@ -9,7 +9,7 @@ use crate::error::LabError;
 use crate::output::{Manifest, StayEntry};
 use crate::report::thin::{Point, Thinner};
 use hdrhistogram::Histogram;
-use roughlink_core::metrics::RunResult;
+use roughlink_core::metrics::{FlowResult, RunResult};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -91,7 +91,8 @@ pub(super) fn read(folder: &Path) -> Result<Run, LabError> {
     let curves = 4 * senders + queues + result.gateways.iter().map(|g| g.flows.len()).sum::<usize>();
     let stretches = (MOST_STRETCHES / curves.max(1)).clamp(50, 400);
     let stays = manifest.as_ref().map_or(&[][..], |m| &m.coverage);
-    let axis = Axis { end: result.sim_s, stretches };
+    let row_s = manifest.as_ref().map_or(0.0, |m| m.sample_ms * 1e-3);
+    let axis = Axis { end: result.sim_s, stretches, row_s };
     let (queues, outages) = links(&folder.join("links.parquet"), &result, axis)?;
     Ok(Run {
         flows: flows(&folder.join("flows.parquet"), &result, stays, axis)?,
@@ -109,6 +110,8 @@ pub(super) fn read(folder: &Path) -> Result<Run, LabError> {
 struct Axis {
     end: f64,
     stretches: usize,
+    /// The time between two rows, s; 0 if there is a row for each change.
+    row_s: f64,
 }
 
 impl Axis {
@@ -133,9 +136,7 @@ fn seconds(time: &Values, row: usize) -> f64 {
 
 struct FlowReader {
     thinners: [Thinner; 4],
-    /// Bytes delivered by the end of each bin, as far as it is known.
-    delivered: Vec<Option<f64>>,
-    last: f64,
+    delivered: Delivery,
     stays: Vec<Delivered>,
     rtts: Histogram<u64>,
     samples: f64,
@@ -144,18 +145,16 @@ struct FlowReader {
 
 fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: Axis) -> Result<Vec<FlowCurves>, LabError> {
     let Some(table) = Table::open(path)? else { return Ok(Vec::new()) };
-    let bin = bin(axis.end);
-    let bins = (axis.end / bin).ceil() as usize;
-    let reader = || FlowReader {
+    let bin = bin(axis.end.max(200.0 * axis.row_s));
+    let reader = |f: &FlowResult| FlowReader {
         thinners: std::array::from_fn(|_| axis.thinner()),
-        delivered: vec![None; bins],
-        last: 0.0,
+        delivered: Delivery::new(bin, f.start_s),
         stays: vec![Delivered::default(); stays.len()],
         rtts: Histogram::new(3).expect("three digits are possible"),
         samples: 0.0,
         any: false,
     };
-    let mut readers: Vec<FlowReader> = result.flows.iter().map(|_| reader()).collect();
+    let mut readers: Vec<FlowReader> = result.flows.iter().map(reader).collect();
     let index: BTreeMap<&str, usize> = result.flows.iter().enumerate().map(|(i, f)| (f.name.as_str(), i)).collect();
     let names = [
         "time_ns",
@@ -180,16 +179,13 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: Axis) -> Re
                 thinner.step(now, values.number(row).map(|v| v * factor));
             }
             let bytes = delivered.number(row).unwrap_or_default();
-            if let Some(last) = r.delivered.get_mut((now / bin) as usize) {
-                *last = Some(bytes);
-            }
-            if bytes > r.last {
+            let more = r.delivered.at(now, bytes);
+            if more > 0.0 {
                 for (stay, here) in stays.iter().zip(&mut r.stays).filter(|(s, _)| s.from_s <= now && now <= s.until_s)
                 {
-                    here.bytes += bytes - r.last;
+                    here.bytes += more;
                     here.first_s.get_or_insert(now - stay.from_s);
                 }
-                r.last = bytes;
             }
             let so_far = samples.number(row).unwrap_or_default();
             if let Some(ms) = rtt.number(row).filter(|_| so_far > r.samples) {
@@ -201,17 +197,18 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: Axis) -> Re
     })?;
     let read = readers.into_iter().zip(&result.flows).filter(|(r, _)| r.any);
     Ok(read
-        .map(|(r, f)| {
+        .map(|(mut r, f)| {
             let end = f.end_s.unwrap_or(axis.end).min(axis.end);
             let [cwnd_kb, ssthresh_kb, in_flight_kb, srtt_ms] = r.thinners.map(|t| axis.steps(t, end));
+            r.delivered.at(end, f.delivered_bytes as f64);
             FlowCurves {
                 flow: f.name.clone(),
                 cwnd_kb,
                 ssthresh_kb,
                 in_flight_kb,
                 srtt_ms,
-                throughput_mbps: rates(&r.delivered, bin, (f.start_s, end)),
-                rtt_cdf: cdf(&r.rtts),
+                throughput_mbps: r.delivered.rates(),
+                rtt_cdf: if axis.row_s > 0.0 { Vec::new() } else { cdf(&r.rtts) },
                 stays: r.stays,
             }
         })
@@ -226,22 +223,51 @@ fn bin(end: f64) -> f64 {
     step * decade
 }
 
-/// Mbit/s in each bin from `start` to `end`, of the bytes delivered by the end of each.
-fn rates(delivered: &[Option<f64>], bin: f64, (start, end): (f64, f64)) -> Vec<Point> {
-    let mut points = Vec::new();
-    let mut before = 0.0;
-    for (i, bytes) in delivered.iter().enumerate() {
-        let (from, to) = ((bin * i as f64).max(start), (bin * (i + 1) as f64).min(end));
-        let now = bytes.unwrap_or(before);
-        if to > from {
-            points.push((from, Some((now - before) * 8e-6 / (to - from))));
+/// Payload that reached the application over time. Rows are written when the sender acts, so between two of them the
+/// payload is taken to arrive evenly: a rate is then never above what the link carried.
+struct Delivery {
+    bin: f64,
+    start: f64,
+    last: (f64, f64),
+    /// Bytes by the end of each bin from the one of the start on.
+    ends: Vec<f64>,
+}
+
+impl Delivery {
+    fn new(bin: f64, start: f64) -> Self {
+        Delivery { bin, start, last: (start, 0.0), ends: Vec::new() }
+    }
+
+    fn edge(&self, i: usize) -> f64 {
+        (libm::floor(self.start / self.bin) + i as f64 + 1.0) * self.bin
+    }
+
+    /// At `now`, `bytes` had arrived; returns how many more than before.
+    fn at(&mut self, now: f64, bytes: f64) -> f64 {
+        let (then, before) = self.last;
+        while self.edge(self.ends.len()) <= now {
+            let part = if now > then { (self.edge(self.ends.len()) - then) / (now - then) } else { 1.0 };
+            self.ends.push(before + (bytes - before).max(0.0) * part);
         }
-        before = now;
+        self.last = (now.max(then), bytes.max(before));
+        self.last.1 - before
     }
-    if let Some(last) = points.last().copied() {
-        points.push((end, last.1));
+
+    /// Mbit/s in each bin, the last of which ends with the last row.
+    fn rates(&self) -> Vec<Point> {
+        let (end, total) = self.last;
+        let edges = (0..self.ends.len()).map(|i| (self.edge(i), self.ends[i])).chain([(end, total)]);
+        let mut points: Vec<Point> = Vec::new();
+        let (mut from, mut before) = (self.start, 0.0);
+        for (to, bytes) in edges.filter(|(to, _)| *to > self.start) {
+            if to > from {
+                points.push((from, Some((bytes - before) * 8e-6 / (to - from))));
+            }
+            (from, before) = (to, bytes);
+        }
+        points.extend(points.last().map(|last| (end, last.1)).into_iter().collect::<Vec<_>>());
+        points
     }
-    points
 }
 
 /// Quantiles, from the smallest value to the largest.
@@ -353,9 +379,15 @@ mod tests {
     fn throughput_is_the_mean_of_each_bin() {
         assert_eq!([bin(8.3), bin(60.0), bin(900.0), bin(0.01)], [0.05, 0.5, 5.0, 0.001]);
         // 1 MB in the first second, nothing in the second, 2 MB in the third; the flow begins at 0.5 s and ends at 2.5 s.
-        let delivered = [Some(1e6), None, Some(3e6), None];
-        let points = rates(&delivered, 1.0, (0.5, 2.5));
-        assert_eq!(points, [(0.5, Some(16.0)), (1.0, Some(0.0)), (2.0, Some(32.0)), (2.5, Some(32.0))]);
+        let mut delivered = Delivery::new(1.0, 0.5);
+        let more: Vec<f64> =
+            [(0.7, 4e5), (1.0, 1e6), (2.0, 1e6), (2.5, 3e6)].map(|(now, bytes)| delivered.at(now, bytes)).into();
+        assert_eq!(more, [4e5, 6e5, 0.0, 2e6]);
+        assert_eq!(delivered.rates(), [(0.5, Some(16.0)), (1.0, Some(0.0)), (2.0, Some(32.0)), (2.5, Some(32.0))]);
+        // Rows two seconds apart say nothing of the seconds between: the mean of both.
+        let mut sparse = Delivery::new(1.0, 0.0);
+        sparse.at(2.0, 5e5);
+        assert_eq!(sparse.rates(), [(0.0, Some(2.0)), (1.0, Some(2.0)), (2.0, Some(2.0))]);
     }
 
     #[test]

@@ -5,7 +5,8 @@ use super::{MANIFEST, OutputError, SEGMENTS_CSV, Settings, table_name};
 use roughlink_core::app::Traffic;
 use roughlink_core::app::request::Message;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
+use roughlink_core::net::Network;
+use roughlink_core::scenario::{FlowSpec, Scenario, Stay};
 use roughlink_core::trace::capture::node_addresses;
 use roughlink_core::trace::columns::Series;
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,9 @@ pub struct StayEntry {
     pub from_s: f64,
     /// When coverage ends, s.
     pub until_s: f64,
+    /// The flows that cross the link from their source to their destination.
+    #[serde(default)]
+    pub flows: Vec<String>,
 }
 
 /// A file of a result folder.
@@ -108,7 +112,7 @@ pub struct HostEntry {
 
 impl Manifest {
     pub(super) fn new(
-        scenario: &Scenario,
+        (scenario, network): (&Scenario, &Network<'_>),
         result: &RunResult,
         settings: &Settings,
         started: SystemTime,
@@ -125,8 +129,9 @@ impl Manifest {
             }
             columns.insert(SEGMENTS_CSV.to_owned(), segments);
         }
+        let addresses = node_addresses(scenario);
         let host = |file: &str, n: usize| {
-            let entry = HostEntry { file: file.to_owned(), addresses: node_addresses(scenario, n) };
+            let entry = HostEntry { file: file.to_owned(), addresses: addresses[n].iter().copied().collect() };
             (scenario.nodes[n].clone(), entry)
         };
         let hosts = captures.iter().flat_map(|(file, nodes)| nodes.iter().map(|n| host(file, *n)));
@@ -148,7 +153,7 @@ impl Manifest {
                 skipped,
             }),
             message_timeouts_ms: scenario.flows.iter().filter_map(message_timeouts).collect(),
-            coverage: scenario.links.iter().flat_map(stays).collect(),
+            coverage: (0..scenario.links.len()).flat_map(|link| stays(scenario, network, link)).collect(),
         }
     }
 
@@ -199,14 +204,23 @@ fn message_timeouts(flow: &FlowSpec) -> Option<(String, BTreeMap<Message, f64>)>
     Some((flow.name.clone(), timeouts.collect()))
 }
 
-fn stays(link: &LinkSpec) -> impl Iterator<Item = StayEntry> {
-    link.stays.iter().map(|stay| StayEntry {
+fn stays(scenario: &Scenario, network: &Network<'_>, number: usize) -> Vec<StayEntry> {
+    let link = &scenario.links[number];
+    if link.stays.is_empty() {
+        return Vec::new();
+    }
+    let crosses = |flow: &usize| network.links(*flow).any(|l| l == number);
+    let flows: Vec<String> =
+        (0..scenario.flows.len()).filter(crosses).map(|f| scenario.flows[f].name.clone()).collect();
+    let entry = |stay: &Stay| StayEntry {
         link: link.name.clone(),
         station: stay.name.clone(),
         class: stay.class.clone(),
         from_s: stay.from.as_secs_f64(),
         until_s: stay.until.as_secs_f64(),
-    })
+        flows: flows.clone(),
+    };
+    link.stays.iter().map(entry).collect()
 }
 
 fn columns(series: Series) -> Vec<ColumnEntry> {

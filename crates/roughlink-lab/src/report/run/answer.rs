@@ -190,6 +190,9 @@ fn of_transfer(run: &Run, f: &FlowResult, name: String) -> String {
         (None, true) => {
             format!("{name} gave up after too many time-outs in a row; it had delivered {bytes}")
         }
+        (None, false) if f.start_s >= run.result.sim_s => {
+            return format!("{name} did not start: the run ended at {} s.", seconds(run.result.sim_s));
+        }
         (None, false) => {
             let time = seconds(run.result.sim_s - f.start_s);
             format!("{name} delivered {bytes} in {time} s, when the run ended")

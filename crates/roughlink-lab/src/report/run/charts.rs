@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 /// Queues that are drawn at most, and the packets that wait in each at least at some time: one or two are no queue.
 const MOST_QUEUES: usize = 4;
 const A_QUEUE: f64 = 3.0;
+/// Flows that are drawn at most, and outages that are shaded.
+const MOST_FLOWS: usize = 30;
+const MOST_SHADES: usize = 300;
 
 /// A part of the page: charts with one legend.
 pub(super) struct Section {
@@ -63,7 +66,7 @@ fn calls(run: &Run) -> Option<Section> {
             curves.push((format!("{}{end}", f.name), [over_time(|w| w.mos), over_time(|w| w.r)]));
         }
     }
-    let of = |i: usize| curves.iter().map(move |(name, both)| (name.clone(), both[i].as_slice()));
+    let of = |i: usize| curves.iter().take(MOST_FLOWS).map(move |(name, both)| (name.clone(), both[i].as_slice()));
     let mos = Chart { range: Some((0.9, 4.7)), ..Chart::new("Mean opinion score", "MOS", of(0)) };
     let r = Chart { range: Some((-2.0, 102.0)), ..Chart::new("Transmission rating", "R", of(1)) };
     let about = "Each window of the call judged by itself. R of 80 and more satisfies users (ITU-T G.109).";
@@ -73,12 +76,14 @@ fn calls(run: &Run) -> Option<Section> {
 fn throughput(run: &Run) -> Option<Section> {
     let transfers = of_kind(run, "bulk");
     let is_transfer = |name: &str| transfers.iter().any(|f| f.name == name);
-    let curves = run.flows.iter().filter(|c| is_transfer(&c.flow));
+    let all = run.flows.iter().filter(|c| is_transfer(&c.flow));
+    let curves = all.clone().take(MOST_FLOWS);
     let step = curves.clone().flat_map(|c| c.throughput_mbps.windows(2)).map(|w| w[1].0 - w[0].0).fold(0.0, f64::max);
-    let about = format!("What reached the application, as the mean of every {} s.", seconds(step));
-    let all = curves.map(|c| (c.flow.clone(), c.throughput_mbps.as_slice()));
+    let about =
+        format!("What reached the application, as the mean of every {} s.{}", seconds(step), first_of(all.count()));
+    let curves = curves.map(|c| (c.flow.clone(), c.throughput_mbps.as_slice()));
     let mut section =
-        over_time(run, "throughput", "Throughput over time", &about, vec![Chart::new("", "Mbit/s", all)])?;
+        over_time(run, "throughput", "Throughput over time", &about, vec![Chart::new("", "Mbit/s", curves)])?;
     section.drawing.wide = true;
     Some(section)
 }
@@ -86,9 +91,9 @@ fn throughput(run: &Run) -> Option<Section> {
 fn gateways(run: &Run) -> Option<Section> {
     let several = run.result.gateways.len() > 1;
     let name = |gateway: &str, flow: &str| if several { format!("{gateway}: {flow}") } else { flow.to_owned() };
-    let windows = run.allowed.iter().map(|a| (name(&a.gateway, &a.flow), a.awnd_sdu.as_slice()));
+    let windows = run.allowed.iter().take(MOST_FLOWS).map(|a| (name(&a.gateway, &a.flow), a.awnd_sdu.as_slice()));
     let mut section =
-        over_time(run, "gateways", "Windows that the gateway allows", "", vec![Chart::new("", "SDU", windows)])?;
+        over_time(run, "gateways", "Windows that the gateway allows", first_of(run.allowed.len()).trim(), vec![Chart::new("", "SDU", windows)])?;
     section.drawing.wide = true;
     Some(section)
 }
@@ -116,17 +121,19 @@ fn queues(run: &Run) -> Option<Section> {
 }
 
 fn senders(run: &Run) -> Option<Section> {
-    let flows = || run.flows.iter();
+    let flows = || run.flows.iter().take(MOST_FLOWS);
     let charts = vec![
         Chart::new("Congestion window", "kB", flows().map(|c| (c.flow.clone(), c.cwnd_kb.as_slice()))),
         Chart::new("In flight", "kB", flows().map(|c| (c.flow.clone(), c.in_flight_kb.as_slice()))),
         Chart::new("Slow-start threshold", "kB", flows().map(|c| (c.flow.clone(), c.ssthresh_kb.as_slice()))),
         Chart::new("Smoothed RTT", "ms", flows().map(|c| (c.flow.clone(), c.srtt_ms.as_slice()))),
     ];
-    let mut section = over_time(run, "senders", "What the senders did", "", charts)?;
+    let mut section = over_time(run, "senders", "What the senders did", first_of(run.flows.len()).trim(), charts)?;
+    let sampled = run.manifest.as_ref().map_or(0.0, |m| m.sample_ms);
+    let rows = if sampled > 0.0 { format!("has a row each {} ms", super::three(sampled)) } else { "has all".into() };
     section.drawing.note = format!(
         "A value holds until the next one. Of each {} of time the first, the lowest, the highest and the last are drawn; \
-         flows.parquet has all.",
+         flows.parquet {rows}.",
         match run.result.sim_s / run.stretches as f64 {
             s if s < 1.0 => format!("{} ms", super::three(s * 1e3)),
             s => format!("{} s", super::three(s)),
@@ -136,10 +143,12 @@ fn senders(run: &Run) -> Option<Section> {
 }
 
 fn round_trips(run: &Run) -> Option<Section> {
+    let measured = run.flows.iter().filter(|c| c.rtt_cdf.len() > 1).count();
     let curves: Vec<(String, Vec<Point>)> = run
         .flows
         .iter()
         .filter(|c| c.rtt_cdf.len() > 1)
+        .take(MOST_FLOWS)
         .map(|c| (c.flow.clone(), c.rtt_cdf.iter().map(|&(ms, share)| (ms, Some(share))).collect()))
         .collect();
     let values = || curves.iter().flat_map(|c| &c.1).map(|p| p.0);
@@ -161,25 +170,35 @@ fn round_trips(run: &Run) -> Option<Section> {
     Some(Section {
         id: "round-trips",
         title: "Round-trip times".into(),
-        about: "The share of the measured round trips that took no longer.".into(),
+        about: format!("The share of the measured round trips that took no longer.{}", first_of(measured)),
         shaded: String::new(),
         drawing: Drawing { wide: true, ..drawing },
     })
+}
+
+/// Says that not all of `n` flows are drawn, where that is so.
+fn first_of(n: usize) -> String {
+    if n > MOST_FLOWS { format!(" The first {MOST_FLOWS} of {n} flows.") } else { String::new() }
 }
 
 /// A section of charts over time, all with the same axis and with outages shaded.
 fn over_time(run: &Run, id: &'static str, title: &str, about: &str, charts: Vec<Chart<'_>>) -> Option<Section> {
     let x = json!({"title": "Time (s)", "type": "linear", "range": [0, rounded(run.result.sim_s)]});
     let names: Vec<&str> = run.outages.iter().map(|(link, _)| link.as_str()).collect();
-    let shades = united(run.outages.iter().flat_map(|(_, spans)| spans.iter().copied()).collect());
+    let mut shades = united(run.outages.iter().flat_map(|(_, spans)| spans.iter().copied()).collect());
+    let all = shades.len();
+    shades.sort_by(|a, b| (b.1 - b.0).total_cmp(&(a.1 - a.0)));
+    shades.truncate(MOST_SHADES);
+    shades.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let some = if all > MOST_SHADES { format!("; of {all} times the {MOST_SHADES} longest") } else { String::new() };
     Some(Section {
         id,
         title: title.into(),
         about: about.into(),
         shaded: match names.as_slice() {
             [] => String::new(),
-            [one] => format!("link {one} is down"),
-            several => format!("one of the links {} is down", several.join(", ")),
+            [one] => format!("link {one} is down{some}"),
+            several => format!("one of the links {} is down{some}", several.join(", ")),
         },
         drawing: drawing(charts, &x, &shades, true)?,
     })

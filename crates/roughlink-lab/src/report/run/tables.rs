@@ -205,7 +205,8 @@ fn stays(run: &Run) -> (&'static str, String) {
         run.flows.iter().filter(|c| run.result.flows.iter().any(|f| f.name == c.flow && f.kind == "bulk")).collect();
     let end = run.result.sim_s;
     for (i, stay) in entries.iter().enumerate().filter(|(_, s)| s.from_s < end && !transfers.is_empty()) {
-        let here = || transfers.iter().filter_map(|c| c.stays.get(i));
+        let crosses = |name: &String| stay.flows.contains(name);
+        let here = || transfers.iter().filter(|c| crosses(&c.flow)).filter_map(|c| c.stays.get(i));
         let bytes: f64 = here().map(|d| d.bytes).sum();
         let usable = stay.until_s.min(end) - stay.from_s;
         table.rows.push(vec![
