@@ -45,6 +45,15 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
     let identity = plan.identity();
     let base = Path::new("results").join(name);
     let folder = grid.output.clone().unwrap_or_else(|| folder_of(&base, &identity));
+    if let Ok(other) = std::fs::read_to_string(folder.join(IDENTITY))
+        && other.trim() != identity
+    {
+        return Err(LabError::Usage {
+            message: format!("{} has the results of another experiment", folder.display()),
+            help: "name another folder with -o, or remove this one".into(),
+        }
+        .into());
+    }
     let mut store = Store::open(&folder)?;
     store.write(IDENTITY, format!("{identity}\n").as_bytes())?;
     work(plan.jobs(), &mut store, grid.jobs, quiet)?;
@@ -135,8 +144,14 @@ const REPORT: &str = "report.html";
 
 /// The command as it was typed, to be typed again.
 fn command_line() -> String {
-    let words = std::env::args().skip(1).map(|word| quote(&word));
-    std::iter::once("roughlink".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+    let words = typed_words().into_iter().map(|word| quote(&word));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// The words of the command line; bytes that are not UTF-8 are replaced.
+fn typed_words() -> Vec<String> {
+    let words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    std::iter::once("roughlink".to_owned()).chain(words).collect()
 }
 
 /// What was typed beyond the experiment and `--quick`.

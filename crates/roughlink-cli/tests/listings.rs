@@ -89,6 +89,35 @@ fn a_copy_brings_the_files_that_the_scenario_reads() {
 }
 
 #[test]
+fn a_copy_writes_nothing_outside_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let text = said(&["scenario", "show", "hello"]);
+    let reading = |file: &str| text.replacen("rate = ", &format!("timeline = \"{file}\"\nrate = "), 1);
+    for (made, inner) in [("in/data", "data/a.csv"), ("in", "a.csv")] {
+        fs::create_dir_all(path(made)).unwrap();
+        fs::write(path(&format!("in/{inner}")), "time_s,rate_mbps\n1,3\n").unwrap();
+    }
+    fs::create_dir(path("to")).unwrap();
+    fs::write(path("in/deep.toml"), reading("data/a.csv")).unwrap();
+    said(&["scenario", "copy", &path("in/deep.toml"), &path("to/deep.toml")]);
+    assert_eq!(fs::read(path("to/data/a.csv")).unwrap(), fs::read(path("in/data/a.csv")).unwrap());
+    fs::write(path("in/data/up.toml"), reading("../a.csv")).unwrap();
+    fs::write(path("in/same.toml"), reading("a.csv")).unwrap();
+    for (from, to, reason) in [
+        ("in/data/up.toml", "to/inner.toml", "the scenario reads ../a.csv, which is not in its folder"),
+        ("in/same.toml", "to/a.csv", "is also the name of a file that the scenario reads"),
+    ] {
+        let out = roughlink(&["scenario", "copy", &path(from), &path(to)]);
+        assert_eq!(code(&out), 2);
+        assert!(stderr(&out).contains(reason), "{}", stderr(&out));
+    }
+    let mut left: Vec<_> = fs::read_dir(path("to")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["data", "deep.toml"], "a refusal leaves nothing behind");
+}
+
+#[test]
 fn every_metric_has_unit_and_meaning() {
     let list = said(&["metric", "list"]);
     let all = json(&roughlink(&["metric", "list", "--json"]));

@@ -91,6 +91,22 @@ fn another_experiment_does_not_overwrite_the_first() {
 }
 
 #[test]
+fn a_folder_of_another_experiment_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = |bytes: &str| {
+        let set = format!("flow.*.bytes={bytes}");
+        roughlink_in(&["sweep", "hello", "--set", &set, "--replicas", "1", "--quiet", "-o", "out"], folder.path())
+    };
+    assert_eq!(code(&sweep("10 kB")), 0);
+    let kept = std::fs::read(folder.path().join("out/results.json")).unwrap();
+    let out = sweep("20 kB");
+    assert_eq!(code(&out), 2);
+    assert!(stderr(&out).contains("out has the results of another experiment"), "{}", stderr(&out));
+    assert_eq!(std::fs::read(folder.path().join("out/results.json")).unwrap(), kept);
+    assert_eq!(code(&sweep("10 kB")), 0, "its own experiment is resumed");
+}
+
+#[test]
 fn what_is_not_random_is_called_so() {
     let folder = tempfile::tempdir().unwrap();
     let compare = |set: &[&str], metric: &str| {

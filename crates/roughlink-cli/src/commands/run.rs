@@ -51,7 +51,7 @@ fn settings(args: &Run) -> Result<Settings, LabError> {
     let hosts = args.capture_at.as_deref().map(split);
     let capture = CaptureSettings { hosts, snaplen: args.snaplen, one_file: args.one_capture };
     let capture = (!args.no_capture).then_some(capture);
-    let command = std::iter::once("roughlink".to_owned()).chain(std::env::args().skip(1)).collect();
+    let command = super::typed_words();
     let revision = Some(REVISION.to_owned());
     Ok(Settings { sample, capture, force: args.force, command, revision, ..Settings::default() })
 }

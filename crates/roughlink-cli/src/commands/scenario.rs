@@ -8,7 +8,7 @@ use roughlink_lab::library::{Source, names};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Lists the built-in scenarios.
 pub fn list(args: &List) -> Result<(), Failure> {
@@ -44,7 +44,19 @@ pub fn copy(args: &CopyScenario) -> Result<(), Failure> {
     };
     let folder = to.parent().unwrap_or(Path::new(""));
     let mut files = vec![(to.clone(), source.text.clone())];
-    files.extend(source.parse(&[])?.files.into_iter().map(|(name, text)| (folder.join(name), text)));
+    for (name, text) in source.parse(&[])?.files {
+        let beside = Path::new(&name).components().all(|part| matches!(part, Component::Normal(_)));
+        if !beside || folder.join(&name) == to {
+            let message = if beside {
+                format!("{} is also the name of a file that the scenario reads", to.display())
+            } else {
+                format!("the scenario reads {name}, which is not in its folder")
+            };
+            let help = if beside { "name another file to write" } else { "copy the files by hand, and change the name" };
+            return Err(LabError::Usage { message, help: help.into() }.into());
+        }
+        files.push((folder.join(name), text));
+    }
     if let Some((there, _)) = files.iter().find(|(path, _)| !args.force && path.exists()) {
         return Err(LabError::Usage {
             message: format!("{} exists", there.display()),
@@ -53,6 +65,11 @@ pub fn copy(args: &CopyScenario) -> Result<(), Failure> {
         .into());
     }
     for (path, text) in &files {
+        // Of the scenario's own folder the user says that it is there.
+        if path.parent().is_some_and(|inner| inner != folder) {
+            let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+            made.map_err(|source| LabError::Write { path: path.clone(), source })?;
+        }
         write(path, text, args.force).map_err(|source| LabError::Write { path: path.clone(), source })?;
     }
     print(&format!("{}\n", to.display()))
