@@ -1,9 +1,14 @@
-//! Embeds `scenarios/` and `experiments/`, and gives the engine a fingerprint: results of one engine must never be
-//! taken for those of another.
+//! Embeds `scenarios/` and `experiments/`, packs the chart library of reports, and gives the engine a fingerprint: results of
+//! one engine must never be taken for those of another.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 fn main() {
@@ -22,6 +27,12 @@ fn main() {
     code.push_str("];\n");
     fs::write(out.join("embedded.rs"), code).expect("the build folder is writable");
 
+    println!("cargo:rerun-if-changed={LIBRARY}");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(&fs::read(LIBRARY).expect("it is vendored")).expect("memory takes everything");
+    let packed = BASE64_STANDARD.encode(packed.finish().expect("memory takes everything"));
+    fs::write(out.join("library.txt"), packed).expect("the build folder is writable");
+
     let core = root.join("crates/roughlink-core/src");
     println!("cargo:rerun-if-changed={}", core.display());
     let mut sources = BTreeMap::new();
@@ -34,6 +45,9 @@ fn main() {
     }
     println!("cargo:rustc-env=ROUGHLINK_ENGINE={hash:016x}");
 }
+
+/// The basic bundle of plotly.js: scatter, bar and pie, and all that reports draw is made of the first two.
+const LIBRARY: &str = "vendor/plotly.js-basic-dist-min/plotly-basic.min.js";
 
 /// Files below `folder` with one of the extensions, by their names with `/`.
 fn collect(folder: &Path, name: &str, extensions: &[&str], files: &mut BTreeMap<String, PathBuf>) {

@@ -39,6 +39,13 @@ pub(super) struct Planned {
     fingerprint: u128,
 }
 
+impl Planned {
+    /// As [`Cell::real_stack`].
+    pub(super) fn real_stack(&self) -> &str {
+        if self.ran_on.is_empty() { &self.stack } else { &self.ran_on }
+    }
+}
+
 impl Plan {
     /// Reads the scenario of every cell.
     pub fn new(experiment: Experiment) -> Result<Plan, LabError> {

@@ -56,7 +56,7 @@ impl Plan {
         };
         let mut columns = Vec::new();
         if self.cells.iter().any(|c| !c.stack.is_empty()) {
-            let stacks = runs.iter().map(|(cell, _)| cell.stack.clone()).collect();
+            let stacks = runs.iter().map(|(cell, _)| cell.real_stack().to_owned()).collect();
             columns.push(column("stack", "", "the stack that it ran on", Values::Words(stacks)));
         }
         for (i, axis) in e.axes.iter().enumerate() {

@@ -2,65 +2,40 @@
 
 use crate::experiment::result::ExperimentResult;
 
-/// One line per cell: stack, axes, metric, unit, published, measured, ci95, replicas, samples.
+/// One line per cell: stack, axes, metric, unit, published, measured, ci95, interval_low, interval_high, at_least and replicas,
+/// with the meanings of [`Cell`](crate::experiment::result::Cell); `at_least` is its
+/// [lower bound](crate::experiment::result::Cell::lower_bound). The samples would double the page; `results.json` has them.
 ///
-/// Numbers are written so that reading them gives the same bits; absent ones are empty; samples are separated by
-/// semicolons.
+/// Numbers are written so that reading them gives the same bits; absent ones are empty.
 pub fn cells(experiment: &ExperimentResult) -> String {
-    let mut head = vec!["stack".to_string()];
-    head.extend(experiment.axes.iter().map(|a| a.name.clone()));
-    head.extend(["metric", "unit", "published", "measured", "ci95", "replicas", "samples"].map(String::from));
-    let mut out = line(&head);
+    let axes = experiment.axes.iter().map(|a| a.name.as_str());
+    let mut rows = vec![["stack"].into_iter().chain(axes).chain(COLUMNS).map(String::from).collect::<Vec<_>>()];
     for cell in &experiment.cells {
         let mut fields = vec![cell.real_stack().to_string()];
         fields.extend(experiment.axes.iter().map(|a| cell.axes.get(&a.name).cloned().unwrap_or_default()));
         let unit = experiment.metrics.iter().find(|m| m.name == cell.metric).map_or("", |m| m.unit.as_str());
         fields.extend([cell.metric.clone(), unit.to_string()]);
-        fields.extend([cell.published, cell.measured, cell.ci95].map(optional));
+        let [low, high] = cell.interval.map_or([None, None], |i| i.map(Some));
+        let numbers = [cell.published, cell.measured, cell.ci95, low, high, cell.lower_bound()];
+        fields.extend(numbers.map(|x| x.map(|x| x.to_string()).unwrap_or_default()));
         fields.push(cell.replicas.to_string());
-        fields.push(cell.samples.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(";"));
-        out.push_str(&line(&fields));
+        rows.push(fields);
     }
-    out
+    let mut out = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        out.write_record(row).expect("each row has the fields of the heading");
+    }
+    String::from_utf8(out.into_inner().expect("memory takes everything")).expect("made of text")
 }
 
-fn optional(x: Option<f64>) -> String {
-    x.map(|x| x.to_string()).unwrap_or_default()
-}
-
-fn line(fields: &[String]) -> String {
-    let quoted: Vec<String> = fields.iter().map(|f| quote(f)).collect();
-    quoted.join(",") + "\n"
-}
-
-fn quote(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.into() }
-}
+/// Columns after those of the axes.
+const COLUMNS: [&str; 9] =
+    ["metric", "unit", "published", "measured", "ci95", "interval_low", "interval_high", "at_least", "replicas"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::experiment::result::{AxisResult, Cell, MetricResult};
-
-    /// A reader of RFC 4180, for the round trip.
-    fn read(text: &str) -> Vec<Vec<String>> {
-        let (mut rows, mut row, mut field, mut quoted) = (vec![], vec![], String::new(), false);
-        let mut chars = text.chars().peekable();
-        while let Some(c) = chars.next() {
-            match c {
-                '"' if quoted && chars.peek() == Some(&'"') => field.push(chars.next().unwrap()),
-                '"' => quoted = !quoted,
-                ',' if !quoted => row.push(std::mem::take(&mut field)),
-                '\n' if !quoted => {
-                    row.push(std::mem::take(&mut field));
-                    rows.push(std::mem::take(&mut row));
-                }
-                c => field.push(c),
-            }
-        }
-        assert!(field.is_empty() && row.is_empty() && !quoted, "the last line is not closed");
-        rows
-    }
 
     #[test]
     fn cells_come_back_as_they_were() {
@@ -72,25 +47,31 @@ mod tests {
             measured,
             ci95: Some(1.0 / 3.0),
             replicas: 2,
-            samples: vec![0.431_234_567_890_123, 1e-300],
+            samples: vec![0.25, 1e-300],
             ..Cell::default()
         };
+        let share = Cell { ci95: None, interval: Some([0.1, 0.9]), ..cell("plain", Some(0.5)) };
+        let late = Cell { at_least: vec![28.0], ..cell("late", None) };
         let experiment = ExperimentResult {
             axes: ["cc", "loss"].map(|n| AxisResult { name: n.into(), ..AxisResult::default() }).into(),
             metrics: vec![MetricResult { name: "throughput_mbps".into(), label: String::new(), unit: "Mbit/s".into() }],
-            cells: vec![cell("a,\"b\"\nc", Some(2.5e-9)), cell("plain", None)],
+            cells: vec![cell("a,\"b\"\nc", Some(2.5e-9)), share, late],
             ..ExperimentResult::default()
         };
-        let rows = read(&cells(&experiment));
+        let text = cells(&experiment);
+        let mut table = csv::Reader::from_reader(text.as_bytes());
+        let heading = table.headers().unwrap().clone();
+        let rows: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
         assert_eq!(rows.len(), 3);
-        assert_eq!(rows[0][..4], ["stack", "cc", "loss", "metric"]);
-        for (row, cell) in rows[1..].iter().zip(&experiment.cells) {
-            assert_eq!(row[1], cell.axes["cc"]);
-            assert_eq!(row[4], "Mbit/s");
-            let numbers: Vec<Option<f64>> = row[5..8].iter().map(|f| f.parse().ok()).collect();
-            assert_eq!(numbers, [cell.published, cell.measured, cell.ci95]);
-            let samples: Vec<f64> = row[9].split(';').map(|s| s.parse().unwrap()).collect();
-            assert_eq!(samples, cell.samples);
+        for (row, cell) in rows.iter().zip(&experiment.cells) {
+            let field = |name: &str| &row[heading.iter().position(|h| h == name).unwrap()];
+            assert_eq!(field("cc"), cell.axes["cc"]);
+            assert_eq!(field("unit"), "Mbit/s");
+            let number = |name: &str| field(name).parse::<f64>().ok();
+            let numbers = ["published", "measured", "ci95", "interval_low", "interval_high"].map(number);
+            let [low, high] = cell.interval.map_or([None; 2], |i| i.map(Some));
+            assert_eq!(numbers, [cell.published, cell.measured, cell.ci95, low, high]);
+            assert_eq!((number("at_least"), field("replicas")), (cell.lower_bound(), "2"));
         }
     }
 }

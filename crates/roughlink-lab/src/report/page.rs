@@ -18,7 +18,7 @@ pub(super) fn page(title: &str, heading: &str, main: &str) -> String {
          <button id=\"theme\" type=\"button\" class=\"noprint\">Dark colours</button></div>\n<h1>{title}</h1>\n\
          {heading}</header>\n<main id=\"main\">\n{main}</main>\n<footer>\n<p>Made by roughlink. Charts by plotly.js (MIT \
          licence), contained in this file; the page loads nothing from the network. Select a stretch of a chart to enlarge \
-         it, double-click to return.</p>\n</footer>\n<script>{LIBRARY}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
+         it, double-click to return.</p>\n</footer>\n<script type=\"application/gzip\" id=\"library\">{LIBRARY}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n"
     );
     out
 }
@@ -34,5 +34,5 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
                       img-src data: blob:; base-uri 'none'; form-action 'none'";
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
-/// The basic bundle of plotly.js: scatter, bar and pie, and all that reports draw is made of the first two.
-const LIBRARY: &str = include_str!("../../vendor/plotly.js-basic-dist-min/plotly-basic.min.js");
+/// The chart library, compressed and in base64: 0.5 MB in place of 1.2 MB.
+const LIBRARY: &str = include_str!(concat!(env!("OUT_DIR"), "/library.txt"));

@@ -233,9 +233,17 @@
 
   const pause = () => new Promise((done) => setTimeout(done, 0));
   let turn = 0;
+  const library = (async () => {
+    const packed = atob(document.getElementById("library").textContent);
+    const bytes = new Blob([Uint8Array.from(packed, (c) => c.charCodeAt(0))]);
+    const script = document.createElement("script");
+    script.textContent = await new Response(bytes.stream().pipeThrough(new DecompressionStream("gzip"))).text();
+    document.head.append(script);
+  })();
   async function drawAll() {
     const mine = ++turn;
     root.dataset.charts = "drawing";
+    await library;
     for (const chart of charts) {
       if (mine !== turn) return;
       await draw(chart);
