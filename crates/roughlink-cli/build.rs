@@ -48,12 +48,16 @@ fn git(root: &Path, args: &[&str]) -> Option<String> {
 }
 
 /// What the program is made of.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 12] = [
     "Cargo.lock",
     "crates/roughlink-core/src",
     "crates/roughlink-lab/src",
+    "crates/roughlink-core/Cargo.toml",
+    "crates/roughlink-lab/Cargo.toml",
     "crates/roughlink-lab/build.rs",
+    "crates/roughlink-lab/vendor",
     "crates/roughlink-cli/src",
+    "crates/roughlink-cli/Cargo.toml",
     "crates/roughlink-cli/build.rs",
     "experiments",
     "scenarios",

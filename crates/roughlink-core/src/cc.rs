@@ -38,6 +38,9 @@ mod registry;
 pub use history::LinkHistory;
 pub use registry::{Algorithm, BuildError, Construct, Factory, REGISTRY, algorithm, build};
 
+/// Names of the TCP stacks, in the order of [`Stack`](crate::tcp::Stack): an algorithm may have a preset of its parameters for each.
+pub const STACKS: [&str; 4] = ["linux", "ns3", "ns2", "rfc"];
+
 /// The state of loss recovery, with Linux's names (`tcp_ca_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CongestionState {

@@ -3,7 +3,7 @@
 use crate::args::List;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
-use roughlink_core::cc::REGISTRY;
+use roughlink_core::cc::{REGISTRY, STACKS};
 use serde_json::json;
 
 /// Lists the algorithms.
@@ -39,5 +39,3 @@ pub fn list(args: &List) -> Result<(), Failure> {
     }
     print(&format!("{table}\n"))
 }
-
-const STACKS: [&str; 4] = ["linux", "rfc", "ns3", "ns2"];

@@ -8,7 +8,7 @@
 
 use super::coverage::{Coverage, Level, Rules};
 use super::registry::{BuildError, Construct, algorithm};
-use super::{Ack, Congestion, CongestionControl, Flow, LinkEvent, Permit, Sent, Vitals};
+use super::{Ack, Congestion, CongestionControl, Flow, LinkEvent, Permit, STACKS, Sent, Vitals};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -191,8 +191,6 @@ fn fresh(params: &Params, flow: &Flow) -> Box<dyn CongestionControl> {
 }
 
 const NAME: &str = "avoca";
-/// The stacks that algorithms may have presets for.
-const STACKS: [&str; 4] = ["linux", "ns3", "ns2", "rfc"];
 
 #[cfg(test)]
 mod tests {

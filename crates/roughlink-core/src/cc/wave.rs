@@ -146,7 +146,7 @@ pub struct Wave {
     /// What had been sent when the loss was noticed: once that is acknowledged, nothing is guessed.
     recover: u64,
     /// Duplicates count when more than this is acknowledged; `u64::MAX` from a time-out until its repair is over.
-    fast_retransmit_off_until: u64,
+    duplicates_off_until: u64,
     /// The last ACK was a duplicate that did not count: the next one ends a loss.
     duplicate: bool,
     /// Duration of a whole burst's train, filtered.
@@ -191,7 +191,7 @@ impl Construct for Wave {
             trains: Trains::new(params.trains, burst),
             guessed: 0,
             recover: 0,
-            fast_retransmit_off_until: if params.duplicates == Duplicates::Ignored { u64::MAX } else { 0 },
+            duplicates_off_until: if params.duplicates == Duplicates::Ignored { u64::MAX } else { 0 },
             duplicate: false,
             dispersion: None,
             min_rtt: None,
@@ -238,7 +238,7 @@ impl CongestionControl for Wave {
         self.interval = milliseconds(self.params.txtime0_ms);
         (self.left, self.debt, self.next_at) = (self.burst, 0, None);
         self.trains.on_timeout(flow.snd_una);
-        (self.guessed, self.fast_retransmit_off_until) = (0, u64::MAX);
+        (self.guessed, self.duplicates_off_until) = (0, u64::MAX);
         if self.params.timeout_forgets_min_rtt {
             self.min_rtt = None;
         }
@@ -246,8 +246,8 @@ impl CongestionControl for Wave {
     }
 
     fn on_recovered(&mut self, flow: &Flow) {
-        if self.fast_retransmit_off_until == u64::MAX && self.params.duplicates != Duplicates::Ignored {
-            self.fast_retransmit_off_until = flow.snd_nxt;
+        if self.duplicates_off_until == u64::MAX && self.params.duplicates != Duplicates::Ignored {
+            self.duplicates_off_until = flow.snd_nxt;
         }
     }
 
@@ -315,7 +315,7 @@ impl Wave {
     fn guessed(&self, flow: &Flow, prior: u64, una: u64) -> u64 {
         let mss = u64::from(flow.mss);
         let guessed = match una - prior {
-            0 if una > self.fast_retransmit_off_until => self.guessed + mss,
+            0 if una > self.duplicates_off_until => self.guessed + mss,
             0 => self.guessed,
             _ if self.params.duplicates == Duplicates::Anew || una >= self.recover => 0,
             acked => self.guessed.saturating_sub(acked.saturating_sub(mss)), // one of them is the repair

@@ -26,12 +26,7 @@ impl Stack {
 
     /// Its name in scenario files.
     pub const fn name(self) -> &'static str {
-        match self {
-            Stack::Linux => "linux",
-            Stack::Ns3 => "ns3",
-            Stack::Ns2 => "ns2",
-            Stack::Rfc => "rfc",
-        }
+        crate::cc::STACKS[self as usize]
     }
 }
 

@@ -118,36 +118,24 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
         move |((from, to), algorithm, tcp, bytes, start, kind)| {
             let start = Time::from_millis(start);
             let tcp = Arc::new(tcp);
-            let name = format!("flow {index}");
-            if kind == 0 {
+            let (cc, factory, traffic) = if kind == 0 {
                 let traffic = Traffic::Cbr { rate: Rate(200_000), packet: 400, bytes: Some(bytes), stop: None };
-                return FlowSpec {
-                    name,
-                    from,
-                    to,
-                    start,
-                    traffic,
-                    tcp,
-                    cc: String::new(),
-                    sctp: None,
-                    factory: None,
-                    ipv6: false,
-                    priority: None,
-                };
-            }
-            let a = &REGISTRY[algorithm];
-            let factory = a.factory(tcp.stack.name(), &toml::Table::new()).expect("the registry's own parameters");
-            let traffic = Traffic::Bulk { bytes: Some(bytes) };
+                (String::new(), None, traffic)
+            } else {
+                let a = &REGISTRY[algorithm];
+                let factory = a.factory(tcp.stack.name(), &toml::Table::new()).expect("the registry's own parameters");
+                (a.name.into(), Some(factory), Traffic::Bulk { bytes: Some(bytes) })
+            };
             FlowSpec {
-                name,
+                name: format!("flow {index}"),
                 from,
                 to,
                 start,
                 traffic,
                 tcp,
-                cc: a.name.into(),
+                cc,
                 sctp: None,
-                factory: Some(factory),
+                factory,
                 ipv6: false,
                 priority: None,
             }
