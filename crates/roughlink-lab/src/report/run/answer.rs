@@ -1,4 +1,4 @@
-//! What came out of a run, in sentences.
+//! The results of a run in sentences.
 
 use super::{percent, seconds, size, three};
 use crate::folder::run::Run;
@@ -6,7 +6,7 @@ use roughlink_core::app::request::{Cause, Message, Outcome, SessionResult};
 use roughlink_core::metrics::{DirectionResult, FlowResult, jain};
 use std::collections::BTreeMap;
 
-/// Flows of a kind that are spoken of one by one at most.
+/// Most flows of a kind that are described one by one.
 const SINGLY: usize = 2;
 
 /// The sentences, those on the flows first.
@@ -217,7 +217,7 @@ fn count(n: u64, what: &str) -> String {
     }
 }
 
-/// Where packets waited longest, which is what delays come from.
+/// Where packets waited longest, which explains the delays.
 fn of_queues(run: &Run) -> Option<String> {
     let all = run.result.links.iter().flat_map(|l| [(l, "", &l.forward), (l, ", reverse", &l.reverse)]);
     let (link, way, d): (_, _, &DirectionResult) =
