@@ -82,7 +82,7 @@ pub enum Filter {
 pub enum Count {
     /// AckedCount of the papers.
     Acked,
-    /// What ns-3 3.44 hands to PktsAcked: one segment for a duplicate or partial ACK; after disorder, the newly
+    /// What ns-3 3.44 passes to PktsAcked: one segment for a duplicate or partial ACK; after disorder, the newly
     /// delivered segments less the duplicates, whose segments they do not contain.
     Ns3,
 }
@@ -292,7 +292,7 @@ impl Westwood {
         }
     }
 
-    /// Bytes that this ACK says have been delivered.
+    /// Bytes that this ACK reports as delivered.
     fn count(&mut self, flow: &Flow, ack: &Ack) -> u64 {
         let mss = u64::from(flow.mss);
         match self.params.count {

@@ -5,7 +5,7 @@ use crate::packet::{FlowId, Fragment, Packet, Protocol, Side, Sides};
 use crate::units::Time;
 
 /// `packet` passes `gateway` and goes on as it is afterwards. Other protocols than TCP, and fragments without a TCP
-/// header, are not shown to it.
+/// header, bypass it.
 pub fn receive(
     gateway: &mut dyn Gateway,
     now: Time,

@@ -152,7 +152,7 @@ pub fn kind(name: &str) -> Result<&'static Kind, BuildError> {
     REGISTRY.iter().find(|k| k.name == name).ok_or_else(|| BuildError::UnknownKind(name.to_owned()))
 }
 
-/// The gateway `name` with `params` in TOML: what tests want.
+/// The gateway `name` with `params` in TOML; for tests.
 pub fn build(name: &str, params: &str) -> Result<Box<dyn Gateway>, BuildError> {
     let entry = kind(name)?;
     let params = params

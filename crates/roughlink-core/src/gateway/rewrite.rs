@@ -12,7 +12,7 @@
 use super::{Segment, before};
 use crate::packet::flags;
 
-/// What is to be advertised at most.
+/// The upper limit of the advertised window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Want {
     /// Bytes.
@@ -49,7 +49,7 @@ impl Edge {
             _ => s.window,
         };
         if s.is(flags::RST) {
-            return field; // its window means nothing
+            return field; // its window is meaningless
         }
         let window = u64::from(field) << shift;
         let right = s.ack.wrapping_add(window as u32);
@@ -67,7 +67,7 @@ impl Edge {
         let coarse = 1 << shift > mss;
         let up = |window: u64| window.div_ceil(1 << shift);
         let quantise = |window: u64| if coarse { window >> shift } else { up(window) };
-        let least = original.min(2 * mss); // never silly, never closed
+        let least = original.min(2 * mss); // no silly window, and never closed
         if let Some(last) = self.last.filter(|l| s.ack == l.ack && s.payload == 0 && !s.is(flags::FIN)) {
             // As before, unless the receiver itself has moved its window and that is the one that counts.
             if last.window < last.original || original == last.original {

@@ -40,7 +40,7 @@ pub struct RateControl {
     usable: f64,
 }
 
-/// What is kept of a flow.
+/// The state of a flow.
 #[derive(Clone, Debug, Default)]
 struct Managed {
     edge: Edge,
@@ -153,13 +153,13 @@ impl RateControl {
         }
     }
 
-    /// A flow joins: equation 1 for it, and room made by the others.
+    /// A flow joins: it gets its window by equation 1, and the others make room.
     fn admit(&mut self, key: &Key, modem: &dyn Modem) {
         let SharingFlows { inverse, min_rtt, .. } = self.company;
         let Some(flow) = self.flows.get_mut(key) else { return };
         let rtt = flow.rtt.expect("an active flow has an RTT");
         match &mut flow.state.control {
-            Some(c) => c.awnd = c.awnd.min(share(c.sample, rtt, inverse)).max(self.params.floor), // it was silent
+            Some(c) => c.awnd = c.awnd.min(share(c.sample, rtt, inverse)).max(self.params.floor), // it was inactive
             None => {
                 let sample = usable_sample(&self.params, rtt, self.usable, modem);
                 let awnd = share(sample, rtt, inverse).max(self.params.floor);
@@ -545,7 +545,7 @@ mod tests {
         }
     }
 
-    /// Somebody sends data from far ahead in the name of the server, and acknowledges it in the name of the client.
+    /// An attacker sends data from far ahead in the name of the server, and acknowledges it in the name of the client.
     #[test]
     fn what_no_window_allows_moves_nothing() {
         for (ahead, ack_ahead) in [(1 << 30, 1 << 30), (100_000, 100_000), (59_000, 61_000), (1 << 31, 1 << 31)] {

@@ -74,7 +74,7 @@ pub struct GreenPhyConfig {
     pub robust_share: f64,
 }
 
-/// The ROBO modes: QPSK with a rate 1/2 turbo code, which cancel, and so many copies of everything.
+/// The ROBO modes: QPSK with a rate 1/2 turbo code carries one bit per carrier, which is sent in several copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Robo {
     /// High speed: 2 copies, 9.845 Mbit/s.

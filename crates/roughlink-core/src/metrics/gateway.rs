@@ -1,4 +1,4 @@
-//! What gateways report.
+//! The results of gateways.
 
 use crate::gateway::flows::{Counters, Phase};
 use crate::gateway::{FlowStats, Key, Stats};
@@ -28,7 +28,7 @@ pub struct GatewayResult {
 pub struct GatewayFlowResult {
     /// Name of the flow.
     pub flow: String,
-    /// What the gateway thinks of it.
+    /// Its phase in the flow table.
     pub phase: Phase,
     /// It shares the rough link now.
     pub active: bool,

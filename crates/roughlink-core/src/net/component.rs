@@ -36,17 +36,17 @@ pub(super) struct Component<'a, O> {
     calendar: Calendar,
     sides: Sides,
     observer: &'a mut O,
-    /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no event
-    /// between. Empty while someone watches.
+    /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no
+    /// event between. Empty while there is an observer.
     cascade: Vec<u32>,
-    /// What hosts are told of links: when, of which link (its first place), what. They have one leaf.
+    /// Link events for hosts: when, of which link (its first place), what. They have one leaf.
     news: VecDeque<(Time, u32, LinkEvent)>,
     end: Time,
     events: u64,
 }
 
-/// Whose events the leaves of the calendar hold, by the first of each kind: pipes, media, news, flows, gateways. News come
-/// before flows, so that what is known at an instant is known to what begins then.
+/// The first leaf of each kind of event source: pipes, media, link events, flows, gateways. Link events come before
+/// flows, so that a flow that begins at the same instant has them.
 struct Leaves {
     media: usize,
     news: usize,
@@ -160,7 +160,7 @@ impl<'a, O: Observer> Component<'a, O> {
         }
     }
 
-    /// Hosts are told of what happened to a link that their flow uses.
+    /// Notifies hosts of the events of links that their flow uses.
     fn tell(&mut self, now: Time) {
         let Some((_, link, event)) = self.news.pop_front() else { return };
         self.calendar.set(self.leaves.news, self.news.front().map_or(Time::MAX, |n| n.0));
@@ -197,7 +197,8 @@ impl<'a, O: Observer> Component<'a, O> {
             });
         }
         let Some((p, lost)) = crossing else { return };
-        self.events += 1; // a change of the link is none: whether anyone uses it must not show
+        // A change of the link does not count, so that the number does not depend on whether a flow uses the link.
+        self.events += 1;
         if lost {
             self.sides.free(&p);
             return;
@@ -363,7 +364,7 @@ impl<'a, O: Observer> Component<'a, O> {
         }
     }
 
-    /// Shows the observer the sending end of a flow.
+    /// Reports the sending end of a flow to the observer.
     fn report(&mut self, now: Time, index: usize) {
         let flow = &self.flows[index];
         if let Some((sender, delivered)) = flow.sender() {
@@ -371,7 +372,7 @@ impl<'a, O: Observer> Component<'a, O> {
         }
     }
 
-    /// Tells the observer what side slots are left.
+    /// Reports the remaining side slots to the observer.
     pub(super) fn report_end(&mut self) {
         let on_links = self.pipes.iter().flat_map(Pipe::in_transit);
         let partial = self.flows.iter().flat_map(|f| f.reassembly.iter().flatten()).flat_map(|r| r.heads());

@@ -12,8 +12,8 @@ use crate::link::noise::air::Fading;
 use crate::link::noise::impulses::{Impulses, Length, Source};
 use crate::units::{Share, Time};
 
-/// The noise of a shared medium. `usual` is that of its profile; `block` is how long the blocks are on air that `mean`
-/// speaks of.
+/// The noise of a shared medium. `usual` is that of its profile; `block` is the air time of the blocks that `mean`
+/// refers to.
 pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, report: &mut Report) -> AirNoise {
     if link.noise.is_none() {
         return usual;
@@ -38,7 +38,7 @@ pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, rep
             let problem = Problem::new("the noise fades twice").at(table.span.clone(), "the second");
             report.error(problem.help("keep one of them"));
         }
-        // Each spoils a block by itself.
+        // Each corrupts blocks independently of the others.
         all.stationary += layer.stationary - all.stationary * layer.stationary;
         all.fading = all.fading.or(layer.fading);
         all.impulses.extend(layer.impulses);

@@ -43,7 +43,7 @@ struct Levels {
     hysteresis: f64,
 }
 
-/// Gives the links that have coverage their timelines and news; returns the load of other passengers.
+/// Gives the links that have coverage their timelines and events; returns the load of other passengers.
 pub(super) fn coverage(
     all: &[At<Coverage>],
     links: &mut [LinkSpec],
@@ -99,7 +99,7 @@ pub(super) fn coverage(
             let Levels { threshold: dbm, hysteresis } = levels;
             news.push((Time::ZERO, LinkEvent::Threshold { dbm, hysteresis }));
         }
-        // What the link is like at the start is known then.
+        // The state of the link at the start is known from the start.
         let known = |at: Time| if at.is_zero() { at } else { at + notice };
         let mut used = Vec::new();
         let mut hasty = false;
@@ -134,7 +134,7 @@ pub(super) fn coverage(
             steps.push(step);
             news.push((known(stay.arrive + lag), LinkEvent::Up));
             news.push((known(up), LinkEvent::Configured));
-            // A warning is said again when it comes true: meanwhile it may have been taken for wrong.
+            // A warning is repeated when it comes true: in between it may have been considered wrong.
             let warned = warning.map(|w| stay.depart.saturating_sub(w));
             news.extend(warned.map(|at| (at, LinkEvent::Down)));
             news.push((stay.depart + notice, LinkEvent::Down));
@@ -186,7 +186,7 @@ pub(super) fn coverage(
     loads
 }
 
-/// Keys that belong to another way of saying when there is coverage.
+/// Reports keys that belong to another way of stating coverage.
 fn without_effect(c: &Coverage, report: &mut Report) {
     let ways = [("stations", c.stations.is_some()), ("timetable", c.timetable.is_some()), ("log", c.log.is_some())];
     let mut given = ways.iter().filter(|way| way.1).map(|way| way.0);
@@ -267,7 +267,7 @@ fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String
     out
 }
 
-/// The stays in coverage in order of time; `None` if they cannot be told, which is then reported.
+/// The stays in coverage in order of time; `None` if they cannot be determined, which is then reported.
 fn stays(
     c: &Coverage,
     here: Range<usize>,
@@ -391,5 +391,5 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
-/// Beyond this the stays fill the memory.
+/// More stays than this fill the memory.
 const MOST_STAYS: u64 = 1_000_000;

@@ -112,7 +112,7 @@ fn rate_trace(trace: &RateTrace, report: &mut Report) -> Vec<(Time, Rate)> {
     steps
 }
 
-/// Of a header, a gap or an acknowledgement.
+/// The longest header, gap or acknowledgement.
 const LONGEST_PART: Time = Time::from_secs(1);
 /// Packets in a frame: as many bits must fit into an acknowledgement; the paper's modem has 31.
 const MOST_SDUS: u32 = 1024;

@@ -313,10 +313,10 @@ pub(super) fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 const STEPS_HELP: &str = "each line is `seconds,loss probability`, such as 12.5,0.03";
 const NO_STEPS_HELP: &str =
     "add steps = [{ at = \"0 s\", loss = \"1 %\" }, { at = \"10 s\", loss = \"5 %\" }], or a `file`";
-/// A day: light goes beyond the planets, and a sum over any number of links stays on the clock.
+/// A day, beyond any real delay; a sum over any number of links stays on the clock.
 const LONGEST_DELAY: Time = Time::from_secs(86_400);
 const LONGEST_BURST: u64 = 1_000_000_000;
-/// Numbers of a list that a message repeats.
+/// Most numbers of a list that a message repeats.
 const MOST_SHOWN: usize = 12;
 
 #[cfg(test)]

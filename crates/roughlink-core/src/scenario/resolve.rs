@@ -1,5 +1,5 @@
-//! From the file to the [`Scenario`]: names become indices, defaults are filled in, and what belongs together is
-//! checked against each other.
+//! From the file to the [`Scenario`]: names become indices, defaults are filled in, and values that depend on each
+//! other are checked.
 
 use super::cable::cables;
 use super::coverage::coverage;
@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Resolves a file. What is wrong is reported; the result is of use only if nothing is.
+/// Resolves a file. Faults are reported; the result is of use only without any.
 pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &mut Report) -> Scenario {
     let duration = report.read(&file.duration).unwrap_or(Time::from_secs(1));
     if duration.is_zero() {
@@ -106,7 +106,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     Scenario { name, seed, duration, nodes, links, flows, gateways, source: String::new() }
 }
 
-/// What a link is, and the events that hosts are notified of.
+/// The model of a link, and the events that hosts are notified of.
 fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (Model, Vec<(Time, LinkEvent)>) {
     match report.read(&link.kind) {
         None | Some(LinkKind::Pipe) => {
@@ -136,7 +136,7 @@ struct Context<'f> {
     /// Nothing is wrong with these, so that what follows from them is not a consequence of another fault.
     sound: bool,
     duration: Time,
-    /// The configurations in use: a thousand flows tend to have but a few.
+    /// The configurations in use: a thousand flows usually share a few.
     configs: Vec<Arc<TcpConfig>>,
     /// The algorithms in use.
     used: Vec<(Stack, &'static crate::cc::Algorithm)>,
@@ -505,7 +505,7 @@ fn between(link: &At<Link>, nodes: &[String], report: &mut Report) -> (usize, us
     (from.unwrap_or(0), to.unwrap_or(0))
 }
 
-/// A byte of G.711 takes 125 us. Much below that a call fills memory with what the listener keeps of every packet.
+/// A byte of G.711 takes 125 us. Much below that a call fills memory with what the receiver keeps of every packet.
 const LEAST_INTERVAL: Time = Time::from_micros(100);
 /// Bytes of speech that fit into a datagram with 40 B of headers.
 const MOST_SPEECH: u16 = 65_495;

@@ -205,7 +205,7 @@ fn spell_out_value(value: &mut Value) {
     *value = table;
 }
 
-/// Whether `name` is what `pattern` says, `*` standing for any characters.
+/// Whether `name` matches `pattern`, in which `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name && !name.is_empty() };
     let Some(mut name) = name.strip_prefix(head) else { return false };

@@ -15,7 +15,7 @@ pub(super) fn warn_of_silence(
     duration: Time,
     report: &mut Report,
 ) {
-    // With several links that have events it would have to be known which of them is to blame.
+    // With several links that have events the cause could not be told.
     let mut speaking = path.iter().map(|&l| &links[l]).filter(|l| !l.notices.is_empty());
     let (Some(link), None) = (speaking.next(), speaking.next()) else { return };
     let mss = 1460;

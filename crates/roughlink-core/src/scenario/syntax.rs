@@ -1,12 +1,12 @@
-//! What is not TOML, and what to write instead. The TOML parser reports what it expected, not what was meant:
-//! that is guessed from its message and the line.
+//! Faults of TOML syntax, with suggestions. The TOML parser reports what it expected, not what was meant: that is
+//! guessed from its message and the line.
 
 use super::problem::{Problem, Report};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::DeTable;
 
-/// Reads TOML; what is none is reported.
+/// Reads TOML; faults are reported.
 pub(super) fn read<'t>(text: &'t str, report: &mut Report) -> Spanned<DeTable<'t>> {
     let (document, faults) = DeTable::parse_recoverable(text);
     for fault in faults.iter().take(MOST_FAULTS) {
@@ -25,7 +25,7 @@ pub(super) fn problem(message: &str, span: Range<usize>, text: &str) -> Problem 
 struct Line<'t> {
     all: &'t str,
     before: &'t str,
-    /// What the reader could not take, and all from there on without a comment.
+    /// What the reader rejected, and the rest of the line without a comment.
     bad: &'t str,
     after: &'t str,
 }

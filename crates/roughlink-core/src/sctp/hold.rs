@@ -77,7 +77,7 @@ impl Sender {
         self.start_burst();
     }
 
-    /// T3 expired. Was it that of a head which was young when a `Hold` ended? Then it leaves.
+    /// T3 expired. If it was that of a head that was young when a `Hold` ended, the head leaves again.
     pub(super) fn repairs_release(&mut self) -> bool {
         let Some(r) = &mut self.released else { return false };
         let repairs = std::mem::take(&mut r.young) && self.queue.first() < r.until && self.queue.is_waiting();

@@ -1,11 +1,11 @@
-//! The DATA chunks sent and not yet cumulatively acknowledged, and what is known of each.
+//! The DATA chunks sent and not yet cumulatively acknowledged, each with its state.
 
 use crate::packet::{Gap, Skipped};
 use crate::tcp::rate::Stamp;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// What became of a chunk.
+/// The state of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// On its way.
@@ -27,7 +27,7 @@ pub struct Sent {
     pub offset: u64,
     /// Bytes of user data.
     pub len: u16,
-    /// What became of it.
+    /// Its state.
     pub fate: Fate,
     /// Miss indications.
     pub missing: u8,
@@ -224,8 +224,8 @@ impl Outstanding {
         gaps.iter().map(|g| cumulative + u64::from(g.end)).max().unwrap_or(0).min(self.next())
     }
 
-    /// A time-out: everything is marked for retransmission. So is what gap ack blocks cover, in case the receiver took it
-    /// back; the next SACK tells.
+    /// A time-out: everything is marked for retransmission. So is what gap ack blocks cover, in case the receiver took
+    /// it back; the next SACK shows whether it did.
     pub fn mark_all(&mut self) {
         for i in 0..self.chunks.len() {
             if self.chunks[i].fate != Fate::Abandoned {
@@ -277,7 +277,7 @@ impl Outstanding {
     }
 
     /// The TSN up to which the receiver may go on, as nothing below is worth waiting for, and what it skips
-    /// (Advanced.Peer.Ack.Point, RFC 3758 section 3.5); `None` if it need not be told anything.
+    /// (Advanced.Peer.Ack.Point, RFC 3758 section 3.5); `None` if no FORWARD TSN is needed.
     pub fn forward_point(&self) -> Option<(u64, Skipped)> {
         let mut skipped = Skipped::default();
         let mut point = None;

@@ -90,7 +90,7 @@ impl Receiver {
     pub fn next_wake(&self) -> Time {
         self.sack_at
     }
-    /// Time has passed.
+    /// Processes what is due.
     pub fn wake(&mut self, now: Time) {
         if self.sack_at <= now {
             self.sack_soon();
@@ -114,7 +114,7 @@ impl Receiver {
         }
         let next = tsn == self.cumulative + 1;
         if !next && self.buffered + u64::from(len) > u64::from(self.rcv_buf) {
-            self.sack_soon(); // no room: not taken, and the SACK says so
+            self.sack_soon(); // no room: discarded, which the SACK shows
             return;
         }
         self.note(tsn);

@@ -1,8 +1,8 @@
 //! The sending half: what may leave now (RFC 9260 sections 6.1, 6.3, 7.2; RFC 3758 section 3.5).
 //!
-//! Windows are bytes of user data. How large they are is the congestion control's to say; when chunks are lost, and when
-//! the window was full, is found out here. As section 6.1 rule B has it, a packet may leave while less than the window is
-//! in flight, even if it then exceeds the window.
+//! Windows are bytes of user data. The congestion control determines their size; this module detects lost chunks and
+//! whether the window was full. By section 6.1 rule B a packet may leave while less than the window is in flight, even
+//! if it then exceeds the window.
 //!
 //! A message is as large as a packet takes, so none is fragmented, and a packet has one chunk.
 
@@ -196,7 +196,7 @@ impl Sender {
         t
     }
 
-    /// Time has passed.
+    /// Processes what is due.
     pub fn wake(&mut self, now: Time) {
         self.flow.now = now;
         if self.cc.timer().is_some_and(|t| t <= now) {
@@ -221,7 +221,7 @@ impl Sender {
         if self.queue.is_empty() || self.repairs_release() {
             return;
         }
-        // A zero window probe that was answered: nothing is wrong but the window (section 6.1 rule A).
+        // A zero window probe that was answered: only the window is closed, nothing is lost (section 6.1 rule A).
         let probing = self.flow.send_window == 0 && self.heard;
         self.heard = false;
         if !probing {
@@ -310,7 +310,7 @@ impl Sender {
         self.start_burst();
     }
 
-    /// Does an episode end with this cumulative TSN?
+    /// Whether an episode ends with this cumulative TSN.
     fn on_progress(&mut self, cumulative: u64, gaps: bool) {
         match self.flow.state {
             CongestionState::Recovery | CongestionState::Loss if cumulative >= self.recover => {

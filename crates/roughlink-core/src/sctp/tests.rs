@@ -1,4 +1,4 @@
-//! Associations over a channel with bad luck. Every packet is written to bytes and read back on its way.
+//! Associations over a channel with impairments. Every packet is written to bytes and read back on its way.
 
 use super::*;
 use crate::cc::algorithm;
@@ -224,7 +224,7 @@ fn an_init_ack_that_was_held_leaves_when_the_hold_ends() {
     assert_eq!(c.ends[1].delivered(), 10_000);
 }
 
-/// A hold that goes by what was, as one with hysteresis, goes on when the handshake is over.
+/// A hold that depends on earlier events, as one with hysteresis, continues after the handshake.
 #[test]
 fn the_handshake_hands_over_all_that_the_link_said() {
     let source = endpoint(false, &SctpConfig::default(), "avoca", "hysteresis = 10");
@@ -293,7 +293,8 @@ fn t3_doubles_up_to_its_maximum_until_the_association_fails() {
 
 #[test]
 fn three_miss_indications_make_a_fast_retransmit() {
-    // The initial window is 4404 B: by rule B a fourth packet exceeds it. The first is lost, the SACKs of the others tell.
+    // The initial window is 4404 B: by rule B a fourth packet exceeds it. The first is lost, which the SACKs of the
+    // others show.
     for (reports, at) in [(3, 120), (4, 1_080)] {
         let cfg = SctpConfig { missing_reports: reports, ..SctpConfig::default() };
         let mut c = pair(&cfg, "sctp", 4 * 1452);
@@ -344,7 +345,7 @@ fn coverage_ends_with_a_forward_tsn() {
     let cfg = SctpConfig { partial_reliability: true, streams: 3, ..SctpConfig::default() };
     let mut c = pair(&cfg, "avoca", u64::MAX);
     c.run_until(ms(530));
-    c.up = false; // the last flight is lost, and the signal tells
+    c.up = false; // the last flight is lost, and the host is notified by the signal
     c.run_until(ms(545));
     c.up = true;
     let delivered = c.ends[1].delivered();
@@ -431,7 +432,7 @@ fn without_avoca_t3_outlasts_the_outage() {
     assert_eq!(timeouts, 6);
     // The head leaves at 62 s, but had arrived before the outage, its SACK delayed: what it lacks comes a round trip later.
     assert_eq!(resumes("avoca", false), (ms(62_060), 0));
-    // Here the FORWARD TSN went into the dark: it is repeated first, and new data follow it.
+    // Here the FORWARD TSN was sent without coverage: it is repeated first, and new data follow it.
     assert_eq!(resumes("avoca", true), (ms(62_020), 0));
 }
 

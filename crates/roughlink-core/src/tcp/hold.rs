@@ -20,7 +20,7 @@ pub(crate) struct Release {
     pub until: u64,
     /// What left longer ago than this is not on its way any more.
     pub answer_timeout: Time,
-    /// The head was young then: the retransmission timer, when it next expires, repairs it and means no more than that.
+    /// The head was young then: when the retransmission timer next expires it repairs the head, and does nothing else.
     pub young: bool,
 }
 
@@ -92,7 +92,8 @@ impl Sender {
         self.released = Some(Release { at: now, until: self.board.nxt(), answer_timeout, young });
     }
 
-    /// The retransmission timer expired. Was it that of a head which was young when a `Hold` ended? Then it leaves.
+    /// The retransmission timer expired. If it was that of a head that was young when a `Hold` ended, the head leaves
+    /// again.
     pub(super) fn repairs_release(&mut self) -> bool {
         let Some(r) = &mut self.released else { return false };
         let repairs = std::mem::take(&mut r.young) && self.board.una() < r.until;
@@ -361,7 +362,7 @@ mod tests {
         }
     }
 
-    /// A hold that goes by what was, as one with hysteresis, goes on when the handshake is over.
+    /// A hold that depends on earlier events, as one with hysteresis, continues after the handshake.
     #[test]
     fn the_handshake_hands_over_all_that_the_link_said() {
         for stack in Stack::ALL {

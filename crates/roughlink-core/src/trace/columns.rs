@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 /// Takes batches of columns.
 pub trait Sink {
-    /// Why it cannot.
+    /// Why it failed.
     type Error;
     /// Takes the next rows of `series`, a column for each of its [`Series::fields`].
     fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), Self::Error>;
@@ -222,9 +222,9 @@ impl<S: Sink> Observer for Recorder<S> {
 /// A row that may give way to a later one.
 trait Row: Copy {
     fn time(&self) -> u64;
-    /// Says the same as `other`, later.
+    /// Whether it has the values of `other`, at a later time.
     fn repeats(&self, other: &Self) -> bool;
-    /// Is in another state than `other`.
+    /// Whether it is in another state than `other`.
     fn turns(&self, other: &Self) -> bool;
 }
 

@@ -302,7 +302,7 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// Says why `unit` will not do and what may have been meant.
+/// Explains why `unit` is not accepted, and what may have been meant.
 fn wrong_unit(text: &str, figure: &str, unit: &str, number: Decimal, dimension: &Dimension) -> UnitError {
     let all: Vec<&str> = dimension.units.iter().map(|(name, _)| *name).collect();
     let units = all.join(", ");

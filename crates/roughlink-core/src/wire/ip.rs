@@ -84,7 +84,7 @@ impl IpPair {
     }
 }
 
-/// What the IP headers say.
+/// The content of the IP headers.
 pub(super) struct Ip {
     pub(super) pair: IpPair,
     pub(super) protocol: u8,

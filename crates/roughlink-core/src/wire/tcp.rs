@@ -45,7 +45,7 @@ pub(super) struct Options {
     pub(super) multipath: bool,
 }
 
-/// What a TCP header says.
+/// The content of a TCP header.
 pub(super) struct Tcp {
     pub(super) ports: (u16, u16),
     pub(super) seq: u32,

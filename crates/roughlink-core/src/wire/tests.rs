@@ -1,4 +1,4 @@
-//! Round trips, and what becomes of bytes that nobody sent.
+//! Round trips, and the decoding of arbitrary bytes.
 
 use super::*;
 use crate::packet::{Chunk, Gap, Gaps, Init, SackBlock, Skipped};

@@ -7,7 +7,7 @@ use super::Speech;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How delay impairs.
+/// How delay impairs speech.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EModel {

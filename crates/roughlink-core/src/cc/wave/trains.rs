@@ -1,4 +1,4 @@
-//! Bursts on their way and the ACK trains that answer them.
+//! Outstanding bursts, and the ACK trains that answer them.
 
 use super::{Attribution, Sent};
 use crate::units::Time;
@@ -15,7 +15,8 @@ struct Burst {
     segments: u32,
     /// The ACKs that answered it, once there is one.
     train: Option<AckTrain>,
-    /// What ended a loss covered a part of it: ACKs no longer show when its segments arrived, so there is no pace.
+    /// An ACK that ended a loss covered a part of it: ACKs no longer show when its segments arrived, so there is no
+    /// pace.
     spoiled: bool,
     /// A time-out interrupted its train: the next ACK ends it.
     interrupted: bool,
@@ -36,7 +37,7 @@ struct AckTrain {
 pub(super) struct Train {
     /// From the departure of the burst to the first ACK.
     pub first_rtt: Time,
-    /// From the first ACK to the last that shows when a segment arrived; zero if that is not known of two.
+    /// From the first ACK to the last that shows when a segment arrived; zero unless at least two do.
     pub spread: Time,
     /// How long a whole burst takes at the pace of these ACKs, over `spread`: n ACKs have n - 1 gaps, and a burst may have
     /// been short.
@@ -47,14 +48,14 @@ pub(super) struct Train {
     pub partial: bool,
 }
 
-/// What an ACK shows to have arrived.
+/// The data that an ACK shows to have arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advance {
-    /// Stream offset: as much as all data below it.
+    /// Stream offset: as much data has arrived as lies below it.
     pub to: u64,
-    /// Bytes of it that are news.
+    /// Bytes of it that are new.
     pub bytes: u64,
-    /// It ends a loss: some of the news is old.
+    /// It ends a loss: some of the data arrived earlier.
     pub ends_loss: bool,
 }
 
@@ -96,7 +97,7 @@ impl Burst {
                 let gaps = f64::from(t.acks) / f64::from((t.acks - 1).max(1));
                 gaps * whole as f64 / self.bytes as f64
             }
-            // Segments may be missing: what came after the first ACK came within the spread.
+            // Segments may be missing: those after the first ACK arrived within the spread.
             _ => whole as f64 / (t.bytes - t.first_bytes).max(1) as f64,
         };
         Some(Train {
@@ -136,8 +137,8 @@ impl Trains {
         }
     }
 
-    /// A time-out: what is not acknowledged leaves again in new bursts. A train under way ends with the next ACK. What is
-    /// delivered still belongs to the burst that it left with.
+    /// A time-out: unacknowledged data leaves again in new bursts. A train under way ends with the next ACK. Delivered
+    /// data still belongs to the burst that it left with.
     pub(super) fn on_timeout(&mut self, una: u64) {
         if self.attribution == Attribution::Delivered {
             return;

@@ -132,7 +132,7 @@ fn connect(port: &mut Port, a: Addresses, (shift, units): (u8, u16), iss: u32) {
 fn checksums_equal_recomputation() {
     let mut rng = Seed { seed: 1, replica: 0 }.stream("gateway", "test");
     let a = addresses(0, false);
-    // The twin learns what the window will be; payloads do not matter to it.
+    // The twin computes what the window will be; it does not depend on payloads.
     let mut ports = [(); 2].map(|()| Port::new(small("muniz", "allow_retract = true"), Framing::Ip));
     ports.iter_mut().for_each(|p| connect(p, a, (7, 65_535), 1));
     let sum = |b: &[u8]| u16::from_be_bytes([b[36], b[37]]);
@@ -226,7 +226,7 @@ fn edges_are_never_taken_back() {
                 promised = promised.max(acked + (rng.range(0, 300) * rng.range(0, 1460)).min(60_000 * unit));
                 let field = (promised - acked).div_ceil(unit).min(65_535);
                 if field * unit < promised - acked {
-                    continue; // a window that no field can tell
+                    continue; // a window that no field can express
                 }
                 promised = acked + field * unit;
                 (p.seq, p.ack, p.window) = (iss.wrapping_add(1), 7_001_u32.wrapping_add(acked as u32), field as u16);
@@ -254,7 +254,7 @@ enum Act {
         flow: u8,
         v6: bool,
     },
-    /// A segment of one of a few flows, and bytes of it spoiled.
+    /// A segment of one of a few flows, with some bytes corrupted.
     Segment {
         flow: u8,
         v6: bool,
@@ -328,7 +328,7 @@ fn scale(flow: u8) -> Option<u8> {
 struct Senders {
     /// The highest acknowledgement, and the edge.
     edges: BTreeMap<Addresses, (u32, u32)>,
-    /// Their SYNs have said other scales.
+    /// Their SYNs have announced other scales.
     odd: BTreeSet<Addresses>,
 }
 

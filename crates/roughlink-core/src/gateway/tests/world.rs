@@ -38,7 +38,7 @@ impl Modem for PowerLine {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// Packet number so-and-so reaches the gateway, or the end that it is for.
+    /// This packet reaches the gateway, or the end that it is for.
     Gateway(usize, Heading),
     End(usize),
     Pdu,
@@ -329,7 +329,7 @@ fn avoca_rx_resumes_at_once() {
     }
 }
 
-/// A warning that comes late, or too late, or that nothing follows, or none at all.
+/// Warnings that are late, too late, wrong or missing.
 #[test]
 fn avoca_rx_does_no_harm() {
     for cfg in [Stack::Linux, Stack::Rfc, Stack::Ns3, Stack::Ns2].map(after) {

@@ -1,9 +1,9 @@
-//! The stations at their medium: who sends when, and what becomes of it.
+//! The stations on their medium: contention, transmission and its outcome.
 //!
-//! When the medium is free and somebody has something to send, two priority slots leave the streams of the highest class.
-//! These count their back-off down; those that reach 0 first send, and collide if they are several. A station that gets
-//! something to send after the priority slots began waits for the next round. An exchange that would reach into the beacon
-//! region is made shorter, or begins after the region.
+//! When the medium is free and a station has something to send, two priority slots leave the streams of the highest
+//! class. These count their back-off down; those that reach 0 first send, and collide if there are several. A station
+//! that gets something to send after the priority slots began waits for the next round. An exchange that would reach
+//! into the beacon region is made shorter, or begins after the region.
 
 use super::csma::Csma;
 use super::station::{Station, Stream};
@@ -36,13 +36,13 @@ pub struct GreenPhy {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Nobody has anything to send.
+    /// No station has anything to send.
     Idle,
     /// The beacon region has to pass.
     Beacon,
     /// Priority slots from a time on, and then so many back-off slots.
     Backoff(Time, u32),
-    /// Those who contended with nothing left to count send; whether a SACK comes.
+    /// The contenders with nothing left to count send; whether a SACK follows.
     Exchange(bool),
 }
 

@@ -160,8 +160,8 @@ impl Modem {
         load.bytes
     }
 
-    /// The SDUs of the PDU just put together meet `bad`, which receives the bytes before and after each; those that pass are
-    /// received, and `deliver` gets what may go on.
+    /// Applies `bad`, which receives the bytes before and after each, to the SDUs of the PDU just put together. Those
+    /// that pass are received, and `deliver` gets what may go on.
     pub(super) fn pass(
         &mut self,
         config: &HdplcConfig,

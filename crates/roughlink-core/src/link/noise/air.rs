@@ -1,16 +1,16 @@
-//! Noise in air time: a block is bad if what happens while it is on air spoils it.
+//! Noise in air time: a block is bad if noise corrupts it while it is on air.
 //!
 //! ```text
 //! P(block on air from t0 to t1 is bad) = 1 - (1 - p_s) * product over impulses overlapping [t0, t1] of (1 - hit)
 //! ```
 //!
-//! with the stationary error p_s, which may fade between two values, and trains of impulses ([`super::impulses`]). Indoor
-//! power-line noise is background plus impulses, most of them synchronous with the mains (Cortes et al., IEEE Trans. EMC
-//! 2010). Short blocks meet fewer impulses than long ones; no error ratio per packet could say that.
+//! with the stationary error p_s, which may fade between two values, and trains of impulses ([`super::impulses`]).
+//! Indoor power-line noise is background plus impulses, most of them synchronous with the mains (Cortes et al., IEEE
+//! Trans. EMC 2010). Short blocks meet fewer impulses than long ones, which an error ratio per packet cannot express.
 //!
-//! All of it is a function of seed and time. Impulses and fading are generated in time order, each from a stream of its own,
-//! however many blocks ask; and the random number of a block depends on its position in time ([`crate::rng::Field`]). So two systems on the
-//! same line meet the same noise.
+//! All of it is a function of seed and time. Impulses and fading are generated in time order, each from a stream of its
+//! own, however many blocks are tested; and the random number of a block depends on its position in time
+//! ([`crate::rng::Field`]). So two systems on the same line meet the same noise.
 
 use super::impulses::{Impulses, Pulse, Source, Train};
 use crate::rng::{Field, Seed, Stream};
@@ -86,10 +86,10 @@ impl AirNoise {
         AirNoise { stationary: 1e-4, impulses: vec![Impulses::asynchronous(5.0)], ..Default::default() }
     }
 
-    /// The mean error ratio of blocks that are `air` long, after the formula above; impulses, or a record, count with `share`
-    /// of their probability. Impulses that are not synchronous with the mains are taken to overlap in Poisson numbers, which
-    /// is exact for Poisson trains and otherwise holds while gaps are long against `air`. Impulses with a time of their own
-    /// are left out: an average over an endless run does not know them.
+    /// The mean error ratio of blocks that are `air` long, after the formula above; impulses, or a record, count with
+    /// `share` of their probability. Impulses that are not synchronous with the mains are taken to overlap in Poisson
+    /// numbers, which is exact for Poisson trains and otherwise holds while gaps are long against `air`. Impulses at
+    /// stated times are left out: they vanish in the average over an endless run.
     pub fn expected_error(&self, air: Time, share: f64) -> f64 {
         if let [first, .., last] = &self.recorded[..] {
             let area: f64 = self.recorded.windows(2).map(|w| w[0].1 * (w[1].0 - w[0].0).as_secs_f64()).sum();

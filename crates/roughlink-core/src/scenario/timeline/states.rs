@@ -38,7 +38,7 @@ pub(super) fn states(
 ) -> Vec<(Time, Resolved)> {
     let other = if forward { Heading::Reverse } else { Heading::Forward };
     let steps: Vec<(u32, &Step)> = (0..).zip(&source.steps).filter(|(_, s)| s.heading != Some(other)).collect();
-    // When something begins or ceases: time, which step, when that occurrence began, whether it ceases.
+    // When something begins or ends: time, which step, when that occurrence began, whether it ends.
     let mut marks: Vec<(Time, usize, Time, bool)> = Vec::new();
     for (i, (_, step)) in steps.iter().enumerate() {
         let mut shift = Time::ZERO;
@@ -88,11 +88,11 @@ pub(super) fn states(
 /// When an occurrence of a step began, and which step it is: later ones are greater.
 type Occurrence = (Time, usize);
 
-/// What the steps in force say of one property; of several the one that began last counts.
+/// The values that the steps in force set for one property; of several the one that began last counts.
 struct Property<T>(BTreeMap<Occurrence, T>);
 
 impl<T: Copy> Property<T> {
-    /// A step begins that gives the property a `value`, if it speaks of it; it ceases some time if it `ends`.
+    /// A step begins that sets the property to `value`, if it sets it at all; it is temporary if it `ends`.
     fn begin(&mut self, began: Occurrence, value: Option<T>, ends: bool) {
         let Some(value) = value else { return };
         if !ends {
@@ -224,7 +224,8 @@ impl Notices {
                 if up {
                     events.extend([(heard, LinkEvent::Up), (heard, LinkEvent::Configured)]);
                 } else {
-                    // A warning may come before the news that an earlier outage is over: said again when it comes true.
+                    // A warning may come before the notification that an earlier outage is over: it is repeated when it
+                    // comes true.
                     events.extend(self.warning.map(|w| (now.saturating_sub(w), LinkEvent::Down)));
                     events.push((heard, LinkEvent::Down));
                 }
@@ -235,5 +236,5 @@ impl Notices {
     }
 }
 
-/// Beyond this the states of a link fill the memory.
+/// More states of a link than this fill the memory.
 const MOST_CHANGES: usize = 4_000_000;

@@ -82,7 +82,7 @@ impl Bench {
     fn count(&self, port: usize) -> usize {
         self.out.iter().filter(|o| o.1 == port).count()
     }
-    /// What went in came out, in order, or was dropped; nothing stays.
+    /// Every packet came out, in order, or was dropped; none stays.
     fn balances(&self) {
         for port in 0..self.sent.len() {
             let of = |p: &Packet| p.flow == packet(port, 0, 0).flow;
