@@ -129,7 +129,8 @@ fn word(value: &impl serde::Serialize) -> String {
 fn calls(r: &RunResult) -> Option<Table> {
     let mut calls = table(&["call", "receiver", "R", "MOS", "delay p50", "p95", "p99", "above 150 ms", "lost or late"]);
     for f in &r.flows {
-        for (place, quality) in f.voip.iter().flat_map(|both| ["the far end", "the near end"].into_iter().zip(&**both)) {
+        for (place, quality) in f.voip.iter().flat_map(|both| ["the far end", "the near end"].into_iter().zip(&**both))
+        {
             let share = |x: Option<f64>| x.map_or("-".into(), |x| format!("{:.2} %", x * 100.0));
             let delay = |value: fn(&DelayResult) -> f64| {
                 quality.delay_ms.as_ref().map_or("-".into(), |d| format!("{:.1} ms", value(d)))

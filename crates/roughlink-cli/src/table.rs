@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_goes_below_and_nothing_is_broken() {
+    fn columns_that_do_not_fit_go_below_and_nothing_is_broken() {
         for width in [40, 60, 80, 200] {
             let text = wide().render(width);
             assert!(text.lines().all(|l| l.chars().count() <= width), "{width}:\n{text}");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_least_is_left_out_if_that_is_enough() {
+    fn the_least_important_columns_are_left_out_if_that_is_enough() {
         let mut t = wide();
         t.less_important(&[4, 5]);
         let fits = |width| (t.parts(width).len() > 1, t.render(width).contains("packets"));

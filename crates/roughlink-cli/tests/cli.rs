@@ -52,7 +52,7 @@ fn the_json_of_a_run_is_the_contract() {
 }
 
 #[test]
-fn a_charging_session_is_told_message_by_message() {
+fn a_charging_session_is_shown_message_by_message() {
     let out = roughlink(&["run", "charging-session", "--set", "flow.session.charge=2 s"]);
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     let text = stdout(&out);
@@ -216,7 +216,7 @@ fn strict_is_exit_code_5() {
 }
 
 #[test]
-fn everything_else_answers() {
+fn other_commands_print_what_they_should() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["reproduce"], &["v2g", "table2", "fig12"]),
         (&["reproduce", "--json"], &["\"experiment\": \"v2g/fig11a\""]),
@@ -247,7 +247,7 @@ fn everything_else_answers() {
 }
 
 #[test]
-fn comparisons_say_what_differs() {
+fn comparisons_show_what_differs() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     let args = ["compare", "hello", "--cc", "newreno,newreno-sc,cubic", "--quiet", "-o", dir.to_str().unwrap()];
@@ -268,7 +268,7 @@ fn a_paper_in_a_folder_is_not_mixed_with_its_results() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     use std::io::Read as _;
     use std::process::{Command, Stdio};
     let mut child = Command::new(env!("CARGO_BIN_EXE_roughlink"))

@@ -93,7 +93,7 @@ fn a_killed_sweep_resumes_to_the_same_result() {
 }
 
 #[test]
-fn a_second_process_is_told_to_wait() {
+fn a_second_process_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     let args = grid(&dir);

@@ -58,7 +58,7 @@ fn every_scenario_is_listed_shown_and_copied() {
 }
 
 #[test]
-fn a_copy_replaces_nothing_unless_told() {
+fn a_copy_replaces_nothing_without_force() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("mine.toml"), "years of work").unwrap();
@@ -110,7 +110,7 @@ fn every_metric_has_unit_and_meaning() {
 }
 
 #[test]
-fn completions_are_what_the_shells_read() {
+fn shells_accept_the_completions() {
     for (shell, word) in [("bash", "_roughlink()"), ("zsh", "#compdef roughlink"), ("fish", "complete -c roughlink")] {
         let text = said(&["completions", shell]);
         assert!(text.contains(word) && text.contains("reproduce"), "{text}");
@@ -122,7 +122,7 @@ fn completions_are_what_the_shells_read() {
 }
 
 #[test]
-fn manual_pages_are_what_man_reads() {
+fn man_accepts_the_manual_pages() {
     let pages: &[(&[&str], &str)] = &[
         (&["man"], "Exit codes"),
         (&["man", "run"], "no\\-capture"),
@@ -143,7 +143,7 @@ fn manual_pages_are_what_man_reads() {
 }
 
 #[test]
-fn the_revision_is_where_results_are() {
+fn results_name_the_revision() {
     let version = said(&["--version"]);
     let revision = version.trim().strip_suffix(')').unwrap().split("(revision ").nth(1).unwrap().to_owned();
     let hash = revision.trim_end_matches("+dirty");

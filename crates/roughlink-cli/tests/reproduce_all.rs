@@ -38,7 +38,7 @@ fn the_index_leads_to_four_reports() {
 }
 
 #[test]
-fn what_fits_no_paper_is_refused() {
+fn options_that_fit_no_paper_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     for (args, said) in [

@@ -26,7 +26,7 @@ fn the_schema_of_results_is_kept() {
 }
 
 #[test]
-fn results_are_as_their_schema_says() {
+fn results_match_their_schema() {
     let folder = tempfile::tempdir().unwrap();
     let schema = jsonschema::validator_for(&schema()).unwrap();
     let commands: [&[&str]; 4] = [
@@ -91,7 +91,7 @@ fn another_experiment_does_not_overwrite_the_first() {
 }
 
 #[test]
-fn what_is_not_random_is_called_so() {
+fn deterministic_results_are_marked() {
     let folder = tempfile::tempdir().unwrap();
     let compare = |set: &[&str], metric: &str| {
         let args = ["compare", "hello", "--cc", "newreno,bbr,newreno", "--quiet", "--metric", metric];
@@ -110,7 +110,7 @@ fn what_is_not_random_is_called_so() {
 }
 
 #[test]
-fn what_is_measured_fits_the_flows() {
+fn default_metrics_fit_the_flows() {
     let folder = tempfile::tempdir().unwrap();
     let metrics = |scenario: &str, set: &[&str]| {
         let args =
@@ -141,7 +141,7 @@ fn throughput_is_that_of_the_transfers() {
 }
 
 #[test]
-fn what_does_not_come_is_longer_than_the_run() {
+fn a_missing_recovery_is_a_lower_bound() {
     let folder = tempfile::tempdir().unwrap();
     let args = [
         "sweep",
@@ -192,7 +192,7 @@ fn algorithms_are_compared_with_their_parameters() {
 
 /// Two runs of five decide hardly anything, and what is open is no miss.
 #[test]
-fn undecided_is_no_miss() {
+fn undecided_claims_are_not_misses() {
     let folder = tempfile::tempdir().unwrap();
     let args = [
         "reproduce",

@@ -86,7 +86,7 @@ impl<P: Peer> Channel<P> {
     }
 
     /// Notifies end `i` of a link event.
-    pub fn tell(&mut self, i: usize, event: LinkEvent) {
+    pub fn notify(&mut self, i: usize, event: LinkEvent) {
         self.ends[i].on_link(self.now, &event);
         self.pump(i);
     }
@@ -94,13 +94,13 @@ impl<P: Peer> Channel<P> {
     /// The link goes up or down and end `i` is notified at once.
     pub fn set_link(&mut self, i: usize, up: bool) {
         self.up = up;
-        self.tell_of_link(i, up);
+        self.notify_link(i, up);
     }
 
     /// Notifies end `i` that the link is up, with layer 3 configured, or down.
-    pub fn tell_of_link(&mut self, i: usize, up: bool) {
+    pub fn notify_link(&mut self, i: usize, up: bool) {
         let events: &[LinkEvent] = if up { &[LinkEvent::Up, LinkEvent::Configured] } else { &[LinkEvent::Down] };
-        events.iter().for_each(|e| self.tell(i, *e));
+        events.iter().for_each(|e| self.notify(i, *e));
     }
 
     /// What left end `i` between the two instants, the second excluded.

@@ -125,7 +125,7 @@ impl Observer for All {
 
 /// What is known at an instant is known to a flow that begins then: no SYN and no INIT leaves at 0 s if coverage begins later.
 #[test]
-fn a_flow_knows_of_the_link_when_it_begins() {
+fn a_flow_starts_with_the_state_of_its_link() {
     for (transport, stack) in [("tcp", "ns2"), ("tcp", "linux"), ("sctp", "ns2")] {
         for start in ["0 s", "120 s"] {
             let set = [

@@ -27,7 +27,7 @@ fn states(s: &Scenario) -> Vec<(u64, bool, u64)> {
     timeline.states.iter().map(|(t, s)| (t.as_millis(), s.up, s.rate.0 / 1000)).collect()
 }
 
-fn heard(s: &Scenario) -> Vec<(u64, LinkEvent)> {
+fn notices_of(s: &Scenario) -> Vec<(u64, LinkEvent)> {
     s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect()
 }
 
@@ -52,7 +52,7 @@ fn stations_on_the_way() {
         ]
     );
     assert_eq!(
-        heard(&s),
+        notices_of(&s),
         [
             (0, Down),
             (100_100, Signal(-60.0)),
@@ -85,13 +85,13 @@ fn a_timetable_in_a_loop() {
     .unwrap();
     let up: Vec<u64> = states(&s).iter().filter(|s| s.1).map(|s| s.0 / 1000).collect();
     assert_eq!(up, [0, 100, 200, 300, 400, 500, 600]);
-    let down: Vec<u64> = heard(&s).iter().filter(|h| h.1 == Down).map(|h| h.0 / 1000).collect();
+    let down: Vec<u64> = notices_of(&s).iter().filter(|h| h.1 == Down).map(|h| h.0 / 1000).collect();
     // Said again when it comes true: meanwhile it may have been taken for wrong.
     assert_eq!(down[..7], [0, 47, 50, 117, 120, 247, 250]);
 }
 
 #[test]
-fn a_warning_that_cannot_help_is_warned_of() {
+fn a_useless_coverage_warning_is_reported() {
     let messages = |coverage: &str| -> Vec<String> {
         parse(coverage, &no_file).unwrap().1.into_iter().map(|w| w.message).collect()
     };
@@ -112,7 +112,7 @@ fn a_warning_that_cannot_help_is_warned_of() {
 /// A threshold that no signal reaches keeps a flow silent although the link is up, which is warned of; a weak signal outside
 /// coverage is not.
 #[test]
-fn a_flow_that_its_algorithm_holds_in_coverage_is_warned_of() {
+fn a_flow_held_in_coverage_is_reported() {
     let run = |first: &str, second: &str, params: &str| {
         let text = format!(
             "timetable = [{{ arrive = \"10 s\", depart = \"80 s\", class = \"x\" }}, \
@@ -235,7 +235,7 @@ fn a_log_of_the_field() {
     for delimiter in ["", "\ndelimiter = \";\""] {
         let (s, warnings) = parse(&format!("{keys}{delimiter}"), &load).unwrap();
         assert_eq!((&states(&s)[..4], warnings), (&wanted[..], vec![]));
-        assert!(heard(&s).contains(&(0, LinkEvent::Threshold { dbm: -110.0, hysteresis: 0.0 })));
+        assert!(notices_of(&s).contains(&(0, LinkEvent::Threshold { dbm: -110.0, hysteresis: 0.0 })));
     }
     for (coverage, said) in [
         (format!("{keys}\ndelimiter = \"\\t\""), "it has no column `Time`, which `columns` takes for `time_s`"),

@@ -164,7 +164,7 @@ fn replicas_differ() {
 
 /// The order of links in a scenario, and what they are called by number, is no source of luck.
 #[test]
-fn a_flow_more_leaves_the_noise_as_it_is() {
+fn adding_a_flow_does_not_change_the_noise() {
     // The two flows share no link, so the first one's packets meet the same noise.
     let one = v2g(Stack::Linux, "cubic", 1, 300_000);
     let mut two = one.clone();

@@ -250,7 +250,7 @@ fn what_cannot_be_is_refused_with_advice() {
 }
 
 #[test]
-fn lists_without_names_go_by_number() {
+fn lists_without_names_are_addressed_by_number() {
     let load = |name: &str| Err(format!("there is no `{name}`"));
     let set = |path: &str, value: &str| {
         let text =
@@ -266,7 +266,7 @@ fn lists_without_names_go_by_number() {
 }
 
 #[test]
-fn gateways_without_work_are_warned_of() {
+fn idle_gateways_are_reported() {
     let load = |name: &str| Err(format!("there is no `{name}`"));
     let warned = |old: &str, new: &str| {
         let text = edited(old, new);
@@ -298,7 +298,7 @@ fn fairness_is_among_the_transfers() {
 }
 
 #[test]
-fn results_tell_what_medium_and_gateway_did() {
+fn results_include_medium_and_gateway() {
     let r = run(HOME);
     let [internet, plc] = &r.links[..] else { panic!("{:?}", r.links) };
     assert_eq!(internet.forward.arq, None);
@@ -340,7 +340,7 @@ fn gateways_notice_another_rate() {
 }
 
 #[test]
-fn cut_into_components_or_not_the_gateway_sees_the_same() {
+fn components_do_not_change_what_a_gateway_receives() {
     // Another network beside it makes the flows' numbers differ.
     let beside = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n\
         rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n";

@@ -107,7 +107,7 @@ fn link(link: &str) -> roughlink_core::link::PipeConfig {
 }
 
 #[test]
-fn what_is_absent_has_defaults() {
+fn absent_keys_have_defaults() {
     let s = bulk("cc = \"newreno\"", "");
     assert_eq!((s.name.as_str(), s.seed), ("test", 1));
     assert_eq!(s.flows[0].traffic, Traffic::Bulk { bytes: None });
@@ -240,7 +240,7 @@ fn noise_of_every_kind() {
 }
 
 #[test]
-fn noise_hits_both_directions_unless_told() {
+fn noise_affects_both_directions_by_default() {
     let random = |loss| Noise::Random { loss };
     let both = link(r#"noise = { kind = "random", loss = "1 %" }"#);
     assert_eq!((both.forward.noise, both.reverse.noise), (random(0.01), random(0.01)));
@@ -342,7 +342,7 @@ fn an_override_of_kind_drops_the_keys_of_the_old_one() {
 }
 
 #[test]
-fn overrides_find_their_way_in_either_notation() {
+fn overrides_work_in_either_notation() {
     let text = small("cc = \"newreno\"", "", "kind = \"bulk\"").replace("[tcp]\ncc = \"newreno\"", "");
     let noises = r#"[{ kind = "none", direction = "forward" }, { kind = "none", direction = "reverse" }]"#;
     let (s, _) = set(&text, &[("tcp.cc", "newreno-sc"), ("link.l.noise", noises)]);
@@ -369,7 +369,7 @@ fn the_schema_is_stable() {
 }
 
 #[test]
-fn nothing_to_say_about_a_good_scenario() {
+fn a_good_scenario_has_no_warnings() {
     let (_, warnings) = set(&small("cc = \"newreno\"", "", "kind = \"bulk\""), &[]);
     assert_eq!(warnings, []);
 }

@@ -44,7 +44,7 @@ fn run(s: &Scenario) -> SessionResult {
 }
 
 #[test]
-fn what_is_absent_has_defaults() {
+fn absent_keys_have_defaults() {
     assert_eq!(session(""), SessionConfig::dc());
     assert_eq!(session("mode = \"dc\"\npolicy = \"report\""), SessionConfig::dc());
     assert_eq!(session("mode = \"ac\""), SessionConfig::ac());

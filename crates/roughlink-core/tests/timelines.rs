@@ -129,7 +129,7 @@ fn a_packet_in_service_goes_on_at_the_new_rate() {
 
 /// A shorter delay holds from the packet on that is being serialised; nothing overtakes what is on air.
 #[test]
-fn what_is_on_air_arrives_as_before() {
+fn packets_on_air_arrive_as_before() {
     let t = timeline(vec![(12, state(true, Rate::from_mbps(1), 10))], Policy::Drop);
     let (arrivals, ..) = through(&direction(1, 240, Some(t)), &train(3, 0));
     let ms: Vec<u64> = arrivals.iter().map(|a| a.0.as_millis()).collect();
@@ -197,7 +197,7 @@ fn forward(s: &Scenario) -> Vec<(u64, bool, u64, u64)> {
 }
 
 #[test]
-fn steps_lie_over_each_other() {
+fn later_steps_override_earlier_ones() {
     let s = parse(
         "timeline = [ { at = \"30 s\", for = \"2 s\", up = false }, \
          { at = \"30 s\", rate = \"8 Mbit/s\", delay = \"240 ms\" } ]",
@@ -231,24 +231,24 @@ fn steps_repeat() {
     .unwrap();
     let at: Vec<_> = forward(&s).iter().map(|x| (x.0 / 1000, x.1)).collect();
     assert_eq!(at, [(10, false), (11, true), (30, false), (31, true), (50, false), (51, true)]);
-    let heard: Vec<_> = s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect();
-    assert_eq!(heard[2..5], [(9_500, LinkEvent::Down), (10_200, LinkEvent::Down), (11_200, LinkEvent::Up)]);
+    let notices: Vec<_> = s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect();
+    assert_eq!(notices[2..5], [(9_500, LinkEvent::Down), (10_200, LinkEvent::Down), (11_200, LinkEvent::Up)]);
 }
 
 #[test]
-fn a_warning_ahead_of_the_outage_before_is_said_again() {
+fn a_warning_before_the_end_of_an_earlier_outage_is_repeated() {
     let s = parse(
         "timeline = { steps = [{ at = \"10 s\", for = \"2 s\", up = false }, { at = \"13 s\", for = \"10 s\", up = false }], \
          warning = \"2 s\" }",
         &no_file,
     )
     .unwrap();
-    let heard: Vec<_> = s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect();
-    assert_eq!(heard.iter().rfind(|n| n.0 < 23_000), Some(&(13_000, LinkEvent::Down)), "{heard:?}");
+    let notices: Vec<_> = s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect();
+    assert_eq!(notices.iter().rfind(|n| n.0 < 23_000), Some(&(13_000, LinkEvent::Down)), "{notices:?}");
 }
 
 #[test]
-fn directions_change_apart() {
+fn directions_change_independently() {
     let s = parse(
         "timeline = [{ at = \"1 s\", rate = \"4 Mbit/s\", direction = \"forward\" }, { at = \"2 s\", delay = \"9 ms\" }]\n\
          asymmetric = { rate = \"1 Mbit/s\" }",

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_process_is_told_who_is_there() {
+    fn a_second_process_learns_the_owner() {
         let folder = tempfile::tempdir().unwrap();
         let first = Store::open(folder.path()).unwrap();
         match Store::open(folder.path()) {

@@ -289,7 +289,7 @@ fn a_session_is_captured_as_it_was_simulated() {
 
 /// Datagrams, cut and lost, beside a TCP flow that is cut too; and several flows that share a host.
 #[test]
-fn datagrams_and_several_flows_are_told_apart() {
+fn datagrams_and_several_flows_are_distinguished() {
     let more = "
         [[flow]]
         name = \"pictures\"

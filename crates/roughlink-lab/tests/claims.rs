@@ -89,7 +89,7 @@ fn figures_and_verdicts() {
 }
 
 #[test]
-fn whose_claim_it_is() {
+fn claims_are_counted_by_origin() {
     let claim = "kind = \"value\"\na = \"slow\"\nat = { loss = \"5 %\" }";
     let of = |origin: &str, least: u32| judged(&format!("{origin}\n{claim}\nconfirmed = {{ min = {least} }}"));
     let all = [("", 1), ("", 2), ("origin = \"paper\"", 1), ("origin = \"derived\"", 1), ("origin = \"ours\"", 2)];
@@ -147,7 +147,7 @@ fn medians_replica_by_replica_and_of_another_experiment() {
 }
 
 #[test]
-fn a_place_is_one_among_all() {
+fn ranks_are_among_all_cells() {
     let rank = |among: &str, narrowed: bool| {
         let claim =
             format!("kind = \"rank\"\na = \"fast\"\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ max = 1 }}\n{among}");
@@ -184,7 +184,7 @@ fn verdict(head: &str, claim: &str, result: &ExperimentResult) -> Verdict {
 }
 
 #[test]
-fn an_interval_decides_and_not_its_middle() {
+fn the_interval_decides_and_not_the_mean() {
     let (value, gain) = ("kind = \"value\"", "kind = \"gain\"\nb = \"slow\"");
     let (rank, median) = ("kind = \"rank\"", "statistic = \"median\"");
     let near: &[f64] = &[9.0, 10.0, 11.0]; // 10 +- 2.5

@@ -136,7 +136,7 @@ fn parquet_rows(file: &Path) -> Vec<parquet::record::Row> {
 }
 
 #[test]
-fn the_series_say_what_the_summary_says() {
+fn series_and_summary_agree() {
     let Run { dir, result } = run(&[("tcp.stack", "linux"), ("link.plc.queue", "30 pkt")], |_| {});
     let flow = &result.flows[0];
 
@@ -215,7 +215,7 @@ fn long_runs_have_several_batches() {
 
 /// The tables as other programs read them; `PYTHON` names an interpreter that has pyarrow or polars.
 #[test]
-fn others_can_read_the_tables() {
+fn other_programs_can_read_the_tables() {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let Run { dir, result } = run(&[], |_| {});
     let program = "
@@ -257,7 +257,7 @@ print(rows(segments), sum(column(segments, 'retransmission')), max(column(flows,
 }
 
 #[test]
-fn what_is_there_is_not_replaced_unasked() {
+fn existing_results_are_not_replaced_without_force() {
     let Run { dir, .. } = run(&[], |_| {});
     let before = Manifest::read(dir.path()).unwrap();
     let other = scenario(SCENARIO, &[("seed", "2")]);
@@ -282,7 +282,7 @@ fn what_is_there_is_not_replaced_unasked() {
 }
 
 #[test]
-fn what_cannot_be_done_is_explained() {
+fn failures_are_explained() {
     let dir = TempDir::new().unwrap();
     let s = scenario(SCENARIO, &[]);
     let file = dir.path().join("file");
@@ -420,7 +420,7 @@ fn a_full_disk_costs_only_the_run_that_filled_it() {
 
 /// As a run that was interrupted while its files moved to their places leaves it.
 #[test]
-fn files_that_were_on_their_way_arrive() {
+fn interrupted_moves_are_completed() {
     let Run { dir, .. } = run(&[], |_| {});
     let manifest = Manifest::read(dir.path()).unwrap();
     let unfinished = dir.path().join(".unfinished");

@@ -122,7 +122,7 @@ fn vendored_files_are_as_published() {
 }
 
 #[test]
-fn nothing_at_all_is_a_report_too() {
+fn an_empty_input_makes_a_report() {
     let html = render(&Default::default());
     assert!(html.contains("<h1>roughlink report</h1>"));
 }
@@ -249,7 +249,7 @@ fn mixed() -> ExperimentResult {
 }
 
 #[test]
-fn what_ran_on_another_stack_does_not_stand_under_its_name() {
+fn values_of_another_stack_are_labelled() {
     let html = render(&ReportInput { experiments: vec![mixed()], ..ReportInput::default() });
     let page = page(&html);
     assert!(page.contains("<figcaption>ns2 stack, linux where named</figcaption>"));

@@ -207,7 +207,7 @@ fn a_time_out_of_the_scenario_is_the_one_that_counts() {
 }
 
 #[test]
-fn calls_and_gateways_are_shown_where_there_are_some() {
+fn calls_and_gateways_are_shown_if_present() {
     let Run { dir, result } = shipped("hdplc-home", &[("duration", "30 s")]);
     let html = report(dir.path());
     assert!(html.len() < 2_000_000, "{} bytes", html.len());

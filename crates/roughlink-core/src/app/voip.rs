@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_still_under_way_is_not_judged() {
+    fn packets_under_way_are_not_judged() {
         let cfg = VoipConfig::default();
         let mut s = Sender::new(&cfg, (Time::ZERO, Time::MAX), &SEED, "call");
         let mut r = Receiver::default();

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_inside_is_refused() {
+    fn invalid_inner_algorithms_are_refused() {
         let refused = |params: &str| build("avoca", "linux", params, &flow()).unwrap_err().to_string();
         assert!(refused("inner = \"newrno\"").ends_with("no congestion control `newrno`; the nearest is `newreno`"));
         assert!(refused("params = { min_sthresh = 7 }").ends_with("the nearest is `min_ssthresh`"));

@@ -206,7 +206,7 @@ impl Construct for Wave {
 
 impl CongestionControl for Wave {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
-        let told = match self.params.trains {
+        let report = match self.params.trains {
             Attribution::Acknowledged => {
                 let advance = self.advance(flow, ack.prior_una, flow.snd_una);
                 self.guessed = self.guessed(flow, ack.prior_una, flow.snd_una);
@@ -224,7 +224,7 @@ impl CongestionControl for Wave {
                 self.trains.on_delivered(flow.now, rate.sent_at, ack.delivered)
             }
         };
-        self.take(told);
+        self.take(report);
     }
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
@@ -323,12 +323,12 @@ impl Wave {
         guessed.min(flow.snd_nxt.saturating_sub(una))
     }
 
-    fn take(&mut self, told: AckReport) {
-        if let Some(rtt) = told.first_rtt {
+    fn take(&mut self, report: AckReport) {
+        if let Some(rtt) = report.first_rtt {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
             self.max_rtt = self.max_rtt.max(rtt);
         }
-        if let Some(train) = told.train.filter(|t| t.segments >= self.params.min_train) {
+        if let Some(train) = report.train.filter(|t| t.segments >= self.params.min_train) {
             if self.skip > 0 {
                 self.skip -= 1;
             } else {

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_can_be_taken_for_the_receivers_own() {
+    fn segments_of_the_gateway_look_like_the_receivers() {
         let mut b = bench("");
         // The client sends data, acknowledges and echoes; then an older acknowledgement comes late.
         let s = b.segment(0, Heading::Outward);

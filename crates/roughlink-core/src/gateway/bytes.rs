@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_passes() {
+    fn frames_that_cannot_be_parsed_pass() {
         let mut gateway = build("muniz", "").unwrap();
         let mut b = Bytes::new(Framing::Ethernet, 10);
         let mut pass = |mut f: Vec<u8>| {

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_values_are_refused() {
         assert_eq!(build("munitz", "").unwrap_err(), BuildError::UnknownKind("munitz".into()));
         let e = build("muniz", "flor = 3").unwrap_err();
         assert!(matches!(e, BuildError::UnknownParameter { ref key, .. } if key == "flor"), "{e}");

@@ -22,7 +22,7 @@ mod params;
 pub use params::{Acks, Decrease, MIZUTANI, Params, Queue, Rho, Sample, Scheme, Update};
 
 use super::flows::{self, Flows, Phase, Seen};
-use super::rewrite::{Edge, Want};
+use super::rewrite::{Edge, WindowLimit};
 use super::{Control, Gateway, Heading, Key, Modem, Segment, Stats, registry::Construct};
 use crate::units::Time;
 
@@ -32,7 +32,7 @@ pub struct RateControl {
     params: Params,
     flows: Flows<Managed>,
     /// The flows that share the link, as of `entered` and `left` of the table.
-    company: SharingFlows,
+    sharing: SharingFlows,
     joined: (u64, u64),
     /// L, and the cycle time of a PDU with so many SDUs.
     pdu: (u32, Time),
@@ -74,7 +74,7 @@ impl Construct for RateControl {
         RateControl {
             params: params.clone(),
             flows: Flows::new(params.table.clone()),
-            company: SharingFlows::default(),
+            sharing: SharingFlows::default(),
             joined: (0, 0),
             pdu: (0, Time::ZERO),
             usable: 1.0,
@@ -120,11 +120,11 @@ impl RateControl {
         if joined != self.joined {
             let left = joined.1 != self.joined.1;
             self.joined = joined;
-            self.company = SharingFlows { min_rtt: Time::MAX, ..SharingFlows::default() };
+            self.sharing = SharingFlows { min_rtt: Time::MAX, ..SharingFlows::default() };
             for rtt in self.flows.iter().filter(|(_, f)| f.active).filter_map(|(_, f)| f.rtt) {
-                self.company.flows += 1;
-                self.company.inverse += 1.0 / rtt.as_secs_f64();
-                self.company.min_rtt = self.company.min_rtt.min(rtt);
+                self.sharing.flows += 1;
+                self.sharing.inverse += 1.0 / rtt.as_secs_f64();
+                self.sharing.min_rtt = self.sharing.min_rtt.min(rtt);
             }
             if left && self.params.leave_resets {
                 self.each(|c, equation, floor| c.awnd = equation.max(floor));
@@ -145,7 +145,7 @@ impl RateControl {
 
     /// Does `f` to every active flow with its window by equation 1 and the floor.
     fn each(&mut self, f: impl Fn(&mut Control, f64, f64)) {
-        let (floor, inverse) = (self.params.floor, self.company.inverse);
+        let (floor, inverse) = (self.params.floor, self.sharing.inverse);
         for (_, flow) in self.flows.iter_mut().filter(|(_, flow)| flow.active) {
             if let (Some(c), Some(rtt)) = (&mut flow.state.control, flow.rtt) {
                 f(c, share(c.sample, rtt, inverse), floor);
@@ -155,7 +155,7 @@ impl RateControl {
 
     /// A flow joins: it gets its window by equation 1, and the others make room.
     fn admit(&mut self, key: &Key, modem: &dyn Modem) {
-        let SharingFlows { inverse, min_rtt, .. } = self.company;
+        let SharingFlows { inverse, min_rtt, .. } = self.sharing;
         let Some(flow) = self.flows.get_mut(key) else { return };
         let rtt = flow.rtt.expect("an active flow has an RTT");
         match &mut flow.state.control {
@@ -174,7 +174,7 @@ impl RateControl {
 
     /// An acknowledgement of `key` passes: its window moves.
     fn adapt(&mut self, now: Time, key: &Key, seen: Seen, modem: &dyn Modem) {
-        let (p, company) = (&self.params, self.company);
+        let (p, sharing) = (&self.params, self.sharing);
         let Some(flow) = self.flows.get_mut(key) else { return };
         let (Some(c), Some(rtt), true) = (&mut flow.state.control, flow.rtt, flow.active) else { return };
         if p.acks == Acks::Advancing && !seen.advanced {
@@ -190,9 +190,9 @@ impl RateControl {
         }
         flow.state.updated = Some(now);
         if p.rho == Rho::Current {
-            c.rho = (rtt.as_secs_f64() / company.min_rtt.as_secs_f64()).min(p.max_rho);
+            c.rho = (rtt.as_secs_f64() / sharing.min_rtt.as_secs_f64()).min(p.max_rho);
         }
-        let n = f64::from(company.flows);
+        let n = f64::from(sharing.flows);
         let limit = f64::from(self.pdu.0); // L
         let (queue, part) = match p.queue {
             Queue::Flow => (modem.backlog(key), limit / n),
@@ -215,7 +215,7 @@ impl RateControl {
             return;
         }
         let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(key));
-        let want = flow.state.control.filter(|_| controlled).map(|c| Want {
+        let want = flow.state.control.filter(|_| controlled).map(|c| WindowLimit {
             window: c.awnd as u64 * u64::from(mss),
             mss,
             retract: self.params.allow_retract,
@@ -391,9 +391,9 @@ mod tests {
         // The first falls silent: it does not count any more, keeps its window, and comes back with no more.
         b.wait(1_500);
         b.data(1, 1);
-        assert_eq!(b.gateway.company.flows, 1);
+        assert_eq!(b.gateway.sharing.flows, 1);
         b.data(0, 1);
-        assert_eq!(b.gateway.company.flows, 2);
+        assert_eq!(b.gateway.sharing.flows, 2);
         assert!((control_of(&b.gateway, 0).awnd - first).abs() < 1e-9);
     }
 
@@ -409,7 +409,7 @@ mod tests {
             b.fin(1, Heading::Inward);
             b.data(0, 1);
             let c = control_of(&b.gateway, 0);
-            assert_eq!(b.gateway.company.flows, 1);
+            assert_eq!(b.gateway.sharing.flows, 1);
             assert!((c.awnd - awnd).abs() < 1.0, "{c:?}");
         }
     }
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_move_as_often_as_was_asked_for() {
+    fn windows_move_as_often_as_configured() {
         // Twelve acknowledgements, 11 ms apart: a cycle takes 21 ms, the handshake took 66.
         for (update, steps) in [("ack", 12.0), ("cycle", 6.0), ("rtt", 2.0)] {
             let mut b = Bench::new(control(&format!("scheme = \"mizutani\"\nupdate = \"{update}\"")));
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_what_was_asked_for() {
+    fn the_configured_queue_decides() {
         for (toml, up) in [("", false), ("queue = \"waiting\"", true)] {
             let mut b = Bench::new(control(toml));
             b.modem.backlog.insert(key_of(0), (31, 32));
@@ -547,7 +547,7 @@ mod tests {
 
     /// An attacker sends data from far ahead in the name of the server, and acknowledges it in the name of the client.
     #[test]
-    fn what_no_window_allows_moves_nothing() {
+    fn data_outside_the_window_moves_nothing() {
         for (ahead, ack_ahead) in [(1 << 30, 1 << 30), (100_000, 100_000), (59_000, 61_000), (1 << 31, 1 << 31)] {
             let mut b = held();
             let data = Segment { payload: 1_460, ..b.segment(0, Heading::Inward) };

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_at_the_end_was_not_serialised() {
+    fn packets_that_wait_at_the_end_were_not_serialised() {
         use super::super::timeline::{Policy, State, Timeline};
         use std::sync::Arc;
         let state = |up| State { up, rate: Rate::from_mbps(10), delay: Time::from_micros(900), noise: None };
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_keeps_order_unless_told_otherwise() {
+    fn jitter_keeps_order_by_default() {
         for reorder in [false, true] {
             let mut d = direction(QueueLimit::Packets(1000));
             d.jitter = Time::from_millis(20);

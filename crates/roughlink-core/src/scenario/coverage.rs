@@ -94,10 +94,10 @@ pub(super) fn coverage(
         let notice = report.read(&c.notice).unwrap_or_default();
         let warning = report.read(&c.warning);
         let mut steps = vec![Step { up: Some(false), ..Step::default() }];
-        let mut news = vec![(Time::ZERO, LinkEvent::Down)];
+        let mut link_events = vec![(Time::ZERO, LinkEvent::Down)];
         if c.log.is_some() {
             let Levels { threshold: dbm, hysteresis } = levels;
-            news.push((Time::ZERO, LinkEvent::Threshold { dbm, hysteresis }));
+            link_events.push((Time::ZERO, LinkEvent::Threshold { dbm, hysteresis }));
         }
         // The state of the link at the start is known from the start.
         let known = |at: Time| if at.is_zero() { at } else { at + notice };
@@ -116,7 +116,7 @@ pub(super) fn coverage(
                     noise: row.loss.map(|loss| Noise::Random { loss }),
                     ..Step::default()
                 });
-                news.extend(row.signal.map(|dbm| (known(row.at), LinkEvent::Signal(dbm))));
+                link_events.extend(row.signal.map(|dbm| (known(row.at), LinkEvent::Signal(dbm))));
             }
             if up >= stay.depart {
                 let warning = Problem::new(format!("coverage at {} is over before it can be used", stay.name));
@@ -129,15 +129,15 @@ pub(super) fn coverage(
             let mut step = Step { at: up, until: end, up: Some(true), ..Step::default() };
             if let Some(class) = class {
                 (step.rate, step.delay, step.noise) = (class.rate, class.delay, class.noise.clone());
-                news.extend(class.signal.map(|dbm| (known(stay.arrive), LinkEvent::Signal(dbm))));
+                link_events.extend(class.signal.map(|dbm| (known(stay.arrive), LinkEvent::Signal(dbm))));
             }
             steps.push(step);
-            news.push((known(stay.arrive + lag), LinkEvent::Up));
-            news.push((known(up), LinkEvent::Configured));
+            link_events.push((known(stay.arrive + lag), LinkEvent::Up));
+            link_events.push((known(up), LinkEvent::Configured));
             // A warning is repeated when it comes true: in between it may have been considered wrong.
             let warned = warning.map(|w| stay.depart.saturating_sub(w));
-            news.extend(warned.map(|at| (at, LinkEvent::Down)));
-            news.push((stay.depart + notice, LinkEvent::Down));
+            link_events.extend(warned.map(|at| (at, LinkEvent::Down)));
+            link_events.push((stay.depart + notice, LinkEvent::Down));
             used.push(Stay {
                 name: stay.name.clone(),
                 class: stay.class.clone().unwrap_or_default(),
@@ -179,9 +179,9 @@ pub(super) fn coverage(
             }));
         }
         steps.sort_by_key(|s| s.at);
-        news.sort_by_key(|n| n.0);
+        link_events.sort_by_key(|n| n.0);
         lay(steps, pipe, duration, one.span.clone(), report);
-        (links[l].notices, links[l].stays) = (news, used);
+        (links[l].notices, links[l].stays) = (link_events, used);
     }
     loads
 }

@@ -45,7 +45,7 @@ pub(super) fn gateway(
         return None;
     }
     let params = params(gateway, kind, report)?;
-    hears(kind, &params, &links[link], place, report);
+    check_warnings(kind, &params, &links[link], place, report);
     let name = if name.is_empty() { kind.name.to_owned() } else { name.to_owned() };
     Some(GatewaySpec { name, node, link, kind, params })
 }
@@ -113,7 +113,7 @@ pub(super) fn idle(
 }
 
 /// Warns if a gateway that relies on warnings receives none of its link, or receives them earlier than it accepts them.
-fn hears(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Range<usize>, report: &mut Report) {
+fn check_warnings(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Range<usize>, report: &mut Report) {
     let all = kind.parameters();
     let Some(lead) = params.get("lead_ms").or(all.get("lead_ms")).and_then(toml::Value::as_integer) else { return };
     let lead = Time(u64::try_from(lead).unwrap_or(0).saturating_mul(1_000_000));

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_random_differs_between_replicas_and_what_is_not_does_not() {
+    fn only_random_runs_differ_between_replicas() {
         let cases = [
             ("", false),
             ("noise = { kind = \"list\", drop = [20, 21, 80] }", false),

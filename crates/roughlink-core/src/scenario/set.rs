@@ -79,7 +79,7 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
         }
         let (value, params) = if key == "cc" { with_parameters(value)? } else { (value, None) };
         put(table, key, read(value, all.iter().all(|s| text_only(resolve(s, place.root)))));
-        make_room(table, place.definition, key);
+        remove_excluded(table, place.definition, key);
         if let Some(params) = params {
             remove(table, "cc_params");
             for (name, value) in params {
@@ -264,7 +264,7 @@ fn last_value(table: &mut dyn TableLike) -> Option<&mut Value> {
 }
 
 /// Removes what the key just set excludes.
-fn make_room(table: &mut dyn TableLike, definition: &str, key: &str) {
+fn remove_excluded(table: &mut dyn TableLike, definition: &str, key: &str) {
     for (name, a, b) in EXCLUSIVE_KEYS {
         if *name == definition {
             let other = if key == *a {

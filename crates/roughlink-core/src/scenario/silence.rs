@@ -15,9 +15,9 @@ pub(super) fn warn_of_silence(
     duration: Time,
     report: &mut Report,
 ) {
-    // With several links that have events the cause could not be told.
-    let mut speaking = path.iter().map(|&l| &links[l]).filter(|l| !l.notices.is_empty());
-    let (Some(link), None) = (speaking.next(), speaking.next()) else { return };
+    // With several links that have events the cause could not be algorithm.
+    let mut with_events = path.iter().map(|&l| &links[l]).filter(|l| !l.notices.is_empty());
+    let (Some(link), None) = (with_events.next(), with_events.next()) else { return };
     let mss = 1460;
     let flow = Flow {
         mss,
@@ -26,7 +26,7 @@ pub(super) fn warn_of_silence(
         min_rtt: Time::MAX,
         ..Flow::default()
     };
-    let mut told = factory(&flow);
+    let mut algorithm = factory(&flow);
     // Where hosts know that the link is up and the algorithm holds all the same; the strongest signal there.
     let mut silent: Vec<Range<Time>> = Vec::new();
     let mut strongest: Option<f64> = None;
@@ -34,14 +34,14 @@ pub(super) fn warn_of_silence(
     let mut notices = link.notices.iter().filter(|n| n.0 <= duration).peekable();
     while let Some((at, event)) = notices.next() {
         let now = Flow { now: *at, ..flow.clone() };
-        told.on_link(&now, event);
+        algorithm.on_link(&now, event);
         match event {
             LinkEvent::Down => (known_up, signal) = (false, None),
             LinkEvent::Configured => known_up = true,
             LinkEvent::Signal(dbm) => signal = Some(*dbm),
             _ => {}
         }
-        if known_up && told.permit(&now) == Permit::Hold {
+        if known_up && algorithm.permit(&now) == Permit::Hold {
             silent.push(*at..notices.peek().map_or(duration, |n| n.0));
             strongest = strongest.into_iter().chain(signal).reduce(f64::max);
         }

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_line_and_column() {
+    fn invalid_values_are_refused_with_line_and_column() {
         let plain = Dialect::default();
         let renamed = named(&[("signal_dbm", "RSRP")]);
         for (bad, dialect, said) in [

@@ -60,25 +60,25 @@ pub(super) fn timelines(
     if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
         from_the_start(link, pipe, shared, own.as_ref().unwrap_or(shared), report);
     }
-    let mut heard = Notices::default();
+    let mut notices = Notices::default();
     if let Some(source) = &shared {
         let span = link.timeline.as_ref().map_or(0..0, |t| t.span.clone());
         let states = states(source, &pipe.forward, true, duration, span.clone(), report);
-        heard.hear(&states, source, &pipe.forward);
+        notices.add(&states, source, &pipe.forward);
         pipe.forward.timeline = made(source, states);
         if own.is_none() {
             let states = self::states(source, &pipe.reverse, false, duration, span, report);
-            heard.hear_reverse(&states, source);
+            notices.add_reverse(&states, source);
             pipe.reverse.timeline = made(source, states);
         }
     }
     if let Some(source) = &own {
         let span = link.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
         let states = states(source, &pipe.reverse, false, duration, span, report);
-        heard.hear_reverse(&states, source);
+        notices.add_reverse(&states, source);
         pipe.reverse.timeline = made(source, states);
     }
-    heard.events()
+    notices.events()
 }
 
 /// Fills in the rate and delay that the link leaves to its timelines.

@@ -57,7 +57,7 @@ impl Sender {
         self.flow.state = CongestionState::Open;
         self.forward_due = self.queue.forward_point().is_some();
         if self.queue.is_waiting() {
-            self.queue.spoil_samples();
+            self.queue.invalidate_samples();
             // A lone packet may have arrived and its SACK be delayed.
             let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
             let on_its_way = self.queue.chunks().next().filter(|c| c.fate == Fate::InFlight);

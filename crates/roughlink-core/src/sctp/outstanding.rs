@@ -254,7 +254,7 @@ impl Outstanding {
     }
 
     /// Time stood still while the chunks were on their way: they give no RTT sample.
-    pub fn spoil_samples(&mut self) {
+    pub fn invalidate_samples(&mut self) {
         self.timed = None;
         self.chunks.iter_mut().for_each(|c| c.resent = true);
     }
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_abandoned_is_skipped() {
+    fn abandoned_messages_are_skipped() {
         let mut o = sent(6);
         o.cover(0, &[Gap { start: 3, end: 3 }]);
         assert_eq!(o.forward_point(), None);

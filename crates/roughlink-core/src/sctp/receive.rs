@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_was_not_agreed_on_is_acknowledged_and_thrown_away() {
+    fn data_of_a_stream_not_agreed_on_is_acknowledged_and_discarded() {
         let mut r = receiver();
         r.agree(2);
         r.on_data(Time(0), 1, (2, 0), 100);

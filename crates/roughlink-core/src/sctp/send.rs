@@ -57,7 +57,7 @@ pub struct Sender {
     /// Time-outs since something was acknowledged.
     pub(super) errors: u32,
     /// A SACK arrived since the last time-out.
-    heard: bool,
+    sack_seen: bool,
     /// Fast recovery, or what a time-out began, ends when this TSN is acknowledged.
     pub(super) recover: u64,
     /// The lowest marked chunk leaves whatever the window says.
@@ -102,7 +102,7 @@ impl Sender {
             turn: 0,
             t3_at: Time::MAX,
             errors: 0,
-            heard: false,
+            sack_seen: false,
             recover: 0,
             forced: false,
             burst_end: 0,
@@ -222,8 +222,8 @@ impl Sender {
             return;
         }
         // A zero window probe that was answered: only the window is closed, nothing is lost (section 6.1 rule A).
-        let probing = self.flow.send_window == 0 && self.heard;
-        self.heard = false;
+        let probing = self.flow.send_window == 0 && self.sack_seen;
+        self.sack_seen = false;
         if !probing {
             self.errors += 1;
             if self.errors > self.cfg.data_retries {
@@ -260,7 +260,7 @@ impl Sender {
             return; // stale, or of what was never sent
         }
         self.flow.now = now;
-        self.heard = true;
+        self.sack_seen = true;
         let prior_una = self.queue.acked();
         let prior_in_flight = self.queue.in_flight();
         let full = prior_in_flight >= self.cc.vitals().cwnd;

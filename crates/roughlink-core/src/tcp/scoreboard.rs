@@ -403,7 +403,7 @@ impl Scoreboard {
     }
 
     /// Time stood still while the segments were on their way: what is acknowledged of them gives no RTT sample.
-    pub fn spoil_samples(&mut self) {
+    pub fn invalidate_samples(&mut self) {
         for s in &mut self.segments {
             s.flags |= EVER_RETRANS | NO_SAMPLE;
         }

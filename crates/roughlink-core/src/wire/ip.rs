@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_told_apart() {
+    fn fragments_of_different_datagrams_do_not_mix() {
         for pair in [V4, V6] {
             for (fragment, offset) in [(Fragment::First, 0), (Fragment::Middle, 1480), (Fragment::Last, 2960)] {
                 let ip = Ip::parse(&datagram(pair, fragment, offset, 16)).unwrap();

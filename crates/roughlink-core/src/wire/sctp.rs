@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn unknown_chunks_are_refused() {
         let shutdown = bytes_of(&Packet::sctp_shutdown(FlowId::new(0, false), 1, 1), None);
         let with = |at: usize, value: u8| {
             let mut b = shutdown.clone();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_parameters_are_passed_over() {
+    fn unknown_parameters_are_skipped() {
         let init = Init { tag: 1, a_rwnd: 2, outbound: 3, inbound: 4, tsn: 5, forward_tsn: true, cookie: None };
         let mut bytes = bytes_of(&Packet::sctp_init(FlowId::new(0, false), 0, &init), Some(Side::Init(init)));
         bytes[52..56].copy_from_slice(&[0x80, 0x08, 0, 4]); // supported extensions, none

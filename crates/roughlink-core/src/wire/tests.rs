@@ -265,7 +265,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_understood_can_be_written((packet, side) in packet(), addresses in addresses(),
+    fn decoded_datagrams_can_be_encoded((packet, side) in packet(), addresses in addresses(),
                                           changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         // The fuzz target's property, from where a fuzzer takes long to get.
         let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::of(&packet));
@@ -386,7 +386,7 @@ fn an_ipv6_packet_is_as_long_as_it_says() {
 }
 
 #[test]
-fn what_has_no_wire_form_is_refused() {
+fn packets_without_wire_form_are_refused() {
     let encode = |p: &Packet, bytes: usize| {
         let mut out = Vec::new();
         let e = encode(p, None, &fixed(), &Implied::new(p, bytes), &mut out);

@@ -243,7 +243,7 @@ pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
 }
 
 /// Names of the experiments that a claims file refers to, to be checked against those that exist.
-pub fn rests_on(source: &Source) -> Result<Vec<String>, LabError> {
+pub fn experiments_needed(source: &Source) -> Result<Vec<String>, LabError> {
     let file: File = read(source)?;
     Ok(file.claim.into_iter().flat_map(|c| [c.experiment.into_inner()].into_iter().chain(c.b_experiment)).collect())
 }

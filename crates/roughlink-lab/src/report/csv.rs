@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_come_back_as_they_were() {
+    fn cells_survive_a_round_trip() {
         let cell = |cc: &str, measured: Option<f64>| Cell {
             stack: "ns3".into(),
             axes: [("cc".to_string(), cc.to_string()), ("loss".into(), "5 %".into())].into(),

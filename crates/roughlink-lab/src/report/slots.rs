@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn more_series_than_colours_are_all_told_apart_by_slot() {
+    fn more_series_than_colours_have_different_slots() {
         let names: Vec<String> = (0..25).map(|i| i.to_string()).collect();
         let slots = Slots::default().assign("x", &names);
         assert_eq!(slots, (0..25).collect::<Vec<_>>());

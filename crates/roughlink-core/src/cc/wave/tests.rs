@@ -416,7 +416,7 @@ fn the_smallest_rtt_is_forgotten_with_a_timeout() {
 }
 
 #[test]
-fn what_is_delivered_measures_in_the_middle_of_a_repair() {
+fn deliveries_are_measured_during_a_repair() {
     let mut c = Connection::new("wave-fr", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -454,7 +454,7 @@ fn what_is_delivered_measures_in_the_middle_of_a_repair() {
 }
 
 #[test]
-fn whose_samples_make_the_rto() {
+fn sources_of_rto_samples() {
     let mut c = Connection::new("wave-fr", "");
     c.burst();
     assert_eq!(c.ack(64.0, 1), Some(Time(7)), "wave-fr leaves it to the endpoint");

@@ -201,7 +201,7 @@ fn the_table_is_bounded() {
 }
 
 #[test]
-fn what_must_not_be_rewritten_is_not() {
+fn excluded_flows_are_not_rewritten() {
     type Mark = fn(&mut Segment);
     let mark: [(Phase, Mark); 2] = [(Phase::Signed, |s| s.signed = true), (Phase::Multipath, |s| s.multipath = true)];
     for (phase, mark) in mark {

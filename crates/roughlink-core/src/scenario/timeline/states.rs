@@ -172,13 +172,13 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    pub(super) fn hear(&mut self, states: &[(Time, Resolved)], source: &Source, link: &Direction) {
+    pub(super) fn add(&mut self, states: &[(Time, Resolved)], source: &Source, link: &Direction) {
         self.notice_as(source);
         self.changes.push((Time::ZERO, None, None, Some(Resolved::of(link))));
         self.changes.extend(states.iter().map(|&(t, r)| (t, Some(r.up), None, Some(r))));
     }
 
-    pub(super) fn hear_reverse(&mut self, states: &[(Time, Resolved)], source: &Source) {
+    pub(super) fn add_reverse(&mut self, states: &[(Time, Resolved)], source: &Source) {
         if self.changes.is_empty() {
             self.notice_as(source);
             self.changes.push((Time::ZERO, None, None, None));
@@ -194,8 +194,8 @@ impl Notices {
     pub(super) fn events(mut self) -> Vec<(Time, LinkEvent)> {
         self.changes.sort_by_key(|c| c.0);
         let mut events = Vec::new();
-        let (mut forward, mut reverse, mut told_up) = (true, true, None);
-        let (mut last, mut told): (Option<Resolved>, Option<Resolved>) = (None, None);
+        let (mut forward, mut reverse, mut reported_up) = (true, true, None);
+        let (mut last, mut reported): (Option<Resolved>, Option<Resolved>) = (None, None);
         let mut changes = self.changes.into_iter().peekable();
         while let Some((now, f, r, resolved)) = changes.next() {
             (forward, reverse) = (f.unwrap_or(forward), r.unwrap_or(reverse));
@@ -203,31 +203,31 @@ impl Notices {
             if changes.peek().is_some_and(|next| next.0 == now) {
                 continue;
             }
-            let heard = if now.is_zero() { now } else { now + self.notice };
+            let notified = if now.is_zero() { now } else { now + self.notice };
             let up = forward && reverse;
             if let Some(state) = last {
-                if told.is_some_and(|t| t.rate != state.rate) {
-                    events.push((heard, LinkEvent::Rate(state.rate)));
+                if reported.is_some_and(|t| t.rate != state.rate) {
+                    events.push((notified, LinkEvent::Rate(state.rate)));
                 }
-                if told.is_some_and(|t| t.delay != state.delay) {
-                    events.push((heard, LinkEvent::Delay(state.delay)));
+                if reported.is_some_and(|t| t.delay != state.delay) {
+                    events.push((notified, LinkEvent::Delay(state.delay)));
                 }
                 // What was known of the signal is forgotten when the link goes down.
-                let anew = told.and_then(|t| t.signal) != state.signal || (up && told_up == Some(false));
+                let anew = reported.and_then(|t| t.signal) != state.signal || (up && reported_up == Some(false));
                 if let Some(signal) = state.signal.filter(|_| anew) {
-                    events.push((heard, LinkEvent::Signal(signal)));
+                    events.push((notified, LinkEvent::Signal(signal)));
                 }
-                told = last;
+                reported = last;
             }
-            if told_up != Some(up) {
-                told_up = Some(up);
+            if reported_up != Some(up) {
+                reported_up = Some(up);
                 if up {
-                    events.extend([(heard, LinkEvent::Up), (heard, LinkEvent::Configured)]);
+                    events.extend([(notified, LinkEvent::Up), (notified, LinkEvent::Configured)]);
                 } else {
                     // A warning may come before the notification that an earlier outage is over: it is repeated when it
                     // comes true.
                     events.extend(self.warning.map(|w| (now.saturating_sub(w), LinkEvent::Down)));
-                    events.push((heard, LinkEvent::Down));
+                    events.push((notified, LinkEvent::Down));
                 }
             }
         }

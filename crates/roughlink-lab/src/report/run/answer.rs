@@ -124,9 +124,9 @@ fn because(cause: Cause) -> &'static str {
 
 fn of_calls(run: &Run) -> Vec<String> {
     let calls = of_kind(run, "voip");
-    let heard = |f: &FlowResult| f.voip.as_deref().map(|both| [both[0].mos, both[1].mos]);
+    let opinions = |f: &FlowResult| f.voip.as_deref().map(|both| [both[0].mos, both[1].mos]);
     if calls.len() > SINGLY {
-        let all = || calls.iter().filter_map(|f| heard(f)).flatten().flatten();
+        let all = || calls.iter().filter_map(|f| opinions(f)).flatten().flatten();
         let (low, high) = (all().reduce(f64::min), all().reduce(f64::max));
         let (Some(low), Some(high)) = (low, high) else { return Vec::new() };
         return vec![format!("{} calls: MOS from {low:.2} to {high:.2}.", calls.len())];

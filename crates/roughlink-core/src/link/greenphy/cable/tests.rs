@@ -323,7 +323,7 @@ fn giving_up_loses_whole_frames() {
 }
 
 #[test]
-fn impulses_spoil_blocks_as_computed() {
+fn impulses_corrupt_blocks_as_computed() {
     let source = Source::Mains {
         mains_hz: 50.0,
         length: Time::from_micros(300),

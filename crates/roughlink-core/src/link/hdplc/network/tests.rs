@@ -178,7 +178,7 @@ fn without_order_later_sdus_overtake() {
 }
 
 #[test]
-fn the_queue_counts_what_is_not_acknowledged_unless_told_otherwise() {
+fn the_queue_counts_unacknowledged_sdus_by_default() {
     for (counts, room) in [(true, 256), (false, 256 + 31)] {
         let mut b = Bench::new(&HdplcConfig { queue_counts_unacknowledged: counts, ..silent() });
         (0..100).for_each(|_| b.offer(0, 1500));
