@@ -1,4 +1,4 @@
-//! The command as it is typed: exit codes, the fields of `--json`, what wrong input is told.
+//! The command line: exit codes, the fields of `--json`, the answers to wrong input.
 
 mod common;
 
@@ -145,7 +145,7 @@ fn wrong_scenarios_are_explained() {
         let name = file.file_name().unwrap().to_str().unwrap();
         assert!(said.contains(name) && !said.contains("panicked"), "{name} is not named:\n{said}");
         assert!(said.contains('×'), "{name}:\n{said}");
-        // All but what is not there at all has a place.
+        // Every fault has a place, except a missing key.
         assert!(name == "no-duration.toml" || said.contains(&format!("{name}:")), "{name} has no place:\n{said}");
     }
 }
@@ -209,7 +209,7 @@ fn strict_is_exit_code_5() {
         ];
         roughlink(&args)
     };
-    // A tenth of a second of delay is nothing that the paper could have had.
+    // A tenth of a second of delay cannot give the paper's results.
     let out = strict("100 ms", "far");
     assert_eq!(code(&out), 5, "{}", stderr(&out));
     assert!(stderr(&out).contains("times the published value"), "{}", stderr(&out));

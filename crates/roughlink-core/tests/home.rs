@@ -1,4 +1,4 @@
-//! HD-PLC links, gateways and calls in scenario files: what is taken, what is refused, what comes out.
+//! HD-PLC links, gateways and calls in scenario files: what is accepted and refused, and the results.
 
 use roughlink_core::app::Traffic;
 use roughlink_core::app::voip::{Codec, EModel, Reference, Speech, VoipConfig};
@@ -179,7 +179,7 @@ fn a_gateway_finds_its_link() {
     assert_eq!(named.gateways[0].params["floor"].as_integer(), Some(4));
 }
 
-/// Old, new, and what must be said.
+/// Old text, new text, and the expected message.
 const BAD: &[(&str, &str)] = &[
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nrate = \"0 bit/s\"\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmtu = \"67 B\"\n"),
@@ -314,16 +314,16 @@ fn results_include_medium_and_gateway() {
     assert!(flow.rewritten > 1000 && awnd <= sample + 1.0, "{flow:?}");
     let json = serde_json::to_string(&r).unwrap();
     assert_eq!(serde_json::from_str::<RunResult>(&json).unwrap(), r);
-    // Neither is mentioned where there is none.
+    // Without them neither is mentioned.
     let plain = run(&edited("kind = \"muniz\"", "kind = \"none\""));
     assert!(plain.gateways.is_empty() && !serde_json::to_string(&plain).unwrap().contains("gateways"));
-    // The gateway keeps the queue short, which is what the caller hears.
+    // The gateway keeps the queue short, which improves the call.
     assert!(plc.forward.queue_max_pkt < plain.links[1].forward.queue_max_pkt / 2);
     let delay = |r: &RunResult| r.flows[1].voip.as_ref().unwrap()[0].delay_ms.unwrap().p95;
     assert!(delay(&r) < delay(&plain), "{} for {}", delay(&r), delay(&plain));
 }
 
-/// The PHY rate falls to half: what the link carries within an RTT, and with it the bound of the window, does too.
+/// The PHY rate falls to half: so does what the link carries within an RTT, and with it the bound of the window.
 #[test]
 fn gateways_notice_another_rate() {
     let sample = |link: &str| {

@@ -1,4 +1,4 @@
-//! Scenario files that are right: what they become.
+//! Valid scenario files, and the scenarios they become.
 
 #[path = "common/one_link.rs"]
 mod one_link;
@@ -201,7 +201,7 @@ fn hystart_reaches_the_algorithms_that_have_it() {
 
 #[test]
 fn parameters_in_tcp_belong_to_the_algorithm_in_tcp() {
-    // `min_ssthresh = 0` is refused by the algorithm, so it shows who takes it.
+    // The algorithm refuses `min_ssthresh = 0`, which shows who receives the parameter.
     let tcp = "cc = \"newreno\"\ncc_params = { min_ssthresh = 0 }";
     let takes = |flow: &str| {
         let text = small(tcp, "", &format!("kind = \"bulk\"\n{flow}"));
@@ -306,13 +306,13 @@ fn overrides() {
         Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) }
     );
     assert_eq!(s.links[0].model.as_pipe().unwrap().reverse.noise, Noise::Random { loss: 0.01 });
-    // What was written is what is read.
+    // The written text parses to the same scenario.
     assert_eq!(format!("{:?}", parse(&s.source)), format!("{s:?}"));
 }
 
 #[test]
 fn an_algorithm_brings_its_parameters_along() {
-    // Those that the flow had were the other algorithm's.
+    // The flow's parameters belonged to the other algorithm.
     let (s, _) = set(DESIGN, &[("flow.download.cc", "avoca{rss_threshold=-110, reset = true}")]);
     assert_eq!(s.flows[0].cc, "avoca");
     assert!(s.source.contains("cc_params = { rss_threshold = -110, reset = true }"), "{}", s.source);

@@ -62,7 +62,7 @@ fn figures_and_verdicts() {
             true,
         ),
         ("kind = \"rank\"\na = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 2, max = 2 }", 2.0, true),
-        // Over an axis the case that is worst for the claim decides.
+        // Over an axis, the worst case decides.
         ("kind = \"ratio\"\na = \"fast\"\nb = \"slow\"\nover = { loss = [] }\nconfirmed = { min = 2 }", 1.5, false),
         ("kind = \"ratio\"\na = \"fast\"\nb = \"slow\"\nover = { loss = [] }\nconfirmed = { max = 2 }", 3.0, false),
         (
@@ -210,7 +210,7 @@ fn the_interval_decides_and_not_the_mean() {
         ("", rank, "max = 1", low, near, no),
         ("", rank, "max = 1", wide, low, open),
         ("", rank, "max = 2", wide, low, yes),
-        // A median has an interval from six values on, which need not lie evenly around it.
+        // A median has an interval from six values on, which need not be symmetric.
         (median, value, "min = 4", &[5.0, 5.0, 5.0, 5.0, 5.0], low, open),
         (median, value, "min = 4", six, low, open),
         (median, value, "min = 1, max = 6", six, low, yes),
@@ -220,7 +220,7 @@ fn the_interval_decides_and_not_the_mean() {
         let claim = format!("{kind}\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ {bounds} }}");
         let judged = verdict(head, &claim, &random(fast, slow));
         assert_eq!(judged.verdict, expected, "{head} {claim} {fast:?} {slow:?}: {judged:?}");
-        // The written reason is for a miss, and comes with the figure and the bound.
+        // The written reason is shown for a miss, with the figure and the bound.
         match expected {
             Outcome::Confirmed => assert_eq!(judged.reason, ""),
             Outcome::NotConfirmed => assert!(judged.reason.ends_with(". why") && judged.reason.contains(", and not ")),

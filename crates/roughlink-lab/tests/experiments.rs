@@ -1,4 +1,4 @@
-//! Experiment files: those that are shipped, and those that are wrong.
+//! Experiment files: the shipped ones, and faulty ones.
 
 use roughlink_lab::experiment::paper::{self, Paper};
 use roughlink_lab::experiment::{Plan, file};
@@ -90,7 +90,7 @@ columns = ["newreno", "cubic"]
 kind = "line"
 "#;
 
-/// What replaces what, the message, the help.
+/// Text, replacement, message, help.
 const BAD: &[(&str, &str, &str, &str)] = &[
     ("replicas = 2", "replica = 2", "there is no key `replica` here", "did you mean `replicas`?"),
     ("values = [\"1 MB\"", "value = [\"1 MB\"", "there is no key `value` here", "did you mean `values`?"),
@@ -203,7 +203,7 @@ fn metrics_and_curves_name_existing_elements() {
     refused(plan("[figure]", curves), "there is no flow `nobody`", flow);
 }
 
-/// What a value sets beside what it is written to may be the stack; its results then say so.
+/// A value may set the stack besides its keys; the results then name that stack.
 #[test]
 fn results_name_a_stack_set_by_a_value() {
     let folder = tempfile::tempdir().unwrap();
@@ -215,7 +215,7 @@ fn results_name_a_stack_set_by_a_value() {
     let labels: Vec<&str> = result.axes[0].values.iter().map(|v| v.label.as_str()).collect();
     assert!(labels.contains(&"SCTP, the paper's TCP") && labels.contains(&"CUBIC (linux)"), "{labels:?}");
 
-    // Whoever sets the stack of all has results of that name.
+    // If an override sets the stack of all runs, the results have its name.
     let mut experiment = read("table2");
     experiment.set("tcp.stack", "linux").unwrap();
     let result = Plan::new(experiment).unwrap().result(&store);

@@ -14,7 +14,8 @@ fn short(mode: SessionConfig) -> SessionConfig {
     SessionConfig { charge: Some(MS(2000)), ..mode }
 }
 
-/// A session over TCP; the data segments with numbers in `lost` do not arrive, nor do the first `lost_datagrams` datagrams.
+/// A session over TCP; the data segments with numbers in `lost` do not arrive,
+/// nor do the first `lost_datagrams` datagrams.
 fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams: usize) -> (SessionResult, Pair) {
     let mut session = Session::new(cfg, Time::ZERO);
     let mut pair = Pair::new(tcp, DELAY);

@@ -348,10 +348,10 @@ fn avoca_rx_does_no_harm() {
             let back = [LinkEvent::Up, LinkEvent::Configured].map(|e| (BACK + ms(late), e));
             let notices = [&[(GONE + ms(late), LinkEvent::Down)], &back[..]].concat();
             let w = journey(cfg.clone(), gateway, &notices, (GONE, BACK));
-            assert!(w.silence_after(BACK) <= plain.silence_after(BACK), "{stack:?}, notices {late} ms late");
+            assert!(w.silence_after(BACK) <= plain.silence_after(BACK), "{stack:?}, notified {late} ms late");
             assert!(
                 w.bytes(0, 0, 100) as f64 >= 0.99 * plain.bytes(0, 0, 100) as f64,
-                "{stack:?}, notices {late} ms late"
+                "{stack:?}, notified {late} ms late"
             );
         }
 
