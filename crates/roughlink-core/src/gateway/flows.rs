@@ -30,7 +30,7 @@ pub struct Params {
     pub max_rtt_ms: u64,
     /// A flow without inward data is inactive after this, milliseconds, or after `inactive_rtts`, whichever is longer.
     pub inactive_ms: u64,
-    /// The same in RTTs.
+    /// RTTs without inward data after which a flow is inactive; see `inactive_ms`.
     pub inactive_rtts: u32,
     /// A flow is removed so many RTTs after both ends have closed.
     pub closed_rtts: u32,

@@ -52,9 +52,10 @@ pub struct Params {
     pub policer_rounds: u32,
     /// An interval with at least this ratio of lost to delivered bytes is suspicious.
     pub policer_loss: f64,
-    /// Two suspicious intervals reveal a policer if their rates differ by at most this part ...
+    /// Two suspicious intervals reveal a policer if their rates differ by at most this part, or by at most
+    /// `policer_difference`.
     pub policer_ratio: f64,
-    /// ... or by at most this many bit/s.
+    /// Difference of rates, bit/s, up to which two suspicious intervals reveal a policer; see `policer_ratio`.
     pub policer_difference: u64,
     /// Rounds for which the long-term rate is then used.
     pub policer_hold_rounds: u32,
