@@ -329,7 +329,7 @@ impl SynOptions {
 /// What a packet carries beside its 32 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// SACK blocks; [`Packet::sacks`] says how many are valid.
+    /// SACK blocks; [`Packet::sacks`] is the number of valid ones.
     Sacks([SackBlock; 4]),
     /// The options of a SYN.
     Syn(SynOptions),

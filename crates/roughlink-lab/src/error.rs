@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// A scenario, experiment or claims file is wrong; it says where.
+    /// A scenario, experiment or claims file is wrong; with the place.
     #[error(transparent)]
     File(#[from] Box<ScenarioError>),
     /// A flow has no path.

@@ -1,9 +1,9 @@
 //! Request and response over TCP: a charging session between a vehicle (EVCC) and a charger (SECC).
 //!
 //! ISO 15118-2 with external payment, and DIN 70121, which has the same messages: SECC discovery over UDP, then one
-//! connection on which the vehicle asks and the charger answers, one message at a time, under the standard's timers.
-//! A session is pure state: it writes lengths into two byte streams and receives how many bytes of each arrived; what the
-//! bytes say is implied and kept beside the streams. Deviations: no TLS, no contract payment, no renegotiation; the
+//! connection of requests by the vehicle and responses by the charger, one message at a time, under the standard's timers.
+//! A session is pure state: it writes lengths into two byte streams and receives how many bytes of each arrived; the
+//! content is implied and kept beside the streams. Deviations: no TLS, no contract payment, no renegotiation; the
 //! charger's own Ongoing limit and the vehicle's sequence performance time are not watched.
 
 mod evcc;

@@ -44,7 +44,7 @@ impl Level {
     }
 }
 
-/// What the parameters say about coverage.
+/// The parameters of coverage.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// Signal at or below which coverage ends, dBm.

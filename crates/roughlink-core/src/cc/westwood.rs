@@ -15,7 +15,7 @@
 //! cumulative ACK that follows for what they did not announce. `ns3` has the Westwood+ of 3.44: a timer of one
 //! smoothed RTT, the Tustin filter, ssthresh at once, growth per ACK, and its own count of segments.
 //!
-//! Not modelled: Linux counts the full cumulative ACK when header prediction succeeds, whatever duplicates said.
+//! Not modelled: Linux counts the full cumulative ACK when header prediction succeeds, whatever the duplicates reported.
 
 use super::newreno::per_ack;
 use super::registry::Construct;
@@ -190,7 +190,7 @@ impl CongestionControl for Westwood {
             Sample::Window => {
                 self.close_window(flow.now);
                 self.delivered += self.count(flow, ack);
-                // Like Linux, that counts the ACK before it looks at its RTT.
+                // As in Linux, the ACK is counted before its RTT is used.
                 if !self.rtt.is_zero() {
                     self.min_rtt = if self.forget { self.rtt } else { self.min_rtt.min(self.rtt) };
                     self.forget = false;
@@ -482,7 +482,7 @@ mod tests {
         let mut count = |segments| cc.count(&f, &ack(segments)) / MSS;
         assert_eq!((count(1), count(2)), (1, 2)); // delayed ACKs count in full
         assert_eq!((count(0), count(0), count(0)), (1, 1, 1)); // duplicates: one each
-        assert_eq!(count(4), 1); // what fills the hole: only the segment itself is news
+        assert_eq!(count(4), 1); // the ACK that fills the hole: only one segment is new
         assert_eq!((count(0), count(0), count(0), count(0), count(2)), (1, 1, 1, 1, 1)); // partial ACK
         assert_eq!(count(3), 1); // the two left over are among the three
     }

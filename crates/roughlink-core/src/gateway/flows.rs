@@ -1,4 +1,4 @@
-//! The flows that pass a gateway: what their handshake agreed on, their RTT, who is active, when they are removed.
+//! The flows that pass a gateway: the options of their handshake, their RTT, which are active, when they are removed.
 //!
 //! The RTT is that of S. Jaiswal et al. (INFOCOM 2004), figure 11 of the PLC paper: from the SYN to the third segment of
 //! the handshake, both seen here. All three cross both halves of the path, so it is the RTT between the ends whichever
@@ -32,7 +32,7 @@ pub struct Params {
     pub inactive_ms: u64,
     /// RTTs without inward data after which a flow is inactive; see `inactive_ms`.
     pub inactive_rtts: u32,
-    /// A flow is removed so many RTTs after both ends have closed.
+    /// RTTs after which a flow is removed when both ends have closed.
     pub closed_rtts: u32,
     /// A flow that one end has closed is removed after this without a segment, milliseconds.
     pub half_closed_ms: u64,
@@ -341,7 +341,7 @@ impl<S: Default> Flows<S> {
         }
     }
 
-    /// Removes the inactive flow that was silent for longest, if there is one.
+    /// Removes the flow that has been inactive for longest, if there is one.
     fn evict(&mut self) -> bool {
         let oldest = self.map.iter().filter(|(_, f)| !f.active).min_by_key(|(_, f)| f.last_seen).map(|(&key, _)| key);
         let Some(key) = oldest else { return false };

@@ -19,7 +19,7 @@ pub fn receive(
     packet.window = segment.window;
 }
 
-/// A packet that `gateway` itself wants to send.
+/// A packet that `gateway` itself sends.
 pub fn transmit(gateway: &mut dyn Gateway, now: Time) -> Option<(Heading, Packet)> {
     loop {
         let (heading, s) = gateway.transmit(now)?;

@@ -34,7 +34,7 @@ pub struct RateControl {
     /// The flows that share the link, as of `entered` and `left` of the table.
     sharing: SharingFlows,
     joined: (u64, u64),
-    /// L, and the cycle time of a PDU with so many SDUs.
+    /// L, and the cycle time of a PDU with L SDUs.
     pdu: (u32, Time),
     /// The share of the SDUs that counts: all, or those that need not be sent again.
     usable: f64,
@@ -388,7 +388,7 @@ mod tests {
         assert!((control_of(&b.gateway, 0).awnd - first).abs() < 1e-9);
         let c = control_of(&b.gateway, 1);
         assert!((c.awnd - second).abs() < 1e-9 && (c.rho - 186.0 / 66.0).abs() < 1e-9);
-        // The first falls silent: it does not count any more, keeps its window, and comes back with no more.
+        // The first becomes inactive: it no longer counts, keeps its window, and comes back with no larger one.
         b.wait(1_500);
         b.data(1, 1);
         assert_eq!(b.gateway.sharing.flows, 1);
@@ -461,7 +461,7 @@ mod tests {
         }
     }
 
-    /// A flow with little in a full queue: its own share says grow, all together say shrink.
+    /// A flow with little in a full queue: by its own share the window grows, by all together it shrinks.
     #[test]
     fn the_queue_may_be_that_of_all() {
         for (toml, other, awnd) in [("", 40, 70.5), ("total", 40, 69.5), ("total", 26, 69.5), ("total", 25, 70.5)] {
@@ -530,7 +530,7 @@ mod tests {
         b
     }
 
-    /// Of a segment in fragments only the first is seen, with 960 of 1460 bytes: the acknowledgement of the whole is believed.
+    /// Of a segment in fragments only the first is seen, with 960 of 1460 bytes: the acknowledgement of the whole is accepted.
     #[test]
     fn fragments_do_not_take_edges_back() {
         let mut b = held();

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// The states of one direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
-    /// From when on which state holds, ascending; of several at one time the last counts. Before the first the link is
-    /// as its [`Direction`] says.
+    /// From when on which state holds, ascending; of several at one time the last counts. Before the first the values
+    /// of the [`Direction`] hold.
     pub states: Vec<(Time, State)>,
     /// The noises that states refer to.
     pub noises: Vec<Noise>,

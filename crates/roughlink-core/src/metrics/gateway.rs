@@ -23,7 +23,7 @@ pub struct GatewayResult {
     pub originated: u64,
 }
 
-/// A flow as a gateway sees it at the end of a run.
+/// A gateway's view of a flow at the end of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GatewayFlowResult {
     /// Name of the flow.

@@ -267,5 +267,5 @@ const USUAL_IMPULSES: f64 = 5.0;
 const USUAL_SWITCHING: f64 = 100.0;
 const ALWAYS: (Time, Time) = (Time::ZERO, Time::MAX);
 const LEAST_GAP: Time = Time::from_micros(10);
-/// One impulse in 22 000 is longer than ten means: drawing it costs so many tries.
+/// One impulse in 22 000 is longer than ten means, so drawing one takes 22 000 tries.
 const LONGEST_IN_MEANS: u64 = 10;

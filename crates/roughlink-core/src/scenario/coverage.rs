@@ -31,7 +31,7 @@ struct Presence {
     arrive: Time,
     depart: Time,
     class: Option<String>,
-    /// What else a log says, from when on.
+    /// Further values of a log, from when on.
     rows: Vec<Row>,
 }
 

@@ -87,7 +87,7 @@ fn mac(mac: &Mac, c: &mut HdplcConfig, report: &mut Report) {
     }
 }
 
-/// A number from 1 to `most`; zero means what `zero` says.
+/// A number from 1 to `most`; `zero` describes the meaning of zero.
 fn counted(leaf: &Option<Leaf<u32>>, zero: &str, most: u32, report: &mut Report) -> Option<u32> {
     let n = report.read(leaf)?;
     if (1..=most).contains(&n) {

@@ -131,7 +131,7 @@ fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Noise, Noise) {
     (forward, reverse)
 }
 
-/// The noise of something that has no direction, or one of its own; `help` says what to do about the key.
+/// The noise of something that has no direction, or one of its own; `help` is the advice about the key.
 pub(super) fn undirected(table: &At<NoiseTable>, help: &str, load: Load<'_>, report: &mut Report) -> Noise {
     if let Some(direction) = &table.value.direction {
         let problem = Problem::new("`direction` has no effect in this noise").at(direction.span.clone(), "");

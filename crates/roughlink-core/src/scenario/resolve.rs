@@ -448,7 +448,7 @@ fn fragments(length: u64, mtu: u16) -> u64 {
     (length - 20).div_ceil(u64::from((mtu - 20) & !7))
 }
 
-/// The names of a kind of element; each must be there once. What has none gets one that nobody refers to.
+/// The names of a kind of element; each must occur once. An element without one gets a name that nothing refers to.
 fn names<'f>(
     what: &str,
     elements: impl Iterator<Item = (&'f Option<Leaf<Name>>, &'f Range<usize>)>,

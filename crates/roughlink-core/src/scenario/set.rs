@@ -4,7 +4,7 @@
 //! by their number from 0; in a name `*` stands for any characters, so that `flow.*.cc` means all flows and
 //! `link.segment*.rate` some links. A name with a dot is quoted. In a list whose elements have no names, such as `noise`, a
 //! key alone means the only element, or the only one that has or takes the key. A path may make a key or table that
-//! the schema knows and the file has not. The value is TOML if it reads as TOML, else text, so that units need no
+//! the schema has and the file has not. The value is TOML if it reads as TOML, else text, so that units need no
 //! quotes. Setting one of two keys that exclude each other removes the other; setting `kind` removes the keys that
 //! only other kinds have. `cc` takes parameters along, `avoca{rss_threshold=-110}`, in place of any `cc_params` there are.
 
@@ -34,7 +34,7 @@ pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, r
     document.to_string()
 }
 
-/// What the schema says about a table on the path.
+/// The schema of a table on the path.
 struct Place<'s> {
     schema: &'s Schema,
     definition: &'s str,

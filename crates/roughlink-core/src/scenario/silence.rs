@@ -1,5 +1,5 @@
-//! Flows that their own congestion control keeps silent although their link has coverage: a threshold above the signal, say.
-//! The algorithm goes by link events only, so this is known before the run.
+//! Flows that their own congestion control keeps silent although their link has coverage, for example by a threshold
+//! above the signal. The algorithm depends on link events only, so this can be computed before the run.
 
 use super::LinkSpec;
 use super::problem::{Problem, Report};
@@ -7,7 +7,7 @@ use crate::cc::{Factory, Flow, LinkEvent, Permit};
 use crate::units::Time;
 use std::ops::Range;
 
-/// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, while the link is up and the flow's hosts know so.
+/// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, while the link is up and the flow's hosts are notified of it.
 pub(super) fn warn_of_silence(
     (name, place): (&str, Range<usize>),
     (cc, factory): (&str, &Factory),
@@ -27,7 +27,7 @@ pub(super) fn warn_of_silence(
         ..Flow::default()
     };
     let mut algorithm = factory(&flow);
-    // Where hosts know that the link is up and the algorithm holds all the same; the strongest signal there.
+    // When hosts are notified that the link is up but the algorithm holds, and the strongest signal then.
     let mut silent: Vec<Range<Time>> = Vec::new();
     let mut strongest: Option<f64> = None;
     let (mut known_up, mut signal) = (true, None);

@@ -1,5 +1,5 @@
-//! The keys of a TCP flow, resolved: the preset of its `stack`, over it what its algorithm's registry entry asks
-//! for, over it the keys of `[tcp]`, over it those of the flow's own `tcp` table.
+//! The keys of a TCP flow, resolved: the preset of its `stack`, over it the keys of its algorithm's registry entry,
+//! over them the keys of `[tcp]`, over them those of the flow's own `tcp` table.
 //!
 //! `cc_params` in `[tcp]` belong to the algorithm that `[tcp]` names: a flow with another algorithm does not take
 //! them, a flow with the same one does, and its own `cc_params` win key by key.

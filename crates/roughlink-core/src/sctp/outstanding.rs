@@ -139,7 +139,7 @@ impl Outstanding {
         self.in_flight += u64::from(len);
     }
 
-    /// The lowest chunk marked for retransmission leaves again; its TSN and what is known of it.
+    /// The lowest chunk marked for retransmission leaves again; its TSN and its state.
     pub fn resend(&mut self, at: Time, stamp: Stamp) -> Option<(u64, Sent)> {
         let i = self.chunks.iter().position(|c| c.fate == Fate::Marked)?;
         self.set(i, Fate::InFlight);

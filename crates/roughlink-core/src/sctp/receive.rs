@@ -61,7 +61,7 @@ impl Receiver {
         }
     }
 
-    /// The peer was granted so many streams. What it sends in others is acknowledged and thrown away (section 6.5).
+    /// The number of streams granted to the peer. Data in others is acknowledged and discarded (section 6.5).
     pub fn agree(&mut self, streams: u16) {
         self.streams = streams;
     }

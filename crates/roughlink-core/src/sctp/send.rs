@@ -60,7 +60,7 @@ pub struct Sender {
     sack_seen: bool,
     /// Fast recovery, or what a time-out began, ends when this TSN is acknowledged.
     pub(super) recover: u64,
-    /// The lowest marked chunk leaves whatever the window says.
+    /// The lowest marked chunk leaves regardless of the window.
     pub(super) forced: bool,
     /// Most bytes in flight in this burst.
     burst_end: u64,

@@ -127,7 +127,7 @@ fn a_lost_packet_of_the_handshake_or_shutdown_is_repeated() {
             assert_eq!(c.ends[1].delivered(), 10_000, "{chunk:?}");
             assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()), "{chunk:?} {n}");
             if chunk == ShutdownAck {
-                continue; // the SHUTDOWN is repeated meanwhile and asks for another
+                continue; // the SHUTDOWN is repeated meanwhile and answered again
             }
             // 1 + 2 + 4 s later, as T1 and T2 double.
             let (last, regular) = (c.sent.last().unwrap().0, ms(((1 << n) - 1) * 1000));

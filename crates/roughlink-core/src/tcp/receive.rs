@@ -47,7 +47,7 @@ struct Space {
     measured_at: Time,
     /// What arrived in the measurement before.
     copied: u64,
-    /// Smoothed round-trip time as the receiver sees it.
+    /// Smoothed round-trip time at the receiver.
     rtt: Time,
 }
 

@@ -53,7 +53,7 @@ pub struct SenderStats {
     pub rtt: Histogram,
 }
 
-/// A retransmission that leaves whatever the window says.
+/// A retransmission that leaves regardless of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Force {
     /// The lowest outstanding segment.

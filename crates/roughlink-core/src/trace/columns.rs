@@ -1,7 +1,7 @@
 //! Time series of a run as columns: what every sender, every queue and every segment did.
 //!
 //! A [`Recorder`] watches a run and hands full batches of columns to a [`Sink`]; it holds one batch of each series, so
-//! its memory does not grow with the run. A row says what holds from its time until the next row of the same flow or
+//! its memory does not grow with the run. A row holds from its time until the next row of the same flow or
 //! link direction: what happens at one instant makes one row, and a row that would repeat the one before is left out.
 //! With an interval, the last row of each interval stays, and every change of state stays at its own time.
 //!

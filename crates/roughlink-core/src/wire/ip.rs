@@ -203,7 +203,7 @@ impl Ip {
         if empty || unpadded || more && !length.is_multiple_of(8) || self.offset + length > self.pair.longest() {
             return Err(WireError::Fragment);
         }
-        // No honest sender cuts within the transport header; it would overwrite what filters have seen (RFC 3128).
+        // Only an attacker cuts within the transport header, to overwrite what filters have seen (RFC 3128).
         if self.offset != 0 && self.offset < least {
             return Err(WireError::Fragment);
         }

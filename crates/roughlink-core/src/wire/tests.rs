@@ -123,7 +123,7 @@ fn padded(packet: &Packet, at: usize) -> usize {
 }
 
 fn bytes_of(packet: &Packet, side: &Option<Side>, addresses: &Addresses, payload: &impl Payload) -> Vec<u8> {
-    let mut out = vec![0xaa; 3]; // what is there before stays
+    let mut out = vec![0xaa; 3]; // earlier content stays
     encode(packet, side.as_ref(), addresses, payload, &mut out).unwrap();
     assert_eq!(out[..3], [0xaa; 3]);
     out.split_off(3)
@@ -365,7 +365,7 @@ fn foreign_options_leave_the_payload_right() {
     assert_eq!(&bytes[d.payload], b"hi");
 }
 
-/// A packet that says that it is IPv6 has the length that it has on the wire; between IPv4 addresses it is refused.
+/// A packet that is marked as IPv6 has the length that it has on the wire; between IPv4 addresses it is refused.
 #[test]
 fn an_ipv6_packet_is_as_long_as_it_says() {
     let ip = IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::UNSPECIFIED };

@@ -25,7 +25,7 @@ impl Covered {
         Covered { stays, last: vec![0; scenario.flows.len()], bytes }
     }
 
-    /// Flow `index` has delivered so many bytes by `now`.
+    /// Flow `index` has delivered `bytes` in total by `now`.
     pub(super) fn delivered(&mut self, now: Time, index: usize, bytes: u64) {
         let more = bytes - std::mem::replace(&mut self.last[index], bytes);
         let begun = self.stays.partition_point(|(from, _)| *from < now);

@@ -32,7 +32,7 @@ struct Path {
     delay: Time,
     /// Segments that may wait.
     queue: u64,
-    /// One segment in so many is lost.
+    /// One segment in this many is lost.
     lose_each: u64,
     /// Bytes per second and bucket of a policer.
     policer: Option<(u64, u64)>,

@@ -1,4 +1,4 @@
-//! Ceiling: no flow is allowed more than so many segments in flight.
+//! Ceiling: an upper limit of the segments in flight of each flow.
 //!
 //! The simplest window rewriting there is, after no paper: a yardstick for schemes that adapt.
 

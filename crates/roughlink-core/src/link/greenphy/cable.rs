@@ -40,14 +40,14 @@ enum Phase {
     Idle,
     /// The beacon region has to pass.
     Beacon,
-    /// Priority slots from a time on, and then so many back-off slots.
+    /// Priority slots from a time on, and then a number of back-off slots.
     Backoff(Time, u32),
     /// The contenders with nothing left to count send; whether a SACK follows.
     Exchange(bool),
 }
 
 impl GreenPhy {
-    /// The network `name` of so many pairs; `classes` has for each flow the class that it has in place of its port's.
+    /// The network `name` of `pairs` pairs; `classes` has for each flow the class that it has in place of its port's.
     pub fn new(config: &GreenPhyConfig, pairs: usize, classes: &[Option<Class>], name: &str, seed: &Seed) -> Self {
         let station = |port: usize| {
             let name = format!("{name}.{}.{}", port / 2, ["forward", "reverse"][port % 2]);

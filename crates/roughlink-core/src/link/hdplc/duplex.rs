@@ -18,7 +18,7 @@ pub struct FullDuplex {
 }
 
 impl FullDuplex {
-    /// The network `name` of so many pairs.
+    /// The network `name` of `pairs` pairs.
     pub fn new(config: &HdplcConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
         FullDuplex { ways: [(); 2].map(|()| Hdplc::new(config, pairs, name, seed)) }
     }

@@ -44,7 +44,7 @@ struct Exchange {
 }
 
 impl Hdplc {
-    /// The network `name` of so many pairs.
+    /// The network `name` of `pairs` pairs.
     pub fn new(config: &HdplcConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
         let modem = |port: usize| {
             let direction = ["forward", "reverse"][port % 2];

@@ -49,7 +49,7 @@ impl AirNoise {
 
     /// Stand-in for the error pattern "inverter light, 45 dB" (PLC paper, section 4.1; the measurement is not published).
     /// Stationary error 0.005; at each peak of the 60 Hz mains a burst of 0.5 ms (lognormal, coefficient of variation 0.3)
-    /// with jitter 0.1 ms that spoils a block with probability 0.5. About 7 % of the SDUs of 1500 bytes are bad at
+    /// with jitter 0.1 ms that corrupts a block with probability 0.5. About 7 % of the SDUs of 1500 bytes are bad at
     /// 18.62 Mbit/s. All values are assumptions; bursts at the peaks are how an electronic ballast conducts.
     pub fn inverter45() -> Self {
         AirNoise::inverter45_at(60.0)
@@ -274,7 +274,7 @@ mod tests {
 
     #[test]
     fn noise_depends_on_time_and_not_on_questions() {
-        // One judge is asked about everything, the other about every seventh block only.
+        // One judge tests every block, the other only every seventh.
         let noise = AirNoise::stress();
         let (mut all, mut some) = (AirJudge::new(&noise, "x", &SEED), AirJudge::new(&noise, "x", &SEED));
         let mut bad = 0;

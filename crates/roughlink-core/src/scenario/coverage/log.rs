@@ -75,7 +75,7 @@ pub(super) fn from_log(c: &Coverage, levels: &Levels, load: Load<'_>, report: &m
     Some(out)
 }
 
-/// How the file is written, as far as the scenario says so.
+/// How the file is written, as far as the scenario states it.
 fn dialect(c: &Coverage, report: &mut Report) -> Option<Dialect> {
     let mut dialect = Dialect { delimiter: report.read(&c.delimiter), extra: true, ..Dialect::default() };
     for (known, name) in c.columns.iter().flat_map(|columns| &columns.value) {

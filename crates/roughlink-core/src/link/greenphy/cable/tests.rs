@@ -255,7 +255,7 @@ fn the_flow_of_a_higher_class_goes_first() {
             }
             b.step();
         }
-        // It waits for the exchange under way, and then for nobody.
+        // It waits for the exchange under way, and for nothing after it.
         let waited = b.now - since - b.link.config.latency;
         assert!(waited < exchange * 2, "{waited:?}");
         b.now = b.link.next_wake();
