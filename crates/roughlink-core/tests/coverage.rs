@@ -254,9 +254,9 @@ fn coverage_that_makes_no_sense_is_refused() {
     let back = |_: &str| Ok("time_s,signal_dbm\n5,-60\n4,-60\n".to_owned());
     let times = |a: &str| format!("timetable = [{{ arrive = \"0 s\", depart = \"50 s\" }}, {a}]");
     for (coverage, said) in [
-        ("", "says nothing about when"),
+        ("", "does not state when it exists"),
         ("log = \"x\"", "time goes from 5 s to 4 s"),
-        ("log = \"x\"\nstations = []", "says twice when"),
+        ("log = \"x\"\nstations = []", "states twice when it exists"),
         (&times("{ arrive = \"40 s\", depart = \"60 s\" }"), "before the last station is left"),
         (&times("{ arrive = \"60 s\", depart = \"60 s\" }"), "before it came"),
         (&times("{ arrive = \"60 s\", depart = \"-60 s\" }"), "-60 s"),

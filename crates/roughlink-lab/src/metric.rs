@@ -134,7 +134,7 @@ static LINK: &[Quantity<DirectionResult>] = &[
     quantity("packets", "Packets serialised", "", |d| Some(d.packets as f64)),
     quantity("queue_mean_pkt", "Mean queue", "packets", |d| Some(d.queue_mean_pkt)),
     quantity("queue_max_pkt", "Longest queue", "packets", |d| Some(f64::from(d.queue_max_pkt))),
-    quantity("block_error", "Share of blocks that noise spoiled", "", |d| {
+    quantity("block_error", "Share of blocks that noise corrupted", "", |d| {
         d.arq.and_then(|a| share(a.errors, a.blocks))
     }),
 ];

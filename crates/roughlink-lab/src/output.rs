@@ -117,7 +117,7 @@ pub enum OutputError {
     #[error("`{}` is not a finished result folder: it has no manifest.json", .0.display())]
     Unfinished(PathBuf),
     /// A file differs from the manifest.
-    #[error("`{}` is not what the manifest says: {found}", .path.display())]
+    #[error("`{}` differs from the manifest: {found}", .path.display())]
     Changed {
         /// The file.
         path: PathBuf,

@@ -201,7 +201,7 @@ fn the_interval_decides_and_not_the_mean() {
         ("", gain, "min = 20", near, low, yes),
         ("", gain, "min = 20", wide, low, open), // 100 +- 447 %
         ("", gain, "max = 20", near, low, no),
-        // A single run of a random scenario says nothing for sure.
+        // A single run of a random scenario says nothing definite.
         ("", value, "min = 1", &[10.0], low, open),
         ("", value, "min = 20", &[10.0], low, open),
         ("", gain, "min = 20", &[10.0], &[5.0], open),

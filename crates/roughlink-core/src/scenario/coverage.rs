@@ -78,7 +78,7 @@ pub(super) fn coverage(
         };
         if pipe.forward.timeline.is_some() || pipe.reverse.timeline.is_some() {
             let problem = Problem::new(format!("link `{name}` has a timeline already")).at(span(&c.link), "");
-            report.error(problem.help("let either its `timeline` or the coverage say when it is up"));
+            report.error(problem.help("state when it is up either in its `timeline` or in the coverage"));
             continue;
         }
         without_effect(c, report);
@@ -258,7 +258,7 @@ fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String
         if let Some(name) = leaf.as_ref().and_then(|l| l.value.as_ref().ok()).filter(|n| !known.contains(&n.as_str())) {
             let problem = Problem::new(format!("there is no class `{name}`")).at(span(leaf), "");
             report.error(problem.help(if known.is_empty() {
-                format!("say what it is like: classes.{name} = {{ rate = \"5 Mbit/s\", delay = \"20 ms\" }}")
+                format!("describe it: classes.{name} = {{ rate = \"5 Mbit/s\", delay = \"20 ms\" }}")
             } else {
                 suggest(name, "the classes are", known.iter().copied())
             }));
@@ -284,10 +284,10 @@ fn stays(
         (None, Some(_), None) => from_timetable(c, report),
         (None, None, Some(_)) => from_log(c, levels, load, report),
         (None, None, None) => problem(
-            "this coverage says nothing about when",
+            "this coverage does not state when it exists",
             "add `stations` with `speed` and `dwell`, a `timetable`, or a `log`",
         ),
-        _ => problem("this coverage says twice when", "keep one of `stations`, `timetable` and `log`"),
+        _ => problem("this coverage states twice when it exists", "keep one of `stations`, `timetable` and `log`"),
     }
 }
 

@@ -167,7 +167,7 @@ pub(super) fn one_noise(table: &At<NoiseTable>, load: Load<'_>, report: &mut Rep
         }
         Some(NoiseKind::Recorded) => Noise::Recorded { steps: recorded(table, load, report) },
         Some(_) => {
-            let problem = Problem::new("this noise spoils blocks on the air of a shared medium, and a pipe has none");
+            let problem = Problem::new("this noise corrupts blocks on a shared medium, and a pipe has no blocks");
             report.error(
                 problem
                     .at(span(&n.kind), "")

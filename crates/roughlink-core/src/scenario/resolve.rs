@@ -279,7 +279,7 @@ impl Context<'_> {
         let codec = report.read(&f.codec).unwrap_or_default();
         let mut config = VoipConfig { speech: codec.speech(), ..VoipConfig::default() };
         if let (Some(_), Some(bpl)) = (&f.concealment, &f.bpl) {
-            let problem = Problem::new("`bpl` says what `concealment` would decide").at(bpl.span.clone(), "");
+            let problem = Problem::new("`bpl` and `concealment` exclude each other").at(bpl.span.clone(), "");
             report.error(problem.help("keep one of them"));
         }
         if report.read(&f.concealment).unwrap_or(false) {

@@ -98,7 +98,7 @@ fn apply(keys: &Sctp, config: &mut SctpConfig, report: &mut Report) {
         config.missing_reports = n as u8;
     }
     for (leaf, key) in [(&keys.delayed_ack, "delayed_ack"), (&keys.max_burst, "max_burst")] {
-        number(leaf, key, u32::MAX, "leave it out for what RFC 9260 says");
+        number(leaf, key, u32::MAX, "leave it out for RFC 9260's value");
     }
     if let Some(bytes) = report.read(&keys.payload) {
         match u16::try_from(bytes.0).ok().filter(|n| (4..=SctpConfig::MAX_PAYLOAD).contains(n)) {

@@ -261,7 +261,7 @@ enum Act {
         outward: bool,
         flags: u8,
         numbers: (u8, u8),
-        spoil: Vec<(u16, u8)>,
+        corrupt: Vec<(u16, u8)>,
         cut: u16,
     },
     Junk {
@@ -277,20 +277,20 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let spoil = prop_oneof![8 => Just(vec![]), 1 => prop::collection::vec((0..90_u16, any::<u8>()), 1..6)];
+    let corrupt = prop_oneof![8 => Just(vec![]), 1 => prop::collection::vec((0..90_u16, any::<u8>()), 1..6)];
     let cut = prop_oneof![8 => Just(u16::MAX), 1 => 0..120_u16];
     let f = prop_oneof![
         1 => Just(flags::SYN), 1 => Just(flags::SYN | flags::ACK), 20 => Just(flags::ACK),
         1 => Just(flags::FIN | flags::ACK), 1 => Just(flags::RST), 1 => any::<u8>()
     ];
-    let segment = (0..3_u8, any::<bool>(), any::<bool>(), f, (0..4_u8, 0..4_u8), spoil, cut).prop_map(
-        |(flow, v6, outward, flags, numbers, spoil, cut)| Act::Segment {
+    let segment = (0..3_u8, any::<bool>(), any::<bool>(), f, (0..4_u8, 0..4_u8), corrupt, cut).prop_map(
+        |(flow, v6, outward, flags, numbers, corrupt, cut)| Act::Segment {
             flow,
             v6,
             outward,
             flags,
             numbers,
-            spoil,
+            corrupt,
             cut,
         },
     );
@@ -445,9 +445,9 @@ impl Attack {
                     senders.edges.extend(before.map(|edge| (a, edge)));
                 }
             }
-            Act::Segment { flow, v6, outward, flags, numbers, spoil, cut } => {
+            Act::Segment { flow, v6, outward, flags, numbers, corrupt, cut } => {
                 let mut frame = self.segment((flow, v6), outward, flags, numbers);
-                for (at, value) in spoil {
+                for (at, value) in corrupt {
                     if let Some(b) = frame.get_mut(usize::from(at)) {
                         *b = value;
                     }

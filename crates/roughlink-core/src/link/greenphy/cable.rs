@@ -146,13 +146,13 @@ impl GreenPhy {
         let air = config.payload_air(n);
         let mut acknowledged = false;
         self.next = data + config.eifs;
-        if !noise.spoils(now, data, config.robust_share) {
+        if !noise.corrupts(now, data, config.robust_share) {
             let edge = |i: usize| data + air * i as u64 / n as u64;
             let arrival = data + air + config.latency;
-            let bad = |i| noise.spoils(edge(i), edge(i + 1), 1.0);
+            let bad = |i| noise.corrupts(edge(i), edge(i + 1), 1.0);
             streams[stream].pass(bad, tally, &mut |p| arrivals.push_back((arrival, port, p)));
             let sack = data + air + config.rifs;
-            acknowledged = !noise.spoils(sack, sack + config.delimiter, config.robust_share);
+            acknowledged = !noise.corrupts(sack, sack + config.delimiter, config.robust_share);
             self.next = now + config.busy(n);
         }
         tally.stats.arq.unacknowledged += u64::from(!acknowledged);

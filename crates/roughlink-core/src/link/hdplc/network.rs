@@ -125,12 +125,12 @@ impl Hdplc {
         let rate = config.rate_at(now);
         let data = now + config.header;
         let end = data + config.in_symbols(rate.time_for(bytes));
-        let mut acknowledged = !noise.spoils(now, data, config.robust_share);
+        let mut acknowledged = !noise.corrupts(now, data, config.robust_share);
         if acknowledged {
-            let bad = |from, to| noise.spoils(data + rate.time_for(from), data + rate.time_for(to), 1.0);
+            let bad = |from, to| noise.corrupts(data + rate.time_for(from), data + rate.time_for(to), 1.0);
             modems[port].pass(config, bad, &mut |p| arrivals.push_back((end, port, p)));
             let ack = end + config.rifs;
-            acknowledged = !noise.spoils(ack, ack + config.ack, config.robust_share);
+            acknowledged = !noise.corrupts(ack, ack + config.ack, config.robust_share);
         }
         modems[port].stats.arq.unacknowledged += u64::from(!acknowledged);
         let end = end + if acknowledged { config.rifs + config.ack } else { timeout };

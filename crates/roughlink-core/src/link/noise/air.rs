@@ -175,7 +175,7 @@ impl AirJudge {
 
     /// Whether a block on air from `from` to `to` is bad; impulses, or a record, count with `share` of their probability, so
     /// that what is sent in a robust mode suffers less. Calls must not go back in `from`.
-    pub fn spoils(&mut self, from: Time, to: Time, share: f64) -> bool {
+    pub fn corrupts(&mut self, from: Time, to: Time, share: f64) -> bool {
         let spared = if self.recorded.is_empty() {
             let stationary = self.fading.as_mut().and_then(|f| f.error(from)).unwrap_or(self.stationary);
             let overlapping = self.trains.iter_mut().flat_map(|t| t.overlapping(from, to));
@@ -224,7 +224,7 @@ mod tests {
     fn measured(noise: &AirNoise, air: Time, n: u64) -> f64 {
         let mut judge = AirJudge::new(noise, "x", &SEED);
         let step = air + Time::from_micros(47);
-        (0..n).filter(|&i| judge.spoils(step * i, step * i + air, 1.0)).count() as f64 / n as f64
+        (0..n).filter(|&i| judge.corrupts(step * i, step * i + air, 1.0)).count() as f64 / n as f64
     }
 
     #[test]
@@ -280,17 +280,17 @@ mod tests {
         let mut bad = 0;
         for i in 0..70_000 {
             let (from, to) = (SDU * i, SDU * (i + 1));
-            let spoiled = all.spoils(from, to, 1.0);
-            bad += u64::from(spoiled);
+            let corrupted = all.corrupts(from, to, 1.0);
+            bad += u64::from(corrupted);
             if i % 7 == 0 {
-                assert_eq!(some.spoils(from, to, 1.0), spoiled, "block {i}");
+                assert_eq!(some.corrupts(from, to, 1.0), corrupted, "block {i}");
             }
         }
         assert!(bad > 1000);
         let mut other = AirJudge::new(&noise, "x", &Seed { replica: 1, ..SEED });
         let mut again = AirJudge::new(&noise, "x", &SEED);
         assert!(
-            (0..1000).any(|i| other.spoils(SDU * i, SDU * (i + 1), 1.0) != again.spoils(SDU * i, SDU * (i + 1), 1.0))
+            (0..1000).any(|i| other.corrupts(SDU * i, SDU * (i + 1), 1.0) != again.corrupts(SDU * i, SDU * (i + 1), 1.0))
         );
     }
 
@@ -300,7 +300,7 @@ mod tests {
         let mut judge = AirJudge::new(&noise, "x", &SEED);
         let air = Time::from_micros(213);
         let n = 2_000_000;
-        let got = (0..n).filter(|&i| judge.spoils(SDU * i, SDU * i + air, 0.2)).count() as f64 / n as f64;
+        let got = (0..n).filter(|&i| judge.corrupts(SDU * i, SDU * i + air, 0.2)).count() as f64 / n as f64;
         let expected = noise.expected_error(air, 0.2);
         assert!((expected - (1.0 - 0.995 * (1.0 - 0.08556 * 0.1))).abs() < 1e-6);
         assert!((got / expected - 1.0).abs() < 0.03, "{got} for {expected}");
@@ -312,12 +312,12 @@ mod tests {
         noise.recorded = vec![(Time::from_secs(1), 0.0), (Time::from_secs(2), 1.0), (Time::from_secs(4), 0.0)];
         let mut judge = AirJudge::new(&noise, "x", &SEED);
         let bad: Vec<_> = [0, 1500, 2000, 3999, 4000]
-            .map(|ms| judge.spoils(Time::from_millis(ms), Time::from_millis(ms), 1.0))
+            .map(|ms| judge.corrupts(Time::from_millis(ms), Time::from_millis(ms), 1.0))
             .into();
         assert_eq!(bad, [false, false, true, true, false]);
         let blocks = (4000..6000).filter(|&us| {
             let mut judge = AirJudge::new(&noise, "x", &SEED);
-            judge.spoils(Time::from_micros(us * 600), Time::from_micros(us * 600 + 300), 0.2)
+            judge.corrupts(Time::from_micros(us * 600), Time::from_micros(us * 600 + 300), 0.2)
         });
         let share = blocks.count() as f64 / 2000.0;
         assert!((share - 0.2).abs() < 0.03, "{share}"); // 2.4 s to 3.6 s, a fifth of 1
