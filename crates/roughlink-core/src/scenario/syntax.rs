@@ -62,7 +62,9 @@ fn advice(message: &str, line: &Line<'_>) -> String {
     match known.map_or(Form::Other, |(_, form)| *form) {
         Form::Say(help) => help.into(),
         Form::Twice => match line.heading() {
-            Some(name) => format!("[{name}] may occur only once, with all its keys; the tables of a list are [[{name}]] each"),
+            Some(name) => {
+                format!("[{name}] may occur only once, with all its keys; the tables of a list are [[{name}]] each")
+            }
             None => format!("`{}` is there already: keep one of the two", line.bad),
         },
         Form::Heading => {
@@ -181,5 +183,4 @@ const FORMS: &[(&str, Form)] = &[
 
 const ONE_KEY: &str = "a line has one key and its value";
 const NO_VALUE: &str = "the value is missing: write one behind the `=`";
-const OTHER: &str =
-    "a line is key = value, a [heading] or a # comment; texts and quantities are in quotes: \"10 ms\"";
+const OTHER: &str = "a line is key = value, a [heading] or a # comment; texts and quantities are in quotes: \"10 ms\"";

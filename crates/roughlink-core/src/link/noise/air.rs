@@ -290,7 +290,8 @@ mod tests {
         let mut other = AirJudge::new(&noise, "x", &Seed { replica: 1, ..SEED });
         let mut again = AirJudge::new(&noise, "x", &SEED);
         assert!(
-            (0..1000).any(|i| other.corrupts(SDU * i, SDU * (i + 1), 1.0) != again.corrupts(SDU * i, SDU * (i + 1), 1.0))
+            (0..1000)
+                .any(|i| other.corrupts(SDU * i, SDU * (i + 1), 1.0) != again.corrupts(SDU * i, SDU * (i + 1), 1.0))
         );
     }
 
