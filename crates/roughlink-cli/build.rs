@@ -1,7 +1,7 @@
-//! The revision of the source, for `--version`, manifests and reports: `ROUGHLINK_REVISION` if that is set, as a packager may,
-//! else the commit, with `+dirty` where what the program is made of differs from it. Without a repository it is "unknown".
+//! The revision of the source, for `--version`, manifests and reports: `ROUGHLINK_REVISION` if a packager sets it,
+//! else the commit, with `+dirty` if the program's sources differ from it. Without a repository it is "unknown".
 //!
-//! It is asked for anew when HEAD moves or the program's sources change, and then the program is built again anyway.
+//! It is determined again when HEAD moves or the program's sources change, when the program is rebuilt anyway.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,20 +34,20 @@ fn commit(root: &Path) -> Option<String> {
     Some(if clean { hash } else { format!("{hash}+dirty") })
 }
 
-/// Cargo runs a script again each time if a file that it waits for is not there.
+/// Cargo runs the script at every build if a file that it watches does not exist.
 fn rerun_if_changed(path: &Path) {
     if path.exists() {
         println!("cargo:rerun-if-changed={}", path.display());
     }
 }
 
-/// What git prints; `None` if it is not there or fails.
+/// The output of git; `None` if git is missing or fails.
 fn git(root: &Path, args: &[&str]) -> Option<String> {
     let out = Command::new("git").arg("-C").arg(root).args(args).output().ok()?;
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
-/// What the program is made of.
+/// The sources of the program.
 const SOURCES: [&str; 12] = [
     "Cargo.lock",
     "crates/roughlink-core/src",

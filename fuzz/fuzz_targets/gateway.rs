@@ -1,6 +1,6 @@
 //! Arbitrary frames, made-up segments, link events and pauses into each gateway, as IP datagrams and in Ethernet frames with and
-//! without tags. Windows only become smaller, rate controls take no right edge back, what was valid stays valid, what the gateway
-//! says itself is valid, and its table stays bounded.
+//! without tags. Windows only become smaller, rate controls take no right edge back, valid frames stay valid, frames of the gateway
+//! are valid, and its table stays bounded.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 const CAPACITY: usize = 3;
 
-/// A modem that is busy as the input says.
+/// A modem whose load is taken from the input.
 struct Line(u32);
 
 impl Modem for Line {
@@ -76,7 +76,7 @@ fuzz_target!(|input: &[u8]| {
                 port.pass(g, now, heading(op[0]), &mut frame.to_vec());
             }
             4 => {
-                // A handshake. Of a flow that is known it repeats the beginning.
+                // A handshake; of a known flow it repeats the beginning.
                 let a = addresses(op[1]);
                 let known = |g: &dyn Gateway| {
                     g.stats(None).flows.iter().any(|f| f.key == Key::Real(a) && f.phase == Phase::Established)
@@ -231,7 +231,7 @@ impl Port {
 #[derive(Default)]
 struct Senders {
     edges: BTreeMap<Addresses, (u32, u32)>,
-    /// Their SYNs have said other scales.
+    /// Their SYNs have announced other scales.
     odd: BTreeSet<Addresses>,
 }
 

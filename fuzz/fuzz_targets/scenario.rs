@@ -1,5 +1,5 @@
-//! Arbitrary text as a scenario file: it becomes a scenario or a list of faults that can be printed. What overrides
-//! have written into a file reads back as the same scenario.
+//! Arbitrary text as a scenario file: it becomes a scenario or a list of faults that can be printed. A file with
+//! overrides written into it reads back as the same scenario.
 
 #![no_main]
 

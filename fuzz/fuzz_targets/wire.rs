@@ -1,4 +1,4 @@
-//! Arbitrary bytes into the decoder. What it understands must be written and read back as the same.
+//! Arbitrary bytes into the decoder. A decoded datagram must encode and decode to the same.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut written = Vec::new();
     match wire::encode(&first.packet, first.side.as_ref(), &first.addresses, &payload[..], &mut written) {
         Ok(()) => {}
-        // Options that roughlink lays out in another length, or does not know: no multiple of 8 bytes any more.
+        // Options that roughlink lays out in another length, or does not support: no multiple of 8 bytes any more.
         Err(EncodeError::Fragment) if first.packet.fragment() == Fragment::First => return,
         Err(e) => panic!("{e}: {first:?}"),
     }

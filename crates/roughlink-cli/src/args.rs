@@ -87,11 +87,11 @@ pub struct Run {
     /// Capture at these hosts only.
     #[arg(long, value_name = "A,B,...", requires = "output", conflicts_with = "no_capture")]
     pub capture_at: Option<String>,
-    /// One capture.pcapng for all hosts instead of a file for each; so it is in any case with more than 64 hosts.
+    /// One capture.pcapng for all hosts instead of a file for each; always so with more than 64 hosts.
     #[arg(long, requires = "output", conflicts_with = "no_capture")]
     pub one_capture: bool,
-    /// Bytes of each packet that captures keep; 0 = all. By default 128, which hold all headers, and all of the packets of
-    /// charging sessions and SCTP.
+    /// Bytes of each packet that captures keep; 0 = all. The default of 128 holds all headers; packets of charging
+    /// sessions and SCTP are kept whole.
     #[arg(long, value_name = "BYTES", requires = "output", conflicts_with = "no_capture")]
     pub snaplen: Option<u32>,
     #[command(flatten)]
@@ -117,7 +117,7 @@ pub struct Reproduce {
     /// Fail (exit code 5) if a value, a rank or a claim misses what was published.
     #[arg(long)]
     pub strict: bool,
-    /// On which stacks.
+    /// Stacks to run on.
     #[arg(long, value_enum, default_value_t = StackArg::Both)]
     pub stack: StackArg,
     /// Override a key of the scenario, or an axis: axis.NAME.key, axis.NAME.values.
@@ -147,8 +147,8 @@ pub struct Sweep {
     /// Runs of each cell.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub replicas: u32,
-    /// What to measure, such as throughput_mbps, throughput_mbps@car1, rtt_p95_ms:max, loss@plc; what is usual for the kinds of
-    /// flows if absent.
+    /// What to measure, such as throughput_mbps, throughput_mbps@car1, rtt_p95_ms:max, loss@plc; if absent, the metrics
+    /// that are usual for the kinds of flows.
     #[arg(long, value_name = "NAME")]
     pub metric: Vec<String>,
     #[command(flatten)]
@@ -186,7 +186,7 @@ pub struct Compare {
   roughlink report results/v2g
   roughlink report results/mine -o mine.html")]
 pub struct Report {
-    /// What `run -o`, `sweep`, `compare` or `reproduce` left.
+    /// A folder written by `run -o`, `sweep`, `compare` or `reproduce`.
     pub folder: PathBuf,
     /// The file to write; report.html in the folder if absent.
     #[arg(short, value_name = "FILE")]
@@ -215,7 +215,7 @@ pub enum Scenario {
     /// Print a scenario as it is written.
     #[command(after_help = "Example:\n  roughlink scenario show v2g-one-car")]
     Show(ShowScenario),
-    /// Make a file of a scenario, to be changed.
+    /// Copy a scenario to a file, to be changed.
     #[command(after_help = "Examples:
   roughlink scenario copy v2g-one-car              into v2g-one-car.toml
   roughlink scenario copy v2g-one-car mine.toml")]
@@ -234,7 +234,7 @@ pub struct CopyScenario {
     pub name: String,
     /// The file to write, or a folder; NAME.toml if absent. Files that the scenario reads are put beside it.
     pub file: Option<PathBuf>,
-    /// Replace files that are there.
+    /// Replace existing files.
     #[arg(long)]
     pub force: bool,
 }
@@ -279,29 +279,29 @@ impl From<Shell> for clap_complete::Shell {
   roughlink man > roughlink.1
   roughlink man scenario copy | man -l -")]
 pub struct Man {
-    /// A command, with its own command if it has any; the whole program if absent.
+    /// A command, followed by its subcommand if it has any; the whole program if absent.
     pub command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct List {
-    /// One JSON array, with everything that is known of each.
+    /// One JSON array, with all details of each entry.
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct Schema {
-    /// Of which files.
+    /// The kind of file.
     #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
     pub of: SchemaOf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SchemaOf {
-    /// What `run`, `sweep` and `compare` take.
+    /// Scenario files: the input of `run`, `sweep` and `compare`.
     Scenario,
-    /// The `results.json` that `sweep`, `compare` and `reproduce` leave.
+    /// The `results.json` that `sweep`, `compare` and `reproduce` write.
     Results,
 }
 
@@ -335,7 +335,7 @@ pub struct Form {
     pub quiet: bool,
 }
 
-/// What everything that runs a grid takes.
+/// Arguments of all commands that run a grid.
 #[derive(Debug, Args)]
 pub struct Grid {
     /// The result folder; it is resumed if it has results. If absent, one in results/ that holds nothing else.
@@ -344,7 +344,7 @@ pub struct Grid {
     /// Seed of all random streams, instead of the scenario's.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Runs at the same time; as many as there are cores if absent.
+    /// Number of parallel runs; as many as there are cores if absent.
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
     #[command(flatten)]
@@ -353,11 +353,11 @@ pub struct Grid {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StackArg {
-    /// What the paper's simulator does: compare with the published values.
+    /// The stack of the paper's simulator, which is compared with the published values.
     Ns3,
-    /// The same for papers that came before.
+    /// The stack of ns-2, for papers that used it.
     Ns2,
-    /// What is deployed.
+    /// The stack that behaves like today's Linux.
     Linux,
     /// Both, side by side.
     Both,

@@ -38,7 +38,7 @@ fn pretty(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).expect("plain data") + "\n"
 }
 
-/// Runs a plan in the folder that was asked for, else in one for this experiment alone, and leaves its results there.
+/// Runs a plan in the given folder, or by default in a folder of its own, and stores its results there.
 fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, Failure> {
     let quiet = grid.form.quiet;
     warn_of(plan, quiet);
@@ -71,14 +71,14 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
     Ok(result)
 }
 
-/// Shows what the scenarios of a plan warn of.
+/// Prints the warnings about the scenarios of a plan.
 fn warn_of(plan: &Plan, quiet: bool) {
     for (name, text, warning) in plan.warnings.iter().filter(|_| !quiet) {
         warn(name, text, warning);
     }
 }
 
-/// A file name for a title.
+/// A file name made from a title.
 fn slug(text: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
     let slug: String = text.chars().map(kept).collect();
@@ -98,7 +98,7 @@ fn input(result: &ExperimentResult) -> ReportInput {
     }
 }
 
-/// By what the results were made, for the heading of a report.
+/// How the results were made, for the heading of a report.
 fn facts(experiments: &[ExperimentResult]) -> Vec<(String, String)> {
     let cells = experiments.iter().flat_map(|e| &e.cells);
     let replicas = cells.map(|c| c.replicas).filter(|&n| n > 0);
@@ -117,7 +117,7 @@ fn facts(experiments: &[ExperimentResult]) -> Vec<(String, String)> {
 /// The revision of the source; see `build.rs`.
 const REVISION: &str = env!("ROUGHLINK_REVISION");
 
-/// Leaves the statistics and the report in the folder of the runs.
+/// Writes the statistics and the report into the folder of the runs.
 fn keep(store: &Store, input: &ReportInput, quiet: bool) -> Result<(), LabError> {
     store.write(folder::RESULTS, pretty(input).as_bytes())?;
     let report = store.write(REPORT, report::render(input).as_bytes())?;
@@ -142,7 +142,7 @@ pub fn report(args: &args::Report) -> Result<(), Failure> {
 /// The report of a result folder.
 const REPORT: &str = "report.html";
 
-/// The command as it was typed, to be typed again.
+/// The command line, in a form that can be run again.
 fn command_line() -> String {
     let words = typed_words().into_iter().map(|word| quote(&word));
     words.collect::<Vec<_>>().join(" ")
@@ -154,7 +154,7 @@ fn typed_words() -> Vec<String> {
     std::iter::once("roughlink".to_owned()).chain(words).collect()
 }
 
-/// What was typed beyond the experiment and `--quick`.
+/// The arguments beyond the experiment and `--quick`.
 fn rest(args: &Reproduce) -> String {
     let mut rest = String::new();
     for (option, values) in [("--set", &args.set), ("--only", &args.only)] {

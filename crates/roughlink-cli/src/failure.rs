@@ -1,4 +1,4 @@
-//! How a command ends when it does not end well.
+//! How commands fail: messages and exit codes.
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report, SourceCode};
 use roughlink_core::scenario::{Problem, ScenarioError};
@@ -12,15 +12,15 @@ use std::process::ExitCode;
 /// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The lab's reasons.
+    /// An error of the lab.
     Lab(LabError),
-    /// A run left no result folder.
+    /// A run could not write its result folder.
     Folder(OutputError),
     /// An expectation failed under `--strict`.
     Expectation(String),
     /// Ctrl-C.
     Interrupted(String),
-    /// Nobody reads on.
+    /// The reader of standard output has gone.
     Closed,
     /// Standard output cannot be written.
     Output(io::Error),
@@ -33,7 +33,7 @@ impl<E: Into<LabError>> From<E> for Failure {
 }
 
 impl Failure {
-    /// Tells the person and gives the exit code.
+    /// Prints the message and returns the exit code.
     pub fn exit(self) -> ExitCode {
         match self {
             Failure::Lab(e) => {
@@ -80,13 +80,13 @@ fn code(e: &LabError) -> u8 {
     }
 }
 
-/// Prints to standard output; a reader that went away is no error.
+/// Prints to standard output; a reader that went away is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
-/// Prints JSON to standard output, piece by piece: of a thousand flows the whole text takes a megabyte.
+/// Prints JSON to standard output piece by piece: for a thousand flows the whole text would take a megabyte.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
@@ -106,7 +106,7 @@ pub fn say(message: &str) {
     let _ = writeln!(io::stderr().lock(), "{message}");
 }
 
-/// Shows a warning about a scenario.
+/// Prints a warning about a scenario.
 pub fn warn(name: &str, text: &str, warning: &Problem) {
     say(&format!("{:?}", Report::new(Fault::new(name, text, warning, miette::Severity::Warning))));
 }
@@ -145,7 +145,7 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.problem.labels.is_empty() {
-            write!(f, "{}: ", self.source.name())?; // no excerpt says where
+            write!(f, "{}: ", self.source.name())?; // without an excerpt nothing else names the file
         }
         f.write_str(&self.problem.message)
     }

@@ -1,4 +1,4 @@
-//! How far a grid is, and Ctrl-C.
+//! Progress of a grid, and Ctrl-C.
 
 use crate::failure::{Failure, say};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -15,14 +15,14 @@ static STOP: LazyLock<&'static AtomicBool> = LazyLock::new(|| {
     // Without a handler, Ctrl-C just ends the process, which loses nothing that was finished.
     let _ = ctrlc::set_handler(|| {
         if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130); // the second time it is meant
+            std::process::exit(130); // at the second Ctrl-C
         }
         say("stopping after the runs under way; press Ctrl-C again to stop at once");
     });
     &STOP
 });
 
-/// Does the jobs that the store has not, showing how far it is.
+/// Does the jobs that the store lacks, and shows the progress.
 pub fn work(jobs: Vec<Job>, store: &mut Store, threads: Option<usize>, quiet: bool) -> Result<(), Failure> {
     let threads =
         threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
@@ -103,5 +103,5 @@ fn human(time: Duration) -> String {
     }
 }
 
-/// Distance of the lines when there is no terminal.
+/// Interval between progress lines without a terminal.
 const EVERY: Duration = Duration::from_secs(10);

@@ -83,7 +83,7 @@ pub fn run(r: &RunResult) -> String {
     out + &wrapped(&format!("{} s simulated in {wall}, {} events{jain}", digits(r.sim_s), r.events), "", "  ")
 }
 
-/// How a charging session went, and how long its messages took.
+/// The outcome of a charging session and the latency of its messages.
 fn session(name: &str, s: &SessionResult) -> String {
     let mut out = format!("session {name}: {}", word(&s.outcome));
     if let Some(end) = s.end_s {
@@ -129,21 +129,22 @@ fn word(value: &impl serde::Serialize) -> String {
 fn calls(r: &RunResult) -> Option<Table> {
     let mut calls = table(&["call", "receiver", "R", "MOS", "delay p50", "p95", "p99", "above 150 ms", "lost or late"]);
     for f in &r.flows {
-        for (place, heard) in f.voip.iter().flat_map(|both| ["the far end", "the near end"].into_iter().zip(&**both)) {
+        for (place, quality) in f.voip.iter().flat_map(|both| ["the far end", "the near end"].into_iter().zip(&**both))
+        {
             let share = |x: Option<f64>| x.map_or("-".into(), |x| format!("{:.2} %", x * 100.0));
             let delay = |value: fn(&DelayResult) -> f64| {
-                heard.delay_ms.as_ref().map_or("-".into(), |d| format!("{:.1} ms", value(d)))
+                quality.delay_ms.as_ref().map_or("-".into(), |d| format!("{:.1} ms", value(d)))
             };
             calls.add_row([
                 f.name.clone(),
                 place.into(),
-                heard.r.map_or("-".into(), |r| format!("{:.1}", r.max(0.0))), // the scale ends at 0
-                heard.mos.map_or("-".into(), |mos| format!("{mos:.2}")),
+                quality.r.map_or("-".into(), |r| format!("{:.1}", r.max(0.0))), // the scale ends at 0
+                quality.mos.map_or("-".into(), |mos| format!("{mos:.2}")),
                 delay(|d| d.p50),
                 delay(|d| d.p95),
                 delay(|d| d.p99),
-                share(heard.over_150ms),
-                share(heard.loss),
+                share(quality.over_150ms),
+                share(quality.loss),
             ]);
         }
     }
@@ -152,7 +153,7 @@ fn calls(r: &RunResult) -> Option<Table> {
     (calls.row_count() > 0).then_some(calls)
 }
 
-/// What gateways allowed at the end, if there are any.
+/// The windows that gateways allowed at the end, if there are any.
 fn gateways(r: &RunResult) -> Option<Table> {
     let mut gateways = table(&["gateway", "flow", "RTT", "window", "of at most", "rho", "rewritten"]);
     for g in &r.gateways {
@@ -257,7 +258,7 @@ fn of_metric(e: &ExperimentResult, metric: &MetricResult) -> Table {
     table
 }
 
-/// `0.431 ± 0.012`; what is exact has no interval.
+/// `0.431 ± 0.012`; an exact value has no interval.
 fn measured(cell: &Cell) -> String {
     if let Some(bound) = cell.lower_bound() {
         return format!("> {}", digits(bound));
@@ -270,7 +271,7 @@ fn measured(cell: &Cell) -> String {
     }
 }
 
-/// What the signs in a table of these cells mean, where they need it.
+/// Explains the signs in a table of these cells.
 fn notes(cells: &[Cell]) -> String {
     let any = |what: fn(&Cell) -> bool| cells.iter().any(what);
     let mut notes = Vec::new();
@@ -283,12 +284,12 @@ fn notes(cells: &[Cell]) -> String {
         notes.push("In brackets is the 95 % interval of a share of runs (Wilson).");
     }
     if any(|c| !c.at_least.is_empty()) {
-        notes.push("A value after > is what it is at least: in some run it did not come before the end.");
+        notes.push("A value after > is a lower bound: in some run the event did not happen before the end.");
     }
     notes.iter().map(|note| wrapped(note, "", "")).collect()
 }
 
-/// First, middle and last value of each curve: the rest is for the report.
+/// First, middle and last value of each curve; the report has the rest.
 fn curves(e: &ExperimentResult) -> Table {
     let mut table = table(&["curve", "stack", "of", "points", "first", "middle", "last"]);
     for c in &e.curves {
@@ -313,7 +314,7 @@ fn curves(e: &ExperimentResult) -> Table {
     table
 }
 
-/// What became of a paper's claims.
+/// The verdicts on a paper's claims.
 pub fn claims(claims: &[ClaimResult]) -> String {
     let mut out = String::from("\nThe paper's claims\n");
     for claim in claims {
@@ -348,7 +349,7 @@ pub fn claims(claims: &[ClaimResult]) -> String {
     out
 }
 
-/// Our figure behind the verdict: `, 27.1 ± 3.0 %`.
+/// Our figure, shown after the verdict: `, 27.1 ± 3.0 %`.
 fn figure(verdict: &Verdict, claim: &ClaimResult) -> String {
     let Some(measured) = verdict.measured else { return String::new() };
     let longer = if verdict.lower_bound { "> " } else { "" };
@@ -364,7 +365,7 @@ fn plain(x: f64) -> String {
     if x == x.round() { format!("{x:.0}") } else { digits(x) }
 }
 
-/// A paragraph in lines that fit, the first and the others indented.
+/// A paragraph wrapped to the width; the first line is indented by `first`, all others by `others`.
 fn wrapped(text: &str, first: &str, others: &str) -> String {
     let options = textwrap::Options::new(width()).initial_indent(first).subsequent_indent(others);
     textwrap::fill(text, options.break_words(false)) + "\n"
@@ -390,7 +391,7 @@ pub fn comparison(e: &ExperimentResult) -> String {
     out + &notes(&e.cells)
 }
 
-/// By how much a cell differs from the first, in its unit and in percent, and whether that is more than chance.
+/// The difference of a cell from the first, in its unit and in percent, and whether it is significant.
 fn compared(first: &Cell, cell: &Cell) -> [String; 3] {
     let bounded = |c: &Cell| !c.at_least.is_empty();
     if bounded(first) || bounded(cell) {
@@ -416,7 +417,7 @@ fn signed(x: f64) -> String {
     if x >= 0.0 { format!("+{}", digits(x)) } else { digits(x) }
 }
 
-/// Four significant digits, at least, and no more than three behind the point.
+/// At least four significant digits, and at most three decimals.
 pub fn digits(x: f64) -> String {
     match x.abs() {
         a if a < 1e-9 => "0".into(),

@@ -1,5 +1,6 @@
-//! Tables that fit their line. If that is enough, what matters least is left out; else what does not fit goes into a second table
-//! below, beside the same names. Neither a number nor a name is broken; prose is, between words.
+//! Tables that fit the width. If that is enough, the least important columns are left out; otherwise the columns that
+//! do not fit go into a second table below, beside the same names. Numbers and names are never broken; prose is broken
+//! between words.
 
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use std::fmt;
@@ -10,9 +11,9 @@ use std::io::IsTerminal as _;
 pub struct Table {
     heading: Vec<String>,
     rows: Vec<Vec<String>>,
-    /// The first columns, which name what a row is about; those after them are aligned to the right.
+    /// Number of leading columns, which name the row; those after them are aligned to the right.
     names: Option<usize>,
-    /// What can be left out, the first first.
+    /// Columns that can be left out, the least important first.
     dispensable: Vec<usize>,
 }
 
@@ -32,7 +33,7 @@ impl Table {
         self.names = Some(names);
     }
 
-    /// These columns are left out, the first first, if the others then fit side by side.
+    /// Marks columns that are left out, the least important first, if the others then fit side by side.
     pub fn less_important(&mut self, columns: &[usize]) {
         self.dispensable = columns.to_vec();
     }
@@ -42,16 +43,16 @@ impl Table {
         self.rows.len()
     }
 
-    /// The table in lines of at most `width`, if words are no longer.
+    /// The table in lines of at most `width`, unless a single word is longer.
     fn render(&self, width: usize) -> String {
         let parts: Vec<String> = self.parts(width).iter().map(|columns| self.part(columns, width)).collect();
         parts.join("\n")
     }
 
-    /// Which columns go side by side.
+    /// Groups of columns that fit side by side.
     fn parts(&self, width: usize) -> Vec<Vec<usize>> {
         let names: Vec<usize> = (0..self.names.unwrap_or(1)).collect();
-        // A column without anything in it says nothing.
+        // Columns without values are left out.
         let empty = |i: &usize| self.rows.iter().all(|row| matches!(row[*i].as_str(), "" | "-"));
         let others = (names.len()..self.heading.len()).filter(|i| self.rows.is_empty() || !empty(i));
         let others: Vec<usize> = others.collect();
@@ -80,7 +81,7 @@ impl Table {
         self.rows.iter().map(move |row| row[i].as_str())
     }
 
-    /// Columns that a column needs: those of its longest word if it is prose, else of its longest line.
+    /// Least width of a column: its longest word if it is prose, else its longest line.
     fn least(&self, i: usize) -> usize {
         let longest = |parts: &mut dyn Iterator<Item = &str>| parts.map(|p| p.chars().count()).max().unwrap_or(0);
         let lines = longest(&mut self.cells(i).flat_map(str::lines));
@@ -114,17 +115,17 @@ impl fmt::Display for Table {
     }
 }
 
-/// Columns of the terminal; where there is none, as many as a page of text has.
+/// Width of the terminal, or `PAGE` without one.
 pub fn width() -> usize {
     let terminal = std::io::stdout().is_terminal().then(|| comfy_table::Table::new().width()).flatten();
     terminal.map_or(PAGE, usize::from)
 }
 
-/// Columns of a file or a pipe.
+/// Width of output to a file or a pipe.
 const PAGE: usize = 80;
-/// What stands between two columns: a space on either side and one for the rule.
+/// Width between two columns: a space on either side and one for the rule.
 const PADDING: usize = 3;
-/// A cell that is longer is prose.
+/// Cells that are longer are prose.
 const PROSE: usize = 30;
 /// A rule below the heading and nothing else.
 const PLAIN: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_goes_below_and_nothing_is_broken() {
+    fn columns_that_do_not_fit_go_below_and_nothing_is_broken() {
         for width in [40, 60, 80, 200] {
             let text = wide().render(width);
             assert!(text.lines().all(|l| l.chars().count() <= width), "{width}:\n{text}");
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_least_is_left_out_if_that_is_enough() {
+    fn the_least_important_columns_are_left_out_if_that_is_enough() {
         let mut t = wide();
         t.less_important(&[4, 5]);
         let fits = |width| (t.parts(width).len() > 1, t.render(width).contains("packets"));

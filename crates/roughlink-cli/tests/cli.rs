@@ -1,4 +1,4 @@
-//! The command as it is typed: exit codes, the fields of `--json`, what wrong input is told.
+//! The command line: exit codes, the fields of `--json`, the answers to wrong input.
 
 mod common;
 
@@ -52,7 +52,7 @@ fn the_json_of_a_run_is_the_contract() {
 }
 
 #[test]
-fn a_charging_session_is_told_message_by_message() {
+fn a_charging_session_is_shown_message_by_message() {
     let out = roughlink(&["run", "charging-session", "--set", "flow.session.charge=2 s"]);
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     let text = stdout(&out);
@@ -145,7 +145,7 @@ fn wrong_scenarios_are_explained() {
         let name = file.file_name().unwrap().to_str().unwrap();
         assert!(said.contains(name) && !said.contains("panicked"), "{name} is not named:\n{said}");
         assert!(said.contains('×'), "{name}:\n{said}");
-        // All but what is not there at all has a place.
+        // Every fault has a place, except a missing key.
         assert!(name == "no-duration.toml" || said.contains(&format!("{name}:")), "{name} has no place:\n{said}");
     }
 }
@@ -209,14 +209,14 @@ fn strict_is_exit_code_5() {
         ];
         roughlink(&args)
     };
-    // A tenth of a second of delay is nothing that the paper could have had.
+    // A tenth of a second of delay cannot give the paper's results.
     let out = strict("100 ms", "far");
     assert_eq!(code(&out), 5, "{}", stderr(&out));
     assert!(stderr(&out).contains("times the published value"), "{}", stderr(&out));
 }
 
 #[test]
-fn everything_else_answers() {
+fn other_commands_print_what_they_should() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["reproduce"], &["v2g", "table2", "fig12"]),
         (&["reproduce", "--json"], &["\"experiment\": \"v2g/fig11a\""]),
@@ -247,7 +247,7 @@ fn everything_else_answers() {
 }
 
 #[test]
-fn comparisons_say_what_differs() {
+fn comparisons_show_what_differs() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     let args = ["compare", "hello", "--cc", "newreno,newreno-sc,cubic", "--quiet", "-o", dir.to_str().unwrap()];
@@ -268,7 +268,7 @@ fn a_paper_in_a_folder_is_not_mixed_with_its_results() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     use std::io::Read as _;
     use std::process::{Command, Stdio};
     let mut child = Command::new(env!("CARGO_BIN_EXE_roughlink"))

@@ -1,4 +1,4 @@
-//! Folders and interruptions: what is there, what is full, what is killed.
+//! Folders and interruptions: existing, full and killed.
 
 mod common;
 
@@ -93,7 +93,7 @@ fn a_killed_sweep_resumes_to_the_same_result() {
 }
 
 #[test]
-fn a_second_process_is_told_to_wait() {
+fn a_second_process_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     let args = grid(&dir);
@@ -179,7 +179,7 @@ fn a_file_where_a_folder_should_be() {
     }
 }
 
-/// A file system of some kilobytes, gone with the value.
+/// A file system of some kilobytes, unmounted when the value is dropped.
 struct Small(tempfile::TempDir);
 
 impl Small {
@@ -217,7 +217,7 @@ fn a_disk_that_fills_keeps_what_was_finished() {
     let text = fs::read(dir.join("runs.jsonl")).unwrap();
     assert_eq!(text.last(), Some(&b'\n'), "no incomplete line");
 
-    // With room it goes on where it was.
+    // With more space it continues.
     let remount = Command::new("mount").args(["-o", "remount,size=32m", small.0.path().to_str().unwrap()]).status();
     assert!(remount.unwrap().success());
     let out = roughlink(&args);

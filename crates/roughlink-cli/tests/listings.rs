@@ -1,4 +1,4 @@
-//! What the program says of itself: scenarios, metrics, completions, manual pages, its revision.
+//! What the program lists: scenarios, metrics, completions, manual pages, its revision.
 
 mod common;
 
@@ -15,7 +15,8 @@ fn said(args: &[&str]) -> String {
     stdout(&out)
 }
 
-/// What a checker says of `text`, which it reads from a file; `None` where there is no such program.
+/// The verdict and the output of a checker on `text`, which it reads from a file; `None` where there is no such
+/// program.
 fn check(program: &str, args: &[&str], text: &str) -> Option<(bool, String)> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
@@ -58,7 +59,7 @@ fn every_scenario_is_listed_shown_and_copied() {
 }
 
 #[test]
-fn a_copy_replaces_nothing_unless_told() {
+fn a_copy_replaces_nothing_without_force() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     fs::write(path("mine.toml"), "years of work").unwrap();
@@ -127,7 +128,7 @@ fn every_metric_has_unit_and_meaning() {
         assert!(one["unit"].is_string() && ["flow", "link", "run"].contains(&one["of"].as_str().unwrap()), "{one}");
         assert!(!one["meaning"].as_str().unwrap().is_empty());
     }
-    // Each is one that `--metric` takes.
+    // `--metric` takes each of them.
     let metrics: Vec<String> = (all.as_array().unwrap().iter())
         .map(|one| one["name"].as_str().unwrap().replace("[A..B]", "[0..1]"))
         .filter(|name| !name.starts_with("covered"))
@@ -139,7 +140,7 @@ fn every_metric_has_unit_and_meaning() {
 }
 
 #[test]
-fn completions_are_what_the_shells_read() {
+fn shells_accept_the_completions() {
     for (shell, word) in [("bash", "_roughlink()"), ("zsh", "#compdef roughlink"), ("fish", "complete -c roughlink")] {
         let text = said(&["completions", shell]);
         assert!(text.contains(word) && text.contains("reproduce"), "{text}");
@@ -151,7 +152,7 @@ fn completions_are_what_the_shells_read() {
 }
 
 #[test]
-fn manual_pages_are_what_man_reads() {
+fn man_accepts_the_manual_pages() {
     let pages: &[(&[&str], &str)] = &[
         (&["man"], "Exit codes"),
         (&["man", "run"], "no\\-capture"),
@@ -161,7 +162,7 @@ fn manual_pages_are_what_man_reads() {
         let page = said(args);
         assert!(page.starts_with(".ie") && page.contains(".TH roughlink") && page.contains(text), "{page}");
         if let Some((_, complaints)) = check("mandoc", &["-Tlint", "-Wwarning"], &page) {
-            // The page has no date: it would be that of the build, and another page each day.
+            // The page has no date: the build's would make another page each day.
             let others: Vec<&str> = complaints.lines().filter(|line| !line.contains(" date")).collect();
             assert!(others.is_empty(), "{args:?}: {others:#?}");
         }
@@ -172,7 +173,7 @@ fn manual_pages_are_what_man_reads() {
 }
 
 #[test]
-fn the_revision_is_where_results_are() {
+fn results_name_the_revision() {
     let version = said(&["--version"]);
     let revision = version.trim().strip_suffix(')').unwrap().split("(revision ").nth(1).unwrap().to_owned();
     let hash = revision.trim_end_matches("+dirty");
@@ -194,7 +195,7 @@ fn the_revision_is_where_results_are() {
     assert!(fs::read_to_string(dir.join("results.json")).unwrap().contains(&revision));
 }
 
-/// The doctor speaks of what this program has, not of what it may have some day.
+/// The doctor lists only what this program has.
 #[test]
 fn the_doctor_lists_what_exists() {
     let facts = json(&roughlink(&["doctor", "--json"]));

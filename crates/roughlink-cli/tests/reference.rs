@@ -1,4 +1,4 @@
-//! The pages of docs/reference that are made from the program are those that it makes.
+//! The pages of docs/reference that the program generates are current.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! `reproduce all`: every paper has its report, and one page leads to them.
+//! `reproduce all`: every paper has its report, and one page links to them.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn the_index_leads_to_four_reports() {
     assert_eq!(index.matches("class=\"picture\"").count(), 4);
     assert!(index.len() < 2 << 20, "{} bytes", index.len());
 
-    // The same again has nothing to compute, and keeps what there is.
+    // The same command again computes nothing and keeps the results.
     let out = roughlink(&args);
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     assert!(!stderr(&out).contains("runs in"), "{}", stderr(&out));
@@ -38,7 +38,7 @@ fn the_index_leads_to_four_reports() {
 }
 
 #[test]
-fn what_fits_no_paper_is_refused() {
+fn options_that_fit_no_paper_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     for (args, said) in [

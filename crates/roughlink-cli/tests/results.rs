@@ -1,4 +1,4 @@
-//! What grids of runs leave and say: their folders, their schema, what is random and what is exact, and tables that fit.
+//! The results of grids: folders, schema, random and exact values, and tables that fit the terminal.
 
 mod common;
 
@@ -21,18 +21,18 @@ fn ok(args: &[&str], folder: &Path) -> String {
 #[test]
 fn the_schema_of_results_is_kept() {
     insta::assert_json_snapshot!(schema());
-    // The other one is what it was.
+    // The scenario schema is the default.
     assert_eq!(roughlink(&["schema"]).stdout, roughlink(&["schema", "scenario"]).stdout);
 }
 
 #[test]
-fn results_are_as_their_schema_says() {
+fn results_match_their_schema() {
     let folder = tempfile::tempdir().unwrap();
     let schema = jsonschema::validator_for(&schema()).unwrap();
     let commands: [&[&str]; 4] = [
         &["sweep", "hello", "--set", "tcp.cc=newreno,cubic", "--set", "flow.*.bytes=10 kB"],
         &["compare", "charging-session", "--set", "flow.session.charge=1 s", "--cc", "reno,cubic", "--replicas", "2"],
-        // Something that does not come within the run.
+        // A recovery that does not happen within the run.
         &["sweep", "satellite-handover", "--set", "duration=34 s", "--metric", "recovery_s", "--replicas", "1"],
         // Cells, published values, claims, curves and functions.
         &[
@@ -82,7 +82,8 @@ fn another_experiment_does_not_overwrite_the_first() {
     assert!(said.contains("-o DIR"), "{said}");
     let second = runs("sweep-hello-2");
     assert_ne!(first, second);
-    // Each finds its own again and computes nothing; how it is shown and how many runs go at once make no other experiment.
+    // Each sweep finds its own folder again and computes nothing; options for output and parallelism do not make
+    // another experiment.
     assert!(sweep("10 kB", &["--jobs", "1"]).contains("results: results/sweep-hello;"));
     assert!(sweep("20 kB", &["--json"]).contains("results: results/sweep-hello-2;"));
     assert_eq!((runs("sweep-hello"), runs("sweep-hello-2")), (first, second));
@@ -107,7 +108,7 @@ fn a_folder_of_another_experiment_is_refused() {
 }
 
 #[test]
-fn what_is_not_random_is_called_so() {
+fn deterministic_results_are_marked() {
     let folder = tempfile::tempdir().unwrap();
     let compare = |set: &[&str], metric: &str| {
         let args = ["compare", "hello", "--cc", "newreno,bbr,newreno", "--quiet", "--metric", metric];
@@ -120,13 +121,13 @@ fn what_is_not_random_is_called_so() {
     assert!(table.iter().all(|l| !l.contains('±') && !l.contains("yes")), "{exact}");
     let random = compare(&noise, "throughput_mbps");
     assert!(random.contains('±') && !random.contains("deterministic"), "{random}");
-    // All six runs complete: of how many that do is known with the interval of Wilson.
+    // All six runs complete; the share has a Wilson interval.
     let share = compare(&noise, "completed");
     assert!(share.contains("1.000 (0.610 to 1.000)") && share.contains("+0 (-0.390 to +0.390)"), "{share}");
 }
 
 #[test]
-fn what_is_measured_fits_the_flows() {
+fn default_metrics_fit_the_flows() {
     let folder = tempfile::tempdir().unwrap();
     let metrics = |scenario: &str, set: &[&str]| {
         let args =
@@ -142,7 +143,7 @@ fn what_is_measured_fits_the_flows() {
     assert_eq!(metrics("hdplc-home", &["--set", "duration=2 s"]), both);
 }
 
-/// A call is no slow transfer.
+/// A call does not count as a slow transfer.
 #[test]
 fn throughput_is_that_of_the_transfers() {
     let folder = tempfile::tempdir().unwrap();
@@ -157,7 +158,7 @@ fn throughput_is_that_of_the_transfers() {
 }
 
 #[test]
-fn what_does_not_come_is_longer_than_the_run() {
+fn a_missing_recovery_is_a_lower_bound() {
     let folder = tempfile::tempdir().unwrap();
     let args = [
         "sweep",
@@ -206,9 +207,9 @@ fn algorithms_are_compared_with_their_parameters() {
     }
 }
 
-/// Two runs of five decide hardly anything, and what is open is no miss.
+/// Two runs of five decide hardly anything, and an undecided claim is not a miss.
 #[test]
-fn undecided_is_no_miss() {
+fn undecided_claims_are_not_misses() {
     let folder = tempfile::tempdir().unwrap();
     let args = [
         "reproduce",
@@ -257,7 +258,7 @@ fn tables_fit_80_columns() {
     ] {
         let set = ["--set", set];
         let run = fits(&[&["run", scenario][..], &set, &["--quiet"]].concat());
-        // Nothing is broken: the unit stands behind its number.
+        // Values are not broken: the unit stands behind its number.
         assert!(run.lines().all(|l| !matches!(l.trim(), "ms" | "s" | "MB" | "kB")), "{run}");
         let compared =
             fits(&[&["compare", scenario, "--cc", "newreno,cubic,avoca{rss_threshold=-110}"][..], &set, &few].concat());

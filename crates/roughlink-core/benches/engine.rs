@@ -1,6 +1,6 @@
-//! The engine at its yardstick (groups of up to three bulk flows through 500 Mbit/s and a 10 Mbit/s bottleneck), per
-//! delivered packet; recorded traces and tables of changes of several lengths: `cargo bench -p roughlink-core`. The side by
-//! side with ns-3 is `validation/speed.py`.
+//! The engine in its reference scenario (groups of up to three bulk flows through 500 Mbit/s and a 10 Mbit/s
+//! bottleneck), per delivered packet; recorded traces and tables of changes of several lengths: `cargo bench -p
+//! roughlink-core`. The comparison with ns-3 is `validation/speed.py`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use roughlink_core::net::{Network, Options};

@@ -1,7 +1,7 @@
-//! What drives a flow.
+//! Applications: the traffic of flows.
 //!
-//! Applications are pure state, like the endpoints beneath them: what arrived and the time are passed in; they return
-//! what may leave now and for the time at which they want to be woken.
+//! Applications are pure state, like the endpoints beneath them: arrivals and the time are passed in; they return what
+//! may leave now and when they must be woken.
 
 pub mod cbr;
 pub mod request;
@@ -30,7 +30,7 @@ pub enum Traffic {
     },
     /// A voice call both ways.
     Voip {
-        /// Codec, jitter buffer and judgement.
+        /// Codec, jitter buffer and rating.
         config: voip::VoipConfig,
         /// When the call ends; `None` = with the scenario.
         stop: Option<Time>,

@@ -55,8 +55,7 @@ pub enum CongestionState {
     Loss,
 }
 
-/// What the endpoint knows about the connection; read-only for algorithms. Intervals of zero mean "not yet
-/// measured".
+/// The state of the connection, read-only for algorithms. Intervals of zero mean "not yet measured".
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
     /// The present.
@@ -101,7 +100,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Nothing is known of the RTT any more.
+    /// Discards all RTT measurements.
     pub(crate) fn forget_rtt(&mut self) {
         (self.srtt, self.latest_rtt, self.min_rtt) = (Time::ZERO, Time::ZERO, Time::MAX);
     }
@@ -211,7 +210,7 @@ pub enum LinkEvent {
     Rate(Rate),
     /// New one-way delay.
     Delay(Time),
-    /// What the network takes for coverage on this link: a signal above `dbm`, and to begin it, `hysteresis` dB more.
+    /// The signal that counts as coverage on this link: above `dbm`, and for coverage to begin, `hysteresis` dB more.
     Threshold {
         /// dBm.
         dbm: f64,
@@ -265,7 +264,7 @@ pub trait CongestionControl: Debug + Send {
     /// A loss episode begins: reduce. [`Flow::in_flight`] and [`Flow::outstanding`] are as they were when it was
     /// detected. After [`Congestion::Loss`], `vitals().ssthresh` is the target of recovery.
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion);
-    /// May anything be sent?
+    /// What may be sent now.
     fn permit(&self, flow: &Flow) -> Permit;
     /// Numbers for traces and for recovery (`ssthresh`).
     fn vitals(&self) -> Vitals;
@@ -273,12 +272,12 @@ pub trait CongestionControl: Debug + Send {
     fn on_sent(&mut self, _flow: &Flow, _sent: &Sent) {}
     /// Recovery or loss ended; the state is Open again. Called before `on_ack` of the same acknowledgement.
     fn on_recovered(&mut self, _flow: &Flow) {}
-    /// The last episode was spurious: take the reduction back.
+    /// The last episode was spurious: undo the reduction.
     fn on_undo(&mut self, _flow: &Flow) {}
     /// A link event reached this host.
     fn on_link(&mut self, _flow: &Flow, _event: &LinkEvent) {}
-    /// When a [`Permit::Hold`] ends: is the path another one, so that the endpoint's RTT estimate and RTO, too, are
-    /// initial again? Back-off ends in any case.
+    /// Whether the endpoint also resets its RTT estimate and RTO when a [`Permit::Hold`] ends, because the path is
+    /// another one. Back-off ends in any case.
     fn starts_anew(&self) -> bool {
         false
     }
@@ -288,9 +287,8 @@ pub trait CongestionControl: Debug + Send {
     fn timer(&self) -> Option<Time> {
         None
     }
-    /// What the estimator of the RTO is given on an acknowledgement up to offset `ack`, before `on_ack` reports it:
-    /// `measured`, the endpoint's sample, from which Karn's rule withholds retransmitted data, or one of the algorithm's
-    /// own.
+    /// The RTT sample for the RTO on an acknowledgement up to offset `ack`, before `on_ack` reports it: `measured`, the
+    /// endpoint's sample, from which Karn's rule withholds retransmitted data, or one of the algorithm's own.
     fn rto_sample(&self, _flow: &Flow, _ack: u64, measured: Option<Time>) -> Option<Time> {
         measured
     }

@@ -23,7 +23,7 @@ pub struct Impairments {
     pub jitter: Time,
 }
 
-/// Given when, from which end and what: is it lost?
+/// Decides from time, sender and packet whether a packet is lost.
 type Loss = dyn FnMut(Time, usize, &Packet) -> bool;
 
 /// Two endpoints and the packets between them.
@@ -37,7 +37,7 @@ pub struct Channel<P> {
     pub up: bool,
     /// Packets of which this is true are lost.
     pub lose: Box<Loss>,
-    /// What left: when, from which end.
+    /// The packets sent: when, from which end.
     pub sent: Vec<(Time, usize, Packet)>,
     air: BTreeMap<(Time, usize), (usize, Packet)>,
     stream: Stream,
@@ -85,8 +85,8 @@ impl<P: Peer> Channel<P> {
         panic!("it does not come to an end");
     }
 
-    /// Tells end `i` of a link event.
-    pub fn tell(&mut self, i: usize, event: LinkEvent) {
+    /// Notifies end `i` of a link event.
+    pub fn notify(&mut self, i: usize, event: LinkEvent) {
         self.ends[i].on_link(self.now, &event);
         self.pump(i);
     }
@@ -94,13 +94,13 @@ impl<P: Peer> Channel<P> {
     /// The link goes up or down and end `i` is notified at once.
     pub fn set_link(&mut self, i: usize, up: bool) {
         self.up = up;
-        self.tell_of_link(i, up);
+        self.notify_link(i, up);
     }
 
-    /// Tells end `i` that the link is up, with layer 3 configured, or down.
-    pub fn tell_of_link(&mut self, i: usize, up: bool) {
+    /// Notifies end `i` that the link is up, with layer 3 configured, or down.
+    pub fn notify_link(&mut self, i: usize, up: bool) {
         let events: &[LinkEvent] = if up { &[LinkEvent::Up, LinkEvent::Configured] } else { &[LinkEvent::Down] };
-        events.iter().for_each(|e| self.tell(i, *e));
+        events.iter().for_each(|e| self.notify(i, *e));
     }
 
     /// What left end `i` between the two instants, the second excluded.

@@ -1,12 +1,13 @@
-//! Gateways: elements between the ends of a TCP connection that watch it pass and may rewrite the window it
-//! advertises, or say something of their own.
+//! Gateways: elements between the ends of a TCP connection that observe its segments, and may rewrite the advertised
+//! window or send segments of their own.
 //!
 //! A gateway is pure logic: it receives [`Segment`]s, never bytes, and has the verbs of every element. The same
 //! object stands in a scenario ([`packets`]) and on a real interface ([`bytes`]).
 //!
 //! | name | where it stands | what it does |
 //! |---|---|---|
-//! | `muniz`, `mizutani` | in the modem that sends over the power line | holds the backlog of the modem short and equal: [`window`] |
+//! | `muniz`, `mizutani` | in the modem that sends over the power line | keeps the backlog of each flow in the modem
+//! short and equal: [`window`] |
 //! | `avoca-rx` | on the train | closes windows before coverage ends and opens them when it is back: [`avoca_rx`] |
 //!
 //! To add a gateway: one file, one line in [`REGISTRY`].
@@ -67,7 +68,7 @@ impl Key {
     }
 }
 
-/// What a gateway sees of a TCP segment.
+/// A TCP segment, as far as gateways receive it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// Its flow, in the direction in which it travels.
@@ -141,7 +142,7 @@ pub trait Modem {
     }
 }
 
-/// An element that TCP passes. After each call, [`Gateway::transmit`] must be called until it returns nothing.
+/// An element on the path of TCP. After each call, [`Gateway::transmit`] must be called until it returns nothing.
 pub trait Gateway: Debug + Send {
     /// `segment` passes, and goes on as it is afterwards. `modem` is the modem at this node, if there is one.
     fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, modem: Option<&dyn Modem>);
@@ -149,7 +150,7 @@ pub trait Gateway: Debug + Send {
     fn transmit(&mut self, _now: Time) -> Option<(Heading, Segment)> {
         None
     }
-    /// Time has passed.
+    /// Processes what is due.
     fn wake(&mut self, now: Time);
     /// When the gateway must be woken; [`Time::MAX`] = never. A late call, or none, costs accuracy, not correctness.
     fn next_wake(&self) -> Time;
@@ -175,7 +176,7 @@ pub struct Stats {
 pub struct FlowStats {
     /// The flow, in the inward direction.
     pub key: Key,
-    /// What the gateway thinks of it.
+    /// Its phase in the flow table.
     pub phase: flows::Phase,
     /// It counts among the flows that share the rough link now.
     pub active: bool,
@@ -187,7 +188,7 @@ pub struct FlowStats {
     pub queue_share: f64,
     /// Segments of it whose window was changed.
     pub rewritten: u64,
-    /// What the rate control holds of it.
+    /// The state of its rate control, if it has any.
     pub control: Option<Control>,
 }
 

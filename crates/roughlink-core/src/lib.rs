@@ -1,7 +1,7 @@
 //! The deterministic core of roughlink: transport endpoints, links and the network that joins them.
 //!
 //! No operating system, no wall clock, no threads, no unsafe code. Every element has the same four methods, the verbs:
-//! `receive` a packet, `transmit` one, `wake` because time has passed, and `next_wake` to say when.
+//! `receive` a packet, `transmit` one, `wake` to process what is due, and `next_wake` to return when that is.
 
 pub mod app;
 pub mod cc;

@@ -17,7 +17,7 @@ pub use medium::{Backlog, Medium};
 pub use noise::Noise;
 use timeline::Timeline;
 
-/// What a link is.
+/// The model of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Model {
     /// Two directions of their own.
@@ -51,7 +51,7 @@ impl Model {
             Model::Shared(SharedConfig::GreenPhy(c)) => c.mtu,
         }
     }
-    /// Propagation delay, forward and reverse: what routes are chosen by.
+    /// Propagation delay, forward and reverse, which determines routes.
     pub fn delay(&self) -> (Time, Time) {
         match self {
             Model::Pipe(pipe) => (pipe.forward.delay, pipe.reverse.delay),
@@ -69,8 +69,8 @@ impl Model {
 }
 
 impl SharedConfig {
-    /// The medium that joins `pairs` pairs of nodes; `name` names its random streams. `priorities` has for each flow the
-    /// priority class that it has of its own; only Green PHY knows classes.
+    /// The medium that joins `pairs` pairs of nodes; `name` names its random streams. `priorities` has for each flow
+    /// the priority class that it has of its own; only Green PHY has classes.
     pub fn build(&self, pairs: usize, priorities: &[Option<Class>], name: &str, seed: &Seed) -> Box<dyn Medium> {
         match self {
             SharedConfig::Hdplc(c) => match c.duplex {

@@ -1,4 +1,4 @@
-//! What a run reports.
+//! The results of a run.
 
 mod gateway;
 mod histogram;
@@ -27,7 +27,7 @@ pub struct RunResult {
     pub replica: u32,
     /// Simulated time, s: until every sized flow was done, else the scenario's duration.
     pub sim_s: f64,
-    /// Wall-clock time, s; set by whoever has a clock.
+    /// Wall-clock time, s; set by the caller, since core has no clock.
     pub wall_s: f64,
     /// Events processed.
     pub events: u64,
@@ -134,7 +134,7 @@ pub struct LinkResult {
     pub reverse: DirectionResult,
 }
 
-/// What one direction of a link did.
+/// The counts of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
     /// IP packets serialised, fragments each.
@@ -143,7 +143,7 @@ pub struct DirectionResult {
     pub bytes: u64,
     /// Packets that found the queue full.
     pub dropped: u64,
-    /// Packets that the noise took.
+    /// Packets lost to noise.
     pub lost: u64,
     /// Realised loss: `lost` over `packets`; null if there were none.
     pub loss: Option<f64>,
@@ -151,12 +151,12 @@ pub struct DirectionResult {
     pub queue_mean_pkt: f64,
     /// Most packets that waited.
     pub queue_max_pkt: u32,
-    /// What the framing and the repeats of a shared medium did.
+    /// Framing and repeats on a shared medium.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub arq: Option<ArqStats>,
 }
 
-/// What a component knows of a flow when it ends.
+/// The state of a flow when its component ends.
 #[derive(Clone, Debug, Default)]
 pub struct FlowOutcome {
     pub(crate) start: Time,
@@ -172,7 +172,7 @@ pub struct FlowOutcome {
     pub(crate) session: Option<Box<SessionResult>>,
 }
 
-/// What a sender counted, its RTT samples summed up: an outcome waits for those of all other components.
+/// A sender's counts, with its RTT samples summarised: an outcome is kept until all other components have ended.
 #[derive(Clone, Debug, Default)]
 pub struct SenderOutcome {
     segments: u64,

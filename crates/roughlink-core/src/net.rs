@@ -1,11 +1,11 @@
-//! The network: what a scenario becomes, and the loop that runs it.
+//! The network made from a scenario, and the loop that runs it.
 //!
 //! A run is cut into components: groups of links joined by flows that use both. Components share nothing, so they run
 //! one after the other, each in memory that stays in the cache, each built when it starts. Ties are broken by position
 //! (see [`calendar`]) and every random stream is named, so the partition cannot change a result.
 //!
 //! Within a component there is one event per link direction - its next arrival - and one per flow - its next timer.
-//! Timers are lazy: a leaf may wake too early and look again, never too late. Where all packets of one link go on to
+//! Timers are lazy: a leaf may wake too early and check again, never too late. Where all packets of one link go on to
 //! another that has no other feeder, the second link's queue and departure are computed at once and the arrival between is
 //! no event (but counts as one): the results are the same.
 
@@ -50,7 +50,7 @@ pub struct Crossing {
     pub flow: usize,
 }
 
-/// What a link direction is like at an instant.
+/// The state of a link direction at an instant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkState {
     /// Packets get through.
@@ -91,7 +91,7 @@ pub trait Observer {
     fn end(&mut self, _slots: usize, _held: usize) {}
 }
 
-/// Two that watch the same run.
+/// Two observers of the same run.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const ACTIVE: bool = A::ACTIVE || B::ACTIVE;
     fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, sides: &Sides) {
@@ -131,7 +131,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
-/// One that may be absent.
+/// An observer that may be absent.
 impl<O: Observer> Observer for Option<O> {
     const ACTIVE: bool = O::ACTIVE;
     fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, sides: &Sides) {

@@ -1,6 +1,6 @@
 //! A packet in flight: 32 bytes, `Copy`, its payload implied.
 //!
-//! A packet is what the wire would show, so sequence and acknowledgement numbers are the 32 bits of the
+//! A packet has the fields of the wire format, so sequence and acknowledgement numbers are the 32 bits of the
 //! header; endpoints keep 64-bit stream offsets and unwrap. What does not fit (SACK blocks, the values
 //! of SYN options) lies in a side slot, referred to by index; the code that consumes or drops a packet frees
 //! the slot ([`Sides::free`]), so a table holds exactly what is on air. The fields are named for TCP; `packet/sctp.rs` has a
@@ -329,13 +329,13 @@ impl SynOptions {
 /// What a packet carries beside its 32 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// SACK blocks; [`Packet::sacks`] says how many are valid.
+    /// SACK blocks; [`Packet::sacks`] is the number of valid ones.
     Sacks([SackBlock; 4]),
     /// The options of a SYN.
     Syn(SynOptions),
     /// Gap ack blocks and duplicates of a SACK.
     Gaps(Gaps),
-    /// What an INIT or INIT ACK says.
+    /// The content of an INIT or INIT ACK.
     Init(Init),
     /// The cookie of a COOKIE ECHO.
     Cookie(Cookie),

@@ -10,7 +10,7 @@ use rand_pcg::rand_core::Rng as _;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 
-/// Where all random streams of one run come from.
+/// The source of all random streams of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed {
     /// The scenario's seed.

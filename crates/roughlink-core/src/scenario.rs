@@ -1,9 +1,9 @@
 //! A scenario: the network, its flows and the seed, as the engine takes it, and the files that become one.
 //!
-//! A file is TOML (`syntax`). It goes through four hands: overrides (`--set`) are written into its text; its form is
+//! A file is TOML (`syntax`). It is processed in four steps: overrides (`--set`) are written into its text; its form is
 //! checked against the schema (`shape`); its values are read, each with its place (`leaf`, `file`); names, defaults and
-//! stacks are resolved (`resolve`, `link`, `tcp`). None of them stops at the first fault, so that a person sees all
-//! of them at once, each with what to write instead. No text makes [`Scenario::parse`] panic.
+//! stacks are resolved (`resolve`, `link`, `tcp`). No step stops at the first fault, so that all faults are shown at
+//! once, each with a suggestion. No text makes [`Scenario::parse`] panic.
 
 mod air;
 mod cable;
@@ -72,7 +72,7 @@ impl Scenario {
     /// that the scenario refers to, by its name as written there.
     ///
     /// # Errors
-    /// Everything that was found to be wrong, with its places.
+    /// All faults that were found, with their places.
     pub fn parse(
         text: &str,
         name: &str,
@@ -85,7 +85,7 @@ impl Scenario {
         let mut text = text;
         let mut document = syntax::read(text, &mut report);
         if report.problems.is_empty() && !overrides.is_empty() {
-            drop(document); // not two trees at once
+            drop(document); // one tree in memory at a time
             changed = set::apply(text, overrides, &schema::FLAT, &mut report);
             text = &changed;
             called += " with overrides";
@@ -98,7 +98,7 @@ impl Scenario {
         let file = match File::deserialize(Deserializer::from(document)) {
             Ok(file) => file,
             Err(e) => {
-                // The form was checked: only what it overlooks comes here.
+                // Only what the check of the form overlooks comes here.
                 let problem = Problem::new(e.message()).at(e.span().unwrap_or(0..0), "");
                 report.error(problem.help("write what the schema of scenario files has here"));
                 return Err(report.fail(&called, text));
@@ -120,7 +120,7 @@ pub struct LinkSpec {
     pub name: String,
     /// Indices of its two nodes; `forward` is from the first to the second.
     pub between: (usize, usize),
-    /// What it is.
+    /// Its model.
     pub model: Model,
     /// Links of the same cable share one medium; that of the first counts.
     pub cable: Option<String>,
@@ -141,11 +141,11 @@ pub struct Stay {
     pub from: Time,
     /// When coverage ends.
     pub until: Time,
-    /// When hosts and gateways first know of that: the warning, if there is one.
+    /// When hosts and gateways are first notified of the end: by the warning, if there is one.
     pub end_known: Time,
 }
 
-/// A gateway of a scenario: something at a node that TCP passes on its way over a rough link.
+/// A gateway of a scenario: an element at a node on the path of TCP over a rough link.
 #[derive(Clone, Debug)]
 pub struct GatewaySpec {
     /// Name.

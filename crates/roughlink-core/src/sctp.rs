@@ -32,7 +32,7 @@ use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 use std::sync::Arc;
 
-/// Association state (RFC 9260 section 4), and LISTEN for who waits for an INIT.
+/// Association state (RFC 9260 section 4), and LISTEN for the side that waits for an INIT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names are RFC 9260's")]
 pub enum State {
@@ -77,7 +77,7 @@ pub struct Endpoint {
     peer_closed: bool,
     failed: bool,
     ident: u16,
-    /// What the links said.
+    /// Events of the links before the handshake ended.
     link: LinkHistory,
     /// What the application offered before the handshake ended.
     offered: Option<(u64, bool)>,
@@ -152,7 +152,7 @@ impl Endpoint {
     pub fn skipped(&self) -> u64 {
         self.rcv.skipped()
     }
-    /// Bytes of user data of those messages. A receiver does not know how large they were: `peer`, the other end, does.
+    /// Bytes of user data of those messages. The receiver has no record of their size; `peer`, the other end, has.
     pub fn skipped_bytes(&self, peer: &Endpoint) -> u64 {
         match peer.sender() {
             Some(s) if self.skipped() > 0 => self.rcv.skipped_bytes(|last| s.queue.bytes_through(last)),
@@ -219,7 +219,7 @@ impl Endpoint {
         self.snd.as_ref().map_or(timers, |s| timers.min(s.next_wake(now)))
     }
 
-    /// Time has passed.
+    /// Processes what is due.
     pub fn wake(&mut self, now: Time) {
         if let Some(s) = &mut self.snd {
             s.wake(now);
@@ -350,7 +350,7 @@ impl Endpoint {
         }
     }
 
-    /// Section 5.1: answered without remembering anything.
+    /// Section 5.1: answered without keeping any state.
     fn on_init(&mut self, p: &Packet, side: Option<&Side>) {
         let Some(Side::Init(peer)) = side else { return };
         if p.ack != 0 || peer.tag == 0 {
@@ -380,7 +380,7 @@ impl Endpoint {
         }
     }
 
-    /// What we say of ourselves.
+    /// The content of our INIT or INIT ACK.
     fn init(&self) -> Init {
         Init {
             tag: self.tag,
@@ -427,7 +427,7 @@ impl Endpoint {
         self.failed = true;
     }
 
-    /// The congestion control holds the association: nothing may leave but a FORWARD TSN, of the handshake neither.
+    /// The congestion control holds the association: nothing may leave but a FORWARD TSN, not even a handshake.
     fn is_held(&self) -> bool {
         let held = || self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held());
         self.state != State::Closed && held()
@@ -443,7 +443,7 @@ impl Endpoint {
         wanted && self.offered.is_none() && self.snd.as_ref().is_some_and(|s| s.is_done())
     }
 
-    /// Nothing waits to leave: a call of [`Endpoint::transmit`] would be in vain.
+    /// Nothing waits to leave: a call of [`Endpoint::transmit`] would return nothing.
     pub fn is_quiet(&self) -> bool {
         let begins = self.state == State::Established && self.offered.is_some();
         self.reply.is_none()

@@ -75,7 +75,7 @@ pub struct Endpoint {
     handshake_ack: bool,
     failed: bool,
     ident: u16,
-    /// What the links said and what the application offered before the handshake ended.
+    /// Events of the links, and what the application offered, before the handshake ended.
     link: LinkHistory,
     offered: Option<(u64, bool)>,
 }
@@ -223,7 +223,7 @@ impl Endpoint {
         }
     }
 
-    /// The congestion control holds the connection: nothing may leave, of the handshake neither.
+    /// The congestion control holds the connection: nothing may leave, not even a handshake.
     fn is_held(&self) -> bool {
         self.snd.as_ref().map_or_else(|| self.link.holds(), |s| s.is_held())
     }
@@ -242,7 +242,7 @@ impl Endpoint {
         }
     }
 
-    /// Time has passed.
+    /// Processes what is due.
     pub fn wake(&mut self, now: Time) {
         if self.syn_at <= now {
             self.syn_tries += 1;
@@ -437,7 +437,7 @@ impl Endpoint {
         }
     }
 
-    /// Nothing waits to leave: a call of [`Endpoint::transmit`] would be in vain.
+    /// Nothing waits to leave: a call of [`Endpoint::transmit`] would return nothing.
     #[inline]
     pub fn is_quiet(&self) -> bool {
         !self.rcv.wants_ack()

@@ -1,4 +1,4 @@
-//! What a run leaves behind beside its summary: time series as columns, and captures.
+//! The output of a run beside its summary: time series as columns, and captures.
 //!
 //! Both are [`Observer`](crate::net::Observer)s, and both write to what they are given: nothing here depends on files.
 

@@ -221,7 +221,7 @@ pub struct UnitError {
     pub help: Option<String>,
 }
 
-/// What serde says about a parameter of a wrong type, in words that do not ask for Rust's types, and which parameter it is.
+/// serde's message about a parameter of a wrong type, without the names of Rust's types, and which parameter it is.
 pub(crate) fn plain(e: &toml::de::Error) -> String {
     let whole = "a whole number of 0 or more";
     let words = [("f64", "a number"), ("usize", whole), ("u64", whole), ("u32", whole), ("u16", whole), ("u8", whole)];

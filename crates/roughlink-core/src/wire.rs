@@ -1,12 +1,12 @@
 //! The codec between [`Packet`] and real bytes: IPv4 or IPv6; TCP, UDP or SCTP; with checksums.
 //!
 //! Everything that leaves or enters the simulator as bytes - captures, a TUN device, the gateway - passes here.
-//! [`encode`] writes what a packet stands for, its payload implied or real; [`decode`] reads what came.
+//! [`encode`] writes the bytes of a packet, its payload implied or real; [`decode`] reads received bytes.
 //!
-//! A packet that says nothing else ([`Packet::is_ipv6`]) has the IPv4 length whatever the family of its addresses, as one that
-//! was decoded has. [`Packet::size`] counts headers as roughlink itself would write them:
-//! such an IPv6 datagram is 20 bytes longer on the wire (28 as a fragment), and a decoded packet whose sender laid out its
-//! options differently gets the size that makes [`Packet::payload`] right. [`Decoded::end`] is the length on the wire.
+//! A packet that is not marked as IPv6 ([`Packet::is_ipv6`]) has the IPv4 length whatever the family of its addresses,
+//! as one that was decoded has. [`Packet::size`] counts headers as roughlink itself would write them: such an IPv6
+//! datagram is 20 bytes longer on the wire (28 as a fragment), and a decoded packet whose sender laid out its options
+//! differently gets the size that makes [`Packet::payload`] right. [`Decoded::end`] is the length on the wire.
 //!
 //! The headers do not carry, and so a round trip loses: the flow, which the receiver looks up by address; the
 //! identification of an unfragmented IPv6 datagram (0 when decoded); number and time of a UDP datagram, which travel
@@ -49,7 +49,7 @@ impl Addresses {
     }
 }
 
-/// Why bytes from the network are not a datagram that roughlink understands. To be counted, not reported.
+/// Why bytes from the network are not a datagram that roughlink can decode. To be counted, not reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WireError {
     /// The bytes end within this.
@@ -99,8 +99,8 @@ pub enum EncodeError {
     /// There is no such SCTP chunk.
     #[error("an unknown SCTP chunk")]
     Chunk,
-    /// The side data are not those of this packet: a SYN needs its options, SACK blocks must be there, and so must what
-    /// an SCTP chunk says.
+    /// The side data are not those of this packet: a SYN needs its options, SACK blocks must be there, and so must the
+    /// content of an SCTP chunk.
     #[error("the side data do not belong to the packet")]
     Side,
     /// More than 40 bytes of TCP options.
@@ -120,13 +120,13 @@ pub enum EncodeError {
     Family,
 }
 
-/// A datagram that was understood.
+/// A decoded datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decoded {
     /// Addresses and ports; ports are 0 in a fragment after the first.
     pub addresses: Addresses,
-    /// The packet, of flow 0 and without side slot: see [`Decoded::into_packet`]. A fragment after the first knows
-    /// only its protocol, size, offset and identification.
+    /// The packet, of flow 0 and without side slot: see [`Decoded::into_packet`]. A fragment after the first has only
+    /// its protocol, size, offset and identification.
     pub packet: Packet,
     /// SACK blocks, the options of a SYN, or the rest of an SCTP chunk.
     pub side: Option<Side>,
@@ -143,7 +143,7 @@ pub struct Decoded {
 }
 
 /// Appends to `out` the bytes of `packet` (one datagram, or one fragment), whose side data are `side`. Nothing is
-/// appended if that fails. For a fragment, `payload` is that of the whole datagram, and its header length is told
+/// appended if that fails. For a fragment, `payload` is that of the whole datagram, and its header length is derived
 /// from the option bits of `packet`, which every fragment therefore keeps.
 pub fn encode(
     packet: &Packet,

@@ -1,4 +1,4 @@
-//! The outage of the AVOCA paper's section VIII, packet by packet, and how soon each remedy goes on after it.
+//! The outage of the AVOCA paper's section VIII, packet by packet, and how soon each remedy resumes after it.
 
 use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
 use roughlink_core::packet::{Packet, Sides};
@@ -54,8 +54,8 @@ const OVER_TCP: [(&str, &str); 3] = [
     ("flow.download.start", "6100889 ns"),
 ];
 
-/// Section VIII: 120.28, 122.28, 126.28, 134.28 (134.287 in the text), 150.28, 182.28 s; table 4 has one digit more. What the
-/// paper calls TCP is SCTP here, and comes out so over TCP as well.
+/// Section VIII: 120.28, 122.28, 126.28, 134.28 (134.287 in the text), 150.28, 182.28 s; table 4 has one digit more.
+/// What the paper calls TCP is SCTP here; over TCP the times are the same.
 #[test]
 fn transmission_resumes_at_182_28_s() {
     for reading in [&[][..], &OVER_TCP] {
@@ -87,7 +87,7 @@ fn the_times_of_table_4() {
     }
 }
 
-/// A sender that listens to the radio goes on in the instant in which layer 3 is configured.
+/// A sender that observes the radio resumes at the instant at which layer 3 is configured.
 #[test]
 fn avoca_resumes_when_layer_3_is_configured() {
     for stack in ["ns2", "ns3", "rfc", "linux"] {
@@ -123,9 +123,10 @@ impl Observer for All {
     }
 }
 
-/// What is known at an instant is known to a flow that begins then: no SYN and no INIT leaves at 0 s if coverage begins later.
+/// A flow that begins at an instant has the link events of that instant: no SYN and no INIT leaves at 0 s if coverage
+/// begins later.
 #[test]
-fn a_flow_knows_of_the_link_when_it_begins() {
+fn a_flow_starts_with_the_state_of_its_link() {
     for (transport, stack) in [("tcp", "ns2"), ("tcp", "linux"), ("sctp", "ns2")] {
         for start in ["0 s", "120 s"] {
             let set = [

@@ -1,4 +1,4 @@
-//! Scenario files with a charging cable: what their keys become, and what is refused.
+//! Scenario files with a charging cable: the resulting values, and faults.
 
 use roughlink_core::link::greenphy::{Class, GreenPhyConfig, Robo};
 use roughlink_core::link::noise::AirNoise;
@@ -284,7 +284,7 @@ fn a_flow_has_a_class_of_its_own() {
     assert_eq!(of(&format!("{THREE}priority = \"ca2\"")), Some(Class::Ca2));
 }
 
-/// A link's lines that cannot be.
+/// Invalid lines of a link.
 const FAULTS: &[(&str, &str)] = &[
     ("a key of pipes", "rate = \"10 Mbit/s\""),
     ("no such profile", "profile = \"hpgp\""),

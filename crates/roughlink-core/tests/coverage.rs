@@ -1,4 +1,4 @@
-//! Coverage as scenario files say it: when the link is up, what hosts hear and when, who else is in the station.
+//! Coverage in scenario files: when the link is up, what hosts are notified of and when, who else is in the station.
 
 use roughlink_core::cc::LinkEvent::{self, Configured, Down, Signal, Up};
 use roughlink_core::net::{Network, Options};
@@ -27,7 +27,7 @@ fn states(s: &Scenario) -> Vec<(u64, bool, u64)> {
     timeline.states.iter().map(|(t, s)| (t.as_millis(), s.up, s.rate.0 / 1000)).collect()
 }
 
-fn heard(s: &Scenario) -> Vec<(u64, LinkEvent)> {
+fn notices_of(s: &Scenario) -> Vec<(u64, LinkEvent)> {
     s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect()
 }
 
@@ -52,7 +52,7 @@ fn stations_on_the_way() {
         ]
     );
     assert_eq!(
-        heard(&s),
+        notices_of(&s),
         [
             (0, Down),
             (100_100, Signal(-60.0)),
@@ -85,13 +85,13 @@ fn a_timetable_in_a_loop() {
     .unwrap();
     let up: Vec<u64> = states(&s).iter().filter(|s| s.1).map(|s| s.0 / 1000).collect();
     assert_eq!(up, [0, 100, 200, 300, 400, 500, 600]);
-    let down: Vec<u64> = heard(&s).iter().filter(|h| h.1 == Down).map(|h| h.0 / 1000).collect();
-    // Said again when it comes true: meanwhile it may have been taken for wrong.
+    let down: Vec<u64> = notices_of(&s).iter().filter(|h| h.1 == Down).map(|h| h.0 / 1000).collect();
+    // Repeated when it comes true: in between it may have been considered wrong.
     assert_eq!(down[..7], [0, 47, 50, 117, 120, 247, 250]);
 }
 
 #[test]
-fn a_warning_that_cannot_help_is_warned_of() {
+fn a_useless_coverage_warning_is_reported() {
     let messages = |coverage: &str| -> Vec<String> {
         parse(coverage, &no_file).unwrap().1.into_iter().map(|w| w.message).collect()
     };
@@ -109,10 +109,10 @@ fn a_warning_that_cannot_help_is_warned_of() {
     assert_eq!(messages(&format!("{visit}warning = \"6 s\"\n{agent}params = {{ lead_ms = 6000 }}")), [""; 0]);
 }
 
-/// A threshold that no signal reaches keeps a flow silent although the link is up, which is warned of; a weak signal outside
-/// coverage is not.
+/// A threshold that no signal reaches keeps a flow silent although the link is up, which is reported; a weak signal
+/// outside coverage is not.
 #[test]
-fn a_flow_that_its_algorithm_holds_in_coverage_is_warned_of() {
+fn a_flow_held_in_coverage_is_reported() {
     let run = |first: &str, second: &str, params: &str| {
         let text = format!(
             "timetable = [{{ arrive = \"10 s\", depart = \"80 s\", class = \"x\" }}, \
@@ -128,7 +128,7 @@ fn a_flow_that_its_algorithm_holds_in_coverage_is_warned_of() {
     let (delivered, warnings) = run(weak, weak, "");
     assert!(!delivered);
     assert_eq!(warnings.len(), 1);
-    // 70 s and 100 s, but for the 10 ms until hosts know of it and the last second, of which they are warned.
+    // 70 s and 100 s, but for the 10 ms until hosts are notified and the last second, of which they are warned.
     let said = "flow `f` sends nothing for 167.98 s of the 170 s in which link `wifi` is up, from 10.01 s on";
     assert_eq!(warnings[0].0, said);
     assert!(warnings[0].1.contains("`avoca` holds it") && warnings[0].1.contains("-85 dBm"), "{warnings:?}");
@@ -141,7 +141,7 @@ fn a_flow_that_its_algorithm_holds_in_coverage_is_warned_of() {
     }
 }
 
-/// The threshold of the coverage is the algorithm's and the agent's, too, unless they state another.
+/// The threshold of the coverage also applies to the algorithm and the agent, unless they state another.
 #[test]
 fn hosts_take_the_threshold_from_the_coverage() {
     let log = "time_s,signal_dbm\n0,-95\n10,-100\n20,-105\n30,-111\n40,-109\n50,-104\n60,-109\n70,-120\n";
@@ -210,7 +210,7 @@ fn a_log_with_a_threshold() {
             (70_000, false, 2000)
         ]
     );
-    // It ends within coverage: what was measured last holds as long as before, or until the loop closes.
+    // It ends within coverage: the last measurement holds as long as others did, or until the loop closes.
     assert!(warnings[0].message.contains("ends within coverage, at 60 s"), "{warnings:?}");
     let (s, _) = parse("log = \"l.csv\"\nhysteresis = \"5 dB\"\nrepeat = \"100 s\"", &load).unwrap();
     let up: Vec<u64> = states(&s).iter().filter(|s| s.1 && s.2 == 5000).map(|s| s.0 / 1000).collect();
@@ -235,7 +235,7 @@ fn a_log_of_the_field() {
     for delimiter in ["", "\ndelimiter = \";\""] {
         let (s, warnings) = parse(&format!("{keys}{delimiter}"), &load).unwrap();
         assert_eq!((&states(&s)[..4], warnings), (&wanted[..], vec![]));
-        assert!(heard(&s).contains(&(0, LinkEvent::Threshold { dbm: -110.0, hysteresis: 0.0 })));
+        assert!(notices_of(&s).contains(&(0, LinkEvent::Threshold { dbm: -110.0, hysteresis: 0.0 })));
     }
     for (coverage, said) in [
         (format!("{keys}\ndelimiter = \"\\t\""), "it has no column `Time`, which `columns` takes for `time_s`"),
@@ -254,9 +254,9 @@ fn coverage_that_makes_no_sense_is_refused() {
     let back = |_: &str| Ok("time_s,signal_dbm\n5,-60\n4,-60\n".to_owned());
     let times = |a: &str| format!("timetable = [{{ arrive = \"0 s\", depart = \"50 s\" }}, {a}]");
     for (coverage, said) in [
-        ("", "says nothing about when"),
+        ("", "does not state when it exists"),
         ("log = \"x\"", "time goes from 5 s to 4 s"),
-        ("log = \"x\"\nstations = []", "says twice when"),
+        ("log = \"x\"\nstations = []", "states twice when it exists"),
         (&times("{ arrive = \"40 s\", depart = \"60 s\" }"), "before the last station is left"),
         (&times("{ arrive = \"60 s\", depart = \"60 s\" }"), "before it came"),
         (&times("{ arrive = \"60 s\", depart = \"-60 s\" }"), "-60 s"),

@@ -1,4 +1,4 @@
-//! Same seed, same result, bit for bit; and nothing changes that has nothing to do with what was changed.
+//! Same seed, same result, bit for bit; and a change affects only what depends on it.
 
 #[path = "common/networks.rs"]
 mod networks;
@@ -24,12 +24,12 @@ fn run(s: &Scenario, options: Options) -> RunResult {
     Network::new(s).expect("there is a path").run(options)
 }
 
-/// What a result says, to the last bit: JSON writes floating point so that it reads back the same.
+/// A result to the last bit: JSON writes floating point so that it reads back the same.
 fn text(r: &RunResult) -> String {
     serde_json::to_string(r).expect("a result is JSON")
 }
 
-/// Watches everything and keeps nothing.
+/// Observes everything and keeps nothing.
 struct Curious;
 impl Observer for Curious {}
 
@@ -74,7 +74,7 @@ proptest! {
         let mut together = run(&scenario, Options::default());
         let flows = together.flows.split_off(together.flows.len() - flows);
         prop_assert_eq!(&alone.flows, &flows);
-        // A link's time average runs over the whole simulated time, which is another now.
+        // A link's time average runs over the whole simulated time, which has changed.
         let links = together.links.split_off(together.links.len() - links);
         for (a, b) in alone.links.iter().zip(&links) {
             for (a, b) in [(&a.forward, &b.forward), (&a.reverse, &b.reverse)] {
@@ -162,9 +162,9 @@ fn replicas_differ() {
     assert_ne!(run(&s, Options::default()).flows, run(&other, Options::default()).flows);
 }
 
-/// The order of links in a scenario, and what they are called by number, is no source of luck.
+/// The order of links in a scenario, and their numbers, do not affect random streams.
 #[test]
-fn a_flow_more_leaves_the_noise_as_it_is() {
+fn adding_a_flow_does_not_change_the_noise() {
     // The two flows share no link, so the first one's packets meet the same noise.
     let one = v2g(Stack::Linux, "cubic", 1, 300_000);
     let mut two = one.clone();
@@ -184,7 +184,7 @@ fn a_flow_more_leaves_the_noise_as_it_is() {
     assert_eq!(run(&one, Options::default()).flows[0], run(&two, Options::default()).flows[1]);
 }
 
-/// Any change of behaviour shows here: what changed on purpose is accepted with `cargo insta review`.
+/// Any change of behaviour shows here; an intended one is accepted with `cargo insta review`.
 #[test]
 fn golden() {
     let mut table = String::new();

@@ -162,7 +162,7 @@ fn the_second_timeout_of_an_outage_costs_tahoe_its_threshold() {
 fn wave_to_the_satellite() {
     let t = run("wave", 30, "2 s", false, 45);
     about(t.rate(25.0, 30.0), L1, 0.01 * L1);
-    about(t.rate(30.0, 31.0), L1, 0.05 * L1); // nothing is heard, bursts go on
+    about(t.rate(30.0, 31.0), L1, 0.05 * L1); // no ACK arrives, bursts go on
     let rto = t.timeouts(29.0);
     assert_eq!(rto.len(), 2, "{rto:?}");
     about(rto[0], 31.0, 0.1);
@@ -173,8 +173,8 @@ fn wave_to_the_satellite() {
     assert_eq!(numbers, [(una, 10), (una + 10, 10), (una + 20, 10)]);
     about(bursts[1].0 - bursts[0].0, 0.5, 1e-6);
     assert!(t.arrived.iter().all(|a| !(30.1..32.0).contains(a)));
-    // Its ACK is the first; it comes at 32.5 s, in the paper at 32.75 s. It tells of the old link's last burst: the next
-    // bursts leave at the old rate, again what was lost and then fresh data beyond packet 7400.
+    // Its ACK is the first; it comes at 32.5 s, in the paper at 32.75 s. It reflects the old link's last burst: the
+    // next bursts leave at the old rate, again what was lost and then fresh data beyond packet 7400.
     let first = t.acks.iter().find(|a| a.0 > 31.0).expect("an ACK");
     about(first.0, 32.5, 0.1);
     assert!(first.1 - una < 10, "{} beyond {una}", first.1);
@@ -182,8 +182,8 @@ fn wave_to_the_satellite() {
     let fresh = t.sent.iter().find(|s| s.0 > 31.0 && s.2).expect("fresh data");
     about(fresh.0, 33.6, 0.2);
     assert!(fresh.1 > 7400, "{fresh:?}");
-    // Nothing repairs the first two bursts but a second time-out; the paper has it at 34.25 s. The first whole train then
-    // tells of the new link, and the next bursts leave at its rate, in the paper from 34.75 s on.
+    // Only a second time-out repairs the first two bursts; the paper has it at 34.25 s. The first whole train then
+    // shows the new link, and the next bursts leave at its rate, in the paper from 34.75 s on.
     about(rto[1], 34.25, 0.15);
     let again = t.bursts(rto[1], rto[1] + 1.0);
     about(again[1].0 - again[0].0, 0.5, 1e-6);
@@ -235,7 +235,7 @@ fn wave_to_the_terrestrial_link() {
     about(t.rate(33.0, 34.0) / L1, 0.3, 0.1);
     assert_eq!(rto.len(), 2, "{rto:?}");
     about(rto[1], 34.1, 0.1);
-    // The first train after it tells of the new link. From then on its rate, less at most a tenth while old and new
+    // The first train after it shows the new link. From then on its rate, less at most a tenth while old and new
     // arrivals mix; in the paper after 1.6 s.
     about(t.rate(34.6, 36.0), L1, 0.1 * L1);
     about(t.rate(36.0, 55.0), L1, 0.01 * L1);

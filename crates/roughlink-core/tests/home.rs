@@ -1,4 +1,4 @@
-//! HD-PLC links, gateways and calls in scenario files: what is taken, what is refused, what comes out.
+//! HD-PLC links, gateways and calls in scenario files: what is accepted and refused, and the results.
 
 use roughlink_core::app::Traffic;
 use roughlink_core::app::voip::{Codec, EModel, Reference, Speech, VoipConfig};
@@ -179,7 +179,7 @@ fn a_gateway_finds_its_link() {
     assert_eq!(named.gateways[0].params["floor"].as_integer(), Some(4));
 }
 
-/// Old, new, and what must be said.
+/// Old text, new text, and the expected message.
 const BAD: &[(&str, &str)] = &[
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nrate = \"0 bit/s\"\n"),
     ("kind = \"hdplc\"\n", "kind = \"hdplc\"\nmtu = \"67 B\"\n"),
@@ -250,7 +250,7 @@ fn what_cannot_be_is_refused_with_advice() {
 }
 
 #[test]
-fn lists_without_names_go_by_number() {
+fn lists_without_names_are_addressed_by_number() {
     let load = |name: &str| Err(format!("there is no `{name}`"));
     let set = |path: &str, value: &str| {
         let text =
@@ -266,7 +266,7 @@ fn lists_without_names_go_by_number() {
 }
 
 #[test]
-fn gateways_without_work_are_warned_of() {
+fn idle_gateways_are_reported() {
     let load = |name: &str| Err(format!("there is no `{name}`"));
     let warned = |old: &str, new: &str| {
         let text = edited(old, new);
@@ -298,7 +298,7 @@ fn fairness_is_among_the_transfers() {
 }
 
 #[test]
-fn results_tell_what_medium_and_gateway_did() {
+fn results_include_medium_and_gateway() {
     let r = run(HOME);
     let [internet, plc] = &r.links[..] else { panic!("{:?}", r.links) };
     assert_eq!(internet.forward.arq, None);
@@ -314,16 +314,16 @@ fn results_tell_what_medium_and_gateway_did() {
     assert!(flow.rewritten > 1000 && awnd <= sample + 1.0, "{flow:?}");
     let json = serde_json::to_string(&r).unwrap();
     assert_eq!(serde_json::from_str::<RunResult>(&json).unwrap(), r);
-    // Neither is mentioned where there is none.
+    // Without them neither is mentioned.
     let plain = run(&edited("kind = \"muniz\"", "kind = \"none\""));
     assert!(plain.gateways.is_empty() && !serde_json::to_string(&plain).unwrap().contains("gateways"));
-    // The gateway keeps the queue short, which is what the caller hears.
+    // The gateway keeps the queue short, which improves the call.
     assert!(plc.forward.queue_max_pkt < plain.links[1].forward.queue_max_pkt / 2);
     let delay = |r: &RunResult| r.flows[1].voip.as_ref().unwrap()[0].delay_ms.unwrap().p95;
     assert!(delay(&r) < delay(&plain), "{} for {}", delay(&r), delay(&plain));
 }
 
-/// The PHY rate falls to half: what the link carries within an RTT, and with it the bound of the window, does too.
+/// The PHY rate falls to half: so does what the link carries within an RTT, and with it the bound of the window.
 #[test]
 fn gateways_notice_another_rate() {
     let sample = |link: &str| {
@@ -340,7 +340,7 @@ fn gateways_notice_another_rate() {
 }
 
 #[test]
-fn cut_into_components_or_not_the_gateway_sees_the_same() {
+fn components_do_not_change_what_a_gateway_receives() {
     // Another network beside it makes the flows' numbers differ.
     let beside = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n\
         rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n";

@@ -1,4 +1,4 @@
-//! What goes in comes out: in order, exactly once, whatever the network does, on any stack with any algorithm.
+//! Data arrive in order and exactly once, whatever the network does, on any stack with any algorithm.
 
 #[path = "common/networks.rs"]
 mod networks;
@@ -63,7 +63,7 @@ proptest! {
     }
 }
 
-/// The observer's own view of a run: which bytes reached each receiver, from packets alone.
+/// A reconstruction from packets alone: which bytes reached each receiver.
 #[derive(Default)]
 struct Reference {
     /// Where the sender's datagrams lie in its stream: by flow and identification, (start, length).
@@ -74,7 +74,7 @@ struct Reference {
     ranges: HashMap<usize, (Vec<(u64, u64)>, u64)>,
     /// Side slots in use at the end, and packets that hold one.
     slots: (usize, usize),
-    /// What was delivered of each flow, and when it last became more.
+    /// Bytes delivered of each flow, and when they last increased.
     progress: HashMap<usize, (u64, Time)>,
     faults: Vec<String>,
 }
@@ -156,8 +156,8 @@ impl Observer for Watch<'_> {
 proptest! {
     #![proptest_config(cases(1000))]
 
-    /// Whole networks: links that lose, delay, fragment; every sized flow completes or is reported as failed, or a link that
-    /// takes one fragment of two lets something through in each half hour.
+    /// Whole networks: links that lose, delay, fragment. Every sized flow completes, is reported as failed, or still
+    /// delivers something in each half hour, as over a link that takes one fragment of two.
     #[test]
     fn networks_deliver(scenario in networks::networks(150_000)) {
         let network = Network::new(&scenario).expect("the chain is connected");
@@ -187,7 +187,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// A pipe neither makes nor swallows packets: what came is delivered, dropped, lost or still on its way.
+    /// A pipe neither creates nor loses track of packets: each is delivered, dropped, lost or in transit.
     #[test]
     fn pipes_conserve_packets(
         offered in proptest::collection::vec((0u64..3_000, 20u16..3_000), 1..400),

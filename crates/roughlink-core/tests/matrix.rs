@@ -1,4 +1,4 @@
-//! Throughput of every algorithm over loss and buffer, as one table: a change anywhere in the stack shows, and shows
+//! Throughput of every algorithm over loss and buffer, as one table: it shows a change anywhere in the stack, and
 //! where.
 
 #[path = "common/one_link.rs"]
@@ -40,7 +40,7 @@ fn throughput() {
     insta::assert_snapshot!(table);
 }
 
-/// Through a scenario file, so that an algorithm's name brings along what it asks of the stack.
+/// Through a scenario file, so that an algorithm's name sets the `[tcp]` keys that it requires.
 fn throughput_of(stack: Stack, cc: &str, loss: f64, queue: u32) -> f64 {
     let noise = match loss {
         0.0 => String::new(),

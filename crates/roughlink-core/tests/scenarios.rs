@@ -1,4 +1,4 @@
-//! Scenario files that are right: what they become.
+//! Valid scenario files, and the scenarios they become.
 
 #[path = "common/one_link.rs"]
 mod one_link;
@@ -107,7 +107,7 @@ fn link(link: &str) -> roughlink_core::link::PipeConfig {
 }
 
 #[test]
-fn what_is_absent_has_defaults() {
+fn absent_keys_have_defaults() {
     let s = bulk("cc = \"newreno\"", "");
     assert_eq!((s.name.as_str(), s.seed), ("test", 1));
     assert_eq!(s.flows[0].traffic, Traffic::Bulk { bytes: None });
@@ -201,7 +201,7 @@ fn hystart_reaches_the_algorithms_that_have_it() {
 
 #[test]
 fn parameters_in_tcp_belong_to_the_algorithm_in_tcp() {
-    // `min_ssthresh = 0` is refused by the algorithm, so it shows who takes it.
+    // The algorithm refuses `min_ssthresh = 0`, which shows who receives the parameter.
     let tcp = "cc = \"newreno\"\ncc_params = { min_ssthresh = 0 }";
     let takes = |flow: &str| {
         let text = small(tcp, "", &format!("kind = \"bulk\"\n{flow}"));
@@ -240,7 +240,7 @@ fn noise_of_every_kind() {
 }
 
 #[test]
-fn noise_hits_both_directions_unless_told() {
+fn noise_affects_both_directions_by_default() {
     let random = |loss| Noise::Random { loss };
     let both = link(r#"noise = { kind = "random", loss = "1 %" }"#);
     assert_eq!((both.forward.noise, both.reverse.noise), (random(0.01), random(0.01)));
@@ -306,13 +306,13 @@ fn overrides() {
         Noise::Burst { start: 0.02, length: BurstLength::Uniform(1, 4) }
     );
     assert_eq!(s.links[0].model.as_pipe().unwrap().reverse.noise, Noise::Random { loss: 0.01 });
-    // What was written is what is read.
+    // The written text parses to the same scenario.
     assert_eq!(format!("{:?}", parse(&s.source)), format!("{s:?}"));
 }
 
 #[test]
 fn an_algorithm_brings_its_parameters_along() {
-    // Those that the flow had were the other algorithm's.
+    // The flow's parameters belonged to the other algorithm.
     let (s, _) = set(DESIGN, &[("flow.download.cc", "avoca{rss_threshold=-110, reset = true}")]);
     assert_eq!(s.flows[0].cc, "avoca");
     assert!(s.source.contains("cc_params = { rss_threshold = -110, reset = true }"), "{}", s.source);
@@ -342,7 +342,7 @@ fn an_override_of_kind_drops_the_keys_of_the_old_one() {
 }
 
 #[test]
-fn overrides_find_their_way_in_either_notation() {
+fn overrides_work_in_either_notation() {
     let text = small("cc = \"newreno\"", "", "kind = \"bulk\"").replace("[tcp]\ncc = \"newreno\"", "");
     let noises = r#"[{ kind = "none", direction = "forward" }, { kind = "none", direction = "reverse" }]"#;
     let (s, _) = set(&text, &[("tcp.cc", "newreno-sc"), ("link.l.noise", noises)]);
@@ -369,7 +369,7 @@ fn the_schema_is_stable() {
 }
 
 #[test]
-fn nothing_to_say_about_a_good_scenario() {
+fn a_good_scenario_has_no_warnings() {
     let (_, warnings) = set(&small("cc = \"newreno\"", "", "kind = \"bulk\""), &[]);
     assert_eq!(warnings, []);
 }

@@ -1,10 +1,10 @@
-//! Scenario files that are wrong: each fault is found, has its place and says what to do. One snapshot shows them all.
+//! Faulty scenario files: each fault is found, has its place and a suggestion. One snapshot shows them all.
 
 use proptest::prelude::*;
 use roughlink_core::scenario::{Problem, Scenario};
 use std::fmt::Write as _;
 
-/// What the cases are made from.
+/// The scenario that the cases modify.
 const GOOD: &str = r#"name = "good"
 duration = "10 s"
 
@@ -43,7 +43,7 @@ bytes = "10 MB"
 
 const NOISE: &str = r#"{ kind = "burst", mean = "5 %", length = [1, 4] }"#;
 
-/// A title and what replaces what in the good scenario; what is to replace nothing is added at the end.
+/// A title, and replacements in the good scenario; a replacement of nothing is added at the end.
 const CASES: &[(&str, &[(&str, &str)])] = &[
     ("not TOML", &[("rate = \"10 Mbit/s\"", "rate = 10 Mbit/s")]),
     ("an open string", &[("name = \"plc\"", "name = \"plc")]),
@@ -119,7 +119,10 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("no ACKs", &[("mss = \"1448 B\"", "delayed_ack = 0\ninitial_window = 0")]),
     ("a buffer below a segment", &[("mss = \"1448 B\"", "snd_buf = \"1 kB\"")]),
     ("a segment beyond IP", &[("mss = \"1448 B\"", "mss = \"64 KiB\"\nwrite_size = \"0 B\"")]),
-    ("a segment beyond IPv6", &[("mss = \"1448 B\"", "mss = \"65495 B\""), ("kind = \"bulk\"", "kind = \"bulk\"\nip = 6")]),
+    (
+        "a segment beyond IPv6",
+        &[("mss = \"1448 B\"", "mss = \"65495 B\""), ("kind = \"bulk\"", "kind = \"bulk\"\nip = 6")],
+    ),
     ("a floor above the ceiling", &[("mss = \"1448 B\"", "min_rto = \"2 min\"\nsyn_rto = \"0 s\"")]),
     ("a string for a switch", &[("mss = \"1448 B\"", "sack = \"off\"")]),
     ("a number for a switch, a word for a number", &[("mss = \"1448 B\"", "sack = 3\ndelayed_ack = \"two\"")]),
@@ -182,7 +185,7 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
 /// Noise for both directions and once more for one.
 const TWICE: &str = r#"[{ kind = "none" }, { kind = "random", loss = "1 %", direction = "reverse" }]"#;
 
-/// Slips that make a line something else than TOML.
+/// Slips that are no longer valid TOML.
 const NOT_TOML: &[&str] = &[
     "rate = 10 Mbit/s",
     "rate = 10Mbit/s # fast",
@@ -234,7 +237,7 @@ const NOT_TOML: &[&str] = &[
     "; comment",
 ];
 
-/// Overrides of the good scenario that cannot be.
+/// Invalid overrides of the good scenario.
 const OVERRIDES: &[(&str, &str)] = &[
     ("link.plx.rate", "1 Mbit/s"),
     ("link.7.rate", "1 Mbit/s"),
@@ -290,7 +293,7 @@ fn edited(edits: &[(&str, &str)]) -> String {
     })
 }
 
-/// Whatever is wrong, something is said about what to write instead.
+/// Every problem has a suggestion.
 fn assert_helpful(problems: &[Problem], of: &str) {
     for p in problems {
         assert!(p.help.as_ref().is_some_and(|help| !help.is_empty()), "no help with `{}` in {of}", p.message);
@@ -358,7 +361,7 @@ fn warnings() {
     insta::assert_snapshot!(all);
 }
 
-/// Pieces that a scenario is made of, and some that it is not.
+/// Pieces of scenarios, and others.
 const PIECES: &[&str] = &[
     "[[link]]",
     "[tcp]",
@@ -403,7 +406,7 @@ const PIECES: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Cuts the good scenario up, puts something else in between, and sets something.
+    /// Cuts the good scenario up, inserts something else, and sets something.
     #[test]
     fn no_text_panics(
         cuts in prop::collection::vec((0..GOOD.len(), 0..40usize, 0..PIECES.len() * 2), 1..4),
@@ -434,7 +437,7 @@ proptest! {
     }
 }
 
-/// What nests without end must not end the stack.
+/// Endless nesting must not overflow the stack.
 #[test]
 fn depth_is_no_danger() {
     const DEEP: usize = 100_000;

@@ -1,5 +1,5 @@
-//! What the schema says about keys is what reading does: a key set to its default changes nothing, and a value beyond its
-//! bounds is refused.
+//! The schema agrees with the parser: a key set to its default changes nothing, and a value beyond its bounds is
+//! refused.
 
 use roughlink_core::scenario::{Scenario, schema};
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ fn text(link: &str, flow: &str, more: &str) -> String {
 const PIPE: &str = "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"";
 const BULK: &str = "kind = \"bulk\"\nbytes = \"1 MB\"";
 
-/// Where a table of the schema is reached by `--set`, and a scenario that has it.
+/// The `--set` path of a table of the schema, and a scenario that has the table.
 struct Case {
     table: Map<String, Value>,
     path: &'static str,
@@ -156,7 +156,7 @@ fn a_value_beyond_its_bounds_is_refused() {
     assert!(checked > 60, "{checked}");
 }
 
-/// A quantity one of its units further.
+/// A quantity, increased by `by` of its units.
 fn moved(value: &Value, by: f64) -> String {
     match value.as_str() {
         None => (value.as_f64().unwrap() + by).to_string(),

@@ -56,8 +56,8 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn the_runner_sees_what_differs() {
-    // Each of these is wrong in one thing, so that a runner that overlooks it would show.
+fn the_runner_detects_differences() {
+    // Each of these has one fault, which the runner must detect.
     let wrong = [
         "0 connect\n+0 > S 0:0(0) <mss 1400>",
         "0 connect\n+.1 > S 0:0(0)",

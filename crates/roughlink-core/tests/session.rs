@@ -1,4 +1,4 @@
-//! Charging sessions in scenario files: what their keys become, what is refused, and one over a cable.
+//! Charging sessions in scenario files: the resulting values, faults, and a session over a cable.
 
 use roughlink_core::app::Traffic;
 use roughlink_core::app::request::{Cause, Limits, Message, Mode, Outcome, Policy, SessionConfig, SessionResult};
@@ -44,7 +44,7 @@ fn run(s: &Scenario) -> SessionResult {
 }
 
 #[test]
-fn what_is_absent_has_defaults() {
+fn absent_keys_have_defaults() {
     assert_eq!(session(""), SessionConfig::dc());
     assert_eq!(session("mode = \"dc\"\npolicy = \"report\""), SessionConfig::dc());
     assert_eq!(session("mode = \"ac\""), SessionConfig::ac());
@@ -131,7 +131,7 @@ fn each_message_has_a_table_of_its_own() {
 
 #[test]
 fn tcp_keys_are_those_of_a_transfer() {
-    // What a car was seen to offer: MSS 350, window 1500, no options.
+    // The options that a real car offered: MSS 350, window 1500, no others.
     let flow = parse(
         "cc = \"newreno\"\ntcp = { stack = \"rfc\", mss = \"350 B\", rcv_buf = \"1500 B\", window_scaling = false, \
          sack = false, timestamps = false }",
@@ -225,7 +225,7 @@ fn a_priority_protects_the_messages_from_a_download() {
     assert!(p99(&[("link.plc.class", "ca3")]) > 100.0);
 }
 
-/// A session's lines that cannot be.
+/// Invalid lines of a session.
 const FAULTS: &[(&str, &str)] = &[
     ("keys of a transfer", "bytes = \"1 MB\"\ntransport = \"sctp\""),
     ("a mode of neither", "mode = \"wireless\""),

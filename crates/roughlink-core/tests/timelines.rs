@@ -1,4 +1,4 @@
-//! Links that change: to the nanosecond what a link does that does not change, and what changes do to packets.
+//! Links that change: without a change they behave as others to the nanosecond; and what changes do to packets.
 
 use proptest::prelude::*;
 use roughlink_core::cc::LinkEvent;
@@ -42,7 +42,7 @@ fn packet(size: u16, number: u32) -> Packet {
     p
 }
 
-/// Sends packets of (when, size) through a pipe: who arrives when, or is lost; and the drops.
+/// Sends packets of (when, size) through a pipe: arrivals, losses and drops.
 fn through(direction: &Direction, sent: &[(Time, u16)]) -> (Vec<(Time, u32, bool)>, Vec<u32>, String) {
     let mut pipe = Pipe::new(direction, (1500, 0), "x", &SEED);
     let (mut arrivals, mut drops) = (Vec::new(), Vec::new());
@@ -68,7 +68,7 @@ fn train(n: u64, every_us: u64) -> Vec<(Time, u16)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A rate that changes and changes back at the same instant has every departure computed again, to no effect.
+    /// A rate that changes and changes back at the same instant recomputes every departure, without effect.
     #[test]
     fn nothing_changes(
         gaps in prop::collection::vec((0u64..3_000_000, 41u16..1500), 1..120),
@@ -129,14 +129,14 @@ fn a_packet_in_service_goes_on_at_the_new_rate() {
 
 /// A shorter delay holds from the packet on that is being serialised; nothing overtakes what is on air.
 #[test]
-fn what_is_on_air_arrives_as_before() {
+fn packets_on_air_arrive_as_before() {
     let t = timeline(vec![(12, state(true, Rate::from_mbps(1), 10))], Policy::Drop);
     let (arrivals, ..) = through(&direction(1, 240, Some(t)), &train(3, 0));
     let ms: Vec<u64> = arrivals.iter().map(|a| a.0.as_millis()).collect();
     assert_eq!(ms, [248, 248, 248]);
 }
 
-/// Down from 12 to 30 ms: what arrives then is lost, or everything waits.
+/// Down from 12 to 30 ms: packets that arrive then are lost, or all packets wait.
 #[test]
 fn an_outage_drops_or_keeps() {
     let rate = Rate::from_mbps(1);
@@ -197,7 +197,7 @@ fn forward(s: &Scenario) -> Vec<(u64, bool, u64, u64)> {
 }
 
 #[test]
-fn steps_lie_over_each_other() {
+fn later_steps_override_earlier_ones() {
     let s = parse(
         "timeline = [ { at = \"30 s\", for = \"2 s\", up = false }, \
          { at = \"30 s\", rate = \"8 Mbit/s\", delay = \"240 ms\" } ]",
@@ -231,24 +231,24 @@ fn steps_repeat() {
     .unwrap();
     let at: Vec<_> = forward(&s).iter().map(|x| (x.0 / 1000, x.1)).collect();
     assert_eq!(at, [(10, false), (11, true), (30, false), (31, true), (50, false), (51, true)]);
-    let heard: Vec<_> = s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect();
-    assert_eq!(heard[2..5], [(9_500, LinkEvent::Down), (10_200, LinkEvent::Down), (11_200, LinkEvent::Up)]);
+    let notices: Vec<_> = s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect();
+    assert_eq!(notices[2..5], [(9_500, LinkEvent::Down), (10_200, LinkEvent::Down), (11_200, LinkEvent::Up)]);
 }
 
 #[test]
-fn a_warning_ahead_of_the_outage_before_is_said_again() {
+fn a_warning_before_the_end_of_an_earlier_outage_is_repeated() {
     let s = parse(
         "timeline = { steps = [{ at = \"10 s\", for = \"2 s\", up = false }, { at = \"13 s\", for = \"10 s\", up = false }], \
          warning = \"2 s\" }",
         &no_file,
     )
     .unwrap();
-    let heard: Vec<_> = s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect();
-    assert_eq!(heard.iter().rfind(|n| n.0 < 23_000), Some(&(13_000, LinkEvent::Down)), "{heard:?}");
+    let notices: Vec<_> = s.links[0].notices.iter().map(|n| (n.0.as_millis(), n.1)).collect();
+    assert_eq!(notices.iter().rfind(|n| n.0 < 23_000), Some(&(13_000, LinkEvent::Down)), "{notices:?}");
 }
 
 #[test]
-fn directions_change_apart() {
+fn directions_change_independently() {
     let s = parse(
         "timeline = [{ at = \"1 s\", rate = \"4 Mbit/s\", direction = \"forward\" }, { at = \"2 s\", delay = \"9 ms\" }]\n\
          asymmetric = { rate = \"1 Mbit/s\" }",
@@ -295,7 +295,8 @@ fn bare(timeline: &str, load: &dyn Fn(&str) -> Result<String, String>) -> Result
     Scenario::parse(&text, "t.toml", &[], load).map(|(s, _)| s)
 }
 
-/// As LeoReplayer has them: 24 Mbit/s, then 12; 20 ms one way, then 30 and 20 again; a second without losses, one with 2 %.
+/// As in LeoReplayer's traces: 24 Mbit/s, then 12; 20 ms one way, then 30 and 20 again; a second without losses, one
+/// with 2 %.
 fn starlink(name: &str) -> Result<String, String> {
     let lines = |all: &mut dyn Iterator<Item = String>| Ok(all.collect::<Vec<_>>().join("\n"));
     match name {
@@ -348,21 +349,21 @@ fn a_timeline_may_give_rate_and_delay() {
     assert_eq!(said("timeline = \"t.up\""), ["link `l` has no `delay`, and its timeline none from the start"]);
     assert_eq!(said("timeline = \"late.csv\"").len(), 2);
     assert_eq!(said("timeline = \"nowhere.csv\"").len(), 1, "what follows from it is not reported as well");
-    // A direction of its own needs its own.
+    // An asymmetric direction needs its own rate.
     let own = "delay = \"5 ms\"\ntimeline = \"t.up\"\nasymmetric = { timeline = [{ at = \"1 s\", up = false }] }";
     assert_eq!(said(own), ["link `l` has no `rate`, and its timeline none from the start"]);
     let own = own.replace("asymmetric = {", "asymmetric = { rate = \"1 Mbit/s\",");
     assert_eq!(bare(&own, &load).unwrap().links[0].model.as_pipe().unwrap().reverse.rate, Rate::from_mbps(1));
-    // What the link says itself counts.
+    // The link's own values take precedence.
     let s = bare("rate = \"9 Mbit/s\"\ndelay = \"1 ms\"\ntimeline = \"t.up\"", &load).unwrap();
     assert_eq!(s.links[0].model.rate(), Rate::from_mbps(9));
 }
 
-/// Where each step is searched through all before it this takes many minutes.
+/// With a search through all earlier steps at each step this takes many minutes.
 #[test]
 fn a_table_of_many_lines_is_read_line_by_line() {
     let n = 300_000;
-    // The delay is said once and holds at every line.
+    // The delay is given once and holds at every line.
     let mut text = "time_s,rate_mbps,delay_ms\n0,1,25\n".to_owned();
     (1..n).for_each(|i| text += &format!("{},{},\n", f64::from(i) / 1e4, 1 + i % 7));
     let load = |_: &str| Ok(text.clone());

@@ -1,7 +1,8 @@
-//! The window of each algorithm alone: no endpoint, no network, but a path of a given delay, a bottleneck buffer that
-//! adds to it, and losses in stated rounds. One snapshot per algorithm, in packets; `PLOT=folder` draws them instead.
+//! The window of each algorithm alone: no endpoint and no network, only a path of a given delay, a bottleneck buffer
+//! that adds to it, and losses in stated rounds. One snapshot per algorithm, in packets; `PLOT=folder` draws them
+//! instead.
 //!
-//! Wave has no window. Its rate over time, in a network, makes up for that: alone, with losses, and beside others.
+//! Wave has no window; its rate over time in a network is tested instead: alone, with losses, and beside others.
 
 use roughlink_core::cc::{
     Ack, Congestion, CongestionControl, CongestionState, Flow, REGISTRY, RateSample, Sent, build,
@@ -14,7 +15,7 @@ use std::path::Path;
 
 const MSS: u64 = 1000;
 const ROUNDS: usize = 80;
-/// The bottleneck passes this many packets per propagation delay; what is more waits and delays.
+/// The bottleneck passes this many packets per propagation delay; packets beyond that wait and add delay.
 const CAPACITY: u64 = 40;
 const DELAY: Time = Time::from_millis(50);
 /// More than this in flight overflows the bottleneck's buffer.
@@ -223,7 +224,7 @@ fn chart(name: &str, points: &[Point]) -> String {
     out
 }
 
-/// What each flow's receiver got per interval, and what its sender made of it.
+/// What each flow's receiver got per interval, and the phase of its sender.
 struct Rates {
     step: Time,
     until: Time,

@@ -8,10 +8,10 @@ use std::path::PathBuf;
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// A scenario, experiment or claims file is wrong; it says where.
+    /// A scenario, experiment or claims file is wrong; with the place.
     #[error(transparent)]
     File(#[from] Box<ScenarioError>),
-    /// A flow leads nowhere.
+    /// A flow has no path.
     #[error(transparent)]
     NoPath(#[from] NoPath),
     /// No such scenario, experiment or metric.
@@ -24,7 +24,7 @@ pub enum LabError {
         /// What there is.
         help: String,
     },
-    /// Something on the command line makes no sense.
+    /// The command line is inconsistent.
     #[error("{message}")]
     Usage {
         /// What is wrong.
@@ -48,7 +48,7 @@ pub enum LabError {
         /// Why.
         source: io::Error,
     },
-    /// The folder holds something that is not a result of ours.
+    /// The folder holds something that is not one of our results.
     #[error("{} holds files that are not results of this command", path.display())]
     Foreign {
         /// The folder.
@@ -61,7 +61,7 @@ pub enum LabError {
     InUse {
         /// The folder.
         path: PathBuf,
-        /// Its process number, if it left it.
+        /// Its process number, if it is known.
         owner: String,
     },
     /// A run broke an invariant of the engine.

@@ -1,8 +1,8 @@
-//! Experiments as data: what to vary, what to measure, what was published, and what came out.
+//! Experiments as data: what to vary and to measure, what was published, and the results.
 //!
-//! An experiment is read from a file (`experiments/<paper>/<figure>.toml`, see [`file`]) or put together from a
-//! command line (`sweep`, `compare`). Its [`Plan`] is the grid of cells and the runs behind them; the runs are done by
-//! [`crate::runner`], and [`Plan::result`] reads the store and makes the statistics.
+//! An experiment is read from a file (`experiments/<paper>/<figure>.toml`, see [`file`]) or built from a command line
+//! (`sweep`, `compare`). Its [`Plan`] is the grid of cells and their runs; [`crate::runner`] does the runs, and
+//! [`Plan::result`] reads the store and computes the statistics.
 
 pub mod claims;
 pub mod file;
@@ -27,15 +27,15 @@ use roughlink_core::units::Time;
 pub struct Experiment {
     /// `v2g/table2`; the name of the scenario for a sweep.
     pub id: String,
-    /// In a line.
+    /// Title, in one line.
     pub title: String,
     /// Where in the paper.
     pub place: String,
     /// Remarks for the reader.
     pub about: String,
-    /// The command that makes it.
+    /// The command that recomputes it.
     pub command: String,
-    /// Where it starts from.
+    /// The scenario that it is based on.
     pub scenario: Option<Source>,
     /// Fixed overrides.
     pub set: Overrides,
@@ -47,25 +47,25 @@ pub struct Experiment {
     pub replicas: u32,
     /// What is measured.
     pub metrics: Vec<Metric>,
-    /// What the paper has.
+    /// The paper's values.
     pub published: Vec<Published>,
     /// The axis whose order is compared with the published one.
     pub rank: Option<String>,
     /// How to draw it.
     pub figure: Figure,
-    /// What is watched on the way.
+    /// What is recorded during a run.
     pub watch: Option<Watch>,
-    /// Curves are of replica 0 alone and not the mean over the replicas.
+    /// Curves are those of replica 0 and not the mean over the replicas.
     pub single: bool,
-    /// Between which times curves are drawn.
+    /// The span of time that curves are drawn over.
     pub span: (Time, Time),
-    /// A function to be drawn, instead of runs.
+    /// A function to draw, instead of runs.
     pub function: Option<functions::Function>,
     /// Fewer and smaller cells.
     pub quick: bool,
 }
 
-/// A stack, and what else is set when the experiment runs on it.
+/// A stack, and the overrides that apply on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackChoice {
     /// `ns3`; empty if the scenario decides.
@@ -74,31 +74,31 @@ pub struct StackChoice {
     pub set: Overrides,
 }
 
-/// Something that is varied.
+/// A varied quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// How cells call it.
+    /// Its name in cells.
     pub name: String,
     /// For people.
     pub label: String,
-    /// What its values are written to.
+    /// The keys that its values are written to.
     pub keys: Vec<String>,
     /// The values.
     pub points: Vec<Point>,
-    /// Not all values that the experiment has are left.
+    /// Some of the experiment's values have been left out.
     pub narrowed: bool,
 }
 
 /// A value of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// What is written to the keys, and how cells call it.
+    /// The value that is written to the keys; also its name in cells.
     pub value: String,
     /// For people.
     pub label: String,
-    /// Another scenario to start from.
+    /// Another scenario to base the run on.
     pub scenario: Option<Source>,
-    /// What else is set with it.
+    /// Further overrides that come with it.
     pub set: Overrides,
 }
 
@@ -107,11 +107,11 @@ pub struct Point {
 pub struct Published {
     /// A value of every axis, in their order.
     pub at: Vec<String>,
-    /// Which metric.
+    /// The metric.
     pub metric: String,
     /// The value.
     pub value: f64,
-    /// Where it stands, if not at the experiment's place.
+    /// Its place in the paper, if not the experiment's.
     pub place: String,
 }
 
@@ -139,15 +139,15 @@ impl Experiment {
         Ok(())
     }
 
-    /// Keeps only the stacks of these names; an experiment without one of them keeps what it has.
+    /// Keeps only the stacks of these names; an experiment that has none of them is left as it is.
     pub fn only_stacks(&mut self, names: &[&str]) {
         if self.stacks.iter().any(|s| names.contains(&s.name.as_str())) {
             self.stacks.retain(|s| names.contains(&s.name.as_str()));
         }
     }
 
-    /// Adds the user's own override: over everything that is fixed, under what is varied. `axis.<name>.key` and
-    /// `axis.<name>.values` change an axis instead.
+    /// Adds a user's override. It takes precedence over what is fixed, but not over what is varied. `axis.<name>.key`
+    /// and `axis.<name>.values` change an axis instead.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), LabError> {
         let usage = |message: String, help: String| Err(LabError::Usage { message, help });
         if let Some((name, what)) = key.strip_prefix("axis.").and_then(|rest| rest.rsplit_once('.')) {

@@ -1,5 +1,5 @@
-//! A result folder as the input of a report: what a grid left (`results.json`), or what `run -o` left (`summary.json` and
-//! the series of its flows).
+//! A result folder as the input of a report: the `results.json` of a grid, or the `summary.json` and the flow series of
+//! `run -o`.
 
 pub mod run;
 mod table;
@@ -18,9 +18,9 @@ const SUMMARY: &str = "summary.json";
 /// What a folder holds.
 #[derive(Debug)]
 pub enum Content {
-    /// What a sweep, a comparison or a paper left.
+    /// The results of a sweep, a comparison or a paper.
     Grid(Box<ReportInput>),
-    /// What `run -o` left.
+    /// The results of `run -o`.
     Run(Box<Run>),
 }
 

@@ -13,11 +13,11 @@ include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 /// The text of a file and where it came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// What messages call it: the path as given, or `scenarios/hello.toml` for an embedded file.
+    /// Its name in messages: the path as given, or `scenarios/hello.toml` for an embedded file.
     pub name: String,
     /// Its text.
     pub text: String,
-    /// Where files it refers to are looked for: a folder on disk, or nothing for an embedded file.
+    /// The folder of the files that it refers to; none for an embedded file.
     pub folder: Option<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ pub struct Parsed {
 }
 
 impl Source {
-    /// The scenario that `name` means: a path, or the name of an embedded one (`hello`).
+    /// The scenario called `name`: a path, or the name of an embedded one (`hello`).
     pub fn scenario(name: &str) -> Result<Source, LabError> {
         Source::find(name, "scenarios", "scenario")
     }
@@ -64,7 +64,7 @@ impl Source {
         })
     }
 
-    /// What the file is called without folder and extension.
+    /// The file's name without folder and extension.
     pub fn stem(&self) -> &str {
         let name = self.name.rsplit(['/', '\\']).next().unwrap_or(&self.name);
         name.strip_suffix(".toml").unwrap_or(name)
@@ -92,7 +92,7 @@ impl Source {
             hash.write_u64(text.len() as u64);
             hash.write(text.as_bytes());
         }
-        // A scenario without a name is called after its file, and the result says so.
+        // A scenario without a name is named after its file, and the result contains the name.
         hash.write(scenario.name.as_bytes());
         Ok(Parsed { scenario, warnings, files, fingerprint: hash.finish128().as_u128() })
     }

@@ -1,12 +1,12 @@
 //! Metrics by name, computed from the result of a run.
 //!
 //! A name is a quantity, optionally of one flow or link (`throughput_mbps@download`, `loss@plc.reverse`), optionally
-//! the `min`, `max`, `sum` or `mean` over all of them (`throughput_mbps:min`). All flows are those that are alike: the
-//! transfers, if a transfer has the quantity. Without either, a quantity of flows is the mean over them, and one of links is that of the link direction that lost and dropped the most packets (of
-//! several, the one with the longest queue): the bottleneck. `covered_mb@high` is what came in while the train was in
-//! stations of that class.
+//! the `min`, `max`, `sum` or `mean` over all of them (`throughput_mbps:min`). If a transfer has the quantity, "all
+//! flows" are the transfers. Without either, a quantity of flows is the mean over them, and one of links is that of the
+//! bottleneck: the link direction that lost and dropped the most packets (of several, the one with the longest queue).
+//! `covered_mb@high` is what was delivered while the train was in stations of that class.
 //!
-//! With a window, `throughput_mbps[10..60]@download`, it is that of the time from 10 s to 60 s ([`crate::watch::windows`]).
+//! With a window, `throughput_mbps[10..60]@download`, it covers the time from 10 s to 60 s ([`crate::watch::windows`]).
 
 use crate::error::LabError;
 use crate::experiment::result::MetricResult;
@@ -63,7 +63,7 @@ struct Quantity<T: 'static> {
     label: &'static str,
     unit: &'static str,
     value: fn(&T) -> Option<f64>,
-    /// Each flow has or has not what it says, so that the mean over runs is a share of them.
+    /// A flow either has the property or not, so the mean over runs is a share of runs.
     share: bool,
 }
 
@@ -109,7 +109,7 @@ static FLOW: &[Quantity<FlowResult>] = &[
     quantity("voice_r", "Rating of the call", "", |f| f.voip.as_ref()?[0].r),
     quantity("voice_mos", "Mean opinion score", "", |f| f.voip.as_ref()?[0].mos),
     share_of_runs("completed", "Share of flows that completed", |f| Some(f64::from(u8::from(f.completed)))),
-    // Of a charging session, with those of its charging loop (CurrentDemand, ChargingStatus).
+    // Of a charging session, by the messages of its charging loop (CurrentDemand, ChargingStatus).
     quantity("loop_messages", "Messages of the charging loop", "", |f| charging_loop(f).map(|m| m.count as f64)),
     quantity("loop_p50_ms", "Charging loop, median latency", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p50)),
     quantity("loop_p95_ms", "Charging loop, 95th percentile", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p95)),
@@ -134,7 +134,7 @@ static LINK: &[Quantity<DirectionResult>] = &[
     quantity("packets", "Packets serialised", "", |d| Some(d.packets as f64)),
     quantity("queue_mean_pkt", "Mean queue", "packets", |d| Some(d.queue_mean_pkt)),
     quantity("queue_max_pkt", "Longest queue", "packets", |d| Some(f64::from(d.queue_max_pkt))),
-    quantity("block_error", "Share of blocks that noise spoiled", "", |d| {
+    quantity("block_error", "Share of blocks that noise corrupted", "", |d| {
         d.arq.and_then(|a| share(a.errors, a.blocks))
     }),
 ];
@@ -166,16 +166,16 @@ pub fn names() -> Vec<&'static str> {
     all().iter().map(|of| of.words().0).collect()
 }
 
-/// A metric as a list of them has it.
+/// A metric in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
     /// Its name; with `[A..B]` if it takes a window.
     pub name: String,
-    /// What has it: a `flow`, a `link` or the `run`.
+    /// What it belongs to: a `flow`, a `link` or the `run`.
     pub of: &'static str,
     /// Its unit; empty if it is a plain number.
     pub unit: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub meaning: &'static str,
 }
 
@@ -231,7 +231,7 @@ impl Metric {
         Ok(Metric { name: name.into(), of, which })
     }
 
-    /// Refuses a metric of a flow or link that `scenario` has not.
+    /// Refuses a metric of a flow or link that `scenario` does not have.
     pub fn check(&self, scenario: &Scenario) -> Result<(), LabError> {
         let Which::Named(name) = &self.which else { return Ok(()) };
         let flows = scenario.flows.iter().map(|f| f.name.as_str());
@@ -259,12 +259,12 @@ impl Metric {
         matches!(self.of, Of::Mean(..) | Of::Window(_))
     }
 
-    /// Whether its mean over runs is the share of those in which something is so.
+    /// Whether its mean over runs is a share of runs.
     pub fn is_share_of_runs(&self) -> bool {
         matches!(self.of, Of::Flow(q) if q.share) && self.which != Which::Fold(Fold::Sum)
     }
 
-    /// Whether it is one of a window of time.
+    /// Whether it has a window of time.
     pub fn has_window(&self) -> bool {
         matches!(self.of, Of::Window(_))
     }
@@ -287,7 +287,7 @@ impl Metric {
         MetricResult { name: self.name.clone(), label: format!("{label}{which}{window}"), unit: unit.into() }
     }
 
-    /// What it is at least in a run that ended before it had a value; `None` if it has one, or will never have one.
+    /// A lower bound in a run that ended before the value was reached; `None` if there is a value, or never will be.
     pub fn at_least(&self, record: &Record) -> Option<f64> {
         match self.of {
             Of::Mean(..) => record.watched.as_ref()?.at_least.get(&self.name).copied(),
@@ -340,8 +340,8 @@ impl Metric {
     }
 }
 
-/// What is measured in a scenario if nobody says what: transfers by `transfers`, sessions by the latency of their messages and
-/// how many came too late, calls by what is heard. Datagrams at a constant rate count where there is nothing else.
+/// The default metrics of scenarios: of transfers `transfers`, of sessions the latency of their messages and the number
+/// of late ones, of calls the speech quality. Datagrams at a constant rate count where there is nothing else.
 pub fn usual(scenarios: &[&Scenario], transfers: &[&'static str]) -> Vec<&'static str> {
     let has = |kind: &str| scenarios.iter().flat_map(|s| &s.flows).any(|f| f.traffic.name() == kind);
     let mut names = Vec::new();
@@ -353,10 +353,10 @@ pub fn usual(scenarios: &[&Scenario], transfers: &[&'static str]) -> Vec<&'stati
     if names.is_empty() { vec!["throughput_mbps", "loss"] } else { names }
 }
 
-/// What tells how a session went.
+/// The metrics of a charging session.
 const SESSION: &[&str] = &["loop_p50_ms", "loop_p99_ms", "loop_late", "survived"];
 
-/// What follows the name of a quantity.
+/// Parses the suffix of a quantity's name.
 fn which(base: &str, rest: &str, per_element: bool) -> Result<Which, String> {
     Ok(match rest.split_at_checked(1) {
         None => Which::Usual,
@@ -372,7 +372,7 @@ fn which(base: &str, rest: &str, per_element: bool) -> Result<Which, String> {
     })
 }
 
-/// Refuses a `name` that is none of the `names`.
+/// Refuses a `name` that is not one of the `names`.
 pub(crate) fn known<'n>(
     what: &'static str,
     name: &str,

@@ -1,17 +1,17 @@
-//! Result folders: what `-o DIR` leaves behind.
+//! Result folders: what `run -o DIR` writes.
 //!
 //! | file | what |
 //! |---|---|
-//! | `config.toml` | the scenario, overrides written into it |
+//! | `config.toml` | the scenario, with the overrides written into it |
 //! | `summary.json` | the object that `--json` prints |
 //! | `flows.parquet`, `links.parquet`, `segments.parquet` | time series ([`Series`]) |
-//! | `gateways.parquet` | another, if the scenario has gateways |
+//! | `gateways.parquet` | a further series, if the scenario has gateways |
 //! | `segments.csv` | the data segments once more, for tools without Parquet; `flow` is the flow's number |
 //! | `capture-HOST.pcapng` | a capture at each host ([`roughlink_core::trace::capture`]); or one for all, `capture.pcapng` |
 //! | `manifest.json` | what was run, when and by which version; size and SHA-256 of every file; units of columns |
 //!
-//! A folder is finished when it has a manifest, which comes last: [`Manifest::read`] refuses what an interrupted run left,
-//! [`Manifest::verify`] what was changed since.
+//! A folder is complete when it has a manifest, which is written last: [`Manifest::read`] refuses the folder of an
+//! interrupted run, [`Manifest::verify`] detects later changes.
 
 mod folder;
 mod manifest;
@@ -30,10 +30,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use table::{Csv, Table};
 
-/// What to write, and where it may go.
+/// What to write, and what may be replaced.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// At most one row of a series per flow or link direction and interval, beside changes of state; zero keeps all.
+    /// At most one row of a series per flow or link direction and interval, apart from changes of state; zero keeps all
+    /// rows.
     pub sample: Time,
     /// Write `segments.csv`.
     pub csv: bool,
@@ -67,17 +68,17 @@ pub struct CaptureSettings {
     pub snaplen: Option<u32>,
     /// Names of the hosts at which to capture; `None` for all.
     pub hosts: Option<Vec<String>>,
-    /// One file for all hosts. So it is in any case with more than [`MOST_CAPTURES`] hosts.
+    /// One file for all hosts. Always so with more than [`MOST_CAPTURES`] hosts.
     pub one_file: bool,
 }
 
-/// Why there is no result folder. What the folder held before is untouched.
+/// Why no result folder was written. The earlier content of the folder is untouched.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// The folder has something in it.
+    /// The folder is not empty.
     #[error("`{}` is not empty: choose another folder, or ask for its results to be replaced", .0.display())]
     Exists(PathBuf),
-    /// The folder has something in it that is not ours to replace.
+    /// The folder contains something that is not a result of ours and must not be replaced.
     #[error("`{}` holds `{found}`, which is not one of roughlink's results, so it is not replaced", .dir.display())]
     Foreign {
         /// The folder.
@@ -85,15 +86,15 @@ pub enum OutputError {
         /// What was found there.
         found: String,
     },
-    /// Another run writes into the folder.
+    /// Another run is writing into the folder.
     #[error("another run is writing into `{}`", .0.display())]
     Busy(PathBuf),
-    /// There is no such host to capture at.
+    /// A capture was requested at a host that does not exist.
     #[error("there is no host `{host}` to capture at: flows begin or end at {}", .hosts.join(", "))]
     Host {
-        /// What was asked for.
+        /// The requested host.
         host: String,
-        /// What there is.
+        /// The hosts that exist.
         hosts: Vec<String>,
     },
     /// A file could not be written.
@@ -112,11 +113,11 @@ pub enum OutputError {
         /// Why.
         source: io::Error,
     },
-    /// The folder has no manifest: its run did not come to its end.
+    /// The folder has no manifest: its run did not finish.
     #[error("`{}` is not a finished result folder: it has no manifest.json", .0.display())]
     Unfinished(PathBuf),
-    /// A file is not what the manifest says.
-    #[error("`{}` is not what the manifest says: {found}", .path.display())]
+    /// A file differs from the manifest.
+    #[error("`{}` differs from the manifest: {found}", .path.display())]
     Changed {
         /// The file.
         path: PathBuf,
@@ -125,10 +126,11 @@ pub enum OutputError {
     },
 }
 
-/// Runs `scenario`, of which `network` was made, and leaves its results in the folder `dir`, made if it is not there.
+/// Runs `scenario`, from which `network` was made, and writes its results into the folder `dir`, which is created if
+/// necessary.
 ///
 /// # Errors
-/// Then `dir` is as it was: nothing in it looks finished that is not, and what was finished is still there.
+/// `dir` is then as it was: earlier results are still there, and nothing incomplete looks complete.
 pub fn run_to_folder(
     scenario: &Scenario,
     network: &Network<'_>,
@@ -156,7 +158,7 @@ pub fn run_to_folder(
     };
     let mut observer = (recorder, capture);
     let clock = clock();
-    // In one event queue, so that the capture is in order of time whatever the parts of the network.
+    // One event queue, so that the capture is in order of time across components.
     let mut result = network.run_observed(Options { one_component: true, ..options }, &mut observer);
     result.wall_s = clock.elapsed().as_secs_f64();
 
@@ -180,7 +182,7 @@ pub fn run_to_folder(
     Ok(result)
 }
 
-/// The captures that are wanted: names of files, each with the nodes of its hosts.
+/// The captures to write: names of files, each with the nodes of its hosts.
 fn captures(scenario: &Scenario, settings: &Settings) -> Result<Vec<(String, Vec<usize>)>, OutputError> {
     let Some(wanted) = &settings.capture else { return Ok(Vec::new()) };
     let mut hosts = capture::hosts(scenario);
@@ -198,7 +200,7 @@ fn captures(scenario: &Scenario, settings: &Settings) -> Result<Vec<(String, Vec
     for node in hosts {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
         let host: String = scenario.nodes[node].chars().map(plain).take(LONGEST_HOST).collect();
-        // Names that differ in other characters, or in case only, are one name to some file systems.
+        // Names that differ only in replaced characters or in case would collide on some file systems.
         let taken = |name: &str| captures.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
         let mut name = format!("{CAPTURE}-{host}.pcapng");
         for n in 2.. {
@@ -212,7 +214,7 @@ fn captures(scenario: &Scenario, settings: &Settings) -> Result<Vec<(String, Vec
     Ok(captures)
 }
 
-/// The series, each to its files.
+/// The series, each with its files.
 struct Tables {
     tables: Vec<(Series, Table)>,
     csv: Option<Csv>,
@@ -276,13 +278,13 @@ const CONFIG: &str = "config.toml";
 const SUMMARY: &str = "summary.json";
 const MANIFEST: &str = "manifest.json";
 const SEGMENTS_CSV: &str = "segments.csv";
-/// How the names of captures begin.
+/// Prefix of the names of captures.
 const CAPTURE: &str = "capture";
-/// A file for each host up to this many, so that a run with a thousand does not need a thousand open files.
+/// Up to this many hosts get a file each: a run with a thousand hosts must not need a thousand open files.
 pub const MOST_CAPTURES: usize = 64;
-/// Letters of a host's name in that of its capture.
+/// Most characters of a host's name in the name of its capture.
 const LONGEST_HOST: usize = 100;
-/// What a run may leave in its folder beside captures.
+/// The files that a run may write, apart from captures.
 const RESULTS: [&str; 9] = [
     "report.html", // made of the others by `roughlink report`
     CONFIG,
@@ -292,10 +294,10 @@ const RESULTS: [&str; 9] = [
     "segments.parquet",
     "gateways.parquet",
     SEGMENTS_CSV,
-    MANIFEST, // the last: it makes the folder finished
+    MANIFEST, // last: it makes the folder complete
 ];
 
-/// Whether a run may leave a file of this name in its folder, and so may replace it there.
+/// Whether a run may write a file of this name, and so may replace it.
 fn is_result(name: &str) -> bool {
     let capture = name.starts_with(CAPTURE) && name.ends_with(".pcapng") && !name.contains(['/', '\\']);
     RESULTS.contains(&name) || capture

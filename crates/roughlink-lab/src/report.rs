@@ -46,8 +46,8 @@ fn replace(path: &Path, page: &str) -> io::Result<()> {
     std::fs::rename(&unfinished, path)
 }
 
-/// The report as text. Of a paper: its verdict, a picture and what to use on Linux come first, then the claims, and only
-/// then what it is about and all its figures.
+/// The report as text. That of a paper begins with its verdict, a picture and what to use on Linux; the claims follow,
+/// then its description and all its figures.
 pub fn render(input: &ReportInput) -> String {
     let slots = Slots::of(input);
     let ids = ids(&input.experiments);
@@ -76,16 +76,16 @@ pub fn render(input: &ReportInput) -> String {
     page(title, &heading, &main)
 }
 
-/// The figure that stands first in a paper's report, the charts of its first metric, with a link into that `report`.
+/// The first figure of a paper's report: the charts of its first metric, with a link into that `report`.
 fn picture(input: &ReportInput, slots: &Slots, id: &str, report: &str) -> String {
     let wanted = |e: &&ExperimentResult| input.summary.as_ref().is_some_and(|s| s.picture == e.experiment);
     let drawing = |e| figure::drawings(e, slots).into_iter().next();
-    // Where the picture's experiment was not run, the first that was.
+    // If the picture's experiment was not run, the first that was.
     let mut shown = input.experiments.iter().filter(wanted).chain(&input.experiments);
     let Some((experiment, mut drawing)) = shown.find_map(|e| Some((e, drawing(e)?))) else { return String::new() };
     let group = drawing.panels.first().map(|p| p.group.clone());
     drawing.panels.retain(|p| Some(&p.group) == group.as_ref());
-    drawing.note.clear(); // it is about the other panels
+    drawing.note.clear(); // the note is about the other panels
     let place = if experiment.place.is_empty() { String::new() } else { format!("{}: ", experiment.place) };
     format!(
         "<div class=\"picture\">\n<p class=\"where\">{}{} · <a href=\"{}#{}\">more</a></p>\n{}</div>\n",
@@ -97,7 +97,7 @@ fn picture(input: &ReportInput, slots: &Slots, id: &str, report: &str) -> String
     )
 }
 
-/// A name for each experiment that no other has, nor any other part of the page.
+/// A unique identifier for each experiment, different from those of other parts of the page.
 fn ids(experiments: &[ExperimentResult]) -> Vec<String> {
     let mut taken: BTreeSet<String> = ["main", "about", "claims", "linux", "picture", "theme"].map(String::from).into();
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Runs on all cores: each run on one thread, the longest first, what is done kept in the store.
+//! Does runs on all cores: one thread per run, the longest first; finished runs are kept in the store.
 
 use crate::error::LabError;
 use crate::store::{Record, Store};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// One run to be done.
+/// A run to do.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// What identifies its result: scenario, replica, what is watched, engine.
@@ -21,9 +21,9 @@ pub struct Job {
     pub scenario: Arc<Scenario>,
     /// Which replica.
     pub replica: u32,
-    /// What is watched.
+    /// What is recorded.
     pub watch: Option<Watch>,
-    /// What people call it.
+    /// Its title for people.
     pub title: String,
 }
 
@@ -38,7 +38,7 @@ impl Job {
         Job { key, scenario, replica, watch, title }
     }
 
-    /// About how long it takes: bytes to be carried.
+    /// Estimated cost: bytes to be carried.
     pub fn cost(&self) -> u64 {
         let s = &self.scenario;
         let seconds = s.duration.as_secs_f64();
@@ -50,7 +50,7 @@ impl Job {
             Traffic::Voip { config, .. } => {
                 2.0 * seconds / config.speech.interval.as_secs_f64() * f64::from(config.datagram())
             }
-            Traffic::Request { .. } => 0.0, // it waits for most of the time
+            Traffic::Request { .. } => 0.0, // it mostly waits
         };
         s.flows.iter().map(|f| flow(&f.traffic)).sum::<f64>() as u64 + 1
     }
@@ -80,18 +80,18 @@ pub fn timed(run: impl FnOnce() -> RunResult) -> RunResult {
     result
 }
 
-/// How far a grid of runs has come, in units of [`Job::cost`].
+/// The progress of a grid of runs, in units of [`Job::cost`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Runs of this grid.
     pub runs: usize,
-    /// Done, those that the store had included.
+    /// Runs done, those from the store included.
     pub done: usize,
-    /// What the store had.
+    /// Runs that the store already had.
     pub kept: usize,
-    /// Cost of the runs that the store had not.
+    /// Cost of the runs that the store lacked.
     pub cost: u64,
-    /// Cost of those of them that are done.
+    /// Cost of those that are done.
     pub spent: u64,
 }
 
@@ -104,8 +104,8 @@ pub enum Ending {
     Stopped,
 }
 
-/// Does the jobs that the store has not, on `threads` threads, until all are done or `stop` is set. `report` is called for
-/// the state every second and whenever a run is done.
+/// Does the jobs that the store lacks, on `threads` threads, until all are done or `stop` is set. `report` is called
+/// every second and whenever a run is done.
 pub fn run(
     mut jobs: Vec<Job>,
     store: &mut Store,
@@ -177,5 +177,5 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("it panicked").to_owned()
 }
 
-/// The engine that made a result: its version and what its source code hashes to.
+/// The engine that made a result: its version and the hash of its source code.
 pub const ENGINE: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("ROUGHLINK_ENGINE"));

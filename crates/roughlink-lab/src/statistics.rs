@@ -5,7 +5,7 @@ use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Norma
 /// A sample of a metric over the replicas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Values.
+    /// Number of values.
     pub n: usize,
     /// Their mean.
     pub mean: f64,
@@ -21,7 +21,7 @@ pub fn summary(values: &[f64]) -> Option<Summary> {
     if n == 0 {
         return None;
     }
-    // Deterministic runs give the same value each time: rounding must not make them look random.
+    // Deterministic runs give identical values; rounding must not make them look random.
     let mean = if values.iter().all(|v| *v == values[0]) { values[0] } else { values.iter().sum::<f64>() / n as f64 };
     let deviation = (n > 1).then(|| {
         let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
@@ -65,8 +65,8 @@ pub fn ratio(a: &[f64], b: &[f64]) -> Option<(f64, Option<f64>)> {
 /// Ends of a confidence interval.
 pub type Interval = [f64; 2];
 
-/// The median, and the narrowest interval between two of the values, as far from either end, that holds the median of what
-/// they were drawn from with at least 95 % (the sign test turned around); none with fewer than six values.
+/// The median, and the narrowest interval between order statistics of symmetric rank that covers the median of the
+/// distribution with at least 95 % (inverted sign test); no interval with fewer than six values.
 pub fn median(values: &[f64]) -> Option<(f64, Option<Interval>)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -78,8 +78,8 @@ pub fn median(values: &[f64]) -> Option<(f64, Option<Interval>)> {
     Some((middle, interval))
 }
 
-/// The 95 % interval of a share that was measured as `share` in `n` runs, none of which depends on another (Wilson 1927): it
-/// stays within 0 and 1 and does not vanish where all runs agree.
+/// The 95 % interval of a share that was measured as `share` in `n` independent runs (Wilson 1927): it stays within 0
+/// and 1 and does not vanish where all runs agree.
 pub fn wilson(share: f64, n: usize) -> Interval {
     let z = Normal::standard().inverse_cdf(0.975);
     let (n, z2) = (n as f64, z * z);
@@ -151,7 +151,7 @@ mod tests {
             let interval = [f64::from(k), f64::from(n + 1 - k)];
             assert_eq!(median(&up_to(n)), Some((f64::from(n + 1) / 2.0, Some(interval))), "{n}");
         }
-        // The interval need not lie evenly around the median.
+        // The interval need not be symmetric around the median.
         assert_eq!(median(&[1.0, 9.0, 9.0, 9.0, 9.0, 9.0]), Some((9.0, Some([1.0, 9.0]))));
     }
 

@@ -1,8 +1,8 @@
 //! The run store: `runs.jsonl` in a result folder, one JSON line per finished run, appended and never rewritten.
 //!
-//! A process that is killed loses the runs under way and nothing else: an incomplete last line is cut off when the
-//! store is opened again. The lock is the operating system's, so it ends with the process that held it; the number of
-//! that process is in the lock file only for the message to the user.
+//! A killed process loses only the runs under way: an incomplete last line is cut off when the store is opened again.
+//! The lock is the operating system's, so it ends with its process; the lock file holds the process number only for the
+//! message to the user.
 
 use crate::error::LabError;
 use crate::watch::Watched;
@@ -20,12 +20,12 @@ pub struct Record {
     pub key: String,
     /// What came out.
     pub result: RunResult,
-    /// What was watched on the way, if anything.
+    /// What was recorded during the run, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Watched>,
 }
 
-/// An open run store; nobody else can open it meanwhile.
+/// An open run store, locked against other processes.
 #[derive(Debug)]
 pub struct Store {
     folder: PathBuf,
@@ -38,7 +38,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `folder`, or makes both. A folder that holds files but no store is refused.
+    /// Opens the store in `folder`, creating both if necessary. A folder that holds files but no store is refused.
     pub fn open(folder: &Path) -> Result<Store, LabError> {
         let failed = |path: &Path, source| LabError::Write { path: path.to_path_buf(), source };
         if folder.exists() {
@@ -96,7 +96,7 @@ impl Store {
         let mut line = serde_json::to_vec(&record).map_err(|e| failed(io::Error::other(e)))?;
         line.push(b'\n');
         if let Err(e) = self.file.write_all(&line) {
-            // Half a line would be cut off at the next opening; cutting it off now leaves nothing to explain.
+            // Cut off the incomplete line now and not at the next opening.
             let _ = self.file.set_len(before);
             return Err(failed(e));
         }
@@ -127,8 +127,8 @@ impl Store {
     }
 }
 
-/// The folder for the results of the experiment that `identity` tells from others: `base`, or, where that holds those of another
-/// one or something else, `base-2`, `base-3` and so on. The same experiment finds its own again.
+/// The folder for the results of the experiment with this `identity`: `base`, or, where that holds other results or
+/// anything else, `base-2`, `base-3` and so on. The same experiment gets the same folder again.
 pub fn folder_of(base: &Path, identity: &str) -> PathBuf {
     let numbered = |n: u32| {
         let mut name = base.as_os_str().to_owned();
@@ -143,7 +143,7 @@ pub fn folder_of(base: &Path, identity: &str) -> PathBuf {
     folders.find(free).expect("there is always another number")
 }
 
-/// A folder is ours if it has a run store or nothing at all.
+/// A folder is ours if it has a run store or is empty.
 fn check_ours(folder: &Path) -> Result<(), LabError> {
     let entries = fs::read_dir(folder).map_err(|source| match source.kind() {
         io::ErrorKind::NotADirectory => LabError::Foreign { path: folder.to_path_buf(), example: "a file".into() },
@@ -179,7 +179,7 @@ fn lock(folder: &Path) -> Result<File, LabError> {
     Ok(file)
 }
 
-/// The file that tells which experiment the results are of.
+/// The file that identifies the experiment.
 pub const IDENTITY: &str = "experiment.id";
 /// The file of finished runs.
 pub const RUNS: &str = "runs.jsonl";
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(take("one"), base);
         assert_eq!(take("two"), numbered(2));
         assert_eq!([take("one"), take("two"), take("three")], [base.clone(), numbered(2), numbered(3)]);
-        // What is not ours is left alone, as are results that do not say what they are of.
+        // Folders that are not ours are left alone, as are results without an identity.
         fs::remove_file(numbered(2).join(IDENTITY)).unwrap();
         assert_eq!(take("two"), numbered(4));
         fs::create_dir(numbered(5)).unwrap();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_process_is_told_who_is_there() {
+    fn a_second_process_learns_the_owner() {
         let folder = tempfile::tempdir().unwrap();
         let first = Store::open(folder.path()).unwrap();
         match Store::open(folder.path()) {

@@ -1,4 +1,4 @@
-//! What is measured while a run goes on: values on a grid of times, and numbers that no result has.
+//! Measurements during a run: values on a grid of times, and numbers that results do not have.
 
 mod covered;
 mod recovery;
@@ -45,7 +45,7 @@ impl Watch {
         Watch { every_ns: 0, curves: Vec::new(), flow: None, flows: Vec::new(), windows: Vec::new() }
     }
 
-    /// What of a run's key comes of flows and windows; nothing if there are none.
+    /// The part of a run's key that flows and windows determine; empty if there are none.
     pub fn windows_key(&self) -> String {
         if self.flows.is_empty() && self.windows.is_empty() {
             return String::new();
@@ -59,17 +59,17 @@ impl Watch {
     }
 }
 
-/// What was seen.
+/// What was recorded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Watched {
     /// Curves by name, a value per point of the grid, from time 0 until nothing changes any more.
     pub curves: BTreeMap<String, Vec<f64>>,
     /// [`MEANS`] by name, averaged over the flows.
     pub means: BTreeMap<String, f64>,
-    /// Those of [`MEANS`] that some flow did not come to within the run: what they are at least.
+    /// Lower bounds of those [`MEANS`] that some flow did not reach within the run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at_least: BTreeMap<String, f64>,
-    /// Metrics of windows by name; what has no value there is absent.
+    /// Metrics of windows by name; those without a value are absent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub windows: BTreeMap<String, f64>,
 }
@@ -80,28 +80,28 @@ pub const CURVES: &[(&str, &str, &str)] = &[
     ("cwnd_kb", "Congestion window", "kB"),
     ("in_flight_kb", "In flight", "kB"),
     ("srtt_ms", "Smoothed RTT", "ms"),
-    // Over the interval since the point before.
+    // Over the interval since the previous point.
     ("sent_mbps", "Sending rate", "Mbit/s"),
     ("goodput_mbps", "Rate at the application", "Mbit/s"),
 ];
 
-/// Those of [`CURVES`] that are differences of what is sampled.
+/// Those of [`CURVES`] that are computed from differences of samples.
 const RATES: std::ops::Range<usize> = 4..6;
 
 /// Numbers available as metrics of watched runs: means over time, and how long a flow needs to recover; name, label, unit.
 pub const MEANS: &[(&str, &str, &str)] = &[
     ("cwnd_mean_pkt", "Mean congestion window", "segments"),
-    // Of the whole time, slow start and the repair of time-outs included.
+    // Of the whole time, including slow start and recovery from time-outs.
     ("cwnd_10_share", "Share of the time at 10 segments or more", ""),
-    // From the end of the last outage until five seconds in a row bring 95 % of what the link carries.
+    // From the end of the last outage until five consecutive seconds each deliver 95 % of what the link carries.
     ("recovery_s", "Recovery time", "s"),
-    // From the end of the last outage until the sender sends again.
+    // From the end of the last outage to the next transmission.
     ("resume_s", "Resume delay", "s"),
-    // Of all flows; `@` and a class of stations: while in those.
+    // Of all flows; with `@` and a class of stations, only while in those.
     (COVERED, "Delivered in coverage", "MB"),
 ];
 
-/// What came in while there was coverage, by class as well.
+/// Data delivered during coverage, also by class.
 pub(crate) const COVERED: &str = "covered_mb";
 
 /// Watches a run.
@@ -145,9 +145,9 @@ impl Watcher {
         Watcher { every: Time(watch.every_ns), points, flows, covered, seen: seen.then(|| Seen::new(scenario)) }
     }
 
-    /// What was seen, the run being over with this result.
+    /// What was recorded, when the run has ended with this result.
     pub fn finish(mut self, watch: &Watch, result: &RunResult) -> Watched {
-        // The curves end when nothing changes any more: one point after the last event.
+        // The curves end one point after the last event, when nothing changes any more.
         let points = self.flows.iter().map(|f| f.grid.len() + 1).max().unwrap_or(0).min(self.points);
         for flow in &mut self.flows {
             let last = flow.last;
@@ -202,7 +202,7 @@ impl Watcher {
 }
 
 impl Watched {
-    /// The mean of what flows waited for; what it is at least if one of them still waited at the end.
+    /// The mean of the flows' waits; a lower bound if one of them still waited at the end.
     fn wait(&mut self, name: &str, waits: Vec<Wait>) {
         if waits.is_empty() {
             return;
@@ -244,7 +244,7 @@ impl Observer for Watcher {
             seen.flow(now, index, sender, delivered);
         }
         let watch = &mut self.flows[index];
-        // What held until now is the value of all points before it.
+        // The previous value holds at all points before now.
         while watch.grid.len() < self.points && self.every.0 * (watch.grid.len() as u64) < now.0 {
             watch.grid.push(watch.last);
         }

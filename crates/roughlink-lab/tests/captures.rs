@@ -8,12 +8,12 @@ use roughlink_lab::output::CaptureSettings;
 use std::path::Path;
 use std::process::Command;
 
-/// What tshark makes of a capture: a line of `fields` for each packet that passes `filter`; `None` without tshark.
+/// tshark's output for a capture: a line of `fields` for each packet that passes `filter`; `None` without tshark.
 fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-Y", filter, "-T", "fields", "-r"]).arg(file);
     for port in ["tcp.port==42000", "udp.port==42000"] {
-        command.args(["-d", &format!("{port},data")]); // no guessing what the payload may be
+        command.args(["-d", &format!("{port},data")]); // no guess at the payload
     }
     command.args(["-o", "sctp.checksum:CRC 32c", "-o", "sctp.relative_tsns:FALSE"]);
     for on in ["ip.check_checksum", "tcp.check_checksum", "udp.check_checksum", "ip.defragment"] {
@@ -38,7 +38,7 @@ fn count(file: &Path, filter: &str) -> usize {
 }
 
 fn whole_packets(hosts: Option<&str>) -> Option<CaptureSettings> {
-    // One file, unless it is of one host.
+    // One file, unless hosts are selected.
     let one_file = hosts.is_none();
     Some(CaptureSettings { snaplen: Some(0), hosts: hosts.map(|h| vec![h.to_owned()]), one_file })
 }
@@ -47,7 +47,7 @@ fn whole_packets(hosts: Option<&str>) -> Option<CaptureSettings> {
 const WRONG: &str = "_ws.malformed || ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 \
                      || ip.fragment.error || ip.fragment.overlap || tcp.option.len.invalid";
 
-/// What tshark calls a packet that repeats sequence numbers: which of these depends on time and on what came back.
+/// tshark's names for a packet that repeats sequence numbers: which one applies depends on time and on what came back.
 const AGAIN: &str = "tcp.analysis.retransmission || tcp.analysis.fast_retransmission \
                      || tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order";
 
@@ -76,7 +76,7 @@ fn tshark_finds_nothing_wrong() {
         let fields = ["frame.number", "_ws.col.Info", "_ws.expert.message"];
         let Some(wrong) = tshark(&file, WRONG, &fields) else { return };
         assert_eq!(wrong, Vec::<String>::new(), "{what}");
-        // What a run must show for this test to mean something.
+        // Without these the test would be meaningless.
         let fields = [
             "frame.interface_name",
             "tcp.checksum.status",
@@ -105,7 +105,7 @@ fn tshark_finds_nothing_wrong() {
 }
 
 /// At the sender, tshark sees what leaves and what comes back, as the sender does. It must find the same number of
-/// retransmissions, whatever it calls them.
+/// retransmissions, under whatever name.
 #[test]
 fn tshark_counts_the_same_retransmissions_at_the_sender() {
     let mut compared = 0;
@@ -265,7 +265,7 @@ fn a_session_reads_as_v2gtp_over_ipv6() {
     }
 }
 
-/// The lengths of what is captured are those that were simulated.
+/// Captured lengths are those that were simulated.
 #[test]
 fn a_session_is_captured_as_it_was_simulated() {
     for (ip, header) in [("4", 20), ("6", 40)] {
@@ -289,7 +289,7 @@ fn a_session_is_captured_as_it_was_simulated() {
 
 /// Datagrams, cut and lost, beside a TCP flow that is cut too; and several flows that share a host.
 #[test]
-fn datagrams_and_several_flows_are_told_apart() {
+fn datagrams_and_several_flows_are_distinguished() {
     let more = "
         [[flow]]
         name = \"pictures\"

@@ -62,7 +62,7 @@ fn figures_and_verdicts() {
             true,
         ),
         ("kind = \"rank\"\na = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 2, max = 2 }", 2.0, true),
-        // Over an axis the case that is worst for the claim decides.
+        // Over an axis, the worst case decides.
         ("kind = \"ratio\"\na = \"fast\"\nb = \"slow\"\nover = { loss = [] }\nconfirmed = { min = 2 }", 1.5, false),
         ("kind = \"ratio\"\na = \"fast\"\nb = \"slow\"\nover = { loss = [] }\nconfirmed = { max = 2 }", 3.0, false),
         (
@@ -89,7 +89,7 @@ fn figures_and_verdicts() {
 }
 
 #[test]
-fn whose_claim_it_is() {
+fn claims_are_counted_by_origin() {
     let claim = "kind = \"value\"\na = \"slow\"\nat = { loss = \"5 %\" }";
     let of = |origin: &str, least: u32| judged(&format!("{origin}\n{claim}\nconfirmed = {{ min = {least} }}"));
     let all = [("", 1), ("", 2), ("origin = \"paper\"", 1), ("origin = \"derived\"", 1), ("origin = \"ours\"", 2)];
@@ -147,7 +147,7 @@ fn medians_replica_by_replica_and_of_another_experiment() {
 }
 
 #[test]
-fn a_place_is_one_among_all() {
+fn ranks_are_among_all_cells() {
     let rank = |among: &str, narrowed: bool| {
         let claim =
             format!("kind = \"rank\"\na = \"fast\"\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ max = 1 }}\n{among}");
@@ -184,7 +184,7 @@ fn verdict(head: &str, claim: &str, result: &ExperimentResult) -> Verdict {
 }
 
 #[test]
-fn an_interval_decides_and_not_its_middle() {
+fn the_interval_decides_and_not_the_mean() {
     let (value, gain) = ("kind = \"value\"", "kind = \"gain\"\nb = \"slow\"");
     let (rank, median) = ("kind = \"rank\"", "statistic = \"median\"");
     let near: &[f64] = &[9.0, 10.0, 11.0]; // 10 +- 2.5
@@ -201,7 +201,7 @@ fn an_interval_decides_and_not_its_middle() {
         ("", gain, "min = 20", near, low, yes),
         ("", gain, "min = 20", wide, low, open), // 100 +- 447 %
         ("", gain, "max = 20", near, low, no),
-        // A single run of a random scenario says nothing for sure.
+        // A single run of a random scenario says nothing definite.
         ("", value, "min = 1", &[10.0], low, open),
         ("", value, "min = 20", &[10.0], low, open),
         ("", gain, "min = 20", &[10.0], &[5.0], open),
@@ -210,7 +210,7 @@ fn an_interval_decides_and_not_its_middle() {
         ("", rank, "max = 1", low, near, no),
         ("", rank, "max = 1", wide, low, open),
         ("", rank, "max = 2", wide, low, yes),
-        // A median has an interval from six values on, which need not lie evenly around it.
+        // A median has an interval from six values on, which need not be symmetric.
         (median, value, "min = 4", &[5.0, 5.0, 5.0, 5.0, 5.0], low, open),
         (median, value, "min = 4", six, low, open),
         (median, value, "min = 1, max = 6", six, low, yes),
@@ -220,7 +220,7 @@ fn an_interval_decides_and_not_its_middle() {
         let claim = format!("{kind}\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ {bounds} }}");
         let judged = verdict(head, &claim, &random(fast, slow));
         assert_eq!(judged.verdict, expected, "{head} {claim} {fast:?} {slow:?}: {judged:?}");
-        // The written reason is for a miss, and comes with the figure and the bound.
+        // The written reason is shown for a miss, with the figure and the bound.
         match expected {
             Outcome::Confirmed => assert_eq!(judged.reason, ""),
             Outcome::NotConfirmed => assert!(judged.reason.ends_with(". why") && judged.reason.contains(", and not ")),

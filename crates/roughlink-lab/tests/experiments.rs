@@ -1,4 +1,4 @@
-//! Experiment files: those that are shipped, and those that are wrong.
+//! Experiment files: the shipped ones, and faulty ones.
 
 use roughlink_lab::experiment::paper::{self, Paper};
 use roughlink_lab::experiment::{Plan, file};
@@ -21,7 +21,7 @@ fn all_shipped_experiments_have_a_plan() {
 }
 
 #[test]
-fn table_2_is_whole() {
+fn table_2_is_complete() {
     let paper = Paper::named("v2g").unwrap();
     let table2 = paper.experiments(&["table2".into()], false).unwrap().remove(0);
     assert_eq!(table2.published.len(), 70);
@@ -60,7 +60,7 @@ fn claims(paper: &str) -> Source {
 }
 
 fn file_experiments(source: &Source) -> Vec<String> {
-    roughlink_lab::experiment::claims::rests_on(source).unwrap()
+    roughlink_lab::experiment::claims::experiments_needed(source).unwrap()
 }
 
 /// An experiment that is right.
@@ -90,7 +90,7 @@ columns = ["newreno", "cubic"]
 kind = "line"
 "#;
 
-/// What replaces what, the message, the help.
+/// Text, replacement, message, help.
 const BAD: &[(&str, &str, &str, &str)] = &[
     ("replicas = 2", "replica = 2", "there is no key `replica` here", "did you mean `replicas`?"),
     ("values = [\"1 MB\"", "value = [\"1 MB\"", "there is no key `value` here", "did you mean `values`?"),
@@ -162,7 +162,7 @@ fn values_set_other_keys() {
 }
 
 #[test]
-fn volumes_are_of_classes_that_there_are() {
+fn volumes_name_existing_classes() {
     let plan = |metric: &str| {
         let text = GOOD.replacen("throughput_mbps", metric, 1).replacen("\"hello\"", "\"train-tunnels\"", 1);
         let text = text.replacen("flow.*.bytes", "flow.download.bytes", 1);
@@ -177,7 +177,7 @@ fn volumes_are_of_classes_that_there_are() {
 }
 
 #[test]
-fn metrics_and_curves_are_of_what_the_scenario_has() {
+fn metrics_and_curves_name_existing_elements() {
     let plan = |from: &str, to: &str| {
         let text = GOOD.replacen(from, to, 1);
         assert_ne!(text, GOOD);
@@ -193,8 +193,8 @@ fn metrics_and_curves_are_of_what_the_scenario_has() {
     }
     let refused = |plan: Result<(), _>, message: &str, name: &str| {
         let error: roughlink_lab::error::LabError = plan.expect_err(name);
-        let (told, help) = (error.to_string(), error.help().unwrap_or_default());
-        assert!(told == message && help.contains(name), "{told}\n{help}");
+        let (shown, help) = (error.to_string(), error.help().unwrap_or_default());
+        assert!(shown == message && help.contains(name), "{shown}\n{help}");
     };
     refused(metric("throughput_mbps@nobody"), "there is no flow `nobody`", flow);
     refused(metric(&format!("loss@{link}.sideways")), &format!("there is no link `{link}.sideways`"), link);
@@ -203,9 +203,9 @@ fn metrics_and_curves_are_of_what_the_scenario_has() {
     refused(plan("[figure]", curves), "there is no flow `nobody`", flow);
 }
 
-/// What a value sets beside what it is written to may be the stack; its results then say so.
+/// A value may set the stack besides its keys; the results then name that stack.
 #[test]
-fn a_value_that_sets_the_stack_says_so() {
+fn results_name_a_stack_set_by_a_value() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let read = |name: &str| Paper::named("avoca").unwrap().experiments(&[name.into()], false).unwrap().remove(0);
@@ -215,7 +215,7 @@ fn a_value_that_sets_the_stack_says_so() {
     let labels: Vec<&str> = result.axes[0].values.iter().map(|v| v.label.as_str()).collect();
     assert!(labels.contains(&"SCTP, the paper's TCP") && labels.contains(&"CUBIC (linux)"), "{labels:?}");
 
-    // Whoever sets the stack of all has results of that name.
+    // If an override sets the stack of all runs, the results have its name.
     let mut experiment = read("table2");
     experiment.set("tcp.stack", "linux").unwrap();
     let result = Plan::new(experiment).unwrap().result(&store);

@@ -1,4 +1,4 @@
-//! Result folders: what is in them, and what becomes of them when something goes wrong.
+//! Result folders: their content, and what happens to them on failures.
 
 mod common;
 
@@ -59,25 +59,25 @@ fn a_finished_folder_has_everything() {
     let hosts: Vec<_> = hosts.into_iter().map(|(host, e)| (host, e.file, e.addresses[0].to_string())).collect();
     let entry = |host: &str, address: &str| (host.to_owned(), format!("capture-{host}.pcapng"), address.to_owned());
     assert_eq!(hosts, [entry("evcc", "10.0.0.3"), entry("sa", "10.0.0.1")]);
-    // Less, if that is asked for.
+    // Without CSV and captures.
     let Run { dir, .. } = run(&[], |s| (s.csv, s.capture) = (false, None));
     assert_eq!(
         names(dir.path()),
         EVERYTHING.into_iter().filter(|n| !n.contains("csv") && !n.contains("pcap")).collect::<Vec<_>>()
     );
-    // A changed file is noticed.
+    // A changed file is detected.
     fs::write(dir.path().join("config.toml"), "seed = 8").unwrap();
     let changed = Manifest::read(dir.path()).unwrap().verify(dir.path());
     assert!(matches!(changed, Err(OutputError::Changed { .. })), "{changed:?}");
 }
 
-/// Two runs of the same scenario leave the same, but for times of day.
+/// Two runs of the same scenario leave the same files, except for times of day.
 #[test]
 fn equal_runs_leave_equal_files() {
     let (a, b) = (run(&[], |_| {}), run(&[], |_| {}));
     let files = |r: &Run| Manifest::read(r.dir.path()).unwrap().files;
     let same: Vec<_> = files(&a).into_iter().filter(|f| f.name != "summary.json").collect();
-    assert_eq!(same.len(), EVERYTHING.len() - 2); // nor the manifest
+    assert_eq!(same.len(), EVERYTHING.len() - 2); // the manifest does not list itself
     assert!(same.iter().all(|f| files(&b).contains(f)));
 }
 
@@ -136,7 +136,7 @@ fn parquet_rows(file: &Path) -> Vec<parquet::record::Row> {
 }
 
 #[test]
-fn the_series_say_what_the_summary_says() {
+fn series_and_summary_agree() {
     let Run { dir, result } = run(&[("tcp.stack", "linux"), ("link.plc.queue", "30 pkt")], |_| {});
     let flow = &result.flows[0];
 
@@ -213,9 +213,9 @@ fn long_runs_have_several_batches() {
     assert_eq!(rows as u64, result.flows[0].segments);
 }
 
-/// The tables as other programs read them; `PYTHON` names an interpreter that has pyarrow or polars.
+/// Other programs can read the tables; `PYTHON` names an interpreter that has pyarrow or polars.
 #[test]
-fn others_can_read_the_tables() {
+fn other_programs_can_read_the_tables() {
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let Run { dir, result } = run(&[], |_| {});
     let program = "
@@ -257,7 +257,7 @@ print(rows(segments), sum(column(segments, 'retransmission')), max(column(flows,
 }
 
 #[test]
-fn what_is_there_is_not_replaced_unasked() {
+fn existing_results_are_not_replaced_without_force() {
     let Run { dir, .. } = run(&[], |_| {});
     let before = Manifest::read(dir.path()).unwrap();
     let other = scenario(SCENARIO, &[("seed", "2")]);
@@ -282,7 +282,7 @@ fn what_is_there_is_not_replaced_unasked() {
 }
 
 #[test]
-fn what_cannot_be_done_is_explained() {
+fn failures_are_explained() {
     let dir = TempDir::new().unwrap();
     let s = scenario(SCENARIO, &[]);
     let file = dir.path().join("file");
@@ -298,7 +298,7 @@ fn what_cannot_be_done_is_explained() {
     assert_eq!(names(dir.path()), ["file"]);
 }
 
-/// A file for each host; one for all if that is asked for, or if there are many. What another run left is replaced.
+/// A file for each host; one for all on request, or if there are many. The files of an earlier run are replaced.
 #[test]
 fn captures_by_host() {
     let captures = |dir: &Path| names(dir).into_iter().filter(|n| n.ends_with(".pcapng")).collect::<Vec<_>>();
@@ -306,7 +306,7 @@ fn captures_by_host() {
         s.capture = Some(CaptureSettings { one_file: true, ..CaptureSettings::default() });
     });
     assert_eq!(captures(dir.path()), ["capture.pcapng"]);
-    // Names that a file system would not tell apart, or not take.
+    // Names that collide on some file systems, or that they reject.
     let text = SCENARIO.replace("\"sa\"", "\"a/b\"").replace("\"evcc\"", "\"A b\"");
     run_into(dir.path(), &scenario(&text, &[]), &Settings { force: true, ..Settings::default() }).unwrap();
     assert_eq!(captures(dir.path()), ["capture-A_b-2.pcapng", "capture-a_b.pcapng"]);
@@ -332,7 +332,7 @@ fn captures_by_host() {
     assert_eq!(many(MOST_CAPTURES + 1), (1, MOST_CAPTURES + 1));
 }
 
-/// This file's program once more, at work in `dir` until it is told to end. `limit` caps the size of its files.
+/// This test program again, working in `dir` until it is stopped. `limit` caps the size of its files.
 fn child(dir: &Path, limit: Option<u32>) -> Command {
     let this = std::env::current_exe().unwrap();
     let mut command = match limit {
@@ -377,14 +377,14 @@ fn a_killed_run_leaves_nothing_that_looks_finished() {
         }
         let mut run = child(dir.path(), None).spawn().unwrap();
         under_way(dir.path(), &mut run);
-        // While it is at work, nobody else is let in.
+        // While it works, no other run may start.
         let busy = run_into(dir.path(), &s, &Settings::default());
         assert!(matches!(busy, Err(OutputError::Busy(_))), "{busy:?}");
         run.kill().unwrap();
         run.wait().unwrap();
         let left = Manifest::read(dir.path());
         if finished_before {
-            // What was finished before still is.
+            // What was complete before still is.
             let left = left.unwrap();
             assert_eq!(left.seed, s.seed);
             left.verify(dir.path()).unwrap();
@@ -392,7 +392,7 @@ fn a_killed_run_leaves_nothing_that_looks_finished() {
         } else {
             assert!(matches!(left, Err(OutputError::Unfinished(_))), "{left:?}");
             assert_eq!(names(dir.path()), [".unfinished"]);
-            // The next run clears up.
+            // The next run cleans up.
             run_into(dir.path(), &s, &Settings::default()).unwrap();
         }
         assert_eq!(names(dir.path()), EVERYTHING);
@@ -418,9 +418,9 @@ fn a_full_disk_costs_only_the_run_that_filled_it() {
     before.verify(&full).unwrap();
 }
 
-/// As a run that was interrupted while its files moved to their places leaves it.
+/// The state that a run leaves when it is interrupted while its files move into place.
 #[test]
-fn files_that_were_on_their_way_arrive() {
+fn interrupted_moves_are_completed() {
     let Run { dir, .. } = run(&[], |_| {});
     let manifest = Manifest::read(dir.path()).unwrap();
     let unfinished = dir.path().join(".unfinished");

@@ -1,4 +1,4 @@
-//! What a report contains, and that it is one safe file.
+//! The content of reports; each is one self-contained file.
 
 mod sample;
 
@@ -123,7 +123,7 @@ fn vendored_files_are_as_published() {
 }
 
 #[test]
-fn nothing_at_all_is_a_report_too() {
+fn an_empty_input_makes_a_report() {
     let html = render(&Default::default());
     assert!(html.contains("<h1>roughlink report</h1>"));
 }
@@ -154,7 +154,7 @@ fn a_papers_answer_comes_first() {
             "<section id=\"v2g-table2\">",
         ],
     );
-    // A line for each claim, all of them folded.
+    // One line for each claim, all of them folded.
     assert_eq!(page.matches("<details class=\"claim\"><summary>").count(), input.claims.len());
     assert!(page.contains(
         "<span class=\"verdict yes\">ns3: confirmed</span><span class=\"verdict no\">linux: not confirmed</span>"
@@ -167,7 +167,7 @@ fn a_papers_answer_comes_first() {
     };
     assert_eq!(at("picture-1"), at("v2g-fig4-1-1"));
 
-    // A grid of one's own has no such screen.
+    // A user's own grid has no such screen.
     let own = render(&sample::own());
     assert!(!own.contains("class=\"picture\"") && !own.contains("What to use on Linux"));
     in_order(&own, &["A &amp; B &lt; C", "<section id=\"sweep\">"]);
@@ -219,7 +219,7 @@ fn stacks_that_did_not_run_have_no_column() {
     assert!(!page(&html).contains("rfc"));
 }
 
-/// One value of the axis runs on another stack than the experiment says.
+/// One value of the axis runs on another stack than the experiment's.
 fn mixed() -> ExperimentResult {
     let values = [("tcp", "TCP"), ("cubic", "CUBIC (linux)")];
     let value = |(value, label): (&str, &str)| AxisValue { value: value.into(), label: label.into(), number: None };
@@ -250,7 +250,7 @@ fn mixed() -> ExperimentResult {
 }
 
 #[test]
-fn what_ran_on_another_stack_does_not_stand_under_its_name() {
+fn values_of_another_stack_are_labelled() {
     let html = render(&ReportInput { experiments: vec![mixed()], ..ReportInput::default() });
     let page = page(&html);
     assert!(page.contains("<figcaption>ns2 stack, linux where named</figcaption>"));

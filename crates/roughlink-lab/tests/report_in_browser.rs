@@ -1,4 +1,5 @@
-//! The report in headless Chromium: it draws all its charts from `file://`, without network and without a complaint.
+//! The report in headless Chromium: it draws all its charts from `file://`, without network and without console
+//! messages.
 //!
 //! Chromium is taken from `CHROMIUM` or from the path; where there is none the test says so and passes.
 
@@ -33,7 +34,7 @@ fn folder(name: &str) -> PathBuf {
     dir
 }
 
-/// The page as it stands after its scripts have run, and what the console said.
+/// The page after its scripts have run, and the console output.
 fn load(browser: &Path, dir: &Path, page: &str, dark: bool) -> (String, Vec<String>) {
     let (dom, log) = (dir.join("dom.html"), dir.join("log.txt"));
     let mut child = Command::new(browser)
@@ -105,7 +106,7 @@ fn drawn(browser: &Path, dir: &Path, name: &str, dark: bool, charts: usize) -> S
     dom
 }
 
-/// Measures the report in a frame: how wide its content is, and where what is asked for begins or ends.
+/// Measures the report in a frame: the width of its content, and where the wanted elements begin or end.
 const MEASURE: &str = r##"<!DOCTYPE html><body><script>
 const frame = document.createElement("iframe");
 [frame.width, frame.height] = [WIDTH, HEIGHT];

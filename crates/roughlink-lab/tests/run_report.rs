@@ -1,4 +1,5 @@
-//! The report of a single run: its curves are those of the data, it answers first, and shows nothing that the run lacks.
+//! The report of a single run: its curves agree with the data, the results come first, and it shows nothing that the
+//! run lacks.
 
 mod common;
 
@@ -72,7 +73,7 @@ fn extremes(steps: &[(f64, Option<f64>)], end: f64, n: usize) -> Vec<Option<(f64
     for (i, &(t, value)) in steps.iter().enumerate() {
         let until = steps.get(i + 1).map_or(end, |next| next.0);
         for p in part(t)..=part(until) {
-            // What ends exactly where a part begins is not in it.
+            // A value that ends exactly where a part begins is not in that part.
             if p == part(t) || until > end * p as f64 / n as f64 {
                 add(p, value);
             }
@@ -81,7 +82,7 @@ fn extremes(steps: &[(f64, Option<f64>)], end: f64, n: usize) -> Vec<Option<(f64
     out
 }
 
-/// In a tunnel a sender holds one segment for minutes; the picture must say so, and lose no spike in between.
+/// In a tunnel a sender holds one segment for minutes; the chart must show that, and lose no spike in between.
 #[test]
 fn drawn_extremes_are_those_of_the_data() {
     let Run { dir, result } = shipped("train-tunnels", &[("duration", "450 s")]);
@@ -208,7 +209,7 @@ fn a_time_out_of_the_scenario_is_the_one_that_counts() {
 }
 
 #[test]
-fn calls_and_gateways_are_shown_where_there_are_some() {
+fn calls_and_gateways_are_shown_if_present() {
     let Run { dir, result } = shipped("hdplc-home", &[("duration", "30 s")]);
     let html = report(dir.path());
     assert!(html.len() < 2_000_000, "{} bytes", html.len());

@@ -1,4 +1,4 @@
-//! The runner and its store: what is kept, what is run again, and what is the same afterwards.
+//! The runner and its store: what is kept, what is run again, and that results do not change.
 
 use roughlink_lab::experiment::{Experiment, Plan, file};
 use roughlink_lab::library::Source;
@@ -58,7 +58,7 @@ fn threads_and_interruptions_change_nothing() {
         assert!(curve.y.is_sorted(), "{curve:?}");
     }
 
-    // Lose what a kill could lose at any point: the end of the file.
+    // Cut the end of the file, as a kill could.
     let text = std::fs::read(folder.path().join(RUNS)).unwrap();
     for kept in [0, 1, text.len() / 3, text.len() / 2, text.len() - 1] {
         let folder = tempfile::tempdir().unwrap();

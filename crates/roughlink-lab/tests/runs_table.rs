@@ -56,7 +56,7 @@ fn a_row_is_a_run_and_a_column_what_was_varied_or_measured() {
         (&Field::Double(2.5), &Field::Long(1), &Field::Long(7))
     );
     assert!(!last.contains_key("size.number"), "not all of its values are numbers");
-    // All metrics that have values, asked for or not, as the cells have them.
+    // All metrics that have values, requested or not, agree with the cells.
     let result = plan.result(&store);
     let cell = result.cells.iter().rfind(|c| c.metric == "throughput_mbps").unwrap();
     assert_eq!(last["throughput_mbps"], Field::Double(cell.samples[1]));

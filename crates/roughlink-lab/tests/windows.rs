@@ -76,7 +76,7 @@ fn windows_agree_with_the_run_as_a_whole() {
     let number = |name: &str| value(name).unwrap_or_else(|| panic!("{name}"));
     let r: &RunResult = &record.result;
     let delivered = |i: usize| r.flows[i].delivered_bytes as f64 * 8e-6 / 15.0;
-    // What is delivered is noted when the sender acts: at the end it lags by the way of an acknowledgement.
+    // Deliveries are counted at the sender's events: at the end they lag by the way of an acknowledgement.
     let lags = |got: f64, all: f64| (0.98 * all..=all).contains(&got);
     assert!(lags(number(names[0]), delivered(0)), "{} of {}", number(names[0]), delivered(0));
     assert!(lags(number(names[1]), delivered(0) + delivered(1)), "{}", number(names[1]));

@@ -5,7 +5,7 @@ use crate::failure::{Failure, print};
 use clap::CommandFactory as _;
 use clap_complete::generate;
 
-/// Prints what a shell needs to complete the command line.
+/// Prints the completion script for a shell.
 pub fn completions(args: &Completions) -> Result<(), Failure> {
     let mut out = Vec::new();
     generate(clap_complete::Shell::from(args.shell), &mut Roughlink::command(), "roughlink", &mut out);

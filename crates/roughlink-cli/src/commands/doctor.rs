@@ -1,4 +1,4 @@
-//! `roughlink doctor`: what this machine can do.
+//! `roughlink doctor`: what this machine supports.
 
 use super::REVISION;
 use crate::args::Doctor;
@@ -15,7 +15,7 @@ struct Fact {
     value: serde_json::Value,
 }
 
-/// Says what this machine can do; facts, no judgement.
+/// Prints facts about this machine, without a judgement.
 pub fn doctor(args: &Doctor) -> Result<(), Failure> {
     let facts = facts();
     if args.json {
@@ -47,7 +47,7 @@ fn facts() -> Vec<Fact> {
     vec![
         fact("version", json!(env!("CARGO_PKG_VERSION")), "of this program"),
         fact("revision", json!(REVISION), "of its source"),
-        fact("engine", json!(roughlink_lab::runner::ENGINE), "results are kept apart by it"),
+        fact("engine", json!(roughlink_lab::runner::ENGINE), "stored runs of another engine are not reused"),
         fact("cores", json!(cores), "sweeps and reproductions use all"),
         fact("memory_mib", json!(memory), "free now; a run needs few"),
         fact("tshark", json!(version("tshark", &["--version"])), "tests: captures are read back"),
@@ -57,7 +57,7 @@ fn facts() -> Vec<Fact> {
     ]
 }
 
-/// First line of what a program says about its version; `None` if it is not there.
+/// First line of a program's version output; `None` if the program is not installed.
 fn version(program: &str, args: &[&str]) -> Option<String> {
     on_path(program)?;
     let out = Command::new(program).args(args).stdin(Stdio::null()).output().ok()?;

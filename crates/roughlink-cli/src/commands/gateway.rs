@@ -29,7 +29,7 @@ pub fn list(args: &List) -> Result<(), Failure> {
     print(&format!("{}\n", out.trim_end()))
 }
 
-/// Name, default and meaning of each parameter; those of a table after its name and a dot.
+/// Name, default and meaning of each parameter; parameters in a table are prefixed with its name and a dot.
 pub fn rows(kind: &Kind) -> Vec<[String; 3]> {
     let schema = Value::from(kind.schema());
     let mut rows = Vec::new();
@@ -48,7 +48,7 @@ pub fn rows(kind: &Kind) -> Vec<[String; 3]> {
     rows
 }
 
-/// What the schema says of a parameter, and of each word that it can be.
+/// The schema's description of a parameter and of its allowed words.
 pub fn meaning(parameter: &Value, root: &Value) -> String {
     let text = |v: &Value| v["description"].as_str().unwrap_or_default().replace('\n', " ");
     let words = resolve(parameter, root)["oneOf"].as_array().into_iter().flatten();

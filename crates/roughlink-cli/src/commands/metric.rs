@@ -18,7 +18,7 @@ pub fn list(args: &List) -> Result<(), Failure> {
     print(&format!("{table}\n\n{FORMS}"))
 }
 
-/// What can be appended to a name.
+/// The suffixes that a name can have.
 pub const FORMS: &str = "\
 NAME[10..60] is that of the time from 10 s to 60 s; A..B stands for such a window.
 NAME@x is that of flow, link or class of stations x (loss@plc.reverse: one direction).

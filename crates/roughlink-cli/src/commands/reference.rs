@@ -1,5 +1,5 @@
-//! `roughlink reference`: the pages of docs/reference that say what there is, made from the schema and the registries, so
-//! that a key, its default and its range are written once. A test holds the pages in the tree to what this makes.
+//! `roughlink reference`: generates pages of docs/reference from the schema and the registries, so that a key, its
+//! default and its range are written only once. A test checks that the pages in the tree are current.
 
 use crate::args::{Reference, Roughlink};
 use crate::failure::{Failure, print};
@@ -47,16 +47,16 @@ fn keys() -> String {
     page.out
 }
 
-/// A page on its way.
+/// A page under construction.
 struct Page<'s> {
     root: &'s Value,
-    /// Definitions that have their section.
+    /// Definitions that already have a section.
     seen: BTreeSet<String>,
     out: String,
 }
 
 impl<'s> Page<'s> {
-    /// The section of a table, and those of the tables in it.
+    /// The section of a table, followed by those of the tables in it.
     fn table(&mut self, heading: &str, table: &'s Value, path: &str) {
         let depth = if path.is_empty() { 1 } else { path.matches('.').count() + 1 };
         let _ = writeln!(self.out, "{} {heading}\n", "#".repeat((depth + 1).min(4)));
@@ -64,14 +64,14 @@ impl<'s> Page<'s> {
             let _ = writeln!(self.out, "{}\n", one_line(text));
         }
         let kinds: Vec<&'s Value> = table["oneOf"].as_array().into_iter().flatten().collect();
-        // A table that may be its name alone has a form without keys.
+        // A table that can be given by its name alone also has a form without keys.
         let kinds: Vec<&'s Value> = kinds.into_iter().filter(|kind| kind["properties"].is_object()).collect();
         let [first, ..] = kinds.as_slice() else {
             let all: Vec<_> = properties(table).collect();
             self.rows(&all, table);
             return self.inner(path, &all);
         };
-        // What all kinds have alike comes first, then what each has of its own.
+        // The keys that all kinds share come first, then those of each kind.
         let alike = |key: &String, value: &Value| kinds.iter().all(|kind| kind["properties"].get(key) == Some(value));
         let common: Vec<_> = properties(first).filter(|(key, value)| alike(key, value)).collect();
         if !common.is_empty() {
@@ -92,7 +92,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// What the word of a kind means, as the type of the key `kind` has it.
+    /// The description of a kind, from the type of the key `kind`.
     fn word(&self, kinds: &[&Value], name: &str) -> String {
         let definitions = self.root["$defs"].as_object();
         let words = |d: &&Value| {
@@ -134,7 +134,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// The values of keys whose default is that of the stack.
+    /// The values per stack of the keys whose default depends on the stack.
     fn stacks(&mut self, keys: &[(&String, &Value)]) {
         let names: Vec<&str> = Stack::ALL.iter().map(|s| s.name()).collect();
         let head: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
@@ -149,7 +149,7 @@ impl<'s> Page<'s> {
         self.out.push('\n');
     }
 
-    /// The tables that keys hold.
+    /// The sections of the tables that keys hold.
     fn inner(&mut self, path: &str, keys: &[(&'s String, &'s Value)]) {
         for (name, key) in keys {
             let below = if path.is_empty() { (*name).clone() } else { format!("{path}.{name}") };
@@ -183,7 +183,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// What a value is.
+    /// The type of a value, for people.
     fn kind_of(&self, key: &'s Value) -> String {
         if let Some(any) = key["anyOf"].as_array() {
             let mut forms: Vec<String> = any.iter().map(|form| self.kind_of(form)).collect();
@@ -216,7 +216,7 @@ impl<'s> Page<'s> {
         }
     }
 
-    /// The description of a key, and of the words that it can be.
+    /// The description of a key and of its allowed words.
     fn meaning(&self, key: &'s Value) -> String {
         let of = self.resolve(key);
         let mut out = one_line(key["description"].as_str().or(of["description"].as_str()).unwrap_or_default());
@@ -234,12 +234,12 @@ fn properties(table: &Value) -> impl Iterator<Item = (&String, &Value)> {
     table["properties"].as_object().into_iter().flatten()
 }
 
-/// The words that a value can be, if it is a word.
+/// The allowed words of a value, if it takes words.
 fn words(schema: &Value) -> impl Iterator<Item = &Value> {
     schema["oneOf"].as_array().into_iter().flatten().filter(|w| w["const"].is_string())
 }
 
-/// The bounds of a value: of a number those of JSON Schema, of a quantity its own.
+/// The bounds of a value: those of JSON Schema for a number, our own for a quantity.
 fn range(key: &Value) -> String {
     let bound = |name: &str| {
         let value = key.get(name).or_else(|| key.get(format!("x-{name}")))?;
@@ -262,7 +262,7 @@ fn range(key: &Value) -> String {
     }
 }
 
-/// A value as TOML has it.
+/// A value in TOML notation.
 fn code(value: &Value) -> String {
     format!("`{value}`")
 }

@@ -17,7 +17,7 @@ use roughlink_lab::store::Store;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Recomputes a paper, or all of them, or lists what there is.
+/// Recomputes a paper or all of them, or lists the papers.
 pub fn reproduce(args: &Reproduce) -> Result<(), Failure> {
     match args.paper.as_deref() {
         None => list(args.grid.form.json),
@@ -33,7 +33,7 @@ fn one(args: &Reproduce, paper: &Paper) -> Result<(), Failure> {
     let folder = args.grid.output.clone().unwrap_or_else(|| PathBuf::from(RESULTS).join(paper.short()));
     let input = recompute(args, paper, &plans, &folder)?;
     if args.grid.form.json {
-        // One experiment is an object of its own; several come together with the claims that rest on them.
+        // A single experiment is printed as an object; several come with the claims that are based on them.
         print(&match input.experiments.as_slice() {
             [only] => pretty(only),
             _ => pretty(&input),
@@ -49,7 +49,7 @@ fn one(args: &Reproduce, paper: &Paper) -> Result<(), Failure> {
     judge(args, &[&input])
 }
 
-/// All papers, those that take little first, and the page that leads to their reports: it is written anew after each.
+/// Recomputes all papers, the quickest first, and rewrites the page that links to their reports after each.
 fn all(args: &Reproduce) -> Result<(), Failure> {
     let mut papers: Vec<Paper> = paper::all()?;
     papers.sort_by_key(|p| p.cpu_s);
@@ -78,7 +78,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     let entry = |(paper, _): &(Paper, Vec<Plan>)| Entry {
         title: paper.title.clone(),
         link: format!("{}/{}", paper.short(), super::REPORT),
-        // What an earlier run has left is shown until it is computed anew.
+        // The results of an earlier run are shown until they are recomputed.
         input: match folder::read(&root.join(paper.short())) {
             Ok(Content::Grid(input)) => Some(*input),
             _ => None,
@@ -107,7 +107,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     judge(args, &inputs)
 }
 
-/// Does the runs of a paper that the folder has not, and leaves results and report in it.
+/// Does the runs of a paper that the folder lacks, and writes results and report into it.
 fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plan], folder: &Path) -> Result<ReportInput, Failure> {
     let mut store = Store::open(folder)?;
     let jobs = plans.iter().flat_map(Plan::jobs).collect();
@@ -127,7 +127,7 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plan], folder: &Path) -> 
     Ok(input)
 }
 
-/// Under `--strict` nothing may be other than published; what is undecided is no miss, but said.
+/// Fails under `--strict` if anything differs from what was published. Undecided claims are reported but do not fail.
 fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
     if !args.strict {
         return Ok(());
@@ -135,7 +135,7 @@ fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
     let claims: usize = inputs.iter().map(|input| input.claims.len()).sum();
     let undecided = match inputs.iter().map(|input| on_first_stack(input, Outcome::Undecided).count()).sum() {
         0_usize => None,
-        n => Some(format!("{n} of {claims} claims are undecided: that is no miss")),
+        n => Some(format!("{n} of {claims} claims are undecided, which does not count as a miss")),
     };
     let missed: Vec<String> = inputs.iter().flat_map(|input| missed(input)).collect();
     if missed.is_empty() {
@@ -146,7 +146,8 @@ fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
     Err(Failure::Expectation(format!("not as published:\n  {}{undecided}", missed.join("\n  "))))
 }
 
-/// The grids of the `chosen` experiments of a paper, all if none is chosen. What of `--only` fits them joins `used`.
+/// The grids of the `chosen` experiments of a paper, all if none is chosen. Adds the `--only` options that apply to
+/// `used`.
 fn plans<'a>(
     args: &'a Reproduce,
     paper: &Paper,
@@ -200,7 +201,7 @@ fn plans<'a>(
     Ok(plans)
 }
 
-/// Every `--only` has to fit something.
+/// Checks that every `--only` applies to some experiment.
 fn all_used(args: &Reproduce, used: &BTreeSet<&str>) -> Result<(), LabError> {
     match args.only.iter().find(|text| !used.contains(text.as_str())) {
         None => Ok(()),
@@ -211,8 +212,8 @@ fn all_used(args: &Reproduce, used: &BTreeSet<&str>) -> Result<(), LabError> {
     }
 }
 
-/// Cells further from the published value than a factor, orders that are too different, claims not confirmed: on the
-/// first stack, the one that published values compare with.
+/// Deviations from the published results beyond the tolerance: cells, orders and claims. Only the first stack counts,
+/// which is the one that published values are compared with.
 fn missed(input: &ReportInput) -> Vec<String> {
     let mut missed = Vec::new();
     for e in &input.experiments {
@@ -234,23 +235,23 @@ fn missed(input: &ReportInput) -> Vec<String> {
     missed
 }
 
-/// Claims that end so on the first stack.
+/// The claims with this outcome on the first stack.
 fn on_first_stack(input: &ReportInput, outcome: Outcome) -> impl Iterator<Item = &ClaimResult> {
     let first = input.experiments.first().and_then(|e| e.stacks.first());
     let ends = move |c: &&ClaimResult| c.verdicts.iter().any(|v| Some(&v.stack) == first && v.verdict == outcome);
     input.claims.iter().filter(ends)
 }
 
-/// How far a cell may be from the published value under `--strict`.
+/// The factor by which a cell may differ from the published value under `--strict`.
 const FACTOR: f64 = 1.5;
-/// The least agreement of orders under `--strict`.
+/// The lowest rank correlation that is accepted under `--strict`.
 const SPEARMAN: f64 = 0.9;
 
-/// What means all papers.
+/// The argument that selects all papers.
 const ALL: &str = "all";
-/// Where results go if nothing else is said.
+/// The default folder of results.
 const RESULTS: &str = "results";
-/// The page that leads to the reports.
+/// The page that links to the reports.
 const INDEX: &str = "index.html";
 
 fn list(json: bool) -> Result<(), Failure> {

@@ -39,7 +39,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     if args.form.json { print_json(&result) } else { print(&show::run(&result)) }
 }
 
-/// What is to be left in the folder.
+/// What to write into the folder.
 fn settings(args: &Run) -> Result<Settings, LabError> {
     let sample = match &args.sample {
         None => Time::ZERO,

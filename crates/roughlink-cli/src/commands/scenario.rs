@@ -52,7 +52,8 @@ pub fn copy(args: &CopyScenario) -> Result<(), Failure> {
             } else {
                 format!("the scenario reads {name}, which is not in its folder")
             };
-            let help = if beside { "name another file to write" } else { "copy the files by hand, and change the name" };
+            let help =
+                if beside { "name another file to write" } else { "copy the files by hand, and change the name" };
             return Err(LabError::Usage { message, help: help.into() }.into());
         }
         files.push((folder.join(name), text));
@@ -85,14 +86,14 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     options.write(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// Its `name`.
+/// The title of a scenario.
 fn title(source: &Source) -> String {
     let table = source.text.parse::<toml::Table>().ok();
     let name = table.as_ref().and_then(|table| table.get("name")?.as_str());
     name.unwrap_or_default().to_owned()
 }
 
-/// The first paragraph of the comment that it begins with.
+/// The first paragraph of a file's leading comment.
 fn about(text: &str) -> String {
     let comment = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
     comment.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")

@@ -85,13 +85,13 @@ pub fn metrics(names: &[String]) -> Result<Vec<Metric>, LabError> {
     names.iter().flat_map(|n| split(n)).map(|name| Metric::new(&name)).collect()
 }
 
-/// What must be watched for these metrics.
+/// The watch that these metrics need, if any.
 pub fn watch(metrics: &[Metric]) -> Option<Watch> {
     let needed = metrics.iter().any(Metric::needs_watching);
     needed.then(|| Watch { windows: windows(metrics), ..Watch::means() })
 }
 
-/// At least one.
+/// Checks that there is at least one replica.
 pub fn replicas(n: u32) -> Result<u32, LabError> {
     if n > 0 {
         return Ok(n);

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs it in a folder of its own, so that nothing is left behind.
+/// Runs it in a folder of its own.
 pub fn roughlink(args: &[&str]) -> Output {
     let folder = tempfile::tempdir().expect("a temporary folder");
     roughlink_in(args, folder.path())

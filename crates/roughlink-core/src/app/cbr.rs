@@ -42,7 +42,7 @@ impl Sender {
         let (number, payload) = (self.sent, u64::from(self.payload).min(self.left) as u16);
         self.left -= u64::from(payload);
         self.sent = self.sent.wrapping_add(1);
-        // The last datagram may be short; the clock goes on at the full one's pace.
+        // The last datagram may be short; the clock keeps the pace of full ones.
         self.next += self.clock.time(u32::from(self.packet));
         Some((number, payload))
     }

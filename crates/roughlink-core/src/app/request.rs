@@ -1,9 +1,9 @@
 //! Request and response over TCP: a charging session between a vehicle (EVCC) and a charger (SECC).
 //!
 //! ISO 15118-2 with external payment, and DIN 70121, which has the same messages: SECC discovery over UDP, then one
-//! connection on which the vehicle asks and the charger answers, one message at a time, under the standard's timers.
-//! A session is pure state: it writes lengths into two byte streams and receives how many bytes of each arrived; what the
-//! bytes say is implied and kept beside the streams. Deviations: no TLS, no contract payment, no renegotiation; the
+//! connection of requests by the vehicle and responses by the charger, one message at a time, under the standard's timers.
+//! A session is pure state: it writes lengths into two byte streams and receives how many bytes of each arrived; the
+//! content is implied and kept beside the streams. Deviations: no TLS, no contract payment, no renegotiation; the
 //! charger's own Ongoing limit and the vehicle's sequence performance time are not watched.
 
 mod evcc;
@@ -22,7 +22,7 @@ use secc::{Response, Secc};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// What is charged with.
+/// Charging mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -47,7 +47,7 @@ pub enum Policy {
 /// The keys of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionConfig {
-    /// What is charged with.
+    /// Charging mode.
     pub mode: Mode,
     /// Begin with SECC discovery (SDP); else with the connection.
     pub discovery: bool,
@@ -68,13 +68,13 @@ pub struct SessionConfig {
     pub turnaround: Time,
     /// How long the charger answers Authorization with "ongoing". None by default; a card took 18 s in a capture.
     pub authorization: Time,
-    /// Likewise ChargeParameterDiscovery; a capture has 4 s.
+    /// The same for ChargeParameterDiscovery; 4 s in a capture.
     pub charge_parameters: Time,
-    /// Likewise CableCheck: the insulation test (assumption: 5 s).
+    /// The same for CableCheck: the insulation test (assumption: 5 s).
     pub cable_check: Time,
     /// How long the charger takes to match the voltage in PreCharge; 2.5 s in a capture.
     pub precharge: Time,
-    /// Likewise WeldingDetection: none.
+    /// The same for WeldingDetection: none by default.
     pub welding_detection: Time,
     /// How long the charging loop lasts; `None` = until the scenario ends.
     pub charge: Option<Time>,
@@ -214,7 +214,7 @@ impl Session {
     pub fn next_wake(&self) -> Time {
         self.evcc.next_wake().min(self.secc.next_wake())
     }
-    /// Time has passed.
+    /// Processes what is due.
     pub fn wake(&mut self, now: Time) {
         self.evcc.wake(now, &self.cfg, &mut self.record);
         self.secc.wake(now, &self.cfg, &mut self.record);
@@ -264,7 +264,7 @@ impl Session {
             }
         }
     }
-    /// `side` learns that the connection ended: its peer closed, or TCP gave up.
+    /// The connection of `side` ended: its peer closed, or TCP gave up.
     pub fn closed(&mut self, now: Time, side: Side) {
         match side {
             Side::Evcc => self.evcc.on_closed(now, &mut self.record),
@@ -278,7 +278,7 @@ impl Session {
             Side::Secc => Box::new(self.responses.messages.iter().map(|(end, r)| (*end, r.message))),
         }
     }
-    /// The session has ended, one way or another.
+    /// The session has ended, successfully or not.
     pub fn is_done(&self) -> bool {
         self.record.end.is_some()
     }
@@ -288,7 +288,7 @@ impl Session {
     }
 }
 
-/// What the bytes of a stream say: messages and the offset at which each ends.
+/// The content of a stream: messages, and the offset at which each ends.
 #[derive(Clone, Debug)]
 struct Content<T> {
     written: u64,
@@ -306,7 +306,7 @@ impl<T> Content<T> {
         self.written += u64::from(bytes);
         self.messages.push_back((self.written, message));
     }
-    /// The next message that is there as a whole once `delivered` bytes are.
+    /// The next message that is complete when `delivered` bytes have arrived.
     fn read(&mut self, delivered: u64) -> Option<T> {
         self.messages.pop_front_if(|m| m.0 <= delivered).map(|m| m.1)
     }

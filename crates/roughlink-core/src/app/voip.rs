@@ -1,9 +1,9 @@
-//! Voice over IP: one direction of a call and what its listener hears.
+//! Voice over IP: one direction of a call, and its quality at the listener.
 //!
-//! RFC 3550 and 3551: with G.711 20 ms of speech are 160 B, with RTP, UDP and IPv4 headers 200 B, 50 packets a second; other
-//! codecs are in [`codec`]. The listener
-//! has a fixed play-out buffer: what comes after its time is lost. Quality is the E-model's (`emodel`), for the whole call
-//! and for each window of it. Deviations: no silence suppression, no RTCP, no adaptive play-out.
+//! RFC 3550 and 3551: with G.711 20 ms of speech are 160 B, with RTP, UDP and IPv4 headers 200 B, 50 packets a second;
+//! other codecs are in [`codec`]. The listener has a fixed play-out buffer: packets that arrive after their play-out
+//! time are lost. Quality is the E-model's (`emodel`), for the whole call and for each window of it. Deviations: no
+//! silence suppression, no RTCP, no adaptive play-out.
 
 pub mod codec;
 pub mod emodel;
@@ -101,7 +101,7 @@ impl Sender {
     }
 }
 
-/// The listener. It keeps the delay of every packet, 8 bytes each, so that nothing about them is approximate.
+/// The listener. It keeps the delay of every packet, 8 bytes each, so that all statistics are exact.
 #[derive(Clone, Debug, Default)]
 pub struct Receiver {
     /// One-way delays by number; [`Time::MAX`] = did not arrive.
@@ -123,7 +123,7 @@ impl Receiver {
         }
     }
 
-    /// What the call was like until `end`. Packets whose play-out time is later still are not judged.
+    /// The quality of the call until `end`. Packets whose play-out time is later are not judged.
     pub fn result(&self, cfg: &VoipConfig, sender: &Sender, end: Time) -> VoipResult {
         let mut sorted: Vec<Time> = self.delays.iter().copied().filter(|&d| d < Time::MAX).collect();
         sorted.sort_unstable();
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_still_under_way_is_not_judged() {
+    fn packets_under_way_are_not_judged() {
         let cfg = VoipConfig::default();
         let mut s = Sender::new(&cfg, (Time::ZERO, Time::MAX), &SEED, "call");
         let mut r = Receiver::default();

@@ -166,7 +166,7 @@ impl CongestionControl for Avoca {
     }
 }
 
-/// The factory of the inner algorithm; a name that is not known is answered with the nearest that is, if one is near.
+/// The factory of the inner algorithm; the error for an unknown name suggests the nearest known one.
 fn build(p: &Params) -> Result<super::Factory, String> {
     algorithm(&p.inner).and_then(|a| a.factory(&p.stack, &p.params)).map_err(|e| {
         let near = match &e {
@@ -238,7 +238,8 @@ mod tests {
         }
     }
 
-    /// Both are told the same for a few hundred round trips, with losses and time-outs; `outer` must answer as `inner`.
+    /// Both receive the same events for a few hundred round trips, with losses and time-outs; `outer` must return the
+    /// same as `inner`.
     fn same_trajectory(name: &str, mut inner: Box<dyn CongestionControl>, mut outer: Box<dyn CongestionControl>) {
         let mut f = flow();
         (f.send_window, f.cwnd_limited) = (u64::MAX, true);
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_inside_is_refused() {
+    fn invalid_inner_algorithms_are_refused() {
         let refused = |params: &str| build("avoca", "linux", params, &flow()).unwrap_err().to_string();
         assert!(refused("inner = \"newrno\"").ends_with("no congestion control `newrno`; the nearest is `newreno`"));
         assert!(refused("params = { min_sthresh = 7 }").ends_with("the nearest is `min_ssthresh`"));

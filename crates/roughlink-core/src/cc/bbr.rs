@@ -35,7 +35,7 @@ mod policer;
 #[cfg(test)]
 mod tests;
 
-/// What BBR is doing (section 3.4).
+/// The state of BBR (section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Startup,
@@ -136,7 +136,7 @@ impl CongestionControl for Bbr {
         if sample.rtt.is_zero() && self.params.repeat_rtt {
             sample.rtt = flow.latest_rtt;
         }
-        // What ProbeRtt sent shows its own limit, not that of the path: Linux marks it application-limited.
+        // Data sent by ProbeRtt shows ProbeRtt's own limit, not that of the path: Linux marks it application-limited.
         sample.app_limited |= (self.held_back.0..=self.held_back.1).contains(&sample.prior_delivered);
         self.lost += sample.losses;
 
@@ -166,7 +166,7 @@ impl CongestionControl for Bbr {
 
     fn permit(&self, flow: &Flow) -> Permit {
         let rate = if self.has_rtt || flow.srtt.is_zero() { self.rate } else { self.initial_rate(flow) };
-        // An estimate of nothing stops nothing, as in Linux.
+        // An estimate of zero does not stop sending, as in Linux.
         Permit::Send { window: self.cwnd, rate: (rate > 0).then(|| Rate(rate.saturating_mul(8))) }
     }
 
@@ -227,7 +227,7 @@ impl Bbr {
         }
         self.look_for_policer(flow, sample);
         let rate = Rate::from_bytes_per(sample.delivered, sample.interval).bytes_per_sec();
-        // A sender without data shows less than the path carries: only an increase is news.
+        // A sender without data underestimates the path: only an increase counts.
         if !sample.app_limited || rate >= self.bandwidth.max() {
             self.bandwidth.update(self.params.bandwidth_rounds, self.rounds, rate);
         }
@@ -271,7 +271,7 @@ impl Bbr {
         let full_length = flow.now.saturating_sub(self.phase_at) > self.min_rtt;
         let in_flight = self.in_flight(flow, sample.prior_in_flight);
         let over = if self.pacing_gain > 1.0 {
-            // Until the queue that this gain makes is there; a loss says that it will not fit.
+            // Until this gain has built its queue; a loss shows that the queue does not fit.
             full_length && (sample.losses > 0 || in_flight >= self.target(flow, self.pacing_gain))
         } else if self.pacing_gain < 1.0 {
             full_length || in_flight <= self.target(flow, 1.0)

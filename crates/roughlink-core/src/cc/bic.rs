@@ -144,7 +144,7 @@ impl CongestionControl for Bic {
         let w = self.window.segments(flow.mss);
         let linux = self.params.arithmetic == Arithmetic::Linux;
         if cause != Congestion::TimeoutAgain {
-            // Section 3, fast convergence: a flow that lost before its old maximum makes room.
+            // Section 3, fast convergence: a flow that lost before its old maximum gives up bandwidth to others.
             let keep = if linux { (1.0 + self.beta) / 2.0 } else { self.beta };
             let lower = self.params.fast_convergence && w < self.last_max;
             self.last_max = if lower { (w as f64 * keep) as u64 } else { w };
@@ -182,7 +182,7 @@ impl CongestionControl for Bic {
 }
 
 impl Bic {
-    /// Linux looks again when the window has changed or 1/32 s has passed.
+    /// Linux recomputes the count when the window has changed or 1/32 s has passed.
     #[inline]
     fn renew_count(&mut self, now: Time, w: u64) {
         if self.last_window == w && self.last_time.is_some_and(|t| now.saturating_sub(t) <= RENEWAL) {

@@ -1,4 +1,4 @@
-//! Coverage as a host knows it from the events of its link: layer 2 associated, layer 3 configured, and a signal above a
+//! Coverage as the events of its link show it to a host: layer 2 associated, layer 3 configured, and a signal above a
 //! threshold (AVOCA paper, section IV). Shared by [`super::avoca`] and the agent [`crate::gateway::avoca_rx`].
 //!
 //! The threshold is the one that the link announces ([`LinkEvent::Threshold`]) unless the parameters state another, so that
@@ -10,8 +10,8 @@ use super::LinkEvent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The threshold of a link that announces none, dBm: what a Wi-Fi card still holds a connection at. The AVOCA paper has a
-/// threshold, but no value.
+/// The threshold of a link that announces none, dBm: at this signal a Wi-Fi card still keeps a connection. The AVOCA
+/// paper has a threshold, but no value.
 pub const THRESHOLD_DBM: f64 = -80.0;
 
 /// A level in a parameter: stated as a number, or taken from the link's coverage.
@@ -44,7 +44,7 @@ impl Level {
     }
 }
 
-/// What the parameters say about coverage.
+/// The parameters of coverage.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// Signal at or below which coverage ends, dBm.
@@ -66,7 +66,7 @@ impl Rules {
     }
 }
 
-/// What a host knows.
+/// A host's view of coverage.
 #[derive(Clone, Debug)]
 pub struct Coverage {
     rules: Rules,
@@ -136,7 +136,8 @@ mod tests {
             (usual, &[announced, Signal(-110.0)], false),
             (usual, &[announced, Signal(-111.0), Signal(-106.0)], false),
             (stated(-80.0, 0.0), &[announced, Signal(-109.9)], false),
-            // The signal that began coverage has weakened by the time layer 3 is configured: that is no end of coverage.
+            // The signal that began coverage has weakened by the time layer 3 is configured: that does not end
+            // coverage.
             (usual, &[announced, Down, Signal(-100.0), Signal(-107.0), Up, Configured], true),
             (usual, &[announced, Down, Signal(-107.0), Up, Configured], false),
         ];

@@ -8,8 +8,7 @@
 //! - `ns3`: ns-3 3.44's TcpCubic, an older copy of the same: the count is renewed on every ACK; beta and C are not
 //!   rounded; delay samples are ignored for 10 ms after an epoch begins, not 1 s (`settle_ms`); a time-out does not
 //!   forget the last maximum; growth only while the window limits the sender, and slow start may overshoot ssthresh;
-//!   HyStart needs a train of a whole RTT or twice the
-//!   delay, and what ns-3 hands it is the *smoothed* RTT.
+//!   HyStart needs a train of a whole RTT or twice the delay, and ns-3 passes it the *smoothed* RTT.
 //! - `rfc`: RFC 9438 as written, in real numbers, from FlightSize, with HyStart++ (its preset). An ACK counts once for
 //!   every segment it covers.
 
@@ -165,7 +164,7 @@ impl CongestionControl for Cubic {
             Curve::Counted(c) => c.measure(&self.params, flow, ack),
             Curve::Real { .. } => Some(flow.min_rtt),
         };
-        // ns-3 watches on until the window is beyond ssthresh.
+        // ns-3 continues until the window exceeds ssthresh.
         let at_limit = self.params.arithmetic == Arithmetic::Ns3 && self.window.cwnd == self.window.ssthresh;
         if (self.window.in_slow_start() || at_limit) && (min_rtt.is_some() || self.params.hystart == Mode::PlusPlus) {
             self.hystart.on_ack(flow, ack, &mut self.window, min_rtt.unwrap_or(flow.min_rtt));

@@ -95,7 +95,7 @@ impl Params {
     }
 }
 
-/// A watch over slow start.
+/// HyStart during slow start.
 #[derive(Clone, Debug)]
 pub struct HyStart {
     params: Params,

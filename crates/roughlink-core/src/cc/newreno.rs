@@ -65,7 +65,7 @@ impl Default for Params {
 pub const NS3: &str = "abc = false\nhalve = \"flight\"";
 /// The `rfc` and `ns2` presets.
 pub const FLIGHT: &str = "abc = false\nhalve = \"outstanding\"";
-/// The presets of `tahoe`, which knows no FlightSize: RFC 2001 halves the current window.
+/// The presets of `tahoe`: RFC 2001 has no FlightSize and halves the current window.
 pub const PER_ACK: &str = "abc = false";
 /// The `ns3` preset of `reno`: TcpLinuxReno.
 pub const NS3_RENO: &str = "ns3_linux_reno = true";

@@ -243,7 +243,7 @@ pub fn algorithm(name: &str) -> Result<&'static Algorithm, BuildError> {
     REGISTRY.iter().find(|a| a.name == name).ok_or_else(|| BuildError::UnknownAlgorithm(name.to_owned()))
 }
 
-/// The algorithm `name` with `params` under `stack`, for one connection: what tests want.
+/// The algorithm `name` with `params` under `stack`, for one connection; for tests.
 pub fn build(name: &str, stack: &str, params: &str, flow: &Flow) -> Result<Box<dyn CongestionControl>, BuildError> {
     let entry = algorithm(name)?;
     let params = params.parse().map_err(|e: toml::de::Error| BuildError::Parameter {

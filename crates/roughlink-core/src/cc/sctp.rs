@@ -1,8 +1,8 @@
 //! SCTP's own congestion control: RFC 9260 section 7.2.
 //!
-//! Slow start counts bytes, at most a packet per SACK, while `cwnd <= ssthresh`; congestion avoidance adds a packet when
-//! `partial_bytes_acked` has gathered a window. Whether the window was full before the SACK is the endpoint's to say
-//! ([`Ack::may_grow`]). A time-out halves each time it strikes: unlike TCP there is no episode that is reported once.
+//! Slow start counts bytes, at most a packet per SACK, while `cwnd <= ssthresh`; congestion avoidance adds a packet
+//! when `partial_bytes_acked` has reached a window. The endpoint determines whether the window was full before the SACK
+//! ([`Ack::may_grow`]). Every time-out halves: unlike in TCP there is no episode that is reported once.
 //!
 //! Windows are bytes of user data and `PMDCS` is the payload of a full packet, chunk headers and padding left out.
 

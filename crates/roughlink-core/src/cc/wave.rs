@@ -51,7 +51,7 @@ pub struct Params {
     pub queueing_share: f64,
     /// The most that a longer train counts against those before, when the queueing delay is `beta_ms` or more.
     pub max_alpha: f64,
-    /// What the interval is multiplied by with each train as long as there is no pace to go by.
+    /// Factor for the interval with each train as long as no pace has been measured.
     pub blind_factor: f64,
     /// Trains of fewer segments measure nothing.
     pub min_train: u32,
@@ -206,7 +206,7 @@ impl Construct for Wave {
 
 impl CongestionControl for Wave {
     fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
-        let told = match self.params.trains {
+        let report = match self.params.trains {
             Attribution::Acknowledged => {
                 let advance = self.advance(flow, ack.prior_una, flow.snd_una);
                 self.guessed = self.guessed(flow, ack.prior_una, flow.snd_una);
@@ -216,7 +216,7 @@ impl CongestionControl for Wave {
             }
             Attribution::Delivered => {
                 let Some(rate) = &ack.rate else { return };
-                // Faster than light: it is the original that has arrived, not the copy (RFC 8985 section 6.2 step 2).
+                // Too early for the copy: the original has arrived (RFC 8985 section 6.2 step 2).
                 let rtt = flow.now.saturating_sub(rate.sent_at);
                 if rate.retransmitted && self.min_rtt.is_some_and(|min| rtt < min) {
                     return;
@@ -224,7 +224,7 @@ impl CongestionControl for Wave {
                 self.trains.on_delivered(flow.now, rate.sent_at, ack.delivered)
             }
         };
-        self.take(told);
+        self.take(report);
     }
 
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
@@ -284,7 +284,7 @@ impl CongestionControl for Wave {
         let paid = self.debt.min(self.burst);
         self.debt -= paid;
         self.left = self.burst - paid;
-        // The next burst begins with its first segment, unless there is room for none.
+        // The next burst begins with its first segment, unless nothing of this one still fits.
         self.next_at = (self.left < u64::from(flow.mss)).then(|| flow.now + self.interval);
     }
 
@@ -304,7 +304,7 @@ impl CongestionControl for Wave {
 }
 
 impl Wave {
-    /// What of the data an ACK that moves from `prior` to `una` tells to have arrived, if that is news.
+    /// The newly arrived data that an ACK from `prior` to `una` shows, if any.
     fn advance(&self, flow: &Flow, prior: u64, una: u64) -> Option<Advance> {
         let (from, to) = (prior + self.guessed, una + self.guessed(flow, prior, una));
         let jump = to > from + u64::from(self.params.max_ack_segments) * u64::from(flow.mss);
@@ -323,12 +323,12 @@ impl Wave {
         guessed.min(flow.snd_nxt.saturating_sub(una))
     }
 
-    fn take(&mut self, told: AckReport) {
-        if let Some(rtt) = told.first_rtt {
+    fn take(&mut self, report: AckReport) {
+        if let Some(rtt) = report.first_rtt {
             self.min_rtt = Some(self.min_rtt.map_or(rtt, |min| min.min(rtt)));
             self.max_rtt = self.max_rtt.max(rtt);
         }
-        if let Some(train) = told.train.filter(|t| t.segments >= self.params.min_train) {
+        if let Some(train) = report.train.filter(|t| t.segments >= self.params.min_train) {
             if self.skip > 0 {
                 self.skip -= 1;
             } else {
@@ -351,7 +351,7 @@ impl Wave {
         let beta = milliseconds(self.params.beta_ms);
         let sample = self.sample(train, avg);
         if let Some(sample) = sample {
-            // A slower pace counts as far as a queue confirms it.
+            // A slower pace counts only as far as a queue confirms it.
             self.dispersion = Some(match self.dispersion {
                 Some(previous) if sample > previous => {
                     let alpha = (queueing.as_secs_f64() / beta.as_secs_f64()).min(self.params.max_alpha);
@@ -376,7 +376,7 @@ impl Wave {
         self.phase = TRACKING;
     }
 
-    /// The duration of a train of a whole burst at the pace of `train`, if that shows any.
+    /// The duration of a train of a whole burst at the pace of `train`; `None` if that shows no pace.
     fn sample(&self, train: &Train, avg_rtt: Time) -> Option<Time> {
         let scale = if self.params.scale_dispersion { train.scale } else { 1.0 };
         let sample = scaled(train.spread, scale);

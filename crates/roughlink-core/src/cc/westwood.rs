@@ -15,7 +15,7 @@
 //! cumulative ACK that follows for what they did not announce. `ns3` has the Westwood+ of 3.44: a timer of one
 //! smoothed RTT, the Tustin filter, ssthresh at once, growth per ACK, and its own count of segments.
 //!
-//! Not modelled: Linux counts the full cumulative ACK when header prediction succeeds, whatever duplicates said.
+//! Not modelled: Linux counts the full cumulative ACK when header prediction succeeds, whatever the duplicates reported.
 
 use super::newreno::per_ack;
 use super::registry::Construct;
@@ -82,7 +82,7 @@ pub enum Filter {
 pub enum Count {
     /// AckedCount of the papers.
     Acked,
-    /// What ns-3 3.44 hands to PktsAcked: one segment for a duplicate or partial ACK; after disorder, the newly
+    /// What ns-3 3.44 passes to PktsAcked: one segment for a duplicate or partial ACK; after disorder, the newly
     /// delivered segments less the duplicates, whose segments they do not contain.
     Ns3,
 }
@@ -190,7 +190,7 @@ impl CongestionControl for Westwood {
             Sample::Window => {
                 self.close_window(flow.now);
                 self.delivered += self.count(flow, ack);
-                // Like Linux, that counts the ACK before it looks at its RTT.
+                // As in Linux, the ACK is counted before its RTT is used.
                 if !self.rtt.is_zero() {
                     self.min_rtt = if self.forget { self.rtt } else { self.min_rtt.min(self.rtt) };
                     self.forget = false;
@@ -292,7 +292,7 @@ impl Westwood {
         }
     }
 
-    /// Bytes that this ACK says have been delivered.
+    /// Bytes that this ACK reports as delivered.
     fn count(&mut self, flow: &Flow, ack: &Ack) -> u64 {
         let mss = u64::from(flow.mss);
         match self.params.count {
@@ -482,7 +482,7 @@ mod tests {
         let mut count = |segments| cc.count(&f, &ack(segments)) / MSS;
         assert_eq!((count(1), count(2)), (1, 2)); // delayed ACKs count in full
         assert_eq!((count(0), count(0), count(0)), (1, 1, 1)); // duplicates: one each
-        assert_eq!(count(4), 1); // what fills the hole: only the segment itself is news
+        assert_eq!(count(4), 1); // the ACK that fills the hole: only one segment is new
         assert_eq!((count(0), count(0), count(0), count(0), count(2)), (1, 1, 1, 1, 1)); // partial ACK
         assert_eq!(count(3), 1); // the two left over are among the three
     }

@@ -57,9 +57,9 @@ impl Window {
         }
     }
 
-    /// Reduce for `cause` to `ssthresh`: the window follows it on a loss and falls to one segment on a time-out
-    /// (RFC 5681 section 3.1). What was is kept for [`Window::undo`]; a time-out during recovery keeps the older
-    /// values, as Linux does.
+    /// Reduce for `cause` to `ssthresh`: the window follows it on a loss and falls to one segment on a time-out (RFC
+    /// 5681 section 3.1). The previous values are kept for [`Window::undo`]; a time-out during recovery keeps the older
+    /// ones, as Linux does.
     pub fn reduce(&mut self, flow: &Flow, cause: Congestion, ssthresh: u64) {
         if cause == Congestion::TimeoutAgain {
             self.cwnd = u64::from(flow.mss);

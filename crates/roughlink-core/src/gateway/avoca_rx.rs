@@ -1,22 +1,23 @@
-//! AVOCA for servers that cannot be changed: an agent on the train (the AVOCA paper has the sender listen to the radio).
+//! AVOCA for servers that cannot be changed: an agent on the train (in the AVOCA paper the sender observes the radio).
 //!
 //! The idea is Freeze-TCP's (T. Goff, J. Moronski, D. Phatak, V. Gupta, INFOCOM 2000), moved from the receiver into a
-//! gateway. When coverage is about to end, it closes the windows: every acknowledgement that passes outward says 0, and
-//! one more is sent at once for each flow. The sender stops, and persists (RFC 9293 section 3.8.6.1) without losing
-//! anything or backing off. When coverage is back, three acknowledgements with the window that the receiver had
-//! advertised last make it resume, instead of its next probe: the first is the window update, all three together
-//! duplicates for a sender that never received the closed window, so that it repairs what it lost.
+//! gateway. When coverage is about to end, it closes the windows: every acknowledgement that passes outward advertises
+//! 0, and one more is sent at once for each flow. The sender stops, and persists (RFC 9293 section 3.8.6.1) without
+//! losing anything or backing off. When coverage is back, three acknowledgements with the window that the receiver
+//! advertised last make it resume before its next probe: the first is the window update, and all three are duplicates
+//! for a sender that never received the closed window, so that it repairs what it lost.
 //!
 //! Closing takes back the right edge, which a receiver should not do and a sender must survive (RFC 9293 section 3.8.6:
-//! the usable window may become negative). Nothing else is taken back: what the gateway advertises is never more than the
-//! receiver did, acknowledges no more, and is an old segment said again in all but its window.
+//! the usable window may become negative). Nothing else is taken back: the gateway never advertises or acknowledges
+//! more than the receiver did, and its segments repeat earlier ones in all but the window.
 //!
-//! A warning is a signal at or below the threshold, or `Down`; what coverage is, [`crate::cc::coverage`] says. A warning may be wrong or late. So what comes in from outside more
-//! than `lead_ms` after it is proof of coverage and opens the windows: a wrong warning costs that time and the wait for
-//! the sender's next probe. A late one changes nothing while the link is down, for nothing gets out. Without warnings,
-//! nothing is touched.
+//! A warning is a signal at or below the threshold, or `Down`; [`crate::cc::coverage`] defines coverage. A warning may
+//! be wrong or late, so data from outside that arrives more than `lead_ms` after it proves coverage and opens the
+//! windows: a wrong warning costs that time and the wait for the sender's next probe. A late one changes nothing while
+//! the link is down, because nothing gets out. Without warnings, nothing is changed.
 //!
-//! Flows whose beginning was not seen are served too: windows are opened with the very field that closed.
+//! Flows whose beginning was not seen are served too: windows are opened with the same field that was there when they
+//! closed.
 
 use super::flows::{self, Flow, Flows, Phase};
 use super::registry::Construct;
@@ -166,7 +167,7 @@ impl Gateway for AvocaRx {
         match (before, self.coverage.is_there()) {
             (true, false) => self.close(now),
             (false, true) => self.open(),
-            // Said once more, after something from outside had proved it wrong: now it is true.
+            // Repeated after something from outside had disproved the warning: coverage ends now.
             (false, false) if *event == LinkEvent::Down && self.closed.is_none() => self.close(now),
             _ => {}
         }
@@ -188,7 +189,7 @@ impl AvocaRx {
         }
     }
 
-    /// Coverage is back, or never went.
+    /// Coverage is back, or never ended.
     fn open(&mut self) {
         if self.closed.take().is_none() {
             return;
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_can_be_taken_for_the_receivers_own() {
+    fn segments_of_the_gateway_look_like_the_receivers() {
         let mut b = bench("");
         // The client sends data, acknowledges and echoes; then an older acknowledgement comes late.
         let s = b.segment(0, Heading::Outward);

@@ -1,8 +1,8 @@
 //! A gateway on a real interface: Ethernet frames or IP datagrams, rewritten in place.
 //!
-//! Of a segment whose window changes, the window field and the checksum change (RFC 1624), nothing else. What is not
-//! understood - other protocols, fragments without a TCP header, bytes that are cut off - passes as it came and is
-//! counted. Checksums are not verified: a right one stays right, a wrong one wrong. They must be whole, not left for the
+//! When a window changes, only the window field and the checksum of its segment change (RFC 1624). What cannot be
+//! parsed - other protocols, fragments without a TCP header, truncated bytes - passes unchanged and is counted.
+//! Checksums are not verified: a right one stays right, a wrong one wrong. They must be complete, not left for the
 //! network card to finish.
 //!
 //! A segment that the gateway itself sends gets the link header of the last frame of its flow that went the same way.
@@ -14,7 +14,7 @@ use crate::units::Time;
 use crate::wire::{self, Addresses, Decoded, Implied, ethernet};
 use std::collections::BTreeMap;
 
-/// What the bytes begin with.
+/// The first header of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Framing {
     /// An Ethernet header, with up to two VLAN tags and PPPoE.
@@ -23,7 +23,7 @@ pub enum Framing {
     Ip,
 }
 
-/// The way of bytes into a gateway and out of it.
+/// Passes frames through a gateway, and builds those that it sends.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     framing: Framing,
@@ -35,18 +35,18 @@ pub struct Bytes {
     pub counters: Counters,
 }
 
-/// What passed.
+/// Counts of what passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// TCP segments that the gateway saw.
     pub segments: u64,
-    /// Whose window it changed.
+    /// Segments whose window it changed.
     pub rewritten: u64,
     /// UDP, and fragments without a TCP header.
     pub other: u64,
-    /// Frames that are no IP datagram, or none that is understood.
+    /// Frames that are no IP datagram, or one that cannot be parsed.
     pub opaque: u64,
-    /// Segments that the gateway wanted to send, and that could not be sent: their link header is no longer known.
+    /// Segments of the gateway that could not be sent, because their link header is no longer known.
     pub unsent: u64,
 }
 
@@ -98,7 +98,7 @@ impl Bytes {
         }
     }
 
-    /// Appends to `frame` one that `gateway` itself wants to send, and says which way.
+    /// Appends to `frame` one that `gateway` itself sends, and returns its direction.
     pub fn transmit(&mut self, gateway: &mut dyn Gateway, now: Time, frame: &mut Vec<u8>) -> Option<Heading> {
         loop {
             let (heading, s) = gateway.transmit(now)?;
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_passes() {
+    fn frames_that_cannot_be_parsed_pass() {
         let mut gateway = build("muniz", "").unwrap();
         let mut b = Bytes::new(Framing::Ethernet, 10);
         let mut pass = |mut f: Vec<u8>| {

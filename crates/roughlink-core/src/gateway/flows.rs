@@ -1,4 +1,4 @@
-//! The flows that pass a gateway: what their handshake agreed on, their RTT, who is active, when they are removed.
+//! The flows that pass a gateway: the options of their handshake, their RTT, which are active, when they are removed.
 //!
 //! The RTT is that of S. Jaiswal et al. (INFOCOM 2004), figure 11 of the PLC paper: from the SYN to the third segment of
 //! the handshake, both seen here. All three cross both halves of the path, so it is the RTT between the ends whichever
@@ -28,11 +28,11 @@ pub struct Params {
     pub min_rtt_ms: u64,
     /// A flow with a longer RTT is left alone, milliseconds.
     pub max_rtt_ms: u64,
-    /// A flow without inward data is inactive after this, milliseconds ...
+    /// A flow without inward data is inactive after this, milliseconds, or after `inactive_rtts`, whichever is longer.
     pub inactive_ms: u64,
-    /// ... or after so many RTTs, whichever is longer.
+    /// RTTs without inward data after which a flow is inactive; see `inactive_ms`.
     pub inactive_rtts: u32,
-    /// A flow is removed so many RTTs after both ends have closed.
+    /// RTTs after which a flow is removed when both ends have closed.
     pub closed_rtts: u32,
     /// A flow that one end has closed is removed after this without a segment, milliseconds.
     pub half_closed_ms: u64,
@@ -73,7 +73,7 @@ impl Params {
     }
 }
 
-/// What is known of a flow.
+/// The phase of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -160,14 +160,14 @@ pub(super) struct Flow<S> {
     finished: bool,
 }
 
-/// What [`Flows::observe`] made of a segment.
+/// The result of [`Flows::observe`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Seen {
     /// The flow became active with this segment.
     pub activated: bool,
     /// Its acknowledgement number is higher than any before.
     pub advanced: bool,
-    /// It acknowledges something that may have been sent: that was seen, or for which there was room in the window. What it
+    /// It acknowledges data that may have been sent: that were seen, or for which there was room in the window. What it
     /// advertises is accepted.
     pub credible: bool,
 }
@@ -231,7 +231,7 @@ impl<S: Default> Flows<S> {
         self.next_expiry
     }
 
-    /// Takes in a segment, before it is changed.
+    /// Processes a segment, before it is changed.
     pub fn observe(&mut self, now: Time, heading: Heading, s: &Segment) -> Seen {
         self.expire(now);
         let key = inward(heading, s.key);
@@ -334,14 +334,14 @@ impl<S: Default> Flows<S> {
     /// A segment of a flow that is not in the table.
     fn on_stranger(&mut self, now: Time, heading: Heading, key: Key, s: &Segment) {
         if self.map.len() >= self.params.capacity {
-            self.counters.untracked += 1; // it evicts nobody: a SYN may
+            self.counters.untracked += 1; // it evicts no flow: a SYN may
         } else if heading == Heading::Inward && s.payload > 0 && !s.is(flags::RST) {
             self.counters.mid_stream += 1;
             self.map.insert(key, Flow::new(Phase::MidStream, heading, now));
         }
     }
 
-    /// Removes the inactive flow that was silent for longest, if there is one.
+    /// Removes the flow that has been inactive for longest, if there is one.
     fn evict(&mut self) -> bool {
         let oldest = self.map.iter().filter(|(_, f)| !f.active).min_by_key(|(_, f)| f.last_seen).map(|(&key, _)| key);
         let Some(key) = oldest else { return false };
@@ -478,8 +478,8 @@ impl<S> Flow<S> {
             end.timestamps = s.timestamps;
         }
         let (peer, shift) = (self.ends[heading.opposite() as usize], self.shift(heading));
-        // Not all that was sent was seen to its end: a first fragment has but the beginning of its segment, and there may be
-        // another path. But nothing was sent for which there was no room.
+        // Not all that was sent was seen to its end: a first fragment shows only the beginning of its segment, and
+        // there may be another path. But nothing was sent for which there was no room.
         let room = self.ends[heading as usize].right.filter(|_| self.scaled());
         let sent = |ack| peer.next.is_none_or(|next| !before(next, ack));
         seen.credible = s.is(flags::ACK) && (sent(s.ack) || room.is_some_and(|right| !before(right, s.ack)));

@@ -5,7 +5,7 @@ use crate::packet::{FlowId, Fragment, Packet, Protocol, Side, Sides};
 use crate::units::Time;
 
 /// `packet` passes `gateway` and goes on as it is afterwards. Other protocols than TCP, and fragments without a TCP
-/// header, are not shown to it.
+/// header, bypass it.
 pub fn receive(
     gateway: &mut dyn Gateway,
     now: Time,
@@ -19,7 +19,7 @@ pub fn receive(
     packet.window = segment.window;
 }
 
-/// A packet that `gateway` itself wants to send.
+/// A packet that `gateway` itself sends.
 pub fn transmit(gateway: &mut dyn Gateway, now: Time) -> Option<(Heading, Packet)> {
     loop {
         let (heading, s) = gateway.transmit(now)?;

@@ -152,7 +152,7 @@ pub fn kind(name: &str) -> Result<&'static Kind, BuildError> {
     REGISTRY.iter().find(|k| k.name == name).ok_or_else(|| BuildError::UnknownKind(name.to_owned()))
 }
 
-/// The gateway `name` with `params` in TOML: what tests want.
+/// The gateway `name` with `params` in TOML; for tests.
 pub fn build(name: &str, params: &str) -> Result<Box<dyn Gateway>, BuildError> {
     let entry = kind(name)?;
     let params = params
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_values_are_refused() {
         assert_eq!(build("munitz", "").unwrap_err(), BuildError::UnknownKind("munitz".into()));
         let e = build("muniz", "flor = 3").unwrap_err();
         assert!(matches!(e, BuildError::UnknownParameter { ref key, .. } if key == "flor"), "{e}");

@@ -12,9 +12,9 @@
 use super::{Segment, before};
 use crate::packet::flags;
 
-/// What is to be advertised at most.
+/// The upper limit of the advertised window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Want {
+pub(super) struct WindowLimit {
     /// Bytes.
     pub window: u64,
     /// Bytes of a full segment.
@@ -41,7 +41,7 @@ struct Advertised {
 impl Edge {
     /// The window field for `s`, which carries an ACK; `shift` is that of its sender. Without `want`, and in a SYN or
     /// RST, it stays what it is.
-    pub fn advertise(&mut self, s: &Segment, shift: u8, want: Option<Want>) -> u16 {
+    pub fn advertise(&mut self, s: &Segment, shift: u8, want: Option<WindowLimit>) -> u16 {
         let shift = if s.is(flags::SYN) { 0 } else { shift }; // RFC 7323 section 2.2
         let original = u64::from(s.window) << shift;
         let field = match want {
@@ -49,7 +49,7 @@ impl Edge {
             _ => s.window,
         };
         if s.is(flags::RST) {
-            return field; // its window means nothing
+            return field; // its window is meaningless
         }
         let window = u64::from(field) << shift;
         let right = s.ack.wrapping_add(window as u32);
@@ -62,12 +62,12 @@ impl Edge {
         field
     }
 
-    fn shrink(&self, s: &Segment, shift: u8, original: u64, want: Want) -> u16 {
+    fn shrink(&self, s: &Segment, shift: u8, original: u64, want: WindowLimit) -> u16 {
         let mss = u64::from(want.mss);
         let coarse = 1 << shift > mss;
         let up = |window: u64| window.div_ceil(1 << shift);
         let quantise = |window: u64| if coarse { window >> shift } else { up(window) };
-        let least = original.min(2 * mss); // never silly, never closed
+        let least = original.min(2 * mss); // no silly window, and never closed
         if let Some(last) = self.last.filter(|l| s.ack == l.ack && s.payload == 0 && !s.is(flags::FIN)) {
             // As before, unless the receiver itself has moved its window and that is the one that counts.
             if last.window < last.original || original == last.original {
@@ -97,8 +97,8 @@ mod tests {
     fn ack(ack: u32, window: u16) -> Segment {
         Segment { ack, window, flags: flags::ACK, ..Segment::new(Key::Simulated(FlowId::new(0, true))) }
     }
-    fn segments(n: u64) -> Option<Want> {
-        Some(Want { window: n * u64::from(MSS), mss: MSS, retract: false })
+    fn segments(n: u64) -> Option<WindowLimit> {
+        Some(WindowLimit { window: n * u64::from(MSS), mss: MSS, retract: false })
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         for i in 25..30 {
             assert_eq!(u32::from(edge.advertise(&ack(i * MSS, 65_535), 0, segments(20))), 20 * MSS);
         }
-        let literal = segments(5).map(|w| Want { retract: true, ..w });
+        let literal = segments(5).map(|w| WindowLimit { retract: true, ..w });
         assert_eq!(u32::from(edge.advertise(&ack(30 * MSS, 65_535), 0, literal)), 5 * MSS);
     }
 

@@ -1,4 +1,4 @@
-//! What holds for every gateway, and the bench that the others are tested on.
+//! What holds for every gateway, and the test bench of the others.
 
 mod ceiling;
 mod hostile;
@@ -11,7 +11,7 @@ use crate::scenario::Scenario;
 use crate::units::Time;
 use std::collections::BTreeMap;
 
-/// A modem of fixed timings, told what it holds.
+/// A modem of fixed timings, whose content the test sets.
 pub(super) struct Fake {
     pub limit: u32,
     pub overhead: Time,

@@ -22,7 +22,7 @@ mod params;
 pub use params::{Acks, Decrease, MIZUTANI, Params, Queue, Rho, Sample, Scheme, Update};
 
 use super::flows::{self, Flows, Phase, Seen};
-use super::rewrite::{Edge, Want};
+use super::rewrite::{Edge, WindowLimit};
 use super::{Control, Gateway, Heading, Key, Modem, Segment, Stats, registry::Construct};
 use crate::units::Time;
 
@@ -34,13 +34,13 @@ pub struct RateControl {
     /// The flows that share the link, as of `entered` and `left` of the table.
     sharing: SharingFlows,
     joined: (u64, u64),
-    /// L, and the cycle time of a PDU with so many SDUs.
+    /// L, and the cycle time of a PDU with L SDUs.
     pdu: (u32, Time),
     /// The share of the SDUs that counts: all, or those that need not be sent again.
     usable: f64,
 }
 
-/// What is kept of a flow.
+/// The state of a flow.
 #[derive(Clone, Debug, Default)]
 struct Managed {
     edge: Edge,
@@ -153,13 +153,13 @@ impl RateControl {
         }
     }
 
-    /// A flow joins: equation 1 for it, and room made by the others.
+    /// A flow joins: it gets its window by equation 1, and the others make room.
     fn admit(&mut self, key: &Key, modem: &dyn Modem) {
         let SharingFlows { inverse, min_rtt, .. } = self.sharing;
         let Some(flow) = self.flows.get_mut(key) else { return };
         let rtt = flow.rtt.expect("an active flow has an RTT");
         match &mut flow.state.control {
-            Some(c) => c.awnd = c.awnd.min(share(c.sample, rtt, inverse)).max(self.params.floor), // it was silent
+            Some(c) => c.awnd = c.awnd.min(share(c.sample, rtt, inverse)).max(self.params.floor), // it was inactive
             None => {
                 let sample = usable_sample(&self.params, rtt, self.usable, modem);
                 let awnd = share(sample, rtt, inverse).max(self.params.floor);
@@ -215,7 +215,7 @@ impl RateControl {
             return;
         }
         let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(key));
-        let want = flow.state.control.filter(|_| controlled).map(|c| Want {
+        let want = flow.state.control.filter(|_| controlled).map(|c| WindowLimit {
             window: c.awnd as u64 * u64::from(mss),
             mss,
             retract: self.params.allow_retract,
@@ -388,7 +388,7 @@ mod tests {
         assert!((control_of(&b.gateway, 0).awnd - first).abs() < 1e-9);
         let c = control_of(&b.gateway, 1);
         assert!((c.awnd - second).abs() < 1e-9 && (c.rho - 186.0 / 66.0).abs() < 1e-9);
-        // The first falls silent: it does not count any more, keeps its window, and comes back with no more.
+        // The first becomes inactive: it no longer counts, keeps its window, and comes back with no larger one.
         b.wait(1_500);
         b.data(1, 1);
         assert_eq!(b.gateway.sharing.flows, 1);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_move_as_often_as_was_asked_for() {
+    fn windows_move_as_often_as_configured() {
         // Twelve acknowledgements, 11 ms apart: a cycle takes 21 ms, the handshake took 66.
         for (update, steps) in [("ack", 12.0), ("cycle", 6.0), ("rtt", 2.0)] {
             let mut b = Bench::new(control(&format!("scheme = \"mizutani\"\nupdate = \"{update}\"")));
@@ -461,7 +461,7 @@ mod tests {
         }
     }
 
-    /// A flow with little in a full queue: its own share says grow, all together say shrink.
+    /// A flow with little in a full queue: by its own share the window grows, by all together it shrinks.
     #[test]
     fn the_queue_may_be_that_of_all() {
         for (toml, other, awnd) in [("", 40, 70.5), ("total", 40, 69.5), ("total", 26, 69.5), ("total", 25, 70.5)] {
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_what_was_asked_for() {
+    fn the_configured_queue_decides() {
         for (toml, up) in [("", false), ("queue = \"waiting\"", true)] {
             let mut b = Bench::new(control(toml));
             b.modem.backlog.insert(key_of(0), (31, 32));
@@ -530,7 +530,7 @@ mod tests {
         b
     }
 
-    /// Of a segment in fragments only the first is seen, with 960 of 1460 bytes: the acknowledgement of the whole is believed.
+    /// Of a segment in fragments only the first is seen, with 960 of 1460 bytes: the acknowledgement of the whole is accepted.
     #[test]
     fn fragments_do_not_take_edges_back() {
         let mut b = held();
@@ -545,9 +545,9 @@ mod tests {
         }
     }
 
-    /// Somebody sends data from far ahead in the name of the server, and acknowledges it in the name of the client.
+    /// An attacker sends data from far ahead in the name of the server, and acknowledges it in the name of the client.
     #[test]
-    fn what_no_window_allows_moves_nothing() {
+    fn data_outside_the_window_moves_nothing() {
         for (ahead, ack_ahead) in [(1 << 30, 1 << 30), (100_000, 100_000), (59_000, 61_000), (1 << 31, 1 << 31)] {
             let mut b = held();
             let data = Segment { payload: 1_460, ..b.segment(0, Heading::Inward) };

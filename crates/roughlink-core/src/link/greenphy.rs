@@ -5,7 +5,7 @@
 //! (Katar et al., ISPLC 2005). Stations contend slot by slot, by class and with deferral counters.
 //!
 //! The numbers are those published for HomePlug AV and Green PHY; the specification itself was not at hand. A field of
-//! [`GreenPhyConfig`] says what is an assumption. Not modelled: management frames, a contention-free period, and stations
+//! [`GreenPhyConfig`] states what is an assumption. Not modelled: management frames, a contention-free period, and stations
 //! that cannot receive each other.
 
 mod cable;
@@ -60,7 +60,7 @@ pub struct GreenPhyConfig {
     /// Frequency of the mains, Hz; the beacon period is two cycles. Default 50. Without mains (DC charging) the period is the
     /// same, and nothing else depends on it.
     pub mains_hz: f64,
-    /// Beacon region at the start of each beacon period, in which nobody contends; an exchange must be over before it. Default
+    /// Beacon region at the start of each beacon period, in which no station contends; an exchange must be over before it. Default
     /// 1 ms (assumption); 0 = none.
     pub beacon: Time,
     /// Transmissions of a PB before it is given up, and with it the frames it carries. Default 8 (assumption).
@@ -74,7 +74,7 @@ pub struct GreenPhyConfig {
     pub robust_share: f64,
 }
 
-/// The ROBO modes: QPSK with a rate 1/2 turbo code, which cancel, and so many copies of everything.
+/// The ROBO modes: QPSK with a rate 1/2 turbo code carries one bit per carrier, which is sent in several copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Robo {
     /// High speed: 2 copies, 9.845 Mbit/s.

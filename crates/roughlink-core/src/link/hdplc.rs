@@ -26,8 +26,8 @@ use serde::Deserialize;
 pub enum Duplex {
     /// They share the medium, one PDU at a time.
     Half,
-    /// Each has the medium to itself. No power line is so; studies of the forward direction are, whose TCP acknowledgements
-    /// do not contend with it.
+    /// Each has the medium to itself. No power line is like this, but studies of the forward direction are, in which
+    /// TCP acknowledgements do not contend with the data.
     Full,
 }
 
@@ -71,16 +71,16 @@ pub struct HdplcConfig {
     pub slot: Time,
     /// Whether the directions contend. Default half-duplex.
     pub duplex: Duplex,
-    /// Whether PDUs of several modems collide, and are lost, if they start less than a slot apart. Default false: equals take
-    /// turns, since the paper knows no loss on the power line except in full queues. Without
-    /// effect on a full-duplex link.
+    /// Whether PDUs of several modems collide, and are lost, if they start less than a slot apart. Default false:
+    /// modems that start together take turns, since the paper has no loss on the power line except in full queues.
+    /// Without effect on a full-duplex link.
     pub collisions: bool,
     /// Transmissions of an SDU before it is given up. Default 8: at 14 % SDU error less than 2e-7 remain.
     pub transmissions: u8,
     /// Time from the first transmission of an SDU after which it is not sent again. Default 500 ms.
     pub lifetime: Time,
-    /// Deliver in order: the receiver holds later SDUs until earlier ones came or are given up, which it knows as soon as the
-    /// sender does. Default true; without, TCP takes the power line's repeats for losses.
+    /// Deliver in order: the receiver holds later SDUs until earlier ones came or were given up, of which it is
+    /// informed as soon as the sender. Default true; without, TCP takes the power line's repeats for losses.
     pub in_order: bool,
     /// Noise on the line. Default [`AirNoise::inverter45`].
     pub noise: AirNoise,
@@ -88,7 +88,7 @@ pub struct HdplcConfig {
     /// mode. Default 0.2. The stationary error counts in full.
     pub robust_share: f64,
     /// Weight of a new PDU in the moving average of the share of SDUs that the receiver rejected, 0..=1. Default 1/16
-    /// (assumption): some 0.3 s under load. Only gateways with an error factor ask for it.
+    /// (assumption): some 0.3 s under load. Only gateways with an error factor use it.
     pub error_weight: f64,
 }
 

@@ -1,6 +1,6 @@
 //! A medium that several directions share: a half-duplex power line, a cable with many stations.
 //!
-//! A sender keeps the others silent, so that the directions cannot be links of their own. A medium has ports, two for
+//! While one port sends the others cannot, so the directions cannot be links of their own. A medium has ports, two for
 //! each pair of nodes it joins, and the verbs of every element for all of them.
 
 use super::pipe::PipeStats;
@@ -11,8 +11,8 @@ use std::fmt::Debug;
 /// A link whose directions share one medium. A port is a direction of a pair: `2 * pair + direction`, where direction 0 goes
 /// from the pair's first node to its second.
 ///
-/// `receive` and `wake` may move `next_wake` for all ports. Time never goes back, and nobody is let sleep past `next_wake`; if a
-/// packet comes at that very time, `receive` may be called before or after `wake`.
+/// `receive` and `wake` may move `next_wake` for all ports. Time never goes back, and `wake` is called no later than
+/// `next_wake`; if a packet comes at that very time, `receive` may be called before or after `wake`.
 pub trait Medium: Debug + Send {
     /// A packet joins the transmit queue of `port`; larger than the MTU, it does so as fragments. What does not fit is given
     /// to `dropped`.
@@ -21,7 +21,7 @@ pub trait Medium: Debug + Send {
     /// The next packet that has arrived at the far end of its port by `now`, with that port; in the order of arrival.
     fn transmit(&mut self, now: Time) -> Option<(usize, Packet)>;
 
-    /// Time has passed. A packet that its sender gives up is given to `dropped`.
+    /// Processes what is due. A packet that its sender gives up is given to `dropped`.
     fn wake(&mut self, now: Time, dropped: &mut dyn FnMut(Packet));
 
     /// When something arrives or happens next.
@@ -48,7 +48,7 @@ pub trait Medium: Debug + Send {
     /// What `port` counted so far.
     fn stats(&self, port: usize) -> &PipeStats;
 
-    /// All packets inside, for those who count what is left.
+    /// All packets inside, to count what is left at the end.
     fn in_transit(&self) -> Box<dyn Iterator<Item = &Packet> + '_>;
 }
 

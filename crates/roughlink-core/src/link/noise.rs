@@ -12,7 +12,7 @@ pub mod impulses;
 
 pub use air::AirNoise;
 
-/// What a direction of a link loses.
+/// The losses of a link direction.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub enum Noise {
     /// Nothing.

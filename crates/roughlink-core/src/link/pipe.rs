@@ -50,7 +50,7 @@ pub struct PipeStats {
     pub bytes: u64,
     /// Packets that found the queue full.
     pub dropped: u64,
-    /// Packets that the noise took.
+    /// Packets lost to noise.
     pub lost: u64,
     /// Sum of the times that packets waited, ns: the time integral of the queue's length.
     pub waited_ns: u64,
@@ -72,7 +72,7 @@ pub struct ArqStats {
     pub unacknowledged: u64,
     /// Blocks in all frames, repeats included.
     pub blocks: u64,
-    /// Of them, those that noise spoiled under a header that was received.
+    /// Of them, those that noise corrupted although their header was received.
     pub errors: u64,
     /// Of them, those sent for a second or later time.
     pub repeats: u64,
@@ -265,8 +265,8 @@ impl Pipe {
         }
     }
 
-    /// The packet whose turn it is at the far end, and whether it was lost on the way; none if the wake-up at `now` was
-    /// for something else.
+    /// The packet that is due at the far end, and whether it was lost on the way; none if the wake-up at `now` was for
+    /// something else.
     #[inline]
     pub fn transmit(&mut self, now: Time) -> Option<(Packet, bool)> {
         if self.changes.is_some() {
@@ -307,7 +307,7 @@ impl Pipe {
         Some((p, lost))
     }
 
-    /// Packets on their way, for those who count what is left.
+    /// Packets on their way, to count what is left at the end.
     pub fn in_transit(&self) -> impl Iterator<Item = &Packet> {
         self.ring.iter().map(|e| &e.1).chain(self.changes.iter().flat_map(|c| c.packets()))
     }
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_at_the_end_was_not_serialised() {
+    fn packets_that_wait_at_the_end_were_not_serialised() {
         use super::super::timeline::{Policy, State, Timeline};
         use std::sync::Arc;
         let state = |up| State { up, rate: Rate::from_mbps(10), delay: Time::from_micros(900), noise: None };
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_keeps_order_unless_told_otherwise() {
+    fn jitter_keeps_order_by_default() {
         for reorder in [false, true] {
             let mut d = direction(QueueLimit::Packets(1000));
             d.jitter = Time::from_millis(20);

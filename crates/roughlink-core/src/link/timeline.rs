@@ -1,8 +1,8 @@
 //! Links that change under their packets: rate, delay, noise and up or down, piecewise in time.
 //!
-//! A change applies to what is not yet serialised: a packet half out goes on at the new rate with the bits it has left,
-//! what is on air arrives when it would have, and order is kept. While the link is down, [`Policy::Drop`] lets the
-//! serialiser go on and loses what arrives; [`Policy::Keep`] stops the serialiser and loses nothing.
+//! A change applies to what is not yet serialised: a packet in the serialiser goes on at the new rate with the bits it
+//! has left, what is on air arrives when it would have, and order is kept. While the link is down, [`Policy::Drop`]
+//! lets the serialiser go on and loses what arrives; [`Policy::Keep`] stops the serialiser and loses nothing.
 //!
 //! A link without a timeline computes arrivals when packets are enqueued ([`super::pipe`]). One with a timeline does the
 //! same, and computes again at each change; if nothing changes the results are the same to the nanosecond.
@@ -18,18 +18,18 @@ use std::sync::Arc;
 /// The states of one direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
-    /// From when on which state holds, ascending; of several at one time the last counts. Before the first the link is
-    /// as its [`Direction`] says.
+    /// From when on which state holds, ascending; of several at one time the last counts. Before the first the values
+    /// of the [`Direction`] hold.
     pub states: Vec<(Time, State)>,
     /// The noises that states refer to.
     pub noises: Vec<Noise>,
-    /// What being down does to packets.
+    /// What happens to packets while the link is down.
     pub policy: Policy,
     /// Departures as recorded, instead of a rate.
     pub opportunities: Option<Opportunities>,
 }
 
-/// What a direction of a link is like for a while.
+/// The state of a link direction for a while.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct State {
     /// Packets get through.
@@ -42,7 +42,7 @@ pub struct State {
     pub noise: Option<u32>,
 }
 
-/// What being down does to packets.
+/// What happens to packets while the link is down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// The serialiser goes on; a packet that arrives while the link is down is lost.

@@ -1,4 +1,4 @@
-//! What gateways report.
+//! The results of gateways.
 
 use crate::gateway::flows::{Counters, Phase};
 use crate::gateway::{FlowStats, Key, Stats};
@@ -23,12 +23,12 @@ pub struct GatewayResult {
     pub originated: u64,
 }
 
-/// A flow as a gateway sees it at the end of a run.
+/// A gateway's view of a flow at the end of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GatewayFlowResult {
     /// Name of the flow.
     pub flow: String,
-    /// What the gateway thinks of it.
+    /// Its phase in the flow table.
     pub phase: Phase,
     /// It shares the rough link now.
     pub active: bool,

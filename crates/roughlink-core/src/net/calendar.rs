@@ -67,7 +67,7 @@ impl Calendar {
 /// The earliest of a block, the lowest among equals.
 #[inline]
 fn earliest(block: &[Time; ARITY]) -> (Time, usize) {
-    // Pairwise, so that the comparisons do not wait for each other.
+    // Pairwise, so that the comparisons are independent of each other.
     let pick = |a: (Time, usize), b: (Time, usize)| if b.0 < a.0 { b } else { a };
     let pair = |i: usize| pick((block[i], i), (block[i + 1], i + 1));
     pick(pick(pair(0), pair(2)), pick(pair(4), pair(6)))

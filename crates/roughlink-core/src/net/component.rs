@@ -36,28 +36,33 @@ pub(super) struct Component<'a, O> {
     calendar: Calendar,
     sides: Sides,
     observer: &'a mut O,
-    /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no event
-    /// between. Empty while someone watches.
+    /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no
+    /// event between. Empty while there is an observer.
     cascade: Vec<u32>,
-    /// What hosts are told of links: when, of which link (its first place), what. They have one leaf.
-    news: VecDeque<(Time, u32, LinkEvent)>,
+    /// Link events for hosts: when, of which link (its first place), what. They have one leaf.
+    link_events: VecDeque<(Time, u32, LinkEvent)>,
     end: Time,
     events: u64,
 }
 
-/// Whose events the leaves of the calendar hold, by the first of each kind: pipes, media, news, flows, gateways. News come
-/// before flows, so that what is known at an instant is known to what begins then.
+/// The first leaf of each kind of event source: pipes, media, link events, flows, gateways. Link events come before
+/// flows, so that a flow that begins at the same instant has them.
 struct Leaves {
     media: usize,
-    news: usize,
+    link_events: usize,
     flows: usize,
     gates: usize,
 }
 
 impl Leaves {
-    fn new([pipes, media, news, flows]: [usize; 4]) -> Self {
-        let news_at = pipes + media;
-        Leaves { media: pipes, news: news_at, flows: news_at + news, gates: news_at + news + flows }
+    fn new([pipes, media, link_events, flows]: [usize; 4]) -> Self {
+        let link_events_at = pipes + media;
+        Leaves {
+            media: pipes,
+            link_events: link_events_at,
+            flows: link_events_at + link_events,
+            gates: link_events_at + link_events + flows,
+        }
     }
 }
 
@@ -97,14 +102,14 @@ impl<'a, O: Observer> Component<'a, O> {
             }
             built.push(Flow::new(spec, (index, global), path, s.duration, seed));
         }
-        let mut news = Vec::new();
+        let mut link_events = Vec::new();
         for &l in links {
-            news.extend(s.links[l].notices.iter().map(|(at, event)| (*at, local[2 * l], *event)));
+            link_events.extend(s.links[l].notices.iter().map(|(at, event)| (*at, local[2 * l], *event)));
         }
-        news.sort_by_key(|n| n.0);
-        let news = VecDeque::from(news);
+        link_events.sort_by_key(|n| n.0);
+        let link_events = VecDeque::from(link_events);
         let gates = gates::gates(s, &local, &media, pipes.len());
-        let leaves = Leaves::new([pipes.len(), media.len(), usize::from(!news.is_empty()), built.len()]);
+        let leaves = Leaves::new([pipes.len(), media.len(), usize::from(!link_events.is_empty()), built.len()]);
         let mut calendar = Calendar::new(leaves.gates + gates.len());
         for (i, f) in built.iter().enumerate() {
             calendar.set(leaves.flows + i, f.start());
@@ -112,8 +117,8 @@ impl<'a, O: Observer> Component<'a, O> {
         for (i, pipe) in pipes.iter().enumerate().filter(|(_, p)| p.has_timeline()) {
             calendar.set(i, pipe.next_wake());
         }
-        if let Some(first) = news.front() {
-            calendar.set(leaves.news, first.0);
+        if let Some(first) = link_events.front() {
+            calendar.set(leaves.link_events, first.0);
         }
         let cascade = if O::ACTIVE {
             Vec::new()
@@ -132,7 +137,7 @@ impl<'a, O: Observer> Component<'a, O> {
             sides: Sides::default(),
             observer,
             cascade,
-            news,
+            link_events,
             end: s.duration,
             events: 0,
         }
@@ -150,20 +155,20 @@ impl<'a, O: Observer> Component<'a, O> {
             } else if leaf >= self.leaves.flows && leaf < self.leaves.gates {
                 self.events += 1;
                 self.wake(now, leaf - self.leaves.flows);
-            } else if leaf < self.leaves.news {
+            } else if leaf < self.leaves.link_events {
                 self.wake_medium(now, leaf - self.leaves.media);
             } else if leaf < self.leaves.flows {
-                self.tell(now);
+                self.notify_hosts(now);
             } else {
                 self.wake_gate(now, leaf - self.leaves.gates);
             }
         }
     }
 
-    /// Hosts are told of what happened to a link that their flow uses.
-    fn tell(&mut self, now: Time) {
-        let Some((_, link, event)) = self.news.pop_front() else { return };
-        self.calendar.set(self.leaves.news, self.news.front().map_or(Time::MAX, |n| n.0));
+    /// Notifies hosts of the events of links that their flow uses.
+    fn notify_hosts(&mut self, now: Time) {
+        let Some((_, link, event)) = self.link_events.pop_front() else { return };
+        self.calendar.set(self.leaves.link_events, self.link_events.front().map_or(Time::MAX, |n| n.0));
         for index in 0..self.flows.len() {
             let flow = &mut self.flows[index];
             let mut path = self.paths[flow.path[0] as usize..flow.path[2] as usize].iter();
@@ -197,7 +202,8 @@ impl<'a, O: Observer> Component<'a, O> {
             });
         }
         let Some((p, lost)) = crossing else { return };
-        self.events += 1; // a change of the link is none: whether anyone uses it must not show
+        // A change of the link does not count, so that the number does not depend on whether a flow uses the link.
+        self.events += 1;
         if lost {
             self.sides.free(&p);
             return;
@@ -363,7 +369,7 @@ impl<'a, O: Observer> Component<'a, O> {
         }
     }
 
-    /// Shows the observer the sending end of a flow.
+    /// Reports the sending end of a flow to the observer.
     fn report(&mut self, now: Time, index: usize) {
         let flow = &self.flows[index];
         if let Some((sender, delivered)) = flow.sender() {
@@ -371,7 +377,7 @@ impl<'a, O: Observer> Component<'a, O> {
         }
     }
 
-    /// Tells the observer what side slots are left.
+    /// Reports the remaining side slots to the observer.
     pub(super) fn report_end(&mut self) {
         let on_links = self.pipes.iter().flat_map(Pipe::in_transit);
         let partial = self.flows.iter().flat_map(|f| f.reassembly.iter().flatten()).flat_map(|r| r.heads());

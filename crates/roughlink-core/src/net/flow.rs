@@ -36,7 +36,7 @@ enum Kind {
     Other(Box<dyn Application + Send>),
 }
 
-/// How far a flow is.
+/// The progress of a flow.
 struct Progress {
     end: Option<Time>,
     last_delivery: Time,
@@ -62,7 +62,7 @@ trait Application {
     fn session(&self) -> Option<&Session> {
         None
     }
-    /// Adds what there is to report at `end` to what is said of every flow.
+    /// Adds the results at `end` to those that every flow has.
     fn report(&self, end: Time, out: &mut FlowOutcome);
 }
 
@@ -152,7 +152,7 @@ impl Flow {
         of_kind!(&self.kind, k => k.sender())
     }
 
-    /// What there is to report.
+    /// The results of the flow.
     pub fn outcome(&self, end: Time) -> FlowOutcome {
         let Progress { end: ended, last_delivery } = self.progress;
         let mut out = FlowOutcome { start: self.start, end: ended, last_delivery, ..Default::default() };
@@ -164,7 +164,8 @@ impl Flow {
     }
 }
 
-/// What was due at `now` and is not done yet, not what is due because of what happened at `now`.
+/// The instant before `now`: as of then, `next_wake` includes what was already due at `now`, but not what follows from
+/// events at `now`.
 fn just_before(now: Time) -> Time {
     Time(now.0.saturating_sub(1))
 }
@@ -235,7 +236,7 @@ impl Application for Bulk {
     }
 }
 
-/// Datagrams by the clock, from end 0 to end 1.
+/// Datagrams at a constant rate, from end 0 to end 1.
 struct Cbr {
     sender: cbr::Sender,
     bytes: Option<u64>,
@@ -361,7 +362,7 @@ impl Application for Requests {
 }
 
 impl Requests {
-    /// Carries news between the session and its connection until neither has any.
+    /// Passes events between the session and its connection until neither has any.
     fn act(&mut self, now: Time, progress: &mut Progress) {
         loop {
             if !self.connected && self.ends[0].state() == State::Established {

@@ -117,19 +117,19 @@ impl Gaps {
     }
 }
 
-/// A state cookie: opaque to all but who made it (RFC 9260 section 5.1.3).
+/// A state cookie: opaque to all but its maker (RFC 9260 section 5.1.3).
 pub type Cookie = [u8; COOKIE_BYTES as usize];
 
-/// What an INIT or INIT ACK says (RFC 9260 sections 3.3.2 and 3.3.3).
+/// The content of an INIT or INIT ACK (RFC 9260 sections 3.3.2 and 3.3.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Init {
     /// The verification tag that the other side shall use.
     pub tag: u32,
     /// Advertised receiver window, bytes.
     pub a_rwnd: u32,
-    /// Streams wanted outbound.
+    /// Outbound streams requested.
     pub outbound: u16,
-    /// Most streams taken inbound.
+    /// Most inbound streams accepted.
     pub inbound: u16,
     /// Initial TSN.
     pub tsn: u32,
@@ -157,7 +157,8 @@ impl Skipped {
     /// Streams in one FORWARD TSN; a sender with more to skip uses several.
     pub const MOST: usize = 16;
 
-    /// Notes that `stream` skips all up to `ssn`, later than what was noted of it before. False if there is no room.
+    /// Records that `stream` skips all up to `ssn`, which is later than the one recorded before. False if there is no
+    /// room.
     pub fn note(&mut self, stream: u16, ssn: u16) -> bool {
         let count = usize::from(self.count);
         if let Some(known) = self.streams[..count].iter_mut().find(|s| s.0 == stream) {

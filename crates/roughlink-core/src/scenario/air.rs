@@ -12,8 +12,8 @@ use crate::link::noise::air::Fading;
 use crate::link::noise::impulses::{Impulses, Length, Source};
 use crate::units::{Share, Time};
 
-/// The noise of a shared medium. `usual` is that of its profile; `block` is how long the blocks are on air that `mean`
-/// speaks of.
+/// The noise of a shared medium. `usual` is that of its profile; `block` is the air time of the blocks that `mean`
+/// refers to.
 pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, report: &mut Report) -> AirNoise {
     if link.noise.is_none() {
         return usual;
@@ -38,7 +38,7 @@ pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, rep
             let problem = Problem::new("the noise fades twice").at(table.span.clone(), "the second");
             report.error(problem.help("keep one of them"));
         }
-        // Each spoils a block by itself.
+        // Each corrupts blocks independently of the others.
         all.stationary += layer.stationary - all.stationary * layer.stationary;
         all.fading = all.fading.or(layer.fading);
         all.impulses.extend(layer.impulses);
@@ -267,5 +267,5 @@ const USUAL_IMPULSES: f64 = 5.0;
 const USUAL_SWITCHING: f64 = 100.0;
 const ALWAYS: (Time, Time) = (Time::ZERO, Time::MAX);
 const LEAST_GAP: Time = Time::from_micros(10);
-/// One impulse in 22 000 is longer than ten means: drawing it costs so many tries.
+/// One impulse in 22 000 is longer than ten means, so drawing one takes 22 000 tries.
 const LONGEST_IN_MEANS: u64 = 10;

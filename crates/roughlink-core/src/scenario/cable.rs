@@ -59,7 +59,7 @@ pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut 
     }
 }
 
-/// Whether a link says anything about its medium.
+/// Whether a link has keys of its medium.
 fn describes(link: &Link) -> bool {
     let timing = link.rate.is_some() || link.rate_trace.is_some() || link.mac.is_some();
     timing || link.profile.is_some() || link.queue.is_some() || link.mtu.is_some() || link.noise.is_some()

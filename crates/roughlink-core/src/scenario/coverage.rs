@@ -31,7 +31,7 @@ struct Presence {
     arrive: Time,
     depart: Time,
     class: Option<String>,
-    /// What else a log says, from when on.
+    /// Further values of a log, from when on.
     rows: Vec<Row>,
 }
 
@@ -43,7 +43,7 @@ struct Levels {
     hysteresis: f64,
 }
 
-/// Gives the links that have coverage their timelines and news; returns the load of other passengers.
+/// Gives the links that have coverage their timelines and events; returns the load of other passengers.
 pub(super) fn coverage(
     all: &[At<Coverage>],
     links: &mut [LinkSpec],
@@ -78,7 +78,7 @@ pub(super) fn coverage(
         };
         if pipe.forward.timeline.is_some() || pipe.reverse.timeline.is_some() {
             let problem = Problem::new(format!("link `{name}` has a timeline already")).at(span(&c.link), "");
-            report.error(problem.help("let either its `timeline` or the coverage say when it is up"));
+            report.error(problem.help("state when it is up either in its `timeline` or in the coverage"));
             continue;
         }
         without_effect(c, report);
@@ -94,12 +94,12 @@ pub(super) fn coverage(
         let notice = report.read(&c.notice).unwrap_or_default();
         let warning = report.read(&c.warning);
         let mut steps = vec![Step { up: Some(false), ..Step::default() }];
-        let mut news = vec![(Time::ZERO, LinkEvent::Down)];
+        let mut link_events = vec![(Time::ZERO, LinkEvent::Down)];
         if c.log.is_some() {
             let Levels { threshold: dbm, hysteresis } = levels;
-            news.push((Time::ZERO, LinkEvent::Threshold { dbm, hysteresis }));
+            link_events.push((Time::ZERO, LinkEvent::Threshold { dbm, hysteresis }));
         }
-        // What the link is like at the start is known then.
+        // The state of the link at the start is known from the start.
         let known = |at: Time| if at.is_zero() { at } else { at + notice };
         let mut used = Vec::new();
         let mut hasty = false;
@@ -116,7 +116,7 @@ pub(super) fn coverage(
                     noise: row.loss.map(|loss| Noise::Random { loss }),
                     ..Step::default()
                 });
-                news.extend(row.signal.map(|dbm| (known(row.at), LinkEvent::Signal(dbm))));
+                link_events.extend(row.signal.map(|dbm| (known(row.at), LinkEvent::Signal(dbm))));
             }
             if up >= stay.depart {
                 let warning = Problem::new(format!("coverage at {} is over before it can be used", stay.name));
@@ -129,15 +129,15 @@ pub(super) fn coverage(
             let mut step = Step { at: up, until: end, up: Some(true), ..Step::default() };
             if let Some(class) = class {
                 (step.rate, step.delay, step.noise) = (class.rate, class.delay, class.noise.clone());
-                news.extend(class.signal.map(|dbm| (known(stay.arrive), LinkEvent::Signal(dbm))));
+                link_events.extend(class.signal.map(|dbm| (known(stay.arrive), LinkEvent::Signal(dbm))));
             }
             steps.push(step);
-            news.push((known(stay.arrive + lag), LinkEvent::Up));
-            news.push((known(up), LinkEvent::Configured));
-            // A warning is said again when it comes true: meanwhile it may have been taken for wrong.
+            link_events.push((known(stay.arrive + lag), LinkEvent::Up));
+            link_events.push((known(up), LinkEvent::Configured));
+            // A warning is repeated when it comes true: in between it may have been considered wrong.
             let warned = warning.map(|w| stay.depart.saturating_sub(w));
-            news.extend(warned.map(|at| (at, LinkEvent::Down)));
-            news.push((stay.depart + notice, LinkEvent::Down));
+            link_events.extend(warned.map(|at| (at, LinkEvent::Down)));
+            link_events.push((stay.depart + notice, LinkEvent::Down));
             used.push(Stay {
                 name: stay.name.clone(),
                 class: stay.class.clone().unwrap_or_default(),
@@ -179,14 +179,14 @@ pub(super) fn coverage(
             }));
         }
         steps.sort_by_key(|s| s.at);
-        news.sort_by_key(|n| n.0);
+        link_events.sort_by_key(|n| n.0);
         lay(steps, pipe, duration, one.span.clone(), report);
-        (links[l].notices, links[l].stays) = (news, used);
+        (links[l].notices, links[l].stays) = (link_events, used);
     }
     loads
 }
 
-/// Keys that belong to another way of saying when there is coverage.
+/// Reports keys that belong to another way of stating coverage.
 fn without_effect(c: &Coverage, report: &mut Report) {
     let ways = [("stations", c.stations.is_some()), ("timetable", c.timetable.is_some()), ("log", c.log.is_some())];
     let mut given = ways.iter().filter(|way| way.1).map(|way| way.0);
@@ -258,7 +258,7 @@ fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String
         if let Some(name) = leaf.as_ref().and_then(|l| l.value.as_ref().ok()).filter(|n| !known.contains(&n.as_str())) {
             let problem = Problem::new(format!("there is no class `{name}`")).at(span(leaf), "");
             report.error(problem.help(if known.is_empty() {
-                format!("say what it is like: classes.{name} = {{ rate = \"5 Mbit/s\", delay = \"20 ms\" }}")
+                format!("describe it: classes.{name} = {{ rate = \"5 Mbit/s\", delay = \"20 ms\" }}")
             } else {
                 suggest(name, "the classes are", known.iter().copied())
             }));
@@ -267,7 +267,7 @@ fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String
     out
 }
 
-/// The stays in coverage in order of time; `None` if they cannot be told, which is then reported.
+/// The stays in coverage in order of time; `None` if they cannot be determined, which is then reported.
 fn stays(
     c: &Coverage,
     here: Range<usize>,
@@ -284,10 +284,10 @@ fn stays(
         (None, Some(_), None) => from_timetable(c, report),
         (None, None, Some(_)) => from_log(c, levels, load, report),
         (None, None, None) => problem(
-            "this coverage says nothing about when",
+            "this coverage does not state when it exists",
             "add `stations` with `speed` and `dwell`, a `timetable`, or a `log`",
         ),
-        _ => problem("this coverage says twice when", "keep one of `stations`, `timetable` and `log`"),
+        _ => problem("this coverage states twice when it exists", "keep one of `stations`, `timetable` and `log`"),
     }
 }
 
@@ -391,5 +391,5 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
-/// Beyond this the stays fill the memory.
+/// More stays than this fill the memory.
 const MOST_STAYS: u64 = 1_000_000;

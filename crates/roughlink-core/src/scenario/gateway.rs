@@ -1,4 +1,4 @@
-//! `[[gateway]]`: where it stands, which link it watches, what it is.
+//! `[[gateway]]`: its node, its link and its kind.
 
 use super::file::{Gateway, Params};
 use super::leaf::At;
@@ -11,7 +11,7 @@ use crate::units::Time;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Resolves a gateway that stands at `node`; `None` if nothing stands there, or if it cannot, which is then reported.
+/// Resolves a gateway at `node`; `None` if the kind is `none`, or if it cannot be resolved, which is then reported.
 pub(super) fn gateway(
     gateway: &At<Gateway>,
     name: &str,
@@ -45,12 +45,12 @@ pub(super) fn gateway(
         return None;
     }
     let params = params(gateway, kind, report)?;
-    hears(kind, &params, &links[link], place, report);
+    check_warnings(kind, &params, &links[link], place, report);
     let name = if name.is_empty() { kind.name.to_owned() } else { name.to_owned() };
     Some(GatewaySpec { name, node, link, kind, params })
 }
 
-/// Parameters where no gateway stands are those of the one that might: of any.
+/// Where there is no gateway, parameters of any gateway are accepted.
 fn unused(given: &At<Params>, report: &mut Report) {
     let known: BTreeSet<String> =
         REGISTRY.iter().flat_map(|k| k.parameters().into_iter().map(|(key, _)| key)).collect();
@@ -60,7 +60,8 @@ fn unused(given: &At<Params>, report: &mut Report) {
     }
 }
 
-/// Refuses what would work against another gateway: of the same kind, or a second rate control, at the same end of a link.
+/// Refuses gateways that would work against each other: two of the same kind, or two rate controls, at the same end of
+/// a link.
 pub(super) fn conflicting(all: &[(Range<usize>, GatewaySpec)], report: &mut Report) {
     for (i, (place, g)) in all.iter().enumerate() {
         let rival = all[..i].iter().find(|(_, first)| {
@@ -112,7 +113,7 @@ pub(super) fn idle(
 }
 
 /// Warns if a gateway that relies on warnings receives none of its link, or receives them earlier than it accepts them.
-fn hears(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Range<usize>, report: &mut Report) {
+fn check_warnings(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Range<usize>, report: &mut Report) {
     let all = kind.parameters();
     let Some(lead) = params.get("lead_ms").or(all.get("lead_ms")).and_then(toml::Value::as_integer) else { return };
     let lead = Time(u64::try_from(lead).unwrap_or(0).saturating_mul(1_000_000));
@@ -196,7 +197,7 @@ fn is_rough(model: &Model) -> bool {
     model.as_pipe().is_none_or(|pipe| rough(&pipe.forward) || rough(&pipe.reverse))
 }
 
-/// The parameters, tried out.
+/// The parameters, checked by building the gateway.
 fn params(gateway: &At<Gateway>, kind: &'static Kind, report: &mut Report) -> Option<toml::Table> {
     let Some(given) = &gateway.value.params else { return Some(toml::Table::new()) };
     let entries = given.value.0.iter();

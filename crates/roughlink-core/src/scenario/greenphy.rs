@@ -100,5 +100,5 @@ const LEAST_REGION: Time = Time::from_millis(4);
 /// Longest payload of an MPDU (HomePlug AV: MaxFL).
 const MAX_FL: Time = Time::from_nanos(2_501_120);
 const MOST_PBS: usize = 16;
-/// Beyond it, none of these times is meant.
+/// Longer times can only be mistakes.
 const LONGEST: Time = Time::from_secs(60);

@@ -87,7 +87,7 @@ fn mac(mac: &Mac, c: &mut HdplcConfig, report: &mut Report) {
     }
 }
 
-/// A number from 1 to `most`; zero means what `zero` says.
+/// A number from 1 to `most`; `zero` describes the meaning of zero.
 fn counted(leaf: &Option<Leaf<u32>>, zero: &str, most: u32, report: &mut Report) -> Option<u32> {
     let n = report.read(leaf)?;
     if (1..=most).contains(&n) {
@@ -112,7 +112,7 @@ fn rate_trace(trace: &RateTrace, report: &mut Report) -> Vec<(Time, Rate)> {
     steps
 }
 
-/// Of a header, a gap or an acknowledgement.
+/// The longest header, gap or acknowledgement.
 const LONGEST_PART: Time = Time::from_secs(1);
 /// Packets in a frame: as many bits must fit into an acknowledgement; the paper's modem has 31.
 const MOST_SDUS: u32 = 1024;

@@ -44,7 +44,7 @@ pub(super) struct Leaf<T> {
 
 /// How a value is written.
 pub(super) trait Read: Sized {
-    /// Name in the JSON Schema, if the form deserves one.
+    /// Name in the JSON Schema, if the form has one.
     const NAME: &'static str = "";
     fn read(value: &Value) -> Result<Self, UnitError>;
     fn schema() -> Schema;
@@ -567,7 +567,7 @@ fn either(word: &str, other: &Schema) -> Schema {
     json_schema!({ "anyOf": [{ "type": "string", "const": word }, other] })
 }
 
-/// The gateway that is none, so that an experiment can do without.
+/// The kind of no gateway, so that an experiment can do without one.
 const NO_GATEWAY: &str = "none";
 /// Thirty years: instants stay far from the end of the clock whatever is added to them.
 pub(super) const LONGEST: Time = Time::from_secs(1_000_000_000);

@@ -131,7 +131,7 @@ fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Noise, Noise) {
     (forward, reverse)
 }
 
-/// The noise of something that has no direction, or one of its own; `help` says what to do about the key.
+/// The noise of something that has no direction, or one of its own; `help` is the advice about the key.
 pub(super) fn undirected(table: &At<NoiseTable>, help: &str, load: Load<'_>, report: &mut Report) -> Noise {
     if let Some(direction) = &table.value.direction {
         let problem = Problem::new("`direction` has no effect in this noise").at(direction.span.clone(), "");
@@ -143,39 +143,38 @@ pub(super) fn undirected(table: &At<NoiseTable>, help: &str, load: Load<'_>, rep
 pub(super) fn one_noise(table: &At<NoiseTable>, load: Load<'_>, report: &mut Report) -> Noise {
     let n = &table.value;
     let mut share = |leaf: &Option<Leaf<Share>>, absent: f64| report.read(leaf).map_or(absent, |s| s.0);
-    let noise = match n.kind.as_ref().and_then(|k| k.value.as_ref().ok()) {
-        None | Some(NoiseKind::None) => Noise::None,
-        Some(NoiseKind::Random) => Noise::Random { loss: share(&n.loss, 0.0) },
-        Some(NoiseKind::Burst) => burst(table, report),
-        Some(NoiseKind::GilbertElliott) => Noise::GilbertElliott {
-            to_bad: share(&n.to_bad, 0.0),
-            to_good: share(&n.to_good, 1.0),
-            loss_good: share(&n.loss_good, 0.0),
-            loss_bad: share(&n.loss_bad, 1.0),
-        },
-        Some(NoiseKind::Impulse) => {
-            let kill = share(&n.kill, 1.0);
-            impulse(table, kill, report)
-        }
-        Some(NoiseKind::List) => {
-            let drop = report.read(&n.drop).unwrap_or_default();
-            if drop.windows(2).any(|pair| pair[0] >= pair[1]) {
-                let problem = Problem::new("the numbers in `drop` must ascend, each once").at(span(&n.drop), "");
-                report.error(problem.help(format!("write drop = {}", ascending(&drop))));
+    let noise =
+        match n.kind.as_ref().and_then(|k| k.value.as_ref().ok()) {
+            None | Some(NoiseKind::None) => Noise::None,
+            Some(NoiseKind::Random) => Noise::Random { loss: share(&n.loss, 0.0) },
+            Some(NoiseKind::Burst) => burst(table, report),
+            Some(NoiseKind::GilbertElliott) => Noise::GilbertElliott {
+                to_bad: share(&n.to_bad, 0.0),
+                to_good: share(&n.to_good, 1.0),
+                loss_good: share(&n.loss_good, 0.0),
+                loss_bad: share(&n.loss_bad, 1.0),
+            },
+            Some(NoiseKind::Impulse) => {
+                let kill = share(&n.kill, 1.0);
+                impulse(table, kill, report)
             }
-            Noise::List { drop }
-        }
-        Some(NoiseKind::Recorded) => Noise::Recorded { steps: recorded(table, load, report) },
-        Some(_) => {
-            let problem = Problem::new("this noise spoils blocks on the air of a shared medium, and a pipe has none");
-            report.error(
-                problem
-                    .at(span(&n.kind), "")
-                    .help("on a pipe there are `random`, `burst`, `gilbert-elliott`, `impulse`, `list` and `recorded`"),
-            );
-            Noise::None
-        }
-    };
+            Some(NoiseKind::List) => {
+                let drop = report.read(&n.drop).unwrap_or_default();
+                if drop.windows(2).any(|pair| pair[0] >= pair[1]) {
+                    let problem = Problem::new("the numbers in `drop` must ascend, each once").at(span(&n.drop), "");
+                    report.error(problem.help(format!("write drop = {}", ascending(&drop))));
+                }
+                Noise::List { drop }
+            }
+            Some(NoiseKind::Recorded) => Noise::Recorded { steps: recorded(table, load, report) },
+            Some(_) => {
+                let problem = Problem::new("this noise corrupts blocks on a shared medium, and a pipe has no blocks");
+                report.error(problem.at(span(&n.kind), "").help(
+                    "on a pipe there are `random`, `burst`, `gilbert-elliott`, `impulse`, `list` and `recorded`",
+                ));
+                Noise::None
+            }
+        };
     report.read(&n.kind);
     noise
 }
@@ -313,10 +312,10 @@ pub(super) fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 const STEPS_HELP: &str = "each line is `seconds,loss probability`, such as 12.5,0.03";
 const NO_STEPS_HELP: &str =
     "add steps = [{ at = \"0 s\", loss = \"1 %\" }, { at = \"10 s\", loss = \"5 %\" }], or a `file`";
-/// A day: light goes beyond the planets, and a sum over any number of links stays on the clock.
+/// A day, beyond any real delay; a sum over any number of links stays on the clock.
 const LONGEST_DELAY: Time = Time::from_secs(86_400);
 const LONGEST_BURST: u64 = 1_000_000_000;
-/// Numbers of a list that a message repeats.
+/// Most numbers of a list that a message repeats.
 const MOST_SHOWN: usize = 12;
 
 #[cfg(test)]

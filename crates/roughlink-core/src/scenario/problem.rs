@@ -19,7 +19,7 @@ pub struct Problem {
 pub struct Label {
     /// Bytes of the text; on character boundaries.
     pub span: Range<usize>,
-    /// What to say there; may be empty.
+    /// The text at this place; may be empty.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! Whether anything in a scenario is left to chance.
+//! Whether anything in a scenario is random.
 
 use super::Scenario;
 use crate::app::Traffic;
@@ -33,7 +33,7 @@ impl Direction {
 }
 
 impl Noise {
-    /// Whether its answers depend on a random stream. What is lost never or always does not.
+    /// Whether its decisions depend on a random stream. Losses that never or always happen do not.
     fn is_random(&self) -> bool {
         let open = |p: f64| p > 0.0 && p < 1.0;
         match self {
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_random_differs_between_replicas_and_what_is_not_does_not() {
+    fn only_random_runs_differ_between_replicas() {
         let cases = [
             ("", false),
             ("noise = { kind = \"list\", drop = [20, 21, 80] }", false),

@@ -80,7 +80,7 @@ fn apply(keys: &MessageKeys, spec: &mut MessageSpec, report: &mut Report) {
     }
 }
 
-/// Between discovery requests: in less time nobody answers.
+/// Least time between discovery requests: no charger answers faster.
 const LEAST_PERIOD: Time = Time::from_millis(1);
 /// Discovery requests: 40 minutes at the standard's pace.
 const MOST_TRIES: u32 = 10_000;

@@ -1,5 +1,5 @@
-//! From the file to the [`Scenario`]: names become indices, defaults are filled in, and what belongs together is
-//! checked against each other.
+//! From the file to the [`Scenario`]: names become indices, defaults are filled in, and values that depend on each
+//! other are checked.
 
 use super::cable::cables;
 use super::coverage::coverage;
@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Resolves a file. What is wrong is reported; the result is of use only if nothing is.
+/// Resolves a file. Faults are reported; the result is of use only without any.
 pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &mut Report) -> Scenario {
     let duration = report.read(&file.duration).unwrap_or(Time::from_secs(1));
     if duration.is_zero() {
@@ -105,7 +105,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     Scenario { name, seed, duration, nodes, links, flows, gateways, source: String::new() }
 }
 
-/// What a link is, and the events that hosts are notified of.
+/// The model of a link, and the events that hosts are notified of.
 fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (Model, Vec<(Time, LinkEvent)>) {
     match report.read(&link.kind) {
         None | Some(LinkKind::Pipe) => {
@@ -135,7 +135,7 @@ struct Context<'f> {
     /// Nothing is wrong with these, so that what follows from them is not a consequence of another fault.
     sound: bool,
     duration: Time,
-    /// The configurations in use: a thousand flows tend to have but a few.
+    /// The configurations in use: a thousand flows usually share a few.
     configs: Vec<Arc<TcpConfig>>,
     /// The algorithms in use.
     used: Vec<(Stack, &'static crate::cc::Algorithm)>,
@@ -278,7 +278,7 @@ impl Context<'_> {
         let codec = report.read(&f.codec).unwrap_or_default();
         let mut config = VoipConfig { speech: codec.speech(), ..VoipConfig::default() };
         if let (Some(_), Some(bpl)) = (&f.concealment, &f.bpl) {
-            let problem = Problem::new("`bpl` says what `concealment` would decide").at(bpl.span.clone(), "");
+            let problem = Problem::new("`bpl` and `concealment` exclude each other").at(bpl.span.clone(), "");
             report.error(problem.help("keep one of them"));
         }
         if report.read(&f.concealment).unwrap_or(false) {
@@ -441,7 +441,7 @@ fn fragments(length: u64, mtu: u16) -> u64 {
     (length - 20).div_ceil(u64::from((mtu - 20) & !7))
 }
 
-/// The names of a kind of element; each must be there once. What has none gets one that nobody refers to.
+/// The names of a kind of element; each must occur once. An element without one gets a name that nothing refers to.
 fn names<'f>(
     what: &str,
     elements: impl Iterator<Item = (&'f Option<Leaf<Name>>, &'f Range<usize>)>,
@@ -498,7 +498,7 @@ fn between(link: &At<Link>, nodes: &[String], report: &mut Report) -> (usize, us
     (from.unwrap_or(0), to.unwrap_or(0))
 }
 
-/// A byte of G.711 takes 125 us. Much below that a call fills memory with what the listener keeps of every packet.
+/// A byte of G.711 takes 125 us. Much below that a call fills memory with what the receiver keeps of every packet.
 const LEAST_INTERVAL: Time = Time::from_micros(100);
 /// Bytes of speech that fit into a datagram with 40 B of headers.
 const MOST_SPEECH: u16 = 65_495;

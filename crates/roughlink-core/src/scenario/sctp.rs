@@ -20,13 +20,13 @@ pub(super) struct Resolved {
     pub place: Range<usize>,
 }
 
-/// What an SCTP flow without `cc` runs.
+/// The congestion control of an SCTP flow without `cc`.
 const DEFAULT_CC: &str = "sctp";
 /// SACK.Delay is at most this (RFC 9260 section 6.2).
 const LONGEST_SACK_DELAY: Time = Time::from_millis(500);
 
-/// The association of `flow`, whose keys may stand in `global`; `span` is what to underline when a fault has no key of its
-/// own. `None` if something stands in the way, which is then reported.
+/// The association of `flow`, whose keys may be in `global`; `span` is what to underline when a fault has no key of its
+/// own. `None` after a fault, which is reported.
 pub(super) fn resolve(global: Option<&Sctp>, flow: &Flow, span: Range<usize>, report: &mut Report) -> Option<Resolved> {
     if let Some(tcp) = &flow.tcp {
         let problem = Problem::new("`tcp` has no effect on a flow over SCTP").at(tcp.span.clone(), "");
@@ -98,7 +98,7 @@ fn apply(keys: &Sctp, config: &mut SctpConfig, report: &mut Report) {
         config.missing_reports = n as u8;
     }
     for (leaf, key) in [(&keys.delayed_ack, "delayed_ack"), (&keys.max_burst, "max_burst")] {
-        number(leaf, key, u32::MAX, "leave it out for what RFC 9260 says");
+        number(leaf, key, u32::MAX, "leave it out for RFC 9260's value");
     }
     if let Some(bytes) = report.read(&keys.payload) {
         match u16::try_from(bytes.0).ok().filter(|n| (4..=SctpConfig::MAX_PAYLOAD).contains(n)) {

@@ -4,7 +4,7 @@
 //! by their number from 0; in a name `*` stands for any characters, so that `flow.*.cc` means all flows and
 //! `link.segment*.rate` some links. A name with a dot is quoted. In a list whose elements have no names, such as `noise`, a
 //! key alone means the only element, or the only one that has or takes the key. A path may make a key or table that
-//! the schema knows and the file has not. The value is TOML if it reads as TOML, else text, so that units need no
+//! the schema has and the file has not. The value is TOML if it reads as TOML, else text, so that units need no
 //! quotes. Setting one of two keys that exclude each other removes the other; setting `kind` removes the keys that
 //! only other kinds have. `cc` takes parameters along, `avoca{rss_threshold=-110}`, in place of any `cc_params` there are.
 
@@ -34,7 +34,7 @@ pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, r
     document.to_string()
 }
 
-/// What the schema says about a table on the path.
+/// The schema of a table on the path.
 struct Place<'s> {
     schema: &'s Schema,
     definition: &'s str,
@@ -79,7 +79,7 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
         }
         let (value, params) = if key == "cc" { with_parameters(value)? } else { (value, None) };
         put(table, key, read(value, all.iter().all(|s| text_only(resolve(s, place.root)))));
-        make_room(table, place.definition, key);
+        remove_excluded(table, place.definition, key);
         if let Some(params) = params {
             remove(table, "cc_params");
             for (name, value) in params {
@@ -205,7 +205,7 @@ fn spell_out_value(value: &mut Value) {
     *value = table;
 }
 
-/// Whether `name` is what `pattern` says, `*` standing for any characters.
+/// Whether `name` matches `pattern`, in which `*` stands for any characters.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name && !name.is_empty() };
     let Some(mut name) = name.strip_prefix(head) else { return false };
@@ -264,7 +264,7 @@ fn last_value(table: &mut dyn TableLike) -> Option<&mut Value> {
 }
 
 /// Removes what the key just set excludes.
-fn make_room(table: &mut dyn TableLike, definition: &str, key: &str) {
+fn remove_excluded(table: &mut dyn TableLike, definition: &str, key: &str) {
     for (name, a, b) in EXCLUSIVE_KEYS {
         if *name == definition {
             let other = if key == *a {

@@ -101,7 +101,7 @@ fn value(
                 let bad = |item: &mut Spanned<_>| {
                     schema.get("items").is_some_and(|inner| !value(item, key, inner, within, root, report))
                 };
-                // Every one is looked at, whatever is wrong with those before it.
+                // Every element is checked, whatever is wrong with those before it.
                 return items.iter_mut().map(bad).filter(|bad| *bad).count() == 0;
             }
         }
@@ -178,7 +178,7 @@ fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
     format!("{{ {} }}", keys.iter().map(line).collect::<Vec<_>>().join(", "))
 }
 
-/// Noise that takes packets.
+/// Whether it is noise that loses packets.
 fn of_pipes(noise: &str) -> bool {
     matches!(noise, "random" | "burst" | "gilbert-elliott" | "impulse" | "list")
 }

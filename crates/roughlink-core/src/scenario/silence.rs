@@ -1,5 +1,5 @@
-//! Flows that their own congestion control keeps silent although their link has coverage: a threshold above the signal, say.
-//! The algorithm goes by link events only, so this is known before the run.
+//! Flows that their own congestion control keeps silent although their link has coverage, for example by a threshold
+//! above the signal. The algorithm depends on link events only, so this can be computed before the run.
 
 use super::LinkSpec;
 use super::problem::{Problem, Report};
@@ -7,7 +7,7 @@ use crate::cc::{Factory, Flow, LinkEvent, Permit};
 use crate::units::Time;
 use std::ops::Range;
 
-/// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, while the link is up and the flow's hosts know so.
+/// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, while the link is up and the flow's hosts are notified of it.
 pub(super) fn warn_of_silence(
     (name, place): (&str, Range<usize>),
     (cc, factory): (&str, &Factory),
@@ -15,9 +15,9 @@ pub(super) fn warn_of_silence(
     duration: Time,
     report: &mut Report,
 ) {
-    // With several links that have events it would have to be known which of them is to blame.
-    let mut speaking = path.iter().map(|&l| &links[l]).filter(|l| !l.notices.is_empty());
-    let (Some(link), None) = (speaking.next(), speaking.next()) else { return };
+    // With several links that have events the cause could not be algorithm.
+    let mut with_events = path.iter().map(|&l| &links[l]).filter(|l| !l.notices.is_empty());
+    let (Some(link), None) = (with_events.next(), with_events.next()) else { return };
     let mss = 1460;
     let flow = Flow {
         mss,
@@ -26,22 +26,22 @@ pub(super) fn warn_of_silence(
         min_rtt: Time::MAX,
         ..Flow::default()
     };
-    let mut told = factory(&flow);
-    // Where hosts know that the link is up and the algorithm holds all the same; the strongest signal there.
+    let mut algorithm = factory(&flow);
+    // When hosts are notified that the link is up but the algorithm holds, and the strongest signal then.
     let mut silent: Vec<Range<Time>> = Vec::new();
     let mut strongest: Option<f64> = None;
     let (mut known_up, mut signal) = (true, None);
     let mut notices = link.notices.iter().filter(|n| n.0 <= duration).peekable();
     while let Some((at, event)) = notices.next() {
         let now = Flow { now: *at, ..flow.clone() };
-        told.on_link(&now, event);
+        algorithm.on_link(&now, event);
         match event {
             LinkEvent::Down => (known_up, signal) = (false, None),
             LinkEvent::Configured => known_up = true,
             LinkEvent::Signal(dbm) => signal = Some(*dbm),
             _ => {}
         }
-        if known_up && told.permit(&now) == Permit::Hold {
+        if known_up && algorithm.permit(&now) == Permit::Hold {
             silent.push(*at..notices.peek().map_or(duration, |n| n.0));
             strongest = strongest.into_iter().chain(signal).reduce(f64::max);
         }

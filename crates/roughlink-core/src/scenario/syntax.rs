@@ -1,12 +1,12 @@
-//! What is not TOML, and what to write instead. The TOML parser reports what it expected, not what was meant:
-//! that is guessed from its message and the line.
+//! Faults of TOML syntax, with suggestions. The TOML parser reports what it expected, not what was meant: that is
+//! guessed from its message and the line.
 
 use super::problem::{Problem, Report};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::DeTable;
 
-/// Reads TOML; what is none is reported.
+/// Reads TOML; faults are reported.
 pub(super) fn read<'t>(text: &'t str, report: &mut Report) -> Spanned<DeTable<'t>> {
     let (document, faults) = DeTable::parse_recoverable(text);
     for fault in faults.iter().take(MOST_FAULTS) {
@@ -25,7 +25,7 @@ pub(super) fn problem(message: &str, span: Range<usize>, text: &str) -> Problem 
 struct Line<'t> {
     all: &'t str,
     before: &'t str,
-    /// What the reader could not take, and all from there on without a comment.
+    /// What the reader rejected, and the rest of the line without a comment.
     bad: &'t str,
     after: &'t str,
 }
@@ -62,7 +62,9 @@ fn advice(message: &str, line: &Line<'_>) -> String {
     match known.map_or(Form::Other, |(_, form)| *form) {
         Form::Say(help) => help.into(),
         Form::Twice => match line.heading() {
-            Some(name) => format!("[{name}] stands once, with all its keys; the tables of a list are [[{name}]] each"),
+            Some(name) => {
+                format!("[{name}] may occur only once, with all its keys; the tables of a list are [[{name}]] each")
+            }
             None => format!("`{}` is there already: keep one of the two", line.bad),
         },
         Form::Heading => {
@@ -181,5 +183,4 @@ const FORMS: &[(&str, Form)] = &[
 
 const ONE_KEY: &str = "a line has one key and its value";
 const NO_VALUE: &str = "the value is missing: write one behind the `=`";
-const OTHER: &str =
-    "a line is key = value, a [heading] or a # comment; texts and quantities stand in quotes: \"10 ms\"";
+const OTHER: &str = "a line is key = value, a [heading] or a # comment; texts and quantities are in quotes: \"10 ms\"";

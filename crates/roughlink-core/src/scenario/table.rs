@@ -1,9 +1,9 @@
 //! Tables of measurements in files, CSV in the forms of the field: what coverage logs and timelines are read from.
 //!
-//! The heading names the columns; a line that begins with `#`, or that is empty, says nothing. Fields may be quoted. The
-//! delimiter is a comma, a semicolon or a tab, whichever the heading has most of unless it is stated; unless it is the comma,
-//! numbers may have a decimal comma. Times are seconds from the start of the run, or absolute, and then counted from the
-//! first line: Unix seconds, RFC 3339, or a date and time of day without offset from UTC.
+//! The heading names the columns; a line that begins with `#`, or that is empty, is ignored. Fields may be quoted. The
+//! delimiter is a comma, a semicolon or a tab, whichever the heading has most of unless it is stated; unless it is the
+//! comma, numbers may have a decimal comma. Times are seconds from the start of the run, or absolute, and then counted
+//! from the first line: Unix seconds, RFC 3339, or a date and time of day without offset from UTC.
 
 use super::file::Delimiter;
 use super::leaf::{Dbm, FASTEST, LONGEST};
@@ -20,7 +20,7 @@ pub(super) struct Dialect {
     pub delimiter: Option<Delimiter>,
     /// What the file calls a column, where that is not our name for it.
     pub names: BTreeMap<String, String>,
-    /// Columns beside the known ones are passed over.
+    /// Columns beside the known ones are ignored.
     pub extra: bool,
 }
 
@@ -55,7 +55,7 @@ enum Clock {
     Date(Timestamp),
 }
 
-/// A field that says something.
+/// A field that is not empty.
 pub(super) struct Field<'t> {
     pub known: &'t str,
     name: &'t str,
@@ -114,8 +114,8 @@ impl<'k> Table<'k> {
         self.columns.len()
     }
 
-    /// Makes something of each line: `make` is given a new `T` and a field that is not empty, and the time if the field is
-    /// one. What is wrong is said with its line.
+    /// Converts each line: `make` is given a new `T` and a field that is not empty, and the time if the field is one.
+    /// Faults are reported with their line.
     pub fn lines<T: Default>(
         &self,
         mut make: impl FnMut(&mut T, &Field<'_>, Option<Time>) -> Result<(), String>,
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_with_line_and_column() {
+    fn invalid_values_are_refused_with_line_and_column() {
         let plain = Dialect::default();
         let renamed = named(&[("signal_dbm", "RSRP")]);
         for (bad, dialect, said) in [

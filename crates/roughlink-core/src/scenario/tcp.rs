@@ -1,5 +1,5 @@
-//! The keys of a TCP flow, resolved: the preset of its `stack`, over it what its algorithm's registry entry asks
-//! for, over it the keys of `[tcp]`, over it those of the flow's own `tcp` table.
+//! The keys of a TCP flow, resolved: the preset of its `stack`, over it the keys of its algorithm's registry entry,
+//! over them the keys of `[tcp]`, over them those of the flow's own `tcp` table.
 //!
 //! `cc_params` in `[tcp]` belong to the algorithm that `[tcp]` names: a flow with another algorithm does not take
 //! them, a flow with the same one does, and its own `cc_params` win key by key.
@@ -14,7 +14,7 @@ use crate::units::{Bytes, Time};
 use serde_json::{Value, json};
 use std::ops::Range;
 
-/// What a flow without `cc` runs when `[tcp]` has none either: what Linux does.
+/// The congestion control of a flow without `cc` when `[tcp]` has none either: Linux's default.
 pub(super) const DEFAULT_CC: &str = "cubic";
 
 /// Keys of `[tcp]` that a flow has outside of its `tcp` table.
@@ -165,7 +165,7 @@ impl Sources<'_> {
         self.global.span(key).is_some() || self.own().is_some_and(|t| t.span(key).is_some())
     }
 
-    /// Resolves the flow's transport; `None` if something stands in the way, which is then reported.
+    /// Resolves the flow's transport; `None` after a fault, which is reported.
     pub(super) fn resolve(&self, report: &mut Report) -> Option<Resolved> {
         if let Some(own) = self.own() {
             own.faults(report);
@@ -202,7 +202,7 @@ impl Sources<'_> {
         if self.ipv6 {
             config.mss -= u32::from(IPV6_EXTRA); // the packets stay as large as they are
         }
-        // Reno's recovery is NewReno's without partial ACKs; where better is built in, it stays.
+        // Reno's recovery is NewReno's without partial ACKs; where a better one is built in, it stays.
         if cc.name == "reno" && config.recovery == Recovery::NewReno {
             config.recovery = Recovery::Reno;
         }
@@ -213,7 +213,7 @@ impl Sources<'_> {
         if let Some(own) = self.own() {
             own.apply(&mut config);
         }
-        // What an algorithm's name promises and the scenario takes back.
+        // Keys that the algorithm's name sets and the scenario overrides.
         for key in toml::Table::keys(&cc.tcp.parse().expect("the registry's own TOML")) {
             let mut would = config.clone();
             entry.apply(&mut would);
@@ -237,8 +237,8 @@ impl Sources<'_> {
         }
         factory(stack, cc, params, &sources, &self.span, report)
     }
-    /// The value of the parameter `hystart`. In a flow's own table it must find an algorithm that has it; what `[tcp]`
-    /// says holds for the algorithms that do.
+    /// The value of the parameter `hystart`. In a flow's own table it requires an algorithm that has it; in `[tcp]` it
+    /// applies to the algorithms that do.
     fn hystart(&self, stack: Stack, cc: &'static Algorithm, report: &mut Report) -> Option<&'static str> {
         let has = cc.parameters(stack.name()).contains_key("hystart");
         let own = self.own().and_then(|t| t.hystart.as_ref());
@@ -254,7 +254,7 @@ impl Sources<'_> {
         })
     }
 
-    /// What cannot be meant.
+    /// Refuses combinations that make no sense.
     fn check(&self, config: &TcpConfig, report: &mut Report) {
         let mut wrong = |key: &str, message: String, help: &str| {
             report.error(Problem::new(message).at(self.span(key), "").help(help));
@@ -359,7 +359,7 @@ pub(super) fn factory(
         .ok()
 }
 
-/// What the parameters that are given would be if they were not.
+/// The defaults of the given parameters.
 fn defaults(cc: &Algorithm, stack: Stack, given: &toml::Table) -> String {
     let all = cc.parameters(stack.name());
     let defaults: Vec<String> = given.keys().filter_map(|key| Some(format!("{key} = {}", all.get(key)?))).collect();

@@ -1,8 +1,8 @@
 //! `timeline`: what changes on a link, from a list, a table of numbers or recorded traces, made into the states of its
 //! two directions and what hosts are notified of.
 //!
-//! Whatever it comes from becomes a list of [`Step`]s. A step says something about some properties of the link from one
-//! time to another, or from then on; of the steps that speak of a property at some time, the one that began last counts.
+//! Whatever it comes from becomes a list of [`Step`]s. A step sets some properties of the link from one time to
+//! another, or from then on; of the steps that set a property at some time, the one that began last counts.
 
 mod states;
 mod traces;
@@ -20,13 +20,13 @@ use crate::units::{Rate, Time};
 use states::{Notices, made, states};
 use std::ops::Range;
 
-/// Something said about a link for a while.
+/// Properties that are set for a while.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Step {
     pub at: Time,
-    /// When it ceases; never if `None`.
+    /// When it ends; never if `None`.
     pub until: Option<Time>,
-    /// It recurs after this time.
+    /// It is repeated after this time.
     pub every: Option<Time>,
     pub up: Option<bool>,
     pub rate: Option<Rate>,
@@ -60,25 +60,25 @@ pub(super) fn timelines(
     if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
         from_the_start(link, pipe, shared, own.as_ref().unwrap_or(shared), report);
     }
-    let mut heard = Notices::default();
+    let mut notices = Notices::default();
     if let Some(source) = &shared {
         let span = link.timeline.as_ref().map_or(0..0, |t| t.span.clone());
         let states = states(source, &pipe.forward, true, duration, span.clone(), report);
-        heard.hear(&states, source, &pipe.forward);
+        notices.add(&states, source, &pipe.forward);
         pipe.forward.timeline = made(source, states);
         if own.is_none() {
             let states = self::states(source, &pipe.reverse, false, duration, span, report);
-            heard.hear_reverse(&states, source);
+            notices.add_reverse(&states, source);
             pipe.reverse.timeline = made(source, states);
         }
     }
     if let Some(source) = &own {
         let span = link.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
         let states = states(source, &pipe.reverse, false, duration, span, report);
-        heard.hear_reverse(&states, source);
+        notices.add_reverse(&states, source);
         pipe.reverse.timeline = made(source, states);
     }
-    heard.events()
+    notices.events()
 }
 
 /// Fills in the rate and delay that the link leaves to its timelines.
@@ -264,7 +264,7 @@ fn steps_of(
     steps
 }
 
-/// What a file of changes or opportunities says.
+/// The content of a file of changes or opportunities.
 fn from_file(
     name: &str,
     format: Option<TimelineFormat>,
@@ -286,7 +286,7 @@ fn from_file(
     source.unwrap_or_default()
 }
 
-/// What `read` makes of a file; if it makes no sense the reason is reported, with `help`.
+/// The result of `read` for a file; a fault is reported, with `help`.
 fn read_file<T>(
     name: &str,
     place: Range<usize>,
@@ -341,7 +341,7 @@ fn read_csv(text: &str) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// The lines that say something, with their numbers.
+/// The lines that are not blank or comments, with their numbers.
 fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))

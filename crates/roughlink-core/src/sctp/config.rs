@@ -10,9 +10,9 @@ pub struct SctpConfig {
     /// 20 of IPv4, 12 of common and 16 of chunk header. From 1 to [`SctpConfig::MAX_PAYLOAD`]; the AVOCA paper has 1468,
     /// which makes packets of 1516.
     pub payload: u16,
-    /// Streams to send messages in, turn by turn; at most what the peer takes.
+    /// Streams to send messages in, in turn; at most what the peer accepts.
     pub streams: u16,
-    /// Most streams taken from the peer.
+    /// Most streams accepted from the peer.
     pub max_streams: u16,
     /// Receive buffer, bytes: what is announced as a_rwnd, less what waits for a gap to close.
     pub rcv_buf: u32,

@@ -1,5 +1,5 @@
-//! The state cookie (RFC 9260 section 5.1.3): all that the passive side needs to know of an association, kept by the
-//! active side until the COOKIE ECHO brings it back. Only who made a cookie can read it: a keyed hash seals it.
+//! The state cookie (RFC 9260 section 5.1.3): all that the passive side needs for an association, kept by the active
+//! side until the COOKIE ECHO brings it back. A keyed hash seals it, so that only its maker accepts it.
 
 use crate::packet::{COOKIE_BYTES, Cookie, Init};
 use crate::units::Time;
@@ -14,7 +14,7 @@ pub struct State {
     /// The tag that we have chosen, and our initial TSN.
     pub tag: u32,
     pub tsn: u32,
-    /// What the peer's INIT said.
+    /// The content of the peer's INIT.
     pub peer: Init,
 }
 

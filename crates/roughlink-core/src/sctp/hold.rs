@@ -57,7 +57,7 @@ impl Sender {
         self.flow.state = CongestionState::Open;
         self.forward_due = self.queue.forward_point().is_some();
         if self.queue.is_waiting() {
-            self.queue.spoil_samples();
+            self.queue.invalidate_samples();
             // A lone packet may have arrived and its SACK be delayed.
             let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
             let on_its_way = self.queue.chunks().next().filter(|c| c.fate == Fate::InFlight);
@@ -77,7 +77,7 @@ impl Sender {
         self.start_burst();
     }
 
-    /// T3 expired. Was it that of a head which was young when a `Hold` ended? Then it leaves.
+    /// T3 expired. If it was that of a head that was young when a `Hold` ended, the head leaves again.
     pub(super) fn repairs_release(&mut self) -> bool {
         let Some(r) = &mut self.released else { return false };
         let repairs = std::mem::take(&mut r.young) && self.queue.first() < r.until && self.queue.is_waiting();

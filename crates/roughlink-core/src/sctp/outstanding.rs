@@ -1,11 +1,11 @@
-//! The DATA chunks sent and not yet cumulatively acknowledged, and what is known of each.
+//! The DATA chunks sent and not yet cumulatively acknowledged, each with its state.
 
 use crate::packet::{Gap, Skipped};
 use crate::tcp::rate::Stamp;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// What became of a chunk.
+/// The state of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// On its way.
@@ -27,7 +27,7 @@ pub struct Sent {
     pub offset: u64,
     /// Bytes of user data.
     pub len: u16,
-    /// What became of it.
+    /// Its state.
     pub fate: Fate,
     /// Miss indications.
     pub missing: u8,
@@ -139,7 +139,7 @@ impl Outstanding {
         self.in_flight += u64::from(len);
     }
 
-    /// The lowest chunk marked for retransmission leaves again; its TSN and what is known of it.
+    /// The lowest chunk marked for retransmission leaves again; its TSN and its state.
     pub fn resend(&mut self, at: Time, stamp: Stamp) -> Option<(u64, Sent)> {
         let i = self.chunks.iter().position(|c| c.fate == Fate::Marked)?;
         self.set(i, Fate::InFlight);
@@ -224,8 +224,8 @@ impl Outstanding {
         gaps.iter().map(|g| cumulative + u64::from(g.end)).max().unwrap_or(0).min(self.next())
     }
 
-    /// A time-out: everything is marked for retransmission. So is what gap ack blocks cover, in case the receiver took it
-    /// back; the next SACK tells.
+    /// A time-out: everything is marked for retransmission. So is what gap ack blocks cover, in case the receiver took
+    /// it back; the next SACK shows whether it did.
     pub fn mark_all(&mut self) {
         for i in 0..self.chunks.len() {
             if self.chunks[i].fate != Fate::Abandoned {
@@ -254,7 +254,7 @@ impl Outstanding {
     }
 
     /// Time stood still while the chunks were on their way: they give no RTT sample.
-    pub fn spoil_samples(&mut self) {
+    pub fn invalidate_samples(&mut self) {
         self.timed = None;
         self.chunks.iter_mut().for_each(|c| c.resent = true);
     }
@@ -277,7 +277,7 @@ impl Outstanding {
     }
 
     /// The TSN up to which the receiver may go on, as nothing below is worth waiting for, and what it skips
-    /// (Advanced.Peer.Ack.Point, RFC 3758 section 3.5); `None` if it need not be told anything.
+    /// (Advanced.Peer.Ack.Point, RFC 3758 section 3.5); `None` if no FORWARD TSN is needed.
     pub fn forward_point(&self) -> Option<(u64, Skipped)> {
         let mut skipped = Skipped::default();
         let mut point = None;
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_abandoned_is_skipped() {
+    fn abandoned_messages_are_skipped() {
         let mut o = sent(6);
         o.cover(0, &[Gap { start: 3, end: 3 }]);
         assert_eq!(o.forward_point(), None);

@@ -61,7 +61,7 @@ impl Receiver {
         }
     }
 
-    /// The peer was granted so many streams. What it sends in others is acknowledged and thrown away (section 6.5).
+    /// The number of streams granted to the peer. Data in others is acknowledged and discarded (section 6.5).
     pub fn agree(&mut self, streams: u16) {
         self.streams = streams;
     }
@@ -90,7 +90,7 @@ impl Receiver {
     pub fn next_wake(&self) -> Time {
         self.sack_at
     }
-    /// Time has passed.
+    /// Processes what is due.
     pub fn wake(&mut self, now: Time) {
         if self.sack_at <= now {
             self.sack_soon();
@@ -114,7 +114,7 @@ impl Receiver {
         }
         let next = tsn == self.cumulative + 1;
         if !next && self.buffered + u64::from(len) > u64::from(self.rcv_buf) {
-            self.sack_soon(); // no room: not taken, and the SACK says so
+            self.sack_soon(); // no room: discarded, which the SACK shows
             return;
         }
         self.note(tsn);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_was_not_agreed_on_is_acknowledged_and_thrown_away() {
+    fn data_of_a_stream_not_agreed_on_is_acknowledged_and_discarded() {
         let mut r = receiver();
         r.agree(2);
         r.on_data(Time(0), 1, (2, 0), 100);

@@ -1,8 +1,8 @@
 //! The sending half: what may leave now (RFC 9260 sections 6.1, 6.3, 7.2; RFC 3758 section 3.5).
 //!
-//! Windows are bytes of user data. How large they are is the congestion control's to say; when chunks are lost, and when
-//! the window was full, is found out here. As section 6.1 rule B has it, a packet may leave while less than the window is
-//! in flight, even if it then exceeds the window.
+//! Windows are bytes of user data. The congestion control determines their size; this module detects lost chunks and
+//! whether the window was full. By section 6.1 rule B a packet may leave while less than the window is in flight, even
+//! if it then exceeds the window.
 //!
 //! A message is as large as a packet takes, so none is fragmented, and a packet has one chunk.
 
@@ -57,10 +57,10 @@ pub struct Sender {
     /// Time-outs since something was acknowledged.
     pub(super) errors: u32,
     /// A SACK arrived since the last time-out.
-    heard: bool,
+    sack_seen: bool,
     /// Fast recovery, or what a time-out began, ends when this TSN is acknowledged.
     pub(super) recover: u64,
-    /// The lowest marked chunk leaves whatever the window says.
+    /// The lowest marked chunk leaves regardless of the window.
     pub(super) forced: bool,
     /// Most bytes in flight in this burst.
     burst_end: u64,
@@ -102,7 +102,7 @@ impl Sender {
             turn: 0,
             t3_at: Time::MAX,
             errors: 0,
-            heard: false,
+            sack_seen: false,
             recover: 0,
             forced: false,
             burst_end: 0,
@@ -196,7 +196,7 @@ impl Sender {
         t
     }
 
-    /// Time has passed.
+    /// Processes what is due.
     pub fn wake(&mut self, now: Time) {
         self.flow.now = now;
         if self.cc.timer().is_some_and(|t| t <= now) {
@@ -221,9 +221,9 @@ impl Sender {
         if self.queue.is_empty() || self.repairs_release() {
             return;
         }
-        // A zero window probe that was answered: nothing is wrong but the window (section 6.1 rule A).
-        let probing = self.flow.send_window == 0 && self.heard;
-        self.heard = false;
+        // A zero window probe that was answered: only the window is closed, nothing is lost (section 6.1 rule A).
+        let probing = self.flow.send_window == 0 && self.sack_seen;
+        self.sack_seen = false;
         if !probing {
             self.errors += 1;
             if self.errors > self.cfg.data_retries {
@@ -260,7 +260,7 @@ impl Sender {
             return; // stale, or of what was never sent
         }
         self.flow.now = now;
-        self.heard = true;
+        self.sack_seen = true;
         let prior_una = self.queue.acked();
         let prior_in_flight = self.queue.in_flight();
         let full = prior_in_flight >= self.cc.vitals().cwnd;
@@ -310,7 +310,7 @@ impl Sender {
         self.start_burst();
     }
 
-    /// Does an episode end with this cumulative TSN?
+    /// Whether an episode ends with this cumulative TSN.
     fn on_progress(&mut self, cumulative: u64, gaps: bool) {
         match self.flow.state {
             CongestionState::Recovery | CongestionState::Loss if cumulative >= self.recover => {

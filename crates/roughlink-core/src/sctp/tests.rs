@@ -1,4 +1,4 @@
-//! Associations over a channel with bad luck. Every packet is written to bytes and read back on its way.
+//! Associations over a channel with impairments. Every packet is written to bytes and read back on its way.
 
 use super::*;
 use crate::cc::algorithm;
@@ -127,7 +127,7 @@ fn a_lost_packet_of_the_handshake_or_shutdown_is_repeated() {
             assert_eq!(c.ends[1].delivered(), 10_000, "{chunk:?}");
             assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()), "{chunk:?} {n}");
             if chunk == ShutdownAck {
-                continue; // the SHUTDOWN is repeated meanwhile and asks for another
+                continue; // the SHUTDOWN is repeated meanwhile and answered again
             }
             // 1 + 2 + 4 s later, as T1 and T2 double.
             let (last, regular) = (c.sent.last().unwrap().0, ms(((1 << n) - 1) * 1000));
@@ -203,10 +203,10 @@ fn an_init_ack_that_was_held_leaves_when_the_hold_ends() {
         c.ends[1] = endpoint(true, &SctpConfig::default(), "avoca", "");
         c.ends[1].listen();
         c.run_until(ms(19));
-        c.tell_of_link(1, false);
+        c.notify_link(1, false);
         c.run_until(ms(20 + held));
         assert_eq!(chunks(&c).len(), 1);
-        c.tell_of_link(1, true);
+        c.notify_link(1, true);
         c.run_until(ms(900));
         assert_eq!(chunks(&c)[..2], [(0, Chunk::Init), (20 + held, Chunk::InitAck)]);
         assert_eq!(c.ends[1].delivered(), 10_000);
@@ -216,23 +216,23 @@ fn an_init_ack_that_was_held_leaves_when_the_hold_ends() {
     c.ends[1] = endpoint(true, &SctpConfig::default(), "avoca", "");
     c.ends[1].listen();
     c.run_until(ms(19));
-    c.tell_of_link(1, false);
+    c.notify_link(1, false);
     c.run_until(Time::from_secs(100));
-    c.tell_of_link(1, true);
+    c.notify_link(1, true);
     c.run_until(Time::from_secs(101));
     assert!(chunks(&c).iter().all(|s| s.1 != Chunk::Error));
     assert_eq!(c.ends[1].delivered(), 10_000);
 }
 
-/// A hold that goes by what was, as one with hysteresis, goes on when the handshake is over.
+/// A hold that depends on earlier events, as one with hysteresis, continues after the handshake.
 #[test]
-fn the_handshake_hands_over_all_that_the_link_said() {
+fn the_handshake_hands_over_all_link_events() {
     let source = endpoint(false, &SctpConfig::default(), "avoca", "hysteresis = 10");
     let mut c = pair_with(source, 10_000, 1);
     for at in [5, 50] {
         c.run_until(ms(at)); // before the INIT ACK; before the COOKIE ACK
         for dbm in [-95.0, -75.0] {
-            c.tell(0, LinkEvent::Signal(dbm));
+            c.notify(0, LinkEvent::Signal(dbm));
         }
         c.run_until(ms(at + 100_000));
         assert!(c.ends[0].is_held() && c.ends[1].delivered() == 0, "{at}");
@@ -240,7 +240,7 @@ fn the_handshake_hands_over_all_that_the_link_said() {
             c = pair_with(endpoint(false, &SctpConfig::default(), "avoca", "hysteresis = 10"), 10_000, 1);
         }
     }
-    c.tell(0, LinkEvent::Signal(-69.0));
+    c.notify(0, LinkEvent::Signal(-69.0));
     c.run_until(c.now + ms(3_000));
     assert_eq!(c.ends[1].delivered(), 10_000);
 }
@@ -249,9 +249,9 @@ fn the_handshake_hands_over_all_that_the_link_said() {
 fn a_young_init_is_not_repeated() {
     let mut c = pair_with(endpoint(false, &SctpConfig::default(), "avoca", ""), 10_000, 1);
     c.run_until(ms(0));
-    c.tell_of_link(0, false);
+    c.notify_link(0, false);
     c.run_until(ms(10));
-    c.tell_of_link(0, true);
+    c.notify_link(0, true);
     assert_eq!(c.ends[0].next_wake(c.now), ms(1_000));
     c.run_until(ms(900));
     assert_eq!(chunks(&c).iter().filter(|s| s.1 == Chunk::Init).count(), 1);
@@ -293,7 +293,8 @@ fn t3_doubles_up_to_its_maximum_until_the_association_fails() {
 
 #[test]
 fn three_miss_indications_make_a_fast_retransmit() {
-    // The initial window is 4404 B: by rule B a fourth packet exceeds it. The first is lost, the SACKs of the others tell.
+    // The initial window is 4404 B: by rule B a fourth packet exceeds it. The first is lost, which the SACKs of the
+    // others show.
     for (reports, at) in [(3, 120), (4, 1_080)] {
         let cfg = SctpConfig { missing_reports: reports, ..SctpConfig::default() };
         let mut c = pair(&cfg, "sctp", 4 * 1452);
@@ -330,11 +331,11 @@ fn a_receiver_without_coverage_sends_no_sack() {
     c.ends[1] = endpoint(true, &SctpConfig::default(), "avoca", "");
     c.ends[1].listen();
     c.run_until(ms(500));
-    c.tell_of_link(1, false);
+    c.notify_link(1, false);
     let (at, before) = (c.now, c.sent.len());
     c.run_until(ms(900));
     assert!(c.sent[before..].iter().all(|s| s.1 == 0) && c.ends[1].rcv.wants_sack());
-    c.tell_of_link(1, true);
+    c.notify_link(1, true);
     let first = c.sent_between(1, at + ms(1), Time::MAX).next().expect("at once");
     assert_eq!((first.0, first.2.chunk()), (ms(900), Some(Chunk::Sack)));
 }
@@ -344,11 +345,11 @@ fn coverage_ends_with_a_forward_tsn() {
     let cfg = SctpConfig { partial_reliability: true, streams: 3, ..SctpConfig::default() };
     let mut c = pair(&cfg, "avoca", u64::MAX);
     c.run_until(ms(530));
-    c.up = false; // the last flight is lost, and the signal tells
+    c.up = false; // the last flight is lost, and the host is notified by the signal
     c.run_until(ms(545));
     c.up = true;
     let delivered = c.ends[1].delivered();
-    c.tell(0, LinkEvent::Signal(-90.0));
+    c.notify(0, LinkEvent::Signal(-90.0));
     c.run_until(ms(10_000));
     let last = c.sent_between(0, Time::ZERO, c.now).last().unwrap();
     assert_eq!((last.0, last.2.chunk()), (ms(545), Some(Chunk::ForwardTsn)));
@@ -357,7 +358,7 @@ fn coverage_ends_with_a_forward_tsn() {
     let skipped = c.ends[1].skipped();
     assert!(skipped > 0 && skipped <= messages);
     assert_eq!(c.ends[1].skipped_bytes(&c.ends[0]), 1452 * skipped);
-    c.tell(0, LinkEvent::Signal(-60.0));
+    c.notify(0, LinkEvent::Signal(-60.0));
     let first = c.sent_between(0, ms(10_000), Time::MAX).next().unwrap().2;
     assert_eq!(first.chunk(), Some(Chunk::Data), "the FORWARD TSN was answered: new data at once");
     c.run_until(ms(10_530));
@@ -367,10 +368,10 @@ fn coverage_ends_with_a_forward_tsn() {
     check_log(&c.ends[1], 3);
     // A FORWARD TSN that is lost leaves again when coverage is back.
     c.up = false;
-    c.tell(0, LinkEvent::Down);
+    c.notify(0, LinkEvent::Down);
     c.run_until(ms(20_000));
     c.up = true;
-    c.tell_of_link(0, true);
+    c.notify_link(0, true);
     let first = c.sent_between(0, ms(20_000), Time::MAX).next().unwrap().2;
     assert_eq!(first.chunk(), Some(Chunk::ForwardTsn));
     let delivered = c.ends[1].delivered();
@@ -431,7 +432,7 @@ fn without_avoca_t3_outlasts_the_outage() {
     assert_eq!(timeouts, 6);
     // The head leaves at 62 s, but had arrived before the outage, its SACK delayed: what it lacks comes a round trip later.
     assert_eq!(resumes("avoca", false), (ms(62_060), 0));
-    // Here the FORWARD TSN went into the dark: it is repeated first, and new data follow it.
+    // Here the FORWARD TSN was sent without coverage: it is repeated first, and new data follow it.
     assert_eq!(resumes("avoca", true), (ms(62_020), 0));
 }
 
@@ -453,10 +454,10 @@ fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
     let mut c = pair_with(source, u64::MAX, 1);
     c.run_until(ms(800));
     c.up = false;
-    c.tell_of_link(0, false);
+    c.notify_link(0, false);
     c.run_until(ms(830));
     c.up = true;
-    c.tell_of_link(0, true);
+    c.notify_link(0, true);
     let before = c.ends[1].delivered();
     c.run_until(ms(1_700));
     let s = c.ends[0].sender().unwrap();
@@ -475,9 +476,9 @@ proptest! {
         let mut c = pair_with(source, 1_000_000, 1);
         for (covered, not) in flaps {
             c.run_until(c.now + ms(covered));
-            c.tell_of_link(0, false);
+            c.notify_link(0, false);
             c.run_until(c.now + ms(not));
-            c.tell_of_link(0, true);
+            c.notify_link(0, true);
         }
         c.run_until(c.now + Time::from_secs(60));
         let s = c.ends[0].sender().unwrap();
@@ -503,10 +504,10 @@ proptest! {
                 c.up = up; // else only the signal fades
             }
             c.run_until(c.now + ms(notice));
-            c.tell_of_link(0, up);
+            c.notify_link(0, up);
         }
         c.up = true;
-        c.tell_of_link(0, true);
+        c.notify_link(0, true);
         c.impairments = Impairments { loss: loss / 10.0, repeat, jitter: ms(jitter) };
         c.run_until(c.now + Time::from_secs(7_200));
         prop_assert!(c.ends.iter().all(|e| e.is_done() && !e.failed()), "{:?}", c.ends.each_ref().map(|e| e.state));

@@ -20,7 +20,7 @@ pub(crate) struct Release {
     pub until: u64,
     /// What left longer ago than this is not on its way any more.
     pub answer_timeout: Time,
-    /// The head was young then: the retransmission timer, when it next expires, repairs it and means no more than that.
+    /// The head was young then: when the retransmission timer next expires it repairs the head, and does nothing else.
     pub young: bool,
 }
 
@@ -72,7 +72,7 @@ impl Sender {
         if !self.sack {
             self.board.reset_reno_sack();
         }
-        self.board.spoil_samples();
+        self.board.invalidate_samples();
         self.duplicates = 0;
         self.recover = self.board.nxt();
         self.recover_active = true;
@@ -92,7 +92,8 @@ impl Sender {
         self.released = Some(Release { at: now, until: self.board.nxt(), answer_timeout, young });
     }
 
-    /// The retransmission timer expired. Was it that of a head which was young when a `Hold` ended? Then it leaves.
+    /// The retransmission timer expired. If it was that of a head that was young when a `Hold` ended, the head leaves
+    /// again.
     pub(super) fn repairs_release(&mut self) -> bool {
         let Some(r) = &mut self.released else { return false };
         let repairs = std::mem::take(&mut r.young) && self.board.una() < r.until;
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rto_is_initial_again_unless_told_otherwise() {
+    fn the_rto_is_initial_again_by_default() {
         for (params, initial) in [("", true), ("reset = false", false)] {
             let mut c = pair(Stack::Ns2, params, u64::MAX, 1);
             c.run_until(ms(2_000));
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_arrived_is_not_sent_again() {
+    fn data_that_had_arrived_is_not_sent_again() {
         for stack in Stack::ALL {
             // All of the flight had arrived, its ACKs were lost.
             let (mut s, flight) = Script::outage(stack);
@@ -346,33 +347,33 @@ mod tests {
     }
 
     #[test]
-    fn the_handshake_remembers_what_the_link_said() {
+    fn the_handshake_keeps_link_events() {
         for stack in Stack::ALL {
             let mut c = pair(stack, "", 10_000, 1);
-            c.tell(0, LinkEvent::Signal(-95.0)); // too weak to be used, not to carry a SYN
-            c.tell(1, LinkEvent::Signal(-95.0));
+            c.notify(0, LinkEvent::Signal(-95.0)); // too weak to be used, not to carry a SYN
+            c.notify(1, LinkEvent::Signal(-95.0));
             c.run_until(ms(300_000));
             assert!(c.sent.is_empty() && !c.ends[0].failed());
-            c.tell(1, LinkEvent::Signal(-60.0));
-            c.tell(0, LinkEvent::Signal(-60.0));
+            c.notify(1, LinkEvent::Signal(-60.0));
+            c.notify(0, LinkEvent::Signal(-60.0));
             assert_eq!((c.sent.len(), c.sent[0].0), (1, ms(300_000)), "at once");
             c.run_until(ms(301_000));
             assert_eq!(c.ends[1].delivered(), 10_000);
         }
     }
 
-    /// A hold that goes by what was, as one with hysteresis, goes on when the handshake is over.
+    /// A hold that depends on earlier events, as one with hysteresis, continues after the handshake.
     #[test]
-    fn the_handshake_hands_over_all_that_the_link_said() {
+    fn the_handshake_hands_over_all_link_events() {
         for stack in Stack::ALL {
             let mut c = pair(stack, "hysteresis = 10.0", 10_000, 1);
             c.run_until(ms(5));
             for dbm in [-95.0, -75.0] {
-                c.tell(0, LinkEvent::Signal(dbm));
+                c.notify(0, LinkEvent::Signal(dbm));
             }
             c.run_until(ms(100_000));
             assert_eq!((c.sent_between(0, ms(0), c.now).count(), c.ends[1].delivered()), (1, 0), "{stack:?}: the SYN");
-            c.tell(0, LinkEvent::Signal(-69.0));
+            c.notify(0, LinkEvent::Signal(-69.0));
             c.run_until(ms(104_000));
             assert_eq!(c.ends[1].delivered(), 10_000, "{stack:?}");
         }
@@ -390,13 +391,13 @@ mod tests {
                 c.lose = Box::new(move |t, _, _| t < ms(lost));
                 c.run_until(ms(down));
                 c.up = false;
-                (0..2).for_each(|i| c.tell_of_link(i, false));
+                (0..2).for_each(|i| c.notify_link(i, false));
                 let before = c.sent.len();
                 c.run_until(ms(900_000));
                 assert_eq!((c.sent.len(), c.ends[0].next_wake(c.now)), (before, Time::MAX), "{stack:?}");
                 assert!(before >= left && !c.ends[0].failed());
                 c.up = true;
-                (0..2).rev().for_each(|i| c.tell_of_link(i, true));
+                (0..2).rev().for_each(|i| c.notify_link(i, true));
                 let syn = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
                 assert!(syn.is(flags::SYN));
                 assert_eq!(c.ends[0].next_wake(c.now), c.now + c.ends[0].cfg.syn_rto, "not backed off");
@@ -414,9 +415,9 @@ mod tests {
             for (held, sampled) in [(0, true), (10, false), (100, true)] {
                 let mut c = pair(stack, "", 10_000, 1);
                 c.run_until(ms(0));
-                c.tell_of_link(0, false);
+                c.notify_link(0, false);
                 c.run_until(ms(held));
-                c.tell_of_link(0, true);
+                c.notify_link(0, true);
                 let rto = c.ends[0].cfg.syn_rto;
                 assert!(held > 40 || c.ends[0].next_wake(c.now) == rto, "{stack:?}");
                 c.run_until(ms(held.max(40)));
@@ -435,10 +436,10 @@ mod tests {
             let mut c = pair(stack, "", u64::MAX, 1);
             c.run_until(ms(500));
             c.up = false;
-            c.tell_of_link(0, false);
+            c.notify_link(0, false);
             c.run_until(ms(530));
             c.up = true;
-            c.tell_of_link(0, true);
+            c.notify_link(0, true);
             let before = c.ends[1].delivered();
             c.run_until(ms(1_400));
             let s = c.ends[0].sender().unwrap();
@@ -455,9 +456,9 @@ mod tests {
             let mut c = pair(Stack::ALL[stack], &format!("reset = {reset}"), 1_000_000, 1);
             for (covered, not) in flaps {
                 c.run_until(c.now + ms(covered));
-                c.tell_of_link(0, false);
+                c.notify_link(0, false);
                 c.run_until(c.now + ms(not));
-                c.tell_of_link(0, true);
+                c.notify_link(0, true);
             }
             c.run_until(c.now + Time::from_secs(60));
             let s = c.ends[0].sender().unwrap();
@@ -479,12 +480,12 @@ mod tests {
                 }
                 c.run_until(c.now + ms(notice));
                 if !c.ends[0].is_done() {
-                    c.tell_of_link(0, up);
+                    c.notify_link(0, up);
                 }
             }
             c.up = true;
             c.impairments.loss = 0.0;
-            c.tell_of_link(0, true);
+            c.notify_link(0, true);
             c.run_until(c.now + Time::from_secs(180));
             prop_assert_eq!(c.ends[1].delivered(), 400_000);
             prop_assert!(!c.ends[0].failed());

@@ -277,7 +277,7 @@ impl Sender {
         }
     }
 
-    /// Before a time-out declares everything lost: is this a new episode, and may F-RTO judge it?
+    /// Before a time-out declares everything lost: whether this is a new episode, and whether F-RTO may judge it.
     pub(super) fn before_loss(&mut self) {
         if matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder) {
             self.begin_episode();

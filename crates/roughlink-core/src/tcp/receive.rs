@@ -47,7 +47,7 @@ struct Space {
     measured_at: Time,
     /// What arrived in the measurement before.
     copied: u64,
-    /// Smoothed round-trip time as the receiver sees it.
+    /// Smoothed round-trip time at the receiver.
     rtt: Time,
 }
 
@@ -88,7 +88,7 @@ impl Receiver {
         }
     }
 
-    /// The window scale to offer: the smallest that lets the largest window be said.
+    /// The window scale to offer: the smallest that can express the largest window.
     pub fn offered_shift(&self) -> u8 {
         let mut shift = 0;
         while shift < 14 && self.space.max >> shift > 65_535 {
@@ -146,7 +146,7 @@ impl Receiver {
     pub fn acknowledge_now(&mut self) {
         self.ack_now = true;
     }
-    /// The delayed ACK's time may have come.
+    /// Makes the delayed ACK due if its time has come.
     pub fn wake(&mut self, now: Time) {
         if self.delack_at <= now {
             self.ack_now = true;
@@ -175,7 +175,7 @@ impl Receiver {
             return;
         }
         if end <= self.nxt || self.is_beyond(start) {
-            // Duplicate or beyond the window: say what we have (RFC 9293: an unacceptable segment is answered).
+            // Duplicate or beyond the window: report the present state (RFC 9293: an unacceptable segment is answered).
             if end <= self.nxt && self.send_dsack {
                 self.dsack = Some((start, end));
             }

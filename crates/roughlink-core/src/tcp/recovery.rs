@@ -134,7 +134,7 @@ impl Sender {
         self.flow.recovery_window = None;
         self.flow.state = CongestionState::Open;
         if !self.sack && self.cfg.recovery != Recovery::Prr {
-            // The guesses have served; what is outstanding counts in full again. ns-3 keeps them.
+            // The guesses are no longer needed; what is outstanding counts in full again. ns-3 keeps them.
             self.board.reset_reno_sack();
             self.board.forget_losses();
         }
@@ -204,7 +204,7 @@ impl Sender {
         self.flow.state = CongestionState::Recovery;
         if self.cfg.recovery == Recovery::Prr {
             self.prr = Prr::start(pipe, 1, self.cfg.prr_wraps);
-            self.flow.recovery_window = Some(cwnd); // until PRR has something delivered to go by
+            self.flow.recovery_window = Some(cwnd); // until PRR has a delivery to compute with
             self.reduce_proportionally(delivered, pipe, true, false);
         }
         self.forced = Some(Force::Head);

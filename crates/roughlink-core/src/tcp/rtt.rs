@@ -145,7 +145,7 @@ impl RttEstimator {
         self.rto = Time(self.rto.0.saturating_mul(2)).min(self.max);
     }
 
-    /// No sample came of the handshake: at least 3 s until one does (RFC 6298 rule 5.7).
+    /// The handshake gave no sample: at least 3 s until there is one (RFC 6298 rule 5.7).
     pub fn fall_back(&mut self) {
         self.base = self.base.max(Time::from_secs(3)).min(self.max);
         self.rto = self.base;

@@ -1,4 +1,4 @@
-//! The segments sent and not yet cumulatively acknowledged, and what is known of each.
+//! The segments sent and not yet cumulatively acknowledged, each with its state.
 //!
 //! The counters give the bytes in the network as Linux and RFC 6675 (Errata 1610 and later practice) count them:
 //! outstanding, less what is SACKed or lost, plus what was retransmitted.
@@ -14,7 +14,7 @@ pub struct Segment {
     pub start: u64,
     /// Payload bytes; a FIN is a segment of one.
     pub len: u32,
-    /// What is known of it.
+    /// Its state.
     pub flags: u8,
     /// Times it was sent, saturating.
     pub transmissions: u8,
@@ -403,7 +403,7 @@ impl Scoreboard {
     }
 
     /// Time stood still while the segments were on their way: what is acknowledged of them gives no RTT sample.
-    pub fn spoil_samples(&mut self) {
+    pub fn invalidate_samples(&mut self) {
         for s in &mut self.segments {
             s.flags |= EVER_RETRANS | NO_SAMPLE;
         }
@@ -435,7 +435,7 @@ impl Scoreboard {
         }
     }
 
-    /// Without SACK a duplicate ACK says that one segment above the head arrived: mark the lowest one not yet marked.
+    /// Without SACK a duplicate ACK shows that one segment above the head arrived: mark the lowest one not yet marked.
     pub fn add_reno_sack(&mut self) {
         for i in 1..self.segments.len() {
             let s = &mut self.segments[i];

@@ -34,7 +34,7 @@ pub struct Outgoing {
     pub retransmission: bool,
 }
 
-/// What was counted.
+/// The counters of a sender.
 #[derive(Clone, Debug, Default)]
 pub struct SenderStats {
     /// Data segments sent again.
@@ -53,7 +53,7 @@ pub struct SenderStats {
     pub rtt: Histogram,
 }
 
-/// A retransmission that leaves whatever the window says.
+/// A retransmission that leaves regardless of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Force {
     /// The lowest outstanding segment.
@@ -275,7 +275,7 @@ impl Sender {
     pub fn has_nothing(&self) -> bool {
         self.board.is_empty() && self.written == self.board.nxt() && self.backlog == 0 && !self.probe_window
     }
-    /// Panics unless what is known of the segments is consistent: for tests.
+    /// Panics unless the state of the segments is consistent: for tests.
     pub fn check(&self) {
         self.board.check();
         assert!(self.board.nxt() <= self.written, "nothing leaves before it is written");
@@ -539,7 +539,7 @@ impl Sender {
         Outgoing { start, len: len - u32::from(fin), fin, push: false, retransmission: again }
     }
 
-    /// Linux `tcp_cwnd_validate`: was the window used since the last window of data began?
+    /// Whether the window was used since the last window of data began (Linux `tcp_cwnd_validate`).
     #[inline]
     fn note_usage(&mut self, limited: bool) {
         let outstanding = self.board.outstanding();

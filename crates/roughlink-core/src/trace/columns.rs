@@ -1,7 +1,7 @@
 //! Time series of a run as columns: what every sender, every queue and every segment did.
 //!
 //! A [`Recorder`] watches a run and hands full batches of columns to a [`Sink`]; it holds one batch of each series, so
-//! its memory does not grow with the run. A row says what holds from its time until the next row of the same flow or
+//! its memory does not grow with the run. A row holds from its time until the next row of the same flow or
 //! link direction: what happens at one instant makes one row, and a row that would repeat the one before is left out.
 //! With an interval, the last row of each interval stays, and every change of state stays at its own time.
 //!
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 /// Takes batches of columns.
 pub trait Sink {
-    /// Why it cannot.
+    /// Why it failed.
     type Error;
     /// Takes the next rows of `series`, a column for each of its [`Series::fields`].
     fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), Self::Error>;
@@ -222,9 +222,9 @@ impl<S: Sink> Observer for Recorder<S> {
 /// A row that may give way to a later one.
 trait Row: Copy {
     fn time(&self) -> u64;
-    /// Says the same as `other`, later.
+    /// Whether it has the values of `other`, at a later time.
     fn repeats(&self, other: &Self) -> bool;
-    /// Is in another state than `other`.
+    /// Whether it is in another state than `other`.
     fn turns(&self, other: &Self) -> bool;
 }
 

@@ -1,9 +1,9 @@
 //! What the packets of a charging session carry in a capture: V2GTP, the framing of its messages, and SDP, the discovery of
 //! the charger (ISO 15118-2 sections 7.8 and 7.10.1).
 //!
-//! Headers, lengths, addresses and ports are real. EXI documents are not, since a session knows no more of a message than
-//! which one it is and how long: in place of the document there is the message's name in ASCII, padded with zeros. An
-//! EXI header begins with the bits 10 (W3C EXI 1.0 section 5.2), no ASCII letter does, so no decoder takes it for a document.
+//! Headers, lengths, addresses and ports are real. EXI documents are not, since a session has only the kind and the
+//! length of a message: in place of the document there is the message's name in ASCII, padded with zeros. An EXI header
+//! begins with the bits 10 (W3C EXI 1.0 section 5.2), no ASCII letter does, so no decoder takes it for a document.
 
 use crate::app::request::{Message, SDP_REQUEST, SDP_RESPONSE, Side, V2GTP_HEADER};
 use crate::wire::{Addresses, IpPair, Payload};

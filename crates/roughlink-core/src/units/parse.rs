@@ -302,7 +302,7 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// Says why `unit` will not do and what may have been meant.
+/// Explains why `unit` is not accepted, and what may have been meant.
 fn wrong_unit(text: &str, figure: &str, unit: &str, number: Decimal, dimension: &Dimension) -> UnitError {
     let all: Vec<&str> = dimension.units.iter().map(|(name, _)| *name).collect();
     let units = all.join(", ");
@@ -497,7 +497,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_printed_reads_back(n in any::<u64>(), q in any::<u32>(), x in 0.0..=1.0f64) {
+        fn printed_quantities_read_back(n in any::<u64>(), q in any::<u32>(), x in 0.0..=1.0f64) {
             let t = Time(n.min(u64::MAX - 1));
             prop_assert_eq!(t.to_string().parse(), Ok(t));
             prop_assert_eq!(Rate(n).to_string().parse(), Ok(Rate(n)));

@@ -84,7 +84,7 @@ impl IpPair {
     }
 }
 
-/// What the IP headers say.
+/// The content of the IP headers.
 pub(super) struct Ip {
     pub(super) pair: IpPair,
     pub(super) protocol: u8,
@@ -203,7 +203,7 @@ impl Ip {
         if empty || unpadded || more && !length.is_multiple_of(8) || self.offset + length > self.pair.longest() {
             return Err(WireError::Fragment);
         }
-        // No honest sender cuts within the transport header; it would overwrite what filters have seen (RFC 3128).
+        // Only an attacker cuts within the transport header, to overwrite what filters have seen (RFC 3128).
         if self.offset != 0 && self.offset < least {
             return Err(WireError::Fragment);
         }
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_told_apart() {
+    fn fragments_of_different_datagrams_do_not_mix() {
         for pair in [V4, V6] {
             for (fragment, offset) in [(Fragment::First, 0), (Fragment::Middle, 1480), (Fragment::Last, 2960)] {
                 let ip = Ip::parse(&datagram(pair, fragment, offset, 16)).unwrap();

@@ -1,4 +1,4 @@
-//! What stands behind the headers: real bytes, or the implied payload of the simulator.
+//! The payload behind the headers: real bytes, or the implied payload of the simulator.
 
 use crate::packet::{Fragment, Packet, Protocol};
 use crate::units::Time;
@@ -87,9 +87,9 @@ impl Payload for Implied {
     }
 }
 
-/// What roughlink's own UDP flows carry at the start of their payload: [`Packet::seq`] and
-/// [`Packet::udp_sent_at`], which no header has room for. The decoder leaves these fields 0, as it cannot know
-/// whose datagrams they are; who does reads the stamp.
+/// What roughlink's own UDP flows carry at the start of their payload: [`Packet::seq`] and [`Packet::udp_sent_at`],
+/// which no header has room for. The decoder leaves these fields 0, as it cannot tell whose datagrams they are; a
+/// caller that can reads the stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
     /// The datagram's number in its flow.
@@ -125,8 +125,8 @@ impl Stamp {
     }
 }
 
-/// The implied bytes of a stream from `offset` on: every four bytes say their own offset, big-endian. No shift of
-/// less than 2^32 bytes maps the pattern to itself, and a dump shows where in the stream it is.
+/// The implied bytes of a stream from `offset` on: every four bytes hold their own offset, big-endian. No shift of less
+/// than 2^32 bytes maps the pattern to itself, and a dump shows where in the stream it is.
 pub fn pattern(offset: u32, out: &mut [u8]) {
     let head = (offset.wrapping_neg() as usize & 3).min(out.len());
     let (head, body) = out.split_at_mut(head);

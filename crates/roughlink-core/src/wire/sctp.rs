@@ -1,8 +1,8 @@
 //! SCTP packets (RFC 9260 section 3, RFC 3758 section 3): common header, one chunk, CRC32c.
 //!
-//! Read is what roughlink itself would write. Several chunks in a packet are refused, and so are chunks that
-//! [`Chunk`] does not have. Parameters and error causes that are not known are passed over; gap ack blocks and
-//! duplicates that [`Gaps`] has no room for are left out.
+//! Only what roughlink itself would write is read. Several chunks in a packet are refused, and so are chunks that
+//! [`Chunk`] does not have. Unknown parameters and error causes are skipped; gap ack blocks and duplicates that
+//! [`Gaps`] has no room for are left out.
 
 use super::crc32c::crc32c;
 use super::ip::{long, put, put_long, word};
@@ -20,7 +20,7 @@ const STATE_COOKIE: u16 = 7;
 const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
 const STALE_COOKIE: u16 = 3;
 
-/// What an SCTP packet says: the packet but for its size, and its payload.
+/// The content of an SCTP packet: the packet but for its size, and its payload.
 pub(super) struct Sctp {
     pub(super) ports: (u16, u16),
     pub(super) packet: Packet,
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn unknown_chunks_are_refused() {
         let shutdown = bytes_of(&Packet::sctp_shutdown(FlowId::new(0, false), 1, 1), None);
         let with = |at: usize, value: u8| {
             let mut b = shutdown.clone();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_parameters_are_passed_over() {
+    fn unknown_parameters_are_skipped() {
         let init = Init { tag: 1, a_rwnd: 2, outbound: 3, inbound: 4, tsn: 5, forward_tsn: true, cookie: None };
         let mut bytes = bytes_of(&Packet::sctp_init(FlowId::new(0, false), 0, &init), Some(Side::Init(init)));
         bytes[52..56].copy_from_slice(&[0x80, 0x08, 0, 4]); // supported extensions, none

@@ -45,7 +45,7 @@ pub(super) struct Options {
     pub(super) multipath: bool,
 }
 
-/// What a TCP header says.
+/// The content of a TCP header.
 pub(super) struct Tcp {
     pub(super) ports: (u16, u16),
     pub(super) seq: u32,
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn options_that_do_not_fit_are_refused() {
         let mut p = Packet::tcp(FlowId::new(0, false));
         let sacks = Side::Sacks([SackBlock::default(); 4]);
         p.set_sacks(4, 0);

@@ -1,4 +1,4 @@
-//! Round trips, and what becomes of bytes that nobody sent.
+//! Round trips, and the decoding of arbitrary bytes.
 
 use super::*;
 use crate::packet::{Chunk, Gap, Gaps, Init, SackBlock, Skipped};
@@ -123,7 +123,7 @@ fn padded(packet: &Packet, at: usize) -> usize {
 }
 
 fn bytes_of(packet: &Packet, side: &Option<Side>, addresses: &Addresses, payload: &impl Payload) -> Vec<u8> {
-    let mut out = vec![0xaa; 3]; // what is there before stays
+    let mut out = vec![0xaa; 3]; // earlier content stays
     encode(packet, side.as_ref(), addresses, payload, &mut out).unwrap();
     assert_eq!(out[..3], [0xaa; 3]);
     out.split_off(3)
@@ -265,7 +265,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_understood_can_be_written((packet, side) in packet(), addresses in addresses(),
+    fn decoded_datagrams_can_be_encoded((packet, side) in packet(), addresses in addresses(),
                                           changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
         // The fuzz target's property, from where a fuzzer takes long to get.
         let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::of(&packet));
@@ -365,7 +365,7 @@ fn foreign_options_leave_the_payload_right() {
     assert_eq!(&bytes[d.payload], b"hi");
 }
 
-/// A packet that says that it is IPv6 has the length that it has on the wire; between IPv4 addresses it is refused.
+/// A packet that is marked as IPv6 has the length that it has on the wire; between IPv4 addresses it is refused.
 #[test]
 fn an_ipv6_packet_is_as_long_as_it_says() {
     let ip = IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::UNSPECIFIED };
@@ -386,7 +386,7 @@ fn an_ipv6_packet_is_as_long_as_it_says() {
 }
 
 #[test]
-fn what_has_no_wire_form_is_refused() {
+fn packets_without_wire_form_are_refused() {
     let encode = |p: &Packet, bytes: usize| {
         let mut out = Vec::new();
         let e = encode(p, None, &fixed(), &Implied::new(p, bytes), &mut out);

@@ -7,7 +7,7 @@ use crate::packet::Fragment;
 /// Bytes of a UDP header.
 pub(super) const HEADER: usize = 8;
 
-/// What a UDP header says.
+/// The content of a UDP header.
 pub(super) struct Udp {
     pub(super) ports: (u16, u16),
     /// Bytes of header and payload that are here.

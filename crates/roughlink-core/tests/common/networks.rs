@@ -13,11 +13,11 @@ use roughlink_core::tcp::{Amount, Buffer, Recovery, Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::sync::Arc;
 
-/// A TCP configuration, anything that a scenario file may say.
+/// Any TCP configuration that a scenario file may state.
 pub fn tcp() -> impl Strategy<Value = TcpConfig> {
     use Recovery::{NewReno, Prr, Rack, Reno, Sack, Tahoe};
     let stack = select(vec![Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc]);
-    // Half of the connections run a preset as it is but for SACK, the others anything.
+    // Half of the connections run a preset unchanged but for SACK, the others any values.
     let recovery = prop_oneof![Just(None), select(vec![Tahoe, Reno, NewReno, Sack, Prr, Rack]).prop_map(Some)];
     let features = (any::<bool>(), any::<[Option<bool>; 8]>(), 1u32..=10, 1u32..=4);
     let sizes = (200u32..=1460, 1u64..=64, 1u64..=64, proptest::option::of(2u64..20));

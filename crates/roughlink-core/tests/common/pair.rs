@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-/// What a channel does to a packet, the same both ways.
+/// Impairments of a channel, the same both ways.
 #[derive(Clone, Copy, Debug)]
 pub struct Channel {
     pub loss: f64,
@@ -42,7 +42,7 @@ struct Pair {
     bytes: [u64; 2],
     /// What has arrived of the stream that each end receives, and what of it was read.
     arrived: [Stream64; 2],
-    /// Highest right edge that each end was told.
+    /// Highest right edge advertised to each end.
     edge: [u64; 2],
     /// Window scale shifts that left on SYN and SYN-ACK.
     offers: [Option<u8>; 2],
@@ -82,7 +82,7 @@ fn content(side: usize, offset: u64) -> u8 {
     (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (24 + 8 * side)) as u8
 }
 
-/// Connects the two, lets each send its bytes and close, and checks at every packet what can be checked.
+/// Connects the two, lets each send its bytes and close, and checks every packet.
 pub fn run(ends: [End; 2], channel: Channel, seed: u64) -> Outcome {
     let (iss, bytes) = (ends.each_ref().map(|e| e.iss), ends.each_ref().map(|e| e.bytes));
     let endpoints = ends.map(|e| {
@@ -154,7 +154,7 @@ impl Pair {
         panic!("it never stops sending");
     }
 
-    /// No byte leaves that was not written or that the peer has no room for.
+    /// No byte leaves that was not written or for which the peer has no room.
     fn check_sent(&mut self, i: usize, p: &Packet) {
         let side = self.sides.get(p).copied();
         if let Some(Side::Syn(o)) = side {

@@ -41,7 +41,7 @@ pub fn play(script: &Script, over: &toml::Table) -> Result<(), String> {
     player.nothing_left().map_err(|why| format!("at the end: {why}\nthe exchange:\n{}", player.log))
 }
 
-/// The way of a scenario file, so that the keys mean here what they mean there.
+/// Through a scenario file, so that keys have the same meaning as there.
 fn configure(tcp: toml::Table) -> Result<(Arc<TcpConfig>, Factory), String> {
     let mut file = toml::Table::new();
     file.insert("duration".into(), "1 s".into());
@@ -63,7 +63,7 @@ struct Player {
     sides: Sides,
     iss: u32,
     irs: u32,
-    /// Time of the last thing that happened; time of the last line.
+    /// Time of the last event; time of the last line.
     clock: Time,
     base: Time,
     /// What left and was not expected yet.

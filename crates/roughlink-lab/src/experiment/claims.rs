@@ -1,9 +1,9 @@
-//! A paper's claims as data, and what becomes of them. The comments on the fields are the format's reference.
+//! A paper's claims as data, and the verdicts on them. The comments on the fields are the reference of the format.
 //!
 //! A claim compares cells of one experiment. With lists of algorithms or of axis values it is a claim about each of
-//! them: all must meet the criterion (unless it says which `share`), and the figure shown is the one that decides: the one
-//! that meets it least. Each figure is judged by its 95 % confidence interval ([`Outcome`]); the intervals are not widened
-//! for being many.
+//! them: all must meet the criterion (or the given `share`), and the figure shown is the deciding one, which meets it
+//! least. Each figure is judged by its 95 % confidence interval ([`Outcome`]); the intervals are not widened for
+//! multiple comparisons.
 
 use super::file::{fault, read};
 use super::result::{Cell, ClaimResult, ExperimentResult, Origin, Outcome, Verdict};
@@ -20,20 +20,20 @@ use toml::Spanned;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// What stands for the replicas of a cell.
+    /// The statistic of a cell's replicas.
     #[serde(default)]
     statistic: Statistic,
     claim: Vec<Claim>,
 }
 
-/// What stands for the replicas of a cell.
+/// The statistic of a cell's replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Statistic {
-    /// Their mean; a ratio is that of two means, a difference as well.
+    /// The mean; a ratio or difference is that of two means.
     #[default]
     Mean,
-    /// Their median; a ratio is the median of the ratios replica by replica, a difference as well.
+    /// The median; a ratio or difference is the median of those of the single replicas.
     Median,
 }
 
@@ -45,7 +45,7 @@ struct Claim {
     id: String,
     /// What the paper says.
     text: String,
-    /// Where: a section, figure or table that the paper has.
+    /// Where: a section, figure or table of the paper.
     place: String,
     /// Whose claim it is; the paper's if absent.
     #[serde(default)]
@@ -65,7 +65,7 @@ struct Claim {
     a: Spanned<OneOrMore>,
     /// What it is compared with.
     b: Option<String>,
-    /// The experiment that measured `b`, if it is another; it has the same axes as far as `at` and `over` name them.
+    /// The experiment that measured `b`, if it is another; it must have the axes that `at` and `over` name.
     b_experiment: Option<String>,
     /// The metric of `b`, if it is another.
     b_metric: Option<String>,
@@ -77,13 +77,13 @@ struct Claim {
     /// Values of other axes, for each of which the claim is to hold; all values if the list is empty.
     #[serde(default)]
     over: BTreeMap<String, Vec<String>>,
-    /// When it counts as confirmed.
+    /// The criterion for being confirmed.
     confirmed: Criterion,
-    /// Why it is not confirmed, by stack; shown only then. `{measured}` stands for the figure of the run, `{range}` for the
-    /// smallest and the largest of several, `{published}` and `{criterion}` for what they are compared with.
+    /// Why it is not confirmed, by stack; shown only then. `{measured}` is replaced by the figure of the run, `{range}`
+    /// by the smallest and the largest of several, `{published}` and `{criterion}` by what they are compared with.
     #[serde(default)]
     reason: BTreeMap<String, Spanned<String>>,
-    /// That of the file.
+    /// Instead of the file's `statistic`.
     #[serde(skip)]
     statistic: Statistic,
 }
@@ -160,9 +160,9 @@ impl Criterion {
 struct Figure {
     at: String,
     value: f64,
-    /// Where it lies with 95 %, if that can be said.
+    /// Its 95 % confidence interval, if there is one.
     interval: Option<Interval>,
-    /// `value` is only what it is at least.
+    /// `value` is only a lower bound.
     lower_bound: bool,
     from: String,
 }
@@ -187,7 +187,7 @@ impl Figure {
     }
 }
 
-/// Judges the claims in `source` by what was run; claims whose experiment was not are left out.
+/// Judges the claims in `source` by the results; claims whose experiment was not run are left out.
 pub fn judge(source: &Source, paper: &str, results: &[ExperimentResult]) -> Result<Vec<ClaimResult>, LabError> {
     let file: File = read(source)?;
     let paper = paper.rsplit('/').next().unwrap_or(paper);
@@ -242,8 +242,8 @@ pub fn tally(claims: &[ClaimResult], stack: &str) -> String {
     said
 }
 
-/// Names of the experiments that a claims file rests on, to be checked against those that there are.
-pub fn rests_on(source: &Source) -> Result<Vec<String>, LabError> {
+/// Names of the experiments that a claims file refers to, to be checked against those that exist.
+pub fn experiments_needed(source: &Source) -> Result<Vec<String>, LabError> {
     let file: File = read(source)?;
     Ok(file.claim.into_iter().flat_map(|c| [c.experiment.into_inner()].into_iter().chain(c.b_experiment)).collect())
 }
@@ -306,15 +306,15 @@ impl Claim {
         }
     }
 
-    /// Judged by what the experiment of `a` and that of `b` measured.
+    /// The verdict from the results of the experiments of `a` and `b`.
     fn verdict(&self, stack: &str, results: [&ExperimentResult; 2]) -> Verdict {
         let figures = self.figures(stack, results);
         let bounds = self.confirmed.bounds(self.published);
-        // How far inside of the bounds: of figures with the same outcome the least is the one to show.
+        // Distance from the nearest bound: of the figures with the same outcome, the one with the smallest is shown.
         let margin = |f: &Figure| (f.value - bounds.0).min(bounds.1 - f.value);
         let mut order: Vec<&Figure> = figures.iter().collect();
         order.sort_by(|a, b| a.outcome(bounds).cmp(&b.outcome(bounds)).then(margin(a).total_cmp(&margin(b))));
-        // So many need not hold: the next one decides.
+        // So many figures may miss the criterion; the next one decides.
         let allowed = figures.len() as f64 * (1.0 - self.confirmed.share.unwrap_or(1.0)) + 1e-9;
         let Some(deciding) = order.get(allowed as usize).copied() else {
             return Verdict { stack: stack.into(), ..Verdict::default() };
@@ -430,7 +430,7 @@ impl Claim {
             let cells: Vec<&Cell> = self.all(stack, (result, self.metric(result)), place);
             let narrowed = result.axes.iter().any(|axis| axis.name == self.axis && axis.narrowed);
             if self.among.as_ref().map_or(narrowed, |among| cells.len() < among.len()) {
-                return None; // a place among some of them says nothing
+                return None; // a rank among only some of them is meaningless
             }
             return Some(self.place(result, a, cells, at));
         }
@@ -454,11 +454,11 @@ impl Claim {
         Some(Figure { at, value: scaled(value), interval: interval.map(|ends| ends.map(scaled)), lower_bound, from })
     }
 
-    /// The place of `a` among all cells, from the best to the worst that the differences allow.
+    /// The rank of `a` among all cells, from the best to the worst that the intervals of the differences allow.
     fn place(&self, result: &ExperimentResult, a: &Cell, mut all: Vec<&Cell>, at: String) -> Figure {
         let value = |c: &Cell| self.value(c).map_or(f64::NAN, |v| v.0);
         let better = all.iter().filter(|c| value(c) > value(a)).count();
-        // By how much the others are ahead; nobody knows where there is no interval.
+        // The lead of the others; unknown where there is no interval.
         let unknown = [f64::NEG_INFINITY, f64::INFINITY];
         let ahead = |c: &&&Cell| self.difference(c, a).and_then(|(_, interval)| interval).unwrap_or(unknown);
         let others: Vec<Interval> = all.iter().filter(|c| !std::ptr::eq(**c, a)).map(|c| ahead(&c)).collect();
@@ -483,7 +483,7 @@ impl Claim {
         let values: Vec<f64> = cells.iter().filter_map(|c| Some(self.value(c)?.0)).collect();
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        // It is at least what two of them surely differ by, and at most what two of them can differ by.
+        // Two of them certainly differ by the lower end; no two can differ by more than the upper end.
         let pairs = cells.iter().flat_map(|a| cells.iter().map(move |b| (a, b))).filter(|(a, b)| !std::ptr::eq(*a, *b));
         let ratios: Option<Vec<Interval>> = pairs.map(|(a, b)| self.ratio(a, b)?.1).collect();
         let interval = ratios.map(|r| r.iter().fold([1.0_f64; 2], |[x, y], [from, to]| [x.max(*from), y.max(*to)]));
@@ -496,7 +496,7 @@ impl Claim {
         })
     }
 
-    /// What stands for the replicas of a cell, and its interval.
+    /// The statistic of a cell's replicas, and its interval.
     fn value(&self, cell: &Cell) -> Option<Estimate> {
         let known = cell.known();
         let estimate = match (self.statistic, cell.interval) {
@@ -572,16 +572,16 @@ impl Claim {
     }
 }
 
-/// What a written reason leaves open for the figures of a run.
+/// The placeholders of written reasons.
 const PLACEHOLDERS: [&str; 4] = ["measured", "range", "published", "criterion"];
 
-/// The words that stand alone between braces.
+/// The single words between braces.
 fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
     words.filter(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
 }
 
-/// A figure and where it lies with 95 %, if that can be said.
+/// A figure and its 95 % confidence interval, if there is one.
 type Estimate = (f64, Option<Interval>);
 
 /// From a half width.
@@ -589,12 +589,12 @@ fn around((value, half): (f64, Option<f64>)) -> Estimate {
     (value, half.map(|h| [value - h, value + h]))
 }
 
-/// What nothing random went into is exact, however few the runs.
+/// A value without any randomness is exact, however few the runs.
 fn exact_if(deterministic: bool, (value, interval): Estimate) -> Estimate {
     (value, if deterministic { Some([value, value]) } else { interval })
 }
 
-/// What is only known to be larger leaves the interval open above; taken away or divided by, below.
+/// A lower bound leaves the interval open above; subtracted or as a divisor, below.
 fn open((value, interval): Estimate, a: &Cell, b: Option<&Cell>) -> Estimate {
     let interval = interval.map(|[from, to]| {
         let from = if b.is_some_and(|b| !b.at_least.is_empty()) { f64::NEG_INFINITY } else { from };
@@ -603,7 +603,7 @@ fn open((value, interval): Estimate, a: &Cell, b: Option<&Cell>) -> Estimate {
     (value, interval)
 }
 
-/// Replica by replica: they share their seeds.
+/// Replica by replica, because replicas share their seeds.
 fn paired(a: &Cell, b: &Cell, of: fn(f64, f64) -> f64) -> Vec<f64> {
     let all = |c: &Cell| c.at_least.is_empty();
     let pairs = a.samples.iter().zip(&b.samples).filter(|_| a.samples.len() == b.samples.len() && all(a) && all(b));

@@ -1,4 +1,4 @@
-//! Experiment files. The comments on the fields are the format's reference.
+//! Experiment files. The comments on the fields are the reference of the format.
 
 use super::functions::{self, Function};
 use super::result::{Figure, FigureKind};
@@ -21,7 +21,7 @@ use toml::Spanned;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// What it shows, in a line.
+    /// Title, in one line.
     title: String,
     /// Where in the paper: `Table 2`.
     place: String,
@@ -44,19 +44,19 @@ struct File {
     metrics: Vec<Spanned<String>>,
     /// Stacks and what else is set on them, `tcp.stack` apart; `ns3` and `linux` if absent.
     stack: Option<BTreeMap<String, StackTable>>,
-    /// What the paper has.
+    /// The paper's values.
     #[serde(default)]
     published: Vec<PublishedTable>,
     /// The axis whose order is compared with the published one.
     rank: Option<Spanned<String>>,
-    /// How `--quick` makes it smaller.
+    /// How `--quick` reduces it.
     quick: Option<Quick>,
     /// How to draw it.
     #[serde(default)]
     figure: FigureTable,
     /// Curves over time.
     curves: Option<Curves>,
-    /// Means over time are wanted (metrics such as `cwnd_mean_pkt`) though no curves are.
+    /// Means over time (metrics such as `cwnd_mean_pkt`) are needed although there are no curves.
     #[serde(default)]
     watch: bool,
     /// A function to draw instead of running anything.
@@ -71,16 +71,16 @@ fn one() -> Spanned<u32> {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AxisTable {
-    /// How cells call it.
+    /// Its name in cells.
     name: String,
     /// For people; the name if absent.
     label: Option<String>,
-    /// What its values are written to.
+    /// The key that its values are written to.
     key: Option<String>,
-    /// If they are written to several keys.
+    /// Several keys instead of one.
     #[serde(default)]
     keys: Vec<String>,
-    /// What else is set with a value, or instead of writing it anywhere.
+    /// Overrides that come with a value, in addition to the key or instead of it.
     #[serde(default)]
     set: BTreeMap<Spanned<String>, BTreeMap<String, String>>,
     /// The values, as `--set` takes them.
@@ -104,7 +104,7 @@ struct StackTable {
 struct PublishedTable {
     /// The metric; the first if absent.
     metric: Option<Spanned<String>>,
-    /// Where they stand, if not at the experiment's place.
+    /// Their place in the paper, if not the experiment's.
     #[serde(default)]
     place: String,
     /// Values on the other axis (experiments with two axes), in the order of the columns.
@@ -180,12 +180,12 @@ struct FunctionTable {
     labels: Option<Vec<String>>,
 }
 
-/// Reads TOML into `T`. An unknown key is an error that names the nearest known one.
+/// Parses TOML into `T`. An unknown key is an error that names the nearest known one.
 pub(super) fn read<T: DeserializeOwned>(source: &Source) -> Result<T, LabError> {
     toml::from_str(&source.text).map_err(|e| {
         let message = e.message().trim().to_owned();
         let span = e.span().unwrap_or(0..0);
-        // serde's own words: unknown field `x`, expected one of `a`, `b`
+        // serde's wording: unknown field `x`, expected one of `a`, `b`
         let mut quoted = message.split('`').skip(1).step_by(2);
         let problem = match (message.starts_with("unknown "), quoted.next()) {
             (true, Some(key)) => {
@@ -227,7 +227,7 @@ impl Reader {
         self.problems.push(Problem::new(message).at(at, "").help(help));
     }
 
-    /// What `result` has, or its fault at a place.
+    /// The value of `result`; an error is recorded at a place.
     fn check<T>(&mut self, result: Result<T, LabError>, at: Range<usize>) -> Option<T> {
         result.map_err(|e| self.wrong(e.to_string(), at, e.help().unwrap_or_default())).ok()
     }
@@ -264,7 +264,7 @@ impl Reader {
         }
         let stacks = file.stack.unwrap_or_else(|| ["ns3", "linux"].map(|n| (n.into(), StackTable::default())).into());
         let mut stacks: Vec<StackChoice> = stacks.into_iter().map(|(name, table)| stack(name, table)).collect();
-        stacks.sort_by_key(|s| s.name == "linux"); // published values compare with the simulator's
+        stacks.sort_by_key(|s| s.name == "linux"); // published values are compared with the simulator's stack
         let rank = file.rank.and_then(|rank| {
             let known: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
             if known.contains(&rank.get_ref().as_str()) {
@@ -398,7 +398,7 @@ impl Reader {
         }
     }
 
-    /// Between which times curves are drawn.
+    /// The span of time that curves are drawn over.
     fn span(&mut self, table: &Curves) -> (Time, Time) {
         let mut read = |text: &Option<Spanned<String>>, default: Time| {
             let Some(text) = text else { return default };

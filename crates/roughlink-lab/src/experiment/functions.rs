@@ -1,22 +1,22 @@
-//! Figures that are drawn from an algorithm's own functions and need no run.
+//! Figures of an algorithm's own functions, which need no run.
 
 use super::result::{Curve, MetricResult};
 use roughlink_core::cc::{algorithm, illinois};
 
-/// A function to be drawn.
+/// A function to draw.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
     /// Which one: a name of [`NAMES`].
     pub name: String,
-    /// The algorithms whose parameters it takes, and what people call them.
+    /// The algorithms whose parameters it takes, with their labels.
     pub variants: Vec<(String, String)>,
 }
 
-/// The functions there are: `illinois`, alpha and beta of Illinois and its relatives over the queueing delay.
+/// The functions that exist: `illinois`, alpha and beta of Illinois and its variants over the queueing delay.
 pub const NAMES: &[&str] = &["illinois"];
 
 impl Function {
-    /// Its curves and what they show; a variant that has no such function gives none.
+    /// Its curves and their metrics; a variant without such a function gives none.
     pub fn curves(&self) -> (Vec<Curve>, Vec<MetricResult>) {
         let metric =
             |name: &str, label: &str| MetricResult { name: name.into(), label: label.into(), ..Default::default() };
@@ -24,7 +24,7 @@ impl Function {
             vec![metric("alpha", "alpha, segments per RTT"), metric("beta", "beta, share given up at a loss")];
         let mut curves = Vec::new();
         for (variant, label) in &self.variants {
-            // The parameters are those of the paper, which are Linux's.
+            // The paper's parameters are those of Linux.
             let Some(p) =
                 algorithm(variant).ok().and_then(|a| a.parameters("linux").try_into::<illinois::Params>().ok())
             else {

@@ -18,11 +18,11 @@ pub struct Paper {
     pub name: String,
     /// Its title.
     pub title: String,
-    /// Authors, journal, what was found.
+    /// Authors, journal, main results.
     pub about: String,
     /// Names of its experiments, in order.
     pub order: Vec<String>,
-    /// CPU time that all of it takes, measured once, in seconds: those that take little come first.
+    /// Measured CPU time of all its experiments, in seconds; the quickest paper comes first.
     pub cpu_s: u32,
     /// What the first screen of its report shows.
     pub summary: Summary,
@@ -38,15 +38,15 @@ struct File {
     about: String,
     /// Names of its experiments, in the order of the report.
     experiments: Spanned<Vec<String>>,
-    /// CPU time that all of it takes at full size, in seconds, as it was measured.
+    /// Measured CPU time of all experiments at full size, in seconds.
     #[serde(default)]
     cpu_s: u32,
-    /// What a reader should take home: a sentence for the first screen, without figures of a run.
+    /// The main conclusion: a sentence for the first screen, without figures of a run.
     #[serde(default)]
     conclusion: String,
     /// The experiment whose figure is shown first; the first of `experiments` if absent.
     picture: Option<Spanned<String>>,
-    /// What to use on Linux: which cells answer it.
+    /// Which cells determine what to use on Linux.
     linux: Option<Linux>,
 }
 
@@ -59,7 +59,7 @@ struct Linux {
     /// The axis of the candidates.
     #[serde(default = "claims::cc")]
     axis: String,
-    /// Which metric decides; the experiment's first if absent.
+    /// The deciding metric; the experiment's first if absent.
     #[serde(default)]
     metric: String,
     /// Which value is the best.
@@ -138,7 +138,7 @@ impl Paper {
         })
     }
 
-    /// Its name without the folders that lead to it.
+    /// Its name without leading folders.
     pub fn short(&self) -> &str {
         short(&self.name)
     }
@@ -148,8 +148,8 @@ impl Paper {
         self.order.iter().any(|known| self.means(chosen, known))
     }
 
-    /// Whether a name that was typed means an experiment: the one that has it, else those that it begins. `fig8` means
-    /// `fig8a`, and not `fig81`.
+    /// Whether a typed name selects the experiment `name`: an exact name selects only that one, else it selects by
+    /// prefix; `fig8` selects `fig8a`, and not `fig81`.
     fn means(&self, chosen: &str, name: &str) -> bool {
         if self.order.iter().any(|known| known == chosen) {
             return name == chosen;
@@ -177,7 +177,7 @@ impl Paper {
         Ok(experiments)
     }
 
-    /// What became of its claims. Those for which nothing was run are left out.
+    /// The verdicts on its claims. Claims without runs are left out.
     pub fn claims(&self, experiments: &[ExperimentResult]) -> Result<Vec<ClaimResult>, LabError> {
         match find(&self.name, "claims") {
             Ok(source) => claims::judge(&source, &self.name, experiments),
@@ -187,7 +187,7 @@ impl Paper {
     }
 }
 
-/// What `[linux]` names has to be there.
+/// Checks that the names in `[linux]` exist.
 fn check(choice: &Choice, experiment: &Experiment) -> Result<(), LabError> {
     let missing = |what, name: &str, known: Vec<&str>| {
         let help = nearest::suggest(name, &format!("`[linux]` reads {}, which has", experiment.id), known);

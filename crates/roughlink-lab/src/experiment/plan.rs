@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub struct Plan {
     /// The experiment.
     pub experiment: Experiment,
-    /// What the scenarios warn of, each once, with the text that its places point into.
+    /// The warnings about the scenarios, each once, with the text that their positions refer to.
     pub warnings: Vec<(String, String, Warning)>,
     pub(super) cells: Vec<Planned>,
 }
@@ -116,7 +116,7 @@ impl Plan {
         self.experiment.metrics = names.iter().map(|n| Metric::new(n).expect("a metric that there is")).collect();
     }
 
-    /// What tells it from other experiments: scenarios, axes, replicas and metrics, whatever computes them.
+    /// What distinguishes it from other experiments: scenarios, axes, replicas and metrics, but not the engine.
     pub fn identity(&self) -> String {
         let e = &self.experiment;
         let mut hash = SipHasher13::new();
@@ -141,7 +141,7 @@ impl Plan {
         Job::new(cell.scenario.clone(), cell.fingerprint, replica, watch, title)
     }
 
-    /// Cells and statistics of what the store has; runs that it has not are missing from the replicas.
+    /// Cells and statistics from the store; runs that it lacks are missing from the replicas.
     pub fn result(&self, store: &Store) -> ExperimentResult {
         let e = &self.experiment;
         let mut result = ExperimentResult {
@@ -188,7 +188,7 @@ impl Plan {
         for metric in &e.metrics {
             let samples: Vec<f64> = records.iter().filter_map(|r| metric.value(r)).collect();
             let at_least: Vec<f64> = records.iter().filter_map(|r| metric.at_least(r)).collect();
-            // What is only known to be longer is no value to be averaged.
+            // A lower bound is no value to average.
             let statistics = summary(&samples).filter(|_| at_least.is_empty());
             let deterministic = !cell.scenario.is_random();
             let share = metric.is_share_of_runs() && !deterministic;
@@ -210,7 +210,7 @@ impl Plan {
             });
         }
         let Some(watch) = e.watch.as_ref().filter(|w| w.every_ns > 0) else { return };
-        // Each flow has its own, or all have one.
+        // Each flow has its own curves, or there is one set for all.
         let own = watch.flows.iter().flat_map(|flow| watch.curves.iter().map(move |name| (name, Some(flow))));
         let common = watch.curves.iter().map(|name| (name, None)).filter(|_| watch.flows.is_empty());
         for (name, flow) in own.chain(common) {
@@ -223,13 +223,13 @@ impl Plan {
             if all.is_empty() {
                 continue;
             }
-            // A curve that ended before the longest keeps its last value.
+            // A curve that ended earlier than the longest keeps its last value.
             let index = |t: Time| usize::try_from(t.0 / watch.every_ns).unwrap_or(usize::MAX);
             let points = all.iter().map(|c| c.len()).max().unwrap_or(0).min(index(e.span.1).saturating_add(1));
             let first = index(e.span.0).min(points);
             let at = |c: &[f64], k: usize| c.get(k).or(c.last()).copied().unwrap_or(0.0);
             let mean = |k: usize| all.iter().map(|c| at(c, k)).sum::<f64>() / all.len() as f64;
-            // Progress counts from where the drawing begins.
+            // Progress is counted from the start of the drawn span.
             let base = if name == "sequence_mb" && first < points { mean(first) } else { 0.0 };
             result.curves.push(Curve {
                 stack: cell.stack.clone(),
@@ -244,7 +244,7 @@ impl Plan {
         }
     }
 
-    /// How the order along the ranked axis agrees with the published one, wherever all of it is published.
+    /// Rank correlation with the published order along the ranked axis, wherever all of it is published.
     fn ranks(&self, result: &ExperimentResult) -> Vec<Rank> {
         let Some(over) = &self.experiment.rank else { return Vec::new() };
         let mut groups: Vec<(Rank, Vec<(f64, f64)>)> = Vec::new();
@@ -287,7 +287,7 @@ fn axis(axis: &super::Axis) -> AxisResult {
     AxisResult { name: axis.name.clone(), label: axis.label.clone(), values: values.collect(), narrowed: axis.narrowed }
 }
 
-/// The stack that a value sets beside what it is written to.
+/// The stack that a value sets in addition to its keys.
 fn own_stack(point: &Point) -> Option<&str> {
     point.set.iter().rev().find(|(key, _)| key == "tcp.stack").map(|(_, stack)| stack.as_str())
 }

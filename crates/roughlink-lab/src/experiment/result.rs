@@ -1,7 +1,7 @@
-//! What an experiment gave: cells with their statistics, curves, and the verdicts on a paper's claims.
+//! The results of an experiment: cells with their statistics, curves, and the verdicts on a paper's claims.
 //!
-//! These types are the `--json` of `roughlink reproduce` and `sweep`, the `results.json` of a result folder, and what
-//! a report is drawn from.
+//! These types are the `--json` of `roughlink reproduce` and `sweep`, the `results.json` of a result folder, and the
+//! input of a report.
 
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -12,19 +12,19 @@ use std::collections::BTreeMap;
 pub struct ExperimentResult {
     /// `v2g/table2`.
     pub experiment: String,
-    /// What it is, in a line.
+    /// Title, in one line.
     pub title: String,
-    /// Where in the paper it stands: `Table 2`. Empty for a sweep of one's own.
+    /// Its place in the paper: `Table 2`. Empty for a user's sweep.
     pub place: String,
     /// Remarks for the reader: plain text, paragraphs separated by an empty line.
     pub about: String,
-    /// The command that makes it again.
+    /// The command that recomputes it.
     pub command: String,
-    /// The scenario it started from.
+    /// The scenario that it is based on.
     pub scenario: String,
     /// Fewer and smaller cells than in the paper.
     pub quick: bool,
-    /// The stacks it ran on, the one to compare with the published values first.
+    /// The stacks it ran on; the first is compared with the published values.
     pub stacks: Vec<String>,
     /// What was varied, in the order of the loops.
     pub axes: Vec<AxisResult>,
@@ -43,7 +43,7 @@ pub struct ExperimentResult {
 /// An axis of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisResult {
-    /// The name that cells use: `cc`.
+    /// Its name in cells: `cc`.
     pub name: String,
     /// For people: `Congestion control`.
     pub label: String,
@@ -57,11 +57,11 @@ pub struct AxisResult {
 /// A value of an axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisValue {
-    /// As cells have it: `0.25 %`, `newreno-sc`.
+    /// Its name in cells: `0.25 %`, `newreno-sc`.
     pub value: String,
     /// For people: `NewReno SC`.
     pub label: String,
-    /// Its number without the unit, on axes whose values are quantities of one unit (`0.25`); to place it on a scale.
+    /// Its number without the unit, for a numeric scale (`0.25`); only on axes whose values are quantities of one unit.
     pub number: Option<f64>,
 }
 
@@ -81,21 +81,22 @@ pub struct MetricResult {
 pub struct Cell {
     /// The stack it was measured on.
     pub stack: String,
-    /// The stack it really ran on, where the value of an axis sets another (`tcp.stack`); else empty.
+    /// The stack it actually ran on, where the value of an axis sets another (`tcp.stack`); else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ran_on: String,
     /// Axis name to value.
     pub axes: BTreeMap<String, String>,
-    /// Which metric.
+    /// The metric.
     pub metric: String,
-    /// What the paper has; null if it quotes nothing.
+    /// The published value; null if there is none.
     pub published: Option<f64>,
-    /// Where the published value stands, if not at the experiment's place.
+    /// The published value's place in the paper, if not the experiment's.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub published_at: String,
-    /// Mean over the replicas; null if no run gave a value, and if `at_least` has something.
+    /// Mean over the replicas; null if no run gave a value, and if `at_least` is not empty.
     pub measured: Option<f64>,
-    /// Half width of the 95 % confidence interval (Student); null with fewer than two replicas, and where there is `interval`.
+    /// Half width of the 95 % confidence interval (Student); null with fewer than two replicas, and if there is an
+    /// `interval`.
     pub ci95: Option<f64>,
     /// The 95 % interval of a share of runs (Wilson).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,7 +105,7 @@ pub struct Cell {
     pub replicas: u32,
     /// Their values, in the order of the replicas.
     pub samples: Vec<f64>,
-    /// Of the replicas in which it did not come to a value within the run: what the value is at least.
+    /// Lower bounds from the replicas in which the value was not reached within the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<f64>,
     /// Nothing in the scenario is random: all replicas are the same run and the value is exact.
@@ -118,13 +119,13 @@ impl Cell {
         if self.ran_on.is_empty() { &self.stack } else { &self.ran_on }
     }
 
-    /// What the mean is at least, if not all replicas came to a value within the run.
+    /// A lower bound of the mean, if not all replicas reached their value within the run.
     pub fn lower_bound(&self) -> Option<f64> {
         let all = self.known();
         (!self.at_least.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
     }
 
-    /// The values of all replicas, the least possible one for those that did not come to theirs.
+    /// The values of all replicas; of those that did not reach theirs, the lower bound.
     pub fn known(&self) -> Vec<f64> {
         self.samples.iter().chain(&self.at_least).copied().collect()
     }
@@ -146,7 +147,7 @@ pub struct Curve {
     /// As in [`Cell::ran_on`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ran_on: String,
-    /// Axis name to value; a function has what distinguishes it from the others.
+    /// Axis name to value; of a function, what distinguishes it from the others.
     pub axes: BTreeMap<String, String>,
     /// For people: `Illinois AA`.
     pub label: String,
@@ -177,7 +178,7 @@ pub struct Figure {
     pub x_label: String,
     /// Caption of y; a metric's label and unit if empty.
     pub y_label: String,
-    /// Further axes or `metric` or `stack`, one small chart for each value.
+    /// Further axes, `metric` or `stack`: one small chart for each value.
     pub panels: String,
 }
 
@@ -215,7 +216,7 @@ pub struct Rank {
     pub n: u32,
 }
 
-/// A claim of a paper and what became of it.
+/// A claim of a paper and the verdicts on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimResult {
     /// `v2g/illinois-gain-single`.
@@ -231,9 +232,9 @@ pub struct ClaimResult {
     pub published: Option<f64>,
     /// What the figures are: `ratio`, `%`, `events`.
     pub unit: String,
-    /// When it counts as confirmed, for people.
+    /// The criterion for being confirmed, for people.
     pub criterion: String,
-    /// Experiments it rests on: `v2g/fig4`.
+    /// Experiments it is based on: `v2g/fig4`.
     pub experiments: Vec<String>,
     /// One per stack.
     pub verdicts: Vec<Verdict>,
@@ -243,17 +244,17 @@ pub struct ClaimResult {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// The paper's text or figures say so; a bound that it leaves open may be ours.
+    /// The paper's text or figures state it; a bound that they leave open may be ours.
     #[default]
     Paper,
-    /// Not said, but it follows from what the paper says.
+    /// Not stated, but it follows from what the paper states.
     Derived,
     /// Ours: the paper says nothing about it.
     Ours,
 }
 
 impl Origin {
-    /// For tables: nothing for what is the paper's.
+    /// The mark in tables; empty for a claim of the paper.
     pub const fn mark(self) -> &'static str {
         match self {
             Origin::Paper => "",
@@ -263,28 +264,28 @@ impl Origin {
     }
 }
 
-/// What became of a claim on one stack.
+/// The verdict on a claim on one stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The stack.
     pub stack: String,
-    /// What became of it.
+    /// The outcome.
     pub verdict: Outcome,
     /// Our figure beside the published one.
     pub measured: Option<f64>,
-    /// `measured` is only what it is at least: it lies beyond the end of the run.
+    /// `measured` is only a lower bound: the event lies beyond the end of the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_bound: bool,
-    /// Half the width of its 95 % confidence interval; null where none can be given, and where the figure is exact because
+    /// Half the width of its 95 % confidence interval; null where there is none, and where the figure is exact because
     /// nothing in the scenario is random.
     pub ci95: Option<f64>,
-    /// The numbers it rests on, for people: `NewReno 0.46, Illinois 1.9 Mbit/s at 5 %`.
+    /// The numbers it is based on, for people: `NewReno 0.46, Illinois 1.9 Mbit/s at 5 %`.
     pub evidence: String,
-    /// Why it is missed or undecided; empty if it is confirmed.
+    /// Why it is not confirmed or undecided; empty if it is confirmed.
     pub reason: String,
 }
 
-/// What became of a claim: where the 95 % confidence interval of the figure lies.
+/// The outcome of a claim: where the 95 % confidence interval of the figure lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -292,12 +293,13 @@ pub enum Outcome {
     #[default]
     #[serde(rename = "not run")]
     NotRun,
-    /// All of the interval is outside of the bounds.
+    /// The whole interval is outside the bounds.
     #[serde(rename = "not confirmed")]
     NotConfirmed,
-    /// The interval has a bound inside, or there is none: a single run of a random scenario, a median of fewer than six.
+    /// The interval contains a bound, or there is no interval: a single run of a random scenario, a median of fewer
+    /// than six.
     Undecided,
-    /// All of the interval is within the bounds.
+    /// The whole interval is within the bounds.
     Confirmed,
 }
 
@@ -313,12 +315,12 @@ impl Outcome {
     }
 }
 
-/// All that a report shows, and the `results.json` of a result folder.
+/// The input of a report, and the `results.json` of a result folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportInput {
     /// Heading.
     pub title: String,
-    /// What the reader sees; plain text, paragraphs separated by an empty line.
+    /// Introduction; plain text, paragraphs separated by an empty line.
     pub intro: String,
     /// The command that made it.
     pub command: String,
@@ -337,28 +339,28 @@ pub struct ReportInput {
 /// What the first screen of a paper's report says beyond the figures of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
-    /// What a reader should take home: a sentence that rests on knowledge and not on the figures of a run.
+    /// The main conclusion: a sentence that does not depend on the figures of a run.
     pub conclusion: String,
     /// The experiment whose figure is shown first: `v2g/fig4`.
     pub picture: String,
-    /// Which cells answer what to use on Linux.
+    /// Which cells determine what to use on Linux.
     pub linux: Option<Choice>,
 }
 
-/// Where the best algorithm for deployed systems is read off, for each combination of the other axes.
+/// Where to find the best algorithm for deployed systems, for each combination of the other axes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Choice {
     /// The experiment: `v2g/linux`.
     pub experiment: String,
     /// The axis of the candidates.
     pub axis: String,
-    /// Which metric decides; the experiment's first if empty.
+    /// The deciding metric; the experiment's first if empty.
     pub metric: String,
     /// The smallest value is the best, not the largest.
     pub lowest: bool,
     /// The candidates that come with Linux; all if empty.
     pub shipped: Vec<String>,
-    /// A sentence of advice that rests on knowledge and not on the figures of a run.
+    /// A sentence of advice that does not depend on the figures of a run.
     pub note: String,
 }
 

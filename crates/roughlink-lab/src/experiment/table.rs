@@ -1,6 +1,6 @@
-//! The runs of an experiment as one tidy table, `runs.parquet`: a row per run; what was varied, replica, seed and every metric as
-//! columns. Unit and meaning of a column lie in the file's key-value metadata as `<column>.unit` and `<column>.meaning`, as in
-//! the series of a single run.
+//! The runs of an experiment as one tidy table, `runs.parquet`: one row per run, with what was varied, replica, seed
+//! and every metric as columns. The units and meanings of columns are in the file's key-value metadata as
+//! `<column>.unit` and `<column>.meaning`, as in the series of a single run.
 
 use super::{Plan, quantity};
 use crate::error::LabError;
@@ -33,7 +33,7 @@ enum Values {
 }
 
 impl Plan {
-    /// The table of those runs that the store has.
+    /// The table of the runs that the store has.
     pub fn table(&self, store: &Store) -> Result<Vec<u8>, LabError> {
         let failed =
             |e: ParquetError| LabError::Write { path: store.folder().join(RUNS_TABLE), source: io::Error::other(e) };
@@ -86,7 +86,7 @@ impl Plan {
                 }
             };
             add(&about.name, &about.label, Metric::value);
-            let meaning = format!("{}: at least this, as it did not come within the run", about.label);
+            let meaning = format!("{}: a lower bound, as it was not reached within the run", about.label);
             add(&format!("{}.at_least", about.name), &meaning, Metric::at_least);
         }
         columns

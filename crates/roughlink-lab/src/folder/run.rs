@@ -1,7 +1,7 @@
-//! What `run -o` left: the result, and its series made short enough to draw.
+//! The folder of `run -o`: the result, and its series thinned for drawing.
 //!
-//! Series are read a row group at a time and thinned on the way, so a long run needs no more memory than a short one. A
-//! row says what holds until the next, so curves are steps; their extremes are those of the rows.
+//! Series are read and thinned one row group at a time, so a long run needs no more memory than a short one. A row
+//! holds until the next, so curves are steps; their extremes are those of the rows.
 
 use super::table::{Table, Values};
 use super::{SUMMARY, json};
@@ -16,19 +16,19 @@ use std::path::Path;
 /// A single run.
 #[derive(Debug)]
 pub struct Run {
-    /// What it printed.
+    /// Its result.
     pub result: RunResult,
-    /// What the folder says of itself; none if it was not finished.
+    /// The folder's manifest; none if the run did not finish.
     pub manifest: Option<Manifest>,
-    /// What senders did, in the order of the result's flows.
+    /// The curves of senders, in the order of the result's flows.
     pub flows: Vec<FlowCurves>,
-    /// The queues in which something waited.
+    /// The queues in which packets waited.
     pub queues: Vec<(Direction, Vec<Point>)>,
     /// When links were down, s: by name, in either direction.
     pub outages: Vec<(String, Vec<(f64, f64)>)>,
-    /// What gateways allowed, in the order in which they did so first.
+    /// The windows that gateways allowed, in the order of their first values.
     pub allowed: Vec<AllowedCurves>,
-    /// Equal stretches of time of which curves keep the first, the lowest, the highest and the last point.
+    /// Number of equal stretches of time of which curves keep the first, the lowest, the highest and the last point.
     pub stretches: usize,
 }
 
@@ -41,7 +41,7 @@ pub struct Direction {
     pub reverse: bool,
 }
 
-/// What a sender did.
+/// The curves of a sender.
 #[derive(Debug)]
 pub struct FlowCurves {
     /// Name of the flow.
@@ -54,24 +54,24 @@ pub struct FlowCurves {
     pub in_flight_kb: Vec<Point>,
     /// Smoothed RTT, ms.
     pub srtt_ms: Vec<Point>,
-    /// Mean rates of what reached the application, Mbit/s, each from its time on.
+    /// Mean rate of delivery to the application, Mbit/s, each from its time on.
     pub throughput_mbps: Vec<Point>,
     /// Distribution of the measured RTTs: ms, and the share of samples up to it.
     pub rtt_cdf: Vec<(f64, f64)>,
-    /// What was delivered in each stay in coverage that the manifest names.
+    /// Deliveries in each stay in coverage that the manifest lists.
     pub stays: Vec<Delivered>,
 }
 
-/// What was delivered in a stay.
+/// Deliveries in a stay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Delivered {
     /// Bytes.
     pub bytes: f64,
-    /// When the first of them were, s since coverage let packets through.
+    /// When the first bytes were delivered, s since packets began to get through.
     pub first_s: Option<f64>,
 }
 
-/// What a gateway allowed a flow.
+/// The windows that a gateway allowed a flow.
 #[derive(Debug)]
 pub struct AllowedCurves {
     /// Name of the gateway.
@@ -105,7 +105,7 @@ pub(super) fn read(folder: &Path) -> Result<Run, LabError> {
     })
 }
 
-/// Time in a run.
+/// The time axis of a run.
 #[derive(Clone, Copy)]
 struct Axis {
     end: f64,
@@ -189,7 +189,7 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: Axis) -> Re
             }
             let so_far = samples.number(row).unwrap_or_default();
             if let Some(ms) = rtt.number(row).filter(|_| so_far > r.samples) {
-                // µs keep three digits of any RTT that a network has.
+                // Microseconds resolve three digits of any realistic RTT.
                 let _ = r.rtts.record_n((ms * 1e3) as u64, (so_far - r.samples) as u64);
                 r.samples = so_far;
             }
@@ -279,7 +279,7 @@ fn cdf(values: &Histogram<u64>) -> Vec<(f64, f64)> {
     let at = |q| values.lowest_equivalent(values.value_at_quantile(q)) as f64 * 1e-3;
     let points: Vec<(f64, f64)> =
         (0..=QUANTILES).map(|k| f64::from(k) / f64::from(QUANTILES)).map(|q| (at(q), q)).collect();
-    // Of many quantiles that are one value the first and the last.
+    // Of equal quantiles, the first and the last.
     let inner =
         |i: usize| i > 0 && i + 1 < points.len() && points[i - 1].0 == points[i].0 && points[i].0 == points[i + 1].0;
     (0..points.len()).filter(|&i| !inner(i)).map(|i| points[i]).collect()
@@ -335,7 +335,7 @@ fn links(path: &Path, result: &RunResult, axis: Axis) -> Result<Links, LabError>
     Ok((queues, outages))
 }
 
-/// The spans put together where they overlap.
+/// The spans, with overlapping ones merged.
 pub(crate) fn united(mut spans: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     spans.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut out: Vec<(f64, f64)> = Vec::new();
@@ -366,7 +366,7 @@ fn gateways(path: &Path, axis: Axis) -> Result<Vec<AllowedCurves>, LabError> {
     Ok(all.into_iter().map(done).collect())
 }
 
-/// Stretches of all curves of a page together: what keeps it small.
+/// Most stretches of all curves of a page together, which limits its size.
 const MOST_STRETCHES: usize = 8_000;
 /// Steps in which a distribution is drawn.
 const QUANTILES: u32 = 400;

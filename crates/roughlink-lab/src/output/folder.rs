@@ -1,11 +1,11 @@
-//! A folder in the making.
+//! A result folder while it is written.
 //!
-//! Everything is first written into `.unfinished` within the folder. When all of it is there and on disk, with the
+//! Everything is first written into `.unfinished` within the folder. When all of it is on disk, the
 //! manifest as the last, the files move up one by one, the manifest again as the last. So at any instant
-//! - a folder with a manifest is finished, and holds what one run left;
-//! - a folder whose `.unfinished` has a manifest was interrupted while files moved: the next writer moves the
-//!   rest, so that nothing that was finished is lost;
-//! - any other `.unfinished` is what an interrupted run left, and is removed by the next writer.
+//! - a folder with a manifest is complete, and holds the results of one run;
+//! - a folder whose `.unfinished` has a manifest was interrupted while files moved: the next writer moves the rest, so
+//!   that no complete result is lost;
+//! - any other `.unfinished` is left from an interrupted run, and the next writer removes it.
 //!
 //! A lock that ends with its process distinguishes an interrupted run from one in progress.
 
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Draft {
     dir: PathBuf,
     unfinished: PathBuf,
-    /// The folder itself was made for this run.
+    /// The folder itself was created for this run.
     made: bool,
     files: Vec<FileEntry>,
     _lock: fs::File,
@@ -65,7 +65,7 @@ impl Draft {
         Ok(File { name: name.to_owned(), path, out, hash: Sha256::new(), bytes: 0 })
     }
 
-    /// Takes a complete file in.
+    /// Adds a complete file.
     pub(super) fn keep(&mut self, file: File) -> Result<(), OutputError> {
         self.files.push(file.close()?);
         Ok(())
@@ -78,14 +78,14 @@ impl Draft {
         self.keep(file)
     }
 
-    /// The files taken in.
+    /// The files added so far.
     pub(super) fn files(&self) -> Vec<FileEntry> {
         self.files.clone()
     }
 
-    /// Writes the manifest and shows the folder.
+    /// Writes the manifest and moves all files into place.
     pub(super) fn finish(mut self, manifest: &[u8]) -> Result<(), OutputError> {
-        // Under another name first: a manifest that is there is complete.
+        // Under another name first, so that an existing manifest is always complete.
         self.write(MANIFEST_PART, manifest)?;
         let (part, path) = (self.unfinished.join(MANIFEST_PART), self.unfinished.join(MANIFEST));
         sync(&self.unfinished);
@@ -94,12 +94,12 @@ impl Draft {
         self.move_up()
     }
 
-    /// Puts the complete files of `.unfinished` in the place of those that the folder holds.
+    /// Moves the complete files of `.unfinished` into the folder, where they replace those of the same name.
     fn move_up(&self) -> Result<(), OutputError> {
         let absent = |e: &io::Error| e.kind() == ErrorKind::NotFound;
         let manifest = Manifest::load(&self.unfinished.join(MANIFEST))?;
-        // The old manifest goes first and the new one comes last: in between nothing looks finished. Nor does anything
-        // stay that this run did not write.
+        // The old manifest goes first and the new one comes last: in between nothing looks complete. Files that this
+        // run did not write are removed.
         let written = |name: &str| manifest.files.iter().any(|f| f.name == name);
         let outdated = names(&self.dir)?.into_iter().filter(|n| n != MANIFEST && is_result(n) && !written(n));
         for name in std::iter::once(MANIFEST.to_owned()).chain(outdated) {
@@ -110,7 +110,7 @@ impl Draft {
                 return Err(OutputError::Write { path, source });
             }
         }
-        // Those that are not there have moved before an interruption.
+        // Missing files were moved before an interruption.
         for name in manifest.files.iter().map(|f| f.name.as_str()).filter(|n| is_result(n)).chain([MANIFEST]) {
             let (from, to) = (self.unfinished.join(name), self.dir.join(name));
             if let Err(source) = fs::rename(from, &to)
@@ -126,9 +126,9 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // What cannot be removed stays behind as unfinished, and does no harm. A finished set is never removed.
+        // What cannot be removed stays in `.unfinished` and does no harm. A complete set is never removed.
         if !self.unfinished.join(MANIFEST).exists() && fs::remove_dir_all(&self.unfinished).is_ok() && self.made {
-            let _ = fs::remove_dir(&self.dir); // fails if there is something in it
+            let _ = fs::remove_dir(&self.dir); // fails if the folder is not empty
         }
     }
 }
@@ -149,7 +149,7 @@ impl File {
         &self.path
     }
 
-    /// Everything is on disk.
+    /// Syncs the file to disk.
     fn close(mut self) -> Result<FileEntry, OutputError> {
         let done = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
         done.map_err(write_error(&self.path))?;
@@ -202,7 +202,7 @@ fn names(dir: &Path) -> Result<Vec<String>, OutputError> {
     Ok(names)
 }
 
-/// Brings renames within `dir` to disk, where the system has a way.
+/// Syncs renames within `dir` to disk, where the system supports it.
 fn sync(dir: &Path) {
     if let Ok(dir) = fs::File::open(dir) {
         let _ = dir.sync_all();

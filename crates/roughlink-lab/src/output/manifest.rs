@@ -1,4 +1,4 @@
-//! What a result folder says of itself.
+//! The manifest of a result folder.
 
 use super::folder::measure;
 use super::{MANIFEST, OutputError, SEGMENTS_CSV, Settings, table_name};
@@ -42,10 +42,10 @@ pub struct Manifest {
     pub columns: BTreeMap<String, Vec<ColumnEntry>>,
     /// The capture, if there is one.
     pub capture: Option<CaptureEntry>,
-    /// How long a vehicle waits for the answer to each message, ms; by charging session.
+    /// Response time-out of each message, ms, by charging session.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub message_timeouts_ms: BTreeMap<String, BTreeMap<Message, f64>>,
-    /// When coverage lets packets through, by link and in order of time.
+    /// When links with coverage carry packets, by link and in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub coverage: Vec<StayEntry>,
 }
@@ -59,7 +59,7 @@ pub struct StayEntry {
     pub station: String,
     /// Its class; empty if it has none.
     pub class: String,
-    /// From when on packets get through, s.
+    /// When packets begin to get through, s.
     pub from_s: f64,
     /// When coverage ends, s.
     pub until_s: f64,
@@ -86,7 +86,7 @@ pub struct ColumnEntry {
     pub name: String,
     /// Unit of its values; null if they have none.
     pub unit: Option<String>,
-    /// What they say.
+    /// Their meaning.
     pub meaning: String,
 }
 
@@ -160,7 +160,7 @@ impl Manifest {
     /// Reads the manifest of the result folder `dir`.
     ///
     /// # Errors
-    /// [`OutputError::Unfinished`] if there is none, as in what an interrupted run left.
+    /// [`OutputError::Unfinished`] if there is none, as after an interrupted run.
     pub fn read(dir: &Path) -> Result<Self, OutputError> {
         let path = dir.join(MANIFEST);
         match path.try_exists() {
@@ -178,7 +178,7 @@ impl Manifest {
     /// Checks that the files of `dir` are those that were written.
     ///
     /// # Errors
-    /// The first that is not.
+    /// The first file that differs.
     pub fn verify(&self, dir: &Path) -> Result<(), OutputError> {
         for file in &self.files {
             let path = dir.join(&file.name);

@@ -1,4 +1,4 @@
-//! The paper's claims and what became of them: a line for each, open for its figures and reasons.
+//! The paper's claims and the verdicts on them: one line each, which unfolds to figures and reasons.
 
 use super::html::{escape, exact, number, slug, with_interval};
 use super::table::{FACTOR, factor};

@@ -38,7 +38,7 @@ mod tests {
     use crate::experiment::result::{AxisResult, Cell, MetricResult};
 
     #[test]
-    fn cells_come_back_as_they_were() {
+    fn cells_survive_a_round_trip() {
         let cell = |cc: &str, measured: Option<f64>| Cell {
             stack: "ns3".into(),
             axes: [("cc".to_string(), cc.to_string()), ("loss".into(), "5 %".into())].into(),

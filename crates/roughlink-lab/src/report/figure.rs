@@ -1,4 +1,4 @@
-//! What a figure shows: which panels, which series in each, and the points; how it looks is the page's script.
+//! The content of a figure: its panels, their series and points. The page's script determines how it looks.
 
 use super::curve;
 use super::html::{exact, rounded, with_interval};
@@ -8,13 +8,13 @@ use crate::experiment::result::{AxisValue, Cell, ExperimentResult, FigureKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Panels that are drawn at most; the table has all.
+/// Most panels that are drawn; the table has all.
 const MOST_PANELS: usize = 12;
 
-/// Bars that fit into half the width of a page.
+/// Most bars that fit into half the width of a page.
 const WIDE_BARS: usize = 36;
 
-/// What the only series of a figure is called if nothing tells series apart.
+/// Name of a figure's only series, if nothing distinguishes series.
 pub(super) const MEASURED: &str = "Measured";
 
 /// A figure: small charts with one legend.
@@ -29,9 +29,9 @@ pub(super) struct Drawing {
     pub published: bool,
     /// Some points have a confidence interval.
     pub intervals: bool,
-    /// Panels stand one below the other: they hold too much for half the width.
+    /// Panels take the full width, one below the other: they hold too much for half of it.
     pub wide: bool,
-    /// What is not drawn, if anything.
+    /// What is not drawn; may be empty.
     pub note: String,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Panel {
     pub chart: Value,
     /// Lowest (above zero on a logarithmic scale) and highest ordinate.
     pub span: Option<(f64, f64)>,
-    /// The same above zero, if the chart may be looked at on a logarithmic scale instead.
+    /// The same above zero, if the chart can be switched to a logarithmic scale.
     pub log_span: Option<(f64, f64)>,
 }
 
@@ -64,12 +64,12 @@ pub(super) fn drawings(experiment: &ExperimentResult, slots: &Slots) -> Vec<Draw
     out
 }
 
-/// Which dimension goes where.
+/// What each dimension is mapped to.
 struct Plan {
     x: usize,
     series: Option<usize>,
     panels: Vec<usize>,
-    /// The only metric, if metrics are not spread over the figure.
+    /// The only metric, unless the figure spreads several.
     metric: Option<String>,
     bars: bool,
 }
@@ -116,7 +116,7 @@ impl Plan {
     }
 }
 
-/// The axis people want as lines if they did not say: the congestion control, of all flows or of one.
+/// The default series axis: the congestion control, of all flows or of one.
 fn is_algorithm(axis: &str) -> bool {
     axis.rsplit('.').next() == Some("cc")
 }
@@ -289,7 +289,7 @@ fn x_scale(experiment: &ExperimentResult, x: &Dimension, numeric: bool) -> Value
         return json!({"title": title, "type": "category", "names": names});
     };
     let (low, high) = numbers.iter().fold(None, |s, &n| widen(s, n, false)).unwrap_or_default();
-    // Who names no x axis leaves the scale to us too.
+    // Without an x axis in the experiment's file the scale is chosen here too.
     let log = low > 0.0 && (figure.log_x || (figure.x.is_empty() && high / low >= 30.0));
     let ticks = ticks(&numbers, log);
     let text: Vec<String> = ticks.iter().map(|&t| exact(t)).collect();
@@ -302,8 +302,8 @@ fn x_scale(experiment: &ExperimentResult, x: &Dimension, numeric: bool) -> Value
     })
 }
 
-/// Those of the values that can be written below a narrow chart without touching: the outermost, and of the others
-/// as many as there is room for.
+/// The values that can be written below a narrow chart without touching: the outermost, and as many of the others as
+/// fit.
 fn ticks(numbers: &[f64], log: bool) -> Vec<f64> {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -327,7 +327,7 @@ pub(super) fn y_scale(experiment: &ExperimentResult, metric: &str) -> Value {
     json!({"title": title, "type": if figure.log_y { "log" } else { "linear" }})
 }
 
-/// A span that has room for another value; a logarithmic scale has none for zero.
+/// A span extended to another value; a logarithmic span cannot include zero.
 pub(super) fn widen(span: Option<(f64, f64)>, value: f64, log: bool) -> Option<(f64, f64)> {
     if !value.is_finite() || (log && value <= 0.0) {
         return span;
@@ -335,14 +335,15 @@ pub(super) fn widen(span: Option<(f64, f64)>, value: f64, log: bool) -> Option<(
     Some(span.map_or((value, value), |(a, b)| (a.min(value), b.max(value))))
 }
 
-/// A span with its confidence intervals, as far as they do not press the points together: few runs have wide ones.
+/// A span extended to its confidence intervals, unless that would press the points together: with few runs they are
+/// wide.
 fn with_intervals((low, high): (f64, f64), ends: Option<(f64, f64)>) -> (f64, f64) {
     let Some((bottom, top)) = ends else { return (low, high) };
     let room = 0.4 * (high.max(0.0) - low.min(0.0));
     (if low < 0.0 { bottom.clamp(low - room, low) } else { low }, top.clamp(high, high + room))
 }
 
-/// One y range for all panels of a group, so that stacks can be compared by eye; and one for a logarithmic scale.
+/// Gives all panels of a group one y range, so that stacks can be compared by eye; and one for a logarithmic scale.
 fn share_scales(drawing: &mut Drawing) {
     let shared = |of: fn(&Panel) -> Option<(f64, f64)>| {
         let mut spans: BTreeMap<String, (f64, f64)> = BTreeMap::new();

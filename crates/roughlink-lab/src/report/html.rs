@@ -1,4 +1,4 @@
-//! Text into HTML: escapes, identifiers, numbers as people read them.
+//! Text as HTML: escapes, identifiers, readable numbers.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(super) fn json(value: &Value) -> String {
     value.to_string().replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
-/// Plain text with an empty line between paragraphs; what stands between backticks is code.
+/// Plain text with an empty line between paragraphs; text between backticks is code.
 pub(super) fn paragraphs(text: &str, class: &str) -> String {
     text.split("\n\n")
         .map(str::trim)
@@ -36,7 +36,7 @@ pub(super) fn paragraphs(text: &str, class: &str) -> String {
 fn code(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     if parts.len().is_multiple_of(2) {
-        return escape(text); // one without its partner
+        return escape(text); // an unpaired backtick
     }
     let part =
         |(i, part): (usize, &&str)| if i % 2 == 0 { escape(part) } else { format!("<code>{}</code>", escape(part)) };

@@ -1,4 +1,4 @@
-//! The page that leads to the reports of all papers: a verdict, a picture and a link for each.
+//! The page that links to the reports of all papers, with a verdict and a picture of each.
 
 use super::html::{escape, paragraphs};
 use super::page::{is_page, page};
@@ -13,13 +13,13 @@ use std::path::Path;
 pub struct Entry {
     /// Its title.
     pub title: String,
-    /// Where its report is, as seen from the page: `v2g/report.html`.
+    /// Address of its report, relative to the page: `v2g/report.html`.
     pub link: String,
-    /// Its results; none as long as they are not computed.
+    /// Its results; none before they are computed.
     pub input: Option<ReportInput>,
 }
 
-/// Writes the page; a file that is there is replaced only when the new one is complete, and only if it is such a page.
+/// Writes the page. An existing file is replaced only by a complete page, and only if it is such a page itself.
 pub fn write(path: &Path, entries: &[Entry], command: &str) -> io::Result<()> {
     let ours = std::fs::read_to_string(path).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |old| is_page(&old));
     if !ours {

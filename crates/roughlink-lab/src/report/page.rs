@@ -1,4 +1,4 @@
-//! The frame of a page: its heading, what stands under it, style, script and the chart library.
+//! The frame of a page: heading, content, style, script and the chart library.
 
 use super::html::escape;
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ pub(super) fn is_page(text: &str) -> bool {
 }
 
 const BRAND: &str = "<span class=\"brand\">roughlink report</span>";
-/// What the page may load: nothing but itself.
+/// The content security policy: the page loads nothing but itself.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data: blob:; base-uri 'none'; form-action 'none'";
 const STYLE: &str = include_str!("report.css");

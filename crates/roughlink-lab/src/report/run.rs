@@ -1,4 +1,5 @@
-//! The report of a single run: what came out in sentences and a table for each kind of flow, then what led to it over time.
+//! The report of a single run: the results in sentences and in a table for each kind of flow, then the course over
+//! time.
 
 mod answer;
 mod charts;

@@ -1,12 +1,12 @@
-//! Which colour and which marker a series has: the same in every figure of a report, as far as there are enough.
+//! Colours and markers of series: the same in every figure of a report, as far as there are enough.
 
 use crate::experiment::result::ReportInput;
 use std::collections::BTreeMap;
 
-/// Colours, and markers, there are.
+/// Number of colours, and of markers.
 pub(super) const COUNT: usize = 10;
 
-/// The wish of every value of every series axis.
+/// The preferred slot of every value of every series axis.
 #[derive(Default)]
 pub(super) struct Slots {
     wishes: BTreeMap<(String, String), usize>,
@@ -14,7 +14,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Wishes in the order in which the values first occur in a report.
+    /// Preferred slots, in the order in which the values first occur in a report.
     pub fn of(input: &ReportInput) -> Self {
         let mut slots = Self::default();
         for experiment in &input.experiments {
@@ -36,7 +36,7 @@ impl Slots {
         }
     }
 
-    /// Slots for the series of one figure: each its wish if no earlier one has that colour, else the next free one.
+    /// Slots for the series of one figure: the preferred one if no earlier series has it, else the next free one.
     pub fn assign(&self, axis: &str, values: &[String]) -> Vec<usize> {
         let wish = |v: &String| self.wishes.get(&(axis.to_string(), v.clone())).copied();
         let mut order: Vec<usize> = (0..values.len()).collect();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn more_series_than_colours_are_all_told_apart_by_slot() {
+    fn more_series_than_colours_have_different_slots() {
         let names: Vec<String> = (0..25).map(|i| i.to_string()).collect();
         let slots = Slots::default().assign("x", &names);
         assert_eq!(slots, (0..25).collect::<Vec<_>>());

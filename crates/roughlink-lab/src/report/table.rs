@@ -5,7 +5,7 @@ use super::view::{METRIC, STACK, dimensions, metric_caption, stack_heading};
 use crate::experiment::result::{Cell, ExperimentResult};
 use std::collections::BTreeMap;
 
-/// A measured value further from the published one than this factor is marked as off.
+/// A measured value that differs from the published one by more than this factor is marked.
 pub(super) const FACTOR: f64 = 1.5;
 
 /// Rows beyond which a table scrolls inside its frame.
@@ -130,7 +130,7 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
     }
     if any(|c| !c.at_least.is_empty()) {
         notes.push(
-            "> marks what did not come within the run, or within some of the runs: it is at least that.".to_string(),
+            "> marks a lower bound: the event did not happen within the run, or within some of the runs.".to_string(),
         );
     }
     if let Some(n) = replicas {

@@ -1,18 +1,18 @@
-//! Long curves made short enough to draw: of each of a number of equal stretches of x the first point, the lowest, the
-//! highest and the last, so that no spike and no step is lost. Where a value holds until the next, the points after the lowest
-//! and the highest are kept too: a spike is as short as it was.
+//! Thins long curves for drawing: x is divided into equal stretches, and of each the first, the lowest, the highest and
+//! the last point are kept, so that no spike and no step is lost. Of step functions the points after the lowest and the
+//! highest are kept too, so that a spike keeps its width.
 
-/// A point of a curve; no ordinate where there is none.
+/// A point of a curve; the ordinate may be absent.
 pub(crate) type Point = (f64, Option<f64>);
 
-/// Points that a curve is drawn with at most.
+/// Most points that a curve is drawn with.
 pub(super) const MOST: usize = 1600;
 
-/// Points that are kept of a stretch at most, of a curve and of steps.
+/// Most points that are kept of a stretch, of a curve and of steps.
 const KEPT: usize = 4;
 const KEPT_OF_STEPS: usize = 6;
 
-/// The points of a curve, all of them if they are few.
+/// The points of a curve, thinned if there are too many.
 pub(super) fn thinned(x: &[f64], y: &[Option<f64>]) -> Vec<Point> {
     let points: Vec<Point> = x.iter().copied().zip(y.iter().copied()).collect();
     match points.as_slice() {
@@ -40,7 +40,7 @@ fn thin(points: &[Point], (from, to): (f64, f64), stretches: usize, steps: bool)
     out
 }
 
-/// Thins steps while they are read, in ascending order of x: its memory does not grow with their number.
+/// Thins steps while they are read, in ascending order of x; the memory used does not grow with their number.
 #[derive(Clone, Debug)]
 pub(crate) struct Thinner {
     range: (f64, f64),
@@ -54,19 +54,19 @@ impl Thinner {
         Thinner { range, stretches: stretches.max(1), points: Vec::new() }
     }
 
-    /// The value is `y` from `x` on: one that repeats the value before adds nothing.
+    /// The value is `y` from `x` on; a repeated value adds nothing.
     pub(crate) fn step(&mut self, x: f64, y: Option<f64>) {
         if self.points.last().is_some_and(|last| last.1 == y) {
             return;
         }
         if self.points.len() >= 2 * KEPT_OF_STEPS * self.stretches {
-            // The points kept of points kept are those kept of all.
+            // Thinning thinned points again keeps the same points as thinning all at once.
             self.points = thin(&self.points, self.range, self.stretches, true);
         }
         self.points.push((x, y));
     }
 
-    /// The points that are left.
+    /// The remaining points.
     pub(crate) fn finish(self) -> Vec<Point> {
         if self.points.len() > KEPT_OF_STEPS * self.stretches {
             thin(&self.points, self.range, self.stretches, true)

@@ -1,4 +1,4 @@
-//! What a reader in a hurry takes home from a paper's report: the verdict in two sentences, and what to use on Linux.
+//! The first screen of a paper's report: the verdict in two sentences, and what to use on Linux.
 
 use super::claims::{confirmed, met};
 use super::html::{escape, paragraphs, slug, with_interval};
@@ -15,7 +15,7 @@ pub fn verdict(input: &ReportInput) -> String {
     both.join(" ")
 }
 
-/// How much of what was published comes out, on each stack. Empty if nothing was compared.
+/// How much of the published results each stack reproduces. Empty if nothing was compared.
 fn figures(input: &ReportInput) -> String {
     let mut parts: Vec<String> = Vec::new();
     for stack in stacks(input) {
@@ -67,7 +67,7 @@ pub(super) fn linux(input: &ReportInput) -> String {
         .filter(|d| d.name != choice.axis && experiment.axes.iter().any(|a| a.name == d.name))
         .map(|d| d.label.to_lowercase())
         .collect();
-    // Who wins how often, the most frequent first.
+    // How often each candidate is the best, the most frequent first.
     let mut winners: Vec<(String, usize)> = Vec::new();
     for winner in best.iter().map(|b| name(b.best)) {
         match winners.iter_mut().find(|(known, _)| *known == winner) {
@@ -121,15 +121,15 @@ fn places<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> Vec<(BTre
     out
 }
 
-/// The best at a place.
+/// The best candidate at a place.
 struct Best<'a> {
     at: BTreeMap<String, String>,
     best: &'a Cell,
-    /// Candidates that cannot be told from it.
+    /// Candidates that do not differ significantly from it.
     alike: Vec<&'a Cell>,
-    /// All other candidates are alike.
+    /// No other candidate differs significantly.
     all: bool,
-    /// What is better but does not come with Linux.
+    /// Better candidates that do not come with Linux.
     ahead: Vec<&'a Cell>,
 }
 
@@ -184,5 +184,5 @@ fn row(b: &Best, experiment: &ExperimentResult, all: &[Dimension], name: impl Fn
     format!("<li>{place}<b>{}</b> {}{notes}</li>\n", escape(&name(b.best)), escape(&figure(b.best)))
 }
 
-/// Names of equals that are written out.
+/// Most names of equal candidates that are listed.
 const MOST_NAMES: usize = 3;

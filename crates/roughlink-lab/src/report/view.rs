@@ -1,4 +1,4 @@
-//! An experiment seen along its dimensions: its axes, its metrics and its stacks, all alike.
+//! An experiment along its dimensions: axes, metrics and stacks are treated alike.
 
 use crate::experiment::result::{AxisValue, Cell, Curve, ExperimentResult, MetricResult, ReportInput};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,12 +50,12 @@ pub(super) fn dimensions(experiment: &ExperimentResult) -> Vec<Dimension> {
     all
 }
 
-/// Where a cell stands on a dimension; empty if it does not.
+/// The value of a cell on a dimension; empty if it has none.
 pub(super) fn of_cell<'a>(cell: &'a Cell, dimension: &str) -> &'a str {
     coordinate(&cell.axes, &cell.metric, &cell.stack, dimension)
 }
 
-/// Where a curve stands on a dimension; empty if it does not.
+/// The value of a curve on a dimension; empty if it has none.
 pub(super) fn of_curve<'a>(curve: &'a Curve, dimension: &str) -> &'a str {
     coordinate(&curve.axes, &curve.metric, &curve.stack, dimension)
 }
@@ -70,7 +70,7 @@ fn coordinate<'a>(axes: &'a BTreeMap<String, String>, metric: &'a str, stack: &'
 }
 
 impl Dimension {
-    /// The place of a value in the order.
+    /// The index of a value.
     pub fn position(&self, value: &str) -> Option<usize> {
         self.values.iter().position(|v| v.value == value)
     }
@@ -110,8 +110,8 @@ pub(super) fn stack_caption(stack: &str) -> String {
     if stack.is_empty() { "Measured".into() } else { format!("{stack} stack") }
 }
 
-/// `ns2` as the heading of a column or a chart: it says so if some of what stands under it ran on another stack, which
-/// the names of those values have.
+/// `ns2` as the heading of a column or a chart. It notes if some of the values below ran on another stack, whose name
+/// these values carry.
 pub(super) fn stack_heading(experiment: &ExperimentResult, stack: &str) -> String {
     let cells = experiment.cells.iter().map(|c| (&c.stack, &c.ran_on));
     let all = cells.chain(experiment.curves.iter().map(|c| (&c.stack, &c.ran_on)));

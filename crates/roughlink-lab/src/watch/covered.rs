@@ -1,4 +1,4 @@
-//! What flows deliver while a train is in stations, by the stations' class.
+//! Bytes delivered while a train is in stations, by the stations' class.
 
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 /// Counts for the first link that has coverage.
 #[derive(Debug)]
 pub(super) struct Covered {
-    /// From when on a class counts. What comes in between two stays came in during the first: it is noticed with the next
-    /// thing that the sender does.
+    /// When each stay begins, and its class. Bytes counted between two stays belong to the first: they are counted at
+    /// the sender's next event.
     stays: Vec<(Time, String)>,
     /// Delivered so far, by flow.
     last: Vec<u64>,
@@ -25,17 +25,17 @@ impl Covered {
         Covered { stays, last: vec![0; scenario.flows.len()], bytes }
     }
 
-    /// Flow `index` has delivered so many bytes by `now`.
+    /// Flow `index` has delivered `bytes` in total by `now`.
     pub(super) fn delivered(&mut self, now: Time, index: usize, bytes: u64) {
         let more = bytes - std::mem::replace(&mut self.last[index], bytes);
         let begun = self.stays.partition_point(|(from, _)| *from < now);
         let Some((_, class)) = begun.checked_sub(1).map(|i| &self.stays[i]) else { return };
         for name in [class.as_str(), ""].iter().take(1 + usize::from(!class.is_empty())) {
-            *self.bytes.get_mut(*name).expect("every class has a place") += more;
+            *self.bytes.get_mut(*name).expect("every class has an entry") += more;
         }
     }
 
-    /// Bytes by class; those of all classes together under the empty name.
+    /// Bytes by class; the total of all classes is under the empty name.
     pub(super) fn bytes(self) -> BTreeMap<String, u64> {
         self.bytes
     }

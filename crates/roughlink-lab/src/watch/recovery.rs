@@ -1,40 +1,40 @@
-//! How long a flow needs after an outage until it is in its steady state again.
+//! How long a flow needs to return to its steady state after an outage.
 //!
-//! It is, from the first moment on that begins five seconds in a row each of which brings the application 95 % of what the
-//! link carries then. A single second would not do: the repair of one loss can hand over at once what had arrived over many
-//! seconds. The same definition holds for every algorithm; times are multiples of 0.1 s.
+//! A flow has recovered at the first moment from which on five consecutive seconds each deliver at least 95 % of what
+//! the link carries then. A single second would not do: the repair of one loss can release the data of many seconds at
+//! once. The definition is the same for every algorithm; times are multiples of 0.1 s.
 
 use roughlink_core::link::Model;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::tcp::TcpConfig;
 use roughlink_core::units::{Rate, Time};
 
-/// What a flow delivers after the last outage of a link.
+/// Deliveries of a flow after the last outage of a link.
 #[derive(Clone, Debug)]
 pub(super) struct Recovery {
-    /// When the link is there again.
+    /// When the link is up again.
     from: Time,
-    /// Bytes per second that are enough.
+    /// Bytes per second at which the flow counts as recovered.
     enough: f64,
     /// Bytes delivered by `from` and every `STEP` after it.
     steps: Vec<u64>,
     last: u64,
-    /// Segments sent before `from`, and when the next one was.
+    /// Segments sent before `from`, and the time of the next one.
     segments: u64,
     resumed: Option<Time>,
 }
 
-/// How long something took.
+/// How long a flow waited for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// So long.
+    /// The time it took.
     Took(Time),
-    /// It did not come while it could be seen: longer than this.
+    /// The event did not happen within the observed time; it would take longer than this.
     Longer(Time),
 }
 
 impl Wait {
-    /// What it is, or is at least.
+    /// The duration, or its lower bound.
     pub(super) fn time(self) -> Time {
         match self {
             Wait::Took(time) | Wait::Longer(time) => time,
@@ -43,7 +43,7 @@ impl Wait {
 }
 
 impl Recovery {
-    /// For flow `index`, if a link goes down and comes back; the slowest link then is what counts.
+    /// For flow `index`, if a link goes down and comes back; the slowest link at that time counts.
     pub(super) fn after_outage(scenario: &Scenario, index: usize) -> Option<Recovery> {
         let back = |model: &Model| {
             let states = &model.as_pipe()?.forward.timeline.as_ref()?.states;
@@ -76,7 +76,7 @@ impl Recovery {
         self.last = bytes;
     }
 
-    /// `segments` have been sent by `now`, again or for the first time.
+    /// `segments` have been sent by `now`, retransmissions included.
     pub(super) fn sent(&mut self, now: Time, segments: u64) {
         if now < self.from {
             self.segments = segments;
@@ -85,14 +85,14 @@ impl Recovery {
         }
     }
 
-    /// How long after the end of the outage the sender sent something; `None` if the flow, or the run, was over by then.
+    /// Time from the end of the outage to the next transmission; `None` if the flow or the run had ended by then.
     pub(super) fn resumed(&self, end: Time) -> Option<Wait> {
         let took = self.resumed.map(|at| Wait::Took(at.saturating_sub(self.from)));
         took.or((end > self.from).then(|| Wait::Longer(end - self.from)))
     }
 
-    /// The time since the end of the outage, for a flow that was over at `end`. What does not come is longer than until the
-    /// last moment after which five seconds are left to be judged.
+    /// Time from the end of the outage to recovery, for a flow that ended at `end`. Without recovery it is longer than
+    /// the time to the last moment that leaves five seconds to judge.
     pub(super) fn time(&self, end: Time) -> Option<Wait> {
         let second = (1_000_000_000 / STEP.0) as usize;
         let steady = |w: &[u64]| {
@@ -115,7 +115,7 @@ fn payload(rate: Rate, tcp: &TcpConfig) -> f64 {
 }
 
 const STEP: Time = Time::from_millis(100);
-/// How many seconds in a row, and which part of what the link carries in each.
+/// Number of consecutive seconds, and the share of the link's capacity that each must deliver.
 const SECONDS: usize = 5;
 const ENOUGH: f64 = 0.95;
 
@@ -162,10 +162,10 @@ mod tests {
     fn five_good_seconds_in_a_row() {
         assert_eq!(recovery(&[(10, 500.0), (3, 0.0), (20, 1000.0)]), Some(3.0));
         assert_eq!(recovery(&[(20, 1000.0)]), Some(0.0));
-        // Four do not count, nor does one that hands over what had arrived before.
+        // Four seconds do not count, nor does one that delivers data that arrived before.
         assert_eq!(recovery(&[(10, 500.0), (4, 1000.0), (1, 400.0), (20, 1000.0)]), Some(5.0));
         assert_eq!(recovery(&[(10, 500.0), (2, 0.0), (1, 9000.0), (3, 100.0), (20, 1000.0)]), Some(6.0));
-        // Nor does the end of the run: what does not come takes longer than can be seen.
+        // Nor does the end of the run: without recovery the result is a lower bound.
         assert_eq!(recovery(&[(13, 0.0), (4, 1000.0)]), Some(-2.0));
         assert_eq!(recovery(&[(43, 0.0)]), Some(-28.0));
         assert_eq!(recovery(&[(9, 1000.0)]), None, "there was no outage to recover from");

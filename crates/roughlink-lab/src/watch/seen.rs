@@ -1,4 +1,4 @@
-//! What a run did over time, kept for its length: step functions of flows and queues, and the delays of calls.
+//! Time series of a run, held in memory: step functions of flows and queues, and the delays of calls.
 
 use roughlink_core::app::Traffic;
 use roughlink_core::gateway::{Key, Stats};
@@ -8,7 +8,7 @@ use roughlink_core::packet::Packet;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 
-/// Curves of single flows: name, label, unit. A rate and a delay are means since the point before.
+/// Curves of single flows: name, label, unit. Rates and delays are means since the previous point.
 pub const CURVES: &[(&str, &str, &str)] = &[
     ("throughput_mbps", "Throughput", "Mbit/s"),
     ("cwnd_pkt", "Congestion window", "segments"),
@@ -18,7 +18,7 @@ pub const CURVES: &[(&str, &str, &str)] = &[
     ("delay_ms", "One-way delay of voice", "ms"),
 ];
 
-/// A value that holds from its time until the next one's.
+/// A step function: each value holds until the time of the next one.
 #[derive(Clone, Debug, Default)]
 pub struct Steps(Vec<(Time, f64)>);
 
@@ -26,7 +26,7 @@ pub struct Steps(Vec<(Time, f64)>);
 #[derive(Clone, Debug, Default)]
 pub struct FlowSeen {
     pub name: String,
-    /// It is a transfer, which fairness is about.
+    /// It is a bulk transfer; fairness is computed over these.
     pub bulk: bool,
     pub voip: bool,
     pub delivered: Steps,
@@ -51,7 +51,7 @@ pub struct QueueSeen {
     pub dropped: Steps,
 }
 
-/// All of it.
+/// All series of a run.
 #[derive(Debug)]
 pub struct Seen {
     pub flows: Vec<FlowSeen>,
@@ -89,7 +89,7 @@ impl Seen {
         queue.dropped.set(now, drops as f64);
     }
 
-    /// Forward queues only: what comes back is acknowledgements.
+    /// Forward queues only: the reverse direction carries acknowledgements.
     pub fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
         if hop & 1 == 0 {
             for (i, flow) in self.flows.iter_mut().enumerate() {
@@ -121,8 +121,8 @@ impl Seen {
         seen.timeouts.set(now, stats.timeouts as f64);
     }
 
-    /// The curve `name` of each of the `flows` that can have it, called `name@flow`; `total` is the sum, where that means
-    /// something.
+    /// The curve `name` of each of the `flows` that can have it, called `name@flow`; `total` is the sum, where a sum is
+    /// meaningful.
     pub fn curves(&self, name: &str, flows: &[String], every: Time, points: usize) -> Vec<(String, Vec<f64>)> {
         let own = |wanted: &String| {
             let flow = self.flows.iter().find(|f| f.name == *wanted && f.voip == (name == "delay_ms"))?;
@@ -174,7 +174,7 @@ impl Steps {
         self.at(to) - self.at(from)
     }
 
-    /// The values between two times, each with how long it holds, s; from the first step on, before which there is none.
+    /// The values between two times, each with its duration in s; there is none before the first step.
     pub fn pieces(&self, from: Time, to: Time) -> Vec<(f64, f64)> {
         let first = self.0.partition_point(|step| step.0 <= from).saturating_sub(1);
         let mut pieces = Vec::new();
@@ -202,7 +202,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Curves that can be summed up.
+/// Curves that can be summed.
 const SUMMED: [&str; 2] = ["throughput_mbps", "backlog_pkt"];
-/// What the sum over the flows is called.
+/// Name of the sum over the flows.
 pub const TOTAL: &str = "total";

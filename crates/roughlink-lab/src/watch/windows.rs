@@ -1,5 +1,5 @@
-//! Metrics of a window of time: `queue_p95_pkt[10..60]@plc` is the 95th percentile of the queue from 10 s to 60 s. What holds
-//! for a while counts by its time, what happens at an instant once.
+//! Metrics of a window of time: `queue_p95_pkt[10..60]@plc` is the 95th percentile of the queue from 10 s to 60 s.
+//! Quantities with a duration are weighted by time; events count once.
 
 use super::seen::{FlowSeen, QueueSeen, Seen, Steps, mean, within};
 use roughlink_core::metrics::jain;
@@ -29,7 +29,7 @@ impl Windowed {
     }
 }
 
-/// What has it.
+/// What a quantity belongs to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of {
     Flow(fn(&FlowSeen, &Seen, Time, Time) -> Option<f64>),
@@ -59,7 +59,7 @@ const fn link(
     Windowed { name, label, unit, of: Of::Link(of) }
 }
 
-/// All of them.
+/// All quantities of windows.
 pub const WINDOWED: &[Windowed] = &[
     flow("throughput_mbps", "Throughput per flow", "Mbit/s", |f, _, a, b| f.bulk.then(|| throughput(f, a, b))),
     flow("retransmits", "Retransmissions", "", |f, _, a, b| f.bulk.then(|| f.retransmits.increase(a, b))),
@@ -103,10 +103,10 @@ pub const WINDOWED: &[Windowed] = &[
     },
 ];
 
-/// From when to when, or why that cannot be read.
+/// Start and end, or why they cannot be parsed.
 type Window = Result<(Time, Time), String>;
 
-/// A name taken apart: quantity, window, and what follows (`@plc`, `:sum`).
+/// The parts of a name: quantity, window and suffix (`@plc`, `:sum`).
 pub(crate) fn parse(name: &str) -> Option<(&str, Window, &str)> {
     let (base, rest) = name.split_once('[')?;
     let (window, rest) = rest.split_once(']').unwrap_or((rest, ""));
@@ -184,7 +184,7 @@ fn fairness(seen: &Seen, from: Time, to: Time) -> Option<f64> {
 struct Weighted(Vec<(f64, f64)>);
 
 impl Weighted {
-    /// `None` if there is none between the times.
+    /// `None` if there is no value between the times.
     fn of(steps: &Steps, from: Time, to: Time) -> Option<Self> {
         let pieces = steps.pieces(from, to);
         (!pieces.is_empty()).then_some(Weighted(pieces))
@@ -204,7 +204,7 @@ impl Weighted {
         let square = self.0.iter().map(|p| (p.0 - mean) * (p.0 - mean) * p.1).sum::<f64>() / self.time();
         Some(libm::sqrt(square) / mean)
     }
-    /// The value below which it is for the share `q` of the time.
+    /// The value that is not exceeded for the share `q` of the time.
     fn quantile(&self, q: f64) -> Option<f64> {
         let mut sorted = self.0.clone();
         sorted.sort_by(|x, y| x.0.total_cmp(&y.0));

@@ -73,7 +73,7 @@ pub fn run(overrides: &[(&str, &str)], change: impl FnOnce(&mut Settings)) -> Ru
     run_text(SCENARIO, overrides, change)
 }
 
-/// Says that a test did not take place, past the harness, which would swallow it.
+/// Reports a skipped test on standard error, past the harness, which would swallow it.
 pub fn skip(why: &str) {
     let mut past_the_harness = std::io::stderr();
     writeln!(past_the_harness, "skipped: {why}").unwrap();

@@ -1,5 +1,5 @@
-//! Made-up results for looking at a report: the shapes of the V2G paper, its quoted numbers, and noise around them.
-//! No simulation stands behind any of them.
+//! Made-up results for testing reports: the shapes of the V2G paper, its quoted numbers, and noise around them. None of
+//! them comes from a simulation.
 
 use roughlink_lab::experiment::result::*;
 use std::collections::BTreeMap;
@@ -435,7 +435,7 @@ pub fn paper() -> ReportInput {
     }
 }
 
-/// A user's own sweep: three axes, one stack, nothing published, and names that try to be markup.
+/// A user's own sweep: three axes, one stack, nothing published, and names that contain markup.
 pub fn own() -> ReportInput {
     let mut noise = Noise(11);
     let hostile = "</script><script>document.title='broken'</script>";

@@ -125,7 +125,7 @@ impl Evcc {
         self.plan[self.step]
     }
 
-    /// An SDP response arrived; later ones are of no interest.
+    /// An SDP response arrived; later ones are ignored.
     pub(super) fn on_datagram(&mut self, now: Time) {
         if self.phase == Phase::Discovering {
             self.phase = Phase::Connecting;
@@ -177,7 +177,7 @@ impl Evcc {
         }
     }
 
-    /// The charger closed the connection, or it is gone.
+    /// The charger closed the connection, or it was lost.
     pub(super) fn on_closed(&mut self, now: Time, record: &mut Record) {
         if !matches!(self.phase, Phase::Closing | Phase::Closed) {
             self.phase = Phase::Closing;
@@ -258,7 +258,7 @@ mod tests {
         let ac = plan(&SessionConfig { service_detail: true, ..SessionConfig::ac() });
         assert_eq!(ac[2..5], [ServiceDiscovery, ServiceDetail, PaymentServiceSelection]);
         assert_eq!(ac[6..], [ChargeParameterDiscovery, PowerDelivery, ChargingStatus, PowerDelivery, SessionStop]);
-        // What the vehicle plans, a charger allows.
+        // The charger allows every request of the vehicle's plan.
         for plan in [&dc[..], &ac] {
             let mut last = None;
             for &m in plan {

@@ -1,4 +1,4 @@
-//! What a session counts, and the result made of it.
+//! The counters of a session, and its result.
 
 use super::message::Message;
 use crate::metrics::DelayResult;
@@ -27,7 +27,7 @@ pub enum Cause {
     Sequence,
     /// The charger got a request that is not allowed now.
     SequenceError,
-    /// Nobody answered the discovery datagrams.
+    /// The discovery datagrams were not answered.
     Discovery,
     /// TCP gave up, was reset, or was closed by the peer before its time.
     Connection,
@@ -48,7 +48,7 @@ pub enum Outcome {
     Failed,
 }
 
-/// What both sides write down.
+/// What both sides record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     pub outcome: Outcome,
@@ -77,7 +77,7 @@ impl Record {
     pub(super) fn response(&mut self, m: Message, latency: Time) {
         self.messages.entry(m).or_default().latencies.push(latency);
     }
-    /// A limit was passed; which message it was about, if about one. After the end nobody minds.
+    /// A limit was passed; `m` is the message concerned, if there is one. Violations after the end are ignored.
     pub(super) fn violation(&mut self, now: Time, cause: Cause, m: Option<Message>) {
         if self.end.is_some() {
             return;
@@ -141,11 +141,11 @@ pub struct SessionResult {
     pub discovery_tries: u32,
     /// Limits passed, by limit.
     pub violations: BTreeMap<Cause, u64>,
-    /// When the first was passed, s since the start of the scenario: there `abort` would have ended the session.
+    /// When the first was passed, s since the start of the scenario; `abort` would have ended the session then.
     pub first_violation_s: Option<f64>,
     /// Requests that the charger refused because of their order.
     pub sequence_errors: u64,
-    /// Responses that the charger gave later than its performance time; nobody ends a session for that.
+    /// Responses that the charger gave later than its performance time; this never ends a session.
     pub slow_responses: u64,
     /// By message, those that were used.
     pub messages: Vec<MessageResult>,
@@ -162,10 +162,10 @@ impl SessionResult {
     }
 }
 
-/// How one kind of message fared.
+/// Statistics of one kind of message.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageResult {
-    /// Which.
+    /// The message.
     pub message: Message,
     /// Requests sent.
     pub requests: u64,

@@ -1,4 +1,4 @@
-//! The charger's side: it answers, in order and in time.
+//! The charger's side: responses, in order and in time.
 
 use super::evcc::expire;
 use super::message::{Message, SDP_RESPONSE};
@@ -6,10 +6,10 @@ use super::record::{Cause, Outcome, Record};
 use super::{Action, Policy, SessionConfig};
 use crate::units::Time;
 
-/// What a response says, as far as the session depends on it.
+/// The content of a response, as far as the session depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Response {
-    /// What it answers.
+    /// The message that it answers.
     pub message: Message,
     /// The charger's processing is finished; else the vehicle repeats its request.
     pub finished: bool,
@@ -119,7 +119,7 @@ impl Secc {
         Some((Action::Write(cfg.message(m).response), Some(response)))
     }
 
-    /// The vehicle closed the connection, or it is gone.
+    /// The vehicle closed the connection, or it was lost.
     pub(super) fn on_closed(&mut self, now: Time, record: &mut Record) {
         if self.end == End::Open {
             self.end = End::Closing;

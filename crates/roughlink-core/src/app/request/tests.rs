@@ -14,8 +14,9 @@ fn short(mode: SessionConfig) -> SessionConfig {
     SessionConfig { charge: Some(MS(2000)), ..mode }
 }
 
-/// A session over TCP; the data segments with numbers in `lost` do not arrive, nor do the first `deaf` datagrams.
-fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], deaf: usize) -> (SessionResult, Pair) {
+/// A session over TCP; the data segments with numbers in `lost` do not arrive,
+/// nor do the first `lost_datagrams` datagrams.
+fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams: usize) -> (SessionResult, Pair) {
     let mut session = Session::new(cfg, Time::ZERO);
     let mut pair = Pair::new(tcp, DELAY);
     pair.lost = lost.to_vec();
@@ -45,7 +46,7 @@ fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], deaf: usize) ->
                     match action {
                         Action::Datagram(_) => {
                             sent += 1;
-                            if sent > deaf {
+                            if sent > lost_datagrams {
                                 datagrams.push((now + DELAY, SIDES[1 - i]));
                             }
                         }
@@ -69,8 +70,8 @@ fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], deaf: usize) ->
     (session.result(), pair)
 }
 
-/// A session whose messages take 3 ms each way, none arriving after the first `heard`, until `end`.
-fn over_air(cfg: SessionConfig, heard: usize, end: Time) -> SessionResult {
+/// A session whose messages take 3 ms each way, of which only the first `arriving` arrive, until `end`.
+fn over_air(cfg: SessionConfig, arriving: usize, end: Time) -> SessionResult {
     let mut s = Session::new(SessionConfig { discovery: false, ..cfg }, Time::ZERO);
     let mut air: VecDeque<(Time, Side, u64)> = VecDeque::new();
     let mut written = [0; 2];
@@ -88,7 +89,7 @@ fn over_air(cfg: SessionConfig, heard: usize, end: Time) -> SessionResult {
                     Action::Write(bytes) => {
                         written[i] += u64::from(bytes);
                         count += 1;
-                        if count <= heard {
+                        if count <= arriving {
                             air.push_back((now + DELAY, SIDES[1 - i], written[i]));
                         }
                     }

@@ -2,8 +2,8 @@
 //!
 //! Frame sizes are those of RFC 3551, section 4.5, in the packets for which ITU-T G.113, appendix I, table I.4 gives Ie and Bpl.
 //! The text of G.113 was not at hand; its values are taken where independent implementations of the E-model agree on
-//! them. That leaves out G.726, GSM-FR, iLBC and AMR below 12.2 kbit/s, for which they do not agree or give no Bpl, and Opus, which
-//! G.113 does not have.
+//! them. That leaves out G.726, GSM-FR, iLBC and AMR below 12.2 kbit/s, for which they do not agree or give no Bpl, and
+//! Opus, which G.113 does not have.
 
 use super::emodel::BPL_BARE;
 use crate::units::Time;
@@ -28,7 +28,7 @@ pub enum Codec {
     GsmEfr,
 }
 
-/// What a codec makes of speech.
+/// The packets and the impairment of a codec.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speech {
     /// Speech per packet, bytes.

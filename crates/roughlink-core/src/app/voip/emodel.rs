@@ -7,7 +7,7 @@ use super::Speech;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How delay impairs.
+/// How delay impairs speech.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EModel {
@@ -40,7 +40,7 @@ pub fn loss_impairment(loss: f64, burst_ratio: f64, codec: &Speech) -> f64 {
 
 /// BurstR: the mean length of a run of losses over that of independent losses at the same rate, at least 1. G.107 permits
 /// values up to 2, and above them calls its formula valid only while less than 2 % are lost (as commonly cited; the text was
-/// not at hand): ratings of calls with long outages say "bad", not how bad.
+/// not at hand): ratings of calls with long outages show "bad", not how bad.
 pub fn burst_ratio(packets: u64, lost: u64, runs: u64) -> f64 {
     if lost == 0 || lost == packets {
         return 1.0; // nothing to compare with

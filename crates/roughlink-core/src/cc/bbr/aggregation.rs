@@ -1,5 +1,5 @@
-//! ACK aggregation (Linux `bbr_update_ack_aggregation`): how much more than bandwidth x time has been acknowledged
-//! at once of late. The window allows for it, so that sending goes on in the silence between.
+//! ACK aggregation (Linux `bbr_update_ack_aggregation`): how much more than bandwidth x time has recently been
+//! acknowledged at once. The window allows for it, so that sending continues between the ACKs.
 
 use super::Params;
 use crate::units::Time;
@@ -16,7 +16,7 @@ pub(super) struct Aggregation {
 }
 
 impl Aggregation {
-    /// Nothing seen by `now`.
+    /// No ACKs yet at `now`.
     pub fn new(now: Time) -> Self {
         Aggregation { excess: [0; 2], rounds: 0, epoch: now, acked: 0 }
     }
@@ -42,7 +42,7 @@ impl Aggregation {
             }
         }
         let mut expected = carried(bandwidth, now.saturating_sub(self.epoch));
-        // ACKs no faster than the path: nothing has gathered. And no epoch is too long.
+        // ACKs are no faster than the path, so none are aggregated; the length of an epoch is limited, too.
         if self.acked <= expected || self.acked + acked >= p.aggregation_reset {
             self.restart(now);
             expected = 0;

@@ -8,7 +8,7 @@ struct Entry {
     value: u64,
 }
 
-/// The largest value of the last rounds, the largest since that one, and the largest since that one.
+/// The largest value of the last rounds, the largest since then, and the largest since the second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MaxFilter([Entry; 3]);
 
@@ -42,7 +42,7 @@ impl MaxFilter {
                 c[2] = new;
             }
         } else if c[1].round == c[0].round && age > window / 4 {
-            // Have candidates from different parts of the window, to fall back on.
+            // Keep candidates from different parts of the window in reserve.
             c[1..].fill(new);
         } else if c[2].round == c[1].round && age > window / 2 {
             c[2] = new;

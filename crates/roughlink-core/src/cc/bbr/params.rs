@@ -25,9 +25,9 @@ pub struct Params {
     pub min_cwnd: u32,
     /// Paced this much below the estimate, so that queues drain.
     pub pacing_margin: f64,
-    /// The pipe is full when the estimate has not grown by this factor ...
+    /// The pipe is full when the estimate has not grown by this factor for `full_pipe_rounds` rounds.
     pub full_pipe_growth: f64,
-    /// ... for this many rounds.
+    /// Rounds without such growth after which the pipe is full.
     pub full_pipe_rounds: u32,
     /// RTT assumed for the first rate when none has been measured.
     pub initial_rtt_ms: f64,
@@ -52,9 +52,10 @@ pub struct Params {
     pub policer_rounds: u32,
     /// An interval with at least this ratio of lost to delivered bytes is suspicious.
     pub policer_loss: f64,
-    /// Two suspicious intervals whose rates differ by this part at most ...
+    /// Two suspicious intervals reveal a policer if their rates differ by at most this part, or by at most
+    /// `policer_difference`.
     pub policer_ratio: f64,
-    /// ... or by this many bit/s betray a policer.
+    /// Difference of rates, bit/s, up to which two suspicious intervals reveal a policer; see `policer_ratio`.
     pub policer_difference: u64,
     /// Rounds for which the long-term rate is then used.
     pub policer_hold_rounds: u32,
@@ -64,7 +65,7 @@ pub struct Params {
     pub forget_full_pipe: bool,
     /// Fast recovery ends with a window of ssthresh (ns-3).
     pub exit_to_ssthresh: bool,
-    /// ACKs without an RTT count with the last one measured (ns-3).
+    /// ACKs without an RTT sample reuse the last one (ns-3).
     pub repeat_rtt: bool,
     /// The initial rate has the margin, too (Linux).
     pub initial_margin: bool,

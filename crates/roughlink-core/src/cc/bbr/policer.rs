@@ -1,11 +1,11 @@
 //! Detection of policers (Linux `bbr_lt_bw_sampling`; Flach et al., "An Internet-Wide Analysis of Traffic Policing",
-//! SIGCOMM 2016): two intervals in a row with much loss and the same delivery rate betray a token bucket. BBR then
+//! SIGCOMM 2016): two intervals in a row with much loss and the same delivery rate reveal a token bucket. BBR then
 //! paces at that rate and does not probe.
 
 use super::{Params, RateSample};
 use crate::units::{Rate, Time};
 
-/// Where the connection stands.
+/// The progress of the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     /// The present.
@@ -18,7 +18,7 @@ pub(super) struct Progress {
     pub round_start: bool,
 }
 
-/// What came out.
+/// The result of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// No change.
@@ -64,7 +64,8 @@ impl Policer {
             }
             return Verdict::Nothing;
         }
-        // The first loss says that the bucket is empty; before, its tokens would be taken for bandwidth.
+        // Sampling starts with the first loss, when the bucket is empty: before, its tokens would be taken for
+        // bandwidth.
         if !self.sampling {
             if sample.losses == 0 {
                 return Verdict::Nothing;
@@ -81,7 +82,7 @@ impl Policer {
             self.reset(at);
             return Verdict::Nothing;
         }
-        // An interval ends, too, with an empty bucket.
+        // An interval must also end with an empty bucket.
         if self.rounds < p.policer_rounds || sample.losses == 0 {
             return Verdict::Nothing;
         }

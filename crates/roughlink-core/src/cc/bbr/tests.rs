@@ -32,7 +32,7 @@ struct Path {
     delay: Time,
     /// Segments that may wait.
     queue: u64,
-    /// One segment in so many is lost.
+    /// One segment in this many is lost.
     lose_each: u64,
     /// Bytes per second and bucket of a policer.
     policer: Option<(u64, u64)>,
@@ -278,7 +278,7 @@ fn first_phase_is_spread_but_never_the_draining_one() {
 fn probes_the_rtt_every_ten_seconds() {
     let mut p = Path::new(bbr(""), TEN, DELAY);
     p.run(Time::from_secs(9));
-    // The path becomes longer: only a drained queue can tell.
+    // The path becomes longer, which shows only when the queue is drained.
     p.delay = Time::from_millis(60);
     let mut entered = Time::ZERO;
     let mut left = Time::ZERO;

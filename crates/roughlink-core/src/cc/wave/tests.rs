@@ -5,7 +5,7 @@ use super::*;
 
 const MSS: u64 = 1000;
 
-/// A sender on an imagined path: it is told what leaves and what is acknowledged, and when.
+/// A sender on a simulated path: the test determines what leaves, what is acknowledged, and when.
 struct Connection {
     cc: Box<dyn CongestionControl>,
     flow: Flow,
@@ -50,7 +50,7 @@ impl Connection {
         }
         self.flow.now = end;
     }
-    /// An ACK up to segment `n` (exclusive) at `ms`; a duplicate if that is no news. Returns its sample for the RTO.
+    /// An ACK up to segment `n` (exclusive) at `ms`; a duplicate if that is not new. Returns its sample for the RTO.
     fn ack(&mut self, ms: f64, n: u64) -> Option<Time> {
         self.until(ms);
         let (prior_una, una) = (self.flow.snd_una, 1 + n * MSS);
@@ -321,7 +321,7 @@ fn an_ack_that_jumps_is_no_part_of_a_pace() {
     c.ack(564.0, 11);
     c.ack(565.0, 30);
     near(c.interval_ms(), 40.0);
-    // A receiver that acknowledges by fives.
+    // A receiver that acknowledges every fifth segment.
     let mut c = Connection::new("wave", "max_ack_segments = 5");
     c.burst();
     c.ack(80.0, 5);
@@ -416,7 +416,7 @@ fn the_smallest_rtt_is_forgotten_with_a_timeout() {
 }
 
 #[test]
-fn what_is_delivered_measures_in_the_middle_of_a_repair() {
+fn deliveries_are_measured_during_a_repair() {
     let mut c = Connection::new("wave-fr", "");
     c.burst();
     c.acks(64.0, 0, 10, 4.0);
@@ -454,7 +454,7 @@ fn what_is_delivered_measures_in_the_middle_of_a_repair() {
 }
 
 #[test]
-fn whose_samples_make_the_rto() {
+fn sources_of_rto_samples() {
     let mut c = Connection::new("wave-fr", "");
     c.burst();
     assert_eq!(c.ack(64.0, 1), Some(Time(7)), "wave-fr leaves it to the endpoint");

@@ -1,4 +1,4 @@
-//! Bursts on their way and the ACK trains that answer them.
+//! Outstanding bursts, and the ACK trains that answer them.
 
 use super::{Attribution, Sent};
 use crate::units::Time;
@@ -15,8 +15,9 @@ struct Burst {
     segments: u32,
     /// The ACKs that answered it, once there is one.
     train: Option<AckTrain>,
-    /// What ended a loss covered a part of it: ACKs no longer show when its segments arrived, so there is no pace.
-    spoiled: bool,
+    /// An ACK that ended a loss covered a part of it: ACKs no longer show when its segments arrived, so there is no
+    /// pace.
+    no_pace: bool,
     /// A time-out interrupted its train: the next ACK ends it.
     interrupted: bool,
 }
@@ -36,7 +37,7 @@ struct AckTrain {
 pub(super) struct Train {
     /// From the departure of the burst to the first ACK.
     pub first_rtt: Time,
-    /// From the first ACK to the last that shows when a segment arrived; zero if that is not known of two.
+    /// From the first ACK to the last that shows when a segment arrived; zero unless at least two do.
     pub spread: Time,
     /// How long a whole burst takes at the pace of these ACKs, over `spread`: n ACKs have n - 1 gaps, and a burst may have
     /// been short.
@@ -47,14 +48,14 @@ pub(super) struct Train {
     pub partial: bool,
 }
 
-/// What an ACK shows to have arrived.
+/// The data that an ACK shows to have arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advance {
-    /// Stream offset: as much as all data below it.
+    /// Stream offset: as much data has arrived as lies below it.
     pub to: u64,
-    /// Bytes of it that are news.
+    /// Bytes of it that are new.
     pub bytes: u64,
-    /// It ends a loss: some of the news is old.
+    /// It ends a loss: some of the data arrived earlier.
     pub ends_loss: bool,
 }
 
@@ -78,7 +79,7 @@ pub(super) struct Trains {
 
 impl Burst {
     /// An ACK of its train; the RTT if it is the first.
-    fn hear(&mut self, now: Time, bytes: u64) -> Option<Time> {
+    fn add_ack(&mut self, now: Time, bytes: u64) -> Option<Time> {
         if let Some(t) = &mut self.train {
             t.last = now;
             t.acks += 1;
@@ -96,12 +97,12 @@ impl Burst {
                 let gaps = f64::from(t.acks) / f64::from((t.acks - 1).max(1));
                 gaps * whole as f64 / self.bytes as f64
             }
-            // Segments may be missing: what came after the first ACK came within the spread.
+            // Segments may be missing: those after the first ACK arrived within the spread.
             _ => whole as f64 / (t.bytes - t.first_bytes).max(1) as f64,
         };
         Some(Train {
             first_rtt: t.first - self.sent_at,
-            spread: if self.spoiled { Time::ZERO } else { t.last - t.first },
+            spread: if self.no_pace { Time::ZERO } else { t.last - t.first },
             scale,
             segments: self.segments,
             partial,
@@ -130,14 +131,14 @@ impl Trains {
                 bytes: end - start,
                 segments: 1,
                 train: None,
-                spoiled: false,
+                no_pace: false,
                 interrupted: false,
             }),
         }
     }
 
-    /// A time-out: what is not acknowledged leaves again in new bursts. A train under way ends with the next ACK. What is
-    /// delivered still belongs to the burst that it left with.
+    /// A time-out: unacknowledged data leaves again in new bursts. A train under way ends with the next ACK. Delivered
+    /// data still belongs to the burst that it left with.
     pub(super) fn on_timeout(&mut self, una: u64) {
         if self.attribution == Attribution::Delivered {
             return;
@@ -153,48 +154,48 @@ impl Trains {
 
     /// An ACK. Trains are attributed in order. One that ends a loss or passes whole bursts completes one train and is no part of
     /// its pace, and what it covers of the next burst takes that one's pace.
-    pub(super) fn on_acknowledged(&mut self, now: Time, news: Advance) -> AckReport {
-        let mut told = AckReport::default();
+    pub(super) fn on_acknowledged(&mut self, now: Time, advance: Advance) -> AckReport {
+        let mut report = AckReport::default();
         let next = self.bursts.get(1);
-        let jumps = news.ends_loss || next.is_some_and(|next| next.end <= news.to);
+        let jumps = advance.ends_loss || next.is_some_and(|next| next.end <= advance.to);
         // A delayed ACK that covers the end of one burst and the start of the next was waiting for the next.
-        let crosses = next.is_some_and(|next| next.start < news.to && news.to < next.end);
-        let Some(front) = self.bursts.front_mut().filter(|b| news.to > b.start) else { return told };
+        let crosses = next.is_some_and(|next| next.start < advance.to && advance.to < next.end);
+        let Some(front) = self.bursts.front_mut().filter(|b| advance.to > b.start) else { return report };
         let late = jumps || (crosses && !front.interrupted);
         if !late || front.train.is_none() {
-            told.first_rtt = front.hear(now, news.bytes);
+            report.first_rtt = front.add_ack(now, advance.bytes);
         }
-        if news.to < front.end {
-            return told;
+        if advance.to < front.end {
+            return report;
         }
         let done = self.bursts.pop_front().expect("there is a front");
         let partial = jumps || done.interrupted;
-        told.train = done.measure(self.attribution, self.whole, partial);
-        while self.bursts.pop_front_if(|b| b.end <= news.to).is_some() {}
-        if let Some(next) = self.bursts.front_mut().filter(|b| news.to > b.start) {
+        report.train = done.measure(self.attribution, self.whole, partial);
+        while self.bursts.pop_front_if(|b| b.end <= advance.to).is_some() {}
+        if let Some(next) = self.bursts.front_mut().filter(|b| advance.to > b.start) {
             if partial {
-                next.spoiled = true;
+                next.no_pace = true;
             } else {
-                let rtt = next.hear(now, news.bytes);
-                told.first_rtt = told.first_rtt.or(rtt);
+                let rtt = next.add_ack(now, advance.bytes);
+                report.first_rtt = report.first_rtt.or(rtt);
             }
         }
-        told
+        report
     }
 
     /// The RTT of the burst whose first ACK this one will be, at most one per ACK. Where a time-out interrupted a train, the
     /// first burst since then.
-    pub(super) fn answered(&self, now: Time, news: Advance) -> Option<Time> {
+    pub(super) fn answered(&self, now: Time, advance: Advance) -> Option<Time> {
         let mut bursts = self.bursts.iter();
-        let front = bursts.next().filter(|b| news.to > b.start)?;
+        let front = bursts.next().filter(|b| advance.to > b.start)?;
         let burst = if front.train.is_none() {
             front
-        } else if news.to < front.end {
+        } else if advance.to < front.end {
             return None;
         } else if front.interrupted {
             bursts.next()?
         } else {
-            bursts.next().filter(|b| news.to > b.start && news.to < b.end && !news.ends_loss)?
+            bursts.next().filter(|b| advance.to > b.start && advance.to < b.end && !advance.ends_loss)?
         };
         Some(now - burst.sent_at)
     }
@@ -202,17 +203,17 @@ impl Trains {
     /// `bytes` were delivered, the most recently sent of them at `sent_at`: an ACK of the burst that left then. With its
     /// first ACK a train completes the one before.
     pub(super) fn on_delivered(&mut self, now: Time, sent_at: Time, bytes: u64) -> AckReport {
-        let mut told = AckReport::default();
-        let Ok(i) = self.bursts.binary_search_by_key(&sent_at, |b| b.sent_at) else { return told };
+        let mut report = AckReport::default();
+        let Ok(i) = self.bursts.binary_search_by_key(&sent_at, |b| b.sent_at) else { return report };
         for b in self.bursts.drain(..i) {
-            told.train = b.measure(self.attribution, self.whole, false).or(told.train);
+            report.train = b.measure(self.attribution, self.whole, false).or(report.train);
         }
         let b = &mut self.bursts[0];
-        told.first_rtt = b.hear(now, bytes);
+        report.first_rtt = b.add_ack(now, bytes);
         if b.train.is_some_and(|t| t.bytes >= b.bytes) {
-            told.train = b.measure(self.attribution, self.whole, false);
+            report.train = b.measure(self.attribution, self.whole, false);
             self.bursts.pop_front();
         }
-        told
+        report
     }
 }

@@ -183,7 +183,7 @@ fn the_table_is_bounded() {
     let s = stats(&mut b);
     assert_eq!((s.flows.len(), s.counters.evicted), (4, 0), "all are active");
     assert!(s.counters.untracked > 0);
-    // The two that fell silent first go first.
+    // The two that became inactive first are removed first.
     b.wait(900);
     b.data(2, 1);
     b.data(3, 1);
@@ -201,7 +201,7 @@ fn the_table_is_bounded() {
 }
 
 #[test]
-fn what_must_not_be_rewritten_is_not() {
+fn excluded_flows_are_not_rewritten() {
     type Mark = fn(&mut Segment);
     let mark: [(Phase, Mark); 2] = [(Phase::Signed, |s| s.signed = true), (Phase::Multipath, |s| s.multipath = true)];
     for (phase, mark) in mark {

@@ -1,9 +1,9 @@
-//! Ceiling: no flow is allowed more than so many segments in flight.
+//! Ceiling: an upper limit of the segments in flight of each flow.
 //!
 //! The simplest window rewriting there is, after no paper: a yardstick for schemes that adapt.
 
 use crate::gateway::flows::{self, Flows, Phase};
-use crate::gateway::rewrite::{Edge, Want};
+use crate::gateway::rewrite::{Edge, WindowLimit};
 use crate::gateway::{Construct, Gateway, Heading, Modem, Segment, Stats};
 use crate::units::Time;
 use schemars::JsonSchema;
@@ -58,7 +58,7 @@ impl Gateway for Ceiling {
             return;
         }
         let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(&key));
-        let want = Want { window: u64::from(self.segments) * u64::from(mss), mss, retract: false };
+        let want = WindowLimit { window: u64::from(self.segments) * u64::from(mss), mss, retract: false };
         let window = flow.state.advertise(segment, shift, Some(want));
         if window != segment.window {
             segment.window = window;

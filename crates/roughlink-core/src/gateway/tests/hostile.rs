@@ -132,7 +132,7 @@ fn connect(port: &mut Port, a: Addresses, (shift, units): (u8, u16), iss: u32) {
 fn checksums_equal_recomputation() {
     let mut rng = Seed { seed: 1, replica: 0 }.stream("gateway", "test");
     let a = addresses(0, false);
-    // The twin learns what the window will be; payloads do not matter to it.
+    // The twin computes what the window will be; it does not depend on payloads.
     let mut ports = [(); 2].map(|()| Port::new(small("muniz", "allow_retract = true"), Framing::Ip));
     ports.iter_mut().for_each(|p| connect(p, a, (7, 65_535), 1));
     let sum = |b: &[u8]| u16::from_be_bytes([b[36], b[37]]);
@@ -226,7 +226,7 @@ fn edges_are_never_taken_back() {
                 promised = promised.max(acked + (rng.range(0, 300) * rng.range(0, 1460)).min(60_000 * unit));
                 let field = (promised - acked).div_ceil(unit).min(65_535);
                 if field * unit < promised - acked {
-                    continue; // a window that no field can tell
+                    continue; // a window that no field can express
                 }
                 promised = acked + field * unit;
                 (p.seq, p.ack, p.window) = (iss.wrapping_add(1), 7_001_u32.wrapping_add(acked as u32), field as u16);
@@ -254,14 +254,14 @@ enum Act {
         flow: u8,
         v6: bool,
     },
-    /// A segment of one of a few flows, and bytes of it spoiled.
+    /// A segment of one of a few flows, with some bytes corrupted.
     Segment {
         flow: u8,
         v6: bool,
         outward: bool,
         flags: u8,
         numbers: (u8, u8),
-        spoil: Vec<(u16, u8)>,
+        corrupt: Vec<(u16, u8)>,
         cut: u16,
     },
     Junk {
@@ -277,20 +277,20 @@ enum Act {
 }
 
 fn act() -> impl Strategy<Value = Act> {
-    let spoil = prop_oneof![8 => Just(vec![]), 1 => prop::collection::vec((0..90_u16, any::<u8>()), 1..6)];
+    let corrupt = prop_oneof![8 => Just(vec![]), 1 => prop::collection::vec((0..90_u16, any::<u8>()), 1..6)];
     let cut = prop_oneof![8 => Just(u16::MAX), 1 => 0..120_u16];
     let f = prop_oneof![
         1 => Just(flags::SYN), 1 => Just(flags::SYN | flags::ACK), 20 => Just(flags::ACK),
         1 => Just(flags::FIN | flags::ACK), 1 => Just(flags::RST), 1 => any::<u8>()
     ];
-    let segment = (0..3_u8, any::<bool>(), any::<bool>(), f, (0..4_u8, 0..4_u8), spoil, cut).prop_map(
-        |(flow, v6, outward, flags, numbers, spoil, cut)| Act::Segment {
+    let segment = (0..3_u8, any::<bool>(), any::<bool>(), f, (0..4_u8, 0..4_u8), corrupt, cut).prop_map(
+        |(flow, v6, outward, flags, numbers, corrupt, cut)| Act::Segment {
             flow,
             v6,
             outward,
             flags,
             numbers,
-            spoil,
+            corrupt,
             cut,
         },
     );
@@ -328,7 +328,7 @@ fn scale(flow: u8) -> Option<u8> {
 struct Senders {
     /// The highest acknowledgement, and the edge.
     edges: BTreeMap<Addresses, (u32, u32)>,
-    /// Their SYNs have said other scales.
+    /// Their SYNs have announced other scales.
     odd: BTreeSet<Addresses>,
 }
 
@@ -445,9 +445,9 @@ impl Attack {
                     senders.edges.extend(before.map(|edge| (a, edge)));
                 }
             }
-            Act::Segment { flow, v6, outward, flags, numbers, spoil, cut } => {
+            Act::Segment { flow, v6, outward, flags, numbers, corrupt, cut } => {
                 let mut frame = self.segment((flow, v6), outward, flags, numbers);
-                for (at, value) in spoil {
+                for (at, value) in corrupt {
                     if let Some(b) = frame.get_mut(usize::from(at)) {
                         *b = value;
                     }

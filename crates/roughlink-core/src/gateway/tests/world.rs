@@ -38,7 +38,7 @@ impl Modem for PowerLine {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// Packet number so-and-so reaches the gateway, or the end that it is for.
+    /// This packet reaches the gateway, or the end that it is for.
     Gateway(usize, Heading),
     End(usize),
     Pdu,
@@ -54,7 +54,7 @@ struct World {
     power_line: Option<PowerLine>,
     /// Nothing passes between outside and the gateway from the first to the second.
     outage: (Time, Time),
-    told: Vec<(Time, LinkEvent)>,
+    notices: Vec<(Time, LinkEvent)>,
     events: BinaryHeap<Reverse<(Time, usize, Event)>>,
     packets: Vec<Packet>,
     sides: Sides,
@@ -79,7 +79,7 @@ impl World {
             outside: rtts.iter().map(|&ms| Time::from_micros(ms * 500).saturating_sub(INSIDE)).collect(),
             power_line: None,
             outage: (Time::MAX, Time::MAX),
-            told: Vec::new(),
+            notices: Vec::new(),
             events: BinaryHeap::new(),
             packets: Vec::new(),
             sides: Sides::default(),
@@ -95,7 +95,7 @@ impl World {
     }
 
     fn run(&mut self, until: Time) {
-        for (i, (at, _)) in self.told.clone().into_iter().enumerate() {
+        for (i, (at, _)) in self.notices.clone().into_iter().enumerate() {
             self.at(at, Event::Link(i));
         }
         let mut started = 0;
@@ -158,7 +158,7 @@ impl World {
             }
             Event::Link(i) => {
                 if let Some(g) = &mut self.gateway {
-                    g.on_link(self.now, &self.told[i].1);
+                    g.on_link(self.now, &self.notices[i].1);
                 }
             }
         }
@@ -297,10 +297,15 @@ fn muniz_shares_the_power_line() {
 const GONE: Time = Time::from_secs(20);
 const BACK: Time = Time::from_secs(40);
 
-fn journey(cfg: TcpConfig, gateway: Option<(&str, &str)>, told: &[(Time, LinkEvent)], outage: (Time, Time)) -> World {
+fn journey(
+    cfg: TcpConfig,
+    gateway: Option<(&str, &str)>,
+    notices: &[(Time, LinkEvent)],
+    outage: (Time, Time),
+) -> World {
     let mut w = World::new(cfg, "newreno", gateway, &[60]);
     w.outage = outage;
-    w.told = told.to_vec();
+    w.notices = notices.to_vec();
     w.run(Time::from_secs(100));
     w
 }
@@ -312,14 +317,14 @@ fn avoca_rx_resumes_at_once() {
     for cfg in [Stack::Linux, Stack::Rfc, Stack::Ns3, Stack::Ns2].map(after) {
         let stack = cfg.stack;
         let plain = journey(cfg.clone(), None, &[], (GONE, BACK));
-        let told = [
+        let notices = [
             (GONE.saturating_sub(ms(500)), LinkEvent::Signal(-85.0)),
             (GONE + ms(100), LinkEvent::Down),
             (BACK + ms(50), LinkEvent::Up),
             (BACK + ms(80), LinkEvent::Configured),
             (BACK + ms(100), LinkEvent::Signal(-60.0)),
         ];
-        let w = journey(cfg, Some(("avoca-rx", "")), &told, (GONE, BACK));
+        let w = journey(cfg, Some(("avoca-rx", "")), &notices, (GONE, BACK));
         let (without, with) = (plain.silence_after(BACK), w.silence_after(BACK + ms(100)));
         println!("{stack:?}: {without} without, {with} with; {:?}", w.stats());
         assert!(plain.timeouts() > 3 && without > Time::from_secs(2), "{stack:?} {without}");
@@ -329,7 +334,7 @@ fn avoca_rx_resumes_at_once() {
     }
 }
 
-/// A warning that comes late, or too late, or that nothing follows, or none at all.
+/// Warnings that are late, too late, wrong or missing.
 #[test]
 fn avoca_rx_does_no_harm() {
     for cfg in [Stack::Linux, Stack::Rfc, Stack::Ns3, Stack::Ns2].map(after) {
@@ -341,18 +346,18 @@ fn avoca_rx_does_no_harm() {
 
         for late in [1, 30, 300, 3_000] {
             let back = [LinkEvent::Up, LinkEvent::Configured].map(|e| (BACK + ms(late), e));
-            let told = [&[(GONE + ms(late), LinkEvent::Down)], &back[..]].concat();
-            let w = journey(cfg.clone(), gateway, &told, (GONE, BACK));
-            assert!(w.silence_after(BACK) <= plain.silence_after(BACK), "{stack:?}, told {late} ms late");
+            let notices = [&[(GONE + ms(late), LinkEvent::Down)], &back[..]].concat();
+            let w = journey(cfg.clone(), gateway, &notices, (GONE, BACK));
+            assert!(w.silence_after(BACK) <= plain.silence_after(BACK), "{stack:?}, notified {late} ms late");
             assert!(
                 w.bytes(0, 0, 100) as f64 >= 0.99 * plain.bytes(0, 0, 100) as f64,
-                "{stack:?}, told {late} ms late"
+                "{stack:?}, notified {late} ms late"
             );
         }
 
         // Nothing follows: the sender's next probe proves the warning wrong.
-        let told = [(GONE, LinkEvent::Signal(-85.0))];
-        let w = journey(cfg.clone(), gateway, &told, (Time::MAX, Time::MAX));
+        let notices = [(GONE, LinkEvent::Signal(-85.0))];
+        let w = journey(cfg.clone(), gateway, &notices, (Time::MAX, Time::MAX));
         let stopped = w.silence_after(GONE + ms(200));
         assert!(stopped > Time::from_secs(4) && stopped < Time::from_secs(20), "{stack:?} {stopped}");
         let whole = journey(cfg.clone(), None, &[], (Time::MAX, Time::MAX));

@@ -12,7 +12,7 @@ pub enum Scheme {
     Muniz,
     /// Mizutani et al. 2010: the PLC paper, figure 12.
     Mizutani,
-    /// None: equation 1 stays.
+    /// None: the window of equation 1 stays.
     Fixed,
 }
 
@@ -58,7 +58,7 @@ pub enum Queue {
     Flow,
     /// The flow's own SDUs that wait, against L/N.
     Waiting,
-    /// The SDUs of everybody in the modem, against L.
+    /// The SDUs of all flows in the modem, against L.
     Total,
 }
 

@@ -1,9 +1,9 @@
-//! The stations at their medium: who sends when, and what becomes of it.
+//! The stations on their medium: contention, transmission and its outcome.
 //!
-//! When the medium is free and somebody has something to send, two priority slots leave the streams of the highest class.
-//! These count their back-off down; those that reach 0 first send, and collide if they are several. A station that gets
-//! something to send after the priority slots began waits for the next round. An exchange that would reach into the beacon
-//! region is made shorter, or begins after the region.
+//! When the medium is free and a station has something to send, two priority slots leave the streams of the highest
+//! class. These count their back-off down; those that reach 0 first send, and collide if there are several. A station
+//! that gets something to send after the priority slots began waits for the next round. An exchange that would reach
+//! into the beacon region is made shorter, or begins after the region.
 
 use super::csma::Csma;
 use super::station::{Station, Stream};
@@ -36,18 +36,18 @@ pub struct GreenPhy {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Nobody has anything to send.
+    /// No station has anything to send.
     Idle,
     /// The beacon region has to pass.
     Beacon,
-    /// Priority slots from a time on, and then so many back-off slots.
+    /// Priority slots from a time on, and then a number of back-off slots.
     Backoff(Time, u32),
-    /// Those who contended with nothing left to count send; whether a SACK comes.
+    /// The contenders with nothing left to count send; whether a SACK follows.
     Exchange(bool),
 }
 
 impl GreenPhy {
-    /// The network `name` of so many pairs; `classes` has for each flow the class that it has in place of its port's.
+    /// The network `name` of `pairs` pairs; `classes` has for each flow the class that it has in place of its port's.
     pub fn new(config: &GreenPhyConfig, pairs: usize, classes: &[Option<Class>], name: &str, seed: &Seed) -> Self {
         let station = |port: usize| {
             let name = format!("{name}.{}.{}", port / 2, ["forward", "reverse"][port % 2]);
@@ -146,13 +146,13 @@ impl GreenPhy {
         let air = config.payload_air(n);
         let mut acknowledged = false;
         self.next = data + config.eifs;
-        if !noise.spoils(now, data, config.robust_share) {
+        if !noise.corrupts(now, data, config.robust_share) {
             let edge = |i: usize| data + air * i as u64 / n as u64;
             let arrival = data + air + config.latency;
-            let bad = |i| noise.spoils(edge(i), edge(i + 1), 1.0);
+            let bad = |i| noise.corrupts(edge(i), edge(i + 1), 1.0);
             streams[stream].pass(bad, tally, &mut |p| arrivals.push_back((arrival, port, p)));
             let sack = data + air + config.rifs;
-            acknowledged = !noise.spoils(sack, sack + config.delimiter, config.robust_share);
+            acknowledged = !noise.corrupts(sack, sack + config.delimiter, config.robust_share);
             self.next = now + config.busy(n);
         }
         tally.stats.arq.unacknowledged += u64::from(!acknowledged);

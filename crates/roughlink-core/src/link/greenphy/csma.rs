@@ -11,7 +11,7 @@ use crate::rng::Stream;
 pub struct Backoff {
     /// Slots to draw from: 0 to this less one.
     pub windows: [u32; 4],
-    /// Busy media to bear.
+    /// How often a busy medium is tolerated.
     pub deferrals: [u32; 4],
 }
 
@@ -92,7 +92,7 @@ mod tests {
             c.busy();
             stages.push(c.stage);
         }
-        // Stage 0 bears none, stage 1 one, stage 2 three; stage 3 is kept.
+        // Stage 0 tolerates none, stage 1 one, stage 2 three; stage 3 is kept.
         assert_eq!(stages[..8], [0, 1, 1, 2, 2, 2, 2, 3]);
         assert!(stages[8..].iter().all(|&s| s == 3));
     }

@@ -37,7 +37,7 @@ pub(super) struct Stream {
     pub(super) contends: bool,
     /// Frames in the order of the stream, until all before their end is acknowledged.
     frames: VecDeque<Frame>,
-    /// How many of them, at the front, the receiver has passed on or knows to be lost.
+    /// How many of them, at the front, the receiver has passed on or regards as lost.
     settled: usize,
     /// How many of them, at the back, are not begun.
     waiting: usize,
@@ -186,8 +186,8 @@ impl Stream {
         }
     }
 
-    /// The blocks of the MPDU just put together meet `bad`, which receives their numbers in it; those that pass are received,
-    /// and `deliver` gets the frames that are complete in turn.
+    /// Applies `bad`, which receives a block's number, to the blocks of the MPDU just put together. Those that pass are
+    /// received, and `deliver` gets the frames that are complete in turn.
     pub(super) fn pass(
         &mut self,
         mut bad: impl FnMut(usize) -> bool,
@@ -253,7 +253,7 @@ impl Stream {
         }
     }
 
-    /// What only lost frames need is not sent again, and what is left of them not at all.
+    /// Blocks that only lost frames need are not sent again, and the rest of these frames is not sent at all.
     fn forget_lost(&mut self) {
         let Stream { blocks, frames, .. } = self;
         blocks.retain(|b| b.received || touched(frames, b.start, b.end).any(|f| !f.lost));
@@ -265,7 +265,7 @@ impl Stream {
         }
     }
 
-    /// Gives complete frames on, in order.
+    /// Passes complete frames on, in order.
     fn deliver(&mut self, deliver: &mut impl FnMut(Packet)) {
         while let Some(f) = self.frames.get(self.settled)
             && (f.lost || f.missing == 0)

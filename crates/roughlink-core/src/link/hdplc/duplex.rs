@@ -8,8 +8,9 @@ use crate::packet::{FlowId, Packet};
 use crate::rng::Seed;
 use crate::units::Time;
 
-/// An HD-PLC network whose directions do not contend ([`super::Duplex::Full`]), with the ports of [`Hdplc`], as if acknowledgements of TCP had a channel of their own. Framing, PLC-ACKs, repeats and noise are those of the
-/// half-duplex link, for each direction; the noise is a function of time, so that both meet the same.
+/// An HD-PLC network whose directions do not contend ([`super::Duplex::Full`]), with the ports of [`Hdplc`], as if TCP
+/// acknowledgements had a channel of their own. Framing, PLC-ACKs, repeats and noise are those of the half-duplex link,
+/// for each direction; the noise is a function of time, so both directions have the same.
 #[derive(Debug)]
 pub struct FullDuplex {
     /// By direction. Of each only the ports of that direction are used.
@@ -17,7 +18,7 @@ pub struct FullDuplex {
 }
 
 impl FullDuplex {
-    /// The network `name` of so many pairs.
+    /// The network `name` of `pairs` pairs.
     pub fn new(config: &HdplcConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
         FullDuplex { ways: [(); 2].map(|()| Hdplc::new(config, pairs, name, seed)) }
     }

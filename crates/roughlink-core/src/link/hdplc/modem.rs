@@ -105,7 +105,7 @@ impl Modem {
         Some(full.map_or(timer, |(_, w)| timer.min(w.came)))
     }
 
-    /// When this modem starts to send if the medium is free from `free` on and nobody else starts.
+    /// When this modem starts to send if the medium is free from `free` on and no other modem starts.
     pub(super) fn start(&mut self, now: Time, free: Time, config: &HdplcConfig) -> Option<Time> {
         let ready = self.ready(config.rate_at(now), config)?;
         let draw = || self.access.range(0, u64::from(config.access_slots) - 1) as u32;
@@ -160,8 +160,8 @@ impl Modem {
         load.bytes
     }
 
-    /// The SDUs of the PDU just put together meet `bad`, which receives the bytes before and after each; those that pass are
-    /// received, and `deliver` gets what may go on.
+    /// Applies `bad`, which receives the bytes before and after each, to the SDUs of the PDU just put together. Those
+    /// that pass are received, and `deliver` gets what may go on.
     pub(super) fn pass(
         &mut self,
         config: &HdplcConfig,

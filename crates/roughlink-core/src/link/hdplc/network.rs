@@ -1,9 +1,9 @@
-//! The modems at their medium: who sends when, and what becomes of it.
+//! The modems on their medium: contention, transmission and its outcome.
 //!
-//! A modem with a PDU to send waits until the medium is free, then for a gap and a drawn number of slots. Who starts first has
-//! the medium for the whole exchange, PLC-ACK included; the others draw again afterwards. Of modems that start at the same time
-//! the next in the order of ports after the last sender goes first. A missing PLC-ACK is noticed one slot after its time, and
-//! all SDUs of the PDU are sent again; the receiver knows them by their numbers.
+//! A modem with a PDU to send waits until the medium is free, then for a gap and a drawn number of slots. The first to
+//! start has the medium for the whole exchange, PLC-ACK included; the others draw again afterwards. Of modems that
+//! start at the same time the next in the order of ports after the last sender goes first. A missing PLC-ACK is noticed
+//! one slot after its time, and all SDUs of the PDU are sent again; the receiver recognises them by their numbers.
 
 use super::HdplcConfig;
 use super::modem::Modem;
@@ -44,7 +44,7 @@ struct Exchange {
 }
 
 impl Hdplc {
-    /// The network `name` of so many pairs.
+    /// The network `name` of `pairs` pairs.
     pub fn new(config: &HdplcConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
         let modem = |port: usize| {
             let direction = ["forward", "reverse"][port % 2];
@@ -73,12 +73,13 @@ impl Hdplc {
         self.next = (0..self.modems.len()).map(|port| self.start(now, port)).min().unwrap_or(Time::MAX);
     }
 
-    /// When the modem at `port` starts if nobody else does. A falling rate may show a PDU to have been full for some time.
+    /// When the modem at `port` starts if no other does. When the rate falls, a PDU may turn out to have been full for
+    /// some time.
     fn start(&mut self, now: Time, port: usize) -> Time {
         self.modems[port].start(now, self.free, &self.config).map_or(Time::MAX, |start| start.max(now))
     }
 
-    /// Somebody's access begins.
+    /// The access of a modem begins.
     fn begin(&mut self, now: Time) {
         let (ports, last) = (self.modems.len(), self.last);
         let (mut first, mut port) = (Time::MAX, last);
@@ -103,7 +104,7 @@ impl Hdplc {
         self.next = self.exchange.map_or(Time::MAX, |e| e.end);
     }
 
-    /// All modems that start less than a slot after `first` send, and nobody is understood.
+    /// All modems that start less than a slot after `first` send, and all their PDUs are lost.
     fn collide(&mut self, now: Time, first: Time, timeout: Time) -> Exchange {
         let mut end = first;
         for port in 0..self.modems.len() {
@@ -124,12 +125,12 @@ impl Hdplc {
         let rate = config.rate_at(now);
         let data = now + config.header;
         let end = data + config.in_symbols(rate.time_for(bytes));
-        let mut acknowledged = !noise.spoils(now, data, config.robust_share);
+        let mut acknowledged = !noise.corrupts(now, data, config.robust_share);
         if acknowledged {
-            let bad = |from, to| noise.spoils(data + rate.time_for(from), data + rate.time_for(to), 1.0);
+            let bad = |from, to| noise.corrupts(data + rate.time_for(from), data + rate.time_for(to), 1.0);
             modems[port].pass(config, bad, &mut |p| arrivals.push_back((end, port, p)));
             let ack = end + config.rifs;
-            acknowledged = !noise.spoils(ack, ack + config.ack, config.robust_share);
+            acknowledged = !noise.corrupts(ack, ack + config.ack, config.robust_share);
         }
         modems[port].stats.arq.unacknowledged += u64::from(!acknowledged);
         let end = end + if acknowledged { config.rifs + config.ack } else { timeout };

@@ -1,16 +1,16 @@
-//! Noise in air time: a block is bad if what happens while it is on air spoils it.
+//! Noise in air time: a block is bad if noise corrupts it while it is on air.
 //!
 //! ```text
 //! P(block on air from t0 to t1 is bad) = 1 - (1 - p_s) * product over impulses overlapping [t0, t1] of (1 - hit)
 //! ```
 //!
-//! with the stationary error p_s, which may fade between two values, and trains of impulses ([`super::impulses`]). Indoor
-//! power-line noise is background plus impulses, most of them synchronous with the mains (Cortes et al., IEEE Trans. EMC
-//! 2010). Short blocks meet fewer impulses than long ones; no error ratio per packet could say that.
+//! with the stationary error p_s, which may fade between two values, and trains of impulses ([`super::impulses`]).
+//! Indoor power-line noise is background plus impulses, most of them synchronous with the mains (Cortes et al., IEEE
+//! Trans. EMC 2010). Short blocks meet fewer impulses than long ones, which an error ratio per packet cannot express.
 //!
-//! All of it is a function of seed and time. Impulses and fading are generated in time order, each from a stream of its own,
-//! however many blocks ask; and the random number of a block depends on its position in time ([`crate::rng::Field`]). So two systems on the
-//! same line meet the same noise.
+//! All of it is a function of seed and time. Impulses and fading are generated in time order, each from a stream of its
+//! own, however many blocks are tested; and the random number of a block depends on its position in time
+//! ([`crate::rng::Field`]). So two systems on the same line meet the same noise.
 
 use super::impulses::{Impulses, Pulse, Source, Train};
 use crate::rng::{Field, Seed, Stream};
@@ -49,7 +49,7 @@ impl AirNoise {
 
     /// Stand-in for the error pattern "inverter light, 45 dB" (PLC paper, section 4.1; the measurement is not published).
     /// Stationary error 0.005; at each peak of the 60 Hz mains a burst of 0.5 ms (lognormal, coefficient of variation 0.3)
-    /// with jitter 0.1 ms that spoils a block with probability 0.5. About 7 % of the SDUs of 1500 bytes are bad at
+    /// with jitter 0.1 ms that corrupts a block with probability 0.5. About 7 % of the SDUs of 1500 bytes are bad at
     /// 18.62 Mbit/s. All values are assumptions; bursts at the peaks are how an electronic ballast conducts.
     pub fn inverter45() -> Self {
         AirNoise::inverter45_at(60.0)
@@ -86,10 +86,10 @@ impl AirNoise {
         AirNoise { stationary: 1e-4, impulses: vec![Impulses::asynchronous(5.0)], ..Default::default() }
     }
 
-    /// The mean error ratio of blocks that are `air` long, after the formula above; impulses, or a record, count with `share`
-    /// of their probability. Impulses that are not synchronous with the mains are taken to overlap in Poisson numbers, which
-    /// is exact for Poisson trains and otherwise holds while gaps are long against `air`. Impulses with a time of their own
-    /// are left out: an average over an endless run does not know them.
+    /// The mean error ratio of blocks that are `air` long, after the formula above; impulses, or a record, count with
+    /// `share` of their probability. Impulses that are not synchronous with the mains are taken to overlap in Poisson
+    /// numbers, which is exact for Poisson trains and otherwise holds while gaps are long against `air`. Impulses at
+    /// stated times are left out: they vanish in the average over an endless run.
     pub fn expected_error(&self, air: Time, share: f64) -> f64 {
         if let [first, .., last] = &self.recorded[..] {
             let area: f64 = self.recorded.windows(2).map(|w| w[0].1 * (w[1].0 - w[0].0).as_secs_f64()).sum();
@@ -175,7 +175,7 @@ impl AirJudge {
 
     /// Whether a block on air from `from` to `to` is bad; impulses, or a record, count with `share` of their probability, so
     /// that what is sent in a robust mode suffers less. Calls must not go back in `from`.
-    pub fn spoils(&mut self, from: Time, to: Time, share: f64) -> bool {
+    pub fn corrupts(&mut self, from: Time, to: Time, share: f64) -> bool {
         let spared = if self.recorded.is_empty() {
             let stationary = self.fading.as_mut().and_then(|f| f.error(from)).unwrap_or(self.stationary);
             let overlapping = self.trains.iter_mut().flat_map(|t| t.overlapping(from, to));
@@ -224,7 +224,7 @@ mod tests {
     fn measured(noise: &AirNoise, air: Time, n: u64) -> f64 {
         let mut judge = AirJudge::new(noise, "x", &SEED);
         let step = air + Time::from_micros(47);
-        (0..n).filter(|&i| judge.spoils(step * i, step * i + air, 1.0)).count() as f64 / n as f64
+        (0..n).filter(|&i| judge.corrupts(step * i, step * i + air, 1.0)).count() as f64 / n as f64
     }
 
     #[test]
@@ -274,23 +274,24 @@ mod tests {
 
     #[test]
     fn noise_depends_on_time_and_not_on_questions() {
-        // One judge is asked about everything, the other about every seventh block only.
+        // One judge tests every block, the other only every seventh.
         let noise = AirNoise::stress();
         let (mut all, mut some) = (AirJudge::new(&noise, "x", &SEED), AirJudge::new(&noise, "x", &SEED));
         let mut bad = 0;
         for i in 0..70_000 {
             let (from, to) = (SDU * i, SDU * (i + 1));
-            let spoiled = all.spoils(from, to, 1.0);
-            bad += u64::from(spoiled);
+            let corrupted = all.corrupts(from, to, 1.0);
+            bad += u64::from(corrupted);
             if i % 7 == 0 {
-                assert_eq!(some.spoils(from, to, 1.0), spoiled, "block {i}");
+                assert_eq!(some.corrupts(from, to, 1.0), corrupted, "block {i}");
             }
         }
         assert!(bad > 1000);
         let mut other = AirJudge::new(&noise, "x", &Seed { replica: 1, ..SEED });
         let mut again = AirJudge::new(&noise, "x", &SEED);
         assert!(
-            (0..1000).any(|i| other.spoils(SDU * i, SDU * (i + 1), 1.0) != again.spoils(SDU * i, SDU * (i + 1), 1.0))
+            (0..1000)
+                .any(|i| other.corrupts(SDU * i, SDU * (i + 1), 1.0) != again.corrupts(SDU * i, SDU * (i + 1), 1.0))
         );
     }
 
@@ -300,7 +301,7 @@ mod tests {
         let mut judge = AirJudge::new(&noise, "x", &SEED);
         let air = Time::from_micros(213);
         let n = 2_000_000;
-        let got = (0..n).filter(|&i| judge.spoils(SDU * i, SDU * i + air, 0.2)).count() as f64 / n as f64;
+        let got = (0..n).filter(|&i| judge.corrupts(SDU * i, SDU * i + air, 0.2)).count() as f64 / n as f64;
         let expected = noise.expected_error(air, 0.2);
         assert!((expected - (1.0 - 0.995 * (1.0 - 0.08556 * 0.1))).abs() < 1e-6);
         assert!((got / expected - 1.0).abs() < 0.03, "{got} for {expected}");
@@ -312,12 +313,12 @@ mod tests {
         noise.recorded = vec![(Time::from_secs(1), 0.0), (Time::from_secs(2), 1.0), (Time::from_secs(4), 0.0)];
         let mut judge = AirJudge::new(&noise, "x", &SEED);
         let bad: Vec<_> = [0, 1500, 2000, 3999, 4000]
-            .map(|ms| judge.spoils(Time::from_millis(ms), Time::from_millis(ms), 1.0))
+            .map(|ms| judge.corrupts(Time::from_millis(ms), Time::from_millis(ms), 1.0))
             .into();
         assert_eq!(bad, [false, false, true, true, false]);
         let blocks = (4000..6000).filter(|&us| {
             let mut judge = AirJudge::new(&noise, "x", &SEED);
-            judge.spoils(Time::from_micros(us * 600), Time::from_micros(us * 600 + 300), 0.2)
+            judge.corrupts(Time::from_micros(us * 600), Time::from_micros(us * 600 + 300), 0.2)
         });
         let share = blocks.count() as f64 / 2000.0;
         assert!((share - 0.2).abs() < 0.03, "{share}"); // 2.4 s to 3.6 s, a fifth of 1

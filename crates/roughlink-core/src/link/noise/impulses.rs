@@ -1,6 +1,6 @@
 //! Trains of noise impulses in time: synchronous with the mains, at random, in clusters, at stated times.
 //!
-//! All trains give impulses in the order of their starts, each with the probability that it spoils a block it overlaps.
+//! All trains give impulses in the order of their starts, each with the probability that it corrupts a block it overlaps.
 //! Where the literature only gives amplitudes (Middleton), states stand for error probabilities.
 
 use super::air::exponential;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 pub struct Impulses {
     /// When they come and how long they are.
     pub source: Source,
-    /// Probability that an impulse spoils a block it overlaps, 0..=1.
+    /// Probability that an impulse corrupts a block it overlaps, 0..=1.
     pub hit: f64,
     /// Impulses that start outside are left out, e.g. while no current flows. Default: from 0 to the end.
     pub during: (Time, Time),
@@ -62,7 +62,7 @@ pub enum Source {
         memory: f64,
         /// Time between samples.
         sample: Time,
-        /// Probability that state 1, and that a higher state, spoils a block, as a share of `hit` (assumed: 0.1, 0.9).
+        /// Probability that state 1, and that a higher state, corrupts a block, as a share of `hit` (assumed: 0.1, 0.9).
         harm: [f64; 2],
     },
     /// Known events, such as a contactor's switching: (start, length), ascending and apart.
@@ -204,7 +204,7 @@ impl Length {
 pub(super) struct Pulse {
     pub(super) start: Time,
     pub(super) end: Time,
-    /// Probability that it spoils a block it overlaps.
+    /// Probability that it corrupts a block it overlaps.
     pub(super) hit: f64,
 }
 
@@ -340,7 +340,7 @@ impl Stay {
             u -= self.probability(k);
             u < 0.0
         });
-        // What rounding and the states not told apart leave goes to the likeliest other state.
+        // What rounding and the states beyond [`STATES`] leave goes to the likeliest other state.
         found.unwrap_or(usize::from(m == 0))
     }
 }
@@ -364,7 +364,7 @@ fn mean(parts: &[(f64, Time)]) -> f64 {
 
 const ALWAYS: (Time, Time) = (Time::ZERO, Time::MAX);
 
-/// States of Markov-Middleton that are told apart; with A <= 0.3 all beyond have less than 1e-9 together.
+/// States of Markov-Middleton that are distinguished; with A <= 0.3 all beyond have less than 1e-9 together.
 const STATES: usize = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The gateways of a component: they see what passes their node over their link, and may send packets of their own.
+//! The gateways of a component: they observe what passes their node over their link, and may send packets of their own.
 
 use super::{Component, Flow, Media, Observer};
 use crate::gateway::{self, Gateway, Heading, Key, Modem, packets};
@@ -138,7 +138,7 @@ impl<O: Observer> Component<'_, O> {
         }
     }
 
-    /// The gateways at `node` may have something to say.
+    /// The gateways at `node` may have packets to send.
     fn originate_at(&mut self, now: Time, node: usize) {
         for g in 0..self.gates.len() {
             if self.gates[g].node == node {
@@ -168,7 +168,7 @@ impl<O: Observer> Component<'_, O> {
         self.calendar.set(self.leaves.gates + g, self.gates[g].gateway.next_wake());
     }
 
-    /// A gateway's time has come.
+    /// Wakes a gateway.
     pub(super) fn wake_gate(&mut self, now: Time, g: usize) {
         self.gates[g].gateway.wake(now);
         self.originate(now, g);

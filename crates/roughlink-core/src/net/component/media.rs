@@ -19,7 +19,8 @@ pub(super) struct Media {
 }
 
 impl Media {
-    /// The media among `links`, as the `flows` use them; their ports are added to `places`, and to `local` where each direction's place is noted.
+    /// The media among `links`, as the `flows` use them; their ports are added to `places`, and to `local` where each
+    /// direction's place is noted.
     pub fn new(
         s: &Scenario,
         seed: &Seed,
@@ -94,7 +95,7 @@ impl<O: Observer> Component<'_, O> {
         self.report_queue(now, place);
     }
 
-    /// A medium's time has come.
+    /// Wakes a medium.
     pub(super) fn wake_medium(&mut self, now: Time, m: usize) {
         let sides = &mut self.sides;
         self.media.all[m].wake(now, &mut |dropped| sides.free(&dropped));

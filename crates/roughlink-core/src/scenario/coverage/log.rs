@@ -42,7 +42,7 @@ pub(super) fn from_log(c: &Coverage, levels: &Levels, load: Load<'_>, report: &m
         report.warn(warning.help("what was last measured is taken to hold until the next line"));
     }
     let mut out: Vec<Presence> = Vec::new();
-    // Without a signal there is enough of it; where a line says nothing of it, what was measured last holds.
+    // Without a signal the link counts as strong enough; where a line has no value, the last measurement holds.
     let mut strong = rows.iter().all(|row| row.signal.is_none());
     let mut covered = false;
     for row in rows {
@@ -66,7 +66,7 @@ pub(super) fn from_log(c: &Coverage, levels: &Levels, load: Load<'_>, report: &m
         }
     }
     if let Some(last) = out.last_mut().filter(|s| s.depart == Time::MAX) {
-        // What was measured last holds as long as others did, or until the loop closes.
+        // The last measurement holds as long as others did, or until the loop closes.
         let until = last_line + usual.unwrap_or(Time::from_secs(1));
         last.depart = report.read(&c.repeat).filter(|repeat| *repeat > last_line).unwrap_or(until);
         let warning = Problem::new(format!("`{file}` ends within coverage, at {last_line}")).at(span(&c.log), "");
@@ -75,7 +75,7 @@ pub(super) fn from_log(c: &Coverage, levels: &Levels, load: Load<'_>, report: &m
     Some(out)
 }
 
-/// How the file is written, as far as the scenario says so.
+/// How the file is written, as far as the scenario states it.
 fn dialect(c: &Coverage, report: &mut Report) -> Option<Dialect> {
     let mut dialect = Dialect { delimiter: report.read(&c.delimiter), extra: true, ..Dialect::default() };
     for (known, name) in c.columns.iter().flat_map(|columns| &columns.value) {

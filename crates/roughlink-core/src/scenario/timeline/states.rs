@@ -38,7 +38,7 @@ pub(super) fn states(
 ) -> Vec<(Time, Resolved)> {
     let other = if forward { Heading::Reverse } else { Heading::Forward };
     let steps: Vec<(u32, &Step)> = (0..).zip(&source.steps).filter(|(_, s)| s.heading != Some(other)).collect();
-    // When something begins or ceases: time, which step, when that occurrence began, whether it ceases.
+    // When something begins or ends: time, which step, when that occurrence began, whether it ends.
     let mut marks: Vec<(Time, usize, Time, bool)> = Vec::new();
     for (i, (_, step)) in steps.iter().enumerate() {
         let mut shift = Time::ZERO;
@@ -88,11 +88,11 @@ pub(super) fn states(
 /// When an occurrence of a step began, and which step it is: later ones are greater.
 type Occurrence = (Time, usize);
 
-/// What the steps in force say of one property; of several the one that began last counts.
+/// The values that the steps in force set for one property; of several the one that began last counts.
 struct Property<T>(BTreeMap<Occurrence, T>);
 
 impl<T: Copy> Property<T> {
-    /// A step begins that gives the property a `value`, if it speaks of it; it ceases some time if it `ends`.
+    /// A step begins that sets the property to `value`, if it sets it at all; it is temporary if it `ends`.
     fn begin(&mut self, began: Occurrence, value: Option<T>, ends: bool) {
         let Some(value) = value else { return };
         if !ends {
@@ -172,13 +172,13 @@ pub(super) struct Notices {
 }
 
 impl Notices {
-    pub(super) fn hear(&mut self, states: &[(Time, Resolved)], source: &Source, link: &Direction) {
+    pub(super) fn add(&mut self, states: &[(Time, Resolved)], source: &Source, link: &Direction) {
         self.notice_as(source);
         self.changes.push((Time::ZERO, None, None, Some(Resolved::of(link))));
         self.changes.extend(states.iter().map(|&(t, r)| (t, Some(r.up), None, Some(r))));
     }
 
-    pub(super) fn hear_reverse(&mut self, states: &[(Time, Resolved)], source: &Source) {
+    pub(super) fn add_reverse(&mut self, states: &[(Time, Resolved)], source: &Source) {
         if self.changes.is_empty() {
             self.notice_as(source);
             self.changes.push((Time::ZERO, None, None, None));
@@ -194,8 +194,8 @@ impl Notices {
     pub(super) fn events(mut self) -> Vec<(Time, LinkEvent)> {
         self.changes.sort_by_key(|c| c.0);
         let mut events = Vec::new();
-        let (mut forward, mut reverse, mut told_up) = (true, true, None);
-        let (mut last, mut told): (Option<Resolved>, Option<Resolved>) = (None, None);
+        let (mut forward, mut reverse, mut reported_up) = (true, true, None);
+        let (mut last, mut reported): (Option<Resolved>, Option<Resolved>) = (None, None);
         let mut changes = self.changes.into_iter().peekable();
         while let Some((now, f, r, resolved)) = changes.next() {
             (forward, reverse) = (f.unwrap_or(forward), r.unwrap_or(reverse));
@@ -203,30 +203,31 @@ impl Notices {
             if changes.peek().is_some_and(|next| next.0 == now) {
                 continue;
             }
-            let heard = if now.is_zero() { now } else { now + self.notice };
+            let notified = if now.is_zero() { now } else { now + self.notice };
             let up = forward && reverse;
             if let Some(state) = last {
-                if told.is_some_and(|t| t.rate != state.rate) {
-                    events.push((heard, LinkEvent::Rate(state.rate)));
+                if reported.is_some_and(|t| t.rate != state.rate) {
+                    events.push((notified, LinkEvent::Rate(state.rate)));
                 }
-                if told.is_some_and(|t| t.delay != state.delay) {
-                    events.push((heard, LinkEvent::Delay(state.delay)));
+                if reported.is_some_and(|t| t.delay != state.delay) {
+                    events.push((notified, LinkEvent::Delay(state.delay)));
                 }
                 // What was known of the signal is forgotten when the link goes down.
-                let anew = told.and_then(|t| t.signal) != state.signal || (up && told_up == Some(false));
+                let anew = reported.and_then(|t| t.signal) != state.signal || (up && reported_up == Some(false));
                 if let Some(signal) = state.signal.filter(|_| anew) {
-                    events.push((heard, LinkEvent::Signal(signal)));
+                    events.push((notified, LinkEvent::Signal(signal)));
                 }
-                told = last;
+                reported = last;
             }
-            if told_up != Some(up) {
-                told_up = Some(up);
+            if reported_up != Some(up) {
+                reported_up = Some(up);
                 if up {
-                    events.extend([(heard, LinkEvent::Up), (heard, LinkEvent::Configured)]);
+                    events.extend([(notified, LinkEvent::Up), (notified, LinkEvent::Configured)]);
                 } else {
-                    // A warning may come before the news that an earlier outage is over: said again when it comes true.
+                    // A warning may come before the notification that an earlier outage is over: it is repeated when it
+                    // comes true.
                     events.extend(self.warning.map(|w| (now.saturating_sub(w), LinkEvent::Down)));
-                    events.push((heard, LinkEvent::Down));
+                    events.push((notified, LinkEvent::Down));
                 }
             }
         }
@@ -235,5 +236,5 @@ impl Notices {
     }
 }
 
-/// Beyond this the states of a link fill the memory.
+/// More states of a link than this fill the memory.
 const MOST_CHANGES: usize = 4_000_000;

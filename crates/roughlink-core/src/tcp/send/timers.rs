@@ -23,7 +23,7 @@ impl Sender {
         t
     }
 
-    /// Time has passed.
+    /// Processes what is due.
     pub fn wake(&mut self, now: Time) {
         self.flow.now = now;
         if self.cc.timer().is_some_and(|t| t <= now) {
@@ -90,8 +90,8 @@ impl Sender {
         self.sync();
     }
 
-    /// Does a time-out now begin an episode, so that ssthresh falls? ns-3 and Tahoe (RFC 2001): always. RFC 5681 equation
-    /// 4: unless the head was already resent by a time-out. Linux: nor within fast recovery.
+    /// Whether a time-out now begins an episode, so that ssthresh falls. ns-3 and Tahoe (RFC 2001): always. RFC 5681
+    /// equation 4: unless the head was already resent by a time-out. Linux: nor within fast recovery.
     fn is_new_episode(&self) -> bool {
         match self.cfg.recovery {
             Recovery::Prr | Recovery::Tahoe => true,

@@ -53,7 +53,7 @@ pub struct Field {
     pub nullable: bool,
     /// Unit; empty if there is none.
     pub unit: &'static str,
-    /// What it says.
+    /// Its meaning.
     pub meaning: &'static str,
 }
 
@@ -173,7 +173,7 @@ const fn or_null(field: Field) -> Field {
 const TIME: Field = whole("time_ns", "ns", "time since the start of the scenario");
 const FLOW: Field = word("flow", "name of the flow");
 
-/// What a sender was like at `time`.
+/// The state of a sender at `time`.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct FlowRow {
     pub(super) time: u64,
@@ -348,7 +348,7 @@ impl FlowColumns {
     }
 }
 
-/// What a queue was like at `time`.
+/// The state of a queue at `time`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LinkRow {
     pub(super) time: u64,

@@ -1,4 +1,4 @@
-//! What came out of a run, in sentences.
+//! The results of a run in sentences.
 
 use super::{percent, seconds, size, three};
 use crate::folder::run::Run;
@@ -6,7 +6,7 @@ use roughlink_core::app::request::{Cause, Message, Outcome, SessionResult};
 use roughlink_core::metrics::{DirectionResult, FlowResult, jain};
 use std::collections::BTreeMap;
 
-/// Flows of a kind that are spoken of one by one at most.
+/// Most flows of a kind that are described one by one.
 const SINGLY: usize = 2;
 
 /// The sentences, those on the flows first.
@@ -124,9 +124,9 @@ fn because(cause: Cause) -> &'static str {
 
 fn of_calls(run: &Run) -> Vec<String> {
     let calls = of_kind(run, "voip");
-    let heard = |f: &FlowResult| f.voip.as_deref().map(|both| [both[0].mos, both[1].mos]);
+    let opinions = |f: &FlowResult| f.voip.as_deref().map(|both| [both[0].mos, both[1].mos]);
     if calls.len() > SINGLY {
-        let all = || calls.iter().filter_map(|f| heard(f)).flatten().flatten();
+        let all = || calls.iter().filter_map(|f| opinions(f)).flatten().flatten();
         let (low, high) = (all().reduce(f64::min), all().reduce(f64::max));
         let (Some(low), Some(high)) = (low, high) else { return Vec::new() };
         return vec![format!("{} calls: MOS from {low:.2} to {high:.2}.", calls.len())];
@@ -220,7 +220,7 @@ fn count(n: u64, what: &str) -> String {
     }
 }
 
-/// Where packets waited longest, which is what delays come from.
+/// Where packets waited longest, which explains the delays.
 fn of_queues(run: &Run) -> Option<String> {
     let all = run.result.links.iter().flat_map(|l| [(l, "", &l.forward), (l, ", reverse", &l.reverse)]);
     let (link, way, d): (_, _, &DirectionResult) =

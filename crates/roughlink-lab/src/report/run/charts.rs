@@ -1,4 +1,4 @@
-//! The charts of a run. What the run does not have is not drawn: no chart without a curve, no curve without a change.
+//! The charts of a run: none without a curve, and no curve that never changes.
 
 use super::answer::of_kind;
 use super::seconds;
@@ -9,7 +9,7 @@ use crate::report::slots::{Form, Slots};
 use crate::report::thin::Point;
 use serde_json::{Value, json};
 
-/// Queues that are drawn at most, and the packets that wait in each at least at some time: one or two are no queue.
+/// Most queues that are drawn, and the number of packets that a queue must reach to be drawn: one or two are no queue.
 const MOST_QUEUES: usize = 4;
 const A_QUEUE: f64 = 3.0;
 /// Flows that are drawn at most, and outages that are shaded.
@@ -21,7 +21,7 @@ pub(super) struct Section {
     pub id: &'static str,
     pub title: String,
     pub about: String,
-    /// What the shaded times are; empty if there are none.
+    /// What the shaded times mean; empty if there are none.
     pub shaded: String,
     pub drawing: Drawing,
 }
@@ -43,7 +43,7 @@ impl<'a> Chart<'a> {
     }
 }
 
-/// The sections, in the order of what people ask.
+/// The sections, the most wanted first.
 pub(super) fn sections(run: &Run) -> Vec<Section> {
     [calls(run), throughput(run), gateways(run), queues(run), senders(run), round_trips(run)]
         .into_iter()
@@ -92,8 +92,13 @@ fn gateways(run: &Run) -> Option<Section> {
     let several = run.result.gateways.len() > 1;
     let name = |gateway: &str, flow: &str| if several { format!("{gateway}: {flow}") } else { flow.to_owned() };
     let windows = run.allowed.iter().take(MOST_FLOWS).map(|a| (name(&a.gateway, &a.flow), a.awnd_sdu.as_slice()));
-    let mut section =
-        over_time(run, "gateways", "Windows that the gateway allows", first_of(run.allowed.len()).trim(), vec![Chart::new("", "SDU", windows)])?;
+    let mut section = over_time(
+        run,
+        "gateways",
+        "Windows that the gateway allows",
+        first_of(run.allowed.len()).trim(),
+        vec![Chart::new("", "SDU", windows)],
+    )?;
     section.drawing.wide = true;
     Some(section)
 }

@@ -7,7 +7,7 @@ use crate::report::html::{escape, number};
 use roughlink_core::app::request::SessionResult;
 use roughlink_core::metrics::{DirectionResult, FlowResult};
 
-/// Sessions whose message tables stand open.
+/// Most sessions whose message tables are unfolded.
 const OPEN: usize = 2;
 
 /// A table under construction.
@@ -140,7 +140,7 @@ fn late(n: u64) -> String {
 
 fn calls(run: &Run) -> (&'static str, String) {
     let head =
-        ["Call", "Heard at", "Users", "MOS", "R", "Lost or late", "Delay p50, ms", "p99, ms", "Mouth to ear, ms"];
+        ["Call", "Receiver", "Users", "MOS", "R", "Lost or late", "Delay p50, ms", "p99, ms", "Mouth to ear, ms"];
     let mut table = Table::new("Calls", 3, &head);
     for f in of_kind(run, "voip") {
         for (end, v) in ["far end", "near end"].into_iter().zip(f.voip.iter().flat_map(|both| &**both)) {
@@ -195,7 +195,7 @@ fn transfers(run: &Run) -> (&'static str, String) {
     ("Transfers", table.html())
 }
 
-/// What transfers got in each stay in coverage.
+/// What transfers delivered in each stay in coverage.
 fn stays(run: &Run) -> (&'static str, String) {
     let entries = run.manifest.as_ref().map_or(&[][..], |m| &m.coverage);
     let head =
@@ -222,7 +222,7 @@ fn stays(run: &Run) -> (&'static str, String) {
     ("Transfers by stay in coverage", table.html())
 }
 
-/// Everything of flows, links and gateways that is a number.
+/// All numbers of flows, links and gateways.
 pub(super) fn all(run: &Run) -> String {
     let details = |title: &str, table: Table| match table.html() {
         table if table.is_empty() => String::new(),

@@ -82,7 +82,7 @@ impl Bench {
     fn count(&self, port: usize) -> usize {
         self.out.iter().filter(|o| o.1 == port).count()
     }
-    /// What went in came out, in order, or was dropped; nothing stays.
+    /// Every packet came out, in order, or was dropped; none stays.
     fn balances(&self) {
         for port in 0..self.sent.len() {
             let of = |p: &Packet| p.flow == packet(port, 0, 0).flow;
@@ -255,7 +255,7 @@ fn the_flow_of_a_higher_class_goes_first() {
             }
             b.step();
         }
-        // It waits for the exchange under way, and then for nobody.
+        // It waits for the exchange under way, and for nothing after it.
         let waited = b.now - since - b.link.config.latency;
         assert!(waited < exchange * 2, "{waited:?}");
         b.now = b.link.next_wake();
@@ -323,7 +323,7 @@ fn giving_up_loses_whole_frames() {
 }
 
 #[test]
-fn impulses_spoil_blocks_as_computed() {
+fn impulses_corrupt_blocks_as_computed() {
     let source = Source::Mains {
         mains_hz: 50.0,
         length: Time::from_micros(300),

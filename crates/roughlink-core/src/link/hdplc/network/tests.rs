@@ -51,7 +51,7 @@ impl Bench {
             self.out.push((self.now, port, p));
         }
     }
-    /// Everything up to `end`, with `depth` packets of `size` bytes kept in the queue of each port that wants them.
+    /// Everything up to `end`, with `depth` packets of `size` bytes kept in the queue of each port that has a depth.
     fn saturate<const PORTS: usize>(&mut self, end: Time, depth: [usize; PORTS], size: [u16; PORTS]) {
         loop {
             for port in 0..PORTS {
@@ -178,7 +178,7 @@ fn without_order_later_sdus_overtake() {
 }
 
 #[test]
-fn the_queue_counts_what_is_not_acknowledged_unless_told_otherwise() {
+fn the_queue_counts_unacknowledged_sdus_by_default() {
     for (counts, room) in [(true, 256), (false, 256 + 31)] {
         let mut b = Bench::new(&HdplcConfig { queue_counts_unacknowledged: counts, ..silent() });
         (0..100).for_each(|_| b.offer(0, 1500));
@@ -262,7 +262,7 @@ fn full_duplex_directions_do_not_slow_each_other() {
         };
         let (alone, none, sent) = forward(&full, [0, 0]);
         let (beside, back, sent_beside) = forward(&full, [100, 1500]);
-        // The forward direction does not notice the other, packet by packet, and that one carries as much.
+        // The other direction does not affect the forward one, packet by packet, and carries as much.
         assert_eq!(alone, beside);
         assert_eq!((none, sent), (0.0, sent_beside));
         let one_way = prediction(&full) * 60.0;
@@ -424,7 +424,7 @@ fn pairs_on_one_medium_share_its_capacity() {
     }
 }
 
-/// A pair does not notice others that are silent: neither when nor what it sends.
+/// Silent pairs affect neither when nor what another pair sends.
 #[test]
 fn silent_pairs_change_nothing() {
     for duplex in [Duplex::Half, Duplex::Full] {
