@@ -15,7 +15,7 @@ pub(super) fn warn_of_silence(
     duration: Time,
     report: &mut Report,
 ) {
-    // With several links that have events the cause could not be algorithm.
+    // With several links that have events the cause could not be named.
     let mut with_events = path.iter().map(|&l| &links[l]).filter(|l| !l.notices.is_empty());
     let (Some(link), None) = (with_events.next(), with_events.next()) else { return };
     let mss = 1460;
