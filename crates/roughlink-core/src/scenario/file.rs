@@ -102,8 +102,7 @@ pub(super) struct Link {
     pub profile: Option<Leaf<Profile>>,
     /// Links of the same cable share one medium, which the first of them describes; a medium of its own if absent.
     pub cable: Option<Leaf<Name>>,
-    /// Priority class of both directions, or `["ca1", "ca3"]` for forward and reverse; `ca1` if absent. The `priority` of
-    /// a flow takes precedence.
+    /// Priority class of both directions, or `["ca1", "ca3"]` for forward and reverse; `ca1` if absent.
     pub class: Option<Leaf<[Priority; 2]>>,
     /// How the medium is shared.
     pub mac: Option<Box<At<Mac>>>,

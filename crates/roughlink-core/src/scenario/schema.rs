@@ -1,7 +1,7 @@
 //! The JSON Schema of scenario files, for editors and for [`super::shape`].
 
 use super::file::{File, GIVEN_BY, KINDS, Kind, kinds, noise_names};
-use super::shape::name_of;
+use super::shape::resolve;
 use crate::tcp::Stack;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ pub(super) static FLAT: LazyLock<Value> = LazyLock::new(|| {
 pub fn schema() -> Value {
     let mut schema = FLAT.clone();
     for (table, kinds) in KINDS {
-        schema["$defs"][*table] = split(table, &schema["$defs"], kinds);
+        schema["$defs"][*table] = split(table, &schema, kinds);
     }
     // A noise that needs no further keys may be its name alone.
     if let Some(all) = schema["$defs"]["Noise"]["oneOf"].as_array_mut() {
@@ -59,9 +59,9 @@ pub fn schema() -> Value {
 }
 
 /// One alternative per kind, each with its keys only.
-fn split(name: &str, definitions: &Value, kinds: &[Kind]) -> Value {
-    let table = &definitions[name];
-    let words = table["properties"].get("kind").map(|kind| resolve(kind, definitions)["oneOf"].clone());
+fn split(name: &str, root: &Value, kinds: &[Kind]) -> Value {
+    let table = &root["$defs"][name];
+    let words = table["properties"].get("kind").map(|kind| resolve(kind, root)["oneOf"].clone());
     let words = words.unwrap_or_default();
     let keys = table["properties"].as_object().cloned().unwrap_or_default();
     let required = table["required"].as_array().cloned().unwrap_or_default();
@@ -102,11 +102,6 @@ fn split(name: &str, definitions: &Value, kinds: &[Kind]) -> Value {
         })
         .collect();
     json!({ "description": table["description"], "oneOf": alternatives })
-}
-
-/// Follows a reference.
-fn resolve<'s>(schema: &'s Value, definitions: &'s Value) -> &'s Value {
-    name_of(schema).map_or(schema, |name| &definitions[name])
 }
 
 /// A key as `kind` has it: an annotation that is a table has a value per kind.

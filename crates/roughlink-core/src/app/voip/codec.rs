@@ -17,13 +17,13 @@ pub enum Codec {
     #[default]
     #[serde(rename = "g711")]
     G711,
-    /// G.729 annex A, 8 kbit/s, two frames of 10 ms in a packet.
+    /// G.729 annex A, 8 kbit/s.
     #[serde(rename = "g729")]
     G729,
-    /// G.723.1 at 6.3 kbit/s, a frame of 30 ms in a packet.
+    /// G.723.1, 6.3 kbit/s.
     #[serde(rename = "g723.1")]
     G7231,
-    /// GSM-EFR, 12.2 kbit/s, the highest mode of AMR, a frame of 20 ms in a packet.
+    /// GSM-EFR, 12.2 kbit/s, the highest mode of AMR.
     #[serde(rename = "gsm-efr")]
     GsmEfr,
 }

@@ -29,7 +29,7 @@ pub(in crate::scenario) struct Coverage {
     /// A CSV file of what a vehicle measured, with a heading, the column `time_s` or `position_m`, and any of `signal_dbm`,
     /// `rate_mbps`, `delay_ms` and `loss`. Excludes `stations` and `timetable`.
     pub log: Option<Leaf<String>>,
-    /// Names of the columns of the `log` that differ from those of `log`: `{ time_s = "timestamp", signal_dbm = "RSRP" }`.
+    /// Names of columns that the `log` calls otherwise, such as `{ time_s = "timestamp", signal_dbm = "RSRP" }`.
     pub columns: Option<At<BTreeMap<String, Leaf<String>>>>,
     /// Delimiter of the `log`; the one that occurs most often in its heading if absent.
     pub delimiter: Option<Leaf<Delimiter>>,
