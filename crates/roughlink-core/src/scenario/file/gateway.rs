@@ -16,9 +16,9 @@ pub(in crate::scenario) struct Gateway {
     pub node: Option<Leaf<String>>,
     /// The link that it watches: a shared medium, or a pipe with noise or a timeline. The node's only such link if absent.
     pub link: Option<Leaf<String>>,
-    /// Which gateway; gateways.md describes them. `none`: no gateway.
+    /// Which gateway; `roughlink gateway list` describes them, and `none` is no gateway.
     #[schemars(required)]
     pub kind: Option<Leaf<GatewayKind>>,
-    /// Parameters of the kind, such as `{ floor = 4 }`; `roughlink gateway list` lists them with their defaults.
+    /// Parameters of the kind, such as `{ floor = 4 }`.
     pub params: Option<At<Params>>,
 }

@@ -56,7 +56,7 @@ pub(in crate::scenario) struct Mac {
     /// Whether the directions contend for the medium.
     #[schemars(extend("default" = "half"))]
     pub duplex: Option<Leaf<Duplex>>,
-    /// Half duplex only: frames of both modems that start less than a slot apart are lost. Otherwise the modems take turns.
+    /// Half duplex only: frames that start less than a slot apart are lost; otherwise their modems take turns.
     #[schemars(extend("default" = false))]
     pub collisions: Option<Leaf<bool>>,
     /// Packets sent but not acknowledged count towards `queue`.
