@@ -246,7 +246,8 @@ impl<'s> Page<'s> {
         let mut out = one_line(key["description"].as_str().or(of["description"].as_str()).unwrap_or_default());
         for word in words(of) {
             if let Some(text) = word["description"].as_str() {
-                let _ = write!(out, " `{}`: {}", word["const"].as_str().unwrap_or_default().escape_debug(), one_line(text));
+                let _ =
+                    write!(out, " `{}`: {}", word["const"].as_str().unwrap_or_default().escape_debug(), one_line(text));
             }
         }
         out.trim().replace('|', "\\|")

@@ -28,7 +28,7 @@ pub struct Params {
     pub min_rtt_ms: u64,
     /// A flow with a longer RTT is left alone, milliseconds.
     pub max_rtt_ms: u64,
-    /// A flow without inward data is inactive after the longer of this, milliseconds, and `inactive_rtts`.
+    /// A flow without inward data is inactive after this, milliseconds, or after `inactive_rtts`, whichever is longer.
     pub inactive_ms: u64,
     /// RTTs without inward data after which a flow is inactive; see `inactive_ms`.
     pub inactive_rtts: u32,
