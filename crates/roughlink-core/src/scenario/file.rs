@@ -243,7 +243,7 @@ pub(super) struct Flow {
     /// Its name.
     #[schemars(required)]
     pub name: Option<Leaf<Name>>,
-    /// What flows.
+    /// `bulk`: a transfer; `cbr`: datagrams at a constant rate; `voip`: a voice call; `request`: a charging session.
     #[schemars(required)]
     pub kind: Option<Leaf<FlowKind>>,
     /// The node that sends; of a charging session, the vehicle.

@@ -90,7 +90,7 @@ pub(in crate::scenario) struct Noise {
     /// Standard deviation of the impulses' centres.
     #[schemars(extend("default" = "0.1 ms"))]
     pub jitter: Option<Leaf<Time>>,
-    /// Class of the measurements, by mean gap and width of the impulses.
+    /// Class of the measurements, `heavy`, `medium` or `weak`, by mean gap and width of the impulses.
     pub class: Option<Leaf<MeasuredClass>>,
     /// Distribution of the times without noise, a mixture of exponential distributions: `[{ share, mean }]`.
     pub gaps: Option<At<Vec<At<Exponential>>>>,

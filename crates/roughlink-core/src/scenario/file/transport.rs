@@ -89,7 +89,7 @@ pub(in crate::scenario) struct Tcp {
     pub snd_buf: Option<Leaf<Buffer>>,
     /// Receive buffer: bytes, at least one segment, or `"auto"`, which grows as in Linux up to 6 MiB.
     pub rcv_buf: Option<Leaf<Buffer>>,
-    /// Maximum segment size announced.
+    /// Maximum segment size announced. The largest is 40 B less without `mss_includes_options`, and 20 B less over IPv6.
     #[schemars(extend("x-minimum" = "64 B", "x-maximum" = "65495 B"))]
     pub mss: Option<Leaf<Bytes>>,
     /// Announce `mss` in the SYN; ns-3 does not, and both ends then take their own.
