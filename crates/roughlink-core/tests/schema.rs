@@ -15,6 +15,8 @@ fn text(link: &str, flow: &str, more: &str) -> String {
 
 const PIPE: &str = "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"";
 const BULK: &str = "kind = \"bulk\"\nbytes = \"1 MB\"";
+/// Keys of a coverage that only one with a log takes.
+const OF_A_LOG: [&str; 2] = ["threshold", "hysteresis"];
 
 /// The `--set` path of a table of the schema, and a scenario that has the table.
 struct Case {
@@ -48,7 +50,7 @@ fn cases() -> Vec<Case> {
             scenario: text("rate = \"10 Mbit/s\"\ntimeline = { delay_file = \"delays\" }", BULK, ""),
         },
         Case {
-            table: of("Coverage").into_iter().filter(|(key, _)| key != "hysteresis").collect(),
+            table: of("Coverage").into_iter().filter(|(key, _)| !OF_A_LOG.contains(&key.as_str())).collect(),
             path: "coverage.c",
             scenario: text(
                 PIPE,
@@ -57,12 +59,22 @@ fn cases() -> Vec<Case> {
             ),
         },
         Case {
-            table: of("Coverage").into_iter().filter(|(key, _)| key == "hysteresis").collect(),
+            table: of("Coverage").into_iter().filter(|(key, _)| OF_A_LOG.contains(&key.as_str())).collect(),
             path: "coverage.c",
             scenario: text(PIPE, BULK, "[[coverage]]\nname = \"c\"\nlink = \"l\"\nlog = \"log\""),
         },
         Case { table: of("Processing"), path: "flow.f.processing", scenario: text(PIPE, "kind = \"request\"", "") },
         Case { table: of("Limits"), path: "flow.f.limits", scenario: text(PIPE, "kind = \"request\"", "") },
+        Case {
+            table: of("MessageKeys"),
+            path: "flow.f.messages.current_demand",
+            scenario: text(PIPE, "kind = \"request\"", ""),
+        },
+        Case {
+            table: of("Change"),
+            path: "link.l.timeline",
+            scenario: text(&format!("{PIPE}\ntimeline = [{{ at = \"1 s\", rate = \"1 Mbit/s\" }}]"), BULK, ""),
+        },
     ];
     for kind in kinds("Link") {
         let link = match title(&kind).as_str() {

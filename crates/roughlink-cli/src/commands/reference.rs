@@ -10,8 +10,8 @@ use roughlink_core::scenario::schema;
 use roughlink_core::tcp::Stack;
 use roughlink_lab::error::LabError;
 use roughlink_lab::metric;
-use serde_json::{Map, Value};
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
 /// Writes the pages into a folder.
@@ -36,144 +36,145 @@ const MADE: &str = "<!-- Made by `make docs`; do not edit. -->\n";
 /// All keys of scenario files.
 fn keys() -> String {
     let root = schema();
-    let mut page = Page { root: &root, seen: BTreeSet::new(), out: String::new() };
-    let _ = write!(
-        page.out,
-        "# Keys of scenario files\n\n{MADE}\nEvery table and key, with type, default and range. [scenario.md](scenario.md) explains how \
-         they work together; `roughlink schema` prints the same as a JSON Schema. A quantity is a text with its unit, such as \
-         `\"10 ms\"`. A key without a default may be left out.\n\n"
+    let mut page = Page { root: &root, anchors: BTreeMap::new(), next: VecDeque::new(), sections: BTreeMap::new() };
+    page.section(&Job { heading: "Top level".into(), table: &root, path: String::new() });
+    while let Some(job) = page.next.pop_front() {
+        page.section(&job);
+    }
+    let intro = format!(
+        "# Keys of scenario files\n\n{MADE}\nEvery table and key, with type, default and range. [scenario.md](scenario.md) explains \
+         how they work together; `roughlink schema` prints the same as a JSON Schema. A quantity is a text with its unit, such as \
+         `\"10 ms\"`. A key that is not required may be left out. `link(pipe).timeline` is the key `timeline` of a link of kind \
+         `pipe`.\n\n"
     );
-    page.table("Top level", &root, "");
-    page.out
+    intro + &page.sections.into_values().collect::<String>()
 }
 
-/// A page under construction.
+/// A table that gets a section.
+struct Job<'s> {
+    heading: String,
+    table: &'s Value,
+    /// The keys that lead to it, joined by dots, with kinds in brackets.
+    path: String,
+}
+
+/// A page under construction. Tables are visited level by level, so that one that several keys hold has its section at the
+/// shortest path.
 struct Page<'s> {
     root: &'s Value,
-    /// Definitions that already have a section.
-    seen: BTreeSet<String>,
-    out: String,
+    /// Where the sections of definitions are.
+    anchors: BTreeMap<String, String>,
+    next: VecDeque<Job<'s>>,
+    /// The sections in order of their paths.
+    sections: BTreeMap<String, String>,
 }
 
 impl<'s> Page<'s> {
-    /// The section of a table, followed by those of the tables in it.
-    fn table(&mut self, heading: &str, table: &'s Value, path: &str) {
-        let depth = if path.is_empty() { 1 } else { path.matches('.').count() + 1 };
-        let _ = writeln!(self.out, "{} {heading}\n", "#".repeat((depth + 1).min(4)));
-        if let Some(text) = table["description"].as_str() {
-            let _ = writeln!(self.out, "{}\n", one_line(text));
-        }
+    /// Writes the section of a table, and those of its kinds.
+    fn section(&mut self, job: &Job<'s>) {
+        let Job { heading, table, path } = job;
+        let mut out = head(heading, path, table);
         let kinds: Vec<&'s Value> = table["oneOf"].as_array().into_iter().flatten().collect();
         // A table that can be given by its name alone also has a form without keys.
         let kinds: Vec<&'s Value> = kinds.into_iter().filter(|kind| kind["properties"].is_object()).collect();
         let [first, ..] = kinds.as_slice() else {
             let all: Vec<_> = properties(table).collect();
-            self.rows(&all, table);
-            return self.inner(path, &all);
+            self.inner(path, &all);
+            out += &self.rows(&all, table);
+            self.sections.insert(path.clone(), out);
+            return;
         };
         // The keys that all kinds share come first, then those of each kind.
         let alike = |key: &String, value: &Value| kinds.iter().all(|kind| kind["properties"].get(key) == Some(value));
         let common: Vec<_> = properties(first).filter(|(key, value)| alike(key, value)).collect();
-        if !common.is_empty() {
-            self.rows(&common, first);
-        }
         self.inner(path, &common);
+        out += &self.rows(&common, first);
+        let mut links = Vec::new();
         for kind in &kinds {
             let own: Vec<_> = properties(kind).filter(|(key, value)| *key != "kind" && !alike(key, value)).collect();
             let name = kind["title"].as_str().unwrap_or_default();
-            let what = self.word(&kinds, name);
-            let _ = writeln!(self.out, "{} `kind = \"{name}\"`\n\n{what}", "#".repeat((depth + 2).min(5)));
-            if own.is_empty() {
-                self.out += "No further keys.\n\n";
-            } else {
-                self.rows(&own, kind);
-            }
-            self.inner(&format!("{path}({name})"), &own);
+            let (heading, path) = (format!("`kind = \"{name}\"`"), format!("{path}({name})"));
+            let default = if kind["properties"]["kind"]["default"].is_string() { " (default)" } else { "" };
+            links.push(format!("[`{name}`](#{}){default}", anchor(&heading)));
+            self.inner(&path, &own);
+            let rows = if own.is_empty() { "No further keys.\n\n".to_owned() } else { self.rows(&own, kind) };
+            self.sections.insert(path.clone(), head(&heading, &path, kind) + &rows);
         }
+        if kinds.iter().all(|kind| kind["properties"]["kind"].is_object()) {
+            let _ = writeln!(out, "Values of `kind`, each with keys of its own: {}.\n", links.join(", "));
+        }
+        self.sections.insert(path.clone(), out);
     }
 
-    /// The description of a kind, from the type of the key `kind`.
-    fn word(&self, kinds: &[&Value], name: &str) -> String {
-        let definitions = self.root["$defs"].as_object();
-        let words = |d: &&Value| {
-            d["oneOf"]
-                .as_array()
-                .is_some_and(|words| kinds.iter().all(|kind| words.iter().any(|w| w["const"] == kind["title"])))
-        };
-        let found = definitions.into_iter().flat_map(Map::values).find(words);
-        let word = found.and_then(|d| d["oneOf"].as_array()?.iter().find(|w| w["const"] == name));
-        word.and_then(|w| w["description"].as_str()).map_or_else(String::new, |text| one_line(text) + "\n\n")
-    }
-
-    fn rows(&mut self, keys: &[(&'s String, &'s Value)], table: &Value) {
-        let stacks = keys.iter().any(|(_, key)| key["x-default"].is_object());
-        self.out += if stacks {
-            "| key | type | range | meaning |\n|---|---|---|---|\n"
-        } else {
-            "| key | type | default | range | meaning |\n|---|---|---|---|---|\n"
-        };
+    fn rows(&self, keys: &[(&'s String, &'s Value)], table: &Value) -> String {
+        if keys.is_empty() {
+            return String::new();
+        }
+        let mut out = "| key | type | default | range | meaning |\n|---|---|---|---|---|\n".to_owned();
+        let has =
+            |form: &Value, name: &str| form["required"].as_array().is_some_and(|all| all.iter().any(|k| k == name));
+        let forms: Vec<&Value> = table["anyOf"].as_array().into_iter().flatten().collect();
         for (name, key) in keys {
-            let required = table["required"].as_array().is_some_and(|all| all.iter().any(|k| k == name.as_str()));
+            let unless = || forms.iter().find(|form| !has(form, name)).map(|form| &form["required"][0]);
             let default = match &key["default"] {
-                Value::Null if required => "required".into(),
+                _ if key["x-default"].is_object() => "of the stack".into(),
+                Value::Null if has(table, name) => "required".into(),
+                Value::Null if forms.first().is_some_and(|form| has(form, name)) => {
+                    let other = unless().and_then(Value::as_str).unwrap_or_default();
+                    format!("required without `{other}`")
+                }
                 Value::Null => String::new(),
                 value => code(value),
             };
-            let default = if stacks { String::new() } else { format!("{default} | ") };
-            let _ = writeln!(
-                self.out,
-                "| `{name}` | {} | {default}{} | {} |",
-                self.kind_of(key),
-                range(key),
-                self.meaning(key)
-            );
+            let (kind, meaning) = (self.kind_of(key), self.meaning(key));
+            let _ = writeln!(out, "| `{name}` | {kind} | {default} | {} | {meaning} |", range(key));
         }
-        self.out.push('\n');
-        if stacks {
-            self.stacks(keys);
+        out.push('\n');
+        if keys.iter().any(|(_, key)| key["x-default"].is_object()) {
+            out += &stacks(keys);
         }
+        out
     }
 
-    /// The values per stack of the keys whose default depends on the stack.
-    fn stacks(&mut self, keys: &[(&String, &Value)]) {
-        let names: Vec<&str> = Stack::ALL.iter().map(|s| s.name()).collect();
-        let head: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
-        let _ = writeln!(self.out, "Values per stack:\n\n| key | {} |\n|---|{}", head.join(" | "), "---|".repeat(4));
-        for (name, key) in keys {
-            let values = |stack: &&str| key["x-default"].get(*stack).or(key.get("default")).map_or(String::new(), code);
-            if key["x-default"].is_object() {
-                let row: Vec<String> = names.iter().map(values).collect();
-                let _ = writeln!(self.out, "| `{name}` | {} |", row.join(" | "));
-            }
-        }
-        self.out.push('\n');
-    }
-
-    /// The sections of the tables that keys hold.
+    /// Queues the tables that keys hold, unless they have a section already.
     fn inner(&mut self, path: &str, keys: &[(&'s String, &'s Value)]) {
         for (name, key) in keys {
-            let below = if path.is_empty() { (*name).clone() } else { format!("{path}.{name}") };
-            let lists = key["type"] == "array";
-            let inside: Vec<&'s Value> = match key["anyOf"].as_array() {
-                Some(any) => any.iter().collect(),
-                None => vec![key],
-            };
-            for form in inside {
-                let form = if form["items"].is_object() { &form["items"] } else { form };
-                let definition = form["$ref"].as_str().unwrap_or_default().to_owned();
-                let table = self.resolve(form);
-                let has_keys = table["properties"].is_object() || table["oneOf"][0]["properties"].is_object();
-                if !has_keys || (!definition.is_empty() && !self.seen.insert(definition)) {
-                    continue;
-                }
-                let heading = match (path.is_empty(), lists) {
-                    (true, true) => format!("`[[{name}]]`"),
-                    (true, false) => format!("`[{name}]`"),
-                    _ => format!("`{below}`"),
-                };
-                self.table(&heading, table, &below);
+            let Some(form) = self.held(key) else { continue };
+            let definition = form["$ref"].as_str().unwrap_or_default();
+            // The keys of a flow's `tcp` are those of [tcp].
+            if self.anchors.contains_key(definition) || definition == FLOW_TCP {
+                continue;
             }
+            let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            let same = |other: &'s Value| self.held(other).is_some_and(|other| other["$ref"] == definition);
+            let alike: Vec<String> =
+                keys.iter().filter(|(_, other)| same(other)).map(|(other, _)| format!("`{}`", below(other))).collect();
+            let heading = match (path.is_empty(), key["type"] == "array") {
+                (true, true) => format!("`[[{name}]]`"),
+                (true, false) => format!("`[{name}]`"),
+                _ if key["additionalProperties"].is_object() => format!("`{}.NAME`", below(name)),
+                _ if alike.len() > 3 => format!("`{}`", below("NAME")),
+                _ if alike.len() > 1 => alike.join(", "),
+                _ => format!("`{}`", below(name)),
+            };
+            if !definition.is_empty() {
+                self.anchors.insert(definition.to_owned(), anchor(&heading));
+            }
+            let table = self.resolve(form);
+            self.next.push_back(Job { heading, table, path: below(name) });
         }
+    }
+
+    /// The table that a key holds: itself, each of a list, or each under a name of the user's choice.
+    fn held(&self, key: &'s Value) -> Option<&'s Value> {
+        let forms: Vec<&'s Value> = key["anyOf"].as_array().map_or_else(|| vec![key], |any| any.iter().collect());
+        let inside = |form: &'s Value| {
+            ["items", "additionalProperties"].iter().find_map(|of| form.get(*of)).filter(|v| v.is_object())
+        };
+        forms.into_iter().map(|form| inside(form).unwrap_or(form)).find(|form| {
+            let table = self.resolve(form);
+            table["properties"].is_object() || table["oneOf"][0]["properties"].is_object()
+        })
     }
 
     fn resolve(&self, schema: &'s Value) -> &'s Value {
@@ -191,7 +192,10 @@ impl<'s> Page<'s> {
             return forms.join(" or ");
         }
         let (name, of) = (key["$ref"].as_str().and_then(|r| r.rsplit('/').next()), self.resolve(key));
-        let words: Vec<String> = words(of).map(|w| code(&w["const"])).collect();
+        let words: Vec<String> = match of["enum"].as_array().filter(|all| all.len() <= MOST_WORDS) {
+            Some(all) => all.iter().map(code).collect(),
+            None => words(of).map(|w| code(&w["const"])).collect(),
+        };
         if !words.is_empty() {
             return words.join(", ");
         }
@@ -207,12 +211,32 @@ impl<'s> Page<'s> {
                 Value::Null => "list".into(),
                 items => format!("list of {}", self.kind_of(items)),
             },
-            (Some("object"), _) => "table".into(),
+            (Some("object"), _) => self.link("table", name),
             (Some("string"), Some(name)) => spaced(name),
-            (Some("string"), None) => "text".into(),
+            (Some("string"), None) => self.text(of),
             (Some(other), _) => other.into(),
-            (None, _) if of["oneOf"].is_array() => "table".into(),
+            (None, _) if of["oneOf"].is_array() => self.link("table", name),
             (None, _) => name.map_or_else(|| "value".into(), spaced),
+        }
+    }
+
+    /// `word`, linked to the section of a definition if it has one.
+    fn link(&self, word: &str, definition: Option<&str>) -> String {
+        let definition = definition.map(|name| if FLOW_TCP.ends_with(name) { "Tcp" } else { name });
+        match definition.and_then(|name| self.anchors.get(&format!("#/$defs/{name}"))) {
+            Some(anchor) => format!("[{word}](#{anchor})"),
+            None => word.to_owned(),
+        }
+    }
+
+    /// The type of a text: a quantity that has a definition takes its name.
+    fn text(&self, schema: &Value) -> String {
+        let definitions = self.root["$defs"].as_object().into_iter().flatten();
+        let mut same = definitions.filter(|(_, d)| d["pattern"].is_string() && d["pattern"] == schema["pattern"]);
+        match (same.next(), schema["examples"][0].as_str()) {
+            (Some((name, _)), _) => spaced(name),
+            (None, Some(example)) => format!("text such as `\"{example}\"`"),
+            (None, None) => "text".into(),
         }
     }
 
@@ -222,12 +246,44 @@ impl<'s> Page<'s> {
         let mut out = one_line(key["description"].as_str().or(of["description"].as_str()).unwrap_or_default());
         for word in words(of) {
             if let Some(text) = word["description"].as_str() {
-                let _ = write!(out, " `{}`: {}", word["const"].as_str().unwrap_or_default(), one_line(text));
+                let _ =
+                    write!(out, " `{}`: {}", word["const"].as_str().unwrap_or_default().escape_debug(), one_line(text));
             }
         }
         out.trim().replace('|', "\\|")
     }
 }
+
+/// The heading of a section, as deep as its path, and the description of its table.
+fn head(heading: &str, path: &str, table: &Value) -> String {
+    let depth = path.matches(['.', '(']).count();
+    let description = one_line(table["description"].as_str().unwrap_or_default());
+    let description = if description.is_empty() { description } else { description + "\n\n" };
+    format!("{} {heading}\n\n{description}", "#".repeat(depth.min(3) + 2))
+}
+
+/// The anchor that Markdown gives a heading.
+fn anchor(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+    heading.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// The values per stack of the keys whose default depends on the stack.
+fn stacks(keys: &[(&String, &Value)]) -> String {
+    let names: Vec<&str> = Stack::ALL.iter().map(|s| s.name()).collect();
+    let head: Vec<String> = names.iter().map(|n| format!("`{n}`")).collect();
+    let mut out = format!("Values per stack:\n\n| key | {} |\n|---|{}\n", head.join(" | "), "---|".repeat(names.len()));
+    for (name, key) in keys.iter().filter(|(_, key)| key["x-default"].is_object()) {
+        let row: Vec<String> = names.iter().map(|stack| code(&key["x-default"][*stack])).collect();
+        let _ = writeln!(out, "| `{name}` | {} |", row.join(" | "));
+    }
+    out + "\n"
+}
+
+/// The definition of a flow's `tcp`.
+const FLOW_TCP: &str = "#/$defs/FlowTcp";
+/// Types with more words than this are named instead.
+const MOST_WORDS: usize = 8;
 
 /// The keys of a table.
 fn properties(table: &Value) -> impl Iterator<Item = (&String, &Value)> {

@@ -39,7 +39,8 @@ pub enum Reference {
     /// The fastest of the call: a buffer dimensioned for the path, as Y.1541 counts delay variation.
     #[default]
     Fastest,
-    /// The first that arrives, all that a receiver can know then: a call that starts behind a queue has a deep buffer.
+    /// The first that arrives, as a receiver without other information must take it: a call that starts behind a queue has a
+    /// deep buffer.
     First,
 }
 

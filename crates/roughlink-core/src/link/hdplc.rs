@@ -24,10 +24,11 @@ use serde::Deserialize;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Duplex {
-    /// They share the medium, one PDU at a time.
+    /// They share the medium, one frame at a time.
     Half,
-    /// Each has the medium to itself. No power line is like this, but studies of the forward direction are, in which
-    /// TCP acknowledgements do not contend with the data.
+    /// Each direction has the medium to itself, as with the two simplex links of ns-2, so that acknowledgements of TCP do not
+    /// contend with the data. Access times, acknowledgements of the modems, retransmissions and noise remain, per direction.
+    /// No power line works like that.
     Full,
 }
 

@@ -54,7 +54,7 @@ pub(super) struct File {
     /// The hosts and routers.
     #[serde(default)]
     pub node: Vec<At<Node>>,
-    /// The links between them.
+    /// The links between the nodes.
     #[serde(default)]
     pub link: Vec<At<Link>>,
     /// Gateways that watch links and rewrite windows.
@@ -87,15 +87,14 @@ pub(super) struct Link {
     /// Model of the link.
     #[schemars(extend("default" = "pipe"))]
     pub kind: Option<Leaf<LinkKind>>,
-    /// Its two nodes; `forward` is from the first to the second.
+    /// Its two nodes; `forward` is the direction from the first to the second.
     #[schemars(required, length(equal = 2))]
     pub between: Option<At<Vec<Leaf<String>>>>,
-    /// Serialisation rate; of an HD-PLC link the PHY rate. May be absent if the timeline of a pipe gives it from the
-    /// start.
+    /// Serialisation rate; of an HD-PLC link the PHY rate. A pipe may leave it out if its timeline gives it from the start.
     #[schemars(extend("x-default" = { "hdplc": "18.62 Mbit/s" }))]
     #[schemars(example = "10 Mbit/s")]
     pub rate: Option<Leaf<Rate>>,
-    /// Propagation delay, one way; may be absent if the timeline gives it from the start.
+    /// Propagation delay, one way. It may be left out if the timeline gives it from the start.
     #[schemars(example = "10 ms")]
     pub delay: Option<Leaf<Time>>,
     /// The ROBO mode, a set of values to start from.
@@ -107,15 +106,17 @@ pub(super) struct Link {
     pub class: Option<Leaf<[Priority; 2]>>,
     /// How the medium is shared.
     pub mac: Option<Box<At<Mac>>>,
-    /// From when on which PHY rate holds; a frame is sent at the rate of its start.
+    /// PHY rate over time, such as `[{ at = "10 s", rate = "9 Mbit/s" }]`; a frame is sent at the rate that holds at its
+    /// start.
     pub rate_trace: Option<RateTrace>,
-    /// What may wait before the serialiser or the modem, in packets or, for a pipe, bytes; drop-tail. The packet being
-    /// serialised does not count.
+    /// Drop-tail queue of each direction before the serialiser or modem; on Green PHY it is the queue of the operating
+    /// system. In packets, or in bytes for a pipe. The packet being serialised does not count.
     #[schemars(extend("x-default" = { "pipe": "100 pkt", "hdplc": "256 pkt", "greenphy": "100 pkt" }))]
+    #[schemars(extend("x-minimum" = { "hdplc": "1 pkt" }))]
     pub queue: Option<Leaf<QueueLimit>>,
     /// What spoils packets. Pipe: losses, one table for both directions or one direction, or a list with a table for
-    /// each; none if absent. Shared medium: a layer or a list of layers that add up; that of the profile if absent. A
-    /// named noise may be given by its name alone.
+    /// each; none if absent. Shared medium: a layer or a list of layers that add up; if absent `inverter45` on HD-PLC and
+    /// `cable` on Green PHY. A noise without further keys may be given by its name alone.
     pub noise: Option<Box<At<Noises>>>,
     /// Largest IP packet; larger ones travel as fragments, and losing one fragment loses the packet.
     #[schemars(extend("default" = "1500 B", "x-minimum" = "68 B", "x-maximum" = "65535 B"))]
@@ -130,13 +131,13 @@ pub(super) struct Link {
     /// Let jitter change the order of packets.
     #[schemars(extend("default" = false))]
     pub reorder: Option<Leaf<bool>>,
-    /// What is different in the reverse direction.
+    /// The keys that differ in the reverse direction.
     pub asymmetric: Option<Box<At<Asymmetric>>>,
-    /// What changes and when: a list of changes, the name of a file, or a table that says more.
+    /// What changes and when: a list of changes, the name of a file, or a table with either and further keys.
     pub timeline: Option<Box<At<Timelines>>>,
 }
 
-/// The reverse direction of a link, where it is not like the forward one.
+/// The reverse direction of a pipe; a key that is absent is as in the forward direction.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Asymmetric {
@@ -144,7 +145,7 @@ pub(super) struct Asymmetric {
     pub rate: Option<Leaf<Rate>>,
     /// Propagation delay, one way.
     pub delay: Option<Leaf<Time>>,
-    /// What may wait before the serialiser.
+    /// Queue before the serialiser.
     pub queue: Option<Leaf<QueueLimit>>,
     /// Losses of the reverse direction, without the key `direction`.
     pub noise: Option<At<Noise>>,
@@ -160,23 +161,24 @@ pub(super) struct Asymmetric {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Timeline {
-    /// The changes in order of time; this or `file`.
+    /// The changes in order of time; excludes `file`.
     pub steps: Option<At<Vec<At<Change>>>>,
-    /// A table of changes (`.csv`), or a trace of delivery opportunities as Mahimahi has it; this or `steps`.
+    /// A file with a table of changes (`.csv`), or with a Mahimahi trace of delivery opportunities; excludes `steps`.
     pub file: Option<Leaf<String>>,
-    /// A trace of one-way delays in ms, one per line and `interval`, as LeoReplayer has it; it repeats, and replaces
-    /// `delay`.
+    /// A file with one-way delays in ms, one per line and `interval`, as LeoReplayer has it; it repeats after its own
+    /// length, and replaces `delay`.
     pub delay_file: Option<Leaf<String>>,
-    /// A trace of loss probabilities (0 to 1), one per line and `interval`; it repeats, and replaces `noise`.
+    /// A file with loss probabilities (0 to 1), one per line and `interval`; it repeats after its own length, and replaces
+    /// `noise`.
     pub loss_file: Option<Leaf<String>>,
     /// Duration of a line of `delay_file` and `loss_file`.
     #[schemars(extend("default" = "10 ms"))]
     pub interval: Option<Leaf<Time>>,
-    /// What the file is, if its name does not end in `.csv` or is misleading.
+    /// Format of `file`; if absent `csv` for a name that ends in `.csv`, otherwise `mahimahi`.
     pub format: Option<Leaf<TimelineFormat>>,
-    /// All of it happens again after this time, and again.
+    /// All changes recur with this period, which is longer than the time from the first of them to the last.
     pub repeat: Option<Leaf<Time>>,
-    /// What being down does to packets.
+    /// What happens to packets while the link is down.
     #[schemars(extend("default" = "drop"))]
     pub policy: Option<Leaf<Policy>>,
     /// Delay after which hosts and gateways are notified of a change.
@@ -186,17 +188,17 @@ pub(super) struct Timeline {
     pub warning: Option<Leaf<Time>>,
 }
 
-/// A change of a link.
+/// A change of a pipe; it holds until it ends or a later change of the same property begins.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Change {
-    /// When.
+    /// When it begins.
     #[schemars(required, example = "30 s")]
     pub at: Option<Leaf<Time>>,
-    /// Duration of the change; until another change if absent.
+    /// Duration of the change; until another change of the same property if absent.
     #[serde(rename = "for")]
     pub lasts: Option<Leaf<Time>>,
-    /// It happens again after this time, and again.
+    /// It recurs with this period.
     pub repeat: Option<Leaf<Time>>,
     /// Whether packets get through.
     pub up: Option<Leaf<bool>>,
@@ -204,11 +206,12 @@ pub(super) struct Change {
     pub rate: Option<Leaf<Rate>>,
     /// Propagation delay, one way.
     pub delay: Option<Leaf<Time>>,
-    /// Signal strength, of which hosts and gateways are notified; it does not affect packets.
+    /// Signal strength such as `"-70 dBm"`; hosts and gateways are notified of it, and it does not affect packets.
     pub signal: Option<Leaf<Dbm>>,
     /// Losses.
     pub noise: Option<At<Noise>>,
-    /// Which direction changes; both if absent.
+    /// Direction that changes.
+    #[schemars(extend("default" = "both"))]
     pub direction: Option<Leaf<Heading>>,
 }
 
@@ -216,19 +219,20 @@ pub(super) struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum TimelineFormat {
-    /// A heading and columns `time_s`, and any of `up`, `rate_mbps`, `delay_ms`, `loss`, `signal_dbm`.
+    /// A heading with the columns `time_s` and any of `up` (0, 1, true or false), `rate_mbps`, `delay_ms`, `loss` (0 to 1)
+    /// and `signal_dbm`; each line holds until the next.
     Csv,
-    /// A line per 1500-byte delivery opportunity: its time in ms (`mm-link`).
+    /// A trace of `mm-link`: for each opportunity to send 1500 B a line with its time in ms. It repeats, and replaces `rate`.
     Mahimahi,
 }
 
-/// What being down does to packets.
+/// What happens to packets while a link is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Policy {
-    /// What arrives while the link is down is lost.
+    /// The serialiser continues, and what arrives at the far end while the link is down is lost.
     Drop,
-    /// Nothing is sent while the link is down, and nothing lost.
+    /// Nothing is sent, and nothing is lost.
     Keep,
 }
 
@@ -239,7 +243,7 @@ pub(super) struct Flow {
     /// Its name.
     #[schemars(required)]
     pub name: Option<Leaf<Name>>,
-    /// `bulk`: a transfer over TCP; `cbr`: datagrams at a constant rate; `voip`: a voice call; `request`: a charging session.
+    /// `bulk`: a transfer; `cbr`: datagrams at a constant rate; `voip`: a voice call; `request`: a charging session.
     #[schemars(required)]
     pub kind: Option<Leaf<FlowKind>>,
     /// The node that sends; of a charging session, the vehicle.
@@ -248,14 +252,15 @@ pub(super) struct Flow {
     /// The node that receives; of a charging session, the charger.
     #[schemars(required)]
     pub to: Option<Leaf<String>>,
-    /// Payload to transfer; unlimited if absent.
+    /// Payload to transfer; unlimited if absent, and the flow then sends until the end of the run.
     pub bytes: Option<Leaf<Transfer>>,
     /// Start time.
     #[schemars(extend("default" = "0 s"))]
     pub start: Option<Leaf<Time>>,
     /// End time; the end of the run if absent.
     pub stop: Option<Leaf<Time>>,
-    /// Priority class of its packets on Green PHY cables, both ways; the `class` of the link if absent.
+    /// Priority class of its packets on Green PHY cables, both ways; the `class` of the link if absent. Such a cable must be
+    /// on the path.
     pub priority: Option<Leaf<Priority>>,
     /// IP bit rate.
     pub rate: Option<Leaf<Rate>>,
@@ -268,13 +273,14 @@ pub(super) struct Flow {
     /// Equipment impairment factor Ie of the codec without loss (ITU-T G.107); that of `codec` if absent.
     #[schemars(extend("minimum" = 0, "maximum" = 95))]
     pub ie: Option<Leaf<f64>>,
-    /// Packet-loss robustness factor Bpl of the codec (ITU-T G.107); that of `codec` if absent.
+    /// Packet-loss robustness factor Bpl of the codec (ITU-T G.107); that of `codec` if absent. Excludes `concealment`.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub bpl: Option<Leaf<f64>>,
-    /// Speech per packet; that of `codec` if absent, `160 B` with G.711.
+    /// Speech per packet; that of `codec` if absent.
     #[schemars(extend("x-minimum" = "1 B", "x-maximum" = "65495 B"))]
     pub payload: Option<Leaf<Bytes>>,
-    /// Time between packets of speech; that of `codec` if absent, `20 ms` with G.711.
+    /// Time between packets of speech; that of `codec` if absent.
+    #[schemars(extend("x-minimum" = "100 us"))]
     pub interval: Option<Leaf<Time>>,
     /// Playout delay of the receiver; packets that arrive later are lost.
     #[schemars(extend("default" = "60 ms"))]
@@ -282,22 +288,24 @@ pub(super) struct Flow {
     /// The packet from which the receiver takes the delay of the path.
     #[schemars(extend("default" = "fastest"))]
     pub reference: Option<Leaf<Reference>>,
-    /// How delay is judged.
+    /// How the E-model judges delay.
     #[schemars(extend("default" = "g107"))]
     pub emodel: Option<Leaf<EModel>>,
-    /// The receiver conceals lost packets of G.711: Bpl 25.1 instead of 4.3. Other codecs always do.
+    /// The receiver conceals lost packets of G.711, which raises Bpl; excludes `bpl`. Other codecs always do.
     #[schemars(extend("default" = false))]
     pub concealment: Option<Leaf<bool>>,
-    /// A call is judged as a whole and in windows of this length.
+    /// Length of the windows in which a call is judged, beside the whole call.
     #[schemars(extend("default" = "10 s", "x-exclusiveMinimum" = "0 s"))]
     pub window: Option<Leaf<Time>>,
-    /// Congestion control, instead of the one in `[tcp]`.
+    /// Congestion control, instead of that in `[tcp]` or, over SCTP, in `[sctp]`.
     pub cc: Option<Leaf<Cc>>,
     /// Parameters of the algorithm.
     pub cc_params: Option<At<Params>>,
     /// Any other `[tcp]` key, for this flow.
     pub tcp: Option<Box<At<Tcp>>>,
-    /// IP version of a flow over TCP; 6 for a charging session, 4 for a transfer if absent.
+    /// IP version of a flow over TCP; if absent 6 for a charging session and 4 for a transfer. An IPv6 header has 20 B more,
+    /// and the default `mss` is 20 B smaller. Links fragment packets above their `mtu` as with IPv4, although with IPv6 only
+    /// the source may.
     #[schemars(extend("enum" = [4, 6]))]
     pub ip: Option<Leaf<u32>>,
     /// Transport protocol.
@@ -308,7 +316,7 @@ pub(super) struct Flow {
     /// Charging mode.
     #[schemars(extend("default" = "dc"))]
     pub mode: Option<Leaf<Mode>>,
-    /// Duration of the charging loop; until the end of the run if absent.
+    /// Duration of the charging loop; it lasts until the end of the run if absent.
     pub charge: Option<Leaf<Time>>,
     /// Time from one request of the charging loop to the next; `100 ms` in mode `dc`, `1 s` in mode `ac` if absent.
     pub period: Option<Leaf<Time>>,
@@ -324,13 +332,14 @@ pub(super) struct Flow {
     /// Request ServiceDetail.
     #[schemars(extend("default" = false))]
     pub service_detail: Option<Leaf<bool>>,
-    /// What follows when a limit is passed; `report` if absent.
+    /// What follows when a limit is passed.
+    #[schemars(extend("default" = "report"))]
     pub policy: Option<Leaf<AfterLimit>>,
-    /// How long the charger is busy with what takes longer than an answer.
+    /// How long the charger answers that it is not done yet, by step of the session.
     pub processing: Option<Box<At<Processing>>>,
-    /// Limits of the session.
+    /// Time limits of the session, and of the discovery before it.
     pub limits: Option<Box<At<Limits>>>,
-    /// Sizes and times of messages.
+    /// Sizes and times of messages, such as `current_demand = { request = "57 B", timeout = "250 ms" }`.
     pub messages: Option<Box<At<Messages>>>,
 }
 
@@ -348,11 +357,11 @@ pub(super) enum Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum FlowKind {
-    /// A transfer over TCP.
+    /// A transfer over TCP or SCTP at the highest rate that the path allows.
     Bulk,
     /// Datagrams at a constant rate.
     Cbr,
-    /// A charging session: requests and responses over TCP.
+    /// A charging session of ISO 15118-2: requests and responses over TCP.
     Request,
     /// A voice call, both ways.
     Voip,
@@ -362,11 +371,11 @@ pub(super) enum FlowKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum LinkKind {
-    /// Two independent directions: queue, serialiser, noise, delay.
+    /// Two independent directions, each with a queue, a serialiser, noise and a delay.
     Pipe,
-    /// A home power line between two modems, which share it (IEEE 1901, wavelet).
+    /// A home power line that two modems share: HD-PLC, the wavelet form of IEEE 1901.
     Hdplc,
-    /// A HomePlug Green PHY charging cable.
+    /// A charging cable that two modems share: HomePlug Green PHY.
     GreenPhy,
 }
 

@@ -304,7 +304,7 @@ impl Read for Bytes {
 }
 
 impl Read for QueueLimit {
-    const NAME: &'static str = "Queue";
+    const NAME: &'static str = "PacketsOrBytes";
     fn read(value: &Value) -> Result<Self, UnitError> {
         quantity(value)
     }

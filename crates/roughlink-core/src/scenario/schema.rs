@@ -1,6 +1,7 @@
 //! The JSON Schema of scenario files, for editors and for [`super::shape`].
 
 use super::file::{File, GIVEN_BY, KINDS, Kind, kinds, noise_names};
+use super::shape::resolve;
 use crate::tcp::Stack;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -18,8 +19,7 @@ pub(super) static FLAT: LazyLock<Value> = LazyLock::new(|| {
 pub fn schema() -> Value {
     let mut schema = FLAT.clone();
     for (table, kinds) in KINDS {
-        let definition = &mut schema["$defs"][*table];
-        *definition = split(table, definition, kinds);
+        schema["$defs"][*table] = split(table, &schema, kinds);
     }
     // A noise that needs no further keys may be its name alone.
     if let Some(all) = schema["$defs"]["Noise"]["oneOf"].as_array_mut() {
@@ -34,16 +34,18 @@ pub fn schema() -> Value {
         if let Some(mac) = link["properties"].get_mut("mac")
             && let Some(own) = macs["oneOf"].as_array().into_iter().flatten().find(|one| one["title"] == title)
         {
+            let description = mac["description"].take();
             *mac = own.clone();
+            mac["description"] = description;
         }
     }
     // A flow's `tcp` is the [tcp] table without the keys that stand on the flow itself.
     if let Some(tcp) = schema["$defs"]["Tcp"]["properties"].as_object().cloned() {
         let own: Map<_, _> = tcp.into_iter().filter(|(key, _)| !super::tcp::ON_THE_FLOW.contains(&&**key)).collect();
+        schema["$defs"]["FlowTcp"] = json!({ "type": "object", "properties": own, "additionalProperties": false });
         for flow in schema["$defs"]["Flow"]["oneOf"].as_array_mut().into_iter().flatten() {
             if let Some(tcp) = flow["properties"].get_mut("tcp") {
-                *tcp = json!({ "description": tcp["description"], "type": "object", "properties": own,
-                    "additionalProperties": false });
+                tcp["$ref"] = "#/$defs/FlowTcp".into();
             }
         }
     }
@@ -57,7 +59,10 @@ pub fn schema() -> Value {
 }
 
 /// One alternative per kind, each with its keys only.
-fn split(name: &str, table: &Value, kinds: &[Kind]) -> Value {
+fn split(name: &str, root: &Value, kinds: &[Kind]) -> Value {
+    let table = &root["$defs"][name];
+    let words = table["properties"].get("kind").map(|kind| resolve(kind, root)["oneOf"].clone());
+    let words = words.unwrap_or_default();
     let keys = table["properties"].as_object().cloned().unwrap_or_default();
     let required = table["required"].as_array().cloned().unwrap_or_default();
     let says_kind = keys.contains_key("kind");
@@ -73,7 +78,11 @@ fn split(name: &str, table: &Value, kinds: &[Kind]) -> Value {
                 .map(|(k, v)| (k.clone(), of_kind(v, kind.name)))
                 .collect();
             if says_kind {
-                own.insert("kind".into(), json!({ "const": kind.name }));
+                let mut word = json!({ "const": kind.name });
+                if i == 0 && !must_say {
+                    word["default"] = kind.name.into();
+                }
+                own.insert("kind".into(), word);
             }
             let kind_too = (says_kind && !must_say && i > 0).then_some(&"kind"); // the first may leave it out
             let more = kind.required.iter().chain(kind_too).map(|key| json!(key));
@@ -82,6 +91,10 @@ fn split(name: &str, table: &Value, kinds: &[Kind]) -> Value {
                 required.iter().cloned().chain(more).partition(|key| given_by(key).is_none());
             let mut one = json!({ "title": kind.name, "type": "object", "properties": own, "required": always,
                 "additionalProperties": false });
+            let word = words.as_array().into_iter().flatten().find(|word| word["const"] == kind.name);
+            if let Some(description) = word.map(|word| &word["description"]).filter(|text| text.is_string()) {
+                one["description"] = description.clone();
+            }
             if let Some(by) = unless.iter().find_map(given_by).filter(|by| kind.has(by)) {
                 one["anyOf"] = json!([{ "required": unless }, { "required": [by] }]);
             }

@@ -13,17 +13,17 @@ use serde::{Deserialize, Serialize};
 /// A speech codec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub enum Codec {
-    /// 64 kbit/s, 20 ms: 160 B.
+    /// G.711, 64 kbit/s.
     #[default]
     #[serde(rename = "g711")]
     G711,
-    /// G.729 annex A, 8 kbit/s, two frames of 10 ms: 20 B.
+    /// G.729 annex A, 8 kbit/s.
     #[serde(rename = "g729")]
     G729,
-    /// G.723.1 at 6.3 kbit/s, a frame of 30 ms: 24 B.
+    /// G.723.1, 6.3 kbit/s.
     #[serde(rename = "g723.1")]
     G7231,
-    /// GSM-EFR, which is AMR at 12.2 kbit/s, a frame of 20 ms: 31 B.
+    /// GSM-EFR, 12.2 kbit/s, the highest mode of AMR.
     #[serde(rename = "gsm-efr")]
     GsmEfr,
 }

@@ -101,13 +101,13 @@ pub struct Params {
     pub queue: Queue,
     /// The smallest window, SDUs.
     pub floor: f64,
-    /// When rho is computed.
+    /// When rho, the RTT of a flow over the smallest RTT, is computed.
     pub rho: Rho,
     /// Largest rho. The paper's is 2.8; without a bound, flows of 1 ms and 1 s would give steps of 2^1000.
     pub max_rho: f64,
-    /// How much a window above Sample_Awnd falls.
+    /// How much a window above Sample_Awnd falls (figure 20, line 9).
     pub decrease: Decrease,
-    /// A new flow reduces the windows of the others to their new share at once.
+    /// A new flow reduces the windows of the others to their new share (equation 1) at once.
     pub join_shrinks: bool,
     /// When a flow leaves, the others get their new share at once.
     pub leave_resets: bool,

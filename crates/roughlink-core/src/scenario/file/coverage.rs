@@ -18,44 +18,44 @@ pub(in crate::scenario) struct Coverage {
     /// The link that is down without coverage.
     #[schemars(required)]
     pub link: Option<Leaf<String>>,
-    /// Stations in the order in which they are reached; with `speed` and `dwell`.
+    /// Stations in the order in which they are reached; with `speed` and `dwell`. Excludes `timetable` and `log`.
     pub stations: Option<At<Vec<At<Station>>>>,
-    /// Speed between stations, or along a log by position.
+    /// Speed between stations, or along a log by position, such as `"34.2 km/h"` or `"9.5 m/s"`.
     pub speed: Option<Leaf<Speed>>,
-    /// Time that the vehicle stays in a station.
+    /// Time that the vehicle stays in a station, unless the station states its own.
     pub dwell: Option<Leaf<Time>>,
-    /// Stations with their times.
+    /// Stations with their times; excludes `stations` and `log`.
     pub timetable: Option<At<Vec<At<Visit>>>>,
-    /// A CSV file with a heading and columns `time_s` or `position_m`, and any of `signal_dbm`, `rate_mbps`,
-    /// `delay_ms`, `loss`; other columns are ignored. Times are seconds, or dates, of which the first is the start of
-    /// the run.
+    /// A CSV file of what a vehicle measured, with a heading, the column `time_s` or `position_m`, and any of `signal_dbm`,
+    /// `rate_mbps`, `delay_ms` and `loss`. Excludes `stations` and `timetable`.
     pub log: Option<Leaf<String>>,
-    /// Names of the columns of the `log`: `{ time_s = "timestamp", signal_dbm = "RSRP" }`. Columns that are not listed
-    /// have the names above.
+    /// Names of columns that the `log` calls otherwise, such as `{ time_s = "timestamp", signal_dbm = "RSRP" }`.
     pub columns: Option<At<BTreeMap<String, Leaf<String>>>>,
     /// Delimiter of the `log`; the one that occurs most often in its heading if absent.
     pub delimiter: Option<Leaf<Delimiter>>,
-    /// What the link is like in stations of a class.
+    /// State of the link in stations of a class, by name of the class.
     pub classes: Option<At<BTreeMap<String, At<Class>>>>,
-    /// With a `log`: coverage is where the signal is above this; AVOCA and avoca-rx use the same value.
+    /// With a `log`: coverage ends where the signal is at or below this. The algorithm `avoca` and the gateway `avoca-rx`
+    /// use the same value unless their parameters state another.
+    #[schemars(extend("default" = "-80 dBm"))]
     pub threshold: Option<Leaf<Dbm>>,
-    /// Coverage begins only this much above the threshold, so that a signal close to it does not make the link flap;
-    /// AVOCA and avoca-rx use the same value.
+    /// With a `log`: coverage begins where the signal is more than this above the threshold, so that a signal close to it
+    /// does not make the link flap. `avoca` and `avoca-rx` use the same value unless their parameters state another.
     #[schemars(extend("default" = "0 dB"))]
     pub hysteresis: Option<Leaf<Decibel>>,
-    /// From the start of coverage until layer 2 is associated.
+    /// Time from the start of coverage until layer 2 is associated.
     #[schemars(extend("default" = "0 s"))]
     pub associate: Option<Leaf<Time>>,
-    /// From association until layer 3 is configured and packets pass.
+    /// Time from association until layer 3 is configured and packets pass.
     #[schemars(extend("default" = "0 s"))]
     pub configure: Option<Leaf<Time>>,
     /// Delay after which hosts and gateways are notified of a change.
     #[schemars(extend("default" = "0 s"))]
     pub notice: Option<Leaf<Time>>,
     /// How long before the end of coverage hosts and gateways are notified of it; they are notified again at the end.
-    /// Shorter than the stay.
+    /// Shorter than the stay, and no longer than the `lead_ms` of an `avoca-rx`.
     pub warning: Option<Leaf<Time>>,
-    /// Period after which everything repeats: a loop. At least the time to the last departure.
+    /// Period after which everything repeats; at least the time to the last departure. A run has at most a million stays.
     pub repeat: Option<Leaf<Time>>,
 }
 
@@ -79,16 +79,16 @@ pub(in crate::scenario) enum Delimiter {
 pub(in crate::scenario) struct Station {
     /// Its name.
     pub name: Option<Leaf<String>>,
-    /// From the station before, or from the start.
+    /// Distance from the station before, or from the start.
     #[schemars(required, example = "1164 m")]
     pub distance: Option<Leaf<Length>>,
-    /// How long the vehicle stays, if not as everywhere.
+    /// Time that the vehicle stays here; the `dwell` of the coverage if absent.
     pub dwell: Option<Leaf<Time>>,
     /// Its class.
     pub class: Option<Leaf<String>>,
 }
 
-/// A station by the clock.
+/// A station with its times.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Visit {
@@ -104,7 +104,7 @@ pub(in crate::scenario) struct Visit {
     pub class: Option<Leaf<String>>,
 }
 
-/// What a link is like in stations of some kind. What is absent is as the link says.
+/// State of a link in stations of a class; a key that is absent is as on the link.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Class {
@@ -116,6 +116,7 @@ pub(in crate::scenario) struct Class {
     pub noise: Option<At<Noise>>,
     /// Signal strength.
     pub signal: Option<Leaf<Dbm>>,
-    /// Datagrams of other passengers towards the vehicle's side of the link, while it is in the station.
+    /// Rate of datagrams of other passengers, from the first node of the link to the second, while the vehicle is in the
+    /// station.
     pub load: Option<Leaf<Rate>>,
 }

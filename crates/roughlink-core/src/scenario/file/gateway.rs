@@ -5,20 +5,20 @@ use crate::scenario::leaf::{At, GatewayKind, Leaf, Name};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// Something at a node that TCP passes on its way over a rough link.
+/// A gateway at a node, which watches the TCP flows over a rough link and may rewrite the window that receivers advertise.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Gateway {
-    /// Its name; that of its kind if absent.
+    /// Its name in results and overrides; that of its kind if absent.
     pub name: Option<Leaf<Name>>,
-    /// The node where it stands.
+    /// The node where it is: one end of the link.
     #[schemars(required)]
     pub node: Option<Leaf<String>>,
-    /// The link that it watches; the node's only rough one if absent.
+    /// The link that it watches: a shared medium, or a pipe with noise or a timeline. The node's only such link if absent.
     pub link: Option<Leaf<String>>,
-    /// What it does.
+    /// Which gateway; `roughlink gateway list` describes them, and `none` is no gateway.
     #[schemars(required)]
     pub kind: Option<Leaf<GatewayKind>>,
-    /// Parameters of the kind.
+    /// Parameters of the kind, such as `{ floor = 4 }`.
     pub params: Option<At<Params>>,
 }

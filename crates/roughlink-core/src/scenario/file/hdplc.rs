@@ -9,10 +9,10 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct RateStep {
-    /// From when on.
+    /// When it begins.
     #[schemars(required)]
     pub at: Option<Leaf<Time>>,
-    /// The rate.
+    /// PHY rate.
     #[schemars(required)]
     pub rate: Option<Leaf<Rate>>,
 }

@@ -18,13 +18,13 @@ pub(in crate::scenario) struct Mac {
     pub max_sdus: Option<Leaf<u32>>,
     /// Longest air time of the packets of a frame; unlimited if absent.
     pub max_air: Option<Leaf<Time>>,
-    /// Preamble and frame control.
+    /// Air time of preamble and frame control.
     #[schemars(extend("default" = "213 us", "x-maximum" = "1 s"))]
     pub header: Option<Leaf<Time>>,
     /// Gap between a frame and its acknowledgement.
     #[schemars(extend("x-default" = { "hdplc": "100 us", "greenphy": "140 us" }, "x-maximum" = { "hdplc": "1 s", "greenphy": "60 s" }))]
     pub rifs: Option<Leaf<Time>>,
-    /// The acknowledgement.
+    /// Air time of the acknowledgement.
     #[schemars(extend("default" = "213 us", "x-maximum" = "1 s"))]
     pub ack: Option<Leaf<Time>>,
     /// Gap before access to the medium.
@@ -33,7 +33,7 @@ pub(in crate::scenario) struct Mac {
     /// Each frame waits for a uniform number of slots below this; with 1 the modems take turns.
     #[schemars(extend("default" = 8, "minimum" = 1, "maximum" = 65_536))]
     pub access_slots: Option<Leaf<u32>>,
-    /// Length of an access or back-off slot.
+    /// Length of an access, priority or back-off slot.
     #[schemars(extend("default" = "35.84 us", "x-maximum" = { "hdplc": "1 s", "greenphy": "60 s" }))]
     pub slot: Option<Leaf<Time>>,
     /// Bytes added to each packet.
@@ -53,11 +53,10 @@ pub(in crate::scenario) struct Mac {
     /// losses.
     #[schemars(extend("default" = true))]
     pub in_order: Option<Leaf<bool>>,
-    /// Whether the directions contend for the medium. `full`: each direction has the medium to itself, as the two
-    /// simplex links of ns-2 have; access times, acknowledgements, retransmissions and noise remain, per direction.
+    /// Whether the directions contend for the medium.
     #[schemars(extend("default" = "half"))]
     pub duplex: Option<Leaf<Duplex>>,
-    /// Half duplex only: frames of both modems that start less than a slot apart are lost.
+    /// Half duplex only: frames that start less than a slot apart are lost; otherwise their modems take turns.
     #[schemars(extend("default" = false))]
     pub collisions: Option<Leaf<bool>>,
     /// Packets sent but not acknowledged count towards `queue`.
@@ -85,19 +84,20 @@ pub(in crate::scenario) struct Mac {
     /// Gap after an exchange.
     #[schemars(extend("default" = "100 us", "x-maximum" = "60 s"))]
     pub cifs: Option<Leaf<Time>>,
-    /// Preamble and frame control.
+    /// Air time of preamble and frame control.
     #[schemars(extend("default" = "110.48 us", "x-maximum" = "60 s"))]
     pub delimiter: Option<Leaf<Time>>,
-    /// Rest after a frame control that could not be decoded.
+    /// Waiting time after a frame control that could not be decoded.
     #[schemars(extend("default" = "2920.64 us", "x-maximum" = "60 s"))]
     pub eifs: Option<Leaf<Time>>,
-    /// That rest follows a collision, too.
+    /// A collision is followed by `eifs`, too.
     #[schemars(extend("default" = false))]
     pub eifs_after_collision: Option<Leaf<bool>>,
-    /// Frequency of the mains, two cycles of which are a beacon period.
+    /// Frequency of the mains; two cycles are a beacon period.
     #[schemars(extend("default" = "50 Hz"))]
     pub mains: Option<Leaf<Hertz>>,
-    /// Beacon region of each beacon period, in which no station contends; at least 4 ms of the period must remain.
+    /// Length of the beacon region at the start of each beacon period, in which no station contends; at least 4 ms of the
+    /// period must remain.
     #[schemars(extend("default" = "1 ms", "x-maximum" = "60 s"))]
     pub beacon: Option<Leaf<Time>>,
     /// Bytes that framing adds to each packet: Ethernet header and check sequence.

@@ -19,15 +19,16 @@ pub(in crate::scenario) struct Noise {
     /// Which model.
     #[schemars(required)]
     pub kind: Option<Leaf<NoiseKind>>,
-    /// Direction of a pipe that is affected.
+    /// Direction that is affected; pipes only.
     #[schemars(extend("default" = "both"))]
     pub direction: Option<Leaf<Heading>>,
-    /// Probability that a packet is lost; on a shared medium, that a block is bad whatever else happens.
+    /// Probability that a packet is lost; on a shared medium, that a block is bad.
     pub loss: Option<Leaf<Share>>,
     /// Probability that a packet starts a burst; excludes `mean`.
     pub start: Option<Leaf<Share>>,
-    /// Average loss, approximately: `start` becomes `mean` divided by the mean burst length; excludes `start`. With a
-    /// named noise of a shared medium: all its probabilities are scaled so that this share of the blocks is bad.
+    /// `burst`: average loss, approximately, in place of `start`, which becomes `mean` divided by the mean length.
+    /// Named noise of a shared medium: all its probabilities are scaled so that this share of the blocks is bad; on HD-PLC
+    /// a block is then a packet of `mtu` size.
     pub mean: Option<Leaf<Share>>,
     /// Length of a burst in packets: `[1, 4]` uniform, `{ geometric = 2.5 }` with this mean.
     pub length: Option<Leaf<BurstLength>>,
@@ -38,7 +39,7 @@ pub(in crate::scenario) struct Noise {
     /// Loss in the good state (Elliott's 1 - k).
     #[schemars(extend("default" = "0 %"))]
     pub loss_good: Option<Leaf<Share>>,
-    /// Loss in the bad state (Gilbert's 1 - h); with `fading`, the stationary error in the bad state.
+    /// Loss in the bad state (Gilbert's 1 - h); with `fading`, the probability that a block is bad in it.
     #[schemars(extend("x-default" = { "gilbert-elliott": "100 %" }))]
     pub loss_bad: Option<Leaf<Share>>,
     /// Evenly spaced pulses, as the mains causes them (10 ms at 50 Hz).
@@ -48,11 +49,12 @@ pub(in crate::scenario) struct Noise {
     /// Probability that a packet overlapped by a pulse is lost.
     #[schemars(extend("default" = "100 %"))]
     pub kill: Option<Leaf<Share>>,
-    /// Numbers of the packets that are lost, counted from 0 in order of arrival; every fragment counts.
+    /// Numbers of the packets that are lost, counted from 0 in order of arrival in a direction; of a single TCP flow the SYN
+    /// is 0. Every fragment counts.
     pub drop: Option<Leaf<Vec<u64>>>,
-    /// A file of lines `seconds,loss probability`; excludes `steps`.
+    /// A file of lines `seconds,probability`; excludes `steps`.
     pub file: Option<Leaf<String>>,
-    /// Loss probability over time; excludes `file`.
+    /// Loss probability over time, as `[{ at, loss }]`; excludes `file`.
     pub steps: Option<At<Vec<At<Step>>>>,
     /// Mean time in the good state.
     #[schemars(example = "5 s")]
@@ -60,7 +62,8 @@ pub(in crate::scenario) struct Noise {
     /// Mean time in the bad state.
     #[schemars(example = "300 ms")]
     pub bad: Option<Leaf<Time>>,
-    /// Mean time from one impulse to the next; at least 10 us.
+    /// Mean time from one impulse to the next.
+    #[schemars(extend("x-minimum" = { "asynchronous": "10 us", "switching": "10 us" }))]
     #[schemars(extend("x-default" = { "asynchronous": "200 ms", "switching": "10 ms" }))]
     pub every: Option<Leaf<Time>>,
     /// Length of an impulse: the mean of an exponential distribution (`mains`: lognormal), or `["20 us", "100 us"]`
@@ -87,11 +90,11 @@ pub(in crate::scenario) struct Noise {
     /// Standard deviation of the impulses' centres.
     #[schemars(extend("default" = "0.1 ms"))]
     pub jitter: Option<Leaf<Time>>,
-    /// Class of the measurements by Zimmermann and Dostert: `heavy`, `medium`, `weak`.
+    /// Class of the measurements, `heavy`, `medium` or `weak`, by mean gap and width of the impulses.
     pub class: Option<Leaf<MeasuredClass>>,
-    /// Times without noise: a mixture of exponential distributions.
+    /// Distribution of the times without noise, a mixture of exponential distributions: `[{ share, mean }]`.
     pub gaps: Option<At<Vec<At<Exponential>>>>,
-    /// Times with noise, likewise.
+    /// Distribution of the times with noise, likewise.
     pub widths: Option<At<Vec<At<Exponential>>>>,
     /// Impulsive index A of Middleton's class A.
     #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 10))]
@@ -102,10 +105,10 @@ pub(in crate::scenario) struct Noise {
     /// Time between samples.
     #[schemars(example = "1 us")]
     pub sample: Option<Leaf<Time>>,
-    /// Probability that state 1, and that a higher state, spoils a block.
+    /// Probabilities that state 1 and that a higher state spoil a block.
     #[schemars(extend("default" = ["10 %", "90 %"]))]
     pub harm: Option<Leaf<[Share; 2]>>,
-    /// Times of noise one by one, such as the switching of a contactor, in order and apart.
+    /// The times, as `[{ at, for }]`, in order and without overlap.
     pub events: Option<At<Vec<At<Event>>>>,
 }
 
@@ -113,10 +116,10 @@ pub(in crate::scenario) struct Noise {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Pulses {
-    /// From one start to the next; the mean of it if the pulses come at random.
+    /// Time from one start to the next; its mean if the pulses come at random.
     #[schemars(required)]
     pub every: Option<Leaf<Time>>,
-    /// How long a pulse lasts; the mean of it if the pulses come at random.
+    /// Length of a pulse; its mean if the pulses come at random.
     #[schemars(required)]
     pub length: Option<Leaf<Time>>,
 }
@@ -125,10 +128,10 @@ pub(in crate::scenario) struct Pulses {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Step {
-    /// From when on.
+    /// When it begins.
     #[schemars(required)]
     pub at: Option<Leaf<Time>>,
-    /// Probability that a packet is lost.
+    /// Probability that a packet is lost, or on a shared medium that a block is bad.
     #[schemars(required)]
     pub loss: Option<Leaf<Share>>,
 }
@@ -162,45 +165,49 @@ pub(in crate::scenario) struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::scenario) enum NoiseKind {
-    /// Nothing.
+    /// No noise.
     None,
-    /// Pipe: each packet by itself.
+    /// Pipe: each packet is lost with this probability, independently of the others.
     Random,
-    /// Pipe: bursts that a packet starts with some probability.
+    /// Pipe: a packet starts a burst with some probability, and the packets of the burst are lost. A packet within a burst
+    /// may restart it, so the realised loss is slightly below `start` times the mean length; results report it.
     Burst,
-    /// Pipe: a chain of a good and a bad state.
+    /// Pipe: a Markov chain of a good and a bad state that moves once per packet, with a loss probability in each state.
     GilbertElliott,
-    /// Pipe: pulses in time.
+    /// Pipe: packets whose air time overlaps a pulse are lost. Pulses are evenly spaced, random in time, or both.
     Impulse,
-    /// Pipe: exactly these packets.
+    /// Pipe: the listed packets are lost.
     List,
-    /// As measured.
+    /// A loss probability that changes over time; on a shared medium the probability that a block is bad, and then no other
+    /// noise may be in the list.
     Recorded,
-    /// Shared medium: what a charging cable has by default.
+    /// Shared medium: the usual noise of a charging cable. A stationary error of 0.01 %, and the impulses of `asynchronous`
+    /// with its defaults.
     Cable,
-    /// Shared medium: a quiet line.
+    /// Shared medium: a quiet line, with a stationary error of 0.01 %.
     Clean,
-    /// Shared medium: a stand-in for the inverter lamp of the PLC paper.
+    /// Shared medium: a stand-in for the inverter lamp of the PLC paper. A stationary error of 0.5 %, and bursts of 0.5 ms
+    /// at each peak of the mains.
     Inverter45,
-    /// Shared medium: worse than that in everything.
+    /// Shared medium: worse than `inverter45` in everything, with fading.
     Stress,
-    /// Shared medium: each block by itself.
+    /// Shared medium: each block is bad with this probability, independently of the others.
     Stationary,
-    /// Shared medium: slow changes between a good and a bad state.
+    /// Shared medium: good and bad times alternate, and blocks in bad times have a probability of their own to be bad.
     Fading,
-    /// Shared medium: impulses at random times.
+    /// Shared medium: impulses at random times. `every = "40 ms"` is the disturbed line of Hrasnica et al.
     Asynchronous,
     /// Shared medium: impulses as measured by Zimmermann and Dostert.
     Measured,
-    /// Shared medium: two impulses in each period of the mains.
+    /// Shared medium: two impulses in each period of the mains, as with AC charging.
     Mains,
-    /// Shared medium: the power stage of a DC charger.
+    /// Shared medium: impulses of the power stage of a DC charger; with `from` and `until` while current flows.
     Switching,
-    /// Shared medium: the partitioned Markov chain of Zimmermann and Dostert.
+    /// Shared medium: the partitioned Markov chain of Zimmermann and Dostert, with gaps and widths of your own.
     Partitioned,
     /// Shared medium: Middleton's class A with memory.
     MarkovMiddleton,
-    /// Shared medium: noise at stated times.
+    /// Shared medium: noise at stated times, such as the switching of a contactor.
     Events,
 }
 

@@ -6,7 +6,7 @@ use crate::units::{Bytes, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How long the charger answers that it is not done yet.
+/// Time during which the charger answers that it is not done yet.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Processing {
@@ -32,23 +32,23 @@ pub(in crate::scenario) struct Processing {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Limits {
-    /// From the start of the session to SessionSetupRes, at the vehicle.
+    /// Limit from the start of the session to SessionSetupRes, at the vehicle.
     #[schemars(extend("default" = "20 s"))]
     #[schemars(example = "20 s")]
     pub communication_setup: Option<Leaf<Time>>,
-    /// The same limit at the charger.
+    /// The same limit, at the charger.
     #[schemars(extend("default" = "18 s"))]
     pub secc_communication_setup: Option<Leaf<Time>>,
-    /// Authorization and ChargeParameterDiscovery, until the charger is done.
+    /// Limit of Authorization and of ChargeParameterDiscovery, until the charger is done.
     #[schemars(extend("default" = "60 s"))]
     pub ongoing: Option<Leaf<Time>>,
-    /// CableCheck.
+    /// Limit of CableCheck.
     #[schemars(extend("default" = "40 s"))]
     pub cable_check: Option<Leaf<Time>>,
-    /// PreCharge.
+    /// Limit of PreCharge.
     #[schemars(extend("default" = "7 s"))]
     pub precharge: Option<Leaf<Time>>,
-    /// From a response to the next request, at the charger.
+    /// Limit from a response to the next request, at the charger.
     #[schemars(extend("default" = "60 s"))]
     pub sequence: Option<Leaf<Time>>,
     /// Time between discovery requests.
@@ -59,7 +59,7 @@ pub(in crate::scenario) struct Limits {
     pub discovery_tries: Option<Leaf<u32>>,
 }
 
-/// Sizes and times of the messages. What is absent is the standard's, or a captured size.
+/// Sizes and times of the messages; if absent, sizes are those of captured sessions and times those of the standard.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "the names are ISO 15118-2's")]
@@ -107,13 +107,15 @@ impl Messages {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct MessageKeys {
-    /// TCP payload of the request.
+    /// TCP payload of the request, with the V2GTP header of 8 B.
+    #[schemars(extend("x-minimum" = "9 B", "x-maximum" = "1 MiB"))]
     pub request: Option<Leaf<Bytes>>,
-    /// TCP payload of the response.
+    /// TCP payload of the response, with the V2GTP header of 8 B.
+    #[schemars(extend("x-minimum" = "9 B", "x-maximum" = "1 MiB"))]
     pub response: Option<Leaf<Bytes>>,
     /// How long the vehicle waits for the response.
     #[schemars(example = "500 ms")]
     pub timeout: Option<Leaf<Time>>,
-    /// How long the charger may take for it.
+    /// How long the charger may take for the response.
     pub performance: Option<Leaf<Time>>,
 }

@@ -89,13 +89,13 @@ pub(in crate::scenario) struct Tcp {
     pub snd_buf: Option<Leaf<Buffer>>,
     /// Receive buffer: bytes, at least one segment, or `"auto"`, which grows as in Linux up to 6 MiB.
     pub rcv_buf: Option<Leaf<Buffer>>,
-    /// Maximum segment size announced.
+    /// Maximum segment size announced. The largest is 40 B less without `mss_includes_options`, and 20 B less over IPv6.
     #[schemars(extend("x-minimum" = "64 B", "x-maximum" = "65495 B"))]
     pub mss: Option<Leaf<Bytes>>,
     /// Announce `mss` in the SYN; ns-3 does not, and both ends then take their own.
     pub mss_option: Option<Leaf<bool>>,
     /// A full segment carries `mss` minus option bytes (RFC 6691), otherwise `mss` itself: 1460 B with timestamps then
-    /// make an IP packet of 1512 B, two fragments over an MTU of 1500 B.
+    /// make an IP packet of 1512 B, two fragments over an MTU of 1500 B, and a warning says so.
     pub mss_includes_options: Option<Leaf<bool>>,
 }
 
@@ -103,7 +103,7 @@ pub(in crate::scenario) struct Tcp {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct Sctp {
-    /// Congestion control: that of RFC 9260, or any other algorithm.
+    /// Congestion control: that of RFC 9260, or any other algorithm, also `avoca` around one.
     #[schemars(extend("default" = "sctp"))]
     pub cc: Option<Leaf<Cc>>,
     /// Parameters of `cc`; flows with another algorithm do not take them.
@@ -117,25 +117,25 @@ pub(in crate::scenario) struct Sctp {
     /// Receive buffer.
     #[schemars(extend("default" = "128 KiB", "x-minimum" = "1500 B"))]
     pub rcv_buf: Option<Leaf<Bytes>>,
-    /// RTO.Initial; not above `max_rto`.
+    /// RTO.Initial: retransmission time-out before the first RTT sample; not above `max_rto`.
     #[schemars(extend("default" = "1 s", "x-exclusiveMinimum" = "0 s"))]
     pub initial_rto: Option<Leaf<Time>>,
-    /// RTO.Min; not above `max_rto`.
+    /// RTO.Min: lower bound of the retransmission time-out; not above `max_rto`.
     #[schemars(extend("default" = "1 s"))]
     pub min_rto: Option<Leaf<Time>>,
-    /// RTO.Max.
+    /// RTO.Max: upper bound of the retransmission time-out.
     #[schemars(extend("default" = "60 s", "x-exclusiveMinimum" = "0 s"))]
     pub max_rto: Option<Leaf<Time>>,
-    /// Clock granularity G of section 6.3.1.
+    /// Clock granularity G of RFC 9260 section 6.3.1.
     #[schemars(extend("default" = "1 ms"))]
     pub clock_granularity: Option<Leaf<Time>>,
     /// Association.Max.Retrans: consecutive time-outs before the association fails.
     #[schemars(extend("default" = 10))]
     pub data_retries: Option<Leaf<u32>>,
-    /// Max.Init.Retransmits.
+    /// Max.Init.Retransmits: retransmissions of INIT and COOKIE ECHO before the association fails.
     #[schemars(extend("default" = 8))]
     pub init_retries: Option<Leaf<u32>>,
-    /// Valid.Cookie.Life.
+    /// Valid.Cookie.Life: lifetime of a state cookie.
     #[schemars(extend("default" = "60 s"))]
     pub cookie_life: Option<Leaf<Time>>,
     /// Max.Burst: packets that may leave on one SACK or timer.
@@ -150,7 +150,7 @@ pub(in crate::scenario) struct Sctp {
     /// Miss indications that cause a fast retransmit.
     #[schemars(extend("default" = 3, "minimum" = 1, "maximum" = 255))]
     pub missing_reports: Option<Leaf<u32>>,
-    /// Initial window in bytes or full packets (`"4 pkt"`); that of section 7.2.1 if absent.
+    /// Initial window in bytes or full packets (`"4 pkt"`); that of RFC 9260 section 7.2.1 if absent.
     pub initial_window: Option<Leaf<Option<Amount>>>,
     /// Initial slow-start threshold: `"unlimited"`, bytes, or full packets (`"20 pkt"`).
     #[schemars(extend("default" = "unlimited"))]
