@@ -175,7 +175,7 @@ fn a_missing_recovery_is_a_lower_bound() {
     // The link is back at 32 s, the run ends at 60 s, and the last five seconds cannot begin a recovery any more.
     assert!(text.lines().any(|l| l.contains("newreno") && l.contains("> 23.00")), "{text}");
     assert!(text.lines().any(|l| l.contains("wave") && !l.contains('>')), "{text}");
-    assert!(text.contains("what it is at least"), "{text}");
+    assert!(text.contains("is a lower bound"), "{text}");
     let cells: Value = serde_json::from_str(&ok(&[&args[..], &["--json"]].concat(), folder.path())).unwrap();
     assert_eq!(
         (&cells["cells"][0]["measured"], &cells["cells"][0]["at_least"]),

@@ -100,7 +100,7 @@ fn the_same_input_gives_the_same_file() {
 #[test]
 fn it_is_one_file_of_reasonable_size() {
     let html = render(&sample::paper());
-    assert!(html.len() < 1_000_000, "{} bytes", html.len());
+    assert!(html.len() < 1_400_000, "{} bytes", html.len());
     assert_eq!(html.matches(LIBRARY).count(), 1);
     assert!(!html.contains("<script src") && !html.contains("<link") && !html.contains("@import"));
     assert!(html.contains("default-src 'none'"));

@@ -155,6 +155,7 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: Axis) -> Re
         any: false,
     };
     let mut readers: Vec<FlowReader> = result.flows.iter().map(reader).collect();
+    let ends: Vec<f64> = result.flows.iter().map(|f| f.end_s.unwrap_or(axis.end).min(axis.end)).collect();
     let index: BTreeMap<&str, usize> = result.flows.iter().enumerate().map(|(i, f)| (f.name.as_str(), i)).collect();
     let names = [
         "time_ns",
@@ -179,7 +180,7 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: Axis) -> Re
                 thinner.step(now, values.number(row).map(|v| v * factor));
             }
             let bytes = delivered.number(row).unwrap_or_default();
-            let more = r.delivered.at(now, bytes);
+            let more = r.delivered.at(now.min(ends[i]), bytes);
             if more > 0.0 {
                 for (stay, here) in stays.iter().zip(&mut r.stays).filter(|(s, _)| s.from_s <= now && now <= s.until_s)
                 {
@@ -195,10 +196,9 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: Axis) -> Re
             }
         }
     })?;
-    let read = readers.into_iter().zip(&result.flows).filter(|(r, _)| r.any);
+    let read = readers.into_iter().zip(result.flows.iter().zip(ends)).filter(|(r, _)| r.any);
     Ok(read
-        .map(|(mut r, f)| {
-            let end = f.end_s.unwrap_or(axis.end).min(axis.end);
+        .map(|(mut r, (f, end))| {
             let [cwnd_kb, ssthresh_kb, in_flight_kb, srtt_ms] = r.thinners.map(|t| axis.steps(t, end));
             r.delivered.at(end, f.delivered_bytes as f64);
             FlowCurves {
@@ -224,7 +224,8 @@ fn bin(end: f64) -> f64 {
 }
 
 /// Payload that reached the application over time. Rows are written when the sender acts, so between two of them the
-/// payload is taken to arrive evenly: a rate is then never above what the link carried.
+/// payload is taken to arrive evenly. Payload behind a loss reaches the application at once when the loss is repaired: a rate
+/// may be above that of the link then.
 struct Delivery {
     bin: f64,
     start: f64,

@@ -239,6 +239,7 @@
     const script = document.createElement("script");
     script.textContent = await new Response(bytes.stream().pipeThrough(new DecompressionStream("gzip"))).text();
     document.head.append(script);
+    script.remove(); // it has run
   })();
   async function drawAll() {
     const mine = ++turn;
