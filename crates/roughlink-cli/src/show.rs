@@ -7,8 +7,6 @@ use roughlink_core::app::request::SessionResult;
 use roughlink_core::metrics::{DelayResult, RunResult};
 use roughlink_lab::experiment::claims::tally;
 use roughlink_lab::experiment::result::{AxisResult, Cell, ClaimResult, ExperimentResult, MetricResult, Verdict};
-use roughlink_lab::statistics::{difference, difference_of_shares};
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// One run.
@@ -263,9 +261,10 @@ fn measured(cell: &Cell) -> String {
     if let Some(bound) = cell.lower_bound() {
         return format!("> {}", digits(bound));
     }
-    match (cell.measured, cell.interval, cell.ci95.filter(|_| !cell.deterministic)) {
+    match (cell.measured, cell.interval, cell.ci95) {
         (None, ..) => "-".into(),
         (Some(m), Some([from, to]), _) => format!("{} ({} to {})", digits(m), digits(from), digits(to)),
+        (Some(m), None, None) if cell.all_equal() => format!("{} (all)", digits(m)),
         (Some(m), None, None) => digits(m),
         (Some(m), None, Some(ci)) => format!("{} ± {}", digits(m), digits(ci)),
     }
@@ -279,6 +278,9 @@ fn notes(cells: &[Cell]) -> String {
         notes.push("Nothing in the scenario is random: all runs are the same, and the values are exact.");
     } else if any(|c| c.deterministic) {
         notes.push("A value without ± is exact: nothing in its scenario is random.");
+    }
+    if any(Cell::all_equal) {
+        notes.push("(all) marks what all random runs gave: how it spreads is not known.");
     }
     if any(|c| c.interval.is_some()) {
         notes.push("In brackets is the 95 % interval of a share of runs (Wilson).");
@@ -341,7 +343,13 @@ pub fn claims(claims: &[ClaimResult]) -> String {
             out += &wrapped(&line, "  ", "    ");
         }
     }
-    let stacks: BTreeSet<&str> = claims.iter().flat_map(|c| &c.verdicts).map(|v| v.stack.as_str()).collect();
+    // The stack that published values compare with comes first, as it does in the verdicts.
+    let mut stacks: Vec<&str> = Vec::new();
+    for verdict in claims.iter().flat_map(|c| &c.verdicts) {
+        if !stacks.contains(&verdict.stack.as_str()) {
+            stacks.push(&verdict.stack);
+        }
+    }
     for stack in stacks {
         let whose = if stack.is_empty() { String::new() } else { format!("{stack}: ") };
         out += &wrapped(&format!("{whose}{}", tally(claims, stack)), "", "    ");
@@ -352,9 +360,13 @@ pub fn claims(claims: &[ClaimResult]) -> String {
 /// Our figure, shown after the verdict: `, 27.1 ± 3.0 %`.
 fn figure(verdict: &Verdict, claim: &ClaimResult) -> String {
     let Some(measured) = verdict.measured else { return String::new() };
-    let longer = if verdict.lower_bound { "> " } else { "" };
+    let bound = match (verdict.lower_bound, verdict.upper_bound) {
+        (true, _) => "> ",
+        (_, true) => "< ",
+        _ => "",
+    };
     let ci = verdict.ci95.map_or(String::new(), |ci| format!(" ± {}", digits(ci)));
-    format!(", {longer}{}", with_unit(&(plain(measured) + &ci), claim))
+    format!(", {bound}{}", with_unit(&(plain(measured) + &ci), claim))
 }
 
 fn with_unit(number: &str, claim: &ClaimResult) -> String {
@@ -399,18 +411,20 @@ fn compared(first: &Cell, cell: &Cell) -> [String; 3] {
     }
     let percent =
         |d: f64| first.measured.filter(|m| *m != 0.0).map_or(String::new(), |m| format!("{:+.1}", 100.0 * d / m));
-    if let (Some(a), Some(b), Some(at_a), Some(at_b)) = (first.measured, cell.measured, first.interval, cell.interval) {
-        let (d, [from, to]) = difference_of_shares((a, at_a), (b, at_b));
-        let differs = if from > 0.0 || to < 0.0 { "yes" } else { "not shown" };
-        return [format!("{} ({} to {})", signed(d), signed(from), signed(to)), percent(d), differs.into()];
-    }
-    let Some((d, ci)) = difference(&first.samples, &cell.samples) else { return Default::default() };
+    let Some((d, interval)) = cell.difference(first) else { return Default::default() };
     if first.deterministic && cell.deterministic {
         let differs = if d == 0.0 { "no" } else { "deterministic" };
         return [signed(d), percent(d), differs.into()];
     }
-    let differs = ci.map_or("", |ci| if d.abs() > ci { "yes" } else { "not shown" });
-    [ci.map_or(signed(d), |ci| format!("{} ± {}", signed(d), digits(ci))), percent(d), differs.into()]
+    let differs = interval.map_or("", |[from, to]| if from > 0.0 || to < 0.0 { "yes" } else { "not shown" });
+    let shown = match interval {
+        Some([from, to]) if first.interval.or(cell.interval).is_some() => {
+            format!("{} ({} to {})", signed(d), signed(from), signed(to))
+        }
+        Some([from, to]) if from < to => format!("{} ± {}", signed(d), digits((to - from) / 2.0)),
+        _ => signed(d),
+    };
+    [shown, percent(d), differs.into()]
 }
 
 fn signed(x: f64) -> String {
@@ -444,4 +458,42 @@ pub fn listing(rows: &[(String, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let line = |(name, text): &(String, String)| format!("  {name:width$}  {text}\n");
     rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roughlink_lab::experiment::result::Outcome;
+
+    #[test]
+    fn the_stack_that_is_compared_comes_first() {
+        let verdict = |stack: &str| Verdict { stack: stack.into(), verdict: Outcome::Confirmed, ..Verdict::default() };
+        let claim = ClaimResult { verdicts: vec![verdict("ns3"), verdict("linux")], ..ClaimResult::default() };
+        let text = claims(&[claim]);
+        let ends = ["ns3: of the paper's 1 claim ", "linux: of the paper's 1 claim "].map(|of| text.find(of).unwrap());
+        assert!(ends.is_sorted(), "{text}");
+    }
+
+    #[test]
+    fn bounds_and_equal_values_are_marked() {
+        let claim = ClaimResult::default();
+        let bounded = |lower_bound, upper_bound| {
+            figure(&Verdict { measured: Some(2.0), lower_bound, upper_bound, ..Verdict::default() }, &claim)
+        };
+        assert_eq!([bounded(true, false), bounded(false, true), bounded(false, false)], [", > 2", ", < 2", ", 2"]);
+        let cell = |n: usize, deterministic| Cell {
+            measured: Some(3.0),
+            samples: vec![3.0; n],
+            deterministic,
+            ..Cell::default()
+        };
+        assert_eq!(
+            [cell(6, false), cell(6, true), cell(1, false)].map(|c| measured(&c)),
+            ["3.000 (all)", "3.000", "3.000"]
+        );
+        // Five equal values do not tell two cells apart, six do.
+        let of = |n: usize, x: f64| Cell { measured: Some(x), samples: vec![x; n], ..Cell::default() };
+        assert_eq!(compared(&of(5, 1.0), &of(5, 3.0))[2], "");
+        assert_eq!(compared(&of(6, 1.0), &of(6, 3.0)), ["+2.000", "+200.0", "yes"]);
+    }
 }

@@ -30,6 +30,7 @@ mod timeline;
 
 pub use problem::{Label, Problem, ScenarioError, Warning};
 pub use schema::schema;
+pub use set::split_list;
 
 use crate::app::Traffic;
 use crate::cc::{self, LinkEvent};

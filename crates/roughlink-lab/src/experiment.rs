@@ -20,6 +20,7 @@ use crate::nearest;
 use crate::watch::Watch;
 use crate::{error::LabError, library};
 use result::Figure;
+use roughlink_core::scenario::split_list;
 use roughlink_core::units::Time;
 
 /// What to vary and what to measure.
@@ -201,24 +202,8 @@ pub fn assignment(text: &str) -> Result<(String, String), LabError> {
 
 /// A list `a,b,c` from a command line; commas in brackets, braces and quotes do not separate.
 pub fn split(text: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let (mut depth, mut quote) = (0_i32, None);
-    for c in text.chars() {
-        match (quote, c) {
-            (None, '"' | '\'') => quote = Some(c),
-            (Some(q), _) if q == c => quote = None,
-            (None, '[' | '{' | '(') => depth += 1,
-            (None, ']' | '}' | ')') => depth -= 1,
-            (None, ',') if depth <= 0 => {
-                parts.push(String::new());
-                continue;
-            }
-            _ => {}
-        }
-        parts.last_mut().expect("never empty").push(c);
-    }
-    let bare = |part: &String| part.trim().trim_matches(['"', '\'']).to_owned();
-    parts.iter().map(bare).filter(|part| !part.is_empty()).collect()
+    let bare = |part: &str| part.trim().trim_matches(['"', '\'']).to_owned();
+    split_list(text).0.into_iter().map(bare).filter(|part| !part.is_empty()).collect()
 }
 
 /// The number in front of a unit, and the unit.

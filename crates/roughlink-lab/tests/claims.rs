@@ -5,6 +5,7 @@ use roughlink_lab::experiment::result::{
     AxisResult, AxisValue, Cell, ClaimResult, ExperimentResult, MetricResult, Origin, Outcome, Verdict,
 };
 use roughlink_lab::library::Source;
+use roughlink_lab::statistics::summary;
 
 /// Two algorithms at two losses on one stack, two samples each; nothing is random.
 fn result() -> ExperimentResult {
@@ -71,6 +72,12 @@ fn figures_and_verdicts() {
             true,
         ),
         ("kind = \"spread\"\na = [\"fast\", \"slow\"]\nover = { loss = [] }\nconfirmed = { max = 2 }", 4.0, false),
+        // A strict bound does not accept equality.
+        ("kind = \"value\"\na = \"slow\"\nat = { loss = \"5 %\" }\nconfirmed = { above = 1 }", 1.0, false),
+        ("kind = \"value\"\na = \"slow\"\nat = { loss = \"5 %\" }\nconfirmed = { below = 1 }", 1.0, false),
+        ("kind = \"value\"\na = \"slow\"\nat = { loss = \"5 %\" }\nconfirmed = { above = 0, below = 1.1 }", 1.0, true),
+        ("kind = \"largest\"\na = \"fast\"\nover = { loss = [] }\nconfirmed = { min = 5, max = 6 }", 6.0, true),
+        ("kind = \"largest\"\na = \"fast\"\nover = { loss = [] }\nconfirmed = { max = 5 }", 6.0, false),
         (
             "kind = \"gain\"\npublished = 40\na = \"fast\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { within = 0.3 }",
             50.0,
@@ -101,7 +108,8 @@ fn claims_are_counted_by_origin() {
         tally(&all, "ns3"),
         "of the paper's 3 claims that were tested 2 are confirmed, of 1 derived from it 1, of 1 of ours 0"
     );
-    assert_eq!(tally(&all[4..], "ns3"), "of 1 of ours that were tested 0 are confirmed");
+    assert_eq!(tally(&all[4..], "ns3"), "of 1 of ours that was tested 0 are confirmed");
+    assert_eq!(tally(&all[..1], "ns3"), "of the paper's 1 claim that was tested 1 is confirmed");
     assert_eq!(tally(&all, "linux"), "", "nothing was run there");
     assert!(of("origin = \"our\"", 1).unwrap_err().contains("did you mean `ours`?"));
 }
@@ -117,6 +125,7 @@ fn medians_replica_by_replica_and_of_another_experiment() {
         let cell = r.cells.iter_mut().find(|c| c.axes["cc"] == cc && c.axes["loss"] == "1 %").unwrap();
         cell.samples = values.into();
         cell.measured = Some(values.iter().sum::<f64>() / 3.0);
+        cell.deterministic = false;
     };
     samples(&mut here, "fast", [1.0, 2.0, 4.2]);
     samples(&mut other, "slow", [2.0, 5.0, 8.4]);
@@ -124,7 +133,7 @@ fn medians_replica_by_replica_and_of_another_experiment() {
     let judged = |statistic: &str, kind: &str, b: &str| {
         let text = format!(
             "{statistic}\n[[claim]]\nid = \"c\"\ntext = \"t\"\nplace = \"p\"\nexperiment = \"e\"\nkind = \"{kind}\"\n\
-             a = \"fast\"\n{b}\nat = {{ loss = \"1 %\" }}\nconfirmed = {{}}\n"
+             a = \"fast\"\n{b}\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ min = 9 }}\n"
         );
         let source = Source { name: "claims.toml".into(), text, folder: None };
         judge(&source, "p", &[here.clone(), other.clone()]).map(|all| all[0].clone()).map_err(|e| e.to_string())
@@ -165,7 +174,7 @@ fn ranks_are_among_all_cells() {
 fn random(fast: &[f64], slow: &[f64]) -> ExperimentResult {
     let mut result = result();
     for (i, samples) in [(0, fast), (1, slow)] {
-        let s = roughlink_lab::statistics::summary(samples).unwrap();
+        let s = summary(samples).unwrap();
         let cell = &mut result.cells[i];
         cell.deterministic = false;
         cell.samples = samples.into();
@@ -242,6 +251,41 @@ fn the_interval_decides_and_not_the_mean() {
 }
 
 #[test]
+fn the_largest_of_several_lies_between_what_one_surely_is_and_can_be() {
+    let judged = |bounds: &str, one: &[f64], five: &[f64]| {
+        let mut result = random(one, &[1.0]);
+        result.cells[2] = Cell { axes: result.cells[2].axes.clone(), ..random(five, &[1.0]).cells.remove(0) };
+        let claim = format!("kind = \"largest\"\nover = {{ loss = [] }}\nconfirmed = {{ {bounds} }}");
+        verdict("", &claim, &result)
+    };
+    let (near, low): (&[f64], &[f64]) = (&[9.0, 10.0, 11.0], &[4.9, 5.0, 5.1]); // 10 +- 2.5 and 5 +- 0.25
+    let shown = judged("min = 7", low, near);
+    assert_eq!((shown.measured, shown.verdict, shown.evidence.as_str()), (Some(10.0), Outcome::Confirmed, "at 5 %"));
+    assert_eq!(judged("min = 7, max = 12", near, low).verdict, Outcome::Undecided);
+    assert_eq!(judged("max = 7", near, low).verdict, Outcome::NotConfirmed);
+    assert_eq!(judged("min = 7", near, &[5.0]).verdict, Outcome::Undecided, "a single run has no interval");
+}
+
+#[test]
+fn a_criterion_says_its_bounds_with_enough_digits() {
+    let words = |published: &str, bounds: &str| {
+        judged(&format!(
+            "kind = \"value\"\na = \"slow\"\n{published}\nat = {{ loss = \"5 %\" }}\nconfirmed = {{ {bounds} }}"
+        ))
+        .unwrap()
+        .criterion
+    };
+    assert_eq!(
+        words("published = 12.2871", "within = 0.001"),
+        "within 0.1 % of the published figure: 12.275 to 12.299"
+    );
+    assert_eq!(words("published = 42", "within = 0.1"), "within 10 % of the published figure: 37.8 to 46.2");
+    assert_eq!(words("", "above = 0"), "above 0");
+    assert_eq!(words("", "min = 1, below = 2"), "at least 1 and below 2");
+    assert_eq!(words("", "min = 1, max = 2"), "from 1 to 2");
+}
+
+#[test]
 fn several_figures_are_confirmed_if_all_are() {
     let judged = |bounds: &str, fast: &[f64]| {
         let claim = format!("kind = \"value\"\nover = {{ loss = [] }}\nconfirmed = {{ {bounds} }}");
@@ -284,14 +328,186 @@ fn the_deciding_figure_comes_first() {
 #[test]
 fn wrong_claims_are_explained() {
     let cases = [
-        ("kind = \"ratoi\"\na = \"fast\"\nconfirmed = {}", "did you mean `ratio`?"),
-        ("kind = \"ratio\"\na = \"fast\"\nconfirmed = {}", "compares with nothing"),
-        ("kind = \"value\"\na = \"fast\"\nat = { los = \"1 %\" }\nconfirmed = {}", "did you mean `loss`?"),
-        ("kind = \"value\"\na = \"fast\"\nmetric = \"throughput\"\nconfirmed = {}", "does not measure `throughput`"),
+        ("kind = \"ratoi\"\na = \"fast\"\nconfirmed = { min = 1 }", "did you mean `ratio`?"),
+        ("kind = \"ratio\"\na = \"fast\"\nconfirmed = { min = 1 }", "compares with nothing"),
+        ("kind = \"value\"\na = \"fast\"\nat = { los = \"1 %\" }\nconfirmed = { min = 1 }", "did you mean `loss`?"),
+        (
+            "kind = \"value\"\na = \"fast\"\nmetric = \"throughput\"\nconfirmed = { min = 1 }",
+            "does not measure `throughput`",
+        ),
         ("kind = \"value\"\na = \"fast\"\nconfirm = {}", "did you mean `confirmed`?"),
     ];
     for (claim, expected) in cases {
         let error = judged(claim).expect_err(claim);
         assert!(error.contains(expected), "{claim}:\n{error}");
     }
+}
+
+#[test]
+fn a_criterion_can_fail_and_can_be_met() {
+    for (bounds, expected) in [
+        ("", "has no bound"),
+        ("share = 0.5", "has no bound"),
+        ("min = nan", "no number"),
+        ("max = inf", "no number"),
+        ("within = 0.1", "there is none"),
+        ("min = 2, max = 1", "no figure meets"),
+        ("above = 1, below = 1", "no figure meets"),
+        ("min = 1, above = 1", "two bounds on the same side"),
+        ("min = 1, share = 0", "`share` is no share"),
+        ("min = 1, share = 1.5", "`share` is no share"),
+    ] {
+        let error = judged(&format!("kind = \"value\"\na = \"fast\"\nconfirmed = {{ {bounds} }}")).expect_err(bounds);
+        assert!(error.contains(expected) && error.contains("claims.toml"), "{bounds}:\n{error}");
+    }
+    let published = judged("kind = \"value\"\na = \"fast\"\npublished = 40\nconfirmed = { within = -0.1 }");
+    assert!(published.unwrap_err().contains("no figure meets"));
+}
+
+#[test]
+fn equality_refutes_a_strict_bound() {
+    let judged = |bounds: &str| {
+        let judged =
+            judged(&format!("kind = \"value\"\na = \"fast\"\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ {bounds} }}"));
+        let judged = judged.unwrap();
+        (judged.verdicts[0].verdict, judged.criterion)
+    };
+    assert_eq!(judged("max = 6"), (Outcome::Confirmed, "at most 6".into()));
+    assert_eq!(judged("below = 6"), (Outcome::NotConfirmed, "below 6".into()));
+    assert_eq!(judged("above = 6"), (Outcome::NotConfirmed, "above 6".into()));
+    assert_eq!(judged("above = 5, max = 6"), (Outcome::Confirmed, "above 5 and at most 6".into()));
+}
+
+/// The result with these random values of a cell and, behind them, what others of its runs came to at least.
+fn with_cell(
+    mut result: ExperimentResult,
+    cc: &str,
+    loss: &str,
+    samples: &[f64],
+    at_least: &[f64],
+) -> ExperimentResult {
+    let cell = result.cells.iter_mut().find(|c| c.axes["cc"] == cc && c.axes["loss"] == loss).unwrap();
+    cell.deterministic = false;
+    cell.samples = samples.into();
+    cell.at_least = at_least.into();
+    cell.measured = summary(samples).map(|s| s.mean).filter(|_| at_least.is_empty());
+    cell.replicas = 6;
+    result
+}
+
+#[test]
+fn a_combination_that_ran_is_never_left_out() {
+    let claim = |kind: &str, bound: &str| {
+        format!("kind = \"{kind}\"\nb = \"slow\"\nover = {{ loss = [] }}\nconfirmed = {{ {bound} }}")
+    };
+    for head in ["", "statistic = \"median\""] {
+        // Neither comes to a value at 5 %: 1 % alone does not confirm that it is so at every loss.
+        let neither = with_cell(result(), "fast", "5 %", &[], &[18.0; 6]);
+        let neither = with_cell(neither, "slow", "5 %", &[], &[18.0; 6]);
+        for kind in ["ratio", "difference"] {
+            let judged = verdict(head, &claim(kind, "min = 1"), &neither);
+            assert_eq!(judged.verdict, Outcome::Undecided, "{head} {kind}: {judged:?}");
+            assert_eq!(judged.measured, None, "{judged:?}");
+            assert_eq!(judged.reason, "No bound of the figure is known");
+            let first = judged.evidence.split("; ").next().unwrap();
+            assert_eq!(first, "5 %: without a known bound (FAST > 18, SLOW > 18)");
+        }
+        // No run has a value.
+        let none = with_cell(result(), "fast", "5 %", &[], &[]);
+        for kind in ["value", "ratio", "difference", "rank"] {
+            let judged = verdict(head, &claim(kind, "min = 0"), &none);
+            assert_eq!(judged.verdict, Outcome::Undecided, "{head} {kind}: {judged:?}");
+            assert!(
+                judged.evidence.starts_with("5 %: no value") && judged.evidence.contains("FAST no value"),
+                "{judged:?}"
+            );
+        }
+        let judged = verdict(head, &claim("spread", "max = 9"), &none);
+        assert_eq!((judged.verdict, judged.measured), (Outcome::Undecided, None), "{judged:?}");
+    }
+    // 3 over exactly nothing is infinite, and so is the claim decided.
+    let mut zero = result();
+    zero.cells[3].samples = vec![0.0; 2];
+    zero.cells[3].measured = Some(0.0);
+    for head in ["", "statistic = \"median\""] {
+        let judged = |bound: &str| verdict(head, &claim("ratio", bound), &zero);
+        assert_eq!(judged("max = 100").verdict, Outcome::NotConfirmed, "{:?}", judged("max = 100"));
+        assert!(judged("max = 100").evidence.starts_with("5 %: infinite (FAST 3, SLOW 0)"));
+        assert_eq!(judged("min = 1.5").verdict, Outcome::Confirmed);
+    }
+    let random = with_cell(zero, "slow", "5 %", &[0.0; 6], &[]);
+    let judged = verdict("", &claim("ratio", "max = 100"), &random);
+    assert_eq!(judged.verdict, Outcome::Undecided, "{judged:?}");
+    assert!(judged.reason.contains("a mean of zero"), "{judged:?}");
+}
+
+#[test]
+fn bounds_are_marked_on_both_sides() {
+    let at = "at = { loss = \"1 %\" }";
+    let judged = |head: &str, kind: &str, bound: &str, result: &ExperimentResult| {
+        verdict(head, &format!("kind = \"{kind}\"\nb = \"slow\"\n{at}\nconfirmed = {{ {bound} }}"), result)
+    };
+    for head in ["", "statistic = \"median\""] {
+        let fast = with_cell(result(), "fast", "1 %", &[], &[18.0; 6]);
+        let v = judged(head, "ratio", "min = 4", &fast);
+        assert_eq!((v.verdict, v.measured, v.lower_bound, v.upper_bound), (Outcome::Confirmed, Some(4.5), true, false));
+        let slow = with_cell(result(), "slow", "1 %", &[], &[18.0; 6]);
+        let v = judged(head, "ratio", "max = 0.4", &slow);
+        assert_eq!(v.verdict, Outcome::Confirmed, "{v:?}");
+        assert_eq!((v.lower_bound, v.upper_bound), (false, true), "{v:?}");
+        assert!((v.measured.unwrap() - 1.0 / 3.0).abs() < 1e-9, "{v:?}");
+        let v = judged(head, "difference", "min = 0", &slow);
+        assert_eq!((v.verdict, v.measured, v.upper_bound), (Outcome::NotConfirmed, Some(-12.0), true));
+        assert!(v.reason.starts_with("< -12 Mbit/s, and not at least 0"), "{v:?}");
+    }
+    // A spread that ends in a bound is one.
+    let fast = with_cell(result(), "fast", "1 %", &[], &[18.0; 6]);
+    let v = verdict("", "kind = \"spread\"\nover = { loss = [] }\nconfirmed = { min = 5 }", &fast);
+    assert_eq!((v.verdict, v.measured, v.lower_bound), (Outcome::Confirmed, Some(6.0), true));
+    assert_eq!(v.evidence, "3 to > 18");
+    // The median needs only what is in the middle of the order.
+    let most = with_cell(result(), "fast", "1 %", &[4.0, 5.0, 6.0, 7.0], &[8.0, 9.0]);
+    let v = judged("statistic = \"median\"", "value", "min = 4", &most);
+    assert_eq!((v.verdict, v.measured, v.lower_bound), (Outcome::Confirmed, Some(6.5), false), "{v:?}");
+    // A place among those of which only a bound is known is one of several.
+    let slow = with_cell(result(), "slow", "1 %", &[], &[5.0; 6]);
+    let v = judged("", "rank", "max = 1", &slow);
+    assert_eq!((v.verdict, v.measured, v.lower_bound), (Outcome::Undecided, Some(1.0), true), "{v:?}");
+}
+
+#[test]
+fn replicas_are_paired_by_their_number() {
+    // Replica 0 of the one and replica 5 of the other gave no value.
+    let mut result = with_cell(result(), "fast", "1 %", &[2.0, 3.0, 4.0, 5.0, 6.0, 7.0], &[]);
+    result = with_cell(result, "slow", "1 %", &[1.0, 1.0, 2.0, 3.0, 4.0, 5.0], &[]);
+    result.cells[0].numbers = vec![1, 2, 3, 4, 5, 6];
+    result.cells[1].numbers = vec![0, 1, 2, 3, 4, 6];
+    let claim = "kind = \"difference\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 0 }";
+    let judged = verdict("statistic = \"median\"", claim, &result);
+    // 2 - 1, 3 - 2, 4 - 3, 5 - 4 and 7 - 5: of five there is no interval.
+    assert_eq!((judged.measured, judged.verdict), (Some(1.0), Outcome::Undecided), "{judged:?}");
+}
+
+/// Equal values of random runs do not make an interval of no width.
+#[test]
+fn equal_values_of_random_runs_decide_by_the_sign_test() {
+    let judged = |kind: &str, bound: &str, fast: &[f64], slow: &[f64]| {
+        let claim = format!("kind = \"{kind}\"\nb = \"slow\"\nat = {{ loss = \"1 %\" }}\nconfirmed = {{ {bound} }}");
+        verdict("", &claim, &random(fast, slow))
+    };
+    let low: &[f64] = &[0.9, 1.0, 1.1];
+    for kind in ["value", "ratio", "difference"] {
+        let few = judged(kind, "min = 1", &[3.0; 5], low);
+        assert_eq!(few.verdict, Outcome::Undecided, "{kind}: {few:?}");
+        assert!(few.reason.starts_with("Fewer than six random runs that gave the same value"), "{few:?}");
+        assert_eq!(judged(kind, "min = 1", &[3.0; 6], low).verdict, Outcome::Confirmed, "{kind}");
+        assert_eq!(judged(kind, "above = 3", &[3.0; 6], &[1.0; 6]).verdict, Outcome::NotConfirmed, "{kind}");
+    }
+    assert_eq!(judged("rank", "max = 1", &[3.0; 5], &[1.0; 5]).verdict, Outcome::Undecided);
+    assert_eq!(judged("rank", "max = 1", &[3.0; 6], &[1.0; 6]).verdict, Outcome::Confirmed);
+    // Beside what is exact, a single run of which is enough.
+    let mut exact = random(&[3.0], low);
+    exact.cells[0].deterministic = true;
+    let claim = "kind = \"difference\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { min = 1 }";
+    assert_eq!(verdict("", claim, &exact).verdict, Outcome::Confirmed);
 }

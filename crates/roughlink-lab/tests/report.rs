@@ -6,7 +6,7 @@ use roughlink_lab::experiment::result::{
     AxisResult, AxisValue, Cell, ExperimentResult, Figure, FigureKind, MetricResult, ReportInput,
 };
 use roughlink_lab::report::index::{self, Entry};
-use roughlink_lab::report::{csv, render, write};
+use roughlink_lab::report::{csv, render, verdict, write};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -323,4 +323,77 @@ fn the_index_leads_to_every_paper() {
     std::fs::write(&path, "my home page").unwrap();
     assert_eq!(index::write(&path, &entries, "").unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "my home page");
+}
+
+#[test]
+fn published_values_without_a_measured_one_are_missed() {
+    let cell = |published: f64, measured: Option<f64>, at_least: &[f64]| Cell {
+        stack: "ns3".into(),
+        published: Some(published),
+        measured,
+        at_least: at_least.into(),
+        replicas: 6,
+        ..mixed().cells.remove(0)
+    };
+    let cells = vec![
+        cell(3.0, Some(3.1), &[]),
+        cell(3.0, Some(9.0), &[]),
+        cell(3.0, None, &[18.0; 6]),
+        cell(3.0, None, &[]),
+        cell(0.0, Some(0.0), &[]),
+        cell(0.0, Some(0.1), &[]),
+    ];
+    let mut input = ReportInput { experiments: vec![ExperimentResult { cells, ..mixed() }], ..ReportInput::default() };
+    assert_eq!(verdict(&input), "On the ns3 stack, 2 of 6 published values come out within a factor of 1.5.");
+    input.experiments[0].cells.truncate(3);
+    input.experiments[0].cells.remove(0);
+    assert_eq!(verdict(&input), "On the ns3 stack, 0 of 2 published values come out within a factor of 1.5.");
+}
+
+#[test]
+fn runs_count_whether_or_not_they_gave_a_value() {
+    let mut experiment = mixed();
+    experiment.cells[0] =
+        Cell { samples: vec![], measured: None, at_least: vec![18.0; 6], replicas: 6, ..experiment.cells[0].clone() };
+    experiment.cells[1].replicas = 5;
+    let html = render(&ReportInput { experiments: vec![experiment], ..ReportInput::default() });
+    assert!(page(&html).contains("<td class=\"num first\">&gt; 18</td><td class=\"num\">6</td>"));
+}
+
+#[test]
+fn equal_values_of_random_runs_are_shown_as_such() {
+    let mut experiment = mixed();
+    experiment.cells[0] = Cell { samples: vec![7.5; 6], replicas: 6, ..experiment.cells[0].clone() };
+    let html = render(&ReportInput { experiments: vec![experiment.clone()], ..ReportInput::default() });
+    assert!(
+        page(&html).contains("7.500 <span class=\"ci\">in all 6</span>")
+            && page(&html).contains("how it spreads is not known")
+    );
+    experiment.cells[0].deterministic = true;
+    let html = render(&ReportInput { experiments: vec![experiment], ..ReportInput::default() });
+    assert!(!page(&html).contains("in all 6"));
+}
+
+#[test]
+fn one_run_tells_none_from_the_best() {
+    let mut input = sample::paper();
+    input.experiments.retain(|e| e.experiment == "v2g/fig4");
+    for cell in &mut input.experiments[0].cells {
+        cell.samples.truncate(1);
+        cell.measured = cell.samples.first().copied();
+        (cell.ci95, cell.replicas) = (None, 1);
+    }
+    let section = |input: &ReportInput| {
+        let html = render(input);
+        html.split("<section id=\"linux\">").nth(1).unwrap().split("</section>").next().unwrap().to_owned()
+    };
+    let single = section(&input);
+    assert!(single.contains(", in one run of each.") && single.contains("A single run does not tell"), "{single}");
+    assert!(!single.contains("confidence interval") && !single.contains("better, but"), "{single}");
+    let rows = single.matches("<li>").count();
+    assert_eq!(single.matches("others alike").count(), rows, "{single}");
+    // What is exact needs no more.
+    input.experiments[0].cells.iter_mut().for_each(|c| c.deterministic = true);
+    let exact = section(&input);
+    assert!(!exact.contains("in one run of each") && exact.matches("others alike").count() < rows, "{exact}");
 }

@@ -7,7 +7,7 @@ use roughlink_lab::library::Source;
 use roughlink_lab::metric::Metric;
 use roughlink_lab::runner;
 use roughlink_lab::store::Store;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 const EXPERIMENT: &str = r#"title = "t"
@@ -34,6 +34,38 @@ name = "delay"
 key = "link.wire.delay"
 values = ["1 ms", "2.5 ms"]
 "#;
+
+#[test]
+fn no_two_columns_have_one_name() {
+    let text = EXPERIMENT
+        .replace("seed = \"7\"\n", "")
+        .replace(
+            "name = \"delay\"\nkey = \"link.wire.delay\"\nvalues = [\"1 ms\", \"2.5 ms\"]",
+            "name = \"seed\"\nkey = \"seed\"\nvalues = [\"1\", \"2\"]",
+        )
+        .replace("name = \"size\"", "name = \"retransmits\"")
+        .replace("\"recovery_s\"]", "\"throughput_mbps\"]")
+        .replace("replicas = 2", "replicas = 1")
+        .replace("\"unlimited\"]", "\"20 kB\"]");
+    let source = Source { name: "test.toml".into(), text, folder: None };
+    let plan = Plan::new(file::experiment(&source, "test/test", false).unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    runner::run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut |_| ()).unwrap();
+    let path = folder.path().join("runs.parquet");
+    std::fs::write(&path, plan.table(&store).unwrap()).unwrap();
+    let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let schema = reader.metadata().file_metadata().schema_descr();
+    let names: Vec<String> = schema.columns().iter().map(|c| c.name().to_owned()).collect();
+    let different: BTreeSet<&String> = names.iter().collect();
+    assert_eq!(different.len(), names.len(), "{names:?}");
+    for name in ["stack", "axis.seed", "axis.seed.number", "seed", "axis.retransmits", "retransmits"] {
+        assert!(different.contains(&name.to_owned()), "{name}: {names:?}");
+    }
+    let row: BTreeMap<String, Field> =
+        reader.get_row_iter(None).unwrap().last().unwrap().unwrap().into_columns().into_iter().collect();
+    assert_eq!((&row["axis.seed"], &row["seed"]), (&Field::Str("2".into()), &Field::Long(2)));
+}
 
 #[test]
 fn a_row_is_a_run_and_a_column_what_was_varied_or_measured() {

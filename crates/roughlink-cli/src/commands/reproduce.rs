@@ -7,7 +7,7 @@ use crate::progress::work;
 use crate::show;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::paper::Paper;
-use roughlink_lab::experiment::result::{ClaimResult, ExperimentResult, Outcome, ReportInput};
+use roughlink_lab::experiment::result::{Cell, ClaimResult, ExperimentResult, Outcome, ReportInput};
 use roughlink_lab::experiment::{Plan, assignment, paper, split};
 use roughlink_lab::folder::{self, Content};
 use roughlink_lab::nearest;
@@ -218,11 +218,9 @@ fn missed(input: &ReportInput) -> Vec<String> {
     let mut missed = Vec::new();
     for e in &input.experiments {
         let Some(stack) = e.stacks.first() else { continue };
-        for cell in e.cells.iter().filter(|c| c.stack == *stack) {
-            if let Some(ratio) = cell.ratio().filter(|r| !(1.0 / FACTOR..=FACTOR).contains(r)) {
-                let at: Vec<&str> = cell.axes.values().map(String::as_str).collect();
-                missed.push(format!("{} {}: {ratio:.2} times the published value", e.experiment, at.join(", ")));
-            }
+        for cell in e.cells.iter().filter(|c| c.stack == *stack && c.as_published() == Some(false)) {
+            let at: Vec<&str> = cell.axes.values().map(String::as_str).collect();
+            missed.push(format!("{} {}: {}", e.experiment, at.join(", "), beside_published(cell)));
         }
         for rank in e.ranks.iter().filter(|r| r.stack == *stack && r.spearman < SPEARMAN) {
             let at: Vec<&str> = rank.at.values().map(String::as_str).collect();
@@ -235,6 +233,17 @@ fn missed(input: &ReportInput) -> Vec<String> {
     missed
 }
 
+/// What a cell has instead of its published value.
+fn beside_published(cell: &Cell) -> String {
+    let published = cell.published.map_or(String::new(), show::digits);
+    match (cell.ratio(), cell.lower_bound(), cell.measured) {
+        (Some(ratio), ..) => format!("{ratio:.2} times the published value"),
+        (_, Some(bound), _) => format!("above {}, published: {published}", show::digits(bound)),
+        (.., Some(measured)) => format!("{}, published: {published}", show::digits(measured)),
+        (.., None) => format!("no value, published: {published}"),
+    }
+}
+
 /// The claims with this outcome on the first stack.
 fn on_first_stack(input: &ReportInput, outcome: Outcome) -> impl Iterator<Item = &ClaimResult> {
     let first = input.experiments.first().and_then(|e| e.stacks.first());
@@ -242,8 +251,6 @@ fn on_first_stack(input: &ReportInput, outcome: Outcome) -> impl Iterator<Item =
     input.claims.iter().filter(ends)
 }
 
-/// The factor by which a cell may differ from the published value under `--strict`.
-const FACTOR: f64 = 1.5;
 /// The lowest rank correlation that is accepted under `--strict`.
 const SPEARMAN: f64 = 0.9;
 
@@ -283,4 +290,39 @@ fn list(json: bool) -> Result<(), Failure> {
     }
     out += "\nroughlink reproduce PAPER [EXPERIMENT]... [--quick]\nroughlink reproduce all\n";
     print(&out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_published_value_without_a_measured_one_is_missed() {
+        let cell = |published: f64, measured: Option<f64>, at_least: &[f64]| Cell {
+            stack: "ns3".into(),
+            axes: [("cc".to_owned(), "reno".to_owned())].into(),
+            published: Some(published),
+            measured,
+            at_least: at_least.into(),
+            ..Cell::default()
+        };
+        let cells = vec![
+            cell(3.0, Some(3.1), &[]),
+            cell(3.0, Some(9.0), &[]),
+            cell(3.0, None, &[18.0; 6]),
+            cell(3.0, None, &[]),
+            cell(0.0, Some(0.5), &[]),
+            cell(0.0, Some(0.0), &[]),
+        ];
+        let experiment =
+            ExperimentResult { experiment: "p/e".into(), stacks: vec!["ns3".into()], cells, ..Default::default() };
+        let input = ReportInput { experiments: vec![experiment], ..ReportInput::default() };
+        let expected = [
+            "p/e reno: 3.00 times the published value",
+            "p/e reno: above 18.00, published: 3.000",
+            "p/e reno: no value, published: 3.000",
+            "p/e reno: 0.500, published: 0",
+        ];
+        assert_eq!(missed(&input), expected);
+    }
 }

@@ -117,16 +117,31 @@ fn with_parameters(value: &str) -> Result<(&str, Option<Parameters<'_>>), Proble
     let wrong =
         || Problem::new(format!("`{value}` is not an algorithm with parameters")).help("write name{key=value,...}");
     let inner = rest.trim_end().strip_suffix('}').ok_or_else(wrong)?;
-    let mut depth = 0_i32;
-    let parts = inner.split(|c: char| {
-        depth += i32::from(matches!(c, '[' | '{')) - i32::from(matches!(c, ']' | '}'));
-        c == ',' && depth == 0
-    });
-    let params = parts.filter(|part| !part.trim().is_empty()).map(|part| {
+    let (parts, true) = split_list(inner) else { return Err(wrong()) };
+    let params = parts.into_iter().filter(|part| !part.trim().is_empty()).map(|part| {
         let (key, value) = part.split_once('=').filter(|(key, _)| !key.trim().is_empty()).ok_or_else(wrong)?;
         Ok((key.trim().to_owned(), value.trim()))
     });
     Ok((name.trim(), Some(params.collect::<Result<_, Problem>>()?)))
+}
+
+/// The parts of `a,b,c`, where commas in brackets, braces and quotes do not separate; and whether all of these are closed
+/// in their order.
+pub fn split_list(text: &str) -> (Vec<&str>, bool) {
+    let (mut depth, mut quote, mut balanced) = (0_i32, None, true);
+    let parts = text.split(|c: char| {
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(q), _) if q == c => quote = None,
+            (None, '[' | '{' | '(') => depth += 1,
+            (None, ']' | '}' | ')') => depth -= 1,
+            _ => {}
+        }
+        balanced &= depth >= 0;
+        quote.is_none() && c == ',' && depth <= 0
+    });
+    let parts = parts.collect();
+    (parts, balanced && depth == 0 && quote.is_none())
 }
 
 /// Goes on with the elements of the list `key` that the next part of the path names.
@@ -373,7 +388,9 @@ mod tests {
         assert_eq!(read("cubic{}").unwrap(), ("cubic".into(), Some(vec![])));
         let params = vec![("a".to_owned(), "-1"), ("b".to_owned(), "[1, 2]"), ("c".to_owned(), "5 ms")];
         assert_eq!(read("x { a=-1, b = [1, 2],c=5 ms }").unwrap(), ("x".into(), Some(params)));
-        for wrong in ["x{a=1", "x{a}", "x{=1}"] {
+        let quoted = vec![("a".to_owned(), "\"1,2}\""), ("b".to_owned(), "2")];
+        assert_eq!(read("x{a=\"1,2}\",b=2}").unwrap(), ("x".into(), Some(quoted)));
+        for wrong in ["x{a=1", "x{a}", "x{=1}", "x{a=1},b=2}", "x{a=[1}", "x{a=\"1}"] {
             assert!(read(wrong).unwrap_err().help.unwrap().contains("name{key=value"), "{wrong}");
         }
     }

@@ -186,11 +186,17 @@ impl Plan {
         let e = &self.experiment;
         let axes = self.axes(cell);
         for metric in &e.metrics {
-            let samples: Vec<f64> = records.iter().filter_map(|r| metric.value(r)).collect();
-            let at_least: Vec<f64> = records.iter().filter_map(|r| metric.at_least(r)).collect();
+            let numbered = |of: fn(&Metric, &Record) -> Option<f64>| -> (Vec<u32>, Vec<f64>) {
+                records.iter().filter_map(|r| Some((r.result.replica, of(metric, r)?))).unzip()
+            };
+            let (numbers, samples) = numbered(Metric::value);
+            let (bounded, at_least) = numbered(Metric::at_least);
+            let numbers = [numbers, bounded].concat();
+            let in_order = numbers.iter().zip(0..).all(|(number, i)| *number == i);
             // A lower bound is no value to average.
             let statistics = summary(&samples).filter(|_| at_least.is_empty());
             let deterministic = !cell.scenario.is_random();
+            let spread = statistics.and_then(|s| s.ci95).filter(|half| *half > 0.0 && !deterministic);
             let share = metric.is_share_of_runs() && !deterministic;
             let published = e.published.iter().find(|p| p.metric == metric.name() && p.at == cell.at);
             result.cells.push(Cell {
@@ -201,11 +207,12 @@ impl Plan {
                 published: published.map(|p| p.value),
                 published_at: published.map(|p| p.place.clone()).unwrap_or_default(),
                 measured: statistics.map(|s| s.mean),
-                ci95: statistics.and_then(|s| s.ci95).filter(|_| !share),
+                ci95: spread.filter(|_| !share),
                 interval: statistics.filter(|_| share).map(|s| wilson(s.mean, s.n)),
-                replicas: samples.len() as u32,
+                replicas: records.len() as u32,
                 samples,
                 at_least,
+                numbers: if in_order { Vec::new() } else { numbers },
                 deterministic,
             });
         }

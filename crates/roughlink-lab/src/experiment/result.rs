@@ -3,6 +3,7 @@
 //! These types are the `--json` of `roughlink reproduce` and `sweep`, the `results.json` of a result folder, and the
 //! input of a report.
 
+use crate::statistics::{Interval, Summary, all_equal, difference, difference_of_shares, summary};
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -95,22 +96,33 @@ pub struct Cell {
     pub published_at: String,
     /// Mean over the replicas; null if no run gave a value, and if `at_least` is not empty.
     pub measured: Option<f64>,
-    /// Half width of the 95 % confidence interval (Student); null with fewer than two replicas, and if there is an
-    /// `interval`.
+    /// Half width of the 95 % confidence interval (Student); null with fewer than two values, where all are equal, where the
+    /// value is exact, and where there is `interval`.
     pub ci95: Option<f64>,
     /// The 95 % interval of a share of runs (Wilson).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
-    /// Replicas that gave a value.
+    /// Runs, whether or not they gave a value.
     pub replicas: u32,
-    /// Their values, in the order of the replicas.
+    /// The values, in the order of the replicas that gave one.
     pub samples: Vec<f64>,
     /// Lower bounds from the replicas in which the value was not reached within the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<f64>,
+    /// Numbers of the replicas of `samples` and then of `at_least`; empty if they are 0, 1, 2 and so on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbers: Vec<u32>,
     /// Nothing in the scenario is random: all replicas are the same run and the value is exact.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub deterministic: bool,
+}
+
+/// A measured value further from the published one than by this factor is off.
+pub const FACTOR: f64 = 1.5;
+
+/// How far a ratio lies from one, as a factor of at least one; infinite for zero.
+pub fn factor(ratio: f64) -> f64 {
+    if ratio >= 1.0 { ratio } else { 1.0 / ratio.max(0.0) }
 }
 
 impl Cell {
@@ -130,12 +142,52 @@ impl Cell {
         self.samples.iter().chain(&self.at_least).copied().collect()
     }
 
+    /// Between which bounds the value of each replica lies, by the number of the replica.
+    pub fn by_replica(&self) -> BTreeMap<u32, Interval> {
+        let bounds = self.samples.iter().map(|v| [*v, *v]).chain(self.at_least.iter().map(|v| [*v, f64::INFINITY]));
+        let number = |i: usize| self.numbers.get(i).copied().unwrap_or(i as u32);
+        bounds.enumerate().map(|(i, bounds)| (number(i), bounds)).collect()
+    }
+
+    /// Mean and interval of the values that are known.
+    pub fn summary(&self) -> Option<Summary> {
+        let known = self.known();
+        if self.deterministic { known.first().copied().map(Summary::exact) } else { summary(&known) }
+    }
+
+    /// Several random runs gave the same value: how it is spread is not known.
+    pub fn all_equal(&self) -> bool {
+        !self.deterministic && self.at_least.is_empty() && all_equal(&self.samples)
+    }
+
+    /// The difference of the means, `self - other`, and its 95 % interval, if it has one: Welch's, and Newcombe's for shares
+    /// of runs. None if either has no value.
+    pub fn difference(&self, other: &Cell) -> Option<(f64, Option<Interval>)> {
+        let share = |c: &Cell| Some((c.measured?, c.interval.or(c.deterministic.then_some([c.measured?; 2]))?));
+        if self.interval.or(other.interval).is_some()
+            && let (Some(a), Some(b)) = (share(self), share(other))
+        {
+            let (d, interval) = difference_of_shares(b, a);
+            return Some((d, Some(interval)));
+        }
+        let (d, half) = difference(&other.summary()?, &self.summary()?);
+        Some((d, half.map(|half| [d - half, d + half])))
+    }
+
     /// Measured over published.
     pub fn ratio(&self) -> Option<f64> {
         match (self.measured, self.published) {
             (Some(m), Some(p)) if p != 0.0 => Some(m / p),
             _ => None,
         }
+    }
+
+    /// Whether the measured value is within [`FACTOR`] of the published one; a missing one is not, nor is one of which only a
+    /// bound is known. None if nothing was published.
+    pub fn as_published(&self) -> Option<bool> {
+        let published = self.published?;
+        let close = |m: f64| m == published || self.ratio().is_some_and(|r| factor(r) <= FACTOR);
+        Some(self.measured.is_some_and(close))
     }
 }
 
@@ -271,11 +323,14 @@ pub struct Verdict {
     pub stack: String,
     /// The outcome.
     pub verdict: Outcome,
-    /// Our figure beside the published one.
+    /// Our figure beside the published one; null if nothing is known of it.
     pub measured: Option<f64>,
     /// `measured` is only a lower bound: the event lies beyond the end of the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lower_bound: bool,
+    /// `measured` is only an upper bound: what it is divided by or what is subtracted lies beyond the end of the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub upper_bound: bool,
     /// Half the width of its 95 % confidence interval; null where there is none, and where the figure is exact because
     /// nothing in the scenario is random.
     pub ci95: Option<f64>,
@@ -296,8 +351,7 @@ pub enum Outcome {
     /// The whole interval is outside the bounds.
     #[serde(rename = "not confirmed")]
     NotConfirmed,
-    /// The interval contains a bound, or there is no interval: a single run of a random scenario, a median of fewer
-    /// than six.
+    /// The interval contains a bound, or there is no interval: too few random runs, or a cell that ran has no value.
     Undecided,
     /// The whole interval is within the bounds.
     Confirmed,

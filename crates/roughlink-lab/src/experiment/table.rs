@@ -13,11 +13,15 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
 /// The table of runs in a result folder.
 pub const RUNS_TABLE: &str = "runs.parquet";
+
+/// Columns that every run has.
+const RESERVED: [&str; 3] = ["stack", "replica", "seed"];
 
 struct Column {
     name: String,
@@ -54,6 +58,16 @@ impl Plan {
             meaning: meaning.into(),
             values,
         };
+        // What an axis may not be called, since another column is.
+        let mut taken: BTreeSet<String> = metric::names().into_iter().chain(RESERVED).map(str::to_owned).collect();
+        taken.extend(e.metrics.iter().map(|m| m.name().to_owned()));
+        let mut free = |name: &str| {
+            let mut name = name.to_owned();
+            while !taken.insert(name.clone()) {
+                name = format!("axis.{name}");
+            }
+            name
+        };
         let mut columns = Vec::new();
         if self.cells.iter().any(|c| !c.stack.is_empty()) {
             let stacks = runs.iter().map(|(cell, _)| cell.real_stack().to_owned()).collect();
@@ -61,13 +75,14 @@ impl Plan {
         }
         for (i, axis) in e.axes.iter().enumerate() {
             let values = runs.iter().map(|(cell, _)| cell.at[i].clone()).collect();
-            columns.push(column(&axis.name, "", &axis.label, Values::Words(values)));
+            let name = free(&axis.name);
+            columns.push(column(&name, "", &axis.label, Values::Words(values)));
             let read: Option<Vec<(f64, &str)>> = axis.points.iter().map(|p| quantity(&p.value)).collect();
             if let Some([(_, unit), rest @ ..]) = read.as_deref()
                 && rest.iter().all(|(_, u)| u == unit)
             {
                 let numbers = runs.iter().map(|(cell, _)| quantity(&cell.at[i]).map(|(n, _)| n)).collect();
-                let name = format!("{}.number", axis.name);
+                let name = free(&format!("{name}.number"));
                 columns.push(column(&name, unit, &format!("{} without its unit", axis.label), Values::Real(numbers)));
             }
         }
@@ -81,7 +96,7 @@ impl Plan {
             let about = metric.describe();
             let mut add = |name: &str, meaning: &str, of: fn(&Metric, &Record) -> Option<f64>| {
                 let values: Vec<Option<f64>> = runs.iter().map(|(_, record)| of(&metric, record)).collect();
-                if values.iter().any(Option::is_some) {
+                if values.iter().any(Option::is_some) && columns.iter().all(|c| c.name != name) {
                     columns.push(column(name, &about.unit, meaning, Values::Real(values)));
                 }
             };

@@ -1,10 +1,9 @@
 //! The paper's claims and the verdicts on them: one line each, which unfolds to figures and reasons.
 
 use super::html::{escape, exact, number, slug, with_interval};
-use super::table::{FACTOR, factor};
 use super::view::{stack_caption, stacks};
 use crate::experiment::claims::tally;
-use crate::experiment::result::{ClaimResult, Origin, Outcome, ReportInput, Verdict};
+use crate::experiment::result::{Cell, ClaimResult, Origin, Outcome, ReportInput, Verdict};
 
 /// The section of claims; nothing if there are none.
 pub(super) fn section(input: &ReportInput) -> String {
@@ -76,8 +75,12 @@ fn figure(verdict: &Verdict, unit: &str) -> String {
     let Some(mean) = verdict.measured else { return String::new() };
     let (mean, ci) = with_interval(mean, verdict.ci95);
     let ci = ci.map(|c| format!(" <span class=\"ci\">± {c}</span>")).unwrap_or_default();
-    let longer = if verdict.lower_bound { "&gt; " } else { "" };
-    longer.to_owned() + &with_unit(mean + &ci, unit)
+    let bound = match (verdict.lower_bound, verdict.upper_bound) {
+        (true, _) => "&gt; ",
+        (_, true) => "&lt; ",
+        _ => "",
+    };
+    bound.to_owned() + &with_unit(mean + &ci, unit)
 }
 
 fn badge(verdict: &Verdict) -> String {
@@ -122,16 +125,19 @@ pub(super) fn agreement(input: &ReportInput) -> Vec<String> {
     out
 }
 
-/// Measured over published of all cells of a stack, sorted.
+fn cells<'a>(input: &'a ReportInput, stack: &str) -> impl Iterator<Item = &'a Cell> {
+    input.experiments.iter().flat_map(|e| &e.cells).filter(move |c| c.stack == stack)
+}
+
+/// Measured over published of all cells of a stack that have both, sorted.
 fn ratios(input: &ReportInput, stack: &str) -> Vec<f64> {
-    let cells = input.experiments.iter().flat_map(|e| &e.cells).filter(|c| c.stack == stack);
-    let mut ratios: Vec<f64> = cells.filter_map(|c| c.ratio()).filter(|r| r.is_finite()).collect();
+    let mut ratios: Vec<f64> = cells(input, stack).filter_map(Cell::ratio).filter(|r| r.is_finite()).collect();
     ratios.sort_by(f64::total_cmp);
     ratios
 }
 
 /// How many published values a stack meets within a factor, and how many there are; none if there are none.
 pub(super) fn met(input: &ReportInput, stack: &str) -> Option<(usize, usize)> {
-    let ratios = ratios(input, stack);
-    (!ratios.is_empty()).then(|| (ratios.iter().filter(|r| factor(**r) <= FACTOR).count(), ratios.len()))
+    let met: Vec<bool> = cells(input, stack).filter_map(Cell::as_published).collect();
+    (!met.is_empty()).then(|| (met.iter().filter(|met| **met).count(), met.len()))
 }

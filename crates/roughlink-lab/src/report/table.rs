@@ -2,19 +2,11 @@
 
 use super::html::{escape, exact, number, with_interval};
 use super::view::{METRIC, STACK, dimensions, metric_caption, stack_heading};
-use crate::experiment::result::{Cell, ExperimentResult};
+use crate::experiment::result::{Cell, ExperimentResult, FACTOR, factor};
 use std::collections::BTreeMap;
-
-/// A measured value that differs from the published one by more than this factor is marked.
-pub(super) const FACTOR: f64 = 1.5;
 
 /// Rows beyond which a table scrolls inside its frame.
 const TALL: usize = 16;
-
-/// How far a ratio lies from one, as a factor of at least one; infinite for zero.
-pub(super) fn factor(ratio: f64) -> f64 {
-    if ratio >= 1.0 { ratio } else { 1.0 / ratio.max(0.0) }
-}
 
 /// The table of an experiment's cells; nothing if it has none.
 pub(super) fn cells(experiment: &ExperimentResult) -> String {
@@ -119,11 +111,14 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
     out += "</tbody>\n</table>\n</div>\n";
     let mut notes = Vec::new();
     let any = |what: fn(&Cell) -> bool| experiment.cells.iter().any(what);
-    if any(|c| c.ci95.is_some() && !c.deterministic) {
+    if any(|c| c.ci95.is_some()) {
         notes.push("± is the half width of the 95 % confidence interval of the mean.".to_string());
     }
     if any(|c| c.interval.is_some()) {
         notes.push("A share of runs has its 95 % interval beside it (Wilson).".to_string());
+    }
+    if any(Cell::all_equal) {
+        notes.push("A value that all random runs gave has no interval: how it spreads is not known.".to_string());
     }
     if any(|c| c.deterministic) {
         notes.push("Without ±: nothing in the scenario is random, and the value is exact.".to_string());
@@ -153,8 +148,13 @@ fn measured(cell: Option<&Cell>) -> String {
     if let Some([from, to]) = cell.interval {
         return format!("{} <span class=\"ci\">{} to {}</span>", number(mean), number(from), number(to));
     }
-    let (mean, ci) = with_interval(mean, cell.ci95.filter(|_| !cell.deterministic));
-    mean + &ci.map(|c| format!(" <span class=\"ci\">± {c}</span>")).unwrap_or_default()
+    let (mean, ci) = with_interval(mean, cell.ci95);
+    let beside = match ci {
+        Some(ci) => format!("± {ci}"),
+        None if cell.all_equal() => format!("in all {}", cell.samples.len()),
+        None => return mean,
+    };
+    format!("{mean} <span class=\"ci\">{beside}</span>")
 }
 
 fn ratio_cell(ratio: Option<f64>) -> String {

@@ -2,10 +2,9 @@
 
 use super::claims::{confirmed, met};
 use super::html::{escape, paragraphs, slug, with_interval};
-use super::table::FACTOR;
 use super::view::{Dimension, dimensions, stacks};
-use crate::experiment::result::{Cell, Choice, ExperimentResult, ReportInput};
-use crate::statistics::difference;
+use crate::experiment::result::{Cell, Choice, ExperimentResult, FACTOR, ReportInput};
+use crate::statistics::Interval;
 use std::collections::BTreeMap;
 
 /// The verdict: a sentence made from the figures of this run, and the paper's conclusion.
@@ -88,10 +87,18 @@ pub(super) fn linux(input: &ReportInput) -> String {
     let shipped = if choice.shipped.is_empty() { "" } else { " among the algorithms that Linux ships" };
     let by = if others.is_empty() { String::new() } else { format!(" By {}:", escape(&others.join(" and "))) };
     let rows: String = best.iter().map(|b| row(b, experiment, &all, name)).collect();
+    let single = best.iter().all(|b| b.best.samples.len() == 1 && !b.best.deterministic);
+    let (once, intervals) = if single {
+        (", in one run of each", "A single run does not tell the best from the others.")
+    } else {
+        (
+            "",
+            "Means with their 95 % confidence intervals; those called alike cannot be told from the best by these runs.",
+        )
+    };
     format!(
-        "<section id=\"linux\">\n<h2>What to use on Linux</h2>\n<p>{}: the {which} value of \"{}\"{shipped}.</p>\n{}\
-         <p class=\"note\">Means with their 95 % confidence intervals; those called alike cannot be told from the best by these \
-         runs. <a href=\"#{}\">All figures</a>.{by}</p>\n<ul class=\"choices\">\n{rows}</ul>\n</section>\n",
+        "<section id=\"linux\">\n<h2>What to use on Linux</h2>\n<p>{}: the {which} value of \"{}\"{shipped}{once}.</p>\n{}\
+         <p class=\"note\">{intervals} <a href=\"#{}\">All figures</a>.{by}</p>\n<ul class=\"choices\">\n{rows}</ul>\n</section>\n",
         said.join(", "),
         escape(label),
         paragraphs(&choice.note, ""),
@@ -141,9 +148,9 @@ fn best<'a>(choice: &Choice, at: BTreeMap<String, String>, cells: &[&'a Cell]) -
         |c: &Cell| choice.shipped.is_empty() || c.axes.get(&choice.axis).is_some_and(|a| choice.shipped.contains(a));
     let first = order.iter().position(|c| candidate(c))?;
     let best = order[first];
-    let same = |c: &&Cell| {
-        difference(&best.samples, &c.samples).is_some_and(|(d, half)| half.map_or(d == 0.0, |half| d.abs() <= half))
-    };
+    // Without an interval nothing tells them apart.
+    let apart = |[from, to]: Interval| from > 0.0 || to < 0.0;
+    let same = |c: &&Cell| !best.difference(c).and_then(|(_, interval)| interval).is_some_and(apart);
     let ahead = order[..first].iter().copied().filter(|c| !same(c)).collect();
     let rest: Vec<&Cell> = order[first + 1..].iter().copied().filter(|c| candidate(c)).collect();
     let alike: Vec<&Cell> = rest.iter().copied().filter(same).collect();

@@ -354,9 +354,9 @@ fn claims() -> Vec<ClaimResult> {
                         stack,
                         verdict: if *confirmed { Outcome::Confirmed } else { Outcome::NotConfirmed },
                         measured: Some(*measured),
-                        lower_bound: false,
                         ci95: Some(measured * 0.04),
                         evidence: "NewReno 0.46, Illinois 1.9 Mbit/s at 5 %".into(),
+                        ..Verdict::default()
                     })
                     .collect(),
             }

@@ -1,0 +1,343 @@
+//! The figures of a claim, computed from the cells of an experiment. A combination that ran has a figure even if its cells
+//! have no value: it leaves the claim undecided.
+
+use super::{Claim, Kind, Statistic};
+use crate::experiment::result::{Cell, ExperimentResult, Outcome};
+use crate::statistics::{Interval, median, ratio};
+use std::collections::BTreeMap;
+
+/// A value of each axis but that of `a` and `b`.
+type Place = BTreeMap<String, String>;
+
+/// The figure of one combination.
+pub(super) struct Figure {
+    pub at: String,
+    /// Between which bounds it lies by what is known of its cells: they are equal where all runs came to a value. None if it
+    /// has no value.
+    pub range: Option<Interval>,
+    /// Where it lies with 95 %, or why that cannot be said.
+    pub interval: Result<Interval, &'static str>,
+    pub from: String,
+}
+
+impl Figure {
+    fn new(at: String, estimate: Option<Estimate>, from: String) -> Figure {
+        match estimate {
+            Some(Estimate { range, interval }) => Figure { at, range: Some(range), interval, from },
+            None => Figure { at, range: None, interval: Err(NO_VALUE), from },
+        }
+    }
+
+    /// Half the width of its interval, where it has two ends that differ.
+    pub fn ci95(&self) -> Option<f64> {
+        self.interval.ok().map(|[from, to]| (to - from) / 2.0).filter(|c| *c > 0.0 && c.is_finite())
+    }
+
+    /// The figure without its unit, for people.
+    pub fn words(&self) -> String {
+        self.range.map_or("no value".into(), words)
+    }
+
+    pub fn outcome(&self, (low, high): (f64, f64)) -> Outcome {
+        match self.interval {
+            Ok([from, to]) if low <= from && to <= high => Outcome::Confirmed,
+            Ok([from, to]) if to < low || high < from => Outcome::NotConfirmed,
+            _ => Outcome::Undecided,
+        }
+    }
+}
+
+/// A figure and its interval, as [`Figure`] has them.
+struct Estimate {
+    range: Interval,
+    interval: Result<Interval, &'static str>,
+}
+
+impl Estimate {
+    /// Of means. Where a run of `a` did not come to its value the upper end is open, where one of `b` did not, the lower one.
+    fn of_means(value: f64, interval: Option<Interval>, a: &Cell, b: Option<&Cell>) -> Estimate {
+        let bounded = |c: &Cell| !c.at_least.is_empty();
+        let open = |[from, to]: Interval| {
+            let from = if b.is_some_and(bounded) { f64::NEG_INFINITY } else { from };
+            [from, if bounded(a) { f64::INFINITY } else { to }]
+        };
+        let cells = [Some(a), b].into_iter().flatten();
+        let interval = interval.map(open).ok_or_else(|| why_without_interval(cells));
+        Estimate { range: open([value; 2]), interval }
+    }
+
+    /// The median of values that lie between these bounds.
+    fn of_median(values: &[Interval], deterministic: bool) -> Option<Estimate> {
+        let (range, interval) = median(values)?;
+        let interval = if deterministic { Ok(range) } else { interval.ok_or(FEW_FOR_A_MEDIAN) };
+        Some(Estimate { range, interval })
+    }
+
+    fn map(self, of: impl Fn(f64) -> f64) -> Estimate {
+        Estimate { range: self.range.map(&of), interval: self.interval.map(|ends| ends.map(&of)) }
+    }
+}
+
+/// Why means of these cells have no interval.
+fn why_without_interval<'r>(cells: impl Iterator<Item = &'r Cell>) -> &'static str {
+    let mut without = cells.filter_map(Cell::summary).filter(|s| s.ci95.is_none()).map(|s| s.n);
+    match without.next() {
+        Some(1) => ONE_RUN,
+        Some(_) => FEW_EQUAL,
+        None => BY_ZERO,
+    }
+}
+
+impl Claim {
+    /// The figures of all combinations that were run.
+    pub(super) fn figures(&self, stack: &str, [result, other]: [&ExperimentResult; 2]) -> Vec<Figure> {
+        let mut places = vec![self.at.clone()];
+        for (axis, values) in &self.over {
+            let known = result.axes.iter().find(|a| a.name == *axis).map(|a| a.values.as_slice()).unwrap_or_default();
+            let wanted = known.iter().filter(|v| values.is_empty() || values.contains(&v.value));
+            let wanted: Vec<&str> = wanted.map(|v| v.value.as_str()).collect();
+            let with = |place: &Place, value: &str| {
+                let mut place = place.clone();
+                place.insert(axis.clone(), value.into());
+                place
+            };
+            places =
+                places.iter().flat_map(|place| wanted.iter().map(|v| with(place, v)).collect::<Vec<_>>()).collect();
+        }
+        let mut figures = Vec::new();
+        for subject in self.subjects() {
+            let named = self.subjects().len() > 1;
+            if matches!(self.kind, Kind::Spread | Kind::Largest) {
+                let metric = (result, self.metric(result));
+                let cell = |place| Some((self.cell(stack, metric, subject, place)?, place));
+                let cells: Vec<(&Cell, &Place)> = places.iter().filter_map(cell).collect();
+                figures.extend(match self.kind {
+                    Kind::Spread => self.spread(result, subject, &cells),
+                    _ => self.largest(result, subject, &cells),
+                });
+                continue;
+            }
+            for place in &places {
+                let over: Vec<&str> = self.over.keys().filter_map(|axis| place.get(axis)).map(String::as_str).collect();
+                let at =
+                    named.then(|| self.label(result, subject)).into_iter().chain(over.iter().map(|o| (*o).to_owned()));
+                let at = at.collect::<Vec<_>>().join(", ");
+                figures.extend(self.figure(stack, [result, other], subject, place, at));
+            }
+        }
+        figures
+    }
+
+    /// None if its cells were not run.
+    fn figure(
+        &self,
+        stack: &str,
+        [result, other]: [&ExperimentResult; 2],
+        subject: &str,
+        place: &Place,
+        at: String,
+    ) -> Option<Figure> {
+        let a = self.cell(stack, (result, self.metric(result)), subject, place)?;
+        if self.kind == Kind::Rank {
+            let cells: Vec<&Cell> = self.all(stack, (result, self.metric(result)), place);
+            let narrowed = result.axes.iter().any(|axis| axis.name == self.axis && axis.narrowed);
+            if self.among.as_ref().map_or(narrowed, |among| cells.len() < among.len()) {
+                return None; // a place among some of them says nothing
+            }
+            return Some(self.place(result, a, cells, at));
+        }
+        let Some(b) = self.b.as_ref() else {
+            return Some(Figure::new(at, self.value(a), self.said(result, a)));
+        };
+        let b = self.cell(stack, (other, self.b_metric(other)), b, place)?;
+        let from = format!("{}, {}", self.said(result, a), self.said(result, b));
+        let estimate = match self.kind {
+            Kind::Difference => self.difference(a, b),
+            Kind::Value => self.value(a),
+            _ => self.ratio(a, b),
+        };
+        let scaled = |x: f64| match self.kind {
+            Kind::Gain => 100.0 * (x - 1.0),
+            Kind::More => x - 1.0,
+            _ => x,
+        };
+        Some(Figure::new(at, estimate.map(|e| e.map(scaled)), from))
+    }
+
+    /// The place of `a` among all cells, from the best to the worst that their values and their differences allow.
+    fn place(&self, result: &ExperimentResult, a: &Cell, mut all: Vec<&Cell>, at: String) -> Figure {
+        let unknown = [f64::NEG_INFINITY, f64::INFINITY];
+        let value = |c: &Cell| self.value(c).map(|estimate| estimate.range);
+        let others: Vec<&Cell> = all.iter().copied().filter(|c| !std::ptr::eq(*c, a)).collect();
+        // Between which places it is if the others are ahead by this.
+        let place = |ahead: &dyn Fn(&Cell) -> Interval| {
+            let ahead: Vec<Interval> = others.iter().map(|c| ahead(c)).collect();
+            let surely = ahead.iter().filter(|[from, _]| *from > 0.0).count();
+            let perhaps = ahead.iter().filter(|[_, to]| *to > 0.0).count();
+            [surely, perhaps].map(|better| better as f64 + 1.0)
+        };
+        let estimate = value(a).map(|own| Estimate {
+            range: place(&|c| value(c).map_or(unknown, |[from, to]| [from - own[1], to - own[0]])),
+            interval: Ok(place(&|c| self.difference(c, a).and_then(|d| d.interval.ok()).unwrap_or(unknown))),
+        });
+        let first = |c: &Cell| value(c).map_or(f64::NEG_INFINITY, |[from, _]| from);
+        all.sort_by(|x, y| first(y).total_cmp(&first(x)));
+        let shown: Vec<String> = all.iter().take(3).map(|c| self.said(result, c)).collect();
+        Figure::new(at, estimate, shown.join(", "))
+    }
+
+    fn spread(&self, result: &ExperimentResult, subject: &str, cells: &[(&Cell, &Place)]) -> Option<Figure> {
+        let cells: Vec<&Cell> = cells.iter().map(|(cell, _)| *cell).collect();
+        if cells.len() < 2 {
+            return None;
+        }
+        let pairs = cells.iter().flat_map(|a| cells.iter().map(move |b| (a, b))).filter(|(a, b)| !std::ptr::eq(*a, *b));
+        let ratios: Option<Vec<Estimate>> = pairs.map(|(a, b)| self.ratio(a, b)).collect();
+        // It is at least what two of them surely differ by, and at most what two of them can differ by.
+        let widest = |[x, y]: Interval, [from, to]: Interval| [x.max(from), y.max(to)];
+        let estimate = ratios.map(|ratios| Estimate {
+            range: ratios.iter().map(|r| r.range).fold([1.0; 2], widest),
+            interval: ratios.iter().try_fold([1.0; 2], |ends, r| Ok(widest(ends, r.interval?))),
+        });
+        let mut ranges: Vec<Interval> = cells.iter().filter_map(|c| Some(self.value(c)?.range)).collect();
+        ranges.sort_by(|x, y| x[0].total_cmp(&y[0]));
+        let ends = [ranges.first(), ranges.last()].map(|end| end.copied().map_or("no value".into(), words));
+        Some(Figure::new(self.label(result, subject), estimate, ends.join(" to ")))
+    }
+
+    fn largest(&self, result: &ExperimentResult, subject: &str, cells: &[(&Cell, &Place)]) -> Option<Figure> {
+        let values: Option<Vec<Estimate>> = cells.iter().map(|(cell, _)| self.value(cell)).collect();
+        // It is at least the largest lower end, and at most the largest upper end.
+        let larger = |[x, y]: Interval, [from, to]: Interval| [x.max(from), y.max(to)];
+        let estimate = values.map(|values| Estimate {
+            range: values.iter().map(|v| v.range).fold([f64::NEG_INFINITY; 2], larger),
+            interval: values.iter().try_fold([f64::NEG_INFINITY; 2], |ends, v| Ok(larger(ends, v.interval?))),
+        });
+        let least = |cell: &Cell| self.value(cell).map_or(f64::NEG_INFINITY, |v| v.range[0]);
+        let (_, place) = cells.iter().max_by(|x, y| least(x.0).total_cmp(&least(y.0)))?;
+        let axes = result.axes.iter().filter(|axis| self.over.contains_key(&axis.name));
+        let labels = axes.filter_map(|axis| axis.values.iter().find(|v| place.get(&axis.name) == Some(&v.value)));
+        let labels: Vec<&str> = labels.map(|v| v.label.as_str()).collect();
+        Some(Figure::new(self.label(result, subject), estimate, format!("at {}", labels.join(", "))))
+    }
+
+    /// The statistic of a cell's replicas.
+    fn value(&self, cell: &Cell) -> Option<Estimate> {
+        if self.statistic == Statistic::Median {
+            let values: Vec<Interval> = cell.by_replica().into_values().collect();
+            return Estimate::of_median(&values, cell.deterministic);
+        }
+        let s = cell.summary()?;
+        let interval = cell.interval.or(s.ci95.map(|half| [s.mean - half, s.mean + half]));
+        Some(Estimate::of_means(s.mean, interval, cell, None))
+    }
+
+    /// `a - b`
+    fn difference(&self, a: &Cell, b: &Cell) -> Option<Estimate> {
+        if self.statistic == Statistic::Median {
+            return of_pairs(a, b, |a, b| [a[0] - b[1], a[1] - b[0]]);
+        }
+        let (d, interval) = a.difference(b)?;
+        Some(Estimate::of_means(d, interval, a, Some(b)))
+    }
+
+    /// `a / b`, infinite if only `b` is zero.
+    fn ratio(&self, a: &Cell, b: &Cell) -> Option<Estimate> {
+        if self.statistic == Statistic::Median {
+            let least = |a: Interval, b: Interval| if b[1].is_finite() { a[0] / b[1] } else { f64::NEG_INFINITY };
+            return of_pairs(a, b, |a, b| [least(a, b), a[1] / b[0]]);
+        }
+        let (r, half) = ratio(&a.summary()?, &b.summary()?);
+        let exact = (a.deterministic && b.deterministic).then_some([r; 2]);
+        let interval = exact.or(half.map(|half| [r - half, r + half]));
+        (!r.is_nan()).then(|| Estimate::of_means(r, interval, a, Some(b)))
+    }
+
+    /// A cell for people: `NewReno 0.46`.
+    fn said(&self, result: &ExperimentResult, cell: &Cell) -> String {
+        let value = self.value(cell).map_or("no value".into(), |v| words(v.range));
+        format!("{} {value}", self.label(result, &cell.axes[&self.axis]))
+    }
+
+    fn label(&self, result: &ExperimentResult, value: &str) -> String {
+        let axis = result.axes.iter().find(|a| a.name == self.axis);
+        let known = axis.and_then(|a| a.values.iter().find(|v| v.value == value));
+        known.map_or_else(|| value.to_owned(), |v| v.label.clone())
+    }
+
+    /// The cells of a metric along the axis at a place: those that were run, whether or not they have a value.
+    fn all<'r>(&self, stack: &str, (r, metric): (&'r ExperimentResult, &str), place: &Place) -> Vec<&'r Cell> {
+        let here = |c: &&Cell| {
+            let value = c.axes.get(&self.axis);
+            c.stack == stack
+                && c.metric == metric
+                && c.replicas > 0
+                && place.iter().all(|(axis, value)| c.axes.get(axis) == Some(value))
+                && self.among.as_ref().is_none_or(|among| value.is_some_and(|v| among.contains(v)))
+        };
+        r.cells.iter().filter(here).collect()
+    }
+
+    fn cell<'r>(
+        &self,
+        stack: &str,
+        measured: (&'r ExperimentResult, &str),
+        value: &str,
+        place: &Place,
+    ) -> Option<&'r Cell> {
+        let all = self.all(stack, measured, place);
+        all.into_iter().find(|c| c.axes.get(&self.axis).is_some_and(|v| v == value))
+    }
+}
+
+/// The median over the replicas that gave both a value, which share their seeds. What is not random is the same for all.
+fn of_pairs(a: &Cell, b: &Cell, of: impl Fn(Interval, Interval) -> Interval) -> Option<Estimate> {
+    let (all_a, all_b) = (a.by_replica(), b.by_replica());
+    let numbers = if a.deterministic { all_b.keys() } else { all_a.keys() };
+    let at = |cell: &Cell, all: &BTreeMap<u32, Interval>, number: &u32| {
+        if cell.deterministic { all.values().next().copied() } else { all.get(number).copied() }
+    };
+    let pairs = numbers.filter_map(|n| Some(of(at(a, &all_a, n)?, at(b, &all_b, n)?)));
+    let pairs: Vec<Interval> = pairs.filter(|ends| ends.iter().all(|end| !end.is_nan())).collect();
+    Estimate::of_median(&pairs, a.deterministic && b.deterministic)
+}
+
+/// What lies between two bounds, for people.
+pub(super) fn words([from, to]: Interval) -> String {
+    match (from.is_finite(), to.is_finite()) {
+        (true, true) if from == to => short(from),
+        (true, true) => format!("{} to {}", short(from), short(to)),
+        (true, false) => format!("> {}", short(from)),
+        (false, true) => format!("< {}", short(to)),
+        (false, false) if from == to => "infinite".into(),
+        (false, false) => "without a known bound".into(),
+    }
+}
+
+/// Three significant digits.
+pub(super) fn short(x: f64) -> String {
+    match x.abs() {
+        a if a >= 1e6 => format!("{:.2} M", x / 1e6),
+        a if a >= 100.0 || a == a.round() => format!("{x:.0}"),
+        a if a >= 10.0 => format!("{x:.1}"),
+        a if a >= 1.0 => format!("{x:.2}"),
+        _ => format!("{x:.3}"),
+    }
+}
+
+/// Both with as many digits as it takes to tell them apart.
+pub(super) fn apart(low: f64, high: f64) -> (String, String) {
+    match (short(low), short(high)) {
+        (a, b) if a == b && low < high => {
+            let digits = (1.0 - (high - low).log10().floor()) as usize;
+            (format!("{low:.digits$}"), format!("{high:.digits$}"))
+        }
+        words => words,
+    }
+}
+
+const NO_VALUE: &str = "There is no value to judge by";
+const ONE_RUN: &str = "A single run of a random scenario has no interval";
+const FEW_EQUAL: &str = "Fewer than six random runs that gave the same value have no interval";
+const FEW_FOR_A_MEDIAN: &str = "The median of fewer than six random runs has no interval";
+const BY_ZERO: &str = "A ratio of random runs to a mean of zero has no interval";
