@@ -3,7 +3,7 @@
 //! These types are the `--json` of `roughlink reproduce` and `sweep`, the `results.json` of a result folder, and the
 //! input of a report.
 
-use crate::statistics::{Interval, Summary, all_equal, difference, difference_of_shares, summary};
+use crate::statistics::{self, Interval, all_equal, difference, difference_of_shares};
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -150,9 +150,12 @@ impl Cell {
     }
 
     /// Mean and interval of the values that are known.
-    pub fn summary(&self) -> Option<Summary> {
+    pub fn summary(&self) -> Option<statistics::Summary> {
         let known = self.known();
-        if self.deterministic { known.first().copied().map(Summary::exact) } else { summary(&known) }
+        match self.deterministic {
+            true => known.first().copied().map(statistics::Summary::exact),
+            false => statistics::summary(&known),
+        }
     }
 
     /// Several random runs gave the same value: how it is spread is not known.
