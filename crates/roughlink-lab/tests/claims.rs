@@ -71,6 +71,12 @@ fn figures_and_verdicts() {
             true,
         ),
         ("kind = \"spread\"\na = [\"fast\", \"slow\"]\nover = { loss = [] }\nconfirmed = { max = 2 }", 4.0, false),
+        // A strict bound does not accept equality.
+        ("kind = \"value\"\na = \"slow\"\nat = { loss = \"5 %\" }\nconfirmed = { above = 1 }", 1.0, false),
+        ("kind = \"value\"\na = \"slow\"\nat = { loss = \"5 %\" }\nconfirmed = { below = 1 }", 1.0, false),
+        ("kind = \"value\"\na = \"slow\"\nat = { loss = \"5 %\" }\nconfirmed = { above = 0, below = 1.1 }", 1.0, true),
+        ("kind = \"largest\"\na = \"fast\"\nover = { loss = [] }\nconfirmed = { min = 5, max = 6 }", 6.0, true),
+        ("kind = \"largest\"\na = \"fast\"\nover = { loss = [] }\nconfirmed = { max = 5 }", 6.0, false),
         (
             "kind = \"gain\"\npublished = 40\na = \"fast\"\nb = \"slow\"\nat = { loss = \"1 %\" }\nconfirmed = { within = 0.3 }",
             50.0,
@@ -239,6 +245,41 @@ fn the_interval_decides_and_not_the_mean() {
     assert_eq!(spread("max = 2", tight, low), open);
     assert_eq!(spread("max = 1.5", tight, low), no);
     assert_eq!(spread("max = 2.2", wide, low), open);
+}
+
+#[test]
+fn the_largest_of_several_lies_between_what_one_surely_is_and_can_be() {
+    let judged = |bounds: &str, one: &[f64], five: &[f64]| {
+        let mut result = random(one, &[1.0]);
+        result.cells[2] = Cell { axes: result.cells[2].axes.clone(), ..random(five, &[1.0]).cells.remove(0) };
+        let claim = format!("kind = \"largest\"\nover = {{ loss = [] }}\nconfirmed = {{ {bounds} }}");
+        verdict("", &claim, &result)
+    };
+    let (near, low): (&[f64], &[f64]) = (&[9.0, 10.0, 11.0], &[4.9, 5.0, 5.1]); // 10 +- 2.5 and 5 +- 0.25
+    let shown = judged("min = 7", low, near);
+    assert_eq!((shown.measured, shown.verdict, shown.evidence.as_str()), (Some(10.0), Outcome::Confirmed, "at 5 %"));
+    assert_eq!(judged("min = 7, max = 12", near, low).verdict, Outcome::Undecided);
+    assert_eq!(judged("max = 7", near, low).verdict, Outcome::NotConfirmed);
+    assert_eq!(judged("min = 7", near, &[5.0]).verdict, Outcome::Undecided, "a single run has no interval");
+}
+
+#[test]
+fn a_criterion_says_its_bounds_with_enough_digits() {
+    let words = |published: &str, bounds: &str| {
+        judged(&format!(
+            "kind = \"value\"\na = \"slow\"\n{published}\nat = {{ loss = \"5 %\" }}\nconfirmed = {{ {bounds} }}"
+        ))
+        .unwrap()
+        .criterion
+    };
+    assert_eq!(
+        words("published = 12.2871", "within = 0.001"),
+        "within 0.1 % of the published figure: 12.275 to 12.299"
+    );
+    assert_eq!(words("published = 42", "within = 0.1"), "within 10 % of the published figure: 37.8 to 46.2");
+    assert_eq!(words("", "above = 0"), "above 0");
+    assert_eq!(words("", "min = 1, below = 2"), "at least 1 and below 2");
+    assert_eq!(words("", "min = 1, max = 2"), "from 1 to 2");
 }
 
 #[test]

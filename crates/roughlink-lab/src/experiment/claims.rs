@@ -117,6 +117,8 @@ enum Kind {
     Rank,
     /// Largest over smallest a along the axes in `over`.
     Spread,
+    /// The largest a along the axes in `over`.
+    Largest,
 }
 
 /// The bounds between which a figure confirms the claim.
@@ -127,6 +129,10 @@ struct Criterion {
     min: Option<f64>,
     /// At most this.
     max: Option<f64>,
+    /// More than this, where equality would refute the claim.
+    above: Option<f64>,
+    /// Less than this.
+    below: Option<f64>,
     /// The published figure up to this share of it.
     within: Option<f64>,
     /// In at least this share of the combinations, where the paper says "virtually always"; in all if absent.
@@ -134,23 +140,30 @@ struct Criterion {
 }
 
 impl Criterion {
+    /// The smallest and the largest figure that meet it.
     fn bounds(self, published: Option<f64>) -> (f64, f64) {
         let share = self.within.zip(published).map(|(w, p)| (p - w * p.abs(), p + w * p.abs()));
         let (low, high) = share.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
-        (low.max(self.min.unwrap_or(f64::NEG_INFINITY)), high.min(self.max.unwrap_or(f64::INFINITY)))
+        let least = self.min.into_iter().chain(self.above.map(f64::next_up));
+        let most = self.max.into_iter().chain(self.below.map(f64::next_down));
+        (least.fold(low, f64::max), most.fold(high, f64::min))
     }
 
     fn words(self, published: Option<f64>) -> String {
         let share = self.share.map_or(String::new(), |s| format!(", in {:.0} % of the cases", 100.0 * s));
+        let (low, high) = self.bounds(published);
         let words = match (self.within, self.min, self.max) {
             (Some(w), ..) => {
-                let (low, high) = self.bounds(published);
-                format!("within {:.0} % of the published figure: {} to {}", w * 100.0, short(low), short(high))
+                let (low, high) = apart(low, high);
+                format!("within {} % of the published figure: {low} to {high}", (w * 1e6).round() / 1e4)
             }
             (None, Some(a), Some(b)) => format!("from {} to {}", short(a), short(b)),
-            (None, Some(a), None) => format!("at least {}", short(a)),
-            (None, None, Some(b)) => format!("at most {}", short(b)),
-            (None, None, None) => String::new(),
+            _ => {
+                let one = |word: &str, bound: Option<f64>| bound.map(|x| format!("{word} {}", short(x)));
+                let low = one("at least", self.min).or(one("above", self.above));
+                let high = one("at most", self.max).or(one("below", self.below));
+                low.into_iter().chain(high).collect::<Vec<_>>().join(" and ")
+            }
         };
         words + &share
     }
@@ -295,7 +308,7 @@ impl Claim {
             Kind::More => "times more".into(),
             Kind::Ratio | Kind::Spread => "times".into(),
             Kind::Rank => "(rank)".into(),
-            Kind::Value | Kind::Difference => own.unwrap_or_default(),
+            Kind::Value | Kind::Difference | Kind::Largest => own.unwrap_or_default(),
         }
     }
 
@@ -404,6 +417,10 @@ impl Claim {
                 figures.extend(self.spread(stack, result, subject, &places));
                 continue;
             }
+            if self.kind == Kind::Largest {
+                figures.extend(self.largest(stack, result, subject, &places));
+                continue;
+            }
             for place in &places {
                 let over: Vec<&str> = self.over.keys().filter_map(|axis| place.get(axis)).map(String::as_str).collect();
                 let at =
@@ -493,6 +510,32 @@ impl Claim {
             interval,
             lower_bound: false,
             from: format!("{} to {}", short(low), short(high)),
+        })
+    }
+
+    fn largest(
+        &self,
+        stack: &str,
+        result: &ExperimentResult,
+        subject: &str,
+        places: &[BTreeMap<String, String>],
+    ) -> Option<Figure> {
+        let measured = (result, self.metric(result));
+        let cell = |place| self.cell(stack, measured, subject, place).and_then(|c| Some((c, self.value(c)?, place)));
+        let all: Vec<_> = places.iter().filter_map(cell).collect();
+        let (cell, (value, _), place) = all.iter().max_by(|x, y| x.1.0.total_cmp(&y.1.0))?;
+        // It is at least what one of them surely is, and at most what one of them can be.
+        let intervals: Option<Vec<Interval>> = all.iter().map(|(_, (_, interval), _)| *interval).collect();
+        let ends = |[x, y]: Interval, [from, to]: &Interval| [x.max(*from), y.max(*to)];
+        let axes = result.axes.iter().filter(|axis| self.over.contains_key(&axis.name));
+        let labels = axes.filter_map(|axis| axis.values.iter().find(|v| place.get(&axis.name) == Some(&v.value)));
+        let labels: Vec<&str> = labels.map(|v| v.label.as_str()).collect();
+        Some(Figure {
+            at: self.label(result, subject),
+            value: *value,
+            interval: intervals.map(|all| all.iter().fold([f64::NEG_INFINITY; 2], ends)),
+            lower_bound: !cell.at_least.is_empty(),
+            from: format!("at {}", labels.join(", ")),
         })
     }
 
@@ -618,5 +661,16 @@ fn short(x: f64) -> String {
         a if a >= 10.0 => format!("{x:.1}"),
         a if a >= 1.0 => format!("{x:.2}"),
         _ => format!("{x:.3}"),
+    }
+}
+
+/// Both with as many digits as it takes to tell them apart.
+fn apart(low: f64, high: f64) -> (String, String) {
+    match (short(low), short(high)) {
+        (a, b) if a == b && low < high => {
+            let digits = (1.0 - (high - low).log10().floor()) as usize;
+            (format!("{low:.digits$}"), format!("{high:.digits$}"))
+        }
+        words => words,
     }
 }
