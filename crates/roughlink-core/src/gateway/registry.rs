@@ -17,7 +17,7 @@ pub const REGISTRY: &[Kind] = &[
     Kind::new::<window::RateControl>(
         "mizutani",
         "windows so that the common queue is short; as printed, each flow's",
-        "PLC paper, figure 12; the common queue is ours: with each flow's the scheme is fair, unlike figure 8(a)",
+        "PLC paper, figure 12; as printed it is fair, unlike figure 8(a)",
     )
     .defaults(window::MIZUTANI)
     .in_a_modem(),
