@@ -6,8 +6,7 @@
 //!
 //! | name | where it stands | what it does |
 //! |---|---|---|
-//! | `muniz`, `mizutani` | in the modem that sends over the power line | keeps the backlog of each flow in the modem
-//! short and equal: [`window`] |
+//! | `muniz`, `mizutani` | in the modem that sends over the power line | keeps the modem's queue short, with `muniz` equal parts: [`window`] |
 //! | `avoca-rx` | on the train | closes windows before coverage ends and opens them when it is back: [`avoca_rx`] |
 //!
 //! To add a gateway: one file, one line in [`REGISTRY`].

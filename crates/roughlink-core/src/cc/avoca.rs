@@ -1,8 +1,9 @@
-//! AVOCA: an algorithm around another one that does not send outside coverage (AVOCA paper, section IV).
+//! AVOCA: an algorithm around another one that does not send outside coverage (AVOCA paper, sections I and IV).
 //!
-//! Transmit mode needs layer 2 up, layer 3 configured and a signal above a threshold. In it, `inner` governs. Out of it
-//! nothing leaves ([`Permit::Hold`]) and every parameter keeps its value; on entering it, `inner` starts afresh and the
-//! endpoint sends the earliest outstanding data at once, its RTO and back-off initial ([`CongestionControl::starts_anew`]).
+//! Transmit mode needs layer 2 up, layer 3 configured and a signal above a threshold; in it, `inner` governs (section IV).
+//! Out of it nothing leaves ([`Permit::Hold`]) and every parameter keeps its value (section I); on entering it, `inner` starts
+//! afresh and the endpoint sends the earliest outstanding data at once, its RTO and back-off initial (section IV,
+//! [`CongestionControl::starts_anew`]).
 //!
 //! What is coverage, and what the paper leaves open about it: [`super::coverage`].
 

@@ -14,9 +14,13 @@ pub const REGISTRY: &[Kind] = &[
         "PLC paper, figure 20",
     )
     .in_a_modem(),
-    Kind::new::<window::RateControl>("mizutani", "windows so that backlogs are equal", "PLC paper, figure 12")
-        .defaults(window::MIZUTANI)
-        .in_a_modem(),
+    Kind::new::<window::RateControl>(
+        "mizutani",
+        "windows so that the common queue is short; as printed, each flow's",
+        "PLC paper, figure 12; as printed it is fair, unlike figure 8(a)",
+    )
+    .defaults(window::MIZUTANI)
+    .in_a_modem(),
     Kind::new::<avoca_rx::AvocaRx>(
         "avoca-rx",
         "closes windows before coverage ends, opens them when it is back",

@@ -3,19 +3,22 @@
 //! The gateway is the modem that sends over the power line into the house. It gives each flow a window, counted in SDUs
 //! (one IP packet, one full TCP segment), and writes it into the acknowledgements that pass toward the sender:
 //!
-//! 1. the RTT of the handshake: [`super::flows`];
-//! 2. [`sample_awnd`]: the most SDUs that the link can carry within it;
-//! 3. [`share`]: equation 1, each flow's window when it joins;
-//! 4. then, with every acknowledgement, [`mizutani`] (the previous scheme, figure 12) or [`muniz`] (the proposed one,
-//!    figure 20) moves the window so that the flow's backlog in the modem becomes L/N.
+//! 1. the RTT of the handshake (section 5, figure 11): [`super::flows`];
+//! 2. [`sample_awnd`]: the most SDUs that the link can carry within it (section 5);
+//! 3. [`share`]: equation 1, each flow's window when it joins (section 5);
+//! 4. then, with every acknowledgement, [`mizutani`] (the previous scheme: section 5, figure 12) or [`muniz`] (the proposed one:
+//!    section 6, figure 20) moves the window so that a backlog in the modem comes to its target: the flow's to L/N, or, by
+//!    default of `mizutani`, that of all flows to L.
 //!
-//! By equation 1 alone all windows come out equal and rates are as 1/RTT; equal backlogs make equal rates.
+//! By equation 1 alone all windows come out equal and rates are as 1/RTT; equal backlogs make equal rates, a common backlog
+//! does not.
 //!
 //! What the paper leaves open is a parameter. Its own words decide two of the defaults: a window changes with every TCP
-//! ACK, and `2^rho[i]-1` of figure 20 is read as 2^(rho-1), for "rho - 1 is used". It also says that rho is not updated; then a long
-//! flow that comes first keeps rho = 1 for ever, so by default it is. In figure 12 `Queued_pkt[i]` is the queue of the flow;
-//! then the previous scheme is fair, which figure 8 shows it is not. If the queue is that of all flows, all that the paper says
-//! of the scheme comes out (docs/validation/plc.md), so that is the default of `mizutani`.
+//! ACK (section 5), and `2^rho[i]-1` of figure 20 is read as 2^(rho-1), for "rho - 1 is used" (section 6). Section 6 also says that
+//! rho is not updated; then a long flow that comes first keeps rho = 1 for ever, so by default it is. In figure 12 `Queued_pkt[i]`
+//! is the queue of the flow; then the previous scheme is fair, which figure 8(a) shows it is not. If the queue is that of all
+//! flows it is unfair, and the paper's other claims about the scheme have the same verdicts in both readings
+//! (docs/validation/plc.md), so that is the default of `mizutani`.
 
 mod params;
 
@@ -163,6 +166,7 @@ impl RateControl {
             None => {
                 let sample = usable_sample(&self.params, rtt, self.usable, modem);
                 let awnd = share(sample, rtt, inverse).max(self.params.floor);
+                // Section 6: rho[i] = RTT[i] / RTT_ref.
                 let rho = (rtt.as_secs_f64() / min_rtt.as_secs_f64()).min(self.params.max_rho);
                 flow.state.control = Some(Control { awnd, sample, rho });
                 if self.params.join_shrinks {
@@ -190,6 +194,7 @@ impl RateControl {
         }
         flow.state.updated = Some(now);
         if p.rho == Rho::Current {
+            // Section 6, with the current flows.
             c.rho = (rtt.as_secs_f64() / sharing.min_rtt.as_secs_f64()).min(p.max_rho);
         }
         let n = f64::from(sharing.flows);
@@ -228,7 +233,8 @@ impl RateControl {
     }
 }
 
-/// Sample_Awnd: the most SDUs that the link of `modem` can carry within `rtt`, at least 2.
+/// Sample_Awnd, "the maximum number of transmitted SDUs within the RTT" (section 5): the most SDUs that the link of `modem` can
+/// carry within `rtt`, at least 2.
 pub fn sample_awnd(sample: Sample, rtt: Time, modem: &dyn Modem) -> f64 {
     let limit = modem.limit();
     let cycle = modem.cycle_time(limit).0.max(1);
@@ -258,17 +264,18 @@ fn usable_sample(p: &Params, rtt: Time, usable: f64, modem: &dyn Modem) -> f64 {
     (sample_awnd(p.sample, rtt, modem) * usable).max(LEAST_SAMPLE)
 }
 
-/// Equation 1: a flow's window when flows whose 1/RTT, in 1/s, sum to `inverse` share the link, itself included.
+/// Equation 1 (section 5): a flow's window when flows whose 1/RTT, in 1/s, sum to `inverse` share the link, itself included.
 pub fn share(sample: f64, rtt: Time, inverse: f64) -> f64 {
     sample / rtt.as_secs_f64() / inverse
 }
 
-/// Figure 12: toward a backlog `queue` of `part` = L/N, by 1/N.
+/// Figure 12 (section 5): toward a backlog `queue` of `part`, by 1/N. As printed `queue` is the flow's and `part` is L/N; by default
+/// `queue` is that of all flows and `part` is L ([`Queue::Total`]).
 pub fn mizutani(awnd: f64, queue: f64, part: f64, n: f64) -> f64 {
     if queue >= part { awnd - 1.0 / n } else { awnd + 1.0 / n }
 }
 
-/// Figure 20: toward a backlog `queue` of `part` = L/N, by 2^rho per window, and down to `sample` from above it.
+/// Figure 20 (section 6): toward a backlog `queue` of `part` = L/N, by 2^rho per window, and down to `sample` from above it.
 pub fn muniz(awnd: f64, sample: f64, queue: f64, part: f64, rho: f64, decrease: Decrease) -> f64 {
     let power = libm::exp2(rho);
     if awnd > sample {

@@ -96,8 +96,8 @@ pub struct Params {
     pub update: Update,
     /// Which acknowledgements count.
     pub acks: Acks,
-    /// Which queue decides whether a window grows. The paper says the flow's for both schemes; its figure 8 comes out with
-    /// that of all, which is the default of `mizutani`.
+    /// Which queue decides whether a window grows. The paper says the flow's for both schemes; its figure 8(a) comes
+    /// out only with that of all, which is the default of `mizutani`.
     pub queue: Queue,
     /// The smallest window, SDUs.
     pub floor: f64,
