@@ -111,7 +111,7 @@ impl Params {
     }
 }
 
-/// What `illinois-aa` sets (V2G paper, figure 10).
+/// What `illinois-aa` sets (V2G paper, figure 10). Its text lowers beta "for d < d1", its figure and figure 9 up to d2: d2 it is.
 pub const ADDED_AGGRESSIVENESS: &str = "alpha_max = 11.0\nalpha_min = 1.0\nbeta_min = 0.025\nbeta_max = 0.5";
 
 /// The `ns3` preset.
@@ -207,6 +207,7 @@ impl CongestionControl for Illinois {
         }
     }
 
+    /// `W <- W - beta W` (V2G paper, equation 2); after a time-out the window is one segment (equation 3).
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let mss = u64::from(flow.mss);
         let left = match self.params.halve {
@@ -299,7 +300,8 @@ impl Illinois {
         if self.params.whole_milliseconds { d.as_millis() as f64 } else { d.0 as f64 / 1e3 }
     }
 
-    /// W <- W + alpha / W per segment acknowledged (V2G paper, equation 1).
+    /// `W <- W + alpha / W`: on every ACK by the V2G paper's equation 1, here for each segment acknowledged, as Linux and
+    /// ns-3 do.
     fn increase(&mut self, mss: u32, segments: u32) {
         let mut w = self.window.segments(mss);
         if self.params.whole_credit {

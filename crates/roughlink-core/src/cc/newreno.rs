@@ -3,7 +3,9 @@
 //!
 //! Defaults are Linux's `tcp_reno`: growth counts acknowledged segments, ssthresh is half the *window*. `ns3`
 //! grows once per ACK however many segments it covers (RFC 5681 allows both) and halves the bytes in flight.
-//! NewReno SC of the V2G paper (Algorithm 1) is `min_ssthresh = 10`.
+//! NewReno SC of the V2G paper is `min_ssthresh = 10`. The paper's Algorithm 1 covers the fast retransmit only, its text
+//! (section 4.2) "the ssthresh value that is used throughout the entire TCP connection lifetime": the bound holds after
+//! time-outs, too, unless `on_timeout = false`.
 //!
 //! Two more names share this arithmetic. `reno` is Linux's `tcp_reno` on every stack; under `ns3` it stands for
 //! TcpLinuxReno (`ns3_linux_reno`). `tahoe` restarts from one segment after every loss (`restart`; Jacobson 1988), with
