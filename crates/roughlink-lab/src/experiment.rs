@@ -114,6 +114,8 @@ pub struct Published {
     pub value: f64,
     /// Its place in the paper, if not the experiment's.
     pub place: String,
+    /// Another experiment has the same number, and it is counted there.
+    pub again: bool,
 }
 
 impl Experiment {

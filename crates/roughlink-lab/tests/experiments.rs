@@ -260,3 +260,12 @@ fn wrong_papers_are_explained() {
         assert!(said.contains(message) && said.contains(help), "{from} -> {to}: {said}");
     }
 }
+
+/// Table 2 has 70 values, figure 4 two others and figure 6 four; figures 11a and 11b and the other readings repeat them.
+#[test]
+fn each_published_value_of_v2g_is_counted_once() {
+    let experiments = Paper::named("v2g").unwrap().experiments(&[], false).unwrap();
+    let counted: Vec<(&str, usize)> =
+        experiments.iter().map(|e| (e.id.as_str(), e.published.iter().filter(|p| !p.again).count())).collect();
+    assert_eq!(counted.iter().map(|c| c.1).sum::<usize>(), 76, "{counted:?}");
+}

@@ -107,6 +107,9 @@ struct PublishedTable {
     /// Their place in the paper, if not the experiment's.
     #[serde(default)]
     place: String,
+    /// Another experiment has the same numbers, and they are counted there.
+    #[serde(default)]
+    again: bool,
     /// Values on the other axis (experiments with two axes), in the order of the columns.
     columns: Option<Spanned<Vec<String>>>,
     /// A row of values for each value of one axis.
@@ -429,7 +432,8 @@ impl Reader {
                     return;
                 }
             }
-            out.push(Published { at, metric: metric.into(), value, place: table.place.clone() });
+            let (place, again) = (table.place.clone(), table.again);
+            out.push(Published { at, metric: metric.into(), value, place, again });
         };
         if !table.rows.is_empty() {
             let columns = table.columns.as_ref().map(|c| (c.get_ref().clone(), c.span()));

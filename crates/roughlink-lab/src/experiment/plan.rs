@@ -206,6 +206,7 @@ impl Plan {
                 metric: metric.name().into(),
                 published: published.map(|p| p.value),
                 published_at: published.map(|p| p.place.clone()).unwrap_or_default(),
+                published_again: published.is_some_and(|p| p.again),
                 measured: statistics.map(|s| s.mean),
                 ci95: spread.filter(|_| !share),
                 interval: statistics.filter(|_| share).map(|s| wilson(s.mean, s.n)),

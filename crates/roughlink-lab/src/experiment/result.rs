@@ -94,6 +94,9 @@ pub struct Cell {
     /// The published value's place in the paper, if not the experiment's.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub published_at: String,
+    /// Another experiment has the same published value, which is counted there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub published_again: bool,
     /// Mean over the replicas; null if no run gave a value, and if `at_least` is not empty.
     pub measured: Option<f64>,
     /// Half width of the 95 % confidence interval (Student); null with fewer than two values, where all are equal, where the
@@ -186,9 +189,9 @@ impl Cell {
     }
 
     /// Whether the measured value is within [`FACTOR`] of the published one; a missing one is not, nor is one of which only a
-    /// bound is known. None if nothing was published.
+    /// bound is known. None if nothing was published, or if it is counted elsewhere.
     pub fn as_published(&self) -> Option<bool> {
-        let published = self.published?;
+        let published = self.published.filter(|_| !self.published_again)?;
         let close = |m: f64| m == published || self.ratio().is_some_and(|r| factor(r) <= FACTOR);
         Some(self.measured.is_some_and(close))
     }

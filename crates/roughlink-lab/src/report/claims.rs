@@ -129,9 +129,10 @@ fn cells<'a>(input: &'a ReportInput, stack: &str) -> impl Iterator<Item = &'a Ce
     input.experiments.iter().flat_map(|e| &e.cells).filter(move |c| c.stack == stack)
 }
 
-/// Measured over published of all cells of a stack that have both, sorted.
+/// Measured over published of all cells of a stack that have both, each published value once, sorted.
 fn ratios(input: &ReportInput, stack: &str) -> Vec<f64> {
-    let mut ratios: Vec<f64> = cells(input, stack).filter_map(Cell::ratio).filter(|r| r.is_finite()).collect();
+    let mut ratios: Vec<f64> =
+        cells(input, stack).filter(|c| !c.published_again).filter_map(Cell::ratio).filter(|r| r.is_finite()).collect();
     ratios.sort_by(f64::total_cmp);
     ratios
 }
