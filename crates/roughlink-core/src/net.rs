@@ -25,7 +25,7 @@ use crate::scenario::{FlowSpec, LinkSpec, Scenario};
 use crate::units::Time;
 use component::Component;
 pub use end::Sending;
-use routing::{Edge, Hop};
+use routing::{Edge, Hop, Routes};
 use std::collections::BTreeMap;
 
 /// Which way a packet crosses a host's interface.
@@ -224,9 +224,9 @@ impl<'a> Network<'a> {
         let edges: Vec<Edge> =
             scenario.links.iter().map(|l| Edge { between: l.between, delay: l.model.delay() }).collect();
         let nodes = scenario.nodes.len();
-        let adjacency = routing::adjacency(nodes, &edges);
-        let route = |f: &FlowSpec, from: usize, to: usize| {
-            routing::path(nodes, &edges, &adjacency, from, to).ok_or_else(|| NoPath {
+        let mut routes = Routes::new(nodes, edges);
+        let mut route = |f: &FlowSpec, from: usize, to: usize| {
+            routes.path(from, to).ok_or_else(|| NoPath {
                 flow: f.name.clone(),
                 from: scenario.nodes[f.from].clone(),
                 to: scenario.nodes[f.to].clone(),

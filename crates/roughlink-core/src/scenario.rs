@@ -14,6 +14,8 @@ mod greenphy;
 mod hdplc;
 mod leaf;
 mod link;
+mod names;
+mod notices;
 mod problem;
 mod randomness;
 mod request;
@@ -28,6 +30,7 @@ mod table;
 mod tcp;
 mod timeline;
 
+pub use notices::Notices;
 pub use problem::{Label, Problem, ScenarioError, Warning};
 pub use schema::schema;
 pub use set::split_list;
@@ -126,7 +129,7 @@ pub struct LinkSpec {
     /// Links of the same cable share one medium; that of the first counts.
     pub cable: Option<String>,
     /// What the hosts whose flows use it, and the gateways beside it, are notified of, and when.
-    pub notices: Vec<(Time, LinkEvent)>,
+    pub notices: Notices,
     /// When its coverage lets packets through; empty if it has no coverage.
     pub stays: Vec<Stay>,
 }

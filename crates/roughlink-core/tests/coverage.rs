@@ -2,6 +2,7 @@
 
 use roughlink_core::cc::LinkEvent::{self, Configured, Down, Signal, Up};
 use roughlink_core::net::{Network, Options};
+use roughlink_core::link::timeline::{State, States};
 use roughlink_core::scenario::{Scenario, ScenarioError, Warning};
 use roughlink_core::units::Time;
 
@@ -23,8 +24,9 @@ fn no_file(name: &str) -> Result<String, String> {
 }
 
 fn states(s: &Scenario) -> Vec<(u64, bool, u64)> {
-    let timeline = s.links[0].model.as_pipe().unwrap().forward.timeline.clone().expect("it has coverage");
-    timeline.states.iter().map(|(t, s)| (t.as_millis(), s.up, s.rate.0 / 1000)).collect()
+    let direction = &s.links[0].model.as_pipe().unwrap().forward;
+    let states = States::new(direction.timeline.clone().expect("it has coverage"), State::of(direction));
+    states.map(|(t, s)| (t.as_millis(), s.up, s.rate.0 / 1000)).collect()
 }
 
 fn notices_of(s: &Scenario) -> Vec<(u64, LinkEvent)> {

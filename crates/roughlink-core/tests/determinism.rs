@@ -10,7 +10,7 @@ use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::{Direction, Model, PipeConfig};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Network, Observer, Options};
-use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
+use roughlink_core::scenario::{Notices, FlowSpec, LinkSpec, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::fmt::Write as _;
@@ -116,7 +116,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
                 between: (0, 1),
                 model: Model::Pipe(Box::new(pipe(Rate::from_mbps(500), Noise::None))),
                 cable: None,
-                notices: vec![],
+                notices: Notices::default(),
                 stays: vec![],
             },
             LinkSpec {
@@ -124,7 +124,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
                 between: (1, 2),
                 model: Model::Pipe(Box::new(pipe(Rate::from_mbps(10), noise))),
                 cable: None,
-                notices: vec![],
+                notices: Notices::default(),
                 stays: vec![],
             },
         ],
@@ -176,7 +176,7 @@ fn adding_a_flow_does_not_change_the_noise() {
             between: (3, 4),
             model: two.links[1].model.clone(),
             cable: None,
-            notices: vec![],
+            notices: Notices::default(),
             stays: vec![],
         },
     );

@@ -404,23 +404,17 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_wait_at_the_end_were_not_serialised() {
-        use super::super::timeline::{Policy, State, Timeline};
+    fn what_waits_at_the_end_was_not_serialised() {
+        use super::super::timeline::{Policy, Step, Timeline};
         use std::sync::Arc;
-        let state = |up| State { up, rate: Rate::from_mbps(10), delay: Time::from_micros(900), noise: None };
-        let timeline = |states: Vec<(Time, State)>| Timeline {
-            states,
-            noises: Vec::new(),
-            policy: Policy::Keep,
-            opportunities: None,
-        };
-        let down = vec![(Time::from_micros(1200), state(false))];
+        let timeline = |steps: Vec<Step>| Timeline::new(steps, Vec::new(), Time::MAX).with(Policy::Keep, None);
+        let down = vec![Step { at: Time::from_micros(1200), up: Some(false), ..Step::default() }];
         // Served from 0, 1.2, 2.4 and 3.6 ms on; stopped at 3 ms the last has waited for 3 ms. Where the link goes down at
         // 1.2 ms the second is in service then, and two wait.
         for (changes, packets, waited) in
             [(None, 3, 6_600_000), (Some(vec![]), 3, 6_600_000), (Some(down), 2, 7_200_000)]
         {
-            let timeline = changes.map(|states| Arc::new(timeline(states)));
+            let timeline = changes.map(|steps| Arc::new(timeline(steps)));
             let direction = Direction { timeline, ..direction(QueueLimit::Packets(3)) };
             let mut pipe = Pipe::new(&direction, (1500, 0), "x", &SEED);
             for _ in 0..4 {

@@ -13,7 +13,7 @@ use crate::packet::{Fragment, NO_SIDE, Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::Scenario;
 use crate::units::Time;
-use std::collections::VecDeque;
+use std::iter::Peekable;
 
 mod gates;
 mod media;
@@ -39,30 +39,37 @@ pub(super) struct Component<'a, O> {
     /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no
     /// event between. Empty while there is an observer.
     cascade: Vec<u32>,
-    /// Link events for hosts: when, of which link (its first place), what. They have one leaf.
-    link_events: VecDeque<(Time, u32, LinkEvent)>,
+    /// The links about which hosts are notified.
+    notices: Vec<Notified>,
     end: Time,
     events: u64,
 }
 
-/// The first leaf of each kind of event source: pipes, media, link events, flows, gateways. Link events come before
-/// flows, so that a flow that begins at the same instant has them.
+/// What hosts are still to be notified of about a link, whose first place is `place`.
+struct Notified {
+    place: u32,
+    events: Peekable<Box<dyn Iterator<Item = (Time, LinkEvent)> + Send>>,
+}
+
+impl Notified {
+    fn next(&mut self) -> Time {
+        self.events.peek().map_or(Time::MAX, |event| event.0)
+    }
+}
+
+/// Whose events the leaves of the calendar hold, by the first of each kind: pipes, media, links with notifications, flows,
+/// gateways. Notifications come before flows, so that a flow that begins at an instant has those of that instant.
 struct Leaves {
     media: usize,
-    link_events: usize,
+    notices: usize,
     flows: usize,
     gates: usize,
 }
 
 impl Leaves {
-    fn new([pipes, media, link_events, flows]: [usize; 4]) -> Self {
-        let link_events_at = pipes + media;
-        Leaves {
-            media: pipes,
-            link_events: link_events_at,
-            flows: link_events_at + link_events,
-            gates: link_events_at + link_events + flows,
-        }
+    fn new([pipes, media, notices, flows]: [usize; 4]) -> Self {
+        let first = pipes + media;
+        Leaves { media: pipes, notices: first, flows: first + notices, gates: first + notices + flows }
     }
 }
 
@@ -102,14 +109,11 @@ impl<'a, O: Observer> Component<'a, O> {
             }
             built.push(Flow::new(spec, (index, global), path, s.duration, seed));
         }
-        let mut link_events = Vec::new();
-        for &l in links {
-            link_events.extend(s.links[l].notices.iter().map(|(at, event)| (*at, local[2 * l], *event)));
-        }
-        link_events.sort_by_key(|n| n.0);
-        let link_events = VecDeque::from(link_events);
+        let notified = links.iter().filter(|&&l| !s.links[l].notices.is_empty());
+        let mut notices: Vec<Notified> =
+            notified.map(|&l| Notified { place: local[2 * l], events: s.links[l].notices.iter().peekable() }).collect();
         let gates = gates::gates(s, &local, &media, pipes.len());
-        let leaves = Leaves::new([pipes.len(), media.len(), usize::from(!link_events.is_empty()), built.len()]);
+        let leaves = Leaves::new([pipes.len(), media.len(), notices.len(), built.len()]);
         let mut calendar = Calendar::new(leaves.gates + gates.len());
         for (i, f) in built.iter().enumerate() {
             calendar.set(leaves.flows + i, f.start());
@@ -117,8 +121,8 @@ impl<'a, O: Observer> Component<'a, O> {
         for (i, pipe) in pipes.iter().enumerate().filter(|(_, p)| p.has_timeline()) {
             calendar.set(i, pipe.next_wake());
         }
-        if let Some(first) = link_events.front() {
-            calendar.set(leaves.link_events, first.0);
+        for (i, link) in notices.iter_mut().enumerate() {
+            calendar.set(leaves.notices + i, link.next());
         }
         let cascade = if O::ACTIVE {
             Vec::new()
@@ -137,7 +141,7 @@ impl<'a, O: Observer> Component<'a, O> {
             sides: Sides::default(),
             observer,
             cascade,
-            link_events,
+            notices,
             end: s.duration,
             events: 0,
         }
@@ -155,20 +159,22 @@ impl<'a, O: Observer> Component<'a, O> {
             } else if leaf >= self.leaves.flows && leaf < self.leaves.gates {
                 self.events += 1;
                 self.wake(now, leaf - self.leaves.flows);
-            } else if leaf < self.leaves.link_events {
+            } else if leaf < self.leaves.notices {
                 self.wake_medium(now, leaf - self.leaves.media);
             } else if leaf < self.leaves.flows {
-                self.notify_hosts(now);
+                self.notify(now, leaf - self.leaves.notices);
             } else {
                 self.wake_gate(now, leaf - self.leaves.gates);
             }
         }
     }
 
-    /// Notifies hosts of the events of links that their flow uses.
-    fn notify_hosts(&mut self, now: Time) {
-        let Some((_, link, event)) = self.link_events.pop_front() else { return };
-        self.calendar.set(self.leaves.link_events, self.link_events.front().map_or(Time::MAX, |n| n.0));
+    /// Hosts are notified of what happened to a link that their flow uses.
+    fn notify(&mut self, now: Time, link: usize) {
+        let (leaf, link) = (self.leaves.notices + link, &mut self.notices[link]);
+        let Some((_, event)) = link.events.next() else { return };
+        self.calendar.set(leaf, link.next());
+        let link = link.place;
         for index in 0..self.flows.len() {
             let flow = &mut self.flows[index];
             let mut path = self.paths[flow.path[0] as usize..flow.path[2] as usize].iter();

@@ -2,7 +2,8 @@
 
 use crate::units::Time;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::rc::Rc;
 
 /// An undirected link between two nodes with its delay, for routing.
 #[derive(Clone, Copy, Debug)]
@@ -16,50 +17,116 @@ pub struct Edge {
 /// A link in a direction: twice the link's number, plus one for the reverse.
 pub type Hop = u32;
 
-/// The hops from `from` to `to`, or `None` if there is no path.
-pub fn path(nodes: usize, edges: &[Edge], adjacency: &[Vec<Hop>], from: usize, to: usize) -> Option<Vec<Hop>> {
-    let mut best: Vec<Option<(u32, Time, Hop)>> = vec![None; nodes];
-    let mut queue = BinaryHeap::new();
-    queue.push(Reverse((0u32, Time::ZERO, Hop::MAX, from)));
-    let mut done = vec![false; nodes];
-    while let Some(Reverse((hops, delay, via, node))) = queue.pop() {
-        if done[node] {
-            continue;
-        }
-        done[node] = true;
-        best[node] = Some((hops, delay, via));
-        if node == to {
-            break;
-        }
-        for &hop in &adjacency[node] {
-            let e = &edges[(hop / 2) as usize];
-            let (next, d) = if hop & 1 == 0 { (e.between.1, e.delay.0) } else { (e.between.0, e.delay.1) };
-            if !done[next] {
-                queue.push(Reverse((hops + 1, delay + d, hop, next)));
-            }
-        }
-    }
-    let mut hops = Vec::new();
-    let mut node = to;
-    while node != from {
-        let (_, _, hop) = best[node]?;
-        hops.push(hop);
-        let e = &edges[(hop / 2) as usize];
-        node = if hop & 1 == 0 { e.between.0 } else { e.between.1 };
-    }
-    hops.reverse();
-    Some(hops)
+/// The routes of a network.
+///
+/// From a source all routes make a tree, which serves every flow from there. A host at the end of its only cable adds a hop to the
+/// routes of its neighbour and has no tree of its own: a star of any size needs one tree.
+#[derive(Debug)]
+pub struct Routes {
+    edges: Vec<Edge>,
+    /// The hops that leave each node, in the order of links.
+    adjacency: Vec<Vec<Hop>>,
+    /// By source, the last hop to each node.
+    trees: BTreeMap<usize, Rc<[Option<Hop>]>>,
 }
 
-/// The hops that leave each node, in the order of links.
-pub fn adjacency(nodes: usize, edges: &[Edge]) -> Vec<Vec<Hop>> {
-    let mut out = vec![Vec::new(); nodes];
-    for (i, e) in edges.iter().enumerate() {
-        out[e.between.0].push(2 * i as Hop);
-        out[e.between.1].push(2 * i as Hop + 1);
+impl Routes {
+    /// The routes of `nodes` nodes over `edges`.
+    pub fn new(nodes: usize, edges: Vec<Edge>) -> Self {
+        let mut adjacency = vec![Vec::new(); nodes];
+        for (i, e) in edges.iter().enumerate() {
+            adjacency[e.between.0].push(2 * i as Hop);
+            adjacency[e.between.1].push(2 * i as Hop + 1);
+        }
+        Routes { edges, adjacency, trees: BTreeMap::new() }
     }
-    out
+
+    /// The hops from `from` to `to`, or `None` if there is no path.
+    pub fn path(&mut self, from: usize, to: usize) -> Option<Vec<Hop>> {
+        if from == to {
+            return Some(Vec::new());
+        }
+        let first = self.only_neighbour(from).map(|near| self.best(from, near));
+        let start = first.map_or(from, |hop| self.end(hop));
+        if start == to {
+            return Some(first.into_iter().collect());
+        }
+        let last = self.only_neighbour(to).map(|near| self.best(near, to));
+        let goal = last.map_or(to, |hop| self.end(hop ^ 1));
+        let tree = self.tree(start);
+        let mut hops: Vec<Hop> = last.into_iter().collect();
+        let mut node = goal;
+        while node != start {
+            let hop = tree[node]?;
+            hops.push(hop);
+            node = self.end(hop ^ 1);
+        }
+        hops.extend(first);
+        hops.reverse();
+        Some(hops)
+    }
+
+    /// The nodes that packets from `from` get to, without itself.
+    pub fn reachable(&mut self, from: usize) -> impl Iterator<Item = usize> {
+        let tree = self.tree(from);
+        (0..tree.len()).filter(move |&n| tree[n].is_some())
+    }
+
+    /// Where a hop leads.
+    fn end(&self, hop: Hop) -> usize {
+        let e = &self.edges[(hop / 2) as usize];
+        if hop & 1 == 0 { e.between.1 } else { e.between.0 }
+    }
+
+    fn delay(&self, hop: Hop) -> Time {
+        let e = &self.edges[(hop / 2) as usize];
+        if hop & 1 == 0 { e.delay.0 } else { e.delay.1 }
+    }
+
+    /// The one node that all links of `node` lead to.
+    fn only_neighbour(&self, node: usize) -> Option<usize> {
+        let mut ends = self.adjacency[node].iter().map(|&hop| self.end(hop));
+        let first = ends.next()?;
+        (first != node && ends.all(|end| end == first)).then_some(first)
+    }
+
+    /// The best of the hops from a node to one of which either is the other's only neighbour.
+    fn best(&self, from: usize, to: usize) -> Hop {
+        let fewer = if self.adjacency[from].len() < self.adjacency[to].len() { from } else { to };
+        let hops = self.adjacency[fewer].iter().map(|&hop| if fewer == from { hop } else { hop ^ 1 });
+        hops.min_by_key(|&hop| (self.delay(hop), hop)).expect("they are neighbours")
+    }
+
+    fn tree(&mut self, from: usize) -> Rc<[Option<Hop>]> {
+        if let Some(tree) = self.trees.get(&from) {
+            return Rc::clone(tree);
+        }
+        let mut tree = vec![None; self.adjacency.len()];
+        let mut done = vec![false; self.adjacency.len()];
+        let mut queue = BinaryHeap::from([Reverse((0u32, Time::ZERO, Hop::MAX, from))]);
+        while let Some(Reverse((hops, delay, via, node))) = queue.pop() {
+            if std::mem::replace(&mut done[node], true) {
+                continue;
+            }
+            tree[node] = (node != from).then_some(via);
+            for &hop in &self.adjacency[node] {
+                let next = self.end(hop);
+                if !done[next] {
+                    queue.push(Reverse((hops + 1, delay.saturating_add(self.delay(hop)), hop, next)));
+                }
+            }
+        }
+        let tree: Rc<[Option<Hop>]> = tree.into();
+        if (self.trees.len() + 1) * tree.len() > MOST_REMEMBERED {
+            self.trees.clear();
+        }
+        self.trees.insert(from, Rc::clone(&tree));
+        tree
+    }
 }
+
+/// Nodes of all trees together, of 8 bytes each.
+const MOST_REMEMBERED: usize = 10_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -70,10 +137,54 @@ mod tests {
         let ms = Time::from_millis;
         let edge = |a, b, d| Edge { between: (a, b), delay: (ms(d), ms(d)) };
         let edges = [edge(0, 1, 5), edge(1, 2, 5), edge(0, 2, 90), edge(0, 1, 5), edge(1, 0, 1), edge(3, 4, 1)];
-        let adj = adjacency(5, &edges);
-        assert_eq!(path(5, &edges, &adj, 0, 2), Some(vec![4])); // one slow hop beats two fast
-        assert_eq!(path(5, &edges, &adj, 0, 1), Some(vec![9])); // the 1 ms link, backwards
-        assert_eq!(path(5, &edges, &adj, 1, 0), Some(vec![8]));
-        assert_eq!(path(5, &edges, &adj, 0, 4), None);
+        let mut routes = Routes::new(5, edges.to_vec());
+        assert_eq!(routes.path(0, 2), Some(vec![4])); // one slow hop beats two fast
+        assert_eq!(routes.path(0, 1), Some(vec![9])); // the 1 ms link, backwards
+        assert_eq!(routes.path(1, 0), Some(vec![8]));
+        assert_eq!(routes.path(0, 4), None);
+        assert_eq!(routes.path(3, 4), Some(vec![10]));
+        assert_eq!(routes.reachable(0).collect::<Vec<_>>(), [1, 2]);
+    }
+
+    /// The shortest of all paths without a node twice, by the rule of the module.
+    fn by_search(edges: &[Edge], from: usize, to: usize) -> Option<(usize, Time)> {
+        let mut best: Option<(usize, Time)> = None;
+        let mut open = vec![(from, 0, Time::ZERO, vec![from])];
+        while let Some((node, hops, delay, seen)) = open.pop() {
+            if node == to {
+                best = Some(best.map_or((hops, delay), |b| b.min((hops, delay))));
+                continue;
+            }
+            for e in edges {
+                for (a, b, d) in [(e.between.0, e.between.1, e.delay.0), (e.between.1, e.between.0, e.delay.1)] {
+                    if a == node && !seen.contains(&b) {
+                        open.push((b, hops + 1, delay + d, [&seen[..], &[b]].concat()));
+                    }
+                }
+            }
+        }
+        best
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn paths_are_shortest(ends in proptest::collection::vec((0usize..6, 0usize..6, 1u64..4, 1u64..4), 1..9)) {
+            let ends = ends.into_iter().filter(|e| e.0 != e.1);
+            let edges: Vec<Edge> =
+                ends.map(|(a, b, f, r)| Edge { between: (a, b), delay: (Time(f), Time(r)) }).collect();
+            let mut routes = Routes::new(6, edges.clone());
+            for from in 0..6 {
+                for to in 0..6 {
+                    let path = routes.path(from, to);
+                    let mut node = from;
+                    for hop in path.iter().flatten() {
+                        assert_eq!(routes.end(hop ^ 1), node, "hops that do not follow each other");
+                        node = routes.end(*hop);
+                    }
+                    let cost = path.map(|p| (p.len(), Time(p.iter().map(|&hop| routes.delay(hop).0).sum())));
+                    assert_eq!(cost, by_search(&edges, from, to), "from {from} to {to} over {edges:?}");
+                }
+            }
+        }
     }
 }

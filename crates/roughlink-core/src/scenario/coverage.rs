@@ -7,6 +7,8 @@
 use super::file::{Class, Coverage};
 use super::leaf::{At, LONGEST, Leaf};
 use super::link::{Load, undirected};
+use super::names::Names;
+use super::notices::Notices;
 use super::problem::{Problem, Report, suggest};
 use super::timeline::{Step, lay};
 use super::{FlowSpec, LinkSpec, Stay};
@@ -46,7 +48,7 @@ struct Levels {
 /// Gives the links that have coverage their timelines and events; returns the load of other passengers.
 pub(super) fn coverage(
     all: &[At<Coverage>],
-    links: &mut [LinkSpec],
+    (names, links): (&Names, &mut [LinkSpec]),
     duration: Time,
     load: Load<'_>,
     tcp: &Arc<TcpConfig>,
@@ -58,12 +60,8 @@ pub(super) fn coverage(
         let c = &one.value;
         let here = c.name.as_ref().map_or(one.span.clone(), |n| n.span.clone());
         report.read(&c.name);
-        let Some(wanted) = report.read(&c.link) else { continue };
-        let Some(l) = links.iter().position(|l| l.name == wanted) else {
-            let problem = Problem::new(format!("there is no link `{wanted}`")).at(span(&c.link), "");
-            report.error(problem.help(suggest(&wanted, "the links are", links.iter().map(|l| l.name.as_str()))));
-            continue;
-        };
+        let Some(l) = names.find(&c.link, report) else { continue };
+        let wanted = &names.all[l];
         if let Some(first) = taken.insert(l, span(&c.link)) {
             let problem = Problem::new(format!("link `{wanted}` has coverage twice"));
             let problem = problem.at(span(&c.link), "the second").at(first, "the first");
@@ -113,7 +111,7 @@ pub(super) fn coverage(
                     until: end,
                     rate: row.rate,
                     delay: row.delay,
-                    noise: row.loss.map(|loss| Noise::Random { loss }),
+                    noise: row.loss.map(|loss| Box::new(Noise::Random { loss })),
                     ..Step::default()
                 });
                 link_events.extend(row.signal.map(|dbm| (known(row.at), LinkEvent::Signal(dbm))));
@@ -128,7 +126,7 @@ pub(super) fn coverage(
             }
             let mut step = Step { at: up, until: end, up: Some(true), ..Step::default() };
             if let Some(class) = class {
-                (step.rate, step.delay, step.noise) = (class.rate, class.delay, class.noise.clone());
+                (step.rate, step.delay, step.noise) = (class.rate, class.delay, class.noise.clone().map(Box::new));
                 link_events.extend(class.signal.map(|dbm| (known(stay.arrive), LinkEvent::Signal(dbm))));
             }
             steps.push(step);
@@ -181,7 +179,7 @@ pub(super) fn coverage(
         steps.sort_by_key(|s| s.at);
         link_events.sort_by_key(|n| n.0);
         lay(steps, pipe, duration, one.span.clone(), report);
-        (links[l].notices, links[l].stays) = (link_events, used);
+        (links[l].notices, links[l].stays) = (Notices::Listed(link_events), used);
     }
     loads
 }

@@ -2,13 +2,14 @@
 
 use super::file::{Gateway, Params};
 use super::leaf::At;
+use super::names::Names;
 use super::problem::{Problem, Report, list, suggest};
 use super::{GatewaySpec, LinkSpec, Stay};
 use crate::gateway::{BuildError, Heading, Kind, REGISTRY};
 use crate::link::{Direction, Model, Noise};
 use crate::net::routing::Hop;
 use crate::units::Time;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Resolves a gateway at `node`; `None` if the kind is `none`, or if it cannot be resolved, which is then reported.
@@ -17,7 +18,7 @@ pub(super) fn gateway(
     name: &str,
     node: Option<usize>,
     nodes: &[String],
-    links: &[LinkSpec],
+    (names, links, links_at): (&Names, &[LinkSpec], &[Vec<usize>]),
     report: &mut Report,
 ) -> Option<GatewaySpec> {
     let g = &gateway.value;
@@ -29,9 +30,9 @@ pub(super) fn gateway(
     let (kind, node) = (kind?.0?, node?);
     let place = g.link.as_ref().map_or(gateway.span.clone(), |l| l.span.clone());
     let link = match link {
-        Some(link) => named(&link, node, nodes, links, place.clone(), report)?,
+        Some(link) => named(&link, node, nodes, (names, links, &links_at[node]), place.clone(), report)?,
         None if g.link.is_some() => return None,
-        None => only_rough(node, nodes, links, place.clone(), report)?,
+        None => only_rough(&nodes[node], links, &links_at[node], place.clone(), report)?,
     };
     if kind.needs_modem && matches!(links[link].model, Model::Pipe(_)) {
         let media = links.iter().filter(|l| matches!(l.model, Model::Shared(_))).map(|l| l.name.as_str());
@@ -63,12 +64,12 @@ fn unused(given: &At<Params>, report: &mut Report) {
 /// Refuses gateways that would work against each other: two of the same kind, or two rate controls, at the same end of
 /// a link.
 pub(super) fn conflicting(all: &[(Range<usize>, GatewaySpec)], report: &mut Report) {
-    for (i, (place, g)) in all.iter().enumerate() {
-        let rival = all[..i].iter().find(|(_, first)| {
-            let both = g.kind.needs_modem && first.kind.needs_modem;
-            (first.node, first.link) == (g.node, g.link) && (first.kind.name == g.kind.name || both)
-        });
-        if let Some((first, other)) = rival {
+    // Rate controls count as one kind.
+    let mut standing: BTreeMap<(usize, usize, &str), &(Range<usize>, GatewaySpec)> = BTreeMap::new();
+    for this @ (place, g) in all {
+        let kind = if g.kind.needs_modem { "" } else { g.kind.name };
+        let (first, other) = *standing.entry((g.node, g.link, kind)).or_insert(this);
+        if !std::ptr::eq(other, g) {
             let what = if g.kind.needs_modem { "two rate controls" } else { "two gateways of a kind" };
             let problem = Problem::new(format!("{what} at one end of a link: `{}` and `{}`", other.name, g.name));
             let problem = problem.at(place.clone(), "the second").at(first.clone(), "the first");
@@ -85,6 +86,7 @@ pub(super) fn idle(
     links: &[LinkSpec],
     report: &mut Report,
 ) {
+    let taken: BTreeSet<Hop> = paths.iter().flatten().copied().collect();
     for (place, g) in all {
         let link = &links[g.link];
         let leaves = 2 * g.link as Hop + Hop::from(link.between.0 != g.node);
@@ -94,7 +96,7 @@ pub(super) fn idle(
             Heading::Inward => (leaves, "from"),
             Heading::Outward => (leaves ^ 1, "to"),
         };
-        let used = |hop: Hop| paths.iter().any(|p| p.contains(&hop));
+        let used = |hop: Hop| taken.contains(&hop);
         if used(hop) {
             continue;
         }
@@ -137,19 +139,19 @@ fn named(
     name: &str,
     node: usize,
     nodes: &[String],
-    links: &[LinkSpec],
+    (names, links, here): (&Names, &[LinkSpec], &[usize]),
     place: Range<usize>,
     report: &mut Report,
 ) -> Option<usize> {
-    let here = links.iter().filter(|l| ends_at(l, node)).map(|l| l.name.as_str());
-    let Some(i) = links.iter().position(|l| l.name == name) else {
+    let own = here.iter().map(|&i| links[i].name.as_str());
+    let Some(i) = names.index(name) else {
         let problem = Problem::new(format!("there is no link `{name}`")).at(place, "");
-        report.error(problem.help(suggest(name, "the links at this node are", here)));
+        report.error(problem.help(suggest(name, "the links at this node are", own)));
         return None;
     };
-    if !ends_at(&links[i], node) {
+    if !here.contains(&i) {
         let message = format!("link `{name}` does not end at node `{}`", nodes[node]);
-        let help = suggest("", "links that do are", here);
+        let help = suggest("", "links that do are", own);
         report.error(Problem::new(message).at(place, "").help(help));
         return None;
     }
@@ -158,22 +160,18 @@ fn named(
 
 /// The one link at the node that is more than a wire.
 fn only_rough(
-    node: usize,
-    nodes: &[String],
+    node: &str,
     links: &[LinkSpec],
+    here: &[usize],
     place: Range<usize>,
     report: &mut Report,
 ) -> Option<usize> {
-    let here = || (0..links.len()).filter(|&i| ends_at(&links[i], node));
-    let found: Vec<usize> = here().filter(|&i| is_rough(&links[i].model)).collect();
+    let found: Vec<usize> = here.iter().copied().filter(|&i| is_rough(&links[i].model)).collect();
     if let [only] = found.as_slice() {
         return Some(*only);
     }
-    let node = &nodes[node];
-    let names: Vec<&str> = if found.is_empty() { here().collect() } else { found.clone() }
-        .into_iter()
-        .map(|i| links[i].name.as_str())
-        .collect();
+    let named = if found.is_empty() { here } else { &found };
+    let names: Vec<&str> = named.iter().map(|&i| links[i].name.as_str()).collect();
     let message = if found.is_empty() {
         format!("no link at node `{node}` is rough")
     } else {
@@ -185,10 +183,6 @@ fn only_rough(
     };
     report.error(Problem::new(message).at(place, "").help(help));
     None
-}
-
-fn ends_at(link: &LinkSpec, node: usize) -> bool {
-    link.between.0 == node || link.between.1 == node
 }
 
 /// A medium, or a pipe that loses packets or changes.

@@ -1,5 +1,6 @@
 //! What is wrong with a scenario file: every fault with its place, so that a program can underline it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
@@ -136,38 +137,41 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Notes a fault, once.
+    /// Notes a fault.
     pub fn error(&mut self, problem: Problem) {
-        if !self.problems.contains(&problem) {
-            self.problems.push(problem);
-        }
+        self.problems.push(problem);
     }
 
-    /// Notes a warning, once.
+    /// Notes a warning.
     pub fn warn(&mut self, warning: Warning) {
-        if !self.warnings.contains(&warning) {
-            self.warnings.push(warning);
-        }
+        self.warnings.push(warning);
     }
 
-    /// The warnings in the order of the text, or the faults.
-    pub fn finish(mut self, name: &str, text: &str) -> Result<Vec<Warning>, ScenarioError> {
-        if !self.problems.is_empty() {
-            return Err(self.fail(name, text));
-        }
-        self.warnings.sort_by_key(place);
-        Ok(self.warnings)
+    /// The warnings in the order of the text, each once, or the faults.
+    pub fn finish(self, name: &str, text: &str) -> Result<Vec<Warning>, ScenarioError> {
+        if self.problems.is_empty() { Ok(in_order(self.warnings)) } else { Err(self.fail(name, text)) }
     }
 
-    /// The faults in the order of the text.
-    pub fn fail(mut self, name: &str, text: &str) -> ScenarioError {
-        self.problems.sort_by_key(place);
-        ScenarioError { name: name.to_owned(), text: text.to_owned(), problems: self.problems }
+    /// The faults in the order of the text, each once.
+    pub fn fail(self, name: &str, text: &str) -> ScenarioError {
+        ScenarioError { name: name.to_owned(), text: text.to_owned(), problems: in_order(self.problems) }
+    }
+
+    /// Whether so many faults are known that advice on another one is not worth a search through all names.
+    pub fn is_crowded(&self) -> bool {
+        self.problems.len() > MOST_ADVICE
     }
 }
 
-fn place(problem: &Problem) -> usize {
-    problem.labels.first().map_or(0, |label| label.span.start)
+/// In the order of the text, each once.
+fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
+    let mut seen = BTreeSet::new();
+    problems.retain(|p| {
+        let places: Vec<_> = p.labels.iter().map(|l| (l.span.start, l.span.end, l.text.clone())).collect();
+        seen.insert((places, p.message.clone(), p.help.clone()))
+    });
+    problems.sort_by_key(|p| p.labels.first().map_or(0, |label| label.span.start));
+    problems
 }
 
 /// The one of `known` that was probably meant by `word`.
@@ -190,7 +194,14 @@ pub(super) fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterat
     }
 }
 
-/// `a`, `b`, `c`
+/// `a`, `b`, `c`; of many words the first, and how many more there are.
 pub(super) fn list(words: &[&str]) -> String {
-    words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
+    let shown = if words.len() > MOST_LISTED { MOST_LISTED - 1 } else { words.len() };
+    let text = words[..shown].iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ");
+    if shown == words.len() { text } else { format!("{text} and {} more", words.len() - shown) }
 }
+
+/// Words of a list in a message; the longest list of keys has fewer.
+const MOST_LISTED: usize = 80;
+/// More faults than are shown.
+const MOST_ADVICE: usize = 100;

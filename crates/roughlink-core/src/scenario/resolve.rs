@@ -7,9 +7,11 @@ use super::file::{File, Flow, FlowKind, Gateway, Link, LinkKind, Sctp, Tcp, Tran
 use super::gateway::{conflicting, gateway, idle};
 use super::greenphy::greenphy;
 use super::hdplc::hdplc;
-use super::leaf::{At, Leaf, Name};
+use super::leaf::At;
 use super::link::{Load, pipe, span};
-use super::problem::{Problem, Report, list, suggest};
+use super::names::Names;
+use super::notices::Notices;
+use super::problem::{Problem, Report, list};
 use super::request::session;
 use super::silence::warn_of_silence;
 use super::tcp::{Sources, check_hystart, headers};
@@ -17,10 +19,9 @@ use super::timeline::timelines;
 use super::{FlowSpec, LinkSpec, Scenario};
 use crate::app::Traffic;
 use crate::app::voip::{Codec, VoipConfig, emodel};
-use crate::cc::LinkEvent;
 use crate::link::greenphy::Class;
 use crate::link::{Model, SharedConfig};
-use crate::net::routing::{self, Edge, Hop};
+use crate::net::routing::{Edge, Hop, Routes};
 use crate::tcp::{Stack, TcpConfig};
 use crate::units::{Bytes, Rate, Time};
 use std::collections::BTreeMap;
@@ -37,76 +38,84 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     let none = Tcp::default();
     let tcp = file.tcp.as_ref().map_or(&none, |t| &t.value);
     tcp.faults(report);
-    let nodes = names("node", file.node.iter().map(|n| (&n.value.name, &n.span)), report);
-    let link_names = names("link", file.link.iter().map(|l| (&l.value.name, &l.span)), report);
-    let flow_names = names("flow", file.flow.iter().map(|f| (&f.value.name, &f.span)), report);
-    let gateway_names = names("gateway", file.gateway.iter().map(|g| (&g.value.name, &g.span)), report);
+    let nodes = Names::read("node", file.node.iter().map(|n| &n.value.name), report);
+    let link_names = Names::read("link", file.link.iter().map(|l| &l.value.name), report);
+    let flow_names = Names::read("flow", file.flow.iter().map(|f| &f.value.name), report);
+    let gateway_names = Names::read("gateway", file.gateway.iter().map(|g| &g.value.name), report);
 
     let before = report.problems.len();
     let mut links: Vec<LinkSpec> = file
         .link
         .iter()
-        .zip(link_names)
+        .zip(&link_names.all)
         .map(|(link, name)| {
             let (model, notices) = model(&link.value, duration, load, report);
             let cable = report.read(&link.value.cable).map(|cable| cable.0);
-            LinkSpec { name, between: between(link, &nodes, report), model, cable, notices, stays: Vec::new() }
+            LinkSpec { name: name.clone(), between: between(link, &nodes, report), model, cable, notices, stays: Vec::new() }
         })
         .collect();
     cables(&file.link, &mut links, report);
     let plain = Arc::new(TcpConfig::preset(Stack::default()));
-    names("coverage", file.coverage.iter().map(|c| (&c.value.name, &c.span)), report);
-    let loads = coverage(&file.coverage, &mut links, duration, load, &plain, report);
+    Names::read("coverage", file.coverage.iter().map(|c| &c.value.name), report);
+    let loads = coverage(&file.coverage, (&link_names, &mut links), duration, load, &plain, report);
+    let mut links_at = vec![Vec::new(); nodes.all.len().max(1)]; // links without nodes point at 0
+    for (i, link) in links.iter().enumerate() {
+        let (a, b) = link.between;
+        links_at[a].push(i);
+        if a != b {
+            links_at[b].push(i);
+        }
+    }
     for (i, node) in file.node.iter().enumerate() {
-        if nodes.len() > 1 && !links.iter().any(|l| l.between.0 == i || l.between.1 == i) {
+        if nodes.all.len() > 1 && links_at[i].is_empty() {
             let place = node.value.name.as_ref().map_or(node.span.clone(), |n| n.span.clone());
             report.warn(
-                Problem::new(format!("node `{}` has no link", nodes[i]))
+                Problem::new(format!("node `{}` has no link", nodes.all[i]))
                     .at(place, "unused")
                     .help("add a [[link]] to it, or leave it out"),
             );
         }
     }
     let stands = |(g, name): (&At<Gateway>, &String)| {
-        let here = node(&g.value.node, &nodes, report);
-        Some((g.span.clone(), gateway(g, name, here, &nodes, &links, report)?))
+        let here = nodes.find(&g.value.node, report);
+        Some((g.span.clone(), gateway(g, name, here, &nodes.all, (&link_names, &links, &links_at), report)?))
     };
-    let gateways: Vec<_> = file.gateway.iter().zip(&gateway_names).filter_map(stands).collect();
+    let gateways: Vec<_> = file.gateway.iter().zip(&gateway_names.all).filter_map(stands).collect();
     conflicting(&gateways, report);
     if file.flow.is_empty() {
         report.warn(Problem::new("there is no flow: nothing will happen").help("add a [[flow]]"));
     }
-    let sound = report.problems.len() == before && nodes.iter().all(|n| !n.is_empty());
+    let sound = report.problems.len() == before && nodes.complete;
     let edges: Vec<Edge> = links.iter().map(|l| Edge { between: l.between, delay: l.model.delay() }).collect();
     let mut context = Context {
         tcp,
         sctp: file.sctp.as_ref().map(|s| &s.value),
         nodes: &nodes,
         links: &links,
-        adjacency: routing::adjacency(nodes.len().max(1), &edges), // links without nodes point at 0
-        edges,
+        routes: Routes::new(nodes.all.len().max(1), edges), 
         sound,
         duration,
+        notices: MOST_NOTICES,
         configs: vec![plain],
         used: Vec::new(),
         fragmented: BTreeMap::new(),
     };
     let mut flows: Vec<FlowSpec> =
-        file.flow.iter().zip(flow_names).map(|(flow, name)| context.flow(flow, name, report)).collect();
+        file.flow.iter().zip(flow_names.all).map(|(flow, name)| context.flow(flow, name, report)).collect();
     flows.extend(loads);
     if report.problems.is_empty() && !gateways.is_empty() {
-        idle(&gateways, &context.tcp_paths(&flows), &nodes, &links, report);
+        idle(&gateways, &context.tcp_paths(&flows), &nodes.all, &links, report);
     }
     let gateways = gateways.into_iter().map(|g| g.1).collect();
     check_hystart(tcp, &context.used, report);
     context.warn_of_fragments(report);
     let name = report.read(&file.name).unwrap_or_else(|| default_name.to_owned());
     let seed = report.read(&file.seed).unwrap_or(1);
-    Scenario { name, seed, duration, nodes, links, flows, gateways, source: String::new() }
+    Scenario { name, seed, duration, nodes: nodes.all, links, flows, gateways, source: String::new() }
 }
 
-/// The model of a link, and the events that hosts are notified of.
-fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (Model, Vec<(Time, LinkEvent)>) {
+/// What a link is, and the events that hosts are notified of.
+fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (Model, Notices) {
     match report.read(&link.kind) {
         None | Some(LinkKind::Pipe) => {
             let mut pipe = pipe(link, load, report);
@@ -115,11 +124,11 @@ fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (M
         }
         Some(LinkKind::Hdplc) => {
             let config = hdplc(link, load, report);
-            (Model::Shared(SharedConfig::Hdplc(Box::new(config))), Vec::new())
+            (Model::Shared(SharedConfig::Hdplc(Box::new(config))), Notices::default())
         }
         Some(LinkKind::GreenPhy) => {
             let config = greenphy(link, load, report);
-            (Model::Shared(SharedConfig::GreenPhy(Box::new(config))), Vec::new())
+            (Model::Shared(SharedConfig::GreenPhy(Box::new(config))), Notices::default())
         }
     }
 }
@@ -128,14 +137,15 @@ fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (M
 struct Context<'f> {
     tcp: &'f Tcp,
     sctp: Option<&'f Sctp>,
-    nodes: &'f [String],
+    nodes: &'f Names,
     links: &'f [LinkSpec],
-    edges: Vec<Edge>,
-    adjacency: Vec<Vec<Hop>>,
+    routes: Routes,
     /// Nothing is wrong with these, so that what follows from them is not a consequence of another fault.
     sound: bool,
     duration: Time,
-    /// The configurations in use: a thousand flows usually share a few.
+    /// How many more notifications may be examined for flows that their algorithm holds.
+    notices: usize,
+    /// The configurations in use: a thousand flows tend to have but a few.
     configs: Vec<Arc<TcpConfig>>,
     /// The algorithms in use.
     used: Vec<(Stack, &'static crate::cc::Algorithm)>,
@@ -148,8 +158,8 @@ impl Context<'_> {
     fn flow(&mut self, flow: &At<Flow>, name: String, report: &mut Report) -> FlowSpec {
         let f = &flow.value;
         let here = f.name.as_ref().map_or(flow.span.clone(), |n| n.span.clone());
-        let from = node(&f.from, self.nodes, report);
-        let to = node(&f.to, self.nodes, report);
+        let from = self.nodes.find(&f.from, report);
+        let to = self.nodes.find(&f.to, report);
         let path = self.path(f, &name, from, to, report);
         let start = report.read(&f.start).unwrap_or_default();
         if start >= self.duration {
@@ -208,7 +218,7 @@ impl Context<'_> {
         if let Some(factory) = &spec.factory {
             let place = f.cc.as_ref().map_or(flow.span.clone(), |cc| cc.span.clone());
             let (flow, links) = ((spec.name.as_str(), place), (&path[..], self.links));
-            warn_of_silence(flow, (&spec.cc, factory), links, self.duration, report);
+            warn_of_silence(flow, (&spec.cc, factory), links, self.duration, &mut self.notices, report);
         }
         spec
     }
@@ -339,26 +349,33 @@ impl Context<'_> {
     }
 
     /// The links between two nodes, as packets will go.
-    fn path(&self, flow: &Flow, name: &str, from: Option<usize>, to: Option<usize>, report: &mut Report) -> Vec<usize> {
+    fn path(
+        &mut self,
+        flow: &Flow,
+        name: &str,
+        from: Option<usize>,
+        to: Option<usize>,
+        report: &mut Report,
+    ) -> Vec<usize> {
         let (Some(from), Some(to)) = (from, to) else { return Vec::new() };
         if from == to {
             let problem = Problem::new(format!("flow `{name}` ends where it begins")).at(span(&flow.to), "");
             report.error(problem.help("`from` and `to` must be two nodes"));
             return Vec::new();
         }
-        if let Some(hops) = routing::path(self.nodes.len(), &self.edges, &self.adjacency, from, to) {
+        if let Some(hops) = self.routes.path(from, to) {
             return hops.into_iter().map(|hop| hop as usize / 2).collect();
         }
         // After another fault this one may be its consequence.
         if self.sound {
-            let reached = |n: &usize| routing::path(self.nodes.len(), &self.edges, &self.adjacency, from, *n).is_some();
-            let reached: Vec<&str> = (0..self.nodes.len())
-                .filter(reached)
-                .map(|n| self.nodes[n].as_str())
-                .filter(|n| **n != self.nodes[from])
-                .collect();
-            let (a, b) = (&self.nodes[from], &self.nodes[to]);
+            let names = &self.nodes.all;
+            let (a, b) = (&names[from], &names[to]);
             let problem = Problem::new(format!("no links lead from `{a}` to `{b}`")).at(span(&flow.to), "");
+            if report.is_crowded() {
+                report.error(problem);
+                return Vec::new();
+            }
+            let reached: Vec<&str> = self.routes.reachable(from).map(|n| names[n].as_str()).collect();
             report.error(problem.help(if reached.is_empty() {
                 format!("`{a}` has no link")
             } else {
@@ -369,14 +386,14 @@ impl Context<'_> {
     }
 
     /// The hops that data of TCP flows take.
-    fn tcp_paths(&self, flows: &[FlowSpec]) -> Vec<Vec<Hop>> {
-        let hops = |from, to| routing::path(self.nodes.len(), &self.edges, &self.adjacency, from, to);
-        let of = |f: &FlowSpec| match f.traffic {
+    fn tcp_paths(&mut self, flows: &[FlowSpec]) -> Vec<Vec<Hop>> {
+        let mut hops = |from, to| self.routes.path(from, to);
+        let mut of = |f: &FlowSpec| match f.traffic {
             Traffic::Bulk { .. } if f.sctp.is_none() => [hops(f.from, f.to), None],
             Traffic::Request { .. } => [hops(f.from, f.to), hops(f.to, f.from)],
             _ => [None, None],
         };
-        flows.iter().flat_map(of).flatten().collect()
+        flows.iter().flat_map(&mut of).flatten().collect()
     }
 
     fn note_fragments(&mut self, packet: (u64, bool), origin: Range<usize>, path: &[usize]) {
@@ -441,64 +458,27 @@ fn fragments(length: u64, mtu: u16) -> u64 {
     (length - 20).div_ceil(u64::from((mtu - 20) & !7))
 }
 
-/// The names of a kind of element; each must occur once. An element without one gets a name that nothing refers to.
-fn names<'f>(
-    what: &str,
-    elements: impl Iterator<Item = (&'f Option<Leaf<Name>>, &'f Range<usize>)>,
-    report: &mut Report,
-) -> Vec<String> {
-    let mut seen: BTreeMap<String, Range<usize>> = BTreeMap::new();
-    let mut all = Vec::new();
-    for (leaf, _) in elements {
-        let name = report.read(leaf).map(|n| n.0);
-        if let (Some(name), Some(leaf)) = (&name, leaf) {
-            if let Some(first) = seen.get(name) {
-                let problem = Problem::new(format!("there are two {what}s named `{name}`"));
-                let problem = problem.at(leaf.span.clone(), "the second").at(first.clone(), "the first");
-                report.error(problem.help(format!("call the second \"{name} 2\", or as you like")));
-            }
-            seen.entry(name.clone()).or_insert_with(|| leaf.span.clone());
-        }
-        all.push(name.unwrap_or_default());
-    }
-    all
-}
-
-/// The index of the node that `leaf` names.
-fn node(leaf: &Option<Leaf<String>>, nodes: &[String], report: &mut Report) -> Option<usize> {
-    let name = report.read(leaf)?;
-    let found = nodes.iter().position(|n| *n == name && !n.is_empty());
-    // A node whose name cannot be read may be the one that is meant.
-    if found.is_none() && nodes.iter().all(|n| !n.is_empty()) {
-        let problem = Problem::new(format!("there is no node `{name}`")).at(span(leaf), "");
-        report.error(problem.help(if nodes.is_empty() {
-            format!("declare it: [[node]] name = \"{name}\"")
-        } else {
-            suggest(&name, "the nodes are", nodes.iter().map(String::as_str))
-        }));
-    }
-    found
-}
-
 /// The two nodes of a link.
-fn between(link: &At<Link>, nodes: &[String], report: &mut Report) -> (usize, usize) {
+fn between(link: &At<Link>, nodes: &Names, report: &mut Report) -> (usize, usize) {
     let Some(ends) = &link.value.between else { return (0, 0) };
     let [a, b] = ends.value.as_slice() else {
         let problem = Problem::new(format!("a link has two ends, not {}", ends.value.len())).at(ends.span.clone(), "");
         report.error(problem.help("between = [\"a\", \"b\"]"));
         return (0, 0);
     };
-    let (from, to) = (node(&Some(a.clone()), nodes, report), node(&Some(b.clone()), nodes, report));
+    let (from, to) = (nodes.find(&Some(a.clone()), report), nodes.find(&Some(b.clone()), report));
     if from.is_some() && from == to {
-        let here = from.map_or("", |n| nodes[n].as_str());
-        let there = nodes.iter().find(|n| *n != here && !n.is_empty()).map_or("b", String::as_str);
+        let here = from.map_or("", |n| nodes.all[n].as_str());
+        let there = nodes.all.iter().find(|n| *n != here && !n.is_empty()).map_or("b", String::as_str);
         let problem = Problem::new("a link between a node and itself").at(ends.span.clone(), "");
         report.error(problem.help(format!("name two nodes, such as [\"{here}\", \"{there}\"]")));
     }
     (from.unwrap_or(0), to.unwrap_or(0))
 }
 
-/// A byte of G.711 takes 125 us. Much below that a call fills memory with what the receiver keeps of every packet.
+/// Examining a notification costs some ten nanoseconds.
+const MOST_NOTICES: usize = 1_000_000;
+/// A byte of G.711 takes 125 us. Much below that a call fills memory with what the listener keeps of every packet.
 const LEAST_INTERVAL: Time = Time::from_micros(100);
 /// Bytes of speech that fit into a datagram with 40 B of headers.
 const MOST_SPEECH: u16 = 65_495;

@@ -4,15 +4,19 @@
 use super::LinkSpec;
 use super::problem::{Problem, Report};
 use crate::cc::{Factory, Flow, LinkEvent, Permit};
+use crate::link::timeline::{State, States};
 use crate::units::Time;
 use std::ops::Range;
+use std::sync::Arc;
 
-/// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, while the link is up and the flow's hosts are notified of it.
+/// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, while the link is up and its hosts have been notified
+/// of that. At most `budget` notifications are examined, and taken from it.
 pub(super) fn warn_of_silence(
     (name, place): (&str, Range<usize>),
     (cc, factory): (&str, &Factory),
     (path, links): (&[usize], &[LinkSpec]),
     duration: Time,
+    budget: &mut usize,
     report: &mut Report,
 ) {
     // With several links that have events the cause could not be named.
@@ -31,18 +35,21 @@ pub(super) fn warn_of_silence(
     let mut silent: Vec<Range<Time>> = Vec::new();
     let mut strongest: Option<f64> = None;
     let (mut known_up, mut signal) = (true, None);
-    let mut notices = link.notices.iter().filter(|n| n.0 <= duration).peekable();
+    let mut notices: Vec<_> = link.notices.iter().take_while(|n| n.0 <= duration).take(*budget).collect();
+    *budget -= notices.len();
+    let duration = if *budget == 0 { notices.pop().map_or(Time::ZERO, |n| n.0) } else { duration };
+    let mut notices = notices.into_iter().peekable();
     while let Some((at, event)) = notices.next() {
-        let now = Flow { now: *at, ..flow.clone() };
-        algorithm.on_link(&now, event);
+        let now = Flow { now: at, ..flow.clone() };
+        algorithm.on_link(&now, &event);
         match event {
             LinkEvent::Down => (known_up, signal) = (false, None),
             LinkEvent::Configured => known_up = true,
-            LinkEvent::Signal(dbm) => signal = Some(*dbm),
+            LinkEvent::Signal(dbm) => signal = Some(dbm),
             _ => {}
         }
         if known_up && algorithm.permit(&now) == Permit::Hold {
-            silent.push(*at..notices.peek().map_or(duration, |n| n.0));
+            silent.push(at..notices.peek().map_or(duration, |n| n.0));
             strongest = strongest.into_iter().chain(signal).reduce(f64::max);
         }
     }
@@ -75,14 +82,15 @@ pub(super) fn warn_of_silence(
 
 /// When the link is up, each stay once.
 fn ups(link: &LinkSpec, duration: Time) -> Vec<Range<Time>> {
-    let timeline = link.model.as_pipe().and_then(|p| p.forward.timeline.as_deref());
+    let Some(direction) = link.model.as_pipe().map(|p| &p.forward) else { return Vec::new() };
+    let states = direction.timeline.iter().flat_map(|t| States::new(Arc::clone(t), State::of(direction)));
     let mut out: Vec<Range<Time>> = Vec::new();
-    let mut up = None;
-    for (at, state) in timeline.map_or(&[][..], |t| &t.states).iter().filter(|s| s.0 < duration) {
+    let mut up = Some(Time::ZERO);
+    for (at, state) in states.take_while(|s| s.0 < duration) {
         match (up, state.up) {
-            (None, true) => up = Some(*at),
+            (None, true) => up = Some(at),
             (Some(from), false) => {
-                out.push(from..*at);
+                out.push(from..at);
                 up = None;
             }
             _ => {}

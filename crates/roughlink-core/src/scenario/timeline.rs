@@ -1,26 +1,25 @@
 //! `timeline`: what changes on a link, from a list, a table of numbers or recorded traces, made into the states of its
 //! two directions and what hosts are notified of.
 //!
-//! Whatever it comes from becomes a list of [`Step`]s. A step sets some properties of the link from one time to
-//! another, or from then on; of the steps that set a property at some time, the one that began last counts.
+//! Whatever it comes from becomes a list of [`Step`]s, which differ from those of [`crate::link::timeline`] in that they may
+//! be for one direction only and carry their noise.
 
-mod states;
 mod traces;
 
 use super::file::{Change, Heading, Link, Policy as PolicyWord, Timeline as Table, TimelineFormat, Timelines};
 use super::leaf::{At, Leaf};
 use super::link::{Load, undirected};
+use super::notices::Notices;
 use super::problem::{Problem, Report};
 use super::table::{self, Dialect, TIME};
-use crate::cc::LinkEvent;
 use crate::link::PipeConfig;
 use crate::link::noise::Noise;
-use crate::link::timeline::{Opportunities, Policy};
+use crate::link::timeline::{self, Opportunities, Policy};
 use crate::units::{Rate, Time};
-use states::{Notices, made, states};
 use std::ops::Range;
+use std::sync::Arc;
 
-/// Properties that are set for a while.
+/// Sets some properties of a link for a while.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Step {
     pub at: Time,
@@ -32,7 +31,7 @@ pub(super) struct Step {
     pub rate: Option<Rate>,
     pub delay: Option<Time>,
     pub signal: Option<f64>,
-    pub noise: Option<Noise>,
+    pub noise: Option<Box<Noise>>,
     pub heading: Option<Heading>,
 }
 
@@ -46,39 +45,65 @@ struct Source {
     warning: Option<Time>,
 }
 
-/// Puts the timelines of a link into its directions; returns the notifications of hosts and their times.
+/// Gives the directions of a link their timelines; returns what hosts are notified of.
 pub(super) fn timelines(
     link: &Link,
     pipe: &mut PipeConfig,
     duration: Time,
     load: Load<'_>,
     report: &mut Report,
-) -> Vec<(Time, LinkEvent)> {
+) -> Notices {
     let own = link.asymmetric.as_ref().and_then(|a| a.value.timeline.as_ref());
     let before = report.problems.len();
     let [shared, own] = [link.timeline.as_ref(), own].map(|t| t.map(|t| source(t, duration, load, report)));
     if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
         from_the_start(link, pipe, shared, own.as_ref().unwrap_or(shared), report);
     }
-    let mut notices = Notices::default();
-    if let Some(source) = &shared {
-        let span = link.timeline.as_ref().map_or(0..0, |t| t.span.clone());
-        let states = states(source, &pipe.forward, true, duration, span.clone(), report);
-        notices.add(&states, source, &pipe.forward);
-        pipe.forward.timeline = made(source, states);
+    let mut make = |source: &Source, heading: Heading, place: Range<usize>| {
+        source.timeline(heading, duration, place, report)
+    };
+    if let Some(shared) = &shared {
+        let place = link.timeline.as_ref().map_or(0..0, |t| t.span.clone());
+        pipe.forward.timeline = Some(make(shared, Heading::Forward, place.clone()));
         if own.is_none() {
-            let states = self::states(source, &pipe.reverse, false, duration, span, report);
-            notices.add_reverse(&states, source);
-            pipe.reverse.timeline = made(source, states);
+            pipe.reverse.timeline = Some(make(shared, Heading::Reverse, place));
         }
     }
-    if let Some(source) = &own {
-        let span = link.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
-        let states = states(source, &pipe.reverse, false, duration, span, report);
-        notices.add_reverse(&states, source);
-        pipe.reverse.timeline = made(source, states);
+    if let Some(own) = &own {
+        let place = link.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
+        pipe.reverse.timeline = Some(make(own, Heading::Reverse, place));
     }
-    notices.events()
+    shared.as_ref().or(own.as_ref()).map_or_else(Notices::default, |s| Notices::of(pipe, s.notice, s.warning))
+}
+
+impl Source {
+    /// The timeline of the direction `heading`; `place` is what to underline when there are too many changes.
+    fn timeline(
+        &self,
+        heading: Heading,
+        duration: Time,
+        place: Range<usize>,
+        report: &mut Report,
+    ) -> Arc<timeline::Timeline> {
+        let here = |s: &&Step| s.heading.is_none_or(|h| h == heading || h == Heading::Both) && s.at <= duration;
+        let mut steps: Vec<&Step> = self.steps.iter().filter(here).collect();
+        steps.sort_by_key(|s| s.at);
+        let mut noises = Vec::new();
+        let mut made = Vec::with_capacity(steps.len());
+        for &Step { at, until, every, up, rate, delay, signal, ref noise, .. } in steps {
+            let noise = noise.as_ref().map(|noise| {
+                noises.push((**noise).clone());
+                noises.len() as u32 - 1
+            });
+            made.push(timeline::Step { at, until, every, up, rate, delay, signal, noise });
+        }
+        let timeline = timeline::Timeline::new(made, noises, duration);
+        if timeline.changes() > MOST_CHANGES {
+            let problem = Problem::new(format!("the link changes more than {MOST_CHANGES} times")).at(place, "");
+            report.error(problem.help("make `repeat` or `interval` longer, or `duration` shorter"));
+        }
+        Arc::new(timeline.with(self.policy, self.opportunities.clone()))
+    }
 }
 
 /// Fills in the rate and delay that the link leaves to its timelines.
@@ -115,13 +140,11 @@ fn from_the_start(link: &Link, pipe: &mut PipeConfig, forward: &Source, reverse:
     }
 }
 
-/// Puts the states that `steps` make into both directions of a link; `place` is what to underline when there are too many.
+/// Gives both directions of a link the timeline of `steps`; `place` is what to underline when there are too many changes.
 pub(super) fn lay(steps: Vec<Step>, pipe: &mut PipeConfig, duration: Time, place: Range<usize>, report: &mut Report) {
     let source = Source { steps, ..Source::default() };
-    for (direction, forward) in [(&mut pipe.forward, true), (&mut pipe.reverse, false)] {
-        let states = states(&source, direction, forward, duration, place.clone(), report);
-        direction.timeline = made(&source, states);
-    }
+    pipe.forward.timeline = Some(source.timeline(Heading::Forward, duration, place.clone(), report));
+    pipe.reverse.timeline = Some(source.timeline(Heading::Reverse, duration, place, report));
 }
 
 fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut Report) -> Source {
@@ -249,7 +272,8 @@ fn steps_of(
             rate,
             delay: report.read(&c.delay),
             signal: report.read(&c.signal).map(|s| s.0),
-            noise: c.noise.as_ref().map(|n| undirected(n, "write `direction` in the change itself", load, report)),
+            noise: (c.noise.as_ref())
+                .map(|n| Box::new(undirected(n, "write `direction` in the change itself", load, report))),
             heading: report.read(&c.direction),
         };
         if step == (Step { at, until: step.until, every: step.every, heading: step.heading, ..Step::default() })
@@ -321,7 +345,7 @@ fn read_csv(text: &str) -> Result<Vec<Step>, String> {
             "rate_mbps" => step.rate = Some(Rate((field.number()? * 1e6) as u64)),
             "delay_ms" => step.delay = Some(Time::from_secs_f64(field.number()? / 1e3)),
             "signal_dbm" => step.signal = Some(field.number()?),
-            _ => step.noise = Some(Noise::random(field.number()?)),
+            _ => step.noise = Some(Box::new(Noise::random(field.number()?))),
         }
         Ok(())
     })?;
@@ -351,6 +375,8 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
+/// Each change costs an event of the run.
+const MOST_CHANGES: u64 = 100_000_000;
 const COLUMNS: [&str; 6] = [TIME, "up", "rate_mbps", "delay_ms", "loss", "signal_dbm"];
 const CSV_HELP: &str = "the first line names the columns, time_s and any of up, rate_mbps, delay_ms, loss, signal_dbm";
 const FILE_HELP: &str = "its name is relative to the folder of the scenario";
@@ -365,7 +391,7 @@ mod tests {
         assert_eq!(steps.len(), 3);
         assert_eq!(steps[0].rate, Some(Rate::from_mbps(8)));
         assert_eq!((steps[1].at, steps[1].rate), (Time::from_millis(1500), None));
-        assert_eq!(steps[1].noise, Some(Noise::Random { loss: 0.25 }));
+        assert_eq!(steps[1].noise, Some(Box::new(Noise::Random { loss: 0.25 })));
         assert_eq!((steps[2].up, steps[2].rate), (Some(false), None));
         let steps = read_csv("\u{feff}time_s,up\n0,TRUE\n1,False\n2,1\n").unwrap();
         assert_eq!(steps.iter().map(|s| s.up).collect::<Vec<_>>(), [Some(true), Some(false), Some(true)]);

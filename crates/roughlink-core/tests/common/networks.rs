@@ -6,9 +6,9 @@ use proptest::sample::select;
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::REGISTRY;
 use roughlink_core::link::noise::{BurstLength, Noise};
-use roughlink_core::link::timeline::{Opportunities, Policy, State, Timeline};
+use roughlink_core::link::timeline::{Opportunities, Policy, Step, Timeline};
 use roughlink_core::link::{Direction, Model, PipeConfig};
-use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
+use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
 use roughlink_core::tcp::{Amount, Buffer, Recovery, Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::sync::Arc;
@@ -91,12 +91,18 @@ fn timeline() -> impl Strategy<Value = Timeline> {
         |(mut states, policy, noise, opportunities)| {
             states.sort_by_key(|s| s.0);
             let last = states.len() - 1;
-            let state = |(i, (at, (up, rate, delay, noise)))| {
-                let delay = Time::from_micros(delay);
-                (Time::from_micros(at), State { up: up || i == last, rate: Rate(rate), delay, noise })
+            let ends: Vec<Option<u64>> = states.iter().skip(1).map(|s| Some(s.0)).chain([None]).collect();
+            let step = |(i, (at, (up, rate, delay, noise)))| Step {
+                at: Time::from_micros(at),
+                until: ends[i].map(Time::from_micros),
+                up: Some(up || i == last),
+                rate: Some(Rate(rate)),
+                delay: Some(Time::from_micros(delay)),
+                noise,
+                ..Step::default()
             };
-            let states = states.into_iter().enumerate().map(state).collect();
-            Timeline { states, noises: vec![noise], policy, opportunities }
+            let steps = states.into_iter().enumerate().map(step).collect();
+            Timeline::new(steps, vec![noise], Time::MAX).with(policy, opportunities)
         },
     )
 }
@@ -172,7 +178,7 @@ pub fn networks(bytes: u64) -> impl Strategy<Value = Scenario> {
                     between: (base + i, base + i + 1),
                     model: Model::Pipe(Box::new(pipe)),
                     cable: None,
-                    notices: Vec::new(),
+                    notices: Notices::default(),
                     stays: Vec::new(),
                 });
             }

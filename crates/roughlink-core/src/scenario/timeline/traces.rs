@@ -51,7 +51,7 @@ pub(super) fn evenly_spaced(t: &Table, load: Load<'_>, report: &mut Report) -> O
     let mut steps = Vec::new();
     let delay = |ms| Step { delay: Some(Time::from_secs_f64(ms / 1e3)), ..Step::default() };
     steps.extend(trace(&t.delay_file, "delay_ms", interval, delay, load, report));
-    let loss = |p| Step { noise: Some(Noise::random(p)), ..Step::default() };
+    let loss = |p| Step { noise: Some(Box::new(Noise::random(p))), ..Step::default() };
     steps.extend(trace(&t.loss_file, "loss", interval, loss, load, report));
     Some(steps)
 }

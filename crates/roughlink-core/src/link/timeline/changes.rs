@@ -1,0 +1,293 @@
+//! A timeline at work on the packets of one direction.
+//!
+//! A link without a timeline computes arrivals when packets are enqueued ([`crate::link::pipe`]). One with a timeline does the
+//! same, and computes again at each change; if nothing changes the results are the same to the nanosecond.
+
+use super::opportunities::use_opportunities;
+use super::{Opportunities, Policy, State, States, Timeline};
+use crate::link::Direction;
+use crate::link::noise::Judge;
+use crate::packet::Packet;
+use crate::rng::Seed;
+use crate::units::{Serializer, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// A timeline at work on one direction: what waits, what is being serialised, and the state.
+#[derive(Debug)]
+pub struct Changes {
+    timeline: Arc<Timeline>,
+    states: States,
+    /// The next change.
+    next: Option<(Time, State)>,
+    state: State,
+    clock: Clock,
+    overhead: u32,
+    /// What has not been serialised; at most the first is in service.
+    service: VecDeque<Service>,
+    /// Those of the noises that have been in force, by index; each is made when it is first needed.
+    judges: BTreeMap<u32, Judge>,
+    name: String,
+    seed: Seed,
+}
+
+/// How long serialising takes.
+#[derive(Debug)]
+enum Clock {
+    Rate(Serializer),
+    /// The opportunity in use and the bytes it has given.
+    Opportunities(u64, u32),
+}
+
+#[derive(Debug)]
+struct Service {
+    packet: Packet,
+    /// When it came.
+    asked: Time,
+    /// Start and end of service; "never" while the serialiser stands still.
+    start: Time,
+    end: Time,
+    /// The serialiser's remainder at the end, bit ns.
+    remainder: u64,
+    /// Bit ns still to be served, of the packet in service when the serialiser was interrupted.
+    left: Option<u64>,
+}
+
+impl Changes {
+    /// The timeline of direction `name`, whose framing adds `overhead` bytes to a packet.
+    pub fn new(timeline: &Arc<Timeline>, direction: &Direction, overhead: u16, name: &str, seed: &Seed) -> Self {
+        let state = State::of(direction);
+        let mut states = States::new(Arc::clone(timeline), state);
+        Changes {
+            next: states.next(),
+            states,
+            state,
+            clock: match timeline.opportunities {
+                Some(_) => Clock::Opportunities(0, 0),
+                None => Clock::Rate(Serializer::new(direction.rate)),
+            },
+            overhead: u32::from(overhead),
+            service: VecDeque::new(),
+            judges: BTreeMap::new(),
+            name: name.to_owned(),
+            seed: seed.clone(),
+            timeline: Arc::clone(timeline),
+        }
+    }
+
+    /// When the next packet can arrive, or the next change comes.
+    pub fn next_wake(&self) -> Time {
+        let arrival = self.service.front().map_or(Time::MAX, |s| s.end.saturating_add(self.state.delay));
+        arrival.min(self.change_at())
+    }
+
+    /// How many packets wait at `now`, and their bytes.
+    pub fn waiting(&self, now: Time) -> (usize, u64) {
+        let waiting = self.service.iter().skip_while(|s| s.start <= now);
+        waiting.fold((0, 0), |(n, bytes), s| (n + 1, bytes + u64::from(s.packet.size)))
+    }
+
+    /// How many packets wait when the run stops at `end`, and their bytes; they waited until then and no longer.
+    pub fn stop(&self, end: Time, waited_ns: &mut u64) -> (usize, u64) {
+        for s in self.service.iter().filter(|s| s.start > end) {
+            *waited_ns = *waited_ns - s.waited() + (end - s.asked).0;
+        }
+        self.waiting(end)
+    }
+
+    /// Whether a packet that comes now would be served at once.
+    pub fn is_idle(&self) -> bool {
+        self.service.is_empty() && self.runs()
+    }
+
+    /// Whether packets get through now.
+    pub fn is_up(&self) -> bool {
+        self.state.up
+    }
+
+    /// What has not been serialised.
+    pub fn packets(&self) -> impl Iterator<Item = &Packet> {
+        self.service.iter().map(|s| &s.packet)
+    }
+
+    /// Takes in a packet at `now`; returns when its service starts.
+    pub fn push(&mut self, now: Time, packet: Packet, waited_ns: &mut u64) -> Time {
+        let from = self.service.back().map_or(now, |last| last.end);
+        let mut s = Service { packet, asked: now, start: Time::MAX, end: Time::MAX, remainder: 0, left: None };
+        if self.runs() {
+            self.serve(from, &mut s);
+            *waited_ns += s.waited();
+        }
+        let start = s.start;
+        self.service.push_back(s);
+        start
+    }
+
+    /// What has been serialised by `now` and when it arrives, one by one; changes take place on the way.
+    pub fn advance(&mut self, now: Time, waited_ns: &mut u64) -> Option<(Time, Packet)> {
+        loop {
+            let change = self.change_at();
+            if let Some(s) = self.service.pop_front_if(|s| s.end <= now.min(change)) {
+                return Some((s.end + self.state.delay, s.packet));
+            }
+            if change > now {
+                return None;
+            }
+            if let Some((_, state)) = std::mem::replace(&mut self.next, self.states.next()) {
+                self.change(change, state, waited_ns);
+            }
+        }
+    }
+
+    /// Whether a packet that arrives at `now` is lost. `own` is the noise of the link itself.
+    pub fn takes(&mut self, now: Time, size: u16, own: &mut Judge) -> bool {
+        if !self.state.up && self.timeline.policy == Policy::Drop {
+            return true;
+        }
+        let new = |i: u32| Judge::new(&self.timeline.noises[i as usize], &format!("{}#{i}", self.name), &self.seed);
+        let judge = self.state.noise.map_or(own, |i| self.judges.entry(i).or_insert_with(|| new(i)));
+        judge.takes(now, size, self.state.rate)
+    }
+
+    fn change_at(&self) -> Time {
+        self.next.map_or(Time::MAX, |(at, _)| at)
+    }
+
+    /// Whether the serialiser runs.
+    fn runs(&self) -> bool {
+        self.state.up || self.timeline.policy == Policy::Drop
+    }
+
+    fn change(&mut self, now: Time, to: State, waited_ns: &mut u64) {
+        let (ran, rate) = (self.runs(), self.state.rate);
+        self.state = to;
+        let runs = self.runs();
+        let clocked = matches!(self.clock, Clock::Rate(_));
+        if ran == runs && (rate == to.rate || !clocked) {
+            return;
+        }
+        let mut waiting = std::mem::take(&mut self.service);
+        if ran && let Some(first) = waiting.front_mut().filter(|s| s.start <= now) {
+            first.left = Some((first.end - now).0 * rate.0 + first.remainder);
+        }
+        match &mut self.clock {
+            Clock::Rate(clock) => *clock = Serializer::resume(to.rate, clock.remainder()),
+            Clock::Opportunities(index, used) if ran != runs => (*index, *used) = (0, 0), // sought again when served
+            Clock::Opportunities(..) => {}
+        }
+        let mut from = now;
+        for s in &mut waiting {
+            *waited_ns -= s.waited();
+            if runs {
+                self.serve(from, s);
+                from = s.end;
+            } else {
+                s.end = Time::MAX;
+                if s.left.is_none() {
+                    s.start = Time::MAX;
+                }
+            }
+            *waited_ns += s.waited();
+        }
+        self.service = waiting;
+    }
+
+    /// Computes when a packet's service starts, unless it has started, and ends.
+    fn serve(&mut self, from: Time, s: &mut Service) {
+        let bytes = u32::from(s.packet.size) + self.overhead;
+        let left = s.left.take();
+        let start;
+        (start, s.end) = match (&mut self.clock, &self.timeline.opportunities) {
+            (Clock::Rate(clock), _) => match left {
+                Some(left) => {
+                    *clock = Serializer::resume(clock.rate(), left % clock.rate().0);
+                    (from, from + Time(left / clock.rate().0))
+                }
+                None => (from, from + clock.time(bytes)),
+            },
+            (Clock::Opportunities(index, used), Some(trace)) => {
+                if trace.time(*index) < from {
+                    (*index, *used) = (trace.first(from), 0);
+                }
+                use_opportunities(trace, index, used, bytes)
+            }
+            (Clock::Opportunities(..), None) => unreachable!("made from a trace"),
+        };
+        if let Clock::Rate(clock) = &self.clock {
+            s.remainder = clock.remainder();
+        }
+        if left.is_none() {
+            s.start = start;
+        }
+    }
+}
+
+impl Service {
+    /// How long it waits, as far as that is known.
+    fn waited(&self) -> u64 {
+        if self.start == Time::MAX { 0 } else { (self.start - self.asked).0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::noise::Noise;
+    use crate::link::timeline::Step;
+    use crate::packet::FlowId;
+    use crate::units::{QueueLimit, Rate};
+    use proptest::prelude::*;
+
+    const DELAY: Time = Time::from_millis(7);
+
+    /// When packets of (gap to the one before, size) arrive. At each of `times` the link changes to another rate, or stops, and back.
+    fn arrivals(sent: &[(u64, u16)], rate: u64, policy: Policy, times: &[(u64, u64, bool)]) -> (Vec<Time>, u64) {
+        let direction = Direction {
+            rate: Rate(rate),
+            delay: DELAY,
+            queue: QueueLimit::Packets(1000),
+            noise: Noise::None,
+            jitter: Time::ZERO,
+            reorder: false,
+            timeline: None,
+        };
+        let timeline = Arc::new(Timeline::new(Vec::<Step>::new(), Vec::new(), Time::MAX).with(policy, None));
+        let mut link = Changes::new(&timeline, &direction, 0, "x", &Seed { seed: 1, replica: 0 });
+        let same = State::of(&direction);
+        let (mut arrived, mut waited, mut now) = (Vec::new(), 0, 0);
+        let mut sent: Vec<(Time, Option<u16>, State)> =
+            sent.iter().map(|(gap, size)| { now += gap; (Time(now), Some(*size), same) }).collect();
+        let other = |&(at, rate, stop): &(u64, u64, bool)| (Time(at), None, State { up: !stop, rate: Rate(rate), ..same });
+        sent.extend(times.iter().map(other));
+        sent.sort_by_key(|s| s.0);
+        for (now, size, state) in sent {
+            arrived.extend(std::iter::from_fn(|| link.advance(now, &mut waited)).map(|(at, _)| at));
+            if let Some(size) = size {
+                let mut packet = Packet::tcp(FlowId::new(0, false));
+                packet.size = size;
+                link.push(now, packet, &mut waited);
+            } else {
+                link.change(now, state, &mut waited);
+                link.change(now, same, &mut waited);
+            }
+        }
+        arrived.extend(std::iter::from_fn(|| link.advance(Time::MAX, &mut waited)).map(|(at, _)| at));
+        (arrived, waited)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// A rate that changes and changes back at the same instant has every departure computed again, to no effect.
+        #[test]
+        fn nothing_changes(
+            sent in prop::collection::vec((0u64..3_000_000, 41u16..1500), 1..120),
+            rate in 100_000u64..90_000_000,
+            times in prop::collection::vec((0u64..200_000_000, 1_000u64..50_000_000, any::<bool>()), 0..20),
+            keep in any::<bool>(),
+        ) {
+            let policy = if keep { Policy::Keep } else { Policy::Drop };
+            prop_assert_eq!(arrivals(&sent, rate, policy, &times), arrivals(&sent, rate, policy, &[]));
+        }
+    }
+}

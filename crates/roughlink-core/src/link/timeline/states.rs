@@ -1,0 +1,149 @@
+//! The states that the steps of a timeline make, one after the other.
+
+use super::{State, Step, Timeline};
+use crate::units::{Rate, Time};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+/// When which state begins, ascending; a state differs from the one before it.
+///
+/// Steps wait in the order of their times; what has begun and ceases or recurs waits in a heap, which is thus as large as the
+/// number of steps in force or recurring.
+#[derive(Debug)]
+pub struct States {
+    timeline: Arc<Timeline>,
+    base: State,
+    /// How many steps have begun for the first time.
+    begun: usize,
+    due: BinaryHeap<Reverse<Mark>>,
+    properties: Properties,
+    last: Option<State>,
+}
+
+/// When something begins or ceases: that time, when this occurrence of the step began, which step, whether it ceases. What
+/// began earlier comes first, so that what ceases at a time precedes what begins then.
+type Mark = (Time, Time, u32, bool);
+
+impl States {
+    /// The states of a direction that is `base` where no step sets anything.
+    pub fn new(timeline: Arc<Timeline>, base: State) -> Self {
+        let (due, properties) = (BinaryHeap::new(), Properties::default());
+        States { timeline, base, begun: 0, due, properties, last: None }
+    }
+
+    fn next_mark(&self) -> Option<Mark> {
+        let first = self.timeline.order.get(self.begun).map(|&i| {
+            let at = self.timeline.steps[i as usize].at;
+            (at, at, i, false)
+        });
+        let due = self.due.peek().map(|Reverse(mark)| *mark);
+        first.into_iter().chain(due).min().filter(|mark| mark.0 <= self.timeline.end)
+    }
+
+    fn take(&mut self, mark: Mark) {
+        let (now, began, i, ceases) = mark;
+        if self.due.peek() == Some(&Reverse(mark)) {
+            self.due.pop();
+        } else {
+            self.begun += 1;
+        }
+        if ceases {
+            return self.properties.end((began, i));
+        }
+        let step = &self.timeline.steps[i as usize];
+        self.properties.begin((began, i), step);
+        if let Some(until) = step.until {
+            self.due.push(Reverse((now.saturating_add(until - step.at), began, i, true)));
+        }
+        if let Some(every) = step.every {
+            let again = now.saturating_add(every);
+            self.due.push(Reverse((again, again, i, false)));
+        }
+    }
+}
+
+impl Iterator for States {
+    type Item = (Time, State);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (now, ..) = self.next_mark()?;
+            while let Some(mark) = self.next_mark().filter(|mark| mark.0 == now) {
+                self.take(mark);
+            }
+            let state = self.properties.over(&self.base);
+            if self.last != Some(state) {
+                self.last = Some(state);
+                return Some((now, state));
+            }
+        }
+    }
+}
+
+/// When an occurrence of a step began, and which step it is: later ones are greater.
+type Occurrence = (Time, u32);
+
+/// The values that the steps in force set one property to; the one that began last counts.
+#[derive(Debug)]
+struct Property<T>(BTreeMap<Occurrence, T>);
+
+impl<T: Copy> Property<T> {
+    /// A step begins that sets the property to `value`, if it sets it; it ceases some time if it `ends`.
+    fn begin(&mut self, began: Occurrence, value: Option<T>, ends: bool) {
+        let Some(value) = value else { return };
+        if !ends {
+            self.0.clear(); // what began before cannot count again
+        }
+        self.0.insert(began, value);
+    }
+
+    fn value(&self) -> Option<T> {
+        self.0.last_key_value().map(|(_, value)| *value)
+    }
+}
+
+impl<T> Default for Property<T> {
+    fn default() -> Self {
+        Property(BTreeMap::new())
+    }
+}
+
+/// All properties of a direction.
+#[derive(Debug, Default)]
+struct Properties {
+    up: Property<bool>,
+    rate: Property<Rate>,
+    delay: Property<Time>,
+    signal: Property<f64>,
+    noise: Property<u32>,
+}
+
+impl Properties {
+    fn begin(&mut self, began: Occurrence, step: &Step) {
+        let ends = step.until.is_some();
+        self.up.begin(began, step.up, ends);
+        self.rate.begin(began, step.rate, ends);
+        self.delay.begin(began, step.delay, ends);
+        self.signal.begin(began, step.signal, ends);
+        self.noise.begin(began, step.noise, ends);
+    }
+
+    fn end(&mut self, began: Occurrence) {
+        self.up.0.remove(&began);
+        self.rate.0.remove(&began);
+        self.delay.0.remove(&began);
+        self.signal.0.remove(&began);
+        self.noise.0.remove(&began);
+    }
+
+    fn over(&self, base: &State) -> State {
+        State {
+            up: self.up.value().unwrap_or(base.up),
+            rate: self.rate.value().unwrap_or(base.rate),
+            delay: self.delay.value().unwrap_or(base.delay),
+            signal: self.signal.value().or(base.signal),
+            noise: self.noise.value().or(base.noise),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The names of the elements of a scenario, and what they are the names of.
+
+use super::leaf::{Leaf, Name};
+use super::link::span;
+use super::problem::{Problem, Report, suggest};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The names of a kind of element.
+pub(super) struct Names {
+    what: &'static str,
+    /// One for each element; empty where there is none, to which nobody refers.
+    pub all: Vec<String>,
+    index: BTreeMap<String, usize>,
+    /// All names could be read.
+    pub complete: bool,
+}
+
+impl Names {
+    /// The names of elements called `what`; each must be there once.
+    pub fn read<'f>(
+        what: &'static str,
+        elements: impl Iterator<Item = &'f Option<Leaf<Name>>>,
+        report: &mut Report,
+    ) -> Self {
+        let mut names = Names { what, all: Vec::new(), index: BTreeMap::new(), complete: true };
+        let mut places: Vec<Range<usize>> = Vec::new();
+        for leaf in elements {
+            let name = report.read(leaf).map(|n| n.0);
+            places.push(span(leaf));
+            names.complete &= name.is_some();
+            if let Some(name) = &name {
+                let number = names.all.len();
+                let first = *names.index.entry(name.clone()).or_insert(number);
+                if first != number {
+                    let problem = Problem::new(format!("there are two {what}s named `{name}`"));
+                    let problem = problem.at(span(leaf), "the second").at(places[first].clone(), "the first");
+                    report.error(problem.help(format!("call the second \"{name} 2\", or as you like")));
+                }
+            }
+            names.all.push(name.unwrap_or_default());
+        }
+        names
+    }
+
+    /// The index of the element called `name`.
+    pub fn index(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
+    }
+
+    /// The index of the element that `leaf` names; that there is none is reported.
+    pub fn find(&self, leaf: &Option<Leaf<String>>, report: &mut Report) -> Option<usize> {
+        let name = report.read(leaf)?;
+        let found = self.index(&name);
+        // An element whose name cannot be read may be the one that is meant.
+        if found.is_none() && self.complete {
+            let what = self.what;
+            let problem = Problem::new(format!("there is no {what} `{name}`")).at(span(leaf), "");
+            report.error(if report.is_crowded() {
+                problem
+            } else if self.all.is_empty() {
+                problem.help(format!("declare it: [[{what}]] name = \"{name}\""))
+            } else {
+                problem.help(suggest(&name, &format!("the {what}s are"), self.all.iter().map(String::as_str)))
+            });
+        }
+        found
+    }
+}

@@ -1,0 +1,154 @@
+//! What hosts and gateways are notified of about a link, and when.
+
+use crate::cc::LinkEvent;
+use crate::link::PipeConfig;
+use crate::link::timeline::{State, States, Timeline};
+use crate::units::Time;
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::sync::Arc;
+
+/// The notifications about a link in the order of time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notices {
+    /// These, as coverage has them.
+    Listed(Vec<(Time, LinkEvent)>),
+    /// Those of the timelines of the two directions, one at least: a link is up when both directions are; rate, delay and signal are
+    /// the forward direction's.
+    Derived {
+        /// The forward direction before its first change, and its timeline.
+        forward: (State, Option<Arc<Timeline>>),
+        /// The same of the reverse direction.
+        reverse: (State, Option<Arc<Timeline>>),
+        /// Delay of the notification. The state of the link at the start is known then.
+        notice: Time,
+        /// How long before the link goes down hosts are notified of it.
+        warning: Option<Time>,
+    },
+}
+
+impl Notices {
+    /// The notifications about a link that changes as `pipe` does.
+    pub(super) fn of(pipe: &PipeConfig, notice: Time, warning: Option<Time>) -> Self {
+        let [forward, reverse] = [&pipe.forward, &pipe.reverse].map(|d| (State::of(d), d.timeline.clone()));
+        Notices::Derived { forward, reverse, notice, warning }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Notices::Listed(all) if all.is_empty())
+    }
+
+    /// They, until the end of the run.
+    pub fn iter(&self) -> Box<dyn Iterator<Item = (Time, LinkEvent)> + Send> {
+        match self {
+            Notices::Listed(all) => Box::new(all.clone().into_iter()),
+            Notices::Derived { forward, reverse, notice, warning } => {
+                let states = |(base, timeline): &(State, Option<Arc<Timeline>>)| {
+                    timeline.clone().map(|t| States::new(t, *base).peekable())
+                };
+                Box::new(Events {
+                    states: [states(forward), states(reverse)],
+                    up: [true; 2],
+                    now_is: forward.1.is_some().then_some(forward.0),
+                    notified: None,
+                    notified_up: None,
+                    notice: *notice,
+                    warning: warning.unwrap_or_default(),
+                    warns: warning.is_some(),
+                    waiting: BTreeMap::new(),
+                    count: 0,
+                })
+            }
+        }
+    }
+}
+
+impl Default for Notices {
+    fn default() -> Self {
+        Notices::Listed(Vec::new())
+    }
+}
+
+/// Derives the notifications from the states of both directions. As warnings precede what they warn of, notifications wait until
+/// no later change can have an earlier one.
+struct Events {
+    states: [Option<Peekable<States>>; 2],
+    up: [bool; 2],
+    /// The forward direction, if it has a timeline.
+    now_is: Option<State>,
+    notified: Option<State>,
+    /// `None` before the start of the run.
+    notified_up: Option<bool>,
+    notice: Time,
+    warning: Time,
+    warns: bool,
+    waiting: BTreeMap<(Time, u64), LinkEvent>,
+    count: u64,
+}
+
+impl Iterator for Events {
+    type Item = (Time, LinkEvent);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let change = match self.notified_up {
+                None => Some(Time::ZERO),
+                Some(_) => self.states.iter_mut().flatten().filter_map(|s| Some(s.peek()?.0)).min(),
+            };
+            let earliest = change.map_or(Time::MAX, |at| at.saturating_sub(self.warning));
+            if let Some(first) = self.waiting.first_entry().filter(|e| e.key().0 <= earliest) {
+                let ((at, _), event) = first.remove_entry();
+                return Some((at, event));
+            }
+            self.change(change?);
+        }
+    }
+}
+
+impl Events {
+    /// What both directions are from `now` on, and the notifications of it.
+    fn change(&mut self, now: Time) {
+        for (direction, states) in self.states.iter_mut().enumerate() {
+            if let Some((_, state)) = states.as_mut().and_then(|s| s.next_if(|s| s.0 == now)) {
+                self.up[direction] = state.up;
+                if direction == 0 {
+                    self.now_is = Some(state);
+                }
+            }
+        }
+        let known = if now.is_zero() { now } else { now.saturating_add(self.notice) };
+        let up = self.up == [true; 2];
+        if let Some(state) = self.now_is {
+            let before = self.notified.replace(state);
+            if before.is_some_and(|b| b.rate != state.rate) {
+                self.push(known, LinkEvent::Rate(state.rate));
+            }
+            if before.is_some_and(|b| b.delay != state.delay) {
+                self.push(known, LinkEvent::Delay(state.delay));
+            }
+            // What was known of the signal is forgotten when the link goes down.
+            let anew = before.and_then(|b| b.signal) != state.signal || (up && self.notified_up == Some(false));
+            if let Some(signal) = state.signal.filter(|_| anew) {
+                self.push(known, LinkEvent::Signal(signal));
+            }
+        }
+        if self.notified_up.replace(up) != Some(up) {
+            if up {
+                self.push(known, LinkEvent::Up);
+                self.push(known, LinkEvent::Configured);
+            } else {
+                // A warning may come before the notification that an earlier outage is over: it is repeated when it comes true.
+                if self.warns {
+                    self.push(now.saturating_sub(self.warning), LinkEvent::Down);
+                }
+                self.push(known, LinkEvent::Down);
+            }
+        }
+    }
+
+    fn push(&mut self, at: Time, event: LinkEvent) {
+        self.waiting.insert((at, self.count), event);
+        self.count += 1;
+    }
+}
