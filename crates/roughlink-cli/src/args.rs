@@ -1,6 +1,7 @@
 //! The command line interface: commands, arguments, help.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use roughlink_lab::experiment::plan::MOST_RUNS;
 use std::path::PathBuf;
 
 /// Version, and the revision of the source that the program was built from.
@@ -66,8 +67,10 @@ pub struct Run {
     pub scenario: String,
     #[command(flatten)]
     pub set: Set,
+    #[command(flatten)]
+    pub reading: Reading,
     /// Seed of all random streams, instead of the scenario's.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Replica number: the same scenario with other random numbers.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -144,6 +147,8 @@ pub struct Sweep {
     /// A key and its values; a single value is fixed, several are an axis.
     #[arg(long, value_name = "KEY=A,B,...")]
     pub set: Vec<String>,
+    #[command(flatten)]
+    pub reading: Reading,
     /// Runs of each cell.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub replicas: u32,
@@ -170,6 +175,8 @@ pub struct Compare {
     pub cc: Option<String>,
     #[command(flatten)]
     pub set: Set,
+    #[command(flatten)]
+    pub reading: Reading,
     /// Runs of each.
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub replicas: u32,
@@ -319,6 +326,13 @@ pub struct Doctor {
 }
 
 #[derive(Debug, Args)]
+pub struct Reading {
+    /// Let the scenario read traces and logs outside its own folder.
+    #[arg(long)]
+    pub allow_outside: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct Set {
     /// Override a key of the scenario.
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -342,8 +356,11 @@ pub struct Grid {
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// Seed of all random streams, instead of the scenario's.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
+    /// Refuse a grid of more runs.
+    #[arg(long, value_name = "N", default_value_t = MOST_RUNS)]
+    pub max_runs: u64,
     /// Number of parallel runs; as many as there are cores if absent.
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,

@@ -16,7 +16,7 @@ pub mod sweep;
 use crate::args::{self, Reproduce, SchemaOf};
 use crate::failure::{Failure, print, print_json, say, warn};
 use crate::progress::work;
-use roughlink_core::scenario::schema as scenario_schema;
+use roughlink_core::scenario::{MOST_SHOWN, schema as scenario_schema};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan;
 use roughlink_lab::experiment::result::{self, ExperimentResult, ReportInput};
@@ -73,8 +73,11 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
 
 /// Prints the warnings about the scenarios of a plan.
 fn warn_of(plan: &Plan, quiet: bool) {
-    for (name, text, warning) in plan.warnings.iter().filter(|_| !quiet) {
-        warn(name, text, warning);
+    for (name, text, warning) in plan.warnings.iter().filter(|_| !quiet).take(MOST_SHOWN) {
+        warn(name, text, std::slice::from_ref(warning));
+    }
+    if plan.warnings.len() > MOST_SHOWN && !quiet {
+        say(&format!("and {} more warnings", plan.warnings.len() - MOST_SHOWN));
     }
 }
 

@@ -1,13 +1,15 @@
 //! How commands fail: messages and exit codes.
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report, SourceCode};
-use roughlink_core::scenario::{Problem, ScenarioError};
+use roughlink_core::scenario::{MOST_SHOWN, Problem, ScenarioError};
+use roughlink_core::text::visible;
 use roughlink_lab::error::LabError;
 use roughlink_lab::output::OutputError;
 use serde::Serialize;
 use std::fmt;
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -83,7 +85,7 @@ fn code(e: &LabError) -> u8 {
 /// Prints to standard output; a reader that went away is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    printed(out.write_all(visible(text).as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Prints JSON to standard output piece by piece: for a thousand flows the whole text would take a megabyte.
@@ -103,43 +105,57 @@ fn printed(outcome: io::Result<()>) -> Result<(), Failure> {
 
 /// A line on standard error.
 pub fn say(message: &str) {
-    let _ = writeln!(io::stderr().lock(), "{message}");
+    let _ = writeln!(io::stderr().lock(), "{}", visible(message));
 }
 
-/// Prints a warning about a scenario.
-pub fn warn(name: &str, text: &str, warning: &Problem) {
-    say(&format!("{:?}", Report::new(Fault::new(name, text, warning, miette::Severity::Warning))));
+/// Prints the warnings about a scenario.
+pub fn warn(name: &str, text: &str, warnings: &[Problem]) {
+    show_problems(name, text, warnings, miette::Severity::Warning);
 }
 
 fn tell(e: &LabError) {
     match e {
         LabError::File(e) => {
             let ScenarioError { name, text, problems } = &**e;
-            for problem in problems {
-                say(&format!("{:?}", Report::new(Fault::new(name, text, problem, miette::Severity::Error))));
-            }
+            show_problems(name, text, problems, miette::Severity::Error);
         }
         other => show(&Plain::new(other, other.help())),
     }
 }
 
+/// Prints the first problems of a file, and how many more there are.
+fn show_problems(name: &str, text: &str, problems: &[Problem], severity: miette::Severity) {
+    let source = Arc::new(text.to_owned());
+    for problem in problems.iter().take(MOST_SHOWN) {
+        // miette draws whole lines, and cannot count beyond column 65535.
+        if problem.has_plain_lines(text) {
+            let name = visible(name).into_owned();
+            let source = NamedSource::new(name, Arc::clone(&source)).with_language("TOML");
+            draw(Fault { problem: problem.clone(), source, severity });
+        } else {
+            say(problem.render(name, text).trim_end());
+        }
+    }
+    if problems.len() > MOST_SHOWN {
+        say(&format!("and {} more", problems.len() - MOST_SHOWN));
+    }
+}
+
 fn show(problem: &Plain) {
-    say(&format!("{:?}", Report::new(problem.clone())));
+    draw(problem.clone());
+}
+
+/// Draws what has no hidden characters in colour if standard error is a terminal.
+fn draw(problem: impl Diagnostic + Send + Sync + 'static) {
+    let _ = writeln!(io::stderr().lock(), "{:?}", Report::new(problem));
 }
 
 /// A problem of a file, as miette draws it.
 #[derive(Debug)]
 struct Fault {
     problem: Problem,
-    source: NamedSource<String>,
+    source: NamedSource<Arc<String>>,
     severity: miette::Severity,
-}
-
-impl Fault {
-    fn new(name: &str, text: &str, problem: &Problem, severity: miette::Severity) -> Self {
-        let source = NamedSource::new(name, text.to_owned()).with_language("TOML");
-        Fault { problem: problem.clone(), source, severity }
-    }
 }
 
 impl fmt::Display for Fault {
@@ -147,7 +163,7 @@ impl fmt::Display for Fault {
         if self.problem.labels.is_empty() {
             write!(f, "{}: ", self.source.name())?; // without an excerpt nothing else names the file
         }
-        f.write_str(&self.problem.message)
+        f.write_str(&visible(&self.problem.message))
     }
 }
 
@@ -158,14 +174,14 @@ impl Diagnostic for Fault {
         Some(self.severity)
     }
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.problem.help.as_ref().filter(|h| !h.is_empty()).map(|h| Box::new(h) as Box<dyn fmt::Display>)
+        self.problem.help.as_ref().filter(|h| !h.is_empty()).map(|h| Box::new(visible(h)) as Box<dyn fmt::Display>)
     }
     fn source_code(&self) -> Option<&dyn SourceCode> {
         (!self.problem.labels.is_empty()).then_some(&self.source)
     }
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         Some(Box::new(self.problem.labels.iter().map(|label| {
-            let text = (!label.text.is_empty()).then(|| label.text.clone());
+            let text = (!label.text.is_empty()).then(|| visible(&label.text).into_owned());
             LabeledSpan::new_with_span(text, label.span.clone())
         })))
     }
@@ -186,7 +202,7 @@ impl Plain {
             message += &format!(": {cause}");
             source = cause.source();
         }
-        Plain { message, help }
+        Plain { message: visible(&message).into_owned(), help: help.map(|h| visible(&h).into_owned()) }
     }
 }
 

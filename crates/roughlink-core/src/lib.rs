@@ -16,6 +16,7 @@ pub mod rng;
 pub mod scenario;
 pub mod sctp;
 pub mod tcp;
+pub mod text;
 pub mod trace;
 pub mod units;
 pub mod wire;

@@ -31,7 +31,7 @@ mod tcp;
 mod timeline;
 
 pub use notices::Notices;
-pub use problem::{Label, Problem, ScenarioError, Warning};
+pub use problem::{Label, MOST_SHOWN, Problem, ScenarioError, Warning};
 pub use schema::schema;
 pub use set::split_list;
 

@@ -1,8 +1,8 @@
 //! Coverage in scenario files: when the link is up, what hosts are notified of and when, who else is in the station.
 
 use roughlink_core::cc::LinkEvent::{self, Configured, Down, Signal, Up};
-use roughlink_core::net::{Network, Options};
 use roughlink_core::link::timeline::{State, States};
+use roughlink_core::net::{Network, Options};
 use roughlink_core::scenario::{Scenario, ScenarioError, Warning};
 use roughlink_core::units::Time;
 

@@ -10,7 +10,7 @@ use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::{Direction, Model, PipeConfig};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Network, Observer, Options};
-use roughlink_core::scenario::{Notices, FlowSpec, LinkSpec, Scenario};
+use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::fmt::Write as _;

@@ -5,7 +5,9 @@ use crate::nearest;
 use roughlink_core::scenario::{Scenario, Warning};
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use std::cell::RefCell;
+use std::fs::File;
 use std::hash::Hasher as _;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
@@ -18,7 +20,16 @@ pub struct Source {
     /// Its text.
     pub text: String,
     /// The folder of the files that it refers to; none for an embedded file.
-    pub folder: Option<PathBuf>,
+    pub folder: Option<Folder>,
+}
+
+/// The folder of a scenario file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The scenario may read files outside it.
+    pub allow_outside: bool,
 }
 
 /// `key = value` overrides, applied in order.
@@ -47,8 +58,8 @@ impl Source {
     pub(crate) fn find(name: &str, folder: &str, what: &'static str) -> Result<Source, LabError> {
         let path = Path::new(name);
         if path.is_file() {
-            let text = read(path)?;
-            return Ok(Source { name: name.into(), text, folder: path.parent().map(Path::to_path_buf) });
+            let text = read_text(path).map_err(|source| LabError::Read { path: path.to_path_buf(), source })?;
+            return Ok(Source { name: name.into(), text, folder: path.parent().map(Folder::new) });
         }
         let stem = name.strip_suffix(".toml").unwrap_or(name);
         let stem = stem.strip_prefix(&format!("{folder}/")).unwrap_or(stem);
@@ -64,6 +75,15 @@ impl Source {
         })
     }
 
+    /// Lets the scenario read files outside its folder, or not.
+    #[must_use]
+    pub fn allow_outside(mut self, allow: bool) -> Self {
+        if let Some(folder) = &mut self.folder {
+            folder.allow_outside = allow;
+        }
+        self
+    }
+
     /// The file's name without folder and extension.
     pub fn stem(&self) -> &str {
         let name = self.name.rsplit(['/', '\\']).next().unwrap_or(&self.name);
@@ -75,7 +95,7 @@ impl Source {
         let read_too: RefCell<Vec<(String, String)>> = RefCell::default();
         let load = |name: &str| {
             let text = match &self.folder {
-                Some(folder) => std::fs::read_to_string(folder.join(name)).map_err(|e| e.to_string()),
+                Some(folder) => folder.read(name),
                 None => {
                     let full = format!("scenarios/{name}");
                     let found = FILES.iter().find(|(n, _)| *n == full);
@@ -105,6 +125,51 @@ pub fn names(folder: &str) -> Vec<String> {
     FILES.iter().filter_map(|(name, _)| stem(name)).collect()
 }
 
-fn read(path: &Path) -> Result<String, LabError> {
-    std::fs::read_to_string(path).map_err(|source| LabError::Read { path: path.to_path_buf(), source })
+impl Folder {
+    /// The folder at `path`; files outside it may not be read.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Folder { path: path.into(), allow_outside: false }
+    }
+
+    /// The text of the file `name`, or why it cannot be had.
+    fn read(&self, name: &str) -> Result<String, String> {
+        let path = self.path.join(name);
+        let folder = if self.path.as_os_str().is_empty() { Path::new(".") } else { &self.path };
+        let inside = || Ok::<bool, io::Error>(path.canonicalize()?.starts_with(folder.canonicalize()?));
+        if !self.allow_outside && !inside().map_err(|e| e.to_string())? {
+            return Err("it is outside the folder of the scenario, which --allow-outside permits".into());
+        }
+        read_text(&path).map_err(|e| e.to_string())
+    }
 }
+
+/// The text of a file on disk.
+///
+/// # Errors
+/// What is no regular file, such as a pipe or a device, which might never end; and what [`text_of`] refuses.
+fn read_text(path: &Path) -> io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file"));
+    }
+    text_of(File::open(path)?)
+}
+
+/// What `file` has, as text.
+///
+/// # Errors
+/// What is larger than 256 MB, and what is not UTF-8.
+pub fn text_of(file: impl Read) -> io::Result<String> {
+    let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return refuse(format!("it is larger than {} MB", LARGEST / 1_000_000));
+    }
+    String::from_utf8(bytes).or_else(|e| {
+        let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+        refuse(format!("line {}: it is not UTF-8 text", 1 + good.iter().filter(|b| **b == b'\n').count()))
+    })
+}
+
+/// Bytes of a file that is read: a trace of 10^7 lines.
+const LARGEST: u64 = 256_000_000;

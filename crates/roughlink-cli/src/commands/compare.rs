@@ -12,7 +12,7 @@ use roughlink_lab::library::{Overrides, Source};
 
 /// Runs scenarios or algorithms side by side.
 pub fn compare(args: &Compare) -> Result<(), Failure> {
-    let mut plan = Plan::new(experiment(args)?)?;
+    let mut plan = Plan::with_limit(experiment(args)?, args.grid.max_runs)?;
     if args.metric.is_empty() {
         plan.measure_usual(&["throughput_mbps", "timeouts", "rtt_mean_ms"]);
     }
@@ -21,7 +21,9 @@ pub fn compare(args: &Compare) -> Result<(), Failure> {
 }
 
 fn experiment(args: &Compare) -> Result<Experiment, LabError> {
-    let sources: Vec<Source> = args.scenarios.iter().map(|s| Source::scenario(s)).collect::<Result<_, _>>()?;
+    let sources: Vec<Source> = (args.scenarios.iter())
+        .map(|s| Ok(Source::scenario(s)?.allow_outside(args.reading.allow_outside)))
+        .collect::<Result<_, LabError>>()?;
     let algorithms = args.cc.as_deref().map(split).unwrap_or_default();
     if sources.len().max(1) * algorithms.len().max(1) < 2 {
         return Err(LabError::Usage {

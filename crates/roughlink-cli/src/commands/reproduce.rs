@@ -193,7 +193,8 @@ fn plans<'a>(
             experiment.set(&key, &value)?;
         }
     }
-    let plans: Vec<Plan> = experiments.into_iter().map(Plan::new).collect::<Result<_, _>>()?;
+    let plans: Vec<Plan> =
+        experiments.into_iter().map(|e| Plan::with_limit(e, args.grid.max_runs)).collect::<Result<_, _>>()?;
     for plan in &plans {
         // Warnings matter to users who set keys themselves; the paper's own reading is explained in its files.
         warn_of(plan, args.grid.form.quiet || args.set.is_empty());

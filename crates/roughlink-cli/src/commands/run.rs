@@ -8,23 +8,20 @@ use roughlink_core::net::{Network, Options};
 use roughlink_core::units::{Time, UnitError};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::{assignment, split};
-use roughlink_lab::library::{Overrides, Source};
+use roughlink_lab::library::{Folder, Overrides, Source, text_of};
 use roughlink_lab::output::{CaptureSettings, Settings, run_to_folder};
 use roughlink_lab::runner::timed;
-use std::io::Read as _;
 
 /// Runs one scenario.
 pub fn run(args: &Run) -> Result<(), Failure> {
-    let source = source(&args.scenario)?;
+    let source = source(&args.scenario)?.allow_outside(args.reading.allow_outside);
     let mut overrides: Overrides = args.set.set.iter().map(|s| assignment(s)).collect::<Result<_, _>>()?;
     if let Some(seed) = args.seed {
         overrides.push(("seed".into(), seed.to_string()));
     }
     let parsed = source.parse(&overrides)?;
     if !args.form.quiet {
-        for warning in &parsed.warnings {
-            warn(&source.name, &parsed.scenario.source, warning);
-        }
+        warn(&source.name, &parsed.scenario.source, &parsed.warnings);
     }
     let network = Network::new(&parsed.scenario)?;
     let options = Options { replica: args.replica, ..Options::default() };
@@ -61,9 +58,6 @@ fn source(name: &str) -> Result<Source, LabError> {
     if name != "-" {
         return Source::scenario(name);
     }
-    let mut text = String::new();
-    std::io::stdin()
-        .read_to_string(&mut text)
-        .map_err(|source| LabError::Read { path: "standard input".into(), source })?;
-    Ok(Source { name: "standard input".into(), text, folder: Some(".".into()) })
+    let text = text_of(std::io::stdin()).map_err(|source| LabError::Read { path: "standard input".into(), source })?;
+    Ok(Source { name: "standard input".into(), text, folder: Some(Folder::new(".")) })
 }

@@ -17,7 +17,7 @@ use roughlink_lab::watch::Watch;
 pub fn sweep(args: &Sweep) -> Result<(), Failure> {
     let experiment = experiment(args)?;
     let name = slug(&experiment.id);
-    let mut plan = Plan::new(experiment)?;
+    let mut plan = Plan::with_limit(experiment, args.grid.max_runs)?;
     if args.metric.is_empty() {
         plan.measure_usual(&["throughput_mbps"]);
     }
@@ -29,7 +29,7 @@ pub fn sweep(args: &Sweep) -> Result<(), Failure> {
 }
 
 fn experiment(args: &Sweep) -> Result<Experiment, LabError> {
-    let source = Source::scenario(&args.scenario)?;
+    let source = Source::scenario(&args.scenario)?.allow_outside(args.reading.allow_outside);
     let mut set = Vec::new();
     let mut axes: Vec<Axis> = Vec::new();
     for text in &args.set {

@@ -266,6 +266,6 @@ const USUAL_IMPULSES: f64 = 5.0;
 /// Impulses of a charger's power stage a second (assumption; 50 to 500).
 const USUAL_SWITCHING: f64 = 100.0;
 const ALWAYS: (Time, Time) = (Time::ZERO, Time::MAX);
-const LEAST_GAP: Time = Time::from_micros(10);
+pub(super) const LEAST_GAP: Time = Time::from_micros(10);
 /// One impulse in 22 000 is longer than ten means, so drawing one takes 22 000 tries.
 const LONGEST_IN_MEANS: u64 = 10;

@@ -1,5 +1,6 @@
 //! `[[link]]`: rates, delays and noise of a pipe, per direction.
 
+use super::air::LEAST_GAP;
 use super::file::{Asymmetric, Heading, Link, Noise as NoiseTable, NoiseKind, Noises, Pulses as PulsesTable};
 use super::leaf::{At, Leaf};
 use super::problem::{Problem, Report};
@@ -217,9 +218,9 @@ fn impulse(table: &At<NoiseTable>, kill: f64, report: &mut Report) -> Noise {
     let mut pulses = |table: &Option<At<PulsesTable>>, cyclic: bool| {
         let table = table.as_ref()?;
         let (every, length) = (report.read(&table.value.every)?, report.read(&table.value.length)?);
-        if every.is_zero() {
-            let problem = Problem::new("pulses that follow each other at once").at(span(&table.value.every), "");
-            report.error(problem.help("100 pulses per second come every = \"10 ms\""));
+        if every < LEAST_GAP {
+            let problem = Problem::new(format!("pulses every {every} are too dense")).at(span(&table.value.every), "");
+            report.error(problem.help(format!("at least {LEAST_GAP}; 100 pulses per second come every = \"10 ms\"")));
         } else if cyclic && length >= every {
             let problem = Problem::new(format!("a pulse of {length} every {every} never ends"));
             report.error(problem.at(span(&table.value.length), "").help("`length` must be shorter than `every`"));

@@ -1,5 +1,6 @@
 //! What is wrong with a scenario file: every fault with its place, so that a program can underline it.
 
+use crate::text::{is_hidden, visible};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
@@ -59,30 +60,53 @@ impl Problem {
     }
 
     /// As plain text: `name:line:column: message`, the lines underlined, the help. `name` and `text` are the ones
-    /// that the scenario was parsed with.
+    /// that the scenario was parsed with. Of a long line the part around the place is shown, and what a terminal would act on
+    /// as escapes.
     pub fn render(&self, name: &str, text: &str) -> String {
+        let (name, message) = (visible(name), visible(&self.message));
         let mut out = String::new();
         match self.labels.first() {
             Some(label) => {
                 let at = Place::of(text, &label.span);
-                out += &format!("{name}:{}:{}: {}\n", at.line, at.column, self.message);
+                out += &format!("{name}:{}:{}: {message}\n", at.line, at.column);
             }
-            None => out += &format!("{name}: {}\n", self.message),
+            None => out += &format!("{name}: {message}\n"),
         }
         for label in &self.labels {
             let at = Place::of(text, &label.span);
-            let line: String = at.text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            let margin = " ".repeat(at.column - 1);
-            out += &format!("{:5} | {line}\n      | {margin}{}", at.line, "^".repeat(at.width));
+            let [before, marked, after] = at.excerpt();
+            let width = |text: &str| text.chars().count();
+            let (margin, line) = (" ".repeat(width(&before)), "^".repeat(width(&marked).max(1)));
+            out += &format!("{:5} | {before}{marked}{after}\n      | {margin}{line}", at.line);
             if !label.text.is_empty() {
-                out += &format!(" {}", label.text);
+                out += &format!(" {}", visible(&label.text));
             }
             out += "\n";
         }
         if let Some(help) = &self.help {
-            out += &format!("      = help: {help}\n");
+            out += &format!("      = help: {}\n", visible(help));
         }
         out
+    }
+
+    /// Whether the lines about the places are short, and of characters that a terminal shows.
+    pub fn has_plain_lines(&self, text: &str) -> bool {
+        self.labels.iter().all(|label| {
+            let start = text.floor_char_boundary(label.span.start);
+            let line = text[..start].rfind('\n').unwrap_or(0);
+            let from = text[..line].rfind('\n').unwrap_or(0);
+            let end = text.floor_char_boundary(label.span.end.max(start));
+            text[from..]
+                .split_inclusive('\n')
+                .scan(from, |at, line| {
+                    let begin = *at;
+                    *at += line.len();
+                    Some((begin, line))
+                })
+                // The line after the last one is shown, too.
+                .take_while(|(begin, _)| *begin == from || text[end.min(*begin)..*begin].matches('\n').count() <= 1)
+                .all(|(_, line)| line.len() <= LONGEST_LINE && !line.trim_end().contains(is_hidden))
+        })
     }
 }
 
@@ -94,17 +118,28 @@ impl fmt::Display for Problem {
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, problem) in self.problems.iter().enumerate() {
+        for (i, problem) in self.problems.iter().take(MOST_SHOWN).enumerate() {
             if i > 0 {
                 f.write_str("\n")?;
             }
             f.write_str(&problem.render(&self.name, &self.text))?;
         }
-        Ok(())
+        match self.problems.len() {
+            n if n > MOST_SHOWN => writeln!(f, "\nand {} more", n - MOST_SHOWN),
+            _ => Ok(()),
+        }
     }
 }
 
 impl std::error::Error for ScenarioError {}
+
+/// Problems of a file that are shown at most.
+pub const MOST_SHOWN: usize = 20;
+/// Bytes of a line that can be shown whole.
+const LONGEST_LINE: usize = 1000;
+/// Characters of a longer line that are shown before the place, and from it on.
+const SHOWN_BEFORE: usize = 60;
+const SHOWN_AFTER: usize = 120;
 
 /// The first line of a span, in characters from 1.
 struct Place<'t> {
@@ -126,6 +161,31 @@ impl<'t> Place<'t> {
             width: text[start..stop].chars().count().max(1),
             text: text[begin..end].trim_end_matches('\r'),
         }
+    }
+
+    /// What is before the span, in it and after it, as far as it is shown.
+    fn excerpt(&self) -> [String; 3] {
+        let long = self.text.len() > LONGEST_LINE;
+        let (start, width) = (self.column - 1, if long { self.width.min(SHOWN_AFTER) } else { self.width });
+        let (skipped, last) =
+            if long { (start.saturating_sub(SHOWN_BEFORE), start + SHOWN_AFTER) } else { (0, usize::MAX) };
+        let mut parts = [String::new(), String::new(), String::new()];
+        let mut rest = false;
+        for (i, c) in self.text.chars().enumerate().skip(skipped) {
+            if i >= last {
+                rest = true;
+                break;
+            }
+            let part = if i < start { 0 } else { 1 + usize::from(i >= start + width) };
+            parts[part] += &visible(&if c == '\t' { ' ' } else { c }.to_string());
+        }
+        if skipped > 0 {
+            parts[0].insert_str(0, "...");
+        }
+        if rest {
+            parts[2] += "...";
+        }
+        parts
     }
 }
 

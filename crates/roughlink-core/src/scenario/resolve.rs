@@ -51,7 +51,14 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
         .map(|(link, name)| {
             let (model, notices) = model(&link.value, duration, load, report);
             let cable = report.read(&link.value.cable).map(|cable| cable.0);
-            LinkSpec { name: name.clone(), between: between(link, &nodes, report), model, cable, notices, stays: Vec::new() }
+            LinkSpec {
+                name: name.clone(),
+                between: between(link, &nodes, report),
+                model,
+                cable,
+                notices,
+                stays: Vec::new(),
+            }
         })
         .collect();
     cables(&file.link, &mut links, report);
@@ -92,7 +99,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
         sctp: file.sctp.as_ref().map(|s| &s.value),
         nodes: &nodes,
         links: &links,
-        routes: Routes::new(nodes.all.len().max(1), edges), 
+        routes: Routes::new(nodes.all.len().max(1), edges),
         sound,
         duration,
         notices: MOST_NOTICES,

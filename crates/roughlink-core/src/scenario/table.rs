@@ -12,6 +12,7 @@ use crate::units::Time;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use jiff::{Timestamp, civil, tz::TimeZone};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// How a file deviates from the usual form.
 #[derive(Clone, Debug, Default)]
@@ -144,7 +145,7 @@ impl<'k> Table<'k> {
 impl Field<'_> {
     /// The number that it is, within the bounds that a scenario has for such a value.
     pub fn number(&self) -> Result<f64, String> {
-        let Field { known, name, text, .. } = *self;
+        let known = self.known;
         let (least, most) = match known {
             TIME => (0.0, LONGEST.as_secs_f64()),
             "delay_ms" => (0.0, LONGEST.as_secs_f64() * 1e3),
@@ -153,11 +154,11 @@ impl Field<'_> {
             POSITION => (0.0, 1e9),
             _ => (0.0, 1.0),
         };
-        let x = self.plain().ok_or_else(|| format!("{name} = {text} is not a number"))?;
+        let x = self.plain().ok_or_else(|| format!("{self} is not a number"))?;
         match x {
             x if (least..=most).contains(&x) => Ok(x),
-            x if x < 0.0 && known == TIME => Err(format!("{name} = {text} is a negative time")),
-            _ => Err(format!("{name} = {text} is out of range: {least} to {most}")),
+            x if x < 0.0 && known == TIME => Err(format!("{self} is a negative time")),
+            _ => Err(format!("{self} is out of range: {least} to {most}")),
         }
     }
 
@@ -166,7 +167,7 @@ impl Field<'_> {
         match self.text.to_ascii_lowercase().as_str() {
             "1" | "true" => Ok(true),
             "0" | "false" => Ok(false),
-            _ => Err(format!("{} = {} is neither 0 or false nor 1 or true", self.name, self.text)),
+            _ => Err(format!("{self} is neither 0 or false nor 1 or true")),
         }
     }
 
@@ -181,6 +182,18 @@ impl Field<'_> {
     }
 }
 
+/// As in messages. What does not look like a value may be a line of some other file, which messages do not show.
+impl fmt::Display for Field<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let like_a_number = self.text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+        let like_a_value = like_a_number || ["true", "false", "nan", "inf"].contains(&&*self.text.to_ascii_lowercase());
+        match like_a_value && self.text.len() <= LONGEST_SHOWN {
+            true => write!(f, "{} = {}", self.name, self.text),
+            false => f.write_str(self.name),
+        }
+    }
+}
+
 /// The number that `text` is as a value of the known column `column`.
 pub(super) fn number_in(column: &str, text: &str) -> Result<f64, String> {
     Field { known: column, name: column, text, decimal_comma: false }.number()
@@ -188,28 +201,27 @@ pub(super) fn number_in(column: &str, text: &str) -> Result<f64, String> {
 
 impl Clock {
     fn read(&mut self, field: &Field<'_>) -> Result<Time, String> {
-        let (name, text) = (field.name, field.text);
         if let Clock::Unset = self {
             *self = match (field.plain(), field.date()) {
                 (Some(x), _) if x >= FIRST_UNIX_S => Clock::Unix(x),
                 (Some(_), _) => Clock::Start,
                 (None, Some(date)) => Clock::Date(date),
-                (None, None) => return Err(format!("{name} = {text} is neither a number of seconds nor a date")),
+                (None, None) => return Err(format!("{field} is neither a number of seconds nor a date")),
             };
         }
         let since = match *self {
             Clock::Start | Clock::Unset => return field.number().map(Time::from_secs_f64),
             Clock::Unix(_) if field.plain().is_some_and(|x| x >= LAST_UNIX_S) => {
-                return Err(format!("{name} = {text} is out of range: absolute times are in seconds"));
+                return Err(format!("{field} is out of range: absolute times are in seconds"));
             }
             Clock::Unix(first) => field.plain().map(|x| x - first),
             Clock::Date(first) => field.date().map(|date| date.duration_since(first).as_secs_f64()),
         };
         match since {
-            None => Err(format!("{name} = {text} is another kind of time than that of the first line")),
-            Some(s) if !s.is_finite() => Err(format!("{name} = {text} is no time")),
-            Some(s) if s < 0.0 => Err(format!("{name} = {text} is before the first line")),
-            Some(s) if s > LONGEST.as_secs_f64() => Err(format!("{name} = {text} is more than thirty years later")),
+            None => Err(format!("{field} is another kind of time than that of the first line")),
+            Some(s) if !s.is_finite() => Err(format!("{field} is no time")),
+            Some(s) if s < 0.0 => Err(format!("{field} is before the first line")),
+            Some(s) if s > LONGEST.as_secs_f64() => Err(format!("{field} is more than thirty years later")),
             // A double has a microsecond to spare on dates of this century.
             Some(s) => Ok(Time::from_micros(libm::round(s * 1e6) as u64)),
         }
@@ -254,7 +266,9 @@ fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> 
             (Some(place), None) => out.push(Column { known, name: name.to_owned(), place }),
             (None, _) if given.is_some() => {
                 let there = suggest(name, "its columns are", heading.iter());
-                return Err(format!("it has no column `{name}`, which `columns` takes for `{known}`; {there}"));
+                // A heading without any known column may be the first line of some other file.
+                let there = if out.is_empty() { String::new() } else { format!("; {there}") };
+                return Err(format!("it has no column `{name}`, which `columns` takes for `{known}`{there}"));
             }
             (None, _) => {}
         }
@@ -262,7 +276,8 @@ fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> 
     if !dialect.extra
         && let Some(unknown) = heading.iter().find(|h| out.iter().all(|c| c.name != *h))
     {
-        return Err(format!("there is no column `{unknown}`; the columns are {}", known.join(", ")));
+        let found = if out.is_empty() { String::from("no known column") } else { format!("no column `{unknown}`") };
+        return Err(format!("there is {found}; the columns are {}", known.join(", ")));
     }
     Ok(out)
 }
@@ -293,6 +308,8 @@ impl LineCounter<'_> {
     }
 }
 
+/// Characters of a field that messages show.
+const LONGEST_SHOWN: usize = 24;
 /// The columns that are known by name here: when, and where.
 pub(super) const TIME: &str = "time_s";
 pub(super) const POSITION: &str = "position_m";

@@ -59,9 +59,8 @@ pub(super) fn timelines(
     if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
         from_the_start(link, pipe, shared, own.as_ref().unwrap_or(shared), report);
     }
-    let mut make = |source: &Source, heading: Heading, place: Range<usize>| {
-        source.timeline(heading, duration, place, report)
-    };
+    let mut make =
+        |source: &Source, heading: Heading, place: Range<usize>| source.timeline(heading, duration, place, report);
     if let Some(shared) = &shared {
         let place = link.timeline.as_ref().map_or(0..0, |t| t.span.clone());
         pipe.forward.timeline = Some(make(shared, Heading::Forward, place.clone()));

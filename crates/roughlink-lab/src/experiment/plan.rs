@@ -27,6 +27,9 @@ pub struct Plan {
     pub(super) cells: Vec<Planned>,
 }
 
+/// Runs of a grid, unless more are asked for: each needs a record in memory.
+pub const MOST_RUNS: u64 = 1_000_000;
+
 /// A combination of axis values on a stack.
 #[derive(Debug)]
 pub(super) struct Planned {
@@ -47,8 +50,22 @@ impl Planned {
 }
 
 impl Plan {
-    /// Reads the scenario of every cell.
+    /// Reads the scenario of every cell of a grid of at most [`MOST_RUNS`].
     pub fn new(experiment: Experiment) -> Result<Plan, LabError> {
+        Plan::with_limit(experiment, MOST_RUNS)
+    }
+
+    /// As [`Plan::new`], of a grid of at most `most` runs.
+    pub fn with_limit(experiment: Experiment, most: u64) -> Result<Plan, LabError> {
+        let runs = (experiment.axes.iter().map(|a| a.points.len() as u128))
+            .chain([experiment.stacks.len() as u128, u128::from(experiment.replicas)])
+            .fold(1, u128::saturating_mul);
+        if runs > u128::from(most) && experiment.function.is_none() {
+            return Err(LabError::Usage {
+                message: format!("the grid has {runs} runs, more than {most}"),
+                help: format!("vary less, or --max-runs {runs} if you mean it"),
+            });
+        }
         let mut plan = Plan { experiment, warnings: Vec::new(), cells: Vec::new() };
         if plan.experiment.function.is_some() {
             return Ok(plan);

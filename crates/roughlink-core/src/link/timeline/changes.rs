@@ -255,9 +255,15 @@ mod tests {
         let mut link = Changes::new(&timeline, &direction, 0, "x", &Seed { seed: 1, replica: 0 });
         let same = State::of(&direction);
         let (mut arrived, mut waited, mut now) = (Vec::new(), 0, 0);
-        let mut sent: Vec<(Time, Option<u16>, State)> =
-            sent.iter().map(|(gap, size)| { now += gap; (Time(now), Some(*size), same) }).collect();
-        let other = |&(at, rate, stop): &(u64, u64, bool)| (Time(at), None, State { up: !stop, rate: Rate(rate), ..same });
+        let mut sent: Vec<(Time, Option<u16>, State)> = sent
+            .iter()
+            .map(|(gap, size)| {
+                now += gap;
+                (Time(now), Some(*size), same)
+            })
+            .collect();
+        let other =
+            |&(at, rate, stop): &(u64, u64, bool)| (Time(at), None, State { up: !stop, rate: Rate(rate), ..same });
         sent.extend(times.iter().map(other));
         sent.sort_by_key(|s| s.0);
         for (now, size, state) in sent {

@@ -15,7 +15,7 @@ use crate::units::Time;
 pub(super) fn read_mahimahi(text: &str) -> Result<Opportunities, String> {
     let mut times: Vec<Time> = Vec::new();
     for (number, line) in rows(text) {
-        let ms: i64 = line.parse().map_err(|_| format!("line {number}: `{line}` is not a whole number of ms"))?;
+        let ms: i64 = line.parse().map_err(|_| format!("line {number} is not a whole number of ms"))?;
         let ms = u64::try_from(ms).map_err(|_| format!("line {number}: {ms} ms is a negative time"))?;
         if ms > LONGEST_TRACE_MS {
             return Err(format!("line {number}: {ms} ms is more than thirty years"));
