@@ -15,7 +15,7 @@ use greenphy::{Class, GreenPhy, GreenPhyConfig};
 use hdplc::{Duplex, FullDuplex, Hdplc, HdplcConfig};
 pub use medium::{Backlog, Medium};
 pub use noise::Noise;
-use timeline::Timeline;
+use timeline::{State, States, Timeline};
 
 /// The model of a link.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +99,14 @@ pub struct Direction {
     pub reorder: bool,
     /// What changes while the network runs.
     pub timeline: Option<Arc<Timeline>>,
+}
+
+impl Direction {
+    /// What its timeline makes of it, and when; nothing if it does not change.
+    pub fn states(&self) -> impl Iterator<Item = (Time, State)> + use<> {
+        let base = State::of(self);
+        self.timeline.clone().into_iter().flat_map(move |timeline| States::new(timeline, base))
+    }
 }
 
 /// A pipe: two independent directions, one MTU.

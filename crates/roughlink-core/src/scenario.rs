@@ -36,7 +36,7 @@ pub use schema::schema;
 pub use set::split_list;
 
 use crate::app::Traffic;
-use crate::cc::{self, LinkEvent};
+use crate::cc;
 use crate::gateway::Kind;
 use crate::link::Model;
 use crate::link::greenphy::Class;

@@ -13,7 +13,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a terminal acts on a character and does not show it.
-pub const fn is_hidden(c: char) -> bool {
+pub fn is_hidden(c: char) -> bool {
     let control = c.is_control() && !matches!(c, '\n' | '\t');
     control || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -1,7 +1,6 @@
 //! Coverage in scenario files: when the link is up, what hosts are notified of and when, who else is in the station.
 
 use roughlink_core::cc::LinkEvent::{self, Configured, Down, Signal, Up};
-use roughlink_core::link::timeline::{State, States};
 use roughlink_core::net::{Network, Options};
 use roughlink_core::scenario::{Scenario, ScenarioError, Warning};
 use roughlink_core::units::Time;
@@ -24,8 +23,7 @@ fn no_file(name: &str) -> Result<String, String> {
 }
 
 fn states(s: &Scenario) -> Vec<(u64, bool, u64)> {
-    let direction = &s.links[0].model.as_pipe().unwrap().forward;
-    let states = States::new(direction.timeline.clone().expect("it has coverage"), State::of(direction));
+    let states = s.links[0].model.as_pipe().unwrap().forward.states();
     states.map(|(t, s)| (t.as_millis(), s.up, s.rate.0 / 1000)).collect()
 }
 

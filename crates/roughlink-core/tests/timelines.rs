@@ -5,7 +5,7 @@ use roughlink_core::cc::LinkEvent;
 use roughlink_core::link::Direction;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::pipe::Pipe;
-use roughlink_core::link::timeline::{Opportunities, Policy, State, States, Step, Timeline};
+use roughlink_core::link::timeline::{Opportunities, Policy, State, Step, Timeline};
 use roughlink_core::net::{Network, Options};
 use roughlink_core::packet::{FlowId, Packet};
 use roughlink_core::rng::Seed;
@@ -164,11 +164,7 @@ fn no_file(name: &str) -> Result<String, String> {
 /// The states of the forward direction: at ms, up, Mbit/s, delay in ms.
 fn forward(s: &Scenario) -> Vec<(u64, bool, u64, u64)> {
     let state = |(at, s): (Time, State)| (at.as_millis(), s.up, s.rate.0 / 1_000_000, s.delay.as_millis());
-    states(&s.links[0].model.as_pipe().unwrap().forward).map(state).collect()
-}
-
-fn states(direction: &Direction) -> States {
-    States::new(direction.timeline.clone().expect("it changes"), State::of(direction))
+    s.links[0].model.as_pipe().unwrap().forward.states().map(state).collect()
 }
 
 #[test]
@@ -231,7 +227,7 @@ fn directions_change_independently() {
     )
     .unwrap();
     assert_eq!(forward(&s), [(1000, true, 4, 30), (2000, true, 4, 9)]);
-    let reverse: Vec<_> = states(&s.links[0].model.as_pipe().unwrap().reverse).collect();
+    let reverse: Vec<_> = s.links[0].model.as_pipe().unwrap().reverse.states().collect();
     assert_eq!(reverse.len(), 1);
     assert_eq!(reverse[0].1.rate, Rate::from_mbps(1));
     let s = parse("asymmetric = { timeline = [{ at = \"1 s\", up = false }] }", &no_file).unwrap();

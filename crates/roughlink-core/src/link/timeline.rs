@@ -25,7 +25,7 @@ pub struct Timeline {
     steps: Vec<Step>,
     /// Numbers of the steps in the order of [`Step::at`]; of several at one time, in the order in which they were given.
     order: Vec<u32>,
-    noises: Vec<Noise>,
+    pub(crate) noises: Vec<Noise>,
     policy: Policy,
     opportunities: Option<Opportunities>,
     end: Time,

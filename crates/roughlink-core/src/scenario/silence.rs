@@ -4,10 +4,8 @@
 use super::LinkSpec;
 use super::problem::{Problem, Report};
 use crate::cc::{Factory, Flow, LinkEvent, Permit};
-use crate::link::timeline::{State, States};
 use crate::units::Time;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Warns if the algorithm `cc` holds flow `name`, whose links are `path`, while the link is up and its hosts have been notified
 /// of that. At most `budget` notifications are examined, and taken from it.
@@ -83,10 +81,9 @@ pub(super) fn warn_of_silence(
 /// When the link is up, each stay once.
 fn ups(link: &LinkSpec, duration: Time) -> Vec<Range<Time>> {
     let Some(direction) = link.model.as_pipe().map(|p| &p.forward) else { return Vec::new() };
-    let states = direction.timeline.iter().flat_map(|t| States::new(Arc::clone(t), State::of(direction)));
     let mut out: Vec<Range<Time>> = Vec::new();
     let mut up = Some(Time::ZERO);
-    for (at, state) in states.take_while(|s| s.0 < duration) {
+    for (at, state) in direction.states().take_while(|s| s.0 < duration) {
         match (up, state.up) {
             (None, true) => up = Some(at),
             (Some(from), false) => {

@@ -46,15 +46,14 @@ impl Recovery {
     /// For flow `index`, if a link goes down and comes back; the slowest link at that time counts.
     pub(super) fn after_outage(scenario: &Scenario, index: usize) -> Option<Recovery> {
         let back = |model: &Model| {
-            let states = &model.as_pipe()?.forward.timeline.as_ref()?.states;
-            states.windows(2).rev().find(|pair| !pair[0].1.up && pair[1].1.up).map(|pair| pair[1].0)
+            let mut up = true;
+            let returns = model.as_pipe()?.forward.states().filter(|(_, s)| !std::mem::replace(&mut up, s.up) && s.up);
+            returns.last().map(|(at, _)| at)
         };
         let from = scenario.links.iter().filter_map(|l| back(&l.model)).max()?;
         let capacity = |model: &Model| {
-            let now = model.as_pipe().and_then(|pipe| {
-                let states = &pipe.forward.timeline.as_ref()?.states;
-                states.iter().take_while(|s| s.0 <= from).last().map(|s| s.1.rate)
-            });
+            let states = model.as_pipe().into_iter().flat_map(|pipe| pipe.forward.states());
+            let now = states.take_while(|s| s.0 <= from).last().map(|(_, state)| state.rate);
             now.unwrap_or(model.rate())
         };
         let slowest = scenario.links.iter().map(|l| capacity(&l.model)).min_by_key(|r| r.0)?;

@@ -4,7 +4,7 @@
 //! same, and computes again at each change; if nothing changes the results are the same to the nanosecond.
 
 use super::opportunities::use_opportunities;
-use super::{Opportunities, Policy, State, States, Timeline};
+use super::{Policy, State, States, Timeline};
 use crate::link::Direction;
 use crate::link::noise::Judge;
 use crate::packet::Packet;
