@@ -25,9 +25,12 @@ pub struct Timeline {
     steps: Vec<Step>,
     /// Numbers of the steps in the order of [`Step::at`]; of several at one time, in the order in which they were given.
     order: Vec<u32>,
-    pub(crate) noises: Vec<Noise>,
-    policy: Policy,
-    opportunities: Option<Opportunities>,
+    /// What [`Step::noise`] counts.
+    pub noises: Vec<Noise>,
+    /// What being down does to packets.
+    pub policy: Policy,
+    /// Recorded departures, in place of a rate.
+    pub opportunities: Option<Opportunities>,
     end: Time,
 }
 
