@@ -362,7 +362,7 @@ fn timelines_that_make_no_sense_are_refused_with_their_line() {
     for (link, said) in [
         ("timeline = { file = \"t.up\", repeat = \"5 s\" }", "a trace repeats by itself, not after 5 s"),
         ("timeline = { delay_file = \"t.up\", repeat = \"5 s\" }", "a trace repeats by itself, not after 5 s"),
-        ("timeline = { delay_file = \"ms\" }", "`ms` cannot be used: line 2: delay_ms =  is not a number"),
+        ("timeline = { delay_file = \"ms\" }", "`ms` cannot be used: line 2: delay_ms is not a number"),
         ("timeline = { loss_file = \"t.up\" }", "line 1: loss = 3 is out of range: 0 to 1"),
         ("timeline = { delay_file = \"t.up\", interval = \"0 s\" }", "an interval of no length"),
         ("timeline = { delay_file = \"t.up\", interval = \"10 ns\" }", "changes more than"),
