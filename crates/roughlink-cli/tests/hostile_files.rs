@@ -28,7 +28,7 @@ fn refused(out: &Output, reason: &str) -> String {
 fn long_lines_are_clipped_and_do_not_panic() {
     let folder = tempfile::tempdir().unwrap();
     let long = "a".repeat(70_000);
-    let said = refused(&run(folder.path(), format!("x = \"{long}\" !\n").as_bytes(), &[]), "s.toml:1:70007:");
+    let said = refused(&run(folder.path(), format!("x = \"{long}\" !\n").as_bytes(), &[]), "s.toml:1:70008:");
     assert!(said.len() < 2_000, "{} bytes", said.len());
     // A warning about a long line, and a short line beside a long one.
     let far = format!("{HELLO}noise = {{ kind = \"none\" }} # {long}\ncolour = 1\n");
