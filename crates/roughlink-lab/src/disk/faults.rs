@@ -47,5 +47,8 @@ pub(super) fn write(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
     file.write(bytes)
 }
 
+/// Whether files are synced to disk. These tests simulate no power failure, and would mostly wait for the disk.
+pub(super) const SYNC: bool = false;
+
 /// Message of an injected error.
 pub(crate) const FAULT: &str = "injected by a test";
