@@ -23,7 +23,7 @@ use roughlink_lab::experiment::result::{self, ExperimentResult, ReportInput};
 use roughlink_lab::experiment::table::RUNS_TABLE;
 use roughlink_lab::folder::{self, Content};
 use roughlink_lab::report;
-use roughlink_lab::store::{IDENTITY, Store, folder_of};
+use roughlink_lab::store::{IDENTITY, Store, folder_of, identity_of};
 use std::path::Path;
 
 /// Prints the JSON Schema of scenario files, or of results.
@@ -45,9 +45,7 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
     let identity = plan.identity();
     let base = Path::new("results").join(name);
     let folder = grid.output.clone().unwrap_or_else(|| folder_of(&base, &identity));
-    if let Ok(other) = std::fs::read_to_string(folder.join(IDENTITY))
-        && other.trim() != identity
-    {
+    if identity_of(&folder).is_some_and(|other| other != identity) {
         return Err(LabError::Usage {
             message: format!("{} has the results of another experiment", folder.display()),
             help: "name another folder with -o, or remove this one".into(),

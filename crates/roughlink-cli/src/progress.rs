@@ -27,8 +27,9 @@ pub fn work(jobs: Vec<Job>, store: &mut Store, threads: Option<usize>, quiet: bo
     let threads =
         threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
     let folder = store.folder().display().to_string();
-    if store.damaged > 0 && !quiet {
-        say(&format!("{} lines of {folder} cannot be read; those runs are done again", store.damaged));
+    // Reported even with `--quiet`: a disk that changes data is serious.
+    if let Some(damage) = store.damage() {
+        say(&damage.to_string());
     }
     let mut show = Show::new(quiet);
     let ending = runner::run(jobs, store, threads, &STOP, &mut |p| show.update(p));

@@ -41,7 +41,8 @@ fn start(args: &[String]) -> std::process::Child {
 }
 
 fn lines(folder: &Path) -> usize {
-    fs::read(folder.join("runs.jsonl")).map_or(0, |text| text.iter().filter(|b| **b == b'\n').count())
+    let lines = fs::read(folder.join("runs.jsonl")).map_or(0, |text| text.iter().filter(|b| **b == b'\n').count());
+    lines.saturating_sub(1) // the header
 }
 
 /// Waits until some runs are in the store; false if the command was done before.

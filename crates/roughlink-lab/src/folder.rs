@@ -4,8 +4,10 @@
 pub mod run;
 mod table;
 
+use crate::disk::{self, Folder};
 use crate::error::LabError;
 use crate::experiment::result::ReportInput;
+use crate::output;
 use run::Run;
 use std::io;
 use std::path::Path;
@@ -26,10 +28,12 @@ pub enum Content {
 
 /// Reads a result folder.
 pub fn read(folder: &Path) -> Result<Content, LabError> {
-    if folder.join(RESULTS).is_file() {
+    output::recover(folder);
+    let holds = |name: &str| Folder::open(folder).is_ok_and(|f| matches!(f.kind(name), Ok(Some(_))));
+    if holds(RESULTS) {
         return json(&folder.join(RESULTS)).map(|input| Content::Grid(Box::new(input)));
     }
-    if folder.join(SUMMARY).is_file() {
+    if holds(SUMMARY) {
         return run::read(folder).map(|run| Content::Run(Box::new(run)));
     }
     Err(LabError::NotFound {
@@ -41,6 +45,6 @@ pub fn read(folder: &Path) -> Result<Content, LabError> {
 
 fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, LabError> {
     let failed = |source| LabError::Read { path: path.to_path_buf(), source };
-    let text = std::fs::read(path).map_err(failed)?;
+    let text = disk::read(path).map_err(failed)?;
     serde_json::from_slice(&text).map_err(|e| failed(io::Error::other(e)))
 }

@@ -1,5 +1,6 @@
 //! The lab: experiments, sweeps, run stores, comparison with published numbers, reports, result folders.
 
+mod disk;
 pub mod error;
 pub mod experiment;
 pub mod folder;

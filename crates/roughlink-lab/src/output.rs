@@ -16,10 +16,13 @@
 mod folder;
 mod manifest;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, HostEntry, Manifest, StayEntry};
 
 use folder::Draft;
+pub(crate) use folder::recover;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Network, Options};
 use roughlink_core::scenario::Scenario;
@@ -274,6 +277,7 @@ fn clock() -> std::time::Instant {
     std::time::Instant::now()
 }
 
+const REPORT: &str = "report.html";
 const CONFIG: &str = "config.toml";
 const SUMMARY: &str = "summary.json";
 const MANIFEST: &str = "manifest.json";
@@ -286,7 +290,7 @@ pub const MOST_CAPTURES: usize = 64;
 const LONGEST_HOST: usize = 100;
 /// The files that a run may write, apart from captures.
 const RESULTS: [&str; 9] = [
-    "report.html", // made of the others by `roughlink report`
+    REPORT, // made of the others by `roughlink report`
     CONFIG,
     SUMMARY,
     "flows.parquet",
@@ -297,7 +301,7 @@ const RESULTS: [&str; 9] = [
     MANIFEST, // last: it makes the folder complete
 ];
 
-/// Whether a run may write a file of this name, and so may replace it.
+/// Whether a run may write a file of this name.
 fn is_result(name: &str) -> bool {
     let capture = name.starts_with(CAPTURE) && name.ends_with(".pcapng") && !name.contains(['/', '\\']);
     RESULTS.contains(&name) || capture

@@ -19,6 +19,7 @@ mod view;
 
 pub use verdict::verdict;
 
+use crate::disk;
 use crate::experiment::result::{ExperimentResult, ReportInput};
 use crate::folder::run::Run;
 use figure::{Drawing, MEASURED};
@@ -32,18 +33,12 @@ use std::path::Path;
 
 /// Writes a report; a file that is there is replaced only when the new one is complete.
 pub fn write(path: &Path, input: &ReportInput) -> io::Result<()> {
-    replace(path, &render(input))
+    disk::replace(path, render(input).as_bytes())
 }
 
 /// Writes the report of a single run, likewise.
 pub fn write_run(path: &Path, run: &Run) -> io::Result<()> {
-    replace(path, &run::render(run))
-}
-
-fn replace(path: &Path, page: &str) -> io::Result<()> {
-    let unfinished = path.with_extension("html.part");
-    std::fs::write(&unfinished, page)?;
-    std::fs::rename(&unfinished, path)
+    disk::replace(path, run::render(run).as_bytes())
 }
 
 /// The report as text. That of a paper begins with its verdict, a picture and what to use on Linux; the claims follow,

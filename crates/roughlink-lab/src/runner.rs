@@ -162,10 +162,8 @@ pub fn run(
             }
         }
     });
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
-    store.sync()?;
+    let written = store.sync(); // also repeats writes that failed
+    failure.map_or(written, Err)?;
     if let Some(message) = broken.first() {
         return Err(LabError::Broken { count: broken.len(), message: message.clone() });
     }

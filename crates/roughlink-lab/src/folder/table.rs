@@ -1,5 +1,6 @@
 //! The columns of a Parquet file, one row group after the other, so that memory does not grow with the file.
 
+use crate::disk;
 use crate::error::LabError;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, DataType};
@@ -47,11 +48,12 @@ impl Values {
 impl Table {
     /// The table in the file `path`; none if there is no such file.
     pub(super) fn open(path: &Path) -> Result<Option<Self>, LabError> {
-        if !path.is_file() {
-            return Ok(None);
-        }
         let failed = |source| LabError::Read { path: path.to_owned(), source };
-        let reader = SerializedFileReader::new(File::open(path).map_err(failed)?);
+        let file = match disk::reader(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file.map_err(failed)?,
+        };
+        let reader = SerializedFileReader::new(file);
         Ok(Some(Table { path: path.to_owned(), reader: reader.map_err(|e| failed(io::Error::other(e)))? }))
     }
 

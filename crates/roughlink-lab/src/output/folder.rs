@@ -1,66 +1,89 @@
 //! A result folder while it is written.
 //!
-//! Everything is first written into `.unfinished` within the folder. When all of it is on disk, the
-//! manifest as the last, the files move up one by one, the manifest again as the last. So at any instant
-//! - a folder with a manifest is complete, and holds the results of one run;
-//! - a folder whose `.unfinished` has a manifest was interrupted while files moved: the next writer moves the rest, so
-//!   that no complete result is lost;
-//! - any other `.unfinished` is left from an interrupted run, and the next writer removes it.
+//! Everything is first written into `.unfinished` within the folder. When all of it is on disk, with the manifest as the
+//! last file, it is published:
+//! - In an empty folder the files move up one by one, the manifest last.
+//! - Existing results are replaced in a single step: `.unfinished` is moved beside the folder and exchanged with it, then
+//!   the old files are removed. At any moment the folder contains the old results or the new ones.
+//! - Where an exchange is not possible (no support by the system, no permission to write beside the folder, a mount point,
+//!   the working directory), the old manifest moves into `.unfinished` and the new files move up one by one, the manifest
+//!   last. Meanwhile the folder has no manifest, and each new file is in one of the two places.
 //!
-//! A lock that ends with its process distinguishes an interrupted run from one in progress.
+//! The next writer cleans up after a killed process: it publishes an `.unfinished` with a manifest, because that is complete,
+//! and removes any other, as well as old results that were left beside the folder.
+//!
+//! Ownership is checked before anything is removed or replaced: `.unfinished` is ours by its marker or its manifest, results
+//! are ours if a manifest lists them. Links are not followed ([`crate::disk`]).
+//!
+//! The folder itself is locked, and so is the marker for systems that cannot lock folders. Locks end with their process.
 
-use super::{FileEntry, MANIFEST, Manifest, OutputError, is_result};
+use super::{FileEntry, MANIFEST, OutputError, REPORT, is_result};
+use crate::disk::{self, Folder, Kind};
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use std::fs::{self, TryLockError};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A result folder being written; removed again unless it is finished.
+/// A result folder being written. `.unfinished` is removed again unless it is complete.
 #[derive(Debug)]
 pub(super) struct Draft {
-    dir: PathBuf,
-    unfinished: PathBuf,
+    dir: Folder,
+    unfinished: Folder,
     /// The folder itself was created for this run.
     made: bool,
+    /// `.unfinished` is complete.
+    complete: bool,
     files: Vec<FileEntry>,
-    _lock: fs::File,
+    _marker: Option<disk::File>,
 }
 
 impl Draft {
-    /// Begins to write into `dir`, which must be absent or empty, or hold nothing but results if `force`.
-    pub(super) fn begin(dir: &Path, force: bool) -> Result<Self, OutputError> {
-        let made = !dir.exists();
-        let unfinished = dir.join(UNFINISHED);
-        fs::create_dir_all(&unfinished).map_err(write_error(dir))?;
-        let path = unfinished.join(LOCK);
-        let lock = fs::File::create(&path).map_err(write_error(&path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(OutputError::Busy(dir.to_owned())),
-            Err(TryLockError::Error(source)) => return Err(OutputError::Write { path, source }),
+    /// Begins to write into `path`, which must be absent or empty, or hold nothing but results if `force`.
+    pub(super) fn begin(path: &Path, force: bool) -> Result<Self, OutputError> {
+        let made = !path.exists();
+        let open = || {
+            let dir = Folder::make(path).map_err(write_error(path))?;
+            locked(&dir, dir.lock())?;
+            Ok(dir)
+        };
+        let mut dir = open()?;
+        if settle(&dir)? {
+            drop(dir); // and its lock
+            dir = open()?; // an exchange put another folder in its place
         }
-        let draft = Draft { dir: dir.to_owned(), unfinished, made, files: Vec::new(), _lock: lock };
-        if draft.unfinished.join(MANIFEST).exists() {
-            draft.move_up()?;
+        let held = held(&dir)?;
+        if !held.is_empty() {
+            if !force {
+                return Err(OutputError::Exists(path.to_owned()));
+            }
+            check_results(&dir, &held, &[listed(&dir, MANIFEST)])?;
         }
-        for stale in names(&draft.unfinished)?.iter().filter(|n| *n != LOCK) {
-            let path = draft.unfinished.join(stale);
-            fs::remove_file(&path).map_err(write_error(&path))?;
-        }
-        let held: Vec<_> = names(dir)?.into_iter().filter(|n| n != UNFINISHED).collect();
-        if !held.is_empty() && !force {
-            return Err(OutputError::Exists(dir.to_owned()));
-        }
-        match held.into_iter().find(|n| !is_result(n)) {
-            Some(found) => Err(OutputError::Foreign { dir: dir.to_owned(), found }),
-            None => Ok(draft),
+        let unfinished = dir.make_inside(UNFINISHED).map_err(write_error(&path.join(UNFINISHED)))?;
+        let failed = write_error(&unfinished.path().join(MARKER));
+        // After an exchange this is the folder itself, which must stay locked.
+        locked(&dir, unfinished.lock())?;
+        let marker = || {
+            let mut marker = unfinished.create(MARKER)?;
+            marker.write_all(format!("{MARK}process {}\n", std::process::id()).as_bytes())?;
+            marker.lock()?;
+            Ok(marker)
+        };
+        let marker = marker();
+        let draft = |marker| Draft { dir, unfinished, made, complete: false, files: Vec::new(), _marker: marker };
+        match marker {
+            Ok(marker) => Ok(draft(Some(marker))),
+            Err(source) => {
+                drop(draft(None)); // cleans up
+                Err(failed(source))
+            }
         }
     }
 
     /// Begins the file `name`.
     pub(super) fn create(&self, name: &str) -> Result<File, OutputError> {
-        let path = self.unfinished.join(name);
-        let file = fs::File::create_new(&path).map_err(write_error(&path))?;
+        let path = self.unfinished.path().join(name);
+        let file = self.unfinished.create(name).map_err(write_error(&path))?;
         let out = BufWriter::with_capacity(1 << 16, file);
         Ok(File { name: name.to_owned(), path, out, hash: Sha256::new(), bytes: 0 })
     }
@@ -83,53 +106,216 @@ impl Draft {
         self.files.clone()
     }
 
-    /// Writes the manifest and moves all files into place.
+    /// Writes the manifest and publishes the folder.
     pub(super) fn finish(mut self, manifest: &[u8]) -> Result<(), OutputError> {
         // Under another name first, so that an existing manifest is always complete.
         self.write(MANIFEST_PART, manifest)?;
-        let (part, path) = (self.unfinished.join(MANIFEST_PART), self.unfinished.join(MANIFEST));
-        sync(&self.unfinished);
-        fs::rename(part, &path).map_err(write_error(&path))?;
-        sync(&self.unfinished);
-        self.move_up()
-    }
-
-    /// Moves the complete files of `.unfinished` into the folder, where they replace those of the same name.
-    fn move_up(&self) -> Result<(), OutputError> {
-        let absent = |e: &io::Error| e.kind() == ErrorKind::NotFound;
-        let manifest = Manifest::load(&self.unfinished.join(MANIFEST))?;
-        // The old manifest goes first and the new one comes last: in between nothing looks complete. Files that this
-        // run did not write are removed.
-        let written = |name: &str| manifest.files.iter().any(|f| f.name == name);
-        let outdated = names(&self.dir)?.into_iter().filter(|n| n != MANIFEST && is_result(n) && !written(n));
-        for name in std::iter::once(MANIFEST.to_owned()).chain(outdated) {
-            let path = self.dir.join(name);
-            if let Err(source) = fs::remove_file(&path)
-                && !absent(&source)
-            {
-                return Err(OutputError::Write { path, source });
-            }
-        }
-        // Missing files were moved before an interruption.
-        for name in manifest.files.iter().map(|f| f.name.as_str()).filter(|n| is_result(n)).chain([MANIFEST]) {
-            let (from, to) = (self.unfinished.join(name), self.dir.join(name));
-            if let Err(source) = fs::rename(from, &to)
-                && !absent(&source)
-            {
-                return Err(OutputError::Write { path: to, source });
-            }
-        }
-        sync(&self.dir);
-        Ok(())
+        let failed = |source| OutputError::Write { path: self.unfinished.path().join(MANIFEST), source };
+        self.unfinished.sync().map_err(failed)?;
+        self.unfinished.rename(MANIFEST_PART, &self.unfinished, MANIFEST).map_err(failed)?;
+        self.complete = true;
+        self.unfinished.sync().map_err(failed)?;
+        publish(&self.dir, &self.unfinished)
     }
 }
 
 impl Drop for Draft {
     fn drop(&mut self) {
         // What cannot be removed stays in `.unfinished` and does no harm. A complete set is never removed.
-        if !self.unfinished.join(MANIFEST).exists() && fs::remove_dir_all(&self.unfinished).is_ok() && self.made {
-            let _ = fs::remove_dir(&self.dir); // fails if the folder is not empty
+        if !self.complete && clear(&self.unfinished, in_draft, &self.dir, UNFINISHED).is_ok() && self.made {
+            let _ = std::fs::remove_dir(self.dir.path()); // fails if the folder is not empty
         }
+    }
+}
+
+/// Completes or removes what a killed process left of its results for `dir`; true if results were published.
+fn settle(dir: &Folder) -> Result<bool, OutputError> {
+    let failed = |source| OutputError::Write { path: dir.path().join(UNFINISHED), source };
+    let foreign = |found: &str| OutputError::Foreign { dir: dir.path().to_owned(), found: found.to_owned() };
+    match dir.kind(UNFINISHED).map_err(failed)? {
+        None => {}
+        Some(Kind::Folder) => {
+            let unfinished = dir.inside(UNFINISHED).map_err(failed)?;
+            locked(dir, unfinished.lock())?;
+            if !is_draft(&unfinished)? {
+                return Err(foreign(UNFINISHED));
+            }
+            let marker = unfinished.kind(MARKER).map_err(failed)?.map(|_| unfinished.append(MARKER));
+            let marker = marker.transpose().map_err(failed)?;
+            locked(dir, marker.as_ref().map_or(Ok(true), disk::File::lock))?;
+            if listed(&unfinished, MANIFEST).is_some() {
+                publish(dir, &unfinished)?;
+                return Ok(true);
+            }
+            clear(&unfinished, in_draft, dir, UNFINISHED).map_err(failed)?;
+        }
+        Some(_) => return Err(foreign(UNFINISHED)),
+    }
+    let Some((parent, name)) = dir.place() else { return Ok(false) };
+    let beside = beside(&name);
+    let Ok(old) = parent.inside(&beside) else { return Ok(false) };
+    let held = held(&old)?;
+    if held.is_empty() || check_results(&old, &held, &[listed(&old, MANIFEST)]).is_ok() {
+        clear(&old, |n| replaced(&held, n), &parent, &beside).map_err(write_error(old.path()))?;
+    }
+    Ok(false)
+}
+
+/// Completes an interrupted replacement in the folder at `path`, unless another process is working there.
+pub(crate) fn recover(path: &Path) {
+    let complete = |dir: &Folder| dir.inside(UNFINISHED).is_ok_and(|u| listed(&u, MANIFEST).is_some());
+    if let Ok(dir) = Folder::open(path)
+        && complete(&dir)
+        && dir.lock().unwrap_or(false)
+    {
+        let _ = settle(&dir); // on failure the reader reports what is missing
+    }
+}
+
+/// Replaces the results in `dir` by those in `unfinished`.
+fn publish(dir: &Folder, unfinished: &Folder) -> Result<(), OutputError> {
+    let held = held(dir)?;
+    let new = listed(unfinished, MANIFEST).unwrap_or_default();
+    let left = names(unfinished)?;
+    // Files were already moved, so the folder may contain files of both runs.
+    let moving = left.iter().any(|n| n == REPLACED) || new.iter().any(|n| !left.contains(n));
+    if !held.is_empty() {
+        let new = if moving { Some(new.clone()) } else { None };
+        check_results(dir, &held, &[listed(dir, MANIFEST), listed(unfinished, REPLACED), new])?;
+        if !moving && exchange(dir, unfinished, &held)? {
+            return Ok(());
+        }
+    }
+    move_up(dir, unfinished, &held, &new)
+}
+
+/// Exchanges the folders `dir` and `unfinished` atomically and removes the old one; false if that is not possible.
+fn exchange(dir: &Folder, unfinished: &Folder, held: &[String]) -> Result<bool, OutputError> {
+    let Some((parent, name)) = dir.place() else { return Ok(false) };
+    let beside = beside(&name);
+    let marker = unfinished.kind(MARKER).and_then(|m| m.map_or(Ok(()), |_| unfinished.remove(MARKER)));
+    let moved = marker.and_then(|()| {
+        dir.share_permissions(unfinished)?;
+        dir.rename(UNFINISHED, &parent, &beside)
+    });
+    if moved.is_err() {
+        return Ok(false);
+    }
+    if parent.exchange(&beside, &name).is_err() {
+        parent.rename(&beside, dir, UNFINISHED).map_err(write_error(dir.path()))?;
+        return Ok(false);
+    }
+    // The new results are in place. Old ones that cannot be removed are left to the next run.
+    let _ = parent.sync();
+    let _ = clear(dir, |n| replaced(held, n), &parent, &beside);
+    Ok(true)
+}
+
+/// Moves the files into place one by one.
+fn move_up(dir: &Folder, unfinished: &Folder, held: &[String], new: &Listed) -> Result<(), OutputError> {
+    let at = |name: &str| write_error(&dir.path().join(name));
+    if held.iter().any(|n| n == MANIFEST) {
+        dir.rename(MANIFEST, unfinished, REPLACED).map_err(at(MANIFEST))?;
+    }
+    for name in held.iter().filter(|n| *n != MANIFEST && !new.contains(*n)) {
+        dir.remove(name).map_err(at(name))?;
+    }
+    for name in names(unfinished)?.iter().filter(|n| new.contains(*n)) {
+        unfinished.rename(name, dir, name).map_err(at(name))?;
+    }
+    dir.sync().map_err(at(""))?;
+    unfinished.rename(MANIFEST, dir, MANIFEST).map_err(at(MANIFEST))?;
+    // The new results are in place.
+    let _ = dir.sync();
+    let _ = clear(unfinished, in_draft, dir, UNFINISHED);
+    Ok(())
+}
+
+/// Removes the files of `folder` that are `mine`, those that prove ownership last, and then `folder` itself, the entry `name`
+/// of `parent`, which fails if it contains anything else.
+fn clear(folder: &Folder, mine: impl Fn(&str) -> bool, parent: &Folder, name: &str) -> io::Result<()> {
+    let (last, first): (Vec<_>, Vec<_>) =
+        folder.names()?.into_iter().filter(|n| mine(n)).partition(|n| [MANIFEST, MARKER].contains(&n.as_str()));
+    first.iter().chain(&last).try_for_each(|n| folder.remove(n))?;
+    parent.remove_folder(name)
+}
+
+/// Whether a file of this name belongs to the replaced results `held`.
+fn replaced(held: &[String], name: &str) -> bool {
+    disk::is_leftover(name) || held.iter().any(|n| n == name)
+}
+
+/// Whether a draft may contain a file of this name.
+fn in_draft(name: &str) -> bool {
+    is_result(name) || [MARKER, MANIFEST_PART, REPLACED].contains(&name)
+}
+
+/// Whether `folder` is a draft of ours, by its marker or, once that is removed, by a manifest.
+fn is_draft(folder: &Folder) -> Result<bool, OutputError> {
+    let names = names(folder)?;
+    let marker = folder.read(MARKER).unwrap_or_default();
+    // The process may have been killed before it wrote the marker.
+    let begun = MARK.as_bytes().starts_with(&marker) && names.iter().all(|n| n == MARKER);
+    let manifest = || [MANIFEST, REPLACED].iter().find_map(|n| listed(folder, n));
+    if !begun && !marker.starts_with(MARK.as_bytes()) && manifest().is_none() {
+        return Ok(false);
+    }
+    let file = |n: &str| matches!(folder.kind(n), Ok(Some(Kind::File)));
+    match names.into_iter().find(|n| !in_draft(n) || !file(n)) {
+        Some(found) => Err(OutputError::Foreign { dir: folder.path().to_owned(), found }),
+        None => Ok(true),
+    }
+}
+
+/// Checks that all files `held` in `dir` are results: listed by one of the manifests, which may be of any version of the
+/// program, or a report.
+fn check_results(dir: &Folder, held: &[String], manifests: &[Option<Listed>]) -> Result<(), OutputError> {
+    let known = manifests.iter().any(Option::is_some);
+    let listed =
+        |n: &String| manifests.iter().flatten().any(|m| m.contains(n)) || [MANIFEST, REPORT].contains(&n.as_str());
+    let file = |n: &str| matches!(dir.kind(n), Ok(Some(Kind::File)));
+    match held.iter().find(|n| !(known && listed(n) && file(n))) {
+        Some(found) => Err(OutputError::Foreign { dir: dir.path().to_owned(), found: found.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// The files that the manifest `name` lists; `None` if there is no manifest of ours.
+fn listed(folder: &Folder, name: &str) -> Option<Listed> {
+    /// The members that manifests of all versions have.
+    #[derive(Deserialize)]
+    struct Any {
+        #[serde(rename = "roughlink")]
+        _version: String,
+        files: Vec<AnyFile>,
+    }
+    #[derive(Deserialize)]
+    struct AnyFile {
+        name: String,
+    }
+    let manifest: Any = serde_json::from_slice(&folder.read(name).ok()?).ok()?;
+    Some(manifest.files.into_iter().map(|f| f.name).collect())
+}
+
+/// Names of files in a manifest.
+type Listed = BTreeSet<String>;
+
+/// The entries of `dir` apart from drafts.
+fn held(dir: &Folder) -> Result<Vec<String>, OutputError> {
+    let draft = |n: &str| n == UNFINISHED || disk::is_leftover(n);
+    Ok(names(dir)?.into_iter().filter(|n| !draft(n)).collect())
+}
+
+fn names(folder: &Folder) -> Result<Vec<String>, OutputError> {
+    folder.names().map_err(|source| OutputError::Read { path: folder.path().to_owned(), source })
+}
+
+/// Turns the outcome of locking into an error if another process holds the lock.
+fn locked(dir: &Folder, free: io::Result<bool>) -> Result<(), OutputError> {
+    match free {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(OutputError::Busy(dir.path().to_owned())),
+        Err(source) => Err(OutputError::Write { path: dir.path().to_owned(), source }),
     }
 }
 
@@ -138,7 +324,7 @@ impl Drop for Draft {
 pub(super) struct File {
     name: String,
     path: PathBuf,
-    out: BufWriter<fs::File>,
+    out: BufWriter<disk::File>,
     hash: Sha256,
     bytes: u64,
 }
@@ -151,7 +337,7 @@ impl File {
 
     /// Syncs the file to disk.
     fn close(mut self) -> Result<FileEntry, OutputError> {
-        let done = self.out.flush().and_then(|()| self.out.get_ref().sync_all());
+        let done = self.out.flush().and_then(|()| self.out.get_ref().sync());
         done.map_err(write_error(&self.path))?;
         Ok(FileEntry { name: self.name, bytes: self.bytes, sha256: hex(&self.hash.finalize()) })
     }
@@ -172,7 +358,7 @@ impl Write for File {
 /// Size and SHA-256 of the file at `path`.
 pub(super) fn measure(path: &Path) -> io::Result<(u64, String)> {
     let mut hash = Sha256::new();
-    let bytes = io::copy(&mut fs::File::open(path)?, &mut Hashing(&mut hash))?;
+    let bytes = io::copy(&mut disk::reader(path)?, &mut Hashing(&mut hash))?;
     Ok((bytes, hex(&hash.finalize())))
 }
 
@@ -192,28 +378,20 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Names of what is in the folder `dir`, sorted.
-fn names(dir: &Path) -> Result<Vec<String>, OutputError> {
-    let read = || -> io::Result<Vec<String>> {
-        fs::read_dir(dir)?.map(|e| Ok(e?.file_name().to_string_lossy().into_owned())).collect()
-    };
-    let mut names = read().map_err(|source| OutputError::Read { path: dir.to_owned(), source })?;
-    names.sort();
-    Ok(names)
-}
-
-/// Syncs renames within `dir` to disk, where the system supports it.
-fn sync(dir: &Path) {
-    if let Ok(dir) = fs::File::open(dir) {
-        let _ = dir.sync_all();
-    }
-}
-
-pub(super) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> OutputError {
+pub(super) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> OutputError + use<> {
     let path = path.to_owned();
     move |source| OutputError::Write { path, source }
 }
 
+/// Name, beside the folder `name`, of the new folder before an exchange and of the old one after it.
+fn beside(name: &str) -> String {
+    format!(".{name}.replaced")
+}
+
 const UNFINISHED: &str = ".unfinished";
-const LOCK: &str = ".lock";
+const MARKER: &str = ".lock";
+/// Prefix of the marker's content.
+const MARK: &str = "roughlink ";
 const MANIFEST_PART: &str = "manifest.part";
+/// The manifest of results while they are replaced one by one.
+const REPLACED: &str = "replaced.json";

@@ -11,6 +11,7 @@ use roughlink_core::trace::capture::node_addresses;
 use roughlink_core::trace::columns::Series;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -163,16 +164,10 @@ impl Manifest {
     /// [`OutputError::Unfinished`] if there is none, as after an interrupted run.
     pub fn read(dir: &Path) -> Result<Self, OutputError> {
         let path = dir.join(MANIFEST);
-        match path.try_exists() {
-            Ok(true) => Manifest::load(&path),
-            Ok(false) => Err(OutputError::Unfinished(dir.to_owned())),
-            Err(source) => Err(OutputError::Read { path, source }),
+        match crate::disk::read(&path).and_then(|text| serde_json::from_slice(&text).map_err(Into::into)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Err(OutputError::Unfinished(dir.to_owned())),
+            read => read.map_err(|source| OutputError::Read { path, source }),
         }
-    }
-
-    pub(super) fn load(path: &Path) -> Result<Self, OutputError> {
-        let read = std::fs::read(path).and_then(|text| serde_json::from_slice(&text).map_err(Into::into));
-        read.map_err(|source| OutputError::Read { path: path.to_owned(), source })
     }
 
     /// Checks that the files of `dir` are those that were written.

@@ -4,6 +4,7 @@ use super::html::{escape, paragraphs};
 use super::page::{is_page, page};
 use super::slots::Slots;
 use super::{picture, verdict};
+use crate::disk;
 use crate::experiment::result::ReportInput;
 use std::io;
 use std::path::Path;
@@ -21,11 +22,12 @@ pub struct Entry {
 
 /// Writes the page. An existing file is replaced only by a complete page, and only if it is such a page itself.
 pub fn write(path: &Path, entries: &[Entry], command: &str) -> io::Result<()> {
-    let ours = std::fs::read_to_string(path).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |old| is_page(&old));
+    let page = |old: Vec<u8>| is_page(&String::from_utf8_lossy(&old));
+    let ours = disk::read(path).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, page);
     if !ours {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is another page; name another folder with -o"));
     }
-    super::replace(path, &render(entries, command))
+    disk::replace(path, render(entries, command).as_bytes())
 }
 
 /// The page as text, its papers in the order of `entries`.

@@ -1,0 +1,186 @@
+//! Result folders under attack: planted links, deleted locks, kills at any moment, flipped bits.
+
+#![cfg(unix)]
+
+mod common;
+
+use common::{code, json, roughlink, stderr};
+use roughlink_core::rng::Seed;
+use roughlink_lab::output::Manifest;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn names(dir: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A folder of the user's, with files whose names the program uses too.
+struct Docs(PathBuf);
+
+impl Docs {
+    fn new(root: &Path) -> Docs {
+        let docs = root.join("docs");
+        fs::create_dir(&docs).unwrap();
+        for name in ["thesis.tex", "config.toml", "manifest.part", ".lock", "runs.jsonl"] {
+            fs::write(docs.join(name), "years of work").unwrap();
+        }
+        Docs(docs)
+    }
+
+    fn check(&self, what: &str) {
+        assert_eq!(names(&self.0), [".lock", "config.toml", "manifest.part", "runs.jsonl", "thesis.tex"], "{what}");
+        for name in names(&self.0) {
+            assert_eq!(fs::read_to_string(self.0.join(&name)).unwrap(), "years of work", "{what}: {name}");
+        }
+    }
+}
+
+#[test]
+fn planted_links_lead_nowhere() {
+    let root = tempfile::tempdir().unwrap();
+    let docs = Docs::new(root.path());
+    let run = &["run", "hello", "--quiet", "-o"][..];
+    let sweep = &["sweep", "hello", "--set", "flow.*.bytes=10 kB", "--replicas", "1", "--quiet", "-o"][..];
+    let mut number = 0;
+    for command in [run, sweep] {
+        let links =
+            [".unfinished", "runs.jsonl", "runs.lock", ".runs.jsonl.roughlink-new", "experiment.id", "manifest.json"];
+        for name in links {
+            for target in [&docs.0, &docs.0.join("thesis.tex"), &docs.0.join("absent")] {
+                for force in [false, true] {
+                    number += 1;
+                    let dir = root.path().join(number.to_string());
+                    fs::create_dir(&dir).unwrap();
+                    symlink(target, dir.join(name)).unwrap();
+                    let force = if force && command == run { &["--force"][..] } else { &[] };
+                    let what = [command, &[dir.to_str().unwrap()], force].concat();
+                    let out = roughlink(&what);
+                    let said = stderr(&out);
+                    // A link with the name of a leftover is removed, but not its target.
+                    let leftover = name.ends_with(".roughlink-new");
+                    assert!(code(&out) == 2 || (leftover && code(&out) == 0), "{what:?} {name}: {} {said}", code(&out));
+                    assert!(!said.contains("panicked") && (leftover || dir.join(name).is_symlink()), "{said}");
+                    docs.check(name);
+                }
+            }
+        }
+    }
+    // A report in a folder with planted links.
+    let dir = root.path().join("results");
+    let dir = dir.to_str().unwrap();
+    assert_eq!(code(&roughlink(&[run, &[dir]].concat())), 0);
+    for name in ["report.html", ".report.html.roughlink-new"] {
+        symlink(docs.0.join("thesis.tex"), Path::new(dir).join(name)).unwrap();
+        let out = roughlink(&["report", dir]);
+        assert_eq!(code(&out), 0, "{}", stderr(&out));
+        docs.check(name);
+        fs::remove_file(Path::new(dir).join("report.html")).unwrap();
+    }
+    fs::remove_file(Path::new(dir).join("summary.json")).unwrap();
+    symlink("/dev/zero", Path::new(dir).join("summary.json")).unwrap();
+    let out = roughlink(&["report", dir]);
+    assert_eq!(code(&out), 2, "{}", stderr(&out));
+    assert!(stderr(&out).contains("summary.json") && stderr(&out).contains("link"), "{}", stderr(&out));
+}
+
+/// Deleting the lock file of a running sweep does not let a second one in.
+#[test]
+fn the_lock_survives_its_file() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("out");
+    let args = ["sweep", "v2g-one-car", "--set", "flow.*.bytes=30 MB", "--replicas", "200", "--jobs", "1", "--quiet"];
+    let args = [&args[..], &["-o", dir.to_str().unwrap()]].concat();
+    let mut first = Command::new(env!("CARGO_BIN_EXE_roughlink"))
+        .args(&args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !dir.join("runs.jsonl").exists() || !dir.join("runs.lock").exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let second = |what: &str| {
+        let out = roughlink(&args);
+        assert_eq!(code(&out), 3, "{what}: {}", stderr(&out));
+        assert!(stderr(&out).contains("in use by another"), "{}", stderr(&out));
+    };
+    second("as it is");
+    fs::remove_file(dir.join("runs.lock")).unwrap();
+    second("without runs.lock");
+    assert!(first.try_wait().unwrap().is_none(), "the sweep is longer than this test");
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+/// Results of one seed are replaced by those of the next, with kills at 30 moments.
+#[test]
+fn a_kill_while_results_are_replaced_leaves_the_old_or_the_new() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("results");
+    let command = |seed: u64| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roughlink"));
+        command.args(["run", "hello", "--quiet", "--force", "--seed", &seed.to_string(), "-o"]).arg(&dir);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let seed = || {
+        let manifest = Manifest::read(&dir).unwrap_or_else(|e| panic!("neither the old nor the new: {e}"));
+        manifest.verify(&dir).unwrap_or_else(|e| panic!("{e}"));
+        manifest.seed
+    };
+    assert!(command(1).status().unwrap().success());
+    let start = now();
+    assert!(command(1).status().unwrap().success());
+    let takes = start.elapsed();
+    let mut random = Seed { seed: 13, replica: 0 }.stream("folder", "kills");
+    let mut killed = 0;
+    for n in 0..30 {
+        let old = seed();
+        let mut child = command(old + 1).spawn().unwrap();
+        std::thread::sleep(takes.mul_f64(1.1 * random.unit()));
+        killed += u32::from(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!([old, old + 1].contains(&seed()), "{n}");
+    }
+    assert!(killed > 0);
+    // The next run cleans up.
+    assert!(command(100).status().unwrap().success());
+    assert_eq!(seed(), 100);
+    assert_eq!(names(root.path()), ["results"]);
+    assert!(!names(&dir).iter().any(|n| n.starts_with('.')), "{:?}", names(&dir));
+}
+
+#[allow(clippy::disallowed_methods, reason = "how long the command takes, to kill it within")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// A damaged line is reported by its number, and the results do not change.
+#[test]
+fn a_flipped_digit_is_not_believed() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("out");
+    let set = ["--set", "tcp.cc=newreno,cubic", "--set", "flow.*.bytes=100 kB", "--replicas", "3"];
+    let args = [&["sweep", "hello", "--json", "--quiet"], &set[..], &["-o", dir.to_str().unwrap()]].concat();
+    let whole = json(&roughlink(&args));
+    let path = dir.join("runs.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let line = text.lines().nth(3).unwrap();
+    let digit = line.find("\"sim_s\":").unwrap() + "\"sim_s\":".len();
+    let mut flipped = line.to_owned();
+    let other = if &line[digit..=digit] == "7" { "3" } else { "7" };
+    flipped.replace_range(digit..=digit, other);
+    fs::write(&path, text.replace(line, &flipped)).unwrap();
+    let out = roughlink(&args);
+    assert_eq!((code(&out), json(&out)), (0, whole.clone()), "{}", stderr(&out));
+    assert!(stderr(&out).contains("runs.jsonl: wrong checksum in line 4"), "{}", stderr(&out));
+    assert_eq!(fs::read_to_string(dir.join("runs.damaged.jsonl")).unwrap(), format!("{flipped}\n"));
+    let out = roughlink(&args);
+    assert_eq!((stderr(&out).as_str(), json(&out)), ("", whole));
+}

@@ -1,0 +1,392 @@
+//! Folders of results on disk.
+//!
+//! Anyone who can write into a folder of results can create anything under the names that the program uses: a symbolic
+//! link to another file of the user, a FIFO, a device. Therefore a folder is kept open, and its files are accessed through
+//! this handle by plain names. Links are never followed, only regular files are opened, and an existing file is replaced
+//! by renaming a complete one over it. The path of the folder itself is chosen by the user and may contain links.
+//!
+//! All changes on disk are made here, so that tests can make each of them fail (`faults`).
+
+#[cfg(test)]
+pub(crate) mod faults;
+#[cfg(not(unix))]
+mod other;
+#[cfg(unix)]
+mod unix;
+
+#[cfg(not(unix))]
+use other as system;
+#[cfg(unix)]
+use unix as system;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, ErrorKind, Read as _, Write};
+use std::path::{Component, Path, PathBuf};
+use system::Handle;
+
+#[cfg(not(test))]
+mod faults {
+    use std::fs::File;
+    use std::io::{self, Write as _};
+
+    pub(super) const SYNC: bool = true;
+
+    pub(super) fn step() -> io::Result<()> {
+        Ok(())
+    }
+    pub(super) fn write(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
+        file.write(bytes)
+    }
+}
+
+/// The kind of a directory entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A link, a FIFO, a device and so on.
+    Other,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// An existing file, for reading.
+    Read,
+    /// A new file, for appending.
+    New,
+    /// A new or an existing file, for reading and appending.
+    Append,
+}
+
+/// An open folder.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    handle: Handle,
+}
+
+impl Folder {
+    /// Opens the folder at `path`, which may contain links.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Folder { path: path.to_owned(), handle: system::open(path)? })
+    }
+
+    /// Opens the folder at `path`, creating it and its parents if necessary.
+    pub(crate) fn make(path: &Path) -> io::Result<Self> {
+        fs::create_dir_all(path)?;
+        Folder::open(path)
+    }
+
+    /// The parent folder of the file at `path`, and the name of the file.
+    pub(crate) fn of(path: &Path) -> io::Result<(Self, String)> {
+        let name = path.file_name().and_then(OsStr::to_str).ok_or_else(|| refused("it is not the name of a file"))?;
+        let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Ok((Folder::open(parent)?, name.to_owned()))
+    }
+
+    /// The path that it was opened with.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the folder `name` in this one.
+    pub(crate) fn inside(&self, name: &str) -> io::Result<Self> {
+        Ok(Folder { path: self.path.join(name), handle: system::inside(&self.handle, plain(name)?)? })
+    }
+
+    /// Creates the folder `name` in this one and opens it.
+    pub(crate) fn make_inside(&self, name: &str) -> io::Result<Self> {
+        faults::step()?;
+        system::make(&self.handle, plain(name)?)?;
+        self.inside(name)
+    }
+
+    /// The names of its entries, sorted.
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = system::names(&self.handle)?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// The kind of the entry `name`, if it exists.
+    pub(crate) fn kind(&self, name: &str) -> io::Result<Option<Kind>> {
+        match system::kind(&self.handle, plain(name)?) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            kind => kind.map(Some),
+        }
+    }
+
+    fn file(&self, name: &str, access: Access) -> io::Result<File> {
+        if access != Access::Read {
+            faults::step()?;
+        }
+        let name = plain(name)?;
+        let file = match system::file(&self.handle, name, access) {
+            Err(_) if matches!(system::kind(&self.handle, name), Ok(Kind::Other)) => {
+                return Err(refused("it is a link or a device, not a regular file"));
+            }
+            file => file?,
+        };
+        if !file.metadata()?.is_file() {
+            return Err(refused("it is not a regular file"));
+        }
+        Ok(File(file))
+    }
+
+    /// Opens the file `name` for reading.
+    pub(crate) fn reader(&self, name: &str) -> io::Result<fs::File> {
+        self.file(name, Access::Read).map(|f| f.0)
+    }
+
+    /// The content of the file `name`.
+    pub(crate) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.reader(name)?.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Creates the file `name`, which must not exist.
+    pub(crate) fn create(&self, name: &str) -> io::Result<File> {
+        self.file(name, Access::New)
+    }
+
+    /// Opens the file `name` for reading and appending, creating it if necessary.
+    pub(crate) fn append(&self, name: &str) -> io::Result<File> {
+        self.file(name, Access::Append)
+    }
+
+    /// Replaces or creates the file `name`, atomically, and returns it open.
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<File> {
+        let new = format!(".{name}{NEW}");
+        if self.kind(&new)?.is_some() {
+            self.remove(&new)?; // left by a killed process
+        }
+        let done = self.write_new(&new, bytes).and_then(|file| self.rename(&new, self, name).map(|()| file));
+        match done {
+            Ok(file) => self.sync().map(|()| file),
+            Err(e) => {
+                let _ = self.remove(&new);
+                Err(e)
+            }
+        }
+    }
+
+    fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<File> {
+        let mut file = self.create(name)?;
+        file.write_all(bytes)?;
+        file.sync()?;
+        Ok(file)
+    }
+
+    /// Renames `from` to `to` in the folder `there`, replacing an existing file.
+    pub(crate) fn rename(&self, from: &str, there: &Folder, to: &str) -> io::Result<()> {
+        faults::step()?;
+        system::rename(&self.handle, plain(from)?, &there.handle, plain(to)?)
+    }
+
+    /// Exchanges the entries `a` and `b` atomically.
+    pub(crate) fn exchange(&self, a: &str, b: &str) -> io::Result<()> {
+        faults::step()?;
+        system::exchange(&self.handle, plain(a)?, plain(b)?)
+    }
+
+    /// Removes the file or link `name`.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        faults::step()?;
+        system::remove(&self.handle, plain(name)?)
+    }
+
+    /// Removes the empty folder `name`.
+    pub(crate) fn remove_folder(&self, name: &str) -> io::Result<()> {
+        faults::step()?;
+        system::remove_folder(&self.handle, plain(name)?)
+    }
+
+    /// Syncs its entries to disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        faults::step()?;
+        if faults::SYNC { system::sync(&self.handle) } else { Ok(()) }
+    }
+
+    /// Locks the folder itself while it is open; false if another process holds the lock. Unlike the lock of a file, it cannot
+    /// be evaded by deleting the file and creating it again. Does nothing where the system cannot lock folders.
+    pub(crate) fn lock(&self) -> io::Result<bool> {
+        system::lock(&self.handle)
+    }
+
+    /// Whether `name` still refers to `file`.
+    pub(crate) fn has(&self, name: &str, file: &File) -> io::Result<bool> {
+        match system::has(&self.handle, plain(name)?, &file.0) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            has => has,
+        }
+    }
+
+    /// Gives the folder `inside` the permissions of this one.
+    pub(crate) fn share_permissions(&self, inside: &Folder) -> io::Result<()> {
+        system::share_permissions(&self.handle, &inside.handle)
+    }
+
+    /// The parent folder and the name of this one in it. `None` if they cannot be determined, or if this is the working
+    /// directory, which must stay the same folder for the user's shell.
+    pub(crate) fn place(&self) -> Option<(Folder, String)> {
+        let (parent, name) = Folder::of(&self.path.canonicalize().ok()?).ok()?;
+        let here = system::same(&parent.inside(&name).ok()?.handle, &self.handle).ok()?;
+        let works_here = system::same(&Folder::open(Path::new(".")).ok()?.handle, &self.handle).ok()?;
+        (here && !works_here).then_some((parent, name))
+    }
+}
+
+/// A file for writing.
+#[derive(Debug)]
+pub(crate) struct File(fs::File);
+
+impl File {
+    /// The content from the current position.
+    pub(crate) fn read_all(&mut self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.0.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Its size.
+    pub(crate) fn size(&self) -> io::Result<u64> {
+        self.0.metadata().map(|m| m.len())
+    }
+
+    /// Truncates it.
+    pub(crate) fn cut(&self, size: u64) -> io::Result<()> {
+        faults::step()?;
+        self.0.set_len(size)
+    }
+
+    /// Syncs it to disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        faults::step()?;
+        if faults::SYNC { self.0.sync_all() } else { Ok(()) }
+    }
+
+    /// Locks it while it is open; false if another process holds the lock.
+    pub(crate) fn lock(&self) -> io::Result<bool> {
+        match self.0.try_lock() {
+            Ok(()) => Ok(true),
+            Err(fs::TryLockError::WouldBlock) => Ok(false),
+            Err(fs::TryLockError::Error(e)) => Err(e),
+        }
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        faults::write(&mut self.0, bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Opens the regular file at `path` for reading.
+pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
+    let (folder, name) = Folder::of(path)?;
+    folder.reader(&name)
+}
+
+/// The content of the regular file at `path`.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let (folder, name) = Folder::of(path)?;
+    folder.read(&name)
+}
+
+/// Replaces or creates the file at `path`, atomically.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (folder, name) = Folder::of(path)?;
+    folder.replace(&name, bytes).map(drop)
+}
+
+/// Whether a killed [`Folder::replace`] may have left a file of this name.
+pub(crate) fn is_leftover(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(NEW)
+}
+
+/// Checks that `name` is a plain name, which cannot refer to another folder.
+fn plain(name: &str) -> io::Result<&str> {
+    let mut parts = Path::new(name).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(part)), None) if part == name => Ok(name),
+        _ => Err(refused("it is not the name of a file")),
+    }
+}
+
+fn refused(why: &'static str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidInput, why)
+}
+
+/// Suffix of the name of a file that is going to replace another.
+const NEW: &str = ".roughlink-new";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_names_are_accepted() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::open(root.path()).unwrap();
+        for name in ["", ".", "..", "a/b", "../a", "/etc/passwd", "a/"] {
+            assert!(folder.create(name).is_err() && folder.read(name).is_err(), "{name}");
+        }
+        assert_eq!(folder.names().unwrap(), [""; 0]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_fifos_are_refused_and_untouched() {
+        use std::os::unix::fs::symlink;
+        let root = tempfile::tempdir().unwrap();
+        let (docs, results) = (root.path().join("docs"), root.path().join("results"));
+        fs::create_dir(&docs).unwrap();
+        fs::write(docs.join("thesis.tex"), "years of work").unwrap();
+        let folder = Folder::make(&results).unwrap();
+        symlink(docs.join("thesis.tex"), results.join("file")).unwrap();
+        symlink(&docs, results.join("folder")).unwrap();
+        symlink(docs.join("new"), results.join("dangling")).unwrap();
+        rustix::fs::mknodat(&folder.handle, "fifo", rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        for name in ["file", "folder", "dangling", "fifo"] {
+            assert_eq!(folder.kind(name).unwrap(), Some(Kind::Other), "{name}");
+            assert!(folder.read(name).is_err() && folder.append(name).is_err(), "{name}");
+            assert!(folder.create(name).is_err() && folder.inside(name).is_err(), "{name}");
+        }
+        // The link is replaced, not its target.
+        folder.replace("file", b"ours").unwrap();
+        folder.remove("folder").unwrap();
+        assert_eq!(folder.read("file").unwrap(), b"ours");
+        assert_eq!(fs::read_to_string(docs.join("thesis.tex")).unwrap(), "years of work");
+        assert_eq!(fs::read_dir(&docs).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_replacement_is_complete_or_absent() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = Folder::open(root.path()).unwrap();
+        for killed in [false, true] {
+            for n in 1.. {
+                folder.replace("file", b"old").unwrap();
+                faults::at(n, killed);
+                let outcome = folder.replace("file", b"new");
+                let all = faults::end() < n;
+                let found = folder.read("file").unwrap();
+                assert!(found == b"old" || found == b"new", "{n}");
+                assert!(outcome.is_err() || found == b"new", "{n}");
+                let left: Vec<String> = folder.names().unwrap().into_iter().filter(|n| n != "file").collect();
+                assert!(left.iter().all(|n| is_leftover(n)) && (killed || left.is_empty()), "{n}: {left:?}");
+                if all {
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Sweeps with failing writes, with kills, and with flipped bits in their store.
+
+use super::*;
+use crate::disk::faults;
+use crate::experiment::result::ExperimentResult;
+use crate::experiment::table::RUNS_TABLE;
+use crate::experiment::{Plan, file};
+use crate::folder::RESULTS;
+use crate::library::Source;
+use crate::runner::{self, Progress};
+use roughlink_core::rng::Seed;
+use std::sync::atomic::AtomicBool;
+
+const GRID: &str = r#"
+title = "t"
+place = "p"
+scenario = "v2g-one-car"
+replicas = 2
+metrics = ["throughput_mbps", "timeouts", "cwnd_mean_pkt"]
+
+[set]
+"flow.download.bytes" = "50 kB"
+
+[[axis]]
+name = "cc"
+key = "tcp.cc"
+values = ["newreno", "cubic"]
+
+[curves]
+values = ["sequence_mb"]
+every = "0.1 s"
+"#;
+
+fn plan() -> Plan {
+    let source = Source { name: "test.toml".into(), text: GRID.into(), folder: None };
+    Plan::new(file::experiment(&source, "test/grid", false).unwrap()).unwrap()
+}
+
+/// The same steps as `roughlink sweep`. `last` is the progress before a kill, if there is one.
+fn sweep(plan: &Plan, folder: &Path, last: &mut Progress) -> Result<ExperimentResult, LabError> {
+    let mut store = Store::open(folder)?;
+    store.write(IDENTITY, b"identity\n")?;
+    let mut report = |p| {
+        if !faults::killed() {
+            *last = p;
+        }
+    };
+    runner::run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut report)?;
+    let result = plan.result(&store);
+    store.write(RUNS_TABLE, &plan.table(&store)?)?;
+    store.write(RESULTS, &serde_json::to_vec(&result).unwrap())?;
+    Ok(result)
+}
+
+#[test]
+fn each_write_of_a_sweep_fails_once_and_nothing_finished_is_lost() {
+    let plan = plan();
+    let whole = {
+        let folder = tempfile::tempdir().unwrap();
+        sweep(&plan, folder.path(), &mut Progress::default()).unwrap()
+    };
+    for killed in [false, true] {
+        let mut lines = 0;
+        for n in 1.. {
+            let folder = tempfile::tempdir().unwrap();
+            let dir = folder.path().join("out");
+            let mut before = Progress::default();
+            faults::at(n, killed);
+            let outcome = sweep(&plan, &dir, &mut before);
+            if faults::end() < n {
+                assert_eq!(outcome.unwrap(), whole);
+                break;
+            }
+            match outcome {
+                Err(LabError::Write { path, source }) => {
+                    lines += usize::from(path.ends_with(RUNS));
+                    assert!(path.starts_with(&dir) && source.to_string() == faults::FAULT, "{n}: {path:?} {source}");
+                }
+                other => panic!("{n}: {other:?}"),
+            }
+            let mut after = Progress::default();
+            assert_eq!(sweep(&plan, &dir, &mut after).unwrap(), whole, "{n}");
+            assert!(after.kept >= before.done, "no finished run is lost: {n}: {before:?} {after:?}");
+            let store = Store::open(&dir).unwrap();
+            assert_eq!((store.len(), store.damage()), (plan.jobs().len(), None), "{n}");
+        }
+        assert!(lines >= plan.jobs().len(), "the lines of runs were among the faults");
+    }
+}
+
+#[test]
+fn flipped_bits_change_no_statistics() {
+    let plan = plan();
+    let folder = tempfile::tempdir().unwrap();
+    let whole = sweep(&plan, folder.path(), &mut Progress::default()).unwrap();
+    let path = folder.path().join(RUNS);
+    let text = fs::read(&path).unwrap();
+    let mut random = Seed { seed: 13, replica: 0 }.stream("store", "flips");
+    let mut repeated = 0;
+    for _ in 0..300 {
+        let mut flipped = text.clone();
+        let at = random.range(0, text.len() as u64 - 1) as usize;
+        flipped[at] ^= 1 << random.range(0, 7);
+        fs::write(&path, &flipped).unwrap();
+        let damage = Store::open(folder.path()).unwrap().damage().cloned();
+        fs::write(&path, &flipped).unwrap();
+        let mut progress = Progress::default();
+        assert_eq!(sweep(&plan, folder.path(), &mut progress).unwrap(), whole, "byte {at}");
+        let again = progress.runs - progress.kept;
+        assert!(again <= 2, "byte {at}: one line, or two that were joined");
+        // Reported, unless only the last line feed is gone.
+        assert!(damage.is_some() || at == text.len() - 1, "byte {at}");
+        let store = Store::open(folder.path()).unwrap();
+        assert_eq!((store.len(), store.damage()), (progress.runs, None), "byte {at}");
+        repeated += again;
+    }
+    assert!(repeated >= 250, "{repeated}");
+}

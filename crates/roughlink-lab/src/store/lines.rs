@@ -1,0 +1,121 @@
+//! The lines of `runs.jsonl`: a header, then a finished run with its checksum on each line.
+//!
+//! A line is the JSON object of a [`Record`] with an additional last member, `"check"`: SipHash-1-3 (64 bits, key 0) of
+//! everything before its comma, in hexadecimal. Every bit of a line is covered, and other programs can still read the
+//! lines as JSON.
+
+use super::Record;
+use crate::error::LabError;
+use siphasher::sip::SipHasher13;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// The first line.
+pub(super) const HEADER: &[u8] = b"{\"roughlink\":\"runs\",\"format\":1}\n";
+
+/// The line of a record, including the line feed.
+pub(super) fn line(record: &Record) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(record).map_err(io::Error::other)?;
+    line.pop(); // the closing brace
+    let check = check(&line);
+    line.extend_from_slice(check.as_bytes());
+    Ok(line)
+}
+
+/// What follows the `text` of a record on its line.
+fn check(text: &[u8]) -> String {
+    format!("{CHECK}{:016x}\"}}\n", SipHasher13::new().hash(text))
+}
+
+const CHECK: &str = ",\"check\":\"";
+
+/// The content of a store.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) records: Vec<Record>,
+    /// The header and the intact lines.
+    pub(super) sound: Vec<u8>,
+    /// The damaged lines.
+    pub(super) damaged: Vec<u8>,
+    /// Their numbers, from one.
+    pub(super) lines: Vec<usize>,
+    /// No line has a valid checksum, as in the store of an earlier version.
+    pub(super) unchecked: bool,
+}
+
+impl Found {
+    /// Parses the text of a store; `None` if it is something else. An incomplete last line is left by a killed process and
+    /// ignored.
+    pub(super) fn read(text: &[u8]) -> Option<Self> {
+        let mut found = Found { sound: HEADER.to_vec(), unchecked: true, ..Found::default() };
+        let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
+        let mut ours = HEADER.starts_with(text);
+        for (i, line) in text[..whole].split_inclusive(|b| *b == b'\n').enumerate() {
+            if i == 0 && line == HEADER {
+                (ours, found.unchecked) = (true, false);
+            } else if let Some(record) = sound(line) {
+                (ours, found.unchecked) = (true, false);
+                found.sound.extend_from_slice(line);
+                found.records.push(record);
+            } else {
+                ours |= serde_json::from_slice::<Record>(line).is_ok();
+                found.damaged.extend_from_slice(line);
+                found.lines.push(i + 1);
+            }
+        }
+        ours.then_some(found)
+    }
+}
+
+/// The record of an intact line.
+fn sound(line: &[u8]) -> Option<Record> {
+    let text = &line[..line.len().checked_sub(check(b"").len())?];
+    if line[text.len()..] != *check(text).as_bytes() {
+        return None;
+    }
+    serde_json::from_slice(line).ok()
+}
+
+/// Damaged lines of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    pub(super) path: PathBuf,
+    /// Their numbers, from one.
+    pub lines: Vec<usize>,
+    /// They have no checksums, because an earlier version wrote them.
+    pub unchecked: bool,
+    pub(super) aside: PathBuf,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (path, aside) = (self.path.display(), self.aside.display());
+        if self.unchecked {
+            return write!(
+                f,
+                "{path} was written by an earlier version, without checksums: its lines were moved to {aside}, and its runs \
+                 are repeated"
+            );
+        }
+        let shown: Vec<String> = self.lines.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
+        let shown = shown.join(", ");
+        let s = if self.lines.len() == 1 { "" } else { "s" };
+        let more = match self.lines.len().saturating_sub(MOST_SHOWN) {
+            0 => String::new(),
+            n => format!(" and {n} more"),
+        };
+        write!(
+            f,
+            "{path}: wrong checksum in line{s} {shown}{more}: moved to {aside}; runs that are missing are repeated"
+        )
+    }
+}
+
+/// Most line numbers in a message.
+const MOST_SHOWN: usize = 10;
+
+/// The folder holds a file that is not ours.
+pub(super) fn foreign(folder: &std::path::Path, example: &str) -> LabError {
+    LabError::Foreign { path: folder.to_path_buf(), example: example.to_owned() }
+}
