@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{code, roughlink_in, stderr, stdout};
+use common::{code, roughlink, roughlink_in, stderr, stdout};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -118,9 +118,8 @@ fn grids_and_impulses_have_limits() {
 
 #[test]
 fn a_seed_is_a_positive_integer_of_63_bits() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = roughlink_in(&["run", "hello", "--seed", "9223372036854775808"], folder.path());
+    let out = roughlink(&["run", "hello", "--seed", "9223372036854775808"]);
     refused(&out, "9223372036854775808 is not in 0..=9223372036854775807");
-    let out = roughlink_in(&["run", "hello", "--seed", "9223372036854775807", "--set", "duration=1 s"], folder.path());
+    let out = roughlink(&["run", "hello", "--seed", "9223372036854775807", "--set", "duration=1 s"]);
     assert_eq!(code(&out), 0, "{}", stderr(&out));
 }

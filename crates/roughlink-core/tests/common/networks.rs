@@ -92,7 +92,7 @@ fn timeline() -> impl Strategy<Value = Timeline> {
             states.sort_by_key(|s| s.0);
             let last = states.len() - 1;
             let ends: Vec<Option<u64>> = states.iter().skip(1).map(|s| Some(s.0)).chain([None]).collect();
-            let step = |(i, (at, (up, rate, delay, noise))): (usize, (u64, (bool, u64, u64, Option<u32>)))| Step {
+            let step = |i: usize, at, (up, rate, delay, noise): (bool, u64, u64, Option<u32>)| Step {
                 at: Time::from_micros(at),
                 until: ends[i].map(Time::from_micros),
                 up: Some(up || i == last),
@@ -101,7 +101,7 @@ fn timeline() -> impl Strategy<Value = Timeline> {
                 noise,
                 ..Step::default()
             };
-            let steps = states.into_iter().enumerate().map(step).collect();
+            let steps = states.into_iter().enumerate().map(|(i, (at, state))| step(i, at, state)).collect();
             Timeline::new(steps, vec![noise], Time::MAX).with(policy, opportunities)
         },
     )

@@ -70,7 +70,7 @@ impl Changes {
             service: VecDeque::new(),
             judges: BTreeMap::new(),
             name: name.to_owned(),
-            seed: seed.clone(),
+            seed: *seed,
             timeline: Arc::clone(timeline),
         }
     }

@@ -329,7 +329,7 @@ pub(super) fn short(x: f64) -> String {
 pub(super) fn apart(low: f64, high: f64) -> (String, String) {
     match (short(low), short(high)) {
         (a, b) if a == b && low < high => {
-            let digits = (1.0 - (high - low).log10().floor()) as usize;
+            let digits = (1.0 - libm::log10(high - low).floor()) as usize;
             (format!("{low:.digits$}"), format!("{high:.digits$}"))
         }
         words => words,
