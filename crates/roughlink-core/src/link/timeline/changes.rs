@@ -133,9 +133,8 @@ impl Changes {
             if change > now {
                 return None;
             }
-            if let Some((_, state)) = std::mem::replace(&mut self.next, self.states.next()) {
-                self.change(change, state, waited_ns);
-            }
+            let (_, state) = std::mem::replace(&mut self.next, self.states.next())?;
+            self.change(change, state, waited_ns);
         }
     }
 
