@@ -40,9 +40,9 @@ fn the_handshake_gives_the_rtt_whoever_opens() {
     b.wait(1);
     b.pass(Heading::Outward, Segment { seq: 70, ack: 8, ..syn(key.reversed(), flags::SYN | flags::ACK) });
     b.wait(60);
-    b.pass(Heading::Inward, Segment { ack: 70, ..syn(key, flags::ACK) });
+    b.pass(Heading::Inward, Segment { seq: 8, ack: 70, ..syn(key, flags::ACK) });
     assert_eq!(only(&mut b).phase, Phase::Handshake, "it acknowledges something else");
-    b.pass(Heading::Inward, Segment { ack: 71, payload: 10, ..syn(key, flags::ACK) });
+    b.pass(Heading::Inward, Segment { seq: 8, ack: 71, payload: 10, ..syn(key, flags::ACK) });
     let f = only(&mut b);
     assert_eq!((f.phase, f.rtt, f.active), (Phase::Established, Some(Time::from_millis(61)), true));
 }
