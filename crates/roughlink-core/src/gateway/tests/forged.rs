@@ -11,11 +11,13 @@ use crate::units::Time;
 
 const BOTH: [Heading; 2] = [Heading::Inward, Heading::Outward];
 const CAPACITY: u32 = 1_024;
+/// Sample_Awnd is 2 if an SDU takes a second.
+const FIXED: &str = "scheme = \"fixed\"\nsample = \"whole\"";
 
 /// A flow whose windows are held at two segments of the receiver's 60000 bytes.
 fn held() -> Bench<RateControl> {
-    let mut b = Bench::new(RateControl::new(&toml::from_str("scheme = \"fixed\"").unwrap()));
-    b.modem.sdu = Time::from_secs(1); // Sample_Awnd is 2
+    let mut b = Bench::new(RateControl::new(&toml::from_str(FIXED).unwrap()));
+    b.modem.sdu = Time::from_secs(1);
     b.open(0, 66);
     for _ in 0..50 {
         b.data(0, 1);
@@ -202,7 +204,7 @@ fn a_flood_of_syns_does_not_evict_frozen_flows() {
 /// Nor does it keep out a flow that opens in the middle of it.
 #[test]
 fn a_flood_of_segments_keeps_nobody_out() {
-    let mut b = Bench::new(RateControl::new(&toml::from_str("scheme = \"fixed\"").unwrap()));
+    let mut b = Bench::new(RateControl::new(&toml::from_str(FIXED).unwrap()));
     b.modem.sdu = Time::from_secs(1);
     for flood in 0..3 {
         for key in outside() {
