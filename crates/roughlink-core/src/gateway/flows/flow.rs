@@ -237,7 +237,7 @@ impl<S> Flow<S> {
         let right = peer.right.or(own.next.map(|next| next.wrapping_add(peer.widest)));
         let newest = own.next.or(peer.ack.map(|(ack, _)| ack));
         let sequence = right.is_none_or(|right| !before(right, s.seq))
-            && newest.is_none_or(|next| !before(s.end(), next.wrapping_sub(peer.widest)));
+            && newest.is_none_or(|next| !before(s.end(), next.wrapping_sub(peer.widest).wrapping_sub(PROBE)));
         // Not all that was sent was seen to its end: a first fragment shows only the beginning of its segment, and
         // there may be another path. But nothing was sent for which there was no room.
         let room = own.right.filter(|_| self.scaled()).is_some_and(|right| !before(right, s.ack));
@@ -268,7 +268,7 @@ impl<S> Flow<S> {
         let end = &mut self.ends[heading as usize];
         // What its receiver takes of it (RFC 9293 section 3.10.7.4); a probe of a closed window is a byte beyond.
         let reached = match offered {
-            Some(right) if before(right, s.end()) => right.wrapping_add(1),
+            Some(right) if before(right, s.end()) => right.wrapping_add(PROBE),
             _ => s.end(),
         };
         let newest = end.next;
@@ -354,6 +354,8 @@ impl<S> Flow<S> {
 const BOTH: [Heading; 2] = [Heading::Inward, Heading::Outward];
 const MAX_SHIFT: u8 = 14; // RFC 7323 section 2.3
 const TIMESTAMPS: u32 = 12; // with the padding that everyone sends (RFC 7323 appendix A)
+/// A probe of a closed window lies a byte beyond it.
+const PROBE: u32 = 1;
 /// How far behind what was sent an acknowledgement may be, bytes, where no window was wider: as netfilter.
 const OLDEST_ACK: u32 = 66_000;
 /// The window of an end whose scale is not known, bytes.
