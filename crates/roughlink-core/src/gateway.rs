@@ -90,6 +90,8 @@ pub struct Segment {
     pub signed: bool,
     /// Multipath TCP (RFC 8684): the window belongs to the whole connection.
     pub multipath: bool,
+    /// What the frame that it came in began with.
+    pub link: Option<bytes::LinkHeader>,
 }
 
 impl Segment {
@@ -106,6 +108,7 @@ impl Segment {
             timestamps: None,
             signed: false,
             multipath: false,
+            link: None,
         }
     }
     /// Whether flag `f` is set.

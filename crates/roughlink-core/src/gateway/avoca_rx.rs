@@ -117,7 +117,7 @@ impl Gateway for AvocaRx {
         if heading == Heading::Inward && self.closed.is_some_and(|at| now >= at.saturating_add(lead)) {
             // If the receiver will answer this segment, it opens the window of the flow itself. With three more of the
             // kind there would be duplicates enough for a needless retransmission.
-            if let Some(flow) = self.flows.get_mut(&segment.key) {
+            if let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) {
                 let old = flow.end_of(heading).next.is_some_and(|next| before(segment.seq, next));
                 flow.state.closed &= segment.payload == 0 && !old;
             }
@@ -126,7 +126,7 @@ impl Gateway for AvocaRx {
         if heading == Heading::Inward || self.closed.is_none() || !seen.credible || segment.is(flags::SYN) {
             return;
         }
-        let Some(flow) = self.flows.get_mut(&flows::inward(heading, segment.key)) else { return };
+        let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) else { return };
         if serves(flow) && segment.window > 0 {
             flow.state.closed = true;
             flow.rewritten += 1;
@@ -145,6 +145,7 @@ impl Gateway for AvocaRx {
                 flags: flags::ACK,
                 window: if self.closed.is_some() { 0 } else { window },
                 timestamps: end.timestamps,
+                link: flow.link,
                 ..Segment::new(key.reversed())
             };
             self.originated += 1;
@@ -207,7 +208,7 @@ impl AvocaRx {
 
 /// Whether the window of `flow` is closed and opened: its sender is outside, its header may be written.
 fn serves(flow: &Flow<Held>) -> bool {
-    let writable = !flow.excluded() && flow.phase != Phase::Handshake;
+    let writable = !flow.excluded() && flow.phase() != Phase::Handshake;
     writable && flow.has_data() && !flow.finished() && flow.end_of(Heading::Outward).ack.is_some()
 }
 

@@ -5,14 +5,15 @@
 //! Checksums are not verified: a right one stays right, a wrong one wrong. They must be complete, not left for the
 //! network card to finish.
 //!
-//! A segment that the gateway itself sends gets the link header of the last frame of its flow that went the same way.
+//! A segment that the gateway itself sends gets the link header of the last frame of its flow that went the same way. The
+//! gateway keeps it with the flow ([`Segment::link`]): there is none for a flow that the gateway does not know, and none is
+//! forgotten while it does.
 
 use super::packets::packet;
 use super::{Gateway, Heading, Key, Modem, Segment};
 use crate::packet::{FlowId, Protocol, Side};
 use crate::units::Time;
-use crate::wire::{self, Addresses, Decoded, Implied, ethernet};
-use std::collections::BTreeMap;
+use crate::wire::{self, Decoded, Implied, ethernet};
 
 /// The first header of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,10 +28,6 @@ pub enum Framing {
 #[derive(Clone, Debug)]
 pub struct Bytes {
     framing: Framing,
-    /// Link headers for segments to be sent, by their flow.
-    headers: BTreeMap<Addresses, Header>,
-    capacity: usize,
-    used: u64,
     /// Counts.
     pub counters: Counters,
 }
@@ -46,21 +43,34 @@ pub struct Counters {
     pub other: u64,
     /// Frames that are no IP datagram, or one that cannot be parsed.
     pub opaque: u64,
-    /// Segments of the gateway that could not be sent, because their link header is no longer known.
+    /// Segments of the gateway that could not be sent, because their link header is not known.
     pub unsent: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Header {
+/// The bytes of a frame before the IP header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkHeader {
     bytes: [u8; LONGEST],
-    length: usize,
-    used: u64,
+    length: u8,
+}
+
+impl LinkHeader {
+    /// These bytes, unless there are none or too many.
+    pub fn of(link: &[u8]) -> Option<Self> {
+        let mut bytes = [0; LONGEST];
+        bytes.get_mut(..link.len())?.copy_from_slice(link);
+        (!link.is_empty()).then_some(LinkHeader { bytes, length: link.len() as u8 })
+    }
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
 }
 
 impl Bytes {
-    /// Frames of kind `framing`, with link headers remembered for `capacity` flows.
-    pub fn new(framing: Framing, capacity: usize) -> Self {
-        Bytes { framing, headers: BTreeMap::new(), capacity, used: 0, counters: Counters::default() }
+    /// Frames of kind `framing`.
+    pub fn new(framing: Framing) -> Self {
+        Bytes { framing, counters: Counters::default() }
     }
 
     /// `frame` passes `gateway` and goes on as it is afterwards.
@@ -86,10 +96,8 @@ impl Bytes {
             return;
         }
         self.counters.segments += 1;
-        if heading == Heading::Outward {
-            self.remember(decoded.addresses, &frame[..at]);
-        }
         let mut segment = segment(&decoded);
+        segment.link = LinkHeader::of(&frame[..at]);
         gateway.receive(now, heading, &mut segment, modem);
         if segment.window != decoded.packet.window {
             let header = decoded.tcp_header(&mut frame[at..]);
@@ -105,11 +113,11 @@ impl Bytes {
             let Key::Real(addresses) = s.key else { continue };
             let start = frame.len();
             if self.framing == Framing::Ethernet {
-                let Some(header) = self.headers.get(&addresses) else {
+                let Some(link) = s.link else {
                     self.counters.unsent += 1;
                     continue;
                 };
-                frame.extend_from_slice(&header.bytes[..header.length]);
+                frame.extend_from_slice(link.bytes());
             }
             let at = frame.len();
             let p = packet(FlowId::new(0, false), &s);
@@ -120,21 +128,6 @@ impl Bytes {
             }
             return Some(heading);
         }
-    }
-
-    fn remember(&mut self, addresses: Addresses, link: &[u8]) {
-        if link.is_empty() || link.len() > LONGEST {
-            return;
-        }
-        if self.headers.len() >= self.capacity && !self.headers.contains_key(&addresses) {
-            let oldest = self.headers.iter().min_by_key(|(_, h)| h.used).map(|(&a, _)| a);
-            let Some(oldest) = oldest else { return };
-            self.headers.remove(&oldest);
-        }
-        let mut bytes = [0; LONGEST];
-        bytes[..link.len()].copy_from_slice(link);
-        self.used += 1;
-        self.headers.insert(addresses, Header { bytes, length: link.len(), used: self.used });
     }
 }
 
@@ -166,7 +159,7 @@ mod tests {
     use crate::cc::LinkEvent;
     use crate::gateway::build;
     use crate::packet::{Packet, flags};
-    use crate::wire::{IpPair, WireError};
+    use crate::wire::{Addresses, IpPair, WireError};
     use std::net::Ipv6Addr;
 
     const PLAIN: &[u8] = &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd];
@@ -202,7 +195,7 @@ mod tests {
         ] {
             let mut gateway = build("avoca-rx", "").unwrap();
             let g = gateway.as_mut();
-            let mut b = Bytes::new(framing, 1);
+            let mut b = Bytes::new(framing);
             let now = Time::from_secs(1);
             b.receive(g, now, Heading::Inward, &mut frame(link, &a, 100, 7, b"data"), None);
             let ack = frame(link, &a.reversed(), 7, 104, b"");
@@ -228,22 +221,25 @@ mod tests {
             assert_eq!(b.transmit(g, now, &mut sent), None);
             let counted = Counters { segments: 3, rewritten: 1, ..Counters::default() };
             assert_eq!(b.counters, counted);
-            // Another flow takes the only place for a link header.
+            // Somebody else, with other link headers, in the name of the flow and of flows that there are not.
             g.on_link(now, &LinkEvent::Down);
-            let other = Addresses { dst_port: 40_001, ..a };
-            b.receive(g, now, Heading::Outward, &mut frame(link, &other.reversed(), 7, 104, b""), None);
-            let heading = b.transmit(g, now, &mut sent);
-            assert_eq!(
-                (heading.is_none(), b.counters.unsent),
-                (framing == Framing::Ethernet, u64::from(heading.is_none()))
-            );
+            let mut foreign = link.to_vec();
+            foreign.iter_mut().take(12).for_each(|byte| *byte = 0xee);
+            for dst_port in 0..2_000 {
+                let other = Addresses { dst_port, ..a };
+                b.receive(g, now, Heading::Outward, &mut frame(&foreign, &other.reversed(), 7, 104, b""), None);
+            }
+            b.receive(g, now, Heading::Outward, &mut frame(&foreign, &a.reversed(), 1 << 30, 104, b""), None);
+            sent.clear();
+            assert_eq!(b.transmit(g, now, &mut sent), Some(Heading::Outward));
+            assert_eq!((sent, b.counters.unsent), (passed, 0));
         }
     }
 
     #[test]
     fn frames_that_cannot_be_parsed_pass() {
         let mut gateway = build("muniz", "").unwrap();
-        let mut b = Bytes::new(Framing::Ethernet, 10);
+        let mut b = Bytes::new(Framing::Ethernet);
         let mut pass = |mut f: Vec<u8>| {
             let before = f.clone();
             b.receive(gateway.as_mut(), Time::ZERO, Heading::Outward, &mut f, None);

@@ -4,74 +4,36 @@
 //! the handshake, both seen here. All three cross both halves of the path, so it is the RTT between the ends whichever
 //! side opens. It is taken once and never refreshed, as in the paper.
 //!
-//! A flow whose SYN was not seen passes unmodified: its window scale and RTT are unknown. So does one whose header is
-//! signed (TCP-MD5, TCP-AO), whose window is shared (Multipath TCP), or for which the table has no room. Table and
-//! work are bounded: a scan of the table happens at most about once per shortest timeout, or when a SYN finds it full.
+//! A flow whose SYN was not seen passes unmodified: its window scale and RTT are unknown. So does one while it is signed
+//! (TCP-MD5, TCP-AO) or its window is shared (Multipath TCP), as its newest segments say, or for which the table has no
+//! place.
+//!
+//! **Forged segments.** A segment changes what is known of a flow only if the windows of both ends admit it ([`flow`]).
+//! Nothing is believed because one end says it: a SYN begins an entry of its own, beside the flow that has the same
+//! addresses and ports, and takes its place when the third segment of the handshake has passed. So does the first segment
+//! of a flow whose beginning was not seen: the other end has to answer it. Entries that are not confirmed have their own
+//! parts of the table, one for handshakes and one for the others, in which the oldest gives way. A confirmed flow evicts only
+//! an inactive one, that which was silent for longest. A flood of SYNs, whatever addresses it invents, competes with
+//! handshakes and with no flow; it is the thought behind SYN cookies (RFC 4987 section 3.6), for one who must remember
+//! the options of the SYN.
+//!
+//! **Work.** Each lookup, entry and eviction costs O(log n). A flow has one timer and one place in the order of eviction. Both
+//! are moved back only when their turn comes, so that a segment costs no update of them; each segment has at most one of
+//! these moves to its account.
 
-use super::{Control, FlowStats, Heading, Key, Modem, Segment, Stats, before};
-use crate::packet::{SynOptions, flags};
+mod flow;
+mod params;
+#[cfg(test)]
+mod tests;
+
+pub(super) use flow::Flow;
+pub use params::Params;
+
+use super::{Control, FlowStats, Heading, Key, Modem, Segment, Stats};
+use crate::packet::flags;
 use crate::units::Time;
-use crate::wire::IpPair;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-
-/// Parameters of the flow table. None of them is in the papers.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Params {
-    /// The most flows that are remembered.
-    pub capacity: usize,
-    /// A handshake that takes longer is removed, milliseconds.
-    pub handshake_ms: u64,
-    /// RTT estimates below this count as this, milliseconds.
-    pub min_rtt_ms: u64,
-    /// A flow with a longer RTT is left alone, milliseconds.
-    pub max_rtt_ms: u64,
-    /// A flow without inward data is inactive after this, milliseconds, or after `inactive_rtts`, whichever is longer.
-    pub inactive_ms: u64,
-    /// RTTs without inward data after which a flow is inactive; see `inactive_ms`.
-    pub inactive_rtts: u32,
-    /// RTTs after which a flow is removed when both ends have closed.
-    pub closed_rtts: u32,
-    /// A flow that one end has closed is removed after this without a segment, milliseconds.
-    pub half_closed_ms: u64,
-    /// Any other flow is removed after this without a segment, milliseconds.
-    pub idle_ms: u64,
-}
-
-impl Default for Params {
-    fn default() -> Self {
-        Params {
-            capacity: 1024,
-            handshake_ms: 30_000,
-            min_rtt_ms: 1,
-            max_rtt_ms: 3_000,
-            inactive_ms: 1_000,
-            inactive_rtts: 4,
-            closed_rtts: 2,
-            half_closed_ms: 60_000,
-            idle_ms: 300_000,
-        }
-    }
-}
-
-impl Params {
-    /// Refuses values that make no sense.
-    pub fn check(&self) -> Result<(), String> {
-        if self.capacity == 0 {
-            return Err("table: capacity must be at least 1; a gateway without a flow table does nothing".into());
-        }
-        let times = [self.handshake_ms, self.max_rtt_ms, self.inactive_ms, self.half_closed_ms, self.idle_ms];
-        if self.min_rtt_ms == 0 || self.max_rtt_ms < self.min_rtt_ms {
-            Err("table: min_rtt_ms must be at least 1 and not exceed max_rtt_ms".into())
-        } else if times.iter().any(|&ms| ms == 0 || ms > DAY_MS) {
-            Err("table: a timeout must be from 1 ms to a day".into())
-        } else {
-            Ok(())
-        }
-    }
-}
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The phase of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -96,15 +58,15 @@ pub enum Phase {
 pub struct Counters {
     /// Flows whose handshake was seen to its end.
     pub established: u64,
-    /// Flows whose beginning was not seen.
+    /// Flows whose beginning was not seen, and that both ends take part in.
     pub mid_stream: u64,
-    /// Flows left alone for their signature.
+    /// How often a flow was left alone for its signature.
     pub signed: u64,
-    /// Flows left alone for Multipath TCP.
+    /// How often a flow was left alone for Multipath TCP.
     pub multipath: u64,
     /// Flows left alone for their long RTT.
     pub slow: u64,
-    /// Handshakes that did not end in time.
+    /// Handshakes that did not end in time, or gave way to newer ones.
     pub unfinished: u64,
     /// Inactive flows that were evicted for a new one.
     pub evicted: u64,
@@ -114,74 +76,60 @@ pub struct Counters {
     pub untracked: u64,
 }
 
-/// One end of a flow, as its segments show it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct End {
-    /// Options of its SYN, and the sequence numbers of that and after it.
-    syn: Option<SynOptions>,
-    syn_range: Option<(u32, u32)>,
-    /// The sequence number after what it has sent, as far as the window allowed it.
-    pub next: Option<u32>,
-    /// The right edge of the windows it has advertised: the highest acknowledgement plus window.
-    right: Option<u32>,
-    /// The highest acknowledgement it has sent, and the newest window field that came with it, as it was sent.
-    pub ack: Option<(u32, u16)>,
-    pub timestamps: Option<(u32, u32)>,
-    /// The sequence number after its FIN.
-    pub fin: Option<u32>,
+/// An entry of the table: the flow of a key (that of its inward direction), or a handshake with the same addresses and ports,
+/// by the heading and the sequence number of its SYN.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Id {
+    pub key: Key,
+    handshake: Option<(Heading, u32)>,
 }
 
-/// A flow, with what the gateway keeps of it.
-#[derive(Clone, Debug)]
-pub(super) struct Flow<S> {
-    pub phase: Phase,
-    pub rtt: Option<Time>,
-    pub ambiguous: bool,
-    /// Inward data passed lately and will go on: it shares the rough link.
-    pub active: bool,
-    /// Segments whose window was changed.
-    pub rewritten: u64,
-    pub state: S,
-    /// The ends, by the heading of what they send.
-    ends: [End; 2],
-    /// The heading of the SYN.
-    opener: Heading,
-    /// First SYN, last SYN, and the last before the SYN-ACK.
-    opened: Time,
-    syn_at: Time,
-    answered_syn_at: Option<Time>,
-    last_seen: Time,
-    last_data: Option<Time>,
-    /// Bytes of the largest inward segment.
-    largest: u32,
-    /// Both ends have sent a FIN.
-    closed: Option<Time>,
-    /// The FIN of the end outside is acknowledged: no more data come in.
-    finished: bool,
+impl Id {
+    pub const fn of(key: Key) -> Self {
+        Id { key, handshake: None }
+    }
 }
 
 /// The result of [`Flows::observe`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Seen {
+    /// Its flow, if the windows of both ends admit it.
+    pub flow: Option<Id>,
+    /// They do, and it acknowledges something. What it advertises is accepted.
+    pub credible: bool,
     /// The flow became active with this segment.
     pub activated: bool,
     /// Its acknowledgement number is higher than any before.
     pub advanced: bool,
-    /// It acknowledges data that may have been sent: that were seen, or for which there was room in the window. What it
-    /// advertises is accepted.
-    pub credible: bool,
 }
 
-/// The flow table. Keys are those of the inward direction.
+/// The parts of the table, each for `capacity` entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    Handshakes,
+    /// Their beginning was not seen, and the other end has not answered.
+    Unanswered,
+    Flows,
+}
+
+/// The flow table.
 #[derive(Clone, Debug)]
 pub(super) struct Flows<S> {
     params: Params,
-    map: BTreeMap<Key, Flow<S>>,
+    map: BTreeMap<Id, Flow<S>>,
+    /// By part, the entries that may be evicted: those not confirmed by their beginning, inactive flows by a time at or
+    /// before their last segment.
+    order: [BTreeSet<(Time, Id)>; 3],
+    /// Every entry, by a time at or before its deadline.
+    timers: BTreeSet<(Time, Id)>,
     next_expiry: Time,
     /// How often a flow became active, and stopped being so.
     pub entered: u64,
     pub left: u64,
     pub counters: Counters,
+    /// Entries looked at to expire or evict one.
+    #[cfg(test)]
+    pub steps: u64,
 }
 
 impl<S: Default> Flows<S> {
@@ -189,34 +137,42 @@ impl<S: Default> Flows<S> {
         Flows {
             params,
             map: BTreeMap::new(),
+            order: Default::default(),
+            timers: BTreeSet::new(),
             next_expiry: Time::MAX,
             entered: 0,
             left: 0,
             counters: Counters::default(),
+            #[cfg(test)]
+            steps: 0,
         }
     }
     pub fn get(&self, key: &Key) -> Option<&Flow<S>> {
-        self.map.get(key)
+        self.map.get(&Id::of(*key))
     }
-    pub fn get_mut(&mut self, key: &Key) -> Option<&mut Flow<S>> {
-        self.map.get_mut(key)
+    pub fn get_mut(&mut self, id: &Id) -> Option<&mut Flow<S>> {
+        self.map.get_mut(id)
     }
+    /// All flows and handshakes.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Flow<S>)> {
-        self.map.iter()
+        self.map.iter().map(|(id, flow)| (&id.key, flow))
     }
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut Flow<S>)> {
-        self.map.iter_mut()
+        self.map.iter_mut().map(|(id, flow)| (&id.key, flow))
     }
-    /// The numbers of all flows; `control` are those of a flow's state.
+    /// The numbers of all flows; `control` are those of a flow's state. Of a key that has a flow or several handshakes, the
+    /// first.
     pub fn stats(&self, modem: Option<&dyn Modem>, control: impl Fn(&S) -> Option<Control>) -> Stats {
         let occupied = modem.map_or(0, Modem::occupied);
         let share = |key: &Key| match modem {
             Some(m) if occupied > 0 => f64::from(m.backlog(key)) / f64::from(occupied),
             _ => 0.0,
         };
+        let mut last = None;
+        let firsts = self.iter().filter(|&(key, _)| last.replace(*key) != Some(*key));
         let of = |(key, flow): (&Key, &Flow<S>)| FlowStats {
             key: *key,
-            phase: flow.phase,
+            phase: flow.phase(),
             active: flow.active,
             rtt: flow.rtt,
             ambiguous: flow.ambiguous,
@@ -224,7 +180,7 @@ impl<S: Default> Flows<S> {
             rewritten: flow.rewritten,
             control: control(&flow.state),
         };
-        Stats { flows: self.map.iter().map(of).collect(), counters: self.counters, originated: 0 }
+        Stats { flows: firsts.map(of).collect(), counters: self.counters, originated: 0 }
     }
     /// When [`Flows::expire`] may have something to do.
     pub fn next_expiry(&self) -> Time {
@@ -235,43 +191,23 @@ impl<S: Default> Flows<S> {
     pub fn observe(&mut self, now: Time, heading: Heading, s: &Segment) -> Seen {
         self.expire(now);
         let key = inward(heading, s.key);
-        if s.is(flags::SYN) && !s.is(flags::RST) {
-            self.on_syn(now, heading, key, s);
-        } else if !self.map.contains_key(&key) {
-            self.on_stranger(now, heading, key, s);
-        }
-        let Some(flow) = self.map.get_mut(&key) else { return Seen::default() };
         if s.is(flags::RST) {
-            if flow.in_window(heading, s.seq) {
-                self.remove(&key);
-            }
+            self.on_reset(heading, key, s);
             return Seen::default();
         }
-        flow.last_seen = now;
-        if s.signed || s.multipath {
-            let was = flow.active;
-            flow.exclude(s, &mut self.counters);
-            self.left += u64::from(was);
+        let id = match (s.is(flags::SYN), s.is(flags::ACK)) {
+            (true, false) => self.on_syn(now, heading, key, s),
+            (true, true) => self.on_syn_ack(heading, key, s),
+            (false, _) => self.on_other(now, heading, key, s),
+        };
+        let Some(id) = id else { return Seen::default() };
+        let flow = self.map.get_mut(&id).expect("it was found");
+        let advanced = flow.track(now, heading, s);
+        if Part::of(&id, flow) == Part::Unanswered && !self.confirm(id) {
+            return Seen::default();
         }
-        if !s.is(flags::SYN) && flow.phase == Phase::Handshake && heading == flow.opener {
-            flow.on_third(now, s, &self.params, &mut self.counters);
-        }
-        let mut seen = flow.track(now, heading, s);
-        if flow.finished && flow.active {
-            flow.active = false;
-            self.left += 1;
-        }
-        if heading == Heading::Inward && s.payload > 0 && !s.is(flags::SYN) {
-            flow.last_data = Some(now);
-            flow.largest = flow.largest.max(s.payload);
-            if flow.phase == Phase::Established && !flow.active && !flow.finished {
-                flow.active = true;
-                seen.activated = true;
-                self.entered += 1;
-            }
-        }
-        self.next_expiry = self.next_expiry.min(flow.deadline(&self.params));
-        seen
+        let activated = self.settle(id, heading == Heading::Inward && s.payload > 0 && !s.is(flags::SYN));
+        Seen { flow: Some(id), credible: s.is(flags::ACK), activated, advanced }
     }
 
     /// Removes what has timed out.
@@ -279,280 +215,233 @@ impl<S: Default> Flows<S> {
         if now < self.next_expiry {
             return;
         }
-        let (p, mut next) = (&self.params, Time::MAX);
-        let (left, unfinished) = (&mut self.left, &mut self.counters.unfinished);
-        self.map.retain(|_, flow| {
-            let stay = now < flow.end(p);
-            if flow.active && (!stay || now >= flow.inactive_at(p)) {
+        while let Some(&(at, id)) = self.timers.first() {
+            self.step();
+            let p = &self.params;
+            let flow = self.map.get_mut(&id).expect("a timer belongs to an entry");
+            if now >= flow.end(p) {
+                self.counters.unfinished += u64::from(flow.known == Phase::Handshake);
+                self.take(&id);
+                continue;
+            }
+            if flow.active && now >= flow.inactive_at(p) {
                 flow.active = false;
-                *left += 1;
+                flow.queued = Some(flow.last_seen);
+                self.order[Part::Flows as usize].insert((flow.last_seen, id));
+                self.left += 1;
             }
-            *unfinished += u64::from(!stay && flow.phase == Phase::Handshake);
-            if stay {
-                next = next.min(flow.deadline(p));
+            let deadline = flow.deadline(p);
+            if at == deadline {
+                break;
             }
-            stay
-        });
-        self.next_expiry = next;
+            flow.due = deadline;
+            self.timers.remove(&(at, id));
+            self.timers.insert((deadline, id));
+        }
+        self.next_expiry = self.timers.first().map_or(Time::MAX, |&(at, _)| at);
     }
 
-    fn on_syn(&mut self, now: Time, heading: Heading, key: Key, s: &Segment) {
-        let known = self.map.get_mut(&key);
-        if s.is(flags::ACK) {
-            // A SYN-ACK belongs to the handshake that it answers, or to none.
-            if let Some(flow) = known.filter(|f| f.phase == Phase::Handshake && f.opener != heading) {
-                let (first, end) = flow.ends[flow.opener as usize].syn_range.expect("a handshake begins with a SYN");
-                if s.ack.wrapping_sub(first) <= end.wrapping_sub(first) && s.ack != first {
-                    flow.ambiguous |= flow.answered_syn_at.is_some();
-                    flow.answered_syn_at = Some(flow.syn_at);
-                    flow.ends[heading as usize] = End::of_syn(s);
-                }
-            }
-            return;
+    fn on_reset(&mut self, heading: Heading, key: Key, s: &Segment) {
+        let flow = Id::of(key);
+        let opened = self.handshake(key, heading, s.seq);
+        let refused = self.handshake(key, heading.opposite(), s.ack);
+        if self.map.get(&flow).is_some_and(|f| f.ends_with(heading, s)) {
+            self.take(&flow);
+        } else if let Some(id) = opened.filter(|id| self.map[id].ends_with(heading, s)) {
+            self.take(&id);
+        } else if let Some(id) = refused.filter(|id| self.map[id].is_refused_by(heading, s)) {
+            self.take(&id);
+        } else if !self.map.contains_key(&flow) {
+            self.has_place();
         }
-        let range = Some((s.seq, s.end()));
-        if let Some(flow) = known.filter(|f| f.opener == heading && f.ends[heading as usize].syn_range == range) {
-            if flow.phase == Phase::Handshake {
-                flow.syn_at = now;
-                flow.ambiguous = true;
-            }
-            return;
+    }
+
+    fn on_syn(&mut self, now: Time, heading: Heading, key: Key, s: &Segment) -> Option<Id> {
+        if self.get(&key).is_some_and(|f| f.began_with(heading, s)) {
+            return None; // its own SYN, late
         }
-        if self.map.contains_key(&key) {
-            self.counters.replaced += 1;
-            self.remove(&key);
+        let id = Id { key, handshake: Some((heading, s.seq)) };
+        if let Some(flow) = self.map.get_mut(&id).filter(|f| f.began_with(heading, s)) {
+            flow.on_syn_again(now);
+            return Some(id);
         }
-        if self.map.len() >= self.params.capacity && !self.evict() {
+        self.enter(id, Flow::of_syn(now, heading, s))
+    }
+
+    fn on_syn_ack(&mut self, heading: Heading, key: Key, s: &Segment) -> Option<Id> {
+        let id = self.handshake(key, heading.opposite(), s.ack)?;
+        self.map.get_mut(&id).expect("it was found").on_syn_ack(heading, s).then_some(id)
+    }
+
+    /// Neither SYN nor RST.
+    fn on_other(&mut self, now: Time, heading: Heading, key: Key, s: &Segment) -> Option<Id> {
+        if let Some(id) = self.handshake(key, heading, s.seq).filter(|id| self.map[id].is_third(heading, s)) {
+            return self.establish(now, id);
+        }
+        let id = Id::of(key);
+        let flow = self.map.get(&id);
+        if flow.is_some_and(|f| f.admits(heading, s)) {
+            return Some(id);
+        }
+        let early = self.handshake(key, heading.opposite(), s.ack);
+        if early.is_some_and(|id| self.map[&id].was_answered() && self.map[&id].admits(heading, s)) {
+            return early; // the end that was asked sends before the third segment has passed
+        }
+        if flow.is_some_and(|f| f.confirmed) || flow.is_none() && !self.has_place() {
+            return None;
+        }
+        // Its beginning was not seen; or the other end has not answered what is known, and this is as good.
+        let data = heading == Heading::Inward && s.payload > 0 && s.is(flags::ACK);
+        if data { self.enter(id, Flow::new(Phase::MidStream, heading, now)) } else { None }
+    }
+
+    /// The newest handshake by a SYN of `opener` that begins before `number`.
+    fn handshake(&self, key: Key, opener: Heading, number: u32) -> Option<Id> {
+        if self.order[Part::Handshakes as usize].is_empty() {
+            return None;
+        }
+        let id = |seq| Id { key, handshake: Some((opener, seq)) };
+        let last = number.wrapping_sub(1);
+        let before = self.map.range(id(0)..=id(last)).next_back();
+        let found = before.or_else(|| self.map.range(id(last)..=id(u32::MAX)).next_back());
+        found.map(|(&id, _)| id)
+    }
+
+    /// The third segment of handshake `id` passes: it becomes the flow of its key.
+    fn establish(&mut self, now: Time, id: Id) -> Option<Id> {
+        let mut flow = self.take(&id).expect("it was found");
+        let id = Id::of(id.key);
+        self.counters.replaced += u64::from(self.take(&id).is_some());
+        if self.flows() >= self.params.capacity && !self.evict(Part::Flows) {
             self.counters.untracked += 1;
-            return;
+            return None;
         }
-        let mut flow = Flow::new(Phase::Handshake, heading, now);
-        flow.ends[heading as usize] = End::of_syn(s);
-        self.map.insert(key, flow);
+        flow.establish(now, &self.params, &mut self.counters);
+        self.insert(id, flow);
+        Some(id)
     }
 
-    /// A segment of a flow that is not in the table.
-    fn on_stranger(&mut self, now: Time, heading: Heading, key: Key, s: &Segment) {
-        if self.map.len() >= self.params.capacity {
-            self.counters.untracked += 1; // it evicts no flow: a SYN may
-        } else if heading == Heading::Inward && s.payload > 0 && !s.is(flags::RST) {
-            self.counters.mid_stream += 1;
-            self.map.insert(key, Flow::new(Phase::MidStream, heading, now));
+    /// A segment of the unanswered flow `id` was admitted: whether it stays. If both ends have sent one, it is confirmed.
+    fn confirm(&mut self, id: Id) -> bool {
+        if !self.map[&id].both_sent() {
+            return true;
         }
-    }
-
-    /// Removes the flow that has been inactive for longest, if there is one.
-    fn evict(&mut self) -> bool {
-        let oldest = self.map.iter().filter(|(_, f)| !f.active).min_by_key(|(_, f)| f.last_seen).map(|(&key, _)| key);
-        let Some(key) = oldest else { return false };
-        self.counters.evicted += 1;
-        self.remove(&key);
+        let mut flow = self.take(&id).expect("it was found");
+        if !self.has_place() {
+            return false; // it evicts no flow: a handshake may
+        }
+        self.counters.mid_stream += 1;
+        flow.confirmed = true;
+        self.insert(id, flow);
         true
     }
 
-    fn remove(&mut self, key: &Key) {
-        let active = self.map.remove(key).is_some_and(|f| f.active);
-        self.left += u64::from(active);
+    /// Draws the conclusions of a segment for flow `id`: whether it became active. `data`: it brought some in.
+    fn settle(&mut self, id: Id, data: bool) -> bool {
+        let flow = self.map.get_mut(&id).expect("it was found");
+        let was = flow.active;
+        flow.active = flow.phase() == Phase::Established && !flow.finished() && (was || data);
+        if flow.active && !was {
+            self.entered += 1;
+            let at = flow.queued.take().expect("an inactive flow may be evicted");
+            self.order[Part::Flows as usize].remove(&(at, id));
+        } else if was && !flow.active {
+            self.left += 1;
+            flow.queued = Some(flow.last_seen);
+            self.order[Part::Flows as usize].insert((flow.last_seen, id));
+        }
+        let left_alone = flow.confirmed && flow.excluded();
+        if left_alone && !flow.left_alone {
+            self.counters.signed += u64::from(flow.phase() == Phase::Signed);
+            self.counters.multipath += u64::from(flow.phase() == Phase::Multipath);
+        }
+        flow.left_alone = left_alone;
+        let deadline = flow.deadline(&self.params);
+        if deadline < flow.due {
+            self.timers.remove(&(flow.due, id));
+            self.timers.insert((deadline, id));
+            flow.due = deadline;
+        }
+        self.next_expiry = self.next_expiry.min(deadline);
+        !was && flow.active
+    }
+
+    /// A new entry that is not confirmed, in the place of the oldest of its part if that is full.
+    fn enter(&mut self, id: Id, flow: Flow<S>) -> Option<Id> {
+        self.take(&id);
+        let part = Part::of(&id, &flow);
+        if self.order[part as usize].len() >= self.params.capacity && !self.evict(part) {
+            return None;
+        }
+        self.insert(id, flow);
+        Some(id)
+    }
+
+    /// Removes the flow that has been inactive for longest, or the oldest entry of another part, if there is one.
+    fn evict(&mut self, part: Part) -> bool {
+        while let Some(&(at, id)) = self.order[part as usize].first() {
+            self.step();
+            let flow = self.map.get_mut(&id).expect("it has a place in the order");
+            let rank = flow.rank();
+            if at == rank {
+                self.counters.evicted += u64::from(part == Part::Flows);
+                self.counters.unfinished += u64::from(part == Part::Handshakes);
+                self.take(&id);
+                return true;
+            }
+            flow.queued = Some(rank);
+            self.order[part as usize].remove(&(at, id));
+            self.order[part as usize].insert((rank, id));
+        }
+        false
+    }
+
+    /// Flows of the part that is called so.
+    fn flows(&self) -> usize {
+        let [handshakes, unanswered, _] = self.order.each_ref().map(BTreeSet::len);
+        self.map.len() - handshakes - unanswered
+    }
+
+    /// Whether there is place for a flow without evicting one. If not, the segment that asks is counted.
+    fn has_place(&mut self) -> bool {
+        let place = self.flows() < self.params.capacity;
+        self.counters.untracked += u64::from(!place);
+        place
+    }
+
+    fn insert(&mut self, id: Id, mut flow: Flow<S>) {
+        flow.due = flow.deadline(&self.params);
+        flow.queued = Some(flow.rank());
+        self.timers.insert((flow.due, id));
+        self.order[Part::of(&id, &flow) as usize].insert((flow.rank(), id));
+        self.map.insert(id, flow);
+    }
+
+    fn take(&mut self, id: &Id) -> Option<Flow<S>> {
+        let flow = self.map.remove(id)?;
+        self.timers.remove(&(flow.due, *id));
+        if let Some(at) = flow.queued {
+            self.order[Part::of(id, &flow) as usize].remove(&(at, *id));
+        }
+        self.left += u64::from(flow.active);
+        Some(flow)
+    }
+
+    fn step(&mut self) {
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
     }
 }
 
-impl End {
-    fn of_syn(s: &Segment) -> Self {
-        End { syn: s.syn, syn_range: Some((s.seq, s.end())), next: Some(s.end()), ..End::default() }
-    }
-}
-
-impl<S: Default> Flow<S> {
-    fn new(phase: Phase, opener: Heading, now: Time) -> Self {
-        Flow {
-            phase,
-            rtt: None,
-            ambiguous: false,
-            active: false,
-            rewritten: 0,
-            state: S::default(),
-            ends: Default::default(),
-            opener,
-            opened: now,
-            syn_at: now,
-            answered_syn_at: None,
-            last_seen: now,
-            last_data: None,
-            largest: 0,
-            closed: None,
-            finished: false,
+impl Part {
+    fn of<S>(id: &Id, flow: &Flow<S>) -> Self {
+        match (id.handshake, flow.confirmed) {
+            (Some(_), _) => Part::Handshakes,
+            (None, false) => Part::Unanswered,
+            (None, true) => Part::Flows,
         }
-    }
-}
-
-impl<S> Flow<S> {
-    /// The end whose segments travel `heading`.
-    pub fn end_of(&self, heading: Heading) -> &End {
-        &self.ends[heading as usize]
-    }
-
-    /// Whether data have come in.
-    pub fn has_data(&self) -> bool {
-        self.last_data.is_some()
-    }
-
-    /// Whether no more data come in: the end outside has closed, and that is acknowledged.
-    pub fn finished(&self) -> bool {
-        self.finished
-    }
-
-    /// Whether its window must not be touched.
-    pub fn excluded(&self) -> bool {
-        matches!(self.phase, Phase::Signed | Phase::Multipath)
-    }
-
-    /// The shift of the window field of segments that travel `heading`, other than SYNs: the one that their sender
-    /// announced, if both ends did (RFC 7323 section 2.2).
-    pub fn shift(&self, heading: Heading) -> u8 {
-        let scale = |h: Heading| self.ends[h as usize].syn.and_then(|o| o.window_scale);
-        match (scale(heading), scale(heading.opposite())) {
-            (Some(shift), Some(_)) => shift.min(MAX_SHIFT),
-            _ => 0,
-        }
-    }
-
-    /// Payload bytes of a full segment: the smaller MSS announced, less the timestamps if both ends use them. A MSS that
-    /// was not announced is the default, or the largest segment that came in: simulated stacks announce none.
-    pub fn mss(&self, key: &Key) -> u32 {
-        // RFC 9293 section 3.7.1.
-        let default = match key {
-            Key::Real(a) if matches!(a.ip, IpPair::V6 { .. }) => 1220,
-            _ => 536,
-        };
-        let syns = self.ends.each_ref().map(|e| e.syn.unwrap_or_default());
-        let options = if syns.iter().all(|o| o.timestamps) { TIMESTAMPS } else { 0 };
-        let [a, b] = syns.map(|o| if o.mss == 0 { default } else { u32::from(o.mss) });
-        let mss = a.min(b).saturating_sub(options).max(1);
-        if syns.iter().any(|o| o.mss == 0) { mss.max(self.largest) } else { mss }
-    }
-
-    /// The third segment of the handshake, maybe: the first of the opener that acknowledges the SYN-ACK.
-    fn on_third(&mut self, now: Time, s: &Segment, p: &Params, counters: &mut Counters) {
-        let answer = self.ends[self.opener.opposite() as usize].syn_range;
-        let (Some((first, _)), Some(syn_at)) = (answer, self.answered_syn_at) else { return };
-        if !s.is(flags::ACK) || s.ack != first.wrapping_add(1) {
-            return;
-        }
-        let rtt = now.saturating_sub(syn_at);
-        self.rtt = Some(rtt.clamp(Time::from_millis(p.min_rtt_ms), Time::from_millis(p.max_rtt_ms)));
-        if rtt > Time::from_millis(p.max_rtt_ms) {
-            self.phase = Phase::Slow;
-            counters.slow += 1;
-        } else {
-            self.phase = Phase::Established;
-            counters.established += 1;
-        }
-    }
-
-    fn exclude(&mut self, s: &Segment, counters: &mut Counters) {
-        if self.excluded() {
-            return;
-        }
-        self.active = false;
-        if s.signed {
-            self.phase = Phase::Signed;
-            counters.signed += 1;
-        } else {
-            self.phase = Phase::Multipath;
-            counters.multipath += 1;
-        }
-    }
-
-    /// Follows sequence and acknowledgement numbers, and the closing of both ends.
-    fn track(&mut self, now: Time, heading: Heading, s: &Segment) -> Seen {
-        let mut seen = Seen::default();
-        if s.is(flags::FIN) && self.in_window(heading, s.end().wrapping_sub(1)) {
-            self.ends[heading as usize].fin = Some(s.end());
-        }
-        let reached = self.reached(heading, s);
-        let end = &mut self.ends[heading as usize];
-        if reached.is_some_and(|r| end.next.is_none_or(|next| before(next, r))) {
-            end.next = reached;
-        }
-        if s.timestamps.is_some() {
-            end.timestamps = s.timestamps;
-        }
-        let (peer, shift) = (self.ends[heading.opposite() as usize], self.shift(heading));
-        // Not all that was sent was seen to its end: a first fragment shows only the beginning of its segment, and
-        // there may be another path. But nothing was sent for which there was no room.
-        let room = self.ends[heading as usize].right.filter(|_| self.scaled());
-        let sent = |ack| peer.next.is_none_or(|next| !before(next, ack));
-        seen.credible = s.is(flags::ACK) && (sent(s.ack) || room.is_some_and(|right| !before(right, s.ack)));
-        if seen.credible {
-            let end = &mut self.ends[heading as usize];
-            let shift = if s.is(flags::SYN) { 0 } else { shift };
-            let right = s.ack.wrapping_add(u32::from(s.window) << shift);
-            if end.right.is_none_or(|r| before(r, right)) {
-                end.right = Some(right);
-            }
-            seen.advanced = end.ack.is_some_and(|(ack, _)| before(ack, s.ack));
-            // The window of a SYN is never scaled (RFC 7323 section 2.2): not to be repeated by another segment.
-            if s.is(flags::SYN) {
-                return seen;
-            }
-            if seen.advanced || end.ack.is_none_or(|(ack, _)| ack == s.ack) {
-                end.ack = Some((s.ack, s.window));
-            }
-            if heading == Heading::Outward && peer.fin.is_some_and(|fin| !before(s.ack, fin)) {
-                self.finished = true;
-            }
-        }
-        if self.closed.is_none() && self.ends.iter().all(|e| e.fin.is_some()) {
-            self.closed = Some(now);
-        }
-        seen
-    }
-
-    /// The sequence number after the part of `s` that its receiver takes (RFC 9293 section 3.10.7.4): what begins in the window
-    /// that was offered, to the window's end; a probe of a closed window is a byte beyond. `None` if there is none.
-    fn reached(&self, heading: Heading, s: &Segment) -> Option<u32> {
-        match self.ends[heading.opposite() as usize].right.filter(|_| self.scaled()) {
-            None => Some(s.end()),
-            Some(right) if before(right, s.seq) => None,
-            Some(right) => Some(if before(right, s.end()) { right.wrapping_add(1) } else { s.end() }),
-        }
-    }
-
-    /// Whether the scale of its windows is known: both SYNs were seen.
-    fn scaled(&self) -> bool {
-        self.ends.iter().all(|e| e.syn_range.is_some())
-    }
-
-    /// Whether `seq` lies in the window that the other end has offered, as far as that is known.
-    fn in_window(&self, heading: Heading, seq: u32) -> bool {
-        let other = heading.opposite();
-        self.ends[other as usize]
-            .ack
-            .is_none_or(|(ack, window)| seq.wrapping_sub(ack) <= u32::from(window) << self.shift(other))
-    }
-
-    fn inactive_at(&self, p: &Params) -> Time {
-        let rtts = self.rtt.map_or(Time::ZERO, |rtt| Time(rtt.0.saturating_mul(u64::from(p.inactive_rtts))));
-        self.last_data.unwrap_or(Time::ZERO).saturating_add(Time::from_millis(p.inactive_ms).max(rtts))
-    }
-
-    /// When it is removed if nothing more passes.
-    fn end(&self, p: &Params) -> Time {
-        if self.phase == Phase::Handshake {
-            return self.opened.saturating_add(Time::from_millis(p.handshake_ms));
-        }
-        if let Some(closed) = self.closed {
-            let rtt = self.rtt.unwrap_or(Time::from_millis(p.inactive_ms));
-            return closed.saturating_add(Time(rtt.0.saturating_mul(u64::from(p.closed_rtts))));
-        }
-        let half_closed = self.ends.iter().any(|e| e.fin.is_some());
-        self.last_seen.saturating_add(Time::from_millis(if half_closed { p.half_closed_ms } else { p.idle_ms }))
-    }
-
-    /// When something about it changes if nothing more passes.
-    fn deadline(&self, p: &Params) -> Time {
-        let end = self.end(p);
-        if self.active { end.min(self.inactive_at(p)) } else { end }
     }
 }
 
@@ -563,10 +452,3 @@ pub(super) fn inward(heading: Heading, key: Key) -> Key {
         Heading::Outward => key.reversed(),
     }
 }
-
-const MAX_SHIFT: u8 = 14; // RFC 7323 section 2.3
-const TIMESTAMPS: u32 = 12; // with the padding that everyone sends (RFC 7323 appendix A)
-const DAY_MS: u64 = 86_400_000;
-
-#[cfg(test)]
-mod tests;

@@ -197,6 +197,7 @@ mod tests {
             ("muniz", "table = { capcity = 3 }"),
             ("muniz", "table = { min_rtt_ms = 0 }"),
             ("muniz", "table = { capacity = 0 }"),
+            ("avoca-rx", "table = { capacity = 65537 }"),
             ("muniz", "scheme = \"mizutani\""),
             ("mizutani", "scheme = \"muniz\""),
             ("muniz", "floor = 0.5"),

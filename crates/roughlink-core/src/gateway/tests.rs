@@ -1,6 +1,8 @@
 //! What holds for every gateway, and the test bench of the others.
 
 mod ceiling;
+mod flood;
+mod forged;
 mod hostile;
 mod world;
 

@@ -24,9 +24,9 @@ mod params;
 
 pub use params::{Acks, Decrease, MIZUTANI, Params, Queue, Rho, Sample, Scheme, Update};
 
-use super::flows::{self, Flows, Phase, Seen};
+use super::flows::{Flows, Id, Seen};
 use super::rewrite::{Edge, WindowLimit};
-use super::{Control, Gateway, Heading, Key, Modem, Segment, Stats, registry::Construct};
+use super::{Control, Gateway, Heading, Modem, Segment, Stats, registry::Construct};
 use crate::units::Time;
 
 /// The gateway.
@@ -88,18 +88,18 @@ impl Construct for RateControl {
 impl Gateway for RateControl {
     fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, modem: Option<&dyn Modem>) {
         let seen = self.flows.observe(now, heading, segment);
-        let key = flows::inward(heading, segment.key);
         if let Some(modem) = modem {
             self.follow(modem);
-            if seen.activated {
-                self.admit(&key, modem);
-            }
+        }
+        let Some(id) = seen.flow else { return };
+        if let Some(modem) = modem.filter(|_| seen.activated) {
+            self.admit(&id, modem);
         }
         if heading == Heading::Outward && seen.credible {
             if let Some(modem) = modem {
-                self.adapt(now, &key, seen, modem);
+                self.adapt(now, &id, seen, modem);
             }
-            self.rewrite(&key, segment, modem.is_some());
+            self.rewrite(&id, segment, modem.is_some());
         }
     }
 
@@ -157,9 +157,9 @@ impl RateControl {
     }
 
     /// A flow joins: it gets its window by equation 1, and the others make room.
-    fn admit(&mut self, key: &Key, modem: &dyn Modem) {
+    fn admit(&mut self, id: &Id, modem: &dyn Modem) {
         let SharingFlows { inverse, min_rtt, .. } = self.sharing;
-        let Some(flow) = self.flows.get_mut(key) else { return };
+        let Some(flow) = self.flows.get_mut(id) else { return };
         let rtt = flow.rtt.expect("an active flow has an RTT");
         match &mut flow.state.control {
             Some(c) => c.awnd = c.awnd.min(share(c.sample, rtt, inverse)).max(self.params.floor), // it was inactive
@@ -176,10 +176,10 @@ impl RateControl {
         }
     }
 
-    /// An acknowledgement of `key` passes: its window moves.
-    fn adapt(&mut self, now: Time, key: &Key, seen: Seen, modem: &dyn Modem) {
+    /// An acknowledgement of flow `id` passes: its window moves.
+    fn adapt(&mut self, now: Time, id: &Id, seen: Seen, modem: &dyn Modem) {
         let (p, sharing) = (&self.params, self.sharing);
-        let Some(flow) = self.flows.get_mut(key) else { return };
+        let Some(flow) = self.flows.get_mut(id) else { return };
         let (Some(c), Some(rtt), true) = (&mut flow.state.control, flow.rtt, flow.active) else { return };
         if p.acks == Acks::Advancing && !seen.advanced {
             return;
@@ -200,8 +200,8 @@ impl RateControl {
         let n = f64::from(sharing.flows);
         let limit = f64::from(self.pdu.0); // L
         let (queue, part) = match p.queue {
-            Queue::Flow => (modem.backlog(key), limit / n),
-            Queue::Waiting => (modem.waiting(key), limit / n),
+            Queue::Flow => (modem.backlog(&id.key), limit / n),
+            Queue::Waiting => (modem.waiting(&id.key), limit / n),
             Queue::Total => (modem.occupied(), limit),
         };
         let queue = f64::from(queue);
@@ -214,13 +214,10 @@ impl RateControl {
     }
 
     /// Puts the window into `segment`, if the flow is under control.
-    fn rewrite(&mut self, key: &Key, segment: &mut Segment, controlled: bool) {
-        let Some(flow) = self.flows.get_mut(key) else { return };
-        if flow.phase != Phase::Established && flow.phase != Phase::Handshake {
-            return;
-        }
-        let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(key));
-        let want = flow.state.control.filter(|_| controlled).map(|c| WindowLimit {
+    fn rewrite(&mut self, id: &Id, segment: &mut Segment, controlled: bool) {
+        let Some(flow) = self.flows.get_mut(id) else { return };
+        let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(&id.key));
+        let want = flow.state.control.filter(|_| controlled && !flow.excluded()).map(|c| WindowLimit {
             window: c.awnd as u64 * u64::from(mss),
             mss,
             retract: self.params.allow_retract,
@@ -481,7 +478,7 @@ mod tests {
             // L is 31: half of it each, or 31 in all.
             b.modem.backlog.insert(key_of(0), (5, 5));
             b.modem.backlog.insert(key_of(1), (other, other));
-            b.gateway.flows.get_mut(&key_of(0)).unwrap().state.control.as_mut().unwrap().awnd = 70.0;
+            b.gateway.flows.get_mut(&Id::of(key_of(0))).unwrap().state.control.as_mut().unwrap().awnd = 70.0;
             b.ack(0, 60_000);
             assert_eq!(control_of(&b.gateway, 0).awnd, awnd, "{toml}, {other} of the other");
         }
@@ -494,7 +491,7 @@ mod tests {
             b.modem.backlog.insert(key_of(0), (31, 32));
             b.open(0, 66);
             b.data(0, 1);
-            b.gateway.flows.get_mut(&key_of(0)).unwrap().state.control.as_mut().unwrap().awnd = 50.0;
+            b.gateway.flows.get_mut(&Id::of(key_of(0))).unwrap().state.control.as_mut().unwrap().awnd = 50.0;
             b.ack(0, 60_000);
             assert_eq!(control_of(&b.gateway, 0).awnd, if up { 50.04 } else { 49.96 }, "{toml}");
             assert_eq!(b.gateway.stats(Some(&b.modem)).flows[0].queue_share, 1.0);
@@ -511,7 +508,7 @@ mod tests {
         // 66 ms of cycles of 7.272 ms: nine full ones.
         assert_eq!(control_of(&b.gateway, 0), Control { awnd: 95.0, sample: 90.0, rho: 1.0 });
         b.modem.rejected = 0.5;
-        b.gateway.flows.get_mut(&key_of(0)).unwrap().state.control.as_mut().unwrap().awnd = 50.0;
+        b.gateway.flows.get_mut(&Id::of(key_of(0))).unwrap().state.control.as_mut().unwrap().awnd = 50.0;
         b.data(0, 1);
         b.ack(0, 60_000);
         assert_eq!(control_of(&b.gateway, 0), Control { awnd: 49.0, sample: 45.0, rho: 1.0 }, "above half of 90");

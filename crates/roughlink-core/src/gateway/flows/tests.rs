@@ -6,6 +6,8 @@ use crate::gateway::registry::Construct;
 use crate::gateway::tests::{Bench, key_of};
 use crate::gateway::window::{self, RateControl};
 use crate::gateway::{Gateway, Stats};
+use crate::packet::SynOptions;
+use crate::wire::IpPair;
 
 fn bench() -> Bench<RateControl> {
     Bench::new(RateControl::new(&Default::default()))
@@ -38,9 +40,9 @@ fn the_handshake_gives_the_rtt_whoever_opens() {
     b.wait(1);
     b.pass(Heading::Outward, Segment { seq: 70, ack: 8, ..syn(key.reversed(), flags::SYN | flags::ACK) });
     b.wait(60);
-    b.pass(Heading::Inward, Segment { ack: 70, ..syn(key, flags::ACK) });
+    b.pass(Heading::Inward, Segment { seq: 8, ack: 70, ..syn(key, flags::ACK) });
     assert_eq!(only(&mut b).phase, Phase::Handshake, "it acknowledges something else");
-    b.pass(Heading::Inward, Segment { ack: 71, payload: 10, ..syn(key, flags::ACK) });
+    b.pass(Heading::Inward, Segment { seq: 8, ack: 71, payload: 10, ..syn(key, flags::ACK) });
     let f = only(&mut b);
     assert_eq!((f.phase, f.rtt, f.active), (Phase::Established, Some(Time::from_millis(61)), true));
 }
@@ -149,9 +151,21 @@ fn ports_are_used_again() {
     let old = Segment { flags: flags::SYN, seq: 1_000, syn: Some(b.options), ..b.segment(0, Heading::Outward) };
     b.pass(Heading::Outward, old);
     assert_eq!(only(&mut b).phase, Phase::Established, "its own SYN, late");
-    b.pass(Heading::Outward, Segment { seq: 77, ..old });
+    // The other end confirms that the old connection is gone, with the third segment at the latest.
+    let syn = Segment { seq: 77, ..old };
+    b.pass(Heading::Outward, syn);
+    b.wait(40);
+    let key = key_of(0);
+    let answer = Segment { flags: flags::SYN | flags::ACK, seq: 900, ack: 78, syn: syn.syn, ..Segment::new(key) };
+    b.pass(Heading::Inward, answer);
     let f = only(&mut b);
-    assert_eq!((f.phase, f.active, f.rtt), (Phase::Handshake, false, None));
+    assert_eq!((f.phase, f.active, f.rtt), (Phase::Established, true, Some(Time::from_millis(100))));
+    let third = Segment { flags: flags::ACK, seq: 78, ack: 901, ..Segment::new(key.reversed()) };
+    b.pass(Heading::Outward, Segment { ack: 902, ..third });
+    assert_eq!(stats(&mut b).counters.replaced, 0, "it acknowledges something else");
+    b.pass(Heading::Outward, third);
+    let f = only(&mut b);
+    assert_eq!((f.phase, f.active, f.rtt), (Phase::Established, false, Some(Time::from_millis(40))));
     assert_eq!(stats(&mut b).counters.replaced, 1);
 }
 
@@ -191,7 +205,7 @@ fn the_table_is_bounded() {
     b.data(2, 1);
     b.data(3, 1);
     b.ack(0, 60_000);
-    b.syn(5);
+    b.open(5, 10);
     let keys: Vec<_> = stats(&mut b).flows.iter().map(|f| f.key).collect();
     assert_eq!(keys, [0, 2, 3, 5].map(key_of));
     let mut b = small(0);
@@ -202,20 +216,29 @@ fn the_table_is_bounded() {
 
 #[test]
 fn excluded_flows_are_not_rewritten() {
-    type Mark = fn(&mut Segment);
-    let mark: [(Phase, Mark); 2] = [(Phase::Signed, |s| s.signed = true), (Phase::Multipath, |s| s.multipath = true)];
+    type Mark = fn(Segment) -> Segment;
+    let mark: [(Phase, Mark); 2] =
+        [(Phase::Signed, |s| Segment { signed: true, ..s }), (Phase::Multipath, |s| Segment { multipath: true, ..s })];
     for (phase, mark) in mark {
         let mut b = bench();
         b.open(0, 10);
         b.data(0, 40);
         assert!(b.ack(0, 60_000) < 60_000);
-        let mut s = b.segment(0, Heading::Inward);
-        mark(&mut s);
-        b.pass(Heading::Inward, s);
+        // As long as one end says so.
+        for heading in [Heading::Inward, Heading::Outward] {
+            let s = mark(b.segment(0, heading));
+            assert_eq!(b.pass(heading, s).window, 60_000);
+            let f = only(&mut b);
+            assert_eq!((f.phase, f.active), (phase, false));
+        }
         b.data(0, 10);
-        assert_eq!(b.ack(0, 60_000), 60_000);
+        assert_eq!(only(&mut b).phase, phase);
+        assert!(b.ack(0, 60_000) < 60_000, "neither does any more");
+        b.data(0, 1);
         let f = only(&mut b);
-        assert_eq!((f.phase, f.active), (phase, false));
+        assert_eq!((f.phase, f.active), (Phase::Established, true));
+        let c = stats(&mut b).counters;
+        assert_eq!((c.signed + c.multipath, c.established), (1, 1));
     }
 }
 

@@ -52,14 +52,13 @@ impl Gateway for Ceiling {
         if heading == Heading::Inward || !seen.credible {
             return;
         }
-        let key = flows::inward(heading, segment.key);
-        let Some(flow) = self.flows.get_mut(&key) else { return };
-        if !matches!(flow.phase, Phase::Handshake | Phase::Established) {
-            return;
-        }
-        let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(&key));
-        let want = WindowLimit { window: u64::from(self.segments) * u64::from(mss), mss, retract: false };
-        let window = flow.state.advertise(segment, shift, Some(want));
+        let Some(id) = seen.flow else { return };
+        let Some(flow) = self.flows.get_mut(&id) else { return };
+        let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(&id.key));
+        let limited = matches!(flow.phase(), Phase::Handshake | Phase::Established);
+        let want =
+            limited.then(|| WindowLimit { window: u64::from(self.segments) * u64::from(mss), mss, retract: false });
+        let window = flow.state.advertise(segment, shift, want);
         if window != segment.window {
             segment.window = window;
             flow.rewritten += 1;

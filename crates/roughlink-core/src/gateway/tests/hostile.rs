@@ -4,7 +4,7 @@ use super::{Fake, Heading};
 use crate::cc::LinkEvent;
 use crate::gateway::bytes::{Bytes, Framing};
 use crate::gateway::flows::Phase;
-use crate::gateway::{Gateway, Key, REGISTRY, build};
+use crate::gateway::{Gateway, Key, REGISTRY, before, build};
 use crate::packet::{FlowId, Packet, SackBlock, Side, SynOptions, flags};
 use crate::rng::{Seed, Stream};
 use crate::units::Time;
@@ -72,7 +72,7 @@ struct Port {
 
 impl Port {
     fn new(gateway: Box<dyn Gateway>, framing: Framing) -> Self {
-        Port { framing, gateway, bytes: Bytes::new(framing, CAPACITY), now: Time::ZERO, modem: Fake::default() }
+        Port { framing, gateway, bytes: Bytes::new(framing), now: Time::ZERO, modem: Fake::default() }
     }
 
     fn receive(&mut self, heading: Heading, frame: &mut [u8]) {
@@ -156,7 +156,7 @@ fn checksums_equal_recomputation() {
         next = next.wrapping_add(1000);
         let payload = 2 * rng.range(1, 200) as usize;
         let (mut p, side) = random_segment(&mut rng, flags::ACK, payload, None);
-        (p.seq, p.ack) = (rng.bits() as u32, next);
+        (p.seq, p.ack) = (2 + rng.range(0, 1_000) as u32, next);
         p.window = match i % 7 {
             0 => 0xffff,
             1 => 0,
@@ -326,16 +326,26 @@ fn scale(flow: u8) -> Option<u8> {
 /// is known from a handshake on until another SYN passes.
 #[derive(Default)]
 struct Senders {
-    /// The highest acknowledgement, and the edge.
-    edges: BTreeMap<Addresses, (u32, u32)>,
+    edges: BTreeMap<Addresses, Sender>,
     /// Their SYNs have announced other scales.
     odd: BTreeSet<Addresses>,
 }
 
+/// Numbers of a sender.
+#[derive(Clone, Copy)]
+struct Sender {
+    /// The highest acknowledgement, and the right edge.
+    una: u32,
+    edge: u32,
+    /// The segments that it accepts itself: from what it has acknowledged to the window of its SYN-ACK, at least.
+    acked: u32,
+    offered: u32,
+}
+
 impl Senders {
     /// A frame has passed: as it came, and as it went on.
-    fn passed(&mut self, heading: Heading, [before, after]: [&[u8]; 2]) {
-        let Ok(old) = wire::parse(before) else { return };
+    fn passed(&mut self, heading: Heading, [came, went]: [&[u8]; 2]) {
+        let Ok(old) = wire::parse(came) else { return };
         let a = directed(old.addresses, heading);
         if old.packet.is(flags::SYN) {
             let told = match old.side {
@@ -348,14 +358,22 @@ impl Senders {
             if !old.packet.is(flags::ACK) {
                 self.edges.remove(&a);
             }
-        } else if heading == Heading::Outward && old.packet.is(flags::ACK) && !old.packet.is(flags::RST) {
-            let Some((una, edge)) = self.edges.get_mut(&a).filter(|_| !self.odd.contains(&a)) else { return };
-            let ack = old.packet.ack;
+        } else if old.packet.is(flags::ACK) && !old.packet.is(flags::RST) {
+            let sender = self.edges.get_mut(&a).filter(|_| !self.odd.contains(&a));
+            let Some(Sender { una, edge, acked, offered }) = sender else { return };
+            let (seq, ack) = (old.packet.seq, old.packet.ack);
+            if heading == Heading::Inward {
+                *acked = if before(*acked, ack) { ack } else { *acked };
+                return;
+            }
+            if before(seq, *acked) || before(*offered, seq) {
+                return;
+            }
             if ack.wrapping_sub(*una) > edge.wrapping_sub(*una) {
                 return; // old, or it acknowledges what was not sent (RFC 9293 section 3.10.7.4)
             }
             *una = ack;
-            let new = wire::parse(after).unwrap().packet.window;
+            let new = wire::parse(went).unwrap().packet.window;
             let unit = 1 << scale((a.dst_port - 40_000) as u8).unwrap_or(0);
             let ahead = ack.wrapping_add(u32::from(new) * unit).wrapping_sub(*edge) as i32;
             assert!(new == old.packet.window || ahead > -(unit as i32), "the edge went back by {}", -ahead);
@@ -365,10 +383,11 @@ impl Senders {
         }
     }
 
-    /// A handshake has passed, which ended with the window field `units`.
-    fn opened(&mut self, flow: u8, v6: bool, units: u16) {
-        let shift = scale(flow).unwrap_or(0);
-        self.edges.insert(addresses(flow, v6), (1, 1 + (u32::from(units) << shift)));
+    /// A handshake has passed, with the window fields `[offered, units]` of its last two segments.
+    fn opened(&mut self, flow: u8, v6: bool, [offered, units]: [u16; 2]) {
+        let edge = 1 + (u32::from(units) << scale(flow).unwrap_or(0));
+        let offered = 1 + u32::from(offered); // a SYN's is never scaled
+        self.edges.insert(addresses(flow, v6), Sender { una: 1, edge, acked: 1, offered });
     }
 }
 
@@ -389,6 +408,7 @@ impl Attack {
         let data = flags & (flags::SYN | flags::RST) == 0 && self.rng.range(0, 1) == 1;
         let (mut p, side) = random_segment(&mut self.rng, flags, if data { 1460 } else { 0 }, scale(flow));
         (p.seq, p.ack) = (u32::from(numbers.0) * 1460, u32::from(numbers.1) * 1460 + 1);
+        p.seq += u32::from(!p.is(flags::SYN)); // so that a SYN and what follows on it fit together
         p.window = self.rng.bits() as u16;
         let (link, kinds) = LINKS[self.link];
         let mut frame = [&[2; 12], link, &kinds[usize::from(v6)]].concat();
@@ -416,7 +436,7 @@ impl Attack {
             self.sent += 1;
         }
         let stats = self.port.gateway.stats(Some(&self.port.modem));
-        assert!(stats.flows.len() <= CAPACITY);
+        assert!(stats.flows.len() <= 3 * CAPACITY, "flows, handshakes, and what nobody has answered");
         assert!(stats.flows.iter().all(|f| f.control.is_none_or(|c| c.awnd >= 2.0 && c.awnd.is_finite())));
         frame
     }
@@ -428,6 +448,7 @@ impl Attack {
                 let flows = self.port.gateway.stats(None).flows;
                 let known = flows.iter().any(|f| f.key == Key::Real(a) && f.phase == Phase::Established);
                 let before = self.senders.as_ref().and_then(|s| s.edges.get(&a)).copied();
+                let mut offered = 0;
                 for (outward, f) in
                     [(true, flags::SYN), (false, flags::SYN | flags::ACK), (true, flags::ACK), (false, flags::ACK)]
                 {
@@ -436,8 +457,9 @@ impl Attack {
                     let at = wire::ethernet::ip_offset(&passed).unwrap();
                     let units = wire::parse(&passed[at..]).unwrap().packet.window;
                     if let Some(senders) = self.senders.as_mut().filter(|_| outward && f == flags::ACK) {
-                        senders.opened(flow, v6, units);
+                        senders.opened(flow, v6, [offered, units]);
                     }
+                    offered = units;
                 }
                 // Of an old flow it repeats the beginning.
                 if let Some(senders) = self.senders.as_mut().filter(|_| known) {

@@ -1,0 +1,68 @@
+//! The parameters of the flow table.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of the flow table. None of them is in the papers.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// The most flows that are remembered; beside them as many handshakes, and as many flows of which one end has sent.
+    pub capacity: usize,
+    /// A handshake that takes longer is removed, milliseconds.
+    pub handshake_ms: u64,
+    /// RTT estimates below this count as this, milliseconds.
+    pub min_rtt_ms: u64,
+    /// A flow with a longer RTT is left alone, milliseconds.
+    pub max_rtt_ms: u64,
+    /// A flow without inward data is inactive after this, milliseconds, or after `inactive_rtts`, whichever is longer.
+    pub inactive_ms: u64,
+    /// RTTs without inward data after which a flow is inactive; see `inactive_ms`.
+    pub inactive_rtts: u32,
+    /// RTTs after which a flow is removed when both ends have closed.
+    pub closed_rtts: u32,
+    /// A flow that one end has closed is removed after this without a segment, milliseconds.
+    pub half_closed_ms: u64,
+    /// Any other flow is removed after this without a segment, milliseconds.
+    pub idle_ms: u64,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params {
+            capacity: 1024,
+            handshake_ms: 30_000,
+            min_rtt_ms: 1,
+            max_rtt_ms: 3_000,
+            inactive_ms: 1_000,
+            inactive_rtts: 4,
+            closed_rtts: 2,
+            half_closed_ms: 60_000,
+            idle_ms: 300_000,
+        }
+    }
+}
+
+impl Params {
+    /// Refuses values that make no sense.
+    pub fn check(&self) -> Result<(), String> {
+        if self.capacity == 0 {
+            return Err("table: capacity must be at least 1; a gateway without a flow table does nothing".into());
+        }
+        if self.capacity > MOST_FLOWS {
+            return Err(format!("table: capacity must be at most {MOST_FLOWS}"));
+        }
+        let times = [self.handshake_ms, self.max_rtt_ms, self.inactive_ms, self.half_closed_ms, self.idle_ms];
+        if self.min_rtt_ms == 0 || self.max_rtt_ms < self.min_rtt_ms {
+            Err("table: min_rtt_ms must be at least 1 and not exceed max_rtt_ms".into())
+        } else if times.iter().any(|&ms| ms == 0 || ms > DAY_MS) {
+            Err("table: a timeout must be from 1 ms to a day".into())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// The largest table: some 150 MB with all its parts.
+const MOST_FLOWS: usize = 65_536;
+const DAY_MS: u64 = 86_400_000;

@@ -1,0 +1,452 @@
+//! Honest flows and a multitude of forged segments in each gateway, from a seed: control is kept over every honest flow, with
+//! every number as it must be, and the work per segment does not grow with the table.
+//!
+//! The forgers know everything but the numbers of a flow: addresses and ports, link headers, and in many segments one number
+//! of the two, but never both; who hits both windows is admitted, as by every receiver. They send
+//!
+//! - SYN, SYN-ACK, RST, FIN, data, acknowledgements and marked segments in the name of honest flows, both ways;
+//! - SYNs, handshakes without their third segment, data and acknowledgements of flows that there are not;
+//! - honest segments once more, some of connections that are long over.
+//!
+//! Meanwhile honest flows open, some of them with the ports of others that have closed, transfer both ways, fall silent, close
+//! and are reset; on the train coverage goes and comes.
+
+use super::{Gateway, Heading, Key, Modem, Segment};
+use crate::cc::LinkEvent;
+use crate::gateway::bytes::LinkHeader;
+use crate::gateway::flows::{self, Flows, Phase};
+use crate::gateway::{REGISTRY, Stats, build};
+use crate::packet::{SynOptions, flags};
+use crate::rng::{Seed, Stream};
+use crate::units::Time;
+use crate::wire::{Addresses, IpPair};
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+const CAPACITY: usize = 64;
+const HONEST: usize = 28;
+/// The beginning of so many of them is not seen, where that does not exclude them.
+const MID_STREAM: usize = 4;
+const MSS: u32 = 1_460;
+
+/// A modem with a full queue, in which two SDUs take longer than any RTT: every window is the smallest, of two segments.
+struct Slow;
+
+impl Modem for Slow {
+    fn waiting(&self, _key: &Key) -> u32 {
+        200
+    }
+    fn backlog(&self, _key: &Key) -> u32 {
+        200
+    }
+    fn occupied(&self) -> u32 {
+        10_000
+    }
+    fn cycle_time(&self, sdus: u32) -> Time {
+        Time::from_secs(1 + u64::from(sdus))
+    }
+    fn limit(&self) -> u32 {
+        31
+    }
+}
+
+/// An honest flow, as its ends know it.
+struct Honest {
+    key: Key,
+    shift: u8,
+    /// It is open; data have come in; its beginning is not seen.
+    open: bool,
+    served: bool,
+    mid_stream: bool,
+    /// What server and client send next, by heading.
+    next: [u32; 2],
+    /// What the client advertised last, and the right edge that the server has seen.
+    window: u16,
+    right: u32,
+}
+
+impl Honest {
+    fn segment(&self, heading: Heading) -> Segment {
+        let [server, client] = self.next;
+        let (key, seq, ack) = match heading {
+            Heading::Inward => (self.key, server, client),
+            Heading::Outward => (self.key.reversed(), client, server),
+        };
+        let link = LinkHeader::of(&[heading as u8 + 1; 14]);
+        Segment { seq, ack, flags: flags::ACK, window: 60_000 >> self.shift, link, ..Segment::new(key) }
+    }
+}
+
+struct Flood<'g> {
+    gateway: &'g mut dyn Gateway,
+    /// It closes and opens windows; it holds them small.
+    on_train: bool,
+    in_modem: bool,
+    rng: Stream,
+    now: Time,
+    honest: Vec<Honest>,
+    /// Honest segments that passed.
+    past: VecDeque<(Heading, Segment)>,
+    forged: u64,
+    /// Nothing comes in from outside.
+    outage: bool,
+    windows_checked: u64,
+    originated: u64,
+}
+
+fn key(inside: u32, port: u16) -> Key {
+    let ip = IpPair::V4 { src: Ipv4Addr::new(192, 0, 2, 1), dst: Ipv4Addr::from(0x0a00_0000 + inside) };
+    Key::Real(Addresses { ip, src_port: 443, dst_port: port })
+}
+
+impl<'g> Flood<'g> {
+    fn new(gateway: &'g mut dyn Gateway, on_train: bool, in_modem: bool, seed: u64) -> Self {
+        let honest = (0..HONEST).map(|i| Honest {
+            key: key(2 + i as u32 % 5, 40_000 + i as u16),
+            shift: if i % 3 == 0 { 7 } else { 0 },
+            open: false,
+            served: false,
+            mid_stream: on_train && i < MID_STREAM,
+            next: [0; 2],
+            window: 0,
+            right: 0,
+        });
+        Flood {
+            honest: honest.collect(),
+            gateway,
+            on_train,
+            in_modem,
+            rng: Seed { seed, replica: 0 }.stream("flood", "segments"),
+            now: Time::ZERO,
+            past: VecDeque::new(),
+            forged: 0,
+            outage: false,
+            windows_checked: 0,
+            originated: 0,
+        }
+    }
+
+    fn number(&mut self) -> u32 {
+        self.rng.bits() as u32
+    }
+    fn below(&mut self, n: u64) -> u64 {
+        self.rng.range(0, n - 1)
+    }
+    fn either(&mut self) -> Heading {
+        if self.outage || self.below(2) == 0 { Heading::Outward } else { Heading::Inward }
+    }
+    /// Too far from `number` for any window.
+    fn far(&mut self, number: u32) -> u32 {
+        number.wrapping_add(self.rng.range(1 << 26, (1 << 32) - (1 << 26)) as u32)
+    }
+
+    fn pass(&mut self, heading: Heading, s: Segment) -> Segment {
+        let mut s = s;
+        let modem: Option<&dyn Modem> = if self.in_modem { Some(&Slow) } else { None };
+        self.gateway.receive(self.now, heading, &mut s, modem);
+        s
+    }
+
+    /// An honest segment.
+    fn say(&mut self, heading: Heading, s: Segment) -> Segment {
+        self.now += Time::from_micros(self.rng.range(0, 200));
+        if !s.is(flags::RST) && s.flags != flags::SYN | flags::ACK {
+            self.past.push_back((heading, s));
+            if self.past.len() > 4_096 {
+                self.past.pop_front();
+            }
+        }
+        self.pass(heading, s)
+    }
+
+    /// Up to `most` forged segments.
+    fn noise(&mut self, most: u64) {
+        for _ in 0..self.below(most + 1) {
+            self.now += Time::from_micros(self.rng.range(0, 20));
+            let (heading, s) = self.forge();
+            let passed = self.pass(heading, s);
+            self.forged += 1;
+            // An old acknowledgement that comes again offers what was offered, rounded up to a unit.
+            let flow = self.honest.iter_mut().find(|h| heading == Heading::Outward && h.key.reversed() == s.key);
+            if let Some(h) = flow {
+                let edge = s.ack.wrapping_add(u32::from(passed.window) << h.shift);
+                let ahead = edge.wrapping_sub(h.right);
+                h.right = if ahead < 1 << h.shift { edge } else { h.right };
+            }
+        }
+    }
+
+    fn forge(&mut self) -> (Heading, Segment) {
+        let heading = self.either();
+        let victim = self.below(HONEST as u64) as usize;
+        // The forger has a link header of its own.
+        let s = Segment { link: LinkHeader::of(&[0xee; 14]), ..self.honest[victim].segment(heading) };
+        let (seq, ack, far_seq, far_ack) = (self.number(), self.number(), self.far(s.seq), self.far(s.ack));
+        let options = SynOptions { mss: 9, window_scale: Some(self.below(15) as u8), ..SynOptions::default() };
+        let of = |key| Segment { link: s.link, ..Segment::new(key) };
+        let syn = |key, seq| Segment { seq, flags: flags::SYN, syn: Some(options), window: 65_535, ..of(key) };
+        let stranger = key(self.number() >> 8, seq as u16);
+        let stranger = if heading == Heading::Inward { stranger } else { stranger.reversed() };
+        let fin = flags::FIN | flags::ACK;
+        let forged = match self.below(16) {
+            0 => syn(s.key, seq),
+            1 => syn(s.key, s.seq.wrapping_add(self.below(4) as u32)),
+            2 => Segment { ack, flags: flags::SYN | flags::ACK, ..syn(s.key, seq) },
+            3 => Segment { ack: s.ack, flags: flags::SYN | flags::ACK, ..syn(s.key, seq) },
+            4 => Segment { seq, ack, flags: flags::RST, ..s },
+            5 => {
+                Segment { seq: s.seq.wrapping_add(1 + self.below(50_000) as u32), flags: flags::RST | flags::ACK, ..s }
+            }
+            6 => Segment { seq: far_seq, signed: true, ..s },
+            7 => Segment { ack: far_ack, multipath: true, payload: MSS, ..s },
+            8 => Segment { seq, ack, flags: fin, ..s },
+            9 => Segment { seq: far_seq, payload: MSS, window: 0, timestamps: Some((seq, ack)), ..s },
+            10 => Segment { ack: far_ack, payload: MSS, window: 65_535, ..s },
+            11 => Segment { ack: far_ack, flags: if seq % 2 == 0 { fin } else { flags::ACK }, window: 65_535, ..s },
+            12 | 13 => syn(stranger, seq),
+            14 => {
+                // A handshake to its second segment, or what follows on one that was not seen.
+                if ack % 2 == 0 && !self.outage {
+                    self.pass(heading, syn(stranger, seq));
+                    let answer = Segment { ack: seq.wrapping_add(1), ..syn(stranger.reversed(), ack) };
+                    let answer = Segment { flags: flags::SYN | flags::ACK, ..answer };
+                    return (heading.opposite(), answer);
+                }
+                Segment { seq, ack, payload: ack % 3 * 700, flags: flags::ACK, ..of(stranger) }
+            }
+            _ if self.past.is_empty() => syn(stranger, seq),
+            _ => {
+                let which = self.below(self.past.len() as u64) as usize;
+                let (heading, again) = self.past[which];
+                // With what both ends said once, a connection that is over could be played from its beginning to its end.
+                let open = self.honest.iter().any(|h| h.open && h.key == again.key);
+                if heading == Heading::Inward && (self.outage || !open) {
+                    return (Heading::Outward, syn(self.honest[victim].key.reversed(), seq));
+                }
+                return (heading, again);
+            }
+        };
+        (heading, forged)
+    }
+
+    fn open(&mut self, i: usize) {
+        let numbers = [self.number(), self.number()];
+        self.honest[i].next = numbers;
+        let [server, client] = numbers.map(|n| n.wrapping_add(1));
+        let opener = if i % 4 == 1 { Heading::Inward } else { Heading::Outward };
+        if !self.honest[i].mid_stream {
+            let window_scale = Some(self.honest[i].shift);
+            let syn = Some(SynOptions { mss: MSS as u16, window_scale, ..SynOptions::default() });
+            let first = Segment { ack: 0, flags: flags::SYN, syn, window: 60_000, ..self.honest[i].segment(opener) };
+            self.say(opener, first);
+            self.now += Time::from_millis(30);
+            self.noise(CAPACITY as u64 / 2);
+            let s = self.honest[i].segment(opener.opposite());
+            let second =
+                Segment { ack: s.ack.wrapping_add(1), flags: flags::SYN | flags::ACK, syn, window: 60_000, ..s };
+            self.say(opener.opposite(), second);
+            self.noise(CAPACITY as u64 / 4);
+            self.honest[i].next = [server, client];
+            let third = self.honest[i].segment(opener);
+            self.say(opener, third);
+        }
+        let h = &mut self.honest[i];
+        (h.open, h.served, h.next) = (true, false, [server, client]);
+        let offered = if opener == Heading::Inward { 60_000 } else { 60_000 >> h.shift << h.shift };
+        h.right = server.wrapping_add(offered);
+        if h.mid_stream {
+            self.exchange(i);
+        }
+        self.noise(8);
+    }
+
+    /// Data in, data out, and their acknowledgements.
+    fn exchange(&mut self, i: usize) {
+        // As long as nobody has answered, the newest segment of a flow whose beginning was not seen is as good as any.
+        let most = if self.honest[i].mid_stream && !self.honest[i].served { 0 } else { 6 };
+        for _ in 0..self.rng.range(1, 2) {
+            let data = Segment { payload: MSS, ..self.honest[i].segment(Heading::Inward) };
+            self.say(Heading::Inward, data);
+            self.honest[i].next[0] = data.end();
+            self.noise(most);
+        }
+        let mut s = self.honest[i].segment(Heading::Outward);
+        s.payload = if self.below(4) == 0 { 500 } else { 0 };
+        self.acknowledge(i, s);
+        self.noise(6);
+        if s.payload > 0 {
+            let answer = self.honest[i].segment(Heading::Inward);
+            self.say(Heading::Inward, answer);
+            self.noise(6);
+        }
+    }
+
+    /// `s` of the client passes, and has the window that the gateway has to give it.
+    fn acknowledge(&mut self, i: usize, s: Segment) {
+        let passed = self.say(Heading::Outward, s).window;
+        let (on_train, in_modem, outage) = (self.on_train, self.in_modem, self.outage);
+        let h = &mut self.honest[i];
+        h.next[1] = s.end();
+        (h.window, h.served) = (s.window, true);
+        let right = if !in_modem || h.right.wrapping_sub(s.ack) as i32 <= 0 { 0 } else { h.right.wrapping_sub(s.ack) };
+        let held = right.max(2 * MSS).div_ceil(1 << h.shift);
+        let due = match (in_modem, on_train && outage) {
+            (true, _) => held.min(u32::from(s.window)) as u16,
+            (_, true) => 0,
+            _ => s.window,
+        };
+        assert_eq!(passed, due, "flow {i} after {} forged segments", self.forged);
+        let edge = s.ack.wrapping_add(u32::from(passed) << h.shift);
+        h.right = if edge.wrapping_sub(h.right) as i32 > 0 { edge } else { h.right };
+        self.windows_checked += 1;
+    }
+
+    /// Both ends close, or one of them resets; the ports may be used again at once.
+    fn close(&mut self, i: usize) {
+        for heading in [Heading::Inward, Heading::Outward] {
+            let s = self.honest[i].segment(heading);
+            if self.below(8) == 0 {
+                self.say(heading, Segment { flags: flags::RST, ..s });
+                break;
+            }
+            let fin = Segment { flags: flags::FIN | flags::ACK, ..s };
+            self.say(heading, fin);
+            self.honest[i].next[heading as usize] = fin.end();
+            self.noise(6);
+            let answer = self.honest[i].segment(heading.opposite());
+            self.say(heading.opposite(), answer);
+        }
+        self.honest[i].open = false;
+        self.noise(20);
+    }
+
+    /// Coverage goes, and comes back after a flood from inside.
+    fn tunnel(&mut self) {
+        self.outage = true;
+        self.gateway.on_link(self.now, &LinkEvent::Down);
+        self.check_originated(1);
+        self.noise(4 * CAPACITY as u64);
+        for i in 0..HONEST {
+            if self.honest[i].served && self.honest[i].open && self.below(4) == 0 {
+                let s = self.honest[i].segment(Heading::Outward);
+                self.acknowledge(i, s);
+            }
+            self.noise(12);
+        }
+        self.now += Time::from_millis(self.rng.range(0, 20_000));
+        self.outage = false;
+        [LinkEvent::Up, LinkEvent::Configured].iter().for_each(|e| self.gateway.on_link(self.now, e));
+        self.check_originated(3);
+    }
+
+    /// The gateway says something `times` times for each honest flow that is served, and nothing for any other.
+    fn check_originated(&mut self, times: usize) {
+        let mut said: Vec<_> = std::iter::from_fn(|| self.gateway.transmit(self.now)).collect();
+        let mut due = Vec::new();
+        for h in self.honest.iter().filter(|h| h.open && h.served) {
+            let s = h.segment(Heading::Outward);
+            let s = Segment { window: if self.outage { 0 } else { h.window }, ..s };
+            due.extend(std::iter::repeat_n((Heading::Outward, s), times));
+        }
+        said.sort_by_key(|(_, s)| s.key);
+        due.sort_by_key(|(_, s)| s.key);
+        assert_eq!(said, due, "after {} forged segments", self.forged);
+        self.originated += said.len() as u64;
+    }
+
+    fn run(&mut self, forged: u64) {
+        for i in 0..HONEST {
+            self.open(i);
+        }
+        while self.forged < forged {
+            let i = self.below(HONEST as u64) as usize;
+            match self.below(200) {
+                0 if self.on_train => self.tunnel(),
+                0..4 => {
+                    self.now += Time::from_millis(self.rng.range(0, 1_500));
+                    self.gateway.wake(self.now);
+                }
+                4..8 if self.honest[i].open && !self.honest[i].mid_stream => self.close(i),
+                _ if !self.honest[i].open => self.open(i),
+                _ => self.exchange(i),
+            }
+        }
+    }
+
+    /// Every honest flow is known, and none was evicted.
+    fn check_end(&self) {
+        let stats = self.gateway.stats(None);
+        for h in self.honest.iter().filter(|h| h.open) {
+            let phase = if h.mid_stream { Phase::MidStream } else { Phase::Established };
+            assert!(stats.flows.iter().any(|f| f.key == h.key && f.phase == phase), "{:?}", h.key);
+        }
+        assert_eq!(stats.counters.evicted, 0);
+    }
+}
+
+fn control_is_kept(forged: u64) {
+    for kind in REGISTRY {
+        let whole = if kind.needs_modem { "sample = \"whole\"\n" } else { "" };
+        let mut gateway = build(kind.name, &format!("{whole}table = {{ capacity = {CAPACITY} }}")).unwrap();
+        let mut flood = Flood::new(gateway.as_mut(), !kind.needs_modem, kind.needs_modem, 1);
+        flood.run(forged);
+        flood.check_end();
+        assert!(flood.windows_checked > forged / 50, "{}: {}", kind.name, flood.windows_checked);
+        assert!(!flood.on_train || flood.originated > forged / 100, "{}: {}", kind.name, flood.originated);
+    }
+}
+
+#[test]
+fn control_is_kept_in_a_flood() {
+    control_is_kept(100_000);
+}
+
+/// Ten million for each gateway of the registry, some minutes:
+/// `cargo test --workspace --lib gateway::tests::flood -- --ignored`.
+#[test]
+#[ignore = "takes minutes"]
+fn control_is_kept_in_a_long_flood() {
+    control_is_kept(10_000_000);
+}
+
+/// The table alone.
+#[derive(Debug)]
+struct Table(Flows<()>);
+
+impl Gateway for Table {
+    fn receive(&mut self, now: Time, heading: Heading, s: &mut Segment, _modem: Option<&dyn Modem>) {
+        self.0.observe(now, heading, s);
+    }
+    fn wake(&mut self, now: Time) {
+        self.0.expire(now);
+    }
+    fn next_wake(&self) -> Time {
+        self.0.next_expiry()
+    }
+    fn stats(&self, modem: Option<&dyn Modem>) -> Stats {
+        self.0.stats(modem, |()| None)
+    }
+}
+
+/// Entries that are looked at to expire or evict one: a few per segment, in a table of 64 as in one of 4096, both full.
+#[test]
+fn the_work_per_segment_does_not_grow_with_the_table() {
+    for capacity in [CAPACITY, 4_096] {
+        let params = flows::Params { capacity, handshake_ms: 2_000, ..flows::Params::default() };
+        let mut table = Table(Flows::new(params));
+        // Flows that nobody ends, and that were silent since one instant after the other.
+        for i in 0..capacity as u16 {
+            let inward = key(1_000, i);
+            let data = Segment { seq: 1, ack: 1, payload: 1, flags: flags::ACK, ..Segment::new(inward) };
+            table.0.observe(Time(u64::from(i)), Heading::Inward, &data);
+            let answer = Segment { seq: 1, ack: 2, flags: flags::ACK, ..Segment::new(inward.reversed()) };
+            table.0.observe(Time(u64::from(i)), Heading::Outward, &answer);
+        }
+        assert_eq!(table.0.counters.mid_stream, capacity as u64);
+        let mut flood = Flood::new(&mut table, false, false, 2);
+        flood.run(100_000);
+        let c = table.0.counters;
+        assert!(c.unfinished > 10_000 && c.evicted > 10, "{c:?}");
+        assert!(table.0.steps < 300_000, "{} of {capacity}", table.0.steps);
+    }
+}
