@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn lines_are_counted_as_an_editor_does() {
         let text = "# of a\n\ntime_s,loss\n\n# b\n0,0.1\n   \n1,0.2\n2,x\n";
-        assert_eq!(read(text, &Dialect::default()).unwrap_err(), "line 9: loss = x is not a number");
+        assert_eq!(read(text, &Dialect::default()).unwrap_err(), "line 9: loss is not a number");
         let lines = read(&text.replace('x', "0"), &Dialect::default()).unwrap();
         assert_eq!(lines.iter().map(|l| l.0).collect::<Vec<_>>(), [6, 8, 9]);
     }

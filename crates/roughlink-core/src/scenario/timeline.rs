@@ -96,10 +96,11 @@ impl Source {
             });
             made.push(timeline::Step { at, until, every, up, rate, delay, signal, noise });
         }
-        let timeline = timeline::Timeline::new(made, noises, duration);
+        let mut timeline = timeline::Timeline::new(made, noises, duration);
         if timeline.changes() > MOST_CHANGES {
             let problem = Problem::new(format!("the link changes more than {MOST_CHANGES} times")).at(place, "");
             report.error(problem.help("make `repeat` or `interval` longer, or `duration` shorter"));
+            timeline = timeline::Timeline::new(Vec::new(), Vec::new(), duration);
         }
         Arc::new(timeline.with(self.policy, self.opportunities.clone()))
     }
@@ -375,7 +376,7 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
 }
 
 /// Each change costs an event of the run.
-const MOST_CHANGES: u64 = 100_000_000;
+const MOST_CHANGES: u64 = 10_000_000;
 const COLUMNS: [&str; 6] = [TIME, "up", "rate_mbps", "delay_ms", "loss", "signal_dbm"];
 const CSV_HELP: &str = "the first line names the columns, time_s and any of up, rate_mbps, delay_ms, loss, signal_dbm";
 const FILE_HELP: &str = "its name is relative to the folder of the scenario";
