@@ -22,9 +22,8 @@ use crate::units::{Rate, Time};
 /// What changes in one direction of a link, and when.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
+    /// Ascending by [`Step::at`].
     steps: Vec<Step>,
-    /// Numbers of the steps in the order of [`Step::at`]; of several at one time, in the order in which they were given.
-    order: Vec<u32>,
     /// What [`Step::noise`] counts.
     pub noises: Vec<Noise>,
     /// What being down does to packets.
@@ -89,11 +88,10 @@ pub enum Policy {
 }
 
 impl Timeline {
-    /// The timeline of `steps`, in any order, whose noises are `noises`; nothing changes after `end`.
+    /// The timeline of `steps`, ascending by [`Step::at`], whose noises are `noises`; nothing changes after `end`.
     pub fn new(steps: Vec<Step>, noises: Vec<Noise>, end: Time) -> Self {
-        let mut order: Vec<u32> = (0..steps.len() as u32).collect();
-        order.sort_by_key(|&i| steps[i as usize].at);
-        Timeline { steps, order, noises, policy: Policy::default(), opportunities: None, end }
+        debug_assert!(steps.is_sorted_by_key(|step| step.at));
+        Timeline { steps, noises, policy: Policy::default(), opportunities: None, end }
     }
 
     /// The same with another `policy`, and with recorded departures in place of a rate if there are any.

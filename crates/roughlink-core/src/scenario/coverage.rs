@@ -176,10 +176,9 @@ pub(super) fn coverage(
                 None => "every station comes after the scenario's `duration`",
             }));
         }
-        steps.sort_by_key(|s| s.at);
         link_events.sort_by_key(|n| n.0);
         lay(steps, pipe, duration, one.span.clone(), report);
-        (links[l].notices, links[l].stays) = (Notices::Listed(link_events), used);
+        (links[l].notices, links[l].stays) = (Notices::Listed(link_events.into()), used);
     }
     loads
 }

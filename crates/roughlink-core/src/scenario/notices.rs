@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Notices {
     /// These, as coverage has them.
-    Listed(Vec<(Time, LinkEvent)>),
+    Listed(Arc<[(Time, LinkEvent)]>),
     /// Those of the timelines of the two directions, one at least: a link is up when both directions are; rate, delay and signal are
     /// the forward direction's.
     Derived {
@@ -42,7 +42,10 @@ impl Notices {
     /// They, until the end of the run.
     pub fn iter(&self) -> Box<dyn Iterator<Item = (Time, LinkEvent)> + Send> {
         match self {
-            Notices::Listed(all) => Box::new(all.clone().into_iter()),
+            Notices::Listed(all) => {
+                let all = Arc::clone(all);
+                Box::new((0..all.len()).map(move |i| all[i]))
+            }
             Notices::Derived { forward, reverse, notice, warning } => {
                 let states = |(base, timeline): &(State, Option<Arc<Timeline>>)| {
                     timeline.clone().map(|t| States::new(t, *base).peekable())
@@ -66,7 +69,7 @@ impl Notices {
 
 impl Default for Notices {
     fn default() -> Self {
-        Notices::Listed(Vec::new())
+        Notices::Listed(Arc::default())
     }
 }
 

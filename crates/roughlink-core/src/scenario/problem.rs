@@ -92,20 +92,13 @@ impl Problem {
     /// Whether the lines about the places are short, and of characters that a terminal shows.
     pub fn has_plain_lines(&self, text: &str) -> bool {
         self.labels.iter().all(|label| {
+            // The lines before and after the place are shown, too.
             let start = text.floor_char_boundary(label.span.start);
-            let line = text[..start].rfind('\n').unwrap_or(0);
-            let from = text[..line].rfind('\n').unwrap_or(0);
             let end = text.floor_char_boundary(label.span.end.max(start));
-            text[from..]
-                .split_inclusive('\n')
-                .scan(from, |at, line| {
-                    let begin = *at;
-                    *at += line.len();
-                    Some((begin, line))
-                })
-                // The line after the last one is shown, too.
-                .take_while(|(begin, _)| *begin == from || text[end.min(*begin)..*begin].matches('\n').count() <= 1)
-                .all(|(_, line)| line.len() <= LONGEST_LINE && !line.trim_end().contains(is_hidden))
+            let before = text[..start].rfind('\n').unwrap_or(0);
+            let from = text[..before].rfind('\n').unwrap_or(0);
+            let to = text[end..].match_indices('\n').nth(1).map_or(text.len(), |(i, _)| end + i);
+            text[from..to].split('\n').all(|line| line.len() <= LONGEST_LINE && !line.trim_end().contains(is_hidden))
         })
     }
 }

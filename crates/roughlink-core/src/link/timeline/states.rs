@@ -33,10 +33,7 @@ impl States {
     }
 
     fn next_mark(&self) -> Option<Mark> {
-        let first = self.timeline.order.get(self.begun).map(|&i| {
-            let at = self.timeline.steps[i as usize].at;
-            (at, at, i, false)
-        });
+        let first = self.timeline.steps.get(self.begun).map(|step| (step.at, step.at, self.begun as u32, false));
         let due = self.due.peek().map(|Reverse(mark)| *mark);
         first.into_iter().chain(due).min().filter(|mark| mark.0 <= self.timeline.end)
     }
