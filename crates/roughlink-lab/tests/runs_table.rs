@@ -35,6 +35,19 @@ key = "link.wire.delay"
 values = ["1 ms", "2.5 ms"]
 "#;
 
+/// The table that the runs of experiment `text` make, its plan and the runs.
+fn table(text: String) -> (SerializedFileReader<std::fs::File>, Plan, Store) {
+    let source = Source { name: "test.toml".into(), text, folder: None };
+    let plan = Plan::new(file::experiment(&source, "test/test", false).unwrap()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    runner::run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut |_| ()).unwrap();
+    let path = folder.path().join("runs.parquet");
+    std::fs::write(&path, plan.table(&store).unwrap()).unwrap();
+    let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    (reader, plan, store)
+}
+
 #[test]
 fn no_two_columns_have_one_name() {
     let text = EXPERIMENT
@@ -47,14 +60,7 @@ fn no_two_columns_have_one_name() {
         .replace("\"recovery_s\"]", "\"throughput_mbps\"]")
         .replace("replicas = 2", "replicas = 1")
         .replace("\"unlimited\"]", "\"20 kB\"]");
-    let source = Source { name: "test.toml".into(), text, folder: None };
-    let plan = Plan::new(file::experiment(&source, "test/test", false).unwrap()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(folder.path()).unwrap();
-    runner::run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut |_| ()).unwrap();
-    let path = folder.path().join("runs.parquet");
-    std::fs::write(&path, plan.table(&store).unwrap()).unwrap();
-    let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let (reader, ..) = table(text);
     let schema = reader.metadata().file_metadata().schema_descr();
     let names: Vec<String> = schema.columns().iter().map(|c| c.name().to_owned()).collect();
     let different: BTreeSet<&String> = names.iter().collect();
@@ -69,14 +75,7 @@ fn no_two_columns_have_one_name() {
 
 #[test]
 fn a_row_is_a_run_and_a_column_what_was_varied_or_measured() {
-    let source = Source { name: "test.toml".into(), text: EXPERIMENT.into(), folder: None };
-    let plan = Plan::new(file::experiment(&source, "test/test", false).unwrap()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(folder.path()).unwrap();
-    runner::run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut |_| ()).unwrap();
-    let path = folder.path().join("runs.parquet");
-    std::fs::write(&path, plan.table(&store).unwrap()).unwrap();
-    let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let (reader, plan, store) = table(EXPERIMENT.into());
     let rows: Vec<BTreeMap<String, Field>> =
         reader.get_row_iter(None).unwrap().map(|row| row.unwrap().into_columns().into_iter().collect()).collect();
     assert_eq!(rows.len(), 8, "two sizes, one loss, two delays, two replicas");

@@ -1,6 +1,6 @@
 //! The grid of an experiment: its cells, the runs behind them, and the result read from the store.
 
-use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, Rank};
+use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, Rank, real_stack};
 use super::{Experiment, Point, StackChoice, quantity};
 use crate::error::LabError;
 use crate::library::{Overrides, Parsed};
@@ -45,7 +45,7 @@ pub(super) struct Planned {
 impl Planned {
     /// As [`Cell::real_stack`].
     pub(super) fn real_stack(&self) -> &str {
-        if self.ran_on.is_empty() { &self.stack } else { &self.ran_on }
+        real_stack(&self.stack, &self.ran_on)
     }
 }
 

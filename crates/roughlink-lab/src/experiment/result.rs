@@ -131,7 +131,7 @@ pub fn factor(ratio: f64) -> f64 {
 impl Cell {
     /// The stack that it ran on.
     pub fn real_stack(&self) -> &str {
-        if self.ran_on.is_empty() { &self.stack } else { &self.ran_on }
+        real_stack(&self.stack, &self.ran_on)
     }
 
     /// A lower bound of the mean, if not all replicas reached their value within the run.
@@ -195,6 +195,11 @@ impl Cell {
         let close = |m: f64| m == published || self.ratio().is_some_and(|r| factor(r) <= FACTOR);
         Some(self.measured.is_some_and(close))
     }
+}
+
+/// The stack that a cell of `stack` ran on, if a value of an axis sets it to `ran_on`.
+pub(super) fn real_stack<'a>(stack: &'a str, ran_on: &'a str) -> &'a str {
+    if ran_on.is_empty() { stack } else { ran_on }
 }
 
 /// A curve: y over x.

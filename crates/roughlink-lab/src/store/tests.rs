@@ -39,14 +39,19 @@ fn another_experiment_gets_another_folder() {
     assert_eq!(take("four"), numbered(5), "nothing is in it");
 }
 
-#[test]
-fn an_incomplete_last_line_is_cut_off() {
+/// A folder with the runs `a`, `b` and `c`.
+fn three_runs() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     for (i, key) in ["a", "b", "c"].into_iter().enumerate() {
         store.append(record(key, i as u32)).unwrap();
     }
-    drop(store);
+    folder
+}
+
+#[test]
+fn an_incomplete_last_line_is_cut_off() {
+    let folder = three_runs();
     let path = folder.path().join(RUNS);
     let text = fs::read(&path).unwrap();
     for cut in 1..=text.len() {
@@ -64,12 +69,7 @@ fn an_incomplete_last_line_is_cut_off() {
 
 #[test]
 fn a_damaged_line_is_set_aside_and_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(folder.path()).unwrap();
-    for (i, key) in ["a", "b", "c"].into_iter().enumerate() {
-        store.append(record(key, i as u32)).unwrap();
-    }
-    drop(store);
+    let folder = three_runs();
     let path = folder.path().join(RUNS);
     let text = fs::read_to_string(&path).unwrap();
     let flipped = text.replacen("\"replica\":1", "\"replica\":3", 1);
