@@ -7,6 +7,7 @@ use roughlink_core::net::{Network, Options};
 use roughlink_core::scenario::Scenario;
 use std::fmt::Write as _;
 use std::hint::black_box;
+use std::sync::Arc;
 
 /// `flows` flows in groups of three, unlimited, for `seconds`, losing bursts that start with probability `start`.
 fn scenario(flows: usize, seconds: u32, start: f64, stack: &str, cc: &str) -> Scenario {
@@ -52,12 +53,13 @@ fn engine(c: &mut Criterion) {
         ("21 flows, linux bbr", 21, 20, 0.0, "linux", "bbr"),
     ] {
         let scenario = scenario(flows, seconds, start, stack, cc);
-        let network = Network::new(&scenario).expect("every flow has a path");
-        let result = network.run(Options::default());
+        let scenario = Arc::new(scenario);
+        let run = || Network::new(Arc::clone(&scenario), Options::default()).expect("every flow has a path").run();
+        let result = run();
         let packets: u64 = result.links.iter().filter(|l| l.name.starts_with("out")).map(|l| l.forward.packets).sum();
         group.throughput(Throughput::Elements(packets));
         group.bench_function(BenchmarkId::from_parameter(name), |b| {
-            b.iter(|| black_box(network.run(Options::default())));
+            b.iter(|| black_box(run()));
         });
     }
     group.finish();
@@ -76,10 +78,11 @@ fn traces(c: &mut Criterion) {
              kind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"6 Mbit/s\""
         );
         let (scenario, _) = Scenario::parse(&text, "bench", &[], &|_| Ok(trace.clone())).expect("a valid scenario");
-        let network = Network::new(&scenario).expect("every flow has a path");
+        let scenario = Arc::new(scenario);
+        let run = || Network::new(Arc::clone(&scenario), Options::default()).expect("every flow has a path").run();
         group.throughput(Throughput::Elements(seconds));
         group.bench_function(BenchmarkId::from_parameter(format!("{seconds} s")), |b| {
-            b.iter(|| black_box(network.run(Options::default())));
+            b.iter(|| black_box(run()));
         });
     }
     group.finish();

@@ -11,7 +11,7 @@ use crate::app::voip::VoipResult;
 use crate::gateway::Stats;
 use crate::link::Model;
 use crate::link::pipe::{ArqStats, PipeStats};
-use crate::scenario::Scenario;
+use crate::scenario::{FlowSpec, Scenario};
 use crate::tcp::SenderStats;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub struct RunResult {
     pub seed: u64,
     /// Replica number.
     pub replica: u32,
-    /// Simulated time, s: until every sized flow was done, else the scenario's duration.
+    /// Simulated time, s: until every sized flow was done, else the scenario's duration, or less if the run is not over.
     pub sim_s: f64,
     /// Wall-clock time, s; set by the caller, since core has no clock.
     pub wall_s: f64,
@@ -196,24 +196,35 @@ impl From<&SenderStats> for SenderOutcome {
     }
 }
 
-/// Both directions of a link.
-pub type LinkOutcome = [PipeStats; 2];
+/// What flows, links and gateways achieved, each in the scenario's order.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcomes {
+    pub flows: Vec<FlowOutcome>,
+    /// Both directions of each link.
+    pub links: Vec<[PipeStats; 2]>,
+    pub gateways: Vec<Option<Stats>>,
+    pub events: u64,
+}
+
+impl Outcomes {
+    /// Before anything has happened.
+    pub fn new(s: &Scenario) -> Self {
+        let flow = |spec: &FlowSpec| FlowOutcome { start: spec.start, last_delivery: spec.start, ..Default::default() };
+        Outcomes {
+            flows: s.flows.iter().map(flow).collect(),
+            links: s.links.iter().map(|_| Default::default()).collect(),
+            gateways: s.gateways.iter().map(|_| None).collect(),
+            events: 0,
+        }
+    }
+}
 
 impl RunResult {
-    pub(crate) fn new(
-        s: &Scenario,
-        replica: u32,
-        flows: Vec<FlowOutcome>,
-        links: Vec<LinkOutcome>,
-        gateways: &[Option<Stats>],
-        events: u64,
-    ) -> Self {
+    /// The result as of `now`.
+    pub(crate) fn new(s: &Scenario, replica: u32, now: Time, outcomes: Outcomes) -> Self {
+        let Outcomes { flows, links, gateways, events } = outcomes;
         let over = flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed));
-        let sim = if over {
-            flows.iter().map(|f| f.end.unwrap_or(s.duration)).max().unwrap_or(Time::ZERO)
-        } else {
-            s.duration
-        };
+        let sim = if over { flows.iter().map(|f| f.end.unwrap_or(now)).max().unwrap_or(Time::ZERO) } else { now };
         let flows: Vec<FlowResult> = s.flows.iter().zip(flows).map(|(spec, f)| FlowResult::new(spec, f)).collect();
         RunResult {
             name: s.name.clone(),
@@ -234,7 +245,7 @@ impl RunResult {
                     reverse: DirectionResult::new(&l[1], &spec.model, sim),
                 })
                 .collect(),
-            gateways: (s.gateways.iter().zip(gateways))
+            gateways: (s.gateways.iter().zip(&gateways))
                 .map(|(spec, stats)| GatewayResult::new(s, spec, stats.as_ref()))
                 .collect(),
         }
@@ -247,7 +258,7 @@ impl FlowResult {
         self.kind == "bulk"
     }
 
-    fn new(spec: &crate::scenario::FlowSpec, f: FlowOutcome) -> Self {
+    fn new(spec: &FlowSpec, f: FlowOutcome) -> Self {
         let spent = f.last_delivery.saturating_sub(f.start);
         FlowResult {
             name: spec.name.clone(),

@@ -20,8 +20,12 @@ fn cases(n: u32) -> ProptestConfig {
     ProptestConfig { cases: n, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() }
 }
 
+fn network(s: &Scenario, options: Options) -> Network {
+    Network::new(s.clone(), options).expect("there is a path")
+}
+
 fn run(s: &Scenario, options: Options) -> RunResult {
-    Network::new(s).expect("there is a path").run(options)
+    network(s, options).run()
 }
 
 /// A result to the last bit: JSON writes floating point so that it reads back the same.
@@ -46,10 +50,34 @@ proptest! {
 
     #[test]
     fn watching_changes_nothing(scenario in networks::networks(60_000)) {
-        let network = Network::new(&scenario).expect("there is a path");
-        let blind = network.run(Options::default());
-        let watched = network.run_observed(Options::default(), &mut Curious);
+        let blind = run(&scenario, Options::default());
+        let watched = network(&scenario, Options::default()).run_observed(&mut Curious);
         prop_assert_eq!(text(&blind), text(&watched));
+    }
+
+    /// Whoever drives a network may be late, may ask for results meanwhile, and may begin to observe at any time.
+    #[test]
+    fn a_late_clock_changes_nothing(
+        scenario in networks::networks(60_000),
+        late in prop::collection::vec((0u64..5_000_000, 0u8..16), 1..200),
+    ) {
+        let simulated = run(&scenario, Options::default());
+        let mut driven = network(&scenario, Options::default());
+        let mut late = late.into_iter().cycle();
+        let mut before = driven.result();
+        while driven.next_wake() <= scenario.duration {
+            let (by, what) = late.next().expect("it never ends");
+            let now = driven.next_wake() + Time(by);
+            if what == 0 { driven.wake_observed(now, &mut Curious) } else { driven.wake(now) }
+            prop_assert!(driven.next_wake() > now.min(scenario.duration));
+            if what == 1 {
+                let after = driven.result();
+                prop_assert!(after.events >= before.events && after.sim_s <= simulated.sim_s.max(now.as_secs_f64()));
+                before = after;
+            }
+        }
+        driven.wake(scenario.duration);
+        prop_assert_eq!(text(&driven.result()), text(&simulated));
     }
 
     #[test]

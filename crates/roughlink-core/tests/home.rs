@@ -67,7 +67,7 @@ fn parse(text: &str) -> Result<Scenario, String> {
 
 fn run(text: &str) -> RunResult {
     let scenario = parse(text).unwrap();
-    Network::new(&scenario).unwrap().run(Options::default())
+    Network::new(scenario.clone(), Options::default()).unwrap().run()
 }
 
 fn config(link: &str) -> HdplcConfig {
@@ -348,8 +348,8 @@ fn components_do_not_change_what_a_gateway_receives() {
     let text = HOME.replacen("[[gateway]]", &format!("{beside}[[gateway]]"), 1);
     let text = text.replacen("[[flow]]", &format!("{flow}[[flow]]"), 1);
     let scenario = parse(&text).unwrap();
-    let network = Network::new(&scenario).unwrap();
-    let [apart, together] = [false, true].map(|one_component| network.run(Options { one_component, replica: 0 }));
+    let [apart, together] = [false, true]
+        .map(|one_component| Network::new(scenario.clone(), Options { one_component, replica: 0 }).unwrap().run());
     assert_eq!(apart, together);
     assert_eq!(apart.gateways[0].flows[0].flow, "download");
 }

@@ -160,9 +160,9 @@ proptest! {
     /// delivers something in each half hour, as over a link that takes one fragment of two.
     #[test]
     fn networks_deliver(scenario in networks::networks(150_000)) {
-        let network = Network::new(&scenario).expect("the chain is connected");
+        let mut network = Network::new(scenario.clone(), Options::default()).expect("the chain is connected");
         let mut watch = Watch { scenario: &scenario, reference: Reference::default() };
-        let result = network.run_observed(Options::default(), &mut watch);
+        let result = network.run_observed(&mut watch);
         prop_assert!(watch.reference.faults.is_empty(), "{:#?}", watch.reference.faults);
         prop_assert_eq!(watch.reference.slots.0, watch.reference.slots.1, "side slots leak");
         for (i, (spec, flow)) in scenario.flows.iter().zip(&result.flows).enumerate() {

@@ -10,6 +10,7 @@ use roughlink_core::net::{Network, Options};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::tcp::Stack;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// Loss probabilities per packet; queues in packets. The bandwidth-delay product is 10 Mbit/s x 40 ms = 33 packets.
 const LOSSES: [f64; 4] = [0.0, 0.001, 0.01, 0.05];
@@ -51,9 +52,13 @@ fn throughput_of(stack: Stack, cc: &str, loss: f64, queue: u32) -> f64 {
     let flow = format!("kind = \"bulk\"\nbytes = \"4 MB\"\ncc = \"{cc}\"");
     let text = one_link(&tcp, &link, &flow);
     let (s, _) = Scenario::parse(&text, "matrix", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
-    let network = Network::new(&s).expect("there is a link");
+    let s = Arc::new(s);
     let of = |replica| {
-        let flow = network.run(Options { replica, ..Options::default() }).flows.remove(0);
+        let flow = Network::new(Arc::clone(&s), Options { replica, ..Options::default() })
+            .expect("there is a link")
+            .run()
+            .flows
+            .remove(0);
         if flow.completed { flow.throughput_mbps.unwrap_or(0.0) } else { 0.0 }
     };
     (of(0) + of(1)) / 2.0

@@ -24,13 +24,14 @@ pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, HostEntry, Manifest, St
 use folder::Draft;
 pub(crate) use folder::recover;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Network, NoPath, Options};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::capture::{self, Capture};
 use roughlink_core::trace::columns::{Column, Recorder, Series, Sink};
 use roughlink_core::units::Time;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use table::{Csv, Table};
 
 /// What to write, and what may be replaced.
@@ -78,6 +79,9 @@ pub struct CaptureSettings {
 /// Why no result folder was written. The earlier content of the folder is untouched.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
+    /// A flow has no path.
+    #[error(transparent)]
+    NoPath(#[from] NoPath),
     /// The folder is not empty.
     #[error("`{}` is not empty: choose another folder, or ask for its results to be replaced", .0.display())]
     Exists(PathBuf),
@@ -129,18 +133,18 @@ pub enum OutputError {
     },
 }
 
-/// Runs `scenario`, from which `network` was made, and writes its results into the folder `dir`, which is created if
-/// necessary.
+/// Runs replica `replica` of `scenario` and writes its results into the folder `dir`, which is created if necessary.
 ///
 /// # Errors
 /// `dir` is then as it was: earlier results are still there, and nothing incomplete looks complete.
 pub fn run_to_folder(
-    scenario: &Scenario,
-    network: &Network<'_>,
-    options: Options,
+    scenario: &Arc<Scenario>,
+    replica: u32,
     dir: &Path,
     settings: &Settings,
 ) -> Result<RunResult, OutputError> {
+    // One event queue, so that the capture is in order of time across components.
+    let mut network = Network::new(Arc::clone(scenario), Options { replica, one_component: true })?;
     let captures = captures(scenario, settings)?;
     let mut draft = Draft::begin(dir, settings.force)?;
     let started = now();
@@ -161,8 +165,7 @@ pub fn run_to_folder(
     };
     let mut observer = (recorder, capture);
     let clock = clock();
-    // One event queue, so that the capture is in order of time across components.
-    let mut result = network.run_observed(Options { one_component: true, ..options }, &mut observer);
+    let mut result = network.run_observed(&mut observer);
     result.wall_s = clock.elapsed().as_secs_f64();
 
     let (recorder, capture) = observer;
@@ -178,7 +181,7 @@ pub fn run_to_folder(
     summary.push(b'\n');
     draft.write(SUMMARY, &summary)?;
 
-    let manifest = Manifest::new((scenario, network), &result, settings, started, (captures, skipped), draft.files());
+    let manifest = Manifest::new((scenario, &network), &result, settings, started, (captures, skipped), draft.files());
     let mut text = serde_json::to_vec_pretty(&manifest).expect("manifests have a JSON form");
     text.push(b'\n');
     draft.finish(&text)?;

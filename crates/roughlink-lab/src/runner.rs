@@ -56,13 +56,13 @@ impl Job {
     }
 
     fn run(&self) -> Record {
-        let network = Network::new(&self.scenario).expect("it was routed before");
         let options = Options { replica: self.replica, ..Options::default() };
+        let mut network = Network::new(Arc::clone(&self.scenario), options).expect("it was routed before");
         let (result, watched) = match &self.watch {
-            None => (timed(|| network.run(options)), None),
+            None => (timed(|| network.run()), None),
             Some(watch) => {
                 let mut watcher = Watcher::new(watch, &self.scenario);
-                let result = timed(|| network.run_observed(options, &mut watcher));
+                let result = timed(|| network.run_observed(&mut watcher));
                 let watched = watcher.finish(watch, &result);
                 (result, Some(watched))
             }

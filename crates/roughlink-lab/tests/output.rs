@@ -12,6 +12,7 @@ use roughlink_lab::output::{CaptureSettings, MOST_CAPTURES, Manifest, OutputErro
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -117,13 +118,13 @@ fn observing_changes_nothing() {
     for (what, text) in [("one", SCENARIO.to_owned()), ("several", SCENARIO.to_owned() + apart)] {
         for stack in ["linux", "ns3", "rfc", "ns2"] {
             for replica in 0..3 {
-                let s = scenario(&text, &[("tcp.stack", stack)]);
-                let network = Network::new(&s).unwrap();
+                let s = Arc::new(scenario(&text, &[("tcp.stack", stack)]));
                 let options = Options { replica, ..Options::default() };
                 let dir = TempDir::new().unwrap();
                 let settings = Settings { sample: Time::from_millis(10), ..Settings::default() };
-                let seen = roughlink_lab::output::run_to_folder(&s, &network, options, dir.path(), &settings).unwrap();
-                assert_eq!(timeless(seen), network.run(options), "{what} {stack} {replica}");
+                let seen = roughlink_lab::output::run_to_folder(&s, replica, dir.path(), &settings).unwrap();
+                let plain = Network::new(s, options).unwrap().run();
+                assert_eq!(timeless(seen), plain, "{what} {stack} {replica}");
             }
         }
     }

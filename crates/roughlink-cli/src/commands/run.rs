@@ -9,8 +9,9 @@ use roughlink_core::units::{Time, UnitError};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::{assignment, split};
 use roughlink_lab::library::{Folder, Overrides, Source, text_of};
-use roughlink_lab::output::{CaptureSettings, Settings, run_to_folder};
+use roughlink_lab::output::{CaptureSettings, OutputError, Settings, run_to_folder};
 use roughlink_lab::runner::timed;
+use std::sync::Arc;
 
 /// Runs one scenario.
 pub fn run(args: &Run) -> Result<(), Failure> {
@@ -23,14 +24,19 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     if !args.form.quiet {
         warn(&source.name, &parsed.scenario.source, &parsed.warnings);
     }
-    let network = Network::new(&parsed.scenario)?;
-    let options = Options { replica: args.replica, ..Options::default() };
+    let scenario = Arc::new(parsed.scenario);
     let result = match &args.output {
-        None => timed(|| network.run(options)),
+        None => {
+            let mut network = Network::new(scenario, Options { replica: args.replica, ..Options::default() })?;
+            timed(|| network.run())
+        }
         Some(folder) => {
             let settings = settings(args)?;
-            let result = run_to_folder(&parsed.scenario, &network, options, folder, &settings);
-            result.map_err(Failure::Folder)?
+            let result = run_to_folder(&scenario, args.replica, folder, &settings);
+            result.map_err(|e| match e {
+                OutputError::NoPath(e) => e.into(),
+                e => Failure::Folder(e),
+            })?
         }
     };
     if args.form.json { print_json(&result) } else { print(&show::run(&result)) }

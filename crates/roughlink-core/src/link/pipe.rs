@@ -278,22 +278,22 @@ impl Pipe {
         Some((p, lost))
     }
 
-    /// What was counted, the run being stopped at `end`: what still waits was not serialised, and waited only until then.
-    pub fn stop(mut self, end: Time) -> PipeStats {
-        let waited_ns = &mut self.stats.waited_ns;
+    /// What was counted until `now`: what still waits was not serialised, and waited only until then.
+    pub fn stats_at(&self, now: Time) -> PipeStats {
+        let mut stats = self.stats.clone();
         let (packets, bytes) = match &self.changes {
-            Some(changes) => changes.stop(end, waited_ns),
+            Some(changes) => changes.unserved(now, &mut stats.waited_ns),
             None => {
-                let late = self.waiting.iter().filter(|w| w.0 > end);
+                let late = self.waiting.iter().filter(|w| w.0 > now);
                 late.fold((0, 0), |(n, bytes), &(start, size)| {
-                    *waited_ns -= (start - end).0;
+                    stats.waited_ns -= (start - now).0;
                     (n + 1, bytes + u64::from(size))
                 })
             }
         };
-        self.stats.packets -= packets as u64;
-        self.stats.bytes -= bytes;
-        self.stats
+        stats.packets -= packets as u64;
+        stats.bytes -= bytes;
+        stats
     }
 
     /// [`Pipe::transmit`] on a link that changes.
@@ -423,7 +423,7 @@ mod tests {
             while pipe.next_wake() <= Time::from_micros(3000) {
                 pipe.transmit(pipe.next_wake());
             }
-            let stats = pipe.stop(Time::from_micros(3000));
+            let stats = pipe.stats_at(Time::from_micros(3000));
             assert_eq!((stats.packets, stats.bytes, stats.waited_ns), (packets, packets * 1500, waited));
         }
     }

@@ -5,10 +5,9 @@ use super::flow::Flow;
 use super::routing::Hop;
 use super::{Crossing, LinkState, Observer, Way};
 use crate::cc::LinkEvent;
-use crate::gateway;
 use crate::link::Model;
 use crate::link::pipe::Pipe;
-use crate::metrics::{FlowOutcome, LinkOutcome};
+use crate::metrics::Outcomes;
 use crate::packet::{Fragment, NO_SIDE, Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::Scenario;
@@ -22,7 +21,7 @@ use gates::Gate;
 use media::Media;
 
 /// A component under way. Flow and link numbers are local; `global` has the scenario's.
-pub(super) struct Component<'a, O> {
+pub(super) struct Component {
     pipes: Vec<Pipe>,
     media: Media,
     gates: Vec<Gate>,
@@ -35,9 +34,8 @@ pub(super) struct Component<'a, O> {
     leaves: Leaves,
     calendar: Calendar,
     sides: Sides,
-    observer: &'a mut O,
     /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no
-    /// event between. Empty while there is an observer.
+    /// event between. Empty once there is an observer.
     cascade: Vec<u32>,
     /// The links about which hosts are notified.
     notices: Vec<Notified>,
@@ -73,14 +71,13 @@ impl Leaves {
     }
 }
 
-impl<'a, O: Observer> Component<'a, O> {
+impl Component {
     pub(super) fn new(
         s: &Scenario,
         seed: &Seed,
         all_paths: &[[Vec<Hop>; 2]],
         flows: &[usize],
         links: &[usize],
-        observer: &'a mut O,
     ) -> Self {
         let mut pipes = Vec::with_capacity(2 * links.len());
         let mut places = Vec::with_capacity(2 * links.len());
@@ -124,11 +121,7 @@ impl<'a, O: Observer> Component<'a, O> {
         for (i, link) in notices.iter_mut().enumerate() {
             calendar.set(leaves.notices + i, link.next());
         }
-        let cascade = if O::ACTIVE {
-            Vec::new()
-        } else {
-            cascades(&pipes, &built, &paths, |place| gates.iter().any(|g| g.node == places[place].1))
-        };
+        let cascade = cascades(&pipes, &built, &paths, |place| gates.iter().any(|g| g.node == places[place].1));
         Component {
             pipes,
             media,
@@ -139,7 +132,6 @@ impl<'a, O: Observer> Component<'a, O> {
             paths,
             calendar,
             sides: Sides::default(),
-            observer,
             cascade,
             notices,
             end: s.duration,
@@ -147,30 +139,40 @@ impl<'a, O: Observer> Component<'a, O> {
         }
     }
 
-    /// Runs until the scenario's end, or until nothing is left to happen; returns the number of events.
-    pub(super) fn run(&mut self) -> u64 {
+    /// When something happens next; [`Time::MAX`] = not before the scenario's end.
+    pub(super) fn next_wake(&self) -> Time {
+        let next = self.calendar.next().0;
+        if next > self.end { Time::MAX } else { next }
+    }
+
+    /// Processes every event that is due by `until`, or by the scenario's end if that is earlier.
+    pub(super) fn run<O: Observer>(&mut self, until: Time, observer: &mut O) {
+        if O::ACTIVE {
+            self.cascade = Vec::new(); // every arrival is to be observed
+        }
+        let until = until.min(self.end);
         loop {
             let (now, leaf) = self.calendar.next();
-            if now > self.end || now == Time::MAX || (O::ACTIVE && self.observer.stop()) {
-                return self.events;
+            if now > until || now == Time::MAX || (O::ACTIVE && observer.stop()) {
+                return;
             }
             if leaf < self.leaves.media {
-                self.arrive(now, leaf);
+                self.arrive(now, leaf, observer);
             } else if leaf >= self.leaves.flows && leaf < self.leaves.gates {
                 self.events += 1;
-                self.wake(now, leaf - self.leaves.flows);
+                self.wake(now, leaf - self.leaves.flows, observer);
             } else if leaf < self.leaves.notices {
-                self.wake_medium(now, leaf - self.leaves.media);
+                self.wake_medium(now, leaf - self.leaves.media, observer);
             } else if leaf < self.leaves.flows {
-                self.notify(now, leaf - self.leaves.notices);
+                self.notify(now, leaf - self.leaves.notices, observer);
             } else {
-                self.wake_gate(now, leaf - self.leaves.gates);
+                self.wake_gate(now, leaf - self.leaves.gates, observer);
             }
         }
     }
 
     /// Hosts are notified of what happened to a link that their flow uses.
-    fn notify(&mut self, now: Time, link: usize) {
+    fn notify<O: Observer>(&mut self, now: Time, link: usize, observer: &mut O) {
         let (leaf, link) = (self.leaves.notices + link, &mut self.notices[link]);
         let Some((_, event)) = link.events.next() else { return };
         self.calendar.set(leaf, link.next());
@@ -183,25 +185,25 @@ impl<'a, O: Observer> Component<'a, O> {
             }
             flow.on_link(now, &event);
             for end in [0, 1] {
-                self.pump(now, index, end);
+                self.pump(now, index, end, observer);
                 self.reschedule(now, index, end);
             }
         }
         for g in 0..self.gates.len() {
             if self.gates[g].link == link {
                 self.gates[g].gateway.on_link(now, &event);
-                self.originate(now, g);
+                self.originate(now, g, observer);
             }
         }
     }
 
     #[inline]
-    fn arrive(&mut self, now: Time, leaf: usize) {
+    fn arrive<O: Observer>(&mut self, now: Time, leaf: usize, observer: &mut O) {
         let pipe = &mut self.pipes[leaf];
         let crossing = pipe.transmit(now);
         self.calendar.set(leaf, pipe.next_wake());
         if O::ACTIVE {
-            self.observer.link(now, self.places[leaf].0, &mut || LinkState {
+            observer.link(now, self.places[leaf].0, &mut || LinkState {
                 up: pipe.is_up(),
                 waiting: pipe.waiting(now),
                 drops: pipe.stats.dropped,
@@ -214,36 +216,36 @@ impl<'a, O: Observer> Component<'a, O> {
             self.sides.free(&p);
             return;
         }
-        self.forward(now, leaf, p);
+        self.forward(now, leaf, p, observer);
     }
 
     /// A packet came out of `place` and goes on, or has reached its host.
     #[inline(always)]
-    fn forward(&mut self, now: Time, place: usize, p: Packet) {
+    fn forward<O: Observer>(&mut self, now: Time, place: usize, p: Packet, observer: &mut O) {
         let flow = &self.flows[p.flow.index()];
         let r = usize::from(p.flow.reverse());
         let path = &self.paths[flow.path[r] as usize..flow.path[r + 1] as usize];
         let here = path.iter().position(|&hop| hop as usize == place);
         let next = here.and_then(|i| path.get(i + 1)).copied();
         if !self.gates.is_empty() {
-            self.forward_gated(now, place, next, p);
+            self.forward_gated(now, place, next, p, observer);
         } else if let Some(next) = next {
-            self.send(now, next as usize, p);
+            self.send(now, next as usize, p, observer);
         } else {
-            self.deliver(now, place, p);
+            self.deliver(now, place, p, observer);
         }
     }
 
     #[inline]
-    fn send(&mut self, now: Time, leaf: usize, p: Packet) {
+    fn send<O: Observer>(&mut self, now: Time, leaf: usize, p: Packet, observer: &mut O) {
         if let Some(&next) = self.cascade.get(leaf)
             && next != u32::MAX
         {
-            self.send_through(now, leaf, next as usize, p);
+            self.send_through(now, leaf, next as usize, p, observer);
             return;
         }
         let Some(pipe) = self.pipes.get_mut(leaf) else {
-            self.send_shared(now, leaf, p);
+            self.send_shared(now, leaf, p, observer);
             return;
         };
         let sides = &mut self.sides;
@@ -255,13 +257,13 @@ impl<'a, O: Observer> Component<'a, O> {
         }
         if O::ACTIVE {
             let drops = pipe.stats.dropped;
-            self.observer.queue(now, self.places[leaf].0, pipe.waiting(now), drops);
+            observer.queue(now, self.places[leaf].0, pipe.waiting(now), drops);
         }
     }
 
     /// Through a pipe and into the next one at once: the same as two events, since nothing else feeds the second.
     #[inline]
-    fn send_through(&mut self, now: Time, leaf: usize, next: usize, p: Packet) {
+    fn send_through<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: Packet, observer: &mut O) {
         let [pipe, next_pipe] = self.pipes.get_disjoint_mut([leaf, next]).expect("no pipe feeds itself");
         let further = self.cascade[next] != u32::MAX;
         let (sides, events, end) = (&mut self.sides, &mut self.events, self.end);
@@ -274,7 +276,7 @@ impl<'a, O: Observer> Component<'a, O> {
             });
             for (t, f) in passed {
                 self.events += 1;
-                self.send(t, next, f);
+                self.send(t, next, f, observer);
             }
             return;
         }
@@ -294,11 +296,11 @@ impl<'a, O: Observer> Component<'a, O> {
 
     /// A packet reaches the host it is for.
     #[inline(always)]
-    fn deliver(&mut self, now: Time, leaf: usize, p: Packet) {
+    fn deliver<O: Observer>(&mut self, now: Time, leaf: usize, p: Packet, observer: &mut O) {
         if O::ACTIVE {
             let (hop, node) = self.places[leaf];
             let at = Crossing { node, hop, way: Way::In, flow: self.flows[p.flow.index()].global };
-            self.observer.packet(now, at, &p, &self.sides);
+            observer.packet(now, at, &p, &self.sides);
         }
         let index = p.flow.index();
         let flow = &mut self.flows[index];
@@ -317,49 +319,49 @@ impl<'a, O: Observer> Component<'a, O> {
         let pump = flow.receive(now, end, &p, &self.sides);
         self.sides.free(&p);
         if O::ACTIVE && end == 0 {
-            self.report(now, index);
+            self.report(now, index, observer);
         }
         if pump {
-            self.pump(now, index, end);
+            self.pump(now, index, end, observer);
         }
         self.reschedule(now, index, end);
     }
 
     /// Sends what an end has to send.
     #[inline(never)]
-    fn pump(&mut self, now: Time, index: usize, end: usize) {
+    fn pump<O: Observer>(&mut self, now: Time, index: usize, end: usize, observer: &mut O) {
         loop {
             let flow = &mut self.flows[index];
             let Some(p) = flow.transmit(now, end, &mut self.sides) else { return };
             let leaf = self.paths[flow.path[end] as usize] as usize;
             if O::ACTIVE {
                 if let Some(session) = flow.session() {
-                    self.observer.session(now, flow.global, session);
+                    observer.session(now, flow.global, session);
                 }
                 let at = Crossing { node: flow.nodes[end], hop: self.places[leaf].0, way: Way::Out, flow: flow.global };
-                self.observer.packet(now, at, &p, &self.sides);
+                observer.packet(now, at, &p, &self.sides);
                 if end == 0 {
-                    self.report(now, index);
+                    self.report(now, index, observer);
                 }
             }
             if self.gates.is_empty() {
-                self.send(now, leaf, p);
+                self.send(now, leaf, p, observer);
             } else {
-                self.send_gated(now, (index, end), leaf, p);
+                self.send_gated(now, (index, end), leaf, p, observer);
             }
         }
     }
 
     /// A flow's timer.
-    fn wake(&mut self, now: Time, index: usize) {
+    fn wake<O: Observer>(&mut self, now: Time, index: usize, observer: &mut O) {
         let leaf = self.leaves.flows + index;
         self.calendar.set(leaf, Time::MAX);
         for end in [0, 1] {
             if self.flows[index].wake(now, end) {
                 if O::ACTIVE && end == 0 {
-                    self.report(now, index);
+                    self.report(now, index, observer);
                 }
-                self.pump(now, index, end);
+                self.pump(now, index, end, observer);
             }
             self.reschedule(now, index, end);
         }
@@ -376,38 +378,34 @@ impl<'a, O: Observer> Component<'a, O> {
     }
 
     /// Reports the sending end of a flow to the observer.
-    fn report(&mut self, now: Time, index: usize) {
+    fn report<O: Observer>(&mut self, now: Time, index: usize, observer: &mut O) {
         let flow = &self.flows[index];
         if let Some((sender, delivered)) = flow.sender() {
-            self.observer.flow(now, flow.global, sender, delivered);
+            observer.flow(now, flow.global, sender, delivered);
         }
     }
 
     /// Reports the remaining side slots to the observer.
-    pub(super) fn report_end(&mut self) {
+    pub(super) fn report_end<O: Observer>(&self, observer: &mut O) {
         let on_links = self.pipes.iter().flat_map(Pipe::in_transit);
         let partial = self.flows.iter().flat_map(|f| f.reassembly.iter().flatten()).flat_map(|r| r.heads());
         let held = on_links.chain(self.media.in_transit()).chain(partial).filter(|p| p.side != NO_SIDE).count();
-        self.observer.end(self.sides.in_use(), held);
+        observer.end(self.sides.in_use(), held);
     }
 
-    /// Puts the outcomes where the scenario's flows and links have them.
-    pub(super) fn collect(
-        self,
-        flows: &mut [Option<FlowOutcome>],
-        links: &mut [LinkOutcome],
-        gateways: &mut [Option<gateway::Stats>],
-    ) {
+    /// Puts what was achieved until `now` where the scenario's flows, links and gateways have it.
+    pub(super) fn collect(&self, now: Time, out: &mut Outcomes) {
         for g in &self.gates {
-            gateways[g.global] = Some(g.stats(self.end, &self.media, &self.flows));
+            out.gateways[g.global] = Some(g.stats(now, &self.media, &self.flows));
         }
         for f in &self.flows {
-            flows[f.global] = Some(f.outcome(self.end));
+            out.flows[f.global] = f.outcome(now);
         }
-        let stats = self.pipes.into_iter().map(|p| p.stop(self.end)).chain(self.media.stats());
-        for (stats, (hop, _)) in stats.zip(self.places) {
-            links[(hop / 2) as usize][(hop & 1) as usize] = stats;
+        let stats = self.pipes.iter().map(|p| p.stats_at(now)).chain(self.media.stats());
+        for (stats, (hop, _)) in stats.zip(&self.places) {
+            out.links[(hop / 2) as usize][(hop & 1) as usize] = stats;
         }
+        out.events += self.events;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Static shortest-path routing: fewest hops, then least delay, then the link named first.
 
+use crate::scenario::{FlowSpec, Scenario};
 use crate::units::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,6 +17,35 @@ pub struct Edge {
 
 /// A link in a direction: twice the link's number, plus one for the reverse.
 pub type Hop = u32;
+
+/// A flow has no path.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("flow `{flow}` has no path from `{from}` to `{to}`")]
+pub struct NoPath {
+    /// The flow.
+    pub flow: String,
+    /// Where it starts.
+    pub from: String,
+    /// Where it should go.
+    pub to: String,
+}
+
+/// The paths of the flows of a scenario, each forward and reverse.
+///
+/// # Errors
+/// A flow has no path.
+pub fn paths(s: &Scenario) -> Result<Vec<[Vec<Hop>; 2]>, NoPath> {
+    let edges = s.links.iter().map(|l| Edge { between: l.between, delay: l.model.delay() }).collect();
+    let mut routes = Routes::new(s.nodes.len(), edges);
+    let mut route = |f: &FlowSpec, from: usize, to: usize| {
+        routes.path(from, to).ok_or_else(|| NoPath {
+            flow: f.name.clone(),
+            from: s.nodes[f.from].clone(),
+            to: s.nodes[f.to].clone(),
+        })
+    };
+    s.flows.iter().map(|f| Ok([route(f, f.from, f.to)?, route(f, f.to, f.from)?])).collect()
+}
 
 /// The routes of a network.
 ///

@@ -42,7 +42,7 @@ impl Draft {
     /// Begins to write into `path`, which must be absent or empty, or hold nothing but results if `force`.
     pub(super) fn begin(path: &Path, force: bool) -> Result<Self, OutputError> {
         let made = !path.exists();
-        let open = || {
+        let open = || -> Result<Folder, OutputError> {
             let dir = Folder::make(path).map_err(write_error(path))?;
             locked(&dir, dir.lock())?;
             Ok(dir)

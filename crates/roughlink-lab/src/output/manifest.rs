@@ -113,7 +113,7 @@ pub struct HostEntry {
 
 impl Manifest {
     pub(super) fn new(
-        (scenario, network): (&Scenario, &Network<'_>),
+        (scenario, network): (&Scenario, &Network),
         result: &RunResult,
         settings: &Settings,
         started: SystemTime,
@@ -199,7 +199,7 @@ fn message_timeouts(flow: &FlowSpec) -> Option<(String, BTreeMap<Message, f64>)>
     Some((flow.name.clone(), timeouts.collect()))
 }
 
-fn stays(scenario: &Scenario, network: &Network<'_>, number: usize) -> Vec<StayEntry> {
+fn stays(scenario: &Scenario, network: &Network, number: usize) -> Vec<StayEntry> {
     let link = &scenario.links[number];
     if link.stays.is_empty() {
         return Vec::new();

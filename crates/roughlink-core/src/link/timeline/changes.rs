@@ -88,7 +88,7 @@ impl Changes {
     }
 
     /// How many packets wait when the run stops at `end`, and their bytes; they waited until then and no longer.
-    pub fn stop(&self, end: Time, waited_ns: &mut u64) -> (usize, u64) {
+    pub fn unserved(&self, end: Time, waited_ns: &mut u64) -> (usize, u64) {
         for s in self.service.iter().filter(|s| s.start > end) {
             *waited_ns = *waited_ns - s.waited() + (end - s.asked).0;
         }

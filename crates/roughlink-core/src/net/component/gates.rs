@@ -98,30 +98,51 @@ impl Modem for Port<'_> {
     }
 }
 
-impl<O: Observer> Component<'_, O> {
+impl Component {
     /// A packet came out of `place` and goes on to `next` or has reached its host, past gateways.
     #[inline(never)]
-    pub(super) fn forward_gated(&mut self, now: Time, place: usize, next: Option<u32>, mut p: Packet) {
+    pub(super) fn forward_gated<O: Observer>(
+        &mut self,
+        now: Time,
+        place: usize,
+        next: Option<u32>,
+        mut p: Packet,
+        observer: &mut O,
+    ) {
         let node = self.places[place].1;
-        self.pass_gates(now, node, [Some(place as u32), next], &mut p);
+        self.pass_gates(now, node, [Some(place as u32), next], &mut p, observer);
         match next {
-            Some(next) => self.send(now, next as usize, p),
-            None => self.deliver(now, place, p),
+            Some(next) => self.send(now, next as usize, p, observer),
+            None => self.deliver(now, place, p, observer),
         }
-        self.originate_at(now, node);
+        self.originate_at(now, node, observer);
     }
 
     /// A packet leaves the `end` of a flow for `leaf`, past gateways.
     #[inline(never)]
-    pub(super) fn send_gated(&mut self, now: Time, (flow, end): (usize, usize), leaf: usize, mut p: Packet) {
+    pub(super) fn send_gated<O: Observer>(
+        &mut self,
+        now: Time,
+        (flow, end): (usize, usize),
+        leaf: usize,
+        mut p: Packet,
+        observer: &mut O,
+    ) {
         let node = self.flows[flow].nodes[end];
-        self.pass_gates(now, node, [None, Some(leaf as u32)], &mut p);
-        self.send(now, leaf, p);
-        self.originate_at(now, node);
+        self.pass_gates(now, node, [None, Some(leaf as u32)], &mut p, observer);
+        self.send(now, leaf, p, observer);
+        self.originate_at(now, node, observer);
     }
 
     /// A packet passes `node`, from one place to another; `None` is the host itself.
-    fn pass_gates(&mut self, now: Time, node: usize, [from, to]: [Option<u32>; 2], p: &mut Packet) {
+    fn pass_gates<O: Observer>(
+        &mut self,
+        now: Time,
+        node: usize,
+        [from, to]: [Option<u32>; 2],
+        p: &mut Packet,
+        observer: &mut O,
+    ) {
         for g in self.gates.iter_mut().filter(|g| g.node == node) {
             let over = |place: Option<u32>| place.is_some_and(|place| place & !1 == g.link);
             let heading = match (over(from), over(to)) {
@@ -133,22 +154,22 @@ impl<O: Observer> Component<'_, O> {
             let modem = port.as_ref().map(|p| p as &dyn Modem);
             packets::receive(&mut *g.gateway, now, heading, p, &self.sides, modem);
             if O::ACTIVE {
-                self.observer.gateway(now, g.global, &|| g.stats(now, &self.media, &self.flows));
+                observer.gateway(now, g.global, &|| g.stats(now, &self.media, &self.flows));
             }
         }
     }
 
     /// The gateways at `node` may have packets to send.
-    fn originate_at(&mut self, now: Time, node: usize) {
+    fn originate_at<O: Observer>(&mut self, now: Time, node: usize, observer: &mut O) {
         for g in 0..self.gates.len() {
             if self.gates[g].node == node {
-                self.originate(now, g);
+                self.originate(now, g, observer);
             }
         }
     }
 
     /// Sends what a gateway has to send.
-    pub(super) fn originate(&mut self, now: Time, g: usize) {
+    pub(super) fn originate<O: Observer>(&mut self, now: Time, g: usize, observer: &mut O) {
         while let Some((_, p)) = packets::transmit(&mut *self.gates[g].gateway, now) {
             let (node, r) = (self.gates[g].node, usize::from(p.flow.reverse()));
             let flow = &self.flows[p.flow.index()];
@@ -160,17 +181,17 @@ impl<O: Observer> Component<'_, O> {
                 path.iter().position(|&place| self.places[place as usize].1 == node).and_then(|i| path.get(i + 1))
             };
             if let Some(&next) = next {
-                self.send(now, next as usize, p);
+                self.send(now, next as usize, p, observer);
             } else if let Some(&last) = path.last() {
-                self.deliver(now, last as usize, p);
+                self.deliver(now, last as usize, p, observer);
             }
         }
         self.calendar.set(self.leaves.gates + g, self.gates[g].gateway.next_wake());
     }
 
     /// Wakes a gateway.
-    pub(super) fn wake_gate(&mut self, now: Time, g: usize) {
+    pub(super) fn wake_gate<O: Observer>(&mut self, now: Time, g: usize, observer: &mut O) {
         self.gates[g].gateway.wake(now);
-        self.originate(now, g);
+        self.originate(now, g, observer);
     }
 }

@@ -85,40 +85,40 @@ impl Media {
     }
 }
 
-impl<O: Observer> Component<'_, O> {
+impl Component {
     /// A packet joins a transmit queue.
-    pub(super) fn send_shared(&mut self, now: Time, place: usize, p: Packet) {
+    pub(super) fn send_shared<O: Observer>(&mut self, now: Time, place: usize, p: Packet, observer: &mut O) {
         let (m, port) = self.media.ports[place - self.pipes.len()];
         let (medium, sides) = (&mut self.media.all[m], &mut self.sides);
         medium.receive(now, port, p, &mut |dropped| sides.free(&dropped));
         self.calendar.set(self.leaves.media + m, medium.next_wake());
-        self.report_queue(now, place);
+        self.report_queue(now, place, observer);
     }
 
     /// Wakes a medium.
-    pub(super) fn wake_medium(&mut self, now: Time, m: usize) {
+    pub(super) fn wake_medium<O: Observer>(&mut self, now: Time, m: usize, observer: &mut O) {
         let sides = &mut self.sides;
         self.media.all[m].wake(now, &mut |dropped| sides.free(&dropped));
         if O::ACTIVE {
             // What was acknowledged or given up has left its queue, with or without a packet that arrives now.
             for i in 0..self.media.at[m].len() {
-                self.report_queue(now, self.media.at[m][i]);
+                self.report_queue(now, self.media.at[m][i], observer);
             }
         }
         while let Some((port, p)) = self.media.all[m].transmit(now) {
             self.events += 1;
-            self.forward(now, self.media.at[m][port], p);
+            self.forward(now, self.media.at[m][port], p, observer);
         }
         self.calendar.set(self.leaves.media + m, self.media.all[m].next_wake());
     }
 
-    fn report_queue(&mut self, now: Time, place: usize) {
+    fn report_queue<O: Observer>(&mut self, now: Time, place: usize, observer: &mut O) {
         if O::ACTIVE {
             let (medium, port) = self.media.port(place - self.pipes.len());
             let (waiting, drops) = (medium.waiting(port), medium.stats(port).dropped);
-            self.observer.queue(now, self.places[place].0, waiting, drops);
+            observer.queue(now, self.places[place].0, waiting, drops);
             let flows = &self.flows;
-            self.observer.backlog(now, self.places[place].0, &|global| {
+            observer.backlog(now, self.places[place].0, &|global| {
                 let index = flows.iter().position(|f| f.global == global);
                 index.map_or(0, |i| {
                     let ways = [false, true].map(|reverse| medium.backlog(port, FlowId::new(i as u32, reverse)));
