@@ -12,6 +12,7 @@
 //! another that has no other feeder, the second link's queue and departure are computed at once and the arrival between is
 //! no event (but counts as one): the results are the same.
 
+pub mod addresses;
 pub mod calendar;
 mod component;
 mod end;
@@ -21,9 +22,10 @@ mod partition;
 pub mod reassembly;
 pub mod routing;
 
+use crate::app::Traffic;
 use crate::metrics::{Outcomes, RunResult};
 use crate::rng::Seed;
-use crate::scenario::Scenario;
+use crate::scenario::{FlowSpec, Scenario};
 use crate::units::Time;
 use component::Component;
 pub use end::Sending;
@@ -33,13 +35,56 @@ pub use routing::NoPath;
 use std::sync::Arc;
 
 /// How to run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Replica number: the same scenario with other random numbers.
     pub replica: u32,
     /// Run everything in one event queue instead of component by component: slower, with the same result, and observers
     /// receive everything in order of time.
     pub one_component: bool,
+    /// Nodes whose hosts are outside the network. Each has a port, which has the number of its place in this list: what
+    /// comes from the host is handed to [`Network::receive`], what is for it is had from [`Network::transmit`].
+    pub ports: Vec<usize>,
+}
+
+/// A datagram that leaves the network.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outgoing {
+    /// When it reached the port: the time at which it should be there outside, too.
+    pub due: Time,
+    /// The port, by its number.
+    pub port: usize,
+    /// The IP datagram.
+    pub datagram: Vec<u8>,
+}
+
+/// What the ports of a network counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortStats {
+    /// Datagrams that came in and were sent on.
+    pub received: u64,
+    /// Datagrams that left, or wait to be had.
+    pub sent: u64,
+    /// Datagrams for an address that no node has, or for an end that does not exist.
+    pub unreachable: u64,
+    /// Bytes that are no IP datagram.
+    pub unreadable: u64,
+}
+
+/// A network cannot be made from a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NetworkError {
+    /// A flow has no path.
+    #[error(transparent)]
+    NoPath(#[from] NoPath),
+    /// A flow that needs both its ends has one at a port.
+    #[error("flow `{flow}` ({kind}) cannot have an end outside the network: only `bulk` and `cbr` flows can")]
+    Open {
+        /// The flow.
+        flow: String,
+        /// What it carries.
+        kind: &'static str,
+    },
 }
 
 /// A network at work.
@@ -66,12 +111,22 @@ impl Network {
     /// Routes the flows of a scenario and finds its components. Nothing has happened yet.
     ///
     /// # Errors
-    /// A flow has no path.
-    pub fn new(scenario: impl Into<Arc<Scenario>>, options: Options) -> Result<Self, NoPath> {
+    /// A flow has no path, or a port at an end that it cannot do without.
+    ///
+    /// # Panics
+    /// A port is at a node that the scenario does not have.
+    pub fn new(scenario: impl Into<Arc<Scenario>>, options: Options) -> Result<Self, NetworkError> {
         let scenario = scenario.into();
         let s = &*scenario;
         let paths = routing::paths(s)?;
-        let components = if options.one_component {
+        assert!(options.ports.iter().all(|node| *node < s.nodes.len()), "a port is at a node of the scenario");
+        let whole = |f: &&FlowSpec| !matches!(f.traffic, Traffic::Bulk { .. } | Traffic::Cbr { .. });
+        let open = |f: &&FlowSpec| options.ports.contains(&f.from) || options.ports.contains(&f.to);
+        if let Some(f) = s.flows.iter().filter(whole).find(open) {
+            return Err(NetworkError::Open { flow: f.name.clone(), kind: f.traffic.name() });
+        }
+        // A datagram may go from any port to any node.
+        let components = if options.one_component || !options.ports.is_empty() {
             vec![((0..s.flows.len()).collect(), (0..s.links.len()).collect())]
         } else {
             partition::components(&paths, &s.links)
@@ -118,11 +173,13 @@ impl Network {
         let seed = Seed { seed: s.seed, replica: self.options.replica };
         for part in &mut self.parts {
             if let Part::Planned { flows, links } = part {
-                *part = Part::Running(Box::new(Component::new(s, &seed, &self.paths, flows, links)));
+                *part =
+                    Part::Running(Box::new(Component::new(s, &seed, &self.paths, flows, links, &self.options.ports)));
             }
             let Part::Running(component) = part else { continue };
             component.run(now, observer);
-            if now >= s.duration {
+            // What waits at a port is still to be had.
+            if now >= s.duration && self.options.ports.is_empty() {
                 component.collect(s.duration, &mut self.outcomes);
                 if O::ACTIVE {
                     component.report_end(observer);
@@ -131,6 +188,37 @@ impl Network {
             }
         }
         self.now = self.now.max(now.min(s.duration));
+    }
+
+    /// Takes in an IP datagram that came to `port` at `now`, after everything that was due by then. Nothing happens after
+    /// the scenario's end.
+    pub fn receive(&mut self, now: Time, port: usize, datagram: &[u8]) {
+        self.receive_observed(now, port, datagram, &mut NoObserver);
+    }
+
+    /// [`Network::receive`] while `observer` watches.
+    pub fn receive_observed<O: Observer>(&mut self, now: Time, port: usize, datagram: &[u8], observer: &mut O) {
+        self.wake_observed(now, observer);
+        if let Some(Part::Running(component)) = self.parts.first_mut() {
+            component.receive(now, port, datagram, observer);
+        }
+    }
+
+    /// The next datagram that has left by `now`, in the order in which they did.
+    pub fn transmit(&mut self, now: Time) -> Option<Outgoing> {
+        self.wake(now);
+        match self.parts.first_mut()? {
+            Part::Running(component) => component.transmit(),
+            _ => None,
+        }
+    }
+
+    /// What the ports counted so far.
+    pub fn port_stats(&self) -> PortStats {
+        match self.parts.first() {
+            Some(Part::Running(component)) => component.port_stats(),
+            _ => PortStats::default(),
+        }
     }
 
     /// What was achieved so far.

@@ -148,6 +148,15 @@ impl Packet {
         p
     }
 
+    /// An IP datagram of `size` bytes that came from outside, its bytes in side slot `side`. What they are is not looked
+    /// at: links and queues take it for UDP.
+    pub const fn opaque(flow: FlowId, size: u16, ipv6: bool, side: u32) -> Self {
+        let mut p = Packet::tcp(flow);
+        p.info = if ipv6 { INFO_UDP | INFO_UDP_IPV6 } else { INFO_UDP };
+        (p.size, p.side) = (size, side);
+        p
+    }
+
     /// When a UDP datagram was sent.
     pub const fn udp_sent_at(&self) -> Time {
         Time(self.tsval as u64 | (self.tsecr as u64) << 32)
@@ -341,6 +350,8 @@ pub enum Side {
     Cookie(Cookie),
     /// The streams of a FORWARD TSN.
     Skipped(Skipped),
+    /// The bytes of a datagram that came from outside ([`Sides::datagram`]), by their number.
+    Datagram(u32),
 }
 
 /// The side slots of the packets on air.
@@ -348,6 +359,9 @@ pub enum Side {
 pub struct Sides {
     slots: Vec<Side>,
     free: Vec<u32>,
+    /// The bytes of datagrams, and which of them are not in use.
+    datagrams: Vec<Vec<u8>>,
+    unused: Vec<u32>,
 }
 
 impl Sides {
@@ -363,6 +377,29 @@ impl Sides {
                 self.slots.push(side);
                 (self.slots.len() - 1) as u32
             }
+        }
+    }
+    /// Stores the bytes of a datagram and returns the index of its slot.
+    pub fn store_datagram(&mut self, bytes: &[u8]) -> u32 {
+        let number = self.unused.pop().unwrap_or_else(|| {
+            self.datagrams.push(Vec::new());
+            (self.datagrams.len() - 1) as u32
+        });
+        self.datagrams[number as usize].extend_from_slice(bytes);
+        self.store(Side::Datagram(number))
+    }
+    /// The bytes of a packet that came from outside, if it is one.
+    pub fn datagram(&self, packet: &Packet) -> Option<&[u8]> {
+        match self.get(packet) {
+            Some(Side::Datagram(number)) => Some(&self.datagrams[*number as usize]),
+            _ => None,
+        }
+    }
+    /// The same, to be rewritten.
+    pub fn datagram_mut(&mut self, packet: &Packet) -> Option<&mut [u8]> {
+        match self.slots.get(packet.side as usize) {
+            Some(Side::Datagram(number)) => Some(&mut self.datagrams[*number as usize]),
+            _ => None,
         }
     }
     /// What `packet` carries, if anything.
@@ -382,6 +419,10 @@ impl Sides {
     #[inline]
     pub fn free(&mut self, packet: &Packet) {
         if packet.side != NO_SIDE {
+            if let Side::Datagram(number) = self.slots[packet.side as usize] {
+                self.datagrams[number as usize].clear();
+                self.unused.push(number);
+            }
             self.free.push(packet.side);
         }
     }

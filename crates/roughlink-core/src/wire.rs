@@ -29,6 +29,7 @@ pub use tcp::TcpHeader;
 use crate::packet::{FlowId, Fragment, Packet, Protocol, Side, Sides, SynOptions, flags};
 use crate::units::Time;
 use ip::{Head, Ip};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 /// Addresses and ports.
@@ -46,6 +47,20 @@ impl Addresses {
     /// The opposite direction.
     pub const fn reversed(self) -> Self {
         Addresses { ip: self.ip.reversed(), src_port: self.dst_port, dst_port: self.src_port }
+    }
+}
+
+impl std::fmt::Display for Addresses {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [from, to] = match self.ip {
+            IpPair::V4 { src, dst } => {
+                [(IpAddr::from(src), self.src_port), (IpAddr::from(dst), self.dst_port)].map(SocketAddr::from)
+            }
+            IpPair::V6 { src, dst } => {
+                [(IpAddr::from(src), self.src_port), (IpAddr::from(dst), self.dst_port)].map(SocketAddr::from)
+            }
+        };
+        write!(f, "{from} > {to}")
     }
 }
 
@@ -202,6 +217,15 @@ pub fn encode(
     }
     out.truncate(start + here);
     Ok(())
+}
+
+/// Source, destination and length of the IP datagram at the start of `bytes`, whatever it carries.
+///
+/// # Errors
+/// There is no whole datagram.
+pub fn envelope(bytes: &[u8]) -> Result<(IpPair, usize), WireError> {
+    let ip = Ip::envelope(bytes)?;
+    Ok((ip.pair, ip.end))
 }
 
 /// Reads the IP datagram at the start of `bytes` and checks its checksums.

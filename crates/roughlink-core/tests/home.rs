@@ -348,8 +348,9 @@ fn components_do_not_change_what_a_gateway_receives() {
     let text = HOME.replacen("[[gateway]]", &format!("{beside}[[gateway]]"), 1);
     let text = text.replacen("[[flow]]", &format!("{flow}[[flow]]"), 1);
     let scenario = parse(&text).unwrap();
-    let [apart, together] = [false, true]
-        .map(|one_component| Network::new(scenario.clone(), Options { one_component, replica: 0 }).unwrap().run());
+    let [apart, together] = [false, true].map(|one_component| {
+        Network::new(scenario.clone(), Options { one_component, ..Options::default() }).unwrap().run()
+    });
     assert_eq!(apart, together);
     assert_eq!(apart.gateways[0].flows[0].flow, "download");
 }

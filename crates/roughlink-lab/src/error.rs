@@ -1,6 +1,6 @@
 //! What can go wrong in the lab.
 
-use roughlink_core::net::NoPath;
+use roughlink_core::net::NetworkError;
 use roughlink_core::scenario::ScenarioError;
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub enum LabError {
     File(#[from] Box<ScenarioError>),
     /// A flow has no path.
     #[error(transparent)]
-    NoPath(#[from] NoPath),
+    Network(#[from] NetworkError),
     /// No such scenario, experiment or metric.
     #[error("there is no {what} `{name}`")]
     NotFound {

@@ -24,7 +24,7 @@ pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, HostEntry, Manifest, St
 use folder::Draft;
 pub(crate) use folder::recover;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, NoPath, Options};
+use roughlink_core::net::{Network, NetworkError, Options};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::capture::{self, Capture};
 use roughlink_core::trace::columns::{Column, Recorder, Series, Sink};
@@ -79,9 +79,9 @@ pub struct CaptureSettings {
 /// Why no result folder was written. The earlier content of the folder is untouched.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// A flow has no path.
+    /// There is no network of the scenario.
     #[error(transparent)]
-    NoPath(#[from] NoPath),
+    Network(#[from] NetworkError),
     /// The folder is not empty.
     #[error("`{}` is not empty: choose another folder, or ask for its results to be replaced", .0.display())]
     Exists(PathBuf),
@@ -144,7 +144,8 @@ pub fn run_to_folder(
     settings: &Settings,
 ) -> Result<RunResult, OutputError> {
     // One event queue, so that the capture is in order of time across components.
-    let mut network = Network::new(Arc::clone(scenario), Options { replica, one_component: true })?;
+    let mut network =
+        Network::new(Arc::clone(scenario), Options { replica, one_component: true, ..Options::default() })?;
     let captures = captures(scenario, settings)?;
     let mut draft = Draft::begin(dir, settings.force)?;
     let started = now();

@@ -34,7 +34,7 @@ pub fn run(args: &Run) -> Result<(), Failure> {
             let settings = settings(args)?;
             let result = run_to_folder(&scenario, args.replica, folder, &settings);
             result.map_err(|e| match e {
-                OutputError::NoPath(e) => e.into(),
+                OutputError::Network(e) => e.into(),
                 e => Failure::Folder(e),
             })?
         }

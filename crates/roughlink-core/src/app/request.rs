@@ -11,7 +11,7 @@ pub mod message;
 mod record;
 mod secc;
 
-pub use message::{Message, MessageSpec, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
+pub use message::{Message, MessageSpec, PORT, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
 pub use record::{Cause, MessageResult, Outcome, SessionResult};
 
 use crate::units::Time;

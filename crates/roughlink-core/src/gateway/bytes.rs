@@ -99,9 +99,7 @@ impl Bytes {
         let mut segment = segment(&decoded);
         segment.link = LinkHeader::of(&frame[..at]);
         gateway.receive(now, heading, &mut segment, modem);
-        if segment.window != decoded.packet.window {
-            let header = decoded.tcp_header(&mut frame[at..]);
-            header.expect("a TCP segment has a header").set_window(segment.window);
+        if rewrite(&decoded, &segment, &mut frame[at..]) {
             self.counters.rewritten += 1;
         }
     }
@@ -129,6 +127,32 @@ impl Bytes {
             return Some(heading);
         }
     }
+}
+
+/// The TCP segment of `datagram` passes `gateway` as one of flow `key`, if it has one.
+pub(super) fn receive(
+    gateway: &mut dyn Gateway,
+    now: Time,
+    heading: Heading,
+    key: Key,
+    datagram: &mut [u8],
+    modem: Option<&dyn Modem>,
+) {
+    let tcp = |d: &Decoded| d.packet.protocol() == Protocol::Tcp && !d.is_later_fragment();
+    let Some(decoded) = wire::parse(datagram).ok().filter(tcp) else { return };
+    let mut segment = Segment { key, ..segment(&decoded) };
+    gateway.receive(now, heading, &mut segment, modem);
+    rewrite(&decoded, &segment, datagram);
+}
+
+/// Writes the window of `segment` into `datagram`, from which `decoded` was parsed; returns whether it is another one.
+fn rewrite(decoded: &Decoded, segment: &Segment, datagram: &mut [u8]) -> bool {
+    let other = segment.window != decoded.packet.window;
+    if other {
+        let header = decoded.tcp_header(datagram);
+        header.expect("a TCP segment has a header").set_window(segment.window);
+    }
+    other
 }
 
 fn segment(d: &Decoded) -> Segment {

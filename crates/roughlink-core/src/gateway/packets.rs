@@ -1,6 +1,6 @@
 //! A gateway in a simulation: packets whose payload is implied.
 
-use super::{Gateway, Heading, Key, Modem, Segment};
+use super::{Gateway, Heading, Key, Modem, Segment, bytes};
 use crate::packet::{FlowId, Fragment, Packet, Protocol, Side, Sides};
 use crate::units::Time;
 
@@ -11,12 +11,15 @@ pub fn receive(
     now: Time,
     heading: Heading,
     packet: &mut Packet,
-    sides: &Sides,
+    sides: &mut Sides,
     modem: Option<&dyn Modem>,
 ) {
-    let Some(mut segment) = segment(packet, sides) else { return };
-    gateway.receive(now, heading, &mut segment, modem);
-    packet.window = segment.window;
+    if let Some(datagram) = sides.datagram_mut(packet) {
+        bytes::receive(gateway, now, heading, Key::Simulated(packet.flow), datagram, modem);
+    } else if let Some(mut segment) = segment(packet, sides) {
+        gateway.receive(now, heading, &mut segment, modem);
+        packet.window = segment.window;
+    }
 }
 
 /// A packet that `gateway` itself sends.

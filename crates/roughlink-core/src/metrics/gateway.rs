@@ -26,7 +26,7 @@ pub struct GatewayResult {
 /// A gateway's view of a flow at the end of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GatewayFlowResult {
-    /// Name of the flow.
+    /// Name of the flow; of one between two ports, its addresses.
     pub flow: String,
     /// Its phase in the flow table.
     pub phase: Phase,
@@ -64,7 +64,7 @@ impl GatewayFlowResult {
     fn new(s: &Scenario, f: &FlowStats) -> Self {
         let flow = match f.key {
             Key::Simulated(flow) => s.flows[flow.index()].name.clone(),
-            Key::Real(_) => String::new(),
+            Key::Real(addresses) => addresses.to_string(),
         };
         GatewayFlowResult {
             flow,

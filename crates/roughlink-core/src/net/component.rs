@@ -16,9 +16,11 @@ use std::iter::Peekable;
 
 mod gates;
 mod media;
+mod ports;
 
 use gates::Gate;
 use media::Media;
+use ports::Ports;
 
 /// A component under way. Flow and link numbers are local; `global` has the scenario's.
 pub(super) struct Component {
@@ -39,6 +41,7 @@ pub(super) struct Component {
     cascade: Vec<u32>,
     /// The links about which hosts are notified.
     notices: Vec<Notified>,
+    ports: Option<Box<Ports>>,
     end: Time,
     events: u64,
 }
@@ -78,6 +81,7 @@ impl Component {
         all_paths: &[[Vec<Hop>; 2]],
         flows: &[usize],
         links: &[usize],
+        open: &[usize],
     ) -> Self {
         let mut pipes = Vec::with_capacity(2 * links.len());
         let mut places = Vec::with_capacity(2 * links.len());
@@ -104,7 +108,8 @@ impl Component {
                 paths.extend(p.iter().map(|&h| local[h as usize]));
                 path[i + 1] = paths.len() as u32;
             }
-            built.push(Flow::new(spec, (index, global), path, s.duration, seed));
+            let ends = [spec.from, spec.to].map(|node| open.contains(&node));
+            built.push(Flow::new(spec, (index, global), path, ends, s.duration, seed));
         }
         let notified = links.iter().filter(|&&l| !s.links[l].notices.is_empty());
         let mut notices: Vec<Notified> =
@@ -122,7 +127,7 @@ impl Component {
             calendar.set(leaves.notices + i, link.next());
         }
         let cascade = cascades(&pipes, &built, &paths, |place| gates.iter().any(|g| g.node == places[place].1));
-        Component {
+        let mut component = Component {
             pipes,
             media,
             gates,
@@ -134,9 +139,14 @@ impl Component {
             sides: Sides::default(),
             cascade,
             notices,
+            ports: None,
             end: s.duration,
             events: 0,
+        };
+        if !open.is_empty() {
+            component.open(s, open);
         }
+        component
     }
 
     /// When something happens next; [`Time::MAX`] = not before the scenario's end.
@@ -177,7 +187,7 @@ impl Component {
         let Some((_, event)) = link.events.next() else { return };
         self.calendar.set(leaf, link.next());
         let link = link.place;
-        for index in 0..self.flows.len() {
+        for index in 0..self.leaves.gates - self.leaves.flows {
             let flow = &mut self.flows[index];
             let mut path = self.paths[flow.path[0] as usize..flow.path[2] as usize].iter();
             if !path.any(|&place| place & !1 == link) {
@@ -305,7 +315,7 @@ impl Component {
         let index = p.flow.index();
         let flow = &mut self.flows[index];
         let r = usize::from(p.flow.reverse());
-        let p = if p.fragment() == Fragment::Whole {
+        let mut p = if p.fragment() == Fragment::Whole {
             p
         } else {
             let sides = &mut self.sides;
@@ -316,6 +326,13 @@ impl Component {
             }
         };
         let end = 1 - r;
+        if self.ports.is_some() {
+            match self.deliver_open(now, leaf, end, p, observer) {
+                Some(packet) => p = packet,
+                None => return,
+            }
+        }
+        let flow = &mut self.flows[index];
         let pump = flow.receive(now, end, &p, &self.sides);
         self.sides.free(&p);
         if O::ACTIVE && end == 0 {
@@ -396,9 +413,9 @@ impl Component {
     /// Puts what was achieved until `now` where the scenario's flows, links and gateways have it.
     pub(super) fn collect(&self, now: Time, out: &mut Outcomes) {
         for g in &self.gates {
-            out.gateways[g.global] = Some(g.stats(now, &self.media, &self.flows));
+            out.gateways[g.global] = Some(g.stats(now, &self.media, &self.flows, self.ports.as_deref()));
         }
-        for f in &self.flows {
+        for f in &self.flows[..self.leaves.gates - self.leaves.flows] {
             out.flows[f.global] = f.outcome(now);
         }
         let stats = self.pipes.iter().map(|p| p.stats_at(now)).chain(self.media.stats());

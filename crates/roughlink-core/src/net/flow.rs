@@ -24,6 +24,9 @@ pub(super) struct Flow {
     pub path: [u32; 3],
     pub nodes: [usize; 2],
     pub reassembly: [Option<Box<Reassembly>>; 2],
+    /// Its ends that are outside the network, at ports.
+    pub open: [bool; 2],
+    pub protocol: Protocol,
     kind: Kind,
     index: u32,
     ipv6: bool,
@@ -34,6 +37,8 @@ pub(super) struct Flow {
 enum Kind {
     Bulk(Box<Bulk>),
     Other(Box<dyn Application + Send>),
+    /// Datagrams from outside, for an end that is not here either.
+    Passing,
 }
 
 /// The progress of a flow.
@@ -66,26 +71,36 @@ trait Application {
     fn report(&self, end: Time, out: &mut FlowOutcome);
 }
 
-/// Calls the same method of whichever kind a flow is.
+/// Calls the same method of whichever application a flow has; a flow without any has a default instead.
 macro_rules! of_kind {
-    ($kind:expr, $k:ident => $call:expr) => {
+    ($kind:expr, $k:ident => $call:expr, $none:expr) => {
         match $kind {
             Kind::Bulk($k) => $call,
             Kind::Other($k) => $call,
+            Kind::Passing => $none,
         }
     };
 }
 
 impl Flow {
     /// Flow `index` of a component, `global` of the scenario, which lasts `duration`.
-    pub fn new(spec: &FlowSpec, (index, global): (u32, usize), path: [u32; 3], duration: Time, seed: &Seed) -> Self {
+    pub fn new(
+        spec: &FlowSpec,
+        (index, global): (u32, usize),
+        path: [u32; 3],
+        open: [bool; 2],
+        duration: Time,
+        seed: &Seed,
+    ) -> Self {
         let until = |stop: &Option<Time>| stop.unwrap_or(duration).min(duration);
         let kind = match &spec.traffic {
             Traffic::Bulk { bytes } => {
-                Kind::Bulk(Box::new(Bulk { ends: End::pair(spec, index), bytes: *bytes, delivered: 0, started: false }))
+                let ends = End::pair(spec, index);
+                Kind::Bulk(Box::new(Bulk { ends, open, bytes: *bytes, delivered: 0, started: false }))
             }
             Traffic::Cbr { rate, packet, bytes, stop } => {
-                let sender = cbr::Sender::new(*rate, *packet, *bytes, (spec.start, until(stop)));
+                let stop = if open[0] { spec.start } else { until(stop) };
+                let sender = cbr::Sender::new(*rate, *packet, *bytes, (spec.start, stop));
                 Kind::Other(Box::new(Cbr { sender, bytes: *bytes, delivered: 0 }))
             }
             Traffic::Voip { config, stop } => {
@@ -109,7 +124,40 @@ impl Flow {
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);
         let progress = Progress { end: None, last_delivery: start };
-        Flow { global, path, nodes, reassembly: [None, None], kind, index, ipv6: spec.ipv6, start, progress }
+        let protocol = match (&spec.traffic, &spec.sctp) {
+            (Traffic::Cbr { .. } | Traffic::Voip { .. }, _) => Protocol::Udp,
+            (_, Some(_)) => Protocol::Sctp,
+            (_, None) => Protocol::Tcp,
+        };
+        let reassembly = [None, None];
+        Flow { global, path, nodes, reassembly, open, protocol, kind, index, ipv6: spec.ipv6, start, progress }
+    }
+
+    /// A flow of datagrams from outside, number `index` of a component and, after those of the scenario, `global`.
+    pub fn passing(
+        (index, global): (u32, usize),
+        path: [u32; 3],
+        nodes: [usize; 2],
+        open: [bool; 2],
+        ipv6: bool,
+    ) -> Self {
+        Flow {
+            global,
+            path,
+            nodes,
+            reassembly: [None, None],
+            open,
+            protocol: Protocol::Tcp, // what gateways send into it
+            kind: Kind::Passing,
+            index,
+            ipv6,
+            start: Time::MAX,
+            progress: Progress { end: None, last_delivery: Time::MAX },
+        }
+    }
+    /// Neither end is here.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.kind, Kind::Passing)
     }
 
     /// When it must first be woken.
@@ -118,12 +166,12 @@ impl Flow {
     }
     #[inline(always)]
     pub fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides) -> bool {
-        of_kind!(&mut self.kind, k => k.receive(now, end, p, sides, &mut self.progress))
+        of_kind!(&mut self.kind, k => k.receive(now, end, p, sides, &mut self.progress), false)
     }
     #[inline(always)]
     pub fn transmit(&mut self, now: Time, end: usize, sides: &mut Sides) -> Option<Packet> {
         let id = FlowId::new(self.index, end == 1);
-        let p = of_kind!(&mut self.kind, k => k.transmit(now, end, id, sides))?;
+        let p = of_kind!(&mut self.kind, k => k.transmit(now, end, id, sides), None)?;
         Some(self.with_ip_header(p))
     }
     /// A packet of the flow, made as one of IPv4, with the IP header that the flow has.
@@ -136,27 +184,27 @@ impl Flow {
     }
     /// The charging session, if it is one.
     pub fn session(&self) -> Option<&Session> {
-        of_kind!(&self.kind, k => k.session())
+        of_kind!(&self.kind, k => k.session(), None)
     }
     pub fn wake(&mut self, now: Time, end: usize) -> bool {
-        of_kind!(&mut self.kind, k => k.wake(now, end, &mut self.progress))
+        of_kind!(&mut self.kind, k => k.wake(now, end, &mut self.progress), false)
     }
     #[inline(always)]
     pub fn next_wake(&self, now: Time, end: usize) -> Time {
-        of_kind!(&self.kind, k => k.next_wake(now, end))
+        of_kind!(&self.kind, k => k.next_wake(now, end), Time::MAX)
     }
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        of_kind!(&mut self.kind, k => k.on_link(now, event));
+        of_kind!(&mut self.kind, k => k.on_link(now, event), ());
     }
     pub fn sender(&self) -> Option<(Sending<'_>, u64)> {
-        of_kind!(&self.kind, k => k.sender())
+        of_kind!(&self.kind, k => k.sender(), None)
     }
 
     /// The results of the flow.
     pub fn outcome(&self, end: Time) -> FlowOutcome {
         let Progress { end: ended, last_delivery } = self.progress;
         let mut out = FlowOutcome { start: self.start, end: ended, last_delivery, ..Default::default() };
-        of_kind!(&self.kind, k => k.report(end, &mut out));
+        of_kind!(&self.kind, k => k.report(end, &mut out), ());
         if let Some((s, _)) = self.sender() {
             out.sender = s.stats().into();
         }
@@ -170,12 +218,29 @@ fn just_before(now: Time) -> Time {
     Time(now.0.saturating_sub(1))
 }
 
-/// A transfer from end 0 to end 1.
+/// A transfer from end 0 to end 1, of which one may be outside.
 struct Bulk {
     ends: [End; 2],
+    open: [bool; 2],
     bytes: Option<u64>,
     delivered: u64,
     started: bool,
+}
+
+impl Bulk {
+    /// What reached a sink outside is known from its acknowledgements.
+    #[cold]
+    fn acknowledged(&mut self, now: Time, progress: &mut Progress) {
+        let acknowledged = self.ends[0].sender().map_or(0, |s| s.flow().delivered);
+        let delivered = acknowledged.min(self.bytes.unwrap_or(u64::MAX)); // without the FIN
+        if delivered > self.delivered {
+            self.delivered = delivered;
+            progress.last_delivery = now;
+        }
+        if progress.end.is_none() && self.bytes == Some(delivered) {
+            progress.end = Some(now);
+        }
+    }
 }
 
 impl Application for Bulk {
@@ -183,6 +248,9 @@ impl Application for Bulk {
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
         self.ends[end].receive(now, p, sides);
         if end == 0 {
+            if self.open[1] {
+                self.acknowledged(now, progress);
+            }
             return true;
         }
         let [source, sink] = &mut self.ends;
@@ -207,9 +275,13 @@ impl Application for Bulk {
         if !self.started {
             self.started = true;
             let [source, sink] = &mut self.ends;
-            sink.listen();
-            source.offer(self.bytes.unwrap_or(u64::MAX), self.bytes.is_some());
-            source.connect();
+            if !self.open[1] {
+                sink.listen();
+            }
+            if !self.open[0] {
+                source.offer(self.bytes.unwrap_or(u64::MAX), self.bytes.is_some());
+                source.connect();
+            }
             return true;
         }
         let due = self.ends[end].next_wake(just_before(now)) <= now;

@@ -25,7 +25,8 @@ pub struct Crossing {
     pub hop: Hop,
     /// Out to the link, or in from it.
     pub way: Way,
-    /// The packet's flow as the scenario counts them; [`Packet::flow`] counts within its component.
+    /// The packet's flow as the scenario counts them; [`Packet::flow`] counts within its component. Flows from one port to
+    /// another follow those of the scenario.
     pub flow: usize,
 }
 
@@ -47,6 +48,8 @@ pub trait Observer {
     /// A packet crosses a host's interface: on its way out before it is queued or cut into fragments, on its way in
     /// before it is reassembled.
     fn packet(&mut self, _now: Time, _at: Crossing, _packet: &Packet, _sides: &Sides) {}
+    /// A datagram from outside, or for outside, crosses the interface at its port.
+    fn datagram(&mut self, _now: Time, _at: Crossing, _bytes: &[u8]) {}
     /// An end of flow `index`, a charging session, is about to send a packet.
     fn session(&mut self, _now: Time, _index: usize, _session: &Session) {}
     /// The sender of flow `index` has taken in an event; `delivered` bytes have reached the application.
@@ -76,6 +79,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, sides: &Sides) {
         self.0.packet(now, at, packet, sides);
         self.1.packet(now, at, packet, sides);
+    }
+    fn datagram(&mut self, now: Time, at: Crossing, bytes: &[u8]) {
+        self.0.datagram(now, at, bytes);
+        self.1.datagram(now, at, bytes);
     }
     fn session(&mut self, now: Time, index: usize, session: &Session) {
         self.0.session(now, index, session);
@@ -116,6 +123,11 @@ impl<O: Observer> Observer for Option<O> {
     fn packet(&mut self, now: Time, at: Crossing, packet: &Packet, sides: &Sides) {
         if let Some(o) = self {
             o.packet(now, at, packet, sides);
+        }
+    }
+    fn datagram(&mut self, now: Time, at: Crossing, bytes: &[u8]) {
+        if let Some(o) = self {
+            o.datagram(now, at, bytes);
         }
     }
     fn session(&mut self, now: Time, index: usize, session: &Session) {

@@ -4,7 +4,7 @@ use crate::scenario::{FlowSpec, Scenario};
 use crate::units::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// An undirected link between two nodes with its delay, for routing.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +35,7 @@ pub struct NoPath {
 /// # Errors
 /// A flow has no path.
 pub fn paths(s: &Scenario) -> Result<Vec<[Vec<Hop>; 2]>, NoPath> {
-    let edges = s.links.iter().map(|l| Edge { between: l.between, delay: l.model.delay() }).collect();
-    let mut routes = Routes::new(s.nodes.len(), edges);
+    let mut routes = Routes::of(s);
     let mut route = |f: &FlowSpec, from: usize, to: usize| {
         routes.path(from, to).ok_or_else(|| NoPath {
             flow: f.name.clone(),
@@ -57,10 +56,16 @@ pub struct Routes {
     /// The hops that leave each node, in the order of links.
     adjacency: Vec<Vec<Hop>>,
     /// By source, the last hop to each node.
-    trees: BTreeMap<usize, Rc<[Option<Hop>]>>,
+    trees: BTreeMap<usize, Arc<[Option<Hop>]>>,
 }
 
 impl Routes {
+    /// The routes of a scenario.
+    pub fn of(s: &Scenario) -> Self {
+        let edges = s.links.iter().map(|l| Edge { between: l.between, delay: l.model.delay() }).collect();
+        Routes::new(s.nodes.len(), edges)
+    }
+
     /// The routes of `nodes` nodes over `edges`.
     pub fn new(nodes: usize, edges: Vec<Edge>) -> Self {
         let mut adjacency = vec![Vec::new(); nodes];
@@ -127,9 +132,9 @@ impl Routes {
         hops.min_by_key(|&hop| (self.delay(hop), hop)).expect("they are neighbours")
     }
 
-    fn tree(&mut self, from: usize) -> Rc<[Option<Hop>]> {
+    fn tree(&mut self, from: usize) -> Arc<[Option<Hop>]> {
         if let Some(tree) = self.trees.get(&from) {
-            return Rc::clone(tree);
+            return Arc::clone(tree);
         }
         let mut tree = vec![None; self.adjacency.len()];
         let mut done = vec![false; self.adjacency.len()];
@@ -146,11 +151,11 @@ impl Routes {
                 }
             }
         }
-        let tree: Rc<[Option<Hop>]> = tree.into();
+        let tree: Arc<[Option<Hop>]> = tree.into();
         if (self.trees.len() + 1) * tree.len() > MOST_REMEMBERED {
             self.trees.clear();
         }
-        self.trees.insert(from, Rc::clone(&tree));
+        self.trees.insert(from, Arc::clone(&tree));
         tree
     }
 }

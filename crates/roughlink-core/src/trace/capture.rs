@@ -5,10 +5,8 @@
 //! may still drop it. On the way in it is every packet that survived the link, before reassembly. Packets that a node
 //! only forwards are not its own and are not shown.
 //!
-//! Addresses and ports follow from the numbers of nodes and flows in the scenario: node 0 is 10.0.0.1, node 254
-//! 10.0.1.1, or with IPv6 fd00::1 and fd00::ff; flow 0 goes from port 50000 to port 42000. No dissector of Wireshark's claims
-//! these ports. A charging session has the addresses, ports and framing that ISO 15118-2 demands ([`v2gtp`]): fe80::1,
-//! port 15118 at the charger, discovery by multicast.
+//! Addresses and ports are those of [`net::addresses`](crate::net::addresses). A charging session has the framing that
+//! ISO 15118-2 demands, too ([`v2gtp`]), and discovery by multicast.
 //!
 //! A packet without wire form (on a link whose MTU cuts TCP headers in two) is left out and counted.
 
@@ -17,15 +15,15 @@ use super::v2gtp::{self, Part, Written};
 use crate::app::Traffic;
 use crate::app::request::{Session, Side};
 use crate::link::pipe::Fragments;
+use crate::net::addresses::addresses;
 use crate::net::{Crossing, Observer, Way};
 use crate::packet::{Fragment, Packet, Protocol, Sides};
 use crate::scenario::Scenario;
 use crate::tcp::unwrap;
 use crate::units::Time;
 use crate::wire::{Addresses, Implied, IpPair, Payload};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Captures the packets of a run, into one file or several.
 #[derive(Debug)]
@@ -228,47 +226,6 @@ fn is_session(scenario: &Scenario, index: usize) -> bool {
     matches!(scenario.flows[index].traffic, Traffic::Request { .. })
 }
 
-/// The IPv4 address of node `index`.
-pub fn node_address(index: usize) -> Ipv4Addr {
-    let [low, middle, high] = [index % 254 + 1, index / 254 % 256, index / (254 * 256) % 256].map(|x| x as u8);
-    Ipv4Addr::new(10, high, middle, low)
-}
-
-/// Its IPv6 address, in the link's own network or in that of the scenario.
-fn node_address_v6(index: usize, link_local: bool) -> Ipv6Addr {
-    let [above, below] = [(index + 1) >> 16, index + 1].map(|x| x as u16);
-    Ipv6Addr::new(if link_local { 0xfe80 } else { 0xfd00 }, 0, 0, 0, 0, 0, above, below)
-}
-
-/// All addresses that the flows of each node use, by node.
-pub fn node_addresses(scenario: &Scenario) -> Vec<BTreeSet<IpAddr>> {
-    let mut all = vec![BTreeSet::new(); scenario.nodes.len()];
-    for (i, f) in scenario.flows.iter().enumerate() {
-        let own = match addresses(scenario, i).ip {
-            IpPair::V4 { src, dst } => [src, dst].map(IpAddr::from),
-            IpPair::V6 { src, dst } => [src, dst].map(IpAddr::from),
-        };
-        all[f.from].insert(own[0]);
-        all[f.to].insert(own[1]);
-    }
-    all
-}
-
-/// The addresses of flow `index`, from its source to its destination.
-pub fn addresses(scenario: &Scenario, index: usize) -> Addresses {
-    let f = &scenario.flows[index];
-    let session = is_session(scenario, index);
-    Addresses {
-        ip: if f.ipv6 {
-            IpPair::V6 { src: node_address_v6(f.from, session), dst: node_address_v6(f.to, session) }
-        } else {
-            IpPair::V4 { src: node_address(f.from), dst: node_address(f.to) }
-        },
-        src_port: FIRST_SOURCE_PORT + (index % SOURCE_PORTS) as u16,
-        dst_port: if session { v2gtp::PORT } else { FIRST_DESTINATION_PORT + (index / SOURCE_PORTS) as u16 },
-    }
-}
-
 /// Payload of the datagrams that may be cut on their way, by identification: a fragment does not show how long the
 /// whole was. Identifications of a flow's direction count up, so the latest are a range modulo 2^16.
 #[derive(Clone, Default, Debug)]
@@ -300,26 +257,10 @@ const HEADERS: u32 = 128;
 /// Datagrams on air, of one flow in one direction, of which the length is known.
 const MOST_CUT: usize = 1 << 14;
 
-// Ranges of which no port is registered with a dissector of Wireshark 4.
-const FIRST_SOURCE_PORT: u16 = 50_000;
-const SOURCE_PORTS: usize = 4096;
-const FIRST_DESTINATION_PORT: u16 = 42_000;
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::packet::FlowId;
-
-    #[test]
-    fn nodes_have_addresses_of_their_own() {
-        assert_eq!(node_address(0), Ipv4Addr::new(10, 0, 0, 1));
-        assert_eq!(node_address(253), Ipv4Addr::new(10, 0, 0, 254));
-        assert_eq!(node_address(254), Ipv4Addr::new(10, 0, 1, 1));
-        assert_eq!(node_address(254 * 256), Ipv4Addr::new(10, 1, 0, 1));
-        assert_eq!(node_address_v6(0, true).to_string(), "fe80::1");
-        assert_eq!(node_address_v6(254, false).to_string(), "fd00::ff");
-        assert_eq!(node_address_v6(0xffff, false).to_string(), "fd00::1:0");
-    }
 
     #[test]
     fn lengths_are_found_over_the_wrap() {

@@ -5,12 +5,10 @@
 //! length of a message: in place of the document there is the message's name in ASCII, padded with zeros. An EXI header
 //! begins with the bits 10 (W3C EXI 1.0 section 5.2), no ASCII letter does, so no decoder takes it for a document.
 
-use crate::app::request::{Message, SDP_REQUEST, SDP_RESPONSE, Side, V2GTP_HEADER};
+use crate::app::request::{Message, PORT, SDP_REQUEST, SDP_RESPONSE, Side, V2GTP_HEADER};
 use crate::wire::{Addresses, IpPair, Payload};
 use std::net::Ipv6Addr;
 
-/// UDP port of the charger's discovery, and the TCP port that it announces.
-pub const PORT: u16 = 15118;
 /// Where discovery requests go: all nodes of the link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 

@@ -100,6 +100,11 @@ pub(super) struct Ip {
 
 impl Ip {
     pub(super) fn parse(bytes: &[u8]) -> Result<Ip, WireError> {
+        Ip::envelope(bytes)?.checked()
+    }
+
+    /// The headers, whatever the transport and however the datagram was cut.
+    pub(super) fn envelope(bytes: &[u8]) -> Result<Ip, WireError> {
         match bytes.first().map(|b| b >> 4) {
             None => Err(WireError::Truncated("IP header")),
             Some(4) => Ip::parse_v4(bytes),
@@ -121,7 +126,7 @@ impl Ip {
         let flags = word(h, 6);
         let offset = usize::from(flags & OFFSET) * 8;
         let octets = |at: usize| Ipv4Addr::new(h[at], h[at + 1], h[at + 2], h[at + 3]);
-        Ip {
+        Ok(Ip {
             pair: IpPair::V4 { src: octets(12), dst: octets(16) },
             protocol: h[9],
             ident: word(h, 4),
@@ -129,8 +134,7 @@ impl Ip {
             offset,
             transport,
             end,
-        }
-        .checked()
+        })
     }
 
     fn parse_v6(bytes: &[u8]) -> Result<Ip, WireError> {
@@ -186,7 +190,7 @@ impl Ip {
                 break; // what follows is the middle of something
             }
         }
-        ip.checked()
+        Ok(ip)
     }
 
     fn checked(self) -> Result<Self, WireError> {

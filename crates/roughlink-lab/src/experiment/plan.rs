@@ -9,7 +9,7 @@ use crate::runner::Job;
 use crate::statistics::{spearman, summary, wilson};
 use crate::store::{Record, Store};
 use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
-use roughlink_core::net::routing;
+use roughlink_core::net::{NetworkError, routing};
 use roughlink_core::scenario::{Scenario, Warning};
 use roughlink_core::units::Time;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
@@ -93,7 +93,7 @@ impl Plan {
             overrides.extend(point.set.iter().cloned());
         }
         let Parsed { scenario, warnings, fingerprint, .. } = source.parse(&overrides)?;
-        routing::paths(&scenario)?;
+        routing::paths(&scenario).map_err(NetworkError::from)?;
         e.metrics.iter().try_for_each(|m| m.check(&scenario))?;
         for flow in e.watch.iter().flat_map(|w| w.flow.iter().chain(&w.flows)).filter(|flow| *flow != TOTAL) {
             known("flow", flow, scenario.flows.iter().map(|f| f.name.as_str()))?;

@@ -31,6 +31,9 @@ pub enum Message {
 
 use Message::*;
 
+/// UDP port of the charger's discovery, and the TCP port that it announces.
+pub const PORT: u16 = 15118;
+
 impl Message {
     /// All, in the order of a session.
     pub const ALL: [Message; 14] = [

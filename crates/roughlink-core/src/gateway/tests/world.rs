@@ -137,7 +137,7 @@ impl World {
                 }
                 if let Some(g) = &mut self.gateway {
                     let modem = self.power_line.as_ref().map(|m| m as &dyn Modem);
-                    packets::receive(g.as_mut(), self.now, heading, &mut p, &self.sides, modem);
+                    packets::receive(g.as_mut(), self.now, heading, &mut p, &mut self.sides, modem);
                 }
                 self.onward(heading, p);
             }

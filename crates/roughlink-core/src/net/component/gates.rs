@@ -1,6 +1,6 @@
 //! The gateways of a component: they observe what passes their node over their link, and may send packets of their own.
 
-use super::{Component, Flow, Media, Observer};
+use super::{Component, Flow, Media, Observer, Ports};
 use crate::gateway::{self, Gateway, Heading, Key, Modem, packets};
 use crate::link::Medium;
 use crate::packet::{FlowId, Packet};
@@ -23,12 +23,15 @@ pub(super) struct Gate {
 
 impl Gate {
     /// Its numbers, the flows as the scenario counts them.
-    pub fn stats(&self, now: Time, media: &Media, flows: &[Flow]) -> gateway::Stats {
+    pub fn stats(&self, now: Time, media: &Media, flows: &[Flow], ports: Option<&Ports>) -> gateway::Stats {
         let port = self.port(now, media);
         let mut stats = self.gateway.stats(port.as_ref().map(|p| p as &dyn Modem));
         for f in &mut stats.flows {
             if let Key::Simulated(flow) = f.key {
-                f.key = Key::Simulated(FlowId::new(flows[flow.index()].global as u32, flow.reverse()));
+                f.key = match ports.filter(|_| flows[flow.index()].is_passing()) {
+                    Some(ports) => Key::Real(ports.addresses(flow)),
+                    None => Key::Simulated(FlowId::new(flows[flow.index()].global as u32, flow.reverse())),
+                };
             }
         }
         stats
@@ -152,9 +155,9 @@ impl Component {
             };
             let port = g.port(now, &self.media);
             let modem = port.as_ref().map(|p| p as &dyn Modem);
-            packets::receive(&mut *g.gateway, now, heading, p, &self.sides, modem);
+            packets::receive(&mut *g.gateway, now, heading, p, &mut self.sides, modem);
             if O::ACTIVE {
-                observer.gateway(now, g.global, &|| g.stats(now, &self.media, &self.flows));
+                observer.gateway(now, g.global, &|| g.stats(now, &self.media, &self.flows, self.ports.as_deref()));
             }
         }
     }

@@ -1,0 +1,247 @@
+//! Open ports: datagrams come in from outside the network and leave it again.
+//!
+//! A port stands at a node and takes the place of its host. What comes in there is routed by its destination address; what
+//! reaches the node leaves through the port, at the time at which it arrives. Links and queues see only its length. Its bytes
+//! leave as they came, except for the window that a gateway reduces. A fragment is a datagram like any other: if a link cuts
+//! it further, its parts are put together again before it leaves.
+//!
+//! Each conversation of two addresses, ports and a protocol is a flow, so that gateways and media can tell them apart.
+//! After [`MOST_FLOWS`] of them, new ones share one flow for each pair of a port and a destination.
+//!
+//! A flow of the scenario may have one end here and the other outside. The end here is found by its address and port,
+//! whoever connects first, and its packets leave with the bytes that they stand for ([`Implied`]).
+
+use super::{Component, Flow, Observer};
+use crate::net::addresses::{addresses, node_address, node_address_v6};
+use crate::net::routing::{Hop, Routes};
+use crate::net::{Crossing, Outgoing, PortStats, Way};
+use crate::packet::{FlowId, Fragment, Packet, Protocol};
+use crate::scenario::Scenario;
+use crate::units::Time;
+use crate::wire::{self, Addresses, Decoded, Implied, IpPair};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+
+/// The open ports of a component.
+pub(super) struct Ports {
+    /// The node of each port.
+    nodes: Vec<usize>,
+    /// The node that has an address.
+    hosts: BTreeMap<IpAddr, usize>,
+    routes: Routes,
+    /// The place of each hop.
+    places: Vec<u32>,
+    /// Flows by addresses and protocol.
+    known: BTreeMap<Conversation, FlowId>,
+    /// Flows of the scenario that wait for whoever connects, by where.
+    listening: BTreeMap<(IpAddr, u16, Transport), u32>,
+    /// From source to destination, of every flow of the component.
+    addresses: Vec<Addresses>,
+    out: VecDeque<Outgoing>,
+    ident: u16,
+    stats: PortStats,
+}
+
+/// A transport protocol; 0 stands for any that is not known.
+type Transport = u8;
+type Conversation = (Addresses, Transport);
+
+const fn transport(protocol: Protocol) -> Transport {
+    match protocol {
+        Protocol::Tcp => 6,
+        Protocol::Udp => 17,
+        Protocol::Sctp => 132,
+    }
+}
+
+impl Ports {
+    /// Ports at `nodes`; `places` has the place of each hop and `flows` are those of the scenario.
+    pub fn new(s: &Scenario, nodes: &[usize], places: Vec<u32>, flows: &[Flow]) -> Self {
+        let mut ports = Ports {
+            nodes: nodes.to_vec(),
+            hosts: BTreeMap::new(),
+            routes: Routes::of(s),
+            places,
+            known: BTreeMap::new(),
+            listening: BTreeMap::new(),
+            addresses: flows.iter().map(|f| addresses(s, f.global)).collect(),
+            out: VecDeque::new(),
+            ident: 0,
+            stats: PortStats::default(),
+        };
+        for node in 0..s.nodes.len() {
+            let v6 = [false, true].map(|link_local| IpAddr::V6(node_address_v6(node, link_local)));
+            ports.hosts.extend(v6.into_iter().chain([IpAddr::V4(node_address(node))]).map(|address| (address, node)));
+        }
+        for (i, f) in flows.iter().enumerate() {
+            let (a, transport) = (ports.addresses[i], transport(f.protocol));
+            match f.open {
+                [true, false] => drop(ports.listening.insert((destination(&a.ip), a.dst_port, transport), i as u32)),
+                [false, true] => ports.remember(a, transport, FlowId::new(i as u32, false)),
+                _ => {}
+            }
+        }
+        ports
+    }
+
+    /// The addresses of a flow, in its direction.
+    pub fn addresses(&self, flow: FlowId) -> Addresses {
+        let a = self.addresses[flow.index()];
+        if flow.reverse() { a.reversed() } else { a }
+    }
+
+    fn remember(&mut self, a: Addresses, transport: Transport, flow: FlowId) {
+        self.known.insert((a, transport), flow);
+        self.known.insert((a.reversed(), transport), flow.flipped());
+    }
+}
+
+fn destination(pair: &IpPair) -> IpAddr {
+    match pair {
+        IpPair::V4 { dst, .. } => IpAddr::V4(*dst),
+        IpPair::V6 { dst, .. } => IpAddr::V6(*dst),
+    }
+}
+
+impl Component {
+    /// Opens ports at `nodes`, before anything has happened.
+    pub(super) fn open(&mut self, s: &Scenario, nodes: &[usize]) {
+        let mut places = vec![u32::MAX; 2 * s.links.len()];
+        for (place, (hop, _)) in self.places.iter().enumerate() {
+            places[*hop as usize] = place as u32;
+        }
+        self.cascade = Vec::new(); // datagrams come in anywhere, at any time
+        self.ports = Some(Box::new(Ports::new(s, nodes, places, &self.flows)));
+    }
+
+    /// The bytes of a datagram come in at `port`. Everything that was due by `now` must have happened.
+    pub(in crate::net) fn receive<O: Observer>(&mut self, now: Time, port: usize, bytes: &[u8], observer: &mut O) {
+        let Some(ports) = &mut self.ports else { return };
+        let Ok((pair, length)) = wire::envelope(bytes) else {
+            ports.stats.unreadable += 1;
+            return;
+        };
+        let (bytes, node) = (&bytes[..length], ports.nodes[port]);
+        let Some(&to) = ports.hosts.get(&destination(&pair)).filter(|to| **to != node) else {
+            ports.stats.unreachable += 1;
+            return;
+        };
+        let whole = wire::parse(bytes).ok().filter(|d| d.packet.fragment() == Fragment::Whole);
+        let Some(flow) = self.flow_of(pair, whole.as_ref(), (node, to)) else {
+            self.ports.iter_mut().for_each(|p| p.stats.unreachable += 1);
+            return;
+        };
+        let Some(ports) = &mut self.ports else { return };
+        ports.stats.received += 1;
+        let ipv6 = matches!(pair, IpPair::V6 { .. });
+        let mut p = Packet::opaque(flow, length as u16, ipv6, self.sides.store_datagram(bytes));
+        // Parts of two datagrams must not mix, whatever identification their sender gave them.
+        ports.ident = ports.ident.wrapping_add(1);
+        p.ident = ports.ident;
+        let end = usize::from(flow.reverse());
+        let leaf = self.paths[self.flows[flow.index()].path[end] as usize] as usize;
+        if O::ACTIVE {
+            let at = Crossing { node, hop: self.places[leaf].0, way: Way::Out, flow: self.flows[flow.index()].global };
+            observer.datagram(now, at, bytes);
+        }
+        if self.gates.is_empty() {
+            self.send(now, leaf, p, observer);
+        } else {
+            self.send_gated(now, (flow.index(), end), leaf, p, observer);
+        }
+    }
+
+    pub(in crate::net) fn port_stats(&self) -> PortStats {
+        self.ports.as_ref().map_or_else(PortStats::default, |ports| ports.stats)
+    }
+
+    /// What has reached a port, in the order in which it did.
+    pub(in crate::net) fn transmit(&mut self) -> Option<Outgoing> {
+        self.ports.as_mut()?.out.pop_front()
+    }
+
+    /// The flow of a datagram from one node to another; none if there is no path.
+    fn flow_of(&mut self, ip: IpPair, whole: Option<&Decoded>, nodes: (usize, usize)) -> Option<FlowId> {
+        let ports = self.ports.as_mut()?;
+        let (mut addresses, mut transport) = match whole {
+            Some(d) => (d.addresses, transport(d.packet.protocol())),
+            None => (Addresses { ip, src_port: 0, dst_port: 0 }, 0),
+        };
+        if let Some(flow) = ports.known.get(&(addresses, transport)) {
+            return Some(*flow);
+        }
+        if let Some(index) = ports.listening.remove(&(destination(&ip), addresses.dst_port, transport)) {
+            ports.addresses[index as usize] = addresses;
+            ports.remember(addresses, transport, FlowId::new(index, false));
+            return Some(FlowId::new(index, false));
+        }
+        if self.flows.len() >= MOST_FLOWS {
+            let ip = IpPair::V4 { src: node_address(nodes.0), dst: node_address(nodes.1) };
+            (addresses, transport) = (Addresses { ip, src_port: 0, dst_port: 0 }, 0);
+            if let Some(flow) = ports.known.get(&(addresses, transport)) {
+                return Some(*flow);
+            }
+        }
+        let hops = [ports.routes.path(nodes.0, nodes.1)?, ports.routes.path(nodes.1, nodes.0)?];
+        let mut path = [self.paths.len() as u32; 3];
+        for (i, hops) in hops.iter().enumerate() {
+            self.paths.extend(hops.iter().map(|&hop: &Hop| ports.places[hop as usize]));
+            path[i + 1] = self.paths.len() as u32;
+        }
+        let open = [nodes.0, nodes.1].map(|node| ports.nodes.contains(&node));
+        let index = self.flows.len() as u32;
+        let ipv6 = matches!(addresses.ip, IpPair::V6 { .. });
+        let global = self.flows.last().map_or(0, |last| last.global + 1);
+        self.flows.push(Flow::passing((index, global), path, [nodes.0, nodes.1], open, ipv6));
+        ports.addresses.push(addresses);
+        ports.remember(addresses, transport, FlowId::new(index, false));
+        Some(FlowId::new(index, false))
+    }
+
+    /// A whole datagram reached `end` of flow `index`, in a network with ports. It leaves through the port there; else it
+    /// comes back as the packet that the end here receives, if there is such an end.
+    pub(super) fn deliver_open<O: Observer>(
+        &mut self,
+        now: Time,
+        leaf: usize,
+        end: usize,
+        p: Packet,
+        observer: &mut O,
+    ) -> Option<Packet> {
+        let ports = self.ports.as_mut()?;
+        let flow = &self.flows[p.flow.index()];
+        if flow.open[end] {
+            let port = ports.nodes.iter().position(|node| *node == flow.nodes[end])?;
+            let mut datagram = Vec::new();
+            match self.sides.datagram(&p) {
+                Some(bytes) => datagram.extend_from_slice(bytes),
+                None => {
+                    let (side, addresses) = (self.sides.get(&p), ports.addresses(p.flow));
+                    // An SCTP chunk or a TCP segment of ours always has a form on the wire.
+                    let written = wire::encode(&p, side, &addresses, &Implied::of(&p), &mut datagram);
+                    debug_assert_eq!(written, Ok(()));
+                }
+            }
+            self.sides.free(&p);
+            if O::ACTIVE {
+                let (hop, node) = self.places[leaf];
+                let at = Crossing { node, hop, way: Way::In, flow: flow.global };
+                observer.datagram(now, at, &datagram);
+            }
+            ports.stats.sent += 1;
+            ports.out.push_back(Outgoing { due: now, port, datagram });
+            return None;
+        }
+        let Some(bytes) = self.sides.datagram(&p) else { return Some(p) };
+        let decoded = wire::decode(bytes).ok().filter(|d| d.packet.fragment() == Fragment::Whole);
+        self.sides.free(&p);
+        let Some(decoded) = decoded.filter(|_| !flow.is_passing()) else {
+            ports.stats.unreachable += 1;
+            return None;
+        };
+        Some(decoded.into_packet(p.flow, &mut self.sides))
+    }
+}
+
+/// Flows of a component, those of the scenario included, up to which each conversation has one of its own.
+pub(super) const MOST_FLOWS: usize = 1 << 16;

@@ -1,0 +1,292 @@
+//! Networks with open ports: whoever drives them, and whatever passes, the fate of packets is that of the simulation.
+
+use proptest::prelude::*;
+use roughlink_core::net::addresses::{addresses, node_address};
+use roughlink_core::net::{Crossing, Network, NetworkError, Observer, Options, Outgoing, Way};
+use roughlink_core::packet::{FlowId, Packet, Sides};
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Time;
+use roughlink_core::wire::{self, Addresses, IpPair};
+
+fn parse(text: &str) -> Scenario {
+    Scenario::parse(text, "ports", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
+}
+
+/// Nodes `a`, `m` and `b`, each link with the keys `link`, and the table `flow`.
+fn chain(link: &str, flow: &str) -> Scenario {
+    parse(&format!(
+        r#"
+duration = "60 s"
+node = [{{ name = "a" }}, {{ name = "m" }}, {{ name = "b" }}]
+[[link]]
+name = "first"
+between = ["a", "m"]
+{link}
+[[link]]
+name = "second"
+between = ["m", "b"]
+{link}
+{flow}
+"#
+    ))
+}
+
+const PLAIN: &str = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"";
+const ROUGH: &str = "rate = \"1 Mbit/s\"\ndelay = \"7 ms\"\njitter = \"3 ms\"\nqueue = \"20 pkt\"\n\
+                     noise = { kind = \"burst\", start = \"2 %\", length = [1, 4] }";
+const BETWEEN: Addresses = Addresses {
+    ip: IpPair::V4 { src: std::net::Ipv4Addr::new(10, 0, 0, 1), dst: std::net::Ipv4Addr::new(10, 0, 0, 3) },
+    src_port: 7,
+    dst_port: 9,
+};
+
+/// A UDP datagram of `size` bytes (IP length) whose payload ends with `number`.
+fn datagram(number: u32, size: usize) -> Vec<u8> {
+    let mut payload = vec![0; size - 28];
+    let at = payload.len() - 4;
+    payload[at..].copy_from_slice(&number.to_be_bytes());
+    let mut out = Vec::new();
+    let p = Packet::udp(FlowId::new(0, false), 0, payload.len() as u16, Time::ZERO);
+    wire::encode(&p, None, &BETWEEN, &payload, &mut out).unwrap();
+    out
+}
+
+fn number(datagram: &[u8]) -> u32 {
+    u32::from_be_bytes(*datagram.last_chunk().unwrap())
+}
+
+/// When which datagram of a flow reached its end, and when which left.
+#[derive(Default)]
+struct Seen {
+    sent: Vec<(Time, u32, u16)>,
+    arrived: Vec<(Time, u32)>,
+}
+
+impl Observer for Seen {
+    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
+        match at.way {
+            Way::Out => self.sent.push((now, p.seq, p.size)),
+            Way::In => self.arrived.push((now, p.seq)),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What is simulated, and the same datagrams from outside under a clock that is late by up to 5 ms: the same are
+    /// lost, in the same order the others arrive, and each is due when it arrives in the simulation.
+    #[test]
+    fn a_late_clock_loses_the_same_datagrams(
+        late in prop::collection::vec(0u64..5_000_000, 1..50),
+        seed in 0u64..1000,
+        (size, rate) in (60u16..1500, 300u32..1400),
+    ) {
+        let flow = format!(
+            "[[flow]]\nname = \"f\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"{rate} kbit/s\"\n\
+             packet = \"{size} B\"\nstop = \"5 s\""
+        );
+        let mut simulated = chain(ROUGH, &flow);
+        simulated.seed = seed;
+        let mut seen = Seen::default();
+        Network::new(simulated.clone(), Options::default()).unwrap().run_observed(&mut seen);
+        prop_assert!(seen.arrived.len() > 100 && seen.arrived.len() < seen.sent.len());
+
+        let open = Scenario { flows: Vec::new(), ..simulated };
+        let mut network = Network::new(open, Options { ports: vec![0, 2], ..Options::default() }).unwrap();
+        let mut late = late.into_iter().cycle();
+        let mut out: Vec<Outgoing> = Vec::new();
+        let mut wall = Time::ZERO;
+        for (at, seq, size) in seen.sent {
+            // The driver sleeps until something is due, wakes late, and takes in what came at the time at which it came.
+            while network.next_wake().max(wall) < at {
+                wall = (network.next_wake() + Time(late.next().expect("it never ends"))).min(at);
+                out.extend(std::iter::from_fn(|| network.transmit(wall)));
+            }
+            network.receive(at, 0, &datagram(seq, usize::from(size)));
+        }
+        out.extend(std::iter::from_fn(|| network.transmit(Time::from_secs(60))));
+        prop_assert!(out.iter().all(|o| o.port == 1));
+        let arrived: Vec<_> = out.iter().map(|o| (o.due, number(&o.datagram))).collect();
+        prop_assert_eq!(arrived, seen.arrived);
+        prop_assert_eq!(network.port_stats().sent as usize, out.len());
+    }
+
+    /// Bytes leave as they came, whatever they are: other protocols, options, DSCP and ECN, fragments, datagrams that a
+    /// link cuts.
+    #[test]
+    fn bytes_pass_unchanged(
+        protocol in any::<u8>(),
+        (dscp_ecn, ident, cut) in (any::<u8>(), any::<u16>(), any::<u16>()),
+        body in prop::collection::vec(any::<u8>(), 0..4000),
+    ) {
+        let mut network =
+            Network::new(chain(&format!("{PLAIN}\nmtu = \"576 B\""), ""), Options { ports: vec![0, 2], ..Options::default() }).unwrap();
+        let length = (20 + body.len()) as u16;
+        let mut bytes = vec![0x45, dscp_ecn];
+        for word in [length, ident, cut & 0xbfff, 0x4000 | u16::from(protocol), 0] {
+            bytes.extend_from_slice(&word.to_be_bytes());
+        }
+        bytes.extend_from_slice(&[10, 0, 0, 1, 10, 0, 0, 3]);
+        bytes.extend_from_slice(&body);
+        let mut padded = bytes.clone();
+        padded.extend_from_slice(&[0xee; 7]); // of the link
+        network.receive(Time::ZERO, 0, &padded);
+        let out = network.transmit(Time::from_secs(1)).expect("nothing is lost");
+        prop_assert_eq!(out.datagram, bytes);
+    }
+
+    /// Anything may come in; only IP datagrams for another node pass.
+    #[test]
+    fn noise_does_not_pass(bytes in prop::collection::vec(any::<u8>(), 0..200), v6 in any::<bool>()) {
+        let mut network = Network::new(chain(PLAIN, ""), Options { ports: vec![0, 2], ..Options::default() }).unwrap();
+        let mut bytes = bytes;
+        if let Some(first) = bytes.first_mut() {
+            *first = if v6 { 0x60 } else { 0x45 };
+        }
+        network.receive(Time::ZERO, 0, &bytes);
+        network.receive(Time::ZERO, 1, &bytes);
+        let stats = network.port_stats();
+        prop_assert_eq!(stats.received + stats.unreachable + stats.unreadable, 2);
+    }
+}
+
+/// Carries datagrams between port 0 of one network and port 0 of another until `end`.
+fn join(networks: &mut [Network; 2], end: Time) {
+    loop {
+        let now = networks.iter().map(Network::next_wake).min().unwrap();
+        if now > end {
+            return;
+        }
+        loop {
+            let mut idle = true;
+            for i in [0, 1] {
+                while let Some(out) = networks[i].transmit(now) {
+                    idle = false;
+                    assert_eq!(out.due, now);
+                    networks[1 - i].receive(now, 0, &out.datagram);
+                }
+            }
+            if idle {
+                break;
+            }
+        }
+    }
+}
+
+/// A transfer whose ends are in two networks, which know of each other only what their ports carry.
+#[test]
+fn a_transfer_from_network_to_network() {
+    for (transport, version) in [("", ""), ("transport = \"sctp\"", ""), ("", "ip = 6")] {
+        for link in [PLAIN, ROUGH] {
+            let flow = format!(
+                "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"100 kB\"\n{transport}\n\
+                 {version}"
+            );
+            let source = chain(link, &flow);
+            let sink = Scenario { seed: 7, ..source.clone() };
+            let open =
+                |s: Scenario, node| Network::new(s, Options { ports: vec![node], ..Options::default() }).unwrap();
+            let mut networks = [open(source, 2), open(sink, 0)];
+            join(&mut networks, Time::from_secs(60));
+            let [sent, received] = networks.map(|n| n.result().flows.remove(0));
+            let what = format!("{transport}{version} over {link}: {sent:?} {received:?}");
+            assert!(sent.completed && received.completed, "{what}");
+            assert_eq!((sent.delivered_bytes, received.delivered_bytes), (100_000, 100_000), "{what}");
+            assert!(sent.end_s > received.end_s, "{what}");
+            assert_eq!(link == ROUGH, sent.retransmits > 0, "{what}");
+        }
+    }
+}
+
+/// A gateway between a port and a host of the network controls the connections that come in at the port.
+#[test]
+fn a_gateway_rewrites_what_passes_from_outside() {
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
+    let plain = chain(PLAIN, flow);
+    let home = parse(&format!(
+        r#"
+duration = "60 s"
+node = [{{ name = "a" }}, {{ name = "m" }}, {{ name = "b" }}]
+[[link]]
+name = "first"
+between = ["a", "m"]
+{PLAIN}
+[[link]]
+name = "second"
+kind = "hdplc"
+between = ["m", "b"]
+[[gateway]]
+node = "m"
+kind = "muniz"
+{flow}
+"#
+    ));
+    // The source is in the network without a gateway; or both are outside of the other.
+    for passing in [false, true] {
+        let mut with_gateway = home.clone();
+        let ports = if passing {
+            with_gateway.flows.clear();
+            vec![0, 2]
+        } else {
+            vec![0]
+        };
+        let mut source = Network::new(plain.clone(), Options { ports: vec![2], ..Options::default() }).unwrap();
+        let mut between = Network::new(with_gateway, Options { ports, ..Options::default() }).unwrap();
+        let mut sink = Network::new(plain.clone(), Options { ports: vec![0], ..Options::default() }).unwrap();
+        let end = Time::from_secs(4);
+        loop {
+            let now = [&source, &between, &sink].into_iter().map(Network::next_wake).min().unwrap();
+            if now > end {
+                break;
+            }
+            loop {
+                let mut idle = true;
+                while let Some(out) = source.transmit(now) {
+                    idle = false;
+                    between.receive(now, 0, &out.datagram);
+                }
+                while let Some(out) = between.transmit(now) {
+                    idle = false;
+                    wire::decode(&out.datagram).expect("checksums are right");
+                    if out.port == 0 { &mut source } else { &mut sink }.receive(now, 0, &out.datagram);
+                }
+                while let Some(out) = sink.transmit(now) {
+                    idle = false;
+                    between.receive(now, 1, &out.datagram);
+                }
+                if idle {
+                    break;
+                }
+            }
+        }
+        let gateway = between.result().gateways.remove(0);
+        assert!(source.result().flows[0].delivered_bytes > 1_000_000, "{:?}", source.result().flows);
+        assert_eq!(gateway.flows.len(), 1);
+        assert!(gateway.flows[0].rewritten > 100, "{gateway:?}");
+        let name = if passing { "10.0.0.1:50000 > 10.0.0.3:42000" } else { "f" };
+        assert_eq!(gateway.flows[0].flow, name);
+    }
+}
+
+/// A datagram flow may begin or end outside; a flow that needs both its ends may not.
+#[test]
+fn which_flows_may_have_an_end_outside() {
+    let flow = |kind: &str| format!("[[flow]]\nname = \"f\"\n{kind}\nfrom = \"a\"\nto = \"b\"");
+    let cbr = chain(PLAIN, &flow("kind = \"cbr\"\nrate = \"80 kbit/s\"\npacket = \"100 B\"\nstop = \"6 s\""));
+    let mut from = Network::new(cbr.clone(), Options { ports: vec![2], ..Options::default() }).unwrap();
+    let sent: Vec<_> = std::iter::from_fn(|| from.transmit(Time::from_secs(60))).collect();
+    assert_eq!(sent.len(), 600);
+    let decoded = wire::decode(&sent[0].datagram).unwrap();
+    assert_eq!(decoded.addresses, addresses(&cbr, 0));
+    assert_eq!(decoded.addresses.ip, IpPair::V4 { src: node_address(0), dst: node_address(2) });
+    let mut to = Network::new(cbr, Options { ports: vec![0], ..Options::default() }).unwrap();
+    sent.iter().take(10).for_each(|out| to.receive(out.due, 0, &out.datagram));
+    to.wake(Time::from_secs(60));
+    let result = to.result();
+    assert_eq!((result.flows[0].delivered_bytes, result.flows[0].segments), (10 * 72, 0));
+
+    let voip = chain(PLAIN, &flow("kind = \"voip\""));
+    let refused = Network::new(voip, Options { ports: vec![0], ..Options::default() }).err();
+    assert_eq!(refused, Some(NetworkError::Open { flow: "f".into(), kind: "voip" }));
+}
