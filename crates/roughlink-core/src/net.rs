@@ -23,10 +23,11 @@ pub mod reassembly;
 pub mod routing;
 
 use crate::app::Traffic;
+use crate::link::Noise;
 use crate::metrics::{Outcomes, RunResult};
 use crate::rng::Seed;
 use crate::scenario::{FlowSpec, Scenario};
-use crate::units::Time;
+use crate::units::{Rate, Time};
 use component::Component;
 pub use end::Sending;
 pub use observer::{Crossing, LinkState, NoObserver, Observer, Way};
@@ -45,6 +46,34 @@ pub struct Options {
     /// Nodes whose hosts are outside the network. Each has a port, which has the number of its place in this list: what
     /// comes from the host is handed to [`Network::receive`], what is for it is had from [`Network::transmit`].
     pub ports: Vec<usize>,
+    /// Links are to be changed from outside by [`Network::change`]. Results do not depend on it, only speed does.
+    pub changes: bool,
+}
+
+/// What changes in a link, from outside; `None` leaves a property as it is.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Change {
+    /// Packets get through.
+    pub up: Option<bool>,
+    /// Serialisation rate.
+    pub rate: Option<Rate>,
+    /// Propagation delay.
+    pub delay: Option<Time>,
+    /// Signal strength, dBm: packets do not depend on it, but hosts are told of it.
+    pub signal: Option<f64>,
+    /// Losses.
+    pub noise: Option<Noise>,
+}
+
+/// A link cannot be changed from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ChangeError {
+    /// The network was made without [`Options::changes`].
+    #[error("the network was not made for changes from outside")]
+    Closed,
+    /// A medium, whose rate follows from its own keys.
+    #[error("a power-line medium cannot be changed from outside; only pipes can")]
+    Medium,
 }
 
 /// A datagram that leaves the network.
@@ -173,8 +202,7 @@ impl Network {
         let seed = Seed { seed: s.seed, replica: self.options.replica };
         for part in &mut self.parts {
             if let Part::Planned { flows, links } = part {
-                *part =
-                    Part::Running(Box::new(Component::new(s, &seed, &self.paths, flows, links, &self.options.ports)));
+                *part = Part::Running(Box::new(Component::new(s, &seed, &self.paths, flows, links, &self.options)));
             }
             let Part::Running(component) = part else { continue };
             component.run(now, observer);
@@ -211,6 +239,55 @@ impl Network {
             Part::Running(component) => component.transmit(),
             _ => None,
         }
+    }
+
+    /// Changes link number `link` at `now`, after everything that was due by then, `forward`, `reverse` or both. As a
+    /// step of a timeline does, it applies to what is not yet serialised, and is in force until a later step or change sets the
+    /// same property. Hosts whose flows use the link are told at once.
+    ///
+    /// # Errors
+    /// The link cannot be changed.
+    ///
+    /// # Panics
+    /// The scenario has no such link.
+    pub fn change(
+        &mut self,
+        now: Time,
+        link: usize,
+        directions: [bool; 2],
+        change: &Change,
+    ) -> Result<(), ChangeError> {
+        self.change_observed(now, link, directions, change, &mut NoObserver)
+    }
+
+    /// [`Network::change`] while `observer` watches.
+    ///
+    /// # Errors
+    /// The link cannot be changed.
+    pub fn change_observed<O: Observer>(
+        &mut self,
+        now: Time,
+        link: usize,
+        directions: [bool; 2],
+        change: &Change,
+        observer: &mut O,
+    ) -> Result<(), ChangeError> {
+        if !self.options.changes {
+            return Err(ChangeError::Closed);
+        }
+        if self.scenario.links[link].model.as_pipe().is_none() {
+            return Err(ChangeError::Medium);
+        }
+        self.wake_observed(now, observer);
+        for part in &mut self.parts {
+            // A link that no flow uses has no part, and no effect.
+            if let Part::Running(component) = part
+                && component.change(now, link, directions, change, observer)
+            {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// What the ports counted so far.

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use roughlink_core::net::addresses::{addresses, node_address};
-use roughlink_core::net::{Crossing, Network, NetworkError, Observer, Options, Outgoing, Way};
+use roughlink_core::net::{Change, ChangeError, Crossing, Network, NetworkError, Observer, Options, Outgoing, Way};
 use roughlink_core::packet::{FlowId, Packet, Sides};
 use roughlink_core::scenario::Scenario;
-use roughlink_core::units::Time;
+use roughlink_core::units::{Rate, Time};
 use roughlink_core::wire::{self, Addresses, IpPair};
 
 fn parse(text: &str) -> Scenario {
@@ -266,6 +266,50 @@ kind = "muniz"
         assert!(gateway.flows[0].rewritten > 100, "{gateway:?}");
         let name = if passing { "10.0.0.1:50000 > 10.0.0.3:42000" } else { "f" };
         assert_eq!(gateway.flows[0].flow, name);
+    }
+}
+
+/// A change from outside does what the same step of a timeline does, also when the timeline goes on changing the link.
+#[test]
+fn a_change_from_outside_is_a_step_of_a_timeline() {
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
+    let steps = [
+        "{ at = \"10 s\", rate = \"500 kbit/s\", delay = \"90 ms\" }",
+        "{ at = \"20 s\", delay = \"1 ms\" }",
+        "{ at = \"30 s\", rate = \"7 Mbit/s\" }",
+        "{ at = \"40 s\", up = false }",
+        "{ at = \"50 s\", up = true }",
+    ];
+    let with = |steps: &[&str]| chain(&format!("{ROUGH}\ntimeline = [{}]", steps.join(", ")), flow);
+    let rest = [steps[1], steps[2], steps[4]];
+    let planned = Network::new(with(&steps), Options::default()).unwrap().run();
+    let options = Options { changes: true, ..Options::default() };
+    let mut network = Network::new(with(&rest), options).unwrap();
+    for link in [0, 1] {
+        let slower =
+            Change { rate: Some(Rate::from_bps(500_000)), delay: Some(Time::from_millis(90)), ..Change::default() };
+        network.change(Time::from_secs(10), link, [true; 2], &slower).unwrap();
+    }
+    for link in [0, 1] {
+        let down = Change { up: Some(false), ..Change::default() };
+        network.change(Time::from_secs(40), link, [true; 2], &down).unwrap();
+    }
+    let changed = network.run();
+    assert_eq!(changed, planned);
+    let plain = Network::new(with(&rest), Options::default()).unwrap().run();
+    assert_ne!(plain, planned);
+
+    let mut closed = Network::new(with(&rest), Options::default()).unwrap();
+    assert_eq!(closed.change(Time::ZERO, 0, [true; 2], &Change::default()), Err(ChangeError::Closed));
+}
+
+/// A network that may be changed, and is not, has the results of one that may not.
+#[test]
+fn readiness_for_changes_changes_nothing() {
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
+    for link in [PLAIN, ROUGH] {
+        let run = |changes| Network::new(chain(link, flow), Options { changes, ..Options::default() }).unwrap().run();
+        assert_eq!(run(true), run(false));
     }
 }
 

@@ -4,8 +4,8 @@
 //! from the start times of service still to come.
 
 use super::Direction;
-use super::noise::Judge;
-use super::timeline::Changes;
+use super::noise::{Judge, Noise};
+use super::timeline::{Changes, State, Step};
 use crate::packet::{Fragment, NO_SIDE, Packet};
 use crate::rng::{Seed, Stream};
 use crate::units::{QueueLimit, Serializer, Time};
@@ -236,6 +236,18 @@ impl Pipe {
     /// stand for `receive` and `transmit`.
     pub fn is_transparent(&self) -> bool {
         matches!(self.judge, Judge::None) && self.jitter.is_none() && self.changes.is_none()
+    }
+
+    /// A change from outside at `now`. Returns the states before and after.
+    ///
+    /// # Panics
+    /// The link has no timeline.
+    pub fn change(&mut self, now: Time, to: Step, noise: Option<Noise>) -> (State, State) {
+        self.advance(now);
+        let changes = self.changes.as_mut().expect("a link that may change");
+        let before = *changes.state();
+        changes.change_now(now, to, noise, &mut self.stats.waited_ns);
+        (before, *changes.state())
     }
 
     /// Whether the link changes on its own, so that packets must come to it in order of time with everything else.

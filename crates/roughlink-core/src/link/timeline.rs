@@ -20,7 +20,7 @@ use super::noise::Noise;
 use crate::units::{Rate, Time};
 
 /// What changes in one direction of a link, and when.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Timeline {
     /// Ascending by [`Step::at`].
     steps: Vec<Step>,
@@ -31,6 +31,8 @@ pub struct Timeline {
     /// Recorded departures, in place of a rate.
     pub opportunities: Option<Opportunities>,
     end: Time,
+    /// Changes come from outside, too, so that a step may matter that sets what is set already.
+    open: bool,
 }
 
 /// Sets some properties of a direction from one time to another, or from then on. Of the steps that set a property at some
@@ -91,12 +93,17 @@ impl Timeline {
     /// The timeline of `steps`, ascending by [`Step::at`], whose noises are `noises`; nothing changes after `end`.
     pub fn new(steps: Vec<Step>, noises: Vec<Noise>, end: Time) -> Self {
         debug_assert!(steps.is_sorted_by_key(|step| step.at));
-        Timeline { steps, noises, policy: Policy::default(), opportunities: None, end }
+        Timeline { steps, noises, policy: Policy::default(), opportunities: None, end, open: false }
     }
 
     /// The same with another `policy`, and with recorded departures in place of a rate if there are any.
     pub fn with(self, policy: Policy, opportunities: Option<Opportunities>) -> Self {
         Timeline { policy, opportunities, ..self }
+    }
+
+    /// The same for a link that is changed from outside, too.
+    pub fn opened(self) -> Self {
+        Timeline { open: true, ..self }
     }
 
     /// At most how often something begins or ceases until the end.

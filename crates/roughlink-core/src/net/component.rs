@@ -3,16 +3,19 @@
 use super::calendar::Calendar;
 use super::flow::Flow;
 use super::routing::Hop;
-use super::{Crossing, LinkState, Observer, Way};
+use super::{Change, Crossing, LinkState, Observer, Options, Way};
 use crate::cc::LinkEvent;
 use crate::link::Model;
 use crate::link::pipe::Pipe;
+use crate::link::timeline::Step;
 use crate::metrics::Outcomes;
 use crate::packet::{Fragment, NO_SIDE, Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::Scenario;
 use crate::units::Time;
+use std::borrow::Cow;
 use std::iter::Peekable;
+use std::sync::Arc;
 
 mod gates;
 mod media;
@@ -81,7 +84,7 @@ impl Component {
         all_paths: &[[Vec<Hop>; 2]],
         flows: &[usize],
         links: &[usize],
-        open: &[usize],
+        options: &Options,
     ) -> Self {
         let mut pipes = Vec::with_capacity(2 * links.len());
         let mut places = Vec::with_capacity(2 * links.len());
@@ -91,10 +94,15 @@ impl Component {
             let Model::Pipe(config) = &spec.model else { continue };
             for (reverse, direction, to) in [(0, &config.forward, spec.between.1), (1, &config.reverse, spec.between.0)]
             {
+                let mut direction = Cow::Borrowed(direction);
+                if options.changes {
+                    let timeline = direction.timeline.as_deref().cloned().unwrap_or_default();
+                    direction.to_mut().timeline = Some(Arc::new(timeline.opened()));
+                }
                 let name = format!("{}.{}", spec.name, ["forward", "reverse"][reverse]);
                 local[2 * l + reverse] = pipes.len() as u32;
                 places.push((2 * l as Hop + reverse as Hop, to));
-                pipes.push(Pipe::new(direction, (config.mtu, config.overhead), &name, seed));
+                pipes.push(Pipe::new(&direction, (config.mtu, config.overhead), &name, seed));
             }
         }
         let media = Media::new(s, seed, (flows, links), &mut places, &mut local);
@@ -108,7 +116,7 @@ impl Component {
                 paths.extend(p.iter().map(|&h| local[h as usize]));
                 path[i + 1] = paths.len() as u32;
             }
-            let ends = [spec.from, spec.to].map(|node| open.contains(&node));
+            let ends = [spec.from, spec.to].map(|node| options.ports.contains(&node));
             built.push(Flow::new(spec, (index, global), path, ends, s.duration, seed));
         }
         let notified = links.iter().filter(|&&l| !s.links[l].notices.is_empty());
@@ -143,8 +151,8 @@ impl Component {
             end: s.duration,
             events: 0,
         };
-        if !open.is_empty() {
-            component.open(s, open);
+        if !options.ports.is_empty() {
+            component.open(s, &options.ports);
         }
         component
     }
@@ -183,17 +191,22 @@ impl Component {
 
     /// Hosts are notified of what happened to a link that their flow uses.
     fn notify<O: Observer>(&mut self, now: Time, link: usize, observer: &mut O) {
-        let (leaf, link) = (self.leaves.notices + link, &mut self.notices[link]);
-        let Some((_, event)) = link.events.next() else { return };
-        self.calendar.set(leaf, link.next());
-        let link = link.place;
+        let notified = &mut self.notices[link];
+        let Some((_, event)) = notified.events.next() else { return };
+        let (next, place) = (notified.next(), notified.place);
+        self.calendar.set(self.leaves.notices + link, next);
+        self.tell(now, place, &event, observer);
+    }
+
+    /// Tells the hosts and gateways beside the link whose first place is `link` of an event.
+    fn tell<O: Observer>(&mut self, now: Time, link: u32, event: &LinkEvent, observer: &mut O) {
         for index in 0..self.leaves.gates - self.leaves.flows {
             let flow = &mut self.flows[index];
             let mut path = self.paths[flow.path[0] as usize..flow.path[2] as usize].iter();
             if !path.any(|&place| place & !1 == link) {
                 continue;
             }
-            flow.on_link(now, &event);
+            flow.on_link(now, event);
             for end in [0, 1] {
                 self.pump(now, index, end, observer);
                 self.reschedule(now, index, end);
@@ -201,10 +214,53 @@ impl Component {
         }
         for g in 0..self.gates.len() {
             if self.gates[g].link == link {
-                self.gates[g].gateway.on_link(now, &event);
+                self.gates[g].gateway.on_link(now, event);
                 self.originate(now, g, observer);
             }
         }
+    }
+
+    /// A link changes from outside in the given directions, and those beside it are told at once. Whether it could.
+    pub(super) fn change<O: Observer>(
+        &mut self,
+        now: Time,
+        link: usize,
+        directions: [bool; 2],
+        change: &Change,
+        observer: &mut O,
+    ) -> bool {
+        let Some(first) = self.places.iter().position(|(hop, _)| *hop as usize == 2 * link) else { return false };
+        let Some(pair) = self.pipes.get_mut(first..first + 2) else { return false };
+        let up = |pair: &[Pipe]| pair.iter().all(Pipe::is_up);
+        let was_up = up(pair);
+        let step =
+            Step { up: change.up, rate: change.rate, delay: change.delay, signal: change.signal, ..Step::default() };
+        let mut events = Vec::new();
+        for (pipe, _) in pair.iter_mut().zip(directions).filter(|(_, d)| *d) {
+            let (before, after) = pipe.change(now, step, change.noise.clone());
+            // As with timelines, what hosts are told of is the forward direction, or else the only one that changes.
+            if events.is_empty() {
+                events.extend((before.rate != after.rate).then_some(LinkEvent::Rate(after.rate)));
+                events.extend((before.delay != after.delay).then_some(LinkEvent::Delay(after.delay)));
+                events.extend(after.signal.filter(|s| before.signal != Some(*s)).map(LinkEvent::Signal));
+            }
+        }
+        match (was_up, up(pair)) {
+            (true, false) => events.push(LinkEvent::Down),
+            (false, true) => events.extend([LinkEvent::Up, LinkEvent::Configured]),
+            _ => {}
+        }
+        for leaf in [first, first + 1] {
+            let pipe = &mut self.pipes[leaf];
+            self.calendar.set(leaf, pipe.next_wake());
+            if O::ACTIVE {
+                observer.link(now, self.places[leaf].0, &mut || LinkState::of(pipe, now));
+            }
+        }
+        for event in events {
+            self.tell(now, first as u32, &event, observer);
+        }
+        true
     }
 
     #[inline]
@@ -213,11 +269,7 @@ impl Component {
         let crossing = pipe.transmit(now);
         self.calendar.set(leaf, pipe.next_wake());
         if O::ACTIVE {
-            observer.link(now, self.places[leaf].0, &mut || LinkState {
-                up: pipe.is_up(),
-                waiting: pipe.waiting(now),
-                drops: pipe.stats.dropped,
-            });
+            observer.link(now, self.places[leaf].0, &mut || LinkState::of(pipe, now));
         }
         let Some((p, lost)) = crossing else { return };
         // A change of the link does not count, so that the number does not depend on whether a flow uses the link.

@@ -4,6 +4,7 @@ use super::end::Sending;
 use super::routing::Hop;
 use crate::app::request::Session;
 use crate::gateway;
+use crate::link::pipe::Pipe;
 use crate::packet::{Packet, Sides};
 use crate::units::Time;
 
@@ -39,6 +40,12 @@ pub struct LinkState {
     pub waiting: usize,
     /// Packets that have found the queue full so far.
     pub drops: u64,
+}
+
+impl LinkState {
+    pub(super) fn of(pipe: &mut Pipe, now: Time) -> Self {
+        LinkState { up: pipe.is_up(), waiting: pipe.waiting(now), drops: pipe.stats.dropped }
+    }
 }
 
 /// Observes a run. Every method is a no-op unless implemented, and then costs nothing.

@@ -35,6 +35,8 @@ pub struct Capture<W> {
     /// A packet no larger is never cut.
     smallest_mtu: u16,
     flows: Vec<Flow>,
+    /// Bytes that the files keep of a packet at most; 0: all.
+    most: u32,
     skipped: u64,
     failed: Option<(usize, io::Error)>,
 }
@@ -98,6 +100,7 @@ impl<W: Write> Capture<W> {
             smallest_mtu: mtu.iter().copied().min().unwrap_or(u16::MAX),
             mtu,
             flows: kept.into_iter().enumerate().map(flow).collect(),
+            most,
             skipped: 0,
             failed: None,
         })
@@ -117,6 +120,13 @@ impl<W: Write> Capture<W> {
             Some(e) => Err(e),
             None => self.files.into_iter().enumerate().map(|(i, f)| f.finish().map_err(|e| (i, e))).collect(),
         }
+    }
+
+    /// The interface at which a packet is seen, and its file.
+    fn interface(&self, at: Crossing) -> Option<(usize, Interface)> {
+        // Out of the first node or into the second when the direction is forward.
+        let end = usize::from((at.hop & 1 == 1) != (at.way == Way::In));
+        self.interfaces[(at.hop / 2) as usize][end]
     }
 
     /// Writes a packet that is whole or the part of a datagram with `bytes` of payload.
@@ -176,15 +186,14 @@ impl<W: Write> Observer for Capture<W> {
         if self.failed.is_some() {
             return;
         }
-        let (link, reverse) = ((at.hop / 2) as usize, at.hop & 1 == 1);
+        let link = (at.hop / 2) as usize;
+        let interface = self.interface(at);
         let cut = &mut self.flows[at.flow].cut[usize::from(p.flow.reverse())];
         let whole = p.fragment() == Fragment::Whole;
         if at.way == Way::Out && whole && p.size > self.smallest_mtu {
             cut.remember(p);
         }
-        // Out of the first node or into the second when the direction is forward.
-        let end = usize::from(reverse != (at.way == Way::In));
-        let Some(interface) = self.interfaces[link][end] else { return };
+        let Some(interface) = interface else { return };
         if !whole {
             match cut.find(p.ident) {
                 Some(bytes) => self.write(now, at.flow, interface, p, sides, bytes),
@@ -198,6 +207,15 @@ impl<W: Write> Observer for Capture<W> {
             }
         } else {
             self.write(now, at.flow, interface, p, sides, p.payload() as usize);
+        }
+    }
+
+    fn datagram(&mut self, now: Time, at: Crossing, bytes: &[u8]) {
+        let (Some((file, interface)), None) = (self.interface(at), &self.failed) else { return };
+        let out = &mut self.files[file];
+        out.keep(self.most);
+        if let Err(e) = out.bytes(interface, now, bytes) {
+            self.failed = Some((file, e));
         }
     }
 

@@ -4,9 +4,9 @@
 //! same, and computes again at each change; if nothing changes the results are the same to the nanosecond.
 
 use super::opportunities::use_opportunities;
-use super::{Policy, State, States, Timeline};
+use super::{Policy, State, States, Step, Timeline};
 use crate::link::Direction;
-use crate::link::noise::Judge;
+use crate::link::noise::{Judge, Noise};
 use crate::packet::Packet;
 use crate::rng::Seed;
 use crate::units::{Serializer, Time};
@@ -27,6 +27,8 @@ pub struct Changes {
     service: VecDeque<Service>,
     /// Those of the noises that have been in force, by index; each is made when it is first needed.
     judges: BTreeMap<u32, Judge>,
+    /// Noises that came from outside; they are numbered after those of the timeline.
+    added: Vec<Noise>,
     name: String,
     seed: Seed,
 }
@@ -69,10 +71,34 @@ impl Changes {
             overhead: u32::from(overhead),
             service: VecDeque::new(),
             judges: BTreeMap::new(),
+            added: Vec::new(),
             name: name.to_owned(),
             seed: *seed,
             timeline: Arc::clone(timeline),
         }
+    }
+
+    /// A change from outside at `now`, up to which [`Changes::advance`] was called: it is in force until the timeline sets the
+    /// same property. `noise` comes in place of the noise.
+    pub fn change_now(&mut self, now: Time, mut to: Step, noise: Option<Noise>, waited_ns: &mut u64) {
+        to.noise = noise.map(|noise| {
+            self.added.push(noise);
+            (self.timeline.noises.len() + self.added.len() - 1) as u32
+        });
+        self.states.change(now, &to, self.next.as_mut().map(|(_, state)| state));
+        let state = State {
+            up: to.up.unwrap_or(self.state.up),
+            rate: to.rate.unwrap_or(self.state.rate),
+            delay: to.delay.unwrap_or(self.state.delay),
+            signal: to.signal.or(self.state.signal),
+            noise: to.noise.or(self.state.noise),
+        };
+        self.change(now, state, waited_ns);
+    }
+
+    /// The state now.
+    pub fn state(&self) -> &State {
+        &self.state
     }
 
     /// When the next packet can arrive, or the next change comes.
@@ -143,7 +169,11 @@ impl Changes {
         if !self.state.up && self.timeline.policy == Policy::Drop {
             return true;
         }
-        let new = |i: u32| Judge::new(&self.timeline.noises[i as usize], &format!("{}#{i}", self.name), &self.seed);
+        let noises = self.timeline.noises.iter().chain(&self.added);
+        let new = |i: u32| {
+            let noise = noises.clone().nth(i as usize).expect("a noise of the timeline or from outside");
+            Judge::new(noise, &format!("{}#{i}", self.name), &self.seed)
+        };
         let judge = self.state.noise.map_or(own, |i| self.judges.entry(i).or_insert_with(|| new(i)));
         judge.takes(now, size, self.state.rate)
     }

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-/// When which state begins, ascending; a state differs from the one before it.
+/// When which state begins, ascending; a state differs from the one before it, unless the timeline is open.
 ///
 /// Steps wait in the order of their times; what has begun and ceases or recurs waits in a heap, which is thus as large as the
 /// number of steps in force or recurring.
@@ -19,6 +19,8 @@ pub struct States {
     due: BinaryHeap<Reverse<Mark>>,
     properties: Properties,
     last: Option<State>,
+    /// How many changes came from outside.
+    changed: u32,
 }
 
 /// When something begins or ceases: that time, when this occurrence of the step began, which step, whether it ceases. What
@@ -29,7 +31,18 @@ impl States {
     /// The states of a direction that is `base` where no step sets anything.
     pub fn new(timeline: Arc<Timeline>, base: State) -> Self {
         let (due, properties) = (BinaryHeap::new(), Properties::default());
-        States { timeline, base, begun: 0, due, properties, last: None }
+        States { timeline, base, begun: 0, due, properties, last: None, changed: 0 }
+    }
+
+    /// Takes in a change from outside at `now`, which is in force until a step that begins later sets the same property. `next` is
+    /// the state that was yielded last, if that begins after `now`; it is brought up to date.
+    pub(super) fn change(&mut self, now: Time, change: &Step, next: Option<&mut State>) {
+        self.changed += 1;
+        self.properties.begin((now, FROM_OUTSIDE + self.changed), &Step { until: Some(Time::MAX), ..*change });
+        if let Some(next) = next {
+            *next = self.properties.over(&self.base);
+            self.last = Some(*next);
+        }
     }
 
     fn next_mark(&self) -> Option<Mark> {
@@ -70,7 +83,7 @@ impl Iterator for States {
                 self.take(mark);
             }
             let state = self.properties.over(&self.base);
-            if self.last != Some(state) {
+            if self.last != Some(state) || self.timeline.open {
                 self.last = Some(state);
                 return Some((now, state));
             }
@@ -78,8 +91,11 @@ impl Iterator for States {
     }
 }
 
-/// When an occurrence of a step began, and which step it is: later ones are greater.
+/// When an occurrence of a step began, and which step it is: later ones are greater. Changes from outside are numbered from
+/// [`FROM_OUTSIDE`] on.
 type Occurrence = (Time, u32);
+
+const FROM_OUTSIDE: u32 = 1 << 31;
 
 /// The values that the steps in force set one property to; the one that began last counts.
 #[derive(Debug)]
