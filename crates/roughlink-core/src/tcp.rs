@@ -18,9 +18,11 @@ mod recovery;
 pub(crate) mod rtt;
 pub(crate) mod scoreboard;
 mod send;
+mod stream;
 
 pub use config::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, TcpConfig};
 pub use send::{Sender, SenderStats};
+pub use stream::{Event, Stream};
 
 use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};

@@ -1,7 +1,8 @@
 //! The receiving half: reassembly, the advertised window, and when to acknowledge.
 //!
 //! RFC 9293 section 3.10.7.4, RFC 1122 section 4.2.3.2 (delayed ACK), RFC 2018 and 2883 (SACK, D-SACK), RFC 7323
-//! (timestamps, window scaling). The application reads at once, so only missing bytes occupy the buffer.
+//! (timestamps, window scaling). Unless the application says what it has read ([`Receiver::read_by_hand`]), it reads at once,
+//! so that only missing bytes occupy the buffer.
 
 use super::config::{Buffer, Recovery, TcpConfig};
 use crate::units::Time;
@@ -22,6 +23,10 @@ pub struct Receiver {
     last_ack_sent: u64,
     /// Right edge advertised.
     edge: u64,
+    /// Offset up to which the application has read; `None`: it reads at once.
+    read: Option<u64>,
+    /// The least by which the right edge moves when it reads late (RFC 9293 section 3.8.6.2.2).
+    least_update: u64,
     /// Our window scale shift, once both sides offered one.
     pub(super) shift: u8,
     pending: u32,
@@ -67,6 +72,8 @@ impl Receiver {
             ts_recent: 0,
             last_ack_sent: 0,
             edge: 0,
+            read: None,
+            least_update: u64::from(cfg.mss).min(window / 2).max(1),
             shift: 0,
             pending: 0,
             ack_now: false,
@@ -95,6 +102,26 @@ impl Receiver {
             shift += 1;
         }
         shift
+    }
+
+    /// From now on the application says what it has read, before the handshake.
+    pub fn read_by_hand(&mut self) {
+        self.read = Some(1);
+    }
+    /// The application has read `bytes` more. A window that opened far enough is advertised at once.
+    pub fn on_read(&mut self, bytes: u64) {
+        let Some(read) = self.read.as_mut().filter(|_| bytes > 0) else { return };
+        *read += bytes;
+        debug_assert!(*read <= self.nxt);
+        self.ack_now |= *read + self.space.window >= self.edge + self.least_update;
+    }
+    /// Bytes that were delivered and not read.
+    pub fn unread(&self) -> u64 {
+        self.read.map_or(0, |read| 1 + self.delivered() - read)
+    }
+    /// Right edge advertised: what begins there is not accepted from a peer whose bytes are kept.
+    pub fn edge(&self) -> u64 {
+        self.edge
     }
 
     /// The peer's SYN took offset 0.
@@ -139,7 +166,10 @@ impl Receiver {
     /// Whether offset `start` lies beyond the window.
     #[inline]
     pub fn is_beyond(&self, start: u64) -> bool {
-        start >= self.nxt + self.space.window.max(1)
+        match self.read {
+            None => start >= self.nxt + self.space.window.max(1),
+            Some(_) => start >= self.edge.max(self.nxt + 1),
+        }
     }
     /// Acknowledge at once.
     #[inline]
@@ -161,6 +191,12 @@ impl Receiver {
             && ts.wrapping_sub(self.ts_recent) < 1 << 31
         {
             self.ts_recent = ts;
+        }
+        let (mut len, mut fin) = (len, fin);
+        if self.read.is_some() && start + len > self.edge && len > 0 {
+            // Only what was offered is kept (RFC 9293 section 3.10.7.4: trim); the rest is answered as not acceptable.
+            (len, fin) = (self.edge.saturating_sub(start), false);
+            self.ack_now = true;
         }
         let end = start + len + u64::from(fin);
         if end == start {
@@ -274,7 +310,10 @@ impl Receiver {
     /// The window field of a segment that leaves now. The right edge never moves back (RFC 9293 section 3.8.6).
     #[inline]
     pub fn window_field(&mut self) -> u16 {
-        self.edge = self.edge.max(self.nxt + self.space.window);
+        let edge = self.read.unwrap_or(self.nxt) + self.space.window;
+        if self.read.is_none() || edge >= self.edge + self.least_update {
+            self.edge = self.edge.max(edge);
+        }
         // A window edge may fall between two multiples of the scale: round down.
         ((self.edge - self.nxt) >> self.shift).min(65_535) as u16
     }

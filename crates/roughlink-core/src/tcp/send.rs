@@ -185,7 +185,7 @@ impl Sender {
     fn capacity(&self) -> u64 {
         match self.cfg.snd_buf {
             super::Buffer::Bytes(b) => b,
-            super::Buffer::Auto => 4 << 20, // Linux tcp_wmem
+            super::Buffer::Auto => AUTO_SEND_BUFFER,
         }
     }
     /// The application writes `bytes`, to be pushed: the segment that ends them carries PSH. Writes that do not fit into
@@ -557,3 +557,6 @@ impl Sender {
         }
     }
 }
+
+/// The send buffer that is tuned by itself: Linux `tcp_wmem`, its largest.
+pub(super) const AUTO_SEND_BUFFER: u64 = 4 << 20;

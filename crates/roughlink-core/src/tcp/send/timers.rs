@@ -84,7 +84,9 @@ impl Sender {
             FrOffUntil::LastAcked => self.board.una(),
         };
         self.first_partial = true;
-        self.forced = (self.cfg.recovery == Recovery::Rack).then_some(Force::Head);
+        // The head leaves even if the peer's window has closed over it: nothing else would open it (RFC 9293 section 3.8.6.1).
+        let closed = self.board.head().is_some_and(|head| self.flow.send_window < u64::from(head.len));
+        self.forced = (self.cfg.recovery == Recovery::Rack || closed).then_some(Force::Head);
         self.flow.recovery_window = None;
         self.flow.state = CongestionState::Loss;
         self.sync();

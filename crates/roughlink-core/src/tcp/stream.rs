@@ -1,0 +1,324 @@
+//! A connection with its bytes: what an application writes at one end is read at the other, over IP datagrams.
+//!
+//! An [`Endpoint`] deals in stream ranges. Here are the bytes behind them: those written and not yet acknowledged, and those
+//! that arrived and are not yet read, in order or beyond a gap. Both buffers are those of the [`TcpConfig`]: a write takes no
+//! more than fits, and an application that does not read closes the window that the peer is offered.
+//!
+//! ```
+//! use roughlink_core::cc;
+//! use roughlink_core::tcp::{Event, Stack, Stream, TcpConfig};
+//! use roughlink_core::units::Time;
+//! use roughlink_core::wire::{Addresses, IpPair};
+//!
+//! let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
+//! let addresses = Addresses { ip, src_port: 40_000, dst_port: 7 };
+//! let cubic = || cc::algorithm("cubic").unwrap().factory("linux", &toml::Table::new()).unwrap();
+//! let mut a = Stream::new(addresses, TcpConfig::preset(Stack::Linux), cubic(), 1);
+//! let mut b = Stream::new(addresses.reversed(), TcpConfig::preset(Stack::Linux), cubic(), 2);
+//! a.connect();
+//! b.listen();
+//! assert_eq!(a.write(b"a charger"), 9);
+//! let (now, mut datagram) = (Time::ZERO, Vec::new());
+//! for _ in 0..4 {
+//!     while a.transmit(now, &mut datagram) {
+//!         b.receive(now, &datagram);
+//!     }
+//!     while b.transmit(now, &mut datagram) {
+//!         a.receive(now, &datagram);
+//!     }
+//! }
+//! assert_eq!((b.poll_event(), b.poll_event()), (Some(Event::Connected), Some(Event::Readable)));
+//! let mut text = [0; 20];
+//! assert_eq!(b.read(&mut text), 9);
+//! assert_eq!(&text[..9], b"a charger");
+//! ```
+
+use super::{Buffer, Endpoint, State, TcpConfig, unwrap};
+use crate::cc::{self, LinkEvent};
+use crate::packet::{FlowId, Fragment, Protocol, Sides, flags};
+use crate::units::Time;
+use crate::wire::{self, Addresses, Payload};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// What happened to a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The handshake is over.
+    Connected,
+    /// There are bytes to read where there were none.
+    Readable,
+    /// There is room to write after a write that took less than it was given.
+    Writable,
+    /// The peer has closed, and everything that it sent has arrived.
+    PeerClosed,
+    /// The connection has ended without being closed: a reset, or too many time-outs.
+    Failed,
+}
+
+/// One end of a connection and its bytes, under the verbs of every element. The datagrams are of IPv4 or IPv6, whole.
+pub struct Stream {
+    endpoint: Endpoint,
+    addresses: Addresses,
+    sides: Sides,
+    /// Bytes written, from the first that is not acknowledged.
+    written: VecDeque<u8>,
+    /// How many of them the endpoint does not know of, before the handshake is over.
+    waiting: usize,
+    /// The application has closed.
+    closed: bool,
+    /// Bytes that arrived, from the first that is not read; there may be gaps after those delivered.
+    arrived: VecDeque<u8>,
+    /// Where `written` and `arrived` begin, as offsets in their streams.
+    from: [u64; 2],
+    /// A write took less than it was given.
+    short: bool,
+    events: VecDeque<Event>,
+    seen: Seen,
+}
+
+/// What was told to the application.
+#[derive(Default)]
+struct Seen {
+    connected: bool,
+    peer_closed: bool,
+    failed: bool,
+}
+
+impl Stream {
+    /// A closed end whose datagrams go from the source to the destination of `addresses`, with initial sequence number
+    /// `iss`, which nobody should be able to guess (RFC 6528).
+    pub fn new(addresses: Addresses, cfg: impl Into<Arc<TcpConfig>>, factory: cc::Factory, iss: u32) -> Self {
+        let mut endpoint = Endpoint::new(FlowId::new(0, false), cfg.into(), factory, iss);
+        endpoint.rcv.read_by_hand();
+        Stream {
+            endpoint,
+            addresses,
+            sides: Sides::default(),
+            written: VecDeque::new(),
+            waiting: 0,
+            closed: false,
+            arrived: VecDeque::new(),
+            from: [0; 2],
+            short: false,
+            events: VecDeque::new(),
+            seen: Seen::default(),
+        }
+    }
+
+    /// Active open: a SYN will leave.
+    pub fn connect(&mut self) {
+        self.endpoint.connect();
+    }
+
+    /// Passive open: the peer's SYN will be answered.
+    pub fn listen(&mut self) {
+        self.endpoint.listen();
+    }
+
+    /// Writes as much of `bytes` as there is room for, and returns how much that was; nothing once this end has closed.
+    pub fn write(&mut self, bytes: &[u8]) -> usize {
+        if self.closed || self.endpoint.failed() {
+            return 0;
+        }
+        let n = bytes.len().min(self.room());
+        self.written.extend(&bytes[..n]);
+        self.waiting += n;
+        self.short |= n < bytes.len();
+        self.hand_over();
+        n
+    }
+
+    /// Reads what has arrived in order into `out`, and returns how much that was.
+    pub fn read(&mut self, out: &mut [u8]) -> usize {
+        let n = out.len().min(self.endpoint.rcv.unread() as usize);
+        for (to, from) in out.iter_mut().zip(self.arrived.drain(..n)) {
+            *to = from;
+        }
+        self.from[1] += n as u64;
+        self.endpoint.rcv.on_read(n as u64);
+        n
+    }
+
+    /// This end has no more to write: a FIN follows what was written, once the handshake is over.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.hand_over();
+    }
+
+    /// The next event, in the order in which they happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The endpoint, to look at.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Everything written has been acknowledged and both ends have closed, or the connection has failed.
+    pub fn is_done(&self) -> bool {
+        self.endpoint.is_done() && self.endpoint.state() != State::Listen
+    }
+
+    /// A datagram arrived. Returns whether it is one of this connection: whole, with the right addresses and checksums.
+    pub fn receive(&mut self, now: Time, datagram: &[u8]) -> bool {
+        let Ok(decoded) = wire::decode(datagram) else { return false };
+        let p = &decoded.packet;
+        let whole = p.protocol() == Protocol::Tcp && p.fragment() == Fragment::Whole;
+        if !whole || decoded.addresses != self.addresses.reversed() {
+            return false;
+        }
+        let payload = decoded.payload.clone();
+        let unread = self.endpoint.rcv.unread();
+        let data = !p.is(flags::SYN | flags::RST) && (p.has_timestamps() || !self.endpoint.timestamps);
+        if data {
+            self.keep(p.seq, &datagram[payload]);
+        }
+        let packet = decoded.into_packet(FlowId::new(0, true), &mut self.sides);
+        self.endpoint.receive(now, &packet, &self.sides);
+        self.sides.free(&packet);
+        self.forget_acknowledged();
+        self.hand_over();
+        if unread == 0 && self.endpoint.rcv.unread() > 0 {
+            self.tell(Event::Connected);
+            self.events.push_back(Event::Readable);
+        }
+        self.notice();
+        true
+    }
+
+    /// Puts the next datagram to leave into `out`, in place of what that holds; called until it returns false.
+    pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let Some(p) = self.endpoint.transmit(now, &mut self.sides) else { return false };
+        let length = p.payload() as usize;
+        let una = self.una();
+        // Offset 0 of the sequence space is the SYN.
+        let start = if length == 0 { 0 } else { (unwrap(una + 1, p.seq, self.endpoint.iss) - 1 - una) as usize };
+        let part = Part { bytes: &self.written, start, length };
+        let written = wire::encode(&p, self.sides.get(&p), &self.addresses, &part, out);
+        self.sides.free(&p);
+        debug_assert_eq!(written, Ok(()), "a TCP segment has a form on the wire");
+        true
+    }
+
+    /// Processes what is due; packets may leave.
+    pub fn wake(&mut self, now: Time) {
+        self.endpoint.wake(now);
+        self.notice();
+    }
+
+    /// When the connection must be woken; [`Time::MAX`] = never.
+    pub fn next_wake(&self, now: Time) -> Time {
+        self.endpoint.next_wake(now)
+    }
+
+    /// A link event reached this host; packets may leave.
+    pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        self.endpoint.on_link(now, event);
+    }
+
+    /// Bytes that may be written now.
+    fn room(&self) -> usize {
+        let size = match self.endpoint.cfg.snd_buf {
+            Buffer::Bytes(bytes) => bytes,
+            Buffer::Auto => super::send::AUTO_SEND_BUFFER,
+        };
+        (size as usize).saturating_sub(self.written.len())
+    }
+
+    /// The stream offset of the first byte that is not acknowledged.
+    fn una(&self) -> u64 {
+        self.from[0]
+    }
+
+    /// Tells the endpoint of what was written, and that the application has closed, once it can be told.
+    fn hand_over(&mut self) {
+        if matches!(self.endpoint.state(), State::Established | State::CloseWait) {
+            if self.waiting > 0 {
+                self.endpoint.write(self.waiting as u64);
+                self.waiting = 0;
+            }
+            if self.closed {
+                self.endpoint.close();
+            }
+        }
+    }
+
+    fn forget_acknowledged(&mut self) {
+        let Some(sender) = self.endpoint.sender() else { return };
+        let acknowledged = (sender.una() - 1 - self.from[0]).min(self.written.len() as u64); // the FIN is no byte
+        self.written.drain(..acknowledged as usize);
+        self.from[0] += acknowledged;
+    }
+
+    /// Keeps the bytes of a segment that lie between what was delivered and the edge of the window.
+    fn keep(&mut self, seq: u32, bytes: &[u8]) {
+        let receiver = &self.endpoint.rcv;
+        let established = !matches!(self.endpoint.state(), State::Closed | State::Listen | State::SynSent);
+        if bytes.is_empty() || !established {
+            return;
+        }
+        let start = unwrap(receiver.nxt(), seq, self.endpoint.irs);
+        let from = start.max(receiver.nxt());
+        let until = (start + bytes.len() as u64).min(receiver.edge());
+        if from >= until || receiver.finished() {
+            return;
+        }
+        let at = (from - 1 - self.from[1]) as usize;
+        let bytes = &bytes[(from - start) as usize..(until - start) as usize];
+        if self.arrived.len() < at + bytes.len() {
+            self.arrived.resize(at + bytes.len(), 0);
+        }
+        for (to, byte) in self.arrived.range_mut(at..).zip(bytes) {
+            *to = *byte;
+        }
+    }
+
+    /// Notes an event that happens once.
+    fn tell(&mut self, event: Event) {
+        let told = match event {
+            Event::Connected => &mut self.seen.connected,
+            Event::PeerClosed => &mut self.seen.peer_closed,
+            _ => &mut self.seen.failed,
+        };
+        if !std::mem::replace(told, true) {
+            self.events.push_back(event);
+        }
+    }
+
+    fn notice(&mut self) {
+        if !matches!(self.endpoint.state(), State::Closed | State::Listen | State::SynSent | State::SynReceived) {
+            self.tell(Event::Connected);
+        }
+        if self.short && self.room() > 0 && !self.closed {
+            self.short = false;
+            self.events.push_back(Event::Writable);
+        }
+        if self.endpoint.peer_closed() {
+            self.tell(Event::PeerClosed);
+        }
+        if self.endpoint.failed() {
+            self.tell(Event::Failed);
+        }
+    }
+}
+
+/// Bytes of the send buffer as the payload of a segment.
+struct Part<'s> {
+    bytes: &'s VecDeque<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Payload for Part<'_> {
+    fn bytes(&self) -> usize {
+        self.length
+    }
+    fn fill(&self, from: usize, out: &mut [u8]) {
+        for (to, byte) in out.iter_mut().zip(self.bytes.range(self.start + from..)) {
+            *to = *byte;
+        }
+    }
+}

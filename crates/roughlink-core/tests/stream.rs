@@ -1,0 +1,269 @@
+//! Bytes over real datagrams: whatever the channel does, what was written is what is read, and no end sends beyond the
+//! window that it was offered.
+
+use proptest::prelude::*;
+use roughlink_core::cc::REGISTRY;
+use roughlink_core::packet::{Side, flags};
+use roughlink_core::tcp::{Buffer, Event, Stack, Stream, TcpConfig};
+use roughlink_core::units::Time;
+use roughlink_core::wire::{self, Addresses, IpPair};
+use std::collections::BTreeMap;
+
+/// A generator of its own, so that a case is one number.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n.max(1)
+    }
+    fn hit(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// Byte `i` of what end `end` writes.
+fn byte(end: usize, i: usize) -> u8 {
+    (i.wrapping_mul(2_654_435_761) >> 13) as u8 ^ (end as u8)
+}
+
+#[derive(Clone, Debug)]
+struct End {
+    tcp: TcpConfig,
+    algorithm: usize,
+    bytes: usize,
+    /// How much it writes, and reads, at a time; how long it waits before it reads again, ms.
+    chunk: (usize, usize),
+    pause: u64,
+    iss: u32,
+}
+
+fn end() -> impl Strategy<Value = End> {
+    let stack = prop::sample::select(vec![Stack::Linux, Stack::Ns3, Stack::Rfc, Stack::Ns2]);
+    let buffer = prop_oneof![Just(Buffer::Auto), (100u64..6_000).prop_map(Buffer::Bytes)];
+    let mss = prop::sample::select(vec![100u32, 536, 1460]);
+    let chunk =
+        (prop::sample::select(vec![1usize, 100, 5_000, 40_000]), prop::sample::select(vec![100usize, 700, 1 << 16]));
+    let bytes = prop_oneof![Just(0usize), 0..20_000usize];
+    let parts = (chunk, prop_oneof![Just(0u64), 1..300u64], any::<u32>());
+    ((stack, buffer.clone(), buffer, mss), 0..REGISTRY.len(), bytes, parts).prop_map(
+        |((stack, send, receive, mss), algorithm, bytes, (chunk, pause, iss))| {
+            let mut tcp = TcpConfig::preset(stack);
+            (tcp.snd_buf, tcp.rcv_buf, tcp.mss) = (send, receive, mss);
+            tcp.mss_option = true;
+            End { tcp, algorithm, bytes, chunk, pause, iss }
+        },
+    )
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Channel {
+    delay: u64,
+    jitter: u64,
+    loss: u64,
+    repeat: u64,
+    /// Nothing gets through in the first of so many ms.
+    outage: (u64, u64),
+}
+
+/// What one end has learnt of its peer's window: the edge beyond which it must not send.
+#[derive(Default)]
+struct Offered {
+    shift: Option<u8>,
+    scaled: bool,
+    edge: Option<u32>,
+}
+
+impl Offered {
+    fn take(&mut self, datagram: &[u8], both_scale: bool) {
+        let d = wire::decode(datagram).expect("checksums are right");
+        let p = d.packet;
+        if let Some(Side::Syn(options)) = d.side {
+            self.shift = options.window_scale;
+        }
+        if !p.is(flags::ACK) {
+            return;
+        }
+        self.scaled |= both_scale;
+        let shift = if p.is(flags::SYN) || !self.scaled { 0 } else { self.shift.unwrap_or(0) };
+        let edge = p.ack.wrapping_add(u32::from(p.window) << shift);
+        if self.edge.is_none_or(|old| edge.wrapping_sub(old) < 1 << 31) {
+            self.edge = Some(edge);
+        }
+    }
+}
+
+/// Runs both ends until both have closed; returns what each read.
+fn run(ends: &[End; 2], channel: Channel, dice: &mut Dice) -> Result<[Vec<u8>; 2], String> {
+    let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
+    let addresses = Addresses { ip, src_port: 40_000, dst_port: 7 };
+    let mut streams = [addresses, addresses.reversed()].into_iter().zip(ends).map(|(addresses, end)| {
+        let factory = REGISTRY[end.algorithm].factory(end.tcp.stack.name(), &toml::Table::new()).expect("registered");
+        Stream::new(addresses, end.tcp.clone(), factory, end.iss)
+    });
+    let mut streams = [streams.next().expect("two"), streams.next().expect("two")];
+    streams[0].connect();
+    streams[1].listen();
+    let mut air: BTreeMap<(Time, u64), (usize, Vec<u8>)> = BTreeMap::new();
+    let (mut written, mut read, mut read_at) = ([0; 2], [Vec::new(), Vec::new()], [Time::ZERO; 2]);
+    let mut offered = [Offered::default(), Offered::default()];
+    let both_scale = ends.iter().all(|e| e.tcp.window_scaling);
+    let (mut now, mut sent, mut datagram) = (Time::ZERO, 0u64, Vec::new());
+    let mut buffer = vec![0; 1 << 16];
+    for _ in 0..300_000 {
+        for i in [0, 1] {
+            let End { bytes, chunk, .. } = ends[i];
+            let more: Vec<u8> = (written[i]..bytes.min(written[i] + chunk.0)).map(|at| byte(i, at)).collect();
+            written[i] += streams[i].write(&more);
+            if written[i] == bytes {
+                streams[i].close();
+            }
+            while now >= read_at[i] {
+                let n = streams[i].read(&mut buffer[..chunk.1]);
+                read[i].extend_from_slice(&buffer[..n]);
+                read_at[i] = now + Time::from_millis(ends[i].pause);
+                if n == 0 {
+                    break;
+                }
+            }
+            while streams[i].transmit(now, &mut datagram) {
+                sent += 1;
+                let p = wire::decode(&datagram).expect("checksums are right").packet;
+                if let Some(edge) = offered[i].edge
+                    && !p.is(flags::SYN)
+                {
+                    let end = p.seq.wrapping_add(p.payload());
+                    if (edge.wrapping_sub(end) as i32) < 0 {
+                        return Err(format!("end {i} sent {} beyond {edge}", end));
+                    }
+                }
+                let ms = now.as_millis();
+                let lost = dice.hit(channel.loss) || ms % channel.outage.1 < channel.outage.0;
+                for copy in 0..1 + u64::from(dice.hit(channel.repeat)) {
+                    let at = now + Time::from_micros(channel.delay + dice.below(channel.jitter + 1));
+                    if !lost {
+                        air.insert((at, 2 * sent + copy), (1 - i, datagram.clone()));
+                    }
+                }
+            }
+        }
+        if streams.iter().any(|s| s.endpoint().failed()) {
+            return Err("failed".into());
+        }
+        let over = |i: usize| streams[i].is_done() && read[i].len() == ends[1 - i].bytes;
+        if over(0) && over(1) {
+            return Ok(read);
+        }
+        let arrival = air.first_key_value().map_or(Time::MAX, |(k, _)| k.0);
+        let reads = [0, 1].map(|i| if read_at[i] > now { read_at[i] } else { Time::MAX });
+        let wakes = [0, 1].map(|i| streams[i].next_wake(now));
+        let next = arrival.min(reads[0]).min(reads[1]).min(wakes[0]).min(wakes[1]);
+        let writable = (0..2).any(|i| written[i] < ends[i].bytes);
+        if next == Time::MAX && !writable {
+            return Err(format!(
+                "nothing is left to happen at {now}: {:?} {:?}",
+                streams[0].endpoint().state(),
+                streams[1].endpoint().state()
+            ));
+        }
+        now = now.max(next.min(now + Time::from_secs(200)));
+        while let Some((key, (to, bytes))) = air.pop_first() {
+            if key.0 > now {
+                air.insert(key, (to, bytes));
+                break;
+            }
+            offered[to].take(&bytes, both_scale);
+            assert!(streams[to].receive(now, &bytes));
+        }
+        for i in [0, 1] {
+            if streams[i].next_wake(now) <= now {
+                streams[i].wake(now);
+            }
+        }
+    }
+    let states = streams.each_ref().map(|s| (s.endpoint().state(), s.endpoint().sender().map(|s| s.flow().clone())));
+    Err(format!("it does not end: {now}, read {:?}, {states:?}", read.each_ref().map(Vec::len)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Loss, reordering, duplication, outages, small windows, slow readers, in all stacks with all algorithms.
+    #[test]
+    fn what_is_written_is_what_is_read(
+        ends in [end(), end()],
+        (delay, jitter) in (0u64..60_000, prop_oneof![Just(0), 0u64..40_000]),
+        (loss, repeat) in (prop_oneof![Just(0), 0u64..12], prop_oneof![Just(0), 0u64..10]),
+        outage in prop_oneof![Just((0, 1)), (0u64..1_500, 3_000u64..9_000)],
+        seed in any::<u64>(),
+    ) {
+        let channel = Channel { delay: delay + 1, jitter, loss, repeat, outage };
+        match run(&ends, channel, &mut Dice(seed)) {
+            Ok(read) => {
+                for (i, read) in read.iter().enumerate() {
+                    prop_assert_eq!(read.len(), ends[1 - i].bytes);
+                    prop_assert!(read.iter().enumerate().all(|(at, b)| *b == byte(1 - i, at)), "other bytes");
+                }
+            }
+            Err(why) => prop_assert!(why == "failed" && (loss > 0 || outage.0 > 0), "{}", why),
+        }
+    }
+}
+
+/// A reader that stops closes the window; the writer is told when it may go on; no bytes are lost.
+#[test]
+fn back_pressure() {
+    let ip = IpPair::V6 { src: "fd00::1".parse().unwrap(), dst: "fd00::2".parse().unwrap() };
+    let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
+    let mut tcp = TcpConfig::preset(Stack::Linux);
+    (tcp.snd_buf, tcp.rcv_buf) = (Buffer::Bytes(10_000), Buffer::Bytes(4_000));
+    let factory = || REGISTRY[0].factory("linux", &toml::Table::new()).unwrap();
+    let mut a = Stream::new(addresses, tcp.clone(), factory(), 5);
+    let mut b = Stream::new(addresses.reversed(), tcp, factory(), u32::MAX);
+    a.connect();
+    b.listen();
+    let (mut now, mut datagram) = (Time::ZERO, Vec::new());
+    let mut exchange = |a: &mut Stream, b: &mut Stream, until: Time| {
+        while now < until {
+            for _ in 0..8 {
+                while a.transmit(now, &mut datagram) {
+                    b.receive(now, &datagram);
+                }
+                while b.transmit(now, &mut datagram) {
+                    a.receive(now, &datagram);
+                }
+            }
+            now += Time::from_millis(10);
+            a.wake(now);
+            b.wake(now);
+        }
+    };
+    exchange(&mut a, &mut b, Time::from_secs(1));
+    assert_eq!((a.poll_event(), b.poll_event()), (Some(Event::Connected), Some(Event::Connected)));
+    let bytes: Vec<u8> = (0..30_000).map(|i| byte(0, i)).collect();
+    assert_eq!(a.write(&bytes), 10_000);
+    assert_eq!(a.write(&bytes[10_000..]), 0);
+    exchange(&mut a, &mut b, Time::from_secs(20));
+    // The receiver holds its 4,000 bytes, the sender the rest.
+    assert_eq!((b.poll_event(), b.poll_event()), (Some(Event::Readable), None));
+    assert_eq!((a.poll_event(), a.poll_event()), (Some(Event::Writable), None));
+    assert_eq!(a.write(&bytes[10_000..]), 4_000);
+    assert_eq!(a.endpoint().sender().unwrap().flow().send_window, 0);
+    let mut got = Vec::new();
+    let mut written = 14_000;
+    let mut part = [0; 1_000];
+    for second in 21..2_000 {
+        let n = b.read(&mut part);
+        got.extend_from_slice(&part[..n]);
+        written += a.write(&bytes[written..]);
+        if written == bytes.len() {
+            a.close();
+        }
+        exchange(&mut a, &mut b, Time::from_secs(second));
+        if b.endpoint().peer_closed() && n == 0 {
+            break;
+        }
+    }
+    assert_eq!(got, bytes);
+    assert_eq!(std::iter::from_fn(|| b.poll_event()).last(), Some(Event::PeerClosed));
+}
