@@ -1,0 +1,66 @@
+//! A network with an open port: a scenario's host is outside, here a connection of this program that reads the bytes which
+//! a simulated server sends over a noisy cable. Under a clock of one's own, `now` would be that clock's time.
+//!
+//! `cargo run --example open_port`
+
+use roughlink_core::cc;
+use roughlink_core::net::addresses::addresses;
+use roughlink_core::net::{Network, Options};
+use roughlink_core::scenario::Scenario;
+use roughlink_core::tcp::{Stack, Stream, TcpConfig};
+use roughlink_core::wire;
+
+const CABLE: &str = r#"
+duration = "60 s"
+node = [{ name = "server" }, { name = "charger" }]
+[[link]]
+name = "cable"
+between = ["server", "charger"]
+rate = "10 Mbit/s"
+delay = "5 ms"
+noise = { kind = "burst", start = "1 %", length = [1, 4] }
+[[flow]]
+name = "firmware"
+kind = "bulk"
+from = "server"
+to = "charger"
+bytes = "500 kB"
+"#;
+
+fn main() {
+    let (scenario, _) = Scenario::parse(CABLE, "cable", &[], &|_| Err("no files".into())).expect("a valid scenario");
+    let from_charger = addresses(&scenario, 0).reversed();
+    let mut network =
+        Network::new(scenario, Options { ports: vec![1], ..Options::default() }).expect("there is a path");
+    let cubic = cc::algorithm("cubic").expect("it is in the registry").factory("linux", &toml::Table::new());
+    let tcp = TcpConfig::preset(Stack::Linux);
+    let mut charger = Stream::new(from_charger, tcp, cubic.expect("defaults are valid"), 1);
+    charger.listen();
+    let (mut now, mut datagram, mut buffer) = (network.next_wake(), Vec::new(), vec![0; 4096]);
+    let (mut got, mut expected) = (0, Vec::new());
+    while got < 500_000 {
+        charger.wake(now);
+        while let Some(out) = network.transmit(now) {
+            charger.receive(now, &out.datagram);
+        }
+        while charger.transmit(now, &mut datagram) {
+            network.receive(now, 0, &datagram);
+        }
+        // A simulated stream counts its own bytes, so that a program can see that none is missing.
+        let n = charger.read(&mut buffer);
+        expected.resize(n, 0);
+        wire::pattern(1 + got as u32, &mut expected);
+        assert_eq!(buffer[..n], expected);
+        got += n;
+        if n == 0 {
+            now = network.next_wake().min(charger.next_wake(now));
+        }
+    }
+    println!("{got} bytes in {:.3} s", now.as_secs_f64());
+    println!("{:?}", network.port_stats());
+}
+
+#[test]
+fn runs() {
+    main();
+}

@@ -1,0 +1,61 @@
+//! Two TCP endpoints over a lossy pipe, driven by hand: the four verbs of every element.
+//!
+//! `cargo run --example two_endpoints`
+
+use roughlink_core::cc;
+use roughlink_core::link::pipe::Pipe;
+use roughlink_core::link::{Direction, Noise};
+use roughlink_core::packet::{FlowId, Sides};
+use roughlink_core::rng::Seed;
+use roughlink_core::tcp::{Endpoint, Stack, TcpConfig};
+use roughlink_core::units::{QueueLimit, Rate, Time};
+use std::sync::Arc;
+
+fn main() {
+    let tcp = Arc::new(TcpConfig::preset(Stack::Linux));
+    let algorithm = cc::algorithm("cubic").expect("it is in the registry");
+    let end = |reverse| {
+        let factory = algorithm.factory("linux", &toml::Table::new()).expect("defaults are valid");
+        Endpoint::new(FlowId::new(0, reverse), Arc::clone(&tcp), factory, 0)
+    };
+    let direction = Direction {
+        rate: Rate::from_mbps(10),
+        delay: Time::from_millis(20),
+        queue: QueueLimit::Packets(100),
+        noise: Noise::Random { loss: 0.01 },
+        jitter: Time::ZERO,
+        reorder: false,
+        timeline: None,
+    };
+    let pipe = |name| Pipe::new(&direction, (1500, 0), name, &Seed { seed: 1, replica: 0 });
+    let (mut ends, mut pipes) = ([end(false), end(true)], [pipe("there"), pipe("back")]);
+    let (mut sides, mut now, bytes) = (Sides::default(), Time::ZERO, 1_000_000);
+    ends[0].offer(bytes, true);
+    ends[0].connect();
+    ends[1].listen();
+    while ends[1].delivered() < bytes {
+        for i in [0, 1] {
+            ends[i].wake(now);
+            while let Some(packet) = ends[i].transmit(now, &mut sides) {
+                pipes[i].receive(now, packet, &mut |dropped| sides.free(&dropped));
+            }
+        }
+        now = (0..2).map(|i| pipes[i].next_wake().min(ends[i].next_wake(now))).min().expect("two of each");
+        for i in [0, 1] {
+            while pipes[i].next_wake() <= now {
+                let Some((packet, lost)) = pipes[i].transmit(now) else { break };
+                if !lost {
+                    ends[1 - i].receive(now, &packet, &sides);
+                }
+                sides.free(&packet);
+            }
+        }
+    }
+    let lost = pipes[0].stats.lost;
+    println!("{bytes} bytes in {:.3} s; {lost} packets were lost", now.as_secs_f64());
+}
+
+#[test]
+fn runs() {
+    main();
+}
