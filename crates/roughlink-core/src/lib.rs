@@ -1,7 +1,72 @@
 //! The deterministic core of roughlink: transport endpoints, links and the network that joins them.
 //!
 //! No operating system, no wall clock, no threads, no unsafe code. Every element has the same four methods, the verbs:
-//! `receive` a packet, `transmit` one, `wake` to process what is due, and `next_wake` to return when that is.
+//! `receive` a packet, `transmit` one, `wake` to process what is due, and `next_wake` to return when that is. Whoever holds
+//! an element says what time it is. A simulation jumps from one wake-up to the next; a program with a clock of its own
+//! sleeps until then, and may be late.
+//!
+//! # A scenario, simulated
+//!
+//! A [`Scenario`](scenario::Scenario) is read from text and makes a [`Network`](net::Network). The same scenario, seed and replica
+//! give the same result, bit for bit.
+//!
+//! ```
+//! use roughlink_core::net::{Network, Options};
+//! use roughlink_core::scenario::Scenario;
+//!
+//! let text = r#"
+//!     duration = "10 s"
+//!     node = [{ name = "station" }, { name = "car" }]
+//!     [[link]]
+//!     name = "cable"
+//!     between = ["station", "car"]
+//!     rate = "10 Mbit/s"
+//!     delay = "2 ms"
+//!     noise = { kind = "burst", start = "2 %", length = [1, 4] }
+//!     [[flow]]
+//!     name = "firmware"
+//!     kind = "bulk"
+//!     from = "station"
+//!     to = "car"
+//! "#;
+//! let (scenario, warnings) = Scenario::parse(text, "cable.toml", &[], &|name| Err(format!("no {name}")))?;
+//! assert!(warnings.is_empty());
+//! let result = Network::new(scenario, Options::default())?.run();
+//! assert!(result.links[0].forward.lost > 0);
+//! assert!(result.flows[0].throughput_mbps > Some(1.0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The same network under a clock of your own
+//!
+//! [`Network::wake`](net::Network::wake) replays everything that is due, each event at its own time; results may be asked for at
+//! any time, links may be changed from outside, and a host may be outside, at a port: datagrams go in and come out with the
+//! time at which they are due. `examples/open_port.rs` has a program at the other end of a simulated cable.
+//!
+//! ```
+//! # use roughlink_core::net::{Change, Network, Options};
+//! # use roughlink_core::scenario::Scenario;
+//! # use roughlink_core::units::Time;
+//! # let text = "duration = '10 s'\nnode = [{ name = 'a' }, { name = 'b' }]\n[[link]]\nname = 'l'\n\
+//! #     between = ['a', 'b']\nrate = '10 Mbit/s'\ndelay = '2 ms'\n[[flow]]\nname = 'f'\nkind = 'bulk'\nfrom = 'a'\nto = 'b'";
+//! # let scenario = Scenario::parse(text, "l", &[], &|_| Err(String::new()))?.0;
+//! let mut network = Network::new(scenario, Options { changes: true, ..Options::default() })?;
+//! network.wake(Time::from_secs(3));
+//! let before = network.result().flows[0].delivered_bytes;
+//! network.change(Time::from_secs(3), 0, [true; 2], &Change { up: Some(false), ..Change::default() })?;
+//! network.wake(Time::from_secs(5));
+//! assert!(network.result().flows[0].delivered_bytes < before + 100_000);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Parts
+//!
+//! - [`tcp::Endpoint`] is a connection whose bytes are implied, [`tcp::Stream`] one with its bytes, over IP datagrams;
+//!   `examples/two_endpoints.rs` joins two endpoints by a lossy [`Pipe`](link::pipe::Pipe).
+//! - [`cc`] has the congestion controls. One of your own needs the trait [`cc::CongestionControl`] and no line here:
+//!   `examples/own_algorithm.rs`.
+//! - [`link`] has pipes, noise, timelines and power-line media; [`gateway`] elements that rewrite windows.
+//! - [`wire`] turns packets into bytes and back; [`net::Observer`] sees a network at work, and [`trace`] records it.
 
 pub mod app;
 pub mod cc;
