@@ -1,7 +1,7 @@
 //! `roughlink reference`: generates pages of docs/reference from the schema and the registries, so that a key, its
 //! default and its range are written only once. A test checks that the pages in the tree are current.
 
-use crate::args::{Reference, Roughlink};
+use crate::args::{Command, Reference, Roughlink};
 use crate::failure::{Failure, print};
 use clap::CommandFactory as _;
 use roughlink_core::cc::{self, Algorithm};
@@ -410,7 +410,7 @@ fn metrics() -> String {
 /// All commands with their help.
 fn commands() -> String {
     let mut out = format!("# Commands\n\n{MADE}\nWhat `roughlink COMMAND --help` prints.\n\n");
-    let mut root = Roughlink::command().term_width(80);
+    let mut root = Roughlink::<Command>::command().term_width(80);
     root.build();
     help(&mut out, &mut root);
     out.trim_end().to_owned() + "\n"
@@ -421,7 +421,7 @@ fn help(out: &mut String, command: &mut clap::Command) {
     let text = command.render_long_help().to_string();
     let text: Vec<&str> = text.lines().map(str::trim_end).collect();
     let _ = writeln!(out, "## `{name}`\n\n```text\n{}\n```\n", text.join("\n").trim_end());
-    for inner in command.get_subcommands_mut().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
+    for inner in command.get_subcommands_mut().filter(|c| c.get_name() != "help") {
         help(out, inner);
     }
 }
