@@ -6,8 +6,9 @@ use crate::failure::{Failure, print};
 use clap::CommandFactory as _;
 use roughlink_core::cc::{self, Algorithm};
 use roughlink_core::gateway;
-use roughlink_core::scenario::schema;
+use roughlink_core::scenario::{definition, schema};
 use roughlink_core::tcp::Stack;
+use roughlink_core::text::one_line;
 use roughlink_lab::error::LabError;
 use roughlink_lab::metric;
 use serde_json::Value;
@@ -178,10 +179,7 @@ impl<'s> Page<'s> {
     }
 
     fn resolve(&self, schema: &'s Value) -> &'s Value {
-        match schema["$ref"].as_str().and_then(|r| r.strip_prefix("#/$defs/")) {
-            Some(name) => &self.root["$defs"][name],
-            None => schema,
-        }
+        definition(schema, self.root)
     }
 
     /// The type of a value, for people.
@@ -333,10 +331,6 @@ fn spaced(name: &str) -> String {
         out.push(c.to_ascii_lowercase());
     }
     out
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// All algorithms with their parameters.
