@@ -53,7 +53,7 @@ docs: build
 
 bench:
 	@.ci/setup build
-	$(CARGO) bench -p roughlink-core --locked --bench engine
+	$(CARGO) bench -p roughlink-core --locked --bench engine --bench reading
 
 validate: $(if $(filter target/release/roughlink,$(ROUGHLINK)),build)
 	python3 validation/linux.py --roughlink $(ROUGHLINK) --strict

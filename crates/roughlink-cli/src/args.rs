@@ -12,11 +12,22 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (revision ", env
 #[command(name = "roughlink", version, long_version = LONG_VERSION, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (disk space, rights, a tool); \
     5 an expectation failed; 130 interrupted.")]
-pub struct Roughlink {
+pub struct Roughlink<C: Subcommand> {
     #[command(subcommand)]
-    pub command: Command,
+    pub command: C,
 }
 
+/// All commands.
+#[derive(Debug, Subcommand)]
+pub enum Any {
+    #[command(flatten)]
+    Shown(Command),
+    /// Write the reference pages that are made from the schema and the registries.
+    #[command(hide = true)]
+    Reference(Reference),
+}
+
+/// The commands that help, manual pages and completions show.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run one scenario.
@@ -45,9 +56,6 @@ pub enum Command {
     #[command(after_help = "Examples:\n  roughlink schema > scenario.schema.json\n  \
         roughlink schema results > results.schema.json")]
     Schema(Schema),
-    /// Write the reference pages that are made from the schema and the registries.
-    #[command(hide = true)]
-    Reference(Reference),
     /// Show what this machine supports.
     Doctor(Doctor),
     /// Print completions of the command line for a shell.

@@ -79,14 +79,6 @@ fn warn_of(plan: &Plan, quiet: bool) {
     }
 }
 
-/// A file name made from a title.
-fn slug(text: &str) -> String {
-    let kept = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '-' };
-    let slug: String = text.chars().map(kept).collect();
-    let slug = slug.trim_matches('-');
-    if slug.is_empty() { "results".into() } else { slug.to_lowercase() }
-}
-
 /// A report of one experiment.
 fn input(result: &ExperimentResult) -> ReportInput {
     ReportInput {

@@ -7,12 +7,24 @@ mod progress;
 mod show;
 mod table;
 
-use args::{Cc, Command, Gateway, Metric, Roughlink, Scenario};
+use args::{Any, Cc, Command, Gateway, Metric, Roughlink, Scenario};
 use clap::Parser as _;
+use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let outcome = match Roughlink::parse().command {
+        Any::Shown(command) => run(command),
+        Any::Reference(args) => commands::reference::reference(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.exit(),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Run(args) => commands::run::run(&args),
         Command::Reproduce(args) => commands::reproduce::reproduce(&args),
         Command::Sweep(args) => commands::sweep::sweep(&args),
@@ -24,14 +36,9 @@ fn main() -> ExitCode {
         Command::Scenario(Scenario::Show(args)) => commands::scenario::show(&args),
         Command::Scenario(Scenario::Copy(args)) => commands::scenario::copy(&args),
         Command::Metric(Metric::List(args)) => commands::metric::list(&args),
-        Command::Reference(args) => commands::reference::reference(&args),
         Command::Schema(args) => commands::schema(&args),
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Man(args) => commands::man::man(&args),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.exit(),
     }
 }

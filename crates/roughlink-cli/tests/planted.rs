@@ -1,16 +1,18 @@
-//! Result folders under attack: planted links, deleted locks, kills at any moment, flipped bits.
+//! Result folders under attack: planted links, deleted locks, kills at any moment, failing writes, flipped bits.
 
 #![cfg(unix)]
 
 mod common;
 
-use common::{code, json, roughlink, stderr};
+use common::{code, json, roughlink, roughlink_in, stderr};
 use roughlink_core::rng::Seed;
 use roughlink_lab::output::Manifest;
+use roughlink_lab::store::RUNS;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn names(dir: &Path) -> Vec<String> {
@@ -159,6 +161,93 @@ fn a_kill_while_results_are_replaced_leaves_the_old_or_the_new() {
 #[allow(clippy::disallowed_methods, reason = "how long the command takes, to kill it within")]
 fn now() -> Instant {
     Instant::now()
+}
+
+/// The files of a sweep in the order in which they are written.
+const WRITTEN: [&str; 6] = ["runs.lock", "experiment.id", RUNS, "runs.parquet", "results.json", "report.html"];
+
+/// Runs the command where no file can grow beyond `limit` bytes: a write behind it fails, and one across it is cut short.
+fn limited(args: &[&str], folder: &Path, limit: usize) -> Output {
+    let limited = format!("trap '' XFSZ; exec prlimit --fsize={limit} \"$@\"");
+    Command::new("sh")
+        .args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_roughlink")])
+        .args(args)
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap()
+}
+
+/// Each write of a sweep fails once: each line of `runs.jsonl`, and every other file, if it can be reached by a limit of size.
+/// Unit tests of the lab make the other changes on disk fail.
+#[test]
+fn a_failing_write_is_named_and_loses_nothing() {
+    if Command::new("prlimit").arg("--version").output().is_err() {
+        eprintln!("skipped: no prlimit on the path");
+        return;
+    }
+    // Of so many cells and metrics that `results.json` is the larger one of the two tables.
+    let ccs = "tcp.cc=newreno,cubic,illinois,bic,htcp,vegas";
+    let set = ["--set", ccs, "--set", "flow.*.bytes=20 kB", "--replicas", "1", "--jobs", "1"];
+    let metrics = ["throughput_mbps", "rtt_p95_ms", "timeouts", "retransmits"].map(|name| ["--metric", name]).concat();
+    let args = [&["sweep", "hello", "--quiet", "-o", "out"], &set[..], &metrics].concat();
+    let files = |folder: &Path| -> Vec<Vec<u8>> {
+        WRITTEN[1..].iter().map(|name| fs::read(folder.join("out").join(name)).unwrap()).collect()
+    };
+    let undisturbed = tempfile::tempdir().unwrap();
+    let out = roughlink_in(&args, undisturbed.path());
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    let whole = files(undisturbed.path());
+    let mut there = WRITTEN;
+    there.sort();
+    assert_eq!(names(&undisturbed.path().join("out")), there);
+
+    // What is written one after the other, and a size that its file has halfway.
+    let mut size = 0;
+    let lines = whole[1].split_inclusive(|b| *b == b'\n').map(|line| {
+        size += line.len();
+        (RUNS, size - line.len() / 2)
+    });
+    let mut writes = vec![("runs.lock", 1)];
+    writes.extend(lines);
+    writes.insert(2, (WRITTEN[1], whole[0].len() - 1)); // after the heading of the runs
+    writes.extend((3..6).map(|i| (WRITTEN[i], whole[i - 1].len() - 1)));
+    let mut failed = BTreeMap::new();
+    // In a new folder, and where all runs are there and only the rest is written again.
+    for limit in writes.iter().map(|(_, size)| *size) {
+        for resumed in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            if resumed {
+                fs::create_dir(folder.path().join("out")).unwrap();
+                fs::write(folder.path().join("out").join(RUNS), &whole[1]).unwrap();
+            }
+            let first = writes.iter().position(|(name, size)| *size >= limit && !(resumed && *name == RUNS));
+            let out = limited(&args, folder.path(), limit);
+            let Some(first) = first else {
+                assert_eq!(code(&out), 0, "{limit}: {}", stderr(&out));
+                continue;
+            };
+            let (name, _) = writes[first];
+            let said = stderr(&out).replace(['\n', '│'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(code(&out), 3, "{limit} {resumed}: {said}");
+            assert!(said.contains(&format!("out/{name}: File too large")), "{limit} {resumed}, {name}: {said}");
+            *failed.entry(name).or_insert(0) += 1;
+            // What was finished stays, and is not run again.
+            let runs = || fs::read(folder.path().join("out").join(RUNS)).unwrap_or_default();
+            let stored = runs();
+            let finished = if resumed { &writes } else { &writes[..first] }.iter().filter(|(name, _)| *name == RUNS);
+            assert_eq!(stored.iter().filter(|b| **b == b'\n').count(), finished.count(), "{limit} {resumed}: {said}");
+            let again = roughlink_in(&args, folder.path());
+            assert_eq!((code(&again), stderr(&again).as_str()), (0, ""));
+            assert!(runs().starts_with(&stored), "{limit} {resumed}");
+            // The lines of runs have the time that they took; all other files are those of an undisturbed sweep.
+            let [id, _, rest @ ..] = &files(folder.path())[..] else { panic!() };
+            assert!(*id == whole[0] && *rest == whole[2..], "{limit} {resumed}: other bytes");
+            assert_eq!(names(&folder.path().join("out")), there, "{limit} {resumed}");
+        }
+    }
+    assert!(failed[RUNS] >= 6, "{failed:?}");
+    assert_eq!(failed.len(), WRITTEN.len(), "{failed:?}");
 }
 
 /// A damaged line is reported by its number, and the results do not change.

@@ -1,6 +1,5 @@
 //! The engine in its reference scenario (groups of up to three bulk flows through 500 Mbit/s and a 10 Mbit/s
-//! bottleneck), per delivered packet; recorded traces and tables of changes of several lengths: `cargo bench -p
-//! roughlink-core`. The comparison with ns-3 is `validation/speed.py`.
+//! bottleneck), per delivered packet; `make bench`. The comparison with ns-3 is `validation/speed.py`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use roughlink_core::net::{Network, Options};
@@ -65,45 +64,5 @@ fn engine(c: &mut Criterion) {
     group.finish();
 }
 
-/// A transfer that leaves the queue empty most of the time, so that each packet looks for its opportunity, over traces of
-/// several lengths: the time per second of trace stays the same.
-fn traces(c: &mut Criterion) {
-    let mut group = c.benchmark_group("mahimahi");
-    group.sample_size(10);
-    for seconds in [30, 60, 120, 240] {
-        let trace: String = (1..=1000 * seconds).map(|ms| format!("{ms}\n")).collect();
-        let text = format!(
-            "duration = \"{seconds} s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
-             between = [\"a\", \"b\"]\ndelay = \"10 ms\"\ntimeline = \"t.up\"\n[[flow]]\nname = \"f\"\n\
-             kind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"6 Mbit/s\""
-        );
-        let (scenario, _) = Scenario::parse(&text, "bench", &[], &|_| Ok(trace.clone())).expect("a valid scenario");
-        let scenario = Arc::new(scenario);
-        let run = || Network::new(Arc::clone(&scenario), Options::default()).expect("every flow has a path").run();
-        group.throughput(Throughput::Elements(seconds));
-        group.bench_function(BenchmarkId::from_parameter(format!("{seconds} s")), |b| {
-            b.iter(|| black_box(run()));
-        });
-    }
-    group.finish();
-}
-
-/// Reading a table of changes, per line.
-fn tables(c: &mut Criterion) {
-    let mut group = c.benchmark_group("timeline");
-    group.sample_size(10);
-    for lines in [5_000_u32, 20_000, 80_000] {
-        let table: String = (1..lines).map(|i| format!("{},{},\n", f64::from(i) / 1e3, 1 + i % 7)).collect();
-        let table = format!("time_s,rate_mbps,delay_ms\n0,8,20\n{table}");
-        let text = "duration = \"100 s\"\n[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\n\
-                    between = [\"a\", \"b\"]\ntimeline = \"t.csv\"";
-        group.throughput(Throughput::Elements(u64::from(lines)));
-        group.bench_function(BenchmarkId::from_parameter(format!("{lines} lines")), |b| {
-            b.iter(|| black_box(Scenario::parse(text, "bench", &[], &|_| Ok(table.clone()))));
-        });
-    }
-    group.finish();
-}
-
-criterion_group!(benches, engine, traces, tables);
+criterion_group!(benches, engine);
 criterion_main!(benches);

@@ -34,6 +34,7 @@ pub use notices::Notices;
 pub use problem::{Label, MOST_SHOWN, Problem, ScenarioError, Warning};
 pub use schema::schema;
 pub use set::split_list;
+pub use shape::resolve as definition;
 
 use crate::app::Traffic;
 use crate::cc;

@@ -27,7 +27,7 @@ pub use stream::{Event, Stream};
 use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
 use crate::units::Time;
-use acknowledgement::{Acknowledgement, on_ack, sample};
+use acknowledgement::{Acknowledgement, RttSample, age, on_ack};
 use receive::Receiver;
 use std::sync::Arc;
 
@@ -343,11 +343,14 @@ impl Endpoint {
             if self.syn_held {
                 // No sample: time stood still meanwhile.
             } else if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
-                snd.rtt_sample(sample(true, now, p.tsecr, now)); // the echo shows which SYN was answered
+                snd.rtt_sample(RttSample::of_copy(p.tsecr, now)); // the echo shows which SYN was answered
             } else if self.syn_tries > 0 {
                 snd.no_handshake_sample();
             } else {
-                snd.rtt_sample(sample(self.cfg.timestamp_rtt && self.timestamps, now, p.tsecr, self.syn_sent_at));
+                snd.rtt_sample(match self.cfg.timestamp_rtt && self.timestamps {
+                    true => RttSample::by_echo(p.tsecr, self.syn_sent_at, now),
+                    false => RttSample::since(self.syn_sent_at, now),
+                });
                 self.rcv.measure_rtt(now - self.syn_sent_at);
             }
             self.state = State::Established;
@@ -404,8 +407,9 @@ impl Endpoint {
         }
         if payload > 0 || fin {
             let start = unwrap(self.rcv.nxt(), p.seq, self.irs);
-            if self.rcv.is_auto() && p.has_timestamps() && p.tsecr != 0 {
-                self.rcv.measure_rtt(sample(true, now, p.tsecr, now));
+            let age = age(p.tsecr, now);
+            if self.rcv.is_auto() && p.has_timestamps() && p.tsecr != 0 && !age.is_zero() {
+                self.rcv.measure_rtt(age);
             }
             self.rcv.on_segment(now, start, payload, fin, p.has_timestamps().then_some(p.tsval));
             if self.rcv.finished() {

@@ -1,4 +1,4 @@
-//! Text of others in messages and tables.
+//! Text of others in messages, tables and names.
 
 use std::borrow::Cow;
 
@@ -18,9 +18,37 @@ pub fn is_hidden(c: char) -> bool {
     control || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// `text` on one line.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A name that is safe in an address, an `id` and a file name: `v2g/table2` gives `v2g-table2`. If nothing of `text` is
+/// left, it is `otherwise`.
+pub fn slug(text: &str, otherwise: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() || c == '_' {
+            out.push(c.to_ascii_lowercase());
+        } else if !out.is_empty() && !out.ends_with('-') {
+            out.push('-');
+        }
+    }
+    let out = out.trim_end_matches('-');
+    if out.is_empty() { otherwise } else { out }.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slugs_are_safe_names() {
+        assert_eq!(slug("v2g/table2", ""), "v2g-table2");
+        assert_eq!(slug("../../etc: \"x\"", ""), "etc-x");
+        assert_eq!(slug("My_sweep (2)", ""), "my_sweep-2");
+        assert_eq!(slug("///", "results"), "results");
+    }
 
     #[test]
     fn escapes_are_shown() {

@@ -63,3 +63,20 @@ fn throughput_of(stack: Stack, cc: &str, loss: f64, queue: u32) -> f64 {
     };
     (of(0) + of(1)) / 2.0
 }
+
+/// A path of 0.2 ms is shorter than a tick of the timestamps; losses make samples that only timestamps give.
+#[test]
+fn no_round_trip_is_shorter_than_the_path() {
+    for stack in Stack::ALL {
+        let tcp = format!("stack = \"{}\"\nmss_includes_options = true", stack.name());
+        let link = "rate = \"100 Mbit/s\"\ndelay = \"0.1 ms\"\nnoise = { kind = \"random\", loss = \"5 %\" }";
+        let text = one_link(&tcp, link, "kind = \"bulk\"\nbytes = \"1 MB\"");
+        let (s, _) = Scenario::parse(&text, "short", &[], &|_| Err("no files".into())).unwrap();
+        let network = Network::new(&s).expect("there is a link");
+        for replica in 0..20 {
+            let flow = network.run(Options { replica, ..Options::default() }).flows.remove(0);
+            let rtt = flow.rtt_ms.unwrap();
+            assert!(flow.retransmits > 0 && rtt.min >= 0.2, "{}: {rtt:?}", stack.name());
+        }
+    }
+}

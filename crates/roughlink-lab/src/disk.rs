@@ -131,9 +131,7 @@ impl Folder {
             }
             file => file?,
         };
-        if !file.metadata()?.is_file() {
-            return Err(refused("it is not a regular file"));
-        }
+        regular(&file.metadata()?)?;
         Ok(File(file))
     }
 
@@ -319,6 +317,12 @@ fn plain(name: &str) -> io::Result<&str> {
         (Some(Component::Normal(part)), None) if part == name => Ok(name),
         _ => Err(refused("it is not the name of a file")),
     }
+}
+
+/// # Errors
+/// What is no regular file, such as a FIFO or a device, which might never end.
+pub(crate) fn regular(found: &fs::Metadata) -> io::Result<()> {
+    if found.is_file() { Ok(()) } else { Err(refused("it is not a regular file")) }
 }
 
 fn refused(why: &'static str) -> io::Error {

@@ -1,5 +1,6 @@
 //! Scenario and experiment files, found on disk or in the binary.
 
+use crate::disk;
 use crate::error::LabError;
 use crate::nearest;
 use roughlink_core::scenario::{Scenario, Warning};
@@ -146,11 +147,9 @@ impl Folder {
 /// The text of a file on disk.
 ///
 /// # Errors
-/// What is no regular file, such as a pipe or a device, which might never end; and what [`text_of`] refuses.
+/// What is no regular file, and what [`text_of`] refuses.
 fn read_text(path: &Path) -> io::Result<String> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a regular file"));
-    }
+    disk::regular(&std::fs::metadata(path)?)?; // before it is opened: a FIFO would wait for a writer
     text_of(File::open(path)?)
 }
 

@@ -6,6 +6,7 @@
 mod common;
 mod sample;
 
+use roughlink_lab::experiment::result::{AxisValue, Cell, Curve, ExperimentResult, Figure, FigureKind, ReportInput};
 use roughlink_lab::folder::{self, Content};
 use roughlink_lab::library::Source;
 use roughlink_lab::report;
@@ -160,6 +161,89 @@ fn the_report_of_a_run_answers_on_the_first_screen() {
         }
         let _ = fs::remove_dir_all(&dir);
     }
+}
+
+/// A comparison of algorithms with these names, and a curve of each.
+fn named(names: &[&str]) -> ReportInput {
+    let mut input = sample::own();
+    let mut compare = input.experiments.remove(1);
+    let value = |name: &&str| AxisValue { value: name.to_string(), label: name.to_string(), number: None };
+    compare.axes[0].values = names.iter().map(value).collect();
+    let mean = compare.cells.remove(0);
+    let axes = |name: &&str| [("flow.0.cc".to_owned(), name.to_string())].into();
+    compare.cells = names.iter().map(|name| Cell { axes: axes(name), ..mean.clone() }).collect();
+    let curve = |name: &&str| Curve {
+        axes: axes(name),
+        label: name.to_string(),
+        metric: mean.metric.clone(),
+        x: vec![-7.25, 1.0],
+        y: vec![Some(-0.5), None],
+        ..Curve::default()
+    };
+    let mut curves = ExperimentResult { cells: Vec::new(), ..compare.clone() };
+    curves.curves = names.iter().map(curve).collect();
+    curves.figure = Figure { kind: FigureKind::Function, series: "flow.0.cc".into(), ..Figure::default() };
+    ReportInput { experiments: vec![compare, curves], ..input }
+}
+
+/// Presses the buttons that save the points as drawn; the characters of what they save.
+const SAVED: &str = r##"...(() => {
+  const saved = [];
+  frame.contentWindow.Blob = function (parts) { saved.push(...parts); };
+  frame.contentWindow.URL.createObjectURL = () => "#";
+  for (const button of page.querySelectorAll("a[data-drawn]")) {
+    button.addEventListener("click", (event) => event.preventDefault());
+    button.click();
+  }
+  return [...saved.join("")].map((c) => c.codePointAt(0));
+})()"##;
+
+/// The page's script and the CSV of the cells alter the same names in the same way.
+#[test]
+fn formulas_are_text_in_the_points_as_drawn() {
+    let Some(browser) = chromium() else {
+        eprintln!("skipped: no Chromium on the path, and CHROMIUM is not set");
+        return;
+    };
+    let names = [
+        "=1+1",
+        "+49 30",
+        "-3.5",
+        "-3.5 dB",
+        "@SUM(A1)",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "-",
+        "+.5e3",
+        "-0x10",
+        "-5.",
+        "-1e999",
+        "+inf",
+        "-5 ",
+        "cubic",
+        "a \"b\", c",
+    ];
+    let input = named(&names);
+    let table = report::csv::cells(&input.experiments[0]);
+    let dir = folder("formulas");
+    report::write(&dir.join("report.html"), &input).unwrap();
+    let codes = measured(&browser, &dir, false, (1400, 900), SAVED);
+    let drawn: String = codes[1..].iter().filter_map(|&code| char::from_u32(code as u32)).collect();
+    let fields = |text: &str| -> Vec<String> {
+        let rows = csv::Reader::from_reader(text.as_bytes()).into_records().map(Result::unwrap);
+        rows.flat_map(|row| row.iter().map(String::from).collect::<Vec<_>>()).collect()
+    };
+    let (table, drawn) = (fields(&table), fields(&drawn));
+    for name in names {
+        let quoted = format!("'{name}");
+        let number = ["-3.5", "+.5e3", "-5."].contains(&name);
+        let shown = if number || name.starts_with(['a', 'c']) { name } else { &quoted };
+        let both = [&table, &drawn].map(|fields| fields.iter().any(|field| field == shown));
+        assert_eq!(both, [true; 2], "{name:?}: {drawn:?}");
+    }
+    assert!(drawn.contains(&"-7.25".to_owned()) && drawn.contains(&"-0.5".to_owned()), "{drawn:?}");
+    let _ = fs::remove_dir_all(&dir);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `roughlink completions`
 
-use crate::args::{Completions, Roughlink};
+use crate::args::{Command, Completions, Roughlink};
 use crate::failure::{Failure, print};
 use clap::CommandFactory as _;
 use clap_complete::generate;
@@ -8,6 +8,6 @@ use clap_complete::generate;
 /// Prints the completion script for a shell.
 pub fn completions(args: &Completions) -> Result<(), Failure> {
     let mut out = Vec::new();
-    generate(clap_complete::Shell::from(args.shell), &mut Roughlink::command(), "roughlink", &mut out);
+    generate(clap_complete::Shell::from(args.shell), &mut Roughlink::<Command>::command(), "roughlink", &mut out);
     print(&String::from_utf8_lossy(&out))
 }

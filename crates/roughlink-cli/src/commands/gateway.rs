@@ -4,6 +4,7 @@ use crate::args::List;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
 use roughlink_core::gateway::{Kind, REGISTRY};
+use roughlink_core::scenario::definition;
 use serde_json::{Value, json};
 
 /// Lists the gateways and their parameters.
@@ -37,7 +38,7 @@ pub fn rows(kind: &Kind) -> Vec<[String; 3]> {
         let known = &schema["properties"][&key];
         match value {
             toml::Value::Table(inner) => {
-                let of = resolve(known, &schema);
+                let of = definition(known, &schema);
                 for (name, value) in inner {
                     rows.push([format!("{key}.{name}"), value.to_string(), meaning(&of["properties"][&name], &schema)]);
                 }
@@ -51,14 +52,7 @@ pub fn rows(kind: &Kind) -> Vec<[String; 3]> {
 /// The schema's description of a parameter and of its allowed words.
 pub fn meaning(parameter: &Value, root: &Value) -> String {
     let text = |v: &Value| v["description"].as_str().unwrap_or_default().replace('\n', " ");
-    let words = resolve(parameter, root)["oneOf"].as_array().into_iter().flatten();
+    let words = definition(parameter, root)["oneOf"].as_array().into_iter().flatten();
     let words = words.map(|w| format!("{}: {}", w["const"], text(w)));
     std::iter::once(text(parameter)).chain(words).collect::<Vec<_>>().join("\n")
-}
-
-fn resolve<'s>(schema: &'s Value, root: &'s Value) -> &'s Value {
-    match schema["$ref"].as_str().and_then(|r| r.strip_prefix("#/$defs/")) {
-        Some(name) => &root["$defs"][name],
-        None => schema,
-    }
 }

@@ -1,24 +1,58 @@
 //! `roughlink man`
 
-use crate::args::{Man, Roughlink};
+use crate::args::{Command, Man, Roughlink};
 use crate::failure::{Failure, print};
-use clap::{Command, CommandFactory as _};
+use clap::CommandFactory as _;
+use clap_mangen::roff::{Roff, roman};
 use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
 
 /// Prints the manual page of the program or of one of its commands.
 pub fn man(args: &Man) -> Result<(), Failure> {
-    let mut root = Roughlink::command();
+    let mut root = Roughlink::<Command>::command();
     root.build();
     let mut command = &root;
     for name in &args.command {
         command = command.find_subcommand(name).ok_or_else(|| LabError::NotFound {
             what: "command",
             name: name.clone(),
-            help: nearest::suggest(name, "there are", command.get_subcommands().map(Command::get_name)),
+            help: nearest::suggest(name, "there are", command.get_subcommands().map(clap::Command::get_name)),
         })?;
     }
     let mut out = Vec::new();
-    clap_mangen::Man::new(command.clone()).render(&mut out).map_err(Failure::Output)?;
+    let page = clap_mangen::Man::new(command.clone().after_help(None::<&str>));
+    page.render(&mut out).map_err(Failure::Output)?;
+    if let Some(text) = command.get_after_help() {
+        ending(&text.to_string()).to_writer(&mut out).map_err(Failure::Output)?;
+    }
     print(&String::from_utf8_lossy(&out))
+}
+
+/// What follows the options in the help: a heading up to a colon, and text; indented lines stay as they are.
+fn ending(text: &str) -> Roff {
+    let (heading, text) = text.split_once(':').unwrap_or(("Notes", text));
+    let mut page = Roff::new();
+    page.control("SH", [heading.to_uppercase().as_str()]);
+    for lines in text
+        .trim_start_matches('\n')
+        .split_inclusive('\n')
+        .collect::<Vec<_>>()
+        .chunk_by(|a, b| is_example(a) == is_example(b))
+    {
+        let example = is_example(lines[0]);
+        if example {
+            page.control("RS", ["2"]).control("nf", []);
+        }
+        for line in lines {
+            page.text([roman(line.trim())]);
+        }
+        if example {
+            page.control("fi", []).control("RE", []);
+        }
+    }
+    page
+}
+
+fn is_example(line: &str) -> bool {
+    line.starts_with("  ")
 }

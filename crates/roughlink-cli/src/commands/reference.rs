@@ -1,13 +1,14 @@
 //! `roughlink reference`: generates pages of docs/reference from the schema and the registries, so that a key, its
 //! default and its range are written only once. A test checks that the pages in the tree are current.
 
-use crate::args::{Reference, Roughlink};
+use crate::args::{Command, Reference, Roughlink};
 use crate::failure::{Failure, print};
 use clap::CommandFactory as _;
 use roughlink_core::cc::{self, Algorithm};
 use roughlink_core::gateway;
-use roughlink_core::scenario::schema;
+use roughlink_core::scenario::{definition, schema};
 use roughlink_core::tcp::Stack;
+use roughlink_core::text::one_line;
 use roughlink_lab::error::LabError;
 use roughlink_lab::metric;
 use serde_json::Value;
@@ -178,10 +179,7 @@ impl<'s> Page<'s> {
     }
 
     fn resolve(&self, schema: &'s Value) -> &'s Value {
-        match schema["$ref"].as_str().and_then(|r| r.strip_prefix("#/$defs/")) {
-            Some(name) => &self.root["$defs"][name],
-            None => schema,
-        }
+        definition(schema, self.root)
     }
 
     /// The type of a value, for people.
@@ -335,10 +333,6 @@ fn spaced(name: &str) -> String {
     out
 }
 
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 /// All algorithms with their parameters.
 fn algorithms() -> String {
     let mut out = format!(
@@ -410,7 +404,7 @@ fn metrics() -> String {
 /// All commands with their help.
 fn commands() -> String {
     let mut out = format!("# Commands\n\n{MADE}\nWhat `roughlink COMMAND --help` prints.\n\n");
-    let mut root = Roughlink::command().term_width(80);
+    let mut root = Roughlink::<Command>::command().term_width(80);
     root.build();
     help(&mut out, &mut root);
     out.trim_end().to_owned() + "\n"
@@ -421,7 +415,7 @@ fn help(out: &mut String, command: &mut clap::Command) {
     let text = command.render_long_help().to_string();
     let text: Vec<&str> = text.lines().map(str::trim_end).collect();
     let _ = writeln!(out, "## `{name}`\n\n```text\n{}\n```\n", text.join("\n").trim_end());
-    for inner in command.get_subcommands_mut().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
+    for inner in command.get_subcommands_mut().filter(|c| c.get_name() != "help") {
         help(out, inner);
     }
 }

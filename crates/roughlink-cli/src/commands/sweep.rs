@@ -1,9 +1,9 @@
 //! `roughlink sweep`
 
-use super::slug;
 use crate::args::Sweep;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
+use roughlink_core::text::slug;
 use roughlink_core::units::Time;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::file::windows;
@@ -16,7 +16,7 @@ use roughlink_lab::watch::Watch;
 /// Runs a scenario over a grid.
 pub fn sweep(args: &Sweep) -> Result<(), Failure> {
     let experiment = experiment(args)?;
-    let name = slug(&experiment.id);
+    let name = slug(&experiment.id, "results");
     let mut plan = Plan::with_limit(experiment, args.grid.max_runs)?;
     if args.metric.is_empty() {
         plan.measure_usual(&["throughput_mbps"]);

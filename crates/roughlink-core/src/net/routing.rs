@@ -181,6 +181,27 @@ mod tests {
         assert_eq!(routes.reachable(0).collect::<Vec<_>>(), [1, 2]);
     }
 
+    /// Each tree is a search through the whole network: there is one per source, and only of nodes that lead on.
+    #[test]
+    fn trees_are_few() {
+        let edge = |a, b| Edge { between: (a, b), delay: (Time(1), Time(1)) };
+        let trees = |edges: Vec<Edge>, routes: &[(usize, usize)]| {
+            let mut network = Routes::new(1_001, edges);
+            routes.iter().for_each(|&(from, to)| drop(network.path(from, to)));
+            network.trees.len()
+        };
+        let all: Vec<(usize, usize)> = (1..1_001).map(|n| (n, 1 + n * 7 % 1_000)).collect();
+        let from_hub: Vec<_> = (1..1_001).map(|n| (0, n)).collect();
+        let to_hub: Vec<_> = (1..1_001).map(|n| (n, 0)).collect();
+        let star = (1..1_001).map(|n| edge(0, n)).collect();
+        assert_eq!(trees(star, &[all, from_hub.clone(), to_hub].concat()), 1);
+        let chain = (0..1_000).map(|n| edge(n, n + 1)).collect();
+        let from_three: Vec<_> = (0..1_001).flat_map(|n| [(1, n), (500, n), (999, n)]).collect();
+        assert_eq!(trees(chain, &from_three), 3);
+        // Nodes without a link are found unreachable by the same tree.
+        assert_eq!(trees(vec![edge(0, 1)], &from_hub), 1);
+    }
+
     /// The shortest of all paths without a node twice, by the rule of the module.
     fn by_search(edges: &[Edge], from: usize, to: usize) -> Option<(usize, Time)> {
         let mut best: Option<(usize, Time)> = None;

@@ -28,8 +28,8 @@ pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: 
     table(document.get_mut(), &here, root, report);
 }
 
-/// Follows a reference.
-pub(super) fn resolve<'s>(schema: &'s Schema, root: &'s Schema) -> &'s Schema {
+/// The definition in `root` that a schema refers to, or itself.
+pub fn resolve<'s>(schema: &'s Schema, root: &'s Schema) -> &'s Schema {
     match name_of(schema) {
         Some(name) => &root["$defs"][name],
         None => schema,

@@ -1,6 +1,8 @@
 //! How the sending half processes an acknowledgement: window, RTT, scoreboard, and then recovery.
 //!
-//! RTT samples follow Karn's rule (RFC 6298 section 3), or RFC 7323's timestamps where only they are unambiguous.
+//! RTT samples follow Karn's rule (RFC 6298 section 3), or RFC 7323's timestamps where only they are unambiguous. The
+//! timestamps tick in milliseconds. The stack sees what its clock shows; the results have the time that really passed,
+//! as far as it is unambiguous.
 
 use super::config::Recovery;
 use super::recovery::Arrival;
@@ -21,6 +23,41 @@ pub(super) struct Acknowledgement {
     pub(super) echo: Option<u32>,
     /// Base of the peer's view of our sequence space.
     pub(super) irs: u32,
+}
+
+/// A round-trip time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RttSample {
+    /// What the stack measures.
+    pub(super) measured: Time,
+    /// The time that passed.
+    pub(super) passed: Time,
+}
+
+impl RttSample {
+    /// From when a segment left.
+    pub(super) fn since(sent_at: Time, now: Time) -> Self {
+        let passed = (now - sent_at).max(Time::from_nanos(1));
+        RttSample { measured: passed, passed }
+    }
+
+    /// ns-3: from the echo of a segment that left at `sent_at`. Less than a tick counts as 1 us
+    /// (`TcpSocketBase::CalculateRttSample`).
+    pub(super) fn by_echo(echo: u32, sent_at: Time, now: Time) -> Self {
+        RttSample { measured: age(echo, now).max(Time::from_micros(1)), ..RttSample::since(sent_at, now) }
+    }
+
+    /// From the echo alone, which shows which copy of a segment is acknowledged. Less than a tick counts as one (Linux
+    /// `tcp_rtt_tsopt_us`).
+    pub(super) fn of_copy(echo: u32, now: Time) -> Self {
+        let measured = age(echo, now).max(Time::from_millis(1));
+        RttSample { measured, passed: measured }
+    }
+}
+
+/// The age of a millisecond timestamp.
+pub(super) fn age(echo: u32, now: Time) -> Time {
+    Time::from_millis(u64::from((now.as_millis() as u32).wrapping_sub(echo)))
 }
 
 /// Brings an acknowledgement to the sender: window, RTT, scoreboard, recovery.
@@ -57,18 +94,21 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
     }
 }
 
-/// ns-3: if the lowest newly acknowledged segment was sent once, the age of the timestamp it echoes.
-fn sample_by_timestamp(snd: &Sender, now: Time, a: &Acknowledgement) -> Option<Time> {
+/// ns-3: of the lowest newly acknowledged segment, if it was sent once.
+fn sample_by_timestamp(snd: &Sender, now: Time, a: &Acknowledgement) -> Option<RttSample> {
     let head = snd.board.head()?;
     if head.end() > a.ack || head.is(EVER_RETRANS | NO_SAMPLE) {
         return None;
     }
-    Some(sample(a.echo.is_some(), now, a.echo.unwrap_or(0), head.sent_at))
+    Some(match a.echo {
+        Some(echo) => RttSample::by_echo(echo, head.sent_at, now),
+        None => RttSample::since(head.sent_at, now),
+    })
 }
 
 /// Karn's rule: the age of the lowest newly acknowledged segment, if none of the acknowledged was retransmitted;
 /// else, of the first newly SACKed one (Linux `tcp_ack_update_rtt`).
-fn sample_by_send_time(snd: &Sender, now: Time, a: &Acknowledgement, d: &Delivered) -> Option<Time> {
+fn sample_by_send_time(snd: &Sender, now: Time, a: &Acknowledgement, d: &Delivered) -> Option<RttSample> {
     let mut sent = None;
     let mut clean = true;
     for s in snd.board.segments().take_while(|s| s.end() <= a.ack) {
@@ -81,23 +121,35 @@ fn sample_by_send_time(snd: &Sender, now: Time, a: &Acknowledgement, d: &Deliver
         }
     }
     if let Some(t) = sent.filter(|_| clean).or(d.first_sent) {
-        return Some(now - t);
+        return Some(RttSample::since(t, now));
     }
     // Only timestamps show which copy was acknowledged.
     let echo = a.echo.filter(|&e| e != 0 && a.ack > snd.una() && !clean)?;
-    Some(sample(true, now, echo, now))
-}
-
-/// An RTT sample: from the echoed millisecond timestamp, or from the time the segment left.
-pub(super) fn sample(by_timestamp: bool, now: Time, echo: u32, sent_at: Time) -> Time {
-    if by_timestamp {
-        let ms = (now.as_millis() as u32).wrapping_sub(echo);
-        Time::from_millis(u64::from(ms)).max(Time::from_micros(1))
-    } else {
-        (now - sent_at).max(Time::from_nanos(1))
-    }
+    Some(RttSample::of_copy(echo, now))
 }
 
 fn covers(outer: &SackBlock, inner: &SackBlock) -> bool {
     inner.left.wrapping_sub(outer.left) < 1 << 31 && outer.right.wrapping_sub(inner.right) < 1 << 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 0.2 ms later, with and without a tick of the timestamps in between.
+    #[test]
+    fn a_tick_of_the_timestamps_is_not_the_time_that_passed() {
+        let us = Time::from_micros;
+        for (sent, ticks) in [(us(5_100), 0), (us(5_900), 1)] {
+            let now = sent + us(200);
+            let ns3 = RttSample::by_echo(5, sent, now);
+            assert_eq!((ns3.measured, ns3.passed), ([us(1), us(1_000)][ticks], us(200)));
+            let one = Time::from_millis(1);
+            assert_eq!(RttSample::of_copy(5, now), RttSample { measured: one, passed: one });
+            assert_eq!(RttSample::since(sent, now), RttSample { measured: us(200), passed: us(200) });
+        }
+        let before_the_clock_wraps = u32::MAX - 1;
+        let now = Time::from_millis(u64::from(u32::MAX) + 3);
+        assert_eq!(RttSample::of_copy(before_the_clock_wraps, now).measured, Time::from_millis(4));
+    }
 }

@@ -332,7 +332,7 @@ impl Receiver {
     }
 
     /// A round-trip time seen by the receiver, of the handshake or from the timestamp that a data segment echoes (Linux
-    /// `tcp_rcv_rtt_measure_ts`).
+    /// `tcp_rcv_rtt_measure_ts`, which since 6.16 ignores an echo of the same tick).
     #[inline]
     pub fn measure_rtt(&mut self, rtt: Time) {
         let old = self.space.rtt;

@@ -7,6 +7,7 @@
 
 mod timers;
 
+use super::acknowledgement::RttSample;
 use super::config::{Recovery, TcpConfig};
 use super::hold::Release;
 use super::prr::Prr;
@@ -313,15 +314,15 @@ impl Sender {
 
     /// An RTT sample.
     #[inline]
-    pub fn rtt_sample(&mut self, rtt: Time) {
-        self.estimate_rto(rtt);
+    pub(super) fn rtt_sample(&mut self, rtt: RttSample) {
+        self.estimate_rto(rtt.measured);
         self.note_rtt(rtt);
     }
 
     /// The RTT sample of an acknowledgement up to `ack`, if it gave one. The algorithm may have a better one for the RTO.
     #[inline]
-    pub(super) fn measured_rtt(&mut self, ack: u64, rtt: Option<Time>) {
-        if let Some(sample) = self.cc.rto_sample(&self.flow, ack, rtt) {
+    pub(super) fn measured_rtt(&mut self, ack: u64, rtt: Option<RttSample>) {
+        if let Some(sample) = self.cc.rto_sample(&self.flow, ack, rtt.map(|rtt| rtt.measured)) {
             self.estimate_rto(sample);
         }
         if let Some(rtt) = rtt {
@@ -337,11 +338,11 @@ impl Sender {
     }
 
     #[inline]
-    fn note_rtt(&mut self, rtt: Time) {
-        self.flow.latest_rtt = rtt;
+    fn note_rtt(&mut self, rtt: RttSample) {
+        self.flow.latest_rtt = rtt.measured;
         // ns-3 keeps the minimum of the smoothed value.
-        self.flow.min_rtt = self.flow.min_rtt.min(if self.cfg.timestamp_rtt { self.flow.srtt } else { rtt });
-        self.stats.rtt.record(rtt.0);
+        self.flow.min_rtt = self.flow.min_rtt.min(if self.cfg.timestamp_rtt { self.flow.srtt } else { rtt.measured });
+        self.stats.rtt.record(rtt.passed.0);
     }
 
     /// The SYN was sent more than once: 1 s may be too short for this path (RFC 6298 rule 5.7; ns-3 has no such rule).

@@ -8,6 +8,7 @@ use crate::error::LabError;
 use crate::library::{Source, names};
 use crate::nearest;
 use roughlink_core::scenario::Problem;
+use roughlink_core::text::one_line;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -205,10 +206,6 @@ fn check(choice: &Choice, experiment: &Experiment) -> Result<(), LabError> {
         Some(wrong) => missing("value of this axis", wrong, values),
         None => Ok(()),
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn short(name: &str) -> &str {

@@ -1,6 +1,11 @@
 //! The data behind a figure as CSV (RFC 4180, one header line, `\n` line ends).
+//!
+//! A spreadsheet takes a cell that begins with `=` for a formula, and some with `+`, `-`, `@`, a tab or a line end too.
+//! Names come from the authors of scenarios, so such a cell gets an apostrophe in front, unless it is a number. The
+//! page's script follows the same rule for the points as drawn; `tests/report_in_browser.rs` compares the two.
 
 use crate::experiment::result::ExperimentResult;
+use std::borrow::Cow;
 
 /// One line per cell: stack, axes, metric, unit, published, measured, ci95, interval_low, interval_high, at_least and replicas,
 /// with the meanings of [`Cell`](crate::experiment::result::Cell); `at_least` is its
@@ -23,9 +28,19 @@ pub fn cells(experiment: &ExperimentResult) -> String {
     }
     let mut out = csv::Writer::from_writer(Vec::new());
     for row in rows {
-        out.write_record(row).expect("each row has the fields of the heading");
+        out.write_record(row.iter().map(|cell| as_text(cell).into_owned()))
+            .expect("each row has the fields of the heading");
     }
     String::from_utf8(out.into_inner().expect("memory takes everything")).expect("made of text")
+}
+
+/// `cell` so that a spreadsheet does not take it for a formula.
+fn as_text(cell: &str) -> Cow<'_, str> {
+    let number = || cell.parse().is_ok_and(f64::is_finite);
+    if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !number() {
+        return Cow::Owned(format!("'{cell}"));
+    }
+    Cow::Borrowed(cell)
 }
 
 /// Columns after those of the axes.
@@ -36,6 +51,16 @@ const COLUMNS: [&str; 9] =
 mod tests {
     use super::*;
     use crate::experiment::result::{AxisResult, Cell, MetricResult};
+
+    #[test]
+    fn formulas_are_text_and_numbers_are_numbers() {
+        for formula in ["=1+1", "+49 30", "-3.5 dB", "@SUM(A1)", "\t=1", "\r", "-", "-0x10", "-1e999", "+inf"] {
+            assert_eq!(as_text(formula), format!("'{formula}"));
+        }
+        for plain in ["", "-3.5", "+2", "-1e-300", "-.5", "0", "cubic", "5 %", "a=b", "'x"] {
+            assert_eq!(as_text(plain), plain);
+        }
+    }
 
     #[test]
     fn cells_survive_a_round_trip() {

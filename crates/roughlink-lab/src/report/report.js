@@ -323,7 +323,11 @@
     });
   }
   // The points of a section's charts, as they are drawn.
-  const field = (v) => (v === null ? "" : /[",\n\r]/.test(v) ? `"${String(v).replace(/"/g, '""')}"` : v);
+  // Formulas become text as in csv.rs.
+  const number = (v) => v === v.trim() && Number.isFinite(Number(v));
+  const text = (v) => (typeof v === "string" && /^[=+\-@\t\r\n]/.test(v) && !number(v) ? "'" + v : v);
+  const quoted = (v) => (/[",\n\r]/.test(v) ? `"${v.replace(/"/g, '""')}"` : v);
+  const field = (v) => (v === null ? "" : quoted(text(v)));
   for (const link of document.querySelectorAll("a[data-drawn]")) {
     link.addEventListener("click", () => {
       const rows = [["chart", "series", "x", "y"]];
@@ -333,8 +337,8 @@
         const chart = caption ? caption.textContent : section.querySelector("h2").textContent;
         for (const t of spec.traces) t.x.forEach((x, i) => rows.push([chart, t.name, x, t.y[i]]));
       }
-      const text = rows.map((row) => row.map(field).join(",") + "\n").join("");
-      link.href = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
+      const table = rows.map((row) => row.map(field).join(",") + "\n").join("");
+      link.href = URL.createObjectURL(new Blob([table], { type: "text/csv;charset=utf-8" }));
     });
   }
   for (const button of document.querySelectorAll("button[data-copy]")) {

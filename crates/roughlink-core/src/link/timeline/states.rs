@@ -160,3 +160,44 @@ impl Properties {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn states(steps: Vec<Step>) -> States {
+        let base = State { up: true, rate: Rate::from_mbps(1), delay: Time::ZERO, signal: None, noise: None };
+        States::new(Arc::new(Timeline::new(steps, Vec::new(), Time::from_secs(100))), base)
+    }
+
+    /// What a change is sought among: what waits in the heap, and the values of all properties.
+    fn size(states: &States) -> usize {
+        let Properties { up, rate, delay, signal, noise } = &states.properties;
+        states.due.len() + up.0.len() + rate.0.len() + delay.0.len() + signal.0.len() + noise.0.len()
+    }
+
+    /// The work for a change depends on how many steps are in force or recur, not on how many there were.
+    #[test]
+    fn past_and_future_steps_cost_nothing() {
+        let ms = Time::from_millis;
+        let rate = |n| Some(Rate::from_mbps(2 + n % 7));
+        // A table in which the delay is given once.
+        let table = |n: u64| Step { at: ms(n), rate: rate(n), delay: (n == 0).then(|| ms(9)), ..Step::default() };
+        let outage = |n: u64| Step { at: ms(n), until: Some(ms(n + 3)), up: Some(false), ..Step::default() };
+        let mut recurring = outage(5);
+        recurring.every = Some(ms(7));
+        for (steps, most) in [
+            ((0..50_000).map(table).collect::<Vec<_>>(), 2),
+            ((0..50_000).map(|n| if n % 2 == 0 { table(n) } else { outage(n) }).collect(), 2 + 2 * 2),
+            (vec![table(0), recurring], 2 + 3),
+        ] {
+            let mut states = states(steps);
+            let mut changes = 0;
+            while states.next().is_some() {
+                changes += 1;
+                assert!(size(&states) <= most, "{} after {changes} changes", size(&states));
+            }
+            assert!(changes > 25_000, "{changes}");
+        }
+    }
+}
