@@ -26,6 +26,7 @@ use crate::units::Time;
 use component::Component;
 pub use end::Sending;
 use routing::{Edge, Hop, Routes};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 /// Which way a packet crosses a host's interface.
@@ -82,7 +83,8 @@ pub trait Observer {
     fn backlog(&mut self, _now: Time, _hop: Hop, _of: &dyn Fn(usize) -> u32) {}
     /// Gateway `index` of the scenario has seen something pass; its flows are numbered as the scenario counts them.
     fn gateway(&mut self, _now: Time, _index: usize, _stats: &dyn Fn() -> gateway::Stats) {}
-    /// Called before every event: an observer that cannot continue ends the run, whose result is then incomplete.
+    /// Called before every event, also unless [`Observer::ACTIVE`]: an observer that cannot continue ends the run, whose
+    /// result is then incomplete.
     fn stop(&self) -> bool {
         false
     }
@@ -185,6 +187,37 @@ pub struct NoObserver;
 
 impl Observer for NoObserver {
     const ACTIVE: bool = false;
+}
+
+/// Ends a run after a number of events, whatever it simulates. It observes nothing else; beside another observer it limits
+/// a run that is observed. All that the loop does counts, also changes of links, which [`RunResult::events`] leaves out.
+#[derive(Debug)]
+pub struct Limit {
+    left: Cell<u64>,
+    reached: Cell<bool>,
+}
+
+impl Limit {
+    /// Of `most` events.
+    pub fn new(most: u64) -> Self {
+        Limit { left: Cell::new(most), reached: Cell::new(false) }
+    }
+
+    /// Whether it has ended the run, whose result is then incomplete.
+    pub fn reached(&self) -> bool {
+        self.reached.get()
+    }
+}
+
+impl Observer for Limit {
+    const ACTIVE: bool = false;
+    fn stop(&self) -> bool {
+        match self.left.get().checked_sub(1) {
+            Some(left) => self.left.set(left),
+            None => self.reached.set(true),
+        }
+        self.reached.get()
+    }
 }
 
 /// How to run.

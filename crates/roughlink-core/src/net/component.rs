@@ -151,7 +151,7 @@ impl<'a, O: Observer> Component<'a, O> {
     pub(super) fn run(&mut self) -> u64 {
         loop {
             let (now, leaf) = self.calendar.next();
-            if now > self.end || now == Time::MAX || (O::ACTIVE && self.observer.stop()) {
+            if now > self.end || now == Time::MAX || self.observer.stop() {
                 return self.events;
             }
             if leaf < self.leaves.media {
