@@ -98,7 +98,11 @@ impl Problem {
             let before = text[..start].rfind('\n').unwrap_or(0);
             let from = text[..before].rfind('\n').unwrap_or(0);
             let to = text[end..].match_indices('\n').nth(1).map_or(text.len(), |(i, _)| end + i);
-            text[from..to].split('\n').all(|line| line.len() <= LONGEST_LINE && !line.trim_end().contains(is_hidden))
+            let plain = |line: &str| {
+                let line = line.strip_suffix('\r').unwrap_or(line);
+                line.len() <= LONGEST_LINE && !line.contains(is_hidden)
+            };
+            text[from..to].split('\n').all(plain)
         })
     }
 }
