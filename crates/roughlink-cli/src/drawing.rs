@@ -70,10 +70,9 @@ mod tests {
     /// Also one at the end of a line, where it looks like a space.
     #[test]
     fn no_character_is_drawn_that_a_terminal_acts_on() {
-        for hidden in ["\u{b}", "\u{c}", "\u{85}", "\u{1b}[2J", "\r\r", "\u{202e}"] {
-            for text in
-                [format!("a{hidden}\nb c\nd\n"), format!("a\nb c{hidden}\nd\n"), format!("a\r\nb c\r\n{hidden}d")]
-            {
+        for hidden in ["\u{b}", "\u{c}", "\u{85}", "\u{1b}[2J", "\r", "\u{202e}"] {
+            for [before, after, end] in [["", "", hidden], ["", hidden, ""], [hidden, "", ""]] {
+                let text = format!("a{before}\r\nb c{after}\r\nd{end}");
                 let at = text.find('c').expect("there is one");
                 let problems = [Problem::new(format!("wrong {hidden}")).at(at..at + 1, hidden).help(hidden)];
                 let drawn = drawn(hidden, &text, &problems, Severity::Error);

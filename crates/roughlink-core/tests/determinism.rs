@@ -60,10 +60,10 @@ proptest! {
         prop_assert_eq!(text(&whole), text(&network.run_observed(Options::default(), &mut enough)));
         prop_assert!(!enough.reached());
         let mut few = Limit::new(10);
-        prop_assert!(network.run_observed(Options::default(), &mut few).events <= whole.events);
-        prop_assert!(few.reached());
-        let mut beside = (Curious, Limit::new(10));
-        network.run_observed(Options::default(), &mut beside);
+        let events = network.run_observed(Options::default(), &mut few).events;
+        prop_assert!(if few.reached() { events <= whole.events } else { events == whole.events });
+        let mut beside = (Curious, Limit::new(0));
+        prop_assert_eq!(network.run_observed(Options::default(), &mut beside).events, 0);
         prop_assert!(beside.1.reached());
     }
 
