@@ -73,4 +73,4 @@ fuzz:
 
 clean:
 	$(CARGO) clean
-	rm -rf fuzz/target validation/ns3/build validation/.cache $(VENV)
+	rm -rf validation/ns3/build validation/.cache $(VENV)
