@@ -12,12 +12,13 @@ RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)
 TABLE     := $(if $(FULL),,--seeds 3 --bytes 10000000 --cc newreno illinois --loss 0.25 5)
 FUZZ_TIME ?= 120
 
-.PHONY: help reproduce build test check docs bench validate fuzz clean
+.PHONY: help reproduce build test check deny docs bench validate fuzz clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers, write results/index.html; PAPER=v2g one of them'
 	@echo 'make test        set up, then run all tests'
 	@echo 'make check       formatting and lints'
+	@echo 'make deny        licences, sources and advisories of what is built in'
 	@echo 'make docs        write the reference pages that are made from the program'
 	@echo 'make bench       benchmarks'
 	@echo 'make validate    side by side with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
@@ -48,6 +49,10 @@ check:
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked -- -D warnings; \
 	else echo 'skipped: the fuzz targets, which need a C++ compiler'; fi
 
+deny:
+	@.ci/setup build
+	@.ci/deny
+
 docs: build
 	target/release/roughlink reference docs/reference
 
@@ -63,12 +68,9 @@ validate: $(if $(filter target/release/roughlink,$(ROUGHLINK)),build)
 	@.ci/with-ns3 $(VENV) validation/table.py --roughlink $(ROUGHLINK) $(TABLE)
 
 fuzz:
-	@command -v cargo-fuzz >/dev/null || { echo 'cargo-fuzz is missing: cargo install cargo-fuzz'; exit 3; }
-	mkdir -p fuzz/corpus/wire fuzz/corpus/gateway fuzz/corpus/scenario
-	$(CARGO) fuzz run --sanitizer none wire -- -dict=fuzz/wire.dict -max_total_time=$(FUZZ_TIME)
-	$(CARGO) fuzz run --sanitizer none gateway -- -dict=fuzz/wire.dict -max_len=2000 -max_total_time=$(FUZZ_TIME)
-	$(CARGO) fuzz run --sanitizer none scenario fuzz/corpus/scenario scenarios -- -max_len=4000 -max_total_time=$(FUZZ_TIME)
+	@.ci/setup build fuzz
+	fuzz/run for $(FUZZ_TIME)
 
 clean:
 	$(CARGO) clean
-	rm -rf fuzz/target validation/ns3/build validation/.cache $(VENV)
+	rm -rf validation/ns3/build validation/.cache $(VENV)

@@ -1,7 +1,8 @@
 //! How commands fail: messages and exit codes.
 
-use miette::{Diagnostic, LabeledSpan, NamedSource, Report, SourceCode};
-use roughlink_core::scenario::{MOST_SHOWN, Problem, ScenarioError};
+use crate::drawing::drawn;
+use miette::{Diagnostic, Report};
+use roughlink_core::scenario::{Problem, ScenarioError};
 use roughlink_core::text::visible;
 use roughlink_lab::error::LabError;
 use roughlink_lab::output::OutputError;
@@ -9,7 +10,6 @@ use serde::Serialize;
 use std::fmt;
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -123,68 +123,13 @@ fn tell(e: &LabError) {
     }
 }
 
-/// Prints the first problems of a file, and how many more there are.
 fn show_problems(name: &str, text: &str, problems: &[Problem], severity: miette::Severity) {
-    let source = Arc::new(text.to_owned());
-    for problem in problems.iter().take(MOST_SHOWN) {
-        // miette draws whole lines, and cannot count beyond column 65535.
-        if problem.has_plain_lines(text) {
-            let name = visible(name).into_owned();
-            let source = NamedSource::new(name, Arc::clone(&source)).with_language("TOML");
-            draw(Fault { problem: problem.clone(), source, severity });
-        } else {
-            say(problem.render(name, text).trim_end());
-        }
-    }
-    if problems.len() > MOST_SHOWN {
-        say(&format!("and {} more", problems.len() - MOST_SHOWN));
-    }
-}
-
-fn show(problem: &Plain) {
-    draw(problem.clone());
+    let _ = io::stderr().lock().write_all(drawn(name, text, problems, severity).as_bytes());
 }
 
 /// Draws what has no hidden characters in colour if standard error is a terminal.
-fn draw(problem: impl Diagnostic + Send + Sync + 'static) {
-    let _ = writeln!(io::stderr().lock(), "{:?}", Report::new(problem));
-}
-
-/// A problem of a file, as miette draws it.
-#[derive(Debug)]
-struct Fault {
-    problem: Problem,
-    source: NamedSource<Arc<String>>,
-    severity: miette::Severity,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.problem.labels.is_empty() {
-            write!(f, "{}: ", self.source.name())?; // without an excerpt nothing else names the file
-        }
-        f.write_str(&visible(&self.problem.message))
-    }
-}
-
-impl std::error::Error for Fault {}
-
-impl Diagnostic for Fault {
-    fn severity(&self) -> Option<miette::Severity> {
-        Some(self.severity)
-    }
-    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.problem.help.as_ref().filter(|h| !h.is_empty()).map(|h| Box::new(visible(h)) as Box<dyn fmt::Display>)
-    }
-    fn source_code(&self) -> Option<&dyn SourceCode> {
-        (!self.problem.labels.is_empty()).then_some(&self.source)
-    }
-    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        Some(Box::new(self.problem.labels.iter().map(|label| {
-            let text = (!label.text.is_empty()).then(|| visible(&label.text).into_owned());
-            LabeledSpan::new_with_span(text, label.span.clone())
-        })))
-    }
+fn show(problem: &Plain) {
+    let _ = writeln!(io::stderr().lock(), "{:?}", Report::new(problem.clone()));
 }
 
 /// Anything else.

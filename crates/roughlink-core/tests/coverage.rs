@@ -251,7 +251,11 @@ fn a_log_of_the_field() {
 
 #[test]
 fn coverage_that_makes_no_sense_is_refused() {
-    let back = |_: &str| Ok("time_s,signal_dbm\n5,-60\n4,-60\n".to_owned());
+    let often = (0..8).map(|i| format!("{},-60\n", f64::from(i) / 2000.0)).collect::<String>();
+    let back = |name: &str| {
+        let lines = if name == "often" { often.as_str() } else { "5,-60\n4,-60\n" };
+        Ok(format!("time_s,signal_dbm\n{lines}"))
+    };
     let times = |a: &str| format!("timetable = [{{ arrive = \"0 s\", depart = \"50 s\" }}, {a}]");
     for (coverage, said) in [
         ("", "does not state when it exists"),
@@ -279,6 +283,8 @@ fn coverage_that_makes_no_sense_is_refused() {
             "repeat = \"500 us\"\ntimetable = [{ arrive = \"0 s\", depart = \"100 us\" }]",
             "more than 1000000 stays in coverage",
         ),
+        // Eight lines in one stay: 150,000 stays, but 1,200,000 lines.
+        ("repeat = \"4 ms\"\nlog = \"often\"", "more than 1000000 lines about stays in coverage"),
         ("repeat = \"10 s\"\ntimetable = [{ arrive = \"0 s\", depart = \"50 s\" }]", "begins again after 10 s"),
     ] {
         let error = parse(coverage, &back).expect_err(coverage);

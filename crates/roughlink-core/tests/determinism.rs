@@ -9,7 +9,7 @@ use roughlink_core::cc::algorithm;
 use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::{Direction, Model, PipeConfig};
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, Observer, Options};
+use roughlink_core::net::{Limit, Network, Observer, Options};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
@@ -78,6 +78,21 @@ proptest! {
         }
         driven.wake(scenario.duration);
         prop_assert_eq!(text(&driven.result()), text(&simulated));
+    }
+
+    #[test]
+    fn a_limit_of_events_ends_a_run_and_changes_nothing_below(scenario in networks::networks(60_000)) {
+        let network = Network::new(&scenario).expect("there is a path");
+        let whole = network.run(Options::default());
+        let mut enough = Limit::new(u64::MAX);
+        prop_assert_eq!(text(&whole), text(&network.run_observed(Options::default(), &mut enough)));
+        prop_assert!(!enough.reached());
+        let mut few = Limit::new(10);
+        let events = network.run_observed(Options::default(), &mut few).events;
+        prop_assert!(events == whole.events || few.reached() && events < whole.events);
+        let mut beside = (Curious, Limit::new(0));
+        prop_assert_eq!(network.run_observed(Options::default(), &mut beside).events, 0);
+        prop_assert!(beside.1.reached());
     }
 
     #[test]

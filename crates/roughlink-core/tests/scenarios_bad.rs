@@ -437,6 +437,15 @@ proptest! {
     }
 }
 
+/// The largest that an integer holds, with headers beside it, must not overflow.
+#[test]
+fn a_segment_beyond_all_integers_is_refused() {
+    for size in ["4294967295 B", "18446744073709551615 B"] {
+        let error = Scenario::parse(&edited(&[("1448 B", size)]), "large.toml", &[], &load).unwrap_err();
+        assert_helpful(&error.problems, size);
+    }
+}
+
 /// Endless nesting must not overflow the stack.
 #[test]
 fn depth_is_no_danger() {

@@ -358,8 +358,10 @@ fn looped(
         report.error(problem.at(span(&c.repeat), "").help("`repeat` is at least the time to the last departure"));
         return None;
     }
-    if (duration.0 / repeat.0).saturating_mul(stays.len() as u64) > MOST_STAYS {
-        let problem = Problem::new(format!("there are more than {MOST_STAYS} stays in coverage")).at(here, "");
+    let lines: usize = stays.iter().map(|s| s.rows.len().max(1)).sum();
+    if (duration.0 / repeat.0).saturating_mul(lines as u64) > MOST_STAYS {
+        let what = if lines > stays.len() { "lines about stays" } else { "stays" };
+        let problem = Problem::new(format!("there are more than {MOST_STAYS} {what} in coverage")).at(here, "");
         report.error(problem.help("make `repeat` longer, or `duration` shorter"));
         return None;
     }
@@ -388,5 +390,5 @@ fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
-/// More stays than this fill the memory.
+/// More stays than this fill the memory; so do more lines of a log about them.
 const MOST_STAYS: u64 = 1_000_000;

@@ -97,8 +97,8 @@ impl Problem {
             let end = text.floor_char_boundary(label.span.end.max(start));
             let before = text[..start].rfind('\n').unwrap_or(0);
             let from = text[..before].rfind('\n').unwrap_or(0);
-            let to = text[end..].match_indices('\n').nth(1).map_or(text.len(), |(i, _)| end + i);
-            text[from..to].split('\n').all(|line| line.len() <= LONGEST_LINE && !line.trim_end().contains(is_hidden))
+            let to = text[end..].match_indices('\n').nth(1).map_or(text.len(), |(i, _)| end + i + 1);
+            text[from..to].lines().all(|line| line.len() <= LONGEST_LINE && !line.contains(is_hidden))
         })
     }
 }

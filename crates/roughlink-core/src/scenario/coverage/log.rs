@@ -2,6 +2,7 @@
 
 use super::{Levels, Presence, span};
 use crate::scenario::file::Coverage;
+use crate::scenario::leaf::LONGEST;
 use crate::scenario::link::Load;
 use crate::scenario::problem::{Problem, Report, suggest};
 use crate::scenario::table::{Dialect, POSITION, TIME, Table};
@@ -100,7 +101,12 @@ fn read_log(text: &str, speed: Option<f64>, dialect: &Dialect) -> Result<Vec<Row
     let lines = table.lines(|row: &mut Row, field, at| {
         match field.known {
             TIME => row.at = at.unwrap_or_default(),
-            POSITION => row.at = Time::from_secs_f64(field.number()? / speed.unwrap_or(1.0)),
+            POSITION => {
+                row.at = Time::from_secs_f64(field.number()? / speed.unwrap_or(1.0));
+                if row.at > LONGEST {
+                    return Err(format!("{field} is reached after more than {LONGEST}"));
+                }
+            }
             "signal_dbm" => row.signal = Some(field.number()?),
             "rate_mbps" => row.rate = Some(Rate((field.number()? * 1e6) as u64)),
             "delay_ms" => row.delay = Some(Time::from_secs_f64(field.number()? / 1e3)),
@@ -158,6 +164,12 @@ mod tests {
             Row { at: Time::from_secs(4), loss: Some(0.5), ..Row::default() },
         ];
         assert_eq!(rows, wanted);
+    }
+
+    #[test]
+    fn a_position_that_is_reached_after_the_end_of_time_is_refused() {
+        let reason = read("position_m,signal_dbm\n0,-60\n1000000000,-60\n", Some(0.001)).unwrap_err();
+        assert_eq!(reason, "line 3: position_m = 1000000000 is reached after more than 1000000000 s");
     }
 
     #[test]
