@@ -25,6 +25,8 @@ pub struct Changes {
     overhead: u32,
     /// What has not been serialised; at most the first is in service.
     service: VecDeque<Service>,
+    /// Bytes of its packets.
+    service_bytes: u64,
     /// Those of the noises that have been in force, by index; each is made when it is first needed.
     judges: BTreeMap<u32, Judge>,
     name: String,
@@ -68,6 +70,7 @@ impl Changes {
             },
             overhead: u32::from(overhead),
             service: VecDeque::new(),
+            service_bytes: 0,
             judges: BTreeMap::new(),
             name: name.to_owned(),
             seed: *seed,
@@ -83,14 +86,16 @@ impl Changes {
 
     /// How many packets wait at `now`, and their bytes.
     pub fn waiting(&self, now: Time) -> (usize, u64) {
-        let waiting = self.service.iter().skip_while(|s| s.start <= now);
-        waiting.fold((0, 0), |(n, bytes), s| (n + 1, bytes + u64::from(s.packet.size)))
+        // Only what is being served has started.
+        let started = self.service.iter().take_while(|s| s.start <= now);
+        let left = (self.service.len(), self.service_bytes);
+        started.fold(left, |(n, bytes), s| (n - 1, bytes - u64::from(s.packet.size)))
     }
 
     /// How many packets wait when the run stops at `end`, and their bytes; they waited until then and no longer.
-    pub fn stop(&self, end: Time, waited_ns: &mut u64) -> (usize, u64) {
+    pub fn stop(&self, end: Time, waited_ns: &mut u128) -> (usize, u64) {
         for s in self.service.iter().filter(|s| s.start > end) {
-            *waited_ns = *waited_ns - s.waited() + (end - s.asked).0;
+            *waited_ns = *waited_ns - u128::from(s.waited()) + u128::from((end - s.asked).0);
         }
         self.waiting(end)
     }
@@ -105,29 +110,36 @@ impl Changes {
         self.state.up
     }
 
+    /// Memory of what has not been serialised.
+    pub fn bytes(&self) -> usize {
+        self.service.capacity() * size_of::<Service>()
+    }
+
     /// What has not been serialised.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.service.iter().map(|s| &s.packet)
     }
 
     /// Takes in a packet at `now`; returns when its service starts.
-    pub fn push(&mut self, now: Time, packet: Packet, waited_ns: &mut u64) -> Time {
+    pub fn push(&mut self, now: Time, packet: Packet, waited_ns: &mut u128) -> Time {
         let from = self.service.back().map_or(now, |last| last.end);
         let mut s = Service { packet, asked: now, start: Time::MAX, end: Time::MAX, remainder: 0, left: None };
         if self.runs() {
             self.serve(from, &mut s);
-            *waited_ns += s.waited();
+            *waited_ns += u128::from(s.waited());
         }
         let start = s.start;
+        self.service_bytes += u64::from(s.packet.size);
         self.service.push_back(s);
         start
     }
 
     /// What has been serialised by `now` and when it arrives, one by one; changes take place on the way.
-    pub fn advance(&mut self, now: Time, waited_ns: &mut u64) -> Option<(Time, Packet)> {
+    pub fn advance(&mut self, now: Time, waited_ns: &mut u128) -> Option<(Time, Packet)> {
         loop {
             let change = self.change_at();
             if let Some(s) = self.service.pop_front_if(|s| s.end <= now.min(change)) {
+                self.service_bytes -= u64::from(s.packet.size);
                 return Some((s.end + self.state.delay, s.packet));
             }
             if change > now {
@@ -157,7 +169,7 @@ impl Changes {
         self.state.up || self.timeline.policy == Policy::Drop
     }
 
-    fn change(&mut self, now: Time, to: State, waited_ns: &mut u64) {
+    fn change(&mut self, now: Time, to: State, waited_ns: &mut u128) {
         let (ran, rate) = (self.runs(), self.state.rate);
         self.state = to;
         let runs = self.runs();
@@ -176,7 +188,7 @@ impl Changes {
         }
         let mut from = now;
         for s in &mut waiting {
-            *waited_ns -= s.waited();
+            *waited_ns -= u128::from(s.waited());
             if runs {
                 self.serve(from, s);
                 from = s.end;
@@ -186,7 +198,7 @@ impl Changes {
                     s.start = Time::MAX;
                 }
             }
-            *waited_ns += s.waited();
+            *waited_ns += u128::from(s.waited());
         }
         self.service = waiting;
     }
