@@ -9,6 +9,7 @@
 //! another that has no other feeder, the second link's queue and departure are computed at once and the arrival between is
 //! no event (but counts as one): the results are the same.
 
+mod budget;
 pub mod calendar;
 mod component;
 mod end;
@@ -23,6 +24,8 @@ use crate::packet::{Packet, Sides};
 use crate::rng::Seed;
 use crate::scenario::{FlowSpec, LinkSpec, Scenario};
 use crate::units::Time;
+use budget::Budget;
+pub use budget::{Exceeded, Limits, MOST_BYTES};
 use component::Component;
 pub use end::Sending;
 use routing::{Edge, Hop, Routes};
@@ -253,6 +256,20 @@ impl<'a> Network<'a> {
 
     /// Runs the scenario while `observer` watches.
     pub fn run_observed<O: Observer>(&self, options: Options, observer: &mut O) -> RunResult {
+        self.run_within(Limits::NONE, options, observer).expect("no limits")
+    }
+
+    /// Runs the scenario within `limits` while `observer` watches.
+    ///
+    /// # Errors
+    /// The first limit that the run exceeds; it ends there.
+    pub fn run_within<O: Observer>(
+        &self,
+        limits: Limits,
+        options: Options,
+        observer: &mut O,
+    ) -> Result<RunResult, Exceeded> {
+        let mut budget = Budget::new(limits);
         let s = self.scenario;
         let seed = Seed { seed: s.seed, replica: options.replica };
         let mut flows: Vec<_> = s.flows.iter().map(|_| None).collect();
@@ -267,15 +284,19 @@ impl<'a> Network<'a> {
             &self.components[..]
         };
         for (members, used) in components {
-            let mut c = Component::new(s, &seed, &self.paths, members, used, observer);
+            let mut c = Component::new(s, &seed, &self.paths, (members, used), budget, observer);
             events += c.run();
+            budget = c.budget;
+            if let Some(exceeded) = budget.exceeded() {
+                return Err(exceeded);
+            }
             if O::ACTIVE {
                 c.report_end();
             }
             c.collect(&mut flows, &mut links, &mut gateways);
         }
         let flows: Vec<_> = flows.into_iter().flatten().collect();
-        RunResult::new(s, options.replica, flows, links, &gateways, events)
+        Ok(RunResult::new(s, options.replica, flows, links, &gateways, events))
     }
 }
 

@@ -1,5 +1,6 @@
 //! One component at work: its links, its flows, its calendar.
 
+use super::budget::Budget;
 use super::calendar::Calendar;
 use super::flow::Flow;
 use super::routing::Hop;
@@ -43,6 +44,7 @@ pub(super) struct Component<'a, O> {
     notices: Vec<Notified>,
     end: Time,
     events: u64,
+    pub budget: Budget,
 }
 
 /// What hosts are still to be notified of about a link, whose first place is `place`.
@@ -78,8 +80,8 @@ impl<'a, O: Observer> Component<'a, O> {
         s: &Scenario,
         seed: &Seed,
         all_paths: &[[Vec<Hop>; 2]],
-        flows: &[usize],
-        links: &[usize],
+        (flows, links): (&[usize], &[usize]),
+        budget: Budget,
         observer: &'a mut O,
     ) -> Self {
         let mut pipes = Vec::with_capacity(2 * links.len());
@@ -144,6 +146,7 @@ impl<'a, O: Observer> Component<'a, O> {
             notices,
             end: s.duration,
             events: 0,
+            budget,
         }
     }
 
@@ -152,6 +155,9 @@ impl<'a, O: Observer> Component<'a, O> {
         loop {
             let (now, leaf) = self.calendar.next();
             if now > self.end || now == Time::MAX || (O::ACTIVE && self.observer.stop()) {
+                return self.events;
+            }
+            if self.budget.step() && self.exceeds(now) {
                 return self.events;
             }
             if leaf < self.leaves.media {
@@ -167,6 +173,15 @@ impl<'a, O: Observer> Component<'a, O> {
                 self.wake_gate(now, leaf - self.leaves.gates);
             }
         }
+    }
+
+    /// Whether the run exceeds its limits.
+    #[cold]
+    fn exceeds(&mut self, now: Time) -> bool {
+        let links = self.pipes.iter().map(Pipe::bytes).sum::<usize>() + self.media.bytes();
+        let bytes = links + self.flows.iter().map(Flow::bytes).sum::<usize>();
+        let elements = self.places.len() + self.flows.len() + self.media.in_transit().count() / 16;
+        self.budget.check(bytes as u64, elements as u64, (now, self.end))
     }
 
     /// Hosts are notified of what happened to a link that their flow uses.
@@ -331,6 +346,10 @@ impl<'a, O: Observer> Component<'a, O> {
         loop {
             let flow = &mut self.flows[index];
             let Some(p) = flow.transmit(now, end, &mut self.sides) else { return };
+            if self.budget.step() && self.exceeds(now) {
+                return;
+            }
+            let flow = &mut self.flows[index];
             let leaf = self.paths[flow.path[end] as usize] as usize;
             if O::ACTIVE {
                 if let Some(session) = flow.session() {
