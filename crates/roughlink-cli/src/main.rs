@@ -9,10 +9,19 @@ mod table;
 
 use args::{Cc, Command, Gateway, Metric, Roughlink, Scenario};
 use clap::Parser as _;
+use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let outcome = match Roughlink::parse().command {
+    std::panic::set_hook(Box::new(failure::on_panic));
+    match failure::guarded(|| run(Roughlink::parse().command)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.exit(),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
         Command::Run(args) => commands::run::run(&args),
         Command::Reproduce(args) => commands::reproduce::reproduce(&args),
         Command::Sweep(args) => commands::sweep::sweep(&args),
@@ -29,9 +38,5 @@ fn main() -> ExitCode {
         Command::Doctor(args) => commands::doctor::doctor(&args),
         Command::Completions(args) => commands::completions::completions(&args),
         Command::Man(args) => commands::man::man(&args),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.exit(),
     }
 }

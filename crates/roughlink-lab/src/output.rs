@@ -24,7 +24,7 @@ pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, HostEntry, Manifest, St
 use folder::Draft;
 pub(crate) use folder::recover;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Exceeded, Limits, Network, Options};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::capture::{self, Capture};
 use roughlink_core::trace::columns::{Column, Recorder, Series, Sink};
@@ -49,6 +49,8 @@ pub struct Settings {
     pub command: Vec<String>,
     /// Revision of the program's source, for the manifest.
     pub revision: Option<String>,
+    /// What the run may use.
+    pub limits: Limits,
 }
 
 impl Default for Settings {
@@ -60,6 +62,7 @@ impl Default for Settings {
             force: false,
             command: Vec::new(),
             revision: None,
+            limits: Limits::default(),
         }
     }
 }
@@ -100,6 +103,9 @@ pub enum OutputError {
         /// The hosts that exist.
         hosts: Vec<String>,
     },
+    /// The run needs more than its limits allow.
+    #[error("{0}")]
+    Exceeded(Exceeded),
     /// A file could not be written.
     #[error("cannot write `{}`: this run leaves no results", .path.display())]
     Write {
@@ -162,7 +168,9 @@ pub fn run_to_folder(
     let mut observer = (recorder, capture);
     let clock = clock();
     // One event queue, so that the capture is in order of time across components.
-    let mut result = network.run_observed(Options { one_component: true, ..options }, &mut observer);
+    let options = Options { one_component: true, ..options };
+    let result = network.run_within(settings.limits, options, &mut observer);
+    let mut result = result.map_err(OutputError::Exceeded)?;
     result.wall_s = clock.elapsed().as_secs_f64();
 
     let (recorder, capture) = observer;

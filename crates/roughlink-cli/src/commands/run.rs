@@ -4,11 +4,11 @@ use super::REVISION;
 use crate::args::Run;
 use crate::failure::{Failure, print, print_json, warn};
 use crate::show;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Limits, Network, NoObserver, Options};
 use roughlink_core::units::{Time, UnitError};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::{assignment, split};
-use roughlink_lab::library::{Folder, Overrides, Source, text_of};
+use roughlink_lab::library::{Folder, LARGEST_SCENARIO, Overrides, Source, text_of};
 use roughlink_lab::output::{CaptureSettings, Settings, run_to_folder};
 use roughlink_lab::runner::timed;
 
@@ -25,10 +25,11 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     }
     let network = Network::new(&parsed.scenario)?;
     let options = Options { replica: args.replica, ..Options::default() };
+    let limits = Limits { events: args.max_events.unwrap_or(u64::MAX), ..args.memory.limits() };
     let result = match &args.output {
-        None => timed(|| network.run(options)),
+        None => timed(|| network.run_within(limits, options, &mut NoObserver))?,
         Some(folder) => {
-            let settings = settings(args)?;
+            let settings = Settings { limits, ..settings(args)? };
             let result = run_to_folder(&parsed.scenario, &network, options, folder, &settings);
             result.map_err(Failure::Folder)?
         }
@@ -58,6 +59,7 @@ fn source(name: &str) -> Result<Source, LabError> {
     if name != "-" {
         return Source::scenario(name);
     }
-    let text = text_of(std::io::stdin()).map_err(|source| LabError::Read { path: "standard input".into(), source })?;
+    let text = text_of(std::io::stdin(), LARGEST_SCENARIO);
+    let text = text.map_err(|source| LabError::Read { path: "standard input".into(), source })?;
     Ok(Source { name: "standard input".into(), text, folder: Some(Folder::new(".")) })
 }
