@@ -11,8 +11,9 @@ FULL      ?=
 RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)
 TABLE     := $(if $(FULL),,--seeds 3 --bytes 10000000 --cc newreno illinois --loss 0.25 5)
 FUZZ_TIME ?= 120
+HOSTILE_FILES ?= 20000
 
-.PHONY: help reproduce build test check deny docs bench validate fuzz clean
+.PHONY: help reproduce build test check deny docs bench validate fuzz hostile clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers, write results/index.html; PAPER=v2g one of them'
@@ -23,6 +24,7 @@ help:
 	@echo 'make bench       benchmarks'
 	@echo 'make validate    side by side with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
 	@echo 'make fuzz        fuzz each target for FUZZ_TIME=$(FUZZ_TIME) s'
+	@echo 'make hostile     try HOSTILE_FILES=$(HOSTILE_FILES) hostile scenario files'
 	@echo 'make clean       remove what was built; results/ stays'
 
 build:
@@ -70,6 +72,11 @@ validate: $(if $(filter target/release/roughlink,$(ROUGHLINK)),build)
 fuzz:
 	@.ci/setup build fuzz
 	fuzz/run for $(FUZZ_TIME)
+
+hostile:
+	@.ci/setup build
+	$(CARGO) build --workspace --locked --profile test --bin roughlink
+	python3 validation/hostile.py --roughlink target/debug/roughlink --files $(HOSTILE_FILES)
 
 clean:
 	$(CARGO) clean

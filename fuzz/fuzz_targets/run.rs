@@ -4,9 +4,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use roughlink_core::net::{Limit, Network, Observer, Options, Sending};
+use roughlink_core::net::{Limits, Network, Observer, Options, Sending};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
+use std::sync::Arc;
 
 /// Some flights of a few flows.
 const MOST_EVENTS: u64 = 3_000;
@@ -28,12 +29,15 @@ impl Observer for Invariants {
 fuzz_target!(|text: &str| {
     let load = |name: &str| Ok(name.to_owned());
     let Ok((scenario, _)) = Scenario::parse(text, "fuzz.toml", &[], &load) else { return };
-    let network = Network::new(&scenario).expect("a scenario has a path for each flow");
-    let mut limit = Limit::new(MOST_EVENTS);
-    let parts = network.run_observed(Options::default(), &mut limit);
-    let mut observer = (Invariants, Limit::new(MOST_EVENTS));
-    let whole = network.run_observed(Options { one_component: true, ..Options::default() }, &mut observer);
-    if !limit.reached() && !observer.1.reached() {
+    let scenario = Arc::new(scenario);
+    let limits = Limits { events: MOST_EVENTS, ..Limits::default() };
+    let network = |one_component| {
+        let options = Options { one_component, limits, ..Options::default() };
+        Network::new(Arc::clone(&scenario), options).expect("a scenario has a path for each flow")
+    };
+    let parts = network(false).run();
+    let whole = network(true).run_observed(&mut Invariants);
+    if let (Ok(parts), Ok(whole)) = (parts, whole) {
         assert_eq!(format!("{parts:?}"), format!("{whole:?}"));
     }
 });

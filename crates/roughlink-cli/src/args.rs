@@ -1,6 +1,7 @@
 //! The command line interface: commands, arguments, help.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use roughlink_core::net::{Limits, MOST_BYTES};
 use roughlink_lab::experiment::plan::MOST_RUNS;
 use std::path::PathBuf;
 
@@ -11,7 +12,8 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (revision ", env
 #[derive(Debug, Parser)]
 #[command(name = "roughlink", version, long_version = LONG_VERSION, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (disk space, rights, a tool); \
-    5 an expectation failed; 130 interrupted.")]
+    5 an expectation failed; \
+    70 a fault of roughlink itself; 130 interrupted.")]
 pub struct Roughlink<C: Subcommand> {
     #[command(subcommand)]
     pub command: C,
@@ -83,6 +85,11 @@ pub struct Run {
     /// Replica number: the same scenario with other random numbers.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub replica: u32,
+    /// End the run with an error after this many events and packets sent; no limit if absent.
+    #[arg(long, value_name = "N")]
+    pub max_events: Option<u64>,
+    #[command(flatten)]
+    pub memory: Memory,
     /// Leave results, time series and a capture at each host in this folder.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -357,6 +364,20 @@ pub struct Form {
     pub quiet: bool,
 }
 
+#[derive(Debug, Args)]
+pub struct Memory {
+    /// End a run with an error when its packets and records take more memory.
+    #[arg(long, value_name = "MB", default_value_t = MOST_BYTES / 1_000_000)]
+    pub max_memory: u64,
+}
+
+impl Memory {
+    /// As limits of a run.
+    pub fn limits(&self) -> Limits {
+        Limits { bytes: self.max_memory.saturating_mul(1_000_000), ..Limits::default() }
+    }
+}
+
 /// Arguments of all commands that run a grid.
 #[derive(Debug, Args)]
 pub struct Grid {
@@ -369,6 +390,8 @@ pub struct Grid {
     /// Refuse a grid of more runs.
     #[arg(long, value_name = "N", default_value_t = MOST_RUNS)]
     pub max_runs: u64,
+    #[command(flatten)]
+    pub memory: Memory,
     /// Number of parallel runs; as many as there are cores if absent.
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,

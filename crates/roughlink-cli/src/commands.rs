@@ -54,7 +54,7 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
     }
     let mut store = Store::open(&folder)?;
     store.write(IDENTITY, format!("{identity}\n").as_bytes())?;
-    work(plan.jobs(), &mut store, grid.jobs, quiet)?;
+    work(plan.jobs(), &mut store, grid)?;
     let result = plan.result(&store);
     store.write(RUNS_TABLE, &plan.table(&store)?)?;
     keep(&store, &input(&result), quiet)?;
@@ -136,7 +136,7 @@ pub fn report(args: &args::Report) -> Result<(), Failure> {
 const REPORT: &str = "report.html";
 
 /// The command line, in a form that can be run again.
-fn command_line() -> String {
+pub fn command_line() -> String {
     let words = typed_words().into_iter().map(|word| quote(&word));
     words.collect::<Vec<_>>().join(" ")
 }

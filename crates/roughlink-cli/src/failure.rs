@@ -1,14 +1,18 @@
 //! How commands fail: messages and exit codes.
 
+use crate::commands::command_line;
 use crate::drawing::drawn;
 use miette::{Diagnostic, Report};
 use roughlink_core::scenario::{Problem, ScenarioError};
 use roughlink_core::text::visible;
-use roughlink_lab::error::LabError;
+use roughlink_lab::error::{LabError, exceeded_help};
 use roughlink_lab::output::OutputError;
+use roughlink_lab::runner::message;
 use serde::Serialize;
+use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;
 use std::io::{self, BufWriter, Write as _};
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::process::ExitCode;
 
 /// Why a command failed.
@@ -26,6 +30,8 @@ pub enum Failure {
     Closed,
     /// Standard output cannot be written.
     Output(io::Error),
+    /// The program panicked.
+    Fault(String),
 }
 
 impl<E: Into<LabError>> From<E> for Failure {
@@ -37,48 +43,68 @@ impl<E: Into<LabError>> From<E> for Failure {
 impl Failure {
     /// Prints the message and returns the exit code.
     pub fn exit(self) -> ExitCode {
-        match self {
-            Failure::Lab(e) => {
-                tell(&e);
-                ExitCode::from(code(&e))
-            }
+        match &self {
+            Failure::Lab(e) => tell(e),
             Failure::Folder(e) => {
                 let full =
-                    matches!(&e, OutputError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull);
-                let help = match &e {
+                    matches!(e, OutputError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull);
+                let help = match e {
                     OutputError::Exists(_) => "--force replaces results, and nothing else",
+                    OutputError::Exceeded(limit) => exceeded_help(limit),
                     _ if full => "the disk is full; --no-capture and --sample '10 ms' need less space",
                     OutputError::Write { .. } => "name a folder that can be written to with -o",
                     _ => "",
                 };
                 let help = (!help.is_empty()).then(|| help.to_owned());
-                show(&Plain::new(&e, help));
-                let lacks = matches!(e, OutputError::Write { .. } | OutputError::Busy(_));
-                ExitCode::from(if lacks { 3 } else { 2 })
+                show(&Plain::new(e, help));
             }
-            Failure::Expectation(message) => {
-                say(&message);
-                ExitCode::from(5)
-            }
-            Failure::Interrupted(message) => {
-                say(&message);
-                ExitCode::from(130)
-            }
-            Failure::Closed => ExitCode::SUCCESS,
-            Failure::Output(e) => {
-                say(&format!("cannot write to standard output: {e}"));
-                ExitCode::from(3)
-            }
+            Failure::Expectation(message) | Failure::Interrupted(message) => say(message),
+            Failure::Closed => {}
+            Failure::Output(e) => say(&format!("cannot write to standard output: {e}")),
+            Failure::Fault(message) => say(&format!("roughlink failed: {message}")),
+        }
+        if self.code() == FAULT {
+            say(&format!(
+                "This is a fault of roughlink. Please report it with the files and this command line:\n  {}\nto {}/issues; \
+                if the file came from somebody else, as SECURITY.md says.",
+                command_line(),
+                env!("CARGO_PKG_REPOSITORY")
+            ));
+        }
+        ExitCode::from(self.code())
+    }
+
+    /// The exit code, one of those that the help lists.
+    fn code(&self) -> u8 {
+        match self {
+            Failure::Closed => 0,
+            Failure::Lab(LabError::Broken { .. }) | Failure::Fault(_) => FAULT,
+            Failure::Lab(LabError::Write { .. } | LabError::InUse { .. })
+            | Failure::Folder(OutputError::Write { .. } | OutputError::Busy(_))
+            | Failure::Output(_) => 3,
+            Failure::Lab(LabError::Read { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => 3,
+            Failure::Lab(_) | Failure::Folder(_) => 2,
+            Failure::Expectation(_) => 5,
+            Failure::Interrupted(_) => 130,
         }
     }
 }
 
-fn code(e: &LabError) -> u8 {
-    match e {
-        LabError::Write { .. } | LabError::InUse { .. } => 3,
-        LabError::Read { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => 3,
-        LabError::Broken { .. } => 1,
-        _ => 2,
+/// The exit code of a fault of the program, as in sysexits.h.
+const FAULT: u8 = 70;
+
+/// Runs a command. A panic is a fault of the program: it becomes a failure as any other.
+pub fn guarded(command: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|panic| Err(Failure::Fault(message(panic.as_ref()))))
+}
+
+/// Where a panic happened, in one line, and the backtrace if RUST_BACKTRACE asks for it; what it means is said at the end.
+pub fn on_panic(panic: &PanicHookInfo<'_>) {
+    let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
+    say(&format!("fault{place}: {}", message(panic.payload())));
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured {
+        say(&trace.to_string());
     }
 }
 
@@ -162,5 +188,28 @@ impl std::error::Error for Plain {}
 impl Diagnostic for Plain {
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
         self.help.as_ref().map(|h| Box::new(h) as Box<dyn fmt::Display>)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_a_fault_with_its_own_code() {
+        let failed = guarded(|| panic!("out of {}", "order")).unwrap_err();
+        assert!(matches!(&failed, Failure::Fault(m) if m == "out of order"), "{failed:?}");
+        assert_eq!(failed.code(), FAULT);
+        let broken = LabError::Broken { count: 1, message: "out of order".into() };
+        assert_eq!(Failure::Lab(broken).code(), FAULT);
+    }
+
+    #[test]
+    fn other_failures_keep_theirs() {
+        let failed = guarded(|| Err(Failure::Expectation("missed".into()))).unwrap_err();
+        assert_eq!(failed.code(), 5);
+        assert!(guarded(|| Ok(())).is_ok());
+        let usage = LabError::Usage { message: String::new(), help: String::new() };
+        assert_eq!(Failure::Lab(usage).code(), 2);
     }
 }

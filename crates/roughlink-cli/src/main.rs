@@ -14,10 +14,11 @@ use failure::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let outcome = match Roughlink::parse().command {
+    std::panic::set_hook(Box::new(failure::on_panic));
+    let outcome = failure::guarded(|| match Roughlink::parse().command {
         Any::Shown(command) => run(command),
         Any::Reference(args) => commands::reference::reference(&args),
-    };
+    });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.exit(),

@@ -1,7 +1,9 @@
 //! Progress of a grid, and Ctrl-C.
 
+use crate::args::Grid;
 use crate::failure::{Failure, say};
 use indicatif::{ProgressBar, ProgressStyle};
+use roughlink_lab::error::LabError;
 use roughlink_lab::runner::{self, Ending, Job, Progress};
 use roughlink_lab::store::Store;
 use std::io::{IsTerminal as _, stderr};
@@ -23,15 +25,17 @@ static STOP: LazyLock<&'static AtomicBool> = LazyLock::new(|| {
 });
 
 /// Does the jobs that the store lacks, and shows the progress.
-pub fn work(jobs: Vec<Job>, store: &mut Store, threads: Option<usize>, quiet: bool) -> Result<(), Failure> {
+pub fn work(jobs: impl Iterator<Item = Result<Job, LabError>>, store: &mut Store, grid: &Grid) -> Result<(), Failure> {
     let threads =
-        threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
+        grid.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
     let folder = store.folder().display().to_string();
     // Reported even with `--quiet`: a disk that changes data is serious.
     if let Some(damage) = store.damage() {
         say(&damage.to_string());
     }
-    let mut show = Show::new(quiet);
+    let mut show = Show::new(grid.form.quiet);
+    let limits = grid.memory.limits();
+    let jobs = jobs.map(|job| Ok(Job { limits, ..job? }));
     let ending = runner::run(jobs, store, threads, &STOP, &mut |p| show.update(p));
     show.finish();
     match ending? {

@@ -30,6 +30,10 @@ fn long_lines_are_clipped_and_do_not_panic() {
     let long = "a".repeat(70_000);
     let said = refused(&run(folder.path(), format!("x = \"{long}\" !\n").as_bytes(), &[]), "s.toml:1:70008:");
     assert!(said.len() < 2_000, "{} bytes", said.len());
+    // A long value in the message itself.
+    let said =
+        refused(&run(folder.path(), format!("duration = \"{long}\"\n").as_bytes(), &[]), "is not a number and a unit");
+    assert!(said.len() < 10_000, "{} bytes", said.len());
     // A warning about a long line, and a short line beside a long one.
     let far = format!("{HELLO}noise = {{ kind = \"none\" }} # {long}\ncolour = 1\n");
     let said = refused(&run(folder.path(), far.as_bytes(), &[]), "has no key `colour`");
@@ -122,4 +126,45 @@ fn a_seed_is_a_positive_integer_of_63_bits() {
     refused(&out, "9223372036854775808 is not in 0..=9223372036854775807");
     let out = roughlink(&["run", "hello", "--seed", "9223372036854775807", "--set", "duration=1 s"]);
     assert_eq!(code(&out), 0, "{}", stderr(&out));
+}
+
+/// Refused, with exit code 2; memory is what matters, and a run that fills it takes a moment.
+#[test]
+fn runs_have_limits_of_events_and_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
+    let out = run(folder.path(), format!("{HELLO}{flow}").as_bytes(), &["--max-events", "100"]);
+    refused(&out, "the run has more than 100 events; it ended at");
+    // All at once, and over a path that holds without end.
+    let tcp = "[tcp]\ninitial_window = 4000000000\nrcv_buf = \"9000 GB\"\nsnd_buf = \"9000 GB\"\n";
+    let long = HELLO.replace("\"1 s\"", "\"100 s\"").replace("1 Mbit/s", "1000 Gbit/s");
+    let long = long.replace("delay = \"1 ms\"", "delay = \"1 s\"");
+    for text in [
+        format!("{HELLO}{flow}{tcp}"),
+        format!("{long}{tcp}{flow}"),
+        format!("{long}{flow}", flow = flow.replace("bulk", "cbr").replace("to =", "rate = \"1000 Gbit/s\"\nto =")),
+    ] {
+        refused(
+            &run(folder.path(), text.as_bytes(), &["--max-memory", "20"]),
+            "more than 20 MB of packets and records",
+        );
+    }
+    let out = folder.path().join("out");
+    refused(
+        &run(folder.path(), format!("{HELLO}{flow}{tcp}").as_bytes(), &["--max-memory", "20", "-o", "out"]),
+        "more than 20 MB of packets and records",
+    );
+    assert!(!out.join("manifest.json").exists());
+    fs::write(folder.path().join("s.toml"), format!("{HELLO}{flow}{tcp}")).unwrap();
+    let out =
+        roughlink_in(&["sweep", "s.toml", "--set", "seed=1,2", "--max-memory", "20", "-o", "swept"], folder.path());
+    refused(&out, "so have 5 other runs");
+}
+
+#[test]
+fn a_scenario_larger_than_its_limit_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = fs::File::create(folder.path().join("s.toml")).unwrap();
+    file.set_len(1 << 33).unwrap();
+    refused(&roughlink_in(&["run", "s.toml"], folder.path()), "it is larger than 32 MB");
 }

@@ -53,7 +53,8 @@ fn engine(c: &mut Criterion) {
     ] {
         let scenario = scenario(flows, seconds, start, stack, cc);
         let scenario = Arc::new(scenario);
-        let run = || Network::new(Arc::clone(&scenario), Options::default()).expect("every flow has a path").run();
+        let run =
+            || Network::new(Arc::clone(&scenario), Options::default()).expect("every flow has a path").run().unwrap();
         let result = run();
         let packets: u64 = result.links.iter().filter(|l| l.name.starts_with("out")).map(|l| l.forward.packets).sum();
         group.throughput(Throughput::Elements(packets));

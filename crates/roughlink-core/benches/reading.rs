@@ -8,6 +8,7 @@ use roughlink_core::net::{Network, Options};
 use roughlink_core::scenario::{Scenario, ScenarioError};
 use std::fmt::Write as _;
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Two nodes and a link between them, with the lines `link` of its own; runs for `seconds`.
@@ -26,8 +27,8 @@ fn read(text: &str, file: &str) -> Result<Scenario, Box<ScenarioError>> {
     read.map(|(scenario, _)| scenario).map_err(Box::new)
 }
 
-fn network(scenario: &Scenario) -> Network<'_> {
-    Network::new(scenario).expect("every flow has a path")
+fn network(scenario: impl Into<Arc<Scenario>>) -> Network {
+    Network::new(scenario, Options::default()).expect("every flow has a path")
 }
 
 fn sized<'c>(c: &'c mut Criterion, name: &str) -> BenchmarkGroup<'c, WallTime> {
@@ -63,9 +64,7 @@ fn repetitions(c: &mut Criterion) {
         let steps = "timeline = { steps = [{ at = \"0 s\", rate = \"8 Mbit/s\", delay = \"9 ms\" }, \
                      { at = \"1 ms\", rate = \"9 Mbit/s\" }], repeat = \"2 ms\" }";
         let text = one_link(seconds, steps) + FLOW;
-        measure(&mut group, "times", 500 * seconds, || {
-            network(&read(&text, "").expect("a valid scenario")).run(Options::default())
-        });
+        measure(&mut group, "times", 500 * seconds, || network(read(&text, "").expect("a valid scenario")).run());
     }
     group.finish();
 }
@@ -76,9 +75,8 @@ fn traces(c: &mut Criterion) {
     for seconds in [30, 60, 120, 240] {
         let trace: String = (1..=1000 * seconds).map(|ms| format!("{ms}\n")).collect();
         let text = one_link(seconds, "delay = \"10 ms\"\ntimeline = \"t.up\"") + FLOW;
-        let scenario = read(&text, &trace).expect("a valid scenario");
-        let network = network(&scenario);
-        measure(&mut group, "seconds", seconds, || network.run(Options::default()));
+        let scenario = Arc::new(read(&text, &trace).expect("a valid scenario"));
+        measure(&mut group, "seconds", seconds, || network(Arc::clone(&scenario)).run());
     }
     group.finish();
 }
@@ -109,9 +107,9 @@ fn networks(c: &mut Criterion) {
     let mut group = sized(c, "network");
     for size in [10_000, 100_000] {
         let chain = topology(size, (1..size).map(|n| (n - 1, n)), [(0, size - 1)].into_iter());
-        measure(&mut group, "chain, nodes", size, || drop(network(&read(&chain, "").expect("a valid scenario"))));
+        measure(&mut group, "chain, nodes", size, || drop(network(read(&chain, "").expect("a valid scenario"))));
         let star = topology(size + 1, (1..=size).map(|n| (0, n)), (1..=size).map(|n| (n, 1 + n % size)));
-        measure(&mut group, "star, flows", size, || drop(network(&read(&star, "").expect("a valid scenario"))));
+        measure(&mut group, "star, flows", size, || drop(network(read(&star, "").expect("a valid scenario"))));
     }
     for size in [1_000, 10_000] {
         let twice = nodes((0..size).chain(0..size));

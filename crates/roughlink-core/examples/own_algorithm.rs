@@ -46,7 +46,7 @@ fn main() {
         let mut scenario = scenario.clone();
         scenario.flows[0].cc = "fixed".into();
         scenario.flows[0].factory = Some(Arc::new(move |flow| Box::new(Fixed(segments * u64::from(flow.mss)))));
-        let result = Network::new(scenario, Options::default()).expect("there is a path").run();
+        let result = Network::new(scenario, Options::default()).expect("there is a path").run().unwrap();
         let flow = &result.flows[0];
         println!("{segments:2} segments: {:.2} Mbit/s", flow.throughput_mbps.expect("it delivered something"));
     }

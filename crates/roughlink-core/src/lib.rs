@@ -31,7 +31,7 @@
 //! "#;
 //! let (scenario, warnings) = Scenario::parse(text, "cable.toml", &[], &|name| Err(format!("no {name}")))?;
 //! assert!(warnings.is_empty());
-//! let result = Network::new(scenario, Options::default())?.run();
+//! let result = Network::new(scenario, Options::default())?.run()?;
 //! assert!(result.links[0].forward.lost > 0);
 //! assert!(result.flows[0].throughput_mbps > Some(1.0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

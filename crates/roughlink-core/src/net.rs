@@ -13,6 +13,7 @@
 //! no event (but counts as one): the results are the same.
 
 pub mod addresses;
+mod budget;
 pub mod calendar;
 mod component;
 mod end;
@@ -28,6 +29,8 @@ use crate::metrics::{Outcomes, RunResult};
 use crate::rng::Seed;
 use crate::scenario::{FlowSpec, Scenario};
 use crate::units::{Rate, Time};
+use budget::Budget;
+pub use budget::{Exceeded, Limits, MOST_BYTES};
 use component::Component;
 pub use end::Sending;
 pub use observer::{Crossing, LinkState, NoObserver, Observer, Way};
@@ -48,6 +51,8 @@ pub struct Options {
     pub ports: Vec<usize>,
     /// Links are to be changed from outside by [`Network::change`]. Results do not depend on it, only speed does.
     pub changes: bool,
+    /// What the run may use.
+    pub limits: Limits,
 }
 
 /// What changes in a link, from outside; `None` leaves a property as it is.
@@ -125,6 +130,7 @@ pub struct Network {
     parts: Vec<Part>,
     /// Until when everything has happened.
     now: Time,
+    budget: Budget,
     /// What the parts that are over achieved.
     outcomes: Outcomes,
 }
@@ -162,7 +168,8 @@ impl Network {
         };
         let parts = components.into_iter().map(|(flows, links)| Part::Planned { flows, links }).collect();
         let outcomes = Outcomes::new(s);
-        Ok(Network { scenario, options, paths, parts, now: Time::ZERO, outcomes })
+        let budget = Budget::new(options.limits);
+        Ok(Network { scenario, options, paths, parts, now: Time::ZERO, budget, outcomes })
     }
 
     /// The links that packets of flow `flow` cross from its source to its destination, by number.
@@ -171,18 +178,32 @@ impl Network {
     }
 
     /// Runs the scenario to its end.
-    pub fn run(&mut self) -> RunResult {
+    ///
+    /// # Errors
+    /// The first of [`Options::limits`] that the run exceeds; it ends there.
+    pub fn run(&mut self) -> Result<RunResult, Exceeded> {
         self.run_observed(&mut NoObserver)
     }
 
     /// [`Network::run`] while `observer` watches.
-    pub fn run_observed<O: Observer>(&mut self, observer: &mut O) -> RunResult {
+    ///
+    /// # Errors
+    /// The first of [`Options::limits`] that the run exceeds; it ends there.
+    pub fn run_observed<O: Observer>(&mut self, observer: &mut O) -> Result<RunResult, Exceeded> {
         self.wake_observed(self.scenario.duration, observer);
-        self.result()
+        self.exceeded().map_or_else(|| Ok(self.result()), Err)
+    }
+
+    /// The limit that was exceeded, if one was: nothing happens any more.
+    pub fn exceeded(&self) -> Option<Exceeded> {
+        self.budget.exceeded()
     }
 
     /// When the network must be woken next; [`Time::MAX`] = never: nothing is left to happen before the scenario's end.
     pub fn next_wake(&self) -> Time {
+        if self.exceeded().is_some() {
+            return Time::MAX;
+        }
         let of = |part: &Part| match part {
             Part::Planned { .. } => self.now,
             Part::Running(component) => component.next_wake(),
@@ -201,11 +222,14 @@ impl Network {
         let s = &self.scenario;
         let seed = Seed { seed: s.seed, replica: self.options.replica };
         for part in &mut self.parts {
+            if self.budget.exceeded().is_some() {
+                return;
+            }
             if let Part::Planned { flows, links } = part {
                 *part = Part::Running(Box::new(Component::new(s, &seed, &self.paths, flows, links, &self.options)));
             }
             let Part::Running(component) = part else { continue };
-            component.run(now, observer);
+            component.run(now, &mut self.budget, observer);
             // What waits at a port is still to be had.
             if now >= s.duration && self.options.ports.is_empty() {
                 component.collect(s.duration, &mut self.outcomes);

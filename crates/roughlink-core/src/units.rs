@@ -75,15 +75,19 @@ impl Time {
     }
 }
 
+/// A sum beyond the end of the clock is its end, which never comes: a packet at the end of a long queue on a slow link may
+/// depart after centuries.
 impl Add for Time {
     type Output = Time;
+    #[inline]
     fn add(self, o: Time) -> Time {
-        Time(self.0 + o.0)
+        self.saturating_add(o)
     }
 }
 impl AddAssign for Time {
+    #[inline]
     fn add_assign(&mut self, o: Time) {
-        self.0 += o.0;
+        *self = *self + o;
     }
 }
 impl Sub for Time {
@@ -100,7 +104,7 @@ impl SubAssign for Time {
 impl Mul<u64> for Time {
     type Output = Time;
     fn mul(self, k: u64) -> Time {
-        Time(self.0 * k)
+        Time(self.0.saturating_mul(k))
     }
 }
 impl Div<u64> for Time {

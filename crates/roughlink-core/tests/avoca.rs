@@ -34,7 +34,7 @@ fn scenario(set: &[(&str, &str)]) -> Scenario {
 
 fn run(s: &Scenario) -> Seen {
     let mut seen = Seen::default();
-    Network::new(s.clone(), Options::default()).unwrap().run_observed(&mut seen);
+    Network::new(s.clone(), Options::default()).unwrap().run_observed(&mut seen).unwrap();
     seen
 }
 
@@ -144,7 +144,7 @@ fn a_flow_starts_with_the_state_of_its_link() {
                 ("link.air.noise.kind", "none"),
             ];
             let mut all = All::default();
-            Network::new(scenario(&set), Options::default()).unwrap().run_observed(&mut all);
+            Network::new(scenario(&set), Options::default()).unwrap().run_observed(&mut all).unwrap();
             let first = if start == "0 s" { "5" } else { "170" };
             assert_eq!(all.0[0], (at(first), 0, Way::Out), "{transport}, {stack}, {start}");
         }
@@ -167,7 +167,7 @@ fn a_handshake_waits_for_coverage() {
             ];
             let s = scenario(&[&how[..], &set].concat());
             let mut all = All::default();
-            let result = Network::new(s.clone(), Options::default()).unwrap().run_observed(&mut all);
+            let result = Network::new(s.clone(), Options::default()).unwrap().run_observed(&mut all).unwrap();
             assert_eq!(all.0[0], (at("175.01"), 0, Way::Out), "{how:?}");
             assert!(result.flows[0].delivered_bytes > 1_000_000 && result.flows[0].timeouts == 0, "{how:?}");
         }
@@ -204,7 +204,7 @@ fn a_transfer_that_skips_completes() {
             ("sctp.partial_reliability", "true"),
             ("sctp.streams", streams),
         ]);
-        let result = Network::new(s.clone(), Options::default()).unwrap().run();
+        let result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
         let f = &result.flows[0];
         let skipped = f.skipped_bytes.unwrap();
         assert!(f.completed && skipped > 0, "{f:?}");

@@ -69,7 +69,7 @@ fn stations_on_the_way() {
     assert_eq!(stays, [("X", "busy", at(103), at(120)), ("station 2", "", at(173), at(175))]);
     let load = &s.flows[1];
     assert_eq!((load.name.as_str(), load.start), ("load at X, 100 s", Time::from_secs(100)));
-    let result = Network::new(s.clone(), Options::default()).unwrap().run();
+    let result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
     // 300 kbit/s in datagrams of 1000 B, of which 28 are headers, from 103 s (before that nothing gets through) to 120 s.
     let kbits = result.flows[1].delivered_bytes * 8 / 1000;
     assert!((4700..=4960).contains(&kbits), "{kbits}");
@@ -121,7 +121,7 @@ fn a_flow_held_in_coverage_is_reported() {
              [tcp]\ncc = \"avoca\"\ncc_params = {{ {params} }}"
         );
         let (s, warnings) = parse(&text, &no_file).unwrap();
-        let delivered = Network::new(s.clone(), Options::default()).unwrap().run().flows[0].delivered_bytes;
+        let delivered = Network::new(s.clone(), Options::default()).unwrap().run().unwrap().flows[0].delivered_bytes;
         (delivered > 0, warnings.into_iter().map(|w| (w.message, w.help.unwrap())).collect::<Vec<_>>())
     };
     let weak = ", signal = \"-85 dBm\"";
@@ -149,7 +149,7 @@ fn hosts_take_the_threshold_from_the_coverage() {
     let run = |keys: &str, cc: &str, params: &str| {
         let text = format!("log = \"l.csv\"\n{keys}\n[tcp]\ncc = \"{cc}\"\ncc_params = {{ {params} }}");
         let (s, warnings) = parse(&text, &load).unwrap();
-        let delivered = Network::new(s.clone(), Options::default()).unwrap().run().flows[0].delivered_bytes;
+        let delivered = Network::new(s.clone(), Options::default()).unwrap().run().unwrap().flows[0].delivered_bytes;
         (delivered, warnings.into_iter().map(|w| w.message).collect::<Vec<_>>())
     };
     let keys = "threshold = \"-110 dBm\"\nhysteresis = \"5 dB\"\nassociate = \"5 s\"";

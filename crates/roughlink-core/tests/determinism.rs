@@ -9,7 +9,7 @@ use roughlink_core::cc::algorithm;
 use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::{Direction, Model, PipeConfig};
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Limit, Network, Observer, Options};
+use roughlink_core::net::{Exceeded, Limits, Network, Observer, Options};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
@@ -25,7 +25,7 @@ fn network(s: &Scenario, options: Options) -> Network {
 }
 
 fn run(s: &Scenario, options: Options) -> RunResult {
-    network(s, options).run()
+    network(s, options).run().expect("no limit is near")
 }
 
 /// A result to the last bit: JSON writes floating point so that it reads back the same.
@@ -51,7 +51,7 @@ proptest! {
     #[test]
     fn watching_changes_nothing(scenario in networks::networks(60_000)) {
         let blind = run(&scenario, Options::default());
-        let watched = network(&scenario, Options::default()).run_observed(&mut Curious);
+        let watched = network(&scenario, Options::default()).run_observed(&mut Curious).unwrap();
         prop_assert_eq!(text(&blind), text(&watched));
     }
 
@@ -82,17 +82,18 @@ proptest! {
 
     #[test]
     fn a_limit_of_events_ends_a_run_and_changes_nothing_below(scenario in networks::networks(60_000)) {
-        let network = Network::new(&scenario).expect("there is a path");
-        let whole = network.run(Options::default());
-        let mut enough = Limit::new(u64::MAX);
-        prop_assert_eq!(text(&whole), text(&network.run_observed(Options::default(), &mut enough)));
-        prop_assert!(!enough.reached());
-        let mut few = Limit::new(10);
-        let events = network.run_observed(Options::default(), &mut few).events;
-        prop_assert!(events == whole.events || few.reached() && events < whole.events);
-        let mut beside = (Curious, Limit::new(0));
-        prop_assert_eq!(network.run_observed(Options::default(), &mut beside).events, 0);
-        prop_assert!(beside.1.reached());
+        let whole = run(&scenario, Options::default());
+        let within = |events| {
+            let limits = Limits { events, ..Limits::default() };
+            network(&scenario, Options { limits, ..Options::default() })
+        };
+        let enough = 2 * whole.events + whole.flows.iter().map(|f| 2 * f.segments).sum::<u64>() + 100_000;
+        prop_assert_eq!(text(&whole), text(&within(enough).run().unwrap()));
+        let mut few = within(10);
+        let stopped = matches!(few.run_observed(&mut Curious), Err(Exceeded::Events { most: 10, .. }));
+        prop_assert!(few.result().events <= whole.events.min(10));
+        prop_assert!(stopped || whole.events <= 10);
+        prop_assert!(!stopped || few.next_wake() == Time::MAX);
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn run_with(more: &[(&str, &str)], cc: &str, at: impl Display, outage: &str, bac
     let (s, _) =
         Scenario::parse(text, "handover", &overrides, &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
     let mut trace = Trace::default();
-    Network::new(s.clone(), Options::default()).expect("there is a path").run_observed(&mut trace);
+    Network::new(s.clone(), Options::default()).expect("there is a path").run_observed(&mut trace).unwrap();
     trace
 }
 

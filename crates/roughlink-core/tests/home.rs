@@ -67,7 +67,7 @@ fn parse(text: &str) -> Result<Scenario, String> {
 
 fn run(text: &str) -> RunResult {
     let scenario = parse(text).unwrap();
-    Network::new(scenario.clone(), Options::default()).unwrap().run()
+    Network::new(scenario.clone(), Options::default()).unwrap().run().unwrap()
 }
 
 fn config(link: &str) -> HdplcConfig {
@@ -349,7 +349,7 @@ fn components_do_not_change_what_a_gateway_receives() {
     let text = text.replacen("[[flow]]", &format!("{flow}[[flow]]"), 1);
     let scenario = parse(&text).unwrap();
     let [apart, together] = [false, true].map(|one_component| {
-        Network::new(scenario.clone(), Options { one_component, ..Options::default() }).unwrap().run()
+        Network::new(scenario.clone(), Options { one_component, ..Options::default() }).unwrap().run().unwrap()
     });
     assert_eq!(apart, together);
     assert_eq!(apart.gateways[0].flows[0].flow, "download");

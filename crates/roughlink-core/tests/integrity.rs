@@ -162,7 +162,7 @@ proptest! {
     fn networks_deliver(scenario in networks::networks(150_000)) {
         let mut network = Network::new(scenario.clone(), Options::default()).expect("the chain is connected");
         let mut watch = Watch { scenario: &scenario, reference: Reference::default() };
-        let result = network.run_observed(&mut watch);
+        let result = network.run_observed(&mut watch).expect("no limit is near");
         prop_assert!(watch.reference.faults.is_empty(), "{:#?}", watch.reference.faults);
         prop_assert_eq!(watch.reference.slots.0, watch.reference.slots.1, "side slots leak");
         for (i, (spec, flow)) in scenario.flows.iter().zip(&result.flows).enumerate() {

@@ -57,6 +57,7 @@ fn throughput_of(stack: Stack, cc: &str, loss: f64, queue: u32) -> f64 {
         let flow = Network::new(Arc::clone(&s), Options { replica, ..Options::default() })
             .expect("there is a link")
             .run()
+            .unwrap()
             .flows
             .remove(0);
         if flow.completed { flow.throughput_mbps.unwrap_or(0.0) } else { 0.0 }
@@ -72,9 +73,14 @@ fn no_round_trip_is_shorter_than_the_path() {
         let link = "rate = \"100 Mbit/s\"\ndelay = \"0.1 ms\"\nnoise = { kind = \"random\", loss = \"5 %\" }";
         let text = one_link(&tcp, link, "kind = \"bulk\"\nbytes = \"1 MB\"");
         let (s, _) = Scenario::parse(&text, "short", &[], &|_| Err("no files".into())).unwrap();
-        let network = Network::new(&s).expect("there is a link");
+        let s = Arc::new(s);
         for replica in 0..20 {
-            let flow = network.run(Options { replica, ..Options::default() }).flows.remove(0);
+            let flow = Network::new(Arc::clone(&s), Options { replica, ..Options::default() })
+                .expect("there is a link")
+                .run()
+                .unwrap()
+                .flows
+                .remove(0);
             let rtt = flow.rtt_ms.unwrap();
             assert!(flow.retransmits > 0 && rtt.min >= 0.2, "{}: {rtt:?}", stack.name());
         }

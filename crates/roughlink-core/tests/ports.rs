@@ -89,7 +89,7 @@ proptest! {
         let mut simulated = chain(ROUGH, &flow);
         simulated.seed = seed;
         let mut seen = Seen::default();
-        Network::new(simulated.clone(), Options::default()).unwrap().run_observed(&mut seen);
+        Network::new(simulated.clone(), Options::default()).unwrap().run_observed(&mut seen).unwrap();
         prop_assert!(seen.arrived.len() > 100 && seen.arrived.len() < seen.sent.len());
 
         let open = Scenario { flows: Vec::new(), ..simulated };
@@ -282,7 +282,7 @@ fn a_change_from_outside_is_a_step_of_a_timeline() {
     ];
     let with = |steps: &[&str]| chain(&format!("{ROUGH}\ntimeline = [{}]", steps.join(", ")), flow);
     let rest = [steps[1], steps[2], steps[4]];
-    let planned = Network::new(with(&steps), Options::default()).unwrap().run();
+    let planned = Network::new(with(&steps), Options::default()).unwrap().run().unwrap();
     let options = Options { changes: true, ..Options::default() };
     let mut network = Network::new(with(&rest), options).unwrap();
     for link in [0, 1] {
@@ -294,9 +294,9 @@ fn a_change_from_outside_is_a_step_of_a_timeline() {
         let down = Change { up: Some(false), ..Change::default() };
         network.change(Time::from_secs(40), link, [true; 2], &down).unwrap();
     }
-    let changed = network.run();
+    let changed = network.run().unwrap();
     assert_eq!(changed, planned);
-    let plain = Network::new(with(&rest), Options::default()).unwrap().run();
+    let plain = Network::new(with(&rest), Options::default()).unwrap().run().unwrap();
     assert_ne!(plain, planned);
 
     let mut closed = Network::new(with(&rest), Options::default()).unwrap();
@@ -308,7 +308,9 @@ fn a_change_from_outside_is_a_step_of_a_timeline() {
 fn readiness_for_changes_changes_nothing() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     for link in [PLAIN, ROUGH] {
-        let run = |changes| Network::new(chain(link, flow), Options { changes, ..Options::default() }).unwrap().run();
+        let run = |changes| {
+            Network::new(chain(link, flow), Options { changes, ..Options::default() }).unwrap().run().unwrap()
+        };
         assert_eq!(run(true), run(false));
     }
 }

@@ -439,7 +439,7 @@ fn a_transfer_over_sctp() {
     assert_eq!(s.flows[0].cc, "sctp");
     for cc in ["", "cc = \"cubic\"", "cc = \"avoca\"\ncc_params = { inner = \"sctp\" }"] {
         let s = parse(&text(&format!("transport = \"sctp\"\n{cc}")));
-        let result = roughlink_core::net::Network::new(s.clone(), Default::default()).unwrap().run();
+        let result = roughlink_core::net::Network::new(s.clone(), Default::default()).unwrap().run().unwrap();
         assert!(result.flows[0].completed, "{cc}: {result:?}");
         assert_eq!(result.flows[0].delivered_bytes, 2_000_000);
         assert_eq!(result.flows[0].skipped_bytes, Some(0));

@@ -39,7 +39,7 @@ fn session(flow: &str) -> SessionConfig {
 }
 
 fn run(s: &Scenario) -> SessionResult {
-    let mut result = Network::new(s.clone(), Options::default()).expect("there is a path").run();
+    let mut result = Network::new(s.clone(), Options::default()).expect("there is a path").run().unwrap();
     *result.flows.remove(0).session.expect("a session has a result")
 }
 
@@ -175,7 +175,7 @@ fn the_ip_version_is_in_every_packet() {
     let of = |kind: &str, keys: &str| {
         let text = SESSION.replace("request", kind).replace("FLOW", keys);
         let s = Scenario::parse(&text, "t", &[], &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}")).0;
-        let result = Network::new(s.clone(), Options::default()).unwrap().run();
+        let result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
         assert!(result.flows[0].delivered_bytes > 3000);
         // The charger's answers, or the ACKs of a transfer.
         let d = &result.links[0].forward;
@@ -209,7 +209,7 @@ fn a_priority_protects_the_messages_from_a_download() {
     let p99 = |overrides: &[(&str, &str)]| {
         let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
         let s = Scenario::parse(&text, "t", &overrides, &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}")).0;
-        let mut result = Network::new(s.clone(), Options::default()).unwrap().run();
+        let mut result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
         assert!(result.flows[1].throughput_mbps > Some(5.0), "{:?}", result.flows[1]);
         let demand = result.flows.remove(0).session.unwrap().charging_loop().copied().unwrap();
         demand.latency_ms.unwrap().p99

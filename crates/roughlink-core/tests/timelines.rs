@@ -251,7 +251,7 @@ fn files_become_timelines() {
     assert_eq!(timeline.opportunities.as_ref().map(|o| o.times.len()), Some(3));
     assert_eq!(timeline.policy, Policy::Keep);
     // 3 x 1500 B per 7 ms
-    let result = Network::new(s.clone(), Options::default()).unwrap().run();
+    let result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
     let mbps = result.flows[0].throughput_mbps.unwrap();
     assert!((4.6..5.15).contains(&mbps), "{mbps}");
 }
@@ -286,7 +286,7 @@ fn three_aligned_traces_make_a_link() {
     // 3000 x 1500 B in 2 s, which the reverse direction has as well.
     assert_eq!((pipe.forward.rate, pipe.reverse.rate), (Rate::from_mbps(18), Rate::from_mbps(18)));
     assert_eq!(forward(&s)[..4], [(0, true, 18, 20), (1000, true, 18, 30), (2000, true, 18, 20), (4000, true, 18, 30)]);
-    let run = |s: &Scenario| Network::new(s.clone(), Options::default()).unwrap().run();
+    let run = |s: &Scenario| Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
     let result = run(&s);
     let rtt = result.flows[0].rtt_ms.unwrap();
     assert!((40.0..43.0).contains(&rtt.min), "{rtt:?}");

@@ -259,7 +259,7 @@ fn rates(link: &str, flows: &[(&str, u64)], seconds: u64, step: Time) -> String 
     let (s, _) = Scenario::parse(&text, "rates", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
     let present = vec![(0, ""); flows.len()];
     let mut seen = Rates { step, until: step, rows: Vec::new(), present };
-    let result = Network::new(s.clone(), Options::default()).expect("there is a link").run_observed(&mut seen);
+    let result = Network::new(s.clone(), Options::default()).expect("there is a link").run_observed(&mut seen).unwrap();
     let mut out = format!("{}\n   s", link.replace('\n', ", "));
     for (cc, _) in flows {
         let _ = write!(out, "  {cc:>8} Mbit/s phase               ");

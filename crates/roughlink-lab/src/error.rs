@@ -1,6 +1,6 @@
 //! What can go wrong in the lab.
 
-use roughlink_core::net::NetworkError;
+use roughlink_core::net::{Exceeded, NetworkError};
 use roughlink_core::scenario::ScenarioError;
 use std::io;
 use std::path::PathBuf;
@@ -64,6 +64,17 @@ pub enum LabError {
         /// Its process number, if it is known.
         owner: String,
     },
+    /// A run needs more than its limits allow.
+    #[error("{}{limit}{}", run.iter().map(|run| format!("{run}: ")).collect::<String>(),
+        if *others > 0 { format!("; so have {others} other runs") } else { String::new() })]
+    Exceeded {
+        /// Which run of a grid.
+        run: Option<String>,
+        /// The limit.
+        limit: Exceeded,
+        /// How many other runs exceed theirs.
+        others: usize,
+    },
     /// A run broke an invariant of the engine.
     #[error("{count} of the runs failed; the first: {message}")]
     Broken {
@@ -86,9 +97,26 @@ impl LabError {
             LabError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 Some("the disk is full; free some space and run the same command again: finished runs are kept".into())
             }
+            LabError::Exceeded { limit, .. } => Some(exceeded_help(limit).into()),
             LabError::Write { .. } => Some("name a folder that can be written to with -o".into()),
             _ => None,
         }
+    }
+}
+
+/// What lifts a limit.
+pub fn exceeded_help(limit: &Exceeded) -> &'static str {
+    match limit {
+        Exceeded::Events { .. } => "--max-events allows more",
+        Exceeded::Bytes { .. } => {
+            "smaller queues, windows and delays keep fewer packets on their way; --max-memory allows more"
+        }
+    }
+}
+
+impl From<Exceeded> for LabError {
+    fn from(limit: Exceeded) -> Self {
+        LabError::Exceeded { run: None, limit, others: 0 }
     }
 }
 

@@ -59,7 +59,8 @@ impl Source {
     pub(crate) fn find(name: &str, folder: &str, what: &'static str) -> Result<Source, LabError> {
         let path = Path::new(name);
         if path.is_file() {
-            let text = read_text(path).map_err(|source| LabError::Read { path: path.to_path_buf(), source })?;
+            let text = read_text(path, LARGEST_SCENARIO)
+                .map_err(|source| LabError::Read { path: path.to_path_buf(), source })?;
             return Ok(Source { name: name.into(), text, folder: path.parent().map(Folder::new) });
         }
         let stem = name.strip_suffix(".toml").unwrap_or(name);
@@ -140,7 +141,7 @@ impl Folder {
         if !self.allow_outside && !inside().map_err(|e| e.to_string())? {
             return Err("it is outside the folder of the scenario, which --allow-outside permits".into());
         }
-        read_text(&path).map_err(|e| e.to_string())
+        read_text(&path, LARGEST_TRACE).map_err(|e| e.to_string())
     }
 }
 
@@ -148,21 +149,21 @@ impl Folder {
 ///
 /// # Errors
 /// What is no regular file, and what [`text_of`] refuses.
-fn read_text(path: &Path) -> io::Result<String> {
+fn read_text(path: &Path, most: u64) -> io::Result<String> {
     disk::regular(&std::fs::metadata(path)?)?; // before it is opened: a FIFO would wait for a writer
-    text_of(File::open(path)?)
+    text_of(File::open(path)?, most)
 }
 
 /// What `file` has, as text.
 ///
 /// # Errors
-/// What is larger than 256 MB, and what is not UTF-8.
-pub fn text_of(file: impl Read) -> io::Result<String> {
+/// What has more than `most` bytes, and what is not UTF-8.
+pub fn text_of(file: impl Read, most: u64) -> io::Result<String> {
     let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LARGEST {
-        return refuse(format!("it is larger than {} MB", LARGEST / 1_000_000));
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return refuse(format!("it is larger than {} MB", most / 1_000_000));
     }
     String::from_utf8(bytes).or_else(|e| {
         let good = &e.as_bytes()[..e.utf8_error().valid_up_to()];
@@ -170,5 +171,7 @@ pub fn text_of(file: impl Read) -> io::Result<String> {
     })
 }
 
-/// Bytes of a file that is read: a trace of 10^7 lines.
-const LARGEST: u64 = 256_000_000;
+/// Bytes of a scenario: 150,000 flows, each with its node and link. In memory it is up to eighty times as large.
+pub const LARGEST_SCENARIO: u64 = 32_000_000;
+/// Bytes of a trace or log: 10^7 lines.
+const LARGEST_TRACE: u64 = 256_000_000;

@@ -18,6 +18,7 @@ use roughlink_core::app::request::MessageResult;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RunResult};
 use roughlink_core::scenario::Scenario;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// A metric.
 #[derive(Clone, Debug, PartialEq)]
@@ -340,13 +341,12 @@ impl Metric {
     }
 }
 
-/// The default metrics of scenarios: of transfers `transfers`, of sessions the latency of their messages and the number
+/// The default metrics of scenarios with flows of these kinds: of transfers `transfers`, of sessions the latency of their messages and the number
 /// of late ones, of calls the speech quality. Datagrams at a constant rate count where there is nothing else.
-pub fn usual(scenarios: &[&Scenario], transfers: &[&'static str]) -> Vec<&'static str> {
-    let has = |kind: &str| scenarios.iter().flat_map(|s| &s.flows).any(|f| f.traffic.name() == kind);
+pub fn usual(kinds: &BTreeSet<&str>, transfers: &[&'static str]) -> Vec<&'static str> {
     let mut names = Vec::new();
     for (kind, metrics) in [("bulk", transfers), ("request", SESSION), ("voip", &["voice_mos"])] {
-        if has(kind) {
+        if kinds.contains(kind) {
             names.extend(metrics);
         }
     }

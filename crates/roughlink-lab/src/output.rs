@@ -24,7 +24,7 @@ pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, HostEntry, Manifest, St
 use folder::Draft;
 pub(crate) use folder::recover;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, NetworkError, Options};
+use roughlink_core::net::{Exceeded, Network, NetworkError, Options};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::capture::{self, Capture};
 use roughlink_core::trace::columns::{Column, Recorder, Series, Sink};
@@ -104,6 +104,9 @@ pub enum OutputError {
         /// The hosts that exist.
         hosts: Vec<String>,
     },
+    /// The run needs more than its limits allow.
+    #[error("{0}")]
+    Exceeded(Exceeded),
     /// A file could not be written.
     #[error("cannot write `{}`: this run leaves no results", .path.display())]
     Write {
@@ -133,19 +136,18 @@ pub enum OutputError {
     },
 }
 
-/// Runs replica `replica` of `scenario` and writes its results into the folder `dir`, which is created if necessary.
+/// Runs `scenario` and writes its results into the folder `dir`, which is created if necessary.
 ///
 /// # Errors
 /// `dir` is then as it was: earlier results are still there, and nothing incomplete looks complete.
 pub fn run_to_folder(
     scenario: &Arc<Scenario>,
-    replica: u32,
+    options: Options,
     dir: &Path,
     settings: &Settings,
 ) -> Result<RunResult, OutputError> {
     // One event queue, so that the capture is in order of time across components.
-    let mut network =
-        Network::new(Arc::clone(scenario), Options { replica, one_component: true, ..Options::default() })?;
+    let mut network = Network::new(Arc::clone(scenario), Options { one_component: true, ..options })?;
     let captures = captures(scenario, settings)?;
     let mut draft = Draft::begin(dir, settings.force)?;
     let started = now();
@@ -166,7 +168,7 @@ pub fn run_to_folder(
     };
     let mut observer = (recorder, capture);
     let clock = clock();
-    let mut result = network.run_observed(&mut observer);
+    let mut result = network.run_observed(&mut observer).map_err(OutputError::Exceeded)?;
     result.wall_s = clock.elapsed().as_secs_f64();
 
     let (recorder, capture) = observer;

@@ -5,7 +5,7 @@ use crate::store::{Record, Store};
 use crate::watch::{Watch, Watcher};
 use roughlink_core::app::Traffic;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Exceeded, Limits, Network, Options};
 use roughlink_core::scenario::Scenario;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,17 +25,15 @@ pub struct Job {
     pub watch: Option<Watch>,
     /// Its title for people.
     pub title: String,
+    /// What it may use; this does not change its result.
+    pub limits: Limits,
 }
 
 impl Job {
     /// A job; `fingerprint` identifies the scenario ([`crate::library::Parsed`]).
     pub fn new(scenario: Arc<Scenario>, fingerprint: u128, replica: u32, watch: Option<Watch>, title: String) -> Self {
-        let watched = watch.as_ref().map_or_else(String::new, |w| {
-            let flow = w.flow.as_deref().unwrap_or_default();
-            format!("-{}-{}-{flow}{}", w.every_ns, w.curves.join("+"), w.windows_key())
-        });
-        let key = format!("{fingerprint:032x}-{replica}{watched}-{ENGINE}");
-        Job { key, scenario, replica, watch, title }
+        let key = key(fingerprint, replica, watch.as_ref());
+        Job { key, scenario, replica, watch, title, limits: Limits::default() }
     }
 
     /// Estimated cost: bytes to be carried.
@@ -55,29 +53,38 @@ impl Job {
         s.flows.iter().map(|f| flow(&f.traffic)).sum::<f64>() as u64 + 1
     }
 
-    fn run(&self) -> Record {
-        let options = Options { replica: self.replica, ..Options::default() };
+    fn run(&self) -> Result<Record, Exceeded> {
+        let options = Options { replica: self.replica, limits: self.limits, ..Options::default() };
         let mut network = Network::new(Arc::clone(&self.scenario), options).expect("it was routed before");
         let (result, watched) = match &self.watch {
-            None => (timed(|| network.run()), None),
+            None => (timed(|| network.run())?, None),
             Some(watch) => {
                 let mut watcher = Watcher::new(watch, &self.scenario);
-                let result = timed(|| network.run_observed(&mut watcher));
+                let result = timed(|| network.run_observed(&mut watcher))?;
                 let watched = watcher.finish(watch, &result);
                 (result, Some(watched))
             }
         };
-        Record { key: self.key.clone(), result, watched }
+        Ok(Record { key: self.key.clone(), result, watched })
     }
+}
+
+/// What identifies the result of a run.
+pub(crate) fn key(fingerprint: u128, replica: u32, watch: Option<&Watch>) -> String {
+    let watched = watch.map_or_else(String::new, |w| {
+        let flow = w.flow.as_deref().unwrap_or_default();
+        format!("-{}-{}-{flow}{}", w.every_ns, w.curves.join("+"), w.windows_key())
+    });
+    format!("{fingerprint:032x}-{replica}{watched}-{ENGINE}")
 }
 
 /// Runs something and notes the wall-clock time that it took.
 #[allow(clippy::disallowed_methods, reason = "wall_s is a wall-clock time; nothing simulated depends on it")]
-pub fn timed(run: impl FnOnce() -> RunResult) -> RunResult {
+pub fn timed(run: impl FnOnce() -> Result<RunResult, Exceeded>) -> Result<RunResult, Exceeded> {
     let start = std::time::Instant::now();
-    let mut result = run();
+    let mut result = run()?;
     result.wall_s = start.elapsed().as_secs_f64();
-    result
+    Ok(result)
 }
 
 /// The progress of a grid of runs, in units of [`Job::cost`].
@@ -89,8 +96,10 @@ pub struct Progress {
     pub done: usize,
     /// Runs that the store already had.
     pub kept: usize,
-    /// Cost of the runs that the store lacked.
+    /// Cost of the runs that the store lacked; of those not planned yet, an estimate.
     pub cost: u64,
+    /// Cost of those of them that have been planned.
+    pub planned: u64,
     /// Cost of those that are done.
     pub spent: u64,
 }
@@ -105,36 +114,94 @@ pub enum Ending {
 }
 
 /// Does the jobs that the store lacks, on `threads` threads, until all are done or `stop` is set. `report` is called
-/// every second and whenever a run is done.
+/// every second and whenever a run is done. Jobs are asked for a batch at a time, and the longest of a batch begin first.
+///
+/// # Errors
+/// A job that cannot be had ends it, as does a store that cannot be written. Runs that fail do not end the others.
 pub fn run(
-    mut jobs: Vec<Job>,
+    mut jobs: impl Iterator<Item = Result<Job, LabError>>,
     store: &mut Store,
     threads: usize,
     stop: &AtomicBool,
     report: &mut dyn FnMut(Progress),
 ) -> Result<Ending, LabError> {
     let mut seen = std::collections::HashSet::new();
-    jobs.retain(|job| seen.insert(job.key.clone()));
-    let runs = jobs.len();
-    jobs.retain(|job| store.get(&job.key).is_none());
-    jobs.sort_by_key(|job| (std::cmp::Reverse(job.cost()), job.key.clone()));
-    let kept = runs - jobs.len();
-    let mut progress = Progress { runs, done: kept, kept, cost: jobs.iter().map(Job::cost).sum(), spent: 0 };
-    report(progress);
+    let mut progress = Progress::default();
+    let mut faults = Faults::default();
+    loop {
+        let mut batch: Vec<Job> = Vec::new();
+        while batch.len() < BATCH
+            && let Some(job) = jobs.next()
+        {
+            let job = job?;
+            if !seen.insert(job.key.clone()) {
+                continue;
+            }
+            if store.get(&job.key).is_some() {
+                progress.kept += 1;
+                progress.done += 1;
+            } else {
+                progress.planned += job.cost();
+                batch.push(job);
+            }
+        }
+        // Of those to come, the costs are taken to be those of the others.
+        let left = jobs.size_hint().0;
+        progress.runs = seen.len() + left;
+        let lacked = (seen.len() - progress.kept).max(1);
+        progress.cost = progress.planned + (progress.planned as u128 * left as u128 / lacked as u128) as u64;
+        report(progress);
+        if batch.is_empty() {
+            break;
+        }
+        batch.sort_by_cached_key(|job| (std::cmp::Reverse(job.cost()), job.key.clone()));
+        run_batch(&batch, store, threads, stop, &mut progress, &mut faults, report);
+        let written = store.sync(); // also repeats writes that failed
+        faults.store.take().map_or(written, Err)?;
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    if let Some(message) = faults.broken.first() {
+        return Err(LabError::Broken { count: faults.broken.len(), message: message.clone() });
+    }
+    if let Some((title, limit)) = faults.exceeded.first() {
+        return Err(LabError::Exceeded { run: Some(title.clone()), limit: *limit, others: faults.exceeded.len() - 1 });
+    }
+    Ok(if progress.done < progress.runs { Ending::Stopped } else { Ending::Complete })
+}
+
+/// What went wrong with runs.
+#[derive(Default)]
+struct Faults {
+    /// Panics.
+    broken: Vec<String>,
+    /// Runs that exceeded their limits.
+    exceeded: Vec<(String, Exceeded)>,
+    /// A result could not be kept.
+    store: Option<LabError>,
+}
+
+fn run_batch(
+    jobs: &[Job],
+    store: &mut Store,
+    threads: usize,
+    stop: &AtomicBool,
+    progress: &mut Progress,
+    faults: &mut Faults,
+    report: &mut dyn FnMut(Progress),
+) {
     let next = AtomicUsize::new(0);
     let give_up = AtomicBool::new(false);
-    let mut broken = Vec::new();
-    let mut failure = None;
     std::thread::scope(|scope| {
         let (sender, results) = mpsc::channel();
         for _ in 0..threads.clamp(1, jobs.len().max(1)) {
-            let (sender, jobs, next, give_up) = (sender.clone(), &jobs, &next, &give_up);
+            let (sender, next, give_up) = (sender.clone(), &next, &give_up);
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) && !give_up.load(Ordering::Relaxed) {
                     let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                    let outcome = catch_unwind(AssertUnwindSafe(|| job.run()))
-                        .map_err(|panic| format!("{}: {}", job.title, message(panic.as_ref())));
-                    if sender.send((job.cost(), outcome)).is_err() {
+                    let outcome = catch_unwind(AssertUnwindSafe(|| job.run()));
+                    if sender.send((job, outcome)).is_err() {
                         return;
                     }
                 }
@@ -143,37 +210,36 @@ pub fn run(
         drop(sender);
         loop {
             match results.recv_timeout(Duration::from_secs(1)) {
-                Ok((cost, outcome)) => {
+                Ok((job, outcome)) => {
                     progress.done += 1;
-                    progress.spent += cost;
+                    progress.spent += job.cost();
                     match outcome {
-                        Ok(record) => {
+                        Ok(Ok(record)) => {
                             if let Err(e) = store.append(record) {
                                 give_up.store(true, Ordering::Relaxed);
-                                failure.get_or_insert(e);
+                                faults.store.get_or_insert(e);
                             }
                         }
-                        Err(message) => broken.push(message),
+                        Ok(Err(exceeded)) => faults.exceeded.push((job.title.clone(), exceeded)),
+                        Err(panic) => faults.broken.push(format!("{}: {}", job.title, message(panic.as_ref()))),
                     }
-                    report(progress);
+                    report(*progress);
                 }
-                Err(mpsc::RecvTimeoutError::Timeout) => report(progress),
+                Err(mpsc::RecvTimeoutError::Timeout) => report(*progress),
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
             }
         }
     });
-    let written = store.sync(); // also repeats writes that failed
-    failure.map_or(written, Err)?;
-    if let Some(message) = broken.first() {
-        return Err(LabError::Broken { count: broken.len(), message: message.clone() });
-    }
-    Ok(if progress.done < runs { Ending::Stopped } else { Ending::Complete })
 }
 
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
+/// What a panic says.
+pub fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("it panicked").to_owned()
 }
+
+/// Jobs that are planned at a time.
+const BATCH: usize = 4096;
 
 /// The engine that made a result: its version and the hash of its source code.
 pub const ENGINE: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("ROUGHLINK_ENGINE"));

@@ -122,8 +122,8 @@ fn observing_changes_nothing() {
                 let options = Options { replica, ..Options::default() };
                 let dir = TempDir::new().unwrap();
                 let settings = Settings { sample: Time::from_millis(10), ..Settings::default() };
-                let seen = roughlink_lab::output::run_to_folder(&s, replica, dir.path(), &settings).unwrap();
-                let plain = Network::new(s, options).unwrap().run();
+                let seen = roughlink_lab::output::run_to_folder(&s, options.clone(), dir.path(), &settings).unwrap();
+                let plain = Network::new(s, options).unwrap().run().unwrap();
                 assert_eq!(timeless(seen), plain, "{what} {stack} {replica}");
             }
         }

@@ -110,8 +110,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
 /// Does the runs of a paper that the folder lacks, and writes results and report into it.
 fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plan], folder: &Path) -> Result<ReportInput, Failure> {
     let mut store = Store::open(folder)?;
-    let jobs = plans.iter().flat_map(Plan::jobs).collect();
-    work(jobs, &mut store, args.grid.jobs, args.grid.form.quiet)?;
+    work(plans.iter().flat_map(Plan::jobs), &mut store, &args.grid)?;
     let experiments: Vec<ExperimentResult> = plans.iter().map(|p| p.result(&store)).collect();
     let claims = paper.claims(&experiments)?;
     let input = ReportInput {

@@ -4,11 +4,11 @@ use super::REVISION;
 use crate::args::Run;
 use crate::failure::{Failure, print, print_json, warn};
 use crate::show;
-use roughlink_core::net::{Network, Options};
+use roughlink_core::net::{Limits, Network, Options};
 use roughlink_core::units::{Time, UnitError};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::{assignment, split};
-use roughlink_lab::library::{Folder, Overrides, Source, text_of};
+use roughlink_lab::library::{Folder, LARGEST_SCENARIO, Overrides, Source, text_of};
 use roughlink_lab::output::{CaptureSettings, OutputError, Settings, run_to_folder};
 use roughlink_lab::runner::timed;
 use std::sync::Arc;
@@ -24,15 +24,17 @@ pub fn run(args: &Run) -> Result<(), Failure> {
     if !args.form.quiet {
         warn(&source.name, &parsed.scenario.source, &parsed.warnings);
     }
+    let limits = Limits { events: args.max_events.unwrap_or(u64::MAX), ..args.memory.limits() };
     let scenario = Arc::new(parsed.scenario);
+    let options = Options { replica: args.replica, limits, ..Options::default() };
     let result = match &args.output {
         None => {
-            let mut network = Network::new(scenario, Options { replica: args.replica, ..Options::default() })?;
-            timed(|| network.run())
+            let mut network = Network::new(scenario, options)?;
+            timed(|| network.run())?
         }
         Some(folder) => {
             let settings = settings(args)?;
-            let result = run_to_folder(&scenario, args.replica, folder, &settings);
+            let result = run_to_folder(&scenario, options, folder, &settings);
             result.map_err(|e| match e {
                 OutputError::Network(e) => e.into(),
                 e => Failure::Folder(e),
@@ -64,6 +66,7 @@ fn source(name: &str) -> Result<Source, LabError> {
     if name != "-" {
         return Source::scenario(name);
     }
-    let text = text_of(std::io::stdin()).map_err(|source| LabError::Read { path: "standard input".into(), source })?;
+    let text = text_of(std::io::stdin(), LARGEST_SCENARIO);
+    let text = text.map_err(|source| LabError::Read { path: "standard input".into(), source })?;
     Ok(Source { name: "standard input".into(), text, folder: Some(Folder::new(".")) })
 }

@@ -282,6 +282,10 @@ impl Session {
     pub fn is_done(&self) -> bool {
         self.record.end.is_some()
     }
+    /// Memory of what it records.
+    pub fn bytes(&self) -> usize {
+        self.record.bytes()
+    }
     /// What happened so far.
     pub fn result(&self) -> SessionResult {
         self.record.result(self.start)

@@ -124,6 +124,11 @@ impl Receiver {
         }
     }
 
+    /// Memory of the delays.
+    pub fn bytes(&self) -> usize {
+        self.delays.capacity() * size_of::<Time>()
+    }
+
     /// The quality of the call until `end`. Packets whose play-out time is later are not judged.
     pub fn result(&self, cfg: &VoipConfig, sender: &Sender, end: Time) -> VoipResult {
         let mut sorted: Vec<Time> = self.delays.iter().copied().filter(|&d| d < Time::MAX).collect();

@@ -173,7 +173,7 @@ flow = [{ name = "f", kind = "bulk", from = "server", to = "house" }]
     scenario.gateways[0].kind = &CEILING;
     let mut queue = |segments: i64| {
         scenario.gateways[0].params = [("segments".to_owned(), segments.into())].into_iter().collect();
-        let r = Network::new(scenario.clone(), Options::default()).unwrap().run();
+        let r = Network::new(scenario.clone(), Options::default()).unwrap().run().unwrap();
         assert!(r.flows[0].throughput_mbps.unwrap() > 3.0, "{r:?}");
         r.links[1].forward.queue_max_pkt
     };

@@ -53,7 +53,7 @@ pub struct PipeStats {
     /// Packets lost to noise.
     pub lost: u64,
     /// Sum of the times that packets waited, ns: the time integral of the queue's length.
-    pub waited_ns: u64,
+    pub waited_ns: u128,
     /// Most packets that waited.
     pub queue_max: u32,
     /// What framing and repetition did, where a link has them.
@@ -224,7 +224,7 @@ impl Pipe {
             self.waiting.push_back((start, u32::from(size)));
             self.waiting_bytes += u64::from(size);
             self.stats.queue_max = self.stats.queue_max.max(waiting as u32 + 1);
-            self.stats.waited_ns += (start - now).0;
+            self.stats.waited_ns += u128::from((start - now).0);
         }
         self.busy_until = start + self.serializer.time(u32::from(size) + u32::from(self.overhead));
         self.stats.packets += 1;
@@ -298,7 +298,7 @@ impl Pipe {
             None => {
                 let late = self.waiting.iter().filter(|w| w.0 > now);
                 late.fold((0, 0), |(n, bytes), &(start, size)| {
-                    stats.waited_ns -= (start - now).0;
+                    stats.waited_ns -= u128::from((start - now).0);
                     (n + 1, bytes + u64::from(size))
                 })
             }
@@ -317,6 +317,14 @@ impl Pipe {
         let lost = changes.takes(arrival, p.size, &mut self.judge);
         self.stats.lost += u64::from(lost);
         Some((p, lost))
+    }
+
+    /// Memory of the packets that wait or are on their way.
+    pub fn bytes(&self) -> usize {
+        let changing = self.changes.as_ref().map_or(0, |c| c.bytes());
+        changing
+            + self.ring.capacity() * size_of::<(Time, Packet)>()
+            + self.waiting.capacity() * size_of::<(Time, u32)>()
     }
 
     /// Packets on their way, to count what is left at the end.
@@ -413,6 +421,20 @@ mod tests {
         assert_eq!(pipe.waiting(Time::from_micros(1200)), 2);
         // 0 + 1.2 + 2.4 + 3.6 ms of waiting
         assert_eq!(pipe.stats.waited_ns, 7_200_000);
+    }
+
+    #[test]
+    fn a_long_queue_on_a_slow_link_may_last_for_ever() {
+        let slow = Direction { rate: Rate::from_bps(1), ..direction(QueueLimit::Packets(u32::MAX)) };
+        let mut pipe = Pipe::new(&slow, (65_535, 0), "x", &SEED);
+        // Each takes six days: the last departs after the end of the clock, and what they wait together is beyond it too.
+        for _ in 0..40_000 {
+            pipe.receive(Time::ZERO, packet(65_535), &mut |_| panic!("there is no limit"));
+        }
+        assert_eq!(pipe.ring.back().map(|last| last.0), Some(Time::MAX));
+        assert_eq!(pipe.waiting(Time::ZERO), 39_999);
+        assert!(pipe.stats.waited_ns > u128::from(u64::MAX));
+        assert_eq!(pipe.stats_at(Time::from_secs(1)).packets, 1);
     }
 
     #[test]

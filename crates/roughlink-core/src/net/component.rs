@@ -1,5 +1,6 @@
 //! One component at work: its links, its flows, its calendar.
 
+use super::budget::Budget;
 use super::calendar::Calendar;
 use super::flow::Flow;
 use super::routing::Hop;
@@ -47,6 +48,8 @@ pub(super) struct Component {
     ports: Option<Box<Ports>>,
     end: Time,
     events: u64,
+    /// What the run has used; the network's own while the component runs.
+    budget: Budget,
 }
 
 /// What hosts are still to be notified of about a link, whose first place is `place`.
@@ -150,6 +153,7 @@ impl Component {
             ports: None,
             end: s.duration,
             events: 0,
+            budget: Budget::new(options.limits),
         };
         if !options.ports.is_empty() {
             component.open(s, &options.ports);
@@ -164,7 +168,13 @@ impl Component {
     }
 
     /// Processes every event that is due by `until`, or by the scenario's end if that is earlier.
-    pub(super) fn run<O: Observer>(&mut self, until: Time, observer: &mut O) {
+    pub(super) fn run<O: Observer>(&mut self, until: Time, budget: &mut Budget, observer: &mut O) {
+        std::mem::swap(&mut self.budget, budget);
+        self.run_within(until, observer);
+        std::mem::swap(&mut self.budget, budget);
+    }
+
+    fn run_within<O: Observer>(&mut self, until: Time, observer: &mut O) {
         if O::ACTIVE {
             self.cascade = Vec::new(); // every arrival is to be observed
         }
@@ -172,6 +182,9 @@ impl Component {
         loop {
             let (now, leaf) = self.calendar.next();
             if now > until || now == Time::MAX || (O::ACTIVE && observer.stop()) {
+                return;
+            }
+            if self.budget.step() && self.exceeds(now) {
                 return;
             }
             if leaf < self.leaves.media {
@@ -187,6 +200,15 @@ impl Component {
                 self.wake_gate(now, leaf - self.leaves.gates, observer);
             }
         }
+    }
+
+    /// Whether the run exceeds its limits.
+    #[cold]
+    fn exceeds(&mut self, now: Time) -> bool {
+        let links = self.pipes.iter().map(Pipe::bytes).sum::<usize>() + self.media.bytes();
+        let bytes = links + self.flows.iter().map(Flow::bytes).sum::<usize>();
+        let elements = self.places.len() + self.flows.len() + self.media.in_transit().count() / 16;
+        self.budget.check(bytes as u64, elements as u64, (now, self.end))
     }
 
     /// Hosts are notified of what happened to a link that their flow uses.
@@ -402,6 +424,10 @@ impl Component {
         loop {
             let flow = &mut self.flows[index];
             let Some(p) = flow.transmit(now, end, &mut self.sides) else { return };
+            if self.budget.step() && self.exceeds(now) {
+                return;
+            }
+            let flow = &mut self.flows[index];
             let leaf = self.paths[flow.path[end] as usize] as usize;
             if O::ACTIVE {
                 if let Some(session) = flow.session() {

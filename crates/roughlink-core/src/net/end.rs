@@ -39,6 +39,13 @@ impl<'e> Sending<'e> {
             Sending::Sctp(s) => s.cc(),
         }
     }
+    /// Memory of what is unacknowledged.
+    pub fn bytes(self) -> usize {
+        match self {
+            Sending::Tcp(s) => s.bytes(),
+            Sending::Sctp(s) => s.bytes(),
+        }
+    }
     /// What it counted.
     pub fn stats(self) -> &'e SenderStats {
         match self {

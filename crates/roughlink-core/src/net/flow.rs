@@ -67,6 +67,10 @@ trait Application {
     fn session(&self) -> Option<&Session> {
         None
     }
+    /// Memory of what it records.
+    fn bytes(&self) -> usize {
+        0
+    }
     /// Adds the results at `end` to those that every flow has.
     fn report(&self, end: Time, out: &mut FlowOutcome);
 }
@@ -198,6 +202,13 @@ impl Flow {
     }
     pub fn sender(&self) -> Option<(Sending<'_>, u64)> {
         of_kind!(&self.kind, k => k.sender(), None)
+    }
+
+    /// Memory of what is unacknowledged, in reassembly, or recorded.
+    pub fn bytes(&self) -> usize {
+        let sender = self.sender().map_or(0, |(sender, _)| sender.bytes());
+        let reassembly = self.reassembly.iter().flatten().map(|r| r.bytes()).sum::<usize>();
+        sender + reassembly + of_kind!(&self.kind, k => k.bytes(), 0)
     }
 
     /// The results of the flow.
@@ -367,6 +378,9 @@ impl Application for Call {
     fn next_wake(&self, _: Time, end: usize) -> Time {
         self.talkers[end].next_wake()
     }
+    fn bytes(&self) -> usize {
+        self.listeners.iter().map(voip::Receiver::bytes).sum()
+    }
     fn report(&self, end: Time, out: &mut FlowOutcome) {
         out.delivered = self.delivered;
         out.datagrams = self.talkers.iter().map(|t| u64::from(t.sent())).sum();
@@ -423,6 +437,9 @@ impl Application for Requests {
     }
     fn session(&self) -> Option<&Session> {
         Some(&self.session)
+    }
+    fn bytes(&self) -> usize {
+        self.session.bytes()
     }
     fn report(&self, _: Time, out: &mut FlowOutcome) {
         out.delivered = self.ends.iter().map(Endpoint::delivered).sum();

@@ -65,6 +65,11 @@ impl Reassembly {
         None
     }
 
+    /// Memory of the datagrams still incomplete.
+    pub fn bytes(&self) -> usize {
+        self.partial.capacity() * size_of::<Datagram>()
+    }
+
     /// Heads of the datagrams still incomplete.
     pub fn heads(&self) -> impl Iterator<Item = &Packet> {
         self.partial.iter().filter_map(|d| d.first.as_ref())

@@ -130,6 +130,12 @@ impl Read for Name {
             let help = "letters, digits, spaces and signs other than `*`, no space at the ends";
             return Err(fault("this is no name", Some(help.into())));
         }
+        if name.len() > LONGEST_NAME {
+            return Err(fault(
+                format!("a name of {} bytes is too long", name.len()),
+                Some(format!("at most {LONGEST_NAME}")),
+            ));
+        }
         Ok(Name(name))
     }
     fn schema() -> Schema {
@@ -569,6 +575,8 @@ fn either(word: &str, other: &Schema) -> Schema {
 
 /// The kind of no gateway, so that an experiment can do without one.
 const NO_GATEWAY: &str = "none";
+/// Bytes of a name: series repeat it in each row.
+const LONGEST_NAME: usize = 1000;
 /// Thirty years: instants stay far from the end of the clock whatever is added to them.
 pub(super) const LONGEST: Time = Time::from_secs(1_000_000_000);
 /// Ten Tbit/s.

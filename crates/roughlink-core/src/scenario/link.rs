@@ -224,6 +224,10 @@ fn impulse(table: &At<NoiseTable>, kill: f64, report: &mut Report) -> Noise {
         } else if cyclic && length >= every {
             let problem = Problem::new(format!("a pulse of {length} every {every} never ends"));
             report.error(problem.at(span(&table.value.length), "").help("`length` must be shorter than `every`"));
+        } else if length > every * MOST_OVERLAPS {
+            let problem = Problem::new(format!("pulses of {length} every {every} overlap all the time"));
+            let help = format!("`length` must be at most {MOST_OVERLAPS} times `every`");
+            report.error(problem.at(span(&table.value.length), "").help(help));
         }
         Some(Pulses { every, length })
     };
@@ -310,6 +314,8 @@ pub(super) fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
     leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
 }
 
+/// Pulses at an instant, on average: each packet looks at all of them.
+const MOST_OVERLAPS: u64 = 100;
 const STEPS_HELP: &str = "each line is `seconds,loss probability`, such as 12.5,0.03";
 const NO_STEPS_HELP: &str =
     "add steps = [{ at = \"0 s\", loss = \"1 %\" }, { at = \"10 s\", loss = \"5 %\" }], or a `file`";

@@ -42,20 +42,20 @@ pub struct ScenarioError {
 impl Problem {
     /// A problem without a place.
     pub fn new(message: impl Into<String>) -> Self {
-        Problem { message: message.into(), labels: Vec::new(), help: None }
+        Problem { message: clipped(message.into()), labels: Vec::new(), help: None }
     }
 
     /// Adds a place.
     #[must_use]
     pub fn at(mut self, span: Range<usize>, text: impl Into<String>) -> Self {
-        self.labels.push(Label { span, text: text.into() });
+        self.labels.push(Label { span, text: clipped(text.into()) });
         self
     }
 
     /// Adds advice.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(clipped(help.into()));
         self
     }
 
@@ -126,8 +126,20 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
+/// A message that quotes something long, without the middle.
+fn clipped(text: String) -> String {
+    if text.len() <= LONGEST_MESSAGE {
+        return text;
+    }
+    let (start, end) =
+        (text.floor_char_boundary(LONGEST_MESSAGE / 2), text.ceil_char_boundary(text.len() - LONGEST_MESSAGE / 4));
+    format!("{} [...] {}", &text[..start], &text[end..])
+}
+
 /// Problems of a file that are shown at most.
 pub const MOST_SHOWN: usize = 20;
+/// Bytes of a message that can be shown whole; the list of a table's keys has fewer.
+const LONGEST_MESSAGE: usize = 4000;
 /// Bytes of a line that can be shown whole.
 const LONGEST_LINE: usize = 1000;
 /// Characters of a longer line that are shown before the place, and from it on.

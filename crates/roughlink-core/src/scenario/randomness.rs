@@ -65,7 +65,7 @@ mod tests {
     }
 
     fn run(s: &Scenario, replica: u32) -> RunResult {
-        let result = Network::new(s.clone(), Options { replica, ..Options::default() }).unwrap().run();
+        let result = Network::new(s.clone(), Options { replica, ..Options::default() }).unwrap().run().unwrap();
         RunResult { replica: 0, ..result }
     }
 

@@ -218,8 +218,12 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
             }
             (None, _) => {
                 let problem = Problem::new(format!("{} has no key `{name}`", here.noun)).at(key.span(), "");
-                report.error(problem.help(unknown(name, &own, root)));
-                meant.extend(nearest(name, own.iter().copied()));
+                if report.is_crowded() {
+                    report.error(problem);
+                } else {
+                    report.error(problem.help(unknown(name, &own, root)));
+                    meant.extend(nearest(name, own.iter().copied()));
+                }
                 false
             }
         };

@@ -86,6 +86,10 @@ impl Outstanding {
     pub fn next(&self) -> u64 {
         self.first + self.chunks.len() as u64
     }
+    /// Memory of the chunks.
+    pub fn memory(&self) -> usize {
+        self.chunks.capacity() * size_of::<Sent>()
+    }
     /// Whether everything is acknowledged.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()

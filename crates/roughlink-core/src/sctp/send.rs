@@ -161,6 +161,10 @@ impl Sender {
     pub fn gave_up(&self) -> bool {
         self.gave_up
     }
+    /// Memory of what is unacknowledged.
+    pub fn bytes(&self) -> usize {
+        self.queue.memory()
+    }
     /// The algorithm's numbers and the association's, for traces. Offsets count bytes of user data from 0.
     pub fn flow(&self) -> &Flow {
         &self.flow

@@ -180,6 +180,10 @@ impl Scoreboard {
     pub fn len(&self) -> usize {
         self.segments.len()
     }
+    /// Memory of the outstanding segments.
+    pub fn bytes(&self) -> usize {
+        self.segments.capacity() * size_of::<Segment>()
+    }
     /// Whether nothing is outstanding.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()

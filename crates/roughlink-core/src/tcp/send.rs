@@ -243,6 +243,10 @@ impl Sender {
     pub fn gave_up(&self) -> bool {
         self.gave_up
     }
+    /// Memory of what is unacknowledged.
+    pub fn bytes(&self) -> usize {
+        self.board.bytes()
+    }
     /// The algorithm's numbers and the connection's, for traces.
     pub fn flow(&self) -> &Flow {
         &self.flow

@@ -1,11 +1,16 @@
 //! The grid of an experiment: its cells, the runs behind them, and the result read from the store.
+//!
+//! The scenarios of a small grid are all read before the first run, so that a wrong one is reported at once. Of a large grid
+//! the first cells are, and each value of each axis once; the others are read when their turn comes ([`Plan::jobs`]), so that
+//! neither time nor memory before the first run grows with the number of cells. A wrong cell ends the sweep then; what was
+//! finished is kept.
 
 use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, Rank, real_stack};
-use super::{Experiment, Point, StackChoice, quantity};
+use super::{Axis, Experiment, Point, quantity};
 use crate::error::LabError;
-use crate::library::{Overrides, Parsed};
+use crate::library::{Overrides, Parsed, Source};
 use crate::metric::{self, Metric, known};
-use crate::runner::Job;
+use crate::runner::{Job, key};
 use crate::statistics::{spearman, summary, wilson};
 use crate::store::{Record, Store};
 use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
@@ -13,7 +18,8 @@ use roughlink_core::net::{NetworkError, routing};
 use roughlink_core::scenario::{Scenario, Warning};
 use roughlink_core::units::Time;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher as _;
 use std::sync::Arc;
 
@@ -24,22 +30,31 @@ pub struct Plan {
     pub experiment: Experiment,
     /// The warnings about the scenarios, each once, with the text that their positions refer to.
     pub warnings: Vec<(String, String, Warning)>,
-    pub(super) cells: Vec<Planned>,
+    /// The first cells, which were read before any run.
+    first: Vec<(Planned, Arc<Scenario>)>,
+    /// Fingerprint and randomness of the cells after them that have been read since.
+    since: RefCell<Vec<(u128, bool)>>,
+    /// Kinds of the flows of the scenarios that were read before any run.
+    kinds: BTreeSet<&'static str>,
 }
 
 /// Runs of a grid, unless more are asked for: each needs a record in memory.
 pub const MOST_RUNS: u64 = 1_000_000;
 
+/// Cells of a grid, and values of an axis, that are read before its first run.
+const READ_FIRST: usize = 1000;
+
 /// A combination of axis values on a stack.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Planned {
     pub(super) stack: String,
     /// As in [`Cell::ran_on`].
     ran_on: String,
     pub(super) at: Vec<String>,
     labels: Vec<String>,
-    scenario: Arc<Scenario>,
     fingerprint: u128,
+    /// As [`Scenario::is_random`].
+    random: bool,
 }
 
 impl Planned {
@@ -50,7 +65,7 @@ impl Planned {
 }
 
 impl Plan {
-    /// Reads the scenario of every cell of a grid of at most [`MOST_RUNS`].
+    /// Plans a grid of at most [`MOST_RUNS`].
     pub fn new(experiment: Experiment) -> Result<Plan, LabError> {
         Plan::with_limit(experiment, MOST_RUNS)
     }
@@ -66,35 +81,88 @@ impl Plan {
                 help: format!("vary less, or --max-runs {runs} if you mean it"),
             });
         }
-        let mut plan = Plan { experiment, warnings: Vec::new(), cells: Vec::new() };
-        if plan.experiment.function.is_some() {
-            return Ok(plan);
+        let mut plan = Plan {
+            experiment,
+            warnings: Vec::new(),
+            first: Vec::new(),
+            since: RefCell::default(),
+            kinds: BTreeSet::new(),
+        };
+        for i in 0..plan.cells().min(READ_FIRST) {
+            let (planned, scenario) = plan.examine(i)?;
+            plan.first.push((planned, Arc::new(scenario)));
         }
-        for stack in plan.experiment.stacks.clone() {
-            let counts: Vec<usize> = plan.experiment.axes.iter().map(|a| a.points.len()).collect();
-            for i in 0..counts.iter().product() {
-                plan.add(&stack, &unravel(i, &counts))?;
-            }
+        if plan.cells() > READ_FIRST {
+            plan.each_value().into_iter().try_for_each(|i| plan.examine(i).map(|_| ()))?;
         }
         Ok(plan)
     }
 
-    fn add(&mut self, stack: &StackChoice, at: &[usize]) -> Result<(), LabError> {
+    /// Number of cells.
+    fn cells(&self) -> usize {
         let e = &self.experiment;
-        let points: Vec<_> = e.axes.iter().zip(at).map(|(axis, i)| (axis, &axis.points[*i])).collect();
+        if e.function.is_some() { 0 } else { e.stacks.len() * self.combinations() }
+    }
+
+    /// Number of cells on each stack.
+    fn combinations(&self) -> usize {
+        self.experiment.axes.iter().map(|a| a.points.len()).product()
+    }
+
+    /// Number of runs.
+    pub fn runs(&self) -> usize {
+        self.cells() * self.experiment.replicas as usize
+    }
+
+    /// Cells that have each value of each axis once, the other axes being at their first value.
+    fn each_value(&self) -> Vec<usize> {
+        let mut cells = Vec::new();
+        for stack in 0..self.experiment.stacks.len() {
+            let mut stride = self.combinations();
+            for axis in &self.experiment.axes {
+                stride /= axis.points.len();
+                let values = 0..axis.points.len().min(READ_FIRST);
+                cells.extend(values.map(|value| stack * self.combinations() + value * stride));
+            }
+        }
+        cells
+    }
+
+    /// The values of cell `i` on its stack.
+    fn points(&self, i: usize) -> Vec<(&Axis, &Point)> {
+        let e = &self.experiment;
+        let counts: Vec<usize> = e.axes.iter().map(|a| a.points.len()).collect();
+        let at = unravel(i % self.combinations(), &counts);
+        e.axes.iter().zip(at).map(|(axis, i)| (axis, &axis.points[i])).collect()
+    }
+
+    /// Cell `i`, of whose scenario this is known.
+    fn planned(&self, i: usize, fingerprint: u128, random: bool) -> Planned {
+        let (points, stack) = (self.points(i), &self.experiment.stacks[i / self.combinations()]);
+        let at = points.iter().map(|(_, p)| p.value.clone()).collect();
+        let labels = points.iter().map(|(_, p)| label(p)).collect();
+        let ran_on = points.iter().rev().find_map(|(_, p)| own_stack(p)).filter(|own| *own != stack.name);
+        let ran_on = ran_on.unwrap_or_default().to_owned();
+        Planned { stack: stack.name.clone(), ran_on, at, labels, fingerprint, random }
+    }
+
+    /// Reads the scenario of cell `i`.
+    fn read(&self, i: usize) -> Result<(Planned, Parsed, &Source), LabError> {
+        let (e, points) = (&self.experiment, self.points(i));
         let own = points.iter().find_map(|(_, point)| point.scenario.as_ref());
         let source = own
             .or(e.scenario.as_ref())
             .ok_or_else(|| LabError::Usage { message: format!("{} has no scenario", e.id), help: "name one".into() })?;
-        let mut overrides: Overrides = stack.set.clone();
+        let mut overrides: Overrides = e.stacks[i / self.combinations()].set.clone();
         overrides.extend(e.set.iter().cloned());
         for (axis, point) in &points {
             overrides.extend(axis.keys.iter().map(|key| (key.clone(), point.value.clone())));
             overrides.extend(point.set.iter().cloned());
         }
-        let Parsed { scenario, warnings, fingerprint, .. } = source.parse(&overrides)?;
-        routing::paths(&scenario).map_err(NetworkError::from)?;
-        e.metrics.iter().try_for_each(|m| m.check(&scenario))?;
+        let parsed = source.parse(&overrides)?;
+        let scenario = &parsed.scenario;
+        routing::paths(scenario).map_err(NetworkError::from)?;
+        e.metrics.iter().try_for_each(|m| m.check(scenario))?;
         for flow in e.watch.iter().flat_map(|w| w.flow.iter().chain(&w.flows)).filter(|flow| *flow != TOTAL) {
             known("flow", flow, scenario.flows.iter().map(|f| f.name.as_str()))?;
         }
@@ -107,33 +175,62 @@ impl Plan {
                 });
             }
         }
-        let at = points.iter().map(|(_, p)| p.value.clone()).collect();
-        let labels = points.iter().map(|(_, p)| label(p)).collect();
-        let ran_on = points.iter().rev().find_map(|(_, p)| own_stack(p)).filter(|own| *own != stack.name);
-        let ran_on = ran_on.unwrap_or_default().to_owned();
-        for warning in warnings {
-            if self.warnings.iter().all(|(_, _, known)| known.message != warning.message) {
-                self.warnings.push((source.name.clone(), scenario.source.clone(), warning));
-            }
-        }
-        let scenario = Arc::new(scenario);
-        self.cells.push(Planned { stack: stack.name.clone(), ran_on, at, labels, scenario, fingerprint });
-        Ok(())
+        Ok((self.planned(i, parsed.fingerprint, scenario.is_random()), parsed, source))
     }
 
-    /// The runs that it needs.
-    pub fn jobs(&self) -> Vec<Job> {
-        self.cells.iter().flat_map(|cell| (0..self.experiment.replicas).map(|r| self.job(cell, r))).collect()
+    /// Reads cell `i` before any run, and notes what is said about all of them.
+    fn examine(&mut self, i: usize) -> Result<(Planned, Scenario), LabError> {
+        let (planned, Parsed { scenario, warnings, .. }, source) = self.read(i)?;
+        let file = source.name.clone();
+        for warning in warnings {
+            if self.warnings.iter().all(|(_, _, known)| known.message != warning.message) {
+                self.warnings.push((file.clone(), scenario.source.clone(), warning));
+            }
+        }
+        self.kinds.extend(scenario.flows.iter().map(|f| f.traffic.name()));
+        Ok((planned, scenario))
+    }
+
+    /// Cell `i` with its scenario, when its turn has come.
+    fn cell(&self, i: usize) -> Result<(Planned, Arc<Scenario>), LabError> {
+        if let Some(kept) = self.first.get(i) {
+            return Ok(kept.clone());
+        }
+        let (planned, parsed, _) = self.read(i)?;
+        let mut since = self.since.borrow_mut();
+        if since.len() == i - self.first.len() {
+            since.push((planned.fingerprint, planned.random));
+        }
+        Ok((planned, Arc::new(parsed.scenario)))
+    }
+
+    /// All cells, for their results. A cell that cannot be read has none.
+    pub(super) fn all(&self) -> impl Iterator<Item = Planned> {
+        (0..self.cells()).filter_map(|i| {
+            if let Some((planned, _)) = self.first.get(i) {
+                return Some(planned.clone());
+            }
+            let known = self.since.borrow().get(i - self.first.len()).copied();
+            match known {
+                Some((fingerprint, random)) => Some(self.planned(i, fingerprint, random)),
+                None => self.cell(i).ok().map(|(planned, _)| planned),
+            }
+        })
+    }
+
+    /// The runs that it needs, each planned when it is asked for.
+    pub fn jobs(&self) -> Jobs<'_> {
+        Jobs { plan: self, next: 0, cell: None }
     }
 
     /// Measures what is usual for the flows of its scenarios ([`metric::usual`]).
     pub fn measure_usual(&mut self, transfers: &[&'static str]) {
-        let scenarios: Vec<&Scenario> = self.cells.iter().map(|c| &*c.scenario).collect();
-        let names = metric::usual(&scenarios, transfers);
+        let names = metric::usual(&self.kinds, transfers);
         self.experiment.metrics = names.iter().map(|n| Metric::new(n).expect("a metric that there is")).collect();
     }
 
-    /// What distinguishes it from other experiments: scenarios, axes, replicas and metrics, but not the engine.
+    /// What distinguishes it from other experiments: scenarios, axes, replicas and metrics, but not the engine. Of a large
+    /// grid the cells that are read first stand for the others, together with all values.
     pub fn identity(&self) -> String {
         let e = &self.experiment;
         let mut hash = SipHasher13::new();
@@ -143,19 +240,22 @@ impl Plan {
         };
         e.axes.iter().for_each(|a| add(&a.name));
         e.metrics.iter().for_each(|m| add(m.name()));
-        for cell in &self.cells {
+        for (cell, _) in &self.first {
             add(&cell.stack);
             cell.at.iter().for_each(|value| add(value));
             add(&format!("{:032x}", cell.fingerprint));
+        }
+        if self.first.len() < self.cells() {
+            e.stacks.iter().for_each(|s| add(&format!("{s:?}")));
+            e.axes.iter().for_each(|a| add(&format!("{a:?}")));
         }
         add(&e.replicas.to_string());
         format!("{:032x}", hash.finish128().as_u128())
     }
 
-    pub(super) fn job(&self, cell: &Planned, replica: u32) -> Job {
-        let title = format!("{} {} replica {replica}", self.experiment.id, cell.at.join(" "));
-        let watch = self.experiment.watch.clone();
-        Job::new(cell.scenario.clone(), cell.fingerprint, replica, watch, title)
+    /// What identifies the result of a run.
+    pub(super) fn key(&self, cell: &Planned, replica: u32) -> String {
+        key(cell.fingerprint, replica, self.experiment.watch.as_ref())
     }
 
     /// Cells and statistics from the store; runs that it lacks are missing from the replicas.
@@ -179,9 +279,9 @@ impl Plan {
             (result.curves, result.metrics) = function.curves();
             return result;
         }
-        for cell in &self.cells {
-            let records: Vec<&Record> = (0..e.replicas).filter_map(|r| store.get(&self.job(cell, r).key)).collect();
-            self.measure(cell, &records, &mut result);
+        for cell in self.all() {
+            let records: Vec<&Record> = (0..e.replicas).filter_map(|r| store.get(&self.key(&cell, r))).collect();
+            self.measure(&cell, &records, &mut result);
         }
         if let Some(watch) = &e.watch {
             let all = if watch.flows.is_empty() { CURVES } else { FLOW_CURVES };
@@ -212,7 +312,7 @@ impl Plan {
             let in_order = numbers.iter().zip(0..).all(|(number, i)| *number == i);
             // A lower bound is no value to average.
             let statistics = summary(&samples).filter(|_| at_least.is_empty());
-            let deterministic = !cell.scenario.is_random();
+            let deterministic = !cell.random;
             let spread = statistics.and_then(|s| s.ci95).filter(|half| *half > 0.0 && !deterministic);
             let share = metric.is_share_of_runs() && !deterministic;
             let published = e.published.iter().find(|p| p.metric == metric.name() && p.at == cell.at);
@@ -300,6 +400,43 @@ impl Plan {
     }
 }
 
+/// The runs of a plan.
+#[derive(Debug)]
+pub struct Jobs<'p> {
+    plan: &'p Plan,
+    next: usize,
+    /// The cell of the last run.
+    cell: Option<(usize, Planned, Arc<Scenario>)>,
+}
+
+impl Iterator for Jobs<'_> {
+    type Item = Result<Job, LabError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let replicas = self.plan.experiment.replicas as usize;
+        if self.next >= self.plan.runs() {
+            return None;
+        }
+        let (i, replica) = (self.next / replicas, (self.next % replicas) as u32);
+        self.next += 1;
+        if self.cell.as_ref().is_none_or(|(last, ..)| *last != i) {
+            match self.plan.cell(i) {
+                Ok((planned, scenario)) => self.cell = Some((i, planned, scenario)),
+                Err(e) => return Some(Err(e)),
+            }
+        }
+        let (_, cell, scenario) = self.cell.as_ref()?;
+        let title = format!("{} {} replica {replica}", self.plan.experiment.id, cell.at.join(" "));
+        let watch = self.plan.experiment.watch.clone();
+        Some(Ok(Job::new(scenario.clone(), cell.fingerprint, replica, watch, title)))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.plan.runs() - self.next;
+        (left, Some(left))
+    }
+}
+
 fn axis(axis: &super::Axis) -> AxisResult {
     let read: Vec<Option<(f64, &str)>> = axis.points.iter().map(|p| quantity(&p.value)).collect();
     let unit = read.first().copied().flatten().map(|(_, unit)| unit);
@@ -330,4 +467,63 @@ fn unravel(mut i: usize, counts: &[usize]) -> Vec<usize> {
         i /= count;
     }
     at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::file;
+    use crate::runner;
+    use std::sync::atomic::AtomicBool;
+
+    /// A grid over seeds up to `seeds` and a window up to `windows`.
+    fn grid(seeds: usize, windows: usize) -> Experiment {
+        let text = "scenario = \"hello\"\nmetrics = [\"throughput_mbps\"]\nreplicas = 1\n[set]\nduration = \"10 ms\"\n\
+            [[axis]]\nname = \"seed\"\nkey = \"seed\"\nvalues = [\"1\"]\n\
+            [[axis]]\nname = \"window\"\nkey = \"tcp.initial_window\"\nvalues = [\"1\"]\n";
+        let source = Source { name: "test.toml".into(), text: text.into(), folder: None };
+        let mut experiment = file::experiment(&source, "test/grid", false).unwrap();
+        for (axis, n) in experiment.axes.iter_mut().zip([seeds, windows]) {
+            let point =
+                |i: usize| Point { value: i.to_string(), label: i.to_string(), scenario: None, set: Vec::new() };
+            axis.points = (1..=n).map(point).collect();
+        }
+        experiment
+    }
+
+    #[test]
+    fn a_large_grid_is_not_read_before_its_first_run() {
+        let plan = Plan::new(grid(1000, 1000)).unwrap();
+        assert_eq!((plan.runs(), plan.first.len()), (1_000_000, READ_FIRST));
+        let mut jobs = plan.jobs();
+        assert_eq!(jobs.size_hint(), (1_000_000, Some(1_000_000)));
+        let kept: BTreeSet<String> = jobs.by_ref().take(READ_FIRST + 3).map(|j| j.unwrap().key).collect();
+        assert_eq!((kept.len(), plan.since.borrow().len()), (READ_FIRST + 3, 3), "each is another run, and read once");
+        // What is known of a cell does not depend on when it was read.
+        let again: Vec<String> = plan.all().take(READ_FIRST + 3).map(|cell| plan.key(&cell, 0)).collect();
+        assert_eq!(again.into_iter().collect::<BTreeSet<_>>(), kept);
+        assert_ne!(plan.identity(), Plan::new(grid(1000, 999)).unwrap().identity());
+    }
+
+    #[test]
+    fn a_small_grid_is_read_as_a_whole() {
+        let plan = Plan::new(grid(20, 50)).unwrap();
+        assert_eq!((plan.runs(), plan.first.len()), (1000, 1000));
+    }
+
+    #[test]
+    fn a_wrong_value_is_found_before_the_first_run_and_a_wrong_cell_when_its_turn_comes() {
+        let wrong = |seeds: usize, at: usize| {
+            let mut experiment = grid(seeds, 3);
+            experiment.axes[0].points[at].value = "many".into();
+            Plan::new(experiment)
+        };
+        assert!(matches!(wrong(1000, 999), Err(LabError::File(_))), "each value is tried once");
+        let plan = wrong(5000, 4000).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let ended = runner::run(plan.jobs(), &mut store, 1, &AtomicBool::new(false), &mut |_| {});
+        assert!(matches!(ended, Err(LabError::File(_))), "{ended:?}");
+        assert!((1..12_000).contains(&store.len()), "what was finished is kept: {}", store.len());
+    }
 }

@@ -46,11 +46,11 @@ impl Plan {
 
     fn columns(&self, store: &Store) -> Vec<Column> {
         let e = &self.experiment;
-        let runs: Vec<(&super::plan::Planned, &Record)> = self
-            .cells
+        let cells: Vec<super::plan::Planned> = self.all().collect();
+        let runs: Vec<(&super::plan::Planned, &Record)> = cells
             .iter()
             .flat_map(|cell| (0..e.replicas).map(move |replica| (cell, replica)))
-            .filter_map(|(cell, replica)| Some((cell, store.get(&self.job(cell, replica).key)?)))
+            .filter_map(|(cell, replica)| Some((cell, store.get(&self.key(cell, replica))?)))
             .collect();
         let column = |name: &str, unit: &str, meaning: &str, values| Column {
             name: name.into(),
@@ -69,7 +69,7 @@ impl Plan {
             name
         };
         let mut columns = Vec::new();
-        if self.cells.iter().any(|c| !c.stack.is_empty()) {
+        if e.stacks.iter().any(|s| !s.name.is_empty()) {
             let stacks = runs.iter().map(|(cell, _)| cell.real_stack().to_owned()).collect();
             columns.push(column("stack", "", "the stack that it ran on", Values::Words(stacks)));
         }

@@ -10,7 +10,7 @@ use crate::output::{Manifest, StayEntry};
 use crate::report::thin::{Point, Thinner};
 use hdrhistogram::Histogram;
 use roughlink_core::metrics::{FlowResult, RunResult};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A single run.
@@ -96,7 +96,7 @@ pub(super) fn read(folder: &Path) -> Result<Run, LabError> {
     let (queues, outages) = links(&folder.join("links.parquet"), &result, axis)?;
     Ok(Run {
         flows: flows(&folder.join("flows.parquet"), &result, stays, axis)?,
-        allowed: gateways(&folder.join("gateways.parquet"), axis)?,
+        allowed: gateways(&folder.join("gateways.parquet"), &result, axis)?,
         queues,
         outages,
         manifest,
@@ -290,12 +290,16 @@ type Links = (Vec<(Direction, Vec<Point>)>, Vec<(String, Vec<(f64, f64)>)>);
 
 fn links(path: &Path, result: &RunResult, axis: Axis) -> Result<Links, LabError> {
     let Some(table) = Table::open(path)? else { return Ok(Links::default()) };
+    let links: BTreeSet<&str> = result.links.iter().map(|l| l.name.as_str()).collect();
     let mut queues: BTreeMap<Direction, Thinner> = BTreeMap::new();
     let mut down: BTreeMap<Direction, Vec<(f64, f64)>> = BTreeMap::new();
     table.read(["time_ns", "link", "direction", "up", "queue_pkt"], |rows, [time, link, direction, up, queue]| {
         let mut key = Direction { link: String::new(), reverse: false };
         for row in 0..rows {
             let (name, reverse) = (link.word(row), direction.word(row) == "reverse");
+            if !links.contains(name) {
+                continue;
+            }
             if key.link != name {
                 key.link = name.to_owned();
             }
@@ -349,12 +353,17 @@ pub(crate) fn united(mut spans: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     out
 }
 
-fn gateways(path: &Path, axis: Axis) -> Result<Vec<AllowedCurves>, LabError> {
+fn gateways(path: &Path, result: &RunResult, axis: Axis) -> Result<Vec<AllowedCurves>, LabError> {
     let Some(table) = Table::open(path)? else { return Ok(Vec::new()) };
+    let gateways: BTreeSet<&str> = result.gateways.iter().map(|g| g.name.as_str()).collect();
+    let flows: BTreeSet<&str> = result.flows.iter().map(|f| f.name.as_str()).collect();
     let mut all: Vec<(String, String, Thinner)> = Vec::new();
     table.read(["time_ns", "gateway", "flow", "awnd_sdu"], |rows, [time, gateway, flow, awnd]| {
         for row in 0..rows {
             let (gateway, flow) = (gateway.word(row), flow.word(row));
+            if !gateways.contains(gateway) || !flows.contains(flow) {
+                continue;
+            }
             let known = all.iter().position(|(g, f, _)| g == gateway && f == flow);
             let i = known.unwrap_or_else(|| {
                 all.push((gateway.to_owned(), flow.to_owned(), axis.thinner()));

@@ -1,22 +1,30 @@
-//! The columns of a Parquet file, one row group after the other, so that memory does not grow with the file.
+//! The columns of a Parquet file, some rows after the other, so that memory does not grow with the file.
+//!
+//! The file may come from anybody: what it says of its own sizes is not trusted. A page is decompressed only after a look at
+//! how large it becomes, rows are counted as they come, and a file that expands beyond all measure is refused.
 
 use crate::disk;
 use crate::error::LabError;
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::basic::Compression;
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
-use parquet::file::reader::{FileReader as _, SerializedFileReader};
+use parquet::file::reader::{FileReader as _, SerializedFileReader, SerializedPageReader};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A series of a result folder.
 pub(super) struct Table {
     path: PathBuf,
     reader: SerializedFileReader<File>,
+    file: Arc<File>,
+    most_rows: u64,
 }
 
-/// A column of a row group.
+/// A column of some rows.
 #[derive(Debug, PartialEq)]
 pub(super) enum Values {
     /// The file has no such column: an earlier version wrote it.
@@ -43,6 +51,14 @@ impl Values {
             _ => "",
         }
     }
+
+    fn len(&self) -> usize {
+        match self {
+            Values::Absent => 0,
+            Values::Numbers(numbers) => numbers.len(),
+            Values::Words(words) => words.len(),
+        }
+    }
 }
 
 impl Table {
@@ -53,66 +69,220 @@ impl Table {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(failed)?,
         };
-        let reader = SerializedFileReader::new(file);
-        Ok(Some(Table { path: path.to_owned(), reader: reader.map_err(|e| failed(io::Error::other(e)))? }))
+        let bytes = file.metadata().map_err(failed)?.len();
+        let reader = SerializedFileReader::new(file.try_clone().map_err(failed)?);
+        let reader = reader.map_err(|e| failed(io::Error::other(e)))?;
+        let most_rows = bytes.saturating_mul(ROWS_OF_A_BYTE);
+        Ok(Some(Table { path: path.to_owned(), reader, file: Arc::new(file), most_rows }))
     }
 
-    /// Calls `each` with the number of rows and the columns `names` of every row group.
+    /// Calls `each` with a number of rows and the columns `names` of them, from the first rows to the last.
     pub(super) fn read<const N: usize>(
         &self,
         names: [&str; N],
         mut each: impl FnMut(usize, &[Values; N]),
     ) -> Result<(), LabError> {
-        for group in 0..self.reader.num_row_groups() {
-            let columns = self.group(group, names);
-            let (rows, columns) =
-                columns.map_err(|e| LabError::Read { path: self.path.clone(), source: io::Error::other(e) })?;
-            each(rows, &columns);
-        }
-        Ok(())
+        let mut read = || {
+            let mut left = self.most_rows;
+            (0..self.reader.num_row_groups()).try_for_each(|group| self.group(group, names, &mut left, &mut each))
+        };
+        read().map_err(|e| LabError::Read { path: self.path.clone(), source: io::Error::other(e) })
     }
 
-    fn group<const N: usize>(&self, index: usize, names: [&str; N]) -> Result<(usize, [Values; N]), ParquetError> {
-        let group = self.reader.get_row_group(index)?;
-        let rows = group.metadata().num_rows() as usize;
-        let mut columns = [const { Values::Absent }; N];
-        for (values, name) in columns.iter_mut().zip(names) {
-            let schema = group.metadata().columns();
-            if let Some(i) = schema.iter().position(|c| c.column_path().string() == name) {
-                *values = column(group.get_column_reader(i)?, rows)?;
+    /// Reads a row group, which may have `left` rows.
+    fn group<const N: usize>(
+        &self,
+        index: usize,
+        names: [&str; N],
+        left: &mut u64,
+        each: &mut impl FnMut(usize, &[Values; N]),
+    ) -> Result<(), ParquetError> {
+        let group = self.reader.metadata().row_group(index);
+        let mut readers = [const { None }; N];
+        for (reader, name) in readers.iter_mut().zip(names) {
+            if let Some(column) = group.columns().iter().find(|c| c.column_path().string() == name) {
+                let rows = usize::try_from(group.num_rows())?;
+                // Pages are decompressed by `Pages`.
+                let plain = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
+                let pages = SerializedPageReader::new(Arc::clone(&self.file), &plain, rows, None)?;
+                let pages = Box::new(Pages { pages, compression: column.compression() });
+                *reader = Some(get_column_reader(column.column_descr_ptr(), pages));
             }
         }
-        Ok((rows, columns))
+        loop {
+            let mut columns = [const { Values::Absent }; N];
+            for (values, reader) in columns.iter_mut().zip(&mut readers) {
+                if let Some(reader) = reader {
+                    *values = column(reader)?;
+                }
+            }
+            let mut lengths = columns.iter().filter(|c| **c != Values::Absent).map(Values::len);
+            let rows = lengths.next().unwrap_or(0);
+            if lengths.any(|other| other != rows) {
+                return Err(ParquetError::General("its columns have different numbers of rows".into()));
+            }
+            if rows == 0 {
+                return Ok(());
+            }
+            *left = left.checked_sub(rows as u64).ok_or_else(|| {
+                ParquetError::General(format!("it has more than {ROWS_OF_A_BYTE} rows for each of its bytes"))
+            })?;
+            each(rows, &columns);
+        }
     }
 }
 
-fn column(reader: ColumnReader, rows: usize) -> Result<Values, ParquetError> {
+/// The pages of a column, decompressed if that does not make them too large.
+struct Pages {
+    pages: SerializedPageReader<File>,
+    compression: Compression,
+}
+
+impl PageReader for Pages {
+    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+        let Some(mut page) = self.pages.get_next_page()? else { return Ok(None) };
+        let refuse = |what: String| Err(ParquetError::General(what));
+        let (Page::DataPage { buf, .. } | Page::DictionaryPage { buf, .. }) = &mut page else {
+            return refuse("a page of a kind that roughlink does not write".into());
+        };
+        match self.compression {
+            Compression::UNCOMPRESSED => {}
+            Compression::SNAPPY => {
+                let failed = |e: snap::Error| ParquetError::General(format!("a page is damaged: {e}"));
+                let bytes = snap::raw::decompress_len(buf).map_err(failed)?;
+                if bytes > LARGEST_PAGE {
+                    return refuse(format!("a page has {bytes} bytes, more than {LARGEST_PAGE}"));
+                }
+                *buf = snap::raw::Decoder::new().decompress_vec(buf).map_err(failed)?.into();
+            }
+            _ => return refuse("a compression that roughlink does not use".into()),
+        }
+        Ok(Some(page))
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
+        self.pages.skip_next_page()
+    }
+}
+
+impl Iterator for Pages {
+    type Item = Result<Page, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+/// The next rows of a column, [`AT_ONCE`] unless it ends.
+fn column(reader: &mut ColumnReader) -> Result<Values, ParquetError> {
     Ok(match reader {
-        ColumnReader::Int64ColumnReader(r) => Values::Numbers(numbers(r, rows, |v| v as f64)?),
-        ColumnReader::DoubleColumnReader(r) => Values::Numbers(numbers(r, rows, |v| v)?),
-        ColumnReader::BoolColumnReader(r) => Values::Numbers(numbers(r, rows, |v| f64::from(u8::from(v)))?),
+        ColumnReader::Int64ColumnReader(r) => Values::Numbers(numbers(r, |v| v as f64)?),
+        ColumnReader::DoubleColumnReader(r) => Values::Numbers(numbers(r, |v| v)?),
+        ColumnReader::BoolColumnReader(r) => Values::Numbers(numbers(r, |v| f64::from(u8::from(v)))?),
         ColumnReader::ByteArrayColumnReader(r) => {
-            Values::Words(all(r, rows)?.into_iter().map(Option::unwrap_or_default).collect())
+            Values::Words(some(r)?.into_iter().map(Option::unwrap_or_default).collect())
         }
         _ => return Err(ParquetError::General("a column of a type that roughlink does not write".into())),
     })
 }
 
 fn numbers<T: DataType>(
-    reader: ColumnReaderImpl<T>,
-    rows: usize,
+    reader: &mut ColumnReaderImpl<T>,
     number: impl Fn(T::T) -> f64,
 ) -> Result<Vec<Option<f64>>, ParquetError> {
-    Ok(all(reader, rows)?.into_iter().map(|v| v.map(&number)).collect())
+    Ok(some(reader)?.into_iter().map(|v| v.map(&number)).collect())
 }
 
-/// The values of a column, none where it is null.
-fn all<T: DataType>(mut reader: ColumnReaderImpl<T>, rows: usize) -> Result<Vec<Option<T::T>>, ParquetError> {
-    let (mut present, mut levels) = (Vec::with_capacity(rows), Vec::new());
-    while reader.read_records(rows, Some(&mut levels), None, &mut present)?.0 > 0 {}
+/// The next values of a column, none where it is null.
+fn some<T: DataType>(reader: &mut ColumnReaderImpl<T>) -> Result<Vec<Option<T::T>>, ParquetError> {
+    let (mut present, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
+    while rows < AT_ONCE {
+        let read = reader.read_records(AT_ONCE - rows, Some(&mut levels), None, &mut present)?.0;
+        rows += read;
+        if read == 0 {
+            break;
+        }
+    }
     if levels.is_empty() {
         return Ok(present.into_iter().map(Some).collect()); // the column is required
     }
     let mut present = present.into_iter();
     Ok(levels.into_iter().map(|level| if level > 0 { present.next() } else { None }).collect())
+}
+
+/// Rows that are in memory at once.
+const AT_ONCE: usize = 1 << 16;
+/// Bytes of a page: a batch of the largest series has pages of one megabyte.
+const LARGEST_PAGE: usize = 1 << 24;
+/// Rows for each byte of a file: rows that hardly differ take some bytes together, but no thousandth of one each.
+const ROWS_OF_A_BYTE: u64 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::data_type::Int64Type;
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    /// A file with `rows` equal numbers in a column, in pages as large as they get.
+    fn bomb(path: &Path, rows: usize, dictionary: bool) -> u64 {
+        let schema = parse_message_type("message m { required int64 time_ns; }").unwrap();
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_dictionary_enabled(dictionary)
+            .set_data_page_row_count_limit(usize::MAX)
+            .set_data_page_size_limit(1 << 30)
+            .build();
+        let file = File::create(path).unwrap();
+        let mut out = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties)).unwrap();
+        let mut group = out.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let values = vec![7; 1 << 16];
+        for _ in 0..rows >> 16 {
+            column.typed::<Int64Type>().write_batch(&values, None, None).unwrap();
+        }
+        column.close().unwrap();
+        group.close().unwrap();
+        out.close().unwrap();
+        path.metadata().unwrap().len()
+    }
+
+    fn read(path: &Path) -> Result<usize, String> {
+        let (mut rows, mut most) = (0, 0);
+        let table = Table::open(path).unwrap().unwrap();
+        let read = table.read(["time_ns", "absent"], |n, [time, absent]| {
+            assert_eq!((time.number(n - 1), absent), (Some(7.0), &Values::Absent));
+            (rows, most) = (rows + n, most.max(n));
+        });
+        assert!(most <= AT_ONCE, "{most} rows at once");
+        read.map(|()| rows).map_err(|e| std::error::Error::source(&e).unwrap().to_string())
+    }
+
+    #[test]
+    fn rows_come_in_pieces_whatever_the_groups_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        for dictionary in [false, true] {
+            bomb(&path, 1 << 18, dictionary);
+            assert_eq!(read(&path), Ok(1 << 18));
+        }
+    }
+
+    #[test]
+    fn a_file_that_expands_beyond_measure_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        let bytes = bomb(&path, 1 << 23, true);
+        assert!(bytes < (1 << 23) / ROWS_OF_A_BYTE, "{bytes} bytes");
+        let refused = read(&path).unwrap_err();
+        assert!(refused.contains("more than 1000 rows for each of its bytes"), "{refused}");
+        bomb(&path, 1 << 22, false);
+        let refused = read(&path).unwrap_err();
+        assert!(refused.contains("a page has 33554432 bytes"), "{refused}");
+    }
 }

@@ -82,9 +82,9 @@ fn each_write_of_a_sweep_fails_once_and_nothing_finished_is_lost() {
             assert_eq!(sweep(&plan, &dir, &mut after).unwrap(), whole, "{n}");
             assert!(after.kept >= before.done, "no finished run is lost: {n}: {before:?} {after:?}");
             let store = Store::open(&dir).unwrap();
-            assert_eq!((store.len(), store.damage()), (plan.jobs().len(), None), "{n}");
+            assert_eq!((store.len(), store.damage()), (plan.runs(), None), "{n}");
         }
-        assert!(lines >= plan.jobs().len(), "the lines of runs were among the faults");
+        assert!(lines >= plan.runs(), "the lines of runs were among the faults");
     }
 }
 

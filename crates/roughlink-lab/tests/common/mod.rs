@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file takes what it needs")]
 
 use roughlink_core::metrics::RunResult;
+use roughlink_core::net::Options;
 use roughlink_core::scenario::Scenario;
 use roughlink_lab::output::{OutputError, Settings, run_to_folder};
 use std::io::Write as _;
@@ -56,7 +57,7 @@ pub fn scenario(text: &str, overrides: &[(&str, &str)]) -> Scenario {
 }
 
 pub fn run_into(dir: &Path, scenario: &Scenario, settings: &Settings) -> Result<RunResult, OutputError> {
-    run_to_folder(&Arc::new(scenario.clone()), 0, dir, settings)
+    run_to_folder(&Arc::new(scenario.clone()), Options::default(), dir, settings)
 }
 
 /// Runs `text`, the settings changed by `change`.

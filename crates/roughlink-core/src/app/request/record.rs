@@ -95,6 +95,11 @@ impl Record {
         }
     }
 
+    /// Memory of the latencies.
+    pub(super) fn bytes(&self) -> usize {
+        self.messages.values().map(|m| m.latencies.capacity() * size_of::<Time>()).sum()
+    }
+
     /// The result of a session that began at `start`.
     pub(super) fn result(&self, start: Time) -> SessionResult {
         let messages = self.messages.iter().map(|(&message, r)| {

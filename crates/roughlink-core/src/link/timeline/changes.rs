@@ -25,6 +25,8 @@ pub struct Changes {
     overhead: u32,
     /// What has not been serialised; at most the first is in service.
     service: VecDeque<Service>,
+    /// Bytes of its packets.
+    service_bytes: u64,
     /// Those of the noises that have been in force, by index; each is made when it is first needed.
     judges: BTreeMap<u32, Judge>,
     /// Noises that came from outside; they are numbered after those of the timeline.
@@ -70,6 +72,7 @@ impl Changes {
             },
             overhead: u32::from(overhead),
             service: VecDeque::new(),
+            service_bytes: 0,
             judges: BTreeMap::new(),
             added: Vec::new(),
             name: name.to_owned(),
@@ -80,7 +83,7 @@ impl Changes {
 
     /// A change from outside at `now`, up to which [`Changes::advance`] was called: it is in force until the timeline sets the
     /// same property. `noise` comes in place of the noise.
-    pub fn change_now(&mut self, now: Time, mut to: Step, noise: Option<Noise>, waited_ns: &mut u64) {
+    pub fn change_now(&mut self, now: Time, mut to: Step, noise: Option<Noise>, waited_ns: &mut u128) {
         to.noise = noise.map(|noise| {
             self.added.push(noise);
             (self.timeline.noises.len() + self.added.len() - 1) as u32
@@ -109,14 +112,16 @@ impl Changes {
 
     /// How many packets wait at `now`, and their bytes.
     pub fn waiting(&self, now: Time) -> (usize, u64) {
-        let waiting = self.service.iter().skip_while(|s| s.start <= now);
-        waiting.fold((0, 0), |(n, bytes), s| (n + 1, bytes + u64::from(s.packet.size)))
+        // Only what is being served has started.
+        let started = self.service.iter().take_while(|s| s.start <= now);
+        let left = (self.service.len(), self.service_bytes);
+        started.fold(left, |(n, bytes), s| (n - 1, bytes - u64::from(s.packet.size)))
     }
 
     /// How many packets wait when the run stops at `end`, and their bytes; they waited until then and no longer.
-    pub fn unserved(&self, end: Time, waited_ns: &mut u64) -> (usize, u64) {
+    pub fn unserved(&self, end: Time, waited_ns: &mut u128) -> (usize, u64) {
         for s in self.service.iter().filter(|s| s.start > end) {
-            *waited_ns = *waited_ns - s.waited() + (end - s.asked).0;
+            *waited_ns = *waited_ns - u128::from(s.waited()) + u128::from((end - s.asked).0);
         }
         self.waiting(end)
     }
@@ -131,29 +136,36 @@ impl Changes {
         self.state.up
     }
 
+    /// Memory of what has not been serialised.
+    pub fn bytes(&self) -> usize {
+        self.service.capacity() * size_of::<Service>()
+    }
+
     /// What has not been serialised.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.service.iter().map(|s| &s.packet)
     }
 
     /// Takes in a packet at `now`; returns when its service starts.
-    pub fn push(&mut self, now: Time, packet: Packet, waited_ns: &mut u64) -> Time {
+    pub fn push(&mut self, now: Time, packet: Packet, waited_ns: &mut u128) -> Time {
         let from = self.service.back().map_or(now, |last| last.end);
         let mut s = Service { packet, asked: now, start: Time::MAX, end: Time::MAX, remainder: 0, left: None };
         if self.runs() {
             self.serve(from, &mut s);
-            *waited_ns += s.waited();
+            *waited_ns += u128::from(s.waited());
         }
         let start = s.start;
+        self.service_bytes += u64::from(s.packet.size);
         self.service.push_back(s);
         start
     }
 
     /// What has been serialised by `now` and when it arrives, one by one; changes take place on the way.
-    pub fn advance(&mut self, now: Time, waited_ns: &mut u64) -> Option<(Time, Packet)> {
+    pub fn advance(&mut self, now: Time, waited_ns: &mut u128) -> Option<(Time, Packet)> {
         loop {
             let change = self.change_at();
             if let Some(s) = self.service.pop_front_if(|s| s.end <= now.min(change)) {
+                self.service_bytes -= u64::from(s.packet.size);
                 return Some((s.end + self.state.delay, s.packet));
             }
             if change > now {
@@ -187,7 +199,7 @@ impl Changes {
         self.state.up || self.timeline.policy == Policy::Drop
     }
 
-    fn change(&mut self, now: Time, to: State, waited_ns: &mut u64) {
+    fn change(&mut self, now: Time, to: State, waited_ns: &mut u128) {
         let (ran, rate) = (self.runs(), self.state.rate);
         self.state = to;
         let runs = self.runs();
@@ -206,7 +218,7 @@ impl Changes {
         }
         let mut from = now;
         for s in &mut waiting {
-            *waited_ns -= s.waited();
+            *waited_ns -= u128::from(s.waited());
             if runs {
                 self.serve(from, s);
                 from = s.end;
@@ -216,7 +228,7 @@ impl Changes {
                     s.start = Time::MAX;
                 }
             }
-            *waited_ns += s.waited();
+            *waited_ns += u128::from(s.waited());
         }
         self.service = waiting;
     }
@@ -270,7 +282,7 @@ mod tests {
     const DELAY: Time = Time::from_millis(7);
 
     /// When packets of (gap to the one before, size) arrive. At each of `times` the link changes to another rate, or stops, and back.
-    fn arrivals(sent: &[(u64, u16)], rate: u64, policy: Policy, times: &[(u64, u64, bool)]) -> (Vec<Time>, u64) {
+    fn arrivals(sent: &[(u64, u16)], rate: u64, policy: Policy, times: &[(u64, u64, bool)]) -> (Vec<Time>, u128) {
         let direction = Direction {
             rate: Rate(rate),
             delay: DELAY,

@@ -79,6 +79,11 @@ impl Media {
         self.all.iter().flat_map(|m| m.in_transit())
     }
 
+    /// Memory of the packets inside: each also has a place in a queue.
+    pub fn bytes(&self) -> usize {
+        2 * size_of::<Packet>() * self.in_transit().count()
+    }
+
     /// What was counted at each place after the pipes.
     pub fn stats(&self) -> impl Iterator<Item = PipeStats> {
         self.ports.iter().map(|&(m, port)| self.all[m].stats(port).clone())
