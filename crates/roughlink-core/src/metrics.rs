@@ -220,10 +220,10 @@ impl Outcomes {
 }
 
 impl RunResult {
-    /// The result as of `now`.
-    pub(crate) fn new(s: &Scenario, replica: u32, now: Time, outcomes: Outcomes) -> Self {
+    /// The result as of `now`. An `open` network goes on when its own flows are done.
+    pub(crate) fn new(s: &Scenario, replica: u32, (now, open): (Time, bool), outcomes: Outcomes) -> Self {
         let Outcomes { flows, links, gateways, events } = outcomes;
-        let over = flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed));
+        let over = !open && flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed));
         let sim = if over { flows.iter().map(|f| f.end.unwrap_or(now)).max().unwrap_or(Time::ZERO) } else { now };
         let flows: Vec<FlowResult> = s.flows.iter().zip(flows).map(|(spec, f)| FlowResult::new(spec, f)).collect();
         RunResult {

@@ -79,6 +79,12 @@ pub enum ChangeError {
     /// A medium, whose rate follows from its own keys.
     #[error("a power-line medium cannot be changed from outside; only pipes can")]
     Medium,
+    /// A rate of nothing: `up` is there for that.
+    #[error("a rate of 0 bit/s; a link that carries nothing is down")]
+    NoRate,
+    /// A rate for a link that follows a recorded trace.
+    #[error("the rate of this link is that of its recorded trace")]
+    Recorded,
 }
 
 /// A datagram that leaves the network.
@@ -111,6 +117,12 @@ pub enum NetworkError {
     /// A flow has no path.
     #[error(transparent)]
     NoPath(#[from] NoPath),
+    /// Two ports are at one node.
+    #[error("node `{node}` has two ports")]
+    Ports {
+        /// The node.
+        node: String,
+    },
     /// A flow that needs both its ends has one at a port.
     #[error("flow `{flow}` ({kind}) cannot have an end outside the network: only `bulk` and `cbr` flows can")]
     Open {
@@ -131,6 +143,8 @@ pub struct Network {
     /// Until when everything has happened.
     now: Time,
     budget: Budget,
+    /// An observer ended the run.
+    stopped: bool,
     /// What the parts that are over achieved.
     outcomes: Outcomes,
 }
@@ -155,6 +169,11 @@ impl Network {
         let s = &*scenario;
         let paths = routing::paths(s)?;
         assert!(options.ports.iter().all(|node| *node < s.nodes.len()), "a port is at a node of the scenario");
+        for (i, &node) in options.ports.iter().enumerate() {
+            if options.ports[..i].contains(&node) {
+                return Err(NetworkError::Ports { node: s.nodes[node].clone() });
+            }
+        }
         let whole = |f: &&FlowSpec| !matches!(f.traffic, Traffic::Bulk { .. } | Traffic::Cbr { .. });
         let open = |f: &&FlowSpec| options.ports.contains(&f.from) || options.ports.contains(&f.to);
         if let Some(f) = s.flows.iter().filter(whole).find(open) {
@@ -169,7 +188,7 @@ impl Network {
         let parts = components.into_iter().map(|(flows, links)| Part::Planned { flows, links }).collect();
         let outcomes = Outcomes::new(s);
         let budget = Budget::new(options.limits);
-        Ok(Network { scenario, options, paths, parts, now: Time::ZERO, budget, outcomes })
+        Ok(Network { scenario, options, paths, parts, now: Time::ZERO, budget, stopped: false, outcomes })
     }
 
     /// The links that packets of flow `flow` cross from its source to its destination, by number.
@@ -201,7 +220,7 @@ impl Network {
 
     /// When the network must be woken next; [`Time::MAX`] = never: nothing is left to happen before the scenario's end.
     pub fn next_wake(&self) -> Time {
-        if self.exceeded().is_some() {
+        if self.is_stopped() {
             return Time::MAX;
         }
         let of = |part: &Part| match part {
@@ -219,17 +238,18 @@ impl Network {
 
     /// [`Network::wake`] while `observer` watches.
     pub fn wake_observed<O: Observer>(&mut self, now: Time, observer: &mut O) {
+        let now = now.max(self.now);
         let s = &self.scenario;
         let seed = Seed { seed: s.seed, replica: self.options.replica };
         for part in &mut self.parts {
-            if self.budget.exceeded().is_some() {
+            if self.stopped || self.budget.exceeded().is_some() {
                 return;
             }
             if let Part::Planned { flows, links } = part {
                 *part = Part::Running(Box::new(Component::new(s, &seed, &self.paths, flows, links, &self.options)));
             }
             let Part::Running(component) = part else { continue };
-            component.run(now, &mut self.budget, observer);
+            self.stopped = component.run(now, &mut self.budget, observer);
             // What waits at a port is still to be had.
             if now >= s.duration && self.options.ports.is_empty() {
                 component.collect(s.duration, &mut self.outcomes);
@@ -242,15 +262,32 @@ impl Network {
         self.now = self.now.max(now.min(s.duration));
     }
 
-    /// Takes in an IP datagram that came to `port` at `now`, after everything that was due by then. Nothing happens after
-    /// the scenario's end.
+    /// Nothing happens any more, since a limit was exceeded or an observer ended the run.
+    fn is_stopped(&self) -> bool {
+        self.stopped || self.exceeded().is_some()
+    }
+
+    /// When something from outside takes effect that comes at `now`, after everything that was due by then; time does not go
+    /// back. `None`: not any more.
+    fn advance<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<Time> {
+        let now = now.max(self.now);
+        self.wake_observed(now, observer);
+        (now <= self.scenario.duration && !self.is_stopped()).then_some(now)
+    }
+
+    /// Takes in an IP datagram that came to `port` at `now`, after everything that was due by then; or later, if the network has
+    /// been woken for later. Nothing happens after the scenario's end.
+    ///
+    /// # Panics
+    /// There is no such port.
     pub fn receive(&mut self, now: Time, port: usize, datagram: &[u8]) {
         self.receive_observed(now, port, datagram, &mut NoObserver);
     }
 
     /// [`Network::receive`] while `observer` watches.
     pub fn receive_observed<O: Observer>(&mut self, now: Time, port: usize, datagram: &[u8], observer: &mut O) {
-        self.wake_observed(now, observer);
+        assert!(port < self.options.ports.len(), "there is no port {port}");
+        let Some(now) = self.advance(now, observer) else { return };
         if let Some(Part::Running(component)) = self.parts.first_mut() {
             component.receive(now, port, datagram, observer);
         }
@@ -258,7 +295,12 @@ impl Network {
 
     /// The next datagram that has left by `now`, in the order in which they did.
     pub fn transmit(&mut self, now: Time) -> Option<Outgoing> {
-        self.wake(now);
+        self.transmit_observed(now, &mut NoObserver)
+    }
+
+    /// [`Network::transmit`] while `observer` watches.
+    pub fn transmit_observed<O: Observer>(&mut self, now: Time, observer: &mut O) -> Option<Outgoing> {
+        self.wake_observed(now, observer);
         match self.parts.first_mut()? {
             Part::Running(component) => component.transmit(),
             _ => None,
@@ -267,7 +309,8 @@ impl Network {
 
     /// Changes link number `link` at `now`, after everything that was due by then, `forward`, `reverse` or both. As a
     /// step of a timeline does, it applies to what is not yet serialised, and is in force until a later step or change sets the
-    /// same property. Hosts whose flows use the link are told at once.
+    /// same property. Hosts whose flows use the link are told at once; of what its timeline does they are told as planned, also
+    /// where a change from outside has come in between.
     ///
     /// # Errors
     /// The link cannot be changed.
@@ -299,10 +342,16 @@ impl Network {
         if !self.options.changes {
             return Err(ChangeError::Closed);
         }
-        if self.scenario.links[link].model.as_pipe().is_none() {
-            return Err(ChangeError::Medium);
+        let Some(pipe) = self.scenario.links[link].model.as_pipe() else { return Err(ChangeError::Medium) };
+        if change.rate.is_some_and(|rate| rate.0 == 0) {
+            return Err(ChangeError::NoRate);
         }
-        self.wake_observed(now, observer);
+        let ways = [&pipe.forward, &pipe.reverse].into_iter().zip(directions).filter(|(_, d)| *d);
+        let mut timelines = ways.filter_map(|(way, _)| way.timeline.as_ref());
+        if change.rate.is_some() && timelines.any(|t| t.opportunities.is_some()) {
+            return Err(ChangeError::Recorded);
+        }
+        let Some(now) = self.advance(now, observer) else { return Ok(()) };
         for part in &mut self.parts {
             // A link that no flow uses has no part, and no effect.
             if let Part::Running(component) = part
@@ -330,6 +379,7 @@ impl Network {
                 component.collect(self.now, &mut outcomes);
             }
         }
-        RunResult::new(&self.scenario, self.options.replica, self.now, outcomes)
+        let open = !self.options.ports.is_empty();
+        RunResult::new(&self.scenario, self.options.replica, (self.now, open), outcomes)
     }
 }

@@ -388,6 +388,10 @@ impl Sides {
         self.datagrams[number as usize].extend_from_slice(bytes);
         self.store(Side::Datagram(number))
     }
+    /// Bytes of all datagrams.
+    pub fn datagram_bytes(&self) -> usize {
+        self.datagrams.iter().map(Vec::len).sum()
+    }
     /// The bytes of a packet that came from outside, if it is one.
     pub fn datagram(&self, packet: &Packet) -> Option<&[u8]> {
         match self.get(packet) {

@@ -373,7 +373,14 @@ impl Endpoint {
         }
         let payload = u64::from(p.payload());
         let fin = p.is(flags::FIN);
-        if p.is(flags::ACK) {
+        if !p.is(flags::ACK) {
+            return; // RFC 9293 section 3.10.7.4
+        }
+        if is_before_all(unwrap(self.rcv.nxt(), p.seq, self.irs)) {
+            self.rcv.acknowledge_now();
+            return;
+        }
+        {
             if self.state == State::SynReceived {
                 if p.ack != self.iss.wrapping_add(1) {
                     return;
@@ -387,6 +394,10 @@ impl Endpoint {
             }
             let window = u64::from(p.window) << self.peer_shift;
             let ack = unwrap(snd.una(), p.ack, self.iss);
+            if ack > snd.nxt() {
+                self.rcv.acknowledge_now(); // of something that was never sent
+                return;
+            }
             if snd.idle() && ack == snd.una() && p.sacks() == 0 {
                 snd.set_window(window); // nothing of ours is on its way: the receiving end of a bulk transfer
             } else {
@@ -573,6 +584,12 @@ impl Endpoint {
 pub(crate) fn unwrap(reference: u64, seq: u32, base: u32) -> u64 {
     let diff = seq.wrapping_sub(base.wrapping_add(reference as u32)) as i32;
     reference.wrapping_add_signed(i64::from(diff))
+}
+
+/// Whether an offset that [`unwrap`] gave lies before the stream began.
+#[inline]
+pub(crate) const fn is_before_all(offset: u64) -> bool {
+    offset > i64::MAX as u64
 }
 
 /// What an announced MSS is at least, so that something is left beside the options (Linux `tcp_min_snd_mss`: 48).

@@ -41,7 +41,7 @@ pub(super) struct Component {
     calendar: Calendar,
     sides: Sides,
     /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no
-    /// event between. Empty once there is an observer.
+    /// event between. Empty once there is an observer or a stop.
     cascade: Vec<u32>,
     /// The links about which hosts are notified.
     notices: Vec<Notified>,
@@ -168,17 +168,19 @@ impl Component {
     }
 
     /// Processes every event that is due by `until`, or by the scenario's end if that is earlier.
-    pub(super) fn run<O: Observer>(&mut self, until: Time, budget: &mut Budget, observer: &mut O) {
+    /// Returns whether the observer ended the run.
+    pub(super) fn run<O: Observer>(&mut self, until: Time, budget: &mut Budget, observer: &mut O) -> bool {
         std::mem::swap(&mut self.budget, budget);
         self.run_within(until, observer);
         std::mem::swap(&mut self.budget, budget);
+        O::ACTIVE && observer.stop()
     }
 
     fn run_within<O: Observer>(&mut self, until: Time, observer: &mut O) {
-        if O::ACTIVE {
-            self.cascade = Vec::new(); // every arrival is to be observed
-        }
         let until = until.min(self.end);
+        if O::ACTIVE || until < self.end {
+            self.cascade = Vec::new(); // every arrival is to be observed, or a result may be asked for between two
+        }
         loop {
             let (now, leaf) = self.calendar.next();
             if now > until || now == Time::MAX || (O::ACTIVE && observer.stop()) {
@@ -205,7 +207,8 @@ impl Component {
     /// Whether the run exceeds its limits.
     #[cold]
     fn exceeds(&mut self, now: Time) -> bool {
-        let links = self.pipes.iter().map(Pipe::bytes).sum::<usize>() + self.media.bytes();
+        let outside = self.sides.datagram_bytes() + self.ports.as_ref().map_or(0, |ports| ports.bytes());
+        let links = self.pipes.iter().map(Pipe::bytes).sum::<usize>() + self.media.bytes() + outside;
         let bytes = links + self.flows.iter().map(Flow::bytes).sum::<usize>();
         let elements = self.places.len() + self.flows.len() + self.media.in_transit().count() / 16;
         self.budget.check(bytes as u64, elements as u64, (now, self.end))
@@ -381,12 +384,12 @@ impl Component {
     /// A packet reaches the host it is for.
     #[inline(always)]
     fn deliver<O: Observer>(&mut self, now: Time, leaf: usize, p: Packet, observer: &mut O) {
-        if O::ACTIVE {
+        let index = p.flow.index();
+        if O::ACTIVE && !self.concerns_port(&p) {
             let (hop, node) = self.places[leaf];
-            let at = Crossing { node, hop, way: Way::In, flow: self.flows[p.flow.index()].global };
+            let at = Crossing { node, hop, way: Way::In, flow: self.flows[index].global };
             observer.packet(now, at, &p, &self.sides);
         }
-        let index = p.flow.index();
         let flow = &mut self.flows[index];
         let r = usize::from(p.flow.reverse());
         let mut p = if p.fragment() == Fragment::Whole {
@@ -401,7 +404,7 @@ impl Component {
         };
         let end = 1 - r;
         if self.ports.is_some() {
-            match self.deliver_open(now, leaf, end, p, observer) {
+            match self.deliver_open(now, leaf, p, observer) {
                 Some(packet) => p = packet,
                 None => return,
             }

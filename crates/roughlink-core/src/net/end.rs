@@ -119,6 +119,10 @@ impl End {
     pub fn is_quiet(&self) -> bool {
         either!(self, e => e.is_quiet())
     }
+    /// It was opened passively, or will be, and nobody has connected.
+    pub fn is_listening(&self) -> bool {
+        !self.failed() && either!(self, e => e.is_done()) && self.sender().is_none()
+    }
     pub fn failed(&self) -> bool {
         either!(self, e => e.failed())
     }

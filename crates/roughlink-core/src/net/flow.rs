@@ -51,6 +51,8 @@ struct Progress {
 trait Application {
     /// A whole datagram reached `end`. Returns whether either end may now have something to send.
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool;
+    /// A whole datagram left the network for an end that is outside.
+    fn left(&mut self, _now: Time, _p: &Packet, _progress: &mut Progress) {}
     /// What `end` has to send now, as packets `id`.
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet>;
     /// Wakes `end` if its time has come; whether it had.
@@ -158,6 +160,14 @@ impl Flow {
             start: Time::MAX,
             progress: Progress { end: None, last_delivery: Time::MAX },
         }
+    }
+    /// A whole datagram of an end that is here left the network.
+    pub fn left(&mut self, now: Time, p: &Packet) {
+        of_kind!(&mut self.kind, k => k.left(now, p, &mut self.progress), ());
+    }
+    /// Its end here waits for a connection from outside.
+    pub fn listens(&self) -> bool {
+        matches!(&self.kind, Kind::Bulk(bulk) if bulk.open[0] && bulk.ends[1].is_listening())
     }
     /// Neither end is here.
     pub fn is_passing(&self) -> bool {
@@ -327,10 +337,15 @@ struct Cbr {
 }
 
 impl Application for Cbr {
-    fn receive(&mut self, now: Time, _: usize, p: &Packet, _: &Sides, progress: &mut Progress) -> bool {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut Progress) -> bool {
+        if end == 1 {
+            self.left(now, p, progress);
+        }
+        false
+    }
+    fn left(&mut self, now: Time, p: &Packet, progress: &mut Progress) {
         self.delivered += u64::from(p.payload());
         progress.last_delivery = now;
-        false
     }
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, _: &mut Sides) -> Option<Packet> {
         let (n, payload) = (end == 0).then(|| self.sender.transmit(now)).flatten()?;

@@ -119,9 +119,9 @@ impl Receiver {
     pub fn unread(&self) -> u64 {
         self.read.map_or(0, |read| 1 + self.delivered() - read)
     }
-    /// Right edge advertised: what begins there is not accepted from a peer whose bytes are kept.
+    /// Right edge advertised, or the end of the peer's stream if that is nearer: no bytes are accepted from there on.
     pub fn edge(&self) -> u64 {
-        self.edge
+        self.fin.map_or(self.edge, |last| last.min(self.edge))
     }
 
     /// The peer's SYN took offset 0.
@@ -202,8 +202,21 @@ impl Receiver {
         if end == start {
             return;
         }
-        if fin && end > self.nxt && !self.is_beyond(start) {
-            self.fin.get_or_insert(start + len);
+        if let Some(last) = self.fin {
+            // Nothing follows a FIN, whatever a peer sends.
+            if start + len > last {
+                (len, self.ack_now) = (last.saturating_sub(start), true);
+            }
+            fin &= start + len == last;
+        } else if fin && end > self.nxt && !self.is_beyond(start) {
+            let last = start + len;
+            self.fin = Some(last);
+            self.ranges.retain(|r| r.0 < last);
+            self.ranges.iter_mut().for_each(|r| r.1 = r.1.min(last));
+        }
+        let end = start + len + u64::from(fin);
+        if end == start {
+            return;
         }
         if start == self.nxt && self.ranges.is_empty() {
             self.nxt = end;
@@ -315,7 +328,7 @@ impl Receiver {
             self.edge = self.edge.max(edge);
         }
         // A window edge may fall between two multiples of the scale: round down.
-        ((self.edge - self.nxt) >> self.shift).min(65_535) as u16
+        (self.edge.saturating_sub(self.nxt) >> self.shift).min(65_535) as u16
     }
 
     /// The window field of a SYN, never scaled (RFC 7323 section 2.2).

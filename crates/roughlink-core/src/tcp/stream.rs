@@ -33,7 +33,7 @@
 //! assert_eq!(&text[..9], b"a charger");
 //! ```
 
-use super::{Buffer, Endpoint, State, TcpConfig, unwrap};
+use super::{Buffer, Endpoint, State, TcpConfig, is_before_all, unwrap};
 use crate::cc::{self, LinkEvent};
 use crate::packet::{FlowId, Fragment, Protocol, Sides, flags};
 use crate::units::Time;
@@ -257,10 +257,10 @@ impl Stream {
     fn keep(&mut self, seq: u32, bytes: &[u8]) {
         let receiver = &self.endpoint.rcv;
         let established = !matches!(self.endpoint.state(), State::Closed | State::Listen | State::SynSent);
-        if bytes.is_empty() || !established {
+        let start = unwrap(receiver.nxt(), seq, self.endpoint.irs);
+        if bytes.is_empty() || !established || is_before_all(start) {
             return;
         }
-        let start = unwrap(receiver.nxt(), seq, self.endpoint.irs);
         let from = start.max(receiver.nxt());
         let until = (start + bytes.len() as u64).min(receiver.edge());
         if from >= until || receiver.finished() {

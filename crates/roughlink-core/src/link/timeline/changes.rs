@@ -29,8 +29,8 @@ pub struct Changes {
     service_bytes: u64,
     /// Those of the noises that have been in force, by index; each is made when it is first needed.
     judges: BTreeMap<u32, Judge>,
-    /// Noises that came from outside; they are numbered after those of the timeline.
-    added: Vec<Noise>,
+    /// The latest noise that came from outside, and its number: after those of the timeline.
+    added: Option<(u32, Noise)>,
     name: String,
     seed: Seed,
 }
@@ -74,7 +74,7 @@ impl Changes {
             service: VecDeque::new(),
             service_bytes: 0,
             judges: BTreeMap::new(),
-            added: Vec::new(),
+            added: None,
             name: name.to_owned(),
             seed: *seed,
             timeline: Arc::clone(timeline),
@@ -85,8 +85,11 @@ impl Changes {
     /// same property. `noise` comes in place of the noise.
     pub fn change_now(&mut self, now: Time, mut to: Step, noise: Option<Noise>, waited_ns: &mut u128) {
         to.noise = noise.map(|noise| {
-            self.added.push(noise);
-            (self.timeline.noises.len() + self.added.len() - 1) as u32
+            let first = self.timeline.noises.len() as u32;
+            let number = self.added.as_ref().map_or(first, |(last, _)| last + 1);
+            self.judges.retain(|i, _| *i < first); // the one before cannot be in force again
+            self.added = Some((number, noise));
+            number
         });
         self.states.change(now, &to, self.next.as_mut().map(|(_, state)| state));
         let state = State {
@@ -181,9 +184,9 @@ impl Changes {
         if !self.state.up && self.timeline.policy == Policy::Drop {
             return true;
         }
-        let noises = self.timeline.noises.iter().chain(&self.added);
         let new = |i: u32| {
-            let noise = noises.clone().nth(i as usize).expect("a noise of the timeline or from outside");
+            let added = self.added.as_ref().filter(|(number, _)| *number == i).map(|(_, noise)| noise);
+            let noise = added.unwrap_or_else(|| &self.timeline.noises[i as usize]);
             Judge::new(noise, &format!("{}#{i}", self.name), &self.seed)
         };
         let judge = self.state.noise.map_or(own, |i| self.judges.entry(i).or_insert_with(|| new(i)));

@@ -38,7 +38,7 @@ impl States {
     /// the state that was yielded last, if that begins after `now`; it is brought up to date.
     pub(super) fn change(&mut self, now: Time, change: &Step, next: Option<&mut State>) {
         self.changed += 1;
-        self.properties.begin((now, FROM_OUTSIDE + self.changed), &Step { until: Some(Time::MAX), ..*change });
+        self.properties.set((now, FROM_OUTSIDE + self.changed), change);
         if let Some(next) = next {
             *next = self.properties.over(&self.base);
             self.last = Some(*next);
@@ -111,6 +111,13 @@ impl<T: Copy> Property<T> {
         self.0.insert(began, value);
     }
 
+    /// A change from outside sets the property to `value`, if it sets it, and never ceases: what began before cannot count again.
+    fn set(&mut self, at: Occurrence, value: Option<T>) {
+        let Some(value) = value else { return };
+        self.0 = self.0.split_off(&at);
+        self.0.insert(at, value);
+    }
+
     fn value(&self) -> Option<T> {
         self.0.last_key_value().map(|(_, value)| *value)
     }
@@ -140,6 +147,14 @@ impl Properties {
         self.delay.begin(began, step.delay, ends);
         self.signal.begin(began, step.signal, ends);
         self.noise.begin(began, step.noise, ends);
+    }
+
+    fn set(&mut self, at: Occurrence, change: &Step) {
+        self.up.set(at, change.up);
+        self.rate.set(at, change.rate);
+        self.delay.set(at, change.delay);
+        self.signal.set(at, change.signal);
+        self.noise.set(at, change.noise);
     }
 
     fn end(&mut self, began: Occurrence) {

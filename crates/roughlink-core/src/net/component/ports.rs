@@ -15,7 +15,7 @@ use super::{Component, Flow, Observer};
 use crate::net::addresses::{addresses, node_address, node_address_v6};
 use crate::net::routing::{Hop, Routes};
 use crate::net::{Crossing, Outgoing, PortStats, Way};
-use crate::packet::{FlowId, Fragment, Packet, Protocol};
+use crate::packet::{FlowId, Fragment, Packet, Protocol, Side, flags};
 use crate::scenario::Scenario;
 use crate::units::Time;
 use crate::wire::{self, Addresses, Decoded, Implied, IpPair};
@@ -31,10 +31,10 @@ pub(super) struct Ports {
     routes: Routes,
     /// The place of each hop.
     places: Vec<u32>,
-    /// Flows by addresses and protocol.
+    /// Flows by addresses, protocol, and the node at which they come in.
     known: BTreeMap<Conversation, FlowId>,
-    /// Flows of the scenario that wait for whoever connects, by where.
-    listening: BTreeMap<(IpAddr, u16, Transport), u32>,
+    /// Flows of the scenario whose end here waits for whoever connects, by where.
+    listening: BTreeMap<(IpAddr, u16, Transport), Vec<u32>>,
     /// From source to destination, of every flow of the component.
     addresses: Vec<Addresses>,
     out: VecDeque<Outgoing>,
@@ -44,7 +44,7 @@ pub(super) struct Ports {
 
 /// A transport protocol; 0 stands for any that is not known.
 type Transport = u8;
-type Conversation = (Addresses, Transport);
+type Conversation = (Addresses, Transport, usize);
 
 const fn transport(protocol: Protocol) -> Transport {
     match protocol {
@@ -75,10 +75,12 @@ impl Ports {
         }
         for (i, f) in flows.iter().enumerate() {
             let (a, transport) = (ports.addresses[i], transport(f.protocol));
-            match f.open {
-                [true, false] => drop(ports.listening.insert((destination(&a.ip), a.dst_port, transport), i as u32)),
-                [false, true] => ports.remember(a, transport, FlowId::new(i as u32, false)),
-                _ => {}
+            if f.open == [true, false] {
+                let at = (destination(&a.ip), a.dst_port, transport);
+                ports.listening.entry(at).or_default().push(i as u32);
+            }
+            if f.open != [false, false] {
+                ports.remember(a, transport, FlowId::new(i as u32, false), f.nodes);
             }
         }
         ports
@@ -90,9 +92,19 @@ impl Ports {
         if flow.reverse() { a.reversed() } else { a }
     }
 
-    fn remember(&mut self, a: Addresses, transport: Transport, flow: FlowId) {
-        self.known.insert((a, transport), flow);
-        self.known.insert((a.reversed(), transport), flow.flipped());
+    /// The bytes of what waits to be had.
+    pub fn bytes(&self) -> usize {
+        self.out.iter().map(|out| out.datagram.len()).sum()
+    }
+
+    fn remember(&mut self, a: Addresses, transport: Transport, flow: FlowId, nodes: [usize; 2]) {
+        self.known.insert((a, transport, nodes[0]), flow);
+        self.known.insert((a.reversed(), transport, nodes[1]), flow.flipped());
+    }
+
+    fn forget(&mut self, a: Addresses, transport: Transport, nodes: [usize; 2]) {
+        self.known.remove(&(a, transport, nodes[0]));
+        self.known.remove(&(a.reversed(), transport, nodes[1]));
     }
 }
 
@@ -117,7 +129,7 @@ impl Component {
     /// The bytes of a datagram come in at `port`. Everything that was due by `now` must have happened.
     pub(in crate::net) fn receive<O: Observer>(&mut self, now: Time, port: usize, bytes: &[u8], observer: &mut O) {
         let Some(ports) = &mut self.ports else { return };
-        let Ok((pair, length)) = wire::envelope(bytes) else {
+        let Some((pair, length)) = wire::envelope(bytes).ok().filter(|(_, length)| *length <= LONGEST) else {
             ports.stats.unreadable += 1;
             return;
         };
@@ -167,18 +179,32 @@ impl Component {
             Some(d) => (d.addresses, transport(d.packet.protocol())),
             None => (Addresses { ip, src_port: 0, dst_port: 0 }, 0),
         };
-        if let Some(flow) = ports.known.get(&(addresses, transport)) {
+        if let Some(flow) = ports.known.get(&(addresses, transport, nodes.0)) {
             return Some(*flow);
         }
-        if let Some(index) = ports.listening.remove(&(destination(&ip), addresses.dst_port, transport)) {
-            ports.addresses[index as usize] = addresses;
-            ports.remember(addresses, transport, FlowId::new(index, false));
-            return Some(FlowId::new(index, false));
+        // A flow that waits for a connection takes the first that begins, and another as long as none has.
+        if whole.is_some_and(begins) {
+            let at = (destination(&ip), addresses.dst_port, transport);
+            let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
+            let free = waiting.iter().copied().find(|&index| {
+                let flow = &self.flows[index as usize];
+                flow.nodes[0] == nodes.0 && (flow.protocol == Protocol::Udp || flow.listens())
+            });
+            if let Some(index) = free {
+                let flow = &self.flows[index as usize];
+                if flow.protocol == Protocol::Udp {
+                    ports.listening.get_mut(&at)?.retain(|i| *i != index);
+                }
+                ports.forget(ports.addresses[index as usize], transport, flow.nodes);
+                ports.addresses[index as usize] = addresses;
+                ports.remember(addresses, transport, FlowId::new(index, false), flow.nodes);
+                return Some(FlowId::new(index, false));
+            }
         }
         if self.flows.len() >= MOST_FLOWS {
             let ip = IpPair::V4 { src: node_address(nodes.0), dst: node_address(nodes.1) };
             (addresses, transport) = (Addresses { ip, src_port: 0, dst_port: 0 }, 0);
-            if let Some(flow) = ports.known.get(&(addresses, transport)) {
+            if let Some(flow) = ports.known.get(&(addresses, transport, nodes.0)) {
                 return Some(*flow);
             }
         }
@@ -194,46 +220,60 @@ impl Component {
         let global = self.flows.last().map_or(0, |last| last.global + 1);
         self.flows.push(Flow::passing((index, global), path, [nodes.0, nodes.1], open, ipv6));
         ports.addresses.push(addresses);
-        ports.remember(addresses, transport, FlowId::new(index, false));
+        ports.remember(addresses, transport, FlowId::new(index, false), [nodes.0, nodes.1]);
         Some(FlowId::new(index, false))
     }
 
-    /// A whole datagram reached `end` of flow `index`, in a network with ports. It leaves through the port there; else it
-    /// comes back as the packet that the end here receives, if there is such an end.
+    /// Whether a packet leaves the network or came from outside, so that it is observed as a datagram.
+    pub(super) fn concerns_port(&self, p: &Packet) -> bool {
+        self.ports.is_some()
+            && (self.flows[p.flow.index()].open[usize::from(!p.flow.reverse())] || self.sides.datagram(p).is_some())
+    }
+
+    /// A whole datagram reached an end of its flow, in a network with ports. It leaves through the port there; else it comes
+    /// back as the packet that the end here receives, if there is such an end.
     pub(super) fn deliver_open<O: Observer>(
         &mut self,
         now: Time,
         leaf: usize,
-        end: usize,
         p: Packet,
         observer: &mut O,
     ) -> Option<Packet> {
         let ports = self.ports.as_mut()?;
-        let flow = &self.flows[p.flow.index()];
+        let flow = &mut self.flows[p.flow.index()];
+        let end = usize::from(!p.flow.reverse());
+        let (hop, node) = self.places[leaf];
+        let at = Crossing { node, hop, way: Way::In, flow: flow.global };
         if flow.open[end] {
-            let port = ports.nodes.iter().position(|node| *node == flow.nodes[end])?;
             let mut datagram = Vec::new();
             match self.sides.datagram(&p) {
                 Some(bytes) => datagram.extend_from_slice(bytes),
                 None => {
                     let (side, addresses) = (self.sides.get(&p), ports.addresses(p.flow));
-                    // An SCTP chunk or a TCP segment of ours always has a form on the wire.
+                    // A packet of ours always has a form on the wire.
                     let written = wire::encode(&p, side, &addresses, &Implied::of(&p), &mut datagram);
                     debug_assert_eq!(written, Ok(()));
+                    flow.left(now, &p);
                 }
             }
             self.sides.free(&p);
             if O::ACTIVE {
-                let (hop, node) = self.places[leaf];
-                let at = Crossing { node, hop, way: Way::In, flow: flow.global };
                 observer.datagram(now, at, &datagram);
             }
+            let port = ports.nodes.iter().position(|node| *node == flow.nodes[end])?;
             ports.stats.sent += 1;
             ports.out.push_back(Outgoing { due: now, port, datagram });
             return None;
         }
-        let Some(bytes) = self.sides.datagram(&p) else { return Some(p) };
-        let decoded = wire::decode(bytes).ok().filter(|d| d.packet.fragment() == Fragment::Whole);
+        let bytes = self.sides.datagram(&p);
+        if let (None, false) = (bytes, flow.is_passing()) {
+            return Some(p);
+        }
+        if let (true, Some(bytes)) = (O::ACTIVE, bytes) {
+            observer.datagram(now, at, bytes);
+        }
+        let whole = |d: &Decoded| d.packet.fragment() == Fragment::Whole;
+        let decoded = bytes.and_then(|bytes| wire::decode(bytes).ok()).filter(whole);
         self.sides.free(&p);
         let Some(decoded) = decoded.filter(|_| !flow.is_passing()) else {
             ports.stats.unreachable += 1;
@@ -243,5 +283,16 @@ impl Component {
     }
 }
 
+/// Whether a datagram may begin a conversation: of TCP a SYN, of SCTP an INIT.
+fn begins(d: &Decoded) -> bool {
+    match d.packet.protocol() {
+        Protocol::Tcp => d.packet.flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN,
+        Protocol::Sctp => matches!(d.side, Some(Side::Init(_))),
+        Protocol::Udp => true,
+    }
+}
+
 /// Flows of a component, those of the scenario included, up to which each conversation has one of its own.
 pub(super) const MOST_FLOWS: usize = 1 << 16;
+/// Bytes of the longest datagram that a packet can stand for.
+const LONGEST: usize = u16::MAX as usize;
