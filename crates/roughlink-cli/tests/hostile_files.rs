@@ -162,6 +162,13 @@ fn runs_have_limits_of_events_and_memory() {
 }
 
 #[test]
+fn a_segment_beyond_all_bounds_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n[tcp]\nmss = \"4294967295 B\"\n";
+    refused(&run(folder.path(), format!("{HELLO}{more}").as_bytes(), &[]), "an `mss` of 4294967295 B is not possible");
+}
+
+#[test]
 fn a_scenario_larger_than_its_limit_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let file = fs::File::create(folder.path().join("s.toml")).unwrap();

@@ -247,7 +247,7 @@ impl Context<'_> {
     fn over_tcp(&mut self, spec: &mut FlowSpec, f: &Flow, here: Range<usize>, path: &[usize], report: &mut Report) {
         let sources = Sources { global: self.tcp, flow: f, ipv6: spec.ipv6, span: here };
         if let Some(transport) = sources.resolve(report) {
-            let full = u64::from(transport.config.mss + headers(&transport.config, spec.ipv6));
+            let full = u64::from(transport.config.mss) + u64::from(headers(&transport.config, spec.ipv6));
             self.note_fragments((full, true), sources.span("mss"), path);
             self.used.push((transport.config.stack, transport.cc));
             spec.tcp = self.share(transport.config);
