@@ -65,6 +65,9 @@ fn what_a_terminal_acts_on_is_shown_as_escapes() {
     let out = run(folder.path(), raw.as_bytes(), &[]);
     refused(&out, "a\\u{202e}b");
     assert!(!hidden(&stderr(&out)));
+    // A control character that is also white space, at the end of a line.
+    let out = run(folder.path(), format!("{HELLO}colour = 1\u{b}\n").as_bytes(), &[]);
+    assert!(code(&out) == 2 && !stderr(&out).contains('\u{b}'), "{}", stderr(&out));
 }
 
 #[test]

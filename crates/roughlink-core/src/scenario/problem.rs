@@ -98,7 +98,7 @@ impl Problem {
             let before = text[..start].rfind('\n').unwrap_or(0);
             let from = text[..before].rfind('\n').unwrap_or(0);
             let to = text[end..].match_indices('\n').nth(1).map_or(text.len(), |(i, _)| end + i);
-            text[from..to].split('\n').all(|line| line.len() <= LONGEST_LINE && !line.trim_end().contains(is_hidden))
+            text[from..to].split('\n').all(|line| line.len() <= LONGEST_LINE && !line.trim_end_matches('\r').contains(is_hidden))
         })
     }
 }
