@@ -65,6 +65,9 @@ fn what_a_terminal_acts_on_is_shown_as_escapes() {
     let out = run(folder.path(), raw.as_bytes(), &[]);
     refused(&out, "a\\u{202e}b");
     assert!(!hidden(&stderr(&out)));
+    // A control character that is also white space, at the end of a line.
+    let out = run(folder.path(), format!("{HELLO}colour = 1\u{b}\n").as_bytes(), &[]);
+    assert!(code(&out) == 2 && !stderr(&out).contains('\u{b}'), "{}", stderr(&out));
 }
 
 #[test]
@@ -159,6 +162,13 @@ fn runs_have_limits_of_events_and_memory() {
     let out =
         roughlink_in(&["sweep", "s.toml", "--set", "seed=1,2", "--max-memory", "20", "-o", "swept"], folder.path());
     refused(&out, "so have 5 other runs");
+}
+
+#[test]
+fn a_segment_beyond_all_bounds_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let more = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n[tcp]\nmss = \"4294967295 B\"\n";
+    refused(&run(folder.path(), format!("{HELLO}{more}").as_bytes(), &[]), "an `mss` of 4294967295 B is not possible");
 }
 
 #[test]

@@ -84,8 +84,10 @@ impl Budget {
         } else if bytes > most {
             self.exceeded = Some(Exceeded::Bytes { most, at: now, duration: end });
         }
-        self.next = (self.steps + EVERY.max(elements)).min(events);
-        self.exceeded.is_some()
+        // What has exceeded a limit once is over, wherever the loop asks next.
+        let over = self.exceeded.is_some();
+        self.next = if over { 0 } else { (self.steps + EVERY.max(elements)).min(events) };
+        over
     }
 
     /// The limit that was exceeded, if any.
