@@ -24,7 +24,7 @@ pub mod reassembly;
 pub mod routing;
 
 use crate::app::Traffic;
-use crate::link::Noise;
+use crate::link::{Direction, Noise};
 use crate::metrics::{Outcomes, RunResult};
 use crate::rng::Seed;
 use crate::scenario::{FlowSpec, Scenario};
@@ -346,9 +346,9 @@ impl Network {
         if change.rate.is_some_and(|rate| rate.0 == 0) {
             return Err(ChangeError::NoRate);
         }
-        let ways = [&pipe.forward, &pipe.reverse].into_iter().zip(directions).filter(|(_, d)| *d);
-        let mut timelines = ways.filter_map(|(way, _)| way.timeline.as_ref());
-        if change.rate.is_some() && timelines.any(|t| t.opportunities.is_some()) {
+        let recorded = |way: &Direction| way.timeline.as_ref().is_some_and(|t| t.opportunities.is_some());
+        let ways = [&pipe.forward, &pipe.reverse];
+        if change.rate.is_some() && ways.into_iter().zip(directions).any(|(way, changes)| changes && recorded(way)) {
             return Err(ChangeError::Recorded);
         }
         let Some(now) = self.advance(now, observer) else { return Ok(()) };
