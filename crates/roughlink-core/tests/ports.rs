@@ -1,10 +1,13 @@
 //! Networks with open ports: whoever drives them, and whatever passes, the fate of packets is that of the simulation.
 
 use proptest::prelude::*;
+use roughlink_core::cc;
 use roughlink_core::net::addresses::{addresses, node_address};
 use roughlink_core::net::{Change, ChangeError, Crossing, Network, NetworkError, Observer, Options, Outgoing, Way};
-use roughlink_core::packet::{FlowId, Packet, Sides};
+use roughlink_core::packet::{FlowId, Packet, Side, Sides, SynOptions, flags};
 use roughlink_core::scenario::Scenario;
+use roughlink_core::tcp::{Stack, Stream, TcpConfig};
+use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::{Rate, Time};
 use roughlink_core::wire::{self, Addresses, IpPair};
 
@@ -269,6 +272,121 @@ kind = "muniz"
     }
 }
 
+/// What cannot happen any more, or has a time that is over, does no harm.
+#[test]
+fn time_goes_only_forward() {
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
+    let options = Options { ports: vec![2], changes: true, ..Options::default() };
+    let mut network = Network::new(chain(PLAIN, flow), options).unwrap();
+    network.wake(Time::from_secs(30));
+    let from = |network: &mut Network, at| {
+        network.receive(Time::from_secs(at), 0, &reply(1_000));
+        let slower = Change { rate: Some(Rate::from_mbps(1)), ..Change::default() };
+        network.change(Time::from_secs(at), 0, [true; 2], &slower).unwrap();
+        network.result()
+    };
+    // It came earlier than what has happened: it counts as of now.
+    from(&mut network, 10);
+    assert_eq!((network.port_stats().received, network.result().sim_s), (1, 30.0));
+    // After the end nothing counts.
+    let end = from(&mut network, 60);
+    for at in [61, 1_000_000] {
+        assert_eq!(from(&mut network, at), end);
+    }
+    assert_eq!(network.next_wake(), Time::MAX);
+    let none = Change { rate: Some(Rate(0)), ..Change::default() };
+    assert_eq!(network.change(Time::ZERO, 0, [true; 2], &none), Err(ChangeError::NoRate));
+}
+
+/// A datagram of `size` bytes that comes back.
+fn reply(size: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    let p = Packet::udp(FlowId::new(0, false), 0, size as u16 - 28, Time::ZERO);
+    wire::encode(&p, None, &BETWEEN.reversed(), &vec![0; size - 28], &mut out).unwrap();
+    out
+}
+
+/// Results may be asked for between a packet's way into one link and out of the next.
+#[test]
+fn a_result_counts_nothing_that_is_still_to_come() {
+    let fast = "rate = \"100 Mbit/s\"\ndelay = \"20 ms\"";
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
+    let text = chain(fast, flow).source;
+    let (first, second) = text.split_at(text.find("second").expect("it is there"));
+    let slow_second = parse(&(first.to_owned() + &second.replacen("100 Mbit/s", "1 Mbit/s", 1)));
+    let mut network = Network::new(slow_second, Options::default()).unwrap();
+    for ms in 1..400 {
+        network.wake(Time::from_millis(ms));
+        let result = network.result();
+        let [first, second] = [0, 1].map(|l| result.links[l].forward);
+        assert!(second.packets <= first.packets && second.queue_mean_pkt < 1e3, "{ms} ms: {result:?}");
+        if ms < 20 {
+            assert_eq!(second.packets, 0);
+        }
+    }
+}
+
+/// A capture has each datagram that crosses a port once, on its way out of the host and on its way in.
+#[test]
+fn captures_see_what_crosses_ports() {
+    let scenario = chain(PLAIN, "");
+    let files = vec![(Vec::new(), vec![0, 2])];
+    let mut capture = Capture::new(&scenario, files, None).map_err(|e| e.1).unwrap();
+    let mut network = Network::new(scenario, Options { ports: vec![0, 2], ..Options::default() }).unwrap();
+    let sent = datagram(77, 500);
+    network.receive_observed(Time::ZERO, 0, &sent, &mut capture);
+    assert_eq!(network.transmit_observed(Time::from_secs(1), &mut capture).unwrap().datagram, sent);
+    let file = capture.finish().map_err(|e| e.1).unwrap().remove(0);
+    assert_eq!(file.windows(sent.len()).filter(|part| *part == sent).count(), 2);
+}
+
+/// Several flows of the scenario may wait for connections at one address; strangers do not take them.
+#[test]
+fn connections_from_outside_find_their_flows() {
+    let flow = |name: &str| {
+        format!("[[flow]]\nname = \"{name}\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"50 kB\"\n")
+    };
+    let scenario = chain(PLAIN, &(flow("f") + &flow("g")));
+    let to = |port| Addresses { src_port: port, ..addresses(&scenario, 0) };
+    let options = Options { ports: vec![0, 1], ..Options::default() };
+    let mut network = Network::new(scenario.clone(), options).unwrap();
+    // A reset, a segment in the middle of a connection, and a SYN at the wrong port begin nothing.
+    for (flags, port) in [(flags::RST, 0), (flags::ACK, 0), (flags::SYN, 1)] {
+        let mut p = Packet::tcp(FlowId::new(0, false));
+        p.flags = flags;
+        let side = (flags == flags::SYN).then(|| Side::Syn(SynOptions::default()));
+        let mut bytes = Vec::new();
+        wire::encode(&p, side.as_ref(), &to(9), &[][..], &mut bytes).unwrap();
+        network.receive(Time::ZERO, port, &bytes);
+    }
+    let factory = || cc::algorithm("cubic").unwrap().factory("linux", &toml::Table::new()).unwrap();
+    let mut clients =
+        [1000, 2000].map(|port| Stream::new(to(port), TcpConfig::preset(Stack::Linux), factory(), u32::from(port)));
+    let (mut now, mut bytes, mut left) = (Time::ZERO, Vec::new(), [vec![7; 50_000], vec![8; 50_000]]);
+    clients.iter_mut().for_each(Stream::connect);
+    while now < Time::from_secs(20) {
+        for (client, left) in clients.iter_mut().zip(&mut left) {
+            client.wake(now);
+            let n = client.write(left);
+            left.drain(..n);
+            if left.is_empty() {
+                client.close();
+            }
+            while client.transmit(now, &mut bytes) {
+                network.receive(now, 0, &bytes);
+            }
+        }
+        now += Time::from_millis(1);
+        while let Some(out) = network.transmit(now) {
+            let taken =
+                clients.iter_mut().filter_map(|client| client.receive(now, &out.datagram).then_some(())).count();
+            assert_eq!(taken, 1);
+        }
+    }
+    let result = network.result();
+    assert!(result.flows.iter().all(|f| f.completed && f.delivered_bytes == 50_000), "{:?}", result.flows);
+}
+
 /// A change from outside does what the same step of a timeline does, also when the timeline goes on changing the link.
 #[test]
 fn a_change_from_outside_is_a_step_of_a_timeline() {
@@ -322,7 +440,7 @@ fn which_flows_may_have_an_end_outside() {
     let cbr = chain(PLAIN, &flow("kind = \"cbr\"\nrate = \"80 kbit/s\"\npacket = \"100 B\"\nstop = \"6 s\""));
     let mut from = Network::new(cbr.clone(), Options { ports: vec![2], ..Options::default() }).unwrap();
     let sent: Vec<_> = std::iter::from_fn(|| from.transmit(Time::from_secs(60))).collect();
-    assert_eq!(sent.len(), 600);
+    assert_eq!((sent.len(), from.result().flows[0].delivered_bytes), (600, 600 * 72));
     let decoded = wire::decode(&sent[0].datagram).unwrap();
     assert_eq!(decoded.addresses, addresses(&cbr, 0));
     assert_eq!(decoded.addresses.ip, IpPair::V4 { src: node_address(0), dst: node_address(2) });

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use roughlink_core::cc::REGISTRY;
-use roughlink_core::packet::{Side, flags};
+use roughlink_core::packet::{FlowId, Packet, Side, flags};
 use roughlink_core::tcp::{Buffer, Event, Stack, Stream, TcpConfig};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair};
@@ -266,4 +266,48 @@ fn back_pressure() {
     }
     assert_eq!(got, bytes);
     assert_eq!(std::iter::from_fn(|| b.poll_event()).last(), Some(Event::PeerClosed));
+}
+
+/// Segments that no honest peer sends: text after a FIN, text without an ACK, before the stream began, and an acknowledgement of
+/// what was never sent.
+#[test]
+fn strange_segments() {
+    let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
+    let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
+    let factory = || REGISTRY[0].factory("rfc", &toml::Table::new()).unwrap();
+    let tcp = TcpConfig { timestamps: false, ..TcpConfig::preset(Stack::Rfc) };
+    let mut a = Stream::new(addresses, tcp.clone(), factory(), 100);
+    let mut b = Stream::new(addresses.reversed(), tcp, factory(), 5_000);
+    a.connect();
+    b.listen();
+    let (now, mut datagram) = (Time::from_millis(1), Vec::new());
+    for _ in 0..3 {
+        while a.transmit(now, &mut datagram) {
+            b.receive(now, &datagram);
+        }
+        while b.transmit(now, &mut datagram) {
+            a.receive(now, &datagram);
+        }
+    }
+    let send = |b: &mut Stream, seq: u32, ack: u32, flags: u8, text: &[u8]| {
+        let mut p = Packet::tcp(FlowId::new(0, false));
+        (p.seq, p.ack, p.flags, p.window) = (seq, ack, flags, 1000);
+        p.set_payload(text.len() as u16);
+        let mut bytes = Vec::new();
+        wire::encode(&p, None, &addresses, text, &mut bytes).unwrap();
+        assert!(b.receive(now, &bytes));
+    };
+    send(&mut b, 101, 5_001, 0, b"no ACK");
+    send(&mut b, 101, 9_000, flags::ACK, b"of nothing sent");
+    send(&mut b, 90, 5_001, flags::ACK, b"0123456789before");
+    send(&mut b, 103, 5_001, flags::ACK, b"later, and beyond the end");
+    send(&mut b, 103, 5_001, flags::ACK | flags::FIN, b"c");
+    send(&mut b, 105, 5_001, flags::ACK, b"after the end");
+    send(&mut b, 101, 5_001, flags::ACK, b"ab");
+    send(&mut b, 106, 5_001, flags::ACK | flags::FIN, b"another end");
+    let mut text = [0; 100];
+    assert_eq!(b.read(&mut text), 3);
+    assert_eq!(&text[..3], b"abl");
+    assert!(b.endpoint().peer_closed());
+    assert_eq!(b.read(&mut text), 0);
 }
