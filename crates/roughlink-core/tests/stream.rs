@@ -307,7 +307,7 @@ fn strange_segments() {
     send(&mut b, 106, 5_001, flags::ACK | flags::FIN, b"another end");
     let mut text = [0; 100];
     assert_eq!(b.read(&mut text), 3);
-    assert_eq!(&text[..3], b"abl");
+    assert_eq!(&text[..3], b"abc");
     assert!(b.endpoint().peer_closed());
     assert_eq!(b.read(&mut text), 0);
 }

@@ -19,7 +19,7 @@ use crate::packet::{FlowId, Fragment, Packet, Protocol, Side, flags};
 use crate::scenario::Scenario;
 use crate::units::Time;
 use crate::wire::{self, Addresses, Decoded, Implied, IpPair};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 /// The open ports of a component.
@@ -35,6 +35,8 @@ pub(super) struct Ports {
     known: BTreeMap<Conversation, FlowId>,
     /// Flows of the scenario whose end here waits for whoever connects, by where.
     listening: BTreeMap<(IpAddr, u16, Transport), Vec<u32>>,
+    /// Those of them for which somebody has come.
+    claimed: BTreeSet<u32>,
     /// From source to destination, of every flow of the component.
     addresses: Vec<Addresses>,
     out: VecDeque<Outgoing>,
@@ -64,6 +66,7 @@ impl Ports {
             places,
             known: BTreeMap::new(),
             listening: BTreeMap::new(),
+            claimed: BTreeSet::new(),
             addresses: flows.iter().map(|f| addresses(s, f.global)).collect(),
             out: VecDeque::new(),
             ident: 0,
@@ -186,15 +189,13 @@ impl Component {
         if whole.is_some_and(begins) {
             let at = (destination(&ip), addresses.dst_port, transport);
             let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
-            let free = waiting.iter().copied().find(|&index| {
+            let here = |index: &u32| self.flows[*index as usize].nodes[0] == nodes.0;
+            let unclaimed = |index: &u32| here(index) && !ports.claimed.contains(index);
+            let listens = |index: &u32| here(index) && self.flows[*index as usize].listens();
+            let mut waiting = waiting.iter().copied();
+            if let Some(index) = waiting.clone().find(unclaimed).or_else(|| waiting.find(listens)) {
                 let flow = &self.flows[index as usize];
-                flow.nodes[0] == nodes.0 && (flow.protocol == Protocol::Udp || flow.listens())
-            });
-            if let Some(index) = free {
-                let flow = &self.flows[index as usize];
-                if flow.protocol == Protocol::Udp {
-                    ports.listening.get_mut(&at)?.retain(|i| *i != index);
-                }
+                ports.claimed.insert(index);
                 ports.forget(ports.addresses[index as usize], transport, flow.nodes);
                 ports.addresses[index as usize] = addresses;
                 ports.remember(addresses, transport, FlowId::new(index, false), flow.nodes);
