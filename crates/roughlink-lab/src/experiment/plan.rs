@@ -478,11 +478,12 @@ mod tests {
 
     /// A grid over seeds up to `seeds` and a window up to `windows`.
     fn grid(seeds: usize, windows: usize) -> Experiment {
-        let text = "title = \"grid\"\nscenario = \"hello\"\nmetrics = [\"throughput_mbps\"]\nreplicas = 1\n[set]\nduration = \"10 ms\"\n\
+        let text = "title = \"grid\"\nplace = \"here\"\nscenario = \"hello\"\nmetrics = [\"throughput_mbps\"]\nreplicas = 1\n[set]\nduration = \"10 ms\"\n\
             [[axis]]\nname = \"seed\"\nkey = \"seed\"\nvalues = [\"1\"]\n\
             [[axis]]\nname = \"window\"\nkey = \"tcp.initial_window\"\nvalues = [\"1\"]\n";
         let source = Source { name: "test.toml".into(), text: text.into(), folder: None };
         let mut experiment = file::experiment(&source, "test/grid", false).unwrap();
+        experiment.stacks.truncate(1);
         for (axis, n) in experiment.axes.iter_mut().zip([seeds, windows]) {
             let point =
                 |i: usize| Point { value: i.to_string(), label: i.to_string(), scenario: None, set: Vec::new() };
