@@ -6,6 +6,7 @@
 //! TIME-WAIT keeps no timer (it answers a repeated FIN as long as the endpoint exists).
 
 mod acknowledgement;
+mod arrived;
 pub mod config;
 #[cfg(test)]
 pub(crate) mod dialogue;
