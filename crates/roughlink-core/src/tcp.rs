@@ -13,6 +13,7 @@ pub(crate) mod dialogue;
 pub(crate) mod hold;
 mod prr;
 mod rack;
+mod ranges;
 pub(crate) mod rate;
 mod receive;
 mod recovery;
