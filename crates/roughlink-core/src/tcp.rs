@@ -6,12 +6,14 @@
 //! TIME-WAIT keeps no timer (it answers a repeated FIN as long as the endpoint exists).
 
 mod acknowledgement;
+mod arrived;
 pub mod config;
 #[cfg(test)]
 pub(crate) mod dialogue;
 pub(crate) mod hold;
 mod prr;
 mod rack;
+mod ranges;
 pub(crate) mod rate;
 mod receive;
 mod recovery;

@@ -117,7 +117,9 @@ impl Sender {
             self.released = None;
             return;
         }
-        self.board.mark_lost_sent_before(r.until, r.overdue(now));
+        // All of it was outstanding then: what left since did so later.
+        let overdue = r.overdue(now);
+        self.board.mark_lost_while(|sent_at, _| sent_at < overdue);
     }
 }
 

@@ -7,7 +7,7 @@
 
 use super::prr::{Progress, Prr};
 use super::recovery::{Arrival, DUP_THRESH};
-use super::scoreboard::{Delivered, LOST, RETRANS, SACKED};
+use super::scoreboard::Delivered;
 use super::send::{Force, Sender};
 use crate::cc::{Ack, Congestion, CongestionState};
 use crate::units::Time;
@@ -352,28 +352,11 @@ impl Sender {
             return;
         }
         let window = self.reordering_window();
-        let mut wait = Time::ZERO;
-        for i in 0..self.board.len() {
-            let s = self.board.segment(i);
-            if s.is(SACKED) || s.flags & (LOST | RETRANS) == LOST {
-                continue;
-            }
-            if (self.rack.sent_at, self.rack.end) <= (s.sent_at, s.end()) {
-                continue;
-            }
-            let due = s.sent_at + self.rack.rtt + window;
-            if due <= now {
-                if s.is(RETRANS) {
-                    self.board.mark_retransmission_lost(i);
-                } else {
-                    self.board.mark_lost(i);
-                }
-            } else {
-                wait = wait.max(due - now);
-            }
-        }
-        if !wait.is_zero() {
-            self.rack.timer = now + wait;
+        let allowance = self.rack.rtt + window;
+        let mark = (self.rack.sent_at, self.rack.end);
+        self.board.mark_lost_while(|sent_at, end| (sent_at, end) < mark && sent_at + allowance <= now);
+        if let Some(sent_at) = self.board.last_awaited_before(mark) {
+            self.rack.timer = sent_at + allowance;
             self.rack.timer_is_probe = false;
         } else if !self.rack.timer_is_probe {
             self.rack.timer = Time::MAX;

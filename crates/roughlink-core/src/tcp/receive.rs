@@ -4,6 +4,7 @@
 //! (timestamps, window scaling). Unless the application says what it has read ([`Receiver::read_by_hand`]), it reads at once,
 //! so that only missing bytes occupy the buffer.
 
+use super::arrived::Arrived;
 use super::config::{Buffer, Recovery, TcpConfig};
 use crate::units::Time;
 
@@ -12,8 +13,8 @@ use crate::units::Time;
 pub struct Receiver {
     /// Next byte expected.
     nxt: u64,
-    /// What arrived beyond it, most recent first (RFC 2018 section 4).
-    ranges: Vec<(u64, u64)>,
+    /// What arrived beyond it.
+    ranges: Arrived,
     /// A duplicate to report first (RFC 2883).
     dsack: Option<(u64, u64)>,
     /// Offset of the peer's FIN.
@@ -66,7 +67,7 @@ impl Receiver {
         };
         Receiver {
             nxt: 0,
-            ranges: Vec::new(),
+            ranges: Arrived::default(),
             dsack: None,
             fin: None,
             ts_recent: 0,
@@ -211,8 +212,7 @@ impl Receiver {
         } else if fin && end > self.nxt && !self.is_beyond(start) {
             let last = start + len;
             self.fin = Some(last);
-            self.ranges.retain(|r| r.0 < last);
-            self.ranges.iter_mut().for_each(|r| r.1 = r.1.min(last));
+            self.ranges.cut(last);
         }
         let end = start + len + u64::from(fin);
         if end == start {
@@ -236,10 +236,12 @@ impl Receiver {
             if start < self.nxt && self.send_dsack {
                 self.dsack = Some((start, self.nxt));
             }
-            self.nxt = end;
-            self.absorb();
+            self.nxt = self.ranges.take_from(end);
         } else {
-            self.insert(start, end);
+            let seen = self.ranges.insert(start, end);
+            if seen && self.send_dsack {
+                self.dsack = Some((start, end));
+            }
         }
         self.ack_now = true; // a gap (RFC 5681 section 4.2)
     }
@@ -267,33 +269,6 @@ impl Receiver {
         }
     }
 
-    /// Keeps `[start, end)`, which begins beyond what is expected, joined with what it touches and put first.
-    fn insert(&mut self, start: u64, end: u64) {
-        let (mut lo, mut hi) = (start, end);
-        let mut seen = false;
-        self.ranges.retain(|&(a, b)| {
-            if b < lo || a > hi {
-                return true;
-            }
-            seen |= a <= start && end <= b;
-            lo = lo.min(a);
-            hi = hi.max(b);
-            false
-        });
-        if seen && self.send_dsack {
-            self.dsack = Some((start, end));
-        }
-        self.ranges.insert(0, (lo, hi));
-    }
-
-    /// Takes in ranges that the next byte has reached.
-    fn absorb(&mut self) {
-        while let Some(i) = self.ranges.iter().position(|&(a, _)| a <= self.nxt) {
-            let (_, b) = self.ranges.remove(i);
-            self.nxt = self.nxt.max(b);
-        }
-    }
-
     /// An acknowledgement leaves, alone or on data.
     #[inline]
     pub fn on_ack_sent(&mut self) {
@@ -313,8 +288,8 @@ impl Receiver {
     /// The SACK blocks to send, at most `max`: the duplicate, then the most recent ranges. Returns their number.
     pub fn sacks(&self, max: usize, out: &mut [(u64, u64); 4]) -> usize {
         let mut n = 0;
-        for r in self.dsack.iter().chain(&self.ranges).take(max) {
-            out[n] = *r;
+        for r in self.dsack.into_iter().chain(self.ranges.most_recent()).take(max) {
+            out[n] = r;
             n += 1;
         }
         n

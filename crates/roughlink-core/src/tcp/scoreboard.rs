@@ -2,107 +2,21 @@
 //!
 //! The counters give the bytes in the network as Linux and RFC 6675 (Errata 1610 and later practice) count them:
 //! outstanding, less what is SACKed or lost, plus what was retransmitted.
+//!
+//! A path of 10 Gbit/s has 10,000 segments outstanding, and recovery asks of each acknowledgement which of them are lost
+//! and which to repair next. `index` has the answers; every change of a segment's state goes through
+//! `Scoreboard::update`, which keeps the counters and the index.
+
+mod index;
+mod segment;
+#[cfg(test)]
+mod tests;
 
 use super::rate::Stamp;
 use crate::units::Time;
+use index::Index;
+pub use segment::{Delivered, EVER_RETRANS, LOST, NO_SAMPLE, Newest, PUSHED, RETRANS, SACKED, Segment};
 use std::collections::VecDeque;
-
-/// A segment sent. Offsets are 64-bit sequence offsets.
-#[derive(Clone, Copy, Debug)]
-pub struct Segment {
-    /// First byte.
-    pub start: u64,
-    /// Payload bytes; a FIN is a segment of one.
-    pub len: u32,
-    /// Its state.
-    pub flags: u8,
-    /// Times it was sent, saturating.
-    pub transmissions: u8,
-    /// When it last left.
-    pub sent_at: Time,
-    /// State of delivery-rate sampling when it left.
-    pub stamp: Stamp,
-}
-
-/// Selectively acknowledged.
-pub const SACKED: u8 = 1;
-/// Declared lost.
-pub const LOST: u8 = 2;
-/// Retransmitted since it was last declared lost, with that copy assumed to be in flight.
-pub const RETRANS: u8 = 4;
-/// Retransmitted at any time.
-pub const EVER_RETRANS: u8 = 8;
-/// Sent before a time-out: gives no RTT sample in ns-3.
-pub const NO_SAMPLE: u8 = 16;
-/// Ends what the application wrote, so that it carries PSH whenever it is sent.
-pub const PUSHED: u8 = 32;
-
-impl Segment {
-    /// The byte after the last.
-    #[inline]
-    pub fn end(&self) -> u64 {
-        self.start + u64::from(self.len)
-    }
-    /// Whether any of `flags` is set.
-    #[inline]
-    pub fn is(&self, flags: u8) -> bool {
-        self.flags & flags != 0
-    }
-}
-
-/// What an acknowledgement newly covers, cumulatively or selectively.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Delivered {
-    /// Bytes delivered for the first time.
-    pub bytes: u64,
-    /// Segments of those.
-    pub segments: u32,
-    /// Among them the one sent last, with its end, for RACK and rate sampling.
-    pub newest: Option<Newest>,
-    /// When the first never-retransmitted segment left.
-    pub first_sent: Option<Time>,
-    /// When the last never-retransmitted segment left.
-    pub last_sent: Option<Time>,
-    /// A retransmitted segment was among them.
-    pub retransmitted: bool,
-    /// Highest end of a segment never retransmitted among them.
-    pub original_end: u64,
-    /// Lowest start of a segment never retransmitted among them (for reordering), else `u64::MAX`.
-    pub lowest_original: u64,
-}
-
-/// The most recently sent of the delivered segments.
-#[derive(Clone, Copy, Debug)]
-pub struct Newest {
-    /// Its end.
-    pub end: u64,
-    /// When it left.
-    pub sent_at: Time,
-    /// It was a retransmission.
-    pub retransmitted: bool,
-    /// Its stamp.
-    pub stamp: Stamp,
-}
-
-impl Delivered {
-    #[inline]
-    fn take(&mut self, s: &Segment) {
-        self.bytes += u64::from(s.len);
-        self.segments += 1;
-        let retransmitted = s.is(EVER_RETRANS);
-        if self.newest.is_none_or(|n| (s.sent_at, s.end()) > (n.sent_at, n.end)) {
-            self.newest = Some(Newest { end: s.end(), sent_at: s.sent_at, retransmitted, stamp: s.stamp });
-        }
-        if retransmitted {
-            self.retransmitted = true;
-        } else {
-            self.first_sent.get_or_insert(s.sent_at);
-            self.last_sent = Some(s.sent_at);
-            self.original_end = self.original_end.max(s.end());
-            self.lowest_original = self.lowest_original.min(s.start);
-        }
-    }
-}
 
 /// The scoreboard.
 #[derive(Clone, Debug)]
@@ -113,8 +27,7 @@ pub struct Scoreboard {
     sacked: u64,
     lost: u64,
     retrans: u64,
-    /// Segments lost and not retransmitted since.
-    to_repair: u32,
+    index: Index,
     /// Start of the highest segment SACKed, 0 = none.
     highest_sacked: u64,
     /// SACKing a retransmitted segment ends its retransmission (ns-3 keeps counting it until it is acknowledged).
@@ -133,7 +46,7 @@ impl Scoreboard {
             sacked: 0,
             lost: 0,
             retrans: 0,
-            to_repair: 0,
+            index: Index::default(),
             highest_sacked: 0,
             sack_ends_retrans,
             guessing,
@@ -170,7 +83,7 @@ impl Scoreboard {
     /// Whether a lost segment waits for its retransmission.
     #[inline]
     pub fn has_repairs(&self) -> bool {
-        self.to_repair > 0
+        !self.index.repairs.is_empty()
     }
     /// The segments, lowest first.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
@@ -229,11 +142,13 @@ impl Scoreboard {
         if s.is(RETRANS) || next.is(RETRANS) {
             return; // one of the two is on its way
         }
-        self.segments[index].len += take;
+        let filled = &mut self.segments[index];
+        filled.len += take;
+        self.index.rank(&s, Some(filled));
         if take == next.len {
-            self.segments[index].flags |= next.flags & PUSHED;
+            filled.flags |= next.flags & PUSHED;
             self.segments.remove(index + 1);
-            self.to_repair -= u32::from(next.is(LOST));
+            self.index.rank(&next, None);
         } else {
             let n = &mut self.segments[index + 1];
             n.start += u64::from(take);
@@ -243,36 +158,66 @@ impl Scoreboard {
 
     /// The segment at `index` leaves again.
     pub fn resend(&mut self, index: usize, now: Time, stamp: Stamp) -> Segment {
+        self.update(index, |s| {
+            s.flags |= RETRANS | EVER_RETRANS;
+            s.transmissions = s.transmissions.saturating_add(1);
+            s.sent_at = now;
+            s.stamp = stamp;
+        })
+    }
+
+    /// Changes the state of the segment at `index`, and what is counted and kept of it. Returns it as it is then.
+    #[inline]
+    fn update(&mut self, index: usize, change: impl FnOnce(&mut Segment)) -> Segment {
         let s = &mut self.segments[index];
-        if s.is(LOST) && !s.is(RETRANS) {
-            self.to_repair -= 1;
+        let before = *s;
+        change(s);
+        let after = *s;
+        let bytes = |s: &Segment, flag: u8| if s.is(flag) { u64::from(s.len) } else { 0 };
+        self.sacked = self.sacked + bytes(&after, SACKED) - bytes(&before, SACKED);
+        self.lost = self.lost + bytes(&after, LOST) - bytes(&before, LOST);
+        self.retrans = self.retrans + bytes(&after, RETRANS) - bytes(&before, RETRANS);
+        self.index.account(&before, &after);
+        after
+    }
+
+    /// The index of the first segment that begins at `offset` or above.
+    #[inline]
+    fn index_of(&self, offset: u64) -> usize {
+        let Some(head) = self.segments.front().filter(|head| head.start < offset) else { return 0 };
+        if offset >= self.nxt {
+            return self.segments.len();
         }
-        if !s.is(RETRANS) {
-            self.retrans += u64::from(s.len);
+        // Nearly all segments are as long as the first.
+        let guess = ((offset - head.start) / u64::from(head.len.max(1))) as usize;
+        if self.segments.get(guess).is_some_and(|s| s.start == offset) {
+            return guess;
         }
-        s.flags |= RETRANS | EVER_RETRANS;
-        s.transmissions = s.transmissions.saturating_add(1);
-        s.sent_at = now;
-        s.stamp = stamp;
-        *s
+        self.segments.partition_point(|s| s.start < offset)
+    }
+
+    /// The start of the segment at `index`, or of the next one to be sent.
+    #[inline]
+    fn start_of(&self, index: usize) -> u64 {
+        self.segments.get(index).map_or(self.nxt, |s| s.start)
     }
 
     /// Everything below `ack` has arrived.
     #[inline]
     pub fn acknowledge(&mut self, ack: u64, d: &mut Delivered) {
         let mut whole = 0;
-        let mut left = (0, 0, 0, 0); // SACKED, LOST, RETRANS bytes and repairs that leave the counters
+        let mut left = (0, 0, 0); // SACKED, LOST, RETRANS bytes that leave the counters
         for s in &self.segments {
             if s.end() > ack {
                 break;
             }
             whole += 1;
-            if s.flags & (SACKED | LOST | RETRANS) != 0 {
+            if s.flags & (SACKED | LOST | RETRANS | EVER_RETRANS) != 0 {
                 let len = u64::from(s.len);
                 left.0 += if s.is(SACKED) { len } else { 0 };
                 left.1 += if s.is(LOST) { len } else { 0 };
                 left.2 += if s.is(RETRANS) { len } else { 0 };
-                left.3 += u32::from(s.flags & (LOST | RETRANS) == LOST);
+                self.index.rank(s, None);
             }
             if self.guessing || !s.is(SACKED) {
                 d.take(s);
@@ -282,7 +227,6 @@ impl Scoreboard {
         self.sacked -= left.0;
         self.lost -= left.1;
         self.retrans -= left.2;
-        self.to_repair -= left.3;
         if let Some(s) = self.segments.front_mut()
             && s.start < ack
         {
@@ -299,6 +243,7 @@ impl Scoreboard {
                 d.take(&part);
             }
         }
+        self.index.forget_below(ack);
         self.una = self.una.max(ack);
         self.nxt = self.nxt.max(ack);
         if self.highest_sacked < self.una {
@@ -308,32 +253,17 @@ impl Scoreboard {
 
     /// The block `[left, right)` has arrived (RFC 2018). Only whole segments count.
     pub fn sack(&mut self, left: u64, right: u64, d: &mut Delivered) {
-        let from = self.segments.partition_point(|s| s.start < left);
-        for i in from..self.segments.len() {
-            let s = &mut self.segments[i];
-            if s.end() > right {
-                break;
+        let mut at = left;
+        while let Some((from, to)) = self.index.sacked.gap(at, right) {
+            let mut i = self.index_of(from);
+            while self.segments.get(i).is_some_and(|s| s.end() <= to) {
+                let ended = if self.sack_ends_retrans { LOST | RETRANS } else { LOST };
+                let s = self.update(i, |s| s.flags = s.flags & !ended | SACKED);
+                self.highest_sacked = self.highest_sacked.max(s.start);
+                d.take(&s);
+                i += 1;
             }
-            if s.is(SACKED) {
-                continue;
-            }
-            let len = u64::from(s.len);
-            if s.is(LOST) {
-                self.lost -= len;
-                if !s.is(RETRANS) {
-                    self.to_repair -= 1;
-                }
-                s.flags &= !LOST;
-            }
-            if self.sack_ends_retrans && s.is(RETRANS) {
-                self.retrans -= len;
-                s.flags &= !RETRANS;
-            }
-            s.flags |= SACKED;
-            self.sacked += len;
-            self.highest_sacked = self.highest_sacked.max(s.start);
-            let s = *s;
-            d.take(&s);
+            at = to;
         }
     }
 
@@ -341,42 +271,85 @@ impl Scoreboard {
     /// segments). Returns the bytes newly lost.
     pub fn mark_lost_by_count(&mut self, threshold: u32) -> u64 {
         let before = self.lost;
-        let mut above = 0;
-        let top = self.segments.partition_point(|s| s.start <= self.highest_sacked);
-        for i in (0..top).rev() {
-            if self.segments[i].is(SACKED) {
-                above += 1;
-            } else if above >= threshold {
-                self.mark_lost(i);
-            }
+        let Some(edge) = self.highest_sacked_segments().nth(threshold.saturating_sub(1) as usize) else { return 0 };
+        let mut i = self.index_of(self.index.counted);
+        while self.start_of(i) < edge {
+            self.mark_lost(i);
+            i += 1;
         }
+        self.index.counted = self.index.counted.max(edge);
         self.lost - before
+    }
+
+    /// The starts of the SACKed segments, highest first.
+    fn highest_sacked_segments(&self) -> impl Iterator<Item = u64> {
+        self.index.sacked.iter().rev().flat_map(|(left, right)| {
+            let top = self.index_of(right);
+            (0..top).rev().map(|i| self.segments[i].start).take_while(move |&start| start >= left)
+        })
     }
 
     /// Declares segment `index` lost unless it is already or SACKed.
     #[inline]
     pub fn mark_lost(&mut self, index: usize) {
-        let s = &mut self.segments[index];
-        if !s.is(LOST | SACKED) {
-            s.flags |= LOST;
-            self.lost += u64::from(s.len);
-            if !s.is(RETRANS) {
-                self.to_repair += 1;
-            }
+        if !self.segments[index].is(LOST | SACKED) {
+            self.update(index, |s| s.flags |= LOST);
         }
     }
 
     /// Declares the retransmission of segment `index` lost too.
     pub fn mark_retransmission_lost(&mut self, index: usize) {
-        let s = &mut self.segments[index];
-        if s.is(RETRANS) {
+        self.update(index, |s| {
             s.flags &= !RETRANS;
-            self.retrans -= u64::from(s.len);
-            if s.is(LOST) {
-                self.to_repair += 1;
+            s.flags |= if s.is(SACKED) { 0 } else { LOST };
+        });
+    }
+
+    /// Declares lost what is awaited and of which `overdue` is true, given when it left and its end. What is true of one
+    /// must be true of all that left before it.
+    pub fn mark_lost_while(&mut self, overdue: impl Fn(Time, u64) -> bool) {
+        let mut i = self.index_of(self.index.judged);
+        while let Some(s) = self.segments.get(i) {
+            if s.is_awaited() && s.transmissions == 1 {
+                if !overdue(s.sent_at, s.end()) {
+                    break;
+                }
+                self.mark_retransmission_lost(i);
             }
+            i += 1;
         }
-        self.mark_lost(index);
+        self.index.judged = self.start_of(i);
+        while let Some(&(sent_at, end)) = self.index.resent.first()
+            && overdue(sent_at, end)
+        {
+            self.mark_retransmission_lost(self.index_of(end) - 1);
+        }
+    }
+
+    /// When the last of the awaited segments left that left before `mark`, a time and an end, which never decrease from
+    /// call to call.
+    pub fn last_awaited_before(&mut self, mark: (Time, u64)) -> Option<Time> {
+        let again = self.index.resent.range(..mark).next_back().map(|place| place.0);
+        let mut i = self.index_of(self.index.reached);
+        while self.segments.get(i).is_some_and(|s| s.transmissions > 1 || s.sent_order() < mark) {
+            i += 1;
+        }
+        self.index.reached = self.start_of(i);
+        let mut once = None;
+        while let Some(s) = i.checked_sub(1).map(|i| &self.segments[i])
+            && s.start >= self.index.judged
+        {
+            if let Some((left, _)) = self.index.sacked.covering(s.start) {
+                i = self.index_of(left);
+                continue;
+            }
+            if s.is_awaited() && s.transmissions == 1 {
+                once = Some(s.sent_at);
+                break;
+            }
+            i -= 1;
+        }
+        again.max(once)
     }
 
     /// Declares the lowest segment lost, its retransmission included, and not SACKed whatever was guessed.
@@ -384,26 +357,8 @@ impl Scoreboard {
         if self.segments.is_empty() {
             return;
         }
-        self.clear_sack(0);
+        self.update(0, |s| s.flags &= !SACKED);
         self.mark_retransmission_lost(0);
-    }
-
-    fn clear_sack(&mut self, index: usize) {
-        let s = &mut self.segments[index];
-        if s.is(SACKED) {
-            s.flags &= !SACKED;
-            self.sacked -= u64::from(s.len);
-        }
-    }
-
-    /// Declares lost what lies below `end`, left before `before`, and is not SACKed.
-    pub fn mark_lost_sent_before(&mut self, end: u64, before: Time) {
-        for i in 0..self.segments.partition_point(|s| s.start < end) {
-            let s = &self.segments[i];
-            if s.sent_at < before && !s.is(SACKED) && s.flags & (LOST | RETRANS) != LOST {
-                self.mark_retransmission_lost(i);
-            }
-        }
     }
 
     /// Time stood still while the segments were on their way: what is acknowledged of them gives no RTT sample.
@@ -420,51 +375,29 @@ impl Scoreboard {
         let forget_sacks = forget_sacks || self.segments.front().is_some_and(|s| s.is(SACKED));
         if forget_sacks {
             self.highest_sacked = 0;
-            self.sacked = 0;
         }
-        self.retrans = 0;
-        self.lost = 0;
-        self.to_repair = 0;
-        for s in &mut self.segments {
-            if forget_sacks {
-                s.flags &= !SACKED;
-            }
-            s.flags &= !RETRANS;
-            s.flags |= NO_SAMPLE;
-            if !s.is(SACKED) {
-                s.flags |= LOST;
-                self.lost += u64::from(s.len);
-                self.to_repair += 1;
-            }
+        let ended = if forget_sacks { RETRANS | SACKED } else { RETRANS };
+        for i in 0..self.segments.len() {
+            self.update(i, |s| {
+                s.flags = s.flags & !ended | NO_SAMPLE;
+                s.flags |= if s.is(SACKED) { 0 } else { LOST };
+            });
         }
     }
 
     /// Without SACK a duplicate ACK shows that one segment above the head arrived: mark the lowest one not yet marked.
     pub fn add_reno_sack(&mut self) {
-        for i in 1..self.segments.len() {
-            let s = &mut self.segments[i];
-            if s.is(SACKED) {
-                continue;
-            }
-            let (start, len, flags) = (s.start, u64::from(s.len), s.flags);
-            s.flags |= SACKED;
-            s.flags &= !LOST;
-            if flags & LOST != 0 {
-                self.lost -= len;
-                if flags & RETRANS == 0 {
-                    self.to_repair -= 1;
-                }
-            }
-            self.sacked += len;
+        let lowest = self.index.sacked.gap(self.start_of(1), self.nxt);
+        if let Some((start, _)) = lowest {
+            self.update(self.index_of(start), |s| s.flags = s.flags & !LOST | SACKED);
             self.highest_sacked = self.highest_sacked.max(start);
-            return;
         }
     }
 
     /// Without SACK a guess may have landed on what is now the head: move it up, the head being the hole.
     pub fn settle_reno_sack(&mut self) {
         if self.segments.front().is_some_and(|s| s.is(SACKED)) {
-            self.clear_sack(0);
+            self.update(0, |s| s.flags &= !SACKED);
             self.add_reno_sack();
             self.mark_head_lost();
         }
@@ -472,122 +405,67 @@ impl Scoreboard {
 
     /// Discard all guesses made from duplicate ACKs.
     pub fn reset_reno_sack(&mut self) {
-        for s in &mut self.segments {
-            s.flags &= !SACKED;
+        while let Some((left, right)) = self.index.sacked.last() {
+            for i in (self.index_of(left)..self.index_of(right)).rev() {
+                self.update(i, |s| s.flags &= !SACKED);
+            }
         }
-        self.sacked = 0;
         self.highest_sacked = 0;
     }
 
     /// Nothing is lost after all.
     pub fn forget_losses(&mut self) {
-        for s in &mut self.segments {
-            s.flags &= !LOST;
+        if self.lost == 0 {
+            return;
         }
-        self.lost = 0;
-        self.to_repair = 0;
+        for i in 0..self.segments.len() {
+            self.update(i, |s| s.flags &= !LOST);
+        }
     }
 
     /// The lowest segment lost and not retransmitted.
     #[inline]
     pub fn next_repair(&self) -> Option<usize> {
-        if self.to_repair == 0 {
-            return None;
-        }
-        self.segments.iter().position(|s| s.flags & (LOST | RETRANS | SACKED) == LOST)
+        self.index.repairs.first().map(|(start, _)| self.index_of(start))
     }
 
     /// The lowest segment neither SACKed nor retransmitted, starting below `limit` (RFC 6675 NextSeg rule 3).
-    pub fn next_unsacked(&self, limit: u64) -> Option<usize> {
-        self.segments.iter().take_while(|s| s.start < limit).position(|s| !s.is(RETRANS | SACKED))
+    pub fn next_unsacked(&mut self, limit: u64) -> Option<usize> {
+        let mut i = self.index_of(self.index.passed);
+        while self.segments.get(i).is_some_and(|s| s.start < limit && s.is(RETRANS | SACKED)) {
+            i += 1;
+        }
+        let start = self.start_of(i);
+        self.index.passed = self.index.passed.max(start);
+        (start < limit && i < self.segments.len()).then_some(i)
     }
 
     /// The highest segment not SACKed (RFC 6675 NextSeg rule 4).
     pub fn last_unsacked(&self) -> Option<usize> {
-        self.segments.iter().rposition(|s| !s.is(SACKED))
+        let above = match self.index.sacked.last() {
+            Some((left, right)) if right == self.nxt => self.index_of(left),
+            _ => self.segments.len(),
+        };
+        above.checked_sub(1)
     }
 
     /// Whether the lowest of the flagged segments is lost rather than SACKed: the head is missing and known to be.
     pub fn head_is_lost(&self) -> bool {
-        self.segments
-            .iter()
-            .take_while(|s| s.start < self.highest_sacked)
-            .find(|s| s.is(LOST | SACKED))
-            .is_some_and(|s| s.is(LOST))
+        // What is lost usually begins with the head.
+        self.lost > 0
+            && self
+                .segments
+                .iter()
+                .take_while(|s| s.start < self.highest_sacked)
+                .find(|s| s.is(LOST | SACKED))
+                .is_some_and(|s| s.is(LOST))
     }
 
-    /// Panics unless the counters agree with the segments: for tests.
+    /// Panics unless the counters and the index agree with the segments: for tests.
     pub fn check(&self) {
         let sum = |f: u8| self.segments().filter(|s| s.is(f)).map(|s| u64::from(s.len)).sum::<u64>();
         assert_eq!((self.sacked, self.lost, self.retrans), (sum(SACKED), sum(LOST), sum(RETRANS)));
-        let repairs = self.segments().filter(|s| s.flags & (LOST | RETRANS) == LOST).count();
-        assert_eq!(self.to_repair as usize, repairs);
         assert_eq!(self.nxt - self.una, self.segments().map(|s| u64::from(s.len)).sum::<u64>());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn board(n: u64) -> Scoreboard {
-        let mut b = Scoreboard::new(1, true, false);
-        for i in 0..n {
-            b.send(100, Time(i), Stamp::default());
-        }
-        b
-    }
-
-    fn check(b: &Scoreboard) {
-        b.check();
-    }
-
-    #[test]
-    fn three_sacked_segments_above_make_a_loss() {
-        let mut b = board(6);
-        let mut d = Delivered { lowest_original: u64::MAX, ..Delivered::default() };
-        b.sack(101, 301, &mut d);
-        assert_eq!(b.mark_lost_by_count(3), 0);
-        b.sack(301, 401, &mut d);
-        assert_eq!(b.mark_lost_by_count(3), 100);
-        assert_eq!((d.bytes, d.segments), (300, 3));
-        assert_eq!(b.next_repair(), Some(0));
-        assert_eq!(b.in_flight(), 200);
-        b.resend(0, Time(50), Stamp::default());
-        assert_eq!((b.next_repair(), b.in_flight()), (None, 300));
-        check(&b);
-        let mut d = Delivered::default();
-        b.acknowledge(401, &mut d);
-        assert_eq!((d.bytes, d.retransmitted, b.in_flight()), (100, true, 200));
-        check(&b);
-    }
-
-    #[test]
-    fn a_partly_acknowledged_segment_is_cut() {
-        let mut b = board(2);
-        b.mark_all_lost(true);
-        check(&b);
-        let mut d = Delivered::default();
-        b.acknowledge(151, &mut d);
-        assert_eq!((d.bytes, b.una(), b.head().unwrap().len), (150, 151, 50));
-        check(&b);
-    }
-
-    #[test]
-    fn reno_guesses_move_off_the_head() {
-        let mut b = board(5);
-        for _ in 0..3 {
-            b.add_reno_sack();
-        }
-        b.mark_head_lost();
-        b.resend(0, Time(9), Stamp::default());
-        check(&b);
-        assert_eq!(b.in_flight(), 200);
-        let mut d = Delivered::default();
-        b.acknowledge(101, &mut d);
-        b.settle_reno_sack();
-        check(&b);
-        assert!(b.head().unwrap().is(LOST) && !b.head().unwrap().is(SACKED));
-        assert_eq!(b.sacked(), 300);
+        self.index.check(&self.segments);
     }
 }

@@ -1,0 +1,95 @@
+//! Where to look: what a search over all segments would find, kept as the segments change, so that an acknowledgement
+//! costs what it covers and not what is outstanding.
+//!
+//! Sets hold the segments that are few: SACKed ones, repairs, and those sent again. Segments sent once lie in the order in
+//! which they left, so that for them a position is enough: below it nothing is to be found. [`Index::account`] alone
+//! changes both; a position only moves up while somebody searches, and back to a segment that has become one to find.
+
+use super::segment::{LOST, RETRANS, SACKED, Segment};
+use crate::tcp::ranges::Ranges;
+use crate::units::Time;
+use std::collections::{BTreeSet, VecDeque};
+
+/// The index of a scoreboard.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Index {
+    /// SACKed.
+    pub sacked: Ranges,
+    /// Lost and not retransmitted.
+    pub repairs: Ranges,
+    /// Sent again and awaited, by the time when they last left.
+    pub resent: BTreeSet<(Time, u64)>,
+    /// Of the segments that begin below it, none was sent once and is awaited.
+    pub judged: u64,
+    /// Those that begin below it are lost or SACKed.
+    pub counted: u64,
+    /// Those that begin below it are retransmitted or SACKed.
+    pub passed: u64,
+    /// Those that begin below it and were sent once left before what was delivered; the first at or above it did not.
+    pub reached: u64,
+}
+
+impl Index {
+    /// A segment changed its state or was sent again.
+    pub fn account(&mut self, before: &Segment, after: &Segment) {
+        let (start, end) = (after.start, after.end());
+        match (before.is(SACKED), after.is(SACKED)) {
+            (false, true) => self.sacked.insert(start, end),
+            (true, false) => self.sacked.remove(start, end),
+            _ => {}
+        }
+        match (before.to_repair(), after.to_repair()) {
+            (false, true) => self.repairs.insert(start, end),
+            (true, false) => self.repairs.remove(start, end),
+            _ => {}
+        }
+        self.rank(before, Some(after));
+        if after.is_awaited() && after.transmissions == 1 {
+            self.judged = self.judged.min(start);
+        }
+        if !after.is(LOST | SACKED) {
+            self.counted = self.counted.min(start);
+        }
+        if !after.is(RETRANS | SACKED) {
+            self.passed = self.passed.min(start);
+        }
+    }
+
+    /// The place of a segment among those sent again; `after` is `None` if it has gone.
+    pub fn rank(&mut self, before: &Segment, after: Option<&Segment>) {
+        let place = |s: &Segment| (s.transmissions > 1 && s.is_awaited()).then(|| s.sent_order());
+        let (before, after) = (place(before), after.and_then(place));
+        if before != after {
+            before.map(|place| self.resent.remove(&place));
+            after.map(|place| self.resent.insert(place));
+        }
+    }
+
+    /// Everything below `ack` has gone.
+    #[inline]
+    pub fn forget_below(&mut self, ack: u64) {
+        if !self.sacked.is_empty() {
+            self.sacked.remove_below(ack);
+        }
+        if !self.repairs.is_empty() {
+            self.repairs.remove_below(ack);
+        }
+    }
+
+    /// Panics unless it agrees with the segments: for tests.
+    pub fn check(&self, segments: &VecDeque<Segment>) {
+        let covered = |ranges: &Ranges, of: &dyn Fn(&Segment) -> bool| {
+            assert!(segments.iter().all(|s| of(s) == ranges.covering(s.start).is_some_and(|r| s.end() <= r.1)));
+            let bytes: u64 = segments.iter().filter(|s| of(s)).map(|s| u64::from(s.len)).sum();
+            assert_eq!(bytes, ranges.iter().map(|(start, end)| end - start).sum::<u64>());
+        };
+        covered(&self.sacked, &|s| s.is(SACKED));
+        covered(&self.repairs, &|s| s.to_repair());
+        let again = segments.iter().filter(|s| s.transmissions > 1 && s.is_awaited());
+        assert_eq!(self.resent, again.map(Segment::sent_order).collect());
+        let below = |position: u64| segments.iter().take_while(move |s| s.start < position);
+        assert!(below(self.judged).all(|s| !s.is_awaited() || s.transmissions > 1));
+        assert!(below(self.counted).all(|s| s.is(LOST | SACKED)));
+        assert!(below(self.passed).all(|s| s.is(RETRANS | SACKED)));
+    }
+}

@@ -1,0 +1,116 @@
+//! A segment, its state, and what an acknowledgement delivers of segments.
+
+use crate::tcp::rate::Stamp;
+use crate::units::Time;
+
+/// A segment sent. Offsets are 64-bit sequence offsets.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// First byte.
+    pub start: u64,
+    /// Payload bytes; a FIN is a segment of one.
+    pub len: u32,
+    /// Its state.
+    pub flags: u8,
+    /// Times it was sent, saturating.
+    pub transmissions: u8,
+    /// When it last left.
+    pub sent_at: Time,
+    /// State of delivery-rate sampling when it left.
+    pub stamp: Stamp,
+}
+
+/// Selectively acknowledged.
+pub const SACKED: u8 = 1;
+/// Declared lost.
+pub const LOST: u8 = 2;
+/// Retransmitted since it was last declared lost, with that copy assumed to be in flight.
+pub const RETRANS: u8 = 4;
+/// Retransmitted at any time.
+pub const EVER_RETRANS: u8 = 8;
+/// Sent before a time-out: gives no RTT sample in ns-3.
+pub const NO_SAMPLE: u8 = 16;
+/// Ends what the application wrote, so that it carries PSH whenever it is sent.
+pub const PUSHED: u8 = 32;
+
+impl Segment {
+    /// The byte after the last.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.start + u64::from(self.len)
+    }
+    /// Whether any of `flags` is set.
+    #[inline]
+    pub fn is(&self, flags: u8) -> bool {
+        self.flags & flags != 0
+    }
+    /// Lost and not retransmitted since.
+    #[inline]
+    pub(super) fn to_repair(&self) -> bool {
+        self.flags & (LOST | RETRANS | SACKED) == LOST
+    }
+    /// Assumed to be on its way.
+    #[inline]
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.is(SACKED) && self.flags & (LOST | RETRANS) != LOST
+    }
+    /// When it last left; among those that left at once, the lower first.
+    #[inline]
+    pub(super) fn sent_order(&self) -> (Time, u64) {
+        (self.sent_at, self.end())
+    }
+}
+
+/// What an acknowledgement newly covers, cumulatively or selectively.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delivered {
+    /// Bytes delivered for the first time.
+    pub bytes: u64,
+    /// Segments of those.
+    pub segments: u32,
+    /// Among them the one sent last, with its end, for RACK and rate sampling.
+    pub newest: Option<Newest>,
+    /// When the first never-retransmitted segment left.
+    pub first_sent: Option<Time>,
+    /// When the last never-retransmitted segment left.
+    pub last_sent: Option<Time>,
+    /// A retransmitted segment was among them.
+    pub retransmitted: bool,
+    /// Highest end of a segment never retransmitted among them.
+    pub original_end: u64,
+    /// Lowest start of a segment never retransmitted among them (for reordering), else `u64::MAX`.
+    pub lowest_original: u64,
+}
+
+/// The most recently sent of the delivered segments.
+#[derive(Clone, Copy, Debug)]
+pub struct Newest {
+    /// Its end.
+    pub end: u64,
+    /// When it left.
+    pub sent_at: Time,
+    /// It was a retransmission.
+    pub retransmitted: bool,
+    /// Its stamp.
+    pub stamp: Stamp,
+}
+
+impl Delivered {
+    #[inline]
+    pub(super) fn take(&mut self, s: &Segment) {
+        self.bytes += u64::from(s.len);
+        self.segments += 1;
+        let retransmitted = s.is(EVER_RETRANS);
+        if self.newest.is_none_or(|n| (s.sent_at, s.end()) > (n.sent_at, n.end)) {
+            self.newest = Some(Newest { end: s.end(), sent_at: s.sent_at, retransmitted, stamp: s.stamp });
+        }
+        if retransmitted {
+            self.retransmitted = true;
+        } else {
+            self.first_sent.get_or_insert(s.sent_at);
+            self.last_sent = Some(s.sent_at);
+            self.original_end = self.original_end.max(s.end());
+            self.lowest_original = self.lowest_original.min(s.start);
+        }
+    }
+}
