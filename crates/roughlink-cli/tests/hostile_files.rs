@@ -171,6 +171,19 @@ fn a_segment_beyond_all_bounds_is_refused() {
     refused(&run(folder.path(), format!("{HELLO}{more}").as_bytes(), &[]), "an `mss` of 4294967295 B is not possible");
 }
 
+/// A packet after a long time would wait for all of them to be drawn.
+#[test]
+fn noise_of_too_many_impulses_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let noise =
+        "delay = \"1 ms\"\nnoise = { kind = \"impulse\", asynchronous = { every = \"10 us\", length = \"1 us\" } }";
+    let text = HELLO.replace("delay = \"1 ms\"", noise).replace("\"1 s\"", "\"2000 s\"");
+    assert!(text.contains("impulse") && text.contains("2000 s"));
+    refused(&run(folder.path(), text.as_bytes(), &[]), "has more than 100000000 impulses of noise");
+    let out = run(folder.path(), text.replace("2000 s", "2 s").as_bytes(), &[]);
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+}
+
 #[test]
 fn a_scenario_larger_than_its_limit_is_not_read() {
     let folder = tempfile::tempdir().unwrap();

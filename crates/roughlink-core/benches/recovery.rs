@@ -106,7 +106,8 @@ fn recovery(c: &mut Criterion) {
     for path in &PATHS {
         let scenario = Arc::new(scenario(path));
         let run = || Network::new(Arc::clone(&scenario), Options::default()).expect("the flow has a path").run();
-        let packets: u64 = run().links.iter().filter(|l| l.name == "out").map(|l| l.forward.packets).sum();
+        let packets: u64 =
+            run().expect("no limit is near").links.iter().filter(|l| l.name == "out").map(|l| l.forward.packets).sum();
         group.throughput(Throughput::Elements(packets));
         group.bench_function(BenchmarkId::from_parameter(path.name), |b| {
             b.iter(|| black_box(run()));

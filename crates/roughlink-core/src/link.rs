@@ -58,6 +58,18 @@ impl Model {
             Model::Shared(_) => (Time::ZERO, Time::ZERO),
         }
     }
+    /// What its noises draw a second on average, however much there is to carry.
+    pub fn draws(&self) -> f64 {
+        match self {
+            Model::Pipe(pipe) => {
+                let later =
+                    |d: &Direction| d.timeline.as_ref().map_or(0.0, |t| t.noises.iter().map(Noise::draws).sum());
+                [&pipe.forward, &pipe.reverse].into_iter().map(|d| d.noise.draws() + later(d)).sum()
+            }
+            Model::Shared(SharedConfig::Hdplc(c)) => c.noise.draws(),
+            Model::Shared(SharedConfig::GreenPhy(c)) => c.noise.draws(),
+        }
+    }
     /// Nominal rate of the forward direction.
     pub fn rate(&self) -> Rate {
         match self {

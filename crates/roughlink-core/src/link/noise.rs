@@ -104,6 +104,17 @@ pub struct Pulses {
     pub length: Time,
 }
 
+impl Noise {
+    /// What is drawn a second on average, however many packets there are.
+    pub fn draws(&self) -> f64 {
+        let rate = |pulses: &Option<Pulses>| pulses.map_or(0.0, |p| 1.0 / p.every.as_secs_f64());
+        match self {
+            Noise::Impulse(impulse) => rate(&impulse.cyclic) + rate(&impulse.asynchronous),
+            _ => 0.0,
+        }
+    }
+}
+
 /// Noise in operation: decides packet by packet.
 #[derive(Debug)]
 pub enum Judge {

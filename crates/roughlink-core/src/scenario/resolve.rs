@@ -50,6 +50,13 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
         .zip(&link_names.all)
         .map(|(link, name)| {
             let (model, notices) = model(&link.value, duration, load, report);
+            if model.draws() * duration.as_secs_f64() > MOST_IMPULSES {
+                let problem = Problem::new(format!("link `{name}` has more than {MOST_IMPULSES:.0} impulses of noise"));
+                let problem = problem.at(span(&link.value.name), "");
+                report.error(
+                    problem.help("impulses that are farther apart, or a shorter `duration`, are simulated in time"),
+                );
+            }
             let cable = report.read(&link.value.cable).map(|cable| cable.0);
             LinkSpec {
                 name: name.clone(),
@@ -489,3 +496,6 @@ const MOST_NOTICES: usize = 1_000_000;
 const LEAST_INTERVAL: Time = Time::from_micros(100);
 /// Bytes of speech that fit into a datagram with 40 B of headers.
 const MOST_SPEECH: u16 = 65_495;
+
+/// Impulses of a link's noise in a run: each is drawn, also where there is nothing to carry.
+const MOST_IMPULSES: f64 = 100e6;

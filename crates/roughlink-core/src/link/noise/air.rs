@@ -106,6 +106,12 @@ impl AirNoise {
         1.0 - (1.0 - stationary) * spared
     }
 
+    /// What is drawn a second on average, however many blocks are tested: impulses, and changes of the fading.
+    pub fn draws(&self) -> f64 {
+        let fading = self.fading.map_or(0.0, |f| 2.0 / (f.good + f.bad).as_secs_f64());
+        fading + self.impulses.iter().map(Impulses::rate).sum::<f64>()
+    }
+
     /// The same noise with all probabilities multiplied by `factor` (at most 1 each).
     pub fn scaled(&self, factor: f64) -> Self {
         let scale = |p: &mut f64| *p = (*p * factor).clamp(0.0, 1.0);

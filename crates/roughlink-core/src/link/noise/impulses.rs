@@ -125,6 +125,17 @@ impl Impulses {
     }
 
     /// Probability that the train leaves a block of length `air` alone when impulses count with `share` of their `hit`.
+    /// Impulses, or samples that are drawn for them, a second on average.
+    pub(super) fn rate(&self) -> f64 {
+        match &self.source {
+            Source::Mains { mains_hz, .. } => 2.0 * mains_hz,
+            Source::Poisson { rate, .. } => *rate,
+            Source::Partitioned { gap, width } => 1.0 / (mean(gap) + mean(width)),
+            Source::MarkovMiddleton { sample, .. } => 1.0 / sample.as_secs_f64(),
+            Source::Events(_) => 0.0,
+        }
+    }
+
     pub(super) fn spares(&self, air: Time, share: f64) -> f64 {
         if self.during != ALWAYS {
             return 1.0;
