@@ -320,33 +320,3 @@ proptest! {
         compare(&steps, sack_ends_retrans, guessing);
     }
 }
-
-/// The time of one pass over a board of `n` segments: each acknowledgement SACKs two more above a hole in every ten, losses
-/// are declared by count and by time, and the lowest is sent again.
-fn pass(n: u64) -> std::time::Duration {
-    let mut board = board(n);
-    let begin = std::time::Instant::now();
-    for i in (1..n - 2).filter(|i| i % 10 > 1).step_by(2) {
-        let now = Time(n + i);
-        let mut d = Delivered::default();
-        let hole = i / 10 * 10 + 2;
-        board.sack(1 + 100 * hole, 1 + 100 * (i + 2), &mut d);
-        board.mark_lost_by_count(3);
-        let mark = (Time(i), 1 + 100 * i);
-        board.mark_lost_while(|sent_at, end| (sent_at, end) < mark && sent_at.0 + 200 < i);
-        std::hint::black_box((board.last_awaited_before(mark), board.next_unsacked(board.highest_sacked())));
-        if let Some(repair) = board.next_repair() {
-            board.resend(repair, now, Stamp::default());
-        }
-    }
-    begin.elapsed()
-}
-
-#[test]
-fn an_acknowledgement_costs_the_same_whatever_is_outstanding() {
-    // 64 times the segments are 64 times the acknowledgements; a search over all segments would make it 4,096 times the
-    // work. The best of some rounds, and a generous bound: others compute too.
-    let best = |n| (0..9).map(|_| pass(n)).min().unwrap();
-    let (small, large) = (best(1_000), best(64_000));
-    assert!(large < small * 64 * 12, "{small:?} for 1,000 segments, {large:?} for 64,000");
-}
