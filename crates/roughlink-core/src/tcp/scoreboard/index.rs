@@ -38,7 +38,7 @@ impl Index {
             (true, false) => self.sacked.remove(start, end),
             _ => {}
         }
-        match (before.to_repair(), after.to_repair()) {
+        match (before.needs_repair(), after.needs_repair()) {
             (false, true) => self.repairs.insert(start, end),
             (true, false) => self.repairs.remove(start, end),
             _ => {}
@@ -84,7 +84,7 @@ impl Index {
             assert_eq!(bytes, ranges.iter().map(|(start, end)| end - start).sum::<u64>());
         };
         covered(&self.sacked, &|s| s.is(SACKED));
-        covered(&self.repairs, &|s| s.to_repair());
+        covered(&self.repairs, &|s| s.needs_repair());
         let again = segments.iter().filter(|s| s.transmissions > 1 && s.is_awaited());
         assert_eq!(self.resent, again.map(Segment::sent_order).collect());
         let below = |position: u64| segments.iter().take_while(move |s| s.start < position);

@@ -46,7 +46,7 @@ impl Segment {
     }
     /// Lost and not retransmitted since.
     #[inline]
-    pub(super) fn to_repair(&self) -> bool {
+    pub(super) fn needs_repair(&self) -> bool {
         self.flags & (LOST | RETRANS | SACKED) == LOST
     }
     /// Assumed to be on its way.
