@@ -221,7 +221,7 @@ impl Outcomes {
 
 impl RunResult {
     /// The result as of `now`. An `open` network goes on when its own flows are done.
-    pub(crate) fn new(s: &Scenario, replica: u32, (now, open): (Time, bool), outcomes: Outcomes) -> Self {
+    pub(crate) fn new(s: &Scenario, replica: u32, (now, open): (Time, bool), outcomes: &Outcomes) -> Self {
         let Outcomes { flows, links, gateways, events } = outcomes;
         let over = !open && flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed));
         let sim = if over { flows.iter().map(|f| f.end.unwrap_or(now)).max().unwrap_or(Time::ZERO) } else { now };
@@ -232,20 +232,20 @@ impl RunResult {
             replica,
             sim_s: sim.as_secs_f64(),
             wall_s: 0.0,
-            events,
+            events: *events,
             jain: jain(flows.iter().filter(|f| f.is_transfer()).filter_map(|f| f.throughput_mbps)),
             flows,
             links: s
                 .links
                 .iter()
-                .zip(&links)
+                .zip(links)
                 .map(|(spec, l)| LinkResult {
                     name: spec.name.clone(),
                     forward: DirectionResult::new(&l[0], &spec.model, sim),
                     reverse: DirectionResult::new(&l[1], &spec.model, sim),
                 })
                 .collect(),
-            gateways: (s.gateways.iter().zip(&gateways))
+            gateways: (s.gateways.iter().zip(gateways))
                 .map(|(spec, stats)| GatewayResult::new(s, spec, stats.as_ref()))
                 .collect(),
         }
@@ -258,7 +258,7 @@ impl FlowResult {
         self.kind == "bulk"
     }
 
-    fn new(spec: &FlowSpec, f: FlowOutcome) -> Self {
+    fn new(spec: &FlowSpec, f: &FlowOutcome) -> Self {
         let spent = f.last_delivery.saturating_sub(f.start);
         FlowResult {
             name: spec.name.clone(),
@@ -277,8 +277,8 @@ impl FlowResult {
             undos: f.sender.undos,
             rtt_ms: f.sender.rtt,
             skipped_bytes: spec.sctp.as_ref().map(|_| f.skipped),
-            voip: f.voip,
-            session: f.session,
+            voip: f.voip.clone(),
+            session: f.session.clone(),
         }
     }
 }

@@ -36,6 +36,7 @@ pub use end::Sending;
 pub use observer::{Crossing, LinkState, NoObserver, Observer, Way};
 use routing::Hop;
 pub use routing::NoPath;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// How to run.
@@ -373,13 +374,13 @@ impl Network {
 
     /// What was achieved so far.
     pub fn result(&self) -> RunResult {
-        let mut outcomes = self.outcomes.clone();
+        let mut outcomes = Cow::Borrowed(&self.outcomes);
         for part in &self.parts {
             if let Part::Running(component) = part {
-                component.collect(self.now, &mut outcomes);
+                component.collect(self.now, outcomes.to_mut());
             }
         }
         let open = !self.options.ports.is_empty();
-        RunResult::new(&self.scenario, self.options.replica, (self.now, open), outcomes)
+        RunResult::new(&self.scenario, self.options.replica, (self.now, open), &outcomes)
     }
 }

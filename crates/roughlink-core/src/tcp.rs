@@ -378,48 +378,46 @@ impl Endpoint {
         if !p.is(flags::ACK) {
             return; // RFC 9293 section 3.10.7.4
         }
-        if is_before_all(unwrap(self.rcv.nxt(), p.seq, self.irs)) {
+        let start = unwrap(self.rcv.nxt(), p.seq, self.irs);
+        if is_before_all(start) {
             self.rcv.acknowledge_now();
             return;
         }
-        {
-            if self.state == State::SynReceived {
-                if p.ack != self.iss.wrapping_add(1) {
-                    return;
-                }
-                self.state = State::Established;
-                self.syn_at = Time::MAX;
-                self.syn_pending = false;
-                if self.syn_tries == 0 && !self.syn_held {
-                    self.rcv.measure_rtt(now - self.syn_sent_at);
-                }
-            }
-            let window = u64::from(p.window) << self.peer_shift;
-            let ack = unwrap(snd.una(), p.ack, self.iss);
-            if ack > snd.nxt() {
-                self.rcv.acknowledge_now(); // of something that was never sent
+        if self.state == State::SynReceived {
+            if p.ack != self.iss.wrapping_add(1) {
                 return;
             }
-            if snd.idle() && ack == snd.una() && p.sacks() == 0 {
-                snd.set_window(window); // nothing of ours is on its way: the receiving end of a bulk transfer
-            } else {
-                on_ack(
-                    snd,
-                    now,
-                    &Acknowledgement {
-                        ack,
-                        window,
-                        payload: payload > 0 || fin,
-                        echo: p.has_timestamps().then_some(p.tsecr),
-                        irs: self.iss,
-                    },
-                    sides.sacks(p),
-                );
+            self.state = State::Established;
+            self.syn_at = Time::MAX;
+            self.syn_pending = false;
+            if self.syn_tries == 0 && !self.syn_held {
+                self.rcv.measure_rtt(now - self.syn_sent_at);
             }
-            self.on_close_progress();
         }
+        let window = u64::from(p.window) << self.peer_shift;
+        let ack = unwrap(snd.una(), p.ack, self.iss);
+        if ack > snd.nxt() {
+            self.rcv.acknowledge_now(); // of something that was never sent
+            return;
+        }
+        if snd.idle() && ack == snd.una() && p.sacks() == 0 {
+            snd.set_window(window); // nothing of ours is on its way: the receiving end of a bulk transfer
+        } else {
+            on_ack(
+                snd,
+                now,
+                &Acknowledgement {
+                    ack,
+                    window,
+                    payload: payload > 0 || fin,
+                    echo: p.has_timestamps().then_some(p.tsecr),
+                    irs: self.iss,
+                },
+                sides.sacks(p),
+            );
+        }
+        self.on_close_progress();
         if payload > 0 || fin {
-            let start = unwrap(self.rcv.nxt(), p.seq, self.irs);
             let age = age(p.tsecr, now);
             if self.rcv.is_auto() && p.has_timestamps() && p.tsecr != 0 && !age.is_zero() {
                 self.rcv.measure_rtt(age);
@@ -434,7 +432,6 @@ impl Endpoint {
                 };
             }
         } else {
-            let start = unwrap(self.rcv.nxt(), p.seq, self.irs);
             self.rcv.on_segment(now, start, 0, false, p.has_timestamps().then_some(p.tsval));
             if start < self.rcv.nxt() {
                 self.rcv.acknowledge_now(); // a probe: keep-alive or zero window (RFC 9293 section 3.8.6.1)

@@ -15,8 +15,13 @@ fn parse(text: &str) -> Scenario {
     Scenario::parse(text, "ports", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
 }
 
-/// Nodes `a`, `m` and `b`, each link with the keys `link`, and the table `flow`.
-fn chain(link: &str, flow: &str) -> Scenario {
+/// Nodes `a`, `m` and `b`, each link with the keys `link`, and the tables `more`.
+fn chain(link: &str, more: &str) -> Scenario {
+    chain_of([link, link], more)
+}
+
+/// The same with links of their own keys.
+fn chain_of([first, second]: [&str; 2], more: &str) -> Scenario {
     parse(&format!(
         r#"
 duration = "60 s"
@@ -24,12 +29,12 @@ node = [{{ name = "a" }}, {{ name = "m" }}, {{ name = "b" }}]
 [[link]]
 name = "first"
 between = ["a", "m"]
-{link}
+{first}
 [[link]]
 name = "second"
 between = ["m", "b"]
-{link}
-{flow}
+{second}
+{more}
 "#
     ))
 }
@@ -207,24 +212,8 @@ fn a_transfer_from_network_to_network() {
 fn a_gateway_rewrites_what_passes_from_outside() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     let plain = chain(PLAIN, flow);
-    let home = parse(&format!(
-        r#"
-duration = "60 s"
-node = [{{ name = "a" }}, {{ name = "m" }}, {{ name = "b" }}]
-[[link]]
-name = "first"
-between = ["a", "m"]
-{PLAIN}
-[[link]]
-name = "second"
-kind = "hdplc"
-between = ["m", "b"]
-[[gateway]]
-node = "m"
-kind = "muniz"
-{flow}
-"#
-    ));
+    let gateway = "[[gateway]]\nnode = \"m\"\nkind = \"muniz\"\n";
+    let home = chain_of([PLAIN, "kind = \"hdplc\""], &format!("{gateway}{flow}"));
     // The source is in the network without a gateway; or both are outside of the other.
     for passing in [false, true] {
         let mut with_gateway = home.clone();
@@ -309,11 +298,9 @@ fn reply(size: usize) -> Vec<u8> {
 /// Results may be asked for between a packet's way into one link and out of the next.
 #[test]
 fn a_result_counts_nothing_that_is_still_to_come() {
-    let fast = "rate = \"100 Mbit/s\"\ndelay = \"20 ms\"";
+    let [fast, slow] = ["100 Mbit/s", "1 Mbit/s"].map(|rate| format!("rate = \"{rate}\"\ndelay = \"20 ms\""));
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
-    let text = chain(fast, flow).source;
-    let (first, second) = text.split_at(text.find("second").expect("it is there"));
-    let slow_second = parse(&(first.to_owned() + &second.replacen("100 Mbit/s", "1 Mbit/s", 1)));
+    let slow_second = chain_of([&fast, &slow], flow);
     let mut network = Network::new(slow_second, Options::default()).unwrap();
     for ms in 1..400 {
         network.wake(Time::from_millis(ms));

@@ -78,6 +78,11 @@ impl Leaves {
         let first = pipes + media;
         Leaves { media: pipes, notices: first, flows: first + notices, gates: first + notices + flows }
     }
+
+    /// The number of the scenario's flows; those after them only pass from port to port.
+    fn own_flows(&self) -> usize {
+        self.gates - self.flows
+    }
 }
 
 impl Component {
@@ -167,8 +172,8 @@ impl Component {
         if next > self.end { Time::MAX } else { next }
     }
 
-    /// Processes every event that is due by `until`, or by the scenario's end if that is earlier.
-    /// Returns whether the observer ended the run.
+    /// Processes every event that is due by `until`, or by the scenario's end if that is earlier. Returns whether the observer
+    /// ended the run.
     pub(super) fn run<O: Observer>(&mut self, until: Time, budget: &mut Budget, observer: &mut O) -> bool {
         std::mem::swap(&mut self.budget, budget);
         self.run_within(until, observer);
@@ -225,7 +230,7 @@ impl Component {
 
     /// Tells the hosts and gateways beside the link whose first place is `link` of an event.
     fn tell<O: Observer>(&mut self, now: Time, link: u32, event: &LinkEvent, observer: &mut O) {
-        for index in 0..self.leaves.gates - self.leaves.flows {
+        for index in 0..self.leaves.own_flows() {
             let flow = &mut self.flows[index];
             let mut path = self.paths[flow.path[0] as usize..flow.path[2] as usize].iter();
             if !path.any(|&place| place & !1 == link) {
@@ -496,7 +501,7 @@ impl Component {
         for g in &self.gates {
             out.gateways[g.global] = Some(g.stats(now, &self.media, &self.flows, self.ports.as_deref()));
         }
-        for f in &self.flows[..self.leaves.gates - self.leaves.flows] {
+        for f in &self.flows[..self.leaves.own_flows()] {
             out.flows[f.global] = f.outcome(now);
         }
         let stats = self.pipes.iter().map(|p| p.stats_at(now)).chain(self.media.stats());

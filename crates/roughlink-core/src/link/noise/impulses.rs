@@ -124,7 +124,6 @@ impl Impulses {
         Impulses::new(Source::Partitioned { gap, width }, 1.0)
     }
 
-    /// Probability that the train leaves a block of length `air` alone when impulses count with `share` of their `hit`.
     /// Impulses, or samples that are drawn for them, a second on average.
     pub(super) fn rate(&self) -> f64 {
         match &self.source {
@@ -136,6 +135,7 @@ impl Impulses {
         }
     }
 
+    /// Probability that the train leaves a block of length `air` alone when impulses count with `share` of their `hit`.
     pub(super) fn spares(&self, air: Time, share: f64) -> f64 {
         if self.during != ALWAYS {
             return 1.0;
