@@ -5,7 +5,6 @@
 
 use libfuzzer_sys::fuzz_target;
 use miette::{MietteHandlerOpts, Severity};
-use roughlink_core::scenario::Scenario;
 use roughlink_core::text::is_hidden;
 
 #[path = "../../crates/roughlink-cli/src/drawing.rs"]
@@ -24,7 +23,7 @@ fuzz_target!(
         let load = |name: &str| Ok(name.to_owned());
         let set = text.lines().map_while(|line| line.strip_prefix("#set ")?.split_once('='));
         let set: Vec<_> = set.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let (text, problems, severity) = match Scenario::parse(text, "fuzz\u{1b}.toml", &set, &load) {
+        let (text, problems, severity) = match roughlink_scenario::parse(text, "fuzz\u{1b}.toml", &set, &load) {
             Ok((scenario, warnings)) => (scenario.source, warnings, Severity::Warning),
             Err(e) => {
                 check(&e.to_string());

@@ -40,7 +40,7 @@ impl Modem for Line {
 
 fuzz_target!(|input: &[u8]| {
     let Some((&kind, mut rest)) = input.split_first() else { return };
-    let entry = &REGISTRY[usize::from(kind & 0x0f) % REGISTRY.len()];
+    let Some(entry) = REGISTRY.iter().cycle().nth(usize::from(kind & 0x0f)) else { return };
     let name = entry.name;
     let literal = entry.needs_modem && kind & 0x80 != 0;
     let retract = if literal { "allow_retract = true\n" } else { "" };

@@ -5,7 +5,6 @@
 
 use libfuzzer_sys::fuzz_target;
 use roughlink_core::net::{Limits, Network, Observer, Options, Sending};
-use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ impl Observer for Invariants {
 
 fuzz_target!(|text: &str| {
     let load = |name: &str| Ok(name.to_owned());
-    let Ok((scenario, _)) = Scenario::parse(text, "fuzz.toml", &[], &load) else { return };
+    let Ok((scenario, _)) = roughlink_scenario::parse(text, "fuzz.toml", &[], &load) else { return };
     let scenario = Arc::new(scenario);
     let limits = Limits { events: MOST_EVENTS, ..Limits::default() };
     let network = |one_component| {

@@ -4,17 +4,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use roughlink_core::scenario::Scenario;
 
 fuzz_target!(|text: &str| {
     let load = |name: &str| Ok(name.to_owned());
-    match Scenario::parse(text, "fuzz.toml", &[], &load) {
+    match roughlink_scenario::parse(text, "fuzz.toml", &[], &load) {
         Err(e) => assert!(!e.to_string().is_empty()),
         Ok((_, warnings)) => {
             warnings.iter().for_each(|w| assert!(!w.render("fuzz.toml", text).is_empty()));
             let set = [("seed".to_owned(), "7".to_owned())];
-            let (second, _) = Scenario::parse(text, "fuzz.toml", &set, &load).expect("any scenario takes a seed");
-            let (third, _) = Scenario::parse(&second.source, "fuzz.toml", &[], &load).expect("written by roughlink");
+            let (second, _) = roughlink_scenario::parse(text, "fuzz.toml", &set, &load).expect("any scenario takes a seed");
+            let (third, _) = roughlink_scenario::parse(&second.source, "fuzz.toml", &[], &load).expect("written by roughlink");
             assert_eq!(format!("{second:?}"), format!("{third:?}"));
         }
     }

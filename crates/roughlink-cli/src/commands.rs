@@ -16,7 +16,6 @@ pub mod sweep;
 use crate::args::{self, Reproduce, SchemaOf};
 use crate::failure::{Failure, print, print_json, say, warn};
 use crate::progress::work;
-use roughlink_core::scenario::{MOST_SHOWN, schema as scenario_schema};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan;
 use roughlink_lab::experiment::result::{self, ExperimentResult, ReportInput};
@@ -24,6 +23,7 @@ use roughlink_lab::experiment::table::RUNS_TABLE;
 use roughlink_lab::folder::{self, Content};
 use roughlink_lab::report;
 use roughlink_lab::store::{IDENTITY, Store, folder_of, identity_of};
+use roughlink_scenario::{MOST_SHOWN, schema as scenario_schema};
 use std::path::Path;
 
 /// Prints the JSON Schema of scenario files, or of results.

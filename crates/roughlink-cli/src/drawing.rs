@@ -1,8 +1,8 @@
 //! Faults of a file as a terminal shows them. Depends on nothing else of the command, so that it can be fuzzed by itself.
 
 use miette::{Diagnostic, LabeledSpan, NamedSource, Report, Severity, SourceCode};
-use roughlink_core::scenario::{MOST_SHOWN, Problem};
 use roughlink_core::text::visible;
+use roughlink_scenario::{MOST_SHOWN, Problem};
 use std::fmt;
 use std::sync::Arc;
 

@@ -3,11 +3,11 @@
 use crate::commands::command_line;
 use crate::drawing::drawn;
 use miette::{Diagnostic, Report};
-use roughlink_core::scenario::{Problem, ScenarioError};
 use roughlink_core::text::visible;
 use roughlink_lab::error::{LabError, exceeded_help};
 use roughlink_lab::output::OutputError;
 use roughlink_lab::runner::message;
+use roughlink_scenario::{Problem, ScenarioError};
 use serde::Serialize;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt;

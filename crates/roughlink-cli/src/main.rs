@@ -1,46 +1,5 @@
-//! The command line of roughlink.
+//! The program `roughlink`.
 
-mod args;
-mod commands;
-mod drawing;
-mod failure;
-mod progress;
-mod show;
-mod table;
-
-use args::{Any, Cc, Command, Gateway, Metric, Roughlink, Scenario};
-use clap::Parser as _;
-use failure::Failure;
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    std::panic::set_hook(Box::new(failure::on_panic));
-    let outcome = failure::guarded(|| match Roughlink::parse().command {
-        Any::Shown(command) => run(command),
-        Any::Reference(args) => commands::reference::reference(&args),
-    });
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.exit(),
-    }
-}
-
-fn run(command: Command) -> Result<(), Failure> {
-    match command {
-        Command::Run(args) => commands::run::run(&args),
-        Command::Reproduce(args) => commands::reproduce::reproduce(&args),
-        Command::Sweep(args) => commands::sweep::sweep(&args),
-        Command::Compare(args) => commands::compare::compare(&args),
-        Command::Report(args) => commands::report(&args),
-        Command::Cc(Cc::List(args)) => commands::cc::list(&args),
-        Command::Gateway(Gateway::List(args)) => commands::gateway::list(&args),
-        Command::Scenario(Scenario::List(args)) => commands::scenario::list(&args),
-        Command::Scenario(Scenario::Show(args)) => commands::scenario::show(&args),
-        Command::Scenario(Scenario::Copy(args)) => commands::scenario::copy(&args),
-        Command::Metric(Metric::List(args)) => commands::metric::list(&args),
-        Command::Schema(args) => commands::schema(&args),
-        Command::Doctor(args) => commands::doctor::doctor(&args),
-        Command::Completions(args) => commands::completions::completions(&args),
-        Command::Man(args) => commands::man::man(&args),
-    }
+fn main() -> std::process::ExitCode {
+    roughlink_cli::main()
 }

@@ -4,7 +4,8 @@ pub use crate::table::table;
 
 use crate::table::{Table, width};
 use roughlink_core::app::request::SessionResult;
-use roughlink_core::metrics::{DelayResult, RunResult};
+use roughlink_core::metrics::RunResult;
+use roughlink_core::quantiles::DelayResult;
 use roughlink_lab::experiment::claims::tally;
 use roughlink_lab::experiment::result::{AxisResult, Cell, ClaimResult, ExperimentResult, MetricResult, Verdict};
 use std::fmt::Write as _;

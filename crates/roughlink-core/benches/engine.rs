@@ -36,7 +36,8 @@ fn scenario(flows: usize, seconds: u32, start: f64, stack: &str, cc: &str) -> Sc
             writeln!(text, "[[flow]]\nname = \"f{g}-{f}\"\nkind = \"bulk\"\nfrom = \"s{g}\"\nto = \"c{g}\"").unwrap();
         }
     }
-    let (scenario, _) = Scenario::parse(&text, "bench", &[], &|_| Err("no files".into())).expect("a valid scenario");
+    let (scenario, _) =
+        roughlink_scenario::parse(&text, "bench", &[], &|_| Err("no files".into())).expect("a valid scenario");
     scenario
 }
 

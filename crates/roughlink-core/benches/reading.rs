@@ -5,7 +5,8 @@ use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
 };
 use roughlink_core::net::{Network, Options};
-use roughlink_core::scenario::{Scenario, ScenarioError};
+use roughlink_core::scenario::Scenario;
+use roughlink_scenario::ScenarioError;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ fn one_link(seconds: u32, link: &str) -> String {
 const FLOW: &str = "[[flow]]\nname = \"f\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"6 Mbit/s\"";
 
 fn read(text: &str, file: &str) -> Result<Scenario, Box<ScenarioError>> {
-    let read = Scenario::parse(text, "bench", &[], &|_| Ok(file.to_owned()));
+    let read = roughlink_scenario::parse(text, "bench", &[], &|_| Ok(file.to_owned()));
     read.map(|(scenario, _)| scenario).map_err(Box::new)
 }
 

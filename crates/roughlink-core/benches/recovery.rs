@@ -96,7 +96,8 @@ fn scenario(path: &Path) -> Scenario {
          [[link]]\nname = \"out\"\nbetween = [\"b\", \"c\"]\nrate = \"{rate}\"\ndelay = \"{delay}\"\nqueue = \"{queue}\"\n\
          {link}\n[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"c\""
     );
-    let (scenario, _) = Scenario::parse(&text, "bench", &[], &|_| Err("no files".into())).expect("a valid scenario");
+    let (scenario, _) =
+        roughlink_scenario::parse(&text, "bench", &[], &|_| Err("no files".into())).expect("a valid scenario");
     scenario
 }
 

@@ -6,7 +6,6 @@
 use roughlink_core::cc;
 use roughlink_core::net::addresses::addresses;
 use roughlink_core::net::{Network, Options};
-use roughlink_core::scenario::Scenario;
 use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 use roughlink_core::wire;
 
@@ -28,7 +27,8 @@ bytes = "500 kB"
 "#;
 
 fn main() {
-    let (scenario, _) = Scenario::parse(CABLE, "cable", &[], &|_| Err("no files".into())).expect("a valid scenario");
+    let (scenario, _) =
+        roughlink_scenario::parse(CABLE, "cable", &[], &|_| Err("no files".into())).expect("a valid scenario");
     let from_charger = addresses(&scenario, 0).reversed();
     let mut network =
         Network::new(scenario, Options { ports: vec![1], ..Options::default() }).expect("there is a path");

@@ -1,15 +1,36 @@
-//! A congestion control of one's own in a scenario, without a line in the registry: a window that never changes.
+//! A congestion control of one's own, added to the registry so that scenarios name it: a window that never changes.
 //!
 //! `cargo run --example own_algorithm`
 
-use roughlink_core::cc::{Ack, Congestion, CongestionControl, Flow, Permit, Vitals};
+use roughlink_core::cc::{Ack, Algorithm, Congestion, CongestionControl, Construct, Flow, Permit, REGISTRY, Vitals};
 use roughlink_core::net::{Network, Options};
-use roughlink_core::scenario::Scenario;
-use std::sync::Arc;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// So many bytes in flight, whatever happens.
 #[derive(Debug)]
 struct Fixed(u64);
+
+/// Its parameters.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Params {
+    /// The window in full segments.
+    segments: u32,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { segments: 10 }
+    }
+}
+
+impl Construct for Fixed {
+    type Params = Params;
+    fn new(params: &Params, flow: &Flow) -> Self {
+        Fixed(u64::from(params.segments) * u64::from(flow.mss))
+    }
+}
 
 impl CongestionControl for Fixed {
     fn on_ack(&mut self, _: &Flow, _: &Ack) {}
@@ -25,6 +46,8 @@ impl CongestionControl for Fixed {
 const TRANSFER: &str = r#"
 duration = "60 s"
 node = [{ name = "a" }, { name = "b" }]
+[tcp]
+cc = "fixed"
 [[link]]
 name = "link"
 between = ["a", "b"]
@@ -40,12 +63,11 @@ bytes = "5 MB"
 "#;
 
 fn main() {
-    let (scenario, _) =
-        Scenario::parse(TRANSFER, "transfer", &[], &|_| Err("no files".into())).expect("a valid scenario");
+    REGISTRY.add(Algorithm::new::<Fixed>("fixed", "a window that never changes", "no paper")).expect("a new name");
     for segments in [5, 10, 20, 40] {
-        let mut scenario = scenario.clone();
-        scenario.flows[0].cc = "fixed".into();
-        scenario.flows[0].factory = Some(Arc::new(move |flow| Box::new(Fixed(segments * u64::from(flow.mss)))));
+        let window = ("tcp.cc_params.segments".to_owned(), segments.to_string());
+        let (scenario, _) = roughlink_scenario::parse(TRANSFER, "transfer", &[window], &|_| Err("no files".into()))
+            .expect("a valid scenario");
         let result = Network::new(scenario, Options::default()).expect("there is a path").run().unwrap();
         let flow = &result.flows[0];
         println!("{segments:2} segments: {:.2} Mbit/s", flow.throughput_mbps.expect("it delivered something"));

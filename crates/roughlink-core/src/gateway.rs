@@ -22,7 +22,7 @@ pub mod bytes;
 pub mod flows;
 pub mod packets;
 mod registry;
-mod rewrite;
+pub mod rewrite;
 #[cfg(test)]
 mod tests;
 pub mod window;

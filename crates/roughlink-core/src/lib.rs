@@ -29,7 +29,7 @@
 //!     from = "station"
 //!     to = "car"
 //! "#;
-//! let (scenario, warnings) = Scenario::parse(text, "cable.toml", &[], &|name| Err(format!("no {name}")))?;
+//! let (scenario, warnings) = roughlink_scenario::parse(text, "cable.toml", &[], &|name| Err(format!("no {name}")))?;
 //! assert!(warnings.is_empty());
 //! let result = Network::new(scenario, Options::default())?.run()?;
 //! assert!(result.links[0].forward.lost > 0);
@@ -49,7 +49,7 @@
 //! # use roughlink_core::units::Time;
 //! # let text = "duration = '10 s'\nnode = [{ name = 'a' }, { name = 'b' }]\n[[link]]\nname = 'l'\n\
 //! #     between = ['a', 'b']\nrate = '10 Mbit/s'\ndelay = '2 ms'\n[[flow]]\nname = 'f'\nkind = 'bulk'\nfrom = 'a'\nto = 'b'";
-//! # let scenario = Scenario::parse(text, "l", &[], &|_| Err(String::new()))?.0;
+//! # let scenario = roughlink_scenario::parse(text, "l", &[], &|_| Err(String::new()))?.0;
 //! let mut network = Network::new(scenario, Options { changes: true, ..Options::default() })?;
 //! network.wake(Time::from_secs(3));
 //! let before = network.result().flows[0].delivered_bytes;
@@ -77,6 +77,8 @@ pub mod link;
 pub mod metrics;
 pub mod net;
 pub mod packet;
+pub mod quantiles;
+pub mod registry;
 pub mod rng;
 pub mod scenario;
 pub mod sctp;

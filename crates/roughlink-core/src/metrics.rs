@@ -1,16 +1,15 @@
 //! The results of a run.
 
 mod gateway;
-mod histogram;
 
 pub use gateway::{GatewayFlowResult, GatewayResult};
-pub use histogram::Histogram;
 
 use crate::app::request::SessionResult;
 use crate::app::voip::VoipResult;
 use crate::gateway::Stats;
 use crate::link::Model;
 use crate::link::pipe::{ArqStats, PipeStats};
+use crate::quantiles::Histogram;
 use crate::scenario::{FlowSpec, Scenario};
 use crate::tcp::SenderStats;
 use crate::units::Time;
@@ -87,7 +86,7 @@ pub struct FlowResult {
     pub session: Option<Box<SessionResult>>,
 }
 
-/// Round-trip times, ms. Minimum, mean and maximum are exact, quantiles within 1 % ([`Histogram`]).
+/// Round-trip times, ms. Minimum, mean and maximum are exact, quantiles within 1 % ([`crate::quantiles::Histogram`]).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct RttResult {
@@ -97,30 +96,6 @@ pub struct RttResult {
     pub p95: f64,
     pub p99: f64,
     pub max: f64,
-}
-
-/// Delays, ms: each is a value of the sample, so quantiles are exact.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names say it")]
-pub struct DelayResult {
-    pub p50: f64,
-    pub p95: f64,
-    pub p99: f64,
-    pub max: f64,
-}
-
-impl DelayResult {
-    /// Of a sample in ascending order; `None` if it is empty.
-    pub fn of(sorted: &[Time]) -> Option<Self> {
-        let at = |q| quantile(sorted, q).map(Time::as_millis_f64);
-        Some(DelayResult { p50: at(0.5)?, p95: at(0.95)?, p99: at(0.99)?, max: at(1.0)? })
-    }
-}
-
-/// The value of an ascending sample below which the share `q` lies, as [`Histogram::quantile`] ranks it.
-pub fn quantile(sorted: &[Time], q: f64) -> Option<Time> {
-    let rank = (q * sorted.len() as f64) as usize;
-    sorted.get(rank.min(sorted.len().checked_sub(1)?)).copied()
 }
 
 /// A link's result.
@@ -321,15 +296,6 @@ pub fn jain(x: impl Iterator<Item = f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn quantiles_of_a_sample_are_its_values() {
-        let sample: Vec<Time> = (1..=1000).map(Time::from_millis).collect();
-        let d = DelayResult::of(&sample).unwrap();
-        assert_eq!((d.p50, d.p95, d.p99, d.max), (501.0, 951.0, 991.0, 1000.0));
-        assert_eq!(quantile(&sample, 0.999), Some(Time::from_millis(1000)));
-        assert_eq!(DelayResult::of(&[]), None);
-    }
 
     #[test]
     fn jain_of_equal_and_of_one() {

@@ -1,40 +1,9 @@
-//! A scenario: the network, its flows and the seed, as the engine takes it, and the files that become one.
-//!
-//! A file is TOML (`syntax`). It is processed in four steps: overrides (`--set`) are written into its text; its form is
-//! checked against the schema (`shape`); its values are read, each with its place (`leaf`, `file`); names, defaults and
-//! stacks are resolved (`resolve`, `link`, `tcp`). No step stops at the first fault, so that all faults are shown at
-//! once, each with a suggestion. No text makes [`Scenario::parse`] panic.
+//! A scenario as the engine takes it: plain values, made in code or read from a file by the crate `roughlink-scenario`.
 
-mod air;
-mod cable;
-mod coverage;
-mod file;
-mod gateway;
-mod greenphy;
-mod hdplc;
-mod leaf;
-mod link;
-mod names;
 mod notices;
-mod problem;
 mod randomness;
-mod request;
-mod resolve;
-mod schema;
-mod sctp;
-mod set;
-mod shape;
-mod silence;
-mod syntax;
-mod table;
-mod tcp;
-mod timeline;
 
 pub use notices::Notices;
-pub use problem::{Label, MOST_SHOWN, Problem, ScenarioError, Warning};
-pub use schema::schema;
-pub use set::split_list;
-pub use shape::resolve as definition;
 
 use crate::app::Traffic;
 use crate::cc;
@@ -44,11 +13,7 @@ use crate::link::greenphy::Class;
 use crate::sctp::SctpConfig;
 use crate::tcp::TcpConfig;
 use crate::units::Time;
-use file::File;
-use problem::Report;
-use serde::Deserialize as _;
 use std::sync::Arc;
-use toml::de::Deserializer;
 
 /// A validated scenario.
 #[derive(Clone, Debug)]
@@ -69,53 +34,6 @@ pub struct Scenario {
     pub gateways: Vec<GatewaySpec>,
     /// The file it came from, with overrides written into it; empty if it did not come from one.
     pub source: String,
-}
-
-impl Scenario {
-    /// Reads the `text` of a scenario file. `name` is what the file is called in messages; `overrides` are paths and
-    /// values as `--set` takes them (`link.plc.noise.start`, `1 %`), applied in order; `load` gives the text of a file
-    /// that the scenario refers to, by its name as written there.
-    ///
-    /// # Errors
-    /// All faults that were found, with their places.
-    pub fn parse(
-        text: &str,
-        name: &str,
-        overrides: &[(String, String)],
-        load: &dyn Fn(&str) -> Result<String, String>,
-    ) -> Result<(Scenario, Vec<Warning>), ScenarioError> {
-        let mut report = Report::default();
-        let mut called = name.to_owned();
-        let changed;
-        let mut text = text;
-        let mut document = syntax::read(text, &mut report);
-        if report.problems.is_empty() && !overrides.is_empty() {
-            drop(document); // one tree in memory at a time
-            changed = set::apply(text, overrides, &schema::FLAT, &mut report);
-            text = &changed;
-            called += " with overrides";
-            document = syntax::read(text, &mut report);
-        }
-        if !report.problems.is_empty() {
-            return Err(report.fail(&called, text));
-        }
-        shape::check(&mut document, &schema::FLAT, &mut report);
-        let file = match File::deserialize(Deserializer::from(document)) {
-            Ok(file) => file,
-            Err(e) => {
-                // Only what the check of the form overlooks comes here.
-                let problem = Problem::new(e.message()).at(e.span().unwrap_or(0..0), "");
-                report.error(problem.help("write what the schema of scenario files has here"));
-                return Err(report.fail(&called, text));
-            }
-        };
-        let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
-        let stem = stem.strip_suffix(".toml").unwrap_or(stem);
-        let mut scenario = resolve::resolve(&file, stem, load, &mut report);
-        let warnings = report.finish(&called, text)?;
-        scenario.source = text.to_owned();
-        Ok((scenario, warnings))
-    }
 }
 
 /// A link of a scenario.

@@ -29,7 +29,7 @@ impl Observer for Seen {
 fn scenario(set: &[(&str, &str)]) -> Scenario {
     let text = include_str!("../../../scenarios/paddington-edgware-road.toml");
     let set: Vec<_> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    Scenario::parse(text, "t.toml", &set, &|f| Err(f.into())).unwrap().0
+    roughlink_scenario::parse(text, "t.toml", &set, &|f| Err(f.into())).unwrap().0
 }
 
 fn run(s: &Scenario) -> Seen {
@@ -186,7 +186,7 @@ fn keys_of_an_association_that_make_no_sense_are_refused() {
         let transport = if key.starts_with("sctp") { "sctp" } else { "tcp" };
         let set = [("flow.download.transport", transport), ("tcp.cc", "avoca"), (key, value)];
         let set: Vec<_> = set.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let error = Scenario::parse(text, "t.toml", &set, &|f| Err(f.into())).expect_err(key);
+        let error = roughlink_scenario::parse(text, "t.toml", &set, &|f| Err(f.into())).expect_err(key);
         assert!(error.problems[0].message.contains(said), "{key}: {error}");
         assert!(error.problems[0].help.is_some());
     }

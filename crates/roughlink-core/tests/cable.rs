@@ -34,7 +34,7 @@ fn load(name: &str) -> Result<String, String> {
 }
 
 fn read(text: &str) -> Scenario {
-    let (s, warnings) = Scenario::parse(text, "cable.toml", &[], &load).unwrap_or_else(|e| panic!("{e}"));
+    let (s, warnings) = roughlink_scenario::parse(text, "cable.toml", &[], &load).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(warnings, []);
     s
 }
@@ -88,7 +88,7 @@ fn a_noise_may_be_its_name() {
         ("recorded", "noise of kind `recorded` has no `steps`", "add steps"),
     ] {
         let text = CABLE.replace("LINK", &format!("noise = \"{bad}\""));
-        let e = Scenario::parse(&text, "cable.toml", &[], &load).expect_err(bad);
+        let e = roughlink_scenario::parse(&text, "cable.toml", &[], &load).expect_err(bad);
         let problem = &e.problems[0];
         assert!(problem.message.contains(message), "{e}");
         assert!(problem.help.as_ref().is_some_and(|h| h.contains(help)), "{e}");
@@ -101,7 +101,7 @@ fn overrides_reach_a_noise_whatever_its_form() {
     let set = |noise: &str, path: &str, value: &str| {
         let text = CABLE.replace("LINK", &format!("noise = {noise} # as measured"));
         let set = [(format!("link.plc.{path}"), value.to_owned())];
-        Scenario::parse(&text, "cable.toml", &set, &load).map(|(s, _)| config(&s, 0).noise)
+        roughlink_scenario::parse(&text, "cable.toml", &set, &load).map(|(s, _)| config(&s, 0).noise)
     };
     let two = r#"[{ kind = "cable" }, { kind = "switching" }]"#;
     for (written, path, value, becomes) in [
@@ -341,7 +341,7 @@ const FAULTS: &[(&str, &str)] = &[
 ];
 
 fn faults_of(text: &str, title: &str) -> String {
-    let Err(e) = Scenario::parse(text, "bad.toml", &[], &load) else { panic!("accepted: {title}") };
+    let Err(e) = roughlink_scenario::parse(text, "bad.toml", &[], &load) else { panic!("accepted: {title}") };
     for p in &e.problems {
         assert!(p.help.as_ref().is_some_and(|help| !help.is_empty()), "no help with `{}` in {title}", p.message);
     }

@@ -2,8 +2,9 @@
 
 use roughlink_core::cc::LinkEvent::{self, Configured, Down, Signal, Up};
 use roughlink_core::net::{Network, Options};
-use roughlink_core::scenario::{Scenario, ScenarioError, Warning};
+use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
+use roughlink_scenario::{ScenarioError, Warning};
 
 fn parse(
     coverage: &str,
@@ -15,7 +16,7 @@ fn parse(
          [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n\
          [[coverage]]\nname = \"line\"\nlink = \"wifi\"\n{coverage}\n"
     );
-    Scenario::parse(&text, "t.toml", &[], load)
+    roughlink_scenario::parse(&text, "t.toml", &[], load)
 }
 
 fn no_file(name: &str) -> Result<String, String> {

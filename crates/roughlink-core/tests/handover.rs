@@ -3,7 +3,6 @@
 
 use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
 use roughlink_core::packet::{Packet, Sides};
-use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use std::fmt::Display;
 
@@ -119,8 +118,8 @@ fn run_with(more: &[(&str, &str)], cc: &str, at: impl Display, outage: &str, bac
     }
     overrides.extend(more.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())));
     let text = include_str!("../../../scenarios/satellite-handover.toml");
-    let (s, _) =
-        Scenario::parse(text, "handover", &overrides, &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
+    let (s, _) = roughlink_scenario::parse(text, "handover", &overrides, &|_| Err("no files".into()))
+        .unwrap_or_else(|e| panic!("{e}"));
     let mut trace = Trace::default();
     Network::new(s.clone(), Options::default()).expect("there is a path").run_observed(&mut trace).unwrap();
     trace

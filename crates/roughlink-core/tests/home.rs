@@ -62,7 +62,7 @@ fn edited(old: &str, new: &str) -> String {
 
 fn parse(text: &str) -> Result<Scenario, String> {
     let load = |name: &str| Err(format!("there is no `{name}`"));
-    Scenario::parse(text, "home.toml", &[], &load).map(|(s, _)| s).map_err(|e| e.to_string())
+    roughlink_scenario::parse(text, "home.toml", &[], &load).map(|(s, _)| s).map_err(|e| e.to_string())
 }
 
 fn run(text: &str) -> RunResult {
@@ -256,7 +256,7 @@ fn lists_without_names_are_addressed_by_number() {
         let text =
             edited("kind = \"hdplc\"\n", "kind = \"hdplc\"\nrate_trace = [{ at = \"1 s\", rate = \"9 Mbit/s\" }]\n");
         let overrides = [(path.to_owned(), value.to_owned())];
-        Scenario::parse(&text, "home.toml", &overrides, &load).map(|(s, _)| s).map_err(|e| e.to_string())
+        roughlink_scenario::parse(&text, "home.toml", &overrides, &load).map(|(s, _)| s).map_err(|e| e.to_string())
     };
     let error = set("link.plc.rate_trace", "[{ at = \"2 s\", rate = \"1 Mbit/s\" }]").map(|_| ()).unwrap_err();
     assert!(error.contains("rate_trace.0.<key>"), "{error}");
@@ -270,7 +270,7 @@ fn idle_gateways_are_reported() {
     let load = |name: &str| Err(format!("there is no `{name}`"));
     let warned = |old: &str, new: &str| {
         let text = edited(old, new);
-        let (_, warnings) = Scenario::parse(&text, "home.toml", &[], &load).unwrap_or_else(|e| panic!("{e}"));
+        let (_, warnings) = roughlink_scenario::parse(&text, "home.toml", &[], &load).unwrap_or_else(|e| panic!("{e}"));
         warnings.iter().map(|w| w.render("home.toml", &text)).collect::<String>()
     };
     assert_eq!(warned("kind = \"muniz\"", "kind = \"mizutani\""), "");

@@ -8,7 +8,7 @@ mod pair;
 use pair::{Channel, End};
 use proptest::prelude::*;
 use roughlink_core::app::Traffic;
-use roughlink_core::cc::REGISTRY;
+use roughlink_core::cc::Algorithm;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::{Direction, noise::Noise};
 use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
@@ -23,10 +23,10 @@ fn cases(n: u32) -> ProptestConfig {
     ProptestConfig { cases: n, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-fn end() -> impl Strategy<Value = (TcpConfig, usize, u64, u32)> {
+fn end() -> impl Strategy<Value = (TcpConfig, &'static Algorithm, u64, u32)> {
     // Initial sequence numbers on both sides of the wrap.
     let iss = prop_oneof![Just(0u32), (0u32..300_000).prop_map(|n| u32::MAX - n), any::<u32>()];
-    (networks::tcp(), 0..REGISTRY.len(), prop_oneof![Just(1u64), 1u64..120_000], iss)
+    (networks::tcp(), networks::algorithm(), prop_oneof![Just(1u64), 1u64..120_000], iss)
 }
 
 proptest! {
@@ -50,7 +50,7 @@ proptest! {
             if let roughlink_core::tcp::Buffer::Bytes(b) = &mut tcp.rcv_buf {
                 *b = (*b).max(u64::from(buffers_fit));
             }
-            let factory = REGISTRY[algorithm].factory(tcp.stack.name(), &toml::Table::new()).expect("it is in the registry");
+            let factory = algorithm.factory(tcp.stack.name(), &toml::Table::new()).expect("its own parameters");
             End { tcp, factory, bytes, iss }
         });
         let out = pair::run(ends, channel, seed);

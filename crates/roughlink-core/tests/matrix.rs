@@ -7,7 +7,6 @@ mod one_link;
 use one_link::one_link;
 use roughlink_core::cc::REGISTRY;
 use roughlink_core::net::{Network, Options};
-use roughlink_core::scenario::Scenario;
 use roughlink_core::tcp::Stack;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ fn throughput() {
             let _ = write!(table, "|{:6}{:7}{:7}", QUEUES[0], QUEUES[1], QUEUES[2]);
         }
         table.push('\n');
-        for a in REGISTRY {
+        for a in REGISTRY.iter() {
             let _ = write!(table, "{:18}", a.name);
             for loss in LOSSES {
                 let cell = |q| format!("{:.2}", throughput_of(stack, a.name, loss, q));
@@ -51,7 +50,8 @@ fn throughput_of(stack: Stack, cc: &str, loss: f64, queue: u32) -> f64 {
     let link = format!("rate = \"10 Mbit/s\"\ndelay = \"20 ms\"\nqueue = \"{queue} pkt\"\n{noise}");
     let flow = format!("kind = \"bulk\"\nbytes = \"4 MB\"\ncc = \"{cc}\"");
     let text = one_link(&tcp, &link, &flow);
-    let (s, _) = Scenario::parse(&text, "matrix", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
+    let (s, _) =
+        roughlink_scenario::parse(&text, "matrix", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
     let s = Arc::new(s);
     let of = |replica| {
         let flow = Network::new(Arc::clone(&s), Options { replica, ..Options::default() })
@@ -72,7 +72,7 @@ fn no_round_trip_is_shorter_than_the_path() {
         let tcp = format!("stack = \"{}\"\nmss_includes_options = true", stack.name());
         let link = "rate = \"100 Mbit/s\"\ndelay = \"0.1 ms\"\nnoise = { kind = \"random\", loss = \"5 %\" }";
         let text = one_link(&tcp, link, "kind = \"bulk\"\nbytes = \"1 MB\"");
-        let (s, _) = Scenario::parse(&text, "short", &[], &|_| Err("no files".into())).unwrap();
+        let (s, _) = roughlink_scenario::parse(&text, "short", &[], &|_| Err("no files".into())).unwrap();
         let s = Arc::new(s);
         for replica in 0..20 {
             let flow = Network::new(Arc::clone(&s), Options { replica, ..Options::default() })

@@ -12,7 +12,7 @@ use roughlink_core::units::{Rate, Time};
 use roughlink_core::wire::{self, Addresses, IpPair};
 
 fn parse(text: &str) -> Scenario {
-    Scenario::parse(text, "ports", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
+    roughlink_scenario::parse(text, "ports", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
 }
 
 /// Nodes `a`, `m` and `b`, each link with the keys `link`, and the tables `more`.

@@ -6,9 +6,10 @@ mod one_link;
 use one_link::one_link;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::noise::{BurstLength, Noise};
-use roughlink_core::scenario::{Scenario, Warning, schema};
+use roughlink_core::scenario::Scenario;
 use roughlink_core::tcp::{Amount, Buffer, Recovery, Stack};
 use roughlink_core::units::{QueueLimit, Rate, Time};
+use roughlink_scenario::{Warning, schema};
 
 /// The example of the design, without the timeline.
 const DESIGN: &str = r#"
@@ -59,7 +60,7 @@ tcp = { delayed_ack = 1 }          # any other [tcp] key, for this flow
 
 fn set(text: &str, overrides: &[(&str, &str)]) -> (Scenario, Vec<Warning>) {
     let overrides: Vec<_> = overrides.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    Scenario::parse(text, "test.toml", &overrides, &|name| Err(format!("{name} is not there")))
+    roughlink_scenario::parse(text, "test.toml", &overrides, &|name| Err(format!("{name} is not there")))
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -196,7 +197,7 @@ fn hystart_reaches_the_algorithms_that_have_it() {
     bulk("hystart = \"off\"", "");
     bulk("cc = \"newreno\"", "cc = \"cubic\"\ntcp = { hystart = \"plusplus\" }");
     let text = small("hystart = \"classic\"", "", "kind = \"bulk\"\ncc = \"newreno\"");
-    assert!(Scenario::parse(&text, "t", &[], &|_| Err(String::new())).is_err());
+    assert!(roughlink_scenario::parse(&text, "t", &[], &|_| Err(String::new())).is_err());
 }
 
 #[test]
@@ -205,7 +206,7 @@ fn parameters_in_tcp_belong_to_the_algorithm_in_tcp() {
     let tcp = "cc = \"newreno\"\ncc_params = { min_ssthresh = 0 }";
     let takes = |flow: &str| {
         let text = small(tcp, "", &format!("kind = \"bulk\"\n{flow}"));
-        Scenario::parse(&text, "t", &[], &|_| Err(String::new())).is_err()
+        roughlink_scenario::parse(&text, "t", &[], &|_| Err(String::new())).is_err()
     };
     assert!(takes(""));
     assert!(takes("cc = \"newreno\""));
@@ -234,7 +235,7 @@ fn noise_of_every_kind() {
     let text = small("", r#"noise = { kind = "recorded", file = "lamp.csv" }"#, "kind = \"cbr\"\nrate = \"1 Mbit/s\"");
     let load =
         |name: &str| if name == "lamp.csv" { Ok("time_s,loss\n0,0.01\n2.5,0.2\n".into()) } else { Err(String::new()) };
-    let (recorded, _) = Scenario::parse(&text, "t", &[], &load).unwrap();
+    let (recorded, _) = roughlink_scenario::parse(&text, "t", &[], &load).unwrap();
     let steps = vec![(Time::ZERO, 0.01), (Time::from_millis(2500), 0.2)];
     assert_eq!(recorded.links[0].model.as_pipe().unwrap().forward.noise, Noise::Recorded { steps });
 }
@@ -322,7 +323,7 @@ fn an_algorithm_brings_its_parameters_along() {
     assert!(s.source.contains("[tcp]") && s.source.contains("min_ssthresh = 3"), "{}", s.source);
     let wrong = |value: &str| {
         let set = [("flow.*.cc".to_owned(), value.to_owned())];
-        Scenario::parse(DESIGN, "t", &set, &|_| Err("no files".into())).map(|_| ()).unwrap_err().to_string()
+        roughlink_scenario::parse(DESIGN, "t", &set, &|_| Err("no files".into())).map(|_| ()).unwrap_err().to_string()
     };
     let misspelt = wrong("avoca{rss_treshold=-110}");
     assert!(misspelt.contains("did you mean `rss_threshold`?"), "{misspelt}");
@@ -385,7 +386,8 @@ fn shipped_scenarios() {
         let name = file.file_name().unwrap().to_str().unwrap();
         let text = std::fs::read_to_string(file).unwrap();
         assert!(text.starts_with("# "), "{name} does not say what it is");
-        let (s, warnings) = Scenario::parse(&text, name, &[], &|f| Err(f.into())).unwrap_or_else(|e| panic!("{e}"));
+        let (s, warnings) =
+            roughlink_scenario::parse(&text, name, &[], &|f| Err(f.into())).unwrap_or_else(|e| panic!("{e}"));
         all +=
             &format!("{name}: {}, {} nodes, {} links, {} flows\n", s.name, s.nodes.len(), s.links.len(), s.flows.len());
         warnings.iter().for_each(|w| all += &w.render(name, &text));
@@ -454,7 +456,7 @@ fn a_transfer_over_sctp() {
         ("transport = \"stcp\"", "`stcp` is none of"),
         ("transport = \"sctp\"\nsctp = { min_rto = \"90 s\" }", "is above `max_rto`"),
     ] {
-        let error = Scenario::parse(&text(flow), "x", &[], &|_| Err(String::new())).expect_err(flow);
+        let error = roughlink_scenario::parse(&text(flow), "x", &[], &|_| Err(String::new())).expect_err(flow);
         let problem = &error.problems[0];
         assert!(problem.message.contains(said), "{flow}: {}", problem.message);
         assert!(problem.help.is_some() && !problem.labels.is_empty(), "{flow}");

@@ -1,7 +1,7 @@
 //! Faulty scenario files: each fault is found, has its place and a suggestion. One snapshot shows them all.
 
 use proptest::prelude::*;
-use roughlink_core::scenario::{Problem, Scenario};
+use roughlink_scenario::Problem;
 use std::fmt::Write as _;
 
 /// The scenario that the cases modify.
@@ -302,7 +302,7 @@ fn assert_helpful(problems: &[Problem], of: &str) {
 
 #[test]
 fn the_good_one_is_good() {
-    let (_, warnings) = Scenario::parse(GOOD, "good.toml", &[], &load).unwrap_or_else(|e| panic!("{e}"));
+    let (_, warnings) = roughlink_scenario::parse(GOOD, "good.toml", &[], &load).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(warnings, [], "{}", warnings[0].render("good.toml", GOOD));
 }
 
@@ -311,7 +311,7 @@ fn faults() {
     let mut all = String::new();
     for (title, edits) in CASES {
         let text = edited(edits);
-        let Err(e) = Scenario::parse(&text, "bad.toml", &[], &load) else { panic!("accepted: {title}") };
+        let Err(e) = roughlink_scenario::parse(&text, "bad.toml", &[], &load) else { panic!("accepted: {title}") };
         assert!(!e.problems.is_empty(), "{title}");
         assert_helpful(&e.problems, title);
         writeln!(all, "=== {title}\n{e}").unwrap();
@@ -325,7 +325,7 @@ fn not_toml() {
     let mut all = String::new();
     for line in NOT_TOML {
         let text = format!("duration = \"10 s\"\n{line}\n");
-        let Err(e) = Scenario::parse(&text, "bad.toml", &[], &load) else { panic!("accepted: {line}") };
+        let Err(e) = roughlink_scenario::parse(&text, "bad.toml", &[], &load) else { panic!("accepted: {line}") };
         assert!(e.problems.iter().all(|p| p.message.starts_with("not TOML")), "{line} is TOML");
         assert_helpful(&e.problems, line);
         writeln!(all, "{e}").unwrap();
@@ -338,7 +338,9 @@ fn overrides_that_cannot_be() {
     let mut all = String::new();
     for (path, value) in OVERRIDES {
         let set = [((*path).to_owned(), (*value).to_owned())];
-        let Err(e) = Scenario::parse(GOOD, "good.toml", &set, &load) else { panic!("accepted: {path}={value}") };
+        let Err(e) = roughlink_scenario::parse(GOOD, "good.toml", &set, &load) else {
+            panic!("accepted: {path}={value}")
+        };
         assert_helpful(&e.problems, path);
         writeln!(all, "=== {path}={value}\n{e}").unwrap();
     }
@@ -350,7 +352,8 @@ fn warnings() {
     let mut all = String::new();
     for (title, edits) in WARNINGS {
         let text = edited(edits);
-        let (_, warnings) = Scenario::parse(&text, "odd.toml", &[], &load).unwrap_or_else(|e| panic!("{title}: {e}"));
+        let (_, warnings) =
+            roughlink_scenario::parse(&text, "odd.toml", &[], &load).unwrap_or_else(|e| panic!("{title}: {e}"));
         assert!(!warnings.is_empty(), "{title}");
         assert_helpful(&warnings, title);
         writeln!(all, "=== {title}").unwrap();
@@ -421,7 +424,7 @@ proptest! {
             text.replace_range(start..end, PIECES.get(piece).unwrap_or(&""));
         }
         let overrides = if override_it { vec![(path, value)] } else { Vec::new() };
-        match Scenario::parse(&text, "mutant.toml", &overrides, &load) {
+        match roughlink_scenario::parse(&text, "mutant.toml", &overrides, &load) {
             Ok((scenario, warnings)) => {
                 warnings.iter().for_each(|w| { w.render("mutant.toml", &scenario.source); });
             }
@@ -431,7 +434,7 @@ proptest! {
 
     #[test]
     fn no_noise_panics(text in "\\PC*") {
-        if let Err(e) = Scenario::parse(&text, "noise.toml", &[], &load) {
+        if let Err(e) = roughlink_scenario::parse(&text, "noise.toml", &[], &load) {
             assert_helpful(&e.problems, &text);
         }
     }
@@ -441,7 +444,7 @@ proptest! {
 #[test]
 fn a_segment_beyond_all_integers_is_refused() {
     for size in ["4294967295 B", "18446744073709551615 B"] {
-        let error = Scenario::parse(&edited(&[("1448 B", size)]), "large.toml", &[], &load).unwrap_err();
+        let error = roughlink_scenario::parse(&edited(&[("1448 B", size)]), "large.toml", &[], &load).unwrap_err();
         assert_helpful(&error.problems, size);
     }
 }
@@ -458,12 +461,12 @@ fn depth_is_no_danger() {
         format!("[tcp]\ncc_params.{}a = 1", "a.".repeat(DEEP)),
         format!("[tcp.cc_params.{}a]", "a.".repeat(DEEP)),
     ] {
-        assert!(Scenario::parse(&text, "deep.toml", &[], &load).is_err());
-        assert!(Scenario::parse(&text, "deep.toml", &[("seed".into(), "1".into())], &load).is_err());
+        assert!(roughlink_scenario::parse(&text, "deep.toml", &[], &load).is_err());
+        assert!(roughlink_scenario::parse(&text, "deep.toml", &[("seed".into(), "1".into())], &load).is_err());
     }
     for path in ["a.".repeat(DEEP) + "a", "tcp.cc_params.".to_owned() + &"a.".repeat(DEEP) + "a"] {
-        assert!(Scenario::parse(GOOD, "deep.toml", &[(path, "1".into())], &load).is_err());
+        assert!(roughlink_scenario::parse(GOOD, "deep.toml", &[(path, "1".into())], &load).is_err());
     }
     let value = "[".repeat(DEEP) + &"]".repeat(DEEP);
-    assert!(Scenario::parse(GOOD, "deep.toml", &[("seed".into(), value)], &load).is_err());
+    assert!(roughlink_scenario::parse(GOOD, "deep.toml", &[("seed".into(), value)], &load).is_err());
 }

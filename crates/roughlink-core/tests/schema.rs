@@ -1,7 +1,8 @@
 //! The schema agrees with the parser: a key set to its default changes nothing, and a value beyond its bounds is
 //! refused.
 
-use roughlink_core::scenario::{Scenario, schema};
+use roughlink_core::scenario::Scenario;
+use roughlink_scenario::schema;
 use serde_json::{Map, Value};
 
 /// A scenario of which `link`, `flow` and the rest are lines.
@@ -123,7 +124,7 @@ impl Case {
         let set: Vec<_> = set.into_iter().map(|(key, value)| (path(key), value)).collect();
         let load =
             |name: &str| Ok(if name == "log" { "time_s,signal_dbm\n0,-70\n30,-90\n" } else { "10\n20\n" }.to_owned());
-        let read = Scenario::parse(&self.scenario, "t", &set, &load);
+        let read = roughlink_scenario::parse(&self.scenario, "t", &set, &load);
         read.map(|(scenario, _)| scenario).map_err(|e| format!("{e:?}"))
     }
 }

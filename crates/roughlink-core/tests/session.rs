@@ -26,7 +26,7 @@ FLOW
 fn parse(flow: &str) -> Scenario {
     let text = SESSION.replace("FLOW", flow);
     let (s, warnings) =
-        Scenario::parse(&text, "session.toml", &[], &|_| Err("no".into())).unwrap_or_else(|e| panic!("{e}"));
+        roughlink_scenario::parse(&text, "session.toml", &[], &|_| Err("no".into())).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(warnings, []);
     s
 }
@@ -158,12 +158,12 @@ fn a_session_over_a_quiet_cable_keeps_its_limits() {
     let text = SESSION
         .replace("FLOW", "charge = \"10 s\"")
         .replace("kind = \"greenphy\"", &format!("kind = \"greenphy\"\n{noisy}"));
-    s = Scenario::parse(&text, "t", &[], &|_| Err(String::new())).unwrap().0;
+    s = roughlink_scenario::parse(&text, "t", &[], &|_| Err(String::new())).unwrap().0;
     let result = run(&s);
     assert!(result.survived);
     assert_eq!(result.violations.keys().collect::<Vec<_>>(), [&Cause::Message]);
     let policy = [("flow.session.policy".to_owned(), "abort".to_owned())];
-    s = Scenario::parse(&text, "t", &policy, &|_| Err(String::new())).unwrap().0;
+    s = roughlink_scenario::parse(&text, "t", &policy, &|_| Err(String::new())).unwrap().0;
     let aborted = run(&s);
     assert_eq!((aborted.outcome, aborted.cause), (Outcome::Aborted, Some(Cause::Message)));
     assert_eq!(aborted.end_s, result.first_violation_s);
@@ -174,7 +174,7 @@ fn a_session_over_a_quiet_cable_keeps_its_limits() {
 fn the_ip_version_is_in_every_packet() {
     let of = |kind: &str, keys: &str| {
         let text = SESSION.replace("request", kind).replace("FLOW", keys);
-        let s = Scenario::parse(&text, "t", &[], &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}")).0;
+        let s = roughlink_scenario::parse(&text, "t", &[], &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}")).0;
         let result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
         assert!(result.flows[0].delivered_bytes > 3000);
         // The charger's answers, or the ACKs of a transfer.
@@ -208,7 +208,9 @@ fn a_priority_protects_the_messages_from_a_download() {
     let text = SESSION.replace("FLOW", "charge = \"10 s\"") + download;
     let p99 = |overrides: &[(&str, &str)]| {
         let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        let s = Scenario::parse(&text, "t", &overrides, &|_| Err(String::new())).unwrap_or_else(|e| panic!("{e}")).0;
+        let s = roughlink_scenario::parse(&text, "t", &overrides, &|_| Err(String::new()))
+            .unwrap_or_else(|e| panic!("{e}"))
+            .0;
         let mut result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
         assert!(result.flows[1].throughput_mbps > Some(5.0), "{:?}", result.flows[1]);
         let demand = result.flows.remove(0).session.unwrap().charging_loop().copied().unwrap();
@@ -247,7 +249,7 @@ fn faults() {
     let mut all = String::new();
     for (title, flow) in FAULTS {
         let text = SESSION.replace("FLOW", flow);
-        let Err(e) = Scenario::parse(&text, "bad.toml", &[], &|_| Err(String::new())) else {
+        let Err(e) = roughlink_scenario::parse(&text, "bad.toml", &[], &|_| Err(String::new())) else {
             panic!("accepted: {title}")
         };
         assert!(e.problems.iter().all(|p| p.help.as_ref().is_some_and(|help| !help.is_empty())), "no help: {title}");

@@ -2,7 +2,7 @@
 //! window that it was offered.
 
 use proptest::prelude::*;
-use roughlink_core::cc::REGISTRY;
+use roughlink_core::cc::{self, Algorithm, REGISTRY};
 use roughlink_core::packet::{FlowId, Packet, Side, flags};
 use roughlink_core::tcp::{Buffer, Event, Stack, Stream, TcpConfig};
 use roughlink_core::units::Time;
@@ -30,7 +30,7 @@ fn byte(end: usize, i: usize) -> u8 {
 #[derive(Clone, Debug)]
 struct End {
     tcp: TcpConfig,
-    algorithm: usize,
+    algorithm: &'static Algorithm,
     bytes: usize,
     /// How much it writes, and reads, at a time; how long it waits before it reads again, ms.
     chunk: (usize, usize),
@@ -44,9 +44,10 @@ fn end() -> impl Strategy<Value = End> {
     let mss = prop::sample::select(vec![100u32, 536, 1460]);
     let chunk =
         (prop::sample::select(vec![1usize, 100, 5_000, 40_000]), prop::sample::select(vec![100usize, 700, 1 << 16]));
+    let algorithm = prop::sample::select(REGISTRY.iter().collect::<Vec<_>>());
     let bytes = prop_oneof![Just(0usize), 0..20_000usize];
     let parts = (chunk, prop_oneof![Just(0u64), 1..300u64], any::<u32>());
-    ((stack, buffer.clone(), buffer, mss), 0..REGISTRY.len(), bytes, parts).prop_map(
+    ((stack, buffer.clone(), buffer, mss), algorithm, bytes, parts).prop_map(
         |((stack, send, receive, mss), algorithm, bytes, (chunk, pause, iss))| {
             let mut tcp = TcpConfig::preset(stack);
             (tcp.snd_buf, tcp.rcv_buf, tcp.mss) = (send, receive, mss);
@@ -98,7 +99,7 @@ fn run(ends: &[End; 2], channel: Channel, dice: &mut Dice) -> Result<[Vec<u8>; 2
     let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
     let addresses = Addresses { ip, src_port: 40_000, dst_port: 7 };
     let mut streams = [addresses, addresses.reversed()].into_iter().zip(ends).map(|(addresses, end)| {
-        let factory = REGISTRY[end.algorithm].factory(end.tcp.stack.name(), &toml::Table::new()).expect("registered");
+        let factory = end.algorithm.factory(end.tcp.stack.name(), &toml::Table::new()).expect("its own parameters");
         Stream::new(addresses, end.tcp.clone(), factory, end.iss)
     });
     let mut streams = [streams.next().expect("two"), streams.next().expect("two")];
@@ -217,7 +218,7 @@ fn back_pressure() {
     let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
     let mut tcp = TcpConfig::preset(Stack::Linux);
     (tcp.snd_buf, tcp.rcv_buf) = (Buffer::Bytes(10_000), Buffer::Bytes(4_000));
-    let factory = || REGISTRY[0].factory("linux", &toml::Table::new()).unwrap();
+    let factory = || cc::algorithm("newreno").unwrap().factory("linux", &toml::Table::new()).unwrap();
     let mut a = Stream::new(addresses, tcp.clone(), factory(), 5);
     let mut b = Stream::new(addresses.reversed(), tcp, factory(), u32::MAX);
     a.connect();
@@ -274,7 +275,7 @@ fn back_pressure() {
 fn strange_segments() {
     let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
     let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
-    let factory = || REGISTRY[0].factory("rfc", &toml::Table::new()).unwrap();
+    let factory = || cc::algorithm("newreno").unwrap().factory("rfc", &toml::Table::new()).unwrap();
     let tcp = TcpConfig { timestamps: false, ..TcpConfig::preset(Stack::Rfc) };
     let mut a = Stream::new(addresses, tcp.clone(), factory(), 100);
     let mut b = Stream::new(addresses.reversed(), tcp, factory(), 5_000);

@@ -9,8 +9,9 @@ use roughlink_core::link::timeline::{Opportunities, Policy, State, Step, Timelin
 use roughlink_core::net::{Network, Options};
 use roughlink_core::packet::{FlowId, Packet};
 use roughlink_core::rng::Seed;
-use roughlink_core::scenario::{Scenario, ScenarioError};
+use roughlink_core::scenario::Scenario;
 use roughlink_core::units::{QueueLimit, Rate, Time};
+use roughlink_scenario::ScenarioError;
 use std::sync::Arc;
 
 const SEED: Seed = Seed { seed: 1, replica: 0 };
@@ -154,7 +155,7 @@ fn parse(link: &str, load: &dyn Fn(&str) -> Result<String, String>) -> Result<Sc
          between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\n{link}\n\
          [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n"
     );
-    Scenario::parse(&text, "t.toml", &[], load).map(|(s, _)| s)
+    roughlink_scenario::parse(&text, "t.toml", &[], load).map(|(s, _)| s)
 }
 
 fn no_file(name: &str) -> Result<String, String> {
@@ -263,7 +264,7 @@ fn bare(timeline: &str, load: &dyn Fn(&str) -> Result<String, String>) -> Result
          between = [\"a\", \"b\"]\n{timeline}\n\
          [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n"
     );
-    Scenario::parse(&text, "t.toml", &[], load).map(|(s, _)| s)
+    roughlink_scenario::parse(&text, "t.toml", &[], load).map(|(s, _)| s)
 }
 
 /// As in LeoReplayer's traces: 24 Mbit/s, then 12; 20 ms one way, then 30 and 20 again; a second without losses, one
@@ -413,7 +414,7 @@ fn a_change_after_the_end_is_noted() {
              between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\ntimeline = [{{ at = \"{at}\", up = false }}]\n\
              [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n"
         );
-        Scenario::parse(&text, "t.toml", &[], &no_file).unwrap().1
+        roughlink_scenario::parse(&text, "t.toml", &[], &no_file).unwrap().1
     };
     assert!(warnings("60 s").is_empty());
     assert!(warnings("61 s")[0].message.contains("a change at 61 s comes after the end"));

@@ -8,7 +8,6 @@ use roughlink_core::cc::{
     Ack, Congestion, CongestionControl, CongestionState, Flow, REGISTRY, RateSample, Sent, build,
 };
 use roughlink_core::net::{Network, Observer, Options, Sending};
-use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -150,7 +149,7 @@ fn measured(flow: &mut Flow, rtt: Time) {
 #[test]
 fn every_algorithm() {
     let plot = std::env::var("PLOT").ok();
-    for a in REGISTRY {
+    for a in REGISTRY.iter() {
         let mut flow = Flow {
             mss: MSS as u32,
             now: Time::from_secs(1),
@@ -256,7 +255,8 @@ fn rates(link: &str, flows: &[(&str, u64)], seconds: u64, step: Time) -> String 
             "[[flow]]\nname = \"{i}\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\ncc = \"{cc}\"\nstart = \"{start} s\""
         );
     }
-    let (s, _) = Scenario::parse(&text, "rates", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
+    let (s, _) =
+        roughlink_scenario::parse(&text, "rates", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}"));
     let present = vec![(0, ""); flows.len()];
     let mut seen = Rates { step, until: step, rows: Vec::new(), present };
     let result = Network::new(s.clone(), Options::default()).expect("there is a link").run_observed(&mut seen).unwrap();

@@ -1,7 +1,7 @@
 //! What can go wrong in the lab.
 
 use roughlink_core::net::{Exceeded, NetworkError};
-use roughlink_core::scenario::ScenarioError;
+use roughlink_scenario::ScenarioError;
 use std::io;
 use std::path::PathBuf;
 

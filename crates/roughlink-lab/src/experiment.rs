@@ -20,8 +20,8 @@ use crate::nearest;
 use crate::watch::Watch;
 use crate::{error::LabError, library};
 use result::Figure;
-use roughlink_core::scenario::split_list;
 use roughlink_core::units::Time;
+use roughlink_scenario::split_list;
 
 /// What to vary and what to measure.
 #[derive(Clone, Debug)]

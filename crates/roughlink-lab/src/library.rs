@@ -3,7 +3,8 @@
 use crate::disk;
 use crate::error::LabError;
 use crate::nearest;
-use roughlink_core::scenario::{Scenario, Warning};
+use roughlink_core::scenario::Scenario;
+use roughlink_scenario::Warning;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use std::cell::RefCell;
 use std::fs::File;
@@ -107,7 +108,7 @@ impl Source {
             read_too.borrow_mut().push((name.to_owned(), text.clone()));
             Ok(text)
         };
-        let (scenario, warnings) = Scenario::parse(&self.text, &self.name, overrides, &load)?;
+        let (scenario, warnings) = roughlink_scenario::parse(&self.text, &self.name, overrides, &load)?;
         let files = read_too.into_inner();
         let mut hash = SipHasher13::new();
         for text in std::iter::once(&scenario.source).chain(files.iter().map(|(_, text)| text)) {

@@ -22,7 +22,7 @@ pub fn list(args: &List) -> Result<(), Failure> {
         return print_json(&all);
     }
     let mut table = show::table(&["name", "what it does", "from", "parameters (linux)", "otherwise"]);
-    for a in REGISTRY {
+    for a in REGISTRY.iter() {
         let linux = a.parameters("linux");
         let own = linux.iter().map(|(k, v)| format!("{k} = {v}"));
         let mut others = Vec::new();

@@ -4,7 +4,7 @@ use crate::args::List;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
 use roughlink_core::gateway::{Kind, REGISTRY};
-use roughlink_core::scenario::definition;
+use roughlink_scenario::definition;
 use serde_json::{Value, json};
 
 /// Lists the gateways and their parameters.
@@ -20,7 +20,7 @@ pub fn list(args: &List) -> Result<(), Failure> {
         return print_json(&all);
     }
     let mut out = String::new();
-    for kind in REGISTRY {
+    for kind in REGISTRY.iter() {
         let mut table = show::table(&["parameter", "default", "what"]);
         for row in rows(kind) {
             table.add_row(row);

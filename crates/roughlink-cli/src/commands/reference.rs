@@ -6,11 +6,11 @@ use crate::failure::{Failure, print};
 use clap::CommandFactory as _;
 use roughlink_core::cc::{self, Algorithm};
 use roughlink_core::gateway;
-use roughlink_core::scenario::{definition, schema};
 use roughlink_core::tcp::Stack;
 use roughlink_core::text::one_line;
 use roughlink_lab::error::LabError;
 use roughlink_lab::metric;
+use roughlink_scenario::{definition, schema};
 use serde_json::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -339,7 +339,7 @@ fn algorithms() -> String {
         "# Congestion control algorithms\n\n{MADE}\nThe names that `cc` takes, and what `cc_params` can set; `roughlink cc list` prints \
          the same. A parameter with one value has it on all stacks.\n\n"
     );
-    for algorithm in cc::REGISTRY {
+    for algorithm in cc::REGISTRY.iter() {
         let _ = writeln!(out, "## `{}`\n\n{}. Source: {}.\n", algorithm.name, algorithm.summary, algorithm.source);
         if !algorithm.tcp.is_empty() {
             let _ = writeln!(out, "Sets in `[tcp]`: `{}`.\n", algorithm.tcp.trim());
@@ -374,7 +374,7 @@ fn gateways() -> String {
         "# Gateways\n\n{MADE}\nThe names that `kind` of a `[[gateway]]` takes, and what `params` can set; `roughlink gateway list` prints \
          the same.\n\n"
     );
-    for kind in gateway::REGISTRY {
+    for kind in gateway::REGISTRY.iter() {
         let _ = writeln!(
             out,
             "## `{}`\n\n{}. Source: {}.\n\n| parameter | default | meaning |\n|---|---|---|",

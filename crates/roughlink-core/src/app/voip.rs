@@ -11,7 +11,7 @@ pub mod emodel;
 pub use codec::{Codec, Speech};
 pub use emodel::EModel;
 
-use crate::metrics::{DelayResult, quantile};
+use crate::quantiles::{DelayResult, quantile};
 use crate::rng::Seed;
 use crate::units::Time;
 use schemars::JsonSchema;

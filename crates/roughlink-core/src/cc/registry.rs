@@ -4,14 +4,15 @@ use super::{
     CongestionControl, Flow, avoca, bbr, bic, cubic, highspeed, htcp, hybla, illinois, newreno, scalable, sctp, vegas,
     veno, wave, westwood, yeah,
 };
+use crate::registry::{Named, Registry};
 use crate::units::plain;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
 use std::sync::Arc;
 
-/// All algorithms. To add one: a line here.
-pub const REGISTRY: &[Algorithm] = &[
+/// All algorithms. To add one to roughlink: a line here; from a program of one's own: [`Registry::add`].
+pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     Algorithm::new::<newreno::NewReno>("newreno", "AIMD 1, 1/2", "RFC 5681, RFC 6582")
         .preset("ns3", newreno::NS3)
         .preset("ns2", newreno::FLIGHT)
@@ -103,7 +104,7 @@ pub const REGISTRY: &[Algorithm] = &[
         .preset("ns3", avoca::NS3)
         .preset("ns2", avoca::NS2)
         .preset("rfc", avoca::RFC),
-];
+]);
 
 /// Makes a fresh instance for a connection.
 pub type Factory = Arc<dyn Fn(&Flow) -> Box<dyn CongestionControl> + Send + Sync>;
@@ -141,7 +142,8 @@ pub struct Algorithm {
 }
 
 impl Algorithm {
-    const fn new<A: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
+    /// `A` under `name`, with a line about it and where it is defined.
+    pub const fn new<A: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
         Algorithm {
             name,
             summary,
@@ -154,15 +156,18 @@ impl Algorithm {
             schema: || schemars::schema_for!(A::Params),
         }
     }
-    const fn defaults(mut self, toml: &'static str) -> Self {
+    /// Parameters, in TOML, that this name sets over the algorithm's own.
+    pub const fn defaults(mut self, toml: &'static str) -> Self {
         self.defaults = toml;
         self
     }
-    const fn tcp(mut self, toml: &'static str) -> Self {
+    /// Keys of `[tcp]`, in TOML, that this name sets unless the scenario does.
+    pub const fn tcp(mut self, toml: &'static str) -> Self {
         self.tcp = toml;
         self
     }
-    const fn preset(mut self, stack: &'static str, toml: &'static str) -> Self {
+    /// Parameters, in TOML, under a stack; for up to three stacks.
+    pub const fn preset(mut self, stack: &'static str, toml: &'static str) -> Self {
         let mut i = 0;
         while !self.presets[i].0.is_empty() {
             i += 1;
@@ -206,6 +211,12 @@ impl Algorithm {
     }
 }
 
+impl Named for Algorithm {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
 impl fmt::Debug for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Algorithm").field("name", &self.name).finish_non_exhaustive()
@@ -240,7 +251,7 @@ pub enum BuildError {
 
 /// The registry's entry for `name`.
 pub fn algorithm(name: &str) -> Result<&'static Algorithm, BuildError> {
-    REGISTRY.iter().find(|a| a.name == name).ok_or_else(|| BuildError::UnknownAlgorithm(name.to_owned()))
+    REGISTRY.find(name).ok_or_else(|| BuildError::UnknownAlgorithm(name.to_owned()))
 }
 
 /// The algorithm `name` with `params` under `stack`, for one connection; for tests.
@@ -270,7 +281,7 @@ mod tests {
     #[test]
     fn every_entry_builds_under_every_stack() {
         let flow = Flow { mss: 1460, initial_window: 14_600, initial_ssthresh: u64::MAX, ..Flow::default() };
-        for entry in REGISTRY {
+        for entry in REGISTRY.iter() {
             for stack in ["linux", "ns3", "ns2", "rfc"] {
                 let cc =
                     entry.factory(stack, &toml::Table::new()).unwrap_or_else(|e| panic!("{}: {e}", entry.name))(&flow);
@@ -284,7 +295,7 @@ mod tests {
         let mut names: Vec<_> = REGISTRY.iter().map(|a| a.name).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), REGISTRY.len());
+        assert_eq!(names.len(), REGISTRY.iter().count());
     }
 
     #[test]

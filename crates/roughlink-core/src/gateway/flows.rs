@@ -26,7 +26,7 @@ mod params;
 #[cfg(test)]
 mod tests;
 
-pub(super) use flow::Flow;
+pub use flow::{End, Flow};
 pub use params::Params;
 
 use super::{Control, FlowStats, Heading, Key, Modem, Segment, Stats};
@@ -79,12 +79,14 @@ pub struct Counters {
 /// An entry of the table: the flow of a key (that of its inward direction), or a handshake with the same addresses and ports,
 /// by the heading and the sequence number of its SYN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Id {
+pub struct Id {
+    /// The addresses and ports of its inward direction.
     pub key: Key,
     handshake: Option<(Heading, u32)>,
 }
 
 impl Id {
+    /// The flow of `key`.
     pub const fn of(key: Key) -> Self {
         Id { key, handshake: None }
     }
@@ -92,7 +94,7 @@ impl Id {
 
 /// The result of [`Flows::observe`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Seen {
+pub struct Seen {
     /// Its flow, if the windows of both ends admit it.
     pub flow: Option<Id>,
     /// They do, and it acknowledges something. What it advertises is accepted.
@@ -114,7 +116,7 @@ enum Part {
 
 /// The flow table.
 #[derive(Clone, Debug)]
-pub(super) struct Flows<S> {
+pub struct Flows<S> {
     params: Params,
     map: BTreeMap<Id, Flow<S>>,
     /// By part, the entries that may be evicted: those not confirmed by their beginning, inactive flows by a time at or
@@ -123,9 +125,11 @@ pub(super) struct Flows<S> {
     /// Every entry, by a time at or before its deadline.
     timers: BTreeSet<(Time, Id)>,
     next_expiry: Time,
-    /// How often a flow became active, and stopped being so.
+    /// How often a flow became active.
     pub entered: u64,
+    /// How often a flow stopped being active.
     pub left: u64,
+    /// What the table did with flows and segments.
     pub counters: Counters,
     /// Entries looked at to expire or evict one.
     #[cfg(test)]
@@ -133,6 +137,7 @@ pub(super) struct Flows<S> {
 }
 
 impl<S: Default> Flows<S> {
+    /// An empty table.
     pub fn new(params: Params) -> Self {
         Flows {
             params,
@@ -147,9 +152,11 @@ impl<S: Default> Flows<S> {
             steps: 0,
         }
     }
+    /// The flow of `key`.
     pub fn get(&self, key: &Key) -> Option<&Flow<S>> {
         self.map.get(&Id::of(*key))
     }
+    /// An entry.
     pub fn get_mut(&mut self, id: &Id) -> Option<&mut Flow<S>> {
         self.map.get_mut(id)
     }
@@ -157,6 +164,7 @@ impl<S: Default> Flows<S> {
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Flow<S>)> {
         self.map.iter().map(|(id, flow)| (&id.key, flow))
     }
+    /// All flows and handshakes, to change what the gateway keeps of them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut Flow<S>)> {
         self.map.iter_mut().map(|(id, flow)| (&id.key, flow))
     }

@@ -1,13 +1,14 @@
 //! The gateways by name, and how a name with parameters becomes a gateway.
 
 use super::{Gateway, Heading, avoca_rx, window};
+use crate::registry::{Named, Registry};
 use crate::units::plain;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
 
-/// All gateways. To add one: a line here.
-pub const REGISTRY: &[Kind] = &[
+/// All gateways. To add one to roughlink: a line here; from a program of one's own: [`Registry::add`].
+pub static REGISTRY: Registry<Kind> = Registry::new(&[
     Kind::new::<window::RateControl>(
         "muniz",
         "windows so that backlogs are equal, with an upper bound",
@@ -27,7 +28,7 @@ pub const REGISTRY: &[Kind] = &[
         "Goff et al. 2000 (Freeze-TCP); AVOCA paper, section IV",
     )
     .on_this_side(),
-];
+]);
 
 /// A gateway that can be built from parameters.
 pub trait Construct: Gateway + Sized + 'static {
@@ -61,7 +62,8 @@ pub struct Kind {
 }
 
 impl Kind {
-    pub(super) const fn new<G: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
+    /// `G` under `name`, with a line about it and where it is defined.
+    pub const fn new<G: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
         Kind {
             name,
             summary,
@@ -74,15 +76,18 @@ impl Kind {
             schema: || schemars::schema_for!(G::Params),
         }
     }
-    const fn on_this_side(mut self) -> Self {
+    /// The hosts that it serves are on this side of the link, as on a train, instead of beyond it.
+    pub const fn on_this_side(mut self) -> Self {
         self.over = Heading::Outward;
         self
     }
-    const fn in_a_modem(mut self) -> Self {
+    /// It needs a modem; a scenario that puts it on another link is refused.
+    pub const fn in_a_modem(mut self) -> Self {
         self.needs_modem = true;
         self
     }
-    const fn defaults(mut self, toml: &'static str) -> Self {
+    /// Parameters, in TOML, that this name sets over the gateway's own.
+    pub const fn defaults(mut self, toml: &'static str) -> Self {
         self.defaults = toml;
         self
     }
@@ -116,6 +121,12 @@ impl Kind {
         }
         all.extend(params.clone());
         (self.make)(all).map_err(|reason| BuildError::Parameter { kind: self.name, reason })
+    }
+}
+
+impl Named for Kind {
+    fn name(&self) -> &'static str {
+        self.name
     }
 }
 
@@ -153,7 +164,7 @@ pub enum BuildError {
 
 /// The registry's entry for `name`.
 pub fn kind(name: &str) -> Result<&'static Kind, BuildError> {
-    REGISTRY.iter().find(|k| k.name == name).ok_or_else(|| BuildError::UnknownKind(name.to_owned()))
+    REGISTRY.find(name).ok_or_else(|| BuildError::UnknownKind(name.to_owned()))
 }
 
 /// The gateway `name` with `params` in TOML; for tests.
@@ -177,7 +188,7 @@ mod tests {
 
     #[test]
     fn every_entry_builds_and_has_a_schema() {
-        for entry in REGISTRY {
+        for entry in REGISTRY.iter() {
             assert_eq!(kind(entry.name).unwrap().name, entry.name, "names are unique");
             assert!(entry.build(&toml::Table::new()).is_ok(), "{entry:?}");
             let schema = entry.schema();

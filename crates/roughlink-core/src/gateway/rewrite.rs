@@ -14,7 +14,7 @@ use crate::packet::flags;
 
 /// The upper limit of the advertised window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WindowLimit {
+pub struct WindowLimit {
     /// Bytes.
     pub window: u64,
     /// Bytes of a full segment.
@@ -25,7 +25,7 @@ pub(super) struct WindowLimit {
 
 /// What one end has advertised so far, as the other end has seen it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Edge {
+pub struct Edge {
     /// The highest acknowledgement plus window.
     right: Option<u32>,
     last: Option<Advertised>,

@@ -1,15 +1,12 @@
 //! What holds for every gateway, and the test bench of the others.
 
-mod ceiling;
 mod flood;
 mod forged;
 mod hostile;
 mod world;
 
-use super::{Gateway, Heading, Key, Kind, Modem, Segment};
-use crate::net::{Network, Options};
+use super::{Gateway, Heading, Key, Modem, Segment};
 use crate::packet::{FlowId, SynOptions, flags};
-use crate::scenario::Scenario;
 use crate::units::Time;
 use std::collections::BTreeMap;
 
@@ -149,34 +146,11 @@ impl<G: Gateway> Bench<G> {
     }
 }
 
-/// The gateway of docs/how-to/adding-a-gateway.md.
-static CEILING: Kind = Kind::new::<ceiling::Ceiling>("ceiling", "a window of so many segments", "no paper");
-
 #[test]
 fn the_example_of_the_page_is_the_one_that_is_compiled() {
     let page = include_str!("../../../../docs/how-to/adding-a-gateway.md");
-    assert!(page.contains(include_str!("tests/ceiling.rs")), "paste tests/ceiling.rs into the page");
-}
-
-#[test]
-fn the_example_of_the_page_works_in_a_scenario() {
-    let text = r#"duration = "10 s"
-node = [{ name = "server" }, { name = "modem" }, { name = "house" }]
-link = [
-    { name = "internet", between = ["server", "modem"], rate = "100 Mbit/s", delay = "20 ms", queue = "1000 pkt" },
-    { name = "plc", kind = "hdplc", between = ["modem", "house"], noise = { kind = "none" } },
-]
-gateway = [{ node = "modem", kind = "muniz" }]
-flow = [{ name = "f", kind = "bulk", from = "server", to = "house" }]
-"#;
-    let (mut scenario, _) = Scenario::parse(text, "f.toml", &[], &|_| Err("no file".into())).unwrap();
-    scenario.gateways[0].kind = &CEILING;
-    let mut queue = |segments: i64| {
-        scenario.gateways[0].params = [("segments".to_owned(), segments.into())].into_iter().collect();
-        let r = Network::new(scenario.clone(), Options::default()).unwrap().run().unwrap();
-        assert!(r.flows[0].throughput_mbps.unwrap() > 3.0, "{r:?}");
-        r.links[1].forward.queue_max_pkt
-    };
-    assert!(queue(40) <= 40);
-    assert!((41..=90).contains(&queue(90)));
+    assert!(
+        page.contains(include_str!("../../examples/own_gateway.rs")),
+        "paste examples/own_gateway.rs into the page"
+    );
 }

@@ -29,7 +29,7 @@ pub enum Notices {
 
 impl Notices {
     /// The notifications about a link that changes as `pipe` does.
-    pub(super) fn of(pipe: &PipeConfig, notice: Time, warning: Option<Time>) -> Self {
+    pub fn of(pipe: &PipeConfig, notice: Time, warning: Option<Time>) -> Self {
         let [forward, reverse] = [&pipe.forward, &pipe.reverse].map(|d| (State::of(d), d.timeline.clone()));
         Notices::Derived { forward, reverse, notice, warning }
     }

@@ -1,7 +1,7 @@
 //! Two endpoints whose applications both write, over a channel of constant delay that loses stated data segments.
 
 use super::*;
-use crate::cc::REGISTRY;
+use crate::cc::algorithm;
 use std::collections::VecDeque;
 
 /// A connection under test.
@@ -19,7 +19,7 @@ pub(crate) struct Pair {
 impl Pair {
     /// End 0 connects to end 1.
     pub(crate) fn new(cfg: &TcpConfig, delay: Time) -> Self {
-        let newreno = REGISTRY.iter().find(|a| a.name == "newreno").expect("it is in the registry");
+        let newreno = algorithm("newreno").expect("it is in the registry");
         let factory = newreno.factory(cfg.stack.name(), &toml::Table::new()).expect("defaults are valid");
         let end = |reverse| Endpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory.clone(), 77);
         let mut ends = [end(false), end(true)];

@@ -16,7 +16,7 @@ use super::rate::DeliveryRate;
 use super::rtt::RttEstimator;
 use super::scoreboard::{PUSHED, Scoreboard};
 use crate::cc::{CongestionControl, CongestionState, Flow, Permit, Sent};
-use crate::metrics::Histogram;
+use crate::quantiles::Histogram;
 use crate::units::{Rate, Time};
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 use roughlink_core::app::Traffic;
-use roughlink_core::cc::REGISTRY;
+use roughlink_core::cc::{Algorithm, REGISTRY};
 use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::timeline::{Opportunities, Policy, Step, Timeline};
 use roughlink_core::link::{Direction, Model, PipeConfig};
@@ -117,10 +117,13 @@ fn pipe() -> impl Strategy<Value = PipeConfig> {
     })
 }
 
+pub fn algorithm() -> impl Strategy<Value = &'static Algorithm> {
+    prop::sample::select(REGISTRY.iter().collect::<Vec<_>>())
+}
+
 fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpec> {
     let ends = (0..nodes, 1..nodes).prop_map(move |(from, step)| (from, (from + step) % nodes));
-    let algorithm = 0..REGISTRY.len();
-    (ends, algorithm, tcp(), 1..bytes, 0u64..2_000, 0u32..5).prop_map(
+    (ends, algorithm(), tcp(), 1..bytes, 0u64..2_000, 0u32..5).prop_map(
         move |((from, to), algorithm, tcp, bytes, start, kind)| {
             let start = Time::from_millis(start);
             let tcp = Arc::new(tcp);
@@ -128,9 +131,9 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
                 let traffic = Traffic::Cbr { rate: Rate(200_000), packet: 400, bytes: Some(bytes), stop: None };
                 (String::new(), None, traffic)
             } else {
-                let a = &REGISTRY[algorithm];
-                let factory = a.factory(tcp.stack.name(), &toml::Table::new()).expect("the registry's own parameters");
-                (a.name.into(), Some(factory), Traffic::Bulk { bytes: Some(bytes) })
+                let factory =
+                    algorithm.factory(tcp.stack.name(), &toml::Table::new()).expect("the registry's own parameters");
+                (algorithm.name.into(), Some(factory), Traffic::Bulk { bytes: Some(bytes) })
             };
             FlowSpec {
                 name: format!("flow {index}"),

@@ -3,7 +3,6 @@
 use super::script::{Assertion, Event, Options, Script, Segment, When};
 use roughlink_core::cc::{Factory, Permit};
 use roughlink_core::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
-use roughlink_core::scenario::Scenario;
 use roughlink_core::tcp::{Endpoint, TcpConfig};
 use roughlink_core::units::Time;
 use std::collections::VecDeque;
@@ -52,7 +51,7 @@ fn configure(tcp: toml::Table) -> Result<(Arc<TcpConfig>, Factory), String> {
         flow = [{ name = "f", kind = "bulk", from = "a", to = "b", bytes = "1 B" }]
     "#;
     file.extend(rest.parse::<toml::Table>().expect("TOML"));
-    let (mut s, _) = Scenario::parse(&file.to_string(), "script", &[], &|_| Err("no files".into()))
+    let (mut s, _) = roughlink_scenario::parse(&file.to_string(), "script", &[], &|_| Err("no files".into()))
         .map_err(|e| format!("header: {e}"))?;
     let flow = s.flows.remove(0);
     Ok((flow.tcp, flow.factory.expect("a bulk flow has an algorithm")))

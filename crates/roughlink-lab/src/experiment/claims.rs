@@ -13,7 +13,7 @@ use crate::error::LabError;
 use crate::library::Source;
 use crate::nearest;
 use figures::{Figure, apart, short, words};
-use roughlink_core::scenario::Problem;
+use roughlink_scenario::Problem;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;

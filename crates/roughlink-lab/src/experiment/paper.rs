@@ -7,8 +7,8 @@ use super::{Experiment, papers};
 use crate::error::LabError;
 use crate::library::{Source, names};
 use crate::nearest;
-use roughlink_core::scenario::Problem;
 use roughlink_core::text::one_line;
+use roughlink_scenario::Problem;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -26,7 +26,8 @@ bytes = "20 kB"
 
 fn run(dir: &Path, seed: u64, force: bool) -> Result<RunResult, OutputError> {
     let overrides = [("seed".to_owned(), seed.to_string())];
-    let scenario = Scenario::parse(SCENARIO, "test.toml", &overrides, &|name| Err(format!("{name} is not there")));
+    let scenario =
+        roughlink_scenario::parse(SCENARIO, "test.toml", &overrides, &|name| Err(format!("{name} is not there")));
     let scenario = scenario.unwrap_or_else(|e| panic!("{e}")).0;
     run_to_folder(&Arc::new(scenario), Options::default(), dir, &Settings { force, ..Settings::default() })
 }

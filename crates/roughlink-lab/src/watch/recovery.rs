@@ -178,7 +178,7 @@ mod tests {
                  between = [\"a\", \"b\"]\nrate = \"2 Mbit/s\"\ndelay = \"30 ms\"\n{more}\n[[flow]]\nname = \"f\"\nkind = \"bulk\"\n\
                  from = \"a\"\nto = \"b\"\ntcp = {{ stack = \"ns2\", mss = \"960 B\" }}"
             );
-            let (s, _) = Scenario::parse(&text, "t", &[], &|_| Err("no files".into())).unwrap();
+            let (s, _) = roughlink_scenario::parse(&text, "t", &[], &|_| Err("no files".into())).unwrap();
             Recovery::after_outage(&s, 0).map(|r| (r.from, r.enough))
         };
         assert_eq!(read(""), None);

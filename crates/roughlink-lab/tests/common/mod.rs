@@ -52,7 +52,7 @@ pub struct Run {
 
 pub fn scenario(text: &str, overrides: &[(&str, &str)]) -> Scenario {
     let overrides: Vec<_> = overrides.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let parsed = Scenario::parse(text, "test.toml", &overrides, &|name| Err(format!("{name} is not there")));
+    let parsed = roughlink_scenario::parse(text, "test.toml", &overrides, &|name| Err(format!("{name} is not there")));
     parsed.unwrap_or_else(|e| panic!("{e}")).0
 }
 

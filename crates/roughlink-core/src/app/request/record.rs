@@ -1,7 +1,7 @@
 //! The counters of a session, and its result.
 
 use super::message::Message;
-use crate::metrics::DelayResult;
+use crate::quantiles::DelayResult;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -17,7 +17,7 @@ use crate::wire::IpPair;
 
 /// One end of a flow, as its segments show it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::gateway) struct End {
+pub struct End {
     /// Options of its SYN, and the sequence numbers of that and after it.
     pub(super) syn: Option<SynOptions>,
     pub(super) syn_range: Option<(u32, u32)>,
@@ -28,6 +28,7 @@ pub(in crate::gateway) struct End {
     widest: u32,
     /// The highest acknowledgement it has sent, and the newest window field that came with it, as it was sent.
     pub ack: Option<(u32, u16)>,
+    /// TSval and TSecr of its newest segment that had them.
     pub timestamps: Option<(u32, u32)>,
     /// The sequence number after its FIN.
     fin: Option<u32>,
@@ -44,15 +45,18 @@ impl End {
 
 /// A flow, with what the gateway keeps of it.
 #[derive(Clone, Debug)]
-pub(in crate::gateway) struct Flow<S> {
+pub struct Flow<S> {
     /// What is known of it, apart from what excludes it.
     pub(super) known: Phase,
+    /// The round-trip time of its handshake; which of two SYNs was answered may be `ambiguous`.
     pub rtt: Option<Time>,
+    /// Whether more than one SYN may be the one that was answered.
     pub ambiguous: bool,
     /// Inward data passed lately and will go on: it shares the rough link.
     pub active: bool,
     /// Segments whose window was changed.
     pub rewritten: u64,
+    /// What the gateway keeps of it.
     pub state: S,
     /// The link header of what it sends outward.
     pub link: Option<LinkHeader>,

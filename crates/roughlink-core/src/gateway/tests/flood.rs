@@ -385,7 +385,7 @@ impl<'g> Flood<'g> {
 }
 
 fn control_is_kept(forged: u64) {
-    for kind in REGISTRY {
+    for kind in REGISTRY.iter() {
         let whole = if kind.needs_modem { "sample = \"whole\"\n" } else { "" };
         let mut gateway = build(kind.name, &format!("{whole}table = {{ capacity = {CAPACITY} }}")).unwrap();
         let mut flood = Flood::new(gateway.as_mut(), !kind.needs_modem, kind.needs_modem, 1);

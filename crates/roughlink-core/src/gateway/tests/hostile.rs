@@ -502,7 +502,7 @@ impl Attack {
 /// change, and rate controls take no right edge back.
 #[test]
 fn anything_is_survived() {
-    for kind in REGISTRY {
+    for kind in REGISTRY.iter() {
         let totals = RefCell::new((0, 0));
         let config = ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() };
         let input = (prop::collection::vec(act(), 1..150), 0..LINKS.len(), any::<u64>());

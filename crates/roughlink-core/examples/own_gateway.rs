@@ -1,0 +1,118 @@
+//! Ceiling: an upper limit of the segments in flight of each flow.
+//!
+//! The simplest window rewriting there is, after no paper: a yardstick for schemes that adapt. The program adds it to the
+//! registry, and the scenario names it.
+//!
+//! `cargo run --example own_gateway`
+
+use roughlink_core::gateway::flows::{self, Flows, Phase};
+use roughlink_core::gateway::rewrite::{Edge, WindowLimit};
+use roughlink_core::gateway::{Construct, Gateway, Heading, Kind, Modem, REGISTRY, Segment, Stats};
+use roughlink_core::net::{Network, Options};
+use roughlink_core::units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of [`Ceiling`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// The most full segments that a flow may have in flight.
+    pub segments: u32,
+    /// The flow table.
+    pub table: flows::Params,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Params { segments: 40, table: flows::Params::default() }
+    }
+}
+
+/// The gateway.
+#[derive(Debug)]
+pub struct Ceiling {
+    segments: u32,
+    flows: Flows<Edge>,
+}
+
+impl Construct for Ceiling {
+    type Params = Params;
+    fn check(p: &Params) -> Result<(), String> {
+        if p.segments < 2 {
+            Err("segments must be at least 2: with one, every delayed acknowledgement waits for its timer".into())
+        } else {
+            p.table.check()
+        }
+    }
+    fn new(params: &Params) -> Self {
+        Ceiling { segments: params.segments, flows: Flows::new(params.table.clone()) }
+    }
+}
+
+impl Gateway for Ceiling {
+    fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, _modem: Option<&dyn Modem>) {
+        let seen = self.flows.observe(now, heading, segment);
+        if heading == Heading::Inward || !seen.credible {
+            return;
+        }
+        let Some(id) = seen.flow else { return };
+        let Some(flow) = self.flows.get_mut(&id) else { return };
+        let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(&id.key));
+        let limited = matches!(flow.phase(), Phase::Handshake | Phase::Established);
+        let want =
+            limited.then(|| WindowLimit { window: u64::from(self.segments) * u64::from(mss), mss, retract: false });
+        let window = flow.state.advertise(segment, shift, want);
+        if window != segment.window {
+            segment.window = window;
+            flow.rewritten += 1;
+        }
+    }
+
+    fn wake(&mut self, now: Time) {
+        self.flows.expire(now);
+    }
+
+    fn next_wake(&self) -> Time {
+        self.flows.next_expiry()
+    }
+
+    fn stats(&self, modem: Option<&dyn Modem>) -> Stats {
+        self.flows.stats(modem, |_| None)
+    }
+}
+
+const HOME: &str = r#"
+duration = "10 s"
+node = [{ name = "server" }, { name = "modem" }, { name = "house" }]
+link = [
+    { name = "internet", between = ["server", "modem"], rate = "100 Mbit/s", delay = "20 ms", queue = "1000 pkt" },
+    { name = "plc", kind = "hdplc", between = ["modem", "house"], noise = { kind = "none" } },
+]
+gateway = [{ node = "modem", kind = "ceiling" }]
+flow = [{ name = "f", kind = "bulk", from = "server", to = "house" }]
+"#;
+
+/// Throughput in Mbit/s, and the most packets that waited for the power line, with so many segments in flight.
+fn run(segments: u32) -> (f64, u32) {
+    let limit = ("gateway.params.segments".to_owned(), segments.to_string());
+    let (scenario, _) =
+        roughlink_scenario::parse(HOME, "home", &[limit], &|_| Err("no files".into())).expect("a valid scenario");
+    let result = Network::new(scenario, Options::default()).expect("there is a path").run().unwrap();
+    (result.flows[0].throughput_mbps.expect("it delivered something"), result.links[1].forward.queue_max_pkt)
+}
+
+fn main() {
+    REGISTRY.add(Kind::new::<Ceiling>("ceiling", "a window of so many segments", "no paper")).expect("a new name");
+    for segments in [10, 40, 90] {
+        let (mbps, queue) = run(segments);
+        println!("{segments:2} segments: {mbps:.2} Mbit/s, at most {queue} packets queued");
+    }
+}
+
+#[test]
+fn the_queue_is_as_long_as_the_ceiling_lets_it_be() {
+    main();
+    assert!(run(40).1 <= 40);
+    assert!((41..=90).contains(&run(90).1));
+}

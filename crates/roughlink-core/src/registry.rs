@@ -1,0 +1,76 @@
+//! Entries that scenario files call by name, the built-in ones and those that a program adds: congestion controls
+//! ([`crate::cc::REGISTRY`]) and gateways ([`crate::gateway::REGISTRY`]).
+
+use std::sync::RwLock;
+
+/// An entry with a name.
+pub trait Named {
+    /// What scenario files call it.
+    fn name(&self) -> &'static str;
+}
+
+/// The entries of one kind. There is one registry of each kind in a process; entries are added, never removed, so that
+/// whoever has found an entry may keep it.
+pub struct Registry<T: 'static> {
+    built_in: &'static [T],
+    added: RwLock<Vec<&'static T>>,
+}
+
+/// The name is that of another entry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the name `{0}` is taken")]
+pub struct Taken(pub &'static str);
+
+impl<T: Named + 'static> Registry<T> {
+    pub(crate) const fn new(built_in: &'static [T]) -> Self {
+        Registry { built_in, added: RwLock::new(Vec::new()) }
+    }
+
+    /// All entries: the built-in ones in their order, then those that were added.
+    pub fn iter(&self) -> impl Iterator<Item = &'static T> + Clone + use<T> {
+        let added = self.added.read().unwrap_or_else(|e| e.into_inner()).clone();
+        self.built_in.iter().chain(added)
+    }
+
+    /// The entry `name`.
+    pub fn find(&self, name: &str) -> Option<&'static T> {
+        self.iter().find(|entry| entry.name() == name)
+    }
+
+    /// Adds an entry, for as long as the process runs. Files that are read from now on can name it.
+    ///
+    /// # Errors
+    /// There is an entry of that name.
+    pub fn add(&self, entry: T) -> Result<(), Taken> {
+        let mut added = self.added.write().unwrap_or_else(|e| e.into_inner());
+        if self.built_in.iter().chain(added.iter().copied()).any(|other| other.name() == entry.name()) {
+            return Err(Taken(entry.name()));
+        }
+        added.push(Box::leak(Box::new(entry)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Entry(&'static str);
+
+    impl Named for Entry {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+    }
+
+    #[test]
+    fn entries_are_added_once_and_found_by_name() {
+        static ALL: Registry<Entry> = Registry::new(&[Entry("a")]);
+        assert_eq!(ALL.add(Entry("a")), Err(Taken("a")));
+        assert!(ALL.find("b").is_none());
+        assert_eq!(ALL.add(Entry("b")), Ok(()));
+        assert_eq!(ALL.add(Entry("b")), Err(Taken("b")));
+        assert_eq!(ALL.find("b").map(Named::name), Some("b"));
+        assert_eq!(ALL.iter().map(Named::name).collect::<Vec<_>>(), ["a", "b"]);
+    }
+}

@@ -1,0 +1,66 @@
+//! `cable`: links on one medium.
+
+use super::file::Link;
+use super::leaf::At;
+use super::link::span;
+use super::problem::{Problem, Report};
+use roughlink_core::link::greenphy::Class;
+use roughlink_core::link::{Model, SharedConfig};
+use roughlink_core::scenario::LinkSpec;
+use std::collections::BTreeMap;
+
+/// Links of the same cable share the medium that the first of them describes; on a Green PHY cable each has its own classes.
+pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut Report) {
+    let mut cables: BTreeMap<String, usize> = BTreeMap::new();
+    for i in 0..links.len() {
+        let Some(cable) = links[i].cable.clone() else { continue };
+        let Some(&first) = cables.get(&cable) else {
+            cables.insert(cable, i);
+            continue;
+        };
+        // Ports are numbered over all links of the cable.
+        let pair = links[..i].iter().filter(|l| l.cable.as_ref() == Some(&cable)).count();
+        let (before, from) = links.split_at_mut(i);
+        let (Model::Shared(shared), Model::Shared(own)) = (&mut before[first].model, &mut from[0].model) else {
+            continue;
+        };
+        let two = |message: String| {
+            let problem = Problem::new(message).at(span(&written[i].value.cable), "the second");
+            problem.at(span(&written[first].value.cable), "the first")
+        };
+        let alike = match (&mut *shared, &mut *own) {
+            (SharedConfig::Hdplc(shared), SharedConfig::Hdplc(own)) => {
+                let alike = own == shared;
+                *own = shared.clone();
+                alike
+            }
+            (SharedConfig::GreenPhy(shared), SharedConfig::GreenPhy(own)) => {
+                let classes = std::mem::take(&mut own.classes);
+                let ports = std::mem::take(&mut shared.classes);
+                let alike = own == shared;
+                *own = shared.clone();
+                shared.classes = ports;
+                if !classes.is_empty() {
+                    shared.classes.resize(2 * pair, Class::Ca1);
+                    shared.classes.extend(classes);
+                }
+                alike
+            }
+            _ => {
+                let problem = two(format!("cable `{cable}` has links of two kinds"));
+                report.error(problem.help("give links of another `kind` a cable of another name"));
+                continue;
+            }
+        };
+        if !alike && describes(&written[i].value) {
+            let problem = two(format!("cable `{cable}` is described twice, and not alike"));
+            report.error(problem.help("keep the keys of the medium at the first link of the cable only"));
+        }
+    }
+}
+
+/// Whether a link has keys of its medium.
+fn describes(link: &Link) -> bool {
+    let timing = link.rate.is_some() || link.rate_trace.is_some() || link.mac.is_some();
+    timing || link.profile.is_some() || link.queue.is_some() || link.mtu.is_some() || link.noise.is_some()
+}

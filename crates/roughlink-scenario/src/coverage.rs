@@ -1,0 +1,394 @@
+//! `[[coverage]]`: when a vehicle has coverage, from stations and the way between them, a timetable or a log, made into the
+//! timeline of a link, the notifications of hosts, and the load of other passengers.
+//!
+//! Coverage begins on arrival. Layer 2 is associated after `associate` (hosts are notified with Up), layer 3 configured after `configure`
+//! more (Configured), and only then do packets get through. It ends on departure (Down), of which hosts may be warned.
+
+use super::file::{Class, Coverage};
+use super::leaf::{At, LONGEST, Leaf};
+use super::link::{Load, undirected};
+use super::names::Names;
+use super::problem::{Problem, Report, suggest};
+use super::timeline::{Step, lay};
+use roughlink_core::app::Traffic;
+use roughlink_core::cc::LinkEvent;
+use roughlink_core::cc::coverage::THRESHOLD_DBM;
+use roughlink_core::link::Model;
+use roughlink_core::link::noise::Noise;
+use roughlink_core::scenario::Notices;
+use roughlink_core::scenario::{FlowSpec, LinkSpec, Stay};
+use roughlink_core::tcp::TcpConfig;
+use roughlink_core::units::{Rate, Time};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+mod log;
+
+use log::{Row, from_log};
+
+/// When the vehicle is where there is coverage.
+struct Presence {
+    name: String,
+    arrive: Time,
+    depart: Time,
+    class: Option<String>,
+    /// Further values of a log, from when on.
+    rows: Vec<Row>,
+}
+
+/// Where a signal is coverage.
+struct Levels {
+    /// Above this, dBm.
+    threshold: f64,
+    /// To begin it, so much more, dB.
+    hysteresis: f64,
+}
+
+/// Gives the links that have coverage their timelines and events; returns the load of other passengers.
+pub(super) fn coverage(
+    all: &[At<Coverage>],
+    (names, links): (&Names, &mut [LinkSpec]),
+    duration: Time,
+    load: Load<'_>,
+    tcp: &Arc<TcpConfig>,
+    report: &mut Report,
+) -> Vec<FlowSpec> {
+    let mut loads = Vec::new();
+    let mut taken: BTreeMap<usize, Range<usize>> = BTreeMap::new();
+    for one in all {
+        let c = &one.value;
+        let here = c.name.as_ref().map_or(one.span.clone(), |n| n.span.clone());
+        report.read(&c.name);
+        let Some(l) = names.find(&c.link, report) else { continue };
+        let wanted = &names.all[l];
+        if let Some(first) = taken.insert(l, span(&c.link)) {
+            let problem = Problem::new(format!("link `{wanted}` has coverage twice"));
+            let problem = problem.at(span(&c.link), "the second").at(first, "the first");
+            report.error(problem.help("put all stations into one [[coverage]]"));
+            continue;
+        }
+        let (name, between) = (links[l].name.clone(), links[l].between);
+        let Model::Pipe(pipe) = &mut links[l].model else {
+            let problem = Problem::new(format!("link `{name}` is no pipe, and cannot lose coverage"));
+            report.error(problem.at(span(&c.link), "").help("coverage is for links of kind \"pipe\""));
+            continue;
+        };
+        if pipe.forward.timeline.is_some() || pipe.reverse.timeline.is_some() {
+            let problem = Problem::new(format!("link `{name}` has a timeline already")).at(span(&c.link), "");
+            report.error(problem.help("state when it is up either in its `timeline` or in the coverage"));
+            continue;
+        }
+        without_effect(c, report);
+        let classes = classes(c, load, report);
+        let levels = Levels {
+            threshold: report.read(&c.threshold).map_or(THRESHOLD_DBM, |t| t.0),
+            hysteresis: report.read(&c.hysteresis).map_or(0.0, |h| h.0),
+        };
+        let Some(stays) = stays(c, here.clone(), &levels, load, report) else { continue };
+        let Some(stays) = looped(stays, c, here.clone(), duration, report) else { continue };
+        let lag = report.read(&c.associate).unwrap_or_default();
+        let ready = lag + report.read(&c.configure).unwrap_or_default();
+        let notice = report.read(&c.notice).unwrap_or_default();
+        let warning = report.read(&c.warning);
+        let mut steps = vec![Step { up: Some(false), ..Step::default() }];
+        let mut link_events = vec![(Time::ZERO, LinkEvent::Down)];
+        if c.log.is_some() {
+            let Levels { threshold: dbm, hysteresis } = levels;
+            link_events.push((Time::ZERO, LinkEvent::Threshold { dbm, hysteresis }));
+        }
+        // The state of the link at the start is known from the start.
+        let known = |at: Time| if at.is_zero() { at } else { at + notice };
+        let mut used = Vec::new();
+        let mut hasty = false;
+        for stay in &stays {
+            let class = stay.class.as_ref().and_then(|name| classes.get(name));
+            let up = stay.arrive + ready;
+            let end = Some(stay.depart);
+            for row in &stay.rows {
+                steps.push(Step {
+                    at: row.at,
+                    until: end,
+                    rate: row.rate,
+                    delay: row.delay,
+                    noise: row.loss.map(|loss| Box::new(Noise::Random { loss })),
+                    ..Step::default()
+                });
+                link_events.extend(row.signal.map(|dbm| (known(row.at), LinkEvent::Signal(dbm))));
+            }
+            if up >= stay.depart {
+                let warning = Problem::new(format!("coverage at {} is over before it can be used", stay.name));
+                report.warn(warning.at(here.clone(), "").help(format!(
+                    "it lasts {}, and associating and configuring take {ready}",
+                    stay.depart.saturating_sub(stay.arrive)
+                )));
+                continue;
+            }
+            let mut step = Step { at: up, until: end, up: Some(true), ..Step::default() };
+            if let Some(class) = class {
+                (step.rate, step.delay, step.noise) = (class.rate, class.delay, class.noise.clone().map(Box::new));
+                link_events.extend(class.signal.map(|dbm| (known(stay.arrive), LinkEvent::Signal(dbm))));
+            }
+            steps.push(step);
+            link_events.push((known(stay.arrive + lag), LinkEvent::Up));
+            link_events.push((known(up), LinkEvent::Configured));
+            // A warning is repeated when it comes true: in between it may have been considered wrong.
+            let warned = warning.map(|w| stay.depart.saturating_sub(w));
+            link_events.extend(warned.map(|at| (at, LinkEvent::Down)));
+            link_events.push((stay.depart + notice, LinkEvent::Down));
+            used.push(Stay {
+                name: stay.name.clone(),
+                class: stay.class.clone().unwrap_or_default(),
+                from: up,
+                until: stay.depart,
+                end_known: warned.unwrap_or(stay.depart + notice),
+            });
+            if let Some(early) = warning.filter(|w| *w >= stay.depart - up && !hasty) {
+                hasty = true;
+                let warning = Problem::new(format!("the warning comes before coverage at {} can be used", stay.name));
+                report.warn(warning.at(span(&c.warning), "").help(format!(
+                    "it lasts {} once layer 3 is configured, and the warning comes {early} before its end",
+                    stay.depart - up
+                )));
+            }
+            if let Some(rate) = class.and_then(|c| c.load) {
+                loads.push(FlowSpec {
+                    name: format!("load at {}, {}", stay.name, stay.arrive),
+                    from: between.0,
+                    to: between.1,
+                    start: stay.arrive,
+                    traffic: Traffic::Cbr { rate, packet: 1000, bytes: None, stop: end },
+                    tcp: Arc::clone(tcp),
+                    sctp: None,
+                    cc: String::new(),
+                    factory: None,
+                    ipv6: false,
+                    priority: None,
+                });
+            }
+        }
+        if stays.is_empty() {
+            let warning = Problem::new(format!("link `{name}` never has coverage")).at(here, "");
+            report.warn(warning.help(match c.log {
+                Some(_) => "no signal in the log is above the `threshold`: lower it",
+                None if c.stations.iter().any(|s| s.value.is_empty()) => "`stations` has none",
+                None if c.timetable.iter().any(|t| t.value.is_empty()) => "`timetable` has no station",
+                None => "every station comes after the scenario's `duration`",
+            }));
+        }
+        link_events.sort_by_key(|n| n.0);
+        lay(steps, pipe, duration, one.span.clone(), report);
+        (links[l].notices, links[l].stays) = (Notices::Listed(link_events.into()), used);
+    }
+    loads
+}
+
+/// Reports keys that belong to another way of stating coverage.
+fn without_effect(c: &Coverage, report: &mut Report) {
+    let ways = [("stations", c.stations.is_some()), ("timetable", c.timetable.is_some()), ("log", c.log.is_some())];
+    let mut given = ways.iter().filter(|way| way.1).map(|way| way.0);
+    let (Some(way), None) = (given.next(), given.next()) else { return }; // reported elsewhere
+    let span_of = |leaf: &Option<Leaf<Time>>| leaf.as_ref().map(|l| l.span.clone());
+    for (key, place, belongs_to) in [
+        ("threshold", c.threshold.as_ref().map(|l| l.span.clone()), &["log"][..]),
+        ("hysteresis", c.hysteresis.as_ref().map(|l| l.span.clone()), &["log"]),
+        ("columns", c.columns.as_ref().map(|l| l.span.clone()), &["log"]),
+        ("delimiter", c.delimiter.as_ref().map(|l| l.span.clone()), &["log"]),
+        ("classes", c.classes.as_ref().map(|l| l.span.clone()), &["stations", "timetable"]),
+        ("dwell", span_of(&c.dwell), &["stations"]),
+        ("speed", c.speed.as_ref().map(|l| l.span.clone()), &["stations", "log"]),
+    ] {
+        if let Some(place) = place.filter(|_| !belongs_to.contains(&way)) {
+            let problem = Problem::new(format!("`{key}` has no effect on a coverage with `{way}`")).at(place, "");
+            let others = belongs_to.iter().map(|b| format!("`{b}`")).collect::<Vec<_>>().join(" or ");
+            report.error(problem.help(format!("it goes with {others}: leave it out")));
+        }
+    }
+}
+
+/// A class as it is used.
+struct Resolved {
+    rate: Option<Rate>,
+    delay: Option<Time>,
+    noise: Option<Noise>,
+    signal: Option<f64>,
+    load: Option<Rate>,
+}
+
+fn classes(c: &Coverage, load: Load<'_>, report: &mut Report) -> BTreeMap<String, Resolved> {
+    let mut out = BTreeMap::new();
+    for (name, class) in c.classes.iter().flat_map(|classes| &classes.value) {
+        let k: &Class = &class.value;
+        let mut rate = |leaf: &Option<Leaf<Rate>>| {
+            let rate = report.read(leaf)?;
+            if rate == Rate(0) {
+                let problem = Problem::new("a rate of zero lets nothing through").at(span(leaf), "");
+                report.error(problem.help("leave the class out of the stations that have no coverage"));
+            }
+            Some(rate).filter(|r| *r != Rate(0))
+        };
+        let (rate, load_rate) = (rate(&k.rate), rate(&k.load));
+        let resolved = Resolved {
+            rate,
+            delay: report.read(&k.delay),
+            noise: k
+                .noise
+                .as_ref()
+                .map(|n| undirected(n, "leave it out: in a station both directions are alike", load, report)),
+            signal: report.read(&k.signal).map(|s| s.0),
+            load: load_rate,
+        };
+        out.insert(name.clone(), resolved);
+    }
+    let known: Vec<&str> = out.keys().map(String::as_str).collect();
+    let stations = c.stations.iter().flat_map(|s| &s.value).map(|s| &s.value.class);
+    let visits = c.timetable.iter().flat_map(|t| &t.value).map(|v| &v.value.class);
+    let places: Vec<_> = stations.chain(visits).collect();
+    for (name, class) in c.classes.iter().flat_map(|classes| &classes.value) {
+        let wanted = |leaf: &&&Option<Leaf<String>>| leaf.as_ref().is_some_and(|l| l.value.as_ref() == Ok(name));
+        if !places.is_empty() && places.iter().find(wanted).is_none() {
+            let warning = Problem::new(format!("no station is of class `{name}`")).at(class.span.clone(), "unused");
+            report.warn(warning.help("name it as the `class` of a station, or leave it out"));
+        }
+    }
+    for leaf in places {
+        if let Some(name) = leaf.as_ref().and_then(|l| l.value.as_ref().ok()).filter(|n| !known.contains(&n.as_str())) {
+            let problem = Problem::new(format!("there is no class `{name}`")).at(span(leaf), "");
+            report.error(problem.help(if known.is_empty() {
+                format!("describe it: classes.{name} = {{ rate = \"5 Mbit/s\", delay = \"20 ms\" }}")
+            } else {
+                suggest(name, "the classes are", known.iter().copied())
+            }));
+        }
+    }
+    out
+}
+
+/// The stays in coverage in order of time; `None` if they cannot be determined, which is then reported.
+fn stays(
+    c: &Coverage,
+    here: Range<usize>,
+    levels: &Levels,
+    load: Load<'_>,
+    report: &mut Report,
+) -> Option<Vec<Presence>> {
+    let mut problem = |message: &str, help: &str| {
+        report.error(Problem::new(message).at(here.clone(), "").help(help));
+        None
+    };
+    match (&c.stations, &c.timetable, &c.log) {
+        (Some(_), None, None) => from_stations(c, here, report),
+        (None, Some(_), None) => from_timetable(c, report),
+        (None, None, Some(_)) => from_log(c, levels, load, report),
+        (None, None, None) => problem(
+            "this coverage does not state when it exists",
+            "add `stations` with `speed` and `dwell`, a `timetable`, or a `log`",
+        ),
+        _ => problem("this coverage states twice when it exists", "keep one of `stations`, `timetable` and `log`"),
+    }
+}
+
+fn from_stations(c: &Coverage, here: Range<usize>, report: &mut Report) -> Option<Vec<Presence>> {
+    for (key, missing, example) in [("speed", c.speed.is_none(), "34.2 km/h"), ("dwell", c.dwell.is_none(), "120 s")] {
+        let everywhere = key == "dwell" && c.stations.iter().flat_map(|s| &s.value).all(|s| s.value.dwell.is_some());
+        if missing && !everywhere {
+            let problem = Problem::new(format!("stations without `{key}`")).at(here.clone(), "");
+            report.error(problem.help(format!("add a line such as {key} = \"{example}\"")));
+        }
+    }
+    let speed = report.read(&c.speed)?.0;
+    let dwell = report.read(&c.dwell).unwrap_or_default();
+    let mut now = Time::ZERO;
+    let mut out = Vec::new();
+    for (i, station) in c.stations.iter().flat_map(|s| &s.value).enumerate() {
+        let s = &station.value;
+        let distance = report.read(&s.distance)?.0;
+        let arrive = now.saturating_add(Time::from_secs_f64(distance / speed));
+        now = arrive.saturating_add(report.read(&s.dwell).unwrap_or(dwell));
+        let name = report.read(&s.name).unwrap_or_else(|| format!("station {}", i + 1));
+        if now > LONGEST {
+            let problem = Problem::new(format!("{name} is left more than {LONGEST} after the start"));
+            report.error(problem.at(station.span.clone(), "").help("make `dwell` and `distance` shorter"));
+            return None;
+        }
+        out.push(Presence { name, arrive, depart: now, class: report.read(&s.class), rows: Vec::new() });
+    }
+    Some(out)
+}
+
+fn from_timetable(c: &Coverage, report: &mut Report) -> Option<Vec<Presence>> {
+    let mut out: Vec<Presence> = Vec::new();
+    let mut last: Option<(Time, Range<usize>)> = None;
+    for (i, visit) in c.timetable.iter().flat_map(|t| &t.value).enumerate() {
+        let v = &visit.value;
+        let (arrive, depart) = (report.read(&v.arrive)?, report.read(&v.depart)?);
+        let name = report.read(&v.name).unwrap_or_else(|| format!("station {}", i + 1));
+        if depart <= arrive {
+            let problem = Problem::new(format!("the train leaves {name} at {depart}, before it came at {arrive}"));
+            report.error(problem.at(span(&v.depart), "").help("`depart` comes after `arrive`"));
+            return None;
+        }
+        if let Some((before, place)) = last.take().filter(|(before, _)| *before > arrive) {
+            let problem = Problem::new(format!("{name} is reached at {arrive}, before the last station is left"));
+            let problem = problem.at(span(&v.arrive), "this is earlier").at(place, format!("than this, {before}"));
+            report.error(problem.help("write the stations in the order in which they are reached"));
+            return None;
+        }
+        last = Some((depart, span(&v.depart)));
+        out.push(Presence { name, arrive, depart, class: report.read(&v.class), rows: Vec::new() });
+    }
+    Some(out)
+}
+
+/// The same again and again, until the scenario is over; `None` if that makes no sense, which is then reported.
+fn looped(
+    mut stays: Vec<Presence>,
+    c: &Coverage,
+    here: Range<usize>,
+    duration: Time,
+    report: &mut Report,
+) -> Option<Vec<Presence>> {
+    let Some(repeat) = report.read(&c.repeat) else {
+        stays.retain(|s| s.arrive <= duration);
+        return Some(stays);
+    };
+    let end = stays.last().map_or(Time::ZERO, |s| s.depart);
+    if repeat < end || repeat.is_zero() {
+        let problem = Problem::new(format!("the loop takes {end}, but begins again after {repeat}"));
+        report.error(problem.at(span(&c.repeat), "").help("`repeat` is at least the time to the last departure"));
+        return None;
+    }
+    let lines: usize = stays.iter().map(|s| s.rows.len().max(1)).sum();
+    if (duration.0 / repeat.0).saturating_mul(lines as u64) > MOST_STAYS {
+        let what = if lines > stays.len() { "lines about stays" } else { "stays" };
+        let problem = Problem::new(format!("there are more than {MOST_STAYS} {what} in coverage")).at(here, "");
+        report.error(problem.help("make `repeat` longer, or `duration` shorter"));
+        return None;
+    }
+    let once = stays.len();
+    let mut shift = repeat;
+    while once > 0 && shift <= duration {
+        for i in 0..once {
+            let s = &stays[i];
+            let rows = s.rows.iter().map(|r| Row { at: r.at + shift, ..r.clone() }).collect();
+            let again = Presence {
+                name: s.name.clone(),
+                arrive: s.arrive + shift,
+                depart: s.depart + shift,
+                class: s.class.clone(),
+                rows,
+            };
+            stays.push(again);
+        }
+        shift += repeat;
+    }
+    stays.retain(|s| s.arrive <= duration);
+    Some(stays)
+}
+
+fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
+    leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
+}
+
+/// More stays than this fill the memory; so do more lines of a log about them.
+const MOST_STAYS: u64 = 1_000_000;

@@ -1,0 +1,214 @@
+//! `[[gateway]]`: its node, its link and its kind.
+
+use super::file::{Gateway, Params};
+use super::leaf::At;
+use super::names::Names;
+use super::problem::{Problem, Report, list, suggest};
+use roughlink_core::gateway::{BuildError, Heading, Kind, REGISTRY};
+use roughlink_core::link::{Direction, Model, Noise};
+use roughlink_core::net::routing::Hop;
+use roughlink_core::scenario::{GatewaySpec, LinkSpec, Stay};
+use roughlink_core::units::Time;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Resolves a gateway at `node`; `None` if the kind is `none`, or if it cannot be resolved, which is then reported.
+pub(super) fn gateway(
+    gateway: &At<Gateway>,
+    name: &str,
+    node: Option<usize>,
+    nodes: &[String],
+    (names, links, links_at): (&Names, &[LinkSpec], &[Vec<usize>]),
+    report: &mut Report,
+) -> Option<GatewaySpec> {
+    let g = &gateway.value;
+    let kind = report.read(&g.kind);
+    let link = report.read(&g.link);
+    if let (Some(None), Some(given)) = (kind.map(|k| k.0), &g.params) {
+        unused(given, report);
+    }
+    let (kind, node) = (kind?.0?, node?);
+    let place = g.link.as_ref().map_or(gateway.span.clone(), |l| l.span.clone());
+    let link = match link {
+        Some(link) => named(&link, node, nodes, (names, links, &links_at[node]), place.clone(), report)?,
+        None if g.link.is_some() => return None,
+        None => only_rough(&nodes[node], links, &links_at[node], place.clone(), report)?,
+    };
+    if kind.needs_modem && matches!(links[link].model, Model::Pipe(_)) {
+        let media = links.iter().filter(|l| matches!(l.model, Model::Shared(_))).map(|l| l.name.as_str());
+        let media: Vec<&str> = media.collect();
+        let message =
+            format!("`{}` needs the queue of a modem, and link `{}` has no modem", kind.name, links[link].name);
+        report.error(Problem::new(message).at(place, "").help(match media.as_slice() {
+            [] => "make it a link of kind \"hdplc\"".to_owned(),
+            media => format!("links with modems are {}", list(media)),
+        }));
+        return None;
+    }
+    let params = params(gateway, kind, report)?;
+    check_warnings(kind, &params, &links[link], place, report);
+    let name = if name.is_empty() { kind.name.to_owned() } else { name.to_owned() };
+    Some(GatewaySpec { name, node, link, kind, params })
+}
+
+/// Where there is no gateway, parameters of any gateway are accepted.
+fn unused(given: &At<Params>, report: &mut Report) {
+    let known: BTreeSet<String> =
+        REGISTRY.iter().flat_map(|k| k.parameters().into_iter().map(|(key, _)| key)).collect();
+    for key in given.value.0.keys().filter(|key| !known.contains(&key.get_ref().to_string())) {
+        let problem = Problem::new(format!("no gateway has a parameter `{}`", key.get_ref())).at(key.span(), "");
+        report.error(problem.help(suggest(key.get_ref(), "there are", known.iter().map(String::as_str))));
+    }
+}
+
+/// Refuses gateways that would work against each other: two of the same kind, or two rate controls, at the same end of
+/// a link.
+pub(super) fn conflicting(all: &[(Range<usize>, GatewaySpec)], report: &mut Report) {
+    // Rate controls count as one kind.
+    let mut standing: BTreeMap<(usize, usize, &str), &(Range<usize>, GatewaySpec)> = BTreeMap::new();
+    for this @ (place, g) in all {
+        let kind = if g.kind.needs_modem { "" } else { g.kind.name };
+        let (first, other) = *standing.entry((g.node, g.link, kind)).or_insert(this);
+        if !std::ptr::eq(other, g) {
+            let what = if g.kind.needs_modem { "two rate controls" } else { "two gateways of a kind" };
+            let problem = Problem::new(format!("{what} at one end of a link: `{}` and `{}`", other.name, g.name));
+            let problem = problem.at(place.clone(), "the second").at(first.clone(), "the first");
+            report.error(problem.help("keep one of them"));
+        }
+    }
+}
+
+/// Warns of a gateway that no flow gives anything to do. `paths` are the hops that the data of TCP flows take.
+pub(super) fn idle(
+    all: &[(Range<usize>, GatewaySpec)],
+    paths: &[Vec<Hop>],
+    nodes: &[String],
+    links: &[LinkSpec],
+    report: &mut Report,
+) {
+    let taken: BTreeSet<Hop> = paths.iter().flatten().copied().collect();
+    for (place, g) in all {
+        let link = &links[g.link];
+        let leaves = 2 * g.link as Hop + Hop::from(link.between.0 != g.node);
+        let other = if link.between.0 == g.node { link.between.1 } else { link.between.0 };
+        // What leaves over the link is what heads for those that the gateway serves, or what these send.
+        let (hop, way) = match g.kind.over {
+            Heading::Inward => (leaves, "from"),
+            Heading::Outward => (leaves ^ 1, "to"),
+        };
+        let used = |hop: Hop| taken.contains(&hop);
+        if used(hop) {
+            continue;
+        }
+        let (name, here) = (&g.name, &nodes[g.node]);
+        let message = format!(
+            "gateway `{name}` has nothing to do: no TCP flow carries data {way} `{here}` over link `{}`",
+            link.name
+        );
+        let help = if used(hop ^ 1) {
+            format!("at the other end of the link, node = \"{}\", there is something to do", nodes[other])
+        } else {
+            "add a flow of kind \"bulk\" that passes it, or leave the gateway out".to_owned()
+        };
+        report.warn(Problem::new(message).at(place.clone(), "").help(help));
+    }
+}
+
+/// Warns if a gateway that relies on warnings receives none of its link, or receives them earlier than it accepts them.
+fn check_warnings(kind: &Kind, params: &toml::Table, link: &LinkSpec, place: Range<usize>, report: &mut Report) {
+    let all = kind.parameters();
+    let Some(lead) = params.get("lead_ms").or(all.get("lead_ms")).and_then(toml::Value::as_integer) else { return };
+    let lead = Time(u64::try_from(lead).unwrap_or(0).saturating_mul(1_000_000));
+    if link.notices.is_empty() {
+        let warning =
+            Problem::new(format!("`{}` receives no notifications of link `{}`", kind.name, link.name)).at(place, "");
+        report.warn(warning.help("give the link a [[coverage]] or a timeline with `up` or `signal`"));
+        return;
+    }
+    let early = |stay: &Stay| stay.until.saturating_sub(stay.end_known);
+    if let Some(stay) = link.stays.iter().max_by_key(|stay| early(stay)).filter(|stay| early(stay) > lead) {
+        let (early, at) = (early(stay), &stay.name);
+        let message =
+            format!("`{}` is warned {early} before coverage at {at} ends, and believes it for {lead}", kind.name);
+        report.warn(Problem::new(message).at(place, "").help("make the `warning` shorter, or `lead_ms` longer"));
+    }
+}
+
+/// The link `name`, which must end at the node.
+fn named(
+    name: &str,
+    node: usize,
+    nodes: &[String],
+    (names, links, here): (&Names, &[LinkSpec], &[usize]),
+    place: Range<usize>,
+    report: &mut Report,
+) -> Option<usize> {
+    let own = here.iter().map(|&i| links[i].name.as_str());
+    let Some(i) = names.index(name) else {
+        let problem = Problem::new(format!("there is no link `{name}`")).at(place, "");
+        report.error(problem.help(suggest(name, "the links at this node are", own)));
+        return None;
+    };
+    if !here.contains(&i) {
+        let message = format!("link `{name}` does not end at node `{}`", nodes[node]);
+        let help = suggest("", "links that do are", own);
+        report.error(Problem::new(message).at(place, "").help(help));
+        return None;
+    }
+    Some(i)
+}
+
+/// The one link at the node that is more than a wire.
+fn only_rough(
+    node: &str,
+    links: &[LinkSpec],
+    here: &[usize],
+    place: Range<usize>,
+    report: &mut Report,
+) -> Option<usize> {
+    let found: Vec<usize> = here.iter().copied().filter(|&i| is_rough(&links[i].model)).collect();
+    if let [only] = found.as_slice() {
+        return Some(*only);
+    }
+    let named = if found.is_empty() { here } else { &found };
+    let names: Vec<&str> = named.iter().map(|&i| links[i].name.as_str()).collect();
+    let message = if found.is_empty() {
+        format!("no link at node `{node}` is rough")
+    } else {
+        format!("node `{node}` has {} rough links", found.len())
+    };
+    let help = match names.as_slice() {
+        [] => format!("`{node}` has no link at all"),
+        names => format!("say which one to watch with `link`: {}", list(names)),
+    };
+    report.error(Problem::new(message).at(place, "").help(help));
+    None
+}
+
+/// A medium, or a pipe that loses packets or changes.
+fn is_rough(model: &Model) -> bool {
+    let rough = |d: &Direction| d.noise != Noise::None || d.timeline.is_some();
+    model.as_pipe().is_none_or(|pipe| rough(&pipe.forward) || rough(&pipe.reverse))
+}
+
+/// The parameters, checked by building the gateway.
+fn params(gateway: &At<Gateway>, kind: &'static Kind, report: &mut Report) -> Option<toml::Table> {
+    let Some(given) = &gateway.value.params else { return Some(toml::Table::new()) };
+    let entries = given.value.0.iter();
+    let params: toml::Table = entries.map(|(k, v)| (k.get_ref().clone(), v.get_ref().clone())).collect();
+    let Err(e) = kind.build(&params) else { return Some(params) };
+    let problem = Problem::new(e.to_string());
+    report.error(match e {
+        BuildError::UnknownParameter { key, known, .. } => {
+            let place = given.value.0.keys().find(|k| *k.get_ref() == key).map(toml::Spanned::span);
+            let help = suggest(&key, "its parameters are", known.iter().map(String::as_str));
+            problem.at(place.unwrap_or_else(|| given.span.clone()), "").help(help)
+        }
+        _ => {
+            let all = kind.parameters();
+            let own = params.keys().filter_map(|key| Some(format!("{key} = {}", all.get(key)?)));
+            problem.at(given.span.clone(), "").help(format!("the defaults are {}", own.collect::<Vec<_>>().join(", ")))
+        }
+    });
+    None
+}

@@ -1,0 +1,584 @@
+//! Values of a scenario file with their places. A value that cannot be read does not stop the reading: it keeps
+//! the reason, so that all faults of a file are found in one pass.
+
+mod measured;
+
+pub(super) use measured::{Dbm, Decibel, Hertz, Length, Speed};
+
+use super::file::{
+    Delimiter, FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, TimelineFormat, Transport,
+};
+use super::problem::{Problem, Report, list, nearest, suggest};
+use roughlink_core::app::request::{Mode, Policy as AfterLimit};
+use roughlink_core::app::voip::{Codec, EModel, Reference};
+use roughlink_core::cc;
+use roughlink_core::gateway;
+use roughlink_core::link::greenphy::Class;
+use roughlink_core::link::hdplc::Duplex;
+use roughlink_core::link::noise::BurstLength;
+use roughlink_core::link::noise::impulses::{self, MeasuredClass};
+use roughlink_core::tcp::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack};
+use roughlink_core::units::{Bytes, Packets, QueueLimit, Rate, Share, Time, UnitError};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::ops::Range;
+use std::str::FromStr;
+use toml::Value;
+
+/// A table or array with its place.
+#[derive(Clone, Debug)]
+pub(super) struct At<T> {
+    pub span: Range<usize>,
+    pub value: T,
+}
+
+/// A single value with its place, or why it cannot be read; boxed, as a table has many keys and few faults.
+#[derive(Clone, Debug)]
+pub(super) struct Leaf<T> {
+    pub span: Range<usize>,
+    pub value: Result<T, Box<UnitError>>,
+}
+
+/// How a value is written.
+pub(super) trait Read: Sized {
+    /// Name in the JSON Schema, if the form has one.
+    const NAME: &'static str = "";
+    fn read(value: &Value) -> Result<Self, UnitError>;
+    fn schema() -> Schema;
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = toml::Spanned::<T>::deserialize(deserializer)?;
+        Ok(At { span: spanned.span(), value: spanned.into_inner() })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for At<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl<'de, T: Read> Deserialize<'de> for Leaf<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let spanned = toml::Spanned::<Value>::deserialize(deserializer)?;
+        Ok(Leaf { span: spanned.span(), value: T::read(spanned.get_ref()).map_err(Box::new) })
+    }
+}
+
+impl<T: Read> JsonSchema for Leaf<T> {
+    fn inline_schema() -> bool {
+        T::NAME.is_empty()
+    }
+    fn schema_name() -> Cow<'static, str> {
+        T::NAME.into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        T::schema()
+    }
+}
+
+impl Report {
+    /// The value, if it is there and can be read; why not is reported.
+    pub fn read<T: Clone>(&mut self, leaf: &Option<Leaf<T>>) -> Option<T> {
+        let leaf = leaf.as_ref()?;
+        match &leaf.value {
+            Ok(value) => Some(value.clone()),
+            Err(e) => {
+                let problem = Problem::new(e.message.clone()).at(leaf.span.clone(), "");
+                self.error(Problem { help: e.help.clone(), ..problem });
+                None
+            }
+        }
+    }
+}
+
+/// The name of an element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name(pub String);
+
+/// A congestion control, by its name in the registry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cc(pub &'static cc::Algorithm);
+
+/// A gateway, by its name in the registry; `None` = nothing stands there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GatewayKind(pub Option<&'static gateway::Kind>);
+
+/// How much a flow transfers; `None` = without end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Transfer(pub Option<u64>);
+
+impl Read for Name {
+    const NAME: &'static str = "Name";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let name = String::read(value)?;
+        if name.trim() != name || name.is_empty() || name.contains('*') || name.chars().any(char::is_control) {
+            let help = "letters, digits, spaces and signs other than `*`, no space at the ends";
+            return Err(fault("this is no name", Some(help.into())));
+        }
+        if name.len() > LONGEST_NAME {
+            return Err(fault(
+                format!("a name of {} bytes is too long", name.len()),
+                Some(format!("at most {LONGEST_NAME}")),
+            ));
+        }
+        Ok(Name(name))
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "minLength": 1 })
+    }
+}
+
+impl Read for Cc {
+    const NAME: &'static str = "CongestionControl";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let name = String::read(value)?;
+        cc::algorithm(&name).map(Cc).map_err(|e| {
+            let known = cc::REGISTRY.iter().map(|a| a.name);
+            fault(e.to_string(), Some(suggest(&name, "there are", known)))
+        })
+    }
+    fn schema() -> Schema {
+        let names: Vec<&str> = cc::REGISTRY.iter().map(|a| a.name).collect();
+        json_schema!({ "type": "string", "enum": names })
+    }
+}
+
+impl Read for GatewayKind {
+    const NAME: &'static str = "GatewayKind";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let name = String::read(value)?;
+        if name == NO_GATEWAY {
+            return Ok(GatewayKind(None));
+        }
+        gateway::kind(&name).map(|kind| GatewayKind(Some(kind))).map_err(|e| {
+            let known = gateway::REGISTRY.iter().map(|k| k.name).chain([NO_GATEWAY]);
+            fault(e.to_string(), Some(suggest(&name, "there are", known)))
+        })
+    }
+    fn schema() -> Schema {
+        let names: Vec<&str> = gateway::REGISTRY.iter().map(|k| k.name).chain([NO_GATEWAY]).collect();
+        json_schema!({ "type": "string", "enum": names })
+    }
+}
+
+impl Read for String {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::String(s) => Ok(s.clone()),
+            Value::Array(_) | Value::Table(_) => Err(fault(
+                format!("a text is wanted here, not {}", describe(value)),
+                Some("write one text in quotes".into()),
+            )),
+            other => {
+                let help = format!("write \"{other}\"");
+                Err(fault(format!("a text is wanted here, not {}", describe(other)), Some(help)))
+            }
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+impl Read for bool {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Boolean(b) => Ok(*b),
+            other => {
+                let help = match other.to_string().trim_matches('"').to_lowercase().as_str() {
+                    "true" | "on" | "yes" | "1" => "write true",
+                    "false" | "off" | "no" | "0" => "write false",
+                    _ => "write true or false, without quotes",
+                };
+                Err(fault(format!("true or false is wanted here, not {}", describe(other)), Some(help.into())))
+            }
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "boolean" })
+    }
+}
+
+impl Read for u64 {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Integer(n) => {
+                let help = || Some(format!("write a number from 0 on, such as {}", n.unsigned_abs()));
+                u64::try_from(*n).map_err(|_| fault(format!("{n} is negative"), help()))
+            }
+            other => {
+                let help = match other {
+                    Value::String(s) if s.trim().parse::<u64>().is_ok() => format!("write {} without quotes", s.trim()),
+                    Value::Float(x) if *x >= 1.0 && *x < 1e9 => format!("write {x:.0}"),
+                    _ => "write a whole number, such as 2, without unit and quotes".into(),
+                };
+                Err(fault(format!("a whole number is wanted here, not {}", describe(other)), Some(help)))
+            }
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "integer", "minimum": 0 })
+    }
+}
+
+impl Read for u32 {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let n = u64::read(value)?;
+        u32::try_from(n).map_err(|_| fault(format!("{n} is too large"), Some(format!("at most {}", u32::MAX))))
+    }
+    fn schema() -> Schema {
+        u64::schema()
+    }
+}
+
+impl Read for f64 {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Integer(n) => Ok(*n as f64),
+            Value::Float(x) if x.is_finite() => Ok(*x),
+            other => {
+                let help = Some("write a number, such as 0.1, without unit and quotes".into());
+                Err(fault(format!("a number is wanted here, not {}", describe(other)), help))
+            }
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "number" })
+    }
+}
+
+impl Read for Vec<u64> {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Array(all) => all.iter().map(u64::read).collect(),
+            other => {
+                let help = Some("write them in brackets: [17, 42]".into());
+                Err(fault(format!("a list of whole numbers is wanted here, not {}", describe(other)), help))
+            }
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "array", "items": u64::schema() })
+    }
+}
+
+impl Read for Time {
+    const NAME: &'static str = "Time";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let time: Time = quantity(value)?;
+        at_most(time, LONGEST)
+    }
+    fn schema() -> Schema {
+        pattern("A time with its unit: ns, us, ms, s, min.", "ns|us|µs|ms|s|min", "10 ms")
+    }
+}
+
+impl Read for Rate {
+    const NAME: &'static str = "Rate";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let rate: Rate = quantity(value)?;
+        at_most(rate, FASTEST)
+    }
+    fn schema() -> Schema {
+        pattern("A rate with its unit: bit/s, kbit/s, Mbit/s, Gbit/s.", "[kMG]?bit/s|[KMG]bps|Kbit/s", "10 Mbit/s")
+    }
+}
+
+impl Read for Bytes {
+    const NAME: &'static str = "Size";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        quantity(value)
+    }
+    fn schema() -> Schema {
+        pattern("A size with its unit: B, kB, KiB, MB, MiB, GB, GiB.", SIZES, "1500 B")
+    }
+}
+
+impl Read for QueueLimit {
+    const NAME: &'static str = "PacketsOrBytes";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        quantity(value)
+    }
+    fn schema() -> Schema {
+        pattern("Packets (pkt) or a size with its unit.", &format!("pkt|{SIZES}"), "100 pkt")
+    }
+}
+
+impl Read for Share {
+    const NAME: &'static str = "Share";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        quantity(value)
+    }
+    fn schema() -> Schema {
+        pattern("A probability in percent.", "%", "2 %")
+    }
+}
+
+impl Read for [Share; 2] {
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value.as_array().map(Vec::as_slice) {
+            Some([a, b]) => Ok([Share::read(a)?, Share::read(b)?]),
+            _ => {
+                let help = Some("write them in brackets: [\"10 %\", \"90 %\"]".into());
+                Err(fault(format!("two shares are wanted here, not {}", describe(value)), help))
+            }
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "type": "array", "items": Share::schema(), "minItems": 2, "maxItems": 2 })
+    }
+}
+
+/// The priority classes of the two directions of a link.
+impl Read for [Class; 2] {
+    const NAME: &'static str = "Classes";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Array(both) => match both.as_slice() {
+                [forward, reverse] => Ok([Class::read(forward)?, Class::read(reverse)?]),
+                _ => {
+                    let help = Some("write [\"ca1\", \"ca3\"] for forward and reverse".into());
+                    Err(fault("a link has two directions", help))
+                }
+            },
+            one => Class::read(one).map(|class| [class; 2]),
+        }
+    }
+    fn schema() -> Schema {
+        let class = Class::schema();
+        json_schema!({ "anyOf": [class, { "type": "array", "items": class, "minItems": 2, "maxItems": 2,
+            "description": "Forward and reverse." }] })
+    }
+}
+
+impl Read for Transfer {
+    const NAME: &'static str = "Transfer";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value.as_str() {
+            Some("unlimited") => Ok(Transfer(None)),
+            _ => Bytes::read(value).map(|b| Transfer(Some(b.0))),
+        }
+    }
+    fn schema() -> Schema {
+        either("unlimited", &pattern("A size.", SIZES, "100 MB"))
+    }
+}
+
+impl Read for Buffer {
+    const NAME: &'static str = "Buffer";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value.as_str() {
+            Some("auto") => Ok(Buffer::Auto),
+            _ => Bytes::read(value).map(|b| Buffer::Bytes(b.0)),
+        }
+    }
+    fn schema() -> Schema {
+        either("auto", &pattern("A size.", SIZES, "128 KiB"))
+    }
+}
+
+/// The slow-start threshold: `None` = unlimited.
+impl Read for Option<Amount> {
+    const NAME: &'static str = "Threshold";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value.as_str() {
+            Some("unlimited") => Ok(None),
+            Some(text) if text.trim_end().ends_with("pkt") => Ok(Some(Amount::Segments(quantity::<Packets>(value)?.0))),
+            _ => Ok(Some(Amount::Bytes(Bytes::read(value)?.0))),
+        }
+    }
+    fn schema() -> Schema {
+        either("unlimited", &pattern("Full segments (pkt) or a size.", &format!("pkt|{SIZES}"), "20 pkt"))
+    }
+}
+
+impl Read for BurstLength {
+    const NAME: &'static str = "BurstLength";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        let wanted = || {
+            let help = "write length = [1, 4] for 1 to 4 packets, length = { geometric = 2.5 } for a mean of 2.5";
+            fault(format!("{} is not a burst length", describe(value)), Some(help.into()))
+        };
+        match value {
+            Value::Array(ends) => match ends.as_slice() {
+                [a, b] => Ok(BurstLength::Uniform(u64::read(a)?, u64::read(b)?)),
+                _ => Err(wanted()),
+            },
+            Value::Table(table) if table.len() == 1 => match table.get("geometric") {
+                Some(Value::Float(mean)) => Ok(BurstLength::Geometric(*mean)),
+                Some(Value::Integer(mean)) => Ok(BurstLength::Geometric(*mean as f64)),
+                _ => Err(wanted()),
+            },
+            _ => Err(wanted()),
+        }
+    }
+    fn schema() -> Schema {
+        json_schema!({ "anyOf": [
+            { "type": "array", "items": { "type": "integer", "minimum": 1 }, "minItems": 2, "maxItems": 2,
+              "description": "Uniform between these two numbers of packets." },
+            { "type": "object", "properties": { "geometric": { "type": "number", "minimum": 1,
+              "description": "Geometric with this mean number of packets." } },
+              "required": ["geometric"], "additionalProperties": false },
+        ] })
+    }
+}
+
+impl Read for impulses::Length {
+    const NAME: &'static str = "ImpulseLength";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        match value {
+            Value::Array(ends) => match ends.as_slice() {
+                [a, b] => Ok(impulses::Length::Uniform(Time::read(a)?, Time::read(b)?)),
+                _ => {
+                    let help = Some("width = [\"20 us\", \"100 us\"]: the shortest and the longest".into());
+                    Err(fault("a range has two ends", help))
+                }
+            },
+            one => Time::read(one).map(impulses::Length::Exponential),
+        }
+    }
+    fn schema() -> Schema {
+        let time = Time::schema();
+        json_schema!({ "anyOf": [time, { "type": "array", "items": time, "minItems": 2, "maxItems": 2,
+            "description": "Uniform between these two." }] })
+    }
+}
+
+/// Words out of a fixed list: the variants of an enum as serde names them.
+macro_rules! words {
+    ($($name:ty),* $(,)?) => {$(
+        impl Read for $name {
+            const NAME: &'static str = stringify!($name);
+            fn read(value: &Value) -> Result<Self, UnitError> {
+                word(value)
+            }
+            fn schema() -> Schema {
+                let mut schema = SchemaGenerator::default().into_root_schema_for::<$name>();
+                schema.remove("$schema");
+                schema.remove("title");
+                schema
+            }
+        }
+    )*};
+}
+words!(
+    Stack,
+    Recovery,
+    RtoFloor,
+    FrOffUntil,
+    FlowKind,
+    LinkKind,
+    NoiseKind,
+    MeasuredClass,
+    Class,
+    Duplex,
+    Profile,
+    Heading,
+    Hystart,
+    Policy,
+    TimelineFormat,
+    Delimiter,
+    Codec,
+    EModel,
+    Reference,
+    Transport,
+    Mode,
+    AfterLimit,
+);
+
+fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError> {
+    let text = String::read(value)?;
+    value.clone().try_into().map_err(|_| {
+        let names = names_of::<T>();
+        let known = names.iter().map(String::as_str);
+        let help = match nearest(&text, known.clone()) {
+            Some(k) => format!("did you mean `{k}`?"),
+            None => format!("write one of them: \"{}\"", names.first().map_or("", String::as_str)),
+        };
+        let all = list(&known.collect::<Vec<_>>());
+        fault(format!("`{text}` is none of {all}"), Some(help))
+    })
+}
+
+/// The words of an enum, from its schema.
+pub(super) fn names_of<T: JsonSchema>() -> Vec<String> {
+    let schema = SchemaGenerator::default().into_root_schema_for::<T>().to_value();
+    let list = |key: &str| schema.get(key).and_then(|v| v.as_array()).cloned().unwrap_or_default();
+    let plain = list("enum");
+    let documented = list("oneOf").into_iter().flat_map(|one| match (one.get("const"), one.get("enum")) {
+        (Some(word), _) => vec![word.clone()],
+        (None, Some(words)) => words.as_array().cloned().unwrap_or_default(),
+        (None, None) => Vec::new(),
+    });
+    plain.into_iter().chain(documented).filter_map(|w| w.as_str().map(str::to_owned)).collect()
+}
+
+fn quantity<T: FromStr<Err = UnitError>>(value: &Value) -> Result<T, UnitError> {
+    match value {
+        Value::String(text) => text.parse(),
+        // The message about the missing unit is the right one; it only lacks the quotes.
+        Value::Integer(n) => n.to_string().parse(),
+        Value::Float(x) => x.to_string().parse(),
+        other => {
+            let example = "".parse::<T>().err().and_then(|e| e.help);
+            Err(fault(format!("a quantity is a text with its unit, not {}", describe(other)), example))
+        }
+    }
+}
+
+fn at_most<T: PartialOrd + Display>(value: T, most: T) -> Result<T, UnitError> {
+    if value > most {
+        return Err(fault(format!("{value} is more than can be simulated"), Some(format!("at most \"{most}\""))));
+    }
+    Ok(value)
+}
+
+fn describe(value: &Value) -> String {
+    match value {
+        Value::String(s) => format!("the text \"{}\"", s.escape_debug()),
+        Value::Integer(n) => format!("the number {n}"),
+        Value::Float(x) => format!("the number {x}"),
+        Value::Boolean(b) => b.to_string(),
+        Value::Datetime(_) => "a date".into(),
+        Value::Array(_) => "a list".into(),
+        Value::Table(_) => "a table".into(),
+    }
+}
+
+fn fault(message: impl Into<String>, help: Option<String>) -> UnitError {
+    UnitError { message: message.into(), help }
+}
+
+fn pattern(description: &str, units: &str, example: &str) -> Schema {
+    let pattern = format!(r"^\s*\+?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*({units})\s*$");
+    json_schema!({ "description": description, "type": "string", "pattern": pattern, "examples": [example] })
+}
+
+fn either(word: &str, other: &Schema) -> Schema {
+    json_schema!({ "anyOf": [{ "type": "string", "const": word }, other] })
+}
+
+/// The kind of no gateway, so that an experiment can do without one.
+const NO_GATEWAY: &str = "none";
+/// Bytes of a name: series repeat it in each row.
+const LONGEST_NAME: usize = 1000;
+/// Thirty years: instants stay far from the end of the clock whatever is added to them.
+pub(super) const LONGEST: Time = Time::from_secs(1_000_000_000);
+/// Ten Tbit/s.
+pub(super) const FASTEST: Rate = Rate(10_000_000_000_000);
+const SIZES: &str = "B|kB|KiB|MB|MiB|GB|GiB";

@@ -1,0 +1,85 @@
+//! Scenario files: the network, its flows and the seed, written as TOML, become the plain values that the engine takes.
+//!
+//! A file is processed in four steps: overrides (`--set`) are written into its text (`syntax`, `set`); its form is
+//! checked against the schema (`shape`); its values are read, each with its place (`leaf`, `file`); names, defaults and
+//! stacks are resolved (`resolve`, `link`, `tcp`). No step stops at the first fault, so that all faults are shown at
+//! once, each with a suggestion. No text makes [`parse`] panic.
+
+mod air;
+mod cable;
+mod coverage;
+mod file;
+mod gateway;
+mod greenphy;
+mod hdplc;
+mod leaf;
+mod link;
+mod names;
+mod problem;
+mod request;
+mod resolve;
+mod schema;
+mod sctp;
+mod set;
+mod shape;
+mod silence;
+mod syntax;
+mod table;
+mod tcp;
+mod timeline;
+
+pub use problem::{Label, MOST_SHOWN, Problem, ScenarioError, Warning};
+pub use schema::schema;
+pub use set::split_list;
+pub use shape::resolve as definition;
+
+use file::File;
+use problem::Report;
+use roughlink_core::scenario::Scenario;
+use serde::Deserialize as _;
+use toml::de::Deserializer;
+
+/// Reads the `text` of a scenario file. `name` is what the file is called in messages; `overrides` are paths and
+/// values as `--set` takes them (`link.plc.noise.start`, `1 %`), applied in order; `load` gives the text of a file
+/// that the scenario refers to, by its name as written there.
+///
+/// # Errors
+/// All faults that were found, with their places.
+pub fn parse(
+    text: &str,
+    name: &str,
+    overrides: &[(String, String)],
+    load: &dyn Fn(&str) -> Result<String, String>,
+) -> Result<(Scenario, Vec<Warning>), ScenarioError> {
+    let mut report = Report::default();
+    let mut called = name.to_owned();
+    let changed;
+    let mut text = text;
+    let mut document = syntax::read(text, &mut report);
+    if report.problems.is_empty() && !overrides.is_empty() {
+        drop(document); // one tree in memory at a time
+        changed = set::apply(text, overrides, &schema::FLAT, &mut report);
+        text = &changed;
+        called += " with overrides";
+        document = syntax::read(text, &mut report);
+    }
+    if !report.problems.is_empty() {
+        return Err(report.fail(&called, text));
+    }
+    shape::check(&mut document, &schema::FLAT, &mut report);
+    let file = match File::deserialize(Deserializer::from(document)) {
+        Ok(file) => file,
+        Err(e) => {
+            // Only what the check of the form overlooks comes here.
+            let problem = Problem::new(e.message()).at(e.span().unwrap_or(0..0), "");
+            report.error(problem.help("write what the schema of scenario files has here"));
+            return Err(report.fail(&called, text));
+        }
+    };
+    let stem = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    let stem = stem.strip_suffix(".toml").unwrap_or(stem);
+    let mut scenario = resolve::resolve(&file, stem, load, &mut report);
+    let warnings = report.finish(&called, text)?;
+    scenario.source = text.to_owned();
+    Ok((scenario, warnings))
+}

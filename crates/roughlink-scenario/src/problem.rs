@@ -1,0 +1,272 @@
+//! What is wrong with a scenario file: every fault with its place, so that a program can underline it.
+
+use roughlink_core::text::{is_hidden, visible};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+
+/// A fault of a scenario file, or a warning about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What is wrong, without the place.
+    pub message: String,
+    /// Where; the first is the fault itself. Empty if it is not in the file (an override that names nothing).
+    pub labels: Vec<Label>,
+    /// What to write instead.
+    pub help: Option<String>,
+}
+
+/// A place in the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Bytes of the text; on character boundaries.
+    pub span: Range<usize>,
+    /// The text at this place; may be empty.
+    pub text: String,
+}
+
+/// Something that is allowed, but probably not meant.
+pub type Warning = Problem;
+
+/// A scenario that cannot be used, with everything that was found to be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// Name of the file, as given.
+    pub name: String,
+    /// The text that the labels point into: the file's, after overrides.
+    pub text: String,
+    /// In the order of the text; at least one.
+    pub problems: Vec<Problem>,
+}
+
+impl Problem {
+    /// A problem without a place.
+    pub fn new(message: impl Into<String>) -> Self {
+        Problem { message: clipped(message.into()), labels: Vec::new(), help: None }
+    }
+
+    /// Adds a place.
+    #[must_use]
+    pub fn at(mut self, span: Range<usize>, text: impl Into<String>) -> Self {
+        self.labels.push(Label { span, text: clipped(text.into()) });
+        self
+    }
+
+    /// Adds advice.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(clipped(help.into()));
+        self
+    }
+
+    /// As plain text: `name:line:column: message`, the lines underlined, the help. `name` and `text` are the ones
+    /// that the scenario was parsed with. Of a long line the part around the place is shown, and what a terminal would act on
+    /// as escapes.
+    pub fn render(&self, name: &str, text: &str) -> String {
+        let (name, message) = (visible(name), visible(&self.message));
+        let mut out = String::new();
+        match self.labels.first() {
+            Some(label) => {
+                let at = Place::of(text, &label.span);
+                out += &format!("{name}:{}:{}: {message}\n", at.line, at.column);
+            }
+            None => out += &format!("{name}: {message}\n"),
+        }
+        for label in &self.labels {
+            let at = Place::of(text, &label.span);
+            let [before, marked, after] = at.excerpt();
+            let width = |text: &str| text.chars().count();
+            let (margin, line) = (" ".repeat(width(&before)), "^".repeat(width(&marked).max(1)));
+            out += &format!("{:5} | {before}{marked}{after}\n      | {margin}{line}", at.line);
+            if !label.text.is_empty() {
+                out += &format!(" {}", visible(&label.text));
+            }
+            out += "\n";
+        }
+        if let Some(help) = &self.help {
+            out += &format!("      = help: {}\n", visible(help));
+        }
+        out
+    }
+
+    /// Whether the lines about the places are short, and of characters that a terminal shows.
+    pub fn has_plain_lines(&self, text: &str) -> bool {
+        self.labels.iter().all(|label| {
+            // The lines before and after the place are shown, too.
+            let start = text.floor_char_boundary(label.span.start);
+            let end = text.floor_char_boundary(label.span.end.max(start));
+            let before = text[..start].rfind('\n').unwrap_or(0);
+            let from = text[..before].rfind('\n').unwrap_or(0);
+            let to = text[end..].match_indices('\n').nth(1).map_or(text.len(), |(i, _)| end + i + 1);
+            text[from..to].lines().all(|line| line.len() <= LONGEST_LINE && !line.contains(is_hidden))
+        })
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().take(MOST_SHOWN).enumerate() {
+            if i > 0 {
+                f.write_str("\n")?;
+            }
+            f.write_str(&problem.render(&self.name, &self.text))?;
+        }
+        match self.problems.len() {
+            n if n > MOST_SHOWN => writeln!(f, "\nand {} more", n - MOST_SHOWN),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+/// A message that quotes something long, without the middle.
+fn clipped(text: String) -> String {
+    if text.len() <= LONGEST_MESSAGE {
+        return text;
+    }
+    let (start, end) =
+        (text.floor_char_boundary(LONGEST_MESSAGE / 2), text.ceil_char_boundary(text.len() - LONGEST_MESSAGE / 4));
+    format!("{} [...] {}", &text[..start], &text[end..])
+}
+
+/// Problems of a file that are shown at most.
+pub const MOST_SHOWN: usize = 20;
+/// Bytes of a message that can be shown whole; the list of a table's keys has fewer.
+const LONGEST_MESSAGE: usize = 4000;
+/// Bytes of a line that can be shown whole.
+const LONGEST_LINE: usize = 1000;
+/// Characters of a longer line that are shown before the place, and from it on.
+const SHOWN_BEFORE: usize = 60;
+const SHOWN_AFTER: usize = 120;
+
+/// The first line of a span, in characters from 1.
+struct Place<'t> {
+    line: usize,
+    column: usize,
+    width: usize,
+    text: &'t str,
+}
+
+impl<'t> Place<'t> {
+    fn of(text: &'t str, span: &Range<usize>) -> Self {
+        let start = text.floor_char_boundary(span.start);
+        let begin = text[..start].rfind('\n').map_or(0, |i| i + 1);
+        let end = text[start..].find('\n').map_or(text.len(), |i| start + i);
+        let stop = text.floor_char_boundary(span.end).clamp(start, end);
+        Place {
+            line: 1 + text[..start].matches('\n').count(),
+            column: 1 + text[begin..start].chars().count(),
+            width: text[start..stop].chars().count().max(1),
+            text: text[begin..end].trim_end_matches('\r'),
+        }
+    }
+
+    /// What is before the span, in it and after it, as far as it is shown.
+    fn excerpt(&self) -> [String; 3] {
+        let long = self.text.len() > LONGEST_LINE;
+        let (start, width) = (self.column - 1, if long { self.width.min(SHOWN_AFTER) } else { self.width });
+        let (skipped, last) =
+            if long { (start.saturating_sub(SHOWN_BEFORE), start + SHOWN_AFTER) } else { (0, usize::MAX) };
+        let mut parts = [String::new(), String::new(), String::new()];
+        let mut rest = false;
+        for (i, c) in self.text.chars().enumerate().skip(skipped) {
+            if i >= last {
+                rest = true;
+                break;
+            }
+            let part = if i < start { 0 } else { 1 + usize::from(i >= start + width) };
+            parts[part] += &visible(&if c == '\t' { ' ' } else { c }.to_string());
+        }
+        if skipped > 0 {
+            parts[0].insert_str(0, "...");
+        }
+        if rest {
+            parts[2] += "...";
+        }
+        parts
+    }
+}
+
+/// What has been found so far.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub problems: Vec<Problem>,
+    pub warnings: Vec<Warning>,
+}
+
+impl Report {
+    /// Notes a fault.
+    pub fn error(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+
+    /// Notes a warning.
+    pub fn warn(&mut self, warning: Warning) {
+        self.warnings.push(warning);
+    }
+
+    /// The warnings in the order of the text, each once, or the faults.
+    pub fn finish(self, name: &str, text: &str) -> Result<Vec<Warning>, ScenarioError> {
+        if self.problems.is_empty() { Ok(in_order(self.warnings)) } else { Err(self.fail(name, text)) }
+    }
+
+    /// The faults in the order of the text, each once.
+    pub fn fail(self, name: &str, text: &str) -> ScenarioError {
+        ScenarioError { name: name.to_owned(), text: text.to_owned(), problems: in_order(self.problems) }
+    }
+
+    /// Whether so many faults are known that advice on another one is not worth a search through all names.
+    pub fn is_crowded(&self) -> bool {
+        self.problems.len() > MOST_ADVICE
+    }
+}
+
+/// In the order of the text, each once.
+fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
+    let mut seen = BTreeSet::new();
+    problems.retain(|p| {
+        let places: Vec<_> = p.labels.iter().map(|l| (l.span.start, l.span.end, l.text.clone())).collect();
+        seen.insert((places, p.message.clone(), p.help.clone()))
+    });
+    problems.sort_by_key(|p| p.labels.first().map_or(0, |label| label.span.start));
+    problems
+}
+
+/// The one of `known` that was probably meant by `word`.
+pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let far = 1 + word.chars().count() / 3;
+    known
+        .into_iter()
+        .map(|k| (strsim::damerau_levenshtein(&word.to_lowercase(), &k.to_lowercase()), k))
+        .filter(|(distance, _)| *distance <= far)
+        .min()
+        .map(|(_, k)| k)
+}
+
+/// "did you mean `x`?", or the whole list after `introduction`.
+pub(super) fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    match nearest(word, known.iter().copied()) {
+        Some(k) => format!("did you mean `{k}`?"),
+        None => format!("{introduction} {}", list(&known)),
+    }
+}
+
+/// `a`, `b`, `c`; of many words the first, and how many more there are.
+pub(super) fn list(words: &[&str]) -> String {
+    let shown = if words.len() > MOST_LISTED { MOST_LISTED - 1 } else { words.len() };
+    let text = words[..shown].iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ");
+    if shown == words.len() { text } else { format!("{text} and {} more", words.len() - shown) }
+}
+
+/// Words of a list in a message; the longest list of keys has fewer.
+const MOST_LISTED: usize = 80;
+/// More faults than are shown.
+const MOST_ADVICE: usize = 100;

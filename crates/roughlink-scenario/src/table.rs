@@ -1,0 +1,416 @@
+//! Tables of measurements in files, CSV in the forms of the field: what coverage logs and timelines are read from.
+//!
+//! The heading names the columns; a line that begins with `#`, or that is empty, is ignored. Fields may be quoted. The
+//! delimiter is a comma, a semicolon or a tab, whichever the heading has most of unless it is stated; unless it is the
+//! comma, numbers may have a decimal comma. Times are seconds from the start of the run, or absolute, and then counted
+//! from the first line: Unix seconds, RFC 3339, or a date and time of day without offset from UTC.
+
+use super::file::Delimiter;
+use super::leaf::{Dbm, FASTEST, LONGEST};
+use super::problem::suggest;
+use csv::{ReaderBuilder, StringRecord, Trim};
+use jiff::{Timestamp, civil, tz::TimeZone};
+use roughlink_core::units::Time;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How a file deviates from the usual form.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Dialect {
+    /// Detected if `None`.
+    pub delimiter: Option<Delimiter>,
+    /// What the file calls a column, where that is not our name for it.
+    pub names: BTreeMap<String, String>,
+    /// Columns beside the known ones are ignored.
+    pub extra: bool,
+}
+
+/// The lines of a file, as far as its columns are known.
+#[derive(Debug)]
+pub(super) struct Table<'k> {
+    columns: Vec<Column<'k>>,
+    lines: Vec<(u64, StringRecord)>,
+    decimal_comma: bool,
+}
+
+/// A column that is known and there.
+#[derive(Clone, Debug)]
+struct Column<'k> {
+    known: &'k str,
+    /// What the file calls it.
+    name: String,
+    place: usize,
+}
+
+/// What time is counted from.
+#[derive(Clone, Copy, Debug, Default)]
+enum Clock {
+    /// No line has been read.
+    #[default]
+    Unset,
+    /// The start of the run.
+    Start,
+    /// The first line, in Unix seconds.
+    Unix(f64),
+    /// The first line.
+    Date(Timestamp),
+}
+
+/// A field that is not empty.
+pub(super) struct Field<'t> {
+    pub known: &'t str,
+    name: &'t str,
+    text: &'t str,
+    decimal_comma: bool,
+}
+
+impl<'k> Table<'k> {
+    /// Reads `text`, of whose columns those in `known` are wanted.
+    pub fn read(text: &str, known: &[&'k str], dialect: &Dialect) -> Result<Self, String> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut rows = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let delimiter = dialect.delimiter.unwrap_or_else(|| rows.next().map_or(Delimiter::Comma, likely)).byte();
+        let mut reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .comment(Some(b'#'))
+            .trim(Trim::All)
+            .delimiter(delimiter)
+            .from_reader(text.as_bytes());
+        let mut lines = Vec::new();
+        let mut counter = LineCounter { text, at: 0, line: 1 };
+        for record in reader.records() {
+            let record = record.map_err(|e| format!("it is no CSV: {e}"))?;
+            // The reader takes a comment for one only at the very start of a line.
+            let is_comment = record.get(0).is_some_and(|field| field.starts_with('#'));
+            if !is_comment && record.iter().any(|field| !field.is_empty()) {
+                let at = record.position().map_or(0, |p| p.byte() as usize);
+                lines.push((counter.line_of(at), record));
+            }
+        }
+        let Some((_, mut heading)) = lines.first().cloned() else { return Err("it is empty".into()) };
+        lines.remove(0);
+        // A line may end with a delimiter, the heading or any other.
+        let width = (1..=heading.len()).rev().find(|&n| !heading[n - 1].is_empty()).unwrap_or(0);
+        heading.truncate(width);
+        let columns = columns(&heading, known, dialect)?;
+        for (line, record) in &lines {
+            if record.len() < width || record.iter().skip(width).any(|field| !field.is_empty()) {
+                return Err(format!("line {line} has {} fields, not {width}", record.len()));
+            }
+        }
+        if lines.is_empty() {
+            return Err("it has a heading and nothing else".into());
+        }
+        Ok(Table { columns, lines, decimal_comma: delimiter != b',' })
+    }
+
+    /// Whether there is a column.
+    pub fn has(&self, known: &str) -> bool {
+        self.columns.iter().any(|c| c.known == known)
+    }
+
+    /// How many of the known columns there are.
+    pub fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Converts each line: `make` is given a new `T` and a field that is not empty, and the time if the field is one.
+    /// Faults are reported with their line.
+    pub fn lines<T: Default>(
+        &self,
+        mut make: impl FnMut(&mut T, &Field<'_>, Option<Time>) -> Result<(), String>,
+    ) -> Result<Vec<(u64, T)>, String> {
+        let mut clock = Clock::default();
+        let mut out = Vec::with_capacity(self.lines.len());
+        for (line, record) in &self.lines {
+            let mut one = T::default();
+            for c in &self.columns {
+                let text = record.get(c.place).unwrap_or_default();
+                let field = Field { known: c.known, name: &c.name, text, decimal_comma: self.decimal_comma };
+                let read = match (c.known, text.is_empty()) {
+                    (TIME, false) => clock.read(&field).and_then(|at| make(&mut one, &field, Some(at))),
+                    (_, false) => make(&mut one, &field, None),
+                    (TIME | POSITION, true) => Err(format!("{} is empty", c.name)),
+                    (_, true) => Ok(()),
+                };
+                read.map_err(|reason| format!("line {line}: {reason}"))?;
+            }
+            out.push((*line, one));
+        }
+        Ok(out)
+    }
+}
+
+impl Field<'_> {
+    /// The number that it is, within the bounds that a scenario has for such a value.
+    pub fn number(&self) -> Result<f64, String> {
+        let known = self.known;
+        let (least, most) = match known {
+            TIME => (0.0, LONGEST.as_secs_f64()),
+            "delay_ms" => (0.0, LONGEST.as_secs_f64() * 1e3),
+            "rate_mbps" => (0.0, FASTEST.0 as f64 / 1e6),
+            "signal_dbm" => (Dbm::LEAST, Dbm::MOST),
+            POSITION => (0.0, 1e9),
+            _ => (0.0, 1.0),
+        };
+        let x = self.plain().ok_or_else(|| format!("{self} is not a number"))?;
+        match x {
+            x if (least..=most).contains(&x) => Ok(x),
+            x if x < 0.0 && known == TIME => Err(format!("{self} is a negative time")),
+            _ => Err(format!("{self} is out of range: {least} to {most}")),
+        }
+    }
+
+    /// Yes or no.
+    pub fn truth(&self) -> Result<bool, String> {
+        match self.text.to_ascii_lowercase().as_str() {
+            "1" | "true" => Ok(true),
+            "0" | "false" => Ok(false),
+            _ => Err(format!("{self} is neither 0 or false nor 1 or true")),
+        }
+    }
+
+    fn plain(&self) -> Option<f64> {
+        let comma = self.decimal_comma && self.text.contains(',');
+        if comma { self.text.replacen(',', ".", 1).parse().ok() } else { self.text.parse().ok() }
+    }
+
+    fn date(&self) -> Option<Timestamp> {
+        let civil = || self.text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(|z| z.timestamp());
+        self.text.parse::<Timestamp>().ok().or_else(civil)
+    }
+}
+
+/// As in messages. What does not look like a value may be a line of some other file, which messages do not show.
+impl fmt::Display for Field<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let like_a_number = self.text.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+        let like_a_value = like_a_number || ["true", "false", "nan", "inf"].contains(&&*self.text.to_ascii_lowercase());
+        match like_a_value && self.text.len() <= LONGEST_SHOWN {
+            true => write!(f, "{} = {}", self.name, self.text),
+            false => f.write_str(self.name),
+        }
+    }
+}
+
+/// The number that `text` is as a value of the known column `column`.
+pub(super) fn number_in(column: &str, text: &str) -> Result<f64, String> {
+    Field { known: column, name: column, text, decimal_comma: false }.number()
+}
+
+impl Clock {
+    fn read(&mut self, field: &Field<'_>) -> Result<Time, String> {
+        if let Clock::Unset = self {
+            *self = match (field.plain(), field.date()) {
+                (Some(x), _) if x >= FIRST_UNIX_S => Clock::Unix(x),
+                (Some(_), _) => Clock::Start,
+                (None, Some(date)) => Clock::Date(date),
+                (None, None) => return Err(format!("{field} is neither a number of seconds nor a date")),
+            };
+        }
+        let since = match *self {
+            Clock::Start | Clock::Unset => return field.number().map(Time::from_secs_f64),
+            Clock::Unix(_) if field.plain().is_some_and(|x| x >= LAST_UNIX_S) => {
+                return Err(format!("{field} is out of range: absolute times are in seconds"));
+            }
+            Clock::Unix(first) => field.plain().map(|x| x - first),
+            Clock::Date(first) => field.date().map(|date| date.duration_since(first).as_secs_f64()),
+        };
+        match since {
+            None => Err(format!("{field} is another kind of time than that of the first line")),
+            Some(s) if !s.is_finite() => Err(format!("{field} is no time")),
+            Some(s) if s < 0.0 => Err(format!("{field} is before the first line")),
+            Some(s) if s > LONGEST.as_secs_f64() => Err(format!("{field} is more than thirty years later")),
+            // A double has a microsecond to spare on dates of this century.
+            Some(s) => Ok(Time::from_micros(libm::round(s * 1e6) as u64)),
+        }
+    }
+}
+
+impl Delimiter {
+    fn byte(self) -> u8 {
+        match self {
+            Delimiter::Comma => b',',
+            Delimiter::Semicolon => b';',
+            Delimiter::Tab => b'\t',
+        }
+    }
+}
+
+/// The delimiter that a heading has most of, outside quotes.
+fn likely(heading: &str) -> Delimiter {
+    let count = |delimiter: Delimiter| {
+        let mut quoted = false;
+        heading
+            .bytes()
+            .filter(|b| {
+                quoted ^= *b == b'"';
+                !quoted && *b == delimiter.byte()
+            })
+            .count()
+    };
+    let candidates = [Delimiter::Tab, Delimiter::Semicolon, Delimiter::Comma];
+    candidates.into_iter().max_by_key(|d| count(*d)).unwrap_or(Delimiter::Comma)
+}
+
+/// The known columns of a heading.
+fn columns<'k>(heading: &StringRecord, known: &[&'k str], dialect: &Dialect) -> Result<Vec<Column<'k>>, String> {
+    let mut out = Vec::new();
+    for &known in known {
+        let given = dialect.names.get(known);
+        let name = given.map_or(known, String::as_str);
+        let mut places = heading.iter().enumerate().filter(|(_, h)| *h == name).map(|(i, _)| i);
+        match (places.next(), places.next()) {
+            (Some(_), Some(_)) => return Err(format!("it has two columns `{name}`")),
+            (Some(place), None) => out.push(Column { known, name: name.to_owned(), place }),
+            (None, _) if given.is_some() => {
+                let there = suggest(name, "its columns are", heading.iter());
+                // A heading without any known column may be the first line of some other file.
+                let there = if out.is_empty() { String::new() } else { format!("; {there}") };
+                return Err(format!("it has no column `{name}`, which `columns` takes for `{known}`{there}"));
+            }
+            (None, _) => {}
+        }
+    }
+    if !dialect.extra
+        && let Some(unknown) = heading.iter().find(|h| out.iter().all(|c| c.name != *h))
+    {
+        let found = if out.is_empty() { String::from("no known column") } else { format!("no column `{unknown}`") };
+        return Err(format!("there is {found}; the columns are {}", known.join(", ")));
+    }
+    Ok(out)
+}
+
+/// Counts lines from where it last was, so that a long table is counted once.
+struct LineCounter<'t> {
+    text: &'t str,
+    at: usize,
+    line: u64,
+}
+
+impl LineCounter<'_> {
+    /// The number of the line that holds the first character at or after byte `at` that belongs to a record; `at` never goes
+    /// back.
+    fn line_of(&mut self, at: usize) -> u64 {
+        let mut start = at;
+        for line in self.text[at..].split_inclusive('\n') {
+            if !line.trim().is_empty() && !line.trim_start().starts_with('#') {
+                break;
+            }
+            start += line.len();
+        }
+        if start > self.at {
+            self.line += self.text.as_bytes()[self.at..start].iter().filter(|b| **b == b'\n').count() as u64;
+            self.at = start;
+        }
+        self.line
+    }
+}
+
+/// Characters of a field that messages show.
+const LONGEST_SHOWN: usize = 24;
+/// The columns that are known by name here: when, and where.
+pub(super) const TIME: &str = "time_s";
+pub(super) const POSITION: &str = "position_m";
+/// September 2001. A number from here on is a date, below it is a time of the run.
+const FIRST_UNIX_S: f64 = 1e9;
+/// The year 5138: beyond are milliseconds.
+const LAST_UNIX_S: f64 = 1e11;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [&str; 3] = [TIME, "signal_dbm", "loss"];
+
+    /// Line, time in ms, signal and loss of all lines.
+    fn read(text: &str, dialect: &Dialect) -> Result<Vec<(u64, u64, f64, f64)>, String> {
+        let table = Table::read(text, &KNOWN, dialect)?;
+        let lines = table.lines(|one: &mut (u64, f64, f64), field, at| {
+            match field.known {
+                TIME => one.0 = at.unwrap().as_millis(),
+                "signal_dbm" => one.1 = field.number()?,
+                _ => one.2 = field.number()?,
+            }
+            Ok(())
+        })?;
+        Ok(lines.into_iter().map(|(line, (at, signal, loss))| (line, at, signal, loss)).collect())
+    }
+
+    fn named(names: &[(&str, &str)]) -> Dialect {
+        let names = names.iter().map(|(k, n)| ((*k).to_owned(), (*n).to_owned())).collect();
+        Dialect { names, extra: true, delimiter: None }
+    }
+
+    #[test]
+    fn indented_comments_and_trailing_delimiters_are_passed_over() {
+        let plain = Dialect::default();
+        let wanted = Ok(vec![(3, 0, -90.0, 0.5), (5, 1_000, -80.0, 0.0)]);
+        let text = "time_s,signal_dbm,loss,\n  # \"a\" comment, indented\n0,-90,0.5,\n\t# b\n1,-80,0\n";
+        assert_eq!(read(text, &plain), wanted);
+        for (text, reason) in [
+            ("time_s,loss\n1746352800,0\nnan,0\n1746352805,0\n", "line 3: time_s = nan is no time"),
+            ("time_s,loss\nnan,0\n", "line 2: time_s = nan is out of range"),
+        ] {
+            let said = read(text, &plain).unwrap_err();
+            assert!(said.contains(reason), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_forms_of_the_field_are_read() {
+        let wanted = [(2, 0, -90.5, 0.01), (3, 1_500, -80.0, 0.25)];
+        let field = named(&[(TIME, "time stamp"), ("signal_dbm", "RSRP")]);
+        for text in [
+            "time stamp,cell,RSRP,loss\n0,17,-90.5,0.01\n1.5,17,-80,0.25\n",
+            "\u{feff}\"time stamp\",\"cell, id\",RSRP,loss\r\n0,\"17, 4\",-90.5,0.01\r\n1.5,,\"-80\",0.25\r\n",
+            "time stamp;cell;RSRP;loss;\n0;17;-90,5;0,01;\n1,5;17;-80;0,25\n",
+            "time stamp\tcell\tRSRP\tloss\n0\t17\t-90,5\t0.01\n1.5\t17\t-80\t0.25\n",
+            "time stamp,RSRP,loss\n1746352800.25,-90.5,0.01\n1746352801.75,-80,0.25\n",
+            "time stamp,RSRP,loss\n2025-05-04T10:00:00.25Z,-90.5,0.01\n2025-05-04T12:00:01.75+02:00,-80,0.25\n",
+            "time stamp;RSRP;loss\n2025-05-04 10:00:00;-90,5;0,01\n2025-05-04 10:00:01,5;-80;0,25\n",
+        ] {
+            assert_eq!(read(text, &field).unwrap(), wanted, "{text}");
+        }
+        let semicolon = Dialect { delimiter: Some(Delimiter::Semicolon), ..Dialect::default() };
+        assert_eq!(read("time_s\n3\n", &semicolon).unwrap(), [(2, 3_000, 0.0, 0.0)]);
+    }
+
+    #[test]
+    fn lines_are_counted_as_an_editor_does() {
+        let text = "# of a\n\ntime_s,loss\n\n# b\n0,0.1\n   \n1,0.2\n2,x\n";
+        assert_eq!(read(text, &Dialect::default()).unwrap_err(), "line 9: loss is not a number");
+        let lines = read(&text.replace('x', "0"), &Dialect::default()).unwrap();
+        assert_eq!(lines.iter().map(|l| l.0).collect::<Vec<_>>(), [6, 8, 9]);
+    }
+
+    #[test]
+    fn invalid_values_are_refused_with_line_and_column() {
+        let plain = Dialect::default();
+        let renamed = named(&[("signal_dbm", "RSRP")]);
+        for (bad, dialect, said) in [
+            ("", &plain, "empty"),
+            ("time_s,loss\n", &plain, "nothing else"),
+            ("time_s,RSRP\n0,1\n", &plain, "there is no column `RSRP`; the columns are time_s"),
+            ("time_s,rsrp\n0,1\n", &renamed, "no column `RSRP`, which `columns` takes for `signal_dbm`"),
+            ("time_s,loss,loss\n1,0,0\n", &plain, "two columns `loss`"),
+            ("time_s,loss\n2\n", &plain, "line 2 has 1 fields, not 2"),
+            ("time_s,loss\n2,0,1\n", &plain, "line 2 has 3 fields, not 2"),
+            ("time_s,loss\n,0.5\n", &plain, "line 2: time_s is empty"),
+            ("time_s,loss\n2,1.5\n", &plain, "line 2: loss = 1.5 is out of range: 0 to 1"),
+            ("time_s,RSRP\n2,-1000\n", &renamed, "line 2: RSRP = -1000 is out of range: -200 to 100"),
+            ("time_s,RSRP\n2,NaN\n", &renamed, "line 2: RSRP = NaN is out of range"),
+            ("time_s,RSRP\n2,-80,5\n", &renamed, "line 2 has 3 fields"),
+            ("time_s,loss\n-1,0\n", &plain, "line 2: time_s = -1 is a negative time"),
+            ("time_s,loss\n0,0\n2e9,0\n", &plain, "line 3: time_s = 2e9 is out of range"),
+            ("time_s,loss\n10:00,0\n", &plain, "line 2: time_s = 10:00 is neither"),
+            ("time_s,loss\n1746352800,0\n17,0\n", &plain, "line 3: time_s = 17 is before the first line"),
+            ("time_s,loss\n1746352800000,0\n", &plain, "line 2: time_s = 1746352800000 is out of range: absolute"),
+            ("time_s,loss\n2025-05-04T10:00:00Z,0\n5,0\n", &plain, "line 3: time_s = 5 is another kind of time"),
+        ] {
+            let reason = read(bad, dialect).unwrap_err();
+            assert!(reason.contains(said), "{bad:?}: {reason}");
+        }
+    }
+}

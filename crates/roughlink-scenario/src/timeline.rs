@@ -1,0 +1,419 @@
+//! `timeline`: what changes on a link, from a list, a table of numbers or recorded traces, made into the states of its
+//! two directions and what hosts are notified of.
+//!
+//! Whatever it comes from becomes a list of [`Step`]s, which differ from those of [`roughlink_core::link::timeline`] in that they may
+//! be for one direction only and carry their noise.
+
+mod traces;
+
+use super::file::{Change, Heading, Link, Policy as PolicyWord, Timeline as Table, TimelineFormat, Timelines};
+use super::leaf::{At, Leaf};
+use super::link::{Load, undirected};
+use super::problem::{Problem, Report};
+use super::table::{self, Dialect, TIME};
+use roughlink_core::link::PipeConfig;
+use roughlink_core::link::noise::Noise;
+use roughlink_core::link::timeline::{self, Opportunities, Policy};
+use roughlink_core::scenario::Notices;
+use roughlink_core::units::{Rate, Time};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Sets some properties of a link for a while.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Step {
+    pub at: Time,
+    /// When it ends; never if `None`.
+    pub until: Option<Time>,
+    /// It is repeated after this time.
+    pub every: Option<Time>,
+    pub up: Option<bool>,
+    pub rate: Option<Rate>,
+    pub delay: Option<Time>,
+    pub signal: Option<f64>,
+    pub noise: Option<Box<Noise>>,
+    pub heading: Option<Heading>,
+}
+
+/// A timeline as far as it does not depend on the link.
+#[derive(Default)]
+struct Source {
+    steps: Vec<Step>,
+    opportunities: Option<Opportunities>,
+    policy: Policy,
+    notice: Time,
+    warning: Option<Time>,
+}
+
+/// Gives the directions of a link their timelines; returns what hosts are notified of.
+pub(super) fn timelines(
+    link: &Link,
+    pipe: &mut PipeConfig,
+    duration: Time,
+    load: Load<'_>,
+    report: &mut Report,
+) -> Notices {
+    let own = link.asymmetric.as_ref().and_then(|a| a.value.timeline.as_ref());
+    let before = report.problems.len();
+    let [shared, own] = [link.timeline.as_ref(), own].map(|t| t.map(|t| source(t, duration, load, report)));
+    if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
+        from_the_start(link, pipe, shared, own.as_ref().unwrap_or(shared), report);
+    }
+    let mut make =
+        |source: &Source, heading: Heading, place: Range<usize>| source.timeline(heading, duration, place, report);
+    if let Some(shared) = &shared {
+        let place = link.timeline.as_ref().map_or(0..0, |t| t.span.clone());
+        pipe.forward.timeline = Some(make(shared, Heading::Forward, place.clone()));
+        if own.is_none() {
+            pipe.reverse.timeline = Some(make(shared, Heading::Reverse, place));
+        }
+    }
+    if let Some(own) = &own {
+        let place = link.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
+        pipe.reverse.timeline = Some(make(own, Heading::Reverse, place));
+    }
+    shared.as_ref().or(own.as_ref()).map_or_else(Notices::default, |s| Notices::of(pipe, s.notice, s.warning))
+}
+
+impl Source {
+    /// The timeline of the direction `heading`; `place` is what to underline when there are too many changes.
+    fn timeline(
+        &self,
+        heading: Heading,
+        duration: Time,
+        place: Range<usize>,
+        report: &mut Report,
+    ) -> Arc<timeline::Timeline> {
+        let here = |s: &&Step| s.heading.is_none_or(|h| h == heading || h == Heading::Both) && s.at <= duration;
+        let mut steps: Vec<&Step> = self.steps.iter().filter(here).collect();
+        steps.sort_by_key(|s| s.at);
+        let mut noises = Vec::new();
+        let mut made = Vec::with_capacity(steps.len());
+        for &Step { at, until, every, up, rate, delay, signal, ref noise, .. } in steps {
+            let noise = noise.as_ref().map(|noise| {
+                noises.push((**noise).clone());
+                noises.len() as u32 - 1
+            });
+            made.push(timeline::Step { at, until, every, up, rate, delay, signal, noise });
+        }
+        let mut timeline = timeline::Timeline::new(made, noises, duration);
+        if timeline.changes() > MOST_CHANGES {
+            let problem = Problem::new(format!("the link changes more than {MOST_CHANGES} times")).at(place, "");
+            report.error(problem.help("make `repeat` or `interval` longer, or `duration` shorter"));
+            timeline = timeline::Timeline::new(Vec::new(), Vec::new(), duration);
+        }
+        Arc::new(timeline.with(self.policy, self.opportunities.clone()))
+    }
+}
+
+/// Fills in the rate and delay that the link leaves to its timelines.
+fn from_the_start(link: &Link, pipe: &mut PipeConfig, forward: &Source, reverse: &Source, report: &mut Report) {
+    let own = link.asymmetric.as_ref().map(|a| &a.value);
+    let missing = |key: &str, example: &str| {
+        let name = link.name.as_ref().and_then(|name| name.value.as_ref().ok()).map_or("", |name| name.0.as_str());
+        let problem = Problem::new(format!("link `{name}` has no `{key}`, and its timeline none from the start"));
+        let place = format!("`{key}` is missing here");
+        problem.at(span(&link.name), place).help(format!("add a line such as {key} = \"{example}\""))
+    };
+    let reverse_has = [own.is_some_and(|a| a.rate.is_some()), own.is_some_and(|a| a.delay.is_some())];
+    for (direction, source, heading, has) in [
+        (&mut pipe.forward, forward, Heading::Forward, [false; 2]),
+        (&mut pipe.reverse, reverse, Heading::Reverse, reverse_has),
+    ] {
+        let at_start = || {
+            (source.steps.iter())
+                .filter(|s| s.at.is_zero() && s.heading.is_none_or(|h| h == heading || h == Heading::Both))
+        };
+        if link.rate.is_none() && !has[0] {
+            let recorded = source.opportunities.as_ref().map(Opportunities::rate);
+            match recorded.or_else(|| at_start().filter_map(|s| s.rate).next_back()) {
+                Some(rate) => direction.rate = rate,
+                None => report.error(missing("rate", "10 Mbit/s")),
+            }
+        }
+        if link.delay.is_none() && !has[1] {
+            match at_start().filter_map(|s| s.delay).next_back() {
+                Some(delay) => direction.delay = delay,
+                None => report.error(missing("delay", "10 ms")),
+            }
+        }
+    }
+}
+
+/// Gives both directions of a link the timeline of `steps`; `place` is what to underline when there are too many changes.
+pub(super) fn lay(steps: Vec<Step>, pipe: &mut PipeConfig, duration: Time, place: Range<usize>, report: &mut Report) {
+    let source = Source { steps, ..Source::default() };
+    pipe.forward.timeline = Some(source.timeline(Heading::Forward, duration, place.clone(), report));
+    pipe.reverse.timeline = Some(source.timeline(Heading::Reverse, duration, place, report));
+}
+
+fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut Report) -> Source {
+    let place = timeline.span.clone();
+    match &timeline.value {
+        Timelines::Steps(steps) if steps.is_empty() => without_changes(place, report),
+        Timelines::Steps(steps) => Source { steps: steps_of(steps, None, duration, load, report), ..Source::default() },
+        Timelines::File(name) => from_file(name, None, place, load, report),
+        Timelines::Table(table) => {
+            let t: &Table = table;
+            let repeat = report.read(&t.repeat);
+            if repeat.is_some_and(Time::is_zero) {
+                let problem = Problem::new("a timeline that repeats at once never gets anywhere");
+                report.error(problem.at(span(&t.repeat), "").help("repeat = \"60 s\" begins it again each minute"));
+            }
+            let repeat = repeat.filter(|r| !r.is_zero());
+            let traces = traces::evenly_spaced(t, load, report);
+            let mut source = match (&t.steps, &t.file) {
+                (Some(steps), None) if steps.value.is_empty() => without_changes(steps.span.clone(), report),
+                (Some(steps), None) => {
+                    Source { steps: steps_of(&steps.value, repeat, duration, load, report), ..Source::default() }
+                }
+                (None, Some(file)) => match report.read(&t.file) {
+                    Some(name) => {
+                        let format = report.read(&t.format);
+                        let mut source = from_file(&name, format, file.span.clone(), load, report);
+                        source.steps.iter_mut().for_each(|s| s.every = repeat);
+                        source
+                    }
+                    None => Source::default(),
+                },
+                (Some(steps), Some(file)) => {
+                    let problem = Problem::new("`file` and `steps` exclude each other").at(file.span.clone(), "");
+                    report.error(problem.at(steps.span.clone(), "").help("keep one of them"));
+                    Source::default()
+                }
+                (None, None) if traces.is_some() => Source::default(),
+                (None, None) => without_changes(place, report),
+            };
+            let only_traces = source.opportunities.is_some() || (t.steps.is_none() && t.file.is_none());
+            if let Some(repeat) = repeat.filter(|_| only_traces) {
+                let problem = Problem::new(format!("a trace repeats by itself, not after {repeat}"));
+                report.error(problem.at(span(&t.repeat), "").help("leave `repeat` out"));
+            }
+            let recurring = |s: &&Step| repeat.is_some() && s.every == repeat;
+            let first = source.steps.iter().find(recurring).map(|s| s.at);
+            let last = source.steps.iter().rfind(recurring).map(|s| s.at);
+            if let (Some(repeat), Some(first), Some(last)) = (repeat, first, last)
+                && last.saturating_sub(first) >= repeat
+            {
+                let changes = format!("changes from {first} to {last} do not fit into a `repeat` of {repeat}");
+                let help = format!("make it longer than {}, or leave some out", last - first);
+                report.error(Problem::new(changes).at(span(&t.repeat), "").help(help));
+            }
+            source.steps.extend(traces.into_iter().flatten());
+            source.policy = match report.read(&t.policy) {
+                Some(PolicyWord::Keep) => Policy::Keep,
+                Some(PolicyWord::Drop) | None => Policy::Drop,
+            };
+            source.notice = report.read(&t.notice).unwrap_or_default();
+            source.warning = report.read(&t.warning);
+            source
+        }
+    }
+}
+
+fn without_changes(place: Range<usize>, report: &mut Report) -> Source {
+    let problem = Problem::new("a timeline without changes").at(place, "");
+    report.error(problem.help("add steps = [{ at = \"30 s\", for = \"2 s\", up = false }], or a `file`"));
+    Source::default()
+}
+
+fn steps_of(
+    changes: &[At<Change>],
+    repeat: Option<Time>,
+    duration: Time,
+    load: Load<'_>,
+    report: &mut Report,
+) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::with_capacity(changes.len());
+    let mut before: Option<(Time, Range<usize>)> = None;
+    for change in changes {
+        let c = &change.value;
+        let at = report.read(&c.at).unwrap_or_default();
+        if let Some((last, place)) = before.take().filter(|(last, _)| *last > at) {
+            let problem = Problem::new(format!("the timeline goes back in time, from {last} to {at}"));
+            let problem = problem.at(span(&c.at), "this comes earlier").at(place, "than this");
+            report.error(problem.help("write the changes in the order of `at`"));
+        }
+        before = Some((at, span(&c.at)));
+        if at > duration {
+            let warning = Problem::new(format!("a change at {at} comes after the end, which is at {duration}"));
+            report.warn(warning.at(span(&c.at), "").help("make `duration` longer, or leave the change out"));
+        }
+        let up = report.read(&c.up);
+        let mut rate = report.read(&c.rate);
+        if rate == Some(Rate(0)) {
+            if up != Some(false) {
+                let problem = Problem::new("a rate of zero without `up = false`").at(span(&c.rate), "");
+                report.error(problem.help("for an outage write up = false"));
+            }
+            rate = None;
+        }
+        let lasts = report.read(&c.lasts);
+        if lasts.is_some_and(Time::is_zero) {
+            let problem = Problem::new("a change that lasts no time").at(span(&c.lasts), "");
+            report.error(problem.help("leave `for` out if it lasts until another change"));
+        }
+        let every = report.read(&c.repeat).or(repeat);
+        if let (Some(every), Some(lasts)) = (every, lasts)
+            && every <= lasts
+        {
+            let problem = Problem::new(format!("a change that lasts {lasts} and comes every {every} never ends"));
+            report.error(problem.at(span(&c.lasts), "").help("`for` must be shorter than `repeat`, or absent"));
+        }
+        if c.repeat.is_some() && every.is_some_and(Time::is_zero) {
+            let problem = Problem::new("a change that repeats at once never gets anywhere").at(span(&c.repeat), "");
+            report.error(problem.help("repeat = \"60 s\" brings it again each minute"));
+        }
+        let step = Step {
+            at,
+            until: lasts.map(|d| at + d),
+            every: every.filter(|e| !e.is_zero()),
+            up,
+            rate,
+            delay: report.read(&c.delay),
+            signal: report.read(&c.signal).map(|s| s.0),
+            noise: (c.noise.as_ref())
+                .map(|n| Box::new(undirected(n, "write `direction` in the change itself", load, report))),
+            heading: report.read(&c.direction),
+        };
+        if step == (Step { at, until: step.until, every: step.every, heading: step.heading, ..Step::default() })
+            && rate.is_none()
+            && c.rate.is_none()
+        {
+            let warning = Problem::new("a change that changes nothing").at(change.span.clone(), "");
+            report.warn(warning.help("add up, rate, delay, signal or noise"));
+        }
+        steps.push(step);
+    }
+    steps
+}
+
+/// The content of a file of changes or opportunities.
+fn from_file(
+    name: &str,
+    format: Option<TimelineFormat>,
+    place: Range<usize>,
+    load: Load<'_>,
+    report: &mut Report,
+) -> Source {
+    let by_name = if name.ends_with(".csv") { TimelineFormat::Csv } else { TimelineFormat::Mahimahi };
+    let source = match format.unwrap_or(by_name) {
+        TimelineFormat::Csv => {
+            let steps = read_file(name, place, CSV_HELP, read_csv, load, report);
+            steps.map(|steps| Source { steps, ..Source::default() })
+        }
+        TimelineFormat::Mahimahi => {
+            let opportunities = read_file(name, place, traces::MAHIMAHI_HELP, traces::read_mahimahi, load, report);
+            Some(Source { opportunities, ..Source::default() })
+        }
+    };
+    source.unwrap_or_default()
+}
+
+/// The result of `read` for a file; a fault is reported, with `help`.
+fn read_file<T>(
+    name: &str,
+    place: Range<usize>,
+    help: &str,
+    read: impl Fn(&str) -> Result<T, String>,
+    load: Load<'_>,
+    report: &mut Report,
+) -> Option<T> {
+    let text = load(name).map_err(|reason| (reason, FILE_HELP));
+    match text.and_then(|text| read(&text).map_err(|reason| (reason, help))) {
+        Ok(read) => Some(read),
+        Err((reason, help)) => {
+            report.error(Problem::new(format!("`{name}` cannot be used: {reason}")).at(place, "").help(help));
+            None
+        }
+    }
+}
+
+/// Reads a table with a heading; each line holds until the next.
+fn read_csv(text: &str) -> Result<Vec<Step>, String> {
+    let table = table::Table::read(text, &COLUMNS, &Dialect::default())?;
+    if !table.has(TIME) {
+        return Err("it has no column `time_s`".into());
+    }
+    if table.width() == 1 {
+        return Err("it has no column beside `time_s`".into());
+    }
+    let lines = table.lines(|step: &mut Step, field, at| {
+        match field.known {
+            TIME => step.at = at.unwrap_or_default(),
+            "up" => step.up = Some(field.truth()?),
+            "rate_mbps" => step.rate = Some(Rate((field.number()? * 1e6) as u64)),
+            "delay_ms" => step.delay = Some(Time::from_secs_f64(field.number()? / 1e3)),
+            "signal_dbm" => step.signal = Some(field.number()?),
+            _ => step.noise = Some(Box::new(Noise::random(field.number()?))),
+        }
+        Ok(())
+    })?;
+    let mut steps: Vec<Step> = Vec::with_capacity(lines.len());
+    for (number, mut step) in lines {
+        if step.rate == Some(Rate(0)) {
+            if step.up != Some(false) {
+                return Err(format!("line {number}: a rate of zero without up = 0"));
+            }
+            step.rate = None;
+        }
+        if let Some(last) = steps.last().filter(|last| last.at >= step.at) {
+            return Err(format!("line {number}: time goes from {} to {}", last.at, step.at));
+        }
+        steps.push(step);
+    }
+    Ok(steps)
+}
+
+/// The lines that are not blank or comments, with their numbers.
+fn rows(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
+    lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+}
+
+fn span<T>(leaf: &Option<Leaf<T>>) -> Range<usize> {
+    leaf.as_ref().map_or(0..0, |leaf| leaf.span.clone())
+}
+
+/// Each change costs an event of the run.
+const MOST_CHANGES: u64 = 10_000_000;
+const COLUMNS: [&str; 6] = [TIME, "up", "rate_mbps", "delay_ms", "loss", "signal_dbm"];
+const CSV_HELP: &str = "the first line names the columns, time_s and any of up, rate_mbps, delay_ms, loss, signal_dbm";
+const FILE_HELP: &str = "its name is relative to the folder of the scenario";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_of_changes_is_read() {
+        let steps = read_csv("time_s, rate_mbps,loss,up\n# tunnel\n0,8,0,1\n1.5,,0.25,\n2,0,,0\n").unwrap();
+        assert_eq!(steps.len(), 3);
+        assert_eq!(steps[0].rate, Some(Rate::from_mbps(8)));
+        assert_eq!((steps[1].at, steps[1].rate), (Time::from_millis(1500), None));
+        assert_eq!(steps[1].noise, Some(Box::new(Noise::Random { loss: 0.25 })));
+        assert_eq!((steps[2].up, steps[2].rate), (Some(false), None));
+        let steps = read_csv("\u{feff}time_s,up\n0,TRUE\n1,False\n2,1\n").unwrap();
+        assert_eq!(steps.iter().map(|s| s.up).collect::<Vec<_>>(), [Some(true), Some(false), Some(true)]);
+    }
+
+    #[test]
+    fn tables_that_make_no_sense_are_refused_with_their_line() {
+        for (bad, line) in [
+            ("time,rate_mbps\n0,1\n", "`time`"),
+            ("rate_mbps\n1\n", "time_s"),
+            ("time_s,rate_mbps\n2,1\n1,1\n", "line 3: time goes from 2 s to 1 s"),
+            ("time_s,rate_mbps\n2,0\n", "line 2: a rate of zero"),
+            ("time_s\n1\n", "no column beside"),
+            ("time_s,up\n1,7\n", "line 2: up = 7"),
+            ("time_s,up\n1,0.5\n", "line 2: up = 0.5"),
+            ("time_s,rate_mbps\n1,true\n", "line 2: rate_mbps = true is not a number"),
+            ("time_s,delay_ms\n0,1e300\n", "line 2: delay_ms = 1e300 is out of range"),
+            ("time_s,rate_mbps\n0,1e8\n", "line 2: rate_mbps = 1e8 is out of range"),
+            ("time_s,delay_ms\n0,inf\n", "line 2: delay_ms = inf is out of range"),
+        ] {
+            let reason = read_csv(bad).unwrap_err();
+            assert!(reason.contains(line), "{bad:?}: {reason}");
+        }
+    }
+}
