@@ -95,7 +95,7 @@ flow = [{ name = "f", kind = "bulk", from = "server", to = "house" }]
 
 /// Throughput in Mbit/s, and the most packets that waited for the power line, with so many segments in flight.
 fn run(segments: u32) -> (f64, u32) {
-    let limit = ("gateway.params.segments".to_owned(), segments.to_string());
+    let limit = ("gateway.*.params.segments".to_owned(), segments.to_string());
     let (scenario, _) =
         roughlink_scenario::parse(HOME, "home", &[limit], &|_| Err("no files".into())).expect("a valid scenario");
     let result = Network::new(scenario, Options::default()).expect("there is a path").run().unwrap();

@@ -43,6 +43,7 @@ fn modules_use_only_those_before_them() {
         let here = place(module).unwrap_or_else(|| panic!("docs/architecture.md does not place `{module}`"));
         seen.insert(module.to_owned());
         let text = fs::read_to_string(&file).expect("readable");
+        assert!(!text.contains("crate::{"), "{name}: one use for each module");
         for used in uses(&text).into_iter().filter(|used| *used != module) {
             assert!(
                 place(used).is_some_and(|there| there < here),

@@ -5,7 +5,8 @@ use crate::packet::{FlowId, Packet, Sides};
 use crate::scenario::FlowSpec;
 use crate::tcp::SenderStats;
 use crate::units::Time;
-use crate::{sctp, tcp};
+use crate::sctp;
+use crate::tcp;
 use std::sync::Arc;
 
 /// A TCP or SCTP endpoint.
