@@ -13,15 +13,15 @@ mod segment;
 mod tests;
 
 use super::rate::Stamp;
+use crate::ring::Ring;
 use crate::units::Time;
 use index::Index;
 pub use segment::{Delivered, EVER_RETRANS, LOST, NO_SAMPLE, Newest, PUSHED, RETRANS, SACKED, Segment};
-use std::collections::VecDeque;
 
 /// The scoreboard.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
-    segments: VecDeque<Segment>,
+    segments: Ring<Segment>,
     una: u64,
     nxt: u64,
     sacked: u64,
@@ -40,7 +40,7 @@ impl Scoreboard {
     /// Empty, the first byte to send being `una`.
     pub fn new(una: u64, sack_ends_retrans: bool, guessing: bool) -> Self {
         Scoreboard {
-            segments: VecDeque::new(),
+            segments: Ring::default(),
             una,
             nxt: una,
             sacked: 0,
@@ -207,7 +207,7 @@ impl Scoreboard {
     pub fn acknowledge(&mut self, ack: u64, d: &mut Delivered) {
         let mut whole = 0;
         let mut left = (0, 0, 0); // SACKED, LOST, RETRANS bytes that leave the counters
-        for s in &self.segments {
+        for s in self.segments.iter() {
             if s.end() > ack {
                 break;
             }
@@ -223,7 +223,7 @@ impl Scoreboard {
                 d.take(s);
             }
         }
-        self.segments.drain(..whole);
+        self.segments.drop_front(whole);
         self.sacked -= left.0;
         self.lost -= left.1;
         self.retrans -= left.2;
@@ -363,9 +363,7 @@ impl Scoreboard {
 
     /// Time stood still while the segments were on their way: what is acknowledged of them gives no RTT sample.
     pub fn invalidate_samples(&mut self) {
-        for s in &mut self.segments {
-            s.flags |= EVER_RETRANS | NO_SAMPLE;
-        }
+        self.segments.for_each_mut(|s| s.flags |= EVER_RETRANS | NO_SAMPLE);
     }
 
     /// After a time-out everything not SACKed is lost and nothing is retransmitted; without SACK (`forget_sacks`) the
