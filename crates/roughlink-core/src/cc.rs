@@ -256,6 +256,26 @@ pub struct Vitals {
     pub phase: &'static str,
 }
 
+/// What of an endpoint's events an algorithm uses: the endpoint does not prepare what nobody looks at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Listens {
+    /// [`CongestionControl::on_sent`] does something.
+    pub sent: bool,
+    /// [`Ack::rate`] is looked at; else it may be `None`.
+    pub rate: bool,
+    /// [`CongestionControl::timer`] may ask for a time.
+    pub timer: bool,
+    /// [`CongestionControl::rto_sample`] may answer with another sample than the endpoint's.
+    pub rto_sample: bool,
+}
+
+impl Listens {
+    /// Everything: always right.
+    pub const ALL: Listens = Listens { sent: true, rate: true, timer: true, rto_sample: true };
+    /// Acknowledgements and congestion, without delivery rates.
+    pub const ACKS: Listens = Listens { sent: false, rate: false, timer: false, rto_sample: false };
+}
+
 /// A congestion control algorithm. No I/O, no clock, no simulator types.
 pub trait CongestionControl: Debug + Send {
     /// An acknowledgement that was not stale arrived; called for every such ACK, in every state, duplicates
@@ -268,6 +288,10 @@ pub trait CongestionControl: Debug + Send {
     fn permit(&self, flow: &Flow) -> Permit;
     /// Numbers for traces and for recovery (`ssthresh`).
     fn vitals(&self) -> Vitals;
+    /// What it uses beyond acknowledgements and congestion; asked once, when the connection begins.
+    fn listens(&self) -> Listens {
+        Listens::ALL
+    }
     /// A segment left.
     fn on_sent(&mut self, _flow: &Flow, _sent: &Sent) {}
     /// Recovery or loss ended; the state is Open again. Called before `on_ack` of the same acknowledgement.

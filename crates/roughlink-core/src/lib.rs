@@ -79,6 +79,7 @@ pub mod net;
 pub mod packet;
 pub mod quantiles;
 pub mod registry;
+mod ring;
 pub mod rng;
 pub mod scenario;
 pub mod sctp;

@@ -276,6 +276,14 @@ impl Packet {
         n
     }
 
+    /// The payload of a whole TCP segment over IPv4 that has no options but, if `timestamps`, those, nor anything else beside
+    /// its header; `None` if it is anything else.
+    #[inline(always)]
+    pub const fn plain_payload(&self, timestamps: bool) -> Option<u16> {
+        let (info, header) = if timestamps { (INFO_TCP | INFO_TIMESTAMPS, 52) } else { (INFO_TCP, 40) };
+        if self.info == info && self.side == NO_SIDE { Some(self.size - header) } else { None }
+    }
+
     /// Sets the size for `len` bytes of payload; call when all options are set.
     #[inline]
     pub fn set_payload(&mut self, len: u16) {

@@ -233,7 +233,7 @@ impl Endpoint {
     }
 
     /// When the endpoint must be woken; [`Time::MAX`] = never.
-    #[inline]
+    #[inline(always)]
     pub fn next_wake(&self, now: Time) -> Time {
         if self.state == State::Closed {
             return Time::MAX; // given up, perhaps with data outstanding
@@ -274,8 +274,28 @@ impl Endpoint {
     }
 
     /// A packet arrived. The caller frees its side slot.
+    ///
+    /// Nearly all are what one expects (RFC 7323 section 5.6, header prediction): the next data, or an acknowledgement and
+    /// nothing else. Nothing of their headers has to be examined; what they bring is then taken in as from any other.
     #[inline(always)]
     pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
+        let next = self.rcv.nxt();
+        if self.state == State::Established
+            && p.flags & !flags::PSH == flags::ACK
+            && p.seq == self.irs.wrapping_add(next as u32)
+            && let Some(payload) = p.plain_payload(self.timestamps)
+        {
+            let timestamps = self.timestamps.then_some((p.tsval, p.tsecr));
+            let segment = Segment { start: next, payload: u64::from(payload), fin: false, timestamps };
+            self.take_in(now, p, &segment, &[]);
+        } else {
+            self.examine(now, p, sides);
+        }
+    }
+
+    /// [`Endpoint::receive`] for what was not predicted.
+    #[inline(never)]
+    fn examine(&mut self, now: Time, p: &Packet, sides: &Sides) {
         if p.is(flags::RST) {
             self.on_reset(p);
             return;
@@ -369,12 +389,12 @@ impl Endpoint {
     }
 
     fn on_segment(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        let Some(snd) = &mut self.snd else { return };
+        if self.snd.is_none() {
+            return;
+        }
         if self.timestamps && !p.has_timestamps() {
             return; // RFC 7323 section 3.2
         }
-        let payload = u64::from(p.payload());
-        let fin = p.is(flags::FIN);
         if !p.is(flags::ACK) {
             return; // RFC 9293 section 3.10.7.4
         }
@@ -394,13 +414,27 @@ impl Endpoint {
                 self.rcv.measure_rtt(now - self.syn_sent_at);
             }
         }
+        let segment = Segment {
+            start,
+            payload: u64::from(p.payload()),
+            fin: p.is(flags::FIN),
+            timestamps: p.has_timestamps().then_some((p.tsval, p.tsecr)),
+        };
+        self.take_in(now, p, &segment, sides.sacks(p));
+    }
+
+    /// Takes in a segment of a connection that is established, or was.
+    #[inline(always)]
+    fn take_in(&mut self, now: Time, p: &Packet, segment: &Segment, sacks: &[SackBlock]) {
+        let Some(snd) = &mut self.snd else { return };
+        let Segment { start, payload, fin, timestamps } = *segment;
         let window = u64::from(p.window) << self.peer_shift;
         let ack = unwrap(snd.una(), p.ack, self.iss);
         if ack > snd.nxt() {
             self.rcv.acknowledge_now(); // of something that was never sent
             return;
         }
-        if snd.idle() && ack == snd.una() && p.sacks() == 0 {
+        if snd.idle() && ack == snd.una() && sacks.is_empty() {
             snd.set_window(window); // nothing of ours is on its way: the receiving end of a bulk transfer
         } else {
             on_ack(
@@ -410,19 +444,22 @@ impl Endpoint {
                     ack,
                     window,
                     payload: payload > 0 || fin,
-                    echo: p.has_timestamps().then_some(p.tsecr),
+                    echo: timestamps.map(|t| t.1),
                     irs: self.iss,
                 },
-                sides.sacks(p),
+                sacks,
             );
         }
         self.on_close_progress();
         if payload > 0 || fin {
-            let age = age(p.tsecr, now);
-            if self.rcv.is_auto() && p.has_timestamps() && p.tsecr != 0 && !age.is_zero() {
+            if self.rcv.is_auto()
+                && let Some((_, echo)) = timestamps.filter(|t| t.1 != 0)
+                && let age = age(echo, now)
+                && !age.is_zero()
+            {
                 self.rcv.measure_rtt(age);
             }
-            self.rcv.on_segment(now, start, payload, fin, p.has_timestamps().then_some(p.tsval));
+            self.rcv.on_segment(now, start, payload, fin, timestamps.map(|t| t.0));
             if self.rcv.finished() {
                 self.state = match self.state {
                     State::Established => State::CloseWait,
@@ -432,7 +469,7 @@ impl Endpoint {
                 };
             }
         } else {
-            self.rcv.on_segment(now, start, 0, false, p.has_timestamps().then_some(p.tsval));
+            self.rcv.on_segment(now, start, 0, false, timestamps.map(|t| t.0));
             if start < self.rcv.nxt() {
                 self.rcv.acknowledge_now(); // a probe: keep-alive or zero window (RFC 9293 section 3.8.6.1)
             }
@@ -440,7 +477,7 @@ impl Endpoint {
     }
 
     /// Our FIN may have been acknowledged.
-    #[inline]
+    #[inline(always)]
     fn on_close_progress(&mut self) {
         if matches!(self.state, State::FinWait1 | State::Closing | State::LastAck)
             && self.snd.as_ref().is_some_and(|s| s.fin_acked())
@@ -476,16 +513,18 @@ impl Endpoint {
                 return None;
             }
             self.handshake_ack = false;
-            return Some(self.segment(now, sides, None));
+            return self.acknowledgement(now, sides);
         }
         let snd = self.snd.as_mut()?;
-        if let Some((bytes, close_after)) = self.offered.take() {
+        if self.offered.is_some()
+            && let Some((bytes, close_after)) = self.offered.take()
+        {
             snd.offer(bytes, close_after);
         }
         if snd.is_held() {
             return None; // not even an acknowledgement
         }
-        if !snd.is_unused()
+        let (start, len, flags) = if !snd.is_unused()
             && let Some(out) = snd.poll(now)
         {
             if out.fin {
@@ -494,51 +533,58 @@ impl Endpoint {
                     State::CloseWait => State::LastAck,
                     other => other,
                 };
+                (out.start, out.len, flags::FIN | flags::PSH)
+            } else {
+                (out.start, out.len, if out.push { flags::PSH } else { 0 })
             }
-            return Some(self.segment(now, sides, Some(out)));
-        }
-        if snd.take_window_probe() {
-            let mut p = self.segment(now, sides, None);
-            p.seq = p.seq.wrapping_sub(1); // an old byte: the peer must answer
-            return Some(p);
-        }
-        if self.rcv.wants_ack() {
-            return Some(self.segment(now, sides, None));
-        }
-        None
+        } else if snd.take_window_probe() {
+            (snd.nxt() - 1, 0, 0) // an old byte: the peer must answer
+        } else if self.rcv.wants_ack() {
+            (snd.nxt(), 0, 0)
+        } else {
+            return None;
+        };
+        Some(self.segment(now, sides, start, len, flags))
     }
 
-    fn segment(&mut self, now: Time, sides: &mut Sides, out: Option<send::Outgoing>) -> Packet {
+    /// The end of the handshake.
+    #[cold]
+    fn acknowledgement(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
+        let start = self.snd.as_ref()?.nxt();
+        Some(self.segment(now, sides, start, 0, 0))
+    }
+
+    /// The segment with `len` bytes from offset `start` that leaves now.
+    #[inline(always)]
+    fn segment(&mut self, now: Time, sides: &mut Sides, start: u64, len: u32, flags: u8) -> Packet {
         let mut p = Packet::tcp(self.id);
-        let snd = self.snd.as_ref().expect("established");
-        let (start, len) = out.map_or((snd.nxt(), 0), |o| (o.start, o.len));
         p.seq = self.iss.wrapping_add(start as u32);
         p.ack = self.irs.wrapping_add(self.rcv.nxt() as u32);
-        p.flags = flags::ACK;
-        if let Some(o) = out {
-            if o.fin {
-                p.flags |= flags::FIN;
-            }
-            if o.push || o.fin {
-                p.flags |= flags::PSH;
-            }
-        }
+        p.flags = flags::ACK | flags;
+        p.size = 40 + len as u16;
         if self.timestamps {
             p.set_timestamps(now.as_millis() as u32, self.rcv.ts_recent());
+            p.size += 12;
         }
-        if self.sack && self.rcv.has_sacks() {
-            let mut blocks = [(0, 0); 4];
-            let n = self.rcv.sacks(if self.timestamps { 3 } else { 4 }, &mut blocks);
-            let irs = self.irs;
-            let side =
-                blocks.map(|(l, r)| SackBlock { left: irs.wrapping_add(l as u32), right: irs.wrapping_add(r as u32) });
-            p.set_sacks(n, sides.store(Side::Sacks(side)));
+        if self.rcv.has_sacks() && self.sack {
+            self.report(&mut p, len, sides);
         }
+        debug_assert_eq!(p.payload(), len);
         p.window = self.rcv.window_field();
         self.rcv.on_ack_sent();
-        p.set_payload(len as u16);
         self.stamp(&mut p);
         p
+    }
+
+    /// Puts what arrived beyond a gap into a segment with `len` bytes (RFC 2018).
+    #[inline(never)]
+    fn report(&mut self, p: &mut Packet, len: u32, sides: &mut Sides) {
+        let mut blocks = [(0, 0); 4];
+        let n = self.rcv.sacks(if self.timestamps { 3 } else { 4 }, &mut blocks);
+        let irs = self.irs;
+        let side = blocks.map(|(l, r)| SackBlock { left: irs.wrapping_add(l as u32), right: irs.wrapping_add(r as u32) });
+        p.set_sacks(n, sides.store(Side::Sacks(side)));
+        p.set_payload(len as u16);
     }
 
     fn syn(&mut self, now: Time, sides: &mut Sides) -> Packet {
@@ -576,6 +622,15 @@ impl Endpoint {
         p.ident = self.ident;
         self.ident = self.ident.wrapping_add(1);
     }
+}
+
+/// What the header of an arriving segment says, in offsets of the peer's stream.
+struct Segment {
+    start: u64,
+    payload: u64,
+    fin: bool,
+    /// TSval and TSecr.
+    timestamps: Option<(u32, u32)>,
 }
 
 /// The 64-bit offset nearest to `reference` that `seq` stands for, `base` being the initial sequence number.

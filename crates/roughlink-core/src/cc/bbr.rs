@@ -19,7 +19,7 @@
 //! none, an initial rate without margin.
 
 use super::registry::Construct;
-use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, RateSample, Sent, Vitals};
+use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent, Vitals};
 use crate::units::{Rate, Time};
 use aggregation::Aggregation;
 use max_filter::MaxFilter;
@@ -162,6 +162,10 @@ impl CongestionControl for Bbr {
             self.look_for_policer(flow, &RateSample { losses: 1, ..RateSample::default() });
             self.cwnd = u64::from(flow.mss);
         }
+    }
+
+    fn listens(&self) -> Listens {
+        Listens { sent: true, rate: true, ..Listens::ACKS }
     }
 
     fn permit(&self, flow: &Flow) -> Permit {

@@ -15,7 +15,7 @@
 use super::hystart::{self, HyStart, Mode};
 use super::registry::Construct;
 use super::window::{self, Window};
-use super::{Ack, Congestion, CongestionControl, Flow, Permit, Sent, Vitals};
+use super::{Ack, Congestion, CongestionControl, Flow, Listens, Permit, Sent, Vitals};
 use crate::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -199,6 +199,10 @@ impl CongestionControl for Cubic {
         };
         self.window.reduce(flow, cause, ssthresh);
         self.hystart.on_congestion(flow, cause);
+    }
+
+    fn listens(&self) -> Listens {
+        Listens { sent: true, ..Listens::ACKS }
     }
 
     fn permit(&self, flow: &Flow) -> Permit {

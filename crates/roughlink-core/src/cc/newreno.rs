@@ -13,7 +13,7 @@
 
 use super::registry::Construct;
 use super::window::{AdditiveCounter, Window};
-use super::{Ack, Congestion, CongestionControl, Flow, Permit, Vitals};
+use super::{Ack, Congestion, CongestionControl, Flow, Listens, Permit, Vitals};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -129,6 +129,10 @@ impl CongestionControl for NewReno {
         if !self.params.ns3_linux_reno {
             self.counter = AdditiveCounter::default();
         }
+    }
+
+    fn listens(&self) -> Listens {
+        Listens::ACKS
     }
 
     fn permit(&self, flow: &Flow) -> Permit {

@@ -7,10 +7,10 @@ use super::Direction;
 use super::noise::{Judge, Noise};
 use super::timeline::{Changes, State, Step};
 use crate::packet::{Fragment, NO_SIDE, Packet};
+use crate::ring::Ring;
 use crate::rng::{Seed, Stream};
 use crate::units::{QueueLimit, Serializer, Time};
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 
 /// One direction of a pipe. `receive` enqueues, `transmit` gives what has arrived at the far end.
 #[derive(Debug)]
@@ -24,12 +24,15 @@ pub struct Pipe {
     jitter: Option<Jitter>,
     busy_until: Time,
     /// Packets on their way, by arrival.
-    ring: VecDeque<(Time, Packet)>,
+    ring: Ring<(Time, Packet)>,
     /// Start of service and size of the packets that wait.
-    waiting: VecDeque<(Time, u32)>,
+    waiting: Ring<(Time, u32)>,
     waiting_bytes: u64,
     /// A link that changes: it keeps what waits and what is being serialised, `ring` only what is on air.
     changes: Option<Box<Changes>>,
+    /// It has a queue, a rate, a delay and perhaps noise, but neither jitter nor changes: packets arrive in the order in
+    /// which they came, at times that are known when they come.
+    plain: bool,
     /// Counters.
     pub stats: PipeStats,
 }
@@ -96,21 +99,22 @@ impl Pipe {
                 reorder: direction.reorder,
             }),
             busy_until: Time::ZERO,
-            ring: VecDeque::new(),
-            waiting: VecDeque::new(),
+            ring: Ring::default(),
+            waiting: Ring::default(),
             waiting_bytes: 0,
             changes: direction.timeline.as_ref().map(|t| Box::new(Changes::new(t, direction, overhead, name, seed))),
+            plain: direction.jitter.is_zero() && direction.timeline.is_none(),
             stats: PipeStats::default(),
         }
     }
 
     /// When the next packet arrives at the far end, or the link changes.
-    #[inline]
+    #[inline(always)]
     pub fn next_wake(&self) -> Time {
         let arrival = self.ring.front().map_or(Time::MAX, |e| e.0);
         match &self.changes {
-            None => arrival,
-            Some(changes) => arrival.min(changes.next_wake()),
+            Some(changes) if !self.plain => arrival.min(changes.next_wake()),
+            _ => arrival,
         }
     }
 
@@ -120,20 +124,39 @@ impl Pipe {
         if let Some(changes) = &self.changes {
             return changes.waiting(now).0;
         }
+        self.waiting_for_service(now)
+    }
+
+    /// [`Pipe::waiting`] on a link that does not change.
+    #[inline(always)]
+    fn waiting_for_service(&mut self, now: Time) -> usize {
         while let Some(&(start, size)) = self.waiting.front() {
             if start > now {
                 break;
             }
             self.waiting_bytes -= u64::from(size);
-            self.waiting.pop_front();
+            self.waiting.drop_front(1);
         }
         self.waiting.len()
     }
 
     /// A packet arrives at the near end; larger than the MTU, it goes on as fragments. Those that do not fit
     /// are given to `dropped`.
-    #[inline]
+    #[inline(always)]
     pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
+        if p.size > self.mtu || !self.plain {
+            return self.receive_in_parts(now, p, dropped);
+        }
+        match self.admit(now, p.size) {
+            Some(arrival) => self.ring.push_back((arrival, p)),
+            None => dropped(p),
+        }
+    }
+
+    /// [`Pipe::receive`] for packets that are to be cut and for pipes that are not plain.
+    #[cold]
+    #[inline(never)]
+    fn receive_in_parts(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
         if p.size > self.mtu {
             let mut fragments = Fragments::new(p, self.mtu);
             while let Some(f) = fragments.next() {
@@ -144,7 +167,6 @@ impl Pipe {
         }
     }
 
-    #[inline]
     fn enqueue(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
         if self.changes.is_some() {
             return self.enqueue_changing(now, p, dropped);
@@ -208,11 +230,11 @@ impl Pipe {
 
     /// Queue and serialiser: when a packet of `size` bytes that comes at `now` arrives at the far end, or `None` if there
     /// is no space for it.
-    #[inline]
+    #[inline(always)]
     fn admit(&mut self, now: Time, size: u16) -> Option<Time> {
         let start = self.busy_until.max(now);
         if start > now {
-            let waiting = self.waiting(now);
+            let waiting = self.waiting_for_service(now);
             let full = match self.limit {
                 QueueLimit::Packets(n) => waiting >= n as usize,
                 QueueLimit::Bytes(b) => self.waiting_bytes + u64::from(size) > b,
@@ -235,7 +257,7 @@ impl Pipe {
     /// Whether packets arrive in the order in which they came and none is lost on the way, so that [`Pipe::pass`] may
     /// stand for `receive` and `transmit`.
     pub fn is_transparent(&self) -> bool {
-        matches!(self.judge, Judge::None) && self.jitter.is_none() && self.changes.is_none()
+        matches!(self.judge, Judge::None) && self.plain
     }
 
     /// A change from outside at `now`. Returns the states before and after.
@@ -262,26 +284,31 @@ impl Pipe {
 
     /// The times at which a packet that comes at `now`, or each of its fragments, arrives at the far end: for a pipe whose
     /// packets all go on to one place. `None` for those that do not fit.
-    #[inline]
-    pub fn pass(&mut self, now: Time, p: Packet, mut arrives: impl FnMut(Packet, Option<Time>)) {
+    #[inline(always)]
+    pub fn pass(&mut self, now: Time, p: Packet, arrives: &mut impl FnMut(Packet, Option<Time>)) {
         debug_assert!(self.is_transparent());
         if p.size > self.mtu {
-            let mut fragments = Fragments::new(p, self.mtu);
-            while let Some(f) = fragments.next() {
-                let arrival = self.admit(now, f.size);
-                arrives(f, arrival);
-            }
-        } else {
-            let arrival = self.admit(now, p.size);
-            arrives(p, arrival);
+            return self.pass_in_parts(now, p, arrives);
+        }
+        let arrival = self.admit(now, p.size);
+        arrives(p, arrival);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pass_in_parts(&mut self, now: Time, p: Packet, arrives: &mut impl FnMut(Packet, Option<Time>)) {
+        let mut fragments = Fragments::new(p, self.mtu);
+        while let Some(f) = fragments.next() {
+            let arrival = self.admit(now, f.size);
+            arrives(f, arrival);
         }
     }
 
     /// The packet that is due at the far end, and whether it was lost on the way; none if the wake-up at `now` was for
     /// something else.
-    #[inline]
+    #[inline(always)]
     pub fn transmit(&mut self, now: Time) -> Option<(Packet, bool)> {
-        if self.changes.is_some() {
+        if !self.plain && self.changes.is_some() {
             return self.transmit_changing(now);
         }
         let (arrival, p) = self.ring.pop_front()?;
@@ -312,7 +339,8 @@ impl Pipe {
     #[cold]
     fn transmit_changing(&mut self, now: Time) -> Option<(Packet, bool)> {
         self.advance(now);
-        let (arrival, p) = self.ring.pop_front_if(|e| e.0 <= now)?;
+        let (arrival, p) = *self.ring.front().filter(|e| e.0 <= now)?;
+        self.ring.drop_front(1);
         let changes = self.changes.as_mut()?;
         let lost = changes.takes(arrival, p.size, &mut self.judge);
         self.stats.lost += u64::from(lost);

@@ -11,61 +11,66 @@ const ARITY: usize = 8;
 /// The calendar.
 #[derive(Debug)]
 pub struct Calendar {
-    /// Level 0 holds the leaves; level n the earliest time of each eight of level n - 1. The last level has one block.
-    levels: Vec<Vec<[Time; ARITY]>>,
+    /// Level by level. Level 0 holds the leaves; level n the earliest time of each eight of level n - 1. The last level has
+    /// one block.
+    blocks: Vec<[Time; ARITY]>,
+    /// The first block of each level but the last.
+    lower: Vec<usize>,
 }
 
 impl Calendar {
     /// `leaves` leaves, all at "never".
     pub fn new(leaves: usize) -> Self {
-        let mut levels = Vec::new();
-        let mut n = leaves.max(1);
-        loop {
+        let (mut lower, mut blocks) = (Vec::new(), 0);
+        let mut n = leaves.div_ceil(ARITY);
+        while n > 1 {
+            lower.push(blocks);
+            blocks += n;
             n = n.div_ceil(ARITY);
-            levels.push(vec![[Time::MAX; ARITY]; n]);
-            if n == 1 {
-                return Calendar { levels };
-            }
         }
+        Calendar { blocks: vec![[Time::MAX; ARITY]; blocks + 1], lower }
     }
 
     /// The earliest leaf and its time.
-    #[inline]
+    #[inline(always)]
     pub fn next(&self) -> (Time, usize) {
-        let mut index = 0;
-        let mut time = Time::MAX;
-        for level in self.levels.iter().rev() {
-            let (t, i) = earliest(&level[index]);
-            time = t;
-            index = index * ARITY + i;
+        let Some(top) = self.blocks.last() else { return (Time::MAX, 0) };
+        let (time, mut index) = earliest(top);
+        for first in self.lower.iter().rev() {
+            index = index * ARITY + earliest(&self.blocks[first + index]).1;
         }
         (time, index)
     }
 
     /// The time of `leaf`.
-    #[inline]
+    #[inline(always)]
     pub fn time(&self, leaf: usize) -> Time {
-        self.levels[0][leaf / ARITY][leaf % ARITY]
+        self.blocks[leaf / ARITY][leaf % ARITY]
     }
 
     /// Sets the time of `leaf`.
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, leaf: usize, time: Time) {
         let mut index = leaf;
         let mut time = time;
-        let last = self.levels.len() - 1;
-        for level in &mut self.levels[..last] {
-            let block = &mut level[index / ARITY];
+        for first in &self.lower {
+            let block = &mut self.blocks[first + index / ARITY];
+            let before = earliest(block).0;
             block[index % ARITY] = time;
             time = earliest(block).0;
+            if time == before {
+                return; // nothing above changes
+            }
             index /= ARITY;
         }
-        self.levels[last][0][index % ARITY] = time;
+        if let Some(top) = self.blocks.last_mut() {
+            top[index % ARITY] = time;
+        }
     }
 }
 
 /// The earliest of a block, the lowest among equals.
-#[inline]
+#[inline(always)]
 fn earliest(block: &[Time; ARITY]) -> (Time, usize) {
     // Pairwise, so that the comparisons are independent of each other.
     let pick = |a: (Time, usize), b: (Time, usize)| if b.0 < a.0 { b } else { a };

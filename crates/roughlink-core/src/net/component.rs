@@ -40,6 +40,8 @@ pub(super) struct Component {
     leaves: Leaves,
     calendar: Calendar,
     sides: Sides,
+    /// Where what comes out of each place goes: a place, [`HOST`], or [`VARIES`].
+    onward: Vec<u32>,
     /// The pipe that all packets of a pipe go on to, if it has no other feeder and loses none: such a pair needs no
     /// event between. Empty once there is an observer or a stop.
     cascade: Vec<u32>,
@@ -142,7 +144,8 @@ impl Component {
         for (i, link) in notices.iter_mut().enumerate() {
             calendar.set(leaves.notices + i, link.next());
         }
-        let cascade = cascades(&pipes, &built, &paths, |place| gates.iter().any(|g| g.node == places[place].1));
+        let neighbours = Neighbours::of(&built, &paths, places.len());
+        let cascade = neighbours.cascades(&pipes, |place| gates.iter().any(|g| g.node == places[place].1));
         let mut component = Component {
             pipes,
             media,
@@ -153,6 +156,7 @@ impl Component {
             paths,
             calendar,
             sides: Sides::default(),
+            onward: neighbours.next,
             cascade,
             notices,
             ports: None,
@@ -314,21 +318,28 @@ impl Component {
     /// A packet came out of `place` and goes on, or has reached its host.
     #[inline(always)]
     fn forward<O: Observer>(&mut self, now: Time, place: usize, p: Packet, observer: &mut O) {
-        let flow = &self.flows[p.flow.index()];
-        let r = usize::from(p.flow.reverse());
-        let path = &self.paths[flow.path[r] as usize..flow.path[r + 1] as usize];
-        let here = path.iter().position(|&hop| hop as usize == place);
-        let next = here.and_then(|i| path.get(i + 1)).copied();
+        let next = match self.onward[place] {
+            VARIES => self.next_of(place, &p),
+            next => next,
+        };
         if !self.gates.is_empty() {
-            self.forward_gated(now, place, next, p, observer);
-        } else if let Some(next) = next {
+            self.forward_gated(now, place, Some(next).filter(|&next| next != HOST), p, observer);
+        } else if next != HOST {
             self.send(now, next as usize, p, observer);
         } else {
             self.deliver(now, place, p, observer);
         }
     }
 
-    #[inline]
+    /// The place after `place` on the path of a packet, or [`HOST`].
+    fn next_of(&self, place: usize, p: &Packet) -> u32 {
+        let flow = &self.flows[p.flow.index()];
+        let r = usize::from(p.flow.reverse());
+        let path = &self.paths[flow.path[r] as usize..flow.path[r + 1] as usize];
+        let here = path.iter().position(|&hop| hop as usize == place);
+        here.and_then(|i| path.get(i + 1)).copied().unwrap_or(HOST)
+    }
+
     fn send<O: Observer>(&mut self, now: Time, leaf: usize, p: Packet, observer: &mut O) {
         if let Some(&next) = self.cascade.get(leaf)
             && next != u32::MAX
@@ -354,26 +365,15 @@ impl Component {
     }
 
     /// Through a pipe and into the next one at once: the same as two events, since nothing else feeds the second.
-    #[inline]
+    #[inline(always)]
     fn send_through<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: Packet, observer: &mut O) {
-        let [pipe, next_pipe] = self.pipes.get_disjoint_mut([leaf, next]).expect("no pipe feeds itself");
-        let further = self.cascade[next] != u32::MAX;
-        let (sides, events, end) = (&mut self.sides, &mut self.events, self.end);
-        if further {
-            // A chain of three or more is rare: keep what passed and go on from there.
-            let mut passed = Vec::new();
-            pipe.pass(now, p, |f, arrival| match arrival.filter(|t| *t <= end) {
-                Some(t) => passed.push((t, f)),
-                None => sides.free(&f),
-            });
-            for (t, f) in passed {
-                self.events += 1;
-                self.send(t, next, f, observer);
-            }
-            return;
+        if self.cascade[next] != u32::MAX {
+            return self.send_far(now, leaf, next, p, observer);
         }
+        let [pipe, next_pipe] = self.pipes.get_disjoint_mut([leaf, next]).expect("no pipe feeds itself");
+        let (sides, events, end) = (&mut self.sides, &mut self.events, self.end);
         let before = next_pipe.next_wake();
-        pipe.pass(now, p, |f, arrival| match arrival.filter(|t| *t <= end) {
+        pipe.pass(now, p, &mut |f, arrival| match arrival.filter(|t| *t <= end) {
             Some(t) => {
                 *events += 1;
                 next_pipe.receive(t, f, &mut |dropped| sides.free(&dropped));
@@ -383,6 +383,21 @@ impl Component {
         let after = next_pipe.next_wake();
         if after < before {
             self.calendar.set(next, after);
+        }
+    }
+
+    /// [`Component::send_through`] in a chain of three or more, which is rare: keep what passed and go on from there.
+    #[cold]
+    fn send_far<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: Packet, observer: &mut O) {
+        let (sides, end) = (&mut self.sides, self.end);
+        let mut passed = Vec::new();
+        self.pipes[leaf].pass(now, p, &mut |f, arrival| match arrival.filter(|t| *t <= end) {
+            Some(t) => passed.push((t, f)),
+            None => sides.free(&f),
+        });
+        for (t, f) in passed {
+            self.events += 1;
+            self.send(t, next, f, observer);
         }
     }
 
@@ -512,42 +527,52 @@ impl Component {
     }
 }
 
-/// Which pipes cascade into which: all flows that use the first go on to the second, and only they use it. `gated` marks
-/// places at whose far end a gateway observes what passes.
-fn cascades(pipes: &[Pipe], flows: &[Flow], paths: &[u32], gated: impl Fn(usize) -> bool) -> Vec<u32> {
-    const NONE: u32 = u32::MAX;
-    const MANY: u32 = u32::MAX - 1;
-    let note = |slot: &mut u32, value: u32| *slot = if *slot == NONE || *slot == value { value } else { MANY };
-    let mut next = vec![NONE; pipes.len()];
-    let mut feeder = vec![NONE; pipes.len()];
-    for f in flows {
-        for r in 0..2 {
-            let path = &paths[f.path[r] as usize..f.path[r + 1] as usize];
-            let step =
-                |from: Option<&u32>, to: Option<&u32>| (from.copied().unwrap_or(MANY), to.copied().unwrap_or(MANY));
-            let first = step(None, path.first());
-            let last = step(path.last(), None);
-            for (from, to) in path.windows(2).map(|p| (p[0], p[1])).chain([first, last]) {
-                if let Some(slot) = next.get_mut(from as usize) {
-                    note(slot, to);
-                }
-                if let Some(slot) = feeder.get_mut(to as usize) {
-                    note(slot, from);
+/// The host at the far end, not another place.
+const HOST: u32 = u32::MAX - 1;
+/// It depends on the flow.
+const VARIES: u32 = u32::MAX - 2;
+
+/// What lies before and after each place on the paths of all flows that use it: another place, [`HOST`], or [`VARIES`];
+/// `u32::MAX` if there is no such flow.
+struct Neighbours {
+    next: Vec<u32>,
+    feeder: Vec<u32>,
+}
+
+impl Neighbours {
+    fn of(flows: &[Flow], paths: &[u32], places: usize) -> Self {
+        let note = |slot: &mut u32, value| *slot = if [u32::MAX, value].contains(slot) { value } else { VARIES };
+        let mut neighbours = Neighbours { next: vec![u32::MAX; places], feeder: vec![u32::MAX; places] };
+        for f in flows {
+            for r in 0..2 {
+                let path = &paths[f.path[r] as usize..f.path[r + 1] as usize];
+                let mut before = HOST;
+                for (i, &place) in path.iter().enumerate() {
+                    note(&mut neighbours.feeder[place as usize], before);
+                    note(&mut neighbours.next[place as usize], path.get(i + 1).copied().unwrap_or(HOST));
+                    before = place;
                 }
             }
         }
+        neighbours
     }
-    (0..pipes.len())
-        .map(|i| match next[i] {
-            n if (n as usize) < pipes.len()
-                && feeder[n as usize] == i as u32
-                && pipes[i].is_transparent()
-                && !pipes[n as usize].has_timeline()
-                && !gated(i) =>
-            {
-                n
-            }
-            _ => NONE,
-        })
-        .collect()
+
+    /// Which pipes cascade into which: all flows that use the first go on to the second, and only they use it. `gated` marks
+    /// places at whose far end a gateway observes what passes.
+    fn cascades(&self, pipes: &[Pipe], gated: impl Fn(usize) -> bool) -> Vec<u32> {
+        let second = |i: usize| self.next[i];
+        (0..pipes.len())
+            .map(|i| match pipes.get(second(i) as usize) {
+                Some(pipe)
+                    if self.feeder[second(i) as usize] == i as u32
+                        && pipes[i].is_transparent()
+                        && !pipe.has_timeline()
+                        && !gated(i) =>
+                {
+                    second(i)
+                }
+                _ => u32::MAX,
+            })
+            .collect()
+    }
 }

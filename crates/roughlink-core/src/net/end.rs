@@ -101,7 +101,7 @@ impl End {
     pub fn wake(&mut self, now: Time) {
         either!(self, e => e.wake(now));
     }
-    #[inline]
+    #[inline(always)]
     pub fn next_wake(&self, now: Time) -> Time {
         either!(self, e => e.next_wake(now))
     }

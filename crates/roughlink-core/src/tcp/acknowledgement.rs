@@ -61,7 +61,7 @@ pub(super) fn age(echo: u32, now: Time) -> Time {
 }
 
 /// Brings an acknowledgement to the sender: window, RTT, scoreboard, recovery.
-#[inline]
+#[inline(always)]
 pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[SackBlock]) {
     let una = snd.una();
     if a.ack > snd.nxt() || a.ack < una {
@@ -88,9 +88,9 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
     }
     snd.measured_rtt(a.ack, rtt);
     if snd.cfg.recovery == Recovery::Rack {
-        snd.on_ack_by_time(now, arrival, d, a.echo, dsack);
+        snd.on_ack_by_time(now, &arrival, &mut d, a.echo, dsack);
     } else {
-        snd.on_ack_by_count(now, arrival, d);
+        snd.on_ack_by_count(now, &arrival, &mut d);
     }
 }
 

@@ -122,11 +122,11 @@ impl Rack {
 impl Sender {
     /// Takes in an acknowledgement whose newly SACKed segments are in `d`. `echo` is its TSecr, `dsack` a duplicate it
     /// reports.
-    pub(super) fn on_ack_by_time(&mut self, now: Time, a: Arrival, mut d: Delivered, echo: Option<u32>, dsack: bool) {
+    pub(super) fn on_ack_by_time(&mut self, now: Time, a: &Arrival, d: &mut Delivered, echo: Option<u32>, dsack: bool) {
         let prior_una = self.board.una();
         let prior_fack = self.rack.fack;
         let lost_before = self.board.lost();
-        self.board.acknowledge(a.ack, &mut d);
+        self.board.acknowledge(a.ack, d);
         self.settle_release(now);
         let advanced = a.ack > prior_una;
         let duplicate = if self.sack { a.sacked > 0 } else { a.pure && !advanced && !self.board.is_empty() };
@@ -139,26 +139,25 @@ impl Sender {
         }
         let echo_before =
             self.rack.first_retrans_ms.zip(echo).is_some_and(|(first, e)| e != 0 && (e.wrapping_sub(first) as i32) < 0);
-        self.rack.update(now, &d, self.flow.min_rtt, echo_before);
+        self.rack.update(now, d, self.flow.min_rtt, echo_before);
         if dsack {
-            self.rack.on_dsack(&d, self.rate.delivered);
+            self.rack.on_dsack(d, self.rate.delivered);
             if self.rack.undo_marker.is_some() && self.rack.undo_retrans > 0 {
                 self.rack.undo_retrans -= 1;
             }
         }
         if !self.sack {
-            self.credit_without_sack(a.ack - prior_una, duplicate, &mut d);
+            self.credit_without_sack(a.ack - prior_una, duplicate, d);
         }
         if self.rack.probe_end != 0 {
-            self.on_probe_ack(&a, advanced, duplicate, dsack);
+            self.on_probe_ack(a, advanced, duplicate, dsack);
         }
         if duplicate || dsack || self.flow.state != CongestionState::Open {
-            self.alert(now, &a, &d, advanced, duplicate, echo_before);
+            self.alert(now, a, d, advanced, duplicate, echo_before);
         }
         let lost = self.board.lost().saturating_sub(lost_before);
-        let min_rtt = self.flow.min_rtt;
         let rtt = d.last_sent.filter(|_| !d.retransmitted).map(|t| now - t);
-        let sample = self.rate.on_ack(now, &d, lost, a.prior_in_flight, min_rtt, rtt.unwrap_or_default());
+        let sample = self.rate_sample(now, d, lost, a.prior_in_flight, rtt.unwrap_or_default());
         if advanced {
             self.restart_rto(now);
         }

@@ -58,7 +58,7 @@ impl DeliveryRate {
     }
 
     /// Takes an acknowledgement in and makes its sample, if it delivered anything.
-    #[inline]
+    #[inline(always)]
     pub fn on_ack(
         &mut self,
         now: Time,

@@ -185,7 +185,7 @@ impl Receiver {
     }
 
     /// A segment with `len` bytes at `start` arrived, possibly with a FIN after them.
-    #[inline]
+    #[inline(always)]
     pub fn on_segment(&mut self, now: Time, start: u64, len: u64, fin: bool, tsval: Option<u32>) {
         if let Some(ts) = tsval
             && start <= self.last_ack_sent
@@ -193,6 +193,17 @@ impl Receiver {
         {
             self.ts_recent = ts;
         }
+        if start == self.nxt && len > 0 && !fin && self.ranges.is_empty() && self.fin.is_none() && self.read.is_none() {
+            self.nxt += len;
+            self.on_in_order(now, false);
+        } else if len > 0 || fin {
+            self.on_other(now, start, len, fin);
+        }
+    }
+
+    /// [`Receiver::on_segment`] for whatever is not just the next one.
+    #[inline(never)]
+    fn on_other(&mut self, now: Time, start: u64, len: u64, fin: bool) {
         let (mut len, mut fin) = (len, fin);
         if self.read.is_some() && start + len > self.edge && len > 0 {
             // Only what was offered is kept (RFC 9293 section 3.10.7.4: trim); the rest is answered as not acceptable.
@@ -247,7 +258,7 @@ impl Receiver {
     }
 
     /// The common case: the next segment, no gap.
-    #[inline]
+    #[inline(always)]
     fn on_in_order(&mut self, now: Time, fin: bool) {
         if self.space.auto {
             self.space.right_size(now, self.nxt);

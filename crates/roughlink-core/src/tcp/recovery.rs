@@ -31,14 +31,14 @@ pub struct Arrival {
 
 impl Sender {
     /// Takes in an acknowledgement whose newly SACKed bytes are in `d`.
-    pub(super) fn on_ack_by_count(&mut self, now: Time, a: Arrival, mut d: Delivered) {
+    pub(super) fn on_ack_by_count(&mut self, now: Time, a: &Arrival, d: &mut Delivered) {
         let prior_una = self.board.una();
         if a.sacked > 0 {
             self.board.mark_lost_by_count(DUP_THRESH);
         }
         let duplicate = if self.sack { a.sacked > 0 } else { a.pure && a.ack == prior_una && a.ack < self.board.nxt() };
         let safe = self.flow.state == CongestionState::Recovery && self.acks_retransmission(a.ack);
-        self.board.acknowledge(a.ack, &mut d);
+        self.board.acknowledge(a.ack, d);
         if !self.sack {
             let calm = matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder);
             if calm && a.ack > prior_una && self.cfg.recovery != Recovery::Prr {
@@ -48,7 +48,7 @@ impl Sender {
             }
         }
         self.settle_release(now);
-        let sample = self.rate.on_ack(now, &d, 0, a.prior_in_flight, self.flow.min_rtt, self.flow.latest_rtt);
+        let sample = self.rate_sample(now, d, 0, a.prior_in_flight, self.flow.latest_rtt);
         self.sync();
         let pipe = self.flow.in_flight;
         let mut ack = Ack {

@@ -13,15 +13,15 @@ mod segment;
 mod tests;
 
 use super::rate::Stamp;
+use crate::ring::Ring;
 use crate::units::Time;
 use index::Index;
 pub use segment::{Delivered, EVER_RETRANS, LOST, NO_SAMPLE, Newest, PUSHED, RETRANS, SACKED, Segment};
-use std::collections::VecDeque;
 
 /// The scoreboard.
 #[derive(Clone, Debug)]
 pub struct Scoreboard {
-    segments: VecDeque<Segment>,
+    segments: Ring<Segment>,
     una: u64,
     nxt: u64,
     sacked: u64,
@@ -40,7 +40,7 @@ impl Scoreboard {
     /// Empty, the first byte to send being `una`.
     pub fn new(una: u64, sack_ends_retrans: bool, guessing: bool) -> Self {
         Scoreboard {
-            segments: VecDeque::new(),
+            segments: Ring::default(),
             una,
             nxt: una,
             sacked: 0,
@@ -117,7 +117,7 @@ impl Scoreboard {
     }
 
     /// A new segment of `len` bytes leaves at `now`.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, len: u32, now: Time, stamp: Stamp) {
         self.segments.push_back(Segment { start: self.nxt, len, flags: 0, transmissions: 1, sent_at: now, stamp });
         self.nxt += u64::from(len);
@@ -203,11 +203,43 @@ impl Scoreboard {
     }
 
     /// Everything below `ack` has arrived.
-    #[inline]
+    #[inline(always)]
     pub fn acknowledge(&mut self, ack: u64, d: &mut Delivered) {
+        if self.sacked | self.lost | self.retrans == 0 && self.acknowledge_run(ack, d) {
+            return;
+        }
+        self.acknowledge_any(ack, d);
+    }
+
+    /// [`Scoreboard::acknowledge`] where nothing is SACKed, lost or repaired, for whole segments that were sent once: they
+    /// lie in the order in which they left, so that of all of them the first and the last tell everything. Whether it is
+    /// so; else nothing has changed.
+    #[inline(always)]
+    fn acknowledge_run(&mut self, ack: u64, d: &mut Delivered) -> bool {
+        let Some(first) = self.segments.front() else { return false };
+        let (mut last, mut flags, mut n) = (first, first.flags, 1);
+        while last.end() < ack
+            && let Some(next) = self.segments.get(n)
+        {
+            (last, flags, n) = (next, flags | next.flags, n + 1);
+        }
+        if last.end() != ack || flags & EVER_RETRANS != 0 {
+            return false;
+        }
+        d.take_run(first, last, n as u32);
+        self.segments.drop_front(n);
+        self.una = ack;
+        if self.highest_sacked < ack {
+            self.highest_sacked = 0;
+        }
+        true
+    }
+
+    #[inline(never)]
+    fn acknowledge_any(&mut self, ack: u64, d: &mut Delivered) {
         let mut whole = 0;
         let mut left = (0, 0, 0); // SACKED, LOST, RETRANS bytes that leave the counters
-        for s in &self.segments {
+        for s in self.segments.iter() {
             if s.end() > ack {
                 break;
             }
@@ -223,7 +255,7 @@ impl Scoreboard {
                 d.take(s);
             }
         }
-        self.segments.drain(..whole);
+        self.segments.drop_front(whole);
         self.sacked -= left.0;
         self.lost -= left.1;
         self.retrans -= left.2;
@@ -363,9 +395,7 @@ impl Scoreboard {
 
     /// Time stood still while the segments were on their way: what is acknowledged of them gives no RTT sample.
     pub fn invalidate_samples(&mut self) {
-        for s in &mut self.segments {
-            s.flags |= EVER_RETRANS | NO_SAMPLE;
-        }
+        self.segments.for_each_mut(|s| s.flags |= EVER_RETRANS | NO_SAMPLE);
     }
 
     /// After a time-out everything not SACKed is lost and nothing is retransmitted; without SACK (`forget_sacks`) the
@@ -426,6 +456,9 @@ impl Scoreboard {
     /// The lowest segment lost and not retransmitted.
     #[inline]
     pub fn next_repair(&self) -> Option<usize> {
+        if self.index.repairs.is_empty() {
+            return None;
+        }
         self.index.repairs.first().map(|(start, _)| self.index_of(start))
     }
 

@@ -14,8 +14,8 @@ use super::prr::Prr;
 use super::rack::Rack;
 use super::rate::DeliveryRate;
 use super::rtt::RttEstimator;
-use super::scoreboard::{PUSHED, Scoreboard};
-use crate::cc::{CongestionControl, CongestionState, Flow, Permit, Sent};
+use super::scoreboard::{Delivered, PUSHED, Scoreboard};
+use crate::cc::{CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent};
 use crate::quantiles::Histogram;
 use crate::units::{Rate, Time};
 use std::sync::Arc;
@@ -72,6 +72,7 @@ pub struct Sender {
     pub(super) board: Scoreboard,
     pub(super) flow: Flow,
     pub(super) cc: Box<dyn CongestionControl>,
+    listens: Listens,
     pub(super) rtt: RttEstimator,
     pub(super) rate: DeliveryRate,
     pub(super) prr: Prr,
@@ -123,9 +124,11 @@ impl Sender {
     /// A sender for a connection whose options are agreed: payload `mss`, the peer's window `send_window`.
     pub fn new(cfg: &Arc<TcpConfig>, factory: &crate::cc::Factory, mss: u32, sack: bool, send_window: u64) -> Self {
         let flow = Sender::first_flow(cfg, mss, send_window);
+        let cc = factory(&flow);
         Sender {
             board: Scoreboard::new(1, cfg.recovery != Recovery::Prr, !sack),
-            cc: factory(&flow),
+            listens: cc.listens(),
+            cc,
             flow,
             rtt: RttEstimator::new(cfg),
             rate: DeliveryRate::default(),
@@ -326,12 +329,30 @@ impl Sender {
     /// The RTT sample of an acknowledgement up to `ack`, if it gave one. The algorithm may have a better one for the RTO.
     #[inline]
     pub(super) fn measured_rtt(&mut self, ack: u64, rtt: Option<RttSample>) {
-        if let Some(sample) = self.cc.rto_sample(&self.flow, ack, rtt.map(|rtt| rtt.measured)) {
+        let mut sample = rtt.map(|rtt| rtt.measured);
+        if self.listens.rto_sample {
+            sample = self.cc.rto_sample(&self.flow, ack, sample);
+        }
+        if let Some(sample) = sample {
             self.estimate_rto(sample);
         }
         if let Some(rtt) = rtt {
             self.note_rtt(rtt);
         }
+    }
+
+    /// The delivery rate that an acknowledgement of `d` shows, which found `lost` bytes lost.
+    #[inline(always)]
+    pub(super) fn rate_sample(
+        &mut self,
+        now: Time,
+        d: &Delivered,
+        lost: u64,
+        prior_in_flight: u64,
+        rtt: Time,
+    ) -> Option<RateSample> {
+        let sample = self.rate.on_ack(now, d, lost, prior_in_flight, self.flow.min_rtt, rtt);
+        if self.listens.rate { sample } else { None }
     }
 
     #[inline]
@@ -406,7 +427,7 @@ impl Sender {
     }
 
     /// The best use of `available` bytes of window.
-    #[inline]
+    #[inline(always)]
     fn within(&mut self, now: Time, available: u64, rate: Option<Rate>) -> Option<Outgoing> {
         let mss = u64::from(self.flow.mss);
         let unsent = self.written - self.board.nxt();
@@ -464,6 +485,8 @@ impl Sender {
             && matches!(self.cfg.recovery, Recovery::Sack | Recovery::Prr)
     }
 
+    #[cold]
+    #[inline(never)]
     fn force(&mut self, now: Time, force: Force, rate: Option<Rate>) -> Option<Outgoing> {
         if self.board.is_empty() {
             return None;
@@ -491,7 +514,7 @@ impl Sender {
 
     #[inline(always)]
     fn send_new(&mut self, now: Time, len: u32, rate: Option<Rate>) -> Outgoing {
-        let idle = self.board.in_flight() == 0;
+        let idle = self.flow.in_flight == 0;
         let stamp = self.rate.on_sent(now, idle);
         let start = self.board.nxt();
         self.board.send(len, now, stamp);
@@ -505,8 +528,9 @@ impl Sender {
         Outgoing { push, ..self.left(now, start, len, idle, false, rate) }
     }
 
+    #[inline(never)]
     fn resend(&mut self, now: Time, index: usize, rate: Option<Rate>) -> Outgoing {
-        let idle = self.board.in_flight() == 0;
+        let idle = self.flow.in_flight == 0;
         let stamp = self.rate.on_sent(now, idle);
         if self.board.segment(index).len < self.flow.mss {
             self.board.coalesce(index, self.flow.mss, self.cfg.fill_window);
@@ -519,7 +543,7 @@ impl Sender {
         Outgoing { push: s.is(PUSHED), ..self.left(now, s.start, s.len, idle, true, rate) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn left(&mut self, now: Time, start: u64, len: u32, idle: bool, again: bool, rate: Option<Rate>) -> Outgoing {
         self.stats.segments += 1;
         self.sync();
@@ -535,7 +559,9 @@ impl Sender {
         if let Some(rate) = rate {
             self.pacing_next = self.pacing_next.max(now).saturating_add(rate.time_for(u64::from(len) + 40));
         }
-        self.cc.on_sent(&self.flow, &Sent { seq: start, len, retransmission: again, tx_start: idle });
+        if self.listens.sent {
+            self.cc.on_sent(&self.flow, &Sent { seq: start, len, retransmission: again, tx_start: idle });
+        }
         if self.cfg.recovery == Recovery::Rack {
             self.after_send(now);
         }

@@ -11,7 +11,7 @@
 //! A flow of the scenario may have one end here and the other outside. The end here is found by its address and port,
 //! whoever connects first, and its packets leave with the bytes that they stand for ([`Implied`]).
 
-use super::{Component, Flow, Observer};
+use super::{Component, Flow, Observer, VARIES};
 use crate::net::addresses::{addresses, node_address, node_address_v6};
 use crate::net::routing::{Hop, Routes};
 use crate::net::{Crossing, Outgoing, PortStats, Way};
@@ -126,6 +126,7 @@ impl Component {
             places[*hop as usize] = place as u32;
         }
         self.cascade = Vec::new(); // datagrams come in anywhere, at any time
+        self.onward.fill(VARIES);
         self.ports = Some(Box::new(Ports::new(s, nodes, places, &self.flows)));
     }
 

@@ -7,8 +7,9 @@
 
 use super::segment::{LOST, RETRANS, SACKED, Segment};
 use crate::tcp::ranges::Ranges;
+use crate::ring::Ring;
 use crate::units::Time;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 /// The index of a scoreboard.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +78,7 @@ impl Index {
     }
 
     /// Panics unless it agrees with the segments: for tests.
-    pub fn check(&self, segments: &VecDeque<Segment>) {
+    pub fn check(&self, segments: &Ring<Segment>) {
         let covered = |ranges: &Ranges, of: &dyn Fn(&Segment) -> bool| {
             assert!(segments.iter().all(|s| of(s) == ranges.covering(s.start).is_some_and(|r| s.end() <= r.1)));
             let bytes: u64 = segments.iter().filter(|s| of(s)).map(|s| u64::from(s.len)).sum();

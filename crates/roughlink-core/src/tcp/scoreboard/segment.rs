@@ -96,6 +96,22 @@ pub struct Newest {
 }
 
 impl Delivered {
+    /// The `n` segments from `first` to `last`, sent once each, and the first that this acknowledgement delivers.
+    #[inline(always)]
+    pub(super) fn take_run(&mut self, first: &Segment, last: &Segment, n: u32) {
+        debug_assert_eq!(self.segments, 0);
+        *self = Delivered {
+            bytes: last.end() - first.start,
+            segments: n,
+            newest: Some(Newest { end: last.end(), sent_at: last.sent_at, retransmitted: false, stamp: last.stamp }),
+            first_sent: Some(first.sent_at),
+            last_sent: Some(last.sent_at),
+            retransmitted: false,
+            original_end: last.end(),
+            lowest_original: first.start,
+        };
+    }
+
     #[inline]
     pub(super) fn take(&mut self, s: &Segment) {
         self.bytes += u64::from(s.len);

@@ -8,13 +8,15 @@ use crate::units::Time;
 
 impl Sender {
     /// The next time-out of any kind.
-    #[inline]
+    #[inline(always)]
     pub fn next_wake(&self, now: Time) -> Time {
         let mut t = Time::MAX;
         if !self.held {
             t = self.persist_at.min(self.rto_at).min(self.rack.timer);
         }
-        if let Some(c) = self.cc.timer() {
+        if self.listens.timer
+            && let Some(c) = self.cc.timer()
+        {
             t = t.min(c);
         }
         if self.pacing_next > now {

@@ -1,0 +1,204 @@
+//! A queue in slots whose number is a power of two, so that a position is found by a mask: it holds what every packet
+//! passes through, the packets on a pipe and the segments at a sender.
+
+use std::ops::{Index, IndexMut};
+
+/// First in, first out; every element can be reached by its position.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring<T> {
+    /// A power of two of them, or none. Those not in use hold what was there before.
+    slots: Vec<T>,
+    /// Counts up without end; the mask makes a slot of it.
+    head: usize,
+    len: usize,
+}
+
+impl<T> Default for Ring<T> {
+    fn default() -> Self {
+        Ring { slots: Vec::new(), head: 0, len: 0 }
+    }
+}
+
+impl<T: Copy> Ring<T> {
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Elements for which there are slots.
+    pub fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+    #[inline(always)]
+    fn slot(&self, position: usize) -> usize {
+        self.head.wrapping_add(position) & self.slots.len().wrapping_sub(1)
+    }
+    #[inline(always)]
+    pub fn get(&self, position: usize) -> Option<&T> {
+        if position < self.len { self.slots.get(self.slot(position)) } else { None }
+    }
+    #[inline(always)]
+    pub fn get_mut(&mut self, position: usize) -> Option<&mut T> {
+        let slot = self.slot(position);
+        if position < self.len { self.slots.get_mut(slot) } else { None }
+    }
+    #[inline(always)]
+    pub fn front(&self) -> Option<&T> {
+        self.get(0)
+    }
+    #[inline(always)]
+    pub fn front_mut(&mut self) -> Option<&mut T> {
+        self.get_mut(0)
+    }
+    pub fn back(&self) -> Option<&T> {
+        self.get(self.len.wrapping_sub(1))
+    }
+    pub fn back_mut(&mut self) -> Option<&mut T> {
+        self.get_mut(self.len.wrapping_sub(1))
+    }
+    #[inline(always)]
+    pub fn push_back(&mut self, value: T) {
+        if self.len == self.slots.len() {
+            self.grow(value);
+        }
+        let slot = self.slot(self.len);
+        self.slots[slot] = value;
+        self.len += 1;
+    }
+    #[inline(always)]
+    pub fn pop_front(&mut self) -> Option<T> {
+        let first = *self.front()?;
+        self.drop_front(1);
+        Some(first)
+    }
+    /// Drops the first `n`.
+    #[inline(always)]
+    pub fn drop_front(&mut self, n: usize) {
+        debug_assert!(n <= self.len);
+        self.head = self.head.wrapping_add(n);
+        self.len -= n;
+    }
+    /// Twice the slots; `filler` is put into those that nothing has been in.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, filler: T) {
+        let first = if self.slots.is_empty() { 0 } else { self.slot(0) };
+        self.slots.rotate_left(first);
+        self.slots.resize((2 * self.slots.len()).max(LEAST_SLOTS), filler);
+        self.head = 0;
+    }
+    /// Puts `value` before the element at `position`.
+    pub fn insert(&mut self, position: usize, value: T) {
+        self.push_back(value);
+        for i in (position + 1..self.len).rev() {
+            self[i] = self[i - 1];
+        }
+        self[position] = value;
+    }
+    pub fn remove(&mut self, position: usize) {
+        for i in position + 1..self.len {
+            self[i - 1] = self[i];
+        }
+        self.len -= 1;
+    }
+    /// How many of the first elements satisfy `before`, which is true of none after the first of which it is false.
+    pub fn partition_point(&self, before: impl Fn(&T) -> bool) -> usize {
+        let (mut low, mut high) = (0, self.len);
+        while low < high {
+            let middle = (low + high) / 2;
+            if before(&self[middle]) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
+        (0..self.len).map(|i| &self[i])
+    }
+    /// Changes every element.
+    pub fn for_each_mut(&mut self, mut change: impl FnMut(&mut T)) {
+        for i in 0..self.len {
+            change(&mut self[i]);
+        }
+    }
+}
+
+impl<T: Copy> Index<usize> for Ring<T> {
+    type Output = T;
+    #[inline(always)]
+    fn index(&self, position: usize) -> &T {
+        debug_assert!(position < self.len);
+        &self.slots[self.slot(position)]
+    }
+}
+
+impl<T: Copy> IndexMut<usize> for Ring<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, position: usize) -> &mut T {
+        debug_assert!(position < self.len);
+        let slot = self.slot(position);
+        &mut self.slots[slot]
+    }
+}
+
+/// As many as a queue that is hardly used needs.
+const LEAST_SLOTS: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        #[test]
+        fn it_does_what_a_deque_does(steps in prop::collection::vec((0..8, 0usize..40), 0..200)) {
+            let mut ring = Ring::default();
+            let mut deque = VecDeque::new();
+            for (i, (kind, place)) in steps.into_iter().enumerate() {
+                let within = place.min(deque.len());
+                match kind {
+                    0 => prop_assert_eq!(ring.pop_front(), deque.pop_front()),
+                    1 => {
+                        ring.insert(within, i);
+                        deque.insert(within, i);
+                    }
+                    2 if within < deque.len() => {
+                        ring.remove(within);
+                        deque.remove(within);
+                    }
+                    3 => {
+                        ring.drop_front(within / 2);
+                        deque.drain(..within / 2);
+                    }
+                    4 => {
+                        ring.for_each_mut(|e| *e += 1);
+                        deque.iter_mut().for_each(|e| *e += 1);
+                    }
+                    _ => {
+                        ring.push_back(i);
+                        deque.push_back(i);
+                    }
+                }
+                prop_assert_eq!(ring.iter().collect::<Vec<_>>(), deque.iter().collect::<Vec<_>>());
+                prop_assert_eq!((ring.front(), ring.back()), (deque.front(), deque.back()));
+                prop_assert_eq!((ring.get(place), ring.len()), (deque.get(place), deque.len()));
+                prop_assert!(ring.capacity() >= ring.len());
+            }
+        }
+
+        #[test]
+        fn a_partition_point_is_that_of_a_slice(sizes in prop::collection::vec(0u32..50, 0..40), limit in 0u32..50) {
+            let mut sizes = sizes;
+            sizes.sort_unstable();
+            let mut ring = Ring::default();
+            sizes.iter().for_each(|s| ring.push_back(*s));
+            prop_assert_eq!(ring.partition_point(|s| *s < limit), sizes.partition_point(|s| *s < limit));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Instructions per delivered packet, its acknowledgement included: what a packet costs, whatever else the machine does.
+
+valgrind's callgrind counts the instructions of two runs of a scenario, one longer than the other; the difference, divided by the
+difference in delivered packets, is the cost of a packet without start-up. The count is the same from run to run, so one per cent is
+seen. `instructions.toml` keeps the figures of a binary that was built with the profile of the tests (cargo build --profile test).
+
+With --strict the exit code is 5 if a case costs more than 2 % more than the file says, or so much less that the file is not true
+any more. --against PATH compares with another binary instead of the file; --update writes the file. Without valgrind nothing is
+measured and the exit code is 3. Needs no ns-3.
+"""
+
+import re
+import shutil
+import sys
+import tempfile
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import cpu_count
+from pathlib import Path
+
+from roughlink_validation import cli
+from roughlink_validation.scenario import Scenario
+from roughlink_validation.simulators import Failed, Missing, call, delivered_packets, parse
+
+FIGURES = Path(__file__).resolve().parent / "instructions.toml"
+TOLERANCE = 0.02
+
+ONE = Scenario(bytes=0, segment=1448, send_size=1448, delay1_ms=10.0, delay2_ms=0.9)
+MANY = ONE.with_(groups=7, flows_per_group=3)
+# A stack tunes everything else by itself.
+LINUX = ('stack = "ns3"', 'stack = "linux"')
+CABLE = re.compile(r'name = "plc"\n(between = .*)\n(?:.*\n)*?mtu = .*\n')
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scenario and the ends of its two runs, s. `changes` are made to its file: a pattern and what takes its place."""
+
+    scenario: Scenario
+    seconds: tuple[float, float]
+    changes: tuple[tuple[str | re.Pattern, str], ...] = ()
+
+    def toml(self, seconds: float) -> str:
+        text = self.scenario.with_(duration_s=seconds).toml()
+        for pattern, replacement in self.changes:
+            text, times = re.subn(pattern, replacement, text)
+            assert times, f"nothing matches {pattern}"
+        return text
+
+
+CASES = {
+    "newreno, 1 flow": Case(ONE, (10, 60)),
+    "newreno, 21 flows": Case(MANY, (5, 12)),
+    "newreno, 21 flows, 2 % bursts": Case(MANY.with_(burst_start=0.02), (5, 25)),
+    "cubic on linux, 1 flow": Case(ONE.with_(cc="cubic"), (10, 60), (LINUX,)),
+    "bbr on linux, 21 flows, 2 % bursts": Case(MANY.with_(cc="bbr", burst_start=0.02), (5, 12), (LINUX,)),
+    "Green PHY, 1 flow": Case(ONE, (10, 60), ((CABLE, r'name = "plc"\nkind = "greenphy"\n\1\n'),)),
+    "HD-PLC, 1 flow": Case(
+        ONE,
+        (10, 40),
+        ((CABLE, r'name = "plc"\nkind = "hdplc"\n\1\nrate = "18.62 Mbit/s"\nnoise = { kind = "inverter45" }\n'),),
+    ),
+}
+
+
+def options():
+    parser = cli.parser(__doc__)
+    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=", ".join(CASES))
+    parser.add_argument("--against", type=Path, metavar="PATH", help="compare with this roughlink program")
+    parser.add_argument("--strict", action="store_true", help="exit code 5 unless every case is within 2 %% of the file")
+    parser.add_argument("--update", action="store_true", help="write what was measured to instructions.toml")
+    return parser.parse_args()
+
+
+def instructions(binary: Path, case: Case, seconds: float) -> tuple[int, int]:
+    """Of a whole run, and the packets that it delivered."""
+    with tempfile.TemporaryDirectory() as folder:
+        file, log = Path(folder) / "scenario.toml", Path(folder) / "log"
+        file.write_text(case.toml(seconds))
+        counted = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--log-file={log}"]
+        done = call([*counted, str(binary), "run", str(file), "--json"])
+        said = log.read_text()
+    collected = re.search(r"Collected : (\d+)", said)
+    if collected is None:
+        raise Failed(f"callgrind counted nothing: {said[-2000:]}")
+    return int(collected[1]), delivered_packets(parse("roughlink", done.stdout), case.scenario)
+
+
+def per_packet(binary: Path, names: list[str]) -> dict[str, float]:
+    """The cost of each case; runs share the machine's cores."""
+    runs = [(CASES[name], seconds) for name in names for seconds in CASES[name].seconds]
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        counts = list(pool.map(lambda run: instructions(binary, *run), runs))
+    costs = {}
+    for name, short, long in zip(names, counts[::2], counts[1::2]):
+        packets = long[1] - short[1]
+        if packets <= 0:
+            raise Failed(f"{name}: the longer run delivered nothing more")
+        costs[name] = (long[0] - short[0]) / packets
+    return costs
+
+
+def program(path: Path) -> Path:
+    if not path.exists():
+        raise Missing(f"no roughlink program at {path}")
+    return path.resolve()
+
+
+def figures() -> dict[str, float]:
+    return tomllib.loads(FIGURES.read_text())["per_packet"] if FIGURES.exists() else {}
+
+
+def write(costs: dict[str, float]) -> None:
+    lines = ["# Written by instructions.py --update: instructions per delivered packet, profile of the tests.", "[per_packet]"]
+    lines += [f'"{name}" = {costs[name]:.0f}' for name in CASES if name in costs]
+    FIGURES.write_text("\n".join(lines) + "\n")
+
+
+def main() -> int:
+    o = options()
+    if shutil.which("valgrind") is None:
+        raise Missing("no valgrind to count instructions with")
+    costs = per_packet(program(o.roughlink), o.case)
+    before = per_packet(program(o.against), o.case) if o.against else figures()
+    other = "there" if o.against else "in the file"
+    print(f"{'instructions per delivered packet':<36}{'now':>10}{other:>14}{'change':>12}")
+    wrong = []
+    for name, cost in costs.items():
+        old = before.get(name)
+        if old is None:
+            print(f"{name:<36}{cost:>10.0f}{'-':>14}")
+            wrong.append(f"{name}: no figure to compare with")
+            continue
+        change = cost / old - 1
+        print(f"{name:<36}{cost:>10.0f}{old:>14.0f}{change:>+11.1%}")
+        if abs(change) > TOLERANCE:
+            wrong.append(f"{name}: {change:+.1%}, which is {'more' if change > 0 else 'less'} than {other}")
+    if o.update:
+        write({**figures(), **costs})
+    elif o.strict and wrong:
+        for line in wrong:
+            print(f"error: {line}", file=sys.stderr)
+        print(f"If this is meant to be: python3 validation/instructions.py --roughlink {o.roughlink} --update", file=sys.stderr)
+        return cli.EXPECTATION
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(cli.guarded(main))
