@@ -15,10 +15,11 @@ HOSTILE_FILES ?= 20000
 # The commit whose results `make unchanged` compares with.
 REV ?= HEAD
 
-.PHONY: help reproduce build test check deny docs bench validate fuzz hostile unchanged clean
+.PHONY: help reproduce build release test check deny docs bench validate fuzz hostile unchanged clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers, write results/index.html; PAPER=v2g one of them'
+	@echo 'make release     the program as it ships, compiled with a profile of its own runs; minutes'
 	@echo 'make test        set up, then run all tests'
 	@echo 'make check       formatting and lints'
 	@echo 'make deny        licences, sources and advisories of what is built in'
@@ -33,6 +34,10 @@ help:
 build:
 	@.ci/setup build
 	$(CARGO) build --release --locked --bin roughlink
+
+release:
+	@.ci/setup build
+	@.ci/release
 
 reproduce: build
 	target/release/roughlink reproduce $(PAPER) -o $(RESULTS)
