@@ -12,11 +12,14 @@ RANDOM    := $(if $(FULL),,--seeds 4 --runs 2 --bytes 2000000)
 TABLE     := $(if $(FULL),,--seeds 3 --bytes 10000000 --cc newreno illinois --loss 0.25 5)
 FUZZ_TIME ?= 120
 HOSTILE_FILES ?= 20000
+# The commit whose results `make unchanged` compares with.
+REV ?= HEAD
 
-.PHONY: help reproduce build test check deny docs bench validate fuzz hostile clean
+.PHONY: help reproduce build release test check deny docs bench validate fuzz hostile unchanged clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers, write results/index.html; PAPER=v2g one of them'
+	@echo 'make release     the program as it ships, compiled with a profile of its own runs; minutes'
 	@echo 'make test        set up, then run all tests'
 	@echo 'make check       formatting and lints'
 	@echo 'make deny        licences, sources and advisories of what is built in'
@@ -25,11 +28,16 @@ help:
 	@echo 'make validate    side by side with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
 	@echo 'make fuzz        fuzz each target for FUZZ_TIME=$(FUZZ_TIME) s'
 	@echo 'make hostile     try HOSTILE_FILES=$(HOSTILE_FILES) hostile scenario files'
+	@echo 'make unchanged   compare all results with those of commit REV=$(REV)'
 	@echo 'make clean       remove what was built; results/ stays'
 
 build:
 	@.ci/setup build
 	$(CARGO) build --release --locked --bin roughlink
+
+release:
+	@.ci/setup build
+	@.ci/release
 
 reproduce: build
 	target/release/roughlink reproduce $(PAPER) -o $(RESULTS)
@@ -77,6 +85,10 @@ hostile:
 	@.ci/setup build
 	$(CARGO) build --workspace --locked --profile test --bin roughlink
 	python3 validation/hostile.py --roughlink target/debug/roughlink --files $(HOSTILE_FILES)
+
+unchanged:
+	@.ci/setup build
+	python3 validation/unchanged.py $(REV)
 
 clean:
 	$(CARGO) clean
