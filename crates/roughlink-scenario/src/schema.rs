@@ -1,4 +1,7 @@
-//! The JSON Schema of scenario files, for editors and for [`super::shape`].
+//! The JSON Schema of scenario files, for editors and reference pages, and the form of a file for [`super::shape`].
+//!
+//! The form is what of the schema is needed to check a file: tables, keys, and which of them are tables and lists. To make the
+//! schema takes longer than to read a file, so the form is kept in `form.json`, and a test holds it to the schema.
 
 use super::file::{File, GIVEN_BY, KINDS, Kind, kinds, noise_names};
 use super::shape::resolve;
@@ -7,17 +10,21 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
+/// The form of a scenario file.
+pub(super) static FORM: LazyLock<Value> =
+    LazyLock::new(|| serde_json::from_str(include_str!("form.json")).expect("a test reads it"));
+
 /// The schema as the structs of [`super::file`] give it: tables with kinds list the keys of all of them.
-pub(super) static FLAT: LazyLock<Value> = LazyLock::new(|| {
+fn flat() -> Value {
     let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<File>().to_value();
     strip_null(&mut schema);
     schema
-});
+}
 
 /// JSON Schema (draft 2020-12) of scenario files. Beside the keywords of the standard it has `x-default` for defaults that
 /// depend on the stack, and `x-minimum`, `x-exclusiveMinimum` and `x-maximum` for quantities with a unit.
 pub fn schema() -> Value {
-    let mut schema = FLAT.clone();
+    let mut schema = flat();
     for (table, kinds) in KINDS {
         schema["$defs"][*table] = split(table, &schema, kinds);
     }
@@ -145,5 +152,65 @@ fn strip_null(schema: &mut Value) {
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+
+    /// What [`super::super::shape`] and [`super::super::set`] read of a schema.
+    fn form(schema: &Value) -> Value {
+        let Some(object) = schema.as_object() else { return schema.clone() };
+        let all = |of: &Value| of.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), form(v))).collect();
+        let keep = |(keyword, value): (&String, &Value)| {
+            let value = match keyword.as_str() {
+                "$ref" | "type" | "required" | "minItems" | "const" => value.clone(),
+                "oneOf" => json!([]), // that there is a choice
+                "examples" => json!(value.as_array()?.get(..1)?),
+                "anyOf" => value.as_array()?.iter().map(form).collect(),
+                "items" => form(value),
+                "properties" | "$defs" => Value::Object(all(value)),
+                _ => return None,
+            };
+            Some((keyword.clone(), value))
+        };
+        let mut kept: Map<_, _> = object.iter().filter_map(keep).collect();
+        // A key that is missing is explained.
+        let demanded = |key: &str| {
+            object.get("required").and_then(Value::as_array).is_some_and(|all| all.contains(&json!(key)))
+                || KINDS.iter().any(|(_, kinds)| kinds.iter().any(|kind| kind.required.contains(&key)))
+        };
+        for (key, own) in kept.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
+            let description = &object["properties"][key]["description"];
+            if demanded(key) && description.is_string() {
+                own["description"] = description.clone();
+            }
+        }
+        Value::Object(kept)
+    }
+
+    /// As JSON, a line for each definition.
+    fn lines(form: &Value) -> String {
+        let mut text = String::from("{\n");
+        for (keyword, value) in form.as_object().unwrap().iter().filter(|(keyword, _)| *keyword != "$defs") {
+            writeln!(text, "\"{keyword}\":{value},").unwrap();
+        }
+        let definitions = form["$defs"].as_object().unwrap().iter().map(|(name, one)| format!("\"{name}\":{one}"));
+        text + "\"$defs\":{\n" + &definitions.collect::<Vec<_>>().join(",\n") + "\n}}\n"
+    }
+
+    #[test]
+    fn the_form_is_that_of_the_schema() {
+        let made = lines(&form(&flat()));
+        if made == include_str!("form.json") {
+            assert_eq!(*FORM, form(&flat()));
+            return;
+        }
+        if std::env::var("INSTA_UPDATE").is_ok_and(|how| how == "always") {
+            std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/src/form.json"), made).unwrap();
+        }
+        panic!("form.json was out of date; INSTA_UPDATE=always cargo test rewrites it");
     }
 }
