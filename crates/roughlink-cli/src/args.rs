@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use roughlink_core::net::{Limits, MOST_BYTES};
+use roughlink_lab::experiment::grid::{COMPARE_REPLICAS, SWEEP_REPLICAS};
 use roughlink_lab::experiment::plan::MOST_RUNS;
 use std::path::PathBuf;
 
@@ -165,7 +166,7 @@ pub struct Sweep {
     #[command(flatten)]
     pub reading: Reading,
     /// Runs of each cell.
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = SWEEP_REPLICAS)]
     pub replicas: u32,
     /// What to measure, such as throughput_mbps, throughput_mbps@car1, rtt_p95_ms:max, loss@plc; if absent, the metrics
     /// that are usual for the kinds of flows.
@@ -193,7 +194,7 @@ pub struct Compare {
     #[command(flatten)]
     pub reading: Reading,
     /// Runs of each.
-    #[arg(long, value_name = "N", default_value_t = 6)]
+    #[arg(long, value_name = "N", default_value_t = COMPARE_REPLICAS)]
     pub replicas: u32,
     /// What to measure. If absent: throughput, time-outs and mean RTT of transfers; latency of the messages of the charging
     /// loop, late ones and survival of sessions; mean opinion score of calls.

@@ -17,12 +17,14 @@ use crate::args::{self, Reproduce, SchemaOf};
 use crate::failure::{Failure, print, print_json, say, warn};
 use crate::progress::work;
 use roughlink_lab::error::LabError;
-use roughlink_lab::experiment::Plan;
+use roughlink_lab::experiment::grid::Grid;
 use roughlink_lab::experiment::result::{self, ExperimentResult, ReportInput};
 use roughlink_lab::experiment::table::RUNS_TABLE;
+use roughlink_lab::experiment::{Plan, split};
 use roughlink_lab::folder::{self, Content};
+use roughlink_lab::library::Overrides;
 use roughlink_lab::report;
-use roughlink_lab::store::{IDENTITY, Store, folder_of, identity_of};
+use roughlink_lab::store::{Store, folder_of};
 use roughlink_scenario::{MOST_SHOWN, schema as scenario_schema};
 use std::path::Path;
 
@@ -45,15 +47,7 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
     let identity = plan.identity();
     let base = Path::new("results").join(name);
     let folder = grid.output.clone().unwrap_or_else(|| folder_of(&base, &identity));
-    if identity_of(&folder).is_some_and(|other| other != identity) {
-        return Err(LabError::Usage {
-            message: format!("{} has the results of another experiment", folder.display()),
-            help: "name another folder with -o, or remove this one".into(),
-        }
-        .into());
-    }
-    let mut store = Store::open(&folder)?;
-    store.write(IDENTITY, format!("{identity}\n").as_bytes())?;
+    let mut store = Store::of(&folder, &identity)?;
     work(plan.jobs(), &mut store, grid)?;
     let result = plan.result(&store);
     store.write(RUNS_TABLE, &plan.table(&store)?)?;
@@ -67,6 +61,18 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
         say(&format!("results: {}{others}; -o DIR puts them elsewhere", folder.display()));
     }
     Ok(result)
+}
+
+/// What the arguments of `sweep` and `compare` have in common.
+fn settings(grid: &args::Grid, set: Overrides, replicas: u32, metrics: &[String]) -> Grid {
+    Grid {
+        set,
+        seed: grid.seed,
+        replicas,
+        metrics: metrics.iter().flat_map(|names| split(names)).collect(),
+        command: command_line(),
+        most_runs: grid.max_runs,
+    }
 }
 
 /// Prints the warnings about the scenarios of a plan.

@@ -5,8 +5,10 @@
 //! parsers here are the only place where unit names are known.
 
 mod parse;
+mod written;
 
 pub use parse::{Bytes, Packets, Share};
+pub use written::{PACKETS_OR_SIZES, SIZES, bytes, hertz, quantity, share};
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
@@ -68,6 +70,10 @@ impl Time {
     /// `self + other`, or [`Time::MAX`].
     pub const fn saturating_add(self, other: Time) -> Time {
         Time(self.0.saturating_add(other.0))
+    }
+    /// Whether it is [`Time::MAX`]: never.
+    pub fn is_max(&self) -> bool {
+        *self == Time::MAX
     }
     /// Whether this is the empty interval.
     pub const fn is_zero(self) -> bool {

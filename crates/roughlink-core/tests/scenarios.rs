@@ -450,7 +450,7 @@ fn a_transfer_over_sctp() {
     for (flow, said) in [
         ("transport = \"sctp\"\ntcp = { sack = true }", "`tcp` has no effect on a flow over SCTP"),
         ("sctp = { streams = 4 }", "`sctp` has no effect on a flow over TCP"),
-        ("transport = \"sctp\"\nsctp = { streams = 0 }", "`streams` of 0"),
+        ("transport = \"sctp\"\nsctp = { streams = 0 }", "`streams` = 0 is too small"),
         ("transport = \"sctp\"\nsctp = { cc = \"cubic\" }", "does not belong in a flow's `sctp` table"),
         ("transport = \"sctp\"\nsctp = { strems = 4 }", "[sctp] has no key `strems`"),
         ("transport = \"stcp\"", "`stcp` is none of"),

@@ -1,7 +1,9 @@
 //! Charging sessions in scenario files: the resulting values, faults, and a session over a cable.
 
 use roughlink_core::app::Traffic;
-use roughlink_core::app::request::{Cause, Limits, Message, Mode, Outcome, Policy, SessionConfig, SessionResult};
+use roughlink_core::app::request::{
+    Cause, Limits, Message, Mode, Outcome, Policy, Processing, SessionConfig, SessionResult,
+};
 use roughlink_core::net::{Network, Options};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
@@ -75,17 +77,17 @@ fn every_key_is_taken() {
     let mut expected = SessionConfig {
         mode: Mode::Ac,
         discovery: false,
-        discovery_period: ms(200),
-        discovery_max_tries: 40,
         service_detail: true,
         period: ms(250),
         pause: ms(80),
         turnaround: ms(7),
-        authorization: s(18),
-        charge_parameters: s(4),
-        cable_check: s(6),
-        precharge: s(3),
-        welding_detection: s(1),
+        processing: Processing {
+            authorization: s(18),
+            charge_parameter_discovery: s(4),
+            cable_check: s(6),
+            precharge: s(3),
+            welding_detection: s(1),
+        },
         charge: Some(s(30)),
         limits: Limits {
             communication_setup: s(21),
@@ -94,6 +96,8 @@ fn every_key_is_taken() {
             cable_check: s(41),
             precharge: s(10),
             sequence: s(59),
+            discovery_period: ms(200),
+            discovery_tries: 40,
         },
         policy: Policy::Abort,
         ..SessionConfig::dc()

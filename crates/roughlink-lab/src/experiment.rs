@@ -1,12 +1,13 @@
 //! Experiments as data: what to vary and to measure, what was published, and the results.
 //!
 //! An experiment is read from a file (`experiments/<paper>/<figure>.toml`, see [`file`]) or built from a command line
-//! (`sweep`, `compare`). Its [`Plan`] is the grid of cells and their runs; [`crate::runner`] does the runs, and
+//! ([`grid`]). Its [`Plan`] is the grid of cells and their runs; [`crate::runner`] does the runs, and
 //! [`Plan::result`] reads the store and computes the statistics.
 
 pub mod claims;
 pub mod file;
 pub mod functions;
+pub mod grid;
 pub mod paper;
 pub mod plan;
 pub mod result;

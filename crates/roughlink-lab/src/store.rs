@@ -97,6 +97,20 @@ impl Store {
         Ok(Store { folder: dir, file, end, unwritten: Vec::new(), records, damage })
     }
 
+    /// Opens the store of the experiment with this [identity](crate::experiment::Plan::identity), which is written into the
+    /// folder. A folder that has the results of another one is refused.
+    pub fn of(folder: &Path, identity: &str) -> Result<Store, LabError> {
+        if identity_of(folder).is_some_and(|other| other != identity) {
+            return Err(LabError::Usage {
+                message: format!("{} has the results of another experiment", folder.display()),
+                help: "name another folder with -o, or remove this one".into(),
+            });
+        }
+        let store = Store::open(folder)?;
+        store.write(IDENTITY, format!("{identity}\n").as_bytes())?;
+        Ok(store)
+    }
+
     /// The folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()

@@ -7,7 +7,6 @@ mod gateway;
 mod greenphy;
 mod hdplc;
 mod kinds;
-mod mac;
 mod noise;
 mod request;
 mod transport;
@@ -17,15 +16,16 @@ pub(super) use gateway::Gateway;
 pub(super) use greenphy::Profile;
 pub(super) use hdplc::RateTrace;
 pub(super) use kinds::{EXCLUSIVE_KEYS, GIVEN_BY, KINDS, Kind, kinds};
-pub(super) use mac::Mac;
 pub(super) use noise::{Exponential, Noise, NoiseKind, Noises, Pulses, named, noise_names};
-pub(super) use request::{Limits, MessageKeys, Messages, Processing};
+pub(super) use request::Messages;
 pub(super) use transport::{Hystart, Sctp, Tcp};
 
+use super::given::Given;
 use super::leaf::{At, Cc, Dbm, Leaf, Name, Transfer};
-use roughlink_core::app::request::{Mode, Policy as AfterLimit};
+use roughlink_core::app::request::{Limits, Mode, Policy as AfterLimit, Processing};
 use roughlink_core::app::voip::{Codec, EModel, Reference};
-use roughlink_core::link::greenphy::Class as Priority;
+use roughlink_core::link::greenphy::{Class as Priority, GreenPhyConfig};
+use roughlink_core::link::hdplc::HdplcConfig;
 use roughlink_core::units::{Bytes, QueueLimit, Rate, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -105,7 +105,9 @@ pub(super) struct Link {
     /// Priority class of both directions, or `["ca1", "ca3"]` for forward and reverse; `ca1` if absent.
     pub class: Option<Leaf<[Priority; 2]>>,
     /// How the medium is shared.
-    pub mac: Option<Box<At<Mac>>>,
+    #[serde(default)]
+    #[schemars(schema_with = "mac")]
+    pub mac: Option<Box<At<Given<()>>>>,
     /// PHY rate over time, such as `[{ at = "10 s", rate = "9 Mbit/s" }]`; a frame is sent at the rate that holds at its
     /// start.
     pub rate_trace: Option<RateTrace>,
@@ -135,6 +137,13 @@ pub(super) struct Link {
     pub asymmetric: Option<Box<At<Asymmetric>>>,
     /// What changes and when: a list of changes, the name of a file, or a table with either and further keys.
     pub timeline: Option<Box<At<Timelines>>>,
+}
+
+/// The keys of `mac` are those of the model that the link has.
+fn mac(generator: &mut SchemaGenerator) -> Schema {
+    let [hdplc, greenphy] =
+        [generator.subschema_for::<Given<HdplcConfig>>(), generator.subschema_for::<Given<GreenPhyConfig>>()];
+    json_schema!({ "x-of-kind": { "hdplc": hdplc, "greenphy": greenphy } })
 }
 
 /// The reverse direction of a pipe; a key that is absent is as in the forward direction.
@@ -280,6 +289,7 @@ pub(super) struct Flow {
     #[schemars(extend("x-minimum" = "1 B", "x-maximum" = "65495 B"))]
     pub payload: Option<Leaf<Bytes>>,
     /// Time between packets of speech; that of `codec` if absent.
+    // A byte of G.711 takes 125 us; much below that a call fills memory with what the listener keeps of every packet.
     #[schemars(extend("x-minimum" = "100 us"))]
     pub interval: Option<Leaf<Time>>,
     /// Playout delay of the receiver; packets that arrive later are lost.
@@ -336,9 +346,9 @@ pub(super) struct Flow {
     #[schemars(extend("default" = "report"))]
     pub policy: Option<Leaf<AfterLimit>>,
     /// How long the charger answers that it is not done yet, by step of the session.
-    pub processing: Option<Box<At<Processing>>>,
+    pub processing: Option<Box<At<Given<Processing>>>>,
     /// Time limits of the session, and of the discovery before it.
-    pub limits: Option<Box<At<Limits>>>,
+    pub limits: Option<Box<At<Given<Limits>>>>,
     /// Sizes and times of messages, such as `current_demand = { request = "57 B", timeout = "250 ms" }`.
     pub messages: Option<Box<At<Messages>>>,
 }

@@ -9,6 +9,7 @@ use super::file::{
     Delimiter, FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, TimelineFormat, Transport,
 };
 use super::problem::{Problem, Report, list, nearest, suggest};
+use super::shape::name_of;
 use roughlink_core::app::request::{Mode, Policy as AfterLimit};
 use roughlink_core::app::voip::{Codec, EModel, Reference};
 use roughlink_core::cc;
@@ -17,8 +18,8 @@ use roughlink_core::link::greenphy::Class;
 use roughlink_core::link::hdplc::Duplex;
 use roughlink_core::link::noise::BurstLength;
 use roughlink_core::link::noise::impulses::{self, MeasuredClass};
-use roughlink_core::tcp::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack};
-use roughlink_core::units::{Bytes, Packets, QueueLimit, Rate, Share, Time, UnitError};
+use roughlink_core::tcp::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, threshold};
+use roughlink_core::units::{self, Bytes, Packets, QueueLimit, Rate, Share, Time, UnitError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -48,6 +49,10 @@ pub(super) trait Read: Sized {
     const NAME: &'static str = "";
     fn read(value: &Value) -> Result<Self, UnitError>;
     fn schema() -> Schema;
+    /// The value by which it is within bounds or not, if it has one.
+    fn amount(&self) -> Option<f64> {
+        None
+    }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for At<T> {
@@ -232,7 +237,10 @@ impl Read for u64 {
         }
     }
     fn schema() -> Schema {
-        json_schema!({ "type": "integer", "minimum": 0 })
+        json_schema!({ "type": "integer", "format": "uint64", "minimum": 0 })
+    }
+    fn amount(&self) -> Option<f64> {
+        Some(*self as f64)
     }
 }
 
@@ -242,7 +250,10 @@ impl Read for u32 {
         u32::try_from(n).map_err(|_| fault(format!("{n} is too large"), Some(format!("at most {}", u32::MAX))))
     }
     fn schema() -> Schema {
-        u64::schema()
+        json_schema!({ "type": "integer", "format": "uint32", "minimum": 0 })
+    }
+    fn amount(&self) -> Option<f64> {
+        Some(f64::from(*self))
     }
 }
 
@@ -259,6 +270,9 @@ impl Read for f64 {
     }
     fn schema() -> Schema {
         json_schema!({ "type": "number" })
+    }
+    fn amount(&self) -> Option<f64> {
+        Some(*self)
     }
 }
 
@@ -284,7 +298,10 @@ impl Read for Time {
         at_most(time, LONGEST)
     }
     fn schema() -> Schema {
-        pattern("A time with its unit: ns, us, ms, s, min.", "ns|us|µs|ms|s|min", "10 ms")
+        alone::<Time>()
+    }
+    fn amount(&self) -> Option<f64> {
+        Some(self.0 as f64)
     }
 }
 
@@ -295,7 +312,10 @@ impl Read for Rate {
         at_most(rate, FASTEST)
     }
     fn schema() -> Schema {
-        pattern("A rate with its unit: bit/s, kbit/s, Mbit/s, Gbit/s.", "[kMG]?bit/s|[KMG]bps|Kbit/s", "10 Mbit/s")
+        alone::<Rate>()
+    }
+    fn amount(&self) -> Option<f64> {
+        Some(self.0 as f64)
     }
 }
 
@@ -305,7 +325,10 @@ impl Read for Bytes {
         quantity(value)
     }
     fn schema() -> Schema {
-        pattern("A size with its unit: B, kB, KiB, MB, MiB, GB, GiB.", SIZES, "1500 B")
+        alone::<Bytes>()
+    }
+    fn amount(&self) -> Option<f64> {
+        Some(self.0 as f64)
     }
 }
 
@@ -315,7 +338,13 @@ impl Read for QueueLimit {
         quantity(value)
     }
     fn schema() -> Schema {
-        pattern("Packets (pkt) or a size with its unit.", &format!("pkt|{SIZES}"), "100 pkt")
+        alone::<QueueLimit>()
+    }
+    fn amount(&self) -> Option<f64> {
+        match self {
+            QueueLimit::Packets(n) => Some(f64::from(*n)),
+            QueueLimit::Bytes(_) => None,
+        }
     }
 }
 
@@ -325,7 +354,10 @@ impl Read for Share {
         quantity(value)
     }
     fn schema() -> Schema {
-        pattern("A probability in percent.", "%", "2 %")
+        alone::<Share>()
+    }
+    fn amount(&self) -> Option<f64> {
+        Some(self.0)
     }
 }
 
@@ -375,7 +407,7 @@ impl Read for Transfer {
         }
     }
     fn schema() -> Schema {
-        either("unlimited", &pattern("A size.", SIZES, "100 MB"))
+        either("unlimited", &units::quantity("A size.", &units::SIZES, "100 MB"))
     }
 }
 
@@ -388,7 +420,7 @@ impl Read for Buffer {
         }
     }
     fn schema() -> Schema {
-        either("auto", &pattern("A size.", SIZES, "128 KiB"))
+        alone::<Buffer>()
     }
 }
 
@@ -403,7 +435,7 @@ impl Read for Option<Amount> {
         }
     }
     fn schema() -> Schema {
-        either("unlimited", &pattern("Full segments (pkt) or a size.", &format!("pkt|{SIZES}"), "20 pkt"))
+        alone::<threshold::Threshold>()
     }
 }
 
@@ -468,10 +500,7 @@ macro_rules! words {
                 word(value)
             }
             fn schema() -> Schema {
-                let mut schema = SchemaGenerator::default().into_root_schema_for::<$name>();
-                schema.remove("$schema");
-                schema.remove("title");
-                schema
+                alone::<$name>()
             }
         }
     )*};
@@ -500,6 +529,81 @@ words!(
     Mode,
     AfterLimit,
 );
+
+/// Reads a value for its faults, and for the amount by which it is within bounds or not.
+type Check = fn(&Value) -> Result<Option<f64>, UnitError>;
+
+fn check<T: Read>(value: &Value) -> Result<Option<f64>, UnitError> {
+    T::read(value).map(|read| read.amount())
+}
+
+/// How the values of a definition of the schema are read.
+fn named(definition: &str) -> Option<Check> {
+    macro_rules! by_name {
+        ($($name:ty),* $(,)?) => {
+            &[$((<$name as Read>::NAME, check::<$name> as Check)),*]
+        };
+    }
+    let all: &[(&str, Check)] = by_name!(
+        Time,
+        Rate,
+        Bytes,
+        QueueLimit,
+        Share,
+        Hertz,
+        Dbm,
+        Decibel,
+        Speed,
+        Length,
+        Buffer,
+        Option<Amount>,
+        Stack,
+        Recovery,
+        RtoFloor,
+        FrOffUntil,
+        FlowKind,
+        LinkKind,
+        NoiseKind,
+        MeasuredClass,
+        Class,
+        Duplex,
+        Profile,
+        Heading,
+        Hystart,
+        Policy,
+        TimelineFormat,
+        Delimiter,
+        Codec,
+        EModel,
+        Reference,
+        Transport,
+        Mode,
+        AfterLimit
+    );
+    all.iter().find(|(name, _)| *name == definition).map(|(_, check)| *check)
+}
+
+/// What is wrong with a single value that `schema` describes, or the amount by which it is within bounds or not.
+pub(super) fn examine(schema: &serde_json::Value, value: &Value) -> Result<Option<f64>, UnitError> {
+    let check = match (name_of(schema), schema["type"].as_str()) {
+        (Some(definition), _) => named(definition),
+        (None, Some("boolean")) => Some(check::<bool> as Check),
+        (None, Some("integer")) if schema["format"] == "uint64" => Some(check::<u64> as Check),
+        (None, Some("integer")) => Some(check::<u32> as Check),
+        (None, Some("number")) => Some(check::<f64> as Check),
+        (None, Some("string")) => Some(check::<String> as Check),
+        _ => None,
+    };
+    check.map_or(Ok(None), |check| check(value))
+}
+
+/// The schema of a type that refers to no other.
+fn alone<T: JsonSchema>() -> Schema {
+    let mut schema = SchemaGenerator::default().into_root_schema_for::<T>();
+    schema.remove("$schema");
+    schema.remove("title");
+    schema
+}
 
 fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError> {
     let text = String::read(value)?;
@@ -564,11 +668,6 @@ fn fault(message: impl Into<String>, help: Option<String>) -> UnitError {
     UnitError { message: message.into(), help }
 }
 
-fn pattern(description: &str, units: &str, example: &str) -> Schema {
-    let pattern = format!(r"^\s*\+?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*({units})\s*$");
-    json_schema!({ "description": description, "type": "string", "pattern": pattern, "examples": [example] })
-}
-
 fn either(word: &str, other: &Schema) -> Schema {
     json_schema!({ "anyOf": [{ "type": "string", "const": word }, other] })
 }
@@ -581,4 +680,3 @@ const LONGEST_NAME: usize = 1000;
 pub(super) const LONGEST: Time = Time::from_secs(1_000_000_000);
 /// Ten Tbit/s.
 pub(super) const FASTEST: Rate = Rate(10_000_000_000_000);
-const SIZES: &str = "B|kB|KiB|MB|MiB|GB|GiB";

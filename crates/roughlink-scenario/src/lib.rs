@@ -10,6 +10,7 @@ mod cable;
 mod coverage;
 mod file;
 mod gateway;
+mod given;
 mod greenphy;
 mod hdplc;
 mod leaf;
@@ -58,7 +59,7 @@ pub fn parse(
     let mut document = syntax::read(text, &mut report);
     if report.problems.is_empty() && !overrides.is_empty() {
         drop(document); // one tree in memory at a time
-        changed = set::apply(text, overrides, &schema::FLAT, &mut report);
+        changed = set::apply(text, overrides, &schema::FORM, &mut report);
         text = &changed;
         called += " with overrides";
         document = syntax::read(text, &mut report);
@@ -66,7 +67,7 @@ pub fn parse(
     if !report.problems.is_empty() {
         return Err(report.fail(&called, text));
     }
-    shape::check(&mut document, &schema::FLAT, &mut report);
+    shape::check(&mut document, &schema::FORM, &mut report);
     let file = match File::deserialize(Deserializer::from(document)) {
         Ok(file) => file,
         Err(e) => {

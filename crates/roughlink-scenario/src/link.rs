@@ -6,7 +6,7 @@ use super::leaf::{At, Leaf};
 use super::problem::{Problem, Report};
 use roughlink_core::link::noise::{BurstLength, Impulse, Noise, Pulses};
 use roughlink_core::link::{Direction, PipeConfig};
-use roughlink_core::units::{Bytes, QueueLimit, Rate, Share, Time};
+use roughlink_core::units::{QueueLimit, Rate, Share, Time};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -17,12 +17,7 @@ pub(super) type Load<'l> = &'l dyn Fn(&str) -> Result<String, String>;
 /// harmless, so that the rest can be checked.
 pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConfig {
     let mtu = mtu(link, report);
-    let overhead = report.read(&link.overhead).unwrap_or(Bytes(0)).0;
-    let overhead = u16::try_from(overhead).ok().filter(|o| *o <= 1024).unwrap_or_else(|| {
-        let problem = Problem::new(format!("an `overhead` of {overhead} B per packet is not credible"));
-        report.error(problem.at(span(&link.overhead), "").help("it is at most 1024 B; Ethernet with gaps has 38 B"));
-        0
-    });
+    let overhead = report.read(&link.overhead).map_or(0, |bytes| bytes.0 as u16);
     let asymmetric = link.asymmetric.as_ref().map(|a| &a.value);
     let (noise, mut reverse_noise) = noises(link, load, report);
     if let Some(own) = asymmetric.and_then(|a| a.noise.as_ref()) {
@@ -60,12 +55,7 @@ pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConf
 
 /// The largest IP packet.
 pub(super) fn mtu(link: &Link, report: &mut Report) -> u16 {
-    let mtu = report.read(&link.mtu).unwrap_or(Bytes(1500)).0;
-    u16::try_from(mtu).ok().filter(|mtu| *mtu >= 68).unwrap_or_else(|| {
-        let problem = Problem::new(format!("an `mtu` of {mtu} B is not possible"));
-        report.error(problem.at(span(&link.mtu), "").help("it lies between 68 B (RFC 791) and 65535 B"));
-        1500
-    })
+    report.read(&link.mtu).map_or(1500, |bytes| bytes.0 as u16)
 }
 
 pub(super) fn rate(leaf: &Option<Leaf<Rate>>, report: &mut Report) -> Option<Rate> {

@@ -13,7 +13,7 @@ use super::names::Names;
 use super::problem::{Problem, Report, list};
 use super::request::session;
 use super::silence::warn_of_silence;
-use super::tcp::{Sources, check_hystart, headers};
+use super::tcp::{Common, Sources, check_hystart, headers};
 use super::timeline::timelines;
 use roughlink_core::app::Traffic;
 use roughlink_core::app::voip::{Codec, VoipConfig, emodel};
@@ -23,7 +23,7 @@ use roughlink_core::net::routing::{Edge, Hop, Routes};
 use roughlink_core::scenario::Notices;
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
-use roughlink_core::units::{Bytes, Rate, Time};
+use roughlink_core::units::{Rate, Time};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -37,7 +37,8 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     }
     let none = Tcp::default();
     let tcp = file.tcp.as_ref().map_or(&none, |t| &t.value);
-    tcp.faults(report);
+    report.read(&tcp.cc);
+    report.read(&tcp.hystart);
     let nodes = Names::read("node", file.node.iter().map(|n| &n.value.name), report);
     let link_names = Names::read("link", file.link.iter().map(|l| &l.value.name), report);
     let flow_names = Names::read("flow", file.flow.iter().map(|f| &f.value.name), report);
@@ -103,6 +104,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     let edges: Vec<Edge> = links.iter().map(|l| Edge { between: l.between, delay: l.model.delay() }).collect();
     let mut context = Context {
         tcp,
+        common: Common::new(),
         sctp: file.sctp.as_ref().map(|s| &s.value),
         nodes: &nodes,
         links: &links,
@@ -150,6 +152,7 @@ fn model(link: &Link, duration: Time, load: Load<'_>, report: &mut Report) -> (M
 /// What the flows are resolved against.
 struct Context<'f> {
     tcp: &'f Tcp,
+    common: Common,
     sctp: Option<&'f Sctp>,
     nodes: &'f Names,
     links: &'f [LinkSpec],
@@ -253,7 +256,7 @@ impl Context<'_> {
     /// The flow's connection.
     fn over_tcp(&mut self, spec: &mut FlowSpec, f: &Flow, here: Range<usize>, path: &[usize], report: &mut Report) {
         let sources = Sources { global: self.tcp, flow: f, ipv6: spec.ipv6, span: here };
-        if let Some(transport) = sources.resolve(report) {
+        if let Some(transport) = sources.resolve(&mut self.common, report) {
             let full = u64::from(transport.config.mss) + u64::from(headers(&transport.config, spec.ipv6));
             self.note_fragments((full, true), sources.span("mss"), path);
             self.used.push((transport.config.stack, transport.cc));
@@ -286,12 +289,7 @@ impl Context<'_> {
             let problem = Problem::new("a flow at rate zero sends nothing").at(span(&f.rate), "");
             report.error(problem.help("write a rate such as \"1 Mbit/s\", or leave the flow out"));
         }
-        let packet = report.read(&f.packet).unwrap_or(Bytes(1500)).0;
-        let packet = u16::try_from(packet).ok().filter(|n| *n > 28).unwrap_or_else(|| {
-            let problem = Problem::new(format!("a datagram of {packet} B is not possible")).at(span(&f.packet), "");
-            report.error(problem.help("its length with 28 B of headers lies between 29 B and 65535 B"));
-            1500
-        });
+        let packet = report.read(&f.packet).map_or(1500, |bytes| bytes.0 as u16);
         let origin = f.packet.as_ref().map_or(flow.span.clone(), |p| p.span.clone());
         self.note_fragments((u64::from(packet), false), origin, path);
         Traffic::Cbr { rate, packet, bytes, stop: stop(f, start, report) }
@@ -314,46 +312,11 @@ impl Context<'_> {
                 );
             }
         }
-        let impairment = 0.0..=emodel::MOST_IE;
-        for (key, leaf, field, range) in [
-            ("ie", &f.ie, &mut config.speech.ie, impairment),
-            ("bpl", &f.bpl, &mut config.speech.bpl, f64::MIN_POSITIVE..=f64::MAX),
-        ] {
-            let Some(value) = report.read(leaf) else { continue };
-            if range.contains(&value) {
-                *field = value;
-            } else {
-                let problem = Problem::new(format!("`{key}` cannot be {value}")).at(span(leaf), "");
-                report
-                    .error(problem.help(format!("Ie is from 0 to {}, Bpl more than 0 (ITU-T G.113)", emodel::MOST_IE)));
-            }
-        }
-        if let Some(bytes) = report.read(&f.payload) {
-            match u16::try_from(bytes.0) {
-                Ok(payload @ 1..=MOST_SPEECH) => config.speech.payload = payload,
-                _ => {
-                    let problem = Problem::new(format!("{bytes} of speech in a packet are not possible"));
-                    let help = format!("at most {MOST_SPEECH} B; 20 ms of G.711 are 160 B");
-                    report.error(problem.at(span(&f.payload), "").help(help));
-                }
-            }
-        }
-        for (key, leaf, field) in
-            [("interval", &f.interval, &mut config.speech.interval), ("window", &f.window, &mut config.window)]
-        {
-            let Some(time) = report.read(leaf) else { continue };
-            if time.is_zero() {
-                let problem = Problem::new(format!("`{key}` is zero")).at(span(leaf), "");
-                report.error(problem.help(format!("the default is {field}")));
-                continue;
-            }
-            *field = time;
-        }
-        if config.speech.interval < LEAST_INTERVAL {
-            let problem = Problem::new(format!("a packet every {} is no voice call", config.speech.interval));
-            let help = format!("at least {LEAST_INTERVAL}; G.711 has 20 ms");
-            report.error(problem.at(span(&f.interval), "").help(help));
-        }
+        config.speech.ie = report.read(&f.ie).unwrap_or(config.speech.ie);
+        config.speech.bpl = report.read(&f.bpl).unwrap_or(config.speech.bpl);
+        config.speech.payload = report.read(&f.payload).map_or(config.speech.payload, |bytes| bytes.0 as u16);
+        config.speech.interval = report.read(&f.interval).unwrap_or(config.speech.interval);
+        config.window = report.read(&f.window).unwrap_or(config.window);
         config.jitter_buffer = report.read(&f.jitter_buffer).unwrap_or(config.jitter_buffer);
         config.reference = report.read(&f.reference).unwrap_or(config.reference);
         config.emodel = report.read(&f.emodel).unwrap_or(config.emodel);
@@ -492,10 +455,5 @@ fn between(link: &At<Link>, nodes: &Names, report: &mut Report) -> (usize, usize
 
 /// Examining a notification costs some ten nanoseconds.
 const MOST_NOTICES: usize = 1_000_000;
-/// A byte of G.711 takes 125 us. Much below that a call fills memory with what the listener keeps of every packet.
-const LEAST_INTERVAL: Time = Time::from_micros(100);
-/// Bytes of speech that fit into a datagram with 40 B of headers.
-const MOST_SPEECH: u16 = 65_495;
-
 /// Impulses of a link's noise in a run: each is drawn, also where there is nothing to carry.
 const MOST_IMPULSES: f64 = 100e6;

@@ -2,13 +2,12 @@
 //! `sctp` table.
 
 use super::file::{Flow, Sctp};
-use super::leaf::{At, Leaf};
+use super::leaf::At;
 use super::problem::{Problem, Report};
 use super::tcp::factory;
 use roughlink_core::cc::{self, Algorithm};
 use roughlink_core::sctp::SctpConfig;
 use roughlink_core::tcp::Stack;
-use roughlink_core::units::Time;
 use std::ops::Range;
 
 /// A flow's association.
@@ -22,8 +21,6 @@ pub(super) struct Resolved {
 
 /// The congestion control of an SCTP flow without `cc`.
 const DEFAULT_CC: &str = "sctp";
-/// SACK.Delay is at most this (RFC 9260 section 6.2).
-const LONGEST_SACK_DELAY: Time = Time::from_millis(500);
 
 /// The association of `flow`, whose keys may be in `global`; `span` is what to underline when a fault has no key of its
 /// own. `None` after a fault, which is reported.
@@ -46,7 +43,7 @@ pub(super) fn resolve(global: Option<&Sctp>, flow: &Flow, span: Range<usize>, re
     let mut place = span.clone();
     for keys in global.into_iter().chain(own) {
         apply(keys, &mut config, report);
-        place = keys.payload.as_ref().map_or(place, |leaf| leaf.span.clone());
+        place = keys.keys.span("payload").unwrap_or(place);
     }
     let common = global.and_then(|s| s.cc.as_ref()).and_then(|leaf| leaf.value.as_ref().ok()).map(|cc| cc.0);
     let cc = match &flow.cc {
@@ -61,93 +58,18 @@ pub(super) fn resolve(global: Option<&Sctp>, flow: &Flow, span: Range<usize>, re
 
 /// Sets what is given, and reports what makes no sense.
 fn apply(keys: &Sctp, config: &mut SctpConfig, report: &mut Report) {
-    fn set<T: Clone>(to: &mut T, leaf: &Option<Leaf<T>>, report: &mut Report) {
-        if let Some(value) = report.read(leaf) {
-            *to = value;
-        }
-    }
     report.read(&keys.cc);
-    set(&mut config.initial_rto, &keys.initial_rto, report);
-    set(&mut config.min_rto, &keys.min_rto, report);
-    set(&mut config.max_rto, &keys.max_rto, report);
-    set(&mut config.clock_granularity, &keys.clock_granularity, report);
-    set(&mut config.data_retries, &keys.data_retries, report);
-    set(&mut config.init_retries, &keys.init_retries, report);
-    set(&mut config.cookie_life, &keys.cookie_life, report);
-    set(&mut config.delayed_ack, &keys.delayed_ack, report);
-    set(&mut config.delayed_ack_timeout, &keys.delayed_ack_timeout, report);
-    set(&mut config.initial_window, &keys.initial_window, report);
-    set(&mut config.initial_ssthresh, &keys.initial_ssthresh, report);
-    set(&mut config.partial_reliability, &keys.partial_reliability, report);
-    if let Some(burst) = report.read(&keys.max_burst) {
-        config.max_burst = Some(burst);
-    }
-    let mut number = |leaf: &Option<Leaf<u32>>, key: &str, most: u32, help: &str| {
-        let n = report.read(leaf)?;
-        if (1..=most).contains(&n) {
-            return Some(n);
-        }
-        let problem = Problem::new(format!("`{key}` of {n} is not possible"));
-        report.error(problem.at(leaf.as_ref()?.span.clone(), "").help(format!("it lies between 1 and {most}; {help}")));
-        None
-    };
-    if let Some(n) = number(&keys.streams, "streams", 65_535, "1 is usual") {
-        config.streams = n as u16;
-    }
-    if let Some(n) = number(&keys.missing_reports, "missing_reports", 255, "RFC 9260 has 3") {
-        config.missing_reports = n as u8;
-    }
-    for (leaf, key) in [(&keys.delayed_ack, "delayed_ack"), (&keys.max_burst, "max_burst")] {
-        number(leaf, key, u32::MAX, "leave it out for RFC 9260's value");
-    }
-    if let Some(bytes) = report.read(&keys.payload) {
-        match u16::try_from(bytes.0).ok().filter(|n| (4..=SctpConfig::MAX_PAYLOAD).contains(n)) {
-            Some(payload) => config.payload = payload,
-            None => {
-                let problem = Problem::new(format!("a `payload` of {} B is not possible", bytes.0));
-                let place = keys.payload.as_ref().map_or(0..0, |l| l.span.clone());
-                report.error(
-                    problem.at(place, "").help("it lies between 4 B and 65484 B; 1452 B fills an Ethernet frame"),
-                );
-            }
+    keys.keys.apply(config, report);
+    let place = |keys_: &[&str]| keys_.iter().find_map(|key| keys.keys.span(key)).unwrap_or(0..0);
+    for (low, low_key) in [(config.min_rto, "min_rto"), (config.initial_rto, "initial_rto")] {
+        if low > config.max_rto {
+            let message = format!("`{low_key}` ({low}) is above `max_rto` ({})", config.max_rto);
+            let problem = Problem::new(message).at(place(&[low_key, "max_rto"]), "");
+            report.error(problem.help("lower the one or raise the other"));
         }
     }
-    if let Some(bytes) = report.read(&keys.rcv_buf) {
-        config.rcv_buf = u32::try_from(bytes.0).unwrap_or(u32::MAX);
-        if config.rcv_buf < 1500 {
-            let problem = Problem::new(format!("`rcv_buf` of {} B is below the minimum of RFC 9260", bytes.0));
-            let place = keys.rcv_buf.as_ref().map_or(0..0, |l| l.span.clone());
-            report.error(problem.at(place, "").help("it is at least 1500 B; 128 KiB is the default"));
-        }
-    }
-    if config.min_rto > config.max_rto {
-        let message = format!("`min_rto` ({}) is above `max_rto` ({})", config.min_rto, config.max_rto);
-        let place = keys.min_rto.as_ref().or(keys.max_rto.as_ref()).map_or(0..0, |l| l.span.clone());
-        report.error(Problem::new(message).at(place, "").help("lower the one or raise the other"));
-    }
-    let place_of = |leaf: &Option<Leaf<Time>>| leaf.as_ref().map(|l| l.span.clone());
-    if config.initial_rto > config.max_rto {
-        let message = format!("`initial_rto` ({}) is above `max_rto` ({})", config.initial_rto, config.max_rto);
-        let place = place_of(&keys.initial_rto).or(place_of(&keys.max_rto)).unwrap_or(0..0);
-        report.error(Problem::new(message).at(place, "").help("lower the one or raise the other"));
-    }
-    if config.delayed_ack_timeout > LONGEST_SACK_DELAY {
-        let message = format!("a SACK must not wait for {}", config.delayed_ack_timeout);
-        let place = place_of(&keys.delayed_ack_timeout).unwrap_or(0..0);
-        report.error(Problem::new(message).at(place, "").help(format!("at most {LONGEST_SACK_DELAY} (RFC 9260)")));
-    }
-    if let Some(leaf) = keys.initial_window.as_ref().filter(|_| config.initial_window() == 0) {
-        let problem = Problem::new("an initial window of nothing lets nothing leave").at(leaf.span.clone(), "");
+    if let Some(place) = keys.keys.span("initial_window").filter(|_| config.initial_window() == 0) {
+        let problem = Problem::new("an initial window of nothing lets nothing leave").at(place, "");
         report.error(problem.help("leave it out for RFC 9260's"));
-    }
-    for (leaf, key) in [
-        (&keys.initial_rto, "initial_rto"),
-        (&keys.max_rto, "max_rto"),
-        (&keys.delayed_ack_timeout, "delayed_ack_timeout"),
-    ] {
-        if let Some(zero) = leaf.as_ref().filter(|l| l.value.as_ref().is_ok_and(|t| t.is_zero())) {
-            let problem = Problem::new(format!("`{key}` is zero")).at(zero.span.clone(), "");
-            report.error(problem.help("a timer that runs out at once never lets a SACK arrive"));
-        }
     }
 }

@@ -10,6 +10,7 @@
 
 use super::file::{EXCLUSIVE_KEYS, kinds, named};
 use super::problem::{Problem, Report, suggest};
+use super::schema::of_kind;
 use super::shape::{alternatives, name_of, resolve};
 use super::syntax;
 use serde_json::Value as Schema;
@@ -63,6 +64,11 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
     let Some(schema) = known.get(key) else {
         let help = suggest(key, "its keys are", known.keys().map(String::as_str));
         return Err(Problem::new(format!("{} has no key `{key}`", place.noun)).help(help));
+    };
+    // Of a kind that has no such key any will do: the check of the form says that it has none.
+    let schema = match (of_kind(schema, table.get("kind").and_then(Item::as_str)), &schema["x-of-kind"]) {
+        (own, Schema::Object(kinds)) if std::ptr::eq(own, schema) => kinds.values().next().unwrap_or(schema),
+        (own, _) => own,
     };
     let all = alternatives(schema);
     let is = |kind: &str| all.iter().copied().find(|s| resolve(s, place.root)["type"] == kind);

@@ -2,12 +2,15 @@
 //! kind, and tables where a list is wanted. What is wrong is reported and taken out, so that the rest can be read.
 
 use super::file::{GIVEN_BY, Kind, kinds, named, noise_names};
+use super::leaf::examine;
 use super::problem::{Problem, Report, list, nearest, suggest};
+use super::schema::{GIVEN, of_kind};
+use serde::Deserialize as _;
 use serde_json::Value as Schema;
 use std::borrow::Cow;
 use std::ops::Range;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 /// Where the walk stands.
 struct Here<'s> {
@@ -26,6 +29,57 @@ struct Here<'s> {
 pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Report) {
     let here = Here { noun: "the scenario".into(), definition: "", schema: root, within: None, span: None };
     table(document.get_mut(), &here, root, report);
+}
+
+/// Checks a single value and its bounds; whether it can be kept.
+fn single_value(item: &Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, report: &mut Report) -> bool {
+    let Ok(value) = toml::Value::deserialize(ValueDeserializer::from(item.clone())) else { return true };
+    let problem = match examine(schema, &value) {
+        Ok(amount) => amount.and_then(|amount| beyond(amount, at, &value, schema)),
+        Err(_) if !at.given => return true, // whoever reads it says why
+        Err(e) => Some(Problem { help: e.help, ..Problem::new(e.message) }),
+    };
+    let good = problem.is_none();
+    if let Some(problem) = problem {
+        report.error(problem.at(item.span(), ""));
+    }
+    good
+}
+
+/// What is wrong with a value beyond the bounds that its schema has.
+fn beyond(
+    amount: f64,
+    Key { name: key, within, .. }: Key<'_>,
+    value: &toml::Value,
+    schema: &Schema,
+) -> Option<Problem> {
+    let keyword = |name: &str| {
+        let own = schema.get(name).or_else(|| schema.get(format!("x-{name}")))?;
+        if own.is_object() { own.get(within?) } else { Some(own) }
+    };
+    let bound = |name: &str| {
+        let bound = keyword(name)?;
+        let value = toml::Value::try_from(bound).ok()?;
+        Some((examine(schema, &value).ok()??, bound.as_str().map_or_else(|| bound.to_string(), |text| text.to_owned())))
+    };
+    let (least, most) = (bound("minimum"), bound("maximum"));
+    let (above, below) = (bound("exclusiveMinimum"), bound("exclusiveMaximum"));
+    let small = least.as_ref().is_some_and(|(n, _)| amount < *n) || above.as_ref().is_some_and(|(n, _)| amount <= *n);
+    let large = most.as_ref().is_some_and(|(n, _)| amount > *n) || below.as_ref().is_some_and(|(n, _)| amount >= *n);
+    if !small && !large {
+        return None;
+    }
+    let low = least.map(|(_, n)| format!("at least {n}")).or(above.map(|(_, n)| format!("more than {n}")));
+    let high = most.map(|(_, n)| format!("at most {n}")).or(below.map(|(_, n)| format!("less than {n}")));
+    let range = [low, high].into_iter().flatten().collect::<Vec<_>>().join(" and ");
+    let usual = keyword("default").filter(|default| !default.is_array());
+    let usual = usual.map(|default| {
+        format!("; the default is {}", default.as_str().map_or_else(|| default.to_string(), str::to_owned))
+    });
+    let written = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let size = if small { "small" } else { "large" };
+    let problem = Problem::new(format!("`{key}` = {written} is too {size}"));
+    Some(problem.help(format!("it is {range}{}", usual.unwrap_or_default())))
 }
 
 /// The definition in `root` that a schema refers to, or itself.
@@ -49,15 +103,19 @@ pub(super) fn alternatives(schema: &Schema) -> Vec<&Schema> {
     }
 }
 
-/// Checks the value of `key`, which stands in a table of kind `within`; whether it can be kept.
-fn value(
-    item: &mut Spanned<DeValue<'_>>,
-    key: &str,
-    schema: &Schema,
-    within: Option<&str>,
-    root: &Schema,
-    report: &mut Report,
-) -> bool {
+/// The key of a value.
+#[derive(Clone, Copy)]
+struct Key<'k> {
+    name: &'k str,
+    /// The kind of the table it stands in.
+    within: Option<&'k str>,
+    /// The table is set over a plain struct, so that the value is not read again.
+    given: bool,
+}
+
+/// Checks the value of a key; whether it can be kept.
+fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &Schema, report: &mut Report) -> bool {
+    let Key { name: key, within, .. } = at;
     let span = item.span();
     let all = alternatives(schema);
     let is = |kind: &str| all.iter().find(|s| resolve(s, root)["type"] == kind).copied();
@@ -99,7 +157,7 @@ fn value(
         DeValue::Array(items) => {
             if let Some(schema) = as_list.filter(|_| !choice) {
                 let bad = |item: &mut Spanned<_>| {
-                    schema.get("items").is_some_and(|inner| !value(item, key, inner, within, root, report))
+                    schema.get("items").is_some_and(|inner| !value(item, at, inner, root, report))
                 };
                 // Every element is checked, whatever is wrong with those before it.
                 return items.iter_mut().map(bad).filter(|bad| *bad).count() == 0;
@@ -120,8 +178,11 @@ fn value(
         }
         _ => {}
     }
-    if single || (as_text && matches!(item.get_ref(), DeValue::String(_))) {
-        return true; // The parser of the value gives a more precise message.
+    if single {
+        return single_value(item, at, schema, report);
+    }
+    if as_text && matches!(item.get_ref(), DeValue::String(_)) {
+        return true;
     }
     let wanted = match (as_table, as_list) {
         (Some(_), Some(_)) if as_text => "a table, a list of tables, or the name of a file",
@@ -203,7 +264,10 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
     for (key, item) in inner.iter_mut() {
         let name: &str = key.get_ref();
         let keep = match (known.get(name), foreign(name)) {
-            (Some(schema), None) => value(item, name, schema, within, root, report),
+            (Some(schema), None) => {
+                let at = Key { name, within, given: here.schema.get(GIVEN).is_some() };
+                value(item, at, of_kind(schema, within), root, report)
+            }
             (Some(_), Some(kind)) => {
                 let problem = Problem::new(format!("{} has no key `{name}`", article(kind.name, here)));
                 let takes: Vec<&str> = kind.required.iter().chain(kind.optional).copied().collect();
@@ -302,6 +366,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("[[gateway]]", "Gateway"),
     ("[[flow]]", "Flow"),
     ("`noise`", "Noise"),
-    ("`mac`", "Mac"),
+    ("`mac` of an HD-PLC link", "HdplcMac"),
+    ("`mac` of a Green PHY link", "GreenPhyMac"),
     ("`timeline`", "Timeline"),
 ];

@@ -5,13 +5,13 @@
 //! them, a flow with the same one does, and its own `cc_params` win key by key.
 
 use super::file::{Flow, Hystart, Params, Tcp};
+use super::given::over;
 use super::leaf::{At, Leaf};
 use super::problem::{Problem, Report, suggest};
 use roughlink_core::cc::{self, Algorithm, BuildError};
 use roughlink_core::packet::IPV6_EXTRA;
-use roughlink_core::tcp::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, TcpConfig};
-use roughlink_core::units::{Bytes, Time};
-use serde_json::{Value, json};
+use roughlink_core::tcp::{Buffer, Recovery, Stack, TcpConfig};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The congestion control of a flow without `cc` when `[tcp]` has none either: Linux's default.
@@ -27,117 +27,12 @@ pub(super) struct Resolved {
     pub factory: cc::Factory,
 }
 
-/// The keys of `[tcp]` that are keys of [`TcpConfig`] under the same name: those of the same type, then the sizes.
-macro_rules! keys {
-    ([$($key:ident),* $(,)?], [$($size:ident),*]) => {
-        /// The values of the keys in the preset of `stack`, as a scenario file writes them.
-        pub(super) fn preset(stack: Stack) -> Vec<(&'static str, Value)> {
-            let config = TcpConfig::preset(stack);
-            vec![
-                $((stringify!($key), config.$key.written()),)*
-                $((stringify!($size), Bytes(u64::from(config.$size)).written()),)*
-            ]
-        }
-        impl Tcp {
-            /// Sets what is given.
-            fn apply(&self, config: &mut TcpConfig) {
-                $(if let Some(value) = good(&self.$key) { config.$key = value; })*
-                $(if let Some(size) = good(&self.$size) {
-                    config.$size = u32::try_from(size.0).unwrap_or(u32::MAX);
-                })*
-            }
-            /// Where `key` is given.
-            pub(super) fn span(&self, key: &str) -> Option<Range<usize>> {
-                match key {
-                    $(stringify!($key) => self.$key.as_ref().map(|leaf| leaf.span.clone()),)*
-                    $(stringify!($size) => self.$size.as_ref().map(|leaf| leaf.span.clone()),)*
-                    _ => None,
-                }
-            }
-            /// Reports every value that cannot be read.
-            pub(super) fn faults(&self, report: &mut Report) {
-                $(report.read(&self.$key);)*
-                $(report.read(&self.$size);)*
-                report.read(&self.stack);
-                report.read(&self.cc);
-                report.read(&self.hystart);
-            }
-        }
-    };
-}
-keys!(
-    [
-        recovery,
-        sack,
-        timestamps,
-        window_scaling,
-        initial_window,
-        initial_ssthresh,
-        delayed_ack,
-        delayed_ack_timeout,
-        quick_ack,
-        min_rto,
-        rto_floor,
-        initial_rto,
-        max_rto,
-        syn_rto,
-        clock_granularity,
-        data_retries,
-        limited_transmit,
-        impatient,
-        fr_off_until,
-        tlp,
-        undo,
-        nagle,
-        fill_window,
-        timestamp_rtt,
-        grow_when_limited,
-        prr_wraps,
-        snd_buf,
-        rcv_buf,
-        mss_option,
-        mss_includes_options,
-    ],
-    [mss, write_size]
-);
-
 fn good<T: Clone>(leaf: &Option<Leaf<T>>) -> Option<T> {
     leaf.as_ref()?.value.as_ref().ok().cloned()
 }
 
-/// A value as a scenario file writes it.
-trait Written {
-    fn written(&self) -> Value;
-}
-
-macro_rules! written {
-    ($($type:ty: $value:ident => $json:expr,)*) => {
-        $(impl Written for $type {
-            fn written(&self) -> Value {
-                let $value = self;
-                $json
-            }
-        })*
-    };
-}
-written!(
-    bool: flag => json!(flag),
-    u32: number => json!(number),
-    Recovery: word => json!(word),
-    RtoFloor: word => json!(word),
-    FrOffUntil: word => json!(word),
-    Time: time => json!(time.to_string()),
-    Bytes: bytes => json!(bytes.to_string()),
-    Buffer: buffer => match buffer {
-        Buffer::Auto => json!("auto"),
-        Buffer::Bytes(bytes) => Bytes(*bytes).written(),
-    },
-    Option<Amount>: amount => match amount {
-        None => json!("unlimited"),
-        Some(Amount::Bytes(bytes)) => Bytes(*bytes).written(),
-        Some(Amount::Segments(n)) => json!(format!("{n} pkt")),
-    },
-);
+/// The keys of flows without a table of their own, by their algorithm and whether they are over IPv6.
+pub(super) type Common = BTreeMap<(&'static str, bool), TcpConfig>;
 
 /// The tables that decide about one flow.
 pub(super) struct Sources<'f> {
@@ -158,17 +53,21 @@ impl Sources<'_> {
 
     /// Where `key` is given: in the flow's table, in `[tcp]`, else the flow itself.
     pub(super) fn span(&self, key: &str) -> Range<usize> {
-        self.own().and_then(|t| t.span(key)).or_else(|| self.global.span(key)).unwrap_or_else(|| self.span.clone())
+        self.own()
+            .and_then(|t| t.keys.span(key))
+            .or_else(|| self.global.keys.span(key))
+            .unwrap_or_else(|| self.span.clone())
     }
 
     fn given(&self, key: &str) -> bool {
-        self.global.span(key).is_some() || self.own().is_some_and(|t| t.span(key).is_some())
+        self.global.keys.span(key).is_some() || self.own().is_some_and(|t| t.keys.span(key).is_some())
     }
 
-    /// Resolves the flow's transport; `None` after a fault, which is reported.
-    pub(super) fn resolve(&self, report: &mut Report) -> Option<Resolved> {
+    /// Resolves the flow's transport; `None` after a fault, which is reported. Flows without a table of their own agree in
+    /// what is in `common`.
+    pub(super) fn resolve(&self, common: &mut Common, report: &mut Report) -> Option<Resolved> {
         if let Some(own) = self.own() {
-            own.faults(report);
+            report.read(&own.hystart);
             let misplaced = [
                 ("cc", own.cc.as_ref().map(|l| l.span.clone())),
                 ("cc_params", own.cc_params.as_ref().map(|p| p.span.clone())),
@@ -180,9 +79,12 @@ impl Sources<'_> {
                 }
             }
         }
-        let stack = self.own().and_then(|t| good(&t.stack)).or(good(&self.global.stack)).unwrap_or_default();
+        let stack = self.own().and_then(|t| t.keys.get("stack")).or(self.global.keys.get("stack")).unwrap_or_default();
         let cc = self.algorithm(report)?;
-        let config = self.config(stack, cc, report);
+        let config = match self.own() {
+            Some(_) => self.config(stack, cc, report),
+            None => common.entry((cc.name, self.ipv6)).or_insert_with(|| self.config(stack, cc, report)).clone(),
+        };
         let factory = self.factory(stack, cc, report)?;
         Some(Resolved { config, cc, factory })
     }
@@ -206,17 +108,18 @@ impl Sources<'_> {
         if cc.name == "reno" && config.recovery == Recovery::NewReno {
             config.recovery = Recovery::Reno;
         }
-        let entry: Tcp = toml::from_str(cc.tcp).expect("the registry's own TOML");
-        entry.apply(&mut config);
+        let entry: toml::Table = cc.tcp.parse().expect("the registry's own TOML");
+        let ask = |config: &mut TcpConfig| over(config, entry.clone()).expect("the registry's own keys");
+        ask(&mut config);
         let asked = config.clone();
-        self.global.apply(&mut config);
+        self.global.keys.apply(&mut config, report);
         if let Some(own) = self.own() {
-            own.apply(&mut config);
+            own.keys.apply(&mut config, report);
         }
         // Keys that the algorithm's name sets and the scenario overrides.
-        for key in toml::Table::keys(&cc.tcp.parse().expect("the registry's own TOML")) {
+        for key in entry.keys() {
             let mut would = config.clone();
-            entry.apply(&mut would);
+            ask(&mut would);
             if self.given(key) && would != config && asked != config {
                 let message = format!("`{}` sets {}, but `{key}` is set to something else", cc.name, cc.tcp.trim());
                 let problem = Problem::new(message).at(self.span(key), "this wins");
@@ -259,25 +162,6 @@ impl Sources<'_> {
         let mut wrong = |key: &str, message: String, help: &str| {
             report.error(Problem::new(message).at(self.span(key), "").help(help));
         };
-        if config.delayed_ack == 0 {
-            wrong("delayed_ack", "`delayed_ack` counts the segments per ACK".into(), "1 turns delaying off");
-        }
-        if config.initial_window == 0 {
-            wrong("initial_window", "a window of no segments sends nothing".into(), "`initial_window` is at least 1");
-        }
-        for (key, time) in [
-            ("delayed_ack_timeout", config.delayed_ack_timeout),
-            ("initial_rto", config.initial_rto),
-            ("max_rto", config.max_rto),
-            ("syn_rto", config.syn_rto),
-        ] {
-            if time.is_zero() {
-                wrong(key, format!("`{key}` is zero"), "a timer that runs out at once never lets an ACK arrive");
-            }
-        }
-        if config.write_size == 0 {
-            wrong("write_size", "an application that writes nothing".into(), "ns-3 writes 512 B at a time");
-        }
         if config.min_rto > config.max_rto {
             let message = format!("`min_rto` ({}) is above `max_rto` ({})", config.min_rto, config.max_rto);
             let key = if self.given("min_rto") { "min_rto" } else { "max_rto" };

@@ -8,7 +8,7 @@ use crate::show;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::paper::Paper;
 use roughlink_lab::experiment::result::{Cell, ClaimResult, ExperimentResult, Outcome, ReportInput};
-use roughlink_lab::experiment::{Plan, assignment, paper, split};
+use roughlink_lab::experiment::{Plan, assignment, grid, paper, split};
 use roughlink_lab::folder::{self, Content};
 use roughlink_lab::nearest;
 use roughlink_lab::report::index::{self, Entry};
@@ -162,7 +162,7 @@ fn plans<'a>(
             StackArg::Both => {}
         }
         if let Some(n) = args.replicas {
-            experiment.replicas = super::sweep::replicas(n)?;
+            experiment.replicas = grid::replicas(n)?;
         }
         experiment.command += &super::rest(args);
     }

@@ -51,10 +51,6 @@ pub struct SessionConfig {
     pub mode: Mode,
     /// Begin with SECC discovery (SDP); else with the connection.
     pub discovery: bool,
-    /// Time between SDP requests (250 ms).
-    pub discovery_period: Time,
-    /// SDP requests before the vehicle gives up (50).
-    pub discovery_max_tries: u32,
     /// Ask for ServiceDetail.
     pub service_detail: bool,
     /// Sizes and times of each message, in the order of [`Message::ALL`].
@@ -66,16 +62,8 @@ pub struct SessionConfig {
     pub pause: Time,
     /// From a request to its response at the charger. Captured medians: 7 to 211 ms.
     pub turnaround: Time,
-    /// How long the charger answers Authorization with "ongoing". None by default; a card took 18 s in a capture.
-    pub authorization: Time,
-    /// The same for ChargeParameterDiscovery; 4 s in a capture.
-    pub charge_parameters: Time,
-    /// The same for CableCheck: the insulation test (assumption: 5 s).
-    pub cable_check: Time,
-    /// How long the charger takes to match the voltage in PreCharge; 2.5 s in a capture.
-    pub precharge: Time,
-    /// The same for WeldingDetection: none by default.
-    pub welding_detection: Time,
+    /// How long the charger is busy.
+    pub processing: Processing,
     /// How long the charging loop lasts; `None` = until the scenario ends.
     pub charge: Option<Time>,
     /// The session's limits.
@@ -84,21 +72,61 @@ pub struct SessionConfig {
     pub policy: Policy,
 }
 
-/// Limits of a session (ISO 15118-2 tables 108 to 111); those of single messages are in [`MessageSpec`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// From the start to SessionSetupRes, at the vehicle.
-    pub communication_setup: Time,
-    /// The same at the charger.
-    pub secc_communication_setup: Time,
-    /// For Authorization and for ChargeParameterDiscovery, from the first request to "finished".
-    pub ongoing: Time,
-    /// For CableCheck.
+/// Time during which the charger answers that it is not done yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub struct Processing {
+    /// Authorization.
+    #[schemars(example = "18 s")]
+    pub authorization: Time,
+    /// ChargeParameterDiscovery.
+    pub charge_parameter_discovery: Time,
+    /// CableCheck.
     pub cable_check: Time,
-    /// For PreCharge (ISO 15118-20: 10 s).
+    /// PreCharge.
     pub precharge: Time,
-    /// From a response to the next request, at the charger.
+    /// WeldingDetection.
+    pub welding_detection: Time,
+}
+
+impl Default for Processing {
+    fn default() -> Self {
+        Processing {
+            authorization: Time::ZERO,              // a card took 18 s in a capture
+            charge_parameter_discovery: Time::ZERO, // 4 s in a capture
+            cable_check: Time::from_secs(5),        // assumption: the insulation test
+            precharge: Time::from_millis(2500),     // in a capture
+            welding_detection: Time::ZERO,
+        }
+    }
+}
+
+/// Limits of a session, and of the discovery before it.
+// ISO 15118-2 tables 108 to 111; those of single messages are in [`MessageSpec`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub struct Limits {
+    /// Limit from the start of the session to SessionSetupRes, at the vehicle.
+    #[schemars(example = "20 s")]
+    pub communication_setup: Time,
+    /// The same limit, at the charger.
+    pub secc_communication_setup: Time,
+    /// Limit of Authorization and of ChargeParameterDiscovery, until the charger is done.
+    pub ongoing: Time,
+    /// Limit of CableCheck.
+    pub cable_check: Time,
+    /// Limit of PreCharge.
+    pub precharge: Time,
+    /// Limit from a response to the next request, at the charger.
     pub sequence: Time,
+    /// Time between discovery requests.
+    #[schemars(extend("x-minimum" = "1 ms"))]
+    pub discovery_period: Time,
+    /// Discovery requests before the vehicle gives up.
+    #[schemars(extend("minimum" = 1, "maximum" = 10_000))]
+    pub discovery_tries: u32,
 }
 
 impl Default for Limits {
@@ -108,8 +136,10 @@ impl Default for Limits {
             secc_communication_setup: Time::from_secs(18),
             ongoing: Time::from_secs(60),
             cable_check: Time::from_secs(40),
-            precharge: Time::from_secs(7),
+            precharge: Time::from_secs(7), // ISO 15118-20: 10 s
             sequence: Time::from_secs(60),
+            discovery_period: Time::from_millis(250),
+            discovery_tries: 50,
         }
     }
 }
@@ -120,18 +150,12 @@ impl SessionConfig {
         SessionConfig {
             mode: Mode::Dc,
             discovery: true,
-            discovery_period: Time::from_millis(250),
-            discovery_max_tries: 50,
             service_detail: false,
             messages: Message::ALL.map(Message::spec),
             period: Time::from_millis(100),
             pause: Time::from_millis(90),
             turnaround: Time::from_millis(10),
-            authorization: Time::ZERO,
-            charge_parameters: Time::ZERO,
-            cable_check: Time::from_secs(5),
-            precharge: Time::from_millis(2500),
-            welding_detection: Time::ZERO,
+            processing: Processing::default(),
             charge: None,
             limits: Limits::default(),
             policy: Policy::Report,
@@ -152,11 +176,11 @@ impl SessionConfig {
     /// How long the charger answers `m` with "ongoing".
     fn processing(&self, m: Message) -> Time {
         match m {
-            Message::Authorization => self.authorization,
-            Message::ChargeParameterDiscovery => self.charge_parameters,
-            Message::CableCheck => self.cable_check,
-            Message::PreCharge => self.precharge,
-            Message::WeldingDetection => self.welding_detection,
+            Message::Authorization => self.processing.authorization,
+            Message::ChargeParameterDiscovery => self.processing.charge_parameter_discovery,
+            Message::CableCheck => self.processing.cable_check,
+            Message::PreCharge => self.processing.precharge,
+            Message::WeldingDetection => self.processing.welding_detection,
             _ => Time::ZERO,
         }
     }

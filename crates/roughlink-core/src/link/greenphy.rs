@@ -16,61 +16,86 @@ pub use cable::GreenPhy;
 pub use csma::Backoff;
 
 use super::noise::AirNoise;
-use crate::units::{Rate, Time};
+use crate::units::{self, Bytes, Rate, Share, Time};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-/// A Green PHY network: any number of pairs of stations that all receive each other.
-#[derive(Clone, Debug, PartialEq)]
+/// A Green PHY network: any number of pairs of stations that all receive each other. The keys of `mac` are those that serde
+/// reads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(rename = "GreenPhyMac", deny_unknown_fields)]
 pub struct GreenPhyConfig {
     /// ROBO mode of all payload. Default HS.
+    #[serde(skip)]
     pub mode: Robo,
-    /// Largest number of PBs in an MPDU. Default HS 5, STD 2, MINI 1: what fits in 2501.12 us (MaxFL) of payload; for MINI one.
+    /// Largest number of PHY blocks in an MPDU; 5, 2 and 1 for `hpgp-hs`, `hpgp-std` and `hpgp-mini` if absent, limited
+    /// by the air time of an MPDU (2.50112 ms).
+    #[schemars(extend("minimum" = 1))]
     pub max_pbs: usize,
     /// Largest IP packet, bytes; larger ones become fragments (RFC 791). Default 1500.
+    #[serde(skip)]
     pub mtu: u16,
-    /// Bytes added to each packet in the stream. Default 18 (assumption): Ethernet header and check sequence.
+    /// Bytes that framing adds to each packet: Ethernet header and check sequence.
+    #[serde(with = "units::bytes")]
+    #[schemars(with = "Bytes", extend("x-maximum" = "1024 B"))]
     pub frame_overhead: u16,
     /// Frames that the host's queue holds, one queue for each class in use. Default 100 (assumption): the operating system's; drop-tail.
+    #[serde(skip)]
     pub host_queue: u32,
-    /// Frames that the ring between host and modem holds beside. Default 10: the transmit ring of the QCA7000 driver.
+    /// Frames that the ring between host and modem holds beside `queue`.
     pub modem_ring: u32,
-    /// Time that host and modem take for a frame, counted once per direction, at the receiving end. Default 1.4 ms (1-5 ms;
-    /// assumption): with it a handshake takes the median of 5 ms that captures of charging sessions show.
+    /// Processing time of host and modem per frame, once per direction. The default gives the 5 ms handshake of
+    /// captured sessions; 1 to 5 ms are plausible.
+    #[schemars(extend("x-maximum" = "60 s"), example = "1.4 ms")]
     pub latency: Time,
     /// Priority class of what each port sends, unless a flow has one of its own; ports beyond the list have CA1. Default empty.
+    #[serde(skip)]
     pub classes: Vec<Class>,
-    /// Length of a priority or back-off slot. Default 35.84 us.
+    /// Length of an access, priority or back-off slot.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s", "x-maximum" = "60 s"))]
     pub slot: Time,
-    /// Gap after an exchange (CIFS). Default 100 us.
+    /// Gap after an exchange.
+    #[schemars(extend("x-maximum" = "60 s"))]
     pub cifs: Time,
-    /// Gap between an MPDU and its SACK (RIFS). Default 140 us (30-160 us).
+    /// Gap between a frame and its acknowledgement.
+    #[schemars(extend("x-maximum" = "60 s"))]
     pub rifs: Time,
-    /// Preamble and frame control, of MPDU and SACK alike. Default 110.48 us: 51.2 + 59.28.
+    /// Air time of preamble and frame control.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s", "x-maximum" = "60 s"))]
     pub delimiter: Time,
-    /// Rest of the medium after a frame control that could not be decoded (EIFS). Default 2920.64 us.
+    /// Waiting time after a frame control that could not be decoded.
+    #[schemars(extend("x-maximum" = "60 s"))]
     pub eifs: Time,
-    /// Whether the frame controls of a collision cannot be decoded either, so that EIFS follows. Default false (assumption):
-    /// a collision takes as long as the longest of its MPDUs would have taken alone.
+    /// A collision is followed by `eifs`, too.
     pub eifs_after_collision: bool,
     /// Back-off of classes CA0 and CA1. Default as in [`Backoff::LOW`].
+    #[serde(skip)]
     pub backoff_low: Backoff,
     /// Back-off of classes CA2 and CA3. Default as in [`Backoff::HIGH`].
+    #[serde(skip)]
     pub backoff_high: Backoff,
-    /// Frequency of the mains, Hz; the beacon period is two cycles. Default 50. Without mains (DC charging) the period is the
-    /// same, and nothing else depends on it.
+    /// Frequency of the mains; two cycles are a beacon period.
+    #[serde(rename = "mains", with = "units::hertz")]
+    #[schemars(with = "units::hertz::Hertz")]
     pub mains_hz: f64,
-    /// Beacon region at the start of each beacon period, in which no station contends; an exchange must be over before it. Default
-    /// 1 ms (assumption); 0 = none.
+    /// Length of the beacon region at the start of each beacon period, in which no station contends; at least 4 ms of the
+    /// period must remain.
+    #[schemars(extend("x-maximum" = "60 s"))]
     pub beacon: Time,
-    /// Transmissions of a PB before it is given up, and with it the frames it carries. Default 8 (assumption).
+    /// Transmissions of a packet or block before it is given up.
+    #[schemars(extend("minimum" = 1, "maximum" = 255))]
     pub transmissions: u8,
-    /// Time from the first transmission of a PB after which it is not sent again. Default 500 ms (assumption).
+    /// Time from its first transmission after which a packet or block is given up.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub lifetime: Time,
     /// Noise on the cable. Default [`AirNoise::cable`].
+    #[serde(skip)]
     pub noise: AirNoise,
-    /// Share of their probability with which noise impulses, or a record, hit delimiters. Default 0.2 (assumption). The
-    /// stationary error counts in full.
+    /// Share of their `hit` probability with which impulses spoil what is sent in a robust mode: headers,
+    /// acknowledgements, preamble and frame control.
+    #[serde(with = "units::share")]
+    #[schemars(with = "Share")]
     pub robust_share: f64,
 }
 
@@ -116,27 +141,27 @@ impl GreenPhyConfig {
     fn new(mode: Robo, max_pbs: usize) -> Self {
         GreenPhyConfig {
             mode,
-            max_pbs,
+            max_pbs, // what fits into 2501.12 us (MaxFL) of payload
             mtu: 1500,
-            frame_overhead: 18,
-            host_queue: 100,
-            modem_ring: 10,
-            latency: Time::from_micros(1_400),
+            frame_overhead: 18,                // assumption
+            host_queue: 100,                   // assumption
+            modem_ring: 10,                    // the transmit ring of the QCA7000 driver
+            latency: Time::from_micros(1_400), // assumption: with it a handshake takes the 5 ms of captured sessions
             classes: Vec::new(),
             slot: Time::from_nanos(35_840),
             cifs: Time::from_micros(100),
-            rifs: Time::from_micros(140),
-            delimiter: Time::from_nanos(110_480),
+            rifs: Time::from_micros(140),         // 30-160 us
+            delimiter: Time::from_nanos(110_480), // 51.2 + 59.28
             eifs: Time::from_nanos(2_920_640),
-            eifs_after_collision: false,
+            eifs_after_collision: false, // assumption: a collision takes as long as its longest MPDU alone
             backoff_low: Backoff::LOW,
             backoff_high: Backoff::HIGH,
-            mains_hz: 50.0,
-            beacon: Time::from_millis(1),
-            transmissions: 8,
-            lifetime: Time::from_millis(500),
+            mains_hz: 50.0,                   // without mains (DC charging) the period is the same
+            beacon: Time::from_millis(1),     // assumption
+            transmissions: 8,                 // assumption
+            lifetime: Time::from_millis(500), // assumption
             noise: AirNoise::cable(),
-            robust_share: 0.2,
+            robust_share: 0.2, // assumption
         }
     }
 

@@ -16,12 +16,12 @@ pub use duplex::FullDuplex;
 pub use network::Hdplc;
 
 use super::noise::AirNoise;
-use crate::units::{Rate, Time};
+use crate::units::{self, Bytes, Rate, Share, Time};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Whether the two directions of a link contend.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Duplex {
     /// They share the medium, one frame at a time.
@@ -32,94 +32,115 @@ pub enum Duplex {
     Full,
 }
 
-/// An HD-PLC link. "Paper" is the PLC paper; what has no origin is an assumption.
-#[derive(Clone, Debug, PartialEq)]
+/// An HD-PLC link; the keys of `mac` are those that serde reads. Beside its default each value has its origin: "paper" is
+/// the PLC paper, and what has none is an assumption.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(rename = "HdplcMac", deny_unknown_fields)]
 pub struct HdplcConfig {
     /// PHY rate. Default 18.62 Mbit/s (paper).
+    #[serde(skip)]
     pub rate: Rate,
     /// PHY rate over time: (from when on, rate), ascending; a PDU is sent at the rate of its start. Before the first entry
     /// `rate` holds. Default empty: the paper fixes the rate.
+    #[serde(skip)]
     pub rate_trace: Vec<(Time, Rate)>,
     /// Largest IP packet, bytes; larger ones become fragments (RFC 791). Default 1500.
+    #[serde(skip)]
     pub mtu: u16,
     /// Packets that a modem's queue holds; drop-tail. Default 256 (paper).
+    #[serde(skip)]
     pub queue: u32,
-    /// Whether SDUs sent but not acknowledged count towards `queue`. Default true.
+    /// Packets sent but not acknowledged count towards `queue`.
     pub queue_counts_unacknowledged: bool,
-    /// Largest number of SDUs in a PDU. Default 31 (paper).
+    /// Largest number of packets in a frame.
+    #[schemars(extend("minimum" = 1, "maximum" = 1024))]
     pub max_sdus: usize,
-    /// Longest air time of the SDUs of a PDU; one SDU always fits. Default unlimited (2-25 ms are plausible).
+    /// Longest air time of the packets of a frame; unlimited if absent.
+    #[serde(skip_serializing_if = "Time::is_max")]
     pub max_air: Time,
-    /// Transmission timer: a PDU that is not full is sent this long after the oldest SDU came. Default 2 ms (0.5-10 ms). It
-    /// bounds the delay of an idle link and means nothing on a busy one.
+    /// A frame that is not full is sent this long after its oldest packet arrived; typically 0.5 to 10 ms.
     pub aggregation: Time,
-    /// Bytes added to each SDU. Default 18: Ethernet header and check sequence.
+    /// Bytes added to each packet.
+    #[serde(with = "units::bytes")]
+    #[schemars(with = "Bytes", extend("x-maximum" = "1024 B"))]
     pub sdu_overhead: u16,
-    /// Symbol period, to which the SDUs of a PDU together are rounded up; 0 = no rounding. Default 8.192 us: 512 samples at
-    /// 62.5 MHz (IEEE 1901).
+    /// Symbol period: the air time of the packets of a frame is rounded up to a multiple of it; `0 s` disables
+    /// rounding.
+    #[schemars(extend("x-maximum" = "1 s"))]
     pub symbol: Time,
-    /// Preamble and frame control. Default 213 us: 26 symbols (100-400 us).
+    /// Air time of preamble and frame control.
+    #[schemars(extend("x-maximum" = "1 s"))]
     pub header: Time,
-    /// Gap between a PDU and its PLC-ACK. Default 100 us (HomePlug AV: 30-160 us).
+    /// Gap between a frame and its acknowledgement.
+    #[schemars(extend("x-maximum" = "1 s"))]
     pub rifs: Time,
-    /// The PLC-ACK. Default 213 us: a preamble and a header with the bitmap in it.
+    /// Air time of the acknowledgement.
+    #[schemars(extend("x-maximum" = "1 s"))]
     pub ack: Time,
-    /// Gap before access to the medium. Default 100 us.
+    /// Gap before access to the medium.
+    #[schemars(extend("x-maximum" = "1 s"))]
     pub access_gap: Time,
-    /// Access slots: each PDU waits for a uniform number of them below this. Default 8.
+    /// Each frame waits for a uniform number of slots below this; with 1 the modems take turns.
+    #[schemars(extend("minimum" = 1, "maximum" = 65_536))]
     pub access_slots: u32,
-    /// Length of an access slot. Default 35.84 us (IEEE 1901 FFT).
+    /// Length of an access, priority or back-off slot.
+    #[schemars(extend("x-maximum" = "1 s"))]
     pub slot: Time,
-    /// Whether the directions contend. Default half-duplex.
+    /// Whether the directions contend for the medium.
     pub duplex: Duplex,
-    /// Whether PDUs of several modems collide, and are lost, if they start less than a slot apart. Default false:
-    /// modems that start together take turns, since the paper has no loss on the power line except in full queues.
-    /// Without effect on a full-duplex link.
+    /// Half duplex only: frames that start less than a slot apart are lost; otherwise their modems take turns.
     pub collisions: bool,
-    /// Transmissions of an SDU before it is given up. Default 8: at 14 % SDU error less than 2e-7 remain.
+    /// Transmissions of a packet or block before it is given up.
+    #[schemars(extend("minimum" = 1, "maximum" = 255))]
     pub transmissions: u8,
-    /// Time from the first transmission of an SDU after which it is not sent again. Default 500 ms.
+    /// Time from its first transmission after which a packet or block is given up.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub lifetime: Time,
-    /// Deliver in order: the receiver holds later SDUs until earlier ones came or were given up, of which it is
-    /// informed as soon as the sender. Default true; without, TCP takes the power line's repeats for losses.
+    /// The receiver holds packets back until gaps are filled; without it TCP takes retransmissions of the link for
+    /// losses.
     pub in_order: bool,
     /// Noise on the line. Default [`AirNoise::inverter45`].
+    #[serde(skip)]
     pub noise: AirNoise,
-    /// Share of their probability with which noise impulses, or a record, hit headers and PLC-ACKs, which are sent in a robust
-    /// mode. Default 0.2. The stationary error counts in full.
+    /// Share of their `hit` probability with which impulses spoil what is sent in a robust mode: headers,
+    /// acknowledgements, preamble and frame control.
+    #[serde(with = "units::share")]
+    #[schemars(with = "Share")]
     pub robust_share: f64,
-    /// Weight of a new PDU in the moving average of the share of SDUs that the receiver rejected, 0..=1. Default 1/16
-    /// (assumption): some 0.3 s under load. Only gateways with an error factor use it.
+    /// Weight of a new frame in the moving average of the packet error rate, which gateways with an `error_factor` use.
+    #[serde(with = "units::share")]
+    #[schemars(with = "Share")]
     pub error_weight: f64,
 }
 
 impl Default for HdplcConfig {
     fn default() -> Self {
         HdplcConfig {
-            rate: Rate::from_bps(18_620_000),
+            rate: Rate::from_bps(18_620_000), // paper
             rate_trace: Vec::new(),
             mtu: 1500,
-            queue: 256,
+            queue: 256, // paper
             queue_counts_unacknowledged: true,
-            max_sdus: 31,
-            max_air: Time::MAX,
-            aggregation: Time::from_millis(2),
-            sdu_overhead: 18,
-            symbol: Time::from_nanos(8_192),
-            header: Time::from_micros(213),
-            rifs: Time::from_micros(100),
-            ack: Time::from_micros(213),
+            max_sdus: 31,                      // paper
+            max_air: Time::MAX,                // 2-25 ms are plausible
+            aggregation: Time::from_millis(2), // it bounds the delay of an idle link and means nothing on a busy one
+            sdu_overhead: 18,                  // Ethernet header and check sequence
+            symbol: Time::from_nanos(8_192),   // 512 samples at 62.5 MHz (IEEE 1901)
+            header: Time::from_micros(213),    // 26 symbols (100-400 us)
+            rifs: Time::from_micros(100),      // HomePlug AV: 30-160 us
+            ack: Time::from_micros(213),       // a preamble and a header with the bitmap in it
             access_gap: Time::from_micros(100),
             access_slots: 8,
-            slot: Time::from_nanos(35_840),
+            slot: Time::from_nanos(35_840), // IEEE 1901 FFT
             duplex: Duplex::Half,
-            collisions: false,
-            transmissions: 8,
+            collisions: false, // the paper has no loss on the power line except in full queues
+            transmissions: 8,  // at 14 % error less than 2e-7 of the packets remain
             lifetime: Time::from_millis(500),
             in_order: true,
             noise: AirNoise::inverter45(),
             robust_share: 0.2,
-            error_weight: 0.0625,
+            error_weight: 0.0625, // some 0.3 s under load
         }
     }
 }

@@ -1,56 +1,74 @@
 //! The keys of an SCTP association; defaults are the protocol parameters of RFC 9260 section 16.
 
-use crate::tcp::Amount;
-use crate::units::Time;
+use crate::tcp::{Amount, threshold};
+use crate::units::{self, Bytes, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// All keys of an association except its congestion control.
-#[derive(Clone, Debug, PartialEq)]
+/// The keys of an SCTP association; defaults are the protocol parameters of RFC 9260.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct SctpConfig {
-    /// Bytes of user data in a full packet, which is also the size of a user message: what fits into 1500 bytes beside
-    /// 20 of IPv4, 12 of common and 16 of chunk header. From 1 to [`SctpConfig::MAX_PAYLOAD`]; the AVOCA paper has 1468,
-    /// which makes packets of 1516.
+    /// User data in a full packet, and in a message; the packet has 48 B of headers more.
+    #[serde(with = "units::bytes")]
+    #[schemars(with = "Bytes", extend("x-minimum" = "4 B", "x-maximum" = "65484 B"))]
     pub payload: u16,
-    /// Streams to send messages in, in turn; at most what the peer accepts.
+    /// Streams that messages take in turn; order is kept within a stream.
+    #[schemars(extend("minimum" = 1, "maximum" = 65_535))]
     pub streams: u16,
     /// Most streams accepted from the peer.
+    #[serde(skip)]
     pub max_streams: u16,
-    /// Receive buffer, bytes: what is announced as a_rwnd, less what waits for a gap to close.
+    /// Receive buffer.
+    #[serde(with = "units::bytes")]
+    #[schemars(with = "Bytes", extend("x-minimum" = "1500 B"))]
     pub rcv_buf: u32,
-    /// RTO.Initial.
+    /// RTO.Initial: retransmission time-out before the first RTT sample; not above `max_rto`.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub initial_rto: Time,
-    /// RTO.Min.
+    /// RTO.Min: lower bound of the retransmission time-out; not above `max_rto`.
     pub min_rto: Time,
-    /// RTO.Max.
+    /// RTO.Max: upper bound of the retransmission time-out.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub max_rto: Time,
-    /// G of section 6.3.1.
+    /// Clock granularity G of RFC 9260 section 6.3.1.
     pub clock_granularity: Time,
-    /// Association.Max.Retrans: time-outs in a row before the association fails.
+    /// Association.Max.Retrans: consecutive time-outs before the association fails.
     pub data_retries: u32,
-    /// Max.Init.Retransmits: of INIT, and of COOKIE ECHO.
+    /// Max.Init.Retransmits: retransmissions of INIT and COOKIE ECHO before the association fails.
     pub init_retries: u32,
-    /// Valid.Cookie.Life.
+    /// Valid.Cookie.Life: lifetime of a state cookie.
     pub cookie_life: Time,
-    /// Max.Burst: packets that may leave on one SACK or timer; `None` = any number. Paced algorithms do without.
+    /// Max.Burst: packets that may leave on one SACK or timer.
+    #[schemars(extend("minimum" = 1))]
+    // `None`: any number, as paced algorithms have it.
     pub max_burst: Option<u32>,
-    /// Packets per SACK, 1 = no delaying (section 6.2).
+    /// Packets per SACK; 1 turns delayed SACKs off.
+    #[schemars(extend("minimum" = 1))]
     pub delayed_ack: u32,
-    /// How long a SACK may wait (SACK.Delay).
+    /// SACK.Delay, the longest delay of a SACK.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s", "x-maximum" = "500 ms"))]
     pub delayed_ack_timeout: Time,
-    /// Miss indications that make a fast retransmit (section 7.2.4).
+    /// Miss indications that cause a fast retransmit.
+    #[schemars(extend("minimum" = 1, "maximum" = 255))]
     pub missing_reports: u8,
-    /// Initial window; `None` = that of section 7.2.1, `min(4 payload, max(2 payload, 4404 B))`.
+    /// Initial window in bytes or full packets (`"4 pkt"`); that of RFC 9260 section 7.2.1 if absent.
+    #[serde(with = "threshold", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "threshold::Threshold")]
     pub initial_window: Option<Amount>,
-    /// Initial slow-start threshold, `None` = unlimited.
+    /// Initial slow-start threshold: `"unlimited"`, bytes, or full packets (`"20 pkt"`).
+    #[serde(with = "threshold")]
+    #[schemars(with = "threshold::Threshold")]
     pub initial_ssthresh: Option<Amount>,
-    /// Offer and accept PR-SCTP (RFC 3758), and use it as the AVOCA paper does: when the congestion control turns to
-    /// `Hold`, what is in flight is abandoned and a FORWARD TSN that skips it is the last packet to leave.
+    /// When coverage ends, abandon what is in flight and send a FORWARD TSN that lets the receiver skip it (PR-SCTP,
+    /// RFC 3758); with `cc = "avoca"`.
     pub partial_reliability: bool,
 }
 
 impl Default for SctpConfig {
     fn default() -> Self {
         SctpConfig {
-            payload: 1452,
+            payload: 1452, // fills 1500 B beside 20 of IPv4, 12 of common and 16 of chunk header
             streams: 1,
             max_streams: u16::MAX,
             rcv_buf: 128 * 1024,

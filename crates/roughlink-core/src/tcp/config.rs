@@ -1,7 +1,14 @@
 //! The keys of a TCP stack and the named presets: what a paper measured depends on the stack beneath the
 //! algorithm as much as on the algorithm.
+//!
+//! The structs of keys are what a file has: their comments are the help of each key, their attributes its bounds, and
+//! `preset` its default. To add a key, add a field here and read it where it matters.
 
-use crate::units::Time;
+mod amount;
+
+pub use amount::{Amount, Buffer, threshold};
+
+use crate::units::{self, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -48,34 +55,6 @@ pub enum Recovery {
     Rack,
 }
 
-/// The size of a socket buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Buffer {
-    /// Grows with the connection as in Linux (`tcp_rmem` 131072 to 6 MiB, `tcp_wmem` to 4 MiB).
-    Auto,
-    /// This many bytes.
-    Bytes(u64),
-}
-
-/// An amount of data given in bytes or in full segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
-    /// Bytes.
-    Bytes(u64),
-    /// Full segments.
-    Segments(u64),
-}
-
-impl Amount {
-    /// In bytes, for segments of `mss` bytes.
-    pub const fn bytes(self, mss: u32) -> u64 {
-        match self {
-            Amount::Bytes(b) => b,
-            Amount::Segments(n) => n * mss as u64,
-        }
-    }
-}
-
 /// Where `min_rto` applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -96,80 +75,98 @@ pub enum FrOffUntil {
     LastAcked,
 }
 
-/// All keys of a TCP connection except its congestion control.
-#[derive(Clone, Debug, PartialEq)]
+/// The keys of a TCP connection except its congestion control. A key that is absent takes the value that the algorithm
+/// asks for, otherwise that of the stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct TcpConfig {
-    /// The preset these values started from; it also selects the algorithms' presets.
+    /// The set of values to start from; it also selects the parameters of each algorithm.
     pub stack: Stack,
-    /// Loss recovery.
+    /// Loss detection and repair.
     pub recovery: Recovery,
-    /// Offer and accept SACK (RFC 2018).
+    /// Offer and accept selective acknowledgements (RFC 2018).
     pub sack: bool,
     /// Offer and accept timestamps (RFC 7323).
     pub timestamps: bool,
-    /// Offer and accept window scaling (RFC 7323).
+    /// Offer and accept window scaling (RFC 7323); without it the largest window is 65535 B.
     pub window_scaling: bool,
-    /// Initial window in segments (RFC 6928: 10).
+    /// Initial window in segments.
+    #[schemars(extend("minimum" = 1))]
     pub initial_window: u32,
-    /// Initial slow-start threshold, `None` = unlimited.
+    /// Initial slow-start threshold: `"unlimited"`, bytes, or full segments (`"20 pkt"`).
+    #[serde(with = "threshold")]
+    #[schemars(with = "threshold::Threshold")]
     pub initial_ssthresh: Option<Amount>,
-    /// Segments per ACK, 1 = no delaying (RFC 1122 section 4.2.3.2).
+    /// Segments per ACK; 1 turns delayed ACKs off.
+    #[schemars(extend("minimum" = 1))]
     pub delayed_ack: u32,
-    /// How long an ACK may wait.
+    /// Longest delay of an ACK.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub delayed_ack_timeout: Time,
-    /// Acknowledge at once while the connection starts and after a gap (Linux quick-ack).
+    /// Acknowledge every segment at once while the connection starts and after a duplicate segment (Linux).
     pub quick_ack: bool,
-    /// Lower bound of the RTO.
+    /// Lower bound of the retransmission time-out; not above `max_rto`.
     pub min_rto: Time,
     /// Where `min_rto` applies.
     pub rto_floor: RtoFloor,
-    /// RTO before the first sample.
+    /// Retransmission time-out before the first RTT sample.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub initial_rto: Time,
-    /// Upper bound of the RTO.
+    /// Upper bound of the retransmission time-out.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub max_rto: Time,
-    /// RTO of the SYN.
+    /// Retransmission time-out of the SYN.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub syn_rto: Time,
-    /// G of RFC 6298; timestamps tick in milliseconds whatever this is.
+    /// Clock granularity G of RFC 6298. Timestamps tick in milliseconds whatever this is.
     pub clock_granularity: Time,
-    /// Time-outs in a row before the connection gives up.
+    /// Consecutive time-outs before the connection gives up; the result then says `failed`.
     pub data_retries: u32,
     /// Send new data on the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
-    /// Only the first partial ACK of a fast recovery restarts the retransmission timer, else each does ("impatient" or
-    /// "slow-but-steady", RFC 6582 section 4); `newreno`, `sack` and `prr` only.
+    /// Only the first partial ACK of a fast recovery restarts the retransmission timer; otherwise each one does
+    /// ("slow-but-steady", RFC 6582 section 4). No effect with `reno`, `tahoe` and `rack`.
     pub impatient: bool,
-    /// How long a time-out keeps fast retransmit off; without `rack` only.
+    /// What must be acknowledged after a time-out before three duplicate ACKs cause a fast retransmit again. No effect
+    /// with `rack`.
     pub fr_off_until: FrOffUntil,
-    /// Tail loss probes (RFC 8985 section 7); with `rack` only.
+    /// Tail loss probes (RFC 8985); with `rack` only.
     pub tlp: bool,
-    /// Detect spurious episodes and take the reduction back: F-RTO (RFC 5682), Eifel (RFC 3522), D-SACK; with
-    /// `rack` only.
+    /// Detect spurious reductions (F-RTO, Eifel, D-SACK) and take them back; with `rack` only.
     pub undo: bool,
     /// Hold back small segments while data is outstanding (RFC 896, Minshall's variant).
     pub nagle: bool,
-    /// Send what fits into the peer's window even if it is less than a segment (ns-3); else wait for room
-    /// (RFC 1122 section 4.2.3.4).
+    /// Send what fits into the peer's window even if it is less than a segment (ns-3).
     pub fill_window: bool,
-    /// Take RTT samples from the millisecond timestamps (ns-3), else from the time the segment left.
+    /// Take RTT samples from the millisecond timestamps (ns-3), otherwise from the time the segment left.
     pub timestamp_rtt: bool,
-    /// Grow the window also when the application or the peer, not the window, limits sending (ns-3, ns-2); else not
-    /// (RFC 7661, Linux).
+    /// Grow the window also while the application or the peer limits sending (ns-3, ns-2).
     pub grow_when_limited: bool,
-    /// PRR multiplies in 32 bits (ns-3 3.44): windows of 128 KiB overflow and sending nearly stops for a while.
+    /// Proportional rate reduction multiplies in 32 bits, as ns-3 3.44 does.
     pub prr_wraps: bool,
-    /// Bytes that a bulk application hands over per write: it fills the send buffer in these steps (ns-3
-    /// BulkSendApplication: 512).
+    /// Bytes that a bulk application writes at a time (ns-3: 512 B).
+    #[serde(with = "units::bytes")]
+    #[schemars(with = "Bytes", extend("x-minimum" = "1 B"))]
     pub write_size: u32,
-    /// Send buffer.
+    /// Send buffer: bytes, at least one segment, or `"auto"`, which grows as in Linux up to 4 MiB.
     pub snd_buf: Buffer,
-    /// Receive buffer.
+    /// Receive buffer: bytes, at least one segment, or `"auto"`, which grows as in Linux up to 6 MiB.
     pub rcv_buf: Buffer,
-    /// Maximum segment size announced, bytes.
+    /// Maximum segment size announced. The largest is 40 B less without `mss_includes_options`, and 20 B less over IPv6.
+    #[serde(with = "units::bytes")]
+    #[schemars(with = "Bytes", extend("x-minimum" = "64 B", "x-maximum" = "65495 B"))]
     pub mss: u32,
-    /// Announce `mss` in the SYN; ns-3 does not, and both ends take their own.
+    /// Announce `mss` in the SYN; ns-3 does not, and both ends then take their own.
     pub mss_option: bool,
-    /// Payload per segment is `mss` minus option bytes (RFC 6691), else `mss` itself as simulators do.
+    /// A full segment carries `mss` minus option bytes (RFC 6691), otherwise `mss` itself: 1460 B with timestamps then
+    /// make an IP packet of 1512 B, two fragments over an MTU of 1500 B, and a warning says so.
     pub mss_includes_options: bool,
+}
+
+impl Default for TcpConfig {
+    fn default() -> Self {
+        TcpConfig::preset(Stack::default())
+    }
 }
 
 impl TcpConfig {

@@ -8,60 +8,8 @@ pub(crate) struct Kind {
     pub optional: &'static [&'static str],
 }
 
-/// The tables that have kinds, by their names in the schema. A table that need not say its kind is of the first; one that
-/// cannot is of the kind of the table it stands in.
+/// The tables that have kinds, by their names in the schema. A table that need not say its kind is of the first.
 pub(crate) const KINDS: &[(&str, &[Kind])] = &[
-    (
-        "Mac",
-        &[
-            Kind {
-                name: "hdplc",
-                required: &[],
-                optional: &[
-                    "aggregation",
-                    "max_sdus",
-                    "max_air",
-                    "header",
-                    "rifs",
-                    "ack",
-                    "access_gap",
-                    "access_slots",
-                    "slot",
-                    "sdu_overhead",
-                    "symbol",
-                    "transmissions",
-                    "lifetime",
-                    "in_order",
-                    "duplex",
-                    "collisions",
-                    "queue_counts_unacknowledged",
-                    "robust_share",
-                    "error_weight",
-                ],
-            },
-            Kind {
-                name: "greenphy",
-                required: &[],
-                optional: &[
-                    "max_pbs",
-                    "latency",
-                    "modem_ring",
-                    "slot",
-                    "cifs",
-                    "rifs",
-                    "delimiter",
-                    "eifs",
-                    "eifs_after_collision",
-                    "mains",
-                    "beacon",
-                    "transmissions",
-                    "lifetime",
-                    "frame_overhead",
-                    "robust_share",
-                ],
-            },
-        ],
-    ),
     (
         "Noise",
         &[

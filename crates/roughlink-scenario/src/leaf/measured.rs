@@ -38,6 +38,9 @@ macro_rules! measured {
             fn read(value: &Value) -> Result<Self, UnitError> {
                 measure(value, ($what, $example), &$range, &[$(($unit, $factor)),*]).map($name)
             }
+            fn amount(&self) -> Option<f64> {
+                Some(self.0)
+            }
             fn schema() -> Schema {
                 let units = [$($unit),*].join("|");
                 json_schema!({ "description": concat!($what, " with its unit."), "type": "string",

@@ -85,13 +85,13 @@ impl Evcc {
     pub(super) fn transmit(&mut self, now: Time, cfg: &SessionConfig, record: &mut Record) -> Option<Action> {
         match self.phase {
             Phase::Discovering if self.at <= now => {
-                if record.discovery_tries == cfg.discovery_max_tries {
+                if record.discovery_tries == cfg.limits.discovery_tries {
                     self.phase = Phase::Closed;
                     record.end(now, Outcome::Failed, Some(Cause::Discovery));
                     return None;
                 }
                 record.discovery_tries += 1;
-                self.at = now + cfg.discovery_period;
+                self.at = now + cfg.limits.discovery_period;
                 Some(Action::Datagram(SDP_REQUEST))
             }
             Phase::Connecting if self.at <= now => {

@@ -4,7 +4,8 @@
 //! They are those of published captures of DIN 70121 sessions (pyPLC project: requests of a Hyundai Ioniq, 24 May 2023;
 //! responses of an Alpitronic charger, 21 December 2022), except where marked.
 
-use crate::units::Time;
+use crate::units::{self, Bytes, Time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A request and its response. DIN 70121 calls two of them ServicePaymentSelection and ContractAuthentication.
@@ -108,16 +109,25 @@ impl Message {
     }
 }
 
-/// The keys of one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Sizes and times of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MessageKeys", deny_unknown_fields)]
 pub struct MessageSpec {
-    /// TCP payload of the request, bytes.
+    /// TCP payload of the request, with the V2GTP header of 8 B.
+    #[serde(with = "units::bytes")]
+    #[schemars(with = "Option<Bytes>", extend("x-minimum" = "9 B", "x-maximum" = "1 MiB"))]
     pub request: u32,
-    /// TCP payload of the response, bytes.
+    /// TCP payload of the response, with the V2GTP header of 8 B.
+    #[serde(with = "units::bytes")]
+    #[schemars(with = "Option<Bytes>", extend("x-minimum" = "9 B", "x-maximum" = "1 MiB"))]
     pub response: u32,
-    /// The vehicle waits this long for the response (V2G_EVCC_Msg_Timeout, ISO 15118-2 tables 108 to 111).
+    /// How long the vehicle waits for the response.
+    // V2G_EVCC_Msg_Timeout, ISO 15118-2 tables 108 to 111.
+    #[schemars(with = "Option<Time>", example = "500 ms")]
     pub timeout: Time,
-    /// The charger may take this long for it (V2G_SECC_Msg_Performance_Time).
+    /// How long the charger may take for the response.
+    // V2G_SECC_Msg_Performance_Time.
+    #[schemars(with = "Option<Time>")]
     pub performance: Time,
 }
 

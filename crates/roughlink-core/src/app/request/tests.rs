@@ -218,12 +218,32 @@ fn a_lost_connection_ends_it() {
 
 #[test]
 fn limits_of_processing() {
-    let dc = SessionConfig::dc();
+    let processing = |processing| SessionConfig { processing, ..SessionConfig::dc() };
     let cases = [
-        (SessionConfig { cable_check: MS(41_000), ..dc.clone() }, Cause::CableCheck, Message::CableCheck, 40),
-        (SessionConfig { precharge: MS(8_000), ..dc.clone() }, Cause::PreCharge, Message::PreCharge, 7),
-        (SessionConfig { authorization: MS(61_000), ..dc.clone() }, Cause::Ongoing, Message::Authorization, 60),
-        (SessionConfig { charge_parameters: MS(61_000), ..dc }, Cause::Ongoing, Message::ChargeParameterDiscovery, 60),
+        (
+            processing(Processing { cable_check: MS(41_000), ..Processing::default() }),
+            Cause::CableCheck,
+            Message::CableCheck,
+            40,
+        ),
+        (
+            processing(Processing { precharge: MS(8_000), ..Processing::default() }),
+            Cause::PreCharge,
+            Message::PreCharge,
+            7,
+        ),
+        (
+            processing(Processing { authorization: MS(61_000), ..Processing::default() }),
+            Cause::Ongoing,
+            Message::Authorization,
+            60,
+        ),
+        (
+            processing(Processing { charge_parameter_discovery: MS(61_000), ..Processing::default() }),
+            Cause::Ongoing,
+            Message::ChargeParameterDiscovery,
+            60,
+        ),
     ];
     for (cfg, cause, message, limit) in cases {
         let r = over_air(short(cfg.clone()), usize::MAX, MS(200_000));

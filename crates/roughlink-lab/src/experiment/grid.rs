@@ -1,0 +1,209 @@
+//! Grids that a user asks for: [`sweep`] varies keys of a scenario, [`compare`] puts scenarios and algorithms side by side.
+//!
+//! Both give a [`Plan`]. Its runs are done by [`runner::run`](crate::runner::run) into a [`Store`](crate::store::Store), and
+//! [`Plan::result`] computes the statistics from there:
+//!
+//! ```
+//! use roughlink_lab::experiment::grid::{Grid, sweep};
+//! use roughlink_lab::library::Source;
+//! use roughlink_lab::{runner, store::Store};
+//! use std::sync::atomic::AtomicBool;
+//!
+//! let vary = [
+//!     ("tcp.cc".into(), vec!["newreno".into(), "cubic".into()]),
+//!     ("flow.*.bytes".into(), vec!["100 kB".into()]), // a single value is fixed
+//! ];
+//! let plan = sweep(Source::scenario("hello")?, &vary, &Grid { replicas: 2, ..Grid::default() })?;
+//! assert_eq!(plan.runs(), 4);
+//!
+//! let folder = tempfile::tempdir().unwrap();
+//! let mut store = Store::of(folder.path(), &plan.identity())?;
+//! runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {})?;
+//! let result = plan.result(&store);
+//! assert_eq!(result.cells[1].axes["tcp.cc"], "cubic");
+//! assert!(result.cells[1].measured.is_some_and(|mbit_s| mbit_s > 0.0));
+//! # Ok::<(), roughlink_lab::error::LabError>(())
+//! ```
+
+use super::plan::{MOST_RUNS, Plan};
+use super::result::{Figure, FigureKind};
+use super::{Axis, Experiment, Point, StackChoice, assignment, file, quantity, split};
+use crate::error::LabError;
+use crate::library::{Overrides, Source};
+use crate::metric::Metric;
+use crate::watch::Watch;
+use roughlink_core::units::Time;
+
+/// What a grid has beside its axes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Keys with a value for all runs.
+    pub set: Overrides,
+    /// Seed of all random streams, instead of the scenario's.
+    pub seed: Option<u64>,
+    /// Runs of each cell.
+    pub replicas: u32,
+    /// Names of the [metrics](crate::metric); if empty, those that are usual for the kinds of flows.
+    pub metrics: Vec<String>,
+    /// The command that makes it again, for the report.
+    pub command: String,
+    /// A grid of more runs is refused.
+    pub most_runs: u64,
+}
+
+impl Default for Grid {
+    fn default() -> Self {
+        Grid {
+            set: Vec::new(),
+            seed: None,
+            replicas: SWEEP_REPLICAS,
+            metrics: Vec::new(),
+            command: String::new(),
+            most_runs: MOST_RUNS,
+        }
+    }
+}
+
+/// A scenario over the product of the values of keys. A key with several values is an axis; one with a single value is fixed,
+/// after those of `grid.set`. The axis of numbers with the most values is the figure's x, the first other one its series.
+///
+/// # Errors
+/// A key that is varied twice, no replicas, an unknown metric, too many runs; and whatever makes one of the scenarios wrong,
+/// with its place in the file.
+pub fn sweep(scenario: Source, vary: &[(String, Vec<String>)], grid: &Grid) -> Result<Plan, LabError> {
+    let mut set = grid.set.clone();
+    let mut axes: Vec<Axis> = Vec::new();
+    for (key, values) in vary {
+        match values.as_slice() {
+            [] => {}
+            [value] => set.push((key.clone(), value.clone())),
+            _ if axes.iter().any(|a| a.name == *key) => {
+                return Err(LabError::Usage {
+                    message: format!("`{key}` is varied twice"),
+                    help: "put all values into one --set".into(),
+                });
+            }
+            values => axes.push(axis(key, key, &[key], values.iter().map(point).collect())),
+        }
+    }
+    let numeric = |a: &&Axis| a.points.iter().all(|p| quantity(&p.value).is_some());
+    let x = axes.iter().filter(numeric).max_by_key(|a| a.points.len());
+    let kind = if x.is_some() { FigureKind::Line } else { FigureKind::Bar };
+    let x = x.or(axes.first()).map(|a| a.name.clone()).unwrap_or_default();
+    let series = axes.iter().map(|a| a.name.clone()).find(|name| *name != x).unwrap_or_default();
+    let stem = scenario.stem();
+    let words = (format!("sweep-{stem}"), format!("Sweep of {stem}"));
+    let figure = Figure { kind, x, series, ..Figure::default() };
+    let mut plan = plan(words, scenario, set, axes, figure, grid, &["throughput_mbps"])?;
+    if plan.experiment.metrics.len() > 1 {
+        plan.experiment.figure.panels = "metric".into();
+    }
+    Ok(plan)
+}
+
+/// Scenarios, algorithms (with their parameters: `avoca{hysteresis=6}`), or each of these algorithms on each of these
+/// scenarios, side by side. The first is what the others are compared with.
+///
+/// # Errors
+/// Fewer than two things to compare, and as for [`sweep`].
+pub fn compare(scenarios: Vec<Source>, algorithms: &[String], grid: &Grid) -> Result<Plan, LabError> {
+    if scenarios.is_empty() || scenarios.len() * algorithms.len().max(1) < 2 {
+        return Err(LabError::Usage {
+            message: "there is nothing to compare with".into(),
+            help: "name two scenarios, or algorithms: --cc newreno,cubic".into(),
+        });
+    }
+    let mut axes = Vec::new();
+    if scenarios.len() > 1 {
+        let point = |source: &Source| Point {
+            value: source.name.clone(),
+            label: source.stem().to_owned(),
+            scenario: Some(source.clone()),
+            set: Vec::new(),
+        };
+        axes.push(axis("scenario", "Scenario", &[], scenarios.iter().map(point).collect()));
+    }
+    if !algorithms.is_empty() {
+        axes.push(axis("cc", "Congestion control", &["tcp.cc"], algorithms.iter().map(point).collect()));
+    }
+    let figure = Figure {
+        kind: FigureKind::Bar,
+        x: axes.last().map(|a| a.name.clone()).unwrap_or_default(),
+        series: axes.iter().rev().nth(1).map(|a| a.name.clone()).unwrap_or_default(),
+        panels: "metric".into(),
+        ..Figure::default()
+    };
+    let words = ("compare".into(), "Comparison".into());
+    let first = scenarios.into_iter().next().expect("there is one");
+    plan(words, first, grid.set.clone(), axes, figure, grid, &["throughput_mbps", "timeouts", "rtt_mean_ms"])
+}
+
+/// A key and its values from a command line, `key=a,b,c`. A single value is kept as it is written.
+pub fn choices(text: &str) -> Result<(String, Vec<String>), LabError> {
+    let (key, value) = assignment(text)?;
+    let values = split(&value);
+    Ok((key, if values.len() > 1 { values } else { vec![value] }))
+}
+
+/// Checks that there is at least one replica.
+pub fn replicas(n: u32) -> Result<u32, LabError> {
+    if n > 0 {
+        return Ok(n);
+    }
+    Err(LabError::Usage { message: "no replicas, no result".into(), help: "--replicas 1 or more".into() })
+}
+
+/// Runs of each cell of a sweep, unless another number is asked for.
+pub const SWEEP_REPLICAS: u32 = 3;
+/// Runs of each cell of a comparison, unless another number is asked for.
+pub const COMPARE_REPLICAS: u32 = 6;
+
+fn axis(name: &str, label: &str, keys: &[&str], points: Vec<Point>) -> Axis {
+    let keys = keys.iter().map(|&key| key.to_owned()).collect();
+    Axis { name: name.into(), label: label.into(), keys, points, narrowed: false }
+}
+
+fn point(value: &String) -> Point {
+    Point { value: value.clone(), label: value.clone(), scenario: None, set: Vec::new() }
+}
+
+/// The plan of a grid called `id` and `title`. `transfers` is what is usually measured of transfers.
+fn plan(
+    (id, title): (String, String),
+    scenario: Source,
+    mut set: Overrides,
+    axes: Vec<Axis>,
+    figure: Figure,
+    grid: &Grid,
+    transfers: &[&'static str],
+) -> Result<Plan, LabError> {
+    set.extend(grid.seed.map(|n| ("seed".to_owned(), n.to_string())));
+    let metrics: Vec<Metric> = grid.metrics.iter().map(|name| Metric::new(name)).collect::<Result<_, _>>()?;
+    let watched = metrics.iter().any(Metric::needs_watching);
+    let experiment = Experiment {
+        id,
+        title,
+        place: String::new(),
+        about: String::new(),
+        command: grid.command.clone(),
+        scenario: Some(scenario),
+        set,
+        stacks: vec![StackChoice { name: String::new(), set: Vec::new() }],
+        axes,
+        replicas: replicas(grid.replicas)?,
+        watch: watched.then(|| Watch { windows: file::windows(&metrics), ..Watch::means() }),
+        metrics,
+        published: Vec::new(),
+        rank: None,
+        figure,
+        single: false,
+        span: (Time::ZERO, Time::MAX),
+        function: None,
+        quick: false,
+    };
+    let mut plan = Plan::with_limit(experiment, grid.most_runs)?;
+    if grid.metrics.is_empty() {
+        plan.measure_usual(transfers);
+    }
+    Ok(plan)
+}

@@ -1,0 +1,59 @@
+//! Grids that a user asks for: what becomes an axis, what is fixed, what is refused.
+
+use roughlink_lab::error::LabError;
+use roughlink_lab::experiment::grid::{COMPARE_REPLICAS, Grid, SWEEP_REPLICAS, choices, compare, sweep};
+use roughlink_lab::experiment::result::FigureKind;
+use roughlink_lab::experiment::{Axis, Plan};
+use roughlink_lab::library::Source;
+use roughlink_lab::metric::Metric;
+
+fn hello() -> Source {
+    Source::scenario("hello").unwrap()
+}
+
+fn axes(plan: &Plan) -> Vec<(&str, Vec<&str>)> {
+    let values = |a: &Axis| a.points.iter().map(|p| p.value.clone()).collect::<Vec<_>>();
+    let axes = &plan.experiment.axes;
+    assert!(axes.iter().all(|a| !values(a).is_empty()));
+    axes.iter().map(|a| (a.name.as_str(), a.points.iter().map(|p| p.value.as_str()).collect())).collect()
+}
+
+#[test]
+fn a_key_with_several_values_is_an_axis_and_the_seed_comes_last() {
+    let vary = ["tcp.cc=newreno,cubic", "flow.*.bytes=1 MB", "link.plc.noise.loss=0 %,1 %,2 %"].map(choices);
+    let vary: Vec<_> = vary.into_iter().collect::<Result<_, _>>().unwrap();
+    let set = vec![("duration".to_owned(), "20 s".to_owned())];
+    let grid = Grid { set, seed: Some(7), ..Grid::default() };
+    let plan = sweep(hello(), &vary, &grid).unwrap();
+    let percent = vec!["0 %", "1 %", "2 %"];
+    assert_eq!(axes(&plan), [("tcp.cc", vec!["newreno", "cubic"]), ("link.plc.noise.loss", percent)]);
+    let set: Vec<_> = plan.experiment.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    assert_eq!(set, [("duration", "20 s"), ("flow.*.bytes", "1 MB"), ("seed", "7")]);
+    let figure = &plan.experiment.figure;
+    assert_eq!((figure.kind, &*figure.x, &*figure.series), (FigureKind::Line, "link.plc.noise.loss", "tcp.cc"));
+    assert_eq!(plan.runs(), 2 * 3 * SWEEP_REPLICAS as usize);
+}
+
+#[test]
+fn algorithms_are_compared_on_each_scenario() {
+    let algorithms = ["newreno".to_owned(), "illinois{alpha_max=5}".to_owned()];
+    let grid = Grid { replicas: COMPARE_REPLICAS, ..Grid::default() };
+    let plan = compare(vec![hello(), Source::scenario("v2g-one-car").unwrap()], &algorithms, &grid).unwrap();
+    let scenarios = vec!["scenarios/hello.toml", "scenarios/v2g-one-car.toml"];
+    assert_eq!(axes(&plan), [("scenario", scenarios), ("cc", vec!["newreno", "illinois{alpha_max=5}"])]);
+    assert_eq!((&*plan.experiment.figure.x, &*plan.experiment.figure.series), ("cc", "scenario"));
+    let measured: Vec<_> = plan.experiment.metrics.iter().map(Metric::name).collect();
+    assert_eq!(measured, ["throughput_mbps", "timeouts", "rtt_mean_ms"]);
+}
+
+#[test]
+fn what_cannot_be_a_grid_is_refused() {
+    let said = |plan: Result<Plan, LabError>| plan.unwrap_err().to_string();
+    let both = ("tcp.cc".to_owned(), vec!["newreno".to_owned(), "cubic".to_owned()]);
+    assert!(said(sweep(hello(), &[both.clone(), both.clone()], &Grid::default())).contains("varied twice"));
+    assert!(said(sweep(hello(), &[], &Grid { replicas: 0, ..Grid::default() })).contains("no replicas"));
+    let most = Grid { most_runs: 5, ..Grid::default() };
+    assert!(said(sweep(hello(), &[both], &most)).contains("the grid has 6 runs, more than 5"));
+    assert!(said(compare(Vec::new(), &["cubic".into(), "bbr".into()], &Grid::default())).contains("nothing"));
+    assert!(said(compare(vec![hello()], &["cubic".into()], &Grid::default())).contains("nothing"));
+}

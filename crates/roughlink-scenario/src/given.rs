@@ -1,0 +1,152 @@
+//! Tables whose keys are the fields of a plain struct of core, which has their help, their bounds and their defaults.
+//!
+//! What is written is kept as it is, with its places; [`super::shape`] has checked it against the struct's schema. It is
+//! then set over values that the struct has already: those of a stack, or its defaults.
+
+use super::file::{Hystart, Params};
+use super::leaf::{At, Cc, Leaf};
+use super::problem::{Problem, Report};
+use super::schema::GIVEN;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use toml::{Spanned, Table, Value};
+
+/// The keys of `T` that a table has.
+#[derive(Clone, Debug)]
+pub(super) struct Given<T> {
+    keys: Vec<(Spanned<String>, Spanned<Value>)>,
+    of: PhantomData<T>,
+}
+
+impl<T> Default for Given<T> {
+    fn default() -> Self {
+        Given { keys: Vec::new(), of: PhantomData }
+    }
+}
+
+impl Given<()> {
+    /// The keys, of which the table that it stands in has determined whose they are.
+    pub fn of<T>(&self) -> Given<T> {
+        Given { keys: self.keys.clone(), of: PhantomData }
+    }
+}
+
+impl<T> Given<T> {
+    /// Where the value of `key` stands.
+    pub fn span(&self, key: &str) -> Option<Range<usize>> {
+        self.keys.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value.span())
+    }
+
+    /// The value of `key`.
+    pub fn get<V: DeserializeOwned>(&self, key: &str) -> Option<V> {
+        let (_, value) = self.keys.iter().find(|(name, _)| name.get_ref() == key)?;
+        value.get_ref().clone().try_into().ok()
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> Given<T> {
+    /// Sets what is written over `values`.
+    pub fn apply(&self, values: &mut T, report: &mut Report) {
+        let written = self.keys.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().clone()));
+        if let Err(reason) = over(values, written) {
+            // Only what the check of the form overlooks comes here.
+            let place = self.keys.first().map_or(0..0, |(_, value)| value.span());
+            report.error(Problem::new(reason).at(place, ""));
+        }
+    }
+}
+
+/// Sets `keys` over `values`.
+pub(super) fn over<T: Serialize + DeserializeOwned>(
+    values: &mut T,
+    keys: impl IntoIterator<Item = (String, Value)>,
+) -> Result<(), String> {
+    let mut keys = keys.into_iter().peekable();
+    if keys.peek().is_none() {
+        return Ok(());
+    }
+    let mut all = Table::try_from(&*values).map_err(|e| e.to_string())?;
+    all.extend(keys);
+    *values = all.try_into().map_err(|e: toml::de::Error| e.message().to_owned())?;
+    Ok(())
+}
+
+impl<'de, T> Deserialize<'de> for Given<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys<T>(PhantomData<T>);
+        impl<'de, T> Visitor<'de> for Keys<T> {
+            type Value = Given<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Given<T>, A::Error> {
+                let mut keys = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    keys.push(entry);
+                }
+                Ok(Given { keys, of: PhantomData })
+            }
+        }
+        deserializer.deserialize_map(Keys(PhantomData))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Given<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = T::json_schema(generator);
+        schema.insert(GIVEN.into(), true.into());
+        schema
+    }
+}
+
+/// `[tcp]` or `[sctp]`: the keys of a connection, and what chooses its congestion control.
+#[derive(Clone, Debug)]
+pub(super) struct Connection<T> {
+    pub cc: Option<Leaf<Cc>>,
+    pub cc_params: Option<At<Params>>,
+    /// Of TCP only.
+    pub hystart: Option<Leaf<Hystart>>,
+    pub keys: Given<T>,
+}
+
+impl<T> Default for Connection<T> {
+    fn default() -> Self {
+        Connection { cc: None, cc_params: None, hystart: None, keys: Given::default() }
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Connection<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Keys<T>(PhantomData<T>);
+        impl<'de, T> Visitor<'de> for Keys<T> {
+            type Value = Connection<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Connection<T>, A::Error> {
+                let mut connection = Connection::default();
+                while let Some(key) = map.next_key::<Spanned<String>>()? {
+                    match key.get_ref().as_str() {
+                        "cc" => connection.cc = Some(map.next_value()?),
+                        "cc_params" => connection.cc_params = Some(map.next_value()?),
+                        "hystart" => connection.hystart = Some(map.next_value()?),
+                        _ => connection.keys.keys.push((key, map.next_value()?)),
+                    }
+                }
+                Ok(connection)
+            }
+        }
+        deserializer.deserialize_map(Keys(PhantomData))
+    }
+}
