@@ -607,7 +607,7 @@ impl Endpoint {
         if o.timestamps {
             p.set_timestamps(now.as_millis() as u32, self.rcv.ts_recent());
         }
-        p.side = sides.store(Side::Syn(o));
+        p.set_side(sides.store(Side::Syn(o)));
         p.size = 40 + o.header_bytes();
         p.window = self.rcv.syn_window_field();
         self.syn_at = now + self.syn_rto;

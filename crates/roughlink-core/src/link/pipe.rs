@@ -403,7 +403,7 @@ impl Fragments {
             self.first = false;
         } else {
             f.ack = self.offset;
-            f.side = NO_SIDE;
+            f.set_side(NO_SIDE);
             f.set_fragment(if self.left == 0 { self.last_is } else { Fragment::Middle });
         }
         self.offset += u32::from(n);

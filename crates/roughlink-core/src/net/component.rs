@@ -507,7 +507,7 @@ impl Component {
     pub(super) fn report_end<O: Observer>(&self, observer: &mut O) {
         let on_links = self.pipes.iter().flat_map(Pipe::in_transit);
         let partial = self.flows.iter().flat_map(|f| f.reassembly.iter().flatten()).flat_map(|r| r.heads());
-        let held = on_links.chain(self.media.in_transit()).chain(partial).filter(|p| p.side != NO_SIDE).count();
+        let held = on_links.chain(self.media.in_transit()).chain(partial).filter(|p| p.side() != NO_SIDE).count();
         observer.end(self.sides.in_use(), held);
     }
 

@@ -232,7 +232,7 @@ fn no_announced_mss_is_too_small() {
         let mut answer = Packet::tcp(FlowId::new(0, true));
         (answer.flags, answer.ack, answer.window) = (flags::SYN | flags::ACK, 78, 60_000);
         let options = SynOptions { mss: announced, timestamps: true, ..SynOptions::default() };
-        answer.side = sides.store(Side::Syn(options));
+        answer.set_side(sides.store(Side::Syn(options)));
         end.receive(MS(1), &answer, &sides);
         end.write(100);
         let sizes: Vec<u32> = std::iter::from_fn(|| end.transmit(MS(1), &mut sides)).map(|p| p.payload()).collect();

@@ -205,7 +205,7 @@ impl Player {
         }
         if p.is(flags::SYN) {
             p.window = s.win.unwrap_or(65_535);
-            p.side = self.sides.store(Side::Syn(o.syn));
+            p.set_side(self.sides.store(Side::Syn(o.syn)));
             p.size = 40 + o.syn.header_bytes();
             return p;
         }
