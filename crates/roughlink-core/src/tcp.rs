@@ -10,6 +10,7 @@ mod arrived;
 pub mod config;
 #[cfg(test)]
 pub(crate) mod dialogue;
+mod ecn;
 pub(crate) mod hold;
 mod prr;
 mod rack;
@@ -64,6 +65,7 @@ pub struct Endpoint {
     /// Agreed options.
     timestamps: bool,
     sack: bool,
+    ecn: bool,
     peer_shift: u8,
     /// The SYN or SYN-ACK waits to leave; when it is repeated; how often it was.
     syn_pending: bool,
@@ -99,6 +101,7 @@ impl Endpoint {
             snd: None,
             timestamps: false,
             sack: false,
+            ecn: false,
             peer_shift: 0,
             syn_pending: false,
             syn_at: Time::MAX,
@@ -346,6 +349,7 @@ impl Endpoint {
         self.irs = p.seq;
         self.timestamps = self.cfg.timestamps && o.timestamps;
         self.sack = self.cfg.sack && o.sack_permitted;
+        self.ecn = self.agrees_on_ecn(p);
         if let (true, Some(shift)) = (self.cfg.window_scaling, o.window_scale) {
             self.peer_shift = shift.min(14); // RFC 7323 section 2.3
             self.rcv.shift = self.rcv.offered_shift();
@@ -361,6 +365,7 @@ impl Endpoint {
             mss -= 12;
         }
         let mut snd = Sender::new(&self.cfg, &self.factory, mss, self.sack, u64::from(p.window));
+        snd.ecn.agreed = self.ecn;
         if self.state == State::SynSent {
             if self.syn_held {
                 // No sample: time stood still meanwhile.
@@ -444,6 +449,7 @@ impl Endpoint {
                     ack,
                     window,
                     payload: payload > 0 || fin,
+                    congestion: self.ecn && p.is(flags::ECE),
                     echo: timestamps.map(|t| t.1),
                     irs: self.iss,
                 },
@@ -458,6 +464,9 @@ impl Endpoint {
                 && !age.is_zero()
             {
                 self.rcv.measure_rtt(age);
+            }
+            if self.ecn && payload > 0 {
+                self.take_ecn(p, start, start + payload);
             }
             self.rcv.on_segment(now, start, payload, fin, timestamps.map(|t| t.0));
             if self.rcv.finished() {
@@ -569,6 +578,9 @@ impl Endpoint {
         if self.rcv.has_sacks() && self.sack {
             self.report(&mut p, len, sides);
         }
+        if self.ecn {
+            self.put_ecn(&mut p, start, len);
+        }
         debug_assert_eq!(p.payload(), len);
         p.window = self.rcv.window_field();
         self.rcv.on_ack_sent();
@@ -592,7 +604,7 @@ impl Endpoint {
         let answer = self.state == State::SynReceived;
         let mut p = Packet::tcp(self.id);
         p.seq = self.iss;
-        p.flags = flags::SYN;
+        p.flags = flags::SYN | self.ecn_setup();
         if answer {
             p.flags |= flags::ACK;
             p.ack = self.irs.wrapping_add(1);

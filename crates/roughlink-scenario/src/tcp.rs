@@ -75,6 +75,7 @@ keys!(
         initial_ssthresh,
         delayed_ack,
         delayed_ack_timeout,
+        ecn,
         quick_ack,
         min_rto,
         rto_floor,

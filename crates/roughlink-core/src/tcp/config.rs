@@ -105,6 +105,8 @@ pub struct TcpConfig {
     pub recovery: Recovery,
     /// Offer and accept SACK (RFC 2018).
     pub sack: bool,
+    /// Offer and accept ECN (RFC 3168). Linux offers none of itself and accepts what is offered (`tcp_ecn` = 2).
+    pub ecn: bool,
     /// Offer and accept timestamps (RFC 7323).
     pub timestamps: bool,
     /// Offer and accept window scaling (RFC 7323).
@@ -179,6 +181,7 @@ impl TcpConfig {
             stack,
             recovery: Recovery::Sack,
             sack: true,
+            ecn: false,
             timestamps: true,
             window_scaling: true,
             initial_window: 10,

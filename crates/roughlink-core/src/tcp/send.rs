@@ -9,6 +9,7 @@ mod timers;
 
 use super::acknowledgement::RttSample;
 use super::config::{Recovery, TcpConfig};
+use super::ecn::Reaction;
 use super::hold::Release;
 use super::prr::Prr;
 use super::rack::Rack;
@@ -48,6 +49,8 @@ pub struct SenderStats {
     pub undos: u64,
     /// Tail loss probes.
     pub probes: u64,
+    /// Reductions of the window because packets were marked (RFC 3168).
+    pub ecn_reductions: u64,
     /// Data segments sent, retransmissions included.
     pub segments: u64,
     /// RTT samples.
@@ -79,6 +82,7 @@ pub struct Sender {
     pub(super) rack: Rack,
     /// SACK was negotiated.
     pub(super) sack: bool,
+    pub(super) ecn: Reaction,
     /// Offset after the last byte in the send buffer.
     written: u64,
     /// Offset after the last byte that the application wrote on its own account, 0 = none; a backlog is one long write.
@@ -135,6 +139,7 @@ impl Sender {
             prr: Prr::default(),
             rack: Rack::default(),
             sack,
+            ecn: Reaction::default(),
             written: 1,
             push: 0,
             backlog: 0,
@@ -547,7 +552,7 @@ impl Sender {
     fn left(&mut self, now: Time, start: u64, len: u32, idle: bool, again: bool, rate: Option<Rate>) -> Outgoing {
         self.stats.segments += 1;
         self.sync();
-        if self.flow.state == CongestionState::Recovery {
+        if self.flow.state.is_reducing() {
             self.prr.on_sent(u64::from(len));
         }
         if self.cfg.recovery == Recovery::Prr {

@@ -41,6 +41,9 @@ pub(crate) struct Tcp {
     /// Longest delay of an ACK.
     #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
     pub delayed_ack_timeout: Option<Leaf<Time>>,
+    /// Offer and accept ECN (RFC 3168): packets are marked instead of dropped where a link has a `qdisc` that marks. Linux
+    /// offers none of itself, and accepts what is offered (`tcp_ecn` = 2).
+    pub ecn: Option<Leaf<bool>>,
     /// Acknowledge every segment at once while the connection starts and after a duplicate segment (Linux).
     pub quick_ack: Option<Leaf<bool>>,
     /// Lower bound of the retransmission time-out; not above `max_rto`.
