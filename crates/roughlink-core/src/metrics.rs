@@ -116,7 +116,7 @@ pub struct DirectionResult {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets that found the queue full.
+    /// Packets that found the queue full, or that its discipline dropped.
     pub dropped: u64,
     /// Packets lost to noise.
     pub lost: u64,
@@ -126,9 +126,23 @@ pub struct DirectionResult {
     pub queue_mean_pkt: f64,
     /// Most packets that waited.
     pub queue_max_pkt: u32,
+    /// What the queue discipline did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub qdisc: Option<QueueResult>,
     /// Framing and repeats on a shared medium.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub arq: Option<ArqStats>,
+}
+
+/// What a queue discipline did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueResult {
+    /// Packets marked with CE.
+    pub marked: u64,
+    /// Packets dropped although there was space for them; part of the `dropped` of the link.
+    pub dropped: u64,
+    /// How long packets waited that were served; null if none was.
+    pub delay_ms: Option<RttResult>,
 }
 
 /// The state of a flow when its component ends.
@@ -282,6 +296,11 @@ impl DirectionResult {
             loss: (s.packets > 0).then(|| s.lost as f64 / s.packets as f64),
             queue_mean_pkt: if sim.is_zero() { 0.0 } else { s.waited_ns as f64 / sim.0 as f64 },
             queue_max_pkt: s.queue_max,
+            qdisc: s.queue.as_ref().map(|q| QueueResult {
+                marked: q.marked,
+                dropped: q.dropped,
+                delay_ms: RttResult::new(&q.delay),
+            }),
             arq: matches!(model, Model::Shared(_)).then_some(s.arq),
         }
     }

@@ -365,8 +365,8 @@ impl Packet {
         n
     }
 
-    /// The payload of a whole TCP segment over IPv4 that has no options but, if `timestamps`, those, nor anything else beside
-    /// its header; `None` if it is anything else.
+    /// The payload of a whole TCP segment over IPv4 that has no options but, if `timestamps`, those, nor a traffic class, nor anything
+    /// else beside its header; `None` if it is anything else.
     #[inline(always)]
     pub const fn plain_payload(&self, timestamps: bool) -> Option<u16> {
         let (info, header) = if timestamps { (INFO_TCP | INFO_TIMESTAMPS, 52) } else { (INFO_TCP, 40) };

@@ -138,6 +138,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
         noise,
         jitter: Time::ZERO,
         reorder: false,
+        discipline: None,
         timeline: None,
     };
     let pipe = |rate, noise| PipeConfig {

@@ -39,6 +39,7 @@ pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConf
         noise,
         jitter: delay(&link.jitter, report).unwrap_or_default(),
         reorder: report.read(&link.reorder).unwrap_or(false),
+        discipline: None,
         timeline: None,
     };
     let mut reverse = Direction { noise: reverse_noise, ..forward.clone() };

@@ -1,16 +1,19 @@
-//! A pipe: drop-tail queue, serialiser, noise, delay - one direction of it.
+//! A pipe: queue, serialiser, noise, delay - one direction of it.
 //!
 //! The departure of a packet is computed when it is enqueued, so that only its arrival is an event. What waits is known
-//! from the start times of service still to come.
+//! from the start times of service still to come. With a queue discipline ([`super::queue`]) a packet goes into service only
+//! when the serialiser is free, which is an event, too.
 
 use super::Direction;
 use super::noise::{Judge, Noise};
-use super::timeline::{Changes, State, Step};
+use super::queue::{Queue, QueueStats};
+use super::timeline::{Changes, State, Step, Timeline};
 use crate::packet::{Fragment, NO_SIDE, Packet};
 use crate::ring::Ring;
 use crate::rng::{Seed, Stream};
 use crate::units::{QueueLimit, Serializer, Time};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// One direction of a pipe. `receive` enqueues, `transmit` gives what has arrived at the far end.
 #[derive(Debug)]
@@ -30,9 +33,11 @@ pub struct Pipe {
     waiting_bytes: u64,
     /// A link that changes: it keeps what waits and what is being serialised, `ring` only what is on air.
     changes: Option<Box<Changes>>,
-    /// It has a queue, a rate, a delay and perhaps noise, but neither jitter nor changes: packets arrive in the order in
+    /// It has a queue, a rate, a delay and perhaps noise, but neither jitter, changes nor a discipline: packets arrive in the order in
     /// which they came, at times that are known when they come.
     plain: bool,
+    /// What waits under a discipline; `changes`, which is there too, has only what is being serialised then.
+    queue: Option<Box<Queue>>,
     /// Counters.
     pub stats: PipeStats,
 }
@@ -51,10 +56,12 @@ pub struct PipeStats {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets that found the queue full.
+    /// Packets that found the queue full, or that its discipline dropped.
     pub dropped: u64,
     /// Packets lost to noise.
     pub lost: u64,
+    /// What the queue discipline did, if there is one; only as [`Pipe::stats_at`] gives it.
+    pub queue: Option<Box<QueueStats>>,
     /// Sum of the times that packets waited, ns: the time integral of the queue's length.
     pub waited_ns: u128,
     /// Most packets that waited.
@@ -102,8 +109,15 @@ impl Pipe {
             ring: Ring::default(),
             waiting: Ring::default(),
             waiting_bytes: 0,
-            changes: direction.timeline.as_ref().map(|t| Box::new(Changes::new(t, direction, overhead, name, seed))),
-            plain: direction.jitter.is_zero() && direction.timeline.is_none(),
+            changes: match (&direction.timeline, &direction.discipline) {
+                (None, None) => None,
+                (timeline, _) => {
+                    let timeline = timeline.clone().unwrap_or_else(|| Arc::new(Timeline::default()));
+                    Some(Box::new(Changes::new(&timeline, direction, overhead, name, seed)))
+                }
+            },
+            queue: direction.discipline.as_ref().map(|d| Box::new(Queue::new(d, direction.queue, name, seed))),
+            plain: direction.jitter.is_zero() && direction.timeline.is_none() && direction.discipline.is_none(),
             stats: PipeStats::default(),
         }
     }
@@ -113,7 +127,10 @@ impl Pipe {
     pub fn next_wake(&self) -> Time {
         let arrival = self.ring.front().map_or(Time::MAX, |e| e.0);
         match &self.changes {
-            Some(changes) if !self.plain => arrival.min(changes.next_wake()),
+            Some(changes) if !self.plain => {
+                let service = self.queue.as_ref().map_or(Time::MAX, |q| q.next());
+                arrival.min(changes.next_wake()).min(service)
+            }
             _ => arrival,
         }
     }
@@ -122,7 +139,7 @@ impl Pipe {
     #[inline]
     pub fn waiting(&mut self, now: Time) -> usize {
         if let Some(changes) = &self.changes {
-            return changes.waiting(now).0;
+            return changes.waiting(now).0 + self.queue.as_ref().map_or(0, |q| q.len());
         }
         self.waiting_for_service(now)
     }
@@ -199,7 +216,18 @@ impl Pipe {
     /// [`Pipe::enqueue`] on a link that changes.
     #[cold]
     fn enqueue_changing(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
-        self.advance(now);
+        self.serve(now, dropped);
+        if let Some(queue) = &mut self.queue {
+            let stats = &mut self.stats;
+            queue.put(now, p, &mut |p| {
+                stats.dropped += 1;
+                dropped(p);
+            });
+            self.serve(now, dropped); // it may go into service at once
+            let waiting = self.waiting(now) as u32;
+            self.stats.queue_max = self.stats.queue_max.max(waiting);
+            return;
+        }
         let Some(changes) = &mut self.changes else { unreachable!("asked for by the caller") };
         let (waiting, bytes) = changes.waiting(now);
         let full = match self.limit {
@@ -226,6 +254,27 @@ impl Pipe {
             self.launch(arrival, p);
         }
         self.changes = Some(changes);
+    }
+
+    /// [`Pipe::advance`], and what waits under a discipline goes into service while the serialiser is free.
+    fn serve(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) {
+        loop {
+            self.advance(now);
+            let (Some(queue), Some(changes), stats) = (&mut self.queue, &mut self.changes, &mut self.stats) else { return };
+            queue.schedule(now, changes);
+            if queue.next() > now {
+                return;
+            }
+            let next = queue.take(now, &mut |p| {
+                stats.dropped += 1;
+                dropped(p);
+            });
+            if let Some(p) = next {
+                stats.packets += 1;
+                stats.bytes += u64::from(p.size);
+                changes.push(now, p, &mut stats.waited_ns);
+            }
+        }
     }
 
     /// Queue and serialiser: when a packet of `size` bytes that comes at `now` arrives at the far end, or `None` if there
@@ -269,6 +318,9 @@ impl Pipe {
         let changes = self.changes.as_mut().expect("a link that may change");
         let before = *changes.state();
         changes.change_now(now, to, noise, &mut self.stats.waited_ns);
+        if let Some(queue) = &mut self.queue {
+            queue.schedule(now, changes);
+        }
         (before, *changes.state())
     }
 
@@ -305,11 +357,11 @@ impl Pipe {
     }
 
     /// The packet that is due at the far end, and whether it was lost on the way; none if the wake-up at `now` was for
-    /// something else.
+    /// something else. Those that a discipline drops when their turn comes are given to `dropped`.
     #[inline(always)]
-    pub fn transmit(&mut self, now: Time) -> Option<(Packet, bool)> {
+    pub fn transmit(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) -> Option<(Packet, bool)> {
         if !self.plain && self.changes.is_some() {
-            return self.transmit_changing(now);
+            return self.transmit_changing(now, dropped);
         }
         let (arrival, p) = self.ring.pop_front()?;
         let lost = self.judge.takes(arrival, p.size, self.serializer.rate());
@@ -332,13 +384,17 @@ impl Pipe {
         };
         stats.packets -= packets as u64;
         stats.bytes -= bytes;
+        if let Some(queue) = &self.queue {
+            stats.waited_ns += queue.waited(now);
+            stats.queue = Some(Box::new(queue.stats().clone()));
+        }
         stats
     }
 
     /// [`Pipe::transmit`] on a link that changes.
     #[cold]
-    fn transmit_changing(&mut self, now: Time) -> Option<(Packet, bool)> {
-        self.advance(now);
+    fn transmit_changing(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) -> Option<(Packet, bool)> {
+        self.serve(now, dropped);
         let (arrival, p) = *self.ring.front().filter(|e| e.0 <= now)?;
         self.ring.drop_front(1);
         let changes = self.changes.as_mut()?;
@@ -349,7 +405,7 @@ impl Pipe {
 
     /// Memory of the packets that wait or are on their way.
     pub fn bytes(&self) -> usize {
-        let changing = self.changes.as_ref().map_or(0, |c| c.bytes());
+        let changing = self.changes.as_ref().map_or(0, |c| c.bytes()) + self.queue.as_ref().map_or(0, |q| q.bytes());
         changing
             + self.ring.capacity() * size_of::<(Time, Packet)>()
             + self.waiting.capacity() * size_of::<(Time, u32)>()
@@ -357,7 +413,8 @@ impl Pipe {
 
     /// Packets on their way, to count what is left at the end.
     pub fn in_transit(&self) -> impl Iterator<Item = &Packet> {
-        self.ring.iter().map(|e| &e.1).chain(self.changes.iter().flat_map(|c| c.packets()))
+        let waiting = self.queue.iter().flat_map(|q| q.packets());
+        self.ring.iter().map(|e| &e.1).chain(self.changes.iter().flat_map(|c| c.packets())).chain(waiting)
     }
 }
 
@@ -426,6 +483,7 @@ mod tests {
             noise: Noise::None,
             jitter: Time::ZERO,
             reorder: false,
+            discipline: None,
             timeline: None,
         }
     }
@@ -483,7 +541,7 @@ mod tests {
                 pipe.receive(Time::ZERO, packet(1500), &mut |_| {});
             }
             while pipe.next_wake() <= Time::from_micros(3000) {
-                pipe.transmit(pipe.next_wake());
+                pipe.transmit(pipe.next_wake(), &mut |_| {});
             }
             let stats = pipe.stats_at(Time::from_micros(3000));
             assert_eq!((stats.packets, stats.bytes, stats.waited_ns), (packets, packets * 1500, waited));
@@ -528,7 +586,7 @@ mod tests {
             }
             let mut seqs = Vec::new();
             let mut last = Time::ZERO;
-            while let Some((p, _)) = pipe.transmit(pipe.next_wake()) {
+            while let Some((p, _)) = pipe.transmit(pipe.next_wake(), &mut |_| {}) {
                 seqs.push(p.seq);
                 assert!(pipe.next_wake() >= last);
                 last = pipe.next_wake();

@@ -299,8 +299,8 @@ impl Component {
 
     #[inline]
     fn arrive<O: Observer>(&mut self, now: Time, leaf: usize, observer: &mut O) {
-        let pipe = &mut self.pipes[leaf];
-        let crossing = pipe.transmit(now);
+        let (pipe, sides) = (&mut self.pipes[leaf], &mut self.sides);
+        let crossing = pipe.transmit(now, &mut |dropped| sides.free(&dropped));
         self.calendar.set(leaf, pipe.next_wake());
         if O::ACTIVE {
             observer.link(now, self.places[leaf].0, &mut || LinkState::of(pipe, now));
