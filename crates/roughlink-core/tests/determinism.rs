@@ -185,6 +185,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
                 cc: cc.into(),
                 factory: Some(factory.clone()),
                 ipv6: false,
+                dscp: 0,
                 priority: None,
             })
             .collect(),

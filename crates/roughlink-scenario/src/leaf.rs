@@ -1,12 +1,14 @@
 //! Values of a scenario file with their places. A value that cannot be read does not stop the reading: it keeps
 //! the reason, so that all faults of a file are found in one pass.
 
+mod dscp;
 mod measured;
 
+pub(super) use dscp::{Dscp, DscpList};
 pub(super) use measured::{Dbm, Decibel, Hertz, Length, Speed};
 
 use super::file::{
-    Delimiter, FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, TimelineFormat, Transport,
+    Delimiter, FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, QdiscKind, TimelineFormat, Transport,
 };
 use super::problem::{Problem, Report, list, nearest, suggest};
 use roughlink_core::app::request::{Mode, Policy as AfterLimit};
@@ -484,6 +486,7 @@ words!(
     FlowKind,
     LinkKind,
     NoiseKind,
+    QdiscKind,
     MeasuredClass,
     Class,
     Duplex,

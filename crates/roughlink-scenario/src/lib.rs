@@ -16,6 +16,7 @@ mod leaf;
 mod link;
 mod names;
 mod problem;
+mod qdisc;
 mod request;
 mod resolve;
 mod schema;

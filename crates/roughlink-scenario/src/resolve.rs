@@ -197,6 +197,7 @@ impl Context<'_> {
             cc: String::new(),
             factory: None,
             ipv6: false,
+            dscp: report.read(&f.dscp).map_or(0, |dscp| dscp.0),
             priority: self.priority(f, &path, report),
         };
         match report.read(&f.kind) {

@@ -11,8 +11,8 @@ mod codel;
 mod fq_codel;
 
 use super::timeline::Changes;
-use crate::metrics::Histogram;
 use crate::packet::Packet;
+use crate::quantiles::Histogram;
 use crate::rng::Seed;
 use crate::units::{QueueLimit, Time};
 use codel::Codel;

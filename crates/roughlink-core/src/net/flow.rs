@@ -29,9 +29,26 @@ pub(super) struct Flow {
     pub protocol: Protocol,
     kind: Kind,
     index: u32,
-    ipv6: bool,
+    ip: IpHeader,
     start: Time,
     progress: Progress,
+}
+
+/// How the IP header of a flow's packets differs from that of others.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct IpHeader {
+    ipv6: bool,
+    dscp: u8,
+}
+
+impl IpHeader {
+    #[cold]
+    fn put(self, p: &mut Packet) {
+        if self.ipv6 {
+            p.set_ipv6();
+        }
+        p.set_dscp(self.dscp);
+    }
 }
 
 enum Kind {
@@ -136,7 +153,8 @@ impl Flow {
             (_, None) => Protocol::Tcp,
         };
         let reassembly = [None, None];
-        Flow { global, path, nodes, reassembly, open, protocol, kind, index, ipv6: spec.ipv6, start, progress }
+        let ip = IpHeader { ipv6: spec.ipv6, dscp: spec.dscp };
+        Flow { global, path, nodes, reassembly, open, protocol, kind, index, ip, start, progress }
     }
 
     /// A flow of datagrams from outside, number `index` of a component and, after those of the scenario, `global`.
@@ -156,7 +174,7 @@ impl Flow {
             protocol: Protocol::Tcp, // what gateways send into it
             kind: Kind::Passing,
             index,
-            ipv6,
+            ip: IpHeader { ipv6, dscp: 0 },
             start: Time::MAX,
             progress: Progress { end: None, last_delivery: Time::MAX },
         }
@@ -191,8 +209,8 @@ impl Flow {
     /// A packet of the flow, made as one of IPv4, with the IP header that the flow has.
     #[inline(always)]
     pub fn with_ip_header(&self, mut p: Packet) -> Packet {
-        if self.ipv6 {
-            p.set_ipv6();
+        if self.ip != IpHeader::default() {
+            self.ip.put(&mut p);
         }
         p
     }

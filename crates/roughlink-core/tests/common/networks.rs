@@ -163,6 +163,7 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
                 sctp: None,
                 factory,
                 ipv6: false,
+                dscp: 0,
                 priority: None,
             }
         },
