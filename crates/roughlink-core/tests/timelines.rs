@@ -116,7 +116,9 @@ proptest! {
                 last.1.up = Some(true);
             }
             let policy = if keep { Policy::Keep } else { Policy::Drop };
-            let times: Option<Vec<Time>> = times.map(|t| t.into_iter().map(Time::from_millis).collect());
+            // Of a change and an opportunity at the same instant either may be first: none are.
+            let at = |ms: u64| Time::from_millis(ms) + Time(1);
+            let times: Option<Vec<Time>> = times.map(|t| t.into_iter().map(at).collect());
             let trace = times.map(|times| Opportunities { period: times[times.len() - 1], times });
             self::timeline(states, policy).with(policy, trace)
         });
