@@ -4,7 +4,7 @@ pub use crate::table::table;
 
 use crate::table::{Table, width};
 use roughlink_core::app::request::SessionResult;
-use roughlink_core::metrics::RunResult;
+use roughlink_core::metrics::{RttResult, RunResult};
 use roughlink_core::quantiles::DelayResult;
 use roughlink_lab::experiment::claims::tally;
 use roughlink_lab::experiment::result::{AxisResult, Cell, ClaimResult, ExperimentResult, MetricResult, Verdict};
@@ -72,7 +72,7 @@ pub fn run(r: &RunResult) -> String {
     for (name, result) in r.flows.iter().filter_map(|f| Some((&f.name, f.session.as_ref()?))) {
         out += &session(name, result);
     }
-    for table in [calls(r), gateways(r)].into_iter().flatten() {
+    for table in [disciplines(r), calls(r), gateways(r)].into_iter().flatten() {
         let _ = writeln!(out, "{table}\n");
     }
     let transfers = r.flows.iter().filter(|f| f.is_transfer()).count();
@@ -122,6 +122,24 @@ fn session(name: &str, s: &SessionResult) -> String {
 /// A word of the results, for people.
 fn word(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(|v| v.replace('_', " "))).unwrap_or_default()
+}
+
+/// What queue disciplines did, if there are any.
+fn disciplines(r: &RunResult) -> Option<Table> {
+    let mut queues = table(&["queue", "direction", "marked", "dropped early", "wait p50", "p95", "p99", "max"]);
+    for l in &r.links {
+        for (direction, d) in [("forward", &l.forward), ("reverse", &l.reverse)] {
+            let Some(q) = &d.qdisc else { continue };
+            let wait = |value: fn(&RttResult) -> f64| {
+                q.delay_ms.as_ref().map_or("-".into(), |w| format!("{:.1} ms", value(w)))
+            };
+            let (marked, dropped) = (q.marked.to_string(), q.dropped.to_string());
+            let waits = [wait(|w| w.p50), wait(|w| w.p95), wait(|w| w.p99), wait(|w| w.max)];
+            queues.add_row([l.name.clone(), direction.into(), marked, dropped].into_iter().chain(waits));
+        }
+    }
+    queues.numbers(2);
+    (queues.row_count() > 0).then_some(queues)
 }
 
 /// The quality of voice calls, if there are any.

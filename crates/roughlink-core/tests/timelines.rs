@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use roughlink_core::cc::LinkEvent;
-use roughlink_core::link::{Direction, Discipline};
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::timeline::{Opportunities, Policy, State, Step, Timeline};
+use roughlink_core::link::{Direction, Discipline};
 use roughlink_core::net::{Network, Options};
 use roughlink_core::packet::{FlowId, Packet};
 use roughlink_core::rng::Seed;

@@ -44,7 +44,8 @@ pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConf
         timeline: None,
     };
     let mut reverse = Direction { noise: reverse_noise, ..forward.clone() };
-    if let Some(Asymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder, qdisc, timeline: _ }) = asymmetric {
+    if let Some(Asymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder, qdisc, timeline: _ }) = asymmetric
+    {
         reverse.rate = rate(r, report).unwrap_or(reverse.rate);
         reverse.delay = delay(d, report).unwrap_or(reverse.delay);
         reverse.queue = queue(q, mtu, report).unwrap_or(reverse.queue);

@@ -260,7 +260,9 @@ impl Pipe {
     fn serve(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) {
         loop {
             self.advance(now);
-            let (Some(queue), Some(changes), stats) = (&mut self.queue, &mut self.changes, &mut self.stats) else { return };
+            let (Some(queue), Some(changes), stats) = (&mut self.queue, &mut self.changes, &mut self.stats) else {
+                return;
+            };
             queue.schedule(now, changes);
             if queue.next() > now {
                 return;

@@ -299,10 +299,9 @@ mod tests {
 
     #[test]
     fn the_threshold_is_a_step() {
-        for (at, limit) in [
-            (QueueLimit::Packets(3), QueueLimit::Packets(6)),
-            (QueueLimit::Bytes(3000), QueueLimit::Bytes(6000)),
-        ] {
+        for (at, limit) in
+            [(QueueLimit::Packets(3), QueueLimit::Packets(6)), (QueueLimit::Bytes(3000), QueueLimit::Bytes(6000))]
+        {
             let mut q = Queue::new(&Discipline::Threshold { at }, limit, "x", &SEED);
             let mut dropped = Vec::new();
             for seq in 0..8 {

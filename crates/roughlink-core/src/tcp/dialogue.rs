@@ -26,7 +26,15 @@ impl Pair {
         let end = |reverse| Endpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory.clone(), 77);
         let mut ends = [end(false), end(true)];
         ends[1].listen();
-        Pair { ends, data: Vec::new(), sides: Sides::default(), air: VecDeque::new(), delay, lost: Vec::new(), marked: Vec::new() }
+        Pair {
+            ends,
+            data: Vec::new(),
+            sides: Sides::default(),
+            air: VecDeque::new(),
+            delay,
+            lost: Vec::new(),
+            marked: Vec::new(),
+        }
     }
     /// When something happens next.
     pub(crate) fn next(&self, now: Time) -> Time {

@@ -368,7 +368,8 @@ mod tests {
     fn datagram(pair: IpPair, fragment: Fragment, offset: usize, length: usize) -> Vec<u8> {
         let mut out = Vec::new();
         Head { pair, class: 0, fields: IpFields::default(), protocol: UDP, ident: 9, fragment, offset }
-            .write(length, &mut out).unwrap();
+            .write(length, &mut out)
+            .unwrap();
         out.resize(out.len() + length, 0);
         out
     }

@@ -90,7 +90,11 @@ fn discipline() -> impl Strategy<Value = Discipline> {
     prop_oneof![
         (1u32..40).prop_map(|n| Discipline::Threshold { at: QueueLimit::Packets(n) }),
         codel.clone().prop_map(Discipline::Codel),
-        (codel, 1u32..8, 100u32..3000).prop_map(|(codel, flows, quantum)| Discipline::FqCodel { codel, flows, quantum }),
+        (codel, 1u32..8, 100u32..3000).prop_map(|(codel, flows, quantum)| Discipline::FqCodel {
+            codel,
+            flows,
+            quantum
+        }),
         (1u8..5).prop_map(|bands| Discipline::Prio { bands, first: 1 << 46 }),
     ]
 }

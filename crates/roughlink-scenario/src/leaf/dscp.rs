@@ -68,7 +68,9 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_rfcs() {
-        for (name, number) in [("cs0", 0), ("cs1", 8), ("cs7", 56), ("af11", 10), ("AF23", 22), ("af43", 38), ("ef", 46)] {
+        for (name, number) in
+            [("cs0", 0), ("cs1", 8), ("cs7", 56), ("af11", 10), ("AF23", 22), ("af43", 38), ("ef", 46)]
+        {
             assert_eq!(named(name), Some(number), "{name}");
         }
         for name in ["", "cs8", "af10", "af51", "af1", "e", "be"] {

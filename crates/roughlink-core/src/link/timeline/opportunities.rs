@@ -32,11 +32,7 @@ impl Opportunities {
 
     /// The opportunity that what comes at `from` can use, if `used` bytes of opportunity `i` have been.
     pub(super) fn next(&self, i: u64, used: u32, from: Time) -> u64 {
-        if self.time(i) < from {
-            self.first(from)
-        } else {
-            i + u64::from(used == Opportunities::BYTES)
-        }
+        if self.time(i) < from { self.first(from) } else { i + u64::from(used == Opportunities::BYTES) }
     }
 
     /// Mean rate.

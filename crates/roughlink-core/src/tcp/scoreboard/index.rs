@@ -6,8 +6,8 @@
 //! changes both; a position only moves up while somebody searches, and back to a segment that has become one to find.
 
 use super::segment::{LOST, RETRANS, SACKED, Segment};
-use crate::tcp::ranges::Ranges;
 use crate::ring::Ring;
+use crate::tcp::ranges::Ranges;
 use crate::units::Time;
 use std::collections::BTreeSet;
 
