@@ -20,6 +20,7 @@ mod recovery;
 pub(crate) mod rtt;
 pub(crate) mod scoreboard;
 mod send;
+mod sorted;
 mod stream;
 
 pub use config::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, TcpConfig};

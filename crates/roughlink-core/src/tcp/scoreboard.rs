@@ -361,7 +361,7 @@ impl Scoreboard {
     /// When the last of the awaited segments left that left before `mark`, a time and an end, which never decrease from
     /// call to call.
     pub fn last_awaited_before(&mut self, mark: (Time, u64)) -> Option<Time> {
-        let again = self.index.resent.range(..mark).next_back().map(|place| place.0);
+        let again = self.index.resent.last_below(&mark).map(|place| place.0);
         let mut i = self.index_of(self.index.reached);
         while self.segments.get(i).is_some_and(|s| s.transmissions > 1 || s.sent_order() < mark) {
             i += 1;
