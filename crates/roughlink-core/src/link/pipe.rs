@@ -112,10 +112,7 @@ impl Pipe {
     #[inline(always)]
     pub fn next_wake(&self) -> Time {
         let arrival = self.ring.front().map_or(Time::MAX, |e| e.0);
-        match &self.changes {
-            Some(changes) if !self.plain => arrival.min(changes.next_wake()),
-            _ => arrival,
-        }
+        if self.plain { arrival } else { self.changes.as_ref().map_or(arrival, |c| arrival.min(c.next_wake())) }
     }
 
     /// Packets waiting at `now`.
@@ -282,26 +279,18 @@ impl Pipe {
         self.changes.as_ref().is_none_or(|c| c.is_up())
     }
 
-    /// The times at which a packet that comes at `now`, or each of its fragments, arrives at the far end: for a pipe whose
-    /// packets all go on to one place. `None` for those that do not fit.
+    /// The largest packet that it takes as a whole, bytes.
     #[inline(always)]
-    pub fn pass(&mut self, now: Time, p: Packet, arrives: &mut impl FnMut(Packet, Option<Time>)) {
-        debug_assert!(self.is_transparent());
-        if p.size > self.mtu {
-            return self.pass_in_parts(now, p, arrives);
-        }
-        let arrival = self.admit(now, p.size);
-        arrives(p, arrival);
+    pub fn mtu(&self) -> u16 {
+        self.mtu
     }
 
-    #[cold]
-    #[inline(never)]
-    fn pass_in_parts(&mut self, now: Time, p: Packet, arrives: &mut impl FnMut(Packet, Option<Time>)) {
-        let mut fragments = Fragments::new(p, self.mtu);
-        while let Some(f) = fragments.next() {
-            let arrival = self.admit(now, f.size);
-            arrives(f, arrival);
-        }
+    /// The time at which a packet of `size` bytes, no more than the MTU, that comes at `now` arrives at the far end; `None` if
+    /// it does not fit. For a pipe whose packets all go on to one place.
+    #[inline(always)]
+    pub fn pass(&mut self, now: Time, size: u16) -> Option<Time> {
+        debug_assert!(self.is_transparent() && size <= self.mtu);
+        self.admit(now, size)
     }
 
     /// The packet that is due at the far end, and whether it was lost on the way; none if the wake-up at `now` was for

@@ -55,8 +55,8 @@ trait Application {
     fn left(&mut self, _now: Time, _p: &Packet, _progress: &mut Progress) {}
     /// What `end` has to send now, as packets `id`.
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet>;
-    /// Wakes `end` if its time has come; whether it had.
-    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> bool;
+    /// Wakes `end` if its time has come; else returns when it comes.
+    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> Option<Time>;
     /// When `end` must be woken; [`Time::MAX`] = never.
     fn next_wake(&self, now: Time, end: usize) -> Time;
     /// Notifies both ends of a link event.
@@ -200,8 +200,9 @@ impl Flow {
     pub fn session(&self) -> Option<&Session> {
         of_kind!(&self.kind, k => k.session(), None)
     }
-    pub fn wake(&mut self, now: Time, end: usize) -> bool {
-        of_kind!(&mut self.kind, k => k.wake(now, end, &mut self.progress), false)
+    #[inline(always)]
+    pub fn wake(&mut self, now: Time, end: usize) -> Option<Time> {
+        of_kind!(&mut self.kind, k => k.wake(now, end, &mut self.progress), Some(Time::MAX))
     }
     #[inline(always)]
     pub fn next_wake(&self, now: Time, end: usize) -> Time {
@@ -249,6 +250,19 @@ struct Bulk {
 }
 
 impl Bulk {
+    #[cold]
+    fn start(&mut self) {
+        self.started = true;
+        let [source, sink] = &mut self.ends;
+        if !self.open[1] {
+            sink.listen();
+        }
+        if !self.open[0] {
+            source.offer(self.bytes.unwrap_or(u64::MAX), self.bytes.is_some());
+            source.connect();
+        }
+    }
+
     /// What reached a sink outside is known from its acknowledgements.
     #[cold]
     fn acknowledged(&mut self, now: Time, progress: &mut Progress) {
@@ -292,24 +306,18 @@ impl Application for Bulk {
     fn transmit(&mut self, now: Time, end: usize, _: FlowId, sides: &mut Sides) -> Option<Packet> {
         self.ends[end].transmit(now, sides)
     }
-    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> bool {
+    #[inline(always)]
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
         if !self.started {
-            self.started = true;
-            let [source, sink] = &mut self.ends;
-            if !self.open[1] {
-                sink.listen();
-            }
-            if !self.open[0] {
-                source.offer(self.bytes.unwrap_or(u64::MAX), self.bytes.is_some());
-                source.connect();
-            }
-            return true;
+            self.start();
+            return None;
         }
-        let due = self.ends[end].next_wake(just_before(now)) <= now;
-        if due {
-            self.ends[end].wake(now);
+        let next = self.ends[end].next_wake(just_before(now));
+        if next > now {
+            return Some(next);
         }
-        due
+        self.ends[end].wake(now);
+        None
     }
     #[inline(always)]
     fn next_wake(&self, now: Time, end: usize) -> Time {
@@ -351,8 +359,8 @@ impl Application for Cbr {
         let (n, payload) = (end == 0).then(|| self.sender.transmit(now)).flatten()?;
         Some(datagram(id, n, payload, now))
     }
-    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> bool {
-        self.next_wake(now, end) <= now
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
+        Some(self.next_wake(now, end)).filter(|next| *next > now)
     }
     fn next_wake(&self, _: Time, end: usize) -> Time {
         if end == 0 { self.sender.next_wake() } else { Time::MAX }
@@ -387,8 +395,8 @@ impl Application for Call {
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, _: &mut Sides) -> Option<Packet> {
         self.talkers[end].transmit(now).map(|n| datagram(id, n, self.cfg.datagram(), now))
     }
-    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> bool {
-        self.next_wake(now, end) <= now
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
+        Some(self.next_wake(now, end)).filter(|next| *next > now)
     }
     fn next_wake(&self, _: Time, end: usize) -> Time {
         self.talkers[end].next_wake()
@@ -431,7 +439,7 @@ impl Application for Requests {
         self.sent[end] += 1;
         Some(datagram(id, self.sent[end] - 1, payload, now))
     }
-    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> bool {
+    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> Option<Time> {
         if end == 0 && self.session.next_wake() <= now {
             self.session.wake(now);
         }
@@ -439,7 +447,7 @@ impl Application for Requests {
             self.ends[end].wake(now);
         }
         self.act(now, progress);
-        true
+        None
     }
     fn next_wake(&self, now: Time, end: usize) -> Time {
         self.ends[end].next_wake(now).min(self.session.next_wake())

@@ -213,8 +213,14 @@ impl Sender {
             return;
         }
         let mut n = self.room().min(self.backlog);
-        if n < self.backlog && self.cfg.write_size > 1 {
-            n -= n % u64::from(self.cfg.write_size).min(self.capacity()); // a write larger than the buffer never fits
+        if n < self.backlog {
+            let write = u64::from(self.cfg.write_size).min(self.capacity()); // a larger one than the buffer never fits
+            if n < write {
+                return;
+            }
+            if write > 1 {
+                n -= n % write;
+            }
         }
         if n == 0 {
             return;

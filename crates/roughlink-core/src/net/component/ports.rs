@@ -161,7 +161,7 @@ impl Component {
             observer.datagram(now, at, bytes);
         }
         if self.gates.is_empty() {
-            self.send(now, leaf, p, observer);
+            self.send(now, leaf, &p, observer);
         } else {
             self.send_gated(now, (flow.index(), end), leaf, p, observer);
         }
