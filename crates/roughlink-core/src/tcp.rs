@@ -11,6 +11,8 @@ pub mod config;
 #[cfg(test)]
 pub(crate) mod dialogue;
 pub(crate) mod hold;
+#[cfg(test)]
+mod prediction_tests;
 mod prr;
 mod rack;
 mod ranges;
@@ -583,7 +585,8 @@ impl Endpoint {
         let mut blocks = [(0, 0); 4];
         let n = self.rcv.sacks(if self.timestamps { 3 } else { 4 }, &mut blocks);
         let irs = self.irs;
-        let side = blocks.map(|(l, r)| SackBlock { left: irs.wrapping_add(l as u32), right: irs.wrapping_add(r as u32) });
+        let side =
+            blocks.map(|(l, r)| SackBlock { left: irs.wrapping_add(l as u32), right: irs.wrapping_add(r as u32) });
         p.set_sacks(n, sides.store(Side::Sacks(side)));
         p.set_payload(len as u16);
     }
