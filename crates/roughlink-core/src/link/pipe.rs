@@ -139,21 +139,25 @@ impl Pipe {
 
     /// A packet arrives at the near end; larger than the MTU, it goes on as fragments. Those that do not fit
     /// are given to `dropped`.
+    /// Returns whether the next wake-up comes earlier now.
     #[inline(always)]
-    pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
+    pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) -> bool {
         if p.size > self.mtu || !self.plain {
             return self.receive_in_parts(now, p, dropped);
         }
-        match self.admit(now, p.size) {
-            Some(arrival) => self.ring.push_back((arrival, p)),
-            None => dropped(p),
-        }
+        let Some(arrival) = self.admit(now, p.size) else {
+            dropped(p);
+            return false;
+        };
+        self.ring.push_back((arrival, p));
+        self.ring.len() == 1
     }
 
     /// [`Pipe::receive`] for packets that are to be cut and for pipes that are not plain.
     #[cold]
     #[inline(never)]
-    fn receive_in_parts(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
+    fn receive_in_parts(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) -> bool {
+        let before = self.next_wake();
         if p.size > self.mtu {
             let mut fragments = Fragments::new(p, self.mtu);
             while let Some(f) = fragments.next() {
@@ -162,6 +166,7 @@ impl Pipe {
         } else {
             self.enqueue(now, p, dropped);
         }
+        self.next_wake() < before
     }
 
     fn enqueue(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {

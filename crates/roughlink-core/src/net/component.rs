@@ -352,11 +352,8 @@ impl Component {
             return;
         };
         let sides = &mut self.sides;
-        let before = pipe.next_wake();
-        pipe.receive(now, *p, &mut |dropped| sides.free(&dropped));
-        let after = pipe.next_wake();
-        if after < before {
-            self.calendar.set(leaf, after);
+        if pipe.receive(now, *p, &mut |dropped| sides.free(&dropped)) {
+            self.calendar.set(leaf, pipe.next_wake());
         }
         if O::ACTIVE {
             let drops = pipe.stats.dropped;
@@ -377,11 +374,8 @@ impl Component {
             return;
         };
         self.events += 1;
-        let before = next_pipe.next_wake();
-        next_pipe.receive(arrival, *p, &mut |dropped| sides.free(&dropped));
-        let after = next_pipe.next_wake();
-        if after < before {
-            self.calendar.set(next, after);
+        if next_pipe.receive(arrival, *p, &mut |dropped| sides.free(&dropped)) {
+            self.calendar.set(next, next_pipe.next_wake());
         }
     }
 

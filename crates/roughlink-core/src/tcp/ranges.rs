@@ -44,6 +44,7 @@ impl Ranges {
         Some(self.ranges[below]).filter(|r| offset < r.1)
     }
     /// The first part of `[from, to)` that no range covers.
+    #[inline]
     pub fn gap(&self, from: u64, to: u64) -> Option<(u64, u64)> {
         let above = self.up_to(from);
         let from = above.checked_sub(1).map_or(from, |below| from.max(self.ranges[below].1));

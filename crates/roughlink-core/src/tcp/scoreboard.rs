@@ -284,18 +284,25 @@ impl Scoreboard {
     }
 
     /// The block `[left, right)` has arrived (RFC 2018). Only whole segments count.
+    #[inline]
     pub fn sack(&mut self, left: u64, right: u64, d: &mut Delivered) {
+        // Most blocks say again what the acknowledgement before said.
         let mut at = left;
         while let Some((from, to)) = self.index.sacked.gap(at, right) {
-            let mut i = self.index_of(from);
-            while self.segments.get(i).is_some_and(|s| s.end() <= to) {
-                let ended = if self.sack_ends_retrans { LOST | RETRANS } else { LOST };
-                let s = self.update(i, |s| s.flags = s.flags & !ended | SACKED);
-                self.highest_sacked = self.highest_sacked.max(s.start);
-                d.take(&s);
-                i += 1;
-            }
+            self.sack_gap(from, to, d);
             at = to;
+        }
+    }
+
+    /// [`Scoreboard::sack`] of bytes of which none was SACKed.
+    fn sack_gap(&mut self, from: u64, to: u64, d: &mut Delivered) {
+        let mut i = self.index_of(from);
+        while self.segments.get(i).is_some_and(|s| s.end() <= to) {
+            let ended = if self.sack_ends_retrans { LOST | RETRANS } else { LOST };
+            let s = self.update(i, |s| s.flags = s.flags & !ended | SACKED);
+            self.highest_sacked = self.highest_sacked.max(s.start);
+            d.take(&s);
+            i += 1;
         }
     }
 

@@ -207,11 +207,13 @@ impl Sender {
         self.refill();
     }
     /// Moves the backlog to the send buffer, in whole writes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn refill(&mut self) {
-        if self.backlog == 0 {
-            return;
+        if self.backlog > 0 && self.room() > 0 {
+            self.take_from_backlog();
         }
+    }
+    fn take_from_backlog(&mut self) {
         let mut n = self.room().min(self.backlog);
         if n < self.backlog {
             let write = u64::from(self.cfg.write_size).min(self.capacity()); // a larger one than the buffer never fits
@@ -221,9 +223,6 @@ impl Sender {
             if write > 1 {
                 n -= n % write;
             }
-        }
-        if n == 0 {
-            return;
         }
         self.written += n;
         if self.backlog != u64::MAX {
@@ -306,7 +305,7 @@ impl Sender {
     }
 
     /// Brings the algorithm's view up to date.
-    #[inline]
+    #[inline(always)]
     pub(super) fn sync(&mut self) {
         self.flow.in_flight = self.board.in_flight();
         self.flow.outstanding = self.board.outstanding();
@@ -333,7 +332,7 @@ impl Sender {
     }
 
     /// The RTT sample of an acknowledgement up to `ack`, if it gave one. The algorithm may have a better one for the RTO.
-    #[inline]
+    #[inline(always)]
     pub(super) fn measured_rtt(&mut self, ack: u64, rtt: Option<RttSample>) {
         let mut sample = rtt.map(|rtt| rtt.measured);
         if self.listens.rto_sample {
@@ -361,14 +360,14 @@ impl Sender {
         if self.listens.rate { sample } else { None }
     }
 
-    #[inline]
+    #[inline(always)]
     fn estimate_rto(&mut self, rtt: Time) {
         self.rtt.sample(rtt, self.board.una(), self.board.nxt());
         self.flow.srtt = self.rtt.srtt();
         self.flow.rto = self.rtt.rto();
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_rtt(&mut self, rtt: RttSample) {
         self.flow.latest_rtt = rtt.measured;
         // ns-3 keeps the minimum of the smoothed value.

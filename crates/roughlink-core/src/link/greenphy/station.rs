@@ -232,6 +232,10 @@ impl Stream {
         let stats = &mut tally.stats;
         let mut left = std::mem::take(loaded);
         let lost_before = stats.lost;
+        if acknowledged && left == blocks.len() && blocks.iter().all(|b| b.received) {
+            blocks.clear(); // nearly always
+            left = 0;
+        }
         blocks.retain(|b| {
             if left == 0 {
                 return true;
