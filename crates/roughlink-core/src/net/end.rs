@@ -3,10 +3,10 @@
 use crate::cc::{self, CongestionControl, LinkEvent};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::scenario::FlowSpec;
-use crate::tcp::SenderStats;
-use crate::units::Time;
 use crate::sctp;
 use crate::tcp;
+use crate::tcp::SenderStats;
+use crate::units::Time;
 use std::sync::Arc;
 
 /// A TCP or SCTP endpoint.
