@@ -9,7 +9,7 @@
 //! use roughlink_lab::{runner, store::Store};
 //! use std::sync::atomic::AtomicBool;
 //!
-//! let vary = [
+//! let vary: [(String, Vec<String>); 2] = [
 //!     ("tcp.cc".into(), vec!["newreno".into(), "cubic".into()]),
 //!     ("flow.*.bytes".into(), vec!["100 kB".into()]), // a single value is fixed
 //! ];
