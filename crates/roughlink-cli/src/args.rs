@@ -154,7 +154,7 @@ pub struct Reproduce {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  roughlink sweep hello --set tcp.cc=newreno,cubic --set link.plc.noise.loss='0 %,1 %,2 %' --replicas 5
+  roughlink sweep v2g-one-car --set tcp.cc=newreno,cubic --set link.plc.noise.mean='0.5 %,1 %,2 %' --replicas 5
   roughlink sweep my.toml --set tcp.cc=cubic,htcp --metric throughput_mbps --metric rtt_p95_ms --json -o results/mine
 The same command again goes on where it was interrupted.")]
 pub struct Sweep {
