@@ -1,6 +1,6 @@
 //! Results as tables for people.
 
-pub use crate::table::table;
+pub(crate) use crate::table::table;
 
 use crate::table::{Table, width};
 use roughlink_core::app::request::SessionResult;
@@ -11,7 +11,7 @@ use roughlink_lab::experiment::result::{AxisResult, Cell, ClaimResult, Experimen
 use std::fmt::Write as _;
 
 /// One run.
-pub fn run(r: &RunResult) -> String {
+pub(crate) fn run(r: &RunResult) -> String {
     let mut out = format!("{} (seed {}, replica {})\n", r.name, r.seed, r.replica);
     let mut flows = table(&[
         "flow",
@@ -174,7 +174,7 @@ fn gateways(r: &RunResult) -> Option<Table> {
 }
 
 /// An experiment: published, measured and their ratio, a column for each stack.
-pub fn experiment(e: &ExperimentResult) -> String {
+pub(crate) fn experiment(e: &ExperimentResult) -> String {
     let place = if e.place.is_empty() { String::new() } else { format!(" ({})", e.place) };
     let mut out = "\n".to_owned() + &wrapped(&format!("{}: {}{place}", e.experiment, e.title), "", "  ");
     out += &cells(e);
@@ -318,7 +318,7 @@ fn curves(e: &ExperimentResult) -> Table {
 }
 
 /// The verdicts on a paper's claims.
-pub fn claims(claims: &[ClaimResult]) -> String {
+pub(crate) fn claims(claims: &[ClaimResult]) -> String {
     let mut out = String::from("\nThe paper's claims\n");
     for claim in claims {
         let published =
@@ -385,7 +385,7 @@ fn wrapped(text: &str, first: &str, others: &str) -> String {
 }
 
 /// Each combination compared with the first.
-pub fn comparison(e: &ExperimentResult) -> String {
+pub(crate) fn comparison(e: &ExperimentResult) -> String {
     let mut out = String::new();
     for metric in metrics(e) {
         let all: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
@@ -433,7 +433,7 @@ fn signed(x: f64) -> String {
 }
 
 /// At least four significant digits, and at most three decimals.
-pub fn digits(x: f64) -> String {
+pub(crate) fn digits(x: f64) -> String {
     match x.abs() {
         a if a < 1e-9 => "0".into(),
         a if a >= 10_000.0 => format!("{x:.0}"),
@@ -455,7 +455,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Plain rows without a rule between them.
-pub fn listing(rows: &[(String, String)]) -> String {
+pub(crate) fn listing(rows: &[(String, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let line = |(name, text): &(String, String)| format!("  {name:width$}  {text}\n");
     rows.iter().map(line).collect()
