@@ -18,17 +18,17 @@ fn axes(plan: &Plan) -> Vec<(&str, Vec<&str>)> {
 
 #[test]
 fn a_key_with_several_values_is_an_axis_and_the_seed_comes_last() {
-    let vary = ["tcp.cc=newreno,cubic", "flow.*.bytes=1 MB", "link.plc.noise.loss=0 %,1 %,2 %"].map(choices);
+    let vary = ["tcp.cc=newreno,cubic", "flow.*.bytes=1 MB", "link.wire.delay=1 ms,5 ms,20 ms"].map(choices);
     let vary: Vec<_> = vary.into_iter().collect::<Result<_, _>>().unwrap();
     let set = vec![("duration".to_owned(), "20 s".to_owned())];
     let grid = Grid { set, seed: Some(7), ..Grid::default() };
     let plan = sweep(hello(), &vary, &grid).unwrap();
-    let percent = vec!["0 %", "1 %", "2 %"];
-    assert_eq!(axes(&plan), [("tcp.cc", vec!["newreno", "cubic"]), ("link.plc.noise.loss", percent)]);
+    let delays = vec!["1 ms", "5 ms", "20 ms"];
+    assert_eq!(axes(&plan), [("tcp.cc", vec!["newreno", "cubic"]), ("link.wire.delay", delays)]);
     let set: Vec<_> = plan.experiment.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     assert_eq!(set, [("duration", "20 s"), ("flow.*.bytes", "1 MB"), ("seed", "7")]);
     let figure = &plan.experiment.figure;
-    assert_eq!((figure.kind, &*figure.x, &*figure.series), (FigureKind::Line, "link.plc.noise.loss", "tcp.cc"));
+    assert_eq!((figure.kind, &*figure.x, &*figure.series), (FigureKind::Line, "link.wire.delay", "tcp.cc"));
     assert_eq!(plan.runs(), 2 * 3 * SWEEP_REPLICAS as usize);
 }
 
