@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compile bulk.cc against the ns-3 wheel of the interpreter that runs this file.
+"""Compile bulk.cc, or another program beside it, against the ns-3 wheel of the interpreter that runs this file.
 
 The program is kept in validation/ns3/build/ under a name that contains a hash of everything it depends on,
 so a second call costs nothing. Exit code 3: the wheel or a C++ compiler is missing.
@@ -15,7 +15,6 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SOURCES = [HERE / "bulk.cc", HERE / "watch.h"]
 WANTED = "3.44"
 MODULES = ["applications", "point-to-point", "internet", "traffic-control", "network", "stats", "core"]
 FLAGS = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-DNS3_BUILD_PROFILE_RELEASE", "-DNS3_LOG_ENABLE", "-DNS3_ASSERT_ENABLE"]
@@ -43,24 +42,25 @@ def library(folder: Path, module: str) -> Path:
     return found[0]
 
 
-def build(quiet: bool = True) -> Path:
+def build(quiet: bool = True, name: str = "bulk") -> Path:
     """The path of the compiled program; compiles when something changed."""
+    sources = [HERE / f"{name}.cc", HERE / "watch.h"]
     folder, version = wheel()
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if compiler is None:
         raise Missing("no C++ compiler: install g++ 12 or later, or set CXX")
     libraries = [library(folder, module) for module in MODULES]
-    ingredients = [*[path.read_bytes() for path in SOURCES], version.encode(), str(folder).encode(), compiler.encode(), " ".join(FLAGS).encode()]
-    program = HERE / "build" / f"bulk-{hashlib.sha256(b'|'.join(ingredients)).hexdigest()[:12]}"
+    ingredients = [*[path.read_bytes() for path in sources], version.encode(), str(folder).encode(), compiler.encode(), " ".join(FLAGS).encode()]
+    program = HERE / "build" / f"{name}-{hashlib.sha256(b'|'.join(ingredients)).hexdigest()[:12]}"
     if program.exists():
         return program
     program.parent.mkdir(exist_ok=True)
     unfinished = program.with_suffix(f".{os.getpid()}")
-    command = [compiler, *FLAGS, "-isystem", str(folder / "include"), str(SOURCES[0]), "-o", str(unfinished)]
+    command = [compiler, *FLAGS, "-isystem", str(folder / "include"), str(sources[0]), "-o", str(unfinished)]
     command += [str(path) for path in libraries]
     command += [f"-Wl,-rpath,{libraries[0].parent}", "-Wl,--allow-shlib-undefined"]
     if not quiet:
-        print("compiling bulk.cc ...", file=sys.stderr)
+        print(f"compiling {sources[0].name} ...", file=sys.stderr)
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{compiler} failed:\n{done.stderr}")

@@ -15,14 +15,14 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (revision ", env
 #[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (disk space, rights, a tool); \
     5 an expectation failed; \
     70 a fault of roughlink itself; 130 interrupted.")]
-pub struct Roughlink<C: Subcommand> {
+pub(crate) struct Roughlink<C: Subcommand> {
     #[command(subcommand)]
     pub command: C,
 }
 
 /// All commands.
 #[derive(Debug, Subcommand)]
-pub enum Any {
+pub(crate) enum Any {
     #[command(flatten)]
     Shown(Command),
     /// Write the reference pages that are made from the schema and the registries.
@@ -32,7 +32,7 @@ pub enum Any {
 
 /// The commands that help, manual pages and completions show.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run one scenario.
     Run(Run),
     /// Recompute a paper and compare with what it published.
@@ -73,7 +73,7 @@ pub enum Command {
   roughlink run my.toml --set link.plc.noise.mean='1 %' --json
   roughlink run my.toml -o results/mine && roughlink report results/mine
   roughlink run v2g-one-car --set tcp.cc=cubic --set 'flow.*.bytes=10 MB' --seed 7")]
-pub struct Run {
+pub(crate) struct Run {
     /// A scenario file, or the name of a built-in scenario; `-` reads standard input.
     pub scenario: String,
     #[command(flatten)]
@@ -125,7 +125,7 @@ pub struct Run {
   roughlink reproduce v2g table2 --quick
   roughlink reproduce v2g fig4 --only cc=newreno,illinois --stack ns3
   roughlink reproduce v2g table2 --set link.internet.delay='0.9 ms'     another reading of the paper")]
-pub struct Reproduce {
+pub(crate) struct Reproduce {
     /// The paper, or `all`.
     pub paper: Option<String>,
     /// Its experiments; all if none is named. `fig8` means fig8a and fig8b.
@@ -154,10 +154,10 @@ pub struct Reproduce {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  roughlink sweep hello --set tcp.cc=newreno,cubic --set link.plc.noise.loss='0 %,1 %,2 %' --replicas 5
+  roughlink sweep v2g-one-car --set tcp.cc=newreno,cubic --set link.plc.noise.mean='0.5 %,1 %,2 %' --replicas 5
   roughlink sweep my.toml --set tcp.cc=cubic,htcp --metric throughput_mbps --metric rtt_p95_ms --json -o results/mine
 The same command again goes on where it was interrupted.")]
-pub struct Sweep {
+pub(crate) struct Sweep {
     /// A scenario file, or the name of a built-in scenario.
     pub scenario: String,
     /// A key and its values; a single value is fixed, several are an axis.
@@ -182,7 +182,7 @@ pub struct Sweep {
   roughlink compare train-tunnels --cc 'cubic,avoca,avoca{hysteresis=6}'
   roughlink compare before.toml after.toml --replicas 12 --metric throughput_mbps --metric jain
 Each is compared with the first: the difference, its 95 % confidence interval, and whether that excludes zero.")]
-pub struct Compare {
+pub(crate) struct Compare {
     /// Scenario files or names of built-in scenarios.
     #[arg(required = true)]
     pub scenarios: Vec<String>,
@@ -208,7 +208,7 @@ pub struct Compare {
 #[command(after_help = "Examples:
   roughlink report results/v2g
   roughlink report results/mine -o mine.html")]
-pub struct Report {
+pub(crate) struct Report {
     /// A folder written by `run -o`, `sweep`, `compare` or `reproduce`.
     pub folder: PathBuf,
     /// The file to write; report.html in the folder if absent.
@@ -217,21 +217,21 @@ pub struct Report {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Cc {
+pub(crate) enum Cc {
     /// List the algorithms.
     #[command(after_help = "Examples:\n  roughlink cc list\n  roughlink cc list --json")]
     List(List),
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Gateway {
+pub(crate) enum Gateway {
     /// List the gateways with their parameters, defaults and units.
     #[command(after_help = "Examples:\n  roughlink gateway list\n  roughlink gateway list --json")]
     List(List),
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Scenario {
+pub(crate) enum Scenario {
     /// List the built-in scenarios.
     #[command(after_help = "Examples:\n  roughlink scenario list\n  roughlink scenario list --json")]
     List(List),
@@ -246,13 +246,13 @@ pub enum Scenario {
 }
 
 #[derive(Debug, Args)]
-pub struct ShowScenario {
+pub(crate) struct ShowScenario {
     /// Name of a built-in scenario, or a file.
     pub name: String,
 }
 
 #[derive(Debug, Args)]
-pub struct CopyScenario {
+pub(crate) struct CopyScenario {
     /// Name of a built-in scenario, or a file.
     pub name: String,
     /// The file to write, or a folder; NAME.toml if absent. Files that the scenario reads are put beside it.
@@ -263,7 +263,7 @@ pub struct CopyScenario {
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Metric {
+pub(crate) enum Metric {
     /// List what `--metric` takes, with units and meanings.
     #[command(after_help = "Examples:\n  roughlink metric list\n  roughlink metric list --json")]
     List(List),
@@ -274,7 +274,7 @@ pub enum Metric {
   roughlink completions bash > ~/.local/share/bash-completion/completions/roughlink
   roughlink completions zsh > ~/.zfunc/_roughlink           with ~/.zfunc in fpath
   roughlink completions fish > ~/.config/fish/completions/roughlink.fish")]
-pub struct Completions {
+pub(crate) struct Completions {
     /// The shell.
     #[arg(value_enum)]
     pub shell: Shell,
@@ -301,27 +301,27 @@ impl From<Shell> for clap_complete::Shell {
 #[command(after_help = "Examples:
   roughlink man > roughlink.1
   roughlink man scenario copy | man -l -")]
-pub struct Man {
+pub(crate) struct Man {
     /// A command, followed by its subcommand if it has any; the whole program if absent.
     pub command: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub struct List {
+pub(crate) struct List {
     /// One JSON array, with all details of each entry.
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct Schema {
+pub(crate) struct Schema {
     /// The kind of file.
     #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
     pub of: SchemaOf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum SchemaOf {
+pub(crate) enum SchemaOf {
     /// Scenario files: the input of `run`, `sweep` and `compare`.
     Scenario,
     /// The `results.json` that `sweep`, `compare` and `reproduce` write.
@@ -329,34 +329,34 @@ pub enum SchemaOf {
 }
 
 #[derive(Debug, Args)]
-pub struct Reference {
+pub(crate) struct Reference {
     /// The folder of the pages.
     pub folder: PathBuf,
 }
 
 #[derive(Debug, Args)]
-pub struct Doctor {
+pub(crate) struct Doctor {
     /// One JSON object.
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// Let the scenario read traces and logs outside its own folder.
     #[arg(long)]
     pub allow_outside: bool,
 }
 
 #[derive(Debug, Args)]
-pub struct Set {
+pub(crate) struct Set {
     /// Override a key of the scenario.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
 
 #[derive(Debug, Args)]
-pub struct Form {
+pub(crate) struct Form {
     /// One JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
@@ -366,7 +366,7 @@ pub struct Form {
 }
 
 #[derive(Debug, Args)]
-pub struct Memory {
+pub(crate) struct Memory {
     /// End a run with an error when its packets and records take more memory.
     #[arg(long, value_name = "MB", default_value_t = MOST_BYTES / 1_000_000)]
     pub max_memory: u64,
@@ -374,14 +374,14 @@ pub struct Memory {
 
 impl Memory {
     /// As limits of a run.
-    pub fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         Limits { bytes: self.max_memory.saturating_mul(1_000_000), ..Limits::default() }
     }
 }
 
 /// Arguments of all commands that run a grid.
 #[derive(Debug, Args)]
-pub struct Grid {
+pub(crate) struct Grid {
     /// The result folder; it is resumed if it has results. If absent, one in results/ that holds nothing else.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
@@ -401,7 +401,7 @@ pub struct Grid {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StackArg {
+pub(crate) enum StackArg {
     /// The stack of the paper's simulator, which is compared with the published values.
     Ns3,
     /// The stack of ns-2, for papers that used it.

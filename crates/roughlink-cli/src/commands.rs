@@ -1,17 +1,17 @@
 //! The commands.
 
-pub mod cc;
-pub mod compare;
-pub mod completions;
-pub mod doctor;
-pub mod gateway;
-pub mod man;
-pub mod metric;
-pub mod reference;
-pub mod reproduce;
-pub mod run;
-pub mod scenario;
-pub mod sweep;
+pub(crate) mod cc;
+pub(crate) mod compare;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod gateway;
+pub(crate) mod man;
+pub(crate) mod metric;
+pub(crate) mod reference;
+pub(crate) mod reproduce;
+pub(crate) mod run;
+pub(crate) mod scenario;
+pub(crate) mod sweep;
 
 use crate::args::{self, Reproduce, SchemaOf};
 use crate::failure::{Failure, print, print_json, say, warn};
@@ -29,7 +29,7 @@ use roughlink_scenario::{MOST_SHOWN, schema as scenario_schema};
 use std::path::Path;
 
 /// Prints the JSON Schema of scenario files, or of results.
-pub fn schema(args: &args::Schema) -> Result<(), Failure> {
+pub(crate) fn schema(args: &args::Schema) -> Result<(), Failure> {
     match args.of {
         SchemaOf::Scenario => print_json(&scenario_schema()),
         SchemaOf::Results => print_json(&result::schema()),
@@ -127,7 +127,7 @@ fn keep(store: &Store, input: &ReportInput, quiet: bool) -> Result<(), LabError>
 }
 
 /// Makes the report of a result folder.
-pub fn report(args: &args::Report) -> Result<(), Failure> {
+pub(crate) fn report(args: &args::Report) -> Result<(), Failure> {
     let content = folder::read(&args.folder)?;
     let path = args.output.clone().unwrap_or_else(|| args.folder.join(REPORT));
     let written = match &content {
@@ -142,7 +142,7 @@ pub fn report(args: &args::Report) -> Result<(), Failure> {
 const REPORT: &str = "report.html";
 
 /// The command line, in a form that can be run again.
-pub fn command_line() -> String {
+pub(crate) fn command_line() -> String {
     let words = typed_words().into_iter().map(|word| quote(&word));
     words.collect::<Vec<_>>().join(" ")
 }

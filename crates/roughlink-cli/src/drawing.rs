@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The first problems of a file, and how many more there are; in colour if standard error is a terminal.
-pub fn drawn(name: &str, text: &str, problems: &[Problem], severity: Severity) -> String {
+pub(crate) fn drawn(name: &str, text: &str, problems: &[Problem], severity: Severity) -> String {
     let source = Arc::new(text.to_owned());
     let mut out = String::new();
     for problem in problems.iter().take(MOST_SHOWN) {

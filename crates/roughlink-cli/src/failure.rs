@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 /// Why a command failed.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// An error of the lab.
     Lab(LabError),
     /// A run could not write its result folder.
@@ -42,7 +42,7 @@ impl<E: Into<LabError>> From<E> for Failure {
 
 impl Failure {
     /// Prints the message and returns the exit code.
-    pub fn exit(self) -> ExitCode {
+    pub(crate) fn exit(self) -> ExitCode {
         match &self {
             Failure::Lab(e) => tell(e),
             Failure::Folder(e) => {
@@ -94,12 +94,12 @@ impl Failure {
 const FAULT: u8 = 70;
 
 /// Runs a command. A panic is a fault of the program: it becomes a failure as any other.
-pub fn guarded(command: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+pub(crate) fn guarded(command: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
     catch_unwind(AssertUnwindSafe(command)).unwrap_or_else(|panic| Err(Failure::Fault(message(panic.as_ref()))))
 }
 
 /// Where a panic happened, in one line, and the backtrace if RUST_BACKTRACE asks for it; what it means is said at the end.
-pub fn on_panic(panic: &PanicHookInfo<'_>) {
+pub(crate) fn on_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
     say(&format!("fault{place}: {}", message(panic.payload())));
     let trace = Backtrace::capture();
@@ -109,13 +109,13 @@ pub fn on_panic(panic: &PanicHookInfo<'_>) {
 }
 
 /// Prints to standard output; a reader that went away is not an error.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     printed(out.write_all(visible(text).as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Prints JSON to standard output piece by piece: for a thousand flows the whole text would take a megabyte.
-pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
     printed(written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()))
@@ -130,12 +130,12 @@ fn printed(outcome: io::Result<()>) -> Result<(), Failure> {
 }
 
 /// A line on standard error.
-pub fn say(message: &str) {
+pub(crate) fn say(message: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible(message));
 }
 
 /// Prints the warnings about a scenario.
-pub fn warn(name: &str, text: &str, warnings: &[Problem]) {
+pub(crate) fn warn(name: &str, text: &str, warnings: &[Problem]) {
     show_problems(name, text, warnings, miette::Severity::Warning);
 }
 

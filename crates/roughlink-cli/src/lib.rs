@@ -2,6 +2,8 @@
 //! ([`roughlink_core::cc::REGISTRY`], [`roughlink_core::gateway::REGISTRY`]), calls [`main`], and has every command, with
 //! their names in scenarios, sweeps, lists and the schema.
 
+#![warn(unreachable_pub)]
+
 mod args;
 mod commands;
 mod drawing;

@@ -25,7 +25,11 @@ static STOP: LazyLock<&'static AtomicBool> = LazyLock::new(|| {
 });
 
 /// Does the jobs that the store lacks, and shows the progress.
-pub fn work(jobs: impl Iterator<Item = Result<Job, LabError>>, store: &mut Store, grid: &Grid) -> Result<(), Failure> {
+pub(crate) fn work(
+    jobs: impl Iterator<Item = Result<Job, LabError>>,
+    store: &mut Store,
+    grid: &Grid,
+) -> Result<(), Failure> {
     let threads =
         grid.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
     let folder = store.folder().display().to_string();

@@ -1,17 +1,17 @@
 //! Results as tables for people.
 
-pub use crate::table::table;
+pub(crate) use crate::table::table;
 
 use crate::table::{Table, width};
 use roughlink_core::app::request::SessionResult;
-use roughlink_core::metrics::RunResult;
+use roughlink_core::metrics::{RttResult, RunResult};
 use roughlink_core::quantiles::DelayResult;
 use roughlink_lab::experiment::claims::tally;
 use roughlink_lab::experiment::result::{AxisResult, Cell, ClaimResult, ExperimentResult, MetricResult, Verdict};
 use std::fmt::Write as _;
 
 /// One run.
-pub fn run(r: &RunResult) -> String {
+pub(crate) fn run(r: &RunResult) -> String {
     let mut out = format!("{} (seed {}, replica {})\n", r.name, r.seed, r.replica);
     let mut flows = table(&[
         "flow",
@@ -72,7 +72,7 @@ pub fn run(r: &RunResult) -> String {
     for (name, result) in r.flows.iter().filter_map(|f| Some((&f.name, f.session.as_ref()?))) {
         out += &session(name, result);
     }
-    for table in [calls(r), gateways(r)].into_iter().flatten() {
+    for table in [disciplines(r), calls(r), gateways(r)].into_iter().flatten() {
         let _ = writeln!(out, "{table}\n");
     }
     let transfers = r.flows.iter().filter(|f| f.is_transfer()).count();
@@ -122,6 +122,24 @@ fn session(name: &str, s: &SessionResult) -> String {
 /// A word of the results, for people.
 fn word(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(|v| v.replace('_', " "))).unwrap_or_default()
+}
+
+/// What queue disciplines did, if there are any.
+fn disciplines(r: &RunResult) -> Option<Table> {
+    let mut queues = table(&["queue", "direction", "marked", "dropped early", "wait p50", "p95", "p99", "max"]);
+    for l in &r.links {
+        for (direction, d) in [("forward", &l.forward), ("reverse", &l.reverse)] {
+            let Some(q) = &d.qdisc else { continue };
+            let wait = |value: fn(&RttResult) -> f64| {
+                q.delay_ms.as_ref().map_or("-".into(), |w| format!("{:.1} ms", value(w)))
+            };
+            let (marked, dropped) = (q.marked.to_string(), q.dropped.to_string());
+            let waits = [wait(|w| w.p50), wait(|w| w.p95), wait(|w| w.p99), wait(|w| w.max)];
+            queues.add_row([l.name.clone(), direction.into(), marked, dropped].into_iter().chain(waits));
+        }
+    }
+    queues.numbers(2);
+    (queues.row_count() > 0).then_some(queues)
 }
 
 /// The quality of voice calls, if there are any.
@@ -174,7 +192,7 @@ fn gateways(r: &RunResult) -> Option<Table> {
 }
 
 /// An experiment: published, measured and their ratio, a column for each stack.
-pub fn experiment(e: &ExperimentResult) -> String {
+pub(crate) fn experiment(e: &ExperimentResult) -> String {
     let place = if e.place.is_empty() { String::new() } else { format!(" ({})", e.place) };
     let mut out = "\n".to_owned() + &wrapped(&format!("{}: {}{place}", e.experiment, e.title), "", "  ");
     out += &cells(e);
@@ -318,7 +336,7 @@ fn curves(e: &ExperimentResult) -> Table {
 }
 
 /// The verdicts on a paper's claims.
-pub fn claims(claims: &[ClaimResult]) -> String {
+pub(crate) fn claims(claims: &[ClaimResult]) -> String {
     let mut out = String::from("\nThe paper's claims\n");
     for claim in claims {
         let published =
@@ -385,7 +403,7 @@ fn wrapped(text: &str, first: &str, others: &str) -> String {
 }
 
 /// Each combination compared with the first.
-pub fn comparison(e: &ExperimentResult) -> String {
+pub(crate) fn comparison(e: &ExperimentResult) -> String {
     let mut out = String::new();
     for metric in metrics(e) {
         let all: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
@@ -433,7 +451,7 @@ fn signed(x: f64) -> String {
 }
 
 /// At least four significant digits, and at most three decimals.
-pub fn digits(x: f64) -> String {
+pub(crate) fn digits(x: f64) -> String {
     match x.abs() {
         a if a < 1e-9 => "0".into(),
         a if a >= 10_000.0 => format!("{x:.0}"),
@@ -455,7 +473,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Plain rows without a rule between them.
-pub fn listing(rows: &[(String, String)]) -> String {
+pub(crate) fn listing(rows: &[(String, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let line = |(name, text): &(String, String)| format!("  {name:width$}  {text}\n");
     rows.iter().map(line).collect()

@@ -8,7 +8,7 @@ use std::io::IsTerminal as _;
 
 /// Rows under a heading.
 #[derive(Debug, Default)]
-pub struct Table {
+pub(crate) struct Table {
     heading: Vec<String>,
     rows: Vec<Vec<String>>,
     /// Number of leading columns, which name the row; those after them are aligned to the right.
@@ -18,28 +18,28 @@ pub struct Table {
 }
 
 /// An empty table with a heading.
-pub fn table(heading: &[&str]) -> Table {
+pub(crate) fn table(heading: &[&str]) -> Table {
     Table { heading: heading.iter().map(|h| (*h).to_owned()).collect(), ..Table::default() }
 }
 
 impl Table {
     /// Adds a row.
-    pub fn add_row<T: Into<String>>(&mut self, row: impl IntoIterator<Item = T>) {
+    pub(crate) fn add_row<T: Into<String>>(&mut self, row: impl IntoIterator<Item = T>) {
         self.rows.push(row.into_iter().map(Into::into).collect());
     }
 
     /// All columns but the first `names` hold numbers.
-    pub fn numbers(&mut self, names: usize) {
+    pub(crate) fn numbers(&mut self, names: usize) {
         self.names = Some(names);
     }
 
     /// Marks columns that are left out, the least important first, if the others then fit side by side.
-    pub fn less_important(&mut self, columns: &[usize]) {
+    pub(crate) fn less_important(&mut self, columns: &[usize]) {
         self.dispensable = columns.to_vec();
     }
 
     /// Rows so far.
-    pub fn row_count(&self) -> usize {
+    pub(crate) fn row_count(&self) -> usize {
         self.rows.len()
     }
 
@@ -116,7 +116,7 @@ impl fmt::Display for Table {
 }
 
 /// Width of the terminal, or `PAGE` without one.
-pub fn width() -> usize {
+pub(crate) fn width() -> usize {
     let terminal = std::io::stdout().is_terminal().then(|| comfy_table::Table::new().width()).flatten();
     terminal.map_or(PAGE, usize::from)
 }

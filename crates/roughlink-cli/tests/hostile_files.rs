@@ -168,7 +168,7 @@ fn runs_have_limits_of_events_and_memory() {
 fn a_segment_beyond_all_bounds_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let more = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n[tcp]\nmss = \"4294967295 B\"\n";
-    refused(&run(folder.path(), format!("{HELLO}{more}").as_bytes(), &[]), "an `mss` of 4294967295 B is not possible");
+    refused(&run(folder.path(), format!("{HELLO}{more}").as_bytes(), &[]), "`mss` = 4294967295 B is too large");
 }
 
 /// A packet after a long time would wait for all of them to be drawn.

@@ -25,6 +25,7 @@ fn main() {
         noise: Noise::Random { loss: 0.01 },
         jitter: Time::ZERO,
         reorder: false,
+        discipline: None,
         timeline: None,
     };
     let pipe = |name| Pipe::new(&direction, (1500, 0), name, &Seed { seed: 1, replica: 0 });
@@ -43,7 +44,7 @@ fn main() {
         now = (0..2).map(|i| pipes[i].next_wake().min(ends[i].next_wake(now))).min().expect("two of each");
         for i in [0, 1] {
             while pipes[i].next_wake() <= now {
-                let Some((packet, lost)) = pipes[i].transmit(now) else { break };
+                let Some((packet, lost)) = pipes[i].transmit(now, &mut |_| {}) else { break };
                 if !lost {
                     ends[1 - i].receive(now, &packet, &sides);
                 }

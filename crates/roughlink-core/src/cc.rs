@@ -53,6 +53,16 @@ pub enum CongestionState {
     Recovery,
     /// After a retransmission time-out, until what was outstanding then is acknowledged.
     Loss,
+    /// After packets were marked (RFC 3168), until more than what was outstanding then is acknowledged; with `rack` only.
+    Cwr,
+}
+
+impl CongestionState {
+    /// The window falls step by step (RFC 6937).
+    #[inline]
+    pub const fn is_reducing(self) -> bool {
+        matches!(self, CongestionState::Recovery | CongestionState::Cwr)
+    }
 }
 
 /// The state of the connection, read-only for algorithms. Intervals of zero mean "not yet measured".

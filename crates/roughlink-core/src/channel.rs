@@ -116,8 +116,8 @@ impl<P: Peer> Channel<P> {
             let lost = (self.lose)(self.now, i, &p);
             for copy in 0..copies {
                 let mut p = p;
-                if copy > 0 && p.side != NO_SIDE {
-                    p.side = self.sides.store(*self.sides.get(&p).expect("a slot"));
+                if copy > 0 && p.side() != NO_SIDE {
+                    p.set_side(self.sides.store(*self.sides.get(&p).expect("a slot")));
                 }
                 if lost || self.stream.hit(threshold(self.impairments.loss)) {
                     self.sides.free(&p);

@@ -27,7 +27,7 @@ pub mod rewrite;
 mod tests;
 pub mod window;
 
-pub use registry::{BuildError, Construct, Kind, REGISTRY, build, kind};
+pub use registry::{BuildError, Construct, Kind, NO_GATEWAY, REGISTRY, build, kind};
 
 /// Which way a segment travels past the gateway.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

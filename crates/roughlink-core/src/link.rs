@@ -9,12 +9,14 @@ pub mod hdplc;
 pub mod medium;
 pub mod noise;
 pub mod pipe;
+pub mod queue;
 pub mod timeline;
 
 use greenphy::{Class, GreenPhy, GreenPhyConfig};
 use hdplc::{Duplex, FullDuplex, Hdplc, HdplcConfig};
 pub use medium::{Backlog, Medium};
 pub use noise::Noise;
+pub use queue::Discipline;
 use timeline::{State, States, Timeline};
 
 /// The model of a link.
@@ -101,8 +103,10 @@ pub struct Direction {
     pub rate: Rate,
     /// Propagation delay.
     pub delay: Time,
-    /// What may wait before the serialiser; drop-tail.
+    /// What may wait before the serialiser.
     pub queue: QueueLimit,
+    /// Who leaves the queue next, and who is marked or dropped; `None`: first in, first out, drop-tail.
+    pub discipline: Option<Discipline>,
     /// Losses, judged when a packet arrives at the far end.
     pub noise: Noise,
     /// Extra delay, uniform in 0..=jitter, drawn per packet.

@@ -116,7 +116,7 @@ pub struct DirectionResult {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets that found the queue full.
+    /// Packets that found the queue full, or that its discipline dropped.
     pub dropped: u64,
     /// Packets lost to noise.
     pub lost: u64,
@@ -126,9 +126,23 @@ pub struct DirectionResult {
     pub queue_mean_pkt: f64,
     /// Most packets that waited.
     pub queue_max_pkt: u32,
+    /// What the queue discipline did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub qdisc: Option<QueueResult>,
     /// Framing and repeats on a shared medium.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub arq: Option<ArqStats>,
+}
+
+/// What a queue discipline did.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueResult {
+    /// Packets marked with CE.
+    pub marked: u64,
+    /// Packets dropped although there was space for them; part of the `dropped` of the link.
+    pub dropped: u64,
+    /// How long packets waited that were served; null if none was.
+    pub delay_ms: Option<RttResult>,
 }
 
 /// The state of a flow when its component ends.
@@ -216,8 +230,8 @@ impl RunResult {
                 .zip(links)
                 .map(|(spec, l)| LinkResult {
                     name: spec.name.clone(),
-                    forward: DirectionResult::new(&l[0], &spec.model, sim),
-                    reverse: DirectionResult::new(&l[1], &spec.model, sim),
+                    forward: DirectionResult::new(&l[0], &spec.model, false, sim),
+                    reverse: DirectionResult::new(&l[1], &spec.model, true, sim),
                 })
                 .collect(),
             gateways: (s.gateways.iter().zip(gateways))
@@ -273,7 +287,12 @@ impl RttResult {
 }
 
 impl DirectionResult {
-    fn new(s: &PipeStats, model: &Model, sim: Time) -> Self {
+    /// Of the forward direction of a link, or of its reverse one.
+    fn new(s: &PipeStats, model: &Model, reverse: bool, sim: Time) -> Self {
+        let disciplined = match model {
+            Model::Pipe(pipe) => if reverse { &pipe.reverse } else { &pipe.forward }.discipline.is_some(),
+            Model::Shared(_) => false,
+        };
         DirectionResult {
             packets: s.packets,
             bytes: s.bytes,
@@ -282,6 +301,10 @@ impl DirectionResult {
             loss: (s.packets > 0).then(|| s.lost as f64 / s.packets as f64),
             queue_mean_pkt: if sim.is_zero() { 0.0 } else { s.waited_ns as f64 / sim.0 as f64 },
             queue_max_pkt: s.queue_max,
+            qdisc: disciplined.then(|| {
+                let q = s.queue.as_deref().cloned().unwrap_or_default();
+                QueueResult { marked: q.marked, dropped: q.dropped, delay_ms: RttResult::new(&q.delay) }
+            }),
             arq: matches!(model, Model::Shared(_)).then_some(s.arq),
         }
     }

@@ -3,8 +3,9 @@
 //! A packet has the fields of the wire format, so sequence and acknowledgement numbers are the 32 bits of the
 //! header; endpoints keep 64-bit stream offsets and unwrap. What does not fit (SACK blocks, the values
 //! of SYN options) lies in a side slot, referred to by index; the code that consumes or drops a packet frees
-//! the slot ([`Sides::free`]), so a table holds exactly what is on air. The fields are named for TCP; `packet/sctp.rs` has a
-//! table of what they hold in an SCTP packet.
+//! the slot ([`Sides::free`]), so a table holds exactly what is on air. The index takes 24 bits; the other 8 of its word are
+//! the traffic class: DSCP (RFC 2474) and ECN (RFC 3168). The fields are named for TCP; `packet/sctp.rs` has a table of what
+//! they hold in an SCTP packet.
 
 mod sctp;
 
@@ -74,8 +75,37 @@ pub enum Fragment {
     Last,
 }
 
+/// The ECN field of the IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ecn {
+    /// The transport does not know ECN.
+    NotEct = 0b00,
+    /// ECN-capable transport, codepoint 1.
+    Ect1 = 0b01,
+    /// ECN-capable transport, codepoint 0: what TCP sets.
+    Ect0 = 0b10,
+    /// Congestion experienced.
+    Ce = 0b11,
+}
+
+impl Ecn {
+    /// The two lowest bits of `bits`.
+    #[inline]
+    pub const fn from_bits(bits: u8) -> Ecn {
+        match bits & 0b11 {
+            0b00 => Ecn::NotEct,
+            0b01 => Ecn::Ect1,
+            0b10 => Ecn::Ect0,
+            _ => Ecn::Ce,
+        }
+    }
+}
+
 /// No side slot.
-pub const NO_SIDE: u32 = u32::MAX;
+pub const NO_SIDE: u32 = SIDE;
+/// The bits of [`Packet::side`] that are the index; those above are the traffic class.
+const SIDE: u32 = 0x00ff_ffff;
+const CLASS_SHIFT: u32 = 24;
 
 const INFO_PROTOCOL: u8 = 0b0000_0011;
 const INFO_TCP: u8 = 0;
@@ -103,8 +133,8 @@ pub struct Packet {
     pub tsval: u32,
     /// TSecr (RFC 7323), ms; with UDP the high half of the send time in ns.
     pub tsecr: u32,
-    /// Index of the side slot, or [`NO_SIDE`].
-    pub side: u32,
+    /// Index of the side slot, or [`NO_SIDE`], and the traffic class above.
+    side: u32,
     /// Length of the IP packet in bytes, its header included.
     pub size: u16,
     /// The window field, unscaled as on the wire; chunk flags of SCTP.
@@ -153,8 +183,67 @@ impl Packet {
     pub const fn opaque(flow: FlowId, size: u16, ipv6: bool, side: u32) -> Self {
         let mut p = Packet::tcp(flow);
         p.info = if ipv6 { INFO_UDP | INFO_UDP_IPV6 } else { INFO_UDP };
-        (p.size, p.side) = (size, side);
+        p.size = size;
+        p.set_side(side);
         p
+    }
+
+    /// Index of the side slot, or [`NO_SIDE`].
+    #[inline]
+    pub const fn side(&self) -> u32 {
+        self.side & SIDE
+    }
+
+    /// Puts what the packet carries in side slot `side`; [`NO_SIDE`] = it carries nothing.
+    #[inline]
+    pub const fn set_side(&mut self, side: u32) {
+        debug_assert!(side <= SIDE);
+        self.side = self.side & !SIDE | side;
+    }
+
+    /// The traffic class: DSCP and ECN, as in the second byte of an IPv4 header.
+    #[inline]
+    pub const fn traffic_class(&self) -> u8 {
+        (self.side >> CLASS_SHIFT) as u8
+    }
+
+    /// Sets DSCP and ECN.
+    #[inline]
+    pub fn set_traffic_class(&mut self, class: u8) {
+        self.side = self.side & SIDE | (class as u32) << CLASS_SHIFT;
+    }
+
+    /// The ECN codepoint.
+    #[inline]
+    pub const fn ecn(&self) -> Ecn {
+        Ecn::from_bits(self.traffic_class())
+    }
+
+    /// Sets the ECN codepoint.
+    #[inline]
+    pub fn set_ecn(&mut self, ecn: Ecn) {
+        self.set_traffic_class(self.traffic_class() & !0b11 | ecn as u8);
+    }
+
+    /// Marks the packet with CE, unless its transport does not know ECN. Whether it is marked now.
+    pub fn mark(&mut self) -> bool {
+        let capable = self.ecn() != Ecn::NotEct;
+        if capable {
+            self.set_ecn(Ecn::Ce);
+        }
+        capable
+    }
+
+    /// The differentiated services codepoint, 0 to 63.
+    #[inline]
+    pub const fn dscp(&self) -> u8 {
+        self.traffic_class() >> 2
+    }
+
+    /// Sets the differentiated services codepoint, 0 to 63.
+    #[inline]
+    pub fn set_dscp(&mut self, dscp: u8) {
+        self.set_traffic_class(dscp << 2 | self.traffic_class() & 0b11);
     }
 
     /// When a UDP datagram was sent.
@@ -225,7 +314,7 @@ impl Packet {
     pub fn set_sacks(&mut self, n: usize, side: u32) {
         debug_assert!(n <= 4);
         self.info = self.info & !INFO_SACKS | (n as u8) << 5;
-        self.side = side;
+        self.set_side(side);
     }
 
     /// Which part of a datagram this is.
@@ -276,8 +365,8 @@ impl Packet {
         n
     }
 
-    /// The payload of a whole TCP segment over IPv4 that has no options but, if `timestamps`, those, nor anything else beside
-    /// its header; `None` if it is anything else.
+    /// The payload of a whole TCP segment over IPv4 that has no options but, if `timestamps`, those, nor a traffic class, nor anything
+    /// else beside its header; `None` if it is anything else.
     #[inline(always)]
     pub const fn plain_payload(&self, timestamps: bool) -> Option<u16> {
         let (info, header) = if timestamps { (INFO_TCP | INFO_TIMESTAMPS, 52) } else { (INFO_TCP, 40) };
@@ -382,8 +471,10 @@ impl Sides {
                 i
             }
             None => {
+                let index = self.slots.len() as u32;
+                assert!(index < NO_SIDE, "2^24 packets on air carry something beside their fields");
                 self.slots.push(side);
-                (self.slots.len() - 1) as u32
+                index
             }
         }
     }
@@ -409,7 +500,7 @@ impl Sides {
     }
     /// The same, to be rewritten.
     pub fn datagram_mut(&mut self, packet: &Packet) -> Option<&mut [u8]> {
-        match self.slots.get(packet.side as usize) {
+        match self.slots.get(packet.side() as usize) {
             Some(Side::Datagram(number)) => Some(&mut self.datagrams[*number as usize]),
             _ => None,
         }
@@ -417,7 +508,7 @@ impl Sides {
     /// What `packet` carries, if anything.
     #[inline]
     pub fn get(&self, packet: &Packet) -> Option<&Side> {
-        self.slots.get(packet.side as usize)
+        self.slots.get(packet.side() as usize)
     }
     /// The packet's SACK blocks, possibly none.
     #[inline]
@@ -430,12 +521,13 @@ impl Sides {
     /// Gives the packet's slot back; to be called once for every packet that ends.
     #[inline]
     pub fn free(&mut self, packet: &Packet) {
-        if packet.side != NO_SIDE {
-            if let Side::Datagram(number) = self.slots[packet.side as usize] {
+        let side = packet.side();
+        if side != NO_SIDE {
+            if let Side::Datagram(number) = self.slots[side as usize] {
                 self.datagrams[number as usize].clear();
                 self.unused.push(number);
             }
-            self.free.push(packet.side);
+            self.free.push(side);
         }
     }
     /// Slots in use: for leak tests.
@@ -461,6 +553,22 @@ mod tests {
         assert_eq!(p.fragment(), Fragment::Whole);
         let syn = SynOptions { mss: 1460, window_scale: Some(7), sack_permitted: true, timestamps: true };
         assert_eq!(syn.header_bytes(), 20); // Linux's SYN: 60 bytes of IPv4 and TCP
+    }
+
+    #[test]
+    fn side_slot_and_traffic_class_share_a_word() {
+        let mut p = Packet::tcp(FlowId::new(0, false));
+        assert_eq!((p.side(), p.traffic_class(), p.ecn()), (NO_SIDE, 0, Ecn::NotEct));
+        assert!(!p.mark() && p.ecn() == Ecn::NotEct);
+        p.set_dscp(46);
+        p.set_ecn(Ecn::Ect0);
+        assert_eq!((p.side(), p.traffic_class()), (NO_SIDE, 0xba));
+        p.set_side(7);
+        assert!(p.mark());
+        assert_eq!((p.side(), p.dscp(), p.ecn()), (7, 46, Ecn::Ce));
+        p.set_sacks(2, 9);
+        p.set_dscp(0);
+        assert_eq!((p.side(), p.traffic_class(), p.sacks()), (9, 3, 2));
     }
 
     #[test]

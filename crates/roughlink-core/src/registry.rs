@@ -7,6 +7,13 @@ use std::sync::RwLock;
 pub trait Named {
     /// What scenario files call it.
     fn name(&self) -> &'static str;
+    /// Why it cannot be an entry, if so.
+    ///
+    /// # Errors
+    /// The reason.
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
 }
 
 /// The entries of one kind. There is one registry of each kind in a process; entries are added, never removed, so that
@@ -16,10 +23,16 @@ pub struct Registry<T: 'static> {
     added: RwLock<Vec<&'static T>>,
 }
 
-/// The name is that of another entry.
+/// Why an entry was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the name `{0}` is taken")]
-pub struct Taken(pub &'static str);
+pub enum Refused {
+    /// The name is that of another entry.
+    #[error("the name `{0}` is taken")]
+    Taken(&'static str),
+    /// It cannot be an entry.
+    #[error("`{0}`: {1}")]
+    Invalid(&'static str, String),
+}
 
 impl<T: Named + 'static> Registry<T> {
     pub(crate) const fn new(built_in: &'static [T]) -> Self {
@@ -40,11 +53,12 @@ impl<T: Named + 'static> Registry<T> {
     /// Adds an entry, for as long as the process runs. Files that are read from now on can name it.
     ///
     /// # Errors
-    /// There is an entry of that name.
-    pub fn add(&self, entry: T) -> Result<(), Taken> {
+    /// There is an entry of that name, or it cannot be an entry.
+    pub fn add(&self, entry: T) -> Result<(), Refused> {
+        entry.check().map_err(|reason| Refused::Invalid(entry.name(), reason))?;
         let mut added = self.added.write().unwrap_or_else(|e| e.into_inner());
         if self.built_in.iter().chain(added.iter().copied()).any(|other| other.name() == entry.name()) {
-            return Err(Taken(entry.name()));
+            return Err(Refused::Taken(entry.name()));
         }
         added.push(Box::leak(Box::new(entry)));
         Ok(())
@@ -61,15 +75,19 @@ mod tests {
         fn name(&self) -> &'static str {
             self.0
         }
+        fn check(&self) -> Result<(), String> {
+            if self.0.is_empty() { Err("no name".into()) } else { Ok(()) }
+        }
     }
 
     #[test]
     fn entries_are_added_once_and_found_by_name() {
         static ALL: Registry<Entry> = Registry::new(&[Entry("a")]);
-        assert_eq!(ALL.add(Entry("a")), Err(Taken("a")));
+        assert_eq!(ALL.add(Entry("a")), Err(Refused::Taken("a")));
         assert!(ALL.find("b").is_none());
         assert_eq!(ALL.add(Entry("b")), Ok(()));
-        assert_eq!(ALL.add(Entry("b")), Err(Taken("b")));
+        assert_eq!(ALL.add(Entry("b")), Err(Refused::Taken("b")));
+        assert_eq!(ALL.add(Entry("")), Err(Refused::Invalid("", "no name".into())));
         assert_eq!(ALL.find("b").map(Named::name), Some("b"));
         assert_eq!(ALL.iter().map(Named::name).collect::<Vec<_>>(), ["a", "b"]);
     }

@@ -106,6 +106,8 @@ pub struct FlowSpec {
     pub factory: Option<cc::Factory>,
     /// Its packets have IPv6 headers; else IPv4's.
     pub ipv6: bool,
+    /// Differentiated services codepoint of its packets, both ways, 0 to 63.
+    pub dscp: u8,
     /// Its priority class on Green PHY cables, both ways; `None` = that of the link.
     pub priority: Option<Class>,
 }

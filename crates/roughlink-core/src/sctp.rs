@@ -554,7 +554,7 @@ impl Endpoint {
 }
 
 fn with(mut p: Packet, side: Side, sides: &mut Sides) -> Packet {
-    p.side = sides.store(side);
+    p.set_side(sides.store(side));
     p
 }
 

@@ -10,7 +10,10 @@ mod arrived;
 pub mod config;
 #[cfg(test)]
 pub(crate) mod dialogue;
+mod ecn;
 pub(crate) mod hold;
+#[cfg(test)]
+mod prediction_tests;
 mod prr;
 mod rack;
 mod ranges;
@@ -20,6 +23,7 @@ mod recovery;
 pub(crate) mod rtt;
 pub(crate) mod scoreboard;
 mod send;
+mod sorted;
 mod stream;
 
 pub use config::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, TcpConfig, threshold};
@@ -64,6 +68,7 @@ pub struct Endpoint {
     /// Agreed options.
     timestamps: bool,
     sack: bool,
+    ecn: bool,
     peer_shift: u8,
     /// The SYN or SYN-ACK waits to leave; when it is repeated; how often it was.
     syn_pending: bool,
@@ -99,6 +104,7 @@ impl Endpoint {
             snd: None,
             timestamps: false,
             sack: false,
+            ecn: false,
             peer_shift: 0,
             syn_pending: false,
             syn_at: Time::MAX,
@@ -346,6 +352,7 @@ impl Endpoint {
         self.irs = p.seq;
         self.timestamps = self.cfg.timestamps && o.timestamps;
         self.sack = self.cfg.sack && o.sack_permitted;
+        self.ecn = self.agrees_on_ecn(p);
         if let (true, Some(shift)) = (self.cfg.window_scaling, o.window_scale) {
             self.peer_shift = shift.min(14); // RFC 7323 section 2.3
             self.rcv.shift = self.rcv.offered_shift();
@@ -361,6 +368,7 @@ impl Endpoint {
             mss -= 12;
         }
         let mut snd = Sender::new(&self.cfg, &self.factory, mss, self.sack, u64::from(p.window));
+        snd.ecn.agreed = self.ecn;
         if self.state == State::SynSent {
             if self.syn_held {
                 // No sample: time stood still meanwhile.
@@ -444,6 +452,7 @@ impl Endpoint {
                     ack,
                     window,
                     payload: payload > 0 || fin,
+                    congestion: self.ecn && p.is(flags::ECE),
                     echo: timestamps.map(|t| t.1),
                     irs: self.iss,
                 },
@@ -458,6 +467,9 @@ impl Endpoint {
                 && !age.is_zero()
             {
                 self.rcv.measure_rtt(age);
+            }
+            if self.ecn && payload > 0 {
+                self.take_ecn(p, start, start + payload);
             }
             self.rcv.on_segment(now, start, payload, fin, timestamps.map(|t| t.0));
             if self.rcv.finished() {
@@ -569,6 +581,9 @@ impl Endpoint {
         if self.rcv.has_sacks() && self.sack {
             self.report(&mut p, len, sides);
         }
+        if self.ecn {
+            self.put_ecn(&mut p, start, len);
+        }
         debug_assert_eq!(p.payload(), len);
         p.window = self.rcv.window_field();
         self.rcv.on_ack_sent();
@@ -593,7 +608,7 @@ impl Endpoint {
         let answer = self.state == State::SynReceived;
         let mut p = Packet::tcp(self.id);
         p.seq = self.iss;
-        p.flags = flags::SYN;
+        p.flags = flags::SYN | self.ecn_setup();
         if answer {
             p.flags |= flags::ACK;
             p.ack = self.irs.wrapping_add(1);
@@ -608,7 +623,7 @@ impl Endpoint {
         if o.timestamps {
             p.set_timestamps(now.as_millis() as u32, self.rcv.ts_recent());
         }
-        p.side = sides.store(Side::Syn(o));
+        p.set_side(sides.store(Side::Syn(o)));
         p.size = 40 + o.header_bytes();
         p.window = self.rcv.syn_window_field();
         self.syn_at = now + self.syn_rto;

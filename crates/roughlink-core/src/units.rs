@@ -156,14 +156,22 @@ impl Rate {
         if self.0 == 0 {
             return Time::MAX;
         }
-        Time((bytes as u128 * 8_000_000_000 / self.0 as u128) as u64)
+        Time(mul_div(bytes, 8_000_000_000, self.0))
     }
     /// The rate of `bytes` in `time`; zero when `time` is zero.
     pub const fn from_bytes_per(bytes: u64, time: Time) -> Rate {
         if time.0 == 0 {
             return Rate(0);
         }
-        Rate((bytes as u128 * 8_000_000_000 / time.0 as u128) as u64)
+        Rate(mul_div(bytes, 8_000_000_000, time.0))
+    }
+}
+
+/// `a * b / c`, rounded down, whatever the product is. Nearly always 64 bits suffice for it.
+const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => (a as u128 * b as u128 / c as u128) as u64,
     }
 }
 

@@ -10,8 +10,9 @@
 //!
 //! The headers do not carry, and so a round trip loses: the flow, which the receiver looks up by address; the
 //! identification of an unfragmented IPv6 datagram (0 when decoded); number and time of a UDP datagram, which travel
-//! as a [`Stamp`] in the payload. Fields that a packet does not have (DSCP and ECN, DF, hop limit, flow label, urgent
-//! pointer) are written as constants and not read.
+//! as a [`Stamp`] in the payload. Hop limit, flow label and DF, which a packet does not have, are in [`Decoded::fields`], and
+//! [`encode_with`] writes them again; [`encode`] writes those of packets that begin here. The urgent pointer is written as 0
+//! and not read.
 
 pub mod checksum;
 pub mod crc32c;
@@ -22,7 +23,7 @@ mod sctp;
 mod tcp;
 mod udp;
 
-pub use ip::IpPair;
+pub use ip::{IpFields, IpPair, set_ecn};
 pub use payload::{Implied, Payload, Stamp, pattern};
 pub use tcp::TcpHeader;
 
@@ -140,8 +141,10 @@ pub enum EncodeError {
 pub struct Decoded {
     /// Addresses and ports; ports are 0 in a fragment after the first.
     pub addresses: Addresses,
+    /// Hop limit, flow label and DF.
+    pub fields: IpFields,
     /// The packet, of flow 0 and without side slot: see [`Decoded::into_packet`]. A fragment after the first has only
-    /// its protocol, size, offset and identification.
+    /// its protocol, size, offset, identification and traffic class.
     pub packet: Packet,
     /// SACK blocks, the options of a SYN, or the rest of an SCTP chunk.
     pub side: Option<Side>,
@@ -161,6 +164,18 @@ pub struct Decoded {
 /// appended if that fails. For a fragment, `payload` is that of the whole datagram, and its header length is derived
 /// from the option bits of `packet`, which every fragment therefore keeps.
 pub fn encode(
+    packet: &Packet,
+    side: Option<&Side>,
+    addresses: &Addresses,
+    payload: &(impl Payload + ?Sized),
+    out: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
+    encode_with(IpFields::default(), packet, side, addresses, payload, out)
+}
+
+/// [`encode`] with the hop limit, flow label and DF of `fields`.
+pub fn encode_with(
+    fields: IpFields,
     packet: &Packet,
     side: Option<&Side>,
     addresses: &Addresses,
@@ -196,7 +211,8 @@ pub fn encode(
         return Err(EncodeError::Size);
     }
     let pair = addresses.ip;
-    Head { pair, protocol, ident: packet.ident, fragment, offset }.write(here, out)?;
+    let class = packet.traffic_class();
+    Head { pair, class, fields, protocol, ident: packet.ident, fragment, offset }.write(here, out)?;
     let start = out.len();
     if offset > 0 {
         out.resize(start + here, 0);
@@ -219,13 +235,24 @@ pub fn encode(
     Ok(())
 }
 
-/// Source, destination and length of the IP datagram at the start of `bytes`, whatever it carries.
+/// What can be read of an IP datagram whatever it carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Envelope {
+    /// Source and destination.
+    pub pair: IpPair,
+    /// DSCP and ECN.
+    pub traffic_class: u8,
+    /// Where the datagram ends.
+    pub end: usize,
+}
+
+/// The envelope of the IP datagram at the start of `bytes`.
 ///
 /// # Errors
 /// There is no whole datagram.
-pub fn envelope(bytes: &[u8]) -> Result<(IpPair, usize), WireError> {
+pub fn envelope(bytes: &[u8]) -> Result<Envelope, WireError> {
     let ip = Ip::envelope(bytes)?;
-    Ok((ip.pair, ip.end))
+    Ok(Envelope { pair: ip.pair, traffic_class: ip.class, end: ip.end })
 }
 
 /// Reads the IP datagram at the start of `bytes` and checks its checksums.
@@ -241,6 +268,7 @@ pub fn parse(bytes: &[u8]) -> Result<Decoded, WireError> {
     let here = &bytes[ip.transport..ip.end];
     let mut d = Decoded {
         addresses: Addresses { ip: ip.pair, src_port: 0, dst_port: 0 },
+        fields: ip.fields,
         packet: Packet::tcp(FlowId::new(0, false)),
         side: None,
         transport: ip.transport,
@@ -255,6 +283,7 @@ pub fn parse(bytes: &[u8]) -> Result<Decoded, WireError> {
         _ => {}
     }
     d.packet.ident = ip.ident;
+    d.packet.set_traffic_class(ip.class);
     d.packet.set_fragment(ip.fragment);
     let header = if ip.offset > 0 {
         d.packet.ack = ip.offset as u32;
@@ -299,7 +328,7 @@ impl Decoded {
             return p.header_bytes(options.header_bytes());
         }
         if tcp.options.sacks > 0 {
-            p.set_sacks(tcp.options.sacks, p.side);
+            p.set_sacks(tcp.options.sacks, p.side());
             self.side = Some(Side::Sacks(tcp.options.blocks));
         }
         p.header_bytes(0)
@@ -339,7 +368,7 @@ impl Decoded {
         let mut packet = self.packet;
         packet.flow = flow;
         if let Some(side) = self.side {
-            packet.side = sides.store(side);
+            packet.set_side(sides.store(side));
         }
         packet
     }

@@ -178,7 +178,7 @@ fn a_handshake_waits_for_coverage() {
 fn keys_of_an_association_that_make_no_sense_are_refused() {
     for (key, value, said) in [
         ("sctp.initial_window", "0 B", "initial window of nothing"),
-        ("sctp.delayed_ack_timeout", "501 ms", "a SACK must not wait for 501 ms"),
+        ("sctp.delayed_ack_timeout", "501 ms", "`delayed_ack_timeout` = 501 ms is too large"),
         ("sctp.initial_rto", "61 s", "`initial_rto` (61 s) is above `max_rto` (60 s)"),
         ("tcp.cc_params", "{ stack = \"foo\" }", "there is no stack `foo`"),
     ] {

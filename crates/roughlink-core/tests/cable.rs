@@ -168,6 +168,8 @@ fn every_key_of_the_mac_is_taken() {
         ..GreenPhyConfig::hpgp_std()
     };
     assert_eq!(c, expected);
+    let short = cable("profile = \"hpgp-mini\"\nmac = { max_pbs = 8 }"); // its blocks are short
+    assert_eq!(short, GreenPhyConfig { max_pbs: 8, ..GreenPhyConfig::hpgp_mini() });
 }
 
 #[test]
@@ -296,6 +298,7 @@ const FAULTS: &[(&str, &str)] = &[
         "a mac that cannot be",
         "mac = { max_pbs = 6, slot = \"0 s\", cifs = \"2 min\", transmissions = 0, frame_overhead = \"2 kB\" }",
     ),
+    ("more blocks than the mode of the profile has air time for", "profile = \"hpgp-std\"\nmac = { max_pbs = 5 }"),
     ("a beacon without end", "mac = { beacon = \"39 ms\" }"),
     ("mains of bits", "mac = { mains = \"50 bit/s\" }"),
     (

@@ -138,6 +138,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
         noise,
         jitter: Time::ZERO,
         reorder: false,
+        discipline: None,
         timeline: None,
     };
     let pipe = |rate, noise| PipeConfig {
@@ -184,6 +185,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
                 cc: cc.into(),
                 factory: Some(factory.clone()),
                 ipv6: false,
+                dscp: 0,
                 priority: None,
             })
             .collect(),

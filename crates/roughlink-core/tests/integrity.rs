@@ -204,6 +204,7 @@ proptest! {
             noise: Noise::Random { loss },
             jitter: Time::from_micros(jitter),
             reorder,
+            discipline: None,
             timeline: None,
         };
         let mut pipe = Pipe::new(&direction, (mtu, 2), "l.forward", &Seed { seed, replica: 0 });
@@ -212,7 +213,7 @@ proptest! {
         for (gap, size) in offered {
             now += Time::from_micros(gap);
             while pipe.next_wake() <= now {
-                let (p, gone) = pipe.transmit(pipe.next_wake()).expect("it said so");
+                let (p, gone) = pipe.transmit(pipe.next_wake(), &mut |_| {}).expect("it said so");
                 prop_assert!(p.size <= mtu);
                 bytes_out += u64::from(p.size - 20);
                 if gone { lost += 1 } else { delivered += 1 }

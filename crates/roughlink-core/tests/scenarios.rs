@@ -126,6 +126,7 @@ fn every_key_of_tcp_is_taken() {
         cc = "newreno"
         recovery = "prr"
         sack = false
+        ecn = true
         timestamps = false
         window_scaling = false
         initial_window = 3

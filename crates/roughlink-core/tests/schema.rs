@@ -1,7 +1,9 @@
 //! The schema agrees with the parser: a key set to its default changes nothing, and a value beyond its bounds is
 //! refused.
 
+use roughlink_core::cc;
 use roughlink_core::scenario::Scenario;
+use roughlink_core::tcp::TcpConfig;
 use roughlink_scenario::schema;
 use serde_json::{Map, Value};
 
@@ -177,5 +179,14 @@ fn moved(value: &Value, by: f64) -> String {
             let (number, unit) = quantity.split_once(' ').unwrap();
             format!("{} {unit}", number.parse::<f64>().unwrap() + by)
         }
+    }
+}
+
+#[test]
+fn every_algorithm_asks_for_keys_that_there_are() {
+    for algorithm in cc::REGISTRY.iter() {
+        let mut keys = toml::Table::try_from(TcpConfig::default()).expect("plain values");
+        keys.extend(algorithm.tcp.parse::<toml::Table>().expect("TOML"));
+        keys.try_into::<TcpConfig>().unwrap_or_else(|e| panic!("{}: {e}", algorithm.name));
     }
 }

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use roughlink_core::cc::LinkEvent;
-use roughlink_core::link::Direction;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::timeline::{Opportunities, Policy, State, Step, Timeline};
+use roughlink_core::link::{Direction, Discipline};
 use roughlink_core::net::{Network, Options};
 use roughlink_core::packet::{FlowId, Packet};
 use roughlink_core::rng::Seed;
@@ -24,6 +24,7 @@ fn direction(mbps: u64, delay_ms: u64, timeline: Option<Timeline>) -> Direction 
         noise: Noise::None,
         jitter: Time::ZERO,
         reorder: false,
+        discipline: None,
         timeline: timeline.map(Arc::new),
     }
 }
@@ -57,10 +58,12 @@ fn through(direction: &Direction, sent: &[(Time, u16)]) -> (Vec<(Time, u32, bool
                 sent.next();
             }
             None if wake == Time::MAX => break,
-            _ => arrivals.extend(pipe.transmit(wake).map(|(p, lost)| (wake, p.seq, lost))),
+            _ => arrivals.extend(pipe.transmit(wake, &mut |_| {}).map(|(p, lost)| (wake, p.seq, lost))),
         }
     }
-    (arrivals, drops, format!("{:?}", pipe.stats))
+    let mut stats = pipe.stats_at(Time::from_secs(100_000));
+    stats.queue = None; // a plain queue counts nothing else
+    (arrivals, drops, format!("{stats:?}"))
 }
 
 fn train(n: u64, every_us: u64) -> Vec<(Time, u16)> {
@@ -89,6 +92,48 @@ proptest! {
         prop_assert!(arrivals.windows(2).all(|w| w[0].1 < w[1].1), "overtaken");
         prop_assert_eq!(arrivals.len() + drops.len(), n as usize);
         prop_assert!(!keep || arrivals.iter().all(|a| !a.2), "keeping loses nothing");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// A queue discipline that never acts is the plain queue to the nanosecond, though the one computes departures when
+    /// packets come and the other serves them one by one: with a constant rate, changes, outages and opportunities.
+    #[test]
+    fn a_discipline_that_never_acts_changes_nothing(
+        states in prop::option::of(prop::collection::vec((0u64..300, any::<bool>(), 1u64..40, 0u64..300), 0..10)),
+        keep in any::<bool>(),
+        times in prop::option::of(prop::collection::btree_set(1u64..40, 1..20)),
+        sent in prop::collection::vec((0u64..3000, 40u16..1500), 1..200),
+        (packets, limit) in (any::<bool>(), 1u32..30),
+    ) {
+        let timeline = states.map(|states| {
+            let mut states: Vec<(u64, Step)> =
+                states.into_iter().map(|(ms, up, mbps, delay)| (ms, state(up, Rate::from_mbps(mbps), delay))).collect();
+            states.sort_by_key(|s| s.0);
+            if let Some(last) = states.last_mut() {
+                last.1.up = Some(true);
+            }
+            let policy = if keep { Policy::Keep } else { Policy::Drop };
+            // Of a change and an opportunity at the same instant either may be first: none are.
+            let at = |ms: u64| Time::from_millis(ms) + Time(1);
+            let times: Option<Vec<Time>> = times.map(|t| t.into_iter().map(at).collect());
+            let trace = times.map(|times| Opportunities { period: times[times.len() - 1], times });
+            self::timeline(states, policy).with(policy, trace)
+        });
+        let mut at = Time::ZERO;
+        let sent: Vec<(Time, u16)> = sent
+            .into_iter()
+            .map(|(gap, size)| {
+                at += Time::from_micros(gap);
+                (at, size)
+            })
+            .collect();
+        let queue = if packets { QueueLimit::Packets(limit) } else { QueueLimit::Bytes(u64::from(limit) * 1500) };
+        let plain = Direction { queue, ..direction(10, 30, timeline) };
+        let fifo = Direction { discipline: Some(Discipline::Threshold { at: QueueLimit::Packets(u32::MAX) }), ..plain.clone() };
+        prop_assert_eq!(through(&fifo, &sent), through(&plain, &sent));
     }
 }
 

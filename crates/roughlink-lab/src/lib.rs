@@ -1,5 +1,7 @@
 //! The lab: experiments, sweeps, run stores, comparison with published numbers, reports, result folders.
 
+#![warn(unreachable_pub)]
+
 mod disk;
 pub mod error;
 pub mod experiment;
@@ -8,6 +10,7 @@ pub mod library;
 pub mod metric;
 pub mod nearest;
 pub mod output;
+pub mod quantity;
 pub mod report;
 pub mod runner;
 pub mod statistics;

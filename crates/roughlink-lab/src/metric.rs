@@ -11,9 +11,10 @@
 use crate::error::LabError;
 use crate::experiment::result::MetricResult;
 use crate::nearest;
+use crate::quantity::{self, COVERED, Quantity};
 use crate::store::Record;
+use crate::watch::MEANS;
 use crate::watch::windows::{self, WINDOWED, Windowed};
-use crate::watch::{COVERED, MEANS};
 use roughlink_core::app::request::MessageResult;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RunResult};
 use roughlink_core::scenario::Scenario;
@@ -30,16 +31,16 @@ pub struct Metric {
 
 #[derive(Clone, Copy, Debug)]
 enum Of {
-    Flow(&'static Quantity<FlowResult>),
-    Link(&'static Quantity<DirectionResult>),
-    Run(&'static Quantity<RunResult>),
-    Mean(&'static str, &'static str, &'static str),
+    Flow(&'static Measure<FlowResult>),
+    Link(&'static Measure<DirectionResult>),
+    Run(&'static Measure<RunResult>),
+    Mean(&'static Quantity),
     Window(&'static Windowed),
 }
 
 impl PartialEq for Of {
     fn eq(&self, other: &Self) -> bool {
-        self.words() == other.words()
+        self.quantity() == other.quantity()
     }
 }
 
@@ -58,113 +59,96 @@ enum Fold {
     Sum,
 }
 
-/// Name, label, unit and how to get it.
-struct Quantity<T: 'static> {
-    name: &'static str,
-    label: &'static str,
-    unit: &'static str,
+/// A quantity and how to get it.
+struct Measure<T: 'static> {
+    quantity: Quantity,
     value: fn(&T) -> Option<f64>,
     /// A flow either has the property or not, so the mean over runs is a share of runs.
     share: bool,
 }
 
-impl<T> std::fmt::Debug for Quantity<T> {
+impl<T> std::fmt::Debug for Measure<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
+        f.write_str(self.quantity.name)
     }
 }
 
-const fn quantity<T>(
-    name: &'static str,
-    label: &'static str,
-    unit: &'static str,
-    value: fn(&T) -> Option<f64>,
-) -> Quantity<T> {
-    Quantity { name, label, unit, value, share: false }
+const fn measure<T>(name: &str, value: fn(&T) -> Option<f64>) -> Measure<T> {
+    Measure { quantity: quantity::of(name), value, share: false }
 }
 
-const fn share_of_runs<T>(name: &'static str, label: &'static str, value: fn(&T) -> Option<f64>) -> Quantity<T> {
-    Quantity { name, label, unit: "", value, share: true }
+const fn share_of_runs<T>(name: &str, value: fn(&T) -> Option<f64>) -> Measure<T> {
+    Measure { quantity: quantity::of(name), value, share: true }
 }
 
-static FLOW: &[Quantity<FlowResult>] = &[
-    quantity("throughput_mbps", "Throughput per flow", "Mbit/s", |f| f.throughput_mbps),
-    quantity("delivered_bytes", "Delivered", "B", |f| Some(f.delivered_bytes as f64)),
-    quantity("duration_s", "Duration", "s", |f| f.end_s.map(|end| end - f.start_s)),
-    quantity("segments", "Segments sent", "", |f| Some(f.segments as f64)),
-    quantity("retransmits", "Retransmissions", "", |f| Some(f.retransmits as f64)),
-    quantity("retransmit_share", "Share of retransmissions", "", |f| share(f.retransmits, f.segments)),
-    quantity("fast_recoveries", "Fast recoveries", "", |f| Some(f.fast_recoveries as f64)),
-    quantity("timeouts", "Time-outs (slow starts)", "", |f| Some(f.timeouts as f64)),
-    quantity("loss_events", "Fast recoveries and time-outs", "", |f| Some((f.fast_recoveries + f.timeouts) as f64)),
-    quantity("recoveries_per_timeout", "Fast recoveries per time-out", "", |f| share(f.fast_recoveries, f.timeouts)),
-    quantity("timeout_share", "Share of time-outs among both", "", |f| {
-        share(f.timeouts, f.fast_recoveries + f.timeouts)
-    }),
-    quantity("undos", "Reductions taken back", "", |f| Some(f.undos as f64)),
-    quantity("rtt_min_ms", "Smallest RTT", "ms", |f| f.rtt_ms.map(|r| r.min)),
-    quantity("rtt_mean_ms", "Mean RTT", "ms", |f| f.rtt_ms.map(|r| r.mean)),
-    quantity("rtt_p50_ms", "Median RTT", "ms", |f| f.rtt_ms.map(|r| r.p50)),
-    quantity("rtt_p95_ms", "RTT, 95th percentile", "ms", |f| f.rtt_ms.map(|r| r.p95)),
-    quantity("rtt_p99_ms", "RTT, 99th percentile", "ms", |f| f.rtt_ms.map(|r| r.p99)),
-    quantity("voice_r", "Rating of the call", "", |f| f.voip.as_ref()?[0].r),
-    quantity("voice_mos", "Mean opinion score", "", |f| f.voip.as_ref()?[0].mos),
-    share_of_runs("completed", "Share of flows that completed", |f| Some(f64::from(u8::from(f.completed)))),
-    // Of a charging session, by the messages of its charging loop (CurrentDemand, ChargingStatus).
-    quantity("loop_messages", "Messages of the charging loop", "", |f| charging_loop(f).map(|m| m.count as f64)),
-    quantity("loop_p50_ms", "Charging loop, median latency", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p50)),
-    quantity("loop_p95_ms", "Charging loop, 95th percentile", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p95)),
-    quantity("loop_p99_ms", "Charging loop, 99th percentile", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p99)),
-    quantity("loop_max_ms", "Charging loop, longest", "ms", |f| charging_loop(f)?.latency_ms.map(|l| l.max)),
-    quantity("loop_late", "Charging loop, messages too late", "", |f| charging_loop(f).map(|m| m.violations as f64)),
-    quantity("violations", "Limits passed", "", |f| f.session.as_ref().map(|s| s.violations() as f64)),
-    share_of_runs("survived", "Share of sessions that survived", |f| {
-        f.session.as_ref().map(|s| f64::from(u8::from(s.survived)))
-    }),
-    quantity("session_setup_ms", "From the start to SessionSetupRes", "ms", |f| f.session.as_ref()?.setup_ms),
+static FLOW: &[Measure<FlowResult>] = &[
+    measure("throughput_mbps", |f| f.throughput_mbps),
+    measure("delivered_bytes", |f| Some(f.delivered_bytes as f64)),
+    measure("duration_s", |f| f.end_s.map(|end| end - f.start_s)),
+    measure("segments", |f| Some(f.segments as f64)),
+    measure("retransmits", |f| Some(f.retransmits as f64)),
+    measure("retransmit_share", |f| share(f.retransmits, f.segments)),
+    measure("fast_recoveries", |f| Some(f.fast_recoveries as f64)),
+    measure("timeouts", |f| Some(f.timeouts as f64)),
+    measure("loss_events", |f| Some((f.fast_recoveries + f.timeouts) as f64)),
+    measure("recoveries_per_timeout", |f| share(f.fast_recoveries, f.timeouts)),
+    measure("timeout_share", |f| share(f.timeouts, f.fast_recoveries + f.timeouts)),
+    measure("undos", |f| Some(f.undos as f64)),
+    measure("rtt_min_ms", |f| f.rtt_ms.map(|r| r.min)),
+    measure("rtt_mean_ms", |f| f.rtt_ms.map(|r| r.mean)),
+    measure("rtt_p50_ms", |f| f.rtt_ms.map(|r| r.p50)),
+    measure("rtt_p95_ms", |f| f.rtt_ms.map(|r| r.p95)),
+    measure("rtt_p99_ms", |f| f.rtt_ms.map(|r| r.p99)),
+    measure("voice_r", |f| f.voip.as_ref()?[0].r),
+    measure("voice_mos", |f| f.voip.as_ref()?[0].mos),
+    share_of_runs("completed", |f| Some(f64::from(u8::from(f.completed)))),
+    measure("loop_messages", |f| charging_loop(f).map(|m| m.count as f64)),
+    measure("loop_p50_ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p50)),
+    measure("loop_p95_ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p95)),
+    measure("loop_p99_ms", |f| charging_loop(f)?.latency_ms.map(|l| l.p99)),
+    measure("loop_max_ms", |f| charging_loop(f)?.latency_ms.map(|l| l.max)),
+    measure("loop_late", |f| charging_loop(f).map(|m| m.violations as f64)),
+    measure("violations", |f| f.session.as_ref().map(|s| s.violations() as f64)),
+    share_of_runs("survived", |f| f.session.as_ref().map(|s| f64::from(u8::from(s.survived)))),
+    measure("session_setup_ms", |f| f.session.as_ref()?.setup_ms),
 ];
 
 fn charging_loop(f: &FlowResult) -> Option<&MessageResult> {
     f.session.as_ref()?.charging_loop()
 }
 
-static LINK: &[Quantity<DirectionResult>] = &[
-    quantity("loss", "Realised loss", "", |d| d.loss),
-    quantity("lost", "Packets lost to noise", "", |d| Some(d.lost as f64)),
-    quantity("dropped", "Packets dropped by the queue", "", |d| Some(d.dropped as f64)),
-    quantity("packets", "Packets serialised", "", |d| Some(d.packets as f64)),
-    quantity("queue_mean_pkt", "Mean queue", "packets", |d| Some(d.queue_mean_pkt)),
-    quantity("queue_max_pkt", "Longest queue", "packets", |d| Some(f64::from(d.queue_max_pkt))),
-    quantity("block_error", "Share of blocks that noise corrupted", "", |d| {
-        d.arq.and_then(|a| share(a.errors, a.blocks))
-    }),
+static LINK: &[Measure<DirectionResult>] = &[
+    measure("loss", |d| d.loss),
+    measure("lost", |d| Some(d.lost as f64)),
+    measure("dropped", |d| Some(d.dropped as f64)),
+    measure("packets", |d| Some(d.packets as f64)),
+    measure("queue_mean_pkt", |d| Some(d.queue_mean_pkt)),
+    measure("queue_max_pkt", |d| Some(f64::from(d.queue_max_pkt))),
+    measure("block_error", |d| d.arq.and_then(|a| share(a.errors, a.blocks))),
 ];
 
-static RUN: &[Quantity<RunResult>] = &[
-    quantity("jain", "Jain's fairness index of the transfers", "", |r| r.jain),
-    quantity("sim_s", "Simulated time", "s", |r| Some(r.sim_s)),
-    quantity("events", "Events", "", |r| Some(r.events as f64)),
-];
+static RUN: &[Measure<RunResult>] =
+    &[measure("jain", |r| r.jain), measure("sim_s", |r| Some(r.sim_s)), measure("events", |r| Some(r.events as f64))];
 
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 impl Of {
-    fn words(&self) -> (&'static str, &'static str, &'static str) {
+    fn quantity(&self) -> Quantity {
         match self {
-            Of::Flow(q) => (q.name, q.label, q.unit),
-            Of::Link(q) => (q.name, q.label, q.unit),
-            Of::Run(q) => (q.name, q.label, q.unit),
-            Of::Mean(name, label, unit) => (name, label, unit),
-            Of::Window(q) => (q.name, q.label, q.unit),
+            Of::Flow(m) => m.quantity,
+            Of::Link(m) => m.quantity,
+            Of::Run(m) => m.quantity,
+            Of::Mean(q) => **q,
+            Of::Window(w) => w.quantity,
         }
     }
 }
 
 /// The names of all quantities.
 pub fn names() -> Vec<&'static str> {
-    all().iter().map(|of| of.words().0).collect()
+    all().iter().map(|of| of.quantity().name).collect()
 }
 
 /// A metric in a list.
@@ -177,14 +161,14 @@ pub struct Listed {
     /// Its unit; empty if it is a plain number.
     pub unit: &'static str,
     /// Its meaning.
-    pub meaning: &'static str,
+    pub meaning: String,
 }
 
 /// All metrics, those of windows last.
 pub fn list() -> Vec<Listed> {
     let listed = |of: Of| {
-        let (name, meaning, unit) = of.words();
-        let name = if matches!(of, Of::Window(_)) { format!("{name}[A..B]") } else { name.to_owned() };
+        let quantity = of.quantity();
+        let name = quantity.name.to_owned() + if matches!(of, Of::Window(_)) { "[A..B]" } else { "" };
         let of = match of {
             Of::Flow(_) => "flow",
             Of::Link(_) => "link",
@@ -193,7 +177,7 @@ pub fn list() -> Vec<Listed> {
             Of::Window(w) if w.is_of_link() => "link",
             Of::Window(_) => "flow",
         };
-        Listed { name, of, unit, meaning }
+        Listed { name, of, unit: quantity.unit, meaning: quantity.meaning() }
     };
     all().into_iter().chain(WINDOWED.iter().map(Of::Window)).map(listed).collect()
 }
@@ -202,7 +186,7 @@ fn all() -> Vec<Of> {
     let flows = FLOW.iter().map(Of::Flow);
     let links = LINK.iter().map(Of::Link);
     let runs = RUN.iter().map(Of::Run);
-    flows.chain(links).chain(runs).chain(MEANS.iter().map(|(n, l, u)| Of::Mean(n, l, u))).collect()
+    flows.chain(links).chain(runs).chain(MEANS.iter().map(Of::Mean)).collect()
 }
 
 impl Metric {
@@ -210,8 +194,12 @@ impl Metric {
     pub fn new(name: &str) -> Result<Metric, LabError> {
         let unknown = |help| LabError::NotFound { what: "metric", name: name.into(), help };
         if let Some((base, window, rest)) = windows::parse(name) {
-            let Some(of) = WINDOWED.iter().find(|w| w.name == base) else {
-                return Err(unknown(nearest::suggest(base, "in a window there are", WINDOWED.iter().map(|w| w.name))));
+            let Some(of) = WINDOWED.iter().find(|w| w.quantity.name == base) else {
+                return Err(unknown(nearest::suggest(
+                    base,
+                    "in a window there are",
+                    WINDOWED.iter().map(|w| w.quantity.name),
+                )));
             };
             if let Err(reason) = window {
                 return Err(unknown(format!("{reason}: write {base}[10..60] for the time from 10 s to 60 s")));
@@ -221,8 +209,8 @@ impl Metric {
         }
         let at = name.find(['@', ':']).unwrap_or(name.len());
         let (base, rest) = name.split_at(at);
-        let Some(of) = all().into_iter().find(|of| of.words().0 == base) else {
-            if WINDOWED.iter().any(|w| w.name == base) {
+        let Some(of) = all().into_iter().find(|of| of.quantity().name == base) else {
+            if WINDOWED.iter().any(|w| w.quantity.name == base) {
                 return Err(unknown(format!("it needs a window: {base}[10..60] for the time from 10 s to 60 s")));
             }
             return Err(unknown(nearest::suggest(base, "there are", names())));
@@ -272,7 +260,7 @@ impl Metric {
 
     /// Name, label and unit.
     pub fn describe(&self) -> MetricResult {
-        let (_, label, unit) = self.of.words();
+        let Quantity { label, unit, .. } = self.of.quantity();
         let which = match &self.which {
             Which::Usual => String::new(),
             Which::Named(name) => format!(", {name}"),
@@ -355,6 +343,13 @@ pub fn usual(kinds: &BTreeSet<&str>, transfers: &[&'static str]) -> Vec<&'static
 
 /// The metrics of a charging session.
 const SESSION: &[&str] = &["loop_p50_ms", "loop_p99_ms", "loop_late", "survived"];
+
+/// The suffixes that a name can have, a line each.
+pub const FORMS: &str = "\
+NAME[10..60] is that of the time from 10 s to 60 s; A..B stands for such a window.
+NAME@x is that of flow, link or class of stations x (loss@plc.reverse: one direction).
+NAME:min, :max, :sum and :mean are over all of them.
+";
 
 /// Parses the suffix of a quantity's name.
 fn which(base: &str, rest: &str, per_element: bool) -> Result<Which, String> {

@@ -7,6 +7,7 @@ pub mod windows;
 
 pub use seen::{CURVES as FLOW_CURVES, TOTAL};
 
+use crate::quantity::{COVERED, Quantity, of};
 use covered::Covered;
 use recovery::{Recovery, Wait};
 use roughlink_core::gateway::Stats;
@@ -74,35 +75,16 @@ pub struct Watched {
     pub windows: BTreeMap<String, f64>,
 }
 
-/// Curves: name, label, unit.
-pub const CURVES: &[(&str, &str, &str)] = &[
-    ("sequence_mb", "Sequence number", "MB"),
-    ("cwnd_kb", "Congestion window", "kB"),
-    ("in_flight_kb", "In flight", "kB"),
-    ("srtt_ms", "Smoothed RTT", "ms"),
-    // Over the interval since the previous point.
-    ("sent_mbps", "Sending rate", "Mbit/s"),
-    ("goodput_mbps", "Rate at the application", "Mbit/s"),
-];
+/// Curves.
+pub const CURVES: &[Quantity] =
+    &[of("sequence_mb"), of("cwnd_kb"), of("in_flight_kb"), of("srtt_ms"), of("sent_mbps"), of("goodput_mbps")];
 
 /// Those of [`CURVES`] that are computed from differences of samples.
 const RATES: std::ops::Range<usize> = 4..6;
 
-/// Numbers available as metrics of watched runs: means over time, and how long a flow needs to recover; name, label, unit.
-pub const MEANS: &[(&str, &str, &str)] = &[
-    ("cwnd_mean_pkt", "Mean congestion window", "segments"),
-    // Of the whole time, including slow start and recovery from time-outs.
-    ("cwnd_10_share", "Share of the time at 10 segments or more", ""),
-    // From the end of the last outage until five consecutive seconds each deliver 95 % of what the link carries.
-    ("recovery_s", "Recovery time", "s"),
-    // From the end of the last outage to the next transmission.
-    ("resume_s", "Resume delay", "s"),
-    // Of all flows; with `@` and a class of stations, only while in those.
-    (COVERED, "Delivered in coverage", "MB"),
-];
-
-/// Data delivered during coverage, also by class.
-pub(crate) const COVERED: &str = "covered_mb";
+/// Numbers available as metrics of watched runs: means over time, and how long a flow needs to recover.
+pub const MEANS: &[Quantity] =
+    &[of("cwnd_mean_pkt"), of("cwnd_10_share"), of("recovery_s"), of("resume_s"), of(COVERED)];
 
 /// Watches a run.
 #[derive(Debug)]
@@ -170,7 +152,7 @@ impl Watcher {
                 seen.curves.extend(all.curves(name, &watch.flows, self.every, self.points));
             }
         }
-        for (i, (name, ..)) in CURVES.iter().enumerate() {
+        for (i, Quantity { name, .. }) in CURVES.iter().enumerate() {
             if watch.flows.is_empty() && watch.curves.iter().any(|c| c == name) && !chosen.is_empty() {
                 let at = |k: usize| chosen.iter().map(|f| f.grid[k][i]).sum::<f64>() / chosen.len() as f64;
                 seen.curves.insert((*name).into(), (0..points).map(at).collect());

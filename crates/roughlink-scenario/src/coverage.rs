@@ -163,6 +163,7 @@ pub(super) fn coverage(
                     cc: String::new(),
                     factory: None,
                     ipv6: false,
+                    dscp: 0,
                     priority: None,
                 });
             }

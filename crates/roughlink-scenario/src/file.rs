@@ -8,6 +8,7 @@ mod greenphy;
 mod hdplc;
 mod kinds;
 mod noise;
+mod qdisc;
 mod request;
 mod transport;
 
@@ -17,11 +18,12 @@ pub(super) use greenphy::Profile;
 pub(super) use hdplc::RateTrace;
 pub(super) use kinds::{EXCLUSIVE_KEYS, GIVEN_BY, KINDS, Kind, kinds};
 pub(super) use noise::{Exponential, Noise, NoiseKind, Noises, Pulses, named, noise_names};
+pub(super) use qdisc::{Qdisc, QdiscKind};
 pub(super) use request::Messages;
 pub(super) use transport::{Hystart, Sctp, Tcp};
 
 use super::given::Given;
-use super::leaf::{At, Cc, Dbm, Leaf, Name, Transfer};
+use super::leaf::{At, Cc, Dbm, Dscp, Leaf, Name, Transfer};
 use roughlink_core::app::request::{Limits, Mode, Policy as AfterLimit, Processing};
 use roughlink_core::app::voip::{Codec, EModel, Reference};
 use roughlink_core::link::greenphy::{Class as Priority, GreenPhyConfig};
@@ -133,6 +135,8 @@ pub(super) struct Link {
     /// Let jitter change the order of packets.
     #[schemars(extend("default" = false))]
     pub reorder: Option<Leaf<bool>>,
+    /// Queue discipline, of both directions; if absent, the queue is first in, first out, drop-tail.
+    pub qdisc: Option<Box<At<Qdisc>>>,
     /// The keys that differ in the reverse direction.
     pub asymmetric: Option<Box<At<Asymmetric>>>,
     /// What changes and when: a list of changes, the name of a file, or a table with either and further keys.
@@ -143,7 +147,7 @@ pub(super) struct Link {
 fn mac(generator: &mut SchemaGenerator) -> Schema {
     let [hdplc, greenphy] =
         [generator.subschema_for::<Given<HdplcConfig>>(), generator.subschema_for::<Given<GreenPhyConfig>>()];
-    json_schema!({ "x-of-kind": { "hdplc": hdplc, "greenphy": greenphy } })
+    json_schema!({ "type": "object", "x-of-kind": { "hdplc": hdplc, "greenphy": greenphy } })
 }
 
 /// The reverse direction of a pipe; a key that is absent is as in the forward direction.
@@ -162,6 +166,8 @@ pub(super) struct Asymmetric {
     pub jitter: Option<Leaf<Time>>,
     /// Let jitter change the order of packets.
     pub reorder: Option<Leaf<bool>>,
+    /// Queue discipline of the reverse direction.
+    pub qdisc: Option<Box<At<Qdisc>>>,
     /// What changes in the reverse direction; the link's own timeline then holds for the forward one only.
     pub timeline: Option<Box<At<Timelines>>>,
 }
@@ -271,6 +277,9 @@ pub(super) struct Flow {
     /// Priority class of its packets on Green PHY cables, both ways; the `class` of the link if absent. Such a cable must be
     /// on the path.
     pub priority: Option<Leaf<Priority>>,
+    /// Differentiated services codepoint of its packets, both ways: by it the queue discipline `prio` chooses the band.
+    #[schemars(extend("default" = "cs0"))]
+    pub dscp: Option<Leaf<Dscp>>,
     /// IP bit rate.
     pub rate: Option<Leaf<Rate>>,
     /// IP length of a datagram.

@@ -16,11 +16,9 @@ pub(super) fn greenphy(link: &Link, load: Load<'_>, report: &mut Report) -> Gree
         Some(Profile::Std) => GreenPhyConfig::hpgp_std(),
         Some(Profile::Mini) => GreenPhyConfig::hpgp_mini(),
     };
-    let mode = c.mode;
     if let Some(mac) = &link.mac {
         apply(mac, &mut c, report);
     }
-    c.mode = mode;
     c.mtu = mtu(link, report);
     match report.read(&link.queue) {
         Some(QueueLimit::Packets(n)) => c.host_queue = n,
@@ -42,7 +40,9 @@ pub(super) fn greenphy(link: &Link, load: Load<'_>, report: &mut Report) -> Gree
 /// The keys of `mac` over what the profile has.
 fn apply(At { span: here, value: mac }: &At<Given<()>>, c: &mut GreenPhyConfig, report: &mut Report) {
     let before = report.problems.len();
+    let mode = c.mode;
     mac.of().apply(c, report);
+    c.mode = mode; // the profile's, which is no key of `mac`
     let most = (1..=MOST_PBS).rev().find(|&n| c.payload_air(n) <= MAX_FL).unwrap_or(1);
     if let Some(place) = mac.span("max_pbs").filter(|_| !(1..=most).contains(&c.max_pbs)) {
         let problem = Problem::new(format!("an MPDU of {} PBs is not possible in this mode", c.max_pbs));

@@ -23,11 +23,7 @@ pub(super) fn hdplc(link: &Link, load: Load<'_>, report: &mut Report) -> HdplcCo
     c.rate_trace = link.rate_trace.as_ref().map(|t| rate_trace(t, report)).unwrap_or_default();
     match report.read(&link.queue) {
         None => {}
-        Some(QueueLimit::Packets(n)) if n > 0 => c.queue = n,
-        Some(QueueLimit::Packets(_)) => {
-            let problem = Problem::new("a modem without a queue sends nothing").at(span(&link.queue), "");
-            report.error(problem.help("at least 1 pkt; the paper's modem holds 256"));
-        }
+        Some(QueueLimit::Packets(n)) => c.queue = n,
         Some(QueueLimit::Bytes(_)) => {
             let problem = Problem::new("a modem's queue counts packets").at(span(&link.queue), "");
             report.error(problem.help("write queue = \"256 pkt\""));

@@ -1,19 +1,21 @@
 //! Values of a scenario file with their places. A value that cannot be read does not stop the reading: it keeps
 //! the reason, so that all faults of a file are found in one pass.
 
+mod dscp;
 mod measured;
 
+pub(super) use dscp::{Dscp, DscpList};
 pub(super) use measured::{Dbm, Decibel, Hertz, Length, Speed};
 
 use super::file::{
-    Delimiter, FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, TimelineFormat, Transport,
+    Delimiter, FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, QdiscKind, TimelineFormat, Transport,
 };
 use super::problem::{Problem, Report, list, nearest, suggest};
 use super::shape::name_of;
 use roughlink_core::app::request::{Mode, Policy as AfterLimit};
 use roughlink_core::app::voip::{Codec, EModel, Reference};
 use roughlink_core::cc;
-use roughlink_core::gateway;
+use roughlink_core::gateway::{self, NO_GATEWAY};
 use roughlink_core::link::greenphy::Class;
 use roughlink_core::link::hdplc::Duplex;
 use roughlink_core::link::noise::BurstLength;
@@ -513,6 +515,7 @@ words!(
     FlowKind,
     LinkKind,
     NoiseKind,
+    QdiscKind,
     MeasuredClass,
     Class,
     Duplex,
@@ -672,8 +675,6 @@ fn either(word: &str, other: &Schema) -> Schema {
     json_schema!({ "anyOf": [{ "type": "string", "const": word }, other] })
 }
 
-/// The kind of no gateway, so that an experiment can do without one.
-const NO_GATEWAY: &str = "none";
 /// Bytes of a name: series repeat it in each row.
 const LONGEST_NAME: usize = 1000;
 /// Thirty years: instants stay far from the end of the clock whatever is added to them.

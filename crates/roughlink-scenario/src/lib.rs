@@ -17,6 +17,7 @@ mod leaf;
 mod link;
 mod names;
 mod problem;
+mod qdisc;
 mod request;
 mod resolve;
 mod schema;

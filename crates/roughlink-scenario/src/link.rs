@@ -4,6 +4,7 @@ use super::air::LEAST_GAP;
 use super::file::{Asymmetric, Heading, Link, Noise as NoiseTable, NoiseKind, Noises, Pulses as PulsesTable};
 use super::leaf::{At, Leaf};
 use super::problem::{Problem, Report};
+use super::qdisc::discipline;
 use roughlink_core::link::noise::{BurstLength, Impulse, Noise, Pulses};
 use roughlink_core::link::{Direction, PipeConfig};
 use roughlink_core::units::{QueueLimit, Rate, Share, Time};
@@ -34,15 +35,20 @@ pub(super) fn pipe(link: &Link, load: Load<'_>, report: &mut Report) -> PipeConf
         noise,
         jitter: delay(&link.jitter, report).unwrap_or_default(),
         reorder: report.read(&link.reorder).unwrap_or(false),
+        discipline: link.qdisc.as_ref().and_then(|q| discipline(q, report)),
         timeline: None,
     };
     let mut reverse = Direction { noise: reverse_noise, ..forward.clone() };
-    if let Some(Asymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder, timeline: _ }) = asymmetric {
+    if let Some(Asymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder, qdisc, timeline: _ }) = asymmetric
+    {
         reverse.rate = rate(r, report).unwrap_or(reverse.rate);
         reverse.delay = delay(d, report).unwrap_or(reverse.delay);
         reverse.queue = queue(q, mtu, report).unwrap_or(reverse.queue);
         reverse.jitter = delay(jitter, report).unwrap_or(reverse.jitter);
         reverse.reorder = report.read(reorder).unwrap_or(reverse.reorder);
+        if let Some(qdisc) = qdisc {
+            reverse.discipline = discipline(qdisc, report);
+        }
     }
     for (direction, leaf) in [(&forward, &link.reorder), (&reverse, asymmetric.map_or(&None, |a| &a.reorder))] {
         if let Some(leaf) = leaf.as_ref().filter(|_| direction.reorder && direction.jitter.is_zero()) {

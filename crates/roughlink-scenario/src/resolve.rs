@@ -37,8 +37,6 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     }
     let none = Tcp::default();
     let tcp = file.tcp.as_ref().map_or(&none, |t| &t.value);
-    report.read(&tcp.cc);
-    report.read(&tcp.hystart);
     let nodes = Names::read("node", file.node.iter().map(|n| &n.value.name), report);
     let link_names = Names::read("link", file.link.iter().map(|l| &l.value.name), report);
     let flow_names = Names::read("flow", file.flow.iter().map(|f| &f.value.name), report);
@@ -200,6 +198,7 @@ impl Context<'_> {
             cc: String::new(),
             factory: None,
             ipv6: false,
+            dscp: report.read(&f.dscp).map_or(0, |dscp| dscp.0),
             priority: self.priority(f, &path, report),
         };
         match report.read(&f.kind) {

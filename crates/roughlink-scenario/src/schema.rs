@@ -1,7 +1,7 @@
 //! The JSON Schema of scenario files, for editors and reference pages, and the form of a file for [`super::shape`].
 //!
-//! The form is what of the schema is needed to check a file: tables, keys, and which of them are tables and lists. To make the
-//! schema takes longer than to read a file, so the form is kept in `form.json`, and a test holds it to the schema.
+//! The form is what of the schema is needed to check a file: tables, keys, which of them are tables and lists, bounds and
+//! defaults. To make the schema takes longer than to read a file, so the form is kept in `form.json`, and a test holds it to the schema.
 
 use super::file::{File, GIVEN_BY, KINDS, Kind, kinds, noise_names};
 use super::shape::resolve;

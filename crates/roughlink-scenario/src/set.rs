@@ -67,7 +67,12 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
     };
     // Of a kind that has no such key any will do: the check of the form says that it has none.
     let schema = match (of_kind(schema, table.get("kind").and_then(Item::as_str)), &schema["x-of-kind"]) {
-        (own, Schema::Object(kinds)) if std::ptr::eq(own, schema) => kinds.values().next().unwrap_or(schema),
+        (own, Schema::Object(kinds)) if std::ptr::eq(own, schema) => {
+            let has = |kind: &&Schema| {
+                rest.first().is_some_and(|key| resolve(kind, place.root)["properties"].get(key).is_some())
+            };
+            kinds.values().find(has).or(kinds.values().next()).unwrap_or(schema)
+        }
         (own, _) => own,
     };
     let all = alternatives(schema);

@@ -60,8 +60,9 @@ fn beyond(
     let bound = |name: &str| {
         let bound = keyword(name)?;
         let value = toml::Value::try_from(bound).ok()?;
-        Some((examine(schema, &value).ok()??, bound.as_str().map_or_else(|| bound.to_string(), |text| text.to_owned())))
+        Some((examine(schema, &value).ok()??, bound))
     };
+    let text = |value: &Schema| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let (least, most) = (bound("minimum"), bound("maximum"));
     let (above, below) = (bound("exclusiveMinimum"), bound("exclusiveMaximum"));
     let small = least.as_ref().is_some_and(|(n, _)| amount < *n) || above.as_ref().is_some_and(|(n, _)| amount <= *n);
@@ -69,13 +70,13 @@ fn beyond(
     if !small && !large {
         return None;
     }
-    let low = least.map(|(_, n)| format!("at least {n}")).or(above.map(|(_, n)| format!("more than {n}")));
-    let high = most.map(|(_, n)| format!("at most {n}")).or(below.map(|(_, n)| format!("less than {n}")));
+    let low = least.map(|(_, n)| format!("at least {}", text(n)));
+    let low = low.or(above.map(|(_, n)| format!("more than {}", text(n))));
+    let high = most.map(|(_, n)| format!("at most {}", text(n)));
+    let high = high.or(below.map(|(_, n)| format!("less than {}", text(n))));
     let range = [low, high].into_iter().flatten().collect::<Vec<_>>().join(" and ");
     let usual = keyword("default").filter(|default| !default.is_array());
-    let usual = usual.map(|default| {
-        format!("; the default is {}", default.as_str().map_or_else(|| default.to_string(), str::to_owned))
-    });
+    let usual = usual.map(|default| format!("; the default is {}", text(default)));
     let written = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let size = if small { "small" } else { "large" };
     let problem = Problem::new(format!("`{key}` = {written} is too {size}"));

@@ -67,7 +67,6 @@ impl Sources<'_> {
     /// what is in `common`.
     pub(super) fn resolve(&self, common: &mut Common, report: &mut Report) -> Option<Resolved> {
         if let Some(own) = self.own() {
-            report.read(&own.hystart);
             let misplaced = [
                 ("cc", own.cc.as_ref().map(|l| l.span.clone())),
                 ("cc_params", own.cc_params.as_ref().map(|p| p.span.clone())),
@@ -108,19 +107,20 @@ impl Sources<'_> {
         if cc.name == "reno" && config.recovery == Recovery::NewReno {
             config.recovery = Recovery::Reno;
         }
-        let entry: toml::Table = cc.tcp.parse().expect("the registry's own TOML");
-        let ask = |config: &mut TcpConfig| over(config, entry.clone()).expect("the registry's own keys");
-        ask(&mut config);
+        let entry: toml::Table = cc.tcp.parse().expect("checked when it was added to the registry");
+        if let Err(reason) = over(&mut config, entry.clone()) {
+            let problem = Problem::new(format!("`{}` asks for keys of `[tcp]` that cannot be: {reason}", cc.name));
+            report.error(problem.at(self.span.clone(), "").help("mend its entry in the registry"));
+        }
         let asked = config.clone();
         self.global.keys.apply(&mut config, report);
         if let Some(own) = self.own() {
             own.keys.apply(&mut config, report);
         }
         // Keys that the algorithm's name sets and the scenario overrides.
-        for key in entry.keys() {
+        for key in entry.keys().filter(|key| self.given(key)) {
             let mut would = config.clone();
-            ask(&mut would);
-            if self.given(key) && would != config && asked != config {
+            if over(&mut would, entry.clone()).is_ok() && would != config && asked != config {
                 let message = format!("`{}` sets {}, but `{key}` is set to something else", cc.name, cc.tcp.trim());
                 let problem = Problem::new(message).at(self.span(key), "this wins");
                 report.warn(problem.help(format!("leave `{key}` out to let the algorithm decide")));

@@ -7,7 +7,7 @@ use roughlink_core::cc::{REGISTRY, STACKS};
 use serde_json::json;
 
 /// Lists the algorithms.
-pub fn list(args: &List) -> Result<(), Failure> {
+pub(crate) fn list(args: &List) -> Result<(), Failure> {
     if args.json {
         let all: Vec<_> = REGISTRY
             .iter()

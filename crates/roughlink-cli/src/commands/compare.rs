@@ -8,7 +8,7 @@ use roughlink_lab::experiment::{assignment, grid, split};
 use roughlink_lab::library::Source;
 
 /// Runs scenarios or algorithms side by side.
-pub fn compare(args: &Compare) -> Result<(), Failure> {
+pub(crate) fn compare(args: &Compare) -> Result<(), Failure> {
     let scenarios: Vec<Source> = (args.scenarios.iter())
         .map(|s| Ok(Source::scenario(s)?.allow_outside(args.reading.allow_outside)))
         .collect::<Result<_, LabError>>()?;

@@ -6,7 +6,7 @@ use clap::CommandFactory as _;
 use clap_complete::generate;
 
 /// Prints the completion script for a shell.
-pub fn completions(args: &Completions) -> Result<(), Failure> {
+pub(crate) fn completions(args: &Completions) -> Result<(), Failure> {
     let mut out = Vec::new();
     generate(clap_complete::Shell::from(args.shell), &mut Roughlink::<Command>::command(), "roughlink", &mut out);
     print(&String::from_utf8_lossy(&out))

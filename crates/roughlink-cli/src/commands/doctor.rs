@@ -16,7 +16,7 @@ struct Fact {
 }
 
 /// Prints facts about this machine, without a judgement.
-pub fn doctor(args: &Doctor) -> Result<(), Failure> {
+pub(crate) fn doctor(args: &Doctor) -> Result<(), Failure> {
     let facts = facts();
     if args.json {
         let all: serde_json::Map<String, serde_json::Value> =

@@ -8,7 +8,7 @@ use roughlink_scenario::definition;
 use serde_json::{Value, json};
 
 /// Lists the gateways and their parameters.
-pub fn list(args: &List) -> Result<(), Failure> {
+pub(crate) fn list(args: &List) -> Result<(), Failure> {
     if args.json {
         let all: Vec<_> = REGISTRY
             .iter()
@@ -31,7 +31,7 @@ pub fn list(args: &List) -> Result<(), Failure> {
 }
 
 /// Name, default and meaning of each parameter; parameters in a table are prefixed with its name and a dot.
-pub fn rows(kind: &Kind) -> Vec<[String; 3]> {
+pub(crate) fn rows(kind: &Kind) -> Vec<[String; 3]> {
     let schema = Value::from(kind.schema());
     let mut rows = Vec::new();
     for (key, value) in kind.parameters() {
@@ -50,7 +50,7 @@ pub fn rows(kind: &Kind) -> Vec<[String; 3]> {
 }
 
 /// The schema's description of a parameter and of its allowed words.
-pub fn meaning(parameter: &Value, root: &Value) -> String {
+pub(crate) fn meaning(parameter: &Value, root: &Value) -> String {
     let text = |v: &Value| v["description"].as_str().unwrap_or_default().replace('\n', " ");
     let words = definition(parameter, root)["oneOf"].as_array().into_iter().flatten();
     let words = words.map(|w| format!("{}: {}", w["const"], text(w)));

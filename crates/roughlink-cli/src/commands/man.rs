@@ -8,7 +8,7 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
 
 /// Prints the manual page of the program or of one of its commands.
-pub fn man(args: &Man) -> Result<(), Failure> {
+pub(crate) fn man(args: &Man) -> Result<(), Failure> {
     let mut root = Roughlink::<Command>::command();
     root.build();
     let mut command = &root;

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
 /// Writes the pages into a folder.
-pub fn reference(args: &Reference) -> Result<(), Failure> {
+pub(crate) fn reference(args: &Reference) -> Result<(), Failure> {
     let pages = [
         ("keys.md", keys()),
         ("algorithms.md", algorithms()),
@@ -395,9 +395,9 @@ fn metrics() -> String {
          same.\n\n| name | of | unit | meaning |\n|---|---|---|---|\n"
     );
     for m in metric::list() {
-        let _ = writeln!(out, "| `{}` | {} | {} | {} |", m.name, m.of, m.unit, one_line(m.meaning));
+        let _ = writeln!(out, "| `{}` | {} | {} | {} |", m.name, m.of, m.unit, one_line(&m.meaning));
     }
-    let _ = write!(out, "\n{}", super::metric::FORMS.lines().map(|line| format!("- {line}\n")).collect::<String>());
+    let _ = write!(out, "\n{}", metric::FORMS.lines().map(|line| format!("- {line}\n")).collect::<String>());
     out
 }
 

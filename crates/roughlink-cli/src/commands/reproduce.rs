@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Recomputes a paper or all of them, or lists the papers.
-pub fn reproduce(args: &Reproduce) -> Result<(), Failure> {
+pub(crate) fn reproduce(args: &Reproduce) -> Result<(), Failure> {
     match args.paper.as_deref() {
         None => list(args.grid.form.json),
         Some(ALL) => all(args),

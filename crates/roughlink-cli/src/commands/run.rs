@@ -14,7 +14,7 @@ use roughlink_lab::runner::timed;
 use std::sync::Arc;
 
 /// Runs one scenario.
-pub fn run(args: &Run) -> Result<(), Failure> {
+pub(crate) fn run(args: &Run) -> Result<(), Failure> {
     let source = source(&args.scenario)?.allow_outside(args.reading.allow_outside);
     let mut overrides: Overrides = args.set.set.iter().map(|s| assignment(s)).collect::<Result<_, _>>()?;
     if let Some(seed) = args.seed {

@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 /// Lists the built-in scenarios.
-pub fn list(args: &List) -> Result<(), Failure> {
+pub(crate) fn list(args: &List) -> Result<(), Failure> {
     let scenarios = names("scenarios").into_iter().map(|name| Ok((Source::scenario(&name)?, name)));
     let scenarios: Vec<(Source, String)> = scenarios.collect::<Result<_, LabError>>()?;
     if args.json {
@@ -29,12 +29,12 @@ pub fn list(args: &List) -> Result<(), Failure> {
 }
 
 /// Prints a scenario as it is written.
-pub fn show(args: &ShowScenario) -> Result<(), Failure> {
+pub(crate) fn show(args: &ShowScenario) -> Result<(), Failure> {
     print(&Source::scenario(&args.name)?.text)
 }
 
 /// Copies a scenario into a file, and the files that it reads into the same folder.
-pub fn copy(args: &CopyScenario) -> Result<(), Failure> {
+pub(crate) fn copy(args: &CopyScenario) -> Result<(), Failure> {
     let source = Source::scenario(&args.name)?;
     let own_name = format!("{}.toml", source.stem());
     let to = match &args.file {

@@ -9,7 +9,7 @@ use roughlink_lab::experiment::grid;
 use roughlink_lab::library::Source;
 
 /// Runs a scenario over a grid.
-pub fn sweep(args: &Sweep) -> Result<(), Failure> {
+pub(crate) fn sweep(args: &Sweep) -> Result<(), Failure> {
     let source = Source::scenario(&args.scenario)?.allow_outside(args.reading.allow_outside);
     let vary: Vec<_> = args.set.iter().map(|text| grid::choices(text)).collect::<Result<_, LabError>>()?;
     let settings = super::settings(&args.grid, Vec::new(), args.replicas, &args.metric);

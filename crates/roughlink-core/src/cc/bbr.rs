@@ -400,6 +400,7 @@ impl Bbr {
     }
 
     /// The window over the RTT, with the gain of startup.
+    #[cold]
     fn initial_rate(&self, flow: &Flow) -> u64 {
         let rtt = if flow.srtt.is_zero() { milliseconds(self.params.initial_rtt_ms) } else { flow.srtt };
         let margin = if self.params.initial_margin { self.params.pacing_margin } else { 0.0 };

@@ -215,6 +215,12 @@ impl Named for Algorithm {
     fn name(&self) -> &'static str {
         self.name
     }
+    fn check(&self) -> Result<(), String> {
+        for toml in [self.defaults, self.tcp].into_iter().chain(self.presets.map(|preset| preset.1)) {
+            toml.parse::<toml::Table>().map_err(|e| e.message().to_owned())?;
+        }
+        self.factory("linux", &toml::Table::new()).map(drop).map_err(|e| e.to_string())
+    }
 }
 
 impl fmt::Debug for Algorithm {

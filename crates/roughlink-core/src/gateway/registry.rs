@@ -7,6 +7,9 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
 
+/// The name in scenario files of no gateway, so that an experiment can do without one.
+pub const NO_GATEWAY: &str = "none";
+
 /// All gateways. To add one to roughlink: a line here; from a program of one's own: [`Registry::add`].
 pub static REGISTRY: Registry<Kind> = Registry::new(&[
     Kind::new::<window::RateControl>(
@@ -127,6 +130,13 @@ impl Kind {
 impl Named for Kind {
     fn name(&self) -> &'static str {
         self.name
+    }
+    fn check(&self) -> Result<(), String> {
+        if self.name == NO_GATEWAY {
+            return Err("this name stands for no gateway".into());
+        }
+        self.defaults.parse::<toml::Table>().map_err(|e| e.message().to_owned())?;
+        self.build(&toml::Table::new()).map(drop).map_err(|e| e.to_string())
     }
 }
 

@@ -4,8 +4,8 @@
 //! (PB); up to a few PBs make an MPDU; the receiver's SACK has one bit per PB, and bad PBs are sent again among new ones
 //! (Katar et al., ISPLC 2005). Stations contend slot by slot, by class and with deferral counters.
 //!
-//! The numbers are those published for HomePlug AV and Green PHY; the specification itself was not at hand. A field of
-//! [`GreenPhyConfig`] states what is an assumption. Not modelled: management frames, a contention-free period, and stations
+//! The numbers are those published for HomePlug AV and Green PHY; the specification itself was not at hand. Beside the
+//! defaults of [`GreenPhyConfig`] stands what is an assumption. Not modelled: management frames, a contention-free period, and stations
 //! that cannot receive each other.
 
 mod cable;
@@ -87,7 +87,7 @@ pub struct GreenPhyConfig {
     #[schemars(extend("minimum" = 1, "maximum" = 255))]
     pub transmissions: u8,
     /// Time from its first transmission after which a packet or block is given up.
-    #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
+    #[schemars(extend("x-exclusiveMinimum" = "0 s", "x-maximum" = "60 s"))]
     pub lifetime: Time,
     /// Noise on the cable. Default [`AirNoise::cable`].
     #[serde(skip)]

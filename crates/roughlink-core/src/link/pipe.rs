@@ -1,16 +1,19 @@
-//! A pipe: drop-tail queue, serialiser, noise, delay - one direction of it.
+//! A pipe: queue, serialiser, noise, delay - one direction of it.
 //!
 //! The departure of a packet is computed when it is enqueued, so that only its arrival is an event. What waits is known
-//! from the start times of service still to come.
+//! from the start times of service still to come. With a queue discipline ([`super::queue`]) a packet goes into service only
+//! when the serialiser is free, which is an event, too.
 
 use super::Direction;
 use super::noise::{Judge, Noise};
-use super::timeline::{Changes, State, Step};
+use super::queue::{Queue, QueueStats};
+use super::timeline::{Changes, State, Step, Timeline};
 use crate::packet::{Fragment, NO_SIDE, Packet};
 use crate::ring::Ring;
 use crate::rng::{Seed, Stream};
 use crate::units::{QueueLimit, Serializer, Time};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// One direction of a pipe. `receive` enqueues, `transmit` gives what has arrived at the far end.
 #[derive(Debug)]
@@ -30,9 +33,11 @@ pub struct Pipe {
     waiting_bytes: u64,
     /// A link that changes: it keeps what waits and what is being serialised, `ring` only what is on air.
     changes: Option<Box<Changes>>,
-    /// It has a queue, a rate, a delay and perhaps noise, but neither jitter nor changes: packets arrive in the order in
+    /// It has a queue, a rate, a delay and perhaps noise, but neither jitter, changes nor a discipline: packets arrive in the order in
     /// which they came, at times that are known when they come.
     plain: bool,
+    /// What waits under a discipline; `changes`, which is there too, has only what is being serialised then.
+    queue: Option<Box<Queue>>,
     /// Counters.
     pub stats: PipeStats,
 }
@@ -51,10 +56,12 @@ pub struct PipeStats {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets that found the queue full.
+    /// Packets that found the queue full, or that its discipline dropped.
     pub dropped: u64,
     /// Packets lost to noise.
     pub lost: u64,
+    /// What the queue discipline did, if there is one; only as [`Pipe::stats_at`] gives it.
+    pub queue: Option<Box<QueueStats>>,
     /// Sum of the times that packets waited, ns: the time integral of the queue's length.
     pub waited_ns: u128,
     /// Most packets that waited.
@@ -102,9 +109,28 @@ impl Pipe {
             ring: Ring::default(),
             waiting: Ring::default(),
             waiting_bytes: 0,
-            changes: direction.timeline.as_ref().map(|t| Box::new(Changes::new(t, direction, overhead, name, seed))),
-            plain: direction.jitter.is_zero() && direction.timeline.is_none(),
+            changes: match (&direction.timeline, &direction.discipline) {
+                (None, None) => None,
+                (timeline, _) => {
+                    let timeline = timeline.clone().unwrap_or_else(|| Arc::new(Timeline::default()));
+                    Some(Box::new(Changes::new(&timeline, direction, overhead, name, seed)))
+                }
+            },
+            queue: direction.discipline.as_ref().map(|d| Box::new(Queue::new(d, direction.queue, name, seed))),
+            plain: direction.jitter.is_zero() && direction.timeline.is_none() && direction.discipline.is_none(),
             stats: PipeStats::default(),
+        }
+    }
+
+    /// Whether packets wait under a queue discipline.
+    pub fn has_discipline(&self) -> bool {
+        self.queue.is_some()
+    }
+
+    /// Tells its queue discipline what to hash of each flow, by the flow's number in packets.
+    pub fn identify(&mut self, keys: &Arc<[u64]>) {
+        if let Some(queue) = &mut self.queue {
+            queue.identify(keys);
         }
     }
 
@@ -112,17 +138,20 @@ impl Pipe {
     #[inline(always)]
     pub fn next_wake(&self) -> Time {
         let arrival = self.ring.front().map_or(Time::MAX, |e| e.0);
-        match &self.changes {
-            Some(changes) if !self.plain => arrival.min(changes.next_wake()),
-            _ => arrival,
-        }
+        if self.plain { arrival } else { self.next_beside(arrival) }
+    }
+
+    /// The earlier of the next arrival and what changes or a discipline wait for.
+    fn next_beside(&self, arrival: Time) -> Time {
+        let service = self.queue.as_ref().map_or(Time::MAX, |q| q.next());
+        self.changes.as_ref().map_or(arrival, |changes| arrival.min(changes.next_wake())).min(service)
     }
 
     /// Packets waiting at `now`.
     #[inline]
     pub fn waiting(&mut self, now: Time) -> usize {
         if let Some(changes) = &self.changes {
-            return changes.waiting(now).0;
+            return changes.waiting(now).0 + self.queue.as_ref().map_or(0, |q| q.len());
         }
         self.waiting_for_service(now)
     }
@@ -142,21 +171,25 @@ impl Pipe {
 
     /// A packet arrives at the near end; larger than the MTU, it goes on as fragments. Those that do not fit
     /// are given to `dropped`.
+    /// Returns whether the next wake-up comes earlier now.
     #[inline(always)]
-    pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
+    pub fn receive(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) -> bool {
         if p.size > self.mtu || !self.plain {
             return self.receive_in_parts(now, p, dropped);
         }
-        match self.admit(now, p.size) {
-            Some(arrival) => self.ring.push_back((arrival, p)),
-            None => dropped(p),
-        }
+        let Some(arrival) = self.admit(now, p.size) else {
+            dropped(p);
+            return false;
+        };
+        self.ring.push_back((arrival, p));
+        self.ring.len() == 1
     }
 
     /// [`Pipe::receive`] for packets that are to be cut and for pipes that are not plain.
     #[cold]
     #[inline(never)]
-    fn receive_in_parts(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
+    fn receive_in_parts(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) -> bool {
+        let before = self.next_wake();
         if p.size > self.mtu {
             let mut fragments = Fragments::new(p, self.mtu);
             while let Some(f) = fragments.next() {
@@ -165,6 +198,7 @@ impl Pipe {
         } else {
             self.enqueue(now, p, dropped);
         }
+        self.next_wake() < before
     }
 
     fn enqueue(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
@@ -199,7 +233,18 @@ impl Pipe {
     /// [`Pipe::enqueue`] on a link that changes.
     #[cold]
     fn enqueue_changing(&mut self, now: Time, p: Packet, dropped: &mut impl FnMut(Packet)) {
-        self.advance(now);
+        self.serve(now, dropped);
+        if let Some(queue) = &mut self.queue {
+            let stats = &mut self.stats;
+            queue.put(now, p, &mut |p| {
+                stats.dropped += 1;
+                dropped(p);
+            });
+            self.serve(now, dropped); // it may go into service at once
+            let waiting = self.waiting(now) as u32;
+            self.stats.queue_max = self.stats.queue_max.max(waiting);
+            return;
+        }
         let Some(changes) = &mut self.changes else { unreachable!("asked for by the caller") };
         let (waiting, bytes) = changes.waiting(now);
         let full = match self.limit {
@@ -226,6 +271,29 @@ impl Pipe {
             self.launch(arrival, p);
         }
         self.changes = Some(changes);
+    }
+
+    /// [`Pipe::advance`], and what waits under a discipline goes into service while the serialiser is free.
+    fn serve(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) {
+        loop {
+            self.advance(now);
+            let (Some(queue), Some(changes), stats) = (&mut self.queue, &mut self.changes, &mut self.stats) else {
+                return;
+            };
+            queue.schedule(now, changes);
+            if queue.next() > now {
+                return;
+            }
+            let next = queue.take(now, &mut |p| {
+                stats.dropped += 1;
+                dropped(p);
+            });
+            if let Some(p) = next {
+                stats.packets += 1;
+                stats.bytes += u64::from(p.size);
+                changes.push(now, p, &mut stats.waited_ns);
+            }
+        }
     }
 
     /// Queue and serialiser: when a packet of `size` bytes that comes at `now` arrives at the far end, or `None` if there
@@ -269,6 +337,9 @@ impl Pipe {
         let changes = self.changes.as_mut().expect("a link that may change");
         let before = *changes.state();
         changes.change_now(now, to, noise, &mut self.stats.waited_ns);
+        if let Some(queue) = &mut self.queue {
+            queue.schedule(now, changes);
+        }
         (before, *changes.state())
     }
 
@@ -282,34 +353,26 @@ impl Pipe {
         self.changes.as_ref().is_none_or(|c| c.is_up())
     }
 
-    /// The times at which a packet that comes at `now`, or each of its fragments, arrives at the far end: for a pipe whose
-    /// packets all go on to one place. `None` for those that do not fit.
+    /// The largest packet that it takes as a whole, bytes.
     #[inline(always)]
-    pub fn pass(&mut self, now: Time, p: Packet, arrives: &mut impl FnMut(Packet, Option<Time>)) {
-        debug_assert!(self.is_transparent());
-        if p.size > self.mtu {
-            return self.pass_in_parts(now, p, arrives);
-        }
-        let arrival = self.admit(now, p.size);
-        arrives(p, arrival);
+    pub fn mtu(&self) -> u16 {
+        self.mtu
     }
 
-    #[cold]
-    #[inline(never)]
-    fn pass_in_parts(&mut self, now: Time, p: Packet, arrives: &mut impl FnMut(Packet, Option<Time>)) {
-        let mut fragments = Fragments::new(p, self.mtu);
-        while let Some(f) = fragments.next() {
-            let arrival = self.admit(now, f.size);
-            arrives(f, arrival);
-        }
+    /// The time at which a packet of `size` bytes, no more than the MTU, that comes at `now` arrives at the far end; `None` if
+    /// it does not fit. For a pipe whose packets all go on to one place.
+    #[inline(always)]
+    pub fn pass(&mut self, now: Time, size: u16) -> Option<Time> {
+        debug_assert!(self.is_transparent() && size <= self.mtu);
+        self.admit(now, size)
     }
 
     /// The packet that is due at the far end, and whether it was lost on the way; none if the wake-up at `now` was for
-    /// something else.
+    /// something else. Those that a discipline drops when their turn comes are given to `dropped`.
     #[inline(always)]
-    pub fn transmit(&mut self, now: Time) -> Option<(Packet, bool)> {
+    pub fn transmit(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) -> Option<(Packet, bool)> {
         if !self.plain && self.changes.is_some() {
-            return self.transmit_changing(now);
+            return self.transmit_changing(now, dropped);
         }
         let (arrival, p) = self.ring.pop_front()?;
         let lost = self.judge.takes(arrival, p.size, self.serializer.rate());
@@ -332,13 +395,17 @@ impl Pipe {
         };
         stats.packets -= packets as u64;
         stats.bytes -= bytes;
+        if let Some(queue) = &self.queue {
+            stats.waited_ns += queue.waited(now);
+            stats.queue = Some(Box::new(queue.stats().clone()));
+        }
         stats
     }
 
     /// [`Pipe::transmit`] on a link that changes.
     #[cold]
-    fn transmit_changing(&mut self, now: Time) -> Option<(Packet, bool)> {
-        self.advance(now);
+    fn transmit_changing(&mut self, now: Time, dropped: &mut impl FnMut(Packet)) -> Option<(Packet, bool)> {
+        self.serve(now, dropped);
         let (arrival, p) = *self.ring.front().filter(|e| e.0 <= now)?;
         self.ring.drop_front(1);
         let changes = self.changes.as_mut()?;
@@ -349,7 +416,7 @@ impl Pipe {
 
     /// Memory of the packets that wait or are on their way.
     pub fn bytes(&self) -> usize {
-        let changing = self.changes.as_ref().map_or(0, |c| c.bytes());
+        let changing = self.changes.as_ref().map_or(0, |c| c.bytes()) + self.queue.as_ref().map_or(0, |q| q.bytes());
         changing
             + self.ring.capacity() * size_of::<(Time, Packet)>()
             + self.waiting.capacity() * size_of::<(Time, u32)>()
@@ -357,7 +424,8 @@ impl Pipe {
 
     /// Packets on their way, to count what is left at the end.
     pub fn in_transit(&self) -> impl Iterator<Item = &Packet> {
-        self.ring.iter().map(|e| &e.1).chain(self.changes.iter().flat_map(|c| c.packets()))
+        let waiting = self.queue.iter().flat_map(|q| q.packets());
+        self.ring.iter().map(|e| &e.1).chain(self.changes.iter().flat_map(|c| c.packets())).chain(waiting)
     }
 }
 
@@ -403,7 +471,7 @@ impl Fragments {
             self.first = false;
         } else {
             f.ack = self.offset;
-            f.side = NO_SIDE;
+            f.set_side(NO_SIDE);
             f.set_fragment(if self.left == 0 { self.last_is } else { Fragment::Middle });
         }
         self.offset += u32::from(n);
@@ -426,6 +494,7 @@ mod tests {
             noise: Noise::None,
             jitter: Time::ZERO,
             reorder: false,
+            discipline: None,
             timeline: None,
         }
     }
@@ -483,7 +552,7 @@ mod tests {
                 pipe.receive(Time::ZERO, packet(1500), &mut |_| {});
             }
             while pipe.next_wake() <= Time::from_micros(3000) {
-                pipe.transmit(pipe.next_wake());
+                pipe.transmit(pipe.next_wake(), &mut |_| {});
             }
             let stats = pipe.stats_at(Time::from_micros(3000));
             assert_eq!((stats.packets, stats.bytes, stats.waited_ns), (packets, packets * 1500, waited));
@@ -528,7 +597,7 @@ mod tests {
             }
             let mut seqs = Vec::new();
             let mut last = Time::ZERO;
-            while let Some((p, _)) = pipe.transmit(pipe.next_wake()) {
+            while let Some((p, _)) = pipe.transmit(pipe.next_wake(), &mut |_| {}) {
                 seqs.push(p.seq);
                 assert!(pipe.next_wake() >= last);
                 last = pipe.next_wake();

@@ -11,10 +11,11 @@ const ARITY: usize = 8;
 /// The calendar.
 #[derive(Debug)]
 pub struct Calendar {
-    /// Level by level. Level 0 holds the leaves; level n the earliest time of each eight of level n - 1. The last level has
-    /// one block.
+    /// Level 0 holds the leaves; level n the earliest time of each eight of level n - 1. The last level has one block.
+    top: [Time; ARITY],
+    /// The other levels, one after the other.
     blocks: Vec<[Time; ARITY]>,
-    /// The first block of each level but the last.
+    /// The first block of each of them.
     lower: Vec<usize>,
 }
 
@@ -28,14 +29,13 @@ impl Calendar {
             blocks += n;
             n = n.div_ceil(ARITY);
         }
-        Calendar { blocks: vec![[Time::MAX; ARITY]; blocks + 1], lower }
+        Calendar { top: [Time::MAX; ARITY], blocks: vec![[Time::MAX; ARITY]; blocks], lower }
     }
 
     /// The earliest leaf and its time.
     #[inline(always)]
     pub fn next(&self) -> (Time, usize) {
-        let Some(top) = self.blocks.last() else { return (Time::MAX, 0) };
-        let (time, mut index) = earliest(top);
+        let (time, mut index) = earliest(&self.top);
         for first in self.lower.iter().rev() {
             index = index * ARITY + earliest(&self.blocks[first + index]).1;
         }
@@ -45,7 +45,8 @@ impl Calendar {
     /// The time of `leaf`.
     #[inline(always)]
     pub fn time(&self, leaf: usize) -> Time {
-        self.blocks[leaf / ARITY][leaf % ARITY]
+        let block = self.blocks.get(leaf / ARITY).unwrap_or(&self.top);
+        block[leaf % ARITY]
     }
 
     /// Sets the time of `leaf`.
@@ -63,9 +64,7 @@ impl Calendar {
             }
             index /= ARITY;
         }
-        if let Some(top) = self.blocks.last_mut() {
-            top[index % ARITY] = time;
-        }
+        self.top[index % ARITY] = time;
     }
 }
 

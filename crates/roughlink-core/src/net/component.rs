@@ -7,7 +7,7 @@ use super::routing::Hop;
 use super::{Change, Crossing, LinkState, Observer, Options, Way};
 use crate::cc::LinkEvent;
 use crate::link::Model;
-use crate::link::pipe::Pipe;
+use crate::link::pipe::{Fragments, Pipe};
 use crate::link::timeline::Step;
 use crate::metrics::Outcomes;
 use crate::packet::{Fragment, NO_SIDE, Packet, Sides};
@@ -128,6 +128,10 @@ impl Component {
             }
             let ends = [spec.from, spec.to].map(|node| options.ports.contains(&node));
             built.push(Flow::new(spec, (index, global), path, ends, s.duration, seed));
+        }
+        if pipes.iter().any(Pipe::has_discipline) {
+            let keys: Arc<[u64]> = flows.iter().map(|&f| seed.stream(&s.flows[f].name, "queue").bits()).collect();
+            pipes.iter_mut().for_each(|pipe| pipe.identify(&keys));
         }
         let notified = links.iter().filter(|&&l| !s.links[l].notices.is_empty());
         let mut notices: Vec<Notified> =
@@ -299,8 +303,8 @@ impl Component {
 
     #[inline]
     fn arrive<O: Observer>(&mut self, now: Time, leaf: usize, observer: &mut O) {
-        let pipe = &mut self.pipes[leaf];
-        let crossing = pipe.transmit(now);
+        let (pipe, sides) = (&mut self.pipes[leaf], &mut self.sides);
+        let crossing = pipe.transmit(now, &mut |dropped| sides.free(&dropped));
         self.calendar.set(leaf, pipe.next_wake());
         if O::ACTIVE {
             observer.link(now, self.places[leaf].0, &mut || LinkState::of(pipe, now));
@@ -312,18 +316,18 @@ impl Component {
             self.sides.free(&p);
             return;
         }
-        self.forward(now, leaf, p, observer);
+        self.forward(now, leaf, &p, observer);
     }
 
     /// A packet came out of `place` and goes on, or has reached its host.
     #[inline(always)]
-    fn forward<O: Observer>(&mut self, now: Time, place: usize, p: Packet, observer: &mut O) {
+    fn forward<O: Observer>(&mut self, now: Time, place: usize, p: &Packet, observer: &mut O) {
         let next = match self.onward[place] {
-            VARIES => self.next_of(place, &p),
+            VARIES => self.next_of(place, p),
             next => next,
         };
         if !self.gates.is_empty() {
-            self.forward_gated(now, place, Some(next).filter(|&next| next != HOST), p, observer);
+            self.forward_gated(now, place, Some(next).filter(|&next| next != HOST), *p, observer);
         } else if next != HOST {
             self.send(now, next as usize, p, observer);
         } else {
@@ -340,7 +344,7 @@ impl Component {
         here.and_then(|i| path.get(i + 1)).copied().unwrap_or(HOST)
     }
 
-    fn send<O: Observer>(&mut self, now: Time, leaf: usize, p: Packet, observer: &mut O) {
+    fn send<O: Observer>(&mut self, now: Time, leaf: usize, p: &Packet, observer: &mut O) {
         if let Some(&next) = self.cascade.get(leaf)
             && next != u32::MAX
         {
@@ -348,15 +352,12 @@ impl Component {
             return;
         }
         let Some(pipe) = self.pipes.get_mut(leaf) else {
-            self.send_shared(now, leaf, p, observer);
+            self.send_shared(now, leaf, *p, observer);
             return;
         };
         let sides = &mut self.sides;
-        let before = pipe.next_wake();
-        pipe.receive(now, p, &mut |dropped| sides.free(&dropped));
-        let after = pipe.next_wake();
-        if after < before {
-            self.calendar.set(leaf, after);
+        if pipe.receive(now, *p, &mut |dropped| sides.free(&dropped)) {
+            self.calendar.set(leaf, pipe.next_wake());
         }
         if O::ACTIVE {
             let drops = pipe.stats.dropped;
@@ -366,72 +367,60 @@ impl Component {
 
     /// Through a pipe and into the next one at once: the same as two events, since nothing else feeds the second.
     #[inline(always)]
-    fn send_through<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: Packet, observer: &mut O) {
-        if self.cascade[next] != u32::MAX {
-            return self.send_far(now, leaf, next, p, observer);
-        }
+    fn send_through<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: &Packet, observer: &mut O) {
         let [pipe, next_pipe] = self.pipes.get_disjoint_mut([leaf, next]).expect("no pipe feeds itself");
-        let (sides, events, end) = (&mut self.sides, &mut self.events, self.end);
-        let before = next_pipe.next_wake();
-        pipe.pass(now, p, &mut |f, arrival| match arrival.filter(|t| *t <= end) {
-            Some(t) => {
-                *events += 1;
-                next_pipe.receive(t, f, &mut |dropped| sides.free(&dropped));
-            }
-            None => sides.free(&f), // no room, or not before the end
-        });
-        let after = next_pipe.next_wake();
-        if after < before {
-            self.calendar.set(next, after);
+        if p.size > pipe.mtu() || self.cascade[next] != u32::MAX {
+            return self.send_in_parts(now, leaf, next, p, observer);
+        }
+        let sides = &mut self.sides;
+        let Some(arrival) = pipe.pass(now, p.size).filter(|t| *t <= self.end) else {
+            sides.free(p); // no room, or not before the end
+            return;
+        };
+        self.events += 1;
+        if next_pipe.receive(arrival, *p, &mut |dropped| sides.free(&dropped)) {
+            self.calendar.set(next, next_pipe.next_wake());
         }
     }
 
-    /// [`Component::send_through`] in a chain of three or more, which is rare: keep what passed and go on from there.
+    /// [`Component::send_through`] for what must be cut, and into a chain of three or more: one step after the other.
     #[cold]
-    fn send_far<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: Packet, observer: &mut O) {
-        let (sides, end) = (&mut self.sides, self.end);
-        let mut passed = Vec::new();
-        self.pipes[leaf].pass(now, p, &mut |f, arrival| match arrival.filter(|t| *t <= end) {
-            Some(t) => passed.push((t, f)),
-            None => sides.free(&f),
-        });
-        for (t, f) in passed {
-            self.events += 1;
-            self.send(t, next, f, observer);
+    fn send_in_parts<O: Observer>(&mut self, now: Time, leaf: usize, next: usize, p: &Packet, observer: &mut O) {
+        let mtu = self.pipes[leaf].mtu();
+        let mut fragments = (p.size > mtu).then(|| Fragments::new(*p, mtu));
+        let mut whole = Some(*p).filter(|_| fragments.is_none());
+        while let Some(f) = whole.take().or_else(|| fragments.as_mut()?.next()) {
+            match self.pipes[leaf].pass(now, f.size).filter(|t| *t <= self.end) {
+                Some(arrival) => {
+                    self.events += 1;
+                    self.send(arrival, next, &f, observer);
+                }
+                None => self.sides.free(&f),
+            }
         }
     }
 
     /// A packet reaches the host it is for.
     #[inline(always)]
-    fn deliver<O: Observer>(&mut self, now: Time, leaf: usize, p: Packet, observer: &mut O) {
+    fn deliver<O: Observer>(&mut self, now: Time, leaf: usize, p: &Packet, observer: &mut O) {
         let index = p.flow.index();
-        if O::ACTIVE && !self.concerns_port(&p) {
+        if O::ACTIVE && !self.concerns_port(p) {
             let (hop, node) = self.places[leaf];
             let at = Crossing { node, hop, way: Way::In, flow: self.flows[index].global };
-            observer.packet(now, at, &p, &self.sides);
+            observer.packet(now, at, p, &self.sides);
         }
-        let flow = &mut self.flows[index];
-        let r = usize::from(p.flow.reverse());
-        let mut p = if p.fragment() == Fragment::Whole {
-            p
-        } else {
-            let sides = &mut self.sides;
-            let reassembly = flow.reassembly[r].get_or_insert_default();
-            match reassembly.receive(now, p, &mut |dropped| sides.free(&dropped)) {
-                Some(whole) => whole,
+        let changed;
+        let mut p = p;
+        if p.fragment() != Fragment::Whole || self.ports.is_some() {
+            match self.deliver_whole(now, leaf, *p, observer) {
+                Some(packet) => changed = packet,
                 None => return,
             }
-        };
-        let end = 1 - r;
-        if self.ports.is_some() {
-            match self.deliver_open(now, leaf, p, observer) {
-                Some(packet) => p = packet,
-                None => return,
-            }
+            p = &changed;
         }
-        let flow = &mut self.flows[index];
-        let pump = flow.receive(now, end, &p, &self.sides);
-        self.sides.free(&p);
+        let end = usize::from(!p.flow.reverse());
+        let pump = self.flows[index].receive(now, end, p, &self.sides);
+        self.sides.free(p);
         if O::ACTIVE && end == 0 {
             self.report(now, index, observer);
         }
@@ -439,6 +428,19 @@ impl Component {
             self.pump(now, index, end, observer);
         }
         self.reschedule(now, index, end);
+    }
+
+    /// What the host gets of a packet that may be a fragment, or be for a port.
+    #[cold]
+    fn deliver_whole<O: Observer>(&mut self, now: Time, leaf: usize, p: Packet, observer: &mut O) -> Option<Packet> {
+        let mut p = p;
+        if p.fragment() != Fragment::Whole {
+            let flow = &mut self.flows[p.flow.index()];
+            let sides = &mut self.sides;
+            let reassembly = flow.reassembly[usize::from(p.flow.reverse())].get_or_insert_default();
+            p = reassembly.receive(now, p, &mut |dropped| sides.free(&dropped))?;
+        }
+        if self.ports.is_some() { self.deliver_open(now, leaf, p, observer) } else { Some(p) }
     }
 
     /// Sends what an end has to send.
@@ -463,7 +465,7 @@ impl Component {
                 }
             }
             if self.gates.is_empty() {
-                self.send(now, leaf, p, observer);
+                self.send(now, leaf, &p, observer);
             } else {
                 self.send_gated(now, (index, end), leaf, p, observer);
             }
@@ -475,20 +477,27 @@ impl Component {
         let leaf = self.leaves.flows + index;
         self.calendar.set(leaf, Time::MAX);
         for end in [0, 1] {
-            if self.flows[index].wake(now, end) {
-                if O::ACTIVE && end == 0 {
-                    self.report(now, index, observer);
+            match self.flows[index].wake(now, end) {
+                Some(next) => self.bring_forward(index, next),
+                None => {
+                    if O::ACTIVE && end == 0 {
+                        self.report(now, index, observer);
+                    }
+                    self.pump(now, index, end, observer);
+                    self.reschedule(now, index, end);
                 }
-                self.pump(now, index, end, observer);
             }
-            self.reschedule(now, index, end);
         }
     }
 
     /// Brings a flow's leaf forward if the end that just acted must wake earlier.
-    #[inline]
+    #[inline(always)]
     fn reschedule(&mut self, now: Time, index: usize, end: usize) {
-        let next = self.flows[index].next_wake(now, end);
+        self.bring_forward(index, self.flows[index].next_wake(now, end));
+    }
+
+    #[inline(always)]
+    fn bring_forward(&mut self, index: usize, next: Time) {
         let leaf = self.leaves.flows + index;
         if next < self.calendar.time(leaf) {
             self.calendar.set(leaf, next);
@@ -507,7 +516,7 @@ impl Component {
     pub(super) fn report_end<O: Observer>(&self, observer: &mut O) {
         let on_links = self.pipes.iter().flat_map(Pipe::in_transit);
         let partial = self.flows.iter().flat_map(|f| f.reassembly.iter().flatten()).flat_map(|r| r.heads());
-        let held = on_links.chain(self.media.in_transit()).chain(partial).filter(|p| p.side != NO_SIDE).count();
+        let held = on_links.chain(self.media.in_transit()).chain(partial).filter(|p| p.side() != NO_SIDE).count();
         observer.end(self.sides.in_use(), held);
     }
 

@@ -29,9 +29,26 @@ pub(super) struct Flow {
     pub protocol: Protocol,
     kind: Kind,
     index: u32,
-    ipv6: bool,
+    ip: IpHeader,
     start: Time,
     progress: Progress,
+}
+
+/// How the IP header of a flow's packets differs from that of others.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct IpHeader {
+    ipv6: bool,
+    dscp: u8,
+}
+
+impl IpHeader {
+    #[cold]
+    fn put(self, p: &mut Packet) {
+        if self.ipv6 {
+            p.set_ipv6();
+        }
+        p.set_dscp(self.dscp);
+    }
 }
 
 enum Kind {
@@ -55,8 +72,8 @@ trait Application {
     fn left(&mut self, _now: Time, _p: &Packet, _progress: &mut Progress) {}
     /// What `end` has to send now, as packets `id`.
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet>;
-    /// Wakes `end` if its time has come; whether it had.
-    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> bool;
+    /// Wakes `end` if its time has come; else returns when it comes.
+    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> Option<Time>;
     /// When `end` must be woken; [`Time::MAX`] = never.
     fn next_wake(&self, now: Time, end: usize) -> Time;
     /// Notifies both ends of a link event.
@@ -136,7 +153,8 @@ impl Flow {
             (_, None) => Protocol::Tcp,
         };
         let reassembly = [None, None];
-        Flow { global, path, nodes, reassembly, open, protocol, kind, index, ipv6: spec.ipv6, start, progress }
+        let ip = IpHeader { ipv6: spec.ipv6, dscp: spec.dscp };
+        Flow { global, path, nodes, reassembly, open, protocol, kind, index, ip, start, progress }
     }
 
     /// A flow of datagrams from outside, number `index` of a component and, after those of the scenario, `global`.
@@ -156,7 +174,7 @@ impl Flow {
             protocol: Protocol::Tcp, // what gateways send into it
             kind: Kind::Passing,
             index,
-            ipv6,
+            ip: IpHeader { ipv6, dscp: 0 },
             start: Time::MAX,
             progress: Progress { end: None, last_delivery: Time::MAX },
         }
@@ -191,8 +209,8 @@ impl Flow {
     /// A packet of the flow, made as one of IPv4, with the IP header that the flow has.
     #[inline(always)]
     pub fn with_ip_header(&self, mut p: Packet) -> Packet {
-        if self.ipv6 {
-            p.set_ipv6();
+        if self.ip != IpHeader::default() {
+            self.ip.put(&mut p);
         }
         p
     }
@@ -200,8 +218,9 @@ impl Flow {
     pub fn session(&self) -> Option<&Session> {
         of_kind!(&self.kind, k => k.session(), None)
     }
-    pub fn wake(&mut self, now: Time, end: usize) -> bool {
-        of_kind!(&mut self.kind, k => k.wake(now, end, &mut self.progress), false)
+    #[inline(always)]
+    pub fn wake(&mut self, now: Time, end: usize) -> Option<Time> {
+        of_kind!(&mut self.kind, k => k.wake(now, end, &mut self.progress), Some(Time::MAX))
     }
     #[inline(always)]
     pub fn next_wake(&self, now: Time, end: usize) -> Time {
@@ -249,6 +268,19 @@ struct Bulk {
 }
 
 impl Bulk {
+    #[cold]
+    fn start(&mut self) {
+        self.started = true;
+        let [source, sink] = &mut self.ends;
+        if !self.open[1] {
+            sink.listen();
+        }
+        if !self.open[0] {
+            source.offer(self.bytes.unwrap_or(u64::MAX), self.bytes.is_some());
+            source.connect();
+        }
+    }
+
     /// What reached a sink outside is known from its acknowledgements.
     #[cold]
     fn acknowledged(&mut self, now: Time, progress: &mut Progress) {
@@ -292,24 +324,18 @@ impl Application for Bulk {
     fn transmit(&mut self, now: Time, end: usize, _: FlowId, sides: &mut Sides) -> Option<Packet> {
         self.ends[end].transmit(now, sides)
     }
-    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> bool {
+    #[inline(always)]
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
         if !self.started {
-            self.started = true;
-            let [source, sink] = &mut self.ends;
-            if !self.open[1] {
-                sink.listen();
-            }
-            if !self.open[0] {
-                source.offer(self.bytes.unwrap_or(u64::MAX), self.bytes.is_some());
-                source.connect();
-            }
-            return true;
+            self.start();
+            return None;
         }
-        let due = self.ends[end].next_wake(just_before(now)) <= now;
-        if due {
-            self.ends[end].wake(now);
+        let next = self.ends[end].next_wake(just_before(now));
+        if next > now {
+            return Some(next);
         }
-        due
+        self.ends[end].wake(now);
+        None
     }
     #[inline(always)]
     fn next_wake(&self, now: Time, end: usize) -> Time {
@@ -351,8 +377,8 @@ impl Application for Cbr {
         let (n, payload) = (end == 0).then(|| self.sender.transmit(now)).flatten()?;
         Some(datagram(id, n, payload, now))
     }
-    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> bool {
-        self.next_wake(now, end) <= now
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
+        Some(self.next_wake(now, end)).filter(|next| *next > now)
     }
     fn next_wake(&self, _: Time, end: usize) -> Time {
         if end == 0 { self.sender.next_wake() } else { Time::MAX }
@@ -387,8 +413,8 @@ impl Application for Call {
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, _: &mut Sides) -> Option<Packet> {
         self.talkers[end].transmit(now).map(|n| datagram(id, n, self.cfg.datagram(), now))
     }
-    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> bool {
-        self.next_wake(now, end) <= now
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
+        Some(self.next_wake(now, end)).filter(|next| *next > now)
     }
     fn next_wake(&self, _: Time, end: usize) -> Time {
         self.talkers[end].next_wake()
@@ -431,7 +457,7 @@ impl Application for Requests {
         self.sent[end] += 1;
         Some(datagram(id, self.sent[end] - 1, payload, now))
     }
-    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> bool {
+    fn wake(&mut self, now: Time, end: usize, progress: &mut Progress) -> Option<Time> {
         if end == 0 && self.session.next_wake() <= now {
             self.session.wake(now);
         }
@@ -439,7 +465,7 @@ impl Application for Requests {
             self.ends[end].wake(now);
         }
         self.act(now, progress);
-        true
+        None
     }
     fn next_wake(&self, now: Time, end: usize) -> Time {
         self.ends[end].next_wake(now).min(self.session.next_wake())

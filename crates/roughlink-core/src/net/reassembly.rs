@@ -1,6 +1,6 @@
 //! IP reassembly (RFC 791 section 3.2, RFC 8200 section 4.5) at the receiving host, per flow and direction.
 
-use crate::packet::{Fragment, Packet};
+use crate::packet::{Ecn, Fragment, Packet};
 use crate::units::Time;
 use std::collections::VecDeque;
 
@@ -17,6 +17,8 @@ struct Datagram {
     /// Bytes after the IP header, arrived and in total.
     have: u32,
     total: Option<u32>,
+    /// Some fragment was marked with CE.
+    marked: bool,
     expires: Time,
 }
 
@@ -34,6 +36,7 @@ impl Reassembly {
                 first: None,
                 have: 0,
                 total: None,
+                marked: false,
                 expires: now + TIMEOUT,
             });
             self.partial.len() - 1
@@ -47,6 +50,7 @@ impl Reassembly {
                     dropped(old);
                     d.have = 0;
                     d.total = None;
+                    d.marked = false;
                     d.expires = now + TIMEOUT;
                 }
             }
@@ -54,11 +58,15 @@ impl Reassembly {
             Fragment::Middle | Fragment::Whole => {}
         }
         d.have += bytes;
+        d.marked |= p.ecn() == Ecn::Ce;
         if d.total == Some(d.have)
             && let Some(mut whole) = d.first
         {
             whole.set_fragment(Fragment::Whole);
             whole.size = d.have as u16 + whole.ip_header_bytes();
+            if d.marked {
+                whole.set_ecn(Ecn::Ce); // RFC 3168 section 5.3: all of them were ECN-capable, as parts of one packet
+            }
             self.partial.remove(i);
             return Some(whole);
         }
@@ -94,6 +102,21 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_on_any_fragment_marks_the_datagram() {
+        for marked in 0..4 {
+            let mut r = Reassembly::default();
+            let parts = [(Fragment::First, 0), (Fragment::Middle, 1480), (Fragment::Last, 2960)];
+            let mut whole = None;
+            for (i, (kind, offset)) in parts.into_iter().enumerate() {
+                let mut f = fragment(1, kind, offset, 1480);
+                f.set_ecn(if i == marked { Ecn::Ce } else { Ecn::Ect0 });
+                whole = r.receive(Time(0), f, &mut |_| {});
+            }
+            assert_eq!(whole.unwrap().ecn(), if marked < 3 { Ecn::Ce } else { Ecn::Ect0 });
+        }
+    }
+
+    #[test]
     fn a_datagram_is_whole_when_all_its_bytes_are() {
         let mut r = Reassembly::default();
         let mut lost = 0;
@@ -101,6 +124,7 @@ mod tests {
         assert!(r.receive(Time(0), fragment(1, Fragment::First, 7, 1480), &mut drop).is_none());
         let whole = r.receive(Time(1), fragment(1, Fragment::Last, 1480, 12), &mut drop).unwrap();
         assert_eq!((whole.size, whole.fragment(), whole.ack), (1512, Fragment::Whole, 7));
+        assert_eq!(whole.ecn(), Ecn::NotEct);
         // Fragments of different datagrams do not mix.
         r.receive(Time(2), fragment(2, Fragment::First, 0, 1480), &mut drop);
         assert!(r.receive(Time(3), fragment(3, Fragment::Last, 1480, 12), &mut drop).is_none());

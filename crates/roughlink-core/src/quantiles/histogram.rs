@@ -16,7 +16,7 @@ pub struct Histogram {
     counts: Vec<u16>,
     /// How often a count has passed 2^16, by its place in `counts`.
     carries: BTreeMap<u16, u32>,
-    sum: u64,
+    sum: u128,
     min: u64,
     max: u64,
 }
@@ -49,7 +49,7 @@ impl Histogram {
         if *count == 0 {
             *self.carries.entry(i as u16).or_default() += 1;
         }
-        self.sum += ns;
+        self.sum += u128::from(ns);
         self.min = self.min.min(ns);
         self.max = self.max.max(ns);
     }

@@ -3,7 +3,7 @@
 use super::Scenario;
 use crate::app::Traffic;
 use crate::link::noise::Noise;
-use crate::link::{Direction, Model, PipeConfig};
+use crate::link::{Direction, Discipline, Model, PipeConfig};
 
 impl Scenario {
     /// Whether a run can depend on its seed and its replica. If it cannot, all replicas give the same result. Media that
@@ -26,9 +26,11 @@ impl Scenario {
 
 impl Direction {
     fn is_random(&self) -> bool {
-        let Direction { rate: _, delay: _, queue: _, noise, jitter, reorder: _, timeline } = self;
+        let Direction { rate: _, delay: _, queue: _, noise, jitter, reorder: _, discipline, timeline } = self;
         let later = timeline.iter().flat_map(|t| &t.noises);
-        !jitter.is_zero() || std::iter::once(noise).chain(later).any(Noise::is_random)
+        discipline.as_ref().is_some_and(Discipline::is_random)
+            || !jitter.is_zero()
+            || std::iter::once(noise).chain(later).any(Noise::is_random)
     }
 }
 

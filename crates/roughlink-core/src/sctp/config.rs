@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The keys of an SCTP association; defaults are the protocol parameters of RFC 9260.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct SctpConfig {
     /// User data in a full packet, and in a message; the packet has 48 B of headers more.
     #[serde(with = "units::bytes")]

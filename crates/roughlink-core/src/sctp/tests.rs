@@ -27,7 +27,8 @@ impl Peer for Endpoint {
         let d = wire::decode(&bytes).unwrap();
         assert_eq!((d.side.as_ref(), d.end), (sides.get(&p), usize::from(p.size)));
         let mut read = d.packet;
-        (read.flow, read.side) = (p.flow, p.side);
+        read.flow = p.flow;
+        read.set_side(p.side());
         assert_eq!(read, p);
         Some(p)
     }
@@ -273,7 +274,7 @@ fn only_the_right_tag_counts() {
     let mut server = endpoint(true, &SctpConfig::default(), "sctp", "");
     server.listen();
     let mut p = Packet::sctp_cookie_echo(id, server.tag);
-    p.side = cookie;
+    p.set_side(cookie);
     server.receive(ms(1), &p, &c.sides);
     assert_eq!((server.state(), server.is_quiet()), (State::Listen, true), "a forged cookie");
 }

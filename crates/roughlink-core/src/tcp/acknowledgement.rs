@@ -19,6 +19,8 @@ pub(super) struct Acknowledgement {
     pub(super) window: u64,
     /// It carries data or a FIN.
     pub(super) payload: bool,
+    /// ECE, with ECN agreed.
+    pub(super) congestion: bool,
     /// The timestamp that it echoes.
     pub(super) echo: Option<u32>,
     /// Base of the peer's view of our sequence space.
@@ -82,7 +84,13 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
         }
         snd.board.sack(left, right, &mut d);
     }
-    let arrival = Arrival { ack: a.ack, pure: !a.payload && same_window, sacked: d.bytes, prior_in_flight };
+    let arrival = Arrival {
+        ack: a.ack,
+        pure: !a.payload && same_window,
+        congestion: a.congestion,
+        sacked: d.bytes,
+        prior_in_flight,
+    };
     if !snd.cfg.timestamp_rtt {
         rtt = sample_by_send_time(snd, now, a, &d);
     }

@@ -1,70 +1,86 @@
 //! What arrived beyond the next byte expected: by offset, to join it, and by age, to report the most recent first (RFC 2018
 //! section 4).
 
-use std::collections::BTreeMap;
+use super::sorted::Sorted;
+use std::collections::VecDeque;
 
-/// Ranges `[start, end)` that neither overlap nor touch.
+/// `[start, end)`, and the number of the arrival that last joined it.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    start: u64,
+    end: u64,
+    arrival: u64,
+}
+
+/// Ranges that neither overlap nor touch.
 #[derive(Clone, Debug, Default)]
 pub struct Arrived {
-    /// The end of each by its start, and the number of the arrival that last joined it.
-    ranges: BTreeMap<u64, (u64, u64)>,
-    /// The start of each by that number.
-    recent: BTreeMap<u64, u64>,
+    /// By offset.
+    ranges: VecDeque<Range>,
+    /// By age: the number of the arrival, and the start.
+    recent: Sorted<(u64, u64)>,
     arrivals: u64,
 }
 
 impl Arrived {
     /// Whether nothing is kept.
-    #[inline]
+    #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
     /// Keeps `[start, end)`, joined with what it touches. Whether all of it was kept before.
     pub fn insert(&mut self, start: u64, end: u64) -> bool {
-        let (mut lo, mut hi) = (start, end);
-        let mut seen = false;
-        while let Some((&a, &(b, arrival))) = self.ranges.range(..=hi).next_back()
-            && b >= lo
-        {
-            seen |= a <= start && end <= b;
-            (lo, hi) = (lo.min(a), hi.max(b));
-            self.ranges.remove(&a);
-            self.recent.remove(&arrival);
-        }
         self.arrivals += 1;
-        self.ranges.insert(lo, (hi, self.arrivals));
-        self.recent.insert(self.arrivals, lo);
+        let mut joined = Range { start, end, arrival: self.arrivals };
+        let mut seen = false;
+        let above = self.ranges.partition_point(|r| r.start <= end);
+        let mut first = above;
+        while let Some(below) = first.checked_sub(1)
+            && let r = self.ranges[below]
+            && r.end >= start
+        {
+            seen |= r.start <= start && end <= r.end;
+            (joined.start, joined.end) = (joined.start.min(r.start), joined.end.max(r.end));
+            self.recent.remove(&(r.arrival, r.start));
+            first = below;
+        }
+        self.recent.insert((joined.arrival, joined.start));
+        if first == above {
+            self.ranges.insert(above, joined);
+        } else {
+            self.ranges[first] = joined;
+            self.ranges.drain(first + 1..above);
+        }
         seen
     }
 
     /// The next byte expected is `next` or, as what is kept reaches from there, a later one, which is returned; what lies below
     /// it is kept no more.
     pub fn take_from(&mut self, mut next: u64) -> u64 {
-        while let Some(first) = self.ranges.first_entry()
-            && *first.key() <= next
-        {
-            let (end, arrival) = first.remove();
-            self.recent.remove(&arrival);
-            next = next.max(end);
+        while let Some(r) = self.ranges.pop_front_if(|r| r.start <= next) {
+            self.recent.remove(&(r.arrival, r.start));
+            next = next.max(r.end);
         }
         next
     }
 
     /// Keeps nothing from offset `last` on.
     pub fn cut(&mut self, last: u64) {
-        for (_, (_, arrival)) in self.ranges.split_off(&last) {
-            self.recent.remove(&arrival);
+        while let Some(r) = self.ranges.pop_back_if(|r| r.start >= last) {
+            self.recent.remove(&(r.arrival, r.start));
         }
-        if let Some(mut range) = self.ranges.last_entry() {
-            let (end, arrival) = *range.get();
-            range.insert((end.min(last), arrival));
+        if let Some(r) = self.ranges.back_mut() {
+            r.end = r.end.min(last);
         }
     }
 
     /// The ranges, that of the latest arrival first.
     pub fn most_recent(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.recent.values().rev().map(|&start| (start, self.ranges[&start].0))
+        self.recent.descending().map(|&(_, start)| {
+            let place = self.ranges.partition_point(|r| r.start < start);
+            (start, self.ranges[place].end)
+        })
     }
 }
 

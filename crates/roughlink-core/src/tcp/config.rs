@@ -78,7 +78,7 @@ pub enum FrOffUntil {
 /// The keys of a TCP connection except its congestion control. A key that is absent takes the value that the algorithm
 /// asks for, otherwise that of the stack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct TcpConfig {
     /// The set of values to start from; it also selects the parameters of each algorithm.
     pub stack: Stack,
@@ -86,6 +86,9 @@ pub struct TcpConfig {
     pub recovery: Recovery,
     /// Offer and accept selective acknowledgements (RFC 2018).
     pub sack: bool,
+    /// Offer and accept ECN (RFC 3168): packets are marked instead of dropped where a link has a `qdisc` that marks. Linux
+    /// offers none of itself, and accepts what is offered (`tcp_ecn` = 2).
+    pub ecn: bool,
     /// Offer and accept timestamps (RFC 7323).
     pub timestamps: bool,
     /// Offer and accept window scaling (RFC 7323); without it the largest window is 65535 B.
@@ -176,6 +179,7 @@ impl TcpConfig {
             stack,
             recovery: Recovery::Sack,
             sack: true,
+            ecn: false,
             timestamps: true,
             window_scaling: true,
             initial_window: 10,

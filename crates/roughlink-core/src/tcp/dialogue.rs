@@ -14,6 +14,8 @@ pub(crate) struct Pair {
     delay: Time,
     /// Numbers in `data` of those that do not arrive.
     pub(crate) lost: Vec<usize>,
+    /// Of those that are marked on their way, if they are ECN-capable.
+    pub(crate) marked: Vec<usize>,
 }
 
 impl Pair {
@@ -24,7 +26,15 @@ impl Pair {
         let end = |reverse| Endpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory.clone(), 77);
         let mut ends = [end(false), end(true)];
         ends[1].listen();
-        Pair { ends, data: Vec::new(), sides: Sides::default(), air: VecDeque::new(), delay, lost: Vec::new() }
+        Pair {
+            ends,
+            data: Vec::new(),
+            sides: Sides::default(),
+            air: VecDeque::new(),
+            delay,
+            lost: Vec::new(),
+            marked: Vec::new(),
+        }
     }
     /// When something happens next.
     pub(crate) fn next(&self, now: Time) -> Time {
@@ -46,9 +56,12 @@ impl Pair {
         }
     }
     fn pump(&mut self, now: Time, i: usize) {
-        while let Some(p) = self.ends[i].transmit(now, &mut self.sides) {
+        while let Some(mut p) = self.ends[i].transmit(now, &mut self.sides) {
             if p.payload() > 0 {
                 self.data.push((now, i, p));
+                if self.marked.contains(&(self.data.len() - 1)) {
+                    p.mark();
+                }
                 if self.lost.contains(&(self.data.len() - 1)) {
                     self.sides.free(&p);
                     continue;
@@ -58,7 +71,7 @@ impl Pair {
         }
     }
     /// Steps until `until`.
-    fn run(&mut self, mut now: Time, until: Time) {
+    pub(crate) fn run(&mut self, mut now: Time, until: Time) {
         loop {
             self.step(now);
             now = self.next(now);
@@ -232,7 +245,7 @@ fn no_announced_mss_is_too_small() {
         let mut answer = Packet::tcp(FlowId::new(0, true));
         (answer.flags, answer.ack, answer.window) = (flags::SYN | flags::ACK, 78, 60_000);
         let options = SynOptions { mss: announced, timestamps: true, ..SynOptions::default() };
-        answer.side = sides.store(Side::Syn(options));
+        answer.set_side(sides.store(Side::Syn(options)));
         end.receive(MS(1), &answer, &sides);
         end.write(100);
         let sizes: Vec<u32> = std::iter::from_fn(|| end.transmit(MS(1), &mut sides)).map(|p| p.payload()).collect();

@@ -240,7 +240,7 @@ mod tests {
             let mut answer = Packet::tcp(FlowId::new(0, true));
             (answer.flags, answer.ack, answer.window) = (flags::SYN | flags::ACK, 1, 60_000);
             let options = SynOptions { mss: 1460, sack_permitted: true, ..SynOptions::default() };
-            answer.side = s.sides.store(Side::Syn(options));
+            answer.set_side(s.sides.store(Side::Syn(options)));
             s.e.receive(s.now, &answer, &s.sides);
             let mut flight = s.sent();
             for _ in 0..3 {

@@ -35,6 +35,8 @@ pub struct Rack {
     probe_retransmitted: bool,
     /// `snd_una` when the episode began, if it may still be undone.
     undo_marker: Option<u64>,
+    /// Undoing restores the window: it was not reduced for a mark (Linux `prior_ssthresh` is not 0).
+    undo_restores: bool,
     /// Retransmissions not yet reported as duplicates; negative before the first.
     undo_retrans: i64,
     /// Millisecond timestamp of the episode's first retransmission.
@@ -62,6 +64,7 @@ impl Default for Rack {
             probe_end: 0,
             probe_retransmitted: false,
             undo_marker: None,
+            undo_restores: true,
             undo_retrans: 0,
             first_retrans_ms: None,
             frto: false,
@@ -152,7 +155,7 @@ impl Sender {
         if self.rack.probe_end != 0 {
             self.on_probe_ack(a, advanced, duplicate, dsack);
         }
-        if duplicate || dsack || self.flow.state != CongestionState::Open {
+        if duplicate || dsack || a.congestion || self.flow.state != CongestionState::Open {
             self.alert(now, a, d, advanced, duplicate, echo_before);
         }
         let lost = self.board.lost().saturating_sub(lost_before);
@@ -162,7 +165,7 @@ impl Sender {
             self.restart_rto(now);
         }
         self.sync();
-        if self.flow.state == CongestionState::Recovery {
+        if self.flow.state.is_reducing() {
             let progress = Progress {
                 delivered: d.bytes,
                 pipe: self.flow.in_flight,
@@ -178,7 +181,7 @@ impl Sender {
             delivered: d.bytes,
             segments: d.segments,
             rtt,
-            may_grow: advanced && self.flow.state != CongestionState::Recovery && self.window_was_used(),
+            may_grow: advanced && !self.flow.state.is_reducing() && self.window_was_used(),
             prior_una,
             prior_in_flight: a.prior_in_flight,
             rate: sample,
@@ -193,7 +196,13 @@ impl Sender {
 
     /// The state machine (Linux `tcp_fastretrans_alert`).
     fn alert(&mut self, now: Time, a: &Arrival, d: &Delivered, advanced: bool, duplicate: bool, echo_before: bool) {
+        if a.congestion {
+            self.rack.undo_restores = false;
+        }
         let in_episode = matches!(self.flow.state, CongestionState::Recovery | CongestionState::Loss);
+        if self.flow.state == CongestionState::Cwr && a.ack > self.recover {
+            self.reopen(); // the first segment after it carried CWR
+        }
         if in_episode && a.ack >= self.recover {
             if self.may_undo(echo_before) {
                 self.undo();
@@ -221,7 +230,7 @@ impl Sender {
                 }
                 self.detect_losses(now, advanced);
             }
-            CongestionState::Open | CongestionState::Disorder => {
+            CongestionState::Open | CongestionState::Disorder | CongestionState::Cwr => {
                 if duplicate && !self.sack {
                     self.board.add_reno_sack();
                 }
@@ -230,8 +239,13 @@ impl Sender {
                 }
                 self.detect_losses(now, advanced);
                 if self.board.lost() > 0 {
-                    self.enter_fast_recovery();
-                } else {
+                    self.enter_fast_recovery(a.congestion);
+                    return;
+                }
+                if a.congestion && self.flow.state != CongestionState::Cwr {
+                    self.enter_cwr();
+                }
+                if self.flow.state != CongestionState::Cwr {
                     let quiet = self.board.sacked() == 0;
                     self.flow.state = if quiet { CongestionState::Open } else { CongestionState::Disorder };
                 }
@@ -239,22 +253,49 @@ impl Sender {
         }
     }
 
-    fn enter_fast_recovery(&mut self) {
+    /// Fast recovery begins; `marked`: the acknowledgement that showed the loss carries ECE. Within a reduction for a mark the
+    /// window is not reduced again, and the recovery point stays (Linux `tcp_enter_recovery`).
+    fn enter_fast_recovery(&mut self, marked: bool) {
         self.stats.fast_recoveries += 1;
-        let cwnd = self.cc.vitals().cwnd;
-        self.begin_episode();
-        self.sync();
-        self.cc.on_congestion(&self.flow, Congestion::Loss);
+        if self.flow.state == CongestionState::Cwr {
+            self.may_prove_spurious();
+        } else {
+            self.begin_episode();
+            self.rack.undo_restores = !marked;
+            self.reduce(Congestion::Loss);
+        }
         self.flow.state = CongestionState::Recovery;
+    }
+
+    /// Packets were marked (Linux `tcp_enter_cwr`).
+    fn enter_cwr(&mut self) {
+        self.stats.ecn_reductions += 1;
+        self.begin_episode();
+        (self.rack.undo_marker, self.rack.undo_restores) = (None, false);
+        self.reduce(Congestion::Ecn);
+        self.flow.state = CongestionState::Cwr;
+    }
+
+    /// The window begins to fall to a new ssthresh (Linux `tcp_init_cwnd_reduction`).
+    fn reduce(&mut self, cause: Congestion) {
+        let cwnd = self.cc.vitals().cwnd;
+        self.sync();
+        self.cc.on_congestion(&self.flow, cause);
         self.prr = Prr::start(cwnd, self.flow.mss, false);
+        self.ecn.reduced(self.board.nxt());
     }
 
     fn begin_episode(&mut self) {
         self.recover = self.board.nxt();
+        self.rack.probe_end = 0;
+        self.rack.undo_restores = true;
+        self.may_prove_spurious();
+    }
+
+    fn may_prove_spurious(&mut self) {
         self.rack.undo_marker = Some(self.board.una());
         self.rack.undo_retrans = -1;
         self.rack.first_retrans_ms = None;
-        self.rack.probe_end = 0;
     }
 
     /// Without SACK a duplicate ACK delivers one segment, which the next cumulative ACK must not count again (Linux
@@ -264,7 +305,7 @@ impl Sender {
         if acked > 0 {
             d.bytes = acked.saturating_sub(self.rack.credited).max(acked.min(mss));
             self.rack.credited = self.rack.credited.saturating_sub(acked);
-            if matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder) {
+            if !matches!(self.flow.state, CongestionState::Recovery | CongestionState::Loss) {
                 self.board.reset_reno_sack();
             } else {
                 self.board.settle_reno_sack();
@@ -330,8 +371,11 @@ impl Sender {
 
     fn undo(&mut self) {
         self.rack.undo_marker = None;
-        self.stats.undos += 1;
-        self.cc.on_undo(&self.flow);
+        if self.rack.undo_restores {
+            self.stats.undos += 1;
+            self.cc.on_undo(&self.flow);
+            self.ecn.withdraw();
+        }
     }
 
     /// RACK_detect_loss, or the head without SACK.
@@ -340,7 +384,7 @@ impl Sender {
             return;
         }
         if !self.sack {
-            let early = matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder);
+            let early = !matches!(self.flow.state, CongestionState::Recovery | CongestionState::Loss);
             let dups = self.board.sacked() / u64::from(self.flow.mss);
             if (early && dups >= u64::from(DUP_THRESH)) || (self.flow.state == CongestionState::Recovery && advanced) {
                 self.board.mark_head_lost();
@@ -380,7 +424,8 @@ impl Sender {
         self.rack.timer = Time::MAX;
         if self.rack.timer_is_probe {
             self.rack.timer_is_probe = false;
-            if !self.board.is_empty() && self.rack.probe_end == 0 && self.flow.state == CongestionState::Open {
+            let calm = matches!(self.flow.state, CongestionState::Open | CongestionState::Cwr);
+            if !self.board.is_empty() && self.rack.probe_end == 0 && calm {
                 self.stats.probes += 1;
                 self.forced = Some(Force::Probe);
                 self.rto_at = now + self.rtt.rto();
@@ -389,8 +434,9 @@ impl Sender {
         }
         let before = self.board.lost();
         self.detect_losses(now, false);
-        if self.board.lost() > before && matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder) {
-            self.enter_fast_recovery();
+        let early = !matches!(self.flow.state, CongestionState::Recovery | CongestionState::Loss);
+        if self.board.lost() > before && early {
+            self.enter_fast_recovery(false);
         }
         if self.flow.state == CongestionState::Recovery {
             // Linux: tcp_cwnd_reduction(sk, 1, 0, 0), then retransmit.
@@ -428,7 +474,7 @@ impl Sender {
     fn schedule_probe(&mut self, now: Time) {
         if !self.cfg.tlp
             || !self.sack
-            || self.flow.state != CongestionState::Open
+            || !matches!(self.flow.state, CongestionState::Open | CongestionState::Cwr)
             || self.rack.probe_end != 0
             || self.board.is_empty()
             || self.board.sacked() > 0
@@ -457,6 +503,7 @@ impl Sender {
             self.rack.probe_end = 0;
             self.sync();
             self.cc.on_congestion(&self.flow, Congestion::Loss);
+            self.ecn.reduced(self.board.nxt());
         } else if !advanced && !duplicate {
             self.rack.probe_end = 0; // both copies arrived: no loss
         }

@@ -1,84 +1,102 @@
 //! Disjoint ranges of sequence offsets, in order: which bytes of a connection have some property.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
-/// Ranges `[start, end)` that neither overlap nor touch.
+/// Ranges `[start, end)` that neither overlap nor touch, so that both their starts and their ends are in order. They come
+/// and go near the ends of a window, where a sorted queue has to move next to nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Ranges {
-    ends: BTreeMap<u64, u64>,
+    ranges: VecDeque<(u64, u64)>,
 }
 
 impl Ranges {
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.ranges.is_empty()
     }
     /// In order; also from the end.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
-        self.ends.iter().map(|(&start, &end)| (start, end))
+        self.ranges.iter().copied()
     }
     /// The lowest.
     #[inline]
     pub fn first(&self) -> Option<(u64, u64)> {
-        self.ends.first_key_value().map(|(&start, &end)| (start, end))
+        self.ranges.front().copied()
     }
     /// The highest.
+    #[inline]
     pub fn last(&self) -> Option<(u64, u64)> {
-        self.ends.last_key_value().map(|(&start, &end)| (start, end))
+        self.ranges.back().copied()
+    }
+    /// How many begin at `offset` or below.
+    #[inline]
+    fn up_to(&self, offset: u64) -> usize {
+        match self.ranges.back() {
+            // The usual case: what is asked for lies at the end of the window.
+            Some(last) if last.0 > offset => self.ranges.partition_point(|r| r.0 <= offset),
+            _ => self.ranges.len(),
+        }
     }
     /// The one that covers `offset`.
     pub fn covering(&self, offset: u64) -> Option<(u64, u64)> {
-        self.ends.range(..=offset).next_back().map(|(&start, &end)| (start, end)).filter(|r| offset < r.1)
+        let below = self.up_to(offset).checked_sub(1)?;
+        Some(self.ranges[below]).filter(|r| offset < r.1)
     }
     /// The first part of `[from, to)` that no range covers.
+    #[inline]
     pub fn gap(&self, from: u64, to: u64) -> Option<(u64, u64)> {
-        let from = self.covering(from).map_or(from, |r| r.1);
+        let above = self.up_to(from);
+        let from = above.checked_sub(1).map_or(from, |below| from.max(self.ranges[below].1));
         if from >= to {
             return None;
         }
-        let next = self.ends.range(from..to).next();
-        Some((from, next.map_or(to, |(&start, _)| start)))
+        Some((from, self.ranges.get(above).map_or(to, |next| next.0.min(to))))
     }
     /// `[start, end)` belongs to them.
     pub fn insert(&mut self, start: u64, end: u64) {
-        let (mut lo, mut hi) = (start, end);
-        while let Some((&a, &b)) = self.ends.range(..=hi).next_back()
-            && b >= lo
+        let above = self.up_to(end);
+        let mut first = above;
+        while let Some(below) = first.checked_sub(1)
+            && self.ranges[below].1 >= start
         {
-            if a <= start {
-                // The usual case: the range below grows.
-                hi = hi.max(b);
-                self.ends.insert(a, hi);
-                return;
-            }
-            self.ends.remove(&a);
-            (lo, hi) = (lo.min(a), hi.max(b));
+            first = below;
         }
-        self.ends.insert(lo, hi);
+        if first == above {
+            self.ranges.insert(above, (start, end));
+            return;
+        }
+        self.ranges[first] = (start.min(self.ranges[first].0), end.max(self.ranges[above - 1].1));
+        self.ranges.drain(first + 1..above);
     }
     /// `[start, end)`, which one range covers, does not belong to them any more.
     pub fn remove(&mut self, start: u64, end: u64) {
-        let Some((a, b)) = self.covering(start) else { return };
-        debug_assert!(end <= b);
-        if a < start {
-            self.ends.insert(a, start);
-        } else {
-            self.ends.remove(&a);
+        let Some(place) = self.up_to(start).checked_sub(1) else { return };
+        let (a, b) = self.ranges[place];
+        if start >= b {
+            return;
         }
-        if end < b {
-            self.ends.insert(end, b);
+        debug_assert!(end <= b);
+        match (a < start, end < b) {
+            (true, true) => {
+                self.ranges[place] = (end, b);
+                self.ranges.insert(place, (a, start));
+            }
+            (true, false) => self.ranges[place] = (a, start),
+            (false, true) => self.ranges[place] = (end, b),
+            (false, false) => drop(self.ranges.remove(place)),
         }
     }
     /// Nothing below `offset` belongs to them any more.
     pub fn remove_below(&mut self, offset: u64) {
-        while let Some(first) = self.ends.first_entry()
-            && *first.key() < offset
+        while let Some(first) = self.ranges.front_mut()
+            && first.0 < offset
         {
-            let end = first.remove();
-            if end > offset {
-                self.ends.insert(offset, end);
+            if first.1 > offset {
+                first.0 = offset;
+                return;
             }
+            self.ranges.pop_front();
         }
     }
 }

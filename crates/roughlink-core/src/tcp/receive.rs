@@ -41,6 +41,8 @@ pub struct Receiver {
     timeout: Time,
     send_dsack: bool,
     quick_ack: bool,
+    /// A marked segment arrived: ECE is due until CWR arrives (RFC 3168 section 6.1.3).
+    echo: bool,
 }
 
 /// The receive buffer and, when autotuned, what dynamic right-sizing needs.
@@ -93,6 +95,7 @@ impl Receiver {
             timeout: cfg.delayed_ack_timeout,
             send_dsack: cfg.recovery == Recovery::Rack,
             quick_ack: cfg.quick_ack,
+            echo: false,
         }
     }
 
@@ -274,6 +277,22 @@ impl Receiver {
         }
     }
 
+    /// Whether what leaves carries ECE.
+    pub fn echoes(&self) -> bool {
+        self.echo
+    }
+    /// A segment with CE arrived. Linux delays none of the next acknowledgements: the sender's window may be small.
+    pub fn on_marked(&mut self) {
+        if !std::mem::replace(&mut self.echo, true) && self.quick_ack {
+            self.quick = self.quick.max(QUICK_ECHOES);
+        }
+    }
+    /// Data with CWR arrived: the peer has reduced its window. Linux acknowledges it at once.
+    pub fn on_cwr(&mut self) {
+        self.echo = false;
+        self.ack_now |= self.quick_ack;
+    }
+
     fn enter_quick_ack(&mut self) {
         if self.quick_ack {
             self.quick = QUICK_ACKS;
@@ -359,6 +378,8 @@ impl Space {
     }
 }
 
+/// Linux `tcp_ecn_check_ce`.
+const QUICK_ECHOES: u32 = 2;
 /// Linux `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
 

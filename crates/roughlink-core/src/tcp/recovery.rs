@@ -23,6 +23,8 @@ pub struct Arrival {
     pub ack: u64,
     /// It carries no data and no FIN and does not change the window.
     pub pure: bool,
+    /// It reports marked packets (ECE).
+    pub congestion: bool,
     /// Bytes newly SACKed.
     pub sacked: u64,
     /// Bytes in flight before it.
@@ -50,6 +52,9 @@ impl Sender {
         self.settle_release(now);
         let sample = self.rate_sample(now, d, 0, a.prior_in_flight, self.flow.latest_rtt);
         self.sync();
+        if a.congestion {
+            self.on_echo_by_count();
+        }
         let pipe = self.flow.in_flight;
         let mut ack = Ack {
             acked: a.ack - prior_una,
@@ -111,14 +116,14 @@ impl Sender {
                 ack.segments = ((a.ack - self.recover) / u64::from(self.flow.mss)) as u32;
                 self.end_episode();
             }
-            CongestionState::Open => {}
+            CongestionState::Open | CongestionState::Cwr => {} // the latter with `rack` only
         }
         if a.ack >= self.recover {
             self.recover_active = false;
         }
         self.restart_rto(now);
         self.sync();
-        ack.may_grow = self.cfg.grow_when_limited || self.window_was_used();
+        ack.may_grow = !a.congestion && (self.cfg.grow_when_limited || self.window_was_used()); // RFC 3168 section 6.1.2
         self.cc.on_ack(&self.flow, &ack);
     }
 
@@ -160,7 +165,7 @@ impl Sender {
                 return;
             }
             CongestionState::Open => self.flow.state = CongestionState::Disorder,
-            CongestionState::Disorder => {}
+            CongestionState::Disorder | CongestionState::Cwr => {}
         }
         self.duplicates += 1;
         let fresh = self.board.una() >= self.recover || !self.recover_active || self.cfg.recovery == Recovery::Reno;
@@ -199,7 +204,10 @@ impl Sender {
         let cwnd = self.cc.vitals().cwnd;
         // Without SACK the head still counts as in flight when ssthresh is taken (ns-3).
         self.flow.in_flight += if self.sack { 0 } else { u64::from(self.flow.mss) };
-        self.cc.on_congestion(&self.flow, Congestion::Loss);
+        if !self.ecn.covers(self.board.una()) {
+            self.cc.on_congestion(&self.flow, Congestion::Loss);
+        }
+        self.ecn.reduced(self.board.nxt());
         self.flow.in_flight = pipe;
         self.flow.state = CongestionState::Recovery;
         if self.cfg.recovery == Recovery::Prr {

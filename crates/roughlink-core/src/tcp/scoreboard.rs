@@ -284,18 +284,25 @@ impl Scoreboard {
     }
 
     /// The block `[left, right)` has arrived (RFC 2018). Only whole segments count.
+    #[inline]
     pub fn sack(&mut self, left: u64, right: u64, d: &mut Delivered) {
+        // Most blocks say again what the acknowledgement before said.
         let mut at = left;
         while let Some((from, to)) = self.index.sacked.gap(at, right) {
-            let mut i = self.index_of(from);
-            while self.segments.get(i).is_some_and(|s| s.end() <= to) {
-                let ended = if self.sack_ends_retrans { LOST | RETRANS } else { LOST };
-                let s = self.update(i, |s| s.flags = s.flags & !ended | SACKED);
-                self.highest_sacked = self.highest_sacked.max(s.start);
-                d.take(&s);
-                i += 1;
-            }
+            self.sack_gap(from, to, d);
             at = to;
+        }
+    }
+
+    /// [`Scoreboard::sack`] of bytes of which none was SACKed.
+    fn sack_gap(&mut self, from: u64, to: u64, d: &mut Delivered) {
+        let mut i = self.index_of(from);
+        while self.segments.get(i).is_some_and(|s| s.end() <= to) {
+            let ended = if self.sack_ends_retrans { LOST | RETRANS } else { LOST };
+            let s = self.update(i, |s| s.flags = s.flags & !ended | SACKED);
+            self.highest_sacked = self.highest_sacked.max(s.start);
+            d.take(&s);
+            i += 1;
         }
     }
 
@@ -361,7 +368,7 @@ impl Scoreboard {
     /// When the last of the awaited segments left that left before `mark`, a time and an end, which never decrease from
     /// call to call.
     pub fn last_awaited_before(&mut self, mark: (Time, u64)) -> Option<Time> {
-        let again = self.index.resent.range(..mark).next_back().map(|place| place.0);
+        let again = self.index.resent.last_below(&mark).map(|place| place.0);
         let mut i = self.index_of(self.index.reached);
         while self.segments.get(i).is_some_and(|s| s.transmissions > 1 || s.sent_order() < mark) {
             i += 1;

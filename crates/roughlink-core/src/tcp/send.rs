@@ -9,6 +9,7 @@ mod timers;
 
 use super::acknowledgement::RttSample;
 use super::config::{Recovery, TcpConfig};
+use super::ecn::Reaction;
 use super::hold::Release;
 use super::prr::Prr;
 use super::rack::Rack;
@@ -48,6 +49,8 @@ pub struct SenderStats {
     pub undos: u64,
     /// Tail loss probes.
     pub probes: u64,
+    /// Reductions of the window because packets were marked (RFC 3168).
+    pub ecn_reductions: u64,
     /// Data segments sent, retransmissions included.
     pub segments: u64,
     /// RTT samples.
@@ -79,6 +82,7 @@ pub struct Sender {
     pub(super) rack: Rack,
     /// SACK was negotiated.
     pub(super) sack: bool,
+    pub(super) ecn: Reaction,
     /// Offset after the last byte in the send buffer.
     written: u64,
     /// Offset after the last byte that the application wrote on its own account, 0 = none; a backlog is one long write.
@@ -135,6 +139,7 @@ impl Sender {
             prr: Prr::default(),
             rack: Rack::default(),
             sack,
+            ecn: Reaction::default(),
             written: 1,
             push: 0,
             backlog: 0,
@@ -207,17 +212,22 @@ impl Sender {
         self.refill();
     }
     /// Moves the backlog to the send buffer, in whole writes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn refill(&mut self) {
-        if self.backlog == 0 {
-            return;
+        if self.backlog > 0 && self.room() > 0 {
+            self.take_from_backlog();
         }
+    }
+    fn take_from_backlog(&mut self) {
         let mut n = self.room().min(self.backlog);
-        if n < self.backlog && self.cfg.write_size > 1 {
-            n -= n % u64::from(self.cfg.write_size).min(self.capacity()); // a write larger than the buffer never fits
-        }
-        if n == 0 {
-            return;
+        if n < self.backlog {
+            let write = u64::from(self.cfg.write_size).min(self.capacity()); // a larger one than the buffer never fits
+            if n < write {
+                return;
+            }
+            if write > 1 {
+                n -= n % write;
+            }
         }
         self.written += n;
         if self.backlog != u64::MAX {
@@ -300,7 +310,7 @@ impl Sender {
     }
 
     /// Brings the algorithm's view up to date.
-    #[inline]
+    #[inline(always)]
     pub(super) fn sync(&mut self) {
         self.flow.in_flight = self.board.in_flight();
         self.flow.outstanding = self.board.outstanding();
@@ -327,7 +337,7 @@ impl Sender {
     }
 
     /// The RTT sample of an acknowledgement up to `ack`, if it gave one. The algorithm may have a better one for the RTO.
-    #[inline]
+    #[inline(always)]
     pub(super) fn measured_rtt(&mut self, ack: u64, rtt: Option<RttSample>) {
         let mut sample = rtt.map(|rtt| rtt.measured);
         if self.listens.rto_sample {
@@ -355,14 +365,14 @@ impl Sender {
         if self.listens.rate { sample } else { None }
     }
 
-    #[inline]
+    #[inline(always)]
     fn estimate_rto(&mut self, rtt: Time) {
         self.rtt.sample(rtt, self.board.una(), self.board.nxt());
         self.flow.srtt = self.rtt.srtt();
         self.flow.rto = self.rtt.rto();
     }
 
-    #[inline]
+    #[inline(always)]
     fn note_rtt(&mut self, rtt: RttSample) {
         self.flow.latest_rtt = rtt.measured;
         // ns-3 keeps the minimum of the smoothed value.
@@ -547,7 +557,7 @@ impl Sender {
     fn left(&mut self, now: Time, start: u64, len: u32, idle: bool, again: bool, rate: Option<Rate>) -> Outgoing {
         self.stats.segments += 1;
         self.sync();
-        if self.flow.state == CongestionState::Recovery {
+        if self.flow.state.is_reducing() {
             self.prr.on_sent(u64::from(len));
         }
         if self.cfg.recovery == Recovery::Prr {

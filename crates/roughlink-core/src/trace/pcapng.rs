@@ -213,7 +213,7 @@ mod tests {
             for (b, &(left, right)) in side.iter_mut().zip(blocks) {
                 *b = SackBlock { left, right };
             }
-            p.set_sacks(blocks.len(), p.side);
+            p.set_sacks(blocks.len(), p.side());
             p.set_payload(bytes);
             self.send(reverse, p, (!blocks.is_empty()).then_some(Side::Sacks(side)), &Implied::of(&p));
         }

@@ -1,7 +1,7 @@
 //! IPv4 (RFC 791) and IPv6 (RFC 8200) headers, fragments included.
 
 use super::{EncodeError, WireError, checksum};
-use crate::packet::Fragment;
+use crate::packet::{Ecn, Fragment};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// IP protocol number of TCP.
@@ -13,14 +13,17 @@ pub(super) const SCTP: u8 = 132;
 
 /// Bytes of an IPv4 header without options.
 pub(super) const V4_HEADER: usize = 20;
+const V4_CHECKSUM: usize = 10;
 /// Bytes of an IPv6 header.
 pub(super) const V6_HEADER: usize = 40;
 /// Bytes of an IPv6 fragment header.
 pub(super) const V6_FRAGMENT: usize = 8;
 
+const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET: u16 = 0x1fff;
 const HOP_LIMIT: u8 = 64;
+const FLOW_LABEL: u32 = 0x000f_ffff;
 
 // IPv6 extension headers (RFC 8200 section 4).
 const HOP_BY_HOP: u8 = 0;
@@ -84,9 +87,30 @@ impl IpPair {
     }
 }
 
+/// What else the IP headers hold that says nothing about the packet, so that one that was read can be written again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IpFields {
+    /// Hop limit, or time to live.
+    pub hop_limit: u8,
+    /// Flow label of IPv6 (RFC 6437), 20 bits; 0 of IPv4.
+    pub flow_label: u32,
+    /// IPv4: no link may fragment the datagram (DF).
+    pub dont_fragment: bool,
+}
+
+/// Those of packets that begin here. Links of the simulator fragment what is too large for them, so without DF.
+impl Default for IpFields {
+    fn default() -> Self {
+        IpFields { hop_limit: HOP_LIMIT, flow_label: 0, dont_fragment: false }
+    }
+}
+
 /// The content of the IP headers.
 pub(super) struct Ip {
     pub(super) pair: IpPair,
+    /// DSCP and ECN.
+    pub(super) class: u8,
+    pub(super) fields: IpFields,
     pub(super) protocol: u8,
     pub(super) ident: u16,
     pub(super) fragment: Fragment,
@@ -128,6 +152,8 @@ impl Ip {
         let octets = |at: usize| Ipv4Addr::new(h[at], h[at + 1], h[at + 2], h[at + 3]);
         Ok(Ip {
             pair: IpPair::V4 { src: octets(12), dst: octets(16) },
+            class: h[1],
+            fields: IpFields { hop_limit: h[8], flow_label: 0, dont_fragment: flags & DONT_FRAGMENT != 0 },
             protocol: h[9],
             ident: word(h, 4),
             fragment: part(flags & MORE_FRAGMENTS != 0, offset),
@@ -154,6 +180,8 @@ impl Ip {
         };
         let mut ip = Ip {
             pair: IpPair::V6 { src: octets(8), dst: octets(24) },
+            class: (word(h, 0) >> 4) as u8,
+            fields: IpFields { hop_limit: h[7], flow_label: long(h, 0) & FLOW_LABEL, dont_fragment: false },
             protocol: h[6],
             ident: 0,
             fragment: Fragment::Whole,
@@ -218,6 +246,9 @@ impl Ip {
 /// The header of a datagram, or of a part of one, to be written.
 pub(super) struct Head {
     pub(super) pair: IpPair,
+    /// DSCP and ECN.
+    pub(super) class: u8,
+    pub(super) fields: IpFields,
     pub(super) protocol: u8,
     pub(super) ident: u16,
     pub(super) fragment: Fragment,
@@ -241,19 +272,19 @@ impl Head {
         match self.pair {
             IpPair::V4 { src, dst } => {
                 let total = u16::try_from(V4_HEADER + length).map_err(|_| EncodeError::TooLong)?;
-                // Without DF: links of the simulator fragment what is too large for them.
-                let flags = (self.offset / 8) as u16 | if more { MORE_FRAGMENTS } else { 0 };
+                let flag = |set: bool, bit: u16| if set { bit } else { 0 };
+                let flags = flag(more, MORE_FRAGMENTS) | flag(self.fields.dont_fragment, DONT_FRAGMENT);
                 let mut h = [0; V4_HEADER];
-                h[0] = 0x45;
+                (h[0], h[1]) = (0x45, self.class);
                 put(&mut h, 2, total);
                 put(&mut h, 4, self.ident);
-                put(&mut h, 6, flags);
-                h[8] = HOP_LIMIT;
+                put(&mut h, 6, flags | (self.offset / 8) as u16);
+                h[8] = self.fields.hop_limit;
                 h[9] = self.protocol;
                 h[12..16].copy_from_slice(&src.octets());
                 h[16..20].copy_from_slice(&dst.octets());
                 let sum = checksum::finish(checksum::add(0, &h));
-                put(&mut h, 10, sum);
+                put(&mut h, V4_CHECKSUM, sum);
                 out.extend_from_slice(&h);
             }
             IpPair::V6 { src, dst } => {
@@ -261,10 +292,10 @@ impl Head {
                 let extension = if whole { 0 } else { V6_FRAGMENT };
                 let payload = u16::try_from(extension + length).map_err(|_| EncodeError::TooLong)?;
                 let mut h = [0; V6_HEADER];
-                h[0] = 0x60;
+                put_long(&mut h, 0, 6 << 28 | u32::from(self.class) << 20 | self.fields.flow_label & FLOW_LABEL);
                 put(&mut h, 4, payload);
                 h[6] = if whole { self.protocol } else { FRAGMENT };
-                h[7] = HOP_LIMIT;
+                h[7] = self.fields.hop_limit;
                 h[8..24].copy_from_slice(&src.octets());
                 h[24..40].copy_from_slice(&dst.octets());
                 out.extend_from_slice(&h);
@@ -278,6 +309,23 @@ impl Head {
             }
         }
         Ok(())
+    }
+}
+
+/// Sets the ECN field of the IP datagram at the start of `bytes`, which has been read before, and updates the checksum
+/// that covers it.
+pub fn set_ecn(bytes: &mut [u8], ecn: Ecn) {
+    let before = word(bytes, 0);
+    if before >> 12 == 4 {
+        let after = before & !0b11 | ecn as u16;
+        if after == before {
+            return; // a checksum of 0xffff would become 0
+        }
+        put(bytes, 0, after);
+        let sum = checksum::update_checksum(word(bytes, V4_CHECKSUM), before, after);
+        put(bytes, V4_CHECKSUM, sum);
+    } else {
+        put(bytes, 0, before & !0x30 | (ecn as u16) << 4); // no checksum covers it
     }
 }
 
@@ -319,7 +367,9 @@ mod tests {
 
     fn datagram(pair: IpPair, fragment: Fragment, offset: usize, length: usize) -> Vec<u8> {
         let mut out = Vec::new();
-        Head { pair, protocol: UDP, ident: 9, fragment, offset }.write(length, &mut out).unwrap();
+        Head { pair, class: 0, fields: IpFields::default(), protocol: UDP, ident: 9, fragment, offset }
+            .write(length, &mut out)
+            .unwrap();
         out.resize(out.len() + length, 0);
         out
     }
@@ -344,7 +394,8 @@ mod tests {
 
     #[test]
     fn impossible_fragments_are_refused() {
-        let head = |fragment, offset| Head { pair: V4, protocol: TCP, ident: 0, fragment, offset };
+        let fields = IpFields::default();
+        let head = |fragment, offset| Head { pair: V4, class: 0, fields, protocol: TCP, ident: 0, fragment, offset };
         for (fragment, offset, length) in [
             (Fragment::First, 0, 20),  // not a multiple of 8
             (Fragment::First, 8, 24),  // the first one at an offset

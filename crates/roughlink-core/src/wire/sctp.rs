@@ -58,9 +58,10 @@ impl Sctp {
             Chunk::Data => Packet::sctp_data(packet.flow, tag, 0, (0, 0), 0),
             _ => Packet::sctp(packet.flow, tag, chunk),
         };
-        let (ident, flags) = (packet.ident, u16::from(h[COMMON + 1]));
+        let (ident, class, flags) = (packet.ident, packet.traffic_class(), u16::from(h[COMMON + 1]));
         packet = read;
         (packet.ident, packet.window) = (ident, flags);
+        packet.set_traffic_class(class);
         packet.set_fragment(fragment);
         let mut sctp = Sctp { ports: (word(h, 0), word(h, 2)), packet, side: None, payload: None };
         sctp.read(chunk, body)?;

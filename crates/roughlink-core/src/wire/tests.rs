@@ -1,7 +1,7 @@
 //! Round trips, and the decoding of arbitrary bytes.
 
 use super::*;
-use crate::packet::{Chunk, Gap, Gaps, Init, SackBlock, Skipped};
+use crate::packet::{Chunk, Ecn, Gap, Gaps, Init, SackBlock, Skipped};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -29,7 +29,7 @@ fn segment() -> impl Strategy<Value = (Packet, Option<Side>)> {
         for (b, &(left, right)) in side.iter_mut().zip(&blocks[..n]) {
             *b = SackBlock { left, right };
         }
-        p.set_sacks(n, p.side);
+        p.set_sacks(n, p.side());
         p.set_payload(payload);
         (p, (n > 0).then_some(Side::Sacks(side)))
     })
@@ -177,7 +177,8 @@ proptest! {
             stamp.unwrap().apply(&mut q);
         }
         let mut expected = packet;
-        (expected.flow, expected.side) = (FlowId(flow), q.side);
+        expected.flow = FlowId(flow);
+        expected.set_side(q.side());
         if v6 {
             expected.ident = 0;
         }
@@ -192,6 +193,47 @@ proptest! {
         encode(&packet, side.as_ref(), &addresses, &data[..], &mut bytes).unwrap();
         let d = decode(&bytes).unwrap();
         prop_assert_eq!(&bytes[d.payload], &data[..]);
+    }
+
+    /// What was decoded is encoded to the same bytes: also DSCP, ECN, hop limit, flow label and DF, of fragments too.
+    #[test]
+    fn bytes_survive_the_round_trip((packet, side) in divisible(), addresses in addresses(), part in 8_u16..100,
+                                    (class, hop_limit, flow_label, dont_fragment) in any::<(u8, u8, u32, bool)>()) {
+        let implied = Implied::of(&packet);
+        let v4 = matches!(addresses.ip, IpPair::V4 { .. });
+        let fields = IpFields {
+            hop_limit,
+            flow_label: if v4 { 0 } else { flow_label & 0xf_ffff },
+            dont_fragment: v4 && dont_fragment,
+        };
+        for (i, mut f) in [packet].into_iter().chain(fragments(&packet, part * 8)).enumerate() {
+            f.set_traffic_class(class);
+            let side = if i <= 1 || packet.protocol() == Protocol::Tcp && packet.is(flags::SYN) { side } else { None };
+            let mut bytes = Vec::new();
+            encode_with(fields, &f, side.as_ref(), &addresses, &implied, &mut bytes).unwrap();
+            prop_assert_eq!(envelope(&bytes).map(|e| e.traffic_class), Ok(class));
+            let d = decode(&bytes).unwrap();
+            prop_assert_eq!((d.packet.traffic_class(), d.fields), (class, fields));
+            if i > 0 && f.fragment() != Fragment::Whole {
+                continue; // its payload is not at hand
+            }
+            let mut again = Vec::new();
+            encode_with(d.fields, &d.packet, d.side.as_ref(), &d.addresses, &bytes[d.payload.clone()], &mut again).unwrap();
+            prop_assert_eq!(&again, &bytes);
+        }
+    }
+
+    /// A mark changes two bits, and the checksum is as right as it was; of IPv4 it is that which the header would have had.
+    #[test]
+    fn a_mark_changes_two_bits((packet, side) in packet(), addresses in addresses(), (class, ecn) in any::<(u8, u8)>()) {
+        let write = |class: u8| {
+            let mut p = packet;
+            p.set_traffic_class(class);
+            bytes_of(&p, &side, &addresses, &Implied::of(&p))
+        };
+        let mut bytes = write(class);
+        set_ecn(&mut bytes, Ecn::from_bits(ecn));
+        prop_assert_eq!(bytes, write(class & !0b11 | ecn & 0b11));
     }
 
     #[test]
@@ -354,7 +396,8 @@ fn foreign_options_leave_the_payload_right() {
     segment[38..40].copy_from_slice(&[8, 10]);
     segment.extend_from_slice(b"hi");
     let mut bytes = Vec::new();
-    Head { pair: fixed().ip, protocol: ip::TCP, ident: 0, fragment: Fragment::Whole, offset: 0 }
+    let fields = IpFields::default();
+    Head { pair: fixed().ip, class: 0, fields, protocol: ip::TCP, ident: 0, fragment: Fragment::Whole, offset: 0 }
         .write(segment.len(), &mut bytes)
         .unwrap();
     bytes.extend_from_slice(&segment);

@@ -6,8 +6,9 @@ use proptest::sample::select;
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::{Algorithm, REGISTRY};
 use roughlink_core::link::noise::{BurstLength, Noise};
+use roughlink_core::link::queue::CodelConfig;
 use roughlink_core::link::timeline::{Opportunities, Policy, Step, Timeline};
-use roughlink_core::link::{Direction, Model, PipeConfig};
+use roughlink_core::link::{Direction, Discipline, Model, PipeConfig};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
 use roughlink_core::tcp::{Amount, Buffer, Recovery, Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
@@ -17,15 +18,15 @@ use std::sync::Arc;
 pub fn tcp() -> impl Strategy<Value = TcpConfig> {
     use Recovery::{NewReno, Prr, Rack, Reno, Sack, Tahoe};
     let stack = select(vec![Stack::Linux, Stack::Ns3, Stack::Ns2, Stack::Rfc]);
-    // Half of the connections run a preset unchanged but for SACK, the others any values.
+    // Half of the connections run a preset unchanged but for SACK and ECN, the others any values.
     let recovery = prop_oneof![Just(None), select(vec![Tahoe, Reno, NewReno, Sack, Prr, Rack]).prop_map(Some)];
-    let features = (any::<bool>(), any::<[Option<bool>; 8]>(), 1u32..=10, 1u32..=4);
+    let features = (any::<[bool; 2]>(), any::<[Option<bool>; 8]>(), 1u32..=10, 1u32..=4);
     let sizes = (200u32..=1460, 1u64..=64, 1u64..=64, proptest::option::of(2u64..20));
     (stack, recovery, features, sizes).prop_map(|(stack, recovery, features, sizes)| {
         let mut c = TcpConfig::preset(stack);
-        let (sack, f, initial_window, delayed_ack) = features;
+        let ([sack, ecn], f, initial_window, delayed_ack) = features;
         let (mss, snd, rcv, ssthresh) = sizes;
-        c.sack = sack;
+        (c.sack, c.ecn) = (sack, ecn);
         c.mss = mss;
         if let Some(recovery) = recovery {
             c.recovery = recovery;
@@ -65,17 +66,37 @@ fn direction() -> impl Strategy<Value = Direction> {
     let queue = prop_oneof![(0u32..40).prop_map(QueueLimit::Packets), (1_500u64..40_000).prop_map(QueueLimit::Bytes)];
     let jitter = prop_oneof![2 => Just(0), 1 => 0u64..20_000];
     let timeline = prop_oneof![3 => Just(None), 2 => timeline().prop_map(|t| Some(Arc::new(t)))];
-    (100_000u64..50_000_000, 0u64..80_000, queue, noise(), jitter, any::<bool>(), timeline).prop_map(
-        |(rate, delay, queue, noise, jitter, reorder, timeline)| Direction {
+    let discipline = proptest::option::weighted(0.4, discipline());
+    (100_000u64..50_000_000, 0u64..80_000, queue, noise(), jitter, any::<bool>(), timeline, discipline).prop_map(
+        |(rate, delay, queue, noise, jitter, reorder, timeline, discipline)| Direction {
             rate: Rate(rate),
             delay: Time::from_micros(delay),
             queue,
             noise,
             jitter: Time::from_micros(jitter),
             reorder,
+            discipline,
             timeline,
         },
     )
+}
+
+fn discipline() -> impl Strategy<Value = Discipline> {
+    let codel = (1u64..50, 1u64..300, any::<bool>()).prop_map(|(target, interval, ecn)| CodelConfig {
+        target: Time::from_millis(target),
+        interval: Time::from_millis(interval),
+        ecn,
+    });
+    prop_oneof![
+        (1u32..40).prop_map(|n| Discipline::Threshold { at: QueueLimit::Packets(n) }),
+        codel.clone().prop_map(Discipline::Codel),
+        (codel, 1u32..8, 100u32..3000).prop_map(|(codel, flows, quantum)| Discipline::FqCodel {
+            codel,
+            flows,
+            quantum
+        }),
+        (1u8..5).prop_map(|bands| Discipline::Prio { bands, first: 1 << 46 }),
+    ]
 }
 
 /// Steps of rate and delay, outages, and other noise for a while; in the end the link is up.
@@ -146,6 +167,7 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
                 sctp: None,
                 factory,
                 ipv6: false,
+                dscp: 0,
                 priority: None,
             }
         },

@@ -173,8 +173,8 @@ impl Pair {
         let copies = 1 + u32::from(self.random.hit(threshold(self.channel.repeat)));
         for copy in 0..copies {
             let mut p = p;
-            if copy > 0 && p.side != NO_SIDE {
-                p.side = self.sides.store(*self.sides.get(&p).expect("a slot"));
+            if copy > 0 && p.side() != NO_SIDE {
+                p.set_side(self.sides.store(*self.sides.get(&p).expect("a slot")));
             }
             if self.random.hit(threshold(self.channel.loss)) {
                 self.sides.free(&p);

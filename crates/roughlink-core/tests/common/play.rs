@@ -2,7 +2,7 @@
 
 use super::script::{Assertion, Event, Options, Script, Segment, When};
 use roughlink_core::cc::{Factory, Permit};
-use roughlink_core::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
+use roughlink_core::packet::{Ecn, FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
 use roughlink_core::tcp::{Endpoint, TcpConfig};
 use roughlink_core::units::Time;
 use std::collections::VecDeque;
@@ -168,6 +168,7 @@ impl Player {
 
     fn compare(&self, p: &Packet, want: &Segment, seq: u64, len: u64) -> Result<(), &'static str> {
         let equal = |is: bool, what| if is { Ok(()) } else { Err(what) };
+        equal(p.ecn() == want.ecn.unwrap_or(Ecn::NotEct), "ECN")?;
         equal((p.flags ^ want.flags) & !flags::PSH == 0, "a flag")?;
         equal(p.seq == self.iss.wrapping_add(seq as u32), "the sequence number")?;
         equal(u64::from(p.payload()) == len, "the length")?;
@@ -194,6 +195,7 @@ impl Player {
     fn build(&mut self, s: &Segment) -> Packet {
         let mut p = Packet::tcp(FlowId::new(0, true));
         p.flags = s.flags;
+        p.set_ecn(s.ecn.unwrap_or(Ecn::NotEct));
         p.seq = self.irs.wrapping_add(s.seq as u32);
         if let Some(ack) = s.ack {
             p.ack = self.iss.wrapping_add(ack as u32);
@@ -205,7 +207,7 @@ impl Player {
         }
         if p.is(flags::SYN) {
             p.window = s.win.unwrap_or(65_535);
-            p.side = self.sides.store(Side::Syn(o.syn));
+            p.set_side(self.sides.store(Side::Syn(o.syn)));
             p.size = 40 + o.syn.header_bytes();
             return p;
         }
@@ -227,11 +229,16 @@ impl Player {
     fn show(&self, p: &Packet, ours: bool) -> String {
         let (base, other) = if ours { (self.iss, self.irs) } else { (self.irs, self.iss) };
         let mut text = String::new();
-        for (flag, letter) in [(flags::SYN, 'S'), (flags::FIN, 'F'), (flags::RST, 'R'), (flags::ACK, '.')] {
-            if p.is(flag) {
-                text.push(letter);
-            }
-        }
+        text.push_str(["", "[ect1] ", "[ect0] ", "[ce] "][p.ecn() as usize]);
+        let letters = [
+            (flags::SYN, 'S'),
+            (flags::FIN, 'F'),
+            (flags::RST, 'R'),
+            (flags::ECE, 'E'),
+            (flags::CWR, 'W'),
+            (flags::ACK, '.'),
+        ];
+        text.extend(letters.iter().filter(|(flag, _)| p.is(*flag)).map(|(_, letter)| letter));
         let (seq, len) = (p.seq.wrapping_sub(base), p.payload());
         let _ = write!(text, " {seq}:{}({len})", seq.wrapping_add(len));
         if p.is(flags::ACK) {
@@ -287,6 +294,7 @@ impl Player {
             "fast_recoveries" => numbers(s.stats.fast_recoveries as f64, 1.0, a),
             "timeouts" => numbers(s.stats.timeouts as f64, 1.0, a),
             "undos" => numbers(s.stats.undos as f64, 1.0, a),
+            "ecn_reductions" => numbers(s.stats.ecn_reductions as f64, 1.0, a),
             "probes" => numbers(s.stats.probes as f64, 1.0, a),
             "rto_ms" => numbers(flow.rto.as_millis_f64(), 1.0, a),
             "srtt_ms" => numbers(flow.srtt.as_millis_f64(), 1.0, a),

@@ -8,6 +8,8 @@
 //! tlp = false
 //! ---
 //! 0.000 connect               # also: listen, write N, close
+//! +0    > SEW 0:0(0)          # E and W are ECE and CWR
+//! +0    < [ce] . 1:1(0) ack 1 # ECN codepoint: [ect0], [ect1] or [ce]; without, the packet is not ECN-capable
 //! +0    > S 0:0(0) <mss 1460,sackOK>      # must leave exactly now; "." = ACK; P is not compared
 //! +.02  < S. 0:0(0) ack 1 win 65535 <mss 1460>   # arrives; without win: as before
 //! +0    > . 1:10001(10000) ack 1          # a train: consecutive full segments
@@ -18,7 +20,7 @@
 //! Times are absolute, or relative to the line before with `+`. Numbers are relative to the initial sequence numbers of
 //! their side. Whatever leaves without being expected is a mismatch.
 
-use roughlink_core::packet::{SackBlock, SynOptions, flags};
+use roughlink_core::packet::{Ecn, SackBlock, SynOptions, flags};
 use roughlink_core::units::Time;
 
 /// A script.
@@ -65,6 +67,7 @@ pub enum Event {
 /// A segment as written.
 #[derive(Clone, Debug, Default)]
 pub struct Segment {
+    pub ecn: Option<Ecn>,
     pub flags: u8,
     pub seq: u64,
     pub len: u64,
@@ -169,14 +172,23 @@ fn segment(text: &str) -> Option<Segment> {
         Some((plain, o)) => (plain, Some(parse_options(o.strip_suffix('>')?)?)),
         None => (text, None),
     };
-    let mut words = plain.split_whitespace();
-    let mut s = Segment { options, ..Segment::default() };
+    let mut words = plain.split_whitespace().peekable();
+    let ecn = match *words.peek()? {
+        "[ect0]" => Some(Ecn::Ect0),
+        "[ect1]" => Some(Ecn::Ect1),
+        "[ce]" => Some(Ecn::Ce),
+        _ => None,
+    };
+    words.next_if(|_| ecn.is_some());
+    let mut s = Segment { ecn, options, ..Segment::default() };
     for c in words.next()?.chars() {
         s.flags |= match c {
             'S' => flags::SYN,
             'F' => flags::FIN,
             'R' => flags::RST,
             'P' => flags::PSH,
+            'E' => flags::ECE,
+            'W' => flags::CWR,
             '.' => flags::ACK,
             _ => return None,
         };

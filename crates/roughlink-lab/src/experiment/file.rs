@@ -378,7 +378,7 @@ impl Reader {
 
     fn curves(&mut self, table: Curves) -> Option<Watch> {
         let curves = if table.flows.is_empty() { CURVES } else { FLOW_CURVES };
-        let known: Vec<&str> = curves.iter().map(|(name, ..)| *name).collect();
+        let known: Vec<&str> = curves.iter().map(|q| q.name).collect();
         for name in table.values.get_ref() {
             if !known.contains(&name.as_str()) {
                 let help = nearest::suggest(name, "there are", known.iter().copied());

@@ -9,7 +9,7 @@
 //! use roughlink_lab::{runner, store::Store};
 //! use std::sync::atomic::AtomicBool;
 //!
-//! let vary = [
+//! let vary: [(String, Vec<String>); 2] = [
 //!     ("tcp.cc".into(), vec!["newreno".into(), "cubic".into()]),
 //!     ("flow.*.bytes".into(), vec!["100 kB".into()]), // a single value is fixed
 //! ];
@@ -83,7 +83,7 @@ pub fn sweep(scenario: Source, vary: &[(String, Vec<String>)], grid: &Grid) -> R
                     help: "put all values into one --set".into(),
                 });
             }
-            values => axes.push(axis(key, key, &[key], values.iter().map(point).collect())),
+            values => axes.push(axis(key, key, &[key], values.iter().map(|v| point(v)).collect())),
         }
     }
     let numeric = |a: &&Axis| a.points.iter().all(|p| quantity(&p.value).is_some());
@@ -124,7 +124,7 @@ pub fn compare(scenarios: Vec<Source>, algorithms: &[String], grid: &Grid) -> Re
         axes.push(axis("scenario", "Scenario", &[], scenarios.iter().map(point).collect()));
     }
     if !algorithms.is_empty() {
-        axes.push(axis("cc", "Congestion control", &["tcp.cc"], algorithms.iter().map(point).collect()));
+        axes.push(axis("cc", "Congestion control", &["tcp.cc"], algorithms.iter().map(|v| point(v)).collect()));
     }
     let figure = Figure {
         kind: FigureKind::Bar,
@@ -163,8 +163,8 @@ fn axis(name: &str, label: &str, keys: &[&str], points: Vec<Point>) -> Axis {
     Axis { name: name.into(), label: label.into(), keys, points, narrowed: false }
 }
 
-fn point(value: &String) -> Point {
-    Point { value: value.clone(), label: value.clone(), scenario: None, set: Vec::new() }
+fn point(value: &str) -> Point {
+    Point { value: value.into(), label: value.into(), scenario: None, set: Vec::new() }
 }
 
 /// The plan of a grid called `id` and `title`. `transfers` is what is usually measured of transfers.

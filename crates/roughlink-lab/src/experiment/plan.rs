@@ -5,7 +5,7 @@
 //! neither time nor memory before the first run grows with the number of cells. A wrong cell ends the sweep then; what was
 //! finished is kept.
 
-use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, Rank, real_stack};
+use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, MetricResult, Rank, real_stack};
 use super::{Axis, Experiment, Point, quantity};
 use crate::error::LabError;
 use crate::library::{Overrides, Parsed, Source};
@@ -286,11 +286,12 @@ impl Plan {
         }
         if let Some(watch) = &e.watch {
             let all = if watch.flows.is_empty() { CURVES } else { FLOW_CURVES };
-            let known = all.iter().filter(|(name, ..)| watch.curves.iter().any(|c| c == name));
-            for (name, label, unit) in known {
-                let (name, label, unit) = ((*name).into(), (*label).into(), (*unit).into());
-                result.metrics.push(super::result::MetricResult { name, label, unit });
-            }
+            let known = all.iter().filter(|q| watch.curves.iter().any(|c| c == q.name));
+            result.metrics.extend(known.map(|q| MetricResult {
+                name: q.name.into(),
+                label: q.label.into(),
+                unit: q.unit.into(),
+            }));
         }
         result.ranks = self.ranks(&result);
         result

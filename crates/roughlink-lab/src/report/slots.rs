@@ -15,7 +15,7 @@ pub(super) struct Slots {
 
 impl Slots {
     /// Preferred slots, in the order in which the values first occur in a report.
-    pub fn of(input: &ReportInput) -> Self {
+    pub(crate) fn of(input: &ReportInput) -> Self {
         let mut slots = Self::default();
         for experiment in &input.experiments {
             for axis in &experiment.axes {
@@ -37,7 +37,7 @@ impl Slots {
     }
 
     /// Slots for the series of one figure: the preferred one if no earlier series has it, else the next free one.
-    pub fn assign(&self, axis: &str, values: &[String]) -> Vec<usize> {
+    pub(crate) fn assign(&self, axis: &str, values: &[String]) -> Vec<usize> {
         let wish = |v: &String| self.wishes.get(&(axis.to_string(), v.clone())).copied();
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by_key(|&i| wish(&values[i]).unwrap_or(usize::MAX));

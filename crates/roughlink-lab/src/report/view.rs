@@ -71,23 +71,23 @@ fn coordinate<'a>(axes: &'a BTreeMap<String, String>, metric: &'a str, stack: &'
 
 impl Dimension {
     /// The index of a value.
-    pub fn position(&self, value: &str) -> Option<usize> {
+    pub(crate) fn position(&self, value: &str) -> Option<usize> {
         self.values.iter().position(|v| v.value == value)
     }
 
     /// A value for people.
-    pub fn label_of<'a>(&'a self, value: &'a str) -> &'a str {
+    pub(crate) fn label_of<'a>(&'a self, value: &'a str) -> &'a str {
         self.position(value).map_or(value, |i| &self.values[i].label)
     }
 
     /// The values as numbers, if all of them are and there is more than one.
-    pub fn numbers(&self) -> Option<Vec<f64>> {
+    pub(crate) fn numbers(&self) -> Option<Vec<f64>> {
         let numbers: Option<Vec<f64>> = self.values.iter().map(|v| v.number.filter(|n| n.is_finite())).collect();
         numbers.filter(|n| n.len() > 1)
     }
 
     /// The unit that all values carry after their number: `%` of `0.25 %`.
-    pub fn unit(&self) -> &str {
+    pub(crate) fn unit(&self) -> &str {
         let after = |v: &AxisValue| -> usize {
             v.value.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | ' '))).unwrap_or(v.value.len())
         };

@@ -1,5 +1,6 @@
 //! Time series of a run, held in memory: step functions of flows and queues, and the delays of calls.
 
+use crate::quantity::{Quantity, of};
 use roughlink_core::app::Traffic;
 use roughlink_core::gateway::{Key, Stats};
 use roughlink_core::net::routing::Hop;
@@ -8,23 +9,23 @@ use roughlink_core::packet::Packet;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 
-/// Curves of single flows: name, label, unit. Rates and delays are means since the previous point.
-pub const CURVES: &[(&str, &str, &str)] = &[
-    ("throughput_mbps", "Throughput", "Mbit/s"),
-    ("cwnd_pkt", "Congestion window", "segments"),
-    ("awnd_sdu", "Window that the gateway allows", "SDUs"),
-    ("wnd_pkt", "The smaller of congestion and advertised window", "segments"),
-    ("backlog_pkt", "Queue in the modem", "packets"),
-    ("delay_ms", "One-way delay of voice", "ms"),
+/// Curves of single flows. Rates and delays are means since the previous point.
+pub const CURVES: &[Quantity] = &[
+    of("throughput_mbps").called("Throughput"),
+    of("cwnd_pkt"),
+    of("awnd_sdu"),
+    of("wnd_pkt"),
+    of("backlog_pkt"),
+    of("delay_ms"),
 ];
 
 /// A step function: each value holds until the time of the next one.
 #[derive(Clone, Debug, Default)]
-pub struct Steps(Vec<(Time, f64)>);
+pub(crate) struct Steps(Vec<(Time, f64)>);
 
 /// A flow.
 #[derive(Clone, Debug, Default)]
-pub struct FlowSeen {
+pub(crate) struct FlowSeen {
     pub name: String,
     /// It is a bulk transfer; fairness is computed over these.
     pub bulk: bool,
@@ -46,14 +47,14 @@ pub struct FlowSeen {
 
 /// A link direction.
 #[derive(Clone, Debug, Default)]
-pub struct QueueSeen {
+pub(crate) struct QueueSeen {
     pub waiting: Steps,
     pub dropped: Steps,
 }
 
 /// All series of a run.
 #[derive(Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub flows: Vec<FlowSeen>,
     /// By hop: forward and reverse of each link.
     pub queues: Vec<QueueSeen>,
@@ -61,7 +62,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn new(s: &Scenario) -> Self {
+    pub(crate) fn new(s: &Scenario) -> Self {
         let flow = |f: &roughlink_core::scenario::FlowSpec| FlowSeen {
             name: f.name.clone(),
             bulk: matches!(f.traffic, Traffic::Bulk { .. }),
@@ -75,7 +76,7 @@ impl Seen {
         }
     }
 
-    pub fn packet(&mut self, now: Time, at: Crossing, packet: &Packet) {
+    pub(crate) fn packet(&mut self, now: Time, at: Crossing, packet: &Packet) {
         let flow = &mut self.flows[at.flow];
         if flow.voip && at.way == Way::In {
             let delay = now.saturating_sub(packet.udp_sent_at());
@@ -83,14 +84,14 @@ impl Seen {
         }
     }
 
-    pub fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
+    pub(crate) fn queue(&mut self, now: Time, hop: Hop, waiting: usize, drops: u64) {
         let queue = &mut self.queues[hop as usize];
         queue.waiting.set(now, waiting as f64);
         queue.dropped.set(now, drops as f64);
     }
 
     /// Forward queues only: the reverse direction carries acknowledgements.
-    pub fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
+    pub(crate) fn backlog(&mut self, now: Time, hop: Hop, of: &dyn Fn(usize) -> u32) {
         if hop & 1 == 0 {
             for (i, flow) in self.flows.iter_mut().enumerate() {
                 flow.backlog.set(now, f64::from(of(i)));
@@ -98,7 +99,7 @@ impl Seen {
         }
     }
 
-    pub fn gateway(&mut self, now: Time, stats: &Stats) {
+    pub(crate) fn gateway(&mut self, now: Time, stats: &Stats) {
         for f in &stats.flows {
             if let (Key::Simulated(flow), Some(control)) = (f.key, f.control) {
                 let flow = &mut self.flows[flow.index()];
@@ -108,7 +109,7 @@ impl Seen {
         }
     }
 
-    pub fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
+    pub(crate) fn flow(&mut self, now: Time, index: usize, sender: Sending<'_>, delivered: u64) {
         let seen = &mut self.flows[index];
         let (flow, stats) = (sender.flow(), sender.stats());
         let mss = f64::from(flow.mss.max(1));
@@ -123,7 +124,7 @@ impl Seen {
 
     /// The curve `name` of each of the `flows` that can have it, called `name@flow`; `total` is the sum, where a sum is
     /// meaningful.
-    pub fn curves(&self, name: &str, flows: &[String], every: Time, points: usize) -> Vec<(String, Vec<f64>)> {
+    pub(crate) fn curves(&self, name: &str, flows: &[String], every: Time, points: usize) -> Vec<(String, Vec<f64>)> {
         let own = |wanted: &String| {
             let flow = self.flows.iter().find(|f| f.name == *wanted && f.voip == (name == "delay_ms"))?;
             Some((format!("{name}@{wanted}"), (0..points).map(|k| flow.point(name, every, k)).collect::<Vec<f64>>()))
@@ -164,18 +165,18 @@ impl Steps {
     }
 
     /// The value at a time; 0 before the first.
-    pub fn at(&self, time: Time) -> f64 {
+    pub(crate) fn at(&self, time: Time) -> f64 {
         let passed = self.0.partition_point(|step| step.0 <= time);
         passed.checked_sub(1).map_or(0.0, |i| self.0[i].1)
     }
 
     /// How much it grows from one time to another.
-    pub fn increase(&self, from: Time, to: Time) -> f64 {
+    pub(crate) fn increase(&self, from: Time, to: Time) -> f64 {
         self.at(to) - self.at(from)
     }
 
     /// The values between two times, each with its duration in s; there is none before the first step.
-    pub fn pieces(&self, from: Time, to: Time) -> Vec<(f64, f64)> {
+    pub(crate) fn pieces(&self, from: Time, to: Time) -> Vec<(f64, f64)> {
         let first = self.0.partition_point(|step| step.0 <= from).saturating_sub(1);
         let mut pieces = Vec::new();
         for (i, &(start, value)) in self.0.iter().enumerate().skip(first) {
@@ -193,12 +194,12 @@ impl Steps {
 }
 
 /// The values of a sample of (time, value) between two times.
-pub fn within(sample: &[(Time, f64)], from: Time, to: Time) -> Vec<f64> {
+pub(crate) fn within(sample: &[(Time, f64)], from: Time, to: Time) -> Vec<f64> {
     let range = sample.partition_point(|s| s.0 < from)..sample.partition_point(|s| s.0 < to);
     sample[range].iter().map(|s| s.1).collect()
 }
 
-pub fn mean(values: &[f64]) -> Option<f64> {
+pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 

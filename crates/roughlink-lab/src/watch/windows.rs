@@ -2,6 +2,7 @@
 //! Quantities with a duration are weighted by time; events count once.
 
 use super::seen::{FlowSeen, QueueSeen, Seen, Steps, mean, within};
+use crate::quantity::{self, Quantity};
 use roughlink_core::metrics::jain;
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
@@ -9,12 +10,8 @@ use std::collections::BTreeMap;
 /// A quantity of a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Windowed {
-    /// Name.
-    pub name: &'static str,
-    /// For people.
-    pub label: &'static str,
-    /// Its unit; empty if it is a plain number.
-    pub unit: &'static str,
+    /// Which.
+    pub quantity: Quantity,
     pub(crate) of: Of,
 }
 
@@ -39,68 +36,54 @@ pub(crate) enum Of {
     Run(fn(&Seen, Time, Time) -> Option<f64>),
 }
 
-const fn flow(
-    name: &'static str,
-    label: &'static str,
-    unit: &'static str,
-    of: fn(&FlowSeen, &Seen, Time, Time) -> Option<f64>,
-) -> Windowed {
-    Windowed { name, label, unit, of: Of::Flow(of) }
+const fn flow(name: &str, of: fn(&FlowSeen, &Seen, Time, Time) -> Option<f64>) -> Windowed {
+    Windowed { quantity: quantity::of(name), of: Of::Flow(of) }
 }
-const fn call(name: &'static str, label: &'static str, unit: &'static str, of: fn(&[f64]) -> Option<f64>) -> Windowed {
-    Windowed { name, label, unit, of: Of::Call(of) }
+const fn call(name: &str, of: fn(&[f64]) -> Option<f64>) -> Windowed {
+    Windowed { quantity: quantity::of(name), of: Of::Call(of) }
 }
-const fn link(
-    name: &'static str,
-    label: &'static str,
-    unit: &'static str,
-    of: fn(&QueueSeen, Time, Time) -> Option<f64>,
-) -> Windowed {
-    Windowed { name, label, unit, of: Of::Link(of) }
+const fn link(name: &str, of: fn(&QueueSeen, Time, Time) -> Option<f64>) -> Windowed {
+    Windowed { quantity: quantity::of(name), of: Of::Link(of) }
+}
+const fn run(name: &str, of: fn(&Seen, Time, Time) -> Option<f64>) -> Windowed {
+    Windowed { quantity: quantity::of(name), of: Of::Run(of) }
 }
 
 /// All quantities of windows.
 pub const WINDOWED: &[Windowed] = &[
-    flow("throughput_mbps", "Throughput per flow", "Mbit/s", |f, _, a, b| f.bulk.then(|| throughput(f, a, b))),
-    flow("retransmits", "Retransmissions", "", |f, _, a, b| f.bulk.then(|| f.retransmits.increase(a, b))),
-    flow("fast_recoveries", "Fast recoveries", "", |f, _, a, b| f.bulk.then(|| f.fast_recoveries.increase(a, b))),
-    flow("timeouts", "Time-outs (slow starts)", "", |f, _, a, b| f.bulk.then(|| f.timeouts.increase(a, b))),
-    flow("cwnd_mean_pkt", "Mean congestion window", "segments", |f, _, a, b| Weighted::of(&f.cwnd, a, b)?.mean()),
-    flow("awnd_mean_sdu", "Mean allowed window", "SDUs", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.mean()),
-    flow("awnd_max_sdu", "Largest allowed window", "SDUs", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.max()),
-    flow("awnd_cv", "Variation of the allowed window", "", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.variation()),
-    flow("awnd_over_sample", "Largest allowed window over the flow's capacity", "times", |f, _, a, b| {
+    flow("throughput_mbps", |f, _, a, b| f.bulk.then(|| throughput(f, a, b))),
+    flow("retransmits", |f, _, a, b| f.bulk.then(|| f.retransmits.increase(a, b))),
+    flow("fast_recoveries", |f, _, a, b| f.bulk.then(|| f.fast_recoveries.increase(a, b))),
+    flow("timeouts", |f, _, a, b| f.bulk.then(|| f.timeouts.increase(a, b))),
+    flow("cwnd_mean_pkt", |f, _, a, b| Weighted::of(&f.cwnd, a, b)?.mean()),
+    flow("awnd_mean_sdu", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.mean()),
+    flow("awnd_max_sdu", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.max()),
+    flow("awnd_cv", |f, _, a, b| Weighted::of(&f.awnd, a, b)?.variation()),
+    flow("awnd_over_sample", |f, _, a, b| {
         let sample = f.sample.at(b);
         (sample > 0.0).then_some(Weighted::of(&f.awnd, a, b)?.max()? / sample)
     }),
-    flow("queue_share", "Share of the modem's queue", "", |f, seen, a, b| {
+    flow("queue_share", |f, seen, a, b| {
         let mean = |steps: &Steps| Weighted::of(steps, a, b).and_then(|w| w.mean()).unwrap_or(0.0);
         let all: f64 = seen.flows.iter().map(|f| mean(&f.backlog)).sum();
         (f.bulk && all > 0.0).then(|| mean(&f.backlog) / all)
     }),
-    call("delay_p50_ms", "Median delay of voice", "ms", |d| quantile(d, 0.5)),
-    call("delay_p95_ms", "Delay of voice, 95th percentile", "ms", |d| quantile(d, 0.95)),
-    call("delay_p99_ms", "Delay of voice, 99th percentile", "ms", |d| quantile(d, 0.99)),
-    call("delay_max_ms", "Largest delay of voice", "ms", |d| quantile(d, 1.0)),
-    call("over_100ms", "Share of voice above 100 ms", "", |d| above(d, 100.0)),
-    call("over_150ms", "Share of voice above 150 ms", "", |d| above(d, 150.0)),
-    link("queue_mean_pkt", "Mean queue", "packets", |q, a, b| Weighted::of(&q.waiting, a, b)?.mean()),
-    link("queue_p95_pkt", "Queue, 95th percentile", "packets", |q, a, b| {
-        Weighted::of(&q.waiting, a, b)?.quantile(0.95)
+    call("delay_p50_ms", |d| quantile(d, 0.5)),
+    call("delay_p95_ms", |d| quantile(d, 0.95)),
+    call("delay_p99_ms", |d| quantile(d, 0.99)),
+    call("delay_max_ms", |d| quantile(d, 1.0)),
+    call("over_100ms", |d| above(d, 100.0)),
+    call("over_150ms", |d| above(d, 150.0)),
+    link("queue_mean_pkt", |q, a, b| Weighted::of(&q.waiting, a, b)?.mean()),
+    link("queue_p95_pkt", |q, a, b| Weighted::of(&q.waiting, a, b)?.quantile(0.95)),
+    link("queue_max_pkt", |q, a, b| Weighted::of(&q.waiting, a, b)?.max()),
+    link("dropped", |q, a, b| Some(q.dropped.increase(a, b))),
+    run("jain", fairness),
+    run("jain_min_10s", |seen, a, b| {
+        let length = Time::from_secs(10);
+        let starts = (0..).map(|k| a + Time::from_secs(k)).take_while(|start| *start + length <= b);
+        starts.filter_map(|start| fairness(seen, start, start + length)).reduce(f64::min)
     }),
-    link("queue_max_pkt", "Longest queue", "packets", |q, a, b| Weighted::of(&q.waiting, a, b)?.max()),
-    link("dropped", "Packets dropped by the queue", "", |q, a, b| Some(q.dropped.increase(a, b))),
-    Windowed { name: "jain", label: "Jain's fairness index", unit: "", of: Of::Run(fairness) },
-    Windowed {
-        name: "jain_min_10s",
-        label: "Smallest Jain's index over 10 s",
-        unit: "",
-        of: Of::Run(|seen, a, b| {
-            let length = Time::from_secs(10);
-            let starts = (0..).map(|k| a + Time::from_secs(k)).take_while(|start| *start + length <= b);
-            starts.filter_map(|start| fairness(seen, start, start + length)).reduce(f64::min)
-        }),
-    },
 ];
 
 /// Start and end, or why they cannot be parsed.
@@ -130,7 +113,7 @@ pub(crate) fn measure(names: &[String], seen: &Seen) -> BTreeMap<String, f64> {
 fn value(name: &str, seen: &Seen) -> Option<f64> {
     let (base, window, rest) = parse(name)?;
     let (a, b) = window.ok()?;
-    let quantity = WINDOWED.iter().find(|q| q.name == base)?;
+    let quantity = WINDOWED.iter().find(|w| w.quantity.name == base)?;
     let named = rest.strip_prefix('@');
     let values: Vec<f64> = match quantity.of {
         Of::Run(of) => return of(seen, a, b),

@@ -48,12 +48,21 @@ pub(crate) const KINDS: &[(&str, &[Kind])] = &[
         ],
     ),
     (
+        "Qdisc",
+        &[
+            Kind { name: "threshold", required: &["at"], optional: &[] },
+            Kind { name: "codel", required: &[], optional: &["target", "interval", "ecn"] },
+            Kind { name: "fq_codel", required: &[], optional: &["target", "interval", "ecn", "flows", "quantum"] },
+            Kind { name: "prio", required: &[], optional: &["bands", "first"] },
+        ],
+    ),
+    (
         "Link",
         &[
             Kind {
                 name: "pipe",
                 required: &["rate", "delay"],
-                optional: &["overhead", "jitter", "reorder", "asymmetric", "timeline"],
+                optional: &["overhead", "jitter", "reorder", "qdisc", "asymmetric", "timeline"],
             },
             Kind { name: "hdplc", required: &[], optional: &["rate", "rate_trace", "cable", "mac"] },
             Kind { name: "greenphy", required: &[], optional: &["profile", "cable", "class", "mac"] },

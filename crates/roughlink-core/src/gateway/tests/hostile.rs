@@ -57,7 +57,7 @@ fn random_segment(rng: &mut Stream, flags: u8, payload: usize, window_scale: Opt
     }
     let blocks = rng.range(0, 3) as usize;
     let side = Side::Sacks([SackBlock { left: rng.bits() as u32, right: rng.bits() as u32 }; 4]);
-    p.set_sacks(blocks, p.side);
+    p.set_sacks(blocks, p.side());
     p.set_payload(payload as u16);
     (p, (blocks > 0).then_some(side))
 }

@@ -212,7 +212,7 @@ impl World {
             }
         }
         while let Some((heading, p)) = self.gateway.as_mut().and_then(|g| packets::transmit(g.as_mut(), self.now)) {
-            assert_eq!((heading, p.side), (Heading::Outward, NO_SIDE));
+            assert_eq!((heading, p.side()), (Heading::Outward, NO_SIDE));
             self.onward(heading, p);
         }
     }

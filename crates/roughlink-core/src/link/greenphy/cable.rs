@@ -28,8 +28,11 @@ pub struct GreenPhy {
     phase: Phase,
     /// When the phase ends.
     next: Time,
-    /// Start of the first beacon region.
+    /// Start of the first beacon region, and the time from one to the next.
     first_beacon: Time,
+    beacon_period: Time,
+    /// How long the medium is busy with an MPDU, by its PBs.
+    busy: Vec<Time>,
     /// Packets that arrive or have arrived: when, at the far end of which port.
     arrivals: VecDeque<(Time, usize, Packet)>,
 }
@@ -58,14 +61,16 @@ impl GreenPhy {
             let others = others.map(|class| stream(class, &format!("{name}.{}", class.name())));
             Station::new(std::iter::once(stream(own, &name)).chain(others).collect())
         };
-        let period = config.beacon_period().0;
+        let beacon_period = config.beacon_period();
         GreenPhy {
             stations: (0..2 * pairs).map(station).collect(),
             classes: classes.to_vec(),
             noise: AirJudge::new(&config.noise, name, seed),
             phase: Phase::Idle,
             next: Time::MAX,
-            first_beacon: Time(seed.stream(name, "beacon").range(0, period - 1)),
+            first_beacon: Time(seed.stream(name, "beacon").range(0, beacon_period.0 - 1)),
+            beacon_period,
+            busy: (0..=config.max_pbs.max(1)).map(|n| config.busy(n)).collect(),
             config: config.clone(),
             arrivals: VecDeque::new(),
         }
@@ -87,7 +92,7 @@ impl GreenPhy {
         }
         let start = now + self.config.slot * u64::from(2 + least);
         let region = self.beacon_after(now);
-        (self.phase, self.next) = if start + self.config.busy(1) <= region {
+        (self.phase, self.next) = if start + self.busy[1] <= region {
             (Phase::Backoff(now, least), start)
         } else {
             (Phase::Beacon, region + self.config.beacon)
@@ -100,7 +105,7 @@ impl GreenPhy {
         if c.beacon.is_zero() {
             return Time::MAX;
         }
-        let period = c.beacon_period().0;
+        let period = self.beacon_period.0;
         let over = now.saturating_sub(self.first_beacon + c.beacon).0;
         // Regions that ended by `now`.
         let ended = if now < self.first_beacon + c.beacon { 0 } else { over / period + 1 };
@@ -111,7 +116,7 @@ impl GreenPhy {
     fn begin(&mut self, now: Time, slots: u32) {
         let room = self.beacon_after(now) - now;
         let c = &self.config;
-        let most = (1..=c.max_pbs).rev().find(|&n| c.busy(n) <= room).unwrap_or(1);
+        let most = (1..=c.max_pbs).rev().find(|&n| self.busy[n] <= room).unwrap_or(1);
         let mut senders = 0;
         let mut sender = (0, 0);
         let mut longest = 0;
@@ -133,17 +138,17 @@ impl GreenPhy {
             for s in self.stations.iter_mut().filter(|s| s.streams.iter().any(|s| s.contends)) {
                 s.tally.stats.arq.collisions += 1;
             }
-            let rest = if c.eifs_after_collision { c.delimiter + c.eifs } else { c.busy(longest) };
+            let rest = if c.eifs_after_collision { c.delimiter + c.eifs } else { self.busy[longest] };
             (self.phase, self.next) = (Phase::Exchange(false), now + rest);
         }
     }
 
     /// A stream of a port has the medium to itself, for `n` PBs.
     fn send(&mut self, now: Time, (port, stream): (usize, usize), n: usize) {
-        let GreenPhy { config, stations, noise, arrivals, .. } = self;
+        let GreenPhy { config, stations, noise, arrivals, busy, .. } = self;
         let Station { streams, tally } = &mut stations[port];
         let data = now + config.delimiter;
-        let air = config.payload_air(n);
+        let air = busy[n] - busy[0];
         let mut acknowledged = false;
         self.next = data + config.eifs;
         if !noise.corrupts(now, data, config.robust_share) {
@@ -153,7 +158,7 @@ impl GreenPhy {
             streams[stream].pass(bad, tally, &mut |p| arrivals.push_back((arrival, port, p)));
             let sack = data + air + config.rifs;
             acknowledged = !noise.corrupts(sack, sack + config.delimiter, config.robust_share);
-            self.next = now + config.busy(n);
+            self.next = now + busy[n];
         }
         tally.stats.arq.unacknowledged += u64::from(!acknowledged);
         self.phase = Phase::Exchange(acknowledged);

@@ -194,6 +194,7 @@ impl Stream {
         tally: &mut Tally,
         deliver: &mut impl FnMut(Packet),
     ) {
+        let mut at = self.settled;
         for i in 0..self.loaded {
             if bad(i) {
                 tally.stats.arq.errors += 1;
@@ -202,8 +203,14 @@ impl Stream {
             } else {
                 self.blocks[i].received = true;
                 let Block { start, end, .. } = self.blocks[i];
-                for f in touched(&mut self.frames, start, end) {
+                // Blocks are in order, and nothing is missing of what has been delivered.
+                while self.frames.get(at).is_some_and(|f| f.end <= start) {
+                    at += 1;
+                }
+                let mut touched = at;
+                while let Some(f) = self.frames.get_mut(touched).filter(|f| f.start < end) {
                     f.missing -= end.min(f.end) - start.max(f.start);
+                    touched += 1;
                 }
             }
         }
@@ -225,6 +232,10 @@ impl Stream {
         let stats = &mut tally.stats;
         let mut left = std::mem::take(loaded);
         let lost_before = stats.lost;
+        if acknowledged && left == blocks.len() && blocks.iter().all(|b| b.received) {
+            blocks.clear(); // nearly always
+            left = 0;
+        }
         blocks.retain(|b| {
             if left == 0 {
                 return true;

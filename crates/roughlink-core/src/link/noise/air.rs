@@ -12,7 +12,7 @@
 //! own, however many blocks are tested; and the random number of a block depends on its position in time
 //! ([`crate::rng::Field`]). So two systems on the same line meet the same noise.
 
-use super::impulses::{Impulses, Pulse, Source, Train};
+use super::impulses::{Impulses, Source, Train};
 use crate::rng::{Field, Seed, Stream};
 use crate::units::Time;
 
@@ -184,8 +184,11 @@ impl AirJudge {
     pub fn corrupts(&mut self, from: Time, to: Time, share: f64) -> bool {
         let spared = if self.recorded.is_empty() {
             let stationary = self.fading.as_mut().and_then(|f| f.error(from)).unwrap_or(self.stationary);
-            let overlapping = self.trains.iter_mut().flat_map(|t| t.overlapping(from, to));
-            overlapping.fold(1.0 - stationary, |spared, Pulse { hit, .. }| spared * (1.0 - hit * share))
+            let mut spared = 1.0 - stationary;
+            for train in self.trains.iter_mut().filter(|t| !t.is_clear(to)) {
+                spared = train.overlapping(from, to).fold(spared, |spared, p| spared * (1.0 - p.hit * share));
+            }
+            spared
         } else {
             while self.recorded.get(self.at + 1).is_some_and(|s| s.0 <= from) {
                 self.at += 1;

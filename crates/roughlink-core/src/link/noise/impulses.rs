@@ -261,6 +261,12 @@ impl Train {
         train
     }
 
+    /// Whether there is none left that begins by `to`, so that none overlaps what is on air until then.
+    #[inline(always)]
+    pub(super) fn is_clear(&self, to: Time) -> bool {
+        self.recent.is_empty() && self.next.is_none_or(|p| p.start > to)
+    }
+
     /// The impulses that overlap `[from, to]`. `from` never goes back.
     pub(super) fn overlapping(&mut self, from: Time, to: Time) -> impl Iterator<Item = Pulse> {
         while let Some(p) = self.next

@@ -134,6 +134,18 @@ impl Changes {
         self.service.is_empty() && self.runs()
     }
 
+    /// When a packet that comes at `now` would go into service; never while the serialiser stands still.
+    pub fn free_at(&self, now: Time) -> Time {
+        if !self.runs() {
+            return Time::MAX;
+        }
+        let from = self.service.back().map_or(now, |last| last.end);
+        match (&self.clock, &self.timeline.opportunities) {
+            (Clock::Opportunities(index, used), Some(trace)) => trace.time(trace.next(*index, *used, from)),
+            _ => from,
+        }
+    }
+
     /// Whether packets get through now.
     pub fn is_up(&self) -> bool {
         self.state.up
@@ -293,6 +305,7 @@ mod tests {
             noise: Noise::None,
             jitter: Time::ZERO,
             reorder: false,
+            discipline: None,
             timeline: None,
         };
         let timeline = Arc::new(Timeline::new(Vec::<Step>::new(), Vec::new(), Time::MAX).with(policy, None));

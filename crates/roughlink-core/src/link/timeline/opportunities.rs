@@ -30,6 +30,11 @@ impl Opportunities {
         period * self.times.len() as u64 + self.times.partition_point(|t| *t < within) as u64
     }
 
+    /// The opportunity that what comes at `from` can use, if `used` bytes of opportunity `i` have been.
+    pub(super) fn next(&self, i: u64, used: u32, from: Time) -> u64 {
+        if self.time(i) < from { self.first(from) } else { i + u64::from(used == Opportunities::BYTES) }
+    }
+
     /// Mean rate.
     pub fn rate(&self) -> Rate {
         Rate::from_bytes_per(self.times.len() as u64 * u64::from(Self::BYTES), self.period)

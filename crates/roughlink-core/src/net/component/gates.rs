@@ -115,8 +115,8 @@ impl Component {
         let node = self.places[place].1;
         self.pass_gates(now, node, [Some(place as u32), next], &mut p, observer);
         match next {
-            Some(next) => self.send(now, next as usize, p, observer),
-            None => self.deliver(now, place, p, observer),
+            Some(next) => self.send(now, next as usize, &p, observer),
+            None => self.deliver(now, place, &p, observer),
         }
         self.originate_at(now, node, observer);
     }
@@ -133,7 +133,7 @@ impl Component {
     ) {
         let node = self.flows[flow].nodes[end];
         self.pass_gates(now, node, [None, Some(leaf as u32)], &mut p, observer);
-        self.send(now, leaf, p, observer);
+        self.send(now, leaf, &p, observer);
         self.originate_at(now, node, observer);
     }
 
@@ -184,9 +184,9 @@ impl Component {
                 path.iter().position(|&place| self.places[place as usize].1 == node).and_then(|i| path.get(i + 1))
             };
             if let Some(&next) = next {
-                self.send(now, next as usize, p, observer);
+                self.send(now, next as usize, &p, observer);
             } else if let Some(&last) = path.last() {
-                self.deliver(now, last as usize, p, observer);
+                self.deliver(now, last as usize, &p, observer);
             }
         }
         self.calendar.set(self.leaves.gates + g, self.gates[g].gateway.next_wake());

@@ -112,7 +112,7 @@ impl Component {
         }
         while let Some((port, p)) = self.media.all[m].transmit(now) {
             self.events += 1;
-            self.forward(now, self.media.at[m][port], p, observer);
+            self.forward(now, self.media.at[m][port], &p, observer);
         }
         self.calendar.set(self.leaves.media + m, self.media.all[m].next_wake());
     }

@@ -2,7 +2,7 @@
 //!
 //! A port stands at a node and takes the place of its host. What comes in there is routed by its destination address; what
 //! reaches the node leaves through the port, at the time at which it arrives. Links and queues see only its length. Its bytes
-//! leave as they came, except for the window that a gateway reduces. A fragment is a datagram like any other: if a link cuts
+//! leave as they came, except for the window that a gateway reduces and the ECN field if a queue marked them. A fragment is a datagram like any other: if a link cuts
 //! it further, its parts are put together again before it leaves.
 //!
 //! Each conversation of two addresses, ports and a protocol is a flow, so that gateways and media can tell them apart.
@@ -15,7 +15,7 @@ use super::{Component, Flow, Observer, VARIES};
 use crate::net::addresses::{addresses, node_address, node_address_v6};
 use crate::net::routing::{Hop, Routes};
 use crate::net::{Crossing, Outgoing, PortStats, Way};
-use crate::packet::{FlowId, Fragment, Packet, Protocol, Side, flags};
+use crate::packet::{Ecn, FlowId, Fragment, Packet, Protocol, Side, flags};
 use crate::scenario::Scenario;
 use crate::units::Time;
 use crate::wire::{self, Addresses, Decoded, Implied, IpPair};
@@ -133,7 +133,9 @@ impl Component {
     /// The bytes of a datagram come in at `port`. Everything that was due by `now` must have happened.
     pub(in crate::net) fn receive<O: Observer>(&mut self, now: Time, port: usize, bytes: &[u8], observer: &mut O) {
         let Some(ports) = &mut self.ports else { return };
-        let Some((pair, length)) = wire::envelope(bytes).ok().filter(|(_, length)| *length <= LONGEST) else {
+        let Some(wire::Envelope { pair, traffic_class, end: length }) =
+            wire::envelope(bytes).ok().filter(|e| e.end <= LONGEST)
+        else {
             ports.stats.unreadable += 1;
             return;
         };
@@ -151,6 +153,7 @@ impl Component {
         ports.stats.received += 1;
         let ipv6 = matches!(pair, IpPair::V6 { .. });
         let mut p = Packet::opaque(flow, length as u16, ipv6, self.sides.store_datagram(bytes));
+        p.set_traffic_class(traffic_class);
         // Parts of two datagrams must not mix, whatever identification their sender gave them.
         ports.ident = ports.ident.wrapping_add(1);
         p.ident = ports.ident;
@@ -161,7 +164,7 @@ impl Component {
             observer.datagram(now, at, bytes);
         }
         if self.gates.is_empty() {
-            self.send(now, leaf, p, observer);
+            self.send(now, leaf, &p, observer);
         } else {
             self.send_gated(now, (flow.index(), end), leaf, p, observer);
         }
@@ -242,6 +245,9 @@ impl Component {
         observer: &mut O,
     ) -> Option<Packet> {
         let ports = self.ports.as_mut()?;
+        if let (Ecn::Ce, Some(bytes)) = (p.ecn(), self.sides.datagram_mut(&p)) {
+            wire::set_ecn(bytes, Ecn::Ce);
+        }
         let flow = &mut self.flows[p.flow.index()];
         let end = usize::from(!p.flow.reverse());
         let (hop, node) = self.places[leaf];

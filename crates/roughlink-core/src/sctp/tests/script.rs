@@ -23,7 +23,7 @@ impl Script {
     }
     fn get(&mut self, mut p: Packet, side: Option<Side>) {
         if let Some(side) = side {
-            p.side = self.sides.store(side);
+            p.set_side(self.sides.store(side));
         }
         self.e.receive(self.now, &p, &self.sides);
     }

@@ -28,7 +28,7 @@ impl Amount {
     pub const fn bytes(self, mss: u32) -> u64 {
         match self {
             Amount::Bytes(b) => b,
-            Amount::Segments(n) => n * mss as u64,
+            Amount::Segments(n) => n.saturating_mul(mss as u64),
         }
     }
 }

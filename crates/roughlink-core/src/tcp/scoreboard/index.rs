@@ -8,8 +8,8 @@
 use super::segment::{LOST, RETRANS, SACKED, Segment};
 use crate::ring::Ring;
 use crate::tcp::ranges::Ranges;
+use crate::tcp::sorted::Sorted;
 use crate::units::Time;
-use std::collections::BTreeSet;
 
 /// The index of a scoreboard.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ pub(super) struct Index {
     /// Lost and not retransmitted.
     pub repairs: Ranges,
     /// Sent again and awaited, by the time when they last left.
-    pub resent: BTreeSet<(Time, u64)>,
+    pub resent: Sorted<(Time, u64)>,
     /// Of the segments that begin below it, none was sent once and is awaited.
     pub judged: u64,
     /// Those that begin below it are lost or SACKed.
@@ -61,8 +61,8 @@ impl Index {
         let place = |s: &Segment| (s.transmissions > 1 && s.is_awaited()).then(|| s.sent_order());
         let (before, after) = (place(before), after.and_then(place));
         if before != after {
-            before.map(|place| self.resent.remove(&place));
-            after.map(|place| self.resent.insert(place));
+            before.iter().for_each(|place| self.resent.remove(place));
+            after.into_iter().for_each(|place| self.resent.insert(place));
         }
     }
 

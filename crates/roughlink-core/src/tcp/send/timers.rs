@@ -74,6 +74,7 @@ impl Sender {
         }
         self.sync();
         self.cc.on_congestion(&self.flow, cause);
+        self.ecn.reduced(self.board.nxt());
         if !self.sack {
             self.board.reset_reno_sack();
         }
@@ -95,16 +96,21 @@ impl Sender {
     }
 
     /// Whether a time-out now begins an episode, so that ssthresh falls. ns-3 and Tahoe (RFC 2001): always. RFC 5681
-    /// equation 4: unless the head was already resent by a time-out. Linux: nor within fast recovery.
+    /// equation 4: unless the head was already resent by a time-out. Linux: nor within fast recovery. RFC 3168 section 6.1.2: nor
+    /// for a first loss in a window of which packets were marked; that of a retransmission counts.
     fn is_new_episode(&self) -> bool {
         match self.cfg.recovery {
             Recovery::Prr | Recovery::Tahoe => true,
             Recovery::Rack => match self.flow.state {
                 CongestionState::Open | CongestionState::Disorder => true,
-                CongestionState::Recovery => self.recover <= self.board.una(),
+                CongestionState::Recovery | CongestionState::Cwr => self.recover <= self.board.una(),
                 CongestionState::Loss => self.recover <= self.board.una() || self.retries <= 1,
             },
-            _ => self.flow.state != CongestionState::Loss || self.retries <= 1,
+            _ => match self.flow.state {
+                CongestionState::Open | CongestionState::Disorder => !self.ecn.covers(self.board.una()),
+                CongestionState::Loss => self.retries <= 1,
+                CongestionState::Recovery | CongestionState::Cwr => true,
+            },
         }
     }
 

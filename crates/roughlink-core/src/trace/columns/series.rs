@@ -229,7 +229,7 @@ impl FlowRow {
 const FLOWS: [Field; 16] = [
     TIME,
     FLOW,
-    word("state", "state of loss recovery: Open, Disorder, Recovery or Loss"),
+    word("state", "state of loss recovery: Open, Disorder, Recovery, Loss or Cwr"),
     word("phase", "the algorithm's own name for what it is doing"),
     whole("cwnd_bytes", "B", "congestion window"),
     or_null(whole("ssthresh_bytes", "B", "slow-start threshold; null while unlimited")),
@@ -273,7 +273,7 @@ struct States(Words);
 
 impl Default for States {
     fn default() -> Self {
-        States(Words::new(["Open", "Disorder", "Recovery", "Loss"].map(String::from).into_iter()))
+        States(Words::new(["Open", "Disorder", "Recovery", "Loss", "Cwr"].map(String::from).into_iter()))
     }
 }
 
@@ -601,7 +601,8 @@ mod tests {
     #[test]
     fn states_have_their_words() {
         let States(words) = States::default();
-        for s in [CongestionState::Open, CongestionState::Disorder, CongestionState::Recovery, CongestionState::Loss] {
+        use CongestionState::{Cwr, Disorder, Loss, Open, Recovery};
+        for s in [Open, Disorder, Recovery, Loss, Cwr] {
             assert_eq!(words.words[s as usize], format!("{s:?}"));
         }
     }

@@ -29,16 +29,16 @@ impl Figure {
     }
 
     /// Half the width of its interval, where it has two ends that differ.
-    pub fn ci95(&self) -> Option<f64> {
+    pub(crate) fn ci95(&self) -> Option<f64> {
         self.interval.ok().map(|[from, to]| (to - from) / 2.0).filter(|c| *c > 0.0 && c.is_finite())
     }
 
     /// The figure without its unit, for people.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         self.range.map_or("no value".into(), words)
     }
 
-    pub fn outcome(&self, (low, high): (f64, f64)) -> Outcome {
+    pub(crate) fn outcome(&self, (low, high): (f64, f64)) -> Outcome {
         match self.interval {
             Ok([from, to]) if low <= from && to <= high => Outcome::Confirmed,
             Ok([from, to]) if to < low || high < from => Outcome::NotConfirmed,

@@ -3,6 +3,7 @@
 use super::answer::of_kind;
 use super::seconds;
 use crate::folder::run::{Direction, Run, united};
+use crate::quantity::{self, Quantity};
 use crate::report::figure::{Drawing, Panel};
 use crate::report::html::rounded;
 use crate::report::slots::{Form, Slots};
@@ -40,6 +41,10 @@ impl<'a> Chart<'a> {
     fn new(caption: &str, y: &'a str, curves: impl Iterator<Item = (String, &'a [Point])>) -> Self {
         let drawn = |points: &[Point]| points.iter().filter(|p| p.1.is_some()).count() > 1;
         Chart { caption: caption.into(), y, curves: curves.filter(|c| drawn(c.1)).collect(), range: None }
+    }
+
+    fn of(quantity: Quantity, curves: impl Iterator<Item = (String, &'a [Point])>) -> Self {
+        Chart::new(quantity.label, quantity.unit, curves)
     }
 }
 
@@ -128,10 +133,10 @@ fn queues(run: &Run) -> Option<Section> {
 fn senders(run: &Run) -> Option<Section> {
     let flows = || run.flows.iter().take(MOST_FLOWS);
     let charts = vec![
-        Chart::new("Congestion window", "kB", flows().map(|c| (c.flow.clone(), c.cwnd_kb.as_slice()))),
-        Chart::new("In flight", "kB", flows().map(|c| (c.flow.clone(), c.in_flight_kb.as_slice()))),
-        Chart::new("Slow-start threshold", "kB", flows().map(|c| (c.flow.clone(), c.ssthresh_kb.as_slice()))),
-        Chart::new("Smoothed RTT", "ms", flows().map(|c| (c.flow.clone(), c.srtt_ms.as_slice()))),
+        Chart::of(const { quantity::of("cwnd_kb") }, flows().map(|c| (c.flow.clone(), c.cwnd_kb.as_slice()))),
+        Chart::of(const { quantity::of("in_flight_kb") }, flows().map(|c| (c.flow.clone(), c.in_flight_kb.as_slice()))),
+        Chart::of(const { quantity::of("ssthresh_kb") }, flows().map(|c| (c.flow.clone(), c.ssthresh_kb.as_slice()))),
+        Chart::of(const { quantity::of("srtt_ms") }, flows().map(|c| (c.flow.clone(), c.srtt_ms.as_slice()))),
     ];
     let mut section = over_time(run, "senders", "What the senders did", first_of(run.flows.len()).trim(), charts)?;
     let sampled = run.manifest.as_ref().map_or(0.0, |m| m.sample_ms);

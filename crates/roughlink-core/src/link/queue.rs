@@ -1,0 +1,348 @@
+//! Queue disciplines: who leaves the queue before a pipe's serialiser next, and who is marked or dropped.
+//!
+//! Without one a pipe is first in, first out, and computes departures when packets come ([`super::pipe`]). With one, packets
+//! wait here, and the pipe takes the next when its serialiser becomes free, which is an event of its own: so a decision
+//! that is taken when a packet leaves the queue (CoDel) is taken at its time, and later packets can go first. Whatever the
+//! discipline, a packet that is not ECN-capable is dropped where another would be marked with CE (RFC 3168 section 5).
+//!
+//! The link's `queue` is the limit, of each band with `prio`; one packet may always wait. Packets count with their IP length.
+
+mod codel;
+mod fq_codel;
+
+use super::timeline::Changes;
+use crate::packet::Packet;
+use crate::quantiles::Histogram;
+use crate::rng::Seed;
+use crate::units::{QueueLimit, Time};
+use codel::Codel;
+use fq_codel::FqCodel;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A queue discipline.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Discipline {
+    /// First in, first out; a packet that finds this much waiting is marked: the step of DCTCP (RFC 8257 section 3.1).
+    Threshold {
+        /// What waits, without the packet that comes.
+        at: QueueLimit,
+    },
+    /// Controlled Delay (RFC 8289).
+    Codel(CodelConfig),
+    /// CoDel per flow, flows in turn (RFC 8290).
+    FqCodel {
+        /// Of each flow's queue.
+        codel: CodelConfig,
+        /// Queues over which flows are spread.
+        flows: u32,
+        /// Bytes that a flow sends in its turn.
+        quantum: u32,
+    },
+    /// Strict priority among bands, each first in, first out.
+    Prio {
+        /// Number of bands, 1 to 16; the first goes first.
+        bands: u8,
+        /// DSCPs (bit by number) that belong to the first band whatever Linux's table says.
+        first: u64,
+    },
+}
+
+/// The parameters of CoDel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodelConfig {
+    /// Time in the queue that is acceptable if it persists (TARGET).
+    pub target: Time,
+    /// What "persists" means: about a round-trip time (INTERVAL).
+    pub interval: Time,
+    /// Mark packets that are ECN-capable, else drop them too.
+    pub ecn: bool,
+}
+
+impl Discipline {
+    /// Whether it draws random numbers: where a hash puts flows.
+    pub fn is_random(&self) -> bool {
+        matches!(self, Discipline::FqCodel { flows, .. } if *flows > 1)
+    }
+}
+
+/// What a discipline did.
+#[derive(Clone, Debug, Default)]
+pub struct QueueStats {
+    /// Packets marked with CE.
+    pub marked: u64,
+    /// Packets dropped although there was space for them.
+    pub dropped: u64,
+    /// How long packets waited that were served, ns.
+    pub delay: Histogram,
+}
+
+/// A discipline at work.
+#[derive(Debug)]
+pub(super) struct Queue {
+    kind: Kind,
+    limit: QueueLimit,
+    tally: Tally,
+    /// When the next packet goes into service; never while none waits.
+    next: Time,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Threshold(QueueLimit, Fifo),
+    Codel(CodelConfig, Codel, Fifo),
+    FqCodel(Box<FqCodel>),
+    Prio(Vec<Fifo>, u64),
+}
+
+/// What waits, over all of a discipline.
+#[derive(Debug, Default)]
+struct Tally {
+    packets: usize,
+    bytes: u64,
+    /// Sum of the times at which they came, ns.
+    since: u128,
+    /// How long others waited, served or dropped, ns.
+    waited: u128,
+    /// Largest packet so far, bytes: MAXPACKET of CoDel.
+    largest: u16,
+    stats: QueueStats,
+}
+
+/// Packets in the order in which they came, and when.
+#[derive(Debug, Default)]
+struct Fifo {
+    packets: VecDeque<(Time, Packet)>,
+    bytes: u64,
+}
+
+impl Fifo {
+    fn push(&mut self, now: Time, p: Packet, tally: &mut Tally) {
+        self.bytes += u64::from(p.size);
+        tally.packets += 1;
+        tally.bytes += u64::from(p.size);
+        tally.since += u128::from(now.0);
+        tally.largest = tally.largest.max(p.size);
+        self.packets.push_back((now, p));
+    }
+
+    fn pop(&mut self, now: Time, tally: &mut Tally) -> Option<(Time, Packet)> {
+        let (since, p) = self.packets.pop_front()?;
+        self.bytes -= u64::from(p.size);
+        tally.packets -= 1;
+        tally.bytes -= u64::from(p.size);
+        tally.since -= u128::from(since.0);
+        tally.waited += u128::from((now - since).0);
+        Some((since, p))
+    }
+
+    /// Whether one of `size` bytes does not fit within `limit`.
+    fn is_full(&self, limit: QueueLimit, size: u16) -> bool {
+        !self.packets.is_empty() && reaches(self.packets.len(), self.bytes + u64::from(size) - 1, limit)
+    }
+}
+
+/// Whether `packets` or `bytes` are as many as `limit` says.
+fn reaches(packets: usize, bytes: u64, limit: QueueLimit) -> bool {
+    match limit {
+        QueueLimit::Packets(n) => packets >= n as usize,
+        QueueLimit::Bytes(b) => bytes >= b,
+    }
+}
+
+impl Tally {
+    /// Marks `p` if it can be marked; else it is given to `dropped`.
+    fn mark_or_drop(&mut self, ecn: bool, mut p: Packet, dropped: &mut dyn FnMut(Packet)) -> Option<Packet> {
+        if ecn && p.mark() {
+            self.stats.marked += 1;
+            return Some(p);
+        }
+        self.stats.dropped += 1;
+        dropped(p);
+        None
+    }
+}
+
+impl Queue {
+    /// The discipline of direction `name` of a link.
+    pub fn new(discipline: &Discipline, limit: QueueLimit, name: &str, seed: &Seed) -> Self {
+        let kind = match *discipline {
+            Discipline::Threshold { at } => Kind::Threshold(at, Fifo::default()),
+            Discipline::Codel(config) => Kind::Codel(config, Codel::default(), Fifo::default()),
+            Discipline::FqCodel { codel, flows, quantum } => {
+                Kind::FqCodel(Box::new(FqCodel::new(codel, flows, quantum, seed.field(name, "hash"))))
+            }
+            Discipline::Prio { bands, first } => {
+                Kind::Prio((0..bands.max(1)).map(|_| Fifo::default()).collect(), first)
+            }
+        };
+        Queue { kind, limit, tally: Tally::default(), next: Time::MAX }
+    }
+
+    /// Tells a discipline that spreads flows what to hash of each.
+    pub fn identify(&mut self, keys: &Arc<[u64]>) {
+        if let Kind::FqCodel(fq) = &mut self.kind {
+            fq.identify(keys);
+        }
+    }
+
+    /// A packet comes. Those for which there is no space, or that are dropped instead of marked, are given to `dropped`.
+    pub fn put(&mut self, now: Time, p: Packet, dropped: &mut dyn FnMut(Packet)) {
+        let tally = &mut self.tally;
+        match &mut self.kind {
+            Kind::FqCodel(fq) => fq.put(now, p, self.limit, tally, dropped),
+            Kind::Threshold(at, fifo) => {
+                let crossed = reaches(fifo.packets.len(), fifo.bytes, *at);
+                if fifo.is_full(self.limit, p.size) {
+                    dropped(p);
+                } else if let Some(p) = if crossed { tally.mark_or_drop(true, p, dropped) } else { Some(p) } {
+                    fifo.push(now, p, tally);
+                }
+            }
+            Kind::Codel(_, _, fifo) => fifo.put(now, p, self.limit, tally, dropped),
+            Kind::Prio(bands, first) => {
+                let band = band(p.dscp(), *first).min(bands.len() - 1);
+                bands[band].put(now, p, self.limit, tally, dropped);
+            }
+        }
+    }
+
+    /// The packet that goes into service now, if any is left when those that are to be dropped have been given to `dropped`.
+    pub fn take(&mut self, now: Time, dropped: &mut dyn FnMut(Packet)) -> Option<Packet> {
+        let tally = &mut self.tally;
+        let (since, p) = match &mut self.kind {
+            Kind::Threshold(_, fifo) => fifo.pop(now, tally),
+            Kind::Codel(config, codel, fifo) => codel.take(now, fifo, config, tally, dropped),
+            Kind::FqCodel(fq) => fq.take(now, tally, dropped),
+            Kind::Prio(bands, _) => bands.iter_mut().find_map(|band| band.pop(now, tally)),
+        }?;
+        tally.stats.delay.record((now - since).0);
+        Some(p)
+    }
+
+    /// Packets that wait.
+    pub fn len(&self) -> usize {
+        self.tally.packets
+    }
+
+    /// When the next packet goes into service; never while none waits.
+    pub fn next(&self) -> Time {
+        self.next
+    }
+
+    /// The serialiser of `changes` may have become free, or busy.
+    pub fn schedule(&mut self, now: Time, changes: &Changes) {
+        self.next = if self.len() == 0 { Time::MAX } else { changes.free_at(now) };
+    }
+
+    /// How long packets have waited by `now`, together, ns.
+    pub fn waited(&self, now: Time) -> u128 {
+        self.tally.waited + self.len() as u128 * u128::from(now.0) - self.tally.since
+    }
+
+    /// What it did.
+    pub fn stats(&self) -> &QueueStats {
+        &self.tally.stats
+    }
+
+    /// What waits.
+    pub fn packets(&self) -> impl Iterator<Item = &Packet> {
+        let fifos: Vec<&Fifo> = match &self.kind {
+            Kind::Threshold(_, fifo) | Kind::Codel(_, _, fifo) => vec![fifo],
+            Kind::FqCodel(fq) => fq.fifos().collect(),
+            Kind::Prio(bands, _) => bands.iter().collect(),
+        };
+        fifos.into_iter().flat_map(|fifo| &fifo.packets).map(|(_, p)| p)
+    }
+
+    /// Memory of what waits.
+    pub fn bytes(&self) -> usize {
+        let queues = if let Kind::FqCodel(fq) = &self.kind { fq.bytes() } else { 0 };
+        self.len() * size_of::<(Time, Packet)>() + queues
+    }
+}
+
+impl Fifo {
+    /// A packet comes, drop-tail.
+    fn put(&mut self, now: Time, p: Packet, limit: QueueLimit, tally: &mut Tally, dropped: &mut dyn FnMut(Packet)) {
+        if self.is_full(limit, p.size) {
+            dropped(p);
+        } else {
+            self.push(now, p, tally);
+        }
+    }
+}
+
+/// The band of a packet: Linux maps the type of service to a priority (`rt_tos2priority`: what is now the low three bits of
+/// the DSCP) and the priority to a band (the default `priomap` of `prio` and `pfifo_fast`).
+fn band(dscp: u8, first: u64) -> usize {
+    if first >> dscp & 1 == 1 {
+        return 0;
+    }
+    match dscp & 0b111 {
+        0b000 | 0b001 => 1, // best effort
+        0b010 | 0b011 => 2, // bulk
+        0b100 | 0b101 => 0, // interactive
+        _ => 1,             // interactive bulk
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Ecn, FlowId};
+
+    pub(super) const SEED: Seed = Seed { seed: 1, replica: 0 };
+
+    /// A packet of flow `flow`, number `seq`.
+    pub(super) fn packet(flow: u32, seq: u32, size: u16, ecn: Ecn) -> Packet {
+        let mut p = Packet::tcp(FlowId::new(flow, false));
+        (p.seq, p.size) = (seq, size);
+        p.set_ecn(ecn);
+        p
+    }
+
+    fn drain(q: &mut Queue, now: Time) -> Vec<Packet> {
+        std::iter::from_fn(|| q.take(now, &mut |_| panic!("nothing is dropped"))).collect()
+    }
+
+    #[test]
+    fn the_threshold_is_a_step() {
+        for (at, limit) in
+            [(QueueLimit::Packets(3), QueueLimit::Packets(6)), (QueueLimit::Bytes(3000), QueueLimit::Bytes(6000))]
+        {
+            let mut q = Queue::new(&Discipline::Threshold { at }, limit, "x", &SEED);
+            let mut dropped = Vec::new();
+            for seq in 0..8 {
+                let ecn = if seq == 4 { Ecn::NotEct } else { Ecn::Ect0 };
+                q.put(Time(u64::from(seq)), packet(0, seq, 1000, ecn), &mut |p| dropped.push(p.seq));
+            }
+            // Number 4 cannot be marked; number 7 finds the queue full.
+            assert_eq!((dropped, q.stats().marked, q.stats().dropped, q.len()), (vec![4, 7], 3, 1, 6));
+            assert_eq!(q.waited(Time(10)), 10 + 9 + 8 + 7 + 5 + 4);
+            let out = drain(&mut q, Time(10));
+            let marked: Vec<u32> = out.iter().filter(|p| p.ecn() == Ecn::Ce).map(|p| p.seq).collect();
+            assert_eq!((marked, out.len(), q.waited(Time(20))), (vec![3, 5, 6], 6, 43));
+        }
+    }
+
+    #[test]
+    fn bands_are_those_of_linux() {
+        // tc's `prio` for the types of service 0x00, 0x08, 0x10, 0x18, and a DSCP of which these are the low bits.
+        for (dscp, expected) in [(0, 1), (2, 2), (4, 0), (6, 1), (8, 1), (10, 2), (12, 0), (46, 1)] {
+            assert_eq!(band(dscp, 0), expected, "{dscp}");
+        }
+        assert_eq!(band(46, 1 << 46), 0);
+        let mut q = Queue::new(&Discipline::Prio { bands: 3, first: 1 << 46 }, QueueLimit::Packets(2), "x", &SEED);
+        let mut dropped = Vec::new();
+        for (seq, dscp) in [(0, 0), (1, 10), (2, 46), (3, 0), (4, 0), (5, 46), (6, 10)] {
+            let mut p = packet(0, seq, 100, Ecn::NotEct);
+            p.set_dscp(dscp);
+            q.put(Time(0), p, &mut |p| dropped.push(p.seq));
+        }
+        assert_eq!(dropped, [4], "each band has the limit");
+        assert_eq!(q.packets().count(), 6);
+        let out: Vec<u32> = drain(&mut q, Time(0)).iter().map(|p| p.seq).collect();
+        assert_eq!(out, [2, 5, 0, 3, 1, 6]);
+    }
+}

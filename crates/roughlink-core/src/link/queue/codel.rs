@@ -1,0 +1,186 @@
+//! Controlled Delay (RFC 8289): if packets have waited longer than a target for an interval, they are dropped, or marked,
+//! at a rate that grows with the square root of their number, until one has not.
+//!
+//! The pseudo-code of sections 5.3 to 5.6, with marks where Linux sets them (`codel_dequeue`): a marked packet leaves, and
+//! with it the turn ends.
+
+use super::{CodelConfig, Fifo, Tally};
+use crate::packet::Packet;
+use crate::units::Time;
+
+/// The state of one queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Codel {
+    /// When packets will have waited too long for an interval.
+    first_above: Option<Time>,
+    dropping: bool,
+    /// When the next one is dropped, and how many were since dropping began.
+    drop_next: Time,
+    count: u32,
+    /// `count` when dropping began the last time.
+    last_count: u32,
+}
+
+impl Codel {
+    /// The next packet of `fifo`, past those that are dropped.
+    pub(super) fn take(
+        &mut self,
+        now: Time,
+        fifo: &mut Fifo,
+        config: &CodelConfig,
+        tally: &mut Tally,
+        dropped: &mut dyn FnMut(Packet),
+    ) -> Option<(Time, Packet)> {
+        let (mut next, mut late) = self.pop(now, fifo, config, tally);
+        if self.dropping {
+            self.dropping = late;
+            while self.dropping && now >= self.drop_next {
+                self.count += 1;
+                let (since, p) = next?; // `late` says that there is one
+                if let Some(marked) = tally.mark_or_drop(config.ecn, p, dropped) {
+                    self.drop_next = control_law(self.drop_next, config.interval, self.count);
+                    return Some((since, marked));
+                }
+                (next, late) = self.pop(now, fifo, config, tally);
+                self.dropping = late;
+                if late {
+                    self.drop_next = control_law(self.drop_next, config.interval, self.count);
+                }
+            }
+        } else if late {
+            let (since, p) = next?;
+            next = match tally.mark_or_drop(config.ecn, p, dropped) {
+                Some(marked) => Some((since, marked)),
+                None => self.pop(now, fifo, config, tally).0,
+            };
+            self.dropping = true;
+            // What controlled the queue the last time is a good start if that was not long ago.
+            let delta = self.count.saturating_sub(self.last_count);
+            let recent = now < self.drop_next + config.interval * 16;
+            self.count = if delta > 1 && recent { delta } else { 1 };
+            self.drop_next = control_law(now, config.interval, self.count);
+            self.last_count = self.count;
+        }
+        next
+    }
+
+    /// The next packet, and whether it may be dropped: packets have waited too long for an interval.
+    fn pop(
+        &mut self,
+        now: Time,
+        fifo: &mut Fifo,
+        config: &CodelConfig,
+        tally: &mut Tally,
+    ) -> (Option<(Time, Packet)>, bool) {
+        let next = fifo.pop(now, tally);
+        let above = next.is_some_and(|(since, _)| now - since >= config.target) && fifo.bytes > tally.largest.into();
+        let late = match self.first_above {
+            _ if !above => {
+                self.first_above = None;
+                false
+            }
+            None => {
+                self.first_above = Some(now + config.interval);
+                false
+            }
+            Some(at) => now >= at,
+        };
+        (next, late)
+    }
+}
+
+/// Section 5.3: the next one after `t`.
+fn control_law(t: Time, interval: Time, count: u32) -> Time {
+    t + Time((interval.0 as f64 / libm::sqrt(f64::from(count.max(1)))) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{SEED, packet};
+    use super::super::{Discipline, Queue};
+    use super::*;
+    use crate::packet::Ecn;
+    use crate::units::QueueLimit;
+
+    const MS: fn(u64) -> Time = Time::from_millis;
+    const RFC: CodelConfig = CodelConfig { target: Time::from_millis(5), interval: Time::from_millis(100), ecn: true };
+
+    /// A queue that holds `waiting` packets, of which one leaves every millisecond and as many come. When some were
+    /// dropped or marked.
+    fn decisions(queue: &mut Queue, waiting: u64, ecn: Ecn, (from, to): (u64, u64)) -> Vec<u64> {
+        let mut at = Vec::new();
+        while (queue.len() as u64) < waiting {
+            queue.put(MS(from), packet(0, 0, 1000, ecn), &mut |_| {});
+        }
+        for now in from + 1..to {
+            let mut dropped = 0;
+            let p = queue.take(MS(now), &mut |_| dropped += 1);
+            let marked = u64::from(p.is_some_and(|p| p.ecn() == Ecn::Ce));
+            at.extend((0..dropped + marked).map(|_| now));
+            while (queue.len() as u64) < waiting {
+                queue.put(MS(now), packet(0, 0, 1000, ecn), &mut |_| {});
+            }
+        }
+        at
+    }
+
+    fn codel(ecn: bool) -> Queue {
+        Queue::new(&Discipline::Codel(CodelConfig { ecn, ..RFC }), QueueLimit::Packets(1000), "x", &SEED)
+    }
+
+    /// Packets wait for 20 ms. The first has waited for 5 ms at 5 ms; an interval later one is dropped, then others after
+    /// 100, 100 / sqrt(2), 100 / sqrt(3) ... ms (section 4.3: 100 ms after the first, at n = 1).
+    #[test]
+    fn drops_follow_the_square_root() {
+        for (ecn, mark) in [(Ecn::NotEct, true), (Ecn::Ect0, true), (Ecn::Ect0, false)] {
+            let at = decisions(&mut codel(mark), 20, ecn, (0, 700));
+            let mut expected = vec![105.0_f64];
+            let mut next = 205.0;
+            for n in 2..30 {
+                expected.push(next);
+                next += 100.0 / libm::sqrt(f64::from(n));
+            }
+            let expected: Vec<u64> = expected.into_iter().map(|t| t.ceil() as u64).filter(|t| *t < 700).collect();
+            assert_eq!(at, expected);
+        }
+    }
+
+    #[test]
+    fn a_short_queue_or_a_short_burst_is_left_alone() {
+        assert!(decisions(&mut codel(true), 4, Ecn::Ect0, (0, 5000)).is_empty(), "less than the target");
+        let mut q = codel(true);
+        // 90 packets that come at once have gone after 90 ms.
+        (0..90).for_each(|n| q.put(Time::ZERO, packet(0, n, 1000, Ecn::Ect0), &mut |_| {}));
+        for now in 1..=90 {
+            assert!(q.take(MS(now), &mut |_| panic!("dropped")).is_some_and(|p| p.ecn() == Ecn::Ect0));
+        }
+        // One packet at a time, however long it waits: dropping it would leave the link idle.
+        let mut q = codel(true);
+        for n in 0..50 {
+            q.put(MS(200 * n), packet(0, 0, 1000, Ecn::Ect0), &mut |_| {});
+            assert!(q.take(MS(200 * n + 150), &mut |_| panic!("dropped")).is_some_and(|p| p.ecn() == Ecn::Ect0));
+        }
+    }
+
+    /// Section 5.5: dropping that begins again soon begins at the rate that it had reached, else anew.
+    #[test]
+    fn the_rate_is_remembered_for_a_while() {
+        for (pause, expected) in [(300, 100.0 / libm::sqrt(13.0)), (2000, 100.0)] {
+            let mut q = codel(false);
+            let before = decisions(&mut q, 20, Ecn::NotEct, (0, 700));
+            assert_eq!(before.len(), 14);
+            while q.take(MS(700), &mut |_| {}).is_some() {}
+            let from = 700 + pause;
+            let again = decisions(&mut q, 20, Ecn::NotEct, (from, from + 400));
+            let gap = again[1] - again[0];
+            assert!((gap as f64 - expected).abs() <= 1.0, "{again:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_been_marked_stays_and_is_counted() {
+        let mut q = codel(true);
+        let at = decisions(&mut q, 20, Ecn::Ect0, (0, 700));
+        assert_eq!((q.stats().marked, q.stats().dropped), (at.len() as u64, 0));
+    }
+}

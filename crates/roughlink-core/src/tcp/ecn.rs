@@ -1,0 +1,190 @@
+//! Explicit Congestion Notification (RFC 3168 section 6.1).
+//!
+//! Agreed in the handshake: ECE and CWR on the SYN, ECE on its answer; a SYN that is repeated offers nothing, in case the
+//! offer was why it was lost (Linux `tcp_ecn_fallback`). From then on new data leaves as ECT(0); pure acknowledgements,
+//! retransmissions and probes do not (sections 6.1.4 to 6.1.6). Who receives a marked segment sets ECE on everything until
+//! a segment with CWR arrives, and acknowledges at once as Linux does where `quick_ack` is on. Who receives ECE
+//! reduces its window as for a loss ([`Congestion::Ecn`]), once per window of data whether packets of it were marked,
+//! lost, or both, and sets CWR on the next new segment. With `rack` this is Linux's state CWR: the window falls by PRR, and
+//! what was reduced for a mark is not undone. With the other kinds the window falls at once.
+//!
+//! As Linux, and unlike RFC 3168: an answer with ECE to a SYN that was repeated without the offer is accepted (section 6.1.1),
+//! and with `rack` a mark that is reported with the acknowledgement that ends a recovery reduces the window once more.
+
+use super::send::Sender;
+use super::{Endpoint, State};
+use crate::cc::{Congestion, CongestionState};
+use crate::packet::{Ecn, Packet, flags};
+
+/// What a sender knows of ECN.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reaction {
+    /// Agreed in the handshake.
+    pub(super) agreed: bool,
+    /// The next new segment carries CWR.
+    announce: bool,
+    /// The window was reduced for data before this offset.
+    until: u64,
+    /// It was reduced for a mark of data before this offset.
+    marked_until: u64,
+    /// Offset after the last byte that has left.
+    sent: u64,
+}
+
+impl Reaction {
+    /// The window was reduced while `nxt` was the next new byte.
+    pub(super) fn reduced(&mut self, nxt: u64) {
+        if self.agreed {
+            (self.announce, self.until) = (true, nxt);
+        }
+    }
+
+    /// The reduction was taken back.
+    pub(super) fn withdraw(&mut self) {
+        self.announce = false;
+    }
+
+    /// Whether the window was reduced for a mark of the data at `una`, so that a loss there is no reason to reduce it again.
+    pub(super) fn covers(&self, una: u64) -> bool {
+        una < self.marked_until
+    }
+}
+
+impl Sender {
+    /// ECE arrived, loss recovery counts duplicates.
+    pub(super) fn on_echo_by_count(&mut self) {
+        let calm = matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder);
+        // A mark of the window that was reduced may be reported until the segment with CWR is acknowledged.
+        if calm && (self.board.una() > self.ecn.until) {
+            self.stats.ecn_reductions += 1;
+            self.cc.on_congestion(&self.flow, Congestion::Ecn);
+            self.ecn.reduced(self.board.nxt());
+            self.ecn.marked_until = self.ecn.until;
+        }
+    }
+}
+
+impl Endpoint {
+    /// The flags with which a SYN offers ECN, or accepts it.
+    pub(super) fn ecn_setup(&self) -> u8 {
+        match self.state {
+            State::SynReceived if self.ecn => flags::ECE,
+            State::SynSent if self.cfg.ecn && self.syn_tries == 0 => flags::ECE | flags::CWR,
+            _ => 0,
+        }
+    }
+
+    /// Whether ECN is agreed, now that `p`, a SYN or its answer, has arrived.
+    pub(super) fn agrees_on_ecn(&self, p: &Packet) -> bool {
+        let asked = if p.is(flags::ACK) { flags::ECE } else { flags::ECE | flags::CWR };
+        self.cfg.ecn && p.flags & (flags::ECE | flags::CWR) == asked
+    }
+
+    /// A segment leaves with `len` bytes from offset `start`.
+    #[cold]
+    pub(super) fn put_ecn(&mut self, p: &mut Packet, start: u64, len: u32) {
+        if self.rcv.echoes() {
+            p.flags |= flags::ECE;
+        }
+        let Some(snd) = self.snd.as_mut().filter(|_| len > 0) else { return };
+        if start >= snd.ecn.sent {
+            snd.ecn.sent = start + u64::from(len);
+            p.set_ecn(Ecn::Ect0);
+            if std::mem::take(&mut snd.ecn.announce) {
+                p.flags |= flags::CWR;
+            }
+        }
+    }
+
+    /// Data arrived between `start` and `end`.
+    #[cold]
+    pub(super) fn take_ecn(&mut self, p: &Packet, start: u64, end: u64) {
+        if p.is(flags::CWR) {
+            self.rcv.on_cwr();
+        }
+        // Section 6.1.5: what lies outside the window says nothing.
+        if p.ecn() == Ecn::Ce && end > self.rcv.nxt() && !self.rcv.is_beyond(start) {
+            self.rcv.on_marked();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::dialogue::Pair;
+    use super::super::{Stack, TcpConfig};
+    use super::*;
+    use crate::units::Time;
+    use proptest::prelude::*;
+
+    fn connected(stack: Stack, ecn: [bool; 2]) -> Pair {
+        let mut p = Pair::new(&TcpConfig::preset(stack), Time::from_millis(10));
+        for (end, ecn) in p.ends.iter_mut().zip(ecn) {
+            end.cfg = TcpConfig { ecn, ..(*end.cfg).clone() }.into();
+        }
+        p.ends[0].connect();
+        p.run(Time::ZERO, Time::from_millis(50));
+        p
+    }
+
+    #[test]
+    fn both_must_want_it() {
+        for stack in Stack::ALL {
+            for ecn in [[true, true], [true, false], [false, true], [false, false]] {
+                let mut p = connected(stack, ecn);
+                p.ends[0].write(5000);
+                p.marked = (0..100).collect();
+                p.run(Time::from_millis(50), Time::from_secs(2));
+                let both = ecn == [true, true];
+                let reductions = p.ends[0].sender().unwrap().stats.ecn_reductions;
+                assert_eq!((p.ends[1].delivered(), reductions > 0), (5000, both), "{stack:?} {ecn:?}");
+                assert!(p.data.iter().all(|d| (d.2.ecn() == Ecn::Ect0) == both));
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Whatever is marked or lost, everything arrives; only new data is ECN-capable; a window is reduced for its marks at
+        /// most once a round trip; and CWR is announced once for each reduction.
+        #[test]
+        fn marks_are_answered_once_per_window(
+            stack in prop::sample::select(Stack::ALL.to_vec()),
+            marked in prop::collection::btree_set(0usize..300, 0..40),
+            lost in prop::collection::btree_set(0usize..300, 0..6),
+        ) {
+            let mut p = connected(stack, [true, true]);
+            p.marked = marked.iter().copied().collect();
+            p.lost = lost.iter().copied().collect();
+            for n in 0..10 {
+                p.ends[0].write(30_000);
+                let from = Time::from_millis(50 + 400 * n);
+                p.run(from, from + Time::from_millis(400));
+            }
+            p.run(Time::from_secs(5), Time::from_secs(300));
+            prop_assert_eq!(p.ends[1].delivered(), 300_000);
+            let mut sent = 0;
+            let mut rounds = 0;
+            let mut round_ends = Time::ZERO;
+            for (at, _, d) in &p.data {
+                let end = d.seq.wrapping_sub(77) + d.payload();
+                prop_assert_eq!(d.ecn() == Ecn::Ect0, end > sent, "retransmissions are not ECN-capable");
+                prop_assert!(!d.is(flags::CWR) || end > sent);
+                sent = sent.max(end);
+                if *at >= round_ends {
+                    (rounds, round_ends) = (rounds + 1, *at + Time::from_millis(20));
+                }
+            }
+            let stats = &p.ends[0].sender().unwrap().stats;
+            let seen = p.data.iter().enumerate().any(|(i, d)| {
+                marked.contains(&i) && !lost.contains(&i) && d.2.ecn() == Ecn::Ect0
+            });
+            prop_assert!(stats.ecn_reductions <= rounds);
+            prop_assert!(seen || stats.ecn_reductions == 0);
+            let announced = p.data.iter().filter(|d| d.2.is(flags::CWR)).count() as u64;
+            prop_assert!(announced <= stats.ecn_reductions + stats.fast_recoveries + stats.timeouts + stats.probes);
+            prop_assert!(announced > 0 || stats.ecn_reductions == 0 || p.data.len() < 3);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What is left out on the way of what is expected changes nothing: header prediction, runs of segments acknowledged at
+//! once, events that an algorithm does not listen to.
+
+use super::{Endpoint, Stack, TcpConfig};
+use crate::cc::{Ack, Congestion, CongestionControl, Flow, LinkEvent, Permit, Sent, Vitals, algorithm};
+use crate::channel::{Channel, Impairments, Peer};
+use crate::packet::{FlowId, Packet, Sides};
+use crate::rng::Seed;
+use crate::units::Time;
+use std::sync::Arc;
+
+/// An algorithm that is told of everything.
+#[derive(Debug)]
+struct Everything(Box<dyn CongestionControl>);
+
+impl CongestionControl for Everything {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        self.0.on_ack(flow, ack);
+    }
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        self.0.on_congestion(flow, cause);
+    }
+    fn permit(&self, flow: &Flow) -> Permit {
+        self.0.permit(flow)
+    }
+    fn vitals(&self) -> Vitals {
+        self.0.vitals()
+    }
+    fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
+        self.0.on_sent(flow, sent);
+    }
+    fn on_recovered(&mut self, flow: &Flow) {
+        self.0.on_recovered(flow);
+    }
+    fn on_undo(&mut self, flow: &Flow) {
+        self.0.on_undo(flow);
+    }
+    fn on_link(&mut self, flow: &Flow, event: &LinkEvent) {
+        self.0.on_link(flow, event);
+    }
+    fn starts_anew(&self) -> bool {
+        self.0.starts_anew()
+    }
+    fn on_timer(&mut self, flow: &Flow) {
+        self.0.on_timer(flow);
+    }
+    fn timer(&self) -> Option<Time> {
+        self.0.timer()
+    }
+    fn rto_sample(&self, flow: &Flow, ack: u64, measured: Option<Time>) -> Option<Time> {
+        self.0.rto_sample(flow, ack, measured)
+    }
+}
+
+/// An endpoint that predicts headers, or examines each.
+struct End {
+    endpoint: Endpoint,
+    predicts: bool,
+}
+
+impl Peer for End {
+    fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
+        if self.predicts {
+            self.endpoint.receive(now, p, sides);
+        } else {
+            self.endpoint.examine(now, p, sides);
+        }
+    }
+    fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
+        self.endpoint.transmit(now, sides)
+    }
+    fn wake(&mut self, now: Time) {
+        self.endpoint.wake(now);
+    }
+    fn next_wake(&self, now: Time) -> Time {
+        self.endpoint.next_wake(now)
+    }
+    fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        self.endpoint.on_link(now, event);
+    }
+}
+
+/// A transfer over a channel with the given impairments: the packets sent, and what was delivered.
+fn transfer(
+    cfg: &Arc<TcpConfig>,
+    stack: Stack,
+    cc: &str,
+    impairments: Impairments,
+    short_cuts: bool,
+) -> Vec<(Time, usize, Packet)> {
+    let factory = algorithm(cc).unwrap().factory(stack.name(), &toml::Table::new()).unwrap();
+    let told = Arc::clone(&factory);
+    let everything: crate::cc::Factory = Arc::new(move |flow| Box::new(Everything(told(flow))));
+    let mut ends = [false, true].map(|reverse| {
+        let factory = if short_cuts { Arc::clone(&factory) } else { Arc::clone(&everything) };
+        End { endpoint: Endpoint::new(FlowId::new(0, reverse), Arc::clone(cfg), factory, 7), predicts: short_cuts }
+    });
+    ends[1].endpoint.listen();
+    ends[0].endpoint.offer(400_000, true);
+    ends[0].endpoint.connect();
+    let mut channel = Channel::new(ends, Time::from_millis(10), Seed { seed: 5, replica: 0 }.stream("prediction", cc));
+    channel.impairments = impairments;
+    channel.run_until(Time::from_secs(60));
+    assert_eq!(channel.ends[1].endpoint.delivered(), 400_000, "{stack:?} {cc}");
+    channel.sent
+}
+
+#[test]
+fn short_cuts_change_nothing() {
+    let smooth = Impairments::default();
+    let lossy = Impairments { loss: 0.02, ..smooth };
+    let rough = Impairments { loss: 0.005, repeat: 0.01, jitter: Time::from_millis(4) };
+    for stack in Stack::ALL {
+        for cc in ["newreno", "cubic", "bbr"] {
+            for (sack, timestamps) in [(true, true), (false, true), (true, false)] {
+                let cfg = Arc::new(TcpConfig { sack, timestamps, ..TcpConfig::preset(stack) });
+                for impairments in [smooth, lossy, rough] {
+                    let [short, long] = [true, false].map(|cuts| transfer(&cfg, stack, cc, impairments, cuts));
+                    assert!(short == long, "{stack:?} {cc}, SACK {sack}, timestamps {timestamps}, {impairments:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! An ordered set of values that come and go near its ends, as offsets and send times of a stream do: a sorted queue. A
+//! tree would cost more for a few, and for many hardly less, because next to nothing has to move.
+
+use std::collections::VecDeque;
+
+/// Values in order, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sorted<T> {
+    values: VecDeque<T>,
+}
+
+impl<T> Default for Sorted<T> {
+    fn default() -> Self {
+        Sorted { values: VecDeque::new() }
+    }
+}
+
+impl<T: Copy + Ord> Sorted<T> {
+    /// Puts a value in its place.
+    pub fn insert(&mut self, value: T) {
+        if self.values.back().is_none_or(|last| *last < value) {
+            self.values.push_back(value);
+        } else if let Err(place) = self.values.binary_search(&value) {
+            self.values.insert(place, value);
+        }
+    }
+    /// Takes a value out, if it is there.
+    pub fn remove(&mut self, value: &T) {
+        if let Ok(place) = self.values.binary_search(value) {
+            self.values.remove(place);
+        }
+    }
+    /// The least.
+    pub fn first(&self) -> Option<&T> {
+        self.values.front()
+    }
+    /// The greatest below `limit`.
+    pub fn last_below(&self, limit: &T) -> Option<&T> {
+        self.values.partition_point(|value| value < limit).checked_sub(1).map(|place| &self.values[place])
+    }
+    /// All, the greatest first.
+    pub fn descending(&self) -> impl Iterator<Item = &T> {
+        self.values.iter().rev()
+    }
+}
+
+impl<T: Copy + Ord> FromIterator<T> for Sorted<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        let mut sorted = Sorted::default();
+        values.into_iter().for_each(|value| sorted.insert(value));
+        sorted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn it_is_an_ordered_set(steps in prop::collection::vec((any::<bool>(), 0u32..40), 0..100)) {
+            let (mut sorted, mut set) = (Sorted::default(), BTreeSet::new());
+            for (add, value) in steps {
+                if add {
+                    sorted.insert(value);
+                    set.insert(value);
+                } else {
+                    sorted.remove(&value);
+                    set.remove(&value);
+                }
+                prop_assert!(sorted.descending().eq(set.iter().rev()));
+                prop_assert_eq!(sorted.first(), set.first());
+                prop_assert_eq!(sorted.last_below(&value), set.range(..value).next_back());
+            }
+        }
+    }
+}

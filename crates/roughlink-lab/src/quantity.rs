@@ -1,0 +1,147 @@
+//! The quantities that can be measured: name, words for people, unit and meaning, each once. Metrics, those of windows, curves,
+//! the report, lists and reference pages take them from here; the columns of series are in
+//! [`roughlink_core::trace::columns::Series::fields`].
+
+use serde::Serialize;
+
+/// A quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Quantity {
+    /// Name, which carries the unit if there is one.
+    pub name: &'static str,
+    /// For people.
+    pub label: &'static str,
+    /// Its unit; empty if it is a plain number.
+    pub unit: &'static str,
+    /// What exactly it is, where the label does not say it.
+    pub help: &'static str,
+}
+
+impl Quantity {
+    /// The same quantity under another label.
+    pub(crate) const fn called(self, label: &'static str) -> Quantity {
+        Quantity { label, ..self }
+    }
+
+    /// What it is, in a sentence or two.
+    pub fn meaning(&self) -> String {
+        if self.help.is_empty() { self.label.into() } else { format!("{}: {}", self.label, self.help) }
+    }
+}
+
+/// The quantity called `name`. In a constant, a name that is not in the table does not compile.
+pub(crate) const fn of(name: &str) -> Quantity {
+    let mut i = 0;
+    while i < QUANTITIES.len() {
+        if same(QUANTITIES[i].name.as_bytes(), name.as_bytes()) {
+            return QUANTITIES[i];
+        }
+        i += 1;
+    }
+    panic!("there is no such quantity")
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut i = 0;
+    while i < a.len() && i < b.len() && a[i] == b[i] {
+        i += 1;
+    }
+    i == a.len() && i == b.len()
+}
+
+const fn row(name: &'static str, label: &'static str, unit: &'static str, help: &'static str) -> Quantity {
+    Quantity { name, label, unit, help }
+}
+
+/// Data delivered during coverage, also by class.
+pub(crate) const COVERED: &str = "covered_mb";
+
+/// All of them.
+pub const QUANTITIES: &[Quantity] = &[
+    // Of a flow.
+    row("throughput_mbps", "Throughput per flow", "Mbit/s", "what reached the application"),
+    row("delivered_bytes", "Delivered", "B", "payload that reached the application in order"),
+    row("duration_s", "Duration", "s", "from the start to the arrival of the last byte"),
+    row("segments", "Segments sent", "", "with data, retransmissions included; datagrams"),
+    row("retransmits", "Retransmissions", "", ""),
+    row("retransmit_share", "Share of retransmissions", "", "of the segments sent"),
+    row("fast_recoveries", "Fast recoveries", "", ""),
+    row("timeouts", "Time-outs (slow starts)", "", ""),
+    row("loss_events", "Fast recoveries and time-outs", "", ""),
+    row("recoveries_per_timeout", "Fast recoveries per time-out", "", ""),
+    row("timeout_share", "Share of time-outs among both", "", "of fast recoveries and time-outs"),
+    row("undos", "Reductions taken back", "", "fast recoveries and time-outs that proved spurious"),
+    row("rtt_min_ms", "Smallest RTT", "ms", ""),
+    row("rtt_mean_ms", "Mean RTT", "ms", ""),
+    row("rtt_p50_ms", "Median RTT", "ms", ""),
+    row("rtt_p95_ms", "RTT, 95th percentile", "ms", ""),
+    row("rtt_p99_ms", "RTT, 99th percentile", "ms", ""),
+    row("voice_r", "Rating of the call", "", "transmission rating R (ITU-T G.107), at the far end"),
+    row("voice_mos", "Mean opinion score", "", "from R, at the far end"),
+    row("completed", "Share of flows that completed", "", ""),
+    // Of a charging session; the messages of its charging loop are CurrentDemand and ChargingStatus.
+    row("loop_messages", "Messages of the charging loop", "", "CurrentDemand or ChargingStatus that were answered"),
+    row("loop_p50_ms", "Charging loop, median latency", "ms", "from a request to its answer"),
+    row("loop_p95_ms", "Charging loop, 95th percentile", "ms", ""),
+    row("loop_p99_ms", "Charging loop, 99th percentile", "ms", ""),
+    row("loop_max_ms", "Charging loop, longest", "ms", ""),
+    row("loop_late", "Charging loop, messages too late", "", "answered after the time-out of their kind"),
+    row("violations", "Limits passed", "", "by messages and by the session, all together"),
+    row("survived", "Share of sessions that survived", "", ""),
+    row("session_setup_ms", "From the start to SessionSetupRes", "ms", ""),
+    // Of a link direction.
+    row("loss", "Realised loss", "", "share of the packets serialised that noise lost"),
+    row("lost", "Packets lost to noise", "", ""),
+    row("dropped", "Packets dropped by the queue", "", ""),
+    row("packets", "Packets serialised", "", "IP packets; each fragment is one"),
+    row("queue_mean_pkt", "Mean queue", "packets", "averaged over time"),
+    row("queue_p95_pkt", "Queue, 95th percentile", "packets", "of the time"),
+    row("queue_max_pkt", "Longest queue", "packets", ""),
+    row("block_error", "Share of blocks that noise corrupted", "", ""),
+    // Of a run.
+    row("jain", "Jain's fairness index", "", "of the throughputs of the transfers"),
+    row("jain_min_10s", "Smallest Jain's index over 10 s", "", "of all spans of 10 s that begin at a whole second"),
+    row("sim_s", "Simulated time", "s", ""),
+    row("events", "Events", "", "that the engine processed"),
+    // Of a watched run: means over time, and how long a flow needs to recover.
+    row("cwnd_mean_pkt", "Mean congestion window", "segments", "averaged over time"),
+    row(
+        "cwnd_10_share",
+        "Share of the time at 10 segments or more",
+        "",
+        "of the whole time, slow start and recovery from time-outs included",
+    ),
+    row(
+        "recovery_s",
+        "Recovery time",
+        "s",
+        "from the end of the last outage until five consecutive seconds each deliver 95 % of what the link carries",
+    ),
+    row("resume_s", "Resume delay", "s", "from the end of the last outage to the next transmission"),
+    row(COVERED, "Delivered in coverage", "MB", "of all flows; with `@` and a class of stations, only while in those"),
+    // Of a window of time.
+    row("awnd_mean_sdu", "Mean allowed window", "SDUs", "that a gateway allows, averaged over time"),
+    row("awnd_max_sdu", "Largest allowed window", "SDUs", ""),
+    row("awnd_cv", "Variation of the allowed window", "", "standard deviation over mean"),
+    row("awnd_over_sample", "Largest allowed window over the flow's capacity", "times", ""),
+    row("queue_share", "Share of the modem's queue", "", "of the packets of all flows that wait there"),
+    row("delay_p50_ms", "Median delay of voice", "ms", "one way"),
+    row("delay_p95_ms", "Delay of voice, 95th percentile", "ms", ""),
+    row("delay_p99_ms", "Delay of voice, 99th percentile", "ms", ""),
+    row("delay_max_ms", "Largest delay of voice", "ms", ""),
+    row("over_100ms", "Share of voice above 100 ms", "", "one-way delay"),
+    row("over_150ms", "Share of voice above 150 ms", "", "one-way delay"),
+    // Over time.
+    row("sequence_mb", "Sequence number", "MB", ""),
+    row("cwnd_kb", "Congestion window", "kB", ""),
+    row("ssthresh_kb", "Slow-start threshold", "kB", ""),
+    row("in_flight_kb", "In flight", "kB", ""),
+    row("srtt_ms", "Smoothed RTT", "ms", ""),
+    row("sent_mbps", "Sending rate", "Mbit/s", "over the interval since the previous point"),
+    row("goodput_mbps", "Rate at the application", "Mbit/s", "over the interval since the previous point"),
+    row("cwnd_pkt", "Congestion window", "segments", ""),
+    row("awnd_sdu", "Window that the gateway allows", "SDUs", ""),
+    row("wnd_pkt", "The smaller of congestion and advertised window", "segments", ""),
+    row("backlog_pkt", "Queue in the modem", "packets", ""),
+    row("delay_ms", "One-way delay of voice", "ms", "mean since the previous point"),
+];

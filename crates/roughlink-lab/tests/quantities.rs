@@ -1,0 +1,43 @@
+//! The table of quantities.
+
+use roughlink_lab::metric::{self, Metric};
+use roughlink_lab::quantity::QUANTITIES;
+use roughlink_lab::watch::{CURVES, FLOW_CURVES, MEANS};
+use std::collections::BTreeSet;
+
+#[test]
+fn each_name_stands_once_and_carries_its_unit() {
+    let names: BTreeSet<&str> = QUANTITIES.iter().map(|q| q.name).collect();
+    assert_eq!(names.len(), QUANTITIES.len());
+    for q in QUANTITIES {
+        let suffix = match q.unit {
+            "" | "times" => String::new(),
+            "Mbit/s" => "_mbps".into(),
+            "packets" | "segments" => "_pkt".into(),
+            "SDUs" => "_sdu".into(),
+            "B" => "_bytes".into(),
+            unit => format!("_{}", unit.to_lowercase()),
+        };
+        assert!(q.name.ends_with(&suffix), "{} in {}", q.name, q.unit);
+    }
+}
+
+#[test]
+fn each_is_a_metric_or_a_curve() {
+    // The report of a run draws it; it is no metric.
+    let mut used = BTreeSet::from(["ssthresh_kb".to_owned()]);
+    used.extend(metric::list().into_iter().map(|m| m.name.replace("[A..B]", "")));
+    used.extend(CURVES.iter().chain(FLOW_CURVES).chain(MEANS).map(|q| q.name.to_owned()));
+    let all: BTreeSet<String> = QUANTITIES.iter().map(|q| q.name.to_owned()).collect();
+    assert_eq!(used, all);
+}
+
+#[test]
+fn a_metric_has_the_same_words_with_and_without_a_window() {
+    for name in ["throughput_mbps", "retransmits", "queue_mean_pkt", "dropped", "jain"] {
+        let plain = Metric::new(name).unwrap().describe();
+        let window = Metric::new(&format!("{name}[10..60]")).unwrap().describe();
+        assert_eq!(window.label, format!("{}, 10 s to 60 s", plain.label));
+        assert_eq!(window.unit, plain.unit);
+    }
+}
