@@ -6,14 +6,13 @@
 //! TIME-WAIT keeps no timer (it answers a repeated FIN as long as the endpoint exists).
 
 mod acknowledgement;
+mod arrival;
 mod arrived;
 pub mod config;
 #[cfg(test)]
 pub(crate) mod dialogue;
 mod ecn;
 pub(crate) mod hold;
-#[cfg(test)]
-mod prediction_tests;
 mod prr;
 mod rack;
 mod ranges;
@@ -33,7 +32,7 @@ pub use stream::{Event, Stream};
 use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
 use crate::units::Time;
-use acknowledgement::{Acknowledgement, RttSample, age, on_ack};
+use acknowledgement::RttSample;
 use receive::Receiver;
 use std::sync::Arc;
 
@@ -279,229 +278,6 @@ impl Endpoint {
         (self.syn_pending, self.syn_at, self.syn_frozen) = (false, Time::MAX, None);
     }
 
-    /// A packet arrived. The caller frees its side slot.
-    ///
-    /// Nearly all are what one expects (RFC 7323 section 5.6, header prediction): the next data, or an acknowledgement and
-    /// nothing else. Nothing of their headers has to be examined; what they bring is then taken in as from any other.
-    #[inline(always)]
-    pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        let next = self.rcv.nxt();
-        if self.state == State::Established
-            && p.flags & !flags::PSH == flags::ACK
-            && p.seq == self.irs.wrapping_add(next as u32)
-            && let Some(payload) = p.plain_payload(self.timestamps)
-        {
-            let timestamps = self.timestamps.then_some((p.tsval, p.tsecr));
-            let segment = Segment { start: next, payload: u64::from(payload), fin: false, timestamps };
-            self.take_in(now, p, &segment, &[]);
-        } else {
-            self.examine(now, p, sides);
-        }
-    }
-
-    /// [`Endpoint::receive`] for what was not predicted.
-    #[inline(never)]
-    fn examine(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        if p.is(flags::RST) {
-            self.on_reset(p);
-            return;
-        }
-        match self.state {
-            State::Closed => {}
-            State::Listen | State::SynSent => self.on_handshake(now, p, sides),
-            _ if p.is(flags::SYN) => {
-                // A repeated SYN or SYN-ACK: ours was lost.
-                if self.state == State::SynReceived {
-                    self.syn_pending = true;
-                } else {
-                    self.rcv.acknowledge_now();
-                }
-            }
-            _ => self.on_segment(now, p, sides),
-        }
-    }
-
-    /// RFC 9293 section 3.10.7 with RFC 5961 section 3.2: a reset is accepted if it answers the SYN or carries exactly the next
-    /// sequence number; elsewhere in the window it is answered by a challenge ACK.
-    fn on_reset(&mut self, p: &Packet) {
-        let believed = match self.state {
-            State::Closed | State::Listen => false,
-            State::SynSent => p.is(flags::ACK) && p.ack == self.iss.wrapping_add(1),
-            _ => {
-                let at = unwrap(self.rcv.nxt(), p.seq, self.irs);
-                if at > self.rcv.nxt() && !self.rcv.is_beyond(at) {
-                    self.rcv.acknowledge_now();
-                }
-                at == self.rcv.nxt()
-            }
-        };
-        if believed {
-            self.fail();
-        }
-    }
-
-    fn on_handshake(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        let expected = if self.state == State::Listen { flags::SYN } else { flags::SYN | flags::ACK };
-        if p.flags & (flags::SYN | flags::ACK) != expected {
-            return;
-        }
-        if self.state == State::SynSent && p.ack != self.iss.wrapping_add(1) {
-            return;
-        }
-        let Some(Side::Syn(o)) = sides.get(p) else { return };
-        self.irs = p.seq;
-        self.timestamps = self.cfg.timestamps && o.timestamps;
-        self.sack = self.cfg.sack && o.sack_permitted;
-        self.ecn = self.agrees_on_ecn(p);
-        if let (true, Some(shift)) = (self.cfg.window_scaling, o.window_scale) {
-            self.peer_shift = shift.min(14); // RFC 7323 section 2.3
-            self.rcv.shift = self.rcv.offered_shift();
-        }
-        self.rcv.on_syn(p.tsval);
-        let announced = match o.mss {
-            0 if self.cfg.mss_option => 536, // RFC 9293 section 3.7.1
-            0 => self.cfg.mss,
-            mss => u32::from(mss).max(LEAST_MSS),
-        };
-        let mut mss = self.cfg.mss.min(announced);
-        if self.cfg.mss_includes_options && self.timestamps {
-            mss -= 12;
-        }
-        let mut snd = Sender::new(&self.cfg, &self.factory, mss, self.sack, u64::from(p.window));
-        snd.ecn.agreed = self.ecn;
-        if self.state == State::SynSent {
-            if self.syn_held {
-                // No sample: time stood still meanwhile.
-            } else if self.syn_tries > 0 && self.timestamps && !self.cfg.timestamp_rtt {
-                snd.rtt_sample(RttSample::of_copy(p.tsecr, now)); // the echo shows which SYN was answered
-            } else if self.syn_tries > 0 {
-                snd.no_handshake_sample();
-            } else {
-                snd.rtt_sample(match self.cfg.timestamp_rtt && self.timestamps {
-                    true => RttSample::by_echo(p.tsecr, self.syn_sent_at, now),
-                    false => RttSample::since(self.syn_sent_at, now),
-                });
-                self.rcv.measure_rtt(now - self.syn_sent_at);
-            }
-            self.state = State::Established;
-            (self.syn_at, self.syn_pending) = (Time::MAX, false);
-            self.handshake_ack = true;
-        } else {
-            self.state = State::SynReceived;
-            self.syn_pending = true;
-        }
-        for event in self.link.events() {
-            snd.on_link(now, event);
-        }
-        self.snd = Some(Box::new(snd));
-    }
-
-    fn on_segment(&mut self, now: Time, p: &Packet, sides: &Sides) {
-        if self.snd.is_none() {
-            return;
-        }
-        if self.timestamps && !p.has_timestamps() {
-            return; // RFC 7323 section 3.2
-        }
-        if !p.is(flags::ACK) {
-            return; // RFC 9293 section 3.10.7.4
-        }
-        let start = unwrap(self.rcv.nxt(), p.seq, self.irs);
-        if is_before_all(start) {
-            self.rcv.acknowledge_now();
-            return;
-        }
-        if self.state == State::SynReceived {
-            if p.ack != self.iss.wrapping_add(1) {
-                return;
-            }
-            self.state = State::Established;
-            self.syn_at = Time::MAX;
-            self.syn_pending = false;
-            if self.syn_tries == 0 && !self.syn_held {
-                self.rcv.measure_rtt(now - self.syn_sent_at);
-            }
-        }
-        let segment = Segment {
-            start,
-            payload: u64::from(p.payload()),
-            fin: p.is(flags::FIN),
-            timestamps: p.has_timestamps().then_some((p.tsval, p.tsecr)),
-        };
-        self.take_in(now, p, &segment, sides.sacks(p));
-    }
-
-    /// Takes in a segment of a connection that is established, or was.
-    #[inline(always)]
-    fn take_in(&mut self, now: Time, p: &Packet, segment: &Segment, sacks: &[SackBlock]) {
-        let Some(snd) = &mut self.snd else { return };
-        let Segment { start, payload, fin, timestamps } = *segment;
-        let window = u64::from(p.window) << self.peer_shift;
-        let ack = unwrap(snd.una(), p.ack, self.iss);
-        if ack > snd.nxt() {
-            self.rcv.acknowledge_now(); // of something that was never sent
-            return;
-        }
-        if snd.idle() && ack == snd.una() && sacks.is_empty() {
-            snd.set_window(window); // nothing of ours is on its way: the receiving end of a bulk transfer
-        } else {
-            on_ack(
-                snd,
-                now,
-                &Acknowledgement {
-                    ack,
-                    window,
-                    payload: payload > 0 || fin,
-                    congestion: self.ecn && p.is(flags::ECE),
-                    echo: timestamps.map(|t| t.1),
-                    irs: self.iss,
-                },
-                sacks,
-            );
-        }
-        self.on_close_progress();
-        if payload > 0 || fin {
-            if self.rcv.is_auto()
-                && let Some((_, echo)) = timestamps.filter(|t| t.1 != 0)
-                && let age = age(echo, now)
-                && !age.is_zero()
-            {
-                self.rcv.measure_rtt(age);
-            }
-            if self.ecn && payload > 0 {
-                self.take_ecn(p, start, start + payload);
-            }
-            self.rcv.on_segment(now, start, payload, fin, timestamps.map(|t| t.0));
-            if self.rcv.finished() {
-                self.state = match self.state {
-                    State::Established => State::CloseWait,
-                    State::FinWait1 => State::Closing,
-                    State::FinWait2 => State::TimeWait,
-                    other => other,
-                };
-            }
-        } else {
-            self.rcv.on_segment(now, start, 0, false, timestamps.map(|t| t.0));
-            if start < self.rcv.nxt() {
-                self.rcv.acknowledge_now(); // a probe: keep-alive or zero window (RFC 9293 section 3.8.6.1)
-            }
-        }
-    }
-
-    /// Our FIN may have been acknowledged.
-    #[inline(always)]
-    fn on_close_progress(&mut self) {
-        if matches!(self.state, State::FinWait1 | State::Closing | State::LastAck)
-            && self.snd.as_ref().is_some_and(|s| s.fin_acked())
-        {
-            self.state = match self.state {
-                State::FinWait1 => State::FinWait2,
-                State::Closing => State::TimeWait,
-                _ => State::Closed,
-            };
-        }
-    }
-
     /// Nothing waits to leave: a call of [`Endpoint::transmit`] would return nothing.
     #[inline]
     pub fn is_quiet(&self) -> bool {
@@ -638,15 +414,6 @@ impl Endpoint {
         p.ident = self.ident;
         self.ident = self.ident.wrapping_add(1);
     }
-}
-
-/// What the header of an arriving segment says, in offsets of the peer's stream.
-struct Segment {
-    start: u64,
-    payload: u64,
-    fin: bool,
-    /// TSval and TSecr.
-    timestamps: Option<(u32, u32)>,
 }
 
 /// The 64-bit offset nearest to `reference` that `seq` stands for, `base` being the initial sequence number.

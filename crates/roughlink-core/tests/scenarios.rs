@@ -463,3 +463,18 @@ fn a_transfer_over_sctp() {
         assert!(problem.help.is_some() && !problem.labels.is_empty(), "{flow}");
     }
 }
+
+/// Whether or not a flow makes use of them.
+#[test]
+fn keys_of_tcp_are_checked_though_no_flow_takes_them() {
+    for (tcp, said) in [
+        ("cc = \"cubik\"", "there is no congestion control `cubik`"),
+        ("hystart = \"of\"", "`of` is none of"),
+        ("initial_window = 0", "`initial_window` = 0 is too small"),
+    ] {
+        let text = small(tcp, "", "kind = \"bulk\"\ncc = \"newreno\"\ntcp = { initial_window = 4 }");
+        let error = roughlink_scenario::parse(&text, "x", &[], &|_| Err(String::new())).expect_err(tcp);
+        let messages: Vec<&str> = error.problems.iter().map(|p| p.message.as_str()).collect();
+        assert!(messages.len() == 1 && messages[0].contains(said), "{messages:?}");
+    }
+}

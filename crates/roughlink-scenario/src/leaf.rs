@@ -2,16 +2,20 @@
 //! the reason, so that all faults of a file are found in one pass.
 
 mod dscp;
+mod examine;
 mod measured;
+mod words;
 
 pub(super) use dscp::{Dscp, DscpList};
+pub(super) use examine::examine;
+use examine::{Check, check};
 pub(super) use measured::{Dbm, Decibel, Hertz, Length, Speed};
+pub(super) use words::names_of;
 
 use super::file::{
     Delimiter, FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, QdiscKind, TimelineFormat, Transport,
 };
 use super::problem::{Problem, Report, list, nearest, suggest};
-use super::shape::name_of;
 use roughlink_core::app::request::{Mode, Policy as AfterLimit};
 use roughlink_core::app::voip::{Codec, EModel, Reference};
 use roughlink_core::cc;
@@ -26,7 +30,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
-use std::fmt::Display;
 use std::ops::Range;
 use std::str::FromStr;
 use toml::Value;
@@ -293,74 +296,39 @@ impl Read for Vec<u64> {
     }
 }
 
-impl Read for Time {
-    const NAME: &'static str = "Time";
-    fn read(value: &Value) -> Result<Self, UnitError> {
-        let time: Time = quantity(value)?;
-        at_most(time, LONGEST)
-    }
-    fn schema() -> Schema {
-        alone::<Time>()
-    }
-    fn amount(&self) -> Option<f64> {
-        Some(self.0 as f64)
-    }
-}
-
-impl Read for Rate {
-    const NAME: &'static str = "Rate";
-    fn read(value: &Value) -> Result<Self, UnitError> {
-        let rate: Rate = quantity(value)?;
-        at_most(rate, FASTEST)
-    }
-    fn schema() -> Schema {
-        alone::<Rate>()
-    }
-    fn amount(&self) -> Option<f64> {
-        Some(self.0 as f64)
-    }
-}
-
-impl Read for Bytes {
-    const NAME: &'static str = "Size";
-    fn read(value: &Value) -> Result<Self, UnitError> {
-        quantity(value)
-    }
-    fn schema() -> Schema {
-        alone::<Bytes>()
-    }
-    fn amount(&self) -> Option<f64> {
-        Some(self.0 as f64)
-    }
-}
-
-impl Read for QueueLimit {
-    const NAME: &'static str = "PacketsOrBytes";
-    fn read(value: &Value) -> Result<Self, UnitError> {
-        quantity(value)
-    }
-    fn schema() -> Schema {
-        alone::<QueueLimit>()
-    }
-    fn amount(&self) -> Option<f64> {
-        match self {
-            QueueLimit::Packets(n) => Some(f64::from(*n)),
-            QueueLimit::Bytes(_) => None,
+/// Quantities of core: at most as much as can be simulated, and the amount that bounds are about.
+macro_rules! quantities {
+    ($($name:ty: $schema:literal, $most:expr, $amount:expr;)*) => {$(
+        impl Read for $name {
+            const NAME: &'static str = $schema;
+            fn read(value: &Value) -> Result<Self, UnitError> {
+                let read: $name = quantity(value)?;
+                let most: Option<$name> = $most;
+                match most.filter(|most| $amount(&read) > $amount(most)) {
+                    Some(most) => {
+                        Err(fault(format!("{read} is more than can be simulated"), Some(format!("at most \"{most}\""))))
+                    }
+                    None => Ok(read),
+                }
+            }
+            fn schema() -> Schema {
+                alone::<$name>()
+            }
+            fn amount(&self) -> Option<f64> {
+                $amount(self)
+            }
         }
-    }
+    )*};
 }
-
-impl Read for Share {
-    const NAME: &'static str = "Share";
-    fn read(value: &Value) -> Result<Self, UnitError> {
-        quantity(value)
-    }
-    fn schema() -> Schema {
-        alone::<Share>()
-    }
-    fn amount(&self) -> Option<f64> {
-        Some(self.0)
-    }
+quantities! {
+    Time: "Time", Some(LONGEST), |time: &Time| Some(time.0 as f64);
+    Rate: "Rate", Some(FASTEST), |rate: &Rate| Some(rate.0 as f64);
+    Bytes: "Size", None, |bytes: &Bytes| Some(bytes.0 as f64);
+    Share: "Share", None, |share: &Share| Some(share.0);
+    QueueLimit: "PacketsOrBytes", None, |limit: &QueueLimit| match limit {
+        QueueLimit::Packets(n) => Some(f64::from(*n)),
+        QueueLimit::Bytes(_) => None,
+    };
 }
 
 impl Read for [Share; 2] {
@@ -493,146 +461,12 @@ impl Read for impulses::Length {
     }
 }
 
-/// Words out of a fixed list: the variants of an enum as serde names them.
-macro_rules! words {
-    ($($name:ty),* $(,)?) => {$(
-        impl Read for $name {
-            const NAME: &'static str = stringify!($name);
-            fn read(value: &Value) -> Result<Self, UnitError> {
-                word(value)
-            }
-            fn schema() -> Schema {
-                alone::<$name>()
-            }
-        }
-    )*};
-}
-words!(
-    Stack,
-    Recovery,
-    RtoFloor,
-    FrOffUntil,
-    FlowKind,
-    LinkKind,
-    NoiseKind,
-    QdiscKind,
-    MeasuredClass,
-    Class,
-    Duplex,
-    Profile,
-    Heading,
-    Hystart,
-    Policy,
-    TimelineFormat,
-    Delimiter,
-    Codec,
-    EModel,
-    Reference,
-    Transport,
-    Mode,
-    AfterLimit,
-);
-
-/// Reads a value for its faults, and for the amount by which it is within bounds or not.
-type Check = fn(&Value) -> Result<Option<f64>, UnitError>;
-
-fn check<T: Read>(value: &Value) -> Result<Option<f64>, UnitError> {
-    T::read(value).map(|read| read.amount())
-}
-
-/// How the values of a definition of the schema are read.
-fn named(definition: &str) -> Option<Check> {
-    macro_rules! by_name {
-        ($($name:ty),* $(,)?) => {
-            &[$((<$name as Read>::NAME, check::<$name> as Check)),*]
-        };
-    }
-    let all: &[(&str, Check)] = by_name!(
-        Time,
-        Rate,
-        Bytes,
-        QueueLimit,
-        Share,
-        Hertz,
-        Dbm,
-        Decibel,
-        Speed,
-        Length,
-        Buffer,
-        Option<Amount>,
-        Stack,
-        Recovery,
-        RtoFloor,
-        FrOffUntil,
-        FlowKind,
-        LinkKind,
-        NoiseKind,
-        MeasuredClass,
-        Class,
-        Duplex,
-        Profile,
-        Heading,
-        Hystart,
-        Policy,
-        TimelineFormat,
-        Delimiter,
-        Codec,
-        EModel,
-        Reference,
-        Transport,
-        Mode,
-        AfterLimit
-    );
-    all.iter().find(|(name, _)| *name == definition).map(|(_, check)| *check)
-}
-
-/// What is wrong with a single value that `schema` describes, or the amount by which it is within bounds or not.
-pub(super) fn examine(schema: &serde_json::Value, value: &Value) -> Result<Option<f64>, UnitError> {
-    let check = match (name_of(schema), schema["type"].as_str()) {
-        (Some(definition), _) => named(definition),
-        (None, Some("boolean")) => Some(check::<bool> as Check),
-        (None, Some("integer")) if schema["format"] == "uint64" => Some(check::<u64> as Check),
-        (None, Some("integer")) => Some(check::<u32> as Check),
-        (None, Some("number")) => Some(check::<f64> as Check),
-        (None, Some("string")) => Some(check::<String> as Check),
-        _ => None,
-    };
-    check.map_or(Ok(None), |check| check(value))
-}
-
 /// The schema of a type that refers to no other.
 fn alone<T: JsonSchema>() -> Schema {
     let mut schema = SchemaGenerator::default().into_root_schema_for::<T>();
     schema.remove("$schema");
     schema.remove("title");
     schema
-}
-
-fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError> {
-    let text = String::read(value)?;
-    value.clone().try_into().map_err(|_| {
-        let names = names_of::<T>();
-        let known = names.iter().map(String::as_str);
-        let help = match nearest(&text, known.clone()) {
-            Some(k) => format!("did you mean `{k}`?"),
-            None => format!("write one of them: \"{}\"", names.first().map_or("", String::as_str)),
-        };
-        let all = list(&known.collect::<Vec<_>>());
-        fault(format!("`{text}` is none of {all}"), Some(help))
-    })
-}
-
-/// The words of an enum, from its schema.
-pub(super) fn names_of<T: JsonSchema>() -> Vec<String> {
-    let schema = SchemaGenerator::default().into_root_schema_for::<T>().to_value();
-    let list = |key: &str| schema.get(key).and_then(|v| v.as_array()).cloned().unwrap_or_default();
-    let plain = list("enum");
-    let documented = list("oneOf").into_iter().flat_map(|one| match (one.get("const"), one.get("enum")) {
-        (Some(word), _) => vec![word.clone()],
-        (None, Some(words)) => words.as_array().cloned().unwrap_or_default(),
-        (None, None) => Vec::new(),
-    });
-    plain.into_iter().chain(documented).filter_map(|w| w.as_str().map(str::to_owned)).collect()
 }
 
 fn quantity<T: FromStr<Err = UnitError>>(value: &Value) -> Result<T, UnitError> {
@@ -646,13 +480,6 @@ fn quantity<T: FromStr<Err = UnitError>>(value: &Value) -> Result<T, UnitError> 
             Err(fault(format!("a quantity is a text with its unit, not {}", describe(other)), example))
         }
     }
-}
-
-fn at_most<T: PartialOrd + Display>(value: T, most: T) -> Result<T, UnitError> {
-    if value > most {
-        return Err(fault(format!("{value} is more than can be simulated"), Some(format!("at most \"{most}\""))));
-    }
-    Ok(value)
 }
 
 fn describe(value: &Value) -> String {

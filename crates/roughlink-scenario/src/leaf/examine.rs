@@ -1,0 +1,60 @@
+//! What the check of a file's form needs to know of single values: what is wrong with one, and whether it is within bounds.
+
+use super::words::WORDS;
+use super::*;
+use crate::shape::name_of;
+
+/// Reads a value for its faults, and for the amount by which it is within bounds or not.
+pub(super) type Check = fn(&Value) -> Result<Option<f64>, UnitError>;
+
+pub(super) fn check<T: Read>(value: &Value) -> Result<Option<f64>, UnitError> {
+    T::read(value).map(|read| read.amount())
+}
+
+/// How the values of a definition of the schema are read.
+fn named(definition: &str) -> Option<Check> {
+    macro_rules! by_name {
+        ($($name:ty),* $(,)?) => {
+            &[$((<$name as Read>::NAME, check::<$name> as Check)),*]
+        };
+    }
+    let others: &[(&str, Check)] = by_name!(
+        Time,
+        Rate,
+        Bytes,
+        QueueLimit,
+        Share,
+        Hertz,
+        Dbm,
+        Decibel,
+        Speed,
+        Length,
+        Buffer,
+        Option<Amount>,
+        Name,
+        Transfer,
+        Cc,
+        GatewayKind,
+        Dscp,
+        DscpList,
+        BurstLength,
+        impulses::Length,
+        [Class; 2],
+    );
+    let mut all = WORDS.iter().chain(others);
+    all.find(|(name, _)| *name == definition).map(|(_, check)| *check)
+}
+
+/// What is wrong with a single value that `schema` describes, or the amount by which it is within bounds or not.
+pub(crate) fn examine(schema: &serde_json::Value, value: &Value) -> Result<Option<f64>, UnitError> {
+    let check = match (name_of(schema), schema["type"].as_str()) {
+        (Some(definition), _) => named(definition),
+        (None, Some("boolean")) => Some(check::<bool> as Check),
+        (None, Some("integer")) if schema["format"] == "uint64" => Some(check::<u64> as Check),
+        (None, Some("integer")) => Some(check::<u32> as Check),
+        (None, Some("number")) => Some(check::<f64> as Check),
+        (None, Some("string")) => Some(check::<String> as Check),
+        _ => None,
+    };
+    check.map_or(Ok(None), |check| check(value))
+}

@@ -1,0 +1,71 @@
+//! Words out of a fixed list: the variants of an enum as serde names them.
+
+use super::*;
+
+macro_rules! words {
+    ($($name:ty),* $(,)?) => {
+        $(impl Read for $name {
+            const NAME: &'static str = stringify!($name);
+            fn read(value: &Value) -> Result<Self, UnitError> {
+                word(value)
+            }
+            fn schema() -> Schema {
+                alone::<$name>()
+            }
+        })*
+        /// How they are read, by their names in the schema.
+        pub(super) const WORDS: &[(&str, Check)] = &[$((<$name as Read>::NAME, check::<$name> as Check)),*];
+    };
+}
+words!(
+    Stack,
+    Recovery,
+    RtoFloor,
+    FrOffUntil,
+    FlowKind,
+    LinkKind,
+    NoiseKind,
+    QdiscKind,
+    MeasuredClass,
+    Class,
+    Duplex,
+    Profile,
+    Heading,
+    Hystart,
+    Policy,
+    TimelineFormat,
+    Delimiter,
+    Codec,
+    EModel,
+    Reference,
+    Transport,
+    Mode,
+    AfterLimit,
+);
+
+fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError> {
+    let text = String::read(value)?;
+    value.clone().try_into().map_err(|_| {
+        let names = names_of::<T>();
+        let known = names.iter().map(String::as_str);
+        let help = match nearest(&text, known.clone()) {
+            Some(k) => format!("did you mean `{k}`?"),
+            None => format!("write one of them: \"{}\"", names.first().map_or("", String::as_str)),
+        };
+        let all = list(&known.collect::<Vec<_>>());
+        fault(format!("`{text}` is none of {all}"), Some(help))
+    })
+}
+
+/// The words of an enum, from its schema.
+pub(crate) fn names_of<T: JsonSchema>() -> Vec<String> {
+    let schema = SchemaGenerator::default().into_root_schema_for::<T>().to_value();
+    let list = |key: &str| schema.get(key).and_then(|v| v.as_array()).cloned().unwrap_or_default();
+    let plain = list("enum");
+    let documented = list("oneOf").into_iter().flat_map(|one| match (one.get("const"), one.get("enum")) {
+        (Some(word), _) => vec![word.clone()],
+        (None, Some(words)) => words.as_array().cloned().unwrap_or_default(),
+        (None, None) => Vec::new(),
+    });
+    plain.into_iter().chain(documented).filter_map(|w| w.as_str().map(str::to_owned)).collect()
+}
