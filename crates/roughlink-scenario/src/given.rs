@@ -49,6 +49,12 @@ impl<T> Given<T> {
     }
 }
 
+impl<T> fmt::Display for Given<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.keys.iter().try_for_each(|(key, value)| writeln!(f, "{} = {}", key.get_ref(), value.get_ref()))
+    }
+}
+
 impl<T: Serialize + DeserializeOwned> Given<T> {
     /// Sets what is written over `values`.
     pub fn apply(&self, values: &mut T, report: &mut Report) {

@@ -12,6 +12,7 @@ use roughlink_core::cc::{self, Algorithm, BuildError};
 use roughlink_core::packet::IPV6_EXTRA;
 use roughlink_core::tcp::{Buffer, Recovery, Stack, TcpConfig};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 /// The congestion control of a flow without `cc` when `[tcp]` has none either: Linux's default.
@@ -31,8 +32,8 @@ fn good<T: Clone>(leaf: &Option<Leaf<T>>) -> Option<T> {
     leaf.as_ref()?.value.as_ref().ok().cloned()
 }
 
-/// The keys of flows without a table of their own, by their algorithm and whether they are over IPv6.
-pub(super) type Common = BTreeMap<(&'static str, bool), TcpConfig>;
+/// The keys of flows of which nothing is to be said, by their algorithm, whether they are over IPv6, and their own table.
+pub(super) type Common = BTreeMap<(&'static str, bool, String), TcpConfig>;
 
 /// The tables that decide about one flow.
 pub(super) struct Sources<'f> {
@@ -63,8 +64,8 @@ impl Sources<'_> {
         self.global.keys.span(key).is_some() || self.own().is_some_and(|t| t.keys.span(key).is_some())
     }
 
-    /// Resolves the flow's transport; `None` after a fault, which is reported. Flows without a table of their own agree in
-    /// what is in `common`.
+    /// Resolves the flow's transport; `None` after a fault, which is reported. Flows that agree in
+    /// what decides about them share what is in `common`.
     pub(super) fn resolve(&self, common: &mut Common, report: &mut Report) -> Option<Resolved> {
         if let Some(own) = self.own() {
             let misplaced = [
@@ -80,9 +81,17 @@ impl Sources<'_> {
         }
         let stack = self.own().and_then(|t| t.keys.get("stack")).or(self.global.keys.get("stack")).unwrap_or_default();
         let cc = self.algorithm(report)?;
-        let config = match self.own() {
-            Some(_) => self.config(stack, cc, report),
-            None => common.entry((cc.name, self.ipv6)).or_insert_with(|| self.config(stack, cc, report)).clone(),
+        let own = self.own().map(|table| table.keys.to_string()).unwrap_or_default();
+        let config = match common.entry((cc.name, self.ipv6, own)) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(unknown) => {
+                let said = (report.problems.len(), report.warnings.len());
+                let config = self.config(stack, cc, report);
+                if said == (report.problems.len(), report.warnings.len()) {
+                    unknown.insert(config.clone());
+                }
+                config
+            }
         };
         let factory = self.factory(stack, cc, report)?;
         Some(Resolved { config, cc, factory })
