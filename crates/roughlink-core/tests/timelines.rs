@@ -66,6 +66,17 @@ fn through(direction: &Direction, sent: &[(Time, u16)]) -> (Vec<(Time, u32, bool
     (arrivals, drops, format!("{stats:?}"))
 }
 
+/// States by their ms, each up or not, with Mbit/s and a delay; the last one is up.
+fn ascending(states: Vec<(u64, bool, u64, u64)>) -> Vec<(u64, Step)> {
+    let mut states: Vec<(u64, Step)> =
+        states.into_iter().map(|(ms, up, mbps, delay)| (ms, state(up, Rate::from_mbps(mbps), delay))).collect();
+    states.sort_by_key(|s| s.0);
+    if let Some(last) = states.last_mut() {
+        last.1.up = Some(true);
+    }
+    states
+}
+
 fn train(n: u64, every_us: u64) -> Vec<(Time, u16)> {
     (0..n).map(|i| (Time::from_micros(i * every_us), 1000)).collect()
 }
@@ -80,13 +91,8 @@ proptest! {
         keep in any::<bool>(),
         n in 1u64..200,
     ) {
-        let mut states: Vec<(u64, Step)> =
-            states.into_iter().map(|(ms, up, mbps, delay)| (ms, state(up, Rate::from_mbps(mbps), delay))).collect();
-        states.sort_by_key(|s| s.0);
-        if let Some(last) = states.last_mut() {
-            last.1.up = Some(true);
-        }
         let policy = if keep { Policy::Keep } else { Policy::Drop };
+        let states = ascending(states);
         let (arrivals, drops, _) = through(&direction(10, 30, Some(timeline(states, policy))), &train(n, 1500));
         prop_assert!(arrivals.is_sorted());
         prop_assert!(arrivals.windows(2).all(|w| w[0].1 < w[1].1), "overtaken");
@@ -109,12 +115,7 @@ proptest! {
         (packets, limit) in (any::<bool>(), 1u32..30),
     ) {
         let timeline = states.map(|states| {
-            let mut states: Vec<(u64, Step)> =
-                states.into_iter().map(|(ms, up, mbps, delay)| (ms, state(up, Rate::from_mbps(mbps), delay))).collect();
-            states.sort_by_key(|s| s.0);
-            if let Some(last) = states.last_mut() {
-                last.1.up = Some(true);
-            }
+            let states = ascending(states);
             let policy = if keep { Policy::Keep } else { Policy::Drop };
             // Of a change and an opportunity at the same instant either may be first: none are.
             let at = |ms: u64| Time::from_millis(ms) + Time(1);
