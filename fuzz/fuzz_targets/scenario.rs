@@ -12,8 +12,10 @@ fuzz_target!(|text: &str| {
         Ok((_, warnings)) => {
             warnings.iter().for_each(|w| assert!(!w.render("fuzz.toml", text).is_empty()));
             let set = [("seed".to_owned(), "7".to_owned())];
-            let (second, _) = roughlink_scenario::parse(text, "fuzz.toml", &set, &load).expect("any scenario takes a seed");
-            let (third, _) = roughlink_scenario::parse(&second.source, "fuzz.toml", &[], &load).expect("written by roughlink");
+            let (second, _) =
+                roughlink_scenario::parse(text, "fuzz.toml", &set, &load).expect("any scenario takes a seed");
+            let (third, _) =
+                roughlink_scenario::parse(&second.source, "fuzz.toml", &[], &load).expect("written by roughlink");
             assert_eq!(format!("{second:?}"), format!("{third:?}"));
         }
     }
