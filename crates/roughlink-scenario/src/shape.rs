@@ -31,8 +31,11 @@ pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: 
     table(document.get_mut(), &here, root, report);
 }
 
-/// Checks a single value and its bounds; whether it can be kept.
+/// Checks a single value and its bounds; whether it can be kept. A value without bounds that is read again has no need of it.
 fn single_value(item: &Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, report: &mut Report) -> bool {
+    if !at.given && !BOUNDS.iter().any(|bound| schema.get(bound).is_some()) {
+        return true;
+    }
     let Ok(value) = toml::Value::deserialize(ValueDeserializer::from(item.clone())) else { return true };
     let problem = match examine(schema, &value) {
         Ok(amount) => amount.and_then(|amount| beyond(amount, at, &value, schema)),
@@ -45,6 +48,18 @@ fn single_value(item: &Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, repor
     }
     good
 }
+
+/// The keywords of bounds, of numbers and of quantities.
+const BOUNDS: [&str; 8] = [
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "x-minimum",
+    "x-maximum",
+    "x-exclusiveMinimum",
+    "x-exclusiveMaximum",
+];
 
 /// What is wrong with a value beyond the bounds that its schema has.
 fn beyond(
