@@ -83,6 +83,7 @@ mod ring;
 pub mod rng;
 pub mod scenario;
 pub mod sctp;
+pub mod sender;
 pub mod tcp;
 pub mod text;
 pub mod trace;

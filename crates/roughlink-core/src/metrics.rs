@@ -11,7 +11,7 @@ use crate::link::Model;
 use crate::link::pipe::{ArqStats, PipeStats};
 use crate::quantiles::Histogram;
 use crate::scenario::{FlowSpec, Scenario};
-use crate::tcp::SenderStats;
+use crate::sender::SenderStats;
 use crate::units::Time;
 use serde::{Deserialize, Serialize};
 

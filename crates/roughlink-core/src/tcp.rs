@@ -12,21 +12,19 @@ pub mod config;
 #[cfg(test)]
 pub(crate) mod dialogue;
 mod ecn;
-pub(crate) mod hold;
+mod hold;
 mod prr;
 mod rack;
 mod ranges;
-pub(crate) mod rate;
 mod receive;
 mod recovery;
-pub(crate) mod rtt;
-pub(crate) mod scoreboard;
+mod scoreboard;
 mod send;
 mod sorted;
 mod stream;
 
 pub use config::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, TcpConfig, threshold};
-pub use send::{Sender, SenderStats};
+pub use send::Sender;
 pub use stream::{Event, Stream};
 
 use crate::cc::{self, LinkEvent, LinkHistory};

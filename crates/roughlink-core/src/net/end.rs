@@ -4,8 +4,8 @@ use crate::cc::{self, CongestionControl, LinkEvent};
 use crate::packet::{FlowId, Packet, Sides};
 use crate::scenario::FlowSpec;
 use crate::sctp;
+use crate::sender::{SenderCore, SenderStats};
 use crate::tcp;
-use crate::tcp::SenderStats;
 use crate::units::Time;
 use std::sync::Arc;
 
@@ -26,32 +26,30 @@ pub enum Sending<'e> {
 }
 
 impl<'e> Sending<'e> {
+    /// What it has whatever the transport.
+    fn core(self) -> &'e SenderCore {
+        match self {
+            Sending::Tcp(s) => s.core(),
+            Sending::Sctp(s) => s.core(),
+        }
+    }
     /// The state of the connection.
     pub fn flow(self) -> &'e cc::Flow {
-        match self {
-            Sending::Tcp(s) => s.flow(),
-            Sending::Sctp(s) => s.flow(),
-        }
+        self.core().flow()
     }
     /// Its congestion control.
     pub fn cc(self) -> &'e dyn CongestionControl {
-        match self {
-            Sending::Tcp(s) => s.cc(),
-            Sending::Sctp(s) => s.cc(),
-        }
+        self.core().cc()
+    }
+    /// What it counted.
+    pub fn stats(self) -> &'e SenderStats {
+        self.core().stats()
     }
     /// Memory of what is unacknowledged.
     pub fn bytes(self) -> usize {
         match self {
             Sending::Tcp(s) => s.bytes(),
             Sending::Sctp(s) => s.bytes(),
-        }
-    }
-    /// What it counted.
-    pub fn stats(self) -> &'e SenderStats {
-        match self {
-            Sending::Tcp(s) => &s.stats,
-            Sending::Sctp(s) => &s.stats,
         }
     }
 }

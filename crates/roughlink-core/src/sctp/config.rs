@@ -1,5 +1,6 @@
 //! The keys of an SCTP association; defaults are the protocol parameters of RFC 9260 section 16.
 
+use crate::sender::{RtoFloor, RttEstimator};
 use crate::tcp::{Amount, threshold};
 use crate::units::{self, Bytes, Time};
 use schemars::JsonSchema;
@@ -94,6 +95,11 @@ impl SctpConfig {
     /// The largest `payload`: an IPv4 packet of 65535 bytes, padding included.
     pub const MAX_PAYLOAD: u16 = u16::MAX - 48 - 3;
 
+    /// The estimate of the RTO before the first sample.
+    pub(super) fn rtt_estimator(&self) -> RttEstimator {
+        let bounds = (self.min_rto, self.max_rto);
+        RttEstimator::new(self.initial_rto, bounds, self.clock_granularity, RtoFloor::Total)
+    }
     /// The initial window in bytes.
     pub fn initial_window(&self) -> u64 {
         let payload = u64::from(self.payload);

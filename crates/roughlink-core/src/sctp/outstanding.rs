@@ -1,7 +1,7 @@
 //! The DATA chunks sent and not yet cumulatively acknowledged, each with its state.
 
 use crate::packet::{Gap, Skipped};
-use crate::tcp::rate::Stamp;
+use crate::sender::Stamp;
 use crate::units::Time;
 use std::collections::VecDeque;
 

@@ -8,12 +8,9 @@
 
 use super::config::SctpConfig;
 use super::outstanding::{Covered, Fate, Outstanding};
-use crate::cc::{self, Ack, Congestion, CongestionControl, CongestionState, Flow, LinkEvent, Permit};
+use crate::cc::{self, Ack, Congestion, CongestionControl, CongestionState, Flow, LinkEvent};
 use crate::packet::{Gap, Skipped};
-use crate::tcp::SenderStats;
-use crate::tcp::rate::DeliveryRate;
-use crate::tcp::rtt::RttEstimator;
-use crate::tcp::scoreboard::{Delivered, Newest};
+use crate::sender::{Newest, SenderCore, SenderStats};
 use crate::units::{Rate, Time};
 use std::sync::Arc;
 
@@ -43,19 +40,12 @@ pub enum Outgoing {
 pub struct Sender {
     pub(super) cfg: Arc<SctpConfig>,
     pub(super) queue: Outstanding,
-    pub(super) flow: Flow,
-    pub(super) cc: Box<dyn CongestionControl>,
-    pub(super) rtt: RttEstimator,
-    rate: DeliveryRate,
+    pub(super) core: SenderCore,
     /// Bytes that the application has yet to send (`u64::MAX` = without end).
     backlog: u64,
     /// The number of the next message in each stream, and the stream whose turn it is.
     numbers: Vec<u16>,
     turn: usize,
-    /// T3-rtx.
-    pub(super) t3_at: Time,
-    /// Time-outs since something was acknowledged.
-    pub(super) errors: u32,
     /// A SACK arrived since the last time-out.
     sack_seen: bool,
     /// Fast recovery, or what a time-out began, ends when this TSN is acknowledged.
@@ -68,17 +58,11 @@ pub struct Sender {
     pub(super) probe_at: Time,
     pub(super) window_probe: bool,
     probe: Option<u64>,
-    pub(super) pacing_next: Time,
-    pub(super) held: bool,
-    pub(super) released: Option<crate::tcp::hold::Release>,
     /// The peer takes FORWARD TSNs; one must leave.
     pub(super) forward_tsn: bool,
     pub(super) forward_due: bool,
-    gave_up: bool,
     /// Messages and bytes given up.
     pub(super) abandoned: (u64, u64),
-    /// Counters.
-    pub stats: SenderStats,
 }
 
 impl Sender {
@@ -93,15 +77,10 @@ impl Sender {
         let flow = Sender::first_flow(cfg, send_window);
         Sender {
             queue: Outstanding::new(1),
-            cc: factory(&flow),
-            flow,
-            rtt: RttEstimator::rfc6298(cfg.initial_rto, (cfg.min_rto, cfg.max_rto), cfg.clock_granularity),
-            rate: DeliveryRate::default(),
+            core: SenderCore::new(flow, factory, cfg.rtt_estimator()),
             backlog: 0,
             numbers: vec![0; usize::from(streams.max(1))],
             turn: 0,
-            t3_at: Time::MAX,
-            errors: 0,
             sack_seen: false,
             recover: 0,
             forced: false,
@@ -109,15 +88,10 @@ impl Sender {
             probe_at: Time::MAX,
             window_probe: false,
             probe: None,
-            pacing_next: Time::ZERO,
-            held: false,
-            released: None,
             forward_tsn,
             forward_due: false,
-            gave_up: false,
             abandoned: (0, 0),
             cfg: Arc::clone(cfg),
-            stats: SenderStats::default(),
         }
     }
 
@@ -159,7 +133,7 @@ impl Sender {
     }
     /// The association gave up after too many time-outs.
     pub fn gave_up(&self) -> bool {
-        self.gave_up
+        self.core.gave_up
     }
     /// Memory of what is unacknowledged.
     pub fn bytes(&self) -> usize {
@@ -167,11 +141,19 @@ impl Sender {
     }
     /// The algorithm's numbers and the association's, for traces. Offsets count bytes of user data from 0.
     pub fn flow(&self) -> &Flow {
-        &self.flow
+        &self.core.flow
     }
     /// The congestion control.
     pub fn cc(&self) -> &dyn CongestionControl {
-        &*self.cc
+        self.core.cc()
+    }
+    /// What does not depend on the transport.
+    pub fn core(&self) -> &SenderCore {
+        &self.core
+    }
+    /// What was counted.
+    pub fn stats(&self) -> &SenderStats {
+        &self.core.stats
     }
     /// Messages given up, and their bytes (RFC 3758).
     pub fn abandoned(&self) -> (u64, u64) {
@@ -179,76 +161,68 @@ impl Sender {
     }
     /// RTO in force.
     pub fn rto(&self) -> Time {
-        self.rtt.rto()
+        self.core.rtt.rto()
     }
     /// A link event reached this host.
     pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
-        self.flow.now = now;
-        self.cc.on_link(&self.flow, event);
+        self.core.on_link(now, event);
         self.hold_or_release(now);
     }
 
     /// The next time-out of any kind.
     pub fn next_wake(&self, now: Time) -> Time {
-        let mut t = if self.held { Time::MAX } else { self.t3_at.min(self.probe_at) };
-        if let Some(c) = self.cc.timer() {
-            t = t.min(c);
-        }
-        if self.pacing_next > now && !self.held {
-            t = t.min(self.pacing_next);
-        }
-        t
+        let t = self.core.next_wake(now);
+        if self.core.held { t } else { t.min(self.core.rto_at).min(self.probe_at) }
     }
 
     /// Processes what is due.
     pub fn wake(&mut self, now: Time) {
-        self.flow.now = now;
-        if self.cc.timer().is_some_and(|t| t <= now) {
-            self.cc.on_timer(&self.flow);
+        if self.core.wake(now) {
             self.hold_or_release(now);
         }
-        if self.held {
+        if self.core.held {
             return;
         }
         if self.probe_at <= now {
             self.probe_at = Time::MAX;
             self.window_probe = true;
         }
-        if self.t3_at <= now {
+        if self.core.rto_at <= now {
             self.on_t3();
         }
     }
 
     /// T3-rtx expired (section 6.3.3).
     fn on_t3(&mut self) {
-        self.t3_at = Time::MAX;
-        if self.queue.is_empty() || self.repairs_release() {
+        self.core.rto_at = Time::MAX;
+        if self.queue.is_empty() {
+            return;
+        }
+        if self.core.repairs_release(self.queue.first()) && self.queue.is_waiting() {
+            self.forward_due = self.queue.forward_point().is_some();
+            self.repeat_head();
             return;
         }
         // A zero window probe that was answered: only the window is closed, nothing is lost (section 6.1 rule A).
-        let probing = self.flow.send_window == 0 && self.sack_seen;
+        let probing = self.core.flow.send_window == 0 && self.sack_seen;
         self.sack_seen = false;
         if !probing {
-            self.errors += 1;
-            if self.errors > self.cfg.data_retries {
-                self.gave_up = true;
+            if !self.core.try_again(self.cfg.data_retries) {
                 return;
             }
         }
-        self.rtt.back_off();
-        self.flow.rto = self.rtt.rto();
-        self.pacing_next = Time::ZERO;
+        self.core.back_off();
         self.forward_due = self.queue.forward_point().is_some();
         if !self.queue.is_waiting() {
             return; // only the FORWARD TSN was lost
         }
         if probing {
-            self.stats.probes += 1;
+            self.core.stats.probes += 1;
         } else {
-            self.stats.timeouts += 1;
-            let again = self.flow.state == CongestionState::Loss && self.errors > 1;
-            self.cc.on_congestion(&self.flow, if again { Congestion::TimeoutAgain } else { Congestion::Timeout });
-            self.flow.state = CongestionState::Loss;
+            self.core.stats.timeouts += 1;
+            let again = self.core.flow.state == CongestionState::Loss && self.core.retries > 1;
+            self.core.congestion(if again { Congestion::TimeoutAgain } else { Congestion::Timeout });
+            self.core.flow.state = CongestionState::Loss;
             self.recover = self.queue.next() - 1;
         }
         self.queue.mark_all();
@@ -263,24 +237,25 @@ impl Sender {
         if cumulative + 1 < first || cumulative >= self.queue.next() {
             return; // stale, or of what was never sent
         }
-        self.flow.now = now;
+        self.core.flow.now = now;
         self.sack_seen = true;
         let prior_una = self.queue.acked();
         let prior_in_flight = self.queue.in_flight();
-        let full = prior_in_flight >= self.cc.vitals().cwnd;
+        let full = prior_in_flight >= self.core.cc.vitals().cwnd;
         let covered = self.queue.cover(cumulative, gaps);
         let advanced = self.queue.first() > first;
         let rtt = covered.timed.map(|at| (now - at).max(Time::from_nanos(1)));
         if let Some(rtt) = rtt {
-            self.rtt_sample(rtt);
+            self.core.estimate_rto(rtt, 0, 0);
+            self.core.note_rtt(rtt, rtt, rtt);
         }
         if covered.highest > 0 {
-            self.errors = 0;
+            self.core.retries = 0;
         }
         let rate = self.rate_sample(now, &covered, prior_in_flight, rtt);
         // Section 7.2.4, with HTNA: only what lies below something newly acknowledged was missed, but in fast recovery
         // everything that is reported missing by a SACK that advances.
-        let below = match self.flow.state {
+        let below = match self.core.flow.state {
             CongestionState::Recovery if advanced => self.queue.highest_reported(cumulative, gaps),
             _ => covered.highest,
         };
@@ -288,53 +263,52 @@ impl Sender {
         self.settle_release(now);
         self.sync();
         self.on_progress(cumulative, !gaps.is_empty());
-        if missed && self.flow.state != CongestionState::Recovery {
+        if missed && self.core.flow.state != CongestionState::Recovery {
             self.enter_fast_recovery();
         }
-        self.flow.cwnd_limited = full;
-        self.flow.max_outstanding = prior_in_flight;
+        self.core.flow.cwnd_limited = full;
+        self.core.flow.max_outstanding = prior_in_flight;
         let ack = Ack {
             acked: covered.acked,
             delivered: covered.delivered,
             segments: covered.chunks,
             rtt,
-            may_grow: full && self.flow.state != CongestionState::Recovery,
+            may_grow: full && self.core.flow.state != CongestionState::Recovery,
             prior_una,
             prior_in_flight,
             rate,
         };
-        self.cc.on_ack(&self.flow, &ack);
+        self.core.acknowledged(&ack);
         self.set_window(a_rwnd);
         if self.queue.is_empty() {
-            self.t3_at = Time::MAX;
+            self.core.rto_at = Time::MAX;
         } else if advanced {
-            self.t3_at = now + self.rtt.rto();
+            self.core.rto_at = now + self.core.rtt.rto();
         }
-        self.forward_due |= !self.held && self.queue.forward_point().is_some();
+        self.forward_due |= !self.core.held && self.queue.forward_point().is_some();
         self.start_burst();
     }
 
     /// Whether an episode ends with this cumulative TSN.
     fn on_progress(&mut self, cumulative: u64, gaps: bool) {
-        match self.flow.state {
+        match self.core.flow.state {
             CongestionState::Recovery | CongestionState::Loss if cumulative >= self.recover => {
-                self.flow.state = CongestionState::Open;
-                self.cc.on_recovered(&self.flow);
+                self.core.recovered();
             }
             CongestionState::Recovery | CongestionState::Loss => {}
-            _ if gaps => self.flow.state = CongestionState::Disorder,
-            _ => self.flow.state = CongestionState::Open,
+            _ if gaps => self.core.flow.state = CongestionState::Disorder,
+            _ => self.core.flow.state = CongestionState::Open,
         }
     }
 
     fn enter_fast_recovery(&mut self) {
-        self.stats.fast_recoveries += 1;
+        self.core.stats.fast_recoveries += 1;
         self.recover = self.queue.next() - 1;
-        self.cc.on_congestion(&self.flow, Congestion::Loss);
-        self.flow.state = CongestionState::Recovery;
+        self.core.congestion(Congestion::Loss);
+        self.core.flow.state = CongestionState::Recovery;
         self.forced = true;
         if self.queue.chunks().next().is_some_and(|c| c.fate == Fate::Marked) {
-            self.t3_at = Time::MAX; // started anew when the head leaves (section 7.2.4 step 4)
+            self.core.rto_at = Time::MAX; // started anew when the head leaves (section 7.2.4 step 4)
         }
     }
 
@@ -351,22 +325,14 @@ impl Sender {
             retransmitted: s.resent,
             stamp: s.stamp,
         });
-        let d = Delivered { bytes: c.delivered, segments: c.chunks, newest, ..Delivered::default() };
-        self.rate.on_ack(now, &d, 0, prior_in_flight, self.flow.min_rtt, rtt.unwrap_or_default())
-    }
-
-    fn rtt_sample(&mut self, rtt: Time) {
-        self.rtt.sample(rtt, 0, 0);
-        self.flow.latest_rtt = rtt;
-        self.flow.srtt = self.rtt.srtt();
-        self.flow.min_rtt = self.flow.min_rtt.min(rtt);
-        self.flow.rto = self.rtt.rto();
-        self.stats.rtt.record(rtt.0);
+        let core = &mut self.core;
+        let min_rtt = core.flow.min_rtt;
+        core.rate.on_ack(now, (c.delivered, newest.as_ref()), 0, prior_in_flight, min_rtt, rtt.unwrap_or_default())
     }
 
     /// The peer's window. If it opens, a probe that found no room leaves again at once.
     fn set_window(&mut self, a_rwnd: u64) {
-        self.flow.send_window = a_rwnd;
+        self.core.flow.send_window = a_rwnd;
         if a_rwnd > 0 {
             self.probe_at = Time::MAX;
             if self.probe.take() == Some(self.queue.first()) && !self.queue.is_empty() {
@@ -378,12 +344,8 @@ impl Sender {
 
     /// Brings the algorithm's view up to date.
     pub(super) fn sync(&mut self) {
-        self.flow.in_flight = self.queue.in_flight();
-        self.flow.outstanding = self.queue.bytes();
-        self.flow.snd_una = self.queue.acked();
-        self.flow.snd_nxt = self.queue.acked() + self.queue.bytes();
-        self.flow.delivered = self.rate.delivered;
-        self.flow.app_limited = self.rate.is_app_limited();
+        let una = self.queue.acked();
+        self.core.sync(self.queue.in_flight(), una, una + self.queue.bytes());
     }
 
     /// What follows is one burst (section 6.1 rule D).
@@ -394,28 +356,25 @@ impl Sender {
 
     /// What leaves now, if anything; called until it gives none.
     pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
-        self.flow.now = now;
+        self.core.flow.now = now;
         if self.forward_due {
             self.forward_due = false;
             if let Some((tsn, skipped)) = self.queue.forward_point() {
-                self.start_t3(now);
+                self.core.start_rto(now);
                 return Some(Outgoing::Forward { tsn, skipped });
             }
         }
-        if self.held || (!self.queue.has_marked() && self.backlog == 0) {
-            if self.backlog == 0 && !self.held {
-                self.rate.on_app_limited(self.queue.in_flight());
+        if self.core.held || (!self.queue.has_marked() && self.backlog == 0) {
+            if self.backlog == 0 && !self.core.held {
+                self.core.rate.on_app_limited(self.queue.in_flight());
             }
             return None;
         }
-        let Permit::Send { window, rate } = self.cc.permit(&self.flow) else {
-            self.held = true; // from the start of the association
-            return None;
-        };
+        let (window, rate) = self.core.permit()?;
         if std::mem::take(&mut self.forced) && self.queue.has_marked() {
             return self.resend(now, rate);
         }
-        if rate.is_some() && self.pacing_next > now {
+        if self.core.is_paced_out(now, rate) {
             return None;
         }
         let in_flight = self.queue.in_flight();
@@ -430,8 +389,8 @@ impl Sender {
         }
         let len = self.backlog.min(u64::from(self.cfg.payload)) as u16;
         // A peer with any room at all takes one chunk (section 6.1 rule A).
-        let alone = self.queue.is_empty() && self.flow.send_window > 0;
-        if alone || in_flight + u64::from(len) <= self.flow.send_window {
+        let alone = self.queue.is_empty() && self.core.flow.send_window > 0;
+        if alone || in_flight + u64::from(len) <= self.core.flow.send_window {
             return Some(self.send_new(now, len, rate));
         }
         if std::mem::take(&mut self.window_probe) && self.queue.is_empty() {
@@ -439,14 +398,14 @@ impl Sender {
             return Some(self.send_new(now, len, rate));
         }
         if self.queue.is_empty() && self.probe_at == Time::MAX {
-            self.probe_at = now + self.rtt.rto();
+            self.probe_at = now + self.core.rtt.rto();
         }
         None
     }
 
     fn send_new(&mut self, now: Time, len: u16, rate: Option<Rate>) -> Outgoing {
         let idle = self.queue.in_flight() == 0;
-        let stamp = self.rate.on_sent(now, idle);
+        let stamp = self.core.rate.on_sent(now, idle);
         let stream = self.turn;
         self.turn = (self.turn + 1) % self.numbers.len();
         let number = self.numbers[stream];
@@ -464,27 +423,16 @@ impl Sender {
 
     fn resend(&mut self, now: Time, rate: Option<Rate>) -> Option<Outgoing> {
         let idle = self.queue.in_flight() == 0;
-        let stamp = self.rate.on_sent(now, idle);
+        let stamp = self.core.rate.on_sent(now, idle);
         let (tsn, c) = self.queue.resend(now, stamp)?;
-        self.stats.retransmits += 1;
+        self.core.stats.retransmits += 1;
         let sent = cc::Sent { seq: c.offset, len: u32::from(c.len), retransmission: true, tx_start: idle };
         self.left(now, rate, sent);
         Some(Outgoing::Data { tsn, stream: c.stream, len: c.len })
     }
 
     fn left(&mut self, now: Time, rate: Option<Rate>, sent: cc::Sent) {
-        self.stats.segments += 1;
         self.sync();
-        self.start_t3(now);
-        if let Some(rate) = rate {
-            self.pacing_next = self.pacing_next.max(now).saturating_add(rate.time_for(u64::from(sent.len) + 48));
-        }
-        self.cc.on_sent(&self.flow, &sent);
-    }
-
-    fn start_t3(&mut self, now: Time) {
-        if self.t3_at == Time::MAX {
-            self.t3_at = now + self.rtt.rto();
-        }
+        self.core.left(now, &sent, 48, rate);
     }
 }

@@ -289,7 +289,7 @@ fn t3_doubles_up_to_its_maximum_until_the_association_fails() {
     let gaps: Vec<u64> = data.windows(2).map(|w| (w[1] - w[0]).as_millis() / 1000).collect();
     assert_eq!(gaps, [2, 4, 8, 16, 32, 60, 60]);
     let s = c.ends[0].sender().unwrap();
-    assert_eq!((c.ends[0].failed(), s.stats.timeouts, s.cc().vitals().cwnd), (true, 7, 1452));
+    assert_eq!((c.ends[0].failed(), s.stats().timeouts, s.cc().vitals().cwnd), (true, 7, 1452));
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn three_miss_indications_make_a_fast_retransmit() {
         assert_eq!((again.0, again.2.seq), (ms(at), u32::MAX - 5));
         let s = c.ends[0].sender().unwrap();
         let fast = u64::from(reports == 3);
-        assert_eq!((s.stats.fast_recoveries, s.stats.timeouts, s.stats.retransmits), (fast, 1 - fast, 1));
+        assert_eq!((s.stats().fast_recoveries, s.stats().timeouts, s.stats().retransmits), (fast, 1 - fast, 1));
         assert_eq!(c.ends[1].delivered(), 4 * 1452);
     }
 }
@@ -322,7 +322,7 @@ fn a_fast_retransmission_that_is_lost_waits_for_t3() {
     });
     c.run_until(ms(60_000));
     let s = c.ends[0].sender().unwrap();
-    assert_eq!((s.stats.fast_recoveries, s.stats.timeouts), (1, 1));
+    assert_eq!((s.stats().fast_recoveries, s.stats().timeouts), (1, 1));
     assert_eq!(c.ends[1].delivered(), 40 * 1452);
 }
 
@@ -365,7 +365,7 @@ fn coverage_ends_with_a_forward_tsn() {
     c.run_until(ms(10_530));
     let s = c.ends[0].sender().unwrap();
     assert!(c.ends[1].delivered() > delivered + 50_000);
-    assert_eq!((s.stats.timeouts, s.stats.retransmits), (0, 0));
+    assert_eq!((s.stats().timeouts, s.stats().retransmits), (0, 0));
     check_log(&c.ends[1], 3);
     // A FORWARD TSN that is lost leaves again when coverage is back.
     c.up = false;
@@ -405,7 +405,7 @@ fn a_hold_freezes_and_lets_go_at_once() {
         c.run_until(c.now + ms(900));
         let s = c.ends[0].sender().unwrap();
         assert!(c.ends[1].delivered() > before + 50_000, "{inner}: {}", c.ends[1].delivered() - before);
-        assert_eq!((s.stats.timeouts, s.stats.fast_recoveries), (0, 0), "{inner}");
+        assert_eq!((s.stats().timeouts, s.stats().fast_recoveries), (0, 0), "{inner}");
         check_log(&c.ends[1], 1);
     }
 }
@@ -426,7 +426,7 @@ fn without_avoca_t3_outlasts_the_outage() {
         while c.ends[1].delivered() == before {
             c.run_until(c.now + ms(10));
         }
-        (c.now, c.ends[0].sender().unwrap().stats.timeouts)
+        (c.now, c.ends[0].sender().unwrap().stats().timeouts)
     };
     let (plain, timeouts) = resumes("sctp", false);
     assert!((ms(75_000)..ms(75_100)).contains(&plain), "{plain:?}");
@@ -462,8 +462,8 @@ fn a_young_head_that_was_lost_is_repaired_without_a_time_out() {
     let before = c.ends[1].delivered();
     c.run_until(ms(1_700));
     let s = c.ends[0].sender().unwrap();
-    assert!(s.stats.retransmits > 0 && c.ends[1].delivered() > before + 100_000);
-    assert_eq!((s.stats.timeouts, s.stats.fast_recoveries), (0, 0));
+    assert!(s.stats().retransmits > 0 && c.ends[1].delivered() > before + 100_000);
+    assert_eq!((s.stats().timeouts, s.stats().fast_recoveries), (0, 0));
 }
 
 proptest! {
@@ -483,7 +483,7 @@ proptest! {
         }
         c.run_until(c.now + Time::from_secs(60));
         let s = c.ends[0].sender().unwrap();
-        prop_assert_eq!((c.ends[1].delivered(), s.stats.retransmits, s.stats.timeouts), (1_000_000, 0, 0));
+        prop_assert_eq!((c.ends[1].delivered(), s.stats().retransmits, s.stats().timeouts), (1_000_000, 0, 0));
     }
 
     /// Whatever the channel does to packets and the link to the sender, every byte arrives once and in order.

@@ -70,8 +70,8 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
         return; // acknowledges what was never sent, or is stale
     }
     let prior_in_flight = snd.board.in_flight();
-    let same_window = a.window == snd.flow.send_window;
-    snd.flow.now = now;
+    let same_window = a.window == snd.core.flow.send_window;
+    snd.core.flow.now = now;
     snd.set_window(a.window);
     let mut d = Delivered { lowest_original: u64::MAX, ..Delivered::default() };
     let mut rtt = if snd.cfg.timestamp_rtt { sample_by_timestamp(snd, now, a) } else { None };

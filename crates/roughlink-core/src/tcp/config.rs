@@ -8,6 +8,8 @@ mod amount;
 
 pub use amount::{Amount, Buffer, threshold};
 
+pub use crate::sender::RtoFloor;
+use crate::sender::RttEstimator;
 use crate::units::{self, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,16 +55,6 @@ pub enum Recovery {
     Prr,
     /// RACK-TLP (RFC 8985) with PRR and undo, as Linux does it; also without SACK.
     Rack,
-}
-
-/// Where `min_rto` applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum RtoFloor {
-    /// `RTO = max(SRTT + 4 RTTVAR, min_rto)` (RFC 6298 rule 2.4).
-    Total,
-    /// `RTO = SRTT + max(4 RTTVAR, min_rto)` (Linux).
-    Variance,
 }
 
 /// What must be acknowledged after a time-out before duplicate ACKs cause a fast retransmit again.
@@ -173,6 +165,10 @@ impl Default for TcpConfig {
 }
 
 impl TcpConfig {
+    /// The estimate of the RTO before the first sample.
+    pub(super) fn rtt_estimator(&self) -> RttEstimator {
+        RttEstimator::new(self.initial_rto, (self.min_rto, self.max_rto), self.clock_granularity, self.rto_floor)
+    }
     /// The values of `stack` (design: table of stacks).
     pub fn preset(stack: Stack) -> Self {
         let rfc = TcpConfig {

@@ -110,7 +110,7 @@ fn messages_of_both_ends_stay_whole() {
         assert_eq!((p.sizes(0), p.sizes(1)), (vec![42, 29, 57, 21], vec![12, 31, 52, 27]), "{stack:?}");
         assert!(p.data.iter().all(|d| d.2.is(flags::PSH)), "{stack:?}");
         assert_eq!(p.ends.each_ref().map(Endpoint::delivered), [122, 149]);
-        assert!(p.ends.iter().all(|e| e.sender().unwrap().stats.retransmits == 0 && e.sender().unwrap().idle()));
+        assert!(p.ends.iter().all(|e| e.sender().unwrap().stats().retransmits == 0 && e.sender().unwrap().idle()));
     }
 }
 
@@ -220,7 +220,7 @@ fn nothing_wakes_a_connection_that_is_gone() {
     let reset = stray(&p, flags::RST, 0);
     p.ends[1].receive(MS(101), &reset, &Sides::default());
     assert_eq!(p.ends[1].next_wake(MS(101)), Time::MAX);
-    assert_eq!(p.ends[1].sender().unwrap().stats.timeouts, 0);
+    assert_eq!(p.ends[1].sender().unwrap().stats().timeouts, 0);
 }
 
 #[test]

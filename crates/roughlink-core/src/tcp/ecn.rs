@@ -53,11 +53,11 @@ impl Reaction {
 impl Sender {
     /// ECE arrived, loss recovery counts duplicates.
     pub(super) fn on_echo_by_count(&mut self) {
-        let calm = matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder);
+        let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
         // A mark of the window that was reduced may be reported until the segment with CWR is acknowledged.
         if calm && (self.board.una() > self.ecn.until) {
-            self.stats.ecn_reductions += 1;
-            self.cc.on_congestion(&self.flow, Congestion::Ecn);
+            self.core.stats.ecn_reductions += 1;
+            self.core.congestion(Congestion::Ecn);
             self.ecn.reduced(self.board.nxt());
             self.ecn.marked_until = self.ecn.until;
         }
@@ -136,7 +136,7 @@ mod tests {
                 p.marked = (0..100).collect();
                 p.run(Time::from_millis(50), Time::from_secs(2));
                 let both = ecn == [true, true];
-                let reductions = p.ends[0].sender().unwrap().stats.ecn_reductions;
+                let reductions = p.ends[0].sender().unwrap().stats().ecn_reductions;
                 assert_eq!((p.ends[1].delivered(), reductions > 0), (5000, both), "{stack:?} {ecn:?}");
                 assert!(p.data.iter().all(|d| (d.2.ecn() == Ecn::Ect0) == both));
             }
@@ -176,7 +176,7 @@ mod tests {
                     (rounds, round_ends) = (rounds + 1, *at + Time::from_millis(20));
                 }
             }
-            let stats = &p.ends[0].sender().unwrap().stats;
+            let stats = p.ends[0].sender().unwrap().stats();
             let seen = p.data.iter().enumerate().any(|(i, d)| {
                 marked.contains(&i) && !lost.contains(&i) && d.2.ecn() == Ecn::Ect0
             });

@@ -1,4 +1,4 @@
-//! What a [`Permit::Hold`] means to the sending half: frozen while it lasts, and a start without back-off after it.
+//! What a [`Permit::Hold`](crate::cc::Permit::Hold) means to the sending half: frozen while it lasts, and a start without back-off after it.
 //!
 //! While it lasts nothing leaves and no timer runs. When it ends the head of what is outstanding leaves at once, if it left
 //! too long ago for its answer to be on its way; else as soon as that is so and no acknowledgement has arrived. What else was
@@ -6,63 +6,30 @@
 //! does not cover and left too long ago is lost. No loss is reported to the algorithm: it caused the pause,
 //! the network did not.
 
-use super::rtt::RttEstimator;
 use super::scoreboard::{LOST, RETRANS};
 use super::send::{Force, Sender};
-use crate::cc::{CongestionState, Permit};
 use crate::units::Time;
-
-/// What was outstanding when a `Hold` ended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Release {
-    pub at: Time,
-    /// What was to be sent next then: `snd_nxt`, or a TSN.
-    pub until: u64,
-    /// What left longer ago than this is not on its way any more.
-    pub answer_timeout: Time,
-    /// The head was young then: when the retransmission timer next expires it repairs the head, and does nothing else.
-    pub young: bool,
-}
-
-impl Release {
-    /// What left before this should have been answered by `now`.
-    pub fn overdue(&self, now: Time) -> Time {
-        self.at.min(now.saturating_sub(self.answer_timeout))
-    }
-}
 
 impl Sender {
     /// The algorithm holds the connection: nothing may leave.
     #[inline]
     pub fn is_held(&self) -> bool {
-        self.held
+        self.core.held
     }
 
     /// The algorithm's permit may have changed: freeze, or go on.
     pub(super) fn hold_or_release(&mut self, now: Time) {
-        let hold = self.cc.permit(&self.flow) == Permit::Hold;
-        if self.held && !hold {
+        if let (true, false) = self.core.hold() {
             self.release(now);
         }
-        self.held = hold;
     }
 
     fn release(&mut self, now: Time) {
-        let answer_timeout = self.rtt.answer_timeout();
-        if self.cc.starts_anew() {
-            self.rtt = RttEstimator::new(&self.cfg);
-            self.flow.forget_rtt();
-        } else {
-            self.rtt.reset_back_off();
-        }
-        self.flow.rto = self.rtt.rto();
-        self.retries = 0;
-        self.rto_at = Time::MAX; // until something leaves
-        self.pacing_next = Time::ZERO;
+        let answer_timeout = self.core.thaw(self.cfg.rtt_estimator());
         self.forced = None;
         self.rack.on_release();
         if self.persist_at != Time::MAX {
-            self.persist_interval = self.rtt.rto();
+            self.persist_interval = self.core.rtt.rto();
             self.persist_at = now + self.persist_interval;
             self.probe_window = true;
         }
@@ -77,49 +44,25 @@ impl Sender {
         self.recover = self.board.nxt();
         self.recover_active = true;
         self.first_partial = true;
-        self.flow.recovery_window = None;
-        self.flow.state = CongestionState::Loss;
+        self.core.flow.recovery_window = None;
         // A lone segment may have arrived and its acknowledgement be delayed.
         let delay = if self.cfg.delayed_ack > 1 { self.cfg.delayed_ack_timeout } else { Time::ZERO };
         let head = self.board.segment(0);
-        let due = if head.flags & (LOST | RETRANS) == LOST { now } else { head.sent_at + answer_timeout + delay };
-        let young = due > now;
-        if young {
-            self.rto_at = due;
-        } else {
+        let due = (head.flags & (LOST | RETRANS) != LOST).then(|| head.sent_at + answer_timeout + delay);
+        if self.core.release(now, self.board.nxt(), answer_timeout, due) {
             self.forced = Some(Force::Head);
         }
-        self.released = Some(Release { at: now, until: self.board.nxt(), answer_timeout, young });
     }
 
-    /// The retransmission timer expired. If it was that of a head that was young when a `Hold` ended, the head leaves
-    /// again.
-    pub(super) fn repairs_release(&mut self) -> bool {
-        let Some(r) = &mut self.released else { return false };
-        let repairs = std::mem::take(&mut r.young) && self.board.una() < r.until;
-        if repairs {
-            self.forced = Some(Force::Head);
-        }
-        repairs
-    }
-
-    /// An acknowledgement arrived after a `Hold`: what it does not cover and should have been answered is lost.
+    /// An acknowledgement arrived after a `Hold`: what it does not cover and should have been answered is lost. All that is
+    /// outstanding and left too long ago was outstanding then.
     #[inline(always)]
     pub(super) fn settle_release(&mut self, now: Time) {
-        if let Some(r) = self.released {
-            self.settle(now, r);
+        if self.core.released.is_some()
+            && let Some((_, overdue)) = self.core.overdue(now, self.board.una())
+        {
+            self.board.mark_lost_while(|sent_at, _| sent_at < overdue);
         }
-    }
-
-    #[cold]
-    fn settle(&mut self, now: Time, r: Release) {
-        if self.board.una() >= r.until {
-            self.released = None;
-            return;
-        }
-        // All of it was outstanding then: what left since did so later.
-        let overdue = r.overdue(now);
-        self.board.mark_lost_while(|sent_at, _| sent_at < overdue);
     }
 }
 
@@ -127,7 +70,7 @@ impl Sender {
 mod tests {
     use super::super::{Endpoint, Stack, TcpConfig};
     use super::*;
-    use crate::cc::{LinkEvent, algorithm};
+    use crate::cc::{CongestionState, LinkEvent, algorithm};
     use crate::channel::{Channel, Peer};
     use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
     use crate::rng::Seed;
@@ -191,7 +134,7 @@ mod tests {
             c.run_until(ms(7_200_000));
             assert_eq!(c.sent_between(0, ms(500), ms(7_200_000)).count(), 0, "{stack:?}");
             let s = c.ends[0].sender().unwrap();
-            assert_eq!((s.flow().rto, s.flow().outstanding, s.stats.timeouts), (rto, outstanding, 0));
+            assert_eq!((s.flow().rto, s.flow().outstanding, s.stats().timeouts), (rto, outstanding, 0));
             let delivered = c.ends[1].delivered();
             c.set_link(0, true);
             let first = c.sent_between(0, c.now, Time::MAX).next().expect("at once").2;
@@ -199,7 +142,7 @@ mod tests {
             c.run_until(ms(7_201_000));
             let s = c.ends[0].sender().unwrap();
             assert!(c.ends[1].delivered() > delivered + 200_000, "{stack:?}: {}", c.ends[1].delivered() - delivered);
-            assert_eq!((s.stats.timeouts, c.ends[0].failed()), (0, false), "{stack:?}");
+            assert_eq!((s.stats().timeouts, c.ends[0].failed()), (0, false), "{stack:?}");
         }
     }
 
@@ -211,14 +154,14 @@ mod tests {
             c.up = false; // the host is notified late: time-outs back off
             c.run_until(ms(10_000));
             let s = c.ends[0].sender().unwrap();
-            assert!(s.stats.timeouts >= 2 && s.flow().rto >= ms(4_000));
-            let retries = s.retries;
+            assert!(s.stats().timeouts >= 2 && s.flow().rto >= ms(4_000));
+            let retries = s.core.retries;
             assert!(retries >= 2);
             c.set_link(0, false);
             c.run_until(ms(60_000));
             c.set_link(0, true);
             let s = c.ends[0].sender().unwrap();
-            assert_eq!((s.retries, s.flow().srtt.is_zero()), (0, initial));
+            assert_eq!((s.core.retries, s.flow().srtt.is_zero()), (0, initial));
             assert_eq!(s.flow().rto, if initial { ms(3_000) } else { ms(1_000) });
         }
     }
@@ -286,7 +229,7 @@ mod tests {
             let next = s.sent();
             assert!(!next.is_empty() && next.iter().all(|p| p.seq > last.seq), "{stack:?}");
             let s = s.e.sender().unwrap();
-            assert_eq!((s.stats.retransmits, s.stats.timeouts), (1, 0), "{stack:?}");
+            assert_eq!((s.stats().retransmits, s.stats().timeouts), (1, 0), "{stack:?}");
             assert_eq!(s.flow().state, CongestionState::Open);
         }
     }
@@ -306,7 +249,7 @@ mod tests {
             let s = s.e.sender().unwrap();
             assert!(s.cc().vitals().cwnd >= window, "no loss was reported");
             assert!(s.flow().latest_rtt < ms(100), "{stack:?}: no sample spans the outage: {}", s.flow().latest_rtt);
-            assert_eq!((s.stats.retransmits, s.stats.fast_recoveries, s.stats.timeouts), (3, 0, 0), "{stack:?}");
+            assert_eq!((s.stats().retransmits, s.stats().fast_recoveries, s.stats().timeouts), (3, 0, 0), "{stack:?}");
         }
     }
 
@@ -342,7 +285,7 @@ mod tests {
             c.run_until(ms(31_000));
             let s = c.ends[0].sender().unwrap();
             assert!(c.ends[1].delivered() > before + 100_000, "{stack:?}: {}", c.ends[1].delivered() - before);
-            assert_eq!((s.stats.timeouts, s.stats.fast_recoveries), (0, 0), "{stack:?}");
+            assert_eq!((s.stats().timeouts, s.stats().fast_recoveries), (0, 0), "{stack:?}");
             c.run_until(ms(60_000));
             assert_eq!(c.ends[1].delivered(), 3_000_000);
         }
@@ -405,7 +348,7 @@ mod tests {
                 assert_eq!(c.ends[0].next_wake(c.now), c.now + c.ends[0].cfg.syn_rto, "not backed off");
                 c.run_until(c.now + ms(1_000));
                 assert_eq!(c.ends[1].delivered(), 10_000, "{stack:?} {down}");
-                let rtt = c.ends[0].sender().unwrap().stats.rtt.max();
+                let rtt = c.ends[0].sender().unwrap().stats().rtt.max();
                 assert!(rtt < Some(ms(400).0), "{stack:?}: no sample spans the outage: {rtt:?}");
             }
         }
@@ -424,7 +367,11 @@ mod tests {
                 assert!(held > 40 || c.ends[0].next_wake(c.now) == rto, "{stack:?}");
                 c.run_until(ms(held.max(40)));
                 let syns = c.sent_between(0, ms(0), c.now).filter(|s| s.2.is(flags::SYN)).count();
-                assert_eq!((syns, c.ends[0].sender().unwrap().stats.rtt.count()), (1, u64::from(sampled)), "{stack:?}");
+                assert_eq!(
+                    (syns, c.ends[0].sender().unwrap().stats().rtt.count()),
+                    (1, u64::from(sampled)),
+                    "{stack:?}"
+                );
                 c.run_until(ms(1_000));
                 assert_eq!(c.ends[1].delivered(), 10_000, "{stack:?} {held}");
             }
@@ -445,8 +392,8 @@ mod tests {
             let before = c.ends[1].delivered();
             c.run_until(ms(1_400));
             let s = c.ends[0].sender().unwrap();
-            assert!(s.stats.retransmits > 0 && c.ends[1].delivered() > before + 100_000, "{stack:?} {:?}", s.stats);
-            assert_eq!((s.stats.timeouts, s.stats.fast_recoveries), (0, 0), "{stack:?}");
+            assert!(s.stats().retransmits > 0 && c.ends[1].delivered() > before + 100_000, "{stack:?} {:?}", s.stats());
+            assert_eq!((s.stats().timeouts, s.stats().fast_recoveries), (0, 0), "{stack:?}");
         }
     }
 
@@ -464,7 +411,7 @@ mod tests {
             }
             c.run_until(c.now + Time::from_secs(60));
             let s = c.ends[0].sender().unwrap();
-            prop_assert_eq!((c.ends[1].delivered(), s.stats.retransmits, s.stats.timeouts), (1_000_000, 0, 0));
+            prop_assert_eq!((c.ends[1].delivered(), s.stats().retransmits, s.stats().timeouts), (1_000_000, 0, 0));
         }
 
         /// Whatever the link does, however late the sender is notified: once it stays up all bytes arrive, soon.

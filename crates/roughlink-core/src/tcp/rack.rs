@@ -142,9 +142,9 @@ impl Sender {
         }
         let echo_before =
             self.rack.first_retrans_ms.zip(echo).is_some_and(|(first, e)| e != 0 && (e.wrapping_sub(first) as i32) < 0);
-        self.rack.update(now, d, self.flow.min_rtt, echo_before);
+        self.rack.update(now, d, self.core.flow.min_rtt, echo_before);
         if dsack {
-            self.rack.on_dsack(d, self.rate.delivered);
+            self.rack.on_dsack(d, self.core.rate.delivered);
             if self.rack.undo_marker.is_some() && self.rack.undo_retrans > 0 {
                 self.rack.undo_retrans -= 1;
             }
@@ -155,7 +155,7 @@ impl Sender {
         if self.rack.probe_end != 0 {
             self.on_probe_ack(a, advanced, duplicate, dsack);
         }
-        if duplicate || dsack || a.congestion || self.flow.state != CongestionState::Open {
+        if duplicate || dsack || a.congestion || self.core.flow.state != CongestionState::Open {
             self.alert(now, a, d, advanced, duplicate, echo_before);
         }
         let lost = self.board.lost().saturating_sub(lost_before);
@@ -165,15 +165,15 @@ impl Sender {
             self.restart_rto(now);
         }
         self.sync();
-        if self.flow.state.is_reducing() {
+        if self.core.flow.state.is_reducing() {
             let progress = Progress {
                 delivered: d.bytes,
-                pipe: self.flow.in_flight,
-                ssthresh: self.cc.vitals().ssthresh,
+                pipe: self.core.flow.in_flight,
+                ssthresh: self.core.cc.vitals().ssthresh,
                 safe: advanced && lost == 0,
             };
-            if let Some(w) = self.prr.on_ack(progress, self.flow.mss) {
-                self.flow.recovery_window = Some(w);
+            if let Some(w) = self.prr.on_ack(progress, self.core.flow.mss) {
+                self.core.flow.recovery_window = Some(w);
             }
         }
         let ack = Ack {
@@ -181,13 +181,13 @@ impl Sender {
             delivered: d.bytes,
             segments: d.segments,
             rtt,
-            may_grow: advanced && !self.flow.state.is_reducing() && self.window_was_used(),
+            may_grow: advanced && !self.core.flow.state.is_reducing() && self.window_was_used(),
             prior_una,
             prior_in_flight: a.prior_in_flight,
             rate: sample,
         };
         if ack.delivered > 0 || duplicate {
-            self.cc.on_ack(&self.flow, &ack);
+            self.core.acknowledged(&ack);
         }
         if advanced {
             self.schedule_probe(now);
@@ -199,8 +199,8 @@ impl Sender {
         if a.congestion {
             self.rack.undo_restores = false;
         }
-        let in_episode = matches!(self.flow.state, CongestionState::Recovery | CongestionState::Loss);
-        if self.flow.state == CongestionState::Cwr && a.ack > self.recover {
+        let in_episode = matches!(self.core.flow.state, CongestionState::Recovery | CongestionState::Loss);
+        if self.core.flow.state == CongestionState::Cwr && a.ack > self.recover {
             self.reopen(); // the first segment after it carried CWR
         }
         if in_episode && a.ack >= self.recover {
@@ -210,7 +210,7 @@ impl Sender {
             self.reopen();
             self.rack.on_recovery_end();
         }
-        match self.flow.state {
+        match self.core.flow.state {
             CongestionState::Recovery => {
                 if duplicate && !self.sack {
                     self.board.add_reno_sack();
@@ -242,12 +242,12 @@ impl Sender {
                     self.enter_fast_recovery(a.congestion);
                     return;
                 }
-                if a.congestion && self.flow.state != CongestionState::Cwr {
+                if a.congestion && self.core.flow.state != CongestionState::Cwr {
                     self.enter_cwr();
                 }
-                if self.flow.state != CongestionState::Cwr {
+                if self.core.flow.state != CongestionState::Cwr {
                     let quiet = self.board.sacked() == 0;
-                    self.flow.state = if quiet { CongestionState::Open } else { CongestionState::Disorder };
+                    self.core.flow.state = if quiet { CongestionState::Open } else { CongestionState::Disorder };
                 }
             }
         }
@@ -256,32 +256,32 @@ impl Sender {
     /// Fast recovery begins; `marked`: the acknowledgement that showed the loss carries ECE. Within a reduction for a mark the
     /// window is not reduced again, and the recovery point stays (Linux `tcp_enter_recovery`).
     fn enter_fast_recovery(&mut self, marked: bool) {
-        self.stats.fast_recoveries += 1;
-        if self.flow.state == CongestionState::Cwr {
+        self.core.stats.fast_recoveries += 1;
+        if self.core.flow.state == CongestionState::Cwr {
             self.may_prove_spurious();
         } else {
             self.begin_episode();
             self.rack.undo_restores = !marked;
             self.reduce(Congestion::Loss);
         }
-        self.flow.state = CongestionState::Recovery;
+        self.core.flow.state = CongestionState::Recovery;
     }
 
     /// Packets were marked (Linux `tcp_enter_cwr`).
     fn enter_cwr(&mut self) {
-        self.stats.ecn_reductions += 1;
+        self.core.stats.ecn_reductions += 1;
         self.begin_episode();
         (self.rack.undo_marker, self.rack.undo_restores) = (None, false);
         self.reduce(Congestion::Ecn);
-        self.flow.state = CongestionState::Cwr;
+        self.core.flow.state = CongestionState::Cwr;
     }
 
     /// The window begins to fall to a new ssthresh (Linux `tcp_init_cwnd_reduction`).
     fn reduce(&mut self, cause: Congestion) {
-        let cwnd = self.cc.vitals().cwnd;
+        let cwnd = self.core.cc.vitals().cwnd;
         self.sync();
-        self.cc.on_congestion(&self.flow, cause);
-        self.prr = Prr::start(cwnd, self.flow.mss, false);
+        self.core.congestion(cause);
+        self.prr = Prr::start(cwnd, self.core.flow.mss, false);
         self.ecn.reduced(self.board.nxt());
     }
 
@@ -301,11 +301,11 @@ impl Sender {
     /// Without SACK a duplicate ACK delivers one segment, which the next cumulative ACK must not count again (Linux
     /// `tcp_add_reno_sack`, `tcp_remove_reno_sacks`).
     fn credit_without_sack(&mut self, acked: u64, duplicate: bool, d: &mut Delivered) {
-        let mss = u64::from(self.flow.mss);
+        let mss = u64::from(self.core.flow.mss);
         if acked > 0 {
             d.bytes = acked.saturating_sub(self.rack.credited).max(acked.min(mss));
             self.rack.credited = self.rack.credited.saturating_sub(acked);
-            if !matches!(self.flow.state, CongestionState::Recovery | CongestionState::Loss) {
+            if !matches!(self.core.flow.state, CongestionState::Recovery | CongestionState::Loss) {
                 self.board.reset_reno_sack();
             } else {
                 self.board.settle_reno_sack();
@@ -319,7 +319,7 @@ impl Sender {
 
     /// Before a time-out declares everything lost: whether this is a new episode, and whether F-RTO may judge it.
     pub(super) fn before_loss(&mut self) {
-        if matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder) {
+        if matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder) {
             self.begin_episode();
         }
         self.rack.frto = self.cfg.undo;
@@ -360,9 +360,9 @@ impl Sender {
     fn reopen(&mut self) {
         self.rack.frto = false;
         self.rack.prefer_new = false;
-        self.flow.recovery_window = None;
-        self.flow.state = if self.board.sacked() > 0 { CongestionState::Disorder } else { CongestionState::Open };
-        self.cc.on_recovered(&self.flow);
+        self.core.flow.recovery_window = None;
+        self.core.flow.state = if self.board.sacked() > 0 { CongestionState::Disorder } else { CongestionState::Open };
+        self.core.cc.on_recovered(&self.core.flow);
     }
 
     fn may_undo(&self, echo_before: bool) -> bool {
@@ -372,8 +372,8 @@ impl Sender {
     fn undo(&mut self) {
         self.rack.undo_marker = None;
         if self.rack.undo_restores {
-            self.stats.undos += 1;
-            self.cc.on_undo(&self.flow);
+            self.core.stats.undos += 1;
+            self.core.cc.on_undo(&self.core.flow);
             self.ecn.withdraw();
         }
     }
@@ -384,9 +384,11 @@ impl Sender {
             return;
         }
         if !self.sack {
-            let early = !matches!(self.flow.state, CongestionState::Recovery | CongestionState::Loss);
-            let dups = self.board.sacked() / u64::from(self.flow.mss);
-            if (early && dups >= u64::from(DUP_THRESH)) || (self.flow.state == CongestionState::Recovery && advanced) {
+            let early = !matches!(self.core.flow.state, CongestionState::Recovery | CongestionState::Loss);
+            let dups = self.board.sacked() / u64::from(self.core.flow.mss);
+            if (early && dups >= u64::from(DUP_THRESH))
+                || (self.core.flow.state == CongestionState::Recovery && advanced)
+            {
                 self.board.mark_head_lost();
             }
             return;
@@ -409,14 +411,14 @@ impl Sender {
     /// Step 4 of RFC 8985 section 6.2.
     fn reordering_window(&self) -> Time {
         if !self.rack.reordering_seen {
-            let recovering = matches!(self.flow.state, CongestionState::Recovery | CongestionState::Loss);
-            let sacked = self.board.sacked().div_ceil(u64::from(self.flow.mss));
+            let recovering = matches!(self.core.flow.state, CongestionState::Recovery | CongestionState::Loss);
+            let sacked = self.board.sacked().div_ceil(u64::from(self.core.flow.mss));
             if recovering || sacked >= u64::from(DUP_THRESH) {
                 return Time::ZERO;
             }
         }
-        let min_rtt = if self.flow.min_rtt == Time::MAX { Time::ZERO } else { self.flow.min_rtt };
-        (min_rtt / 4 * u64::from(self.rack.reo_steps)).min(self.flow.srtt)
+        let min_rtt = if self.core.flow.min_rtt == Time::MAX { Time::ZERO } else { self.core.flow.min_rtt };
+        (min_rtt / 4 * u64::from(self.rack.reo_steps)).min(self.core.flow.srtt)
     }
 
     /// The reordering timer or the probe timer.
@@ -424,32 +426,32 @@ impl Sender {
         self.rack.timer = Time::MAX;
         if self.rack.timer_is_probe {
             self.rack.timer_is_probe = false;
-            let calm = matches!(self.flow.state, CongestionState::Open | CongestionState::Cwr);
+            let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Cwr);
             if !self.board.is_empty() && self.rack.probe_end == 0 && calm {
-                self.stats.probes += 1;
+                self.core.stats.probes += 1;
                 self.forced = Some(Force::Probe);
-                self.rto_at = now + self.rtt.rto();
+                self.core.rto_at = now + self.core.rtt.rto();
             }
             return;
         }
         let before = self.board.lost();
         self.detect_losses(now, false);
-        let early = !matches!(self.flow.state, CongestionState::Recovery | CongestionState::Loss);
+        let early = !matches!(self.core.flow.state, CongestionState::Recovery | CongestionState::Loss);
         if self.board.lost() > before && early {
             self.enter_fast_recovery(false);
         }
-        if self.flow.state == CongestionState::Recovery {
+        if self.core.flow.state == CongestionState::Recovery {
             // Linux: tcp_cwnd_reduction(sk, 1, 0, 0), then retransmit.
             self.sync();
-            let mss = u64::from(self.flow.mss);
+            let mss = u64::from(self.core.flow.mss);
             let progress = Progress {
                 delivered: mss,
-                pipe: self.flow.in_flight,
-                ssthresh: self.cc.vitals().ssthresh,
+                pipe: self.core.flow.in_flight,
+                ssthresh: self.core.cc.vitals().ssthresh,
                 safe: false,
             };
-            if let Some(w) = self.prr.on_ack(progress, self.flow.mss) {
-                self.flow.recovery_window = Some(w);
+            if let Some(w) = self.prr.on_ack(progress, self.core.flow.mss) {
+                self.core.flow.recovery_window = Some(w);
             }
         }
     }
@@ -474,7 +476,7 @@ impl Sender {
     fn schedule_probe(&mut self, now: Time) {
         if !self.cfg.tlp
             || !self.sack
-            || !matches!(self.flow.state, CongestionState::Open | CongestionState::Cwr)
+            || !matches!(self.core.flow.state, CongestionState::Open | CongestionState::Cwr)
             || self.rack.probe_end != 0
             || self.board.is_empty()
             || self.board.sacked() > 0
@@ -485,10 +487,10 @@ impl Sender {
             }
             return;
         }
-        let mut pto = if self.flow.srtt.is_zero() { Time::from_secs(1) } else { self.flow.srtt * 2 };
+        let mut pto = if self.core.flow.srtt.is_zero() { Time::from_secs(1) } else { self.core.flow.srtt * 2 };
         pto += if self.board.len() == 1 { self.cfg.min_rto } else { Time::from_millis(2) };
-        self.rto_at = now + self.rtt.rto();
-        self.rack.timer = (now + pto).min(self.rto_at);
+        self.core.rto_at = now + self.core.rtt.rto();
+        self.rack.timer = (now + pto).min(self.core.rto_at);
         self.rack.timer_is_probe = true;
     }
 
@@ -502,7 +504,7 @@ impl Sender {
         } else if a.ack > self.rack.probe_end {
             self.rack.probe_end = 0;
             self.sync();
-            self.cc.on_congestion(&self.flow, Congestion::Loss);
+            self.core.congestion(Congestion::Loss);
             self.ecn.reduced(self.board.nxt());
         } else if !advanced && !duplicate {
             self.rack.probe_end = 0; // both copies arrived: no loss

@@ -39,10 +39,10 @@ impl Sender {
             self.board.mark_lost_by_count(DUP_THRESH);
         }
         let duplicate = if self.sack { a.sacked > 0 } else { a.pure && a.ack == prior_una && a.ack < self.board.nxt() };
-        let safe = self.flow.state == CongestionState::Recovery && self.acks_retransmission(a.ack);
+        let safe = self.core.flow.state == CongestionState::Recovery && self.acks_retransmission(a.ack);
         self.board.acknowledge(a.ack, d);
         if !self.sack {
-            let calm = matches!(self.flow.state, CongestionState::Open | CongestionState::Disorder);
+            let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
             if calm && a.ack > prior_una && self.cfg.recovery != Recovery::Prr {
                 self.board.reset_reno_sack(); // too few duplicates to mean a loss; ns-3 keeps counting
             } else {
@@ -50,12 +50,12 @@ impl Sender {
             }
         }
         self.settle_release(now);
-        let sample = self.rate_sample(now, d, 0, a.prior_in_flight, self.flow.latest_rtt);
+        let sample = self.rate_sample(now, d, 0, a.prior_in_flight, self.core.flow.latest_rtt);
         self.sync();
         if a.congestion {
             self.on_echo_by_count();
         }
-        let pipe = self.flow.in_flight;
+        let pipe = self.core.flow.in_flight;
         let mut ack = Ack {
             acked: a.ack - prior_una,
             delivered: d.bytes,
@@ -72,22 +72,22 @@ impl Sender {
         }
         if ack.acked == 0 {
             if !self.board.is_empty() {
-                ack.rtt = Some(self.flow.srtt);
-                self.cc.on_ack(&self.flow, &ack);
+                ack.rtt = Some(self.core.flow.srtt);
+                self.core.acknowledged(&ack);
             }
             return;
         }
-        ack.rtt = Some(if self.cfg.timestamp_rtt { self.flow.srtt } else { self.flow.latest_rtt });
+        ack.rtt = Some(if self.cfg.timestamp_rtt { self.core.flow.srtt } else { self.core.flow.latest_rtt });
         ack.segments = self.whole_segments(d.bytes);
         if !duplicate {
             self.duplicates = 0;
         }
         let below = a.ack < self.recover;
-        match self.flow.state {
+        match self.core.flow.state {
             CongestionState::Recovery if below && self.cfg.recovery != Recovery::Reno => {
                 self.on_partial(&ack, pipe, safe);
                 ack.segments = 1;
-                self.cc.on_ack(&self.flow, &ack);
+                self.core.acknowledged(&ack);
                 if self.first_partial || !self.cfg.impatient {
                     self.first_partial = false;
                     self.restart_rto(now);
@@ -103,17 +103,17 @@ impl Sender {
                         ack.rtt = None;
                     }
                     ack.segments = ack.segments.saturating_sub(before_duplicate);
-                    self.cc.on_ack(&self.flow, &ack);
+                    self.core.acknowledged(&ack);
                     return; // ns-3 neither grows nor restarts the timer here
                 }
-                self.flow.state = CongestionState::Open;
+                self.core.flow.state = CongestionState::Open;
             }
             CongestionState::Recovery => {
-                ack.segments = (ack.acked / u64::from(self.flow.mss)) as u32;
+                ack.segments = (ack.acked / u64::from(self.core.flow.mss)) as u32;
                 self.end_episode();
             }
             CongestionState::Loss => {
-                ack.segments = ((a.ack - self.recover) / u64::from(self.flow.mss)) as u32;
+                ack.segments = ((a.ack - self.recover) / u64::from(self.core.flow.mss)) as u32;
                 self.end_episode();
             }
             CongestionState::Open | CongestionState::Cwr => {} // the latter with `rack` only
@@ -124,30 +124,30 @@ impl Sender {
         self.restart_rto(now);
         self.sync();
         ack.may_grow = !a.congestion && (self.cfg.grow_when_limited || self.window_was_used()); // RFC 3168 section 6.1.2
-        self.cc.on_ack(&self.flow, &ack);
+        self.core.acknowledged(&ack);
     }
 
     /// The window may grow only if it was used (RFC 7661; Linux `tcp_is_cwnd_limited`).
     pub(super) fn window_was_used(&self) -> bool {
-        let v = self.cc.vitals();
-        if v.cwnd < v.ssthresh { v.cwnd < 2 * self.flow.max_outstanding } else { self.flow.cwnd_limited }
+        let v = self.core.cc.vitals();
+        if v.cwnd < v.ssthresh { v.cwnd < 2 * self.core.flow.max_outstanding } else { self.core.flow.cwnd_limited }
     }
 
     fn end_episode(&mut self) {
         self.first_partial = true;
         self.duplicates = 0;
-        self.flow.recovery_window = None;
-        self.flow.state = CongestionState::Open;
+        self.core.flow.recovery_window = None;
+        self.core.flow.state = CongestionState::Open;
         if !self.sack && self.cfg.recovery != Recovery::Prr {
             // The guesses are no longer needed; what is outstanding counts in full again. ns-3 keeps them.
             self.board.reset_reno_sack();
             self.board.forget_losses();
         }
-        self.cc.on_recovered(&self.flow);
+        self.core.cc.on_recovered(&self.core.flow);
     }
 
     fn on_duplicate(&mut self, now: Time, delivered: u64, pipe: u64) {
-        match self.flow.state {
+        match self.core.flow.state {
             // RFC 6582: they may come from our own go-back-N
             CongestionState::Loss if self.board.una() <= self.fast_retransmit_off_until => return,
             CongestionState::Loss => {
@@ -164,7 +164,7 @@ impl Sender {
                 self.reduce_proportionally(delivered, pipe, true, false);
                 return;
             }
-            CongestionState::Open => self.flow.state = CongestionState::Disorder,
+            CongestionState::Open => self.core.flow.state = CongestionState::Disorder,
             CongestionState::Disorder | CongestionState::Cwr => {}
         }
         self.duplicates += 1;
@@ -178,15 +178,15 @@ impl Sender {
 
     fn enter_recovery(&mut self, now: Time, delivered: u64) {
         if self.cfg.recovery == Recovery::Tahoe {
-            self.stats.fast_recoveries += 1;
-            self.flow.state = CongestionState::Open; // whatever came before, this is a new reduction
+            self.core.stats.fast_recoveries += 1;
+            self.core.flow.state = CongestionState::Open; // whatever came before, this is a new reduction
             self.enter_loss(now);
             self.forced = Some(Force::Head);
             return;
         }
         if !self.sack {
             // Limited transmit has counted the ones before, except during the repair of a time-out.
-            let counted = self.cfg.limited_transmit && self.flow.state != CongestionState::Loss;
+            let counted = self.cfg.limited_transmit && self.core.flow.state != CongestionState::Loss;
             let seen = if counted { 1 } else { DUP_THRESH };
             for _ in 0..seen {
                 self.board.add_reno_sack();
@@ -198,21 +198,21 @@ impl Sender {
         self.recover = self.board.nxt();
         self.recover_active = true;
         self.rescued = false;
-        self.stats.fast_recoveries += 1;
+        self.core.stats.fast_recoveries += 1;
         self.sync();
-        let pipe = self.flow.in_flight;
-        let cwnd = self.cc.vitals().cwnd;
+        let pipe = self.core.flow.in_flight;
+        let cwnd = self.core.cc.vitals().cwnd;
         // Without SACK the head still counts as in flight when ssthresh is taken (ns-3).
-        self.flow.in_flight += if self.sack { 0 } else { u64::from(self.flow.mss) };
+        self.core.flow.in_flight += if self.sack { 0 } else { u64::from(self.core.flow.mss) };
         if !self.ecn.covers(self.board.una()) {
-            self.cc.on_congestion(&self.flow, Congestion::Loss);
+            self.core.congestion(Congestion::Loss);
         }
         self.ecn.reduced(self.board.nxt());
-        self.flow.in_flight = pipe;
-        self.flow.state = CongestionState::Recovery;
+        self.core.flow.in_flight = pipe;
+        self.core.flow.state = CongestionState::Recovery;
         if self.cfg.recovery == Recovery::Prr {
             self.prr = Prr::start(pipe, 1, self.cfg.prr_wraps);
-            self.flow.recovery_window = Some(cwnd); // until PRR has a delivery to compute with
+            self.core.flow.recovery_window = Some(cwnd); // until PRR has a delivery to compute with
             self.reduce_proportionally(delivered, pipe, true, false);
         }
         self.forced = Some(Force::Head);
@@ -225,11 +225,11 @@ impl Sender {
         }
         // ns-3 3.44 counts a segment per duplicate ACK whether or not SACK reported it already.
         if duplicate && self.prr.delivered() < self.prr.recover_fs() {
-            delivered += u64::from(self.flow.mss);
+            delivered += u64::from(self.core.flow.mss);
         }
-        let progress = Progress { delivered, pipe, ssthresh: self.cc.vitals().ssthresh, safe };
-        if let Some(w) = self.prr.on_ack(progress, self.flow.mss) {
-            self.flow.recovery_window = Some(w);
+        let progress = Progress { delivered, pipe, ssthresh: self.core.cc.vitals().ssthresh, safe };
+        if let Some(w) = self.prr.on_ack(progress, self.core.flow.mss) {
+            self.core.flow.recovery_window = Some(w);
         }
     }
 
@@ -240,7 +240,7 @@ impl Sender {
         if ack.segments >= 1 {
             self.reduce_proportionally(ack.delivered, pipe, false, safe);
         }
-        let whole = self.board.una() + u64::from(self.flow.mss);
+        let whole = self.board.una() + u64::from(self.core.flow.mss);
         let resent = self.board.head().is_some_and(|s| s.end() == whole && s.is(RETRANS) && !s.is(SACKED));
         if !resent {
             self.forced = Some(Force::Next);
@@ -259,7 +259,7 @@ impl Sender {
     /// Whole segments in `bytes` newly delivered, the remainder carried over.
     #[inline]
     fn whole_segments(&mut self, bytes: u64) -> u32 {
-        let mss = u64::from(self.flow.mss);
+        let mss = u64::from(self.core.flow.mss);
         if bytes == mss || bytes == 2 * mss {
             return if bytes == mss { 1 } else { 2 }; // nearly every ACK, without a division
         }

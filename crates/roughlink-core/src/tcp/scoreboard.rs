@@ -12,11 +12,11 @@ mod segment;
 #[cfg(test)]
 mod tests;
 
-use super::rate::Stamp;
 use crate::ring::Ring;
+use crate::sender::Stamp;
 use crate::units::Time;
 use index::Index;
-pub use segment::{Delivered, EVER_RETRANS, LOST, NO_SAMPLE, Newest, PUSHED, RETRANS, SACKED, Segment};
+pub use segment::{Delivered, EVER_RETRANS, LOST, NO_SAMPLE, PUSHED, RETRANS, SACKED, Segment};
 
 /// The scoreboard.
 #[derive(Clone, Debug)]

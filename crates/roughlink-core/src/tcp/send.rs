@@ -10,14 +10,11 @@ mod timers;
 use super::acknowledgement::RttSample;
 use super::config::{Recovery, TcpConfig};
 use super::ecn::Reaction;
-use super::hold::Release;
 use super::prr::Prr;
 use super::rack::Rack;
-use super::rate::DeliveryRate;
-use super::rtt::RttEstimator;
 use super::scoreboard::{Delivered, PUSHED, Scoreboard};
-use crate::cc::{CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent};
-use crate::quantiles::Histogram;
+use crate::cc::{CongestionControl, CongestionState, Flow, RateSample, Sent};
+use crate::sender::{SenderCore, SenderStats};
 use crate::units::{Rate, Time};
 use std::sync::Arc;
 
@@ -36,27 +33,6 @@ pub struct Outgoing {
     pub retransmission: bool,
 }
 
-/// The counters of a sender.
-#[derive(Clone, Debug, Default)]
-pub struct SenderStats {
-    /// Data segments sent again.
-    pub retransmits: u64,
-    /// Fast-recovery episodes.
-    pub fast_recoveries: u64,
-    /// Retransmission time-outs.
-    pub timeouts: u64,
-    /// Episodes taken back as spurious.
-    pub undos: u64,
-    /// Tail loss probes.
-    pub probes: u64,
-    /// Reductions of the window because packets were marked (RFC 3168).
-    pub ecn_reductions: u64,
-    /// Data segments sent, retransmissions included.
-    pub segments: u64,
-    /// RTT samples.
-    pub rtt: Histogram,
-}
-
 /// A retransmission that leaves regardless of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Force {
@@ -73,11 +49,7 @@ pub(super) enum Force {
 pub struct Sender {
     pub(super) cfg: Arc<TcpConfig>,
     pub(super) board: Scoreboard,
-    pub(super) flow: Flow,
-    pub(super) cc: Box<dyn CongestionControl>,
-    listens: Listens,
-    pub(super) rtt: RttEstimator,
-    pub(super) rate: DeliveryRate,
+    pub(super) core: SenderCore,
     pub(super) prr: Prr,
     pub(super) rack: Rack,
     /// SACK was negotiated.
@@ -104,38 +76,24 @@ pub struct Sender {
     pub(super) forced: Option<Force>,
     /// The rescue retransmission of this episode was spent (RFC 6675 NextSeg rule 4).
     pub(super) rescued: bool,
-    pub(super) rto_at: Time,
-    pub(super) retries: u32,
     pub(super) persist_at: Time,
     pub(super) persist_interval: Time,
     pub(super) probe_window: bool,
-    pub(super) pacing_next: Time,
-    pub(super) held: bool,
-    /// Since the last `Hold` ended, until what was outstanding then is acknowledged.
-    pub(super) released: Option<Release>,
     /// The window of the last permit.
     permitted: u64,
-    gave_up: bool,
     /// Linux `cwnd_usage_seq` and `max_packets_out`.
     usage_from: u64,
     /// Nagle (Minshall): end of the last small segment.
     small_end: u64,
-    /// Counters.
-    pub stats: SenderStats,
 }
 
 impl Sender {
     /// A sender for a connection whose options are agreed: payload `mss`, the peer's window `send_window`.
     pub fn new(cfg: &Arc<TcpConfig>, factory: &crate::cc::Factory, mss: u32, sack: bool, send_window: u64) -> Self {
         let flow = Sender::first_flow(cfg, mss, send_window);
-        let cc = factory(&flow);
         Sender {
             board: Scoreboard::new(1, cfg.recovery != Recovery::Prr, !sack),
-            listens: cc.listens(),
-            cc,
-            flow,
-            rtt: RttEstimator::new(cfg),
-            rate: DeliveryRate::default(),
+            core: SenderCore::new(flow, factory, cfg.rtt_estimator()),
             prr: Prr::default(),
             rack: Rack::default(),
             sack,
@@ -153,20 +111,13 @@ impl Sender {
             acked_remainder: 0,
             forced: None,
             rescued: false,
-            rto_at: Time::MAX,
-            retries: 0,
             persist_at: Time::MAX,
             persist_interval: Time::ZERO,
             probe_window: false,
-            pacing_next: Time::ZERO,
-            held: false,
-            released: None,
             permitted: 0,
-            gave_up: false,
             usage_from: 1,
             small_end: 0,
             cfg: Arc::clone(cfg),
-            stats: SenderStats::default(),
         }
     }
 
@@ -254,7 +205,7 @@ impl Sender {
     }
     /// The connection gave up after too many time-outs.
     pub fn gave_up(&self) -> bool {
-        self.gave_up
+        self.core.gave_up
     }
     /// Memory of what is unacknowledged.
     pub fn bytes(&self) -> usize {
@@ -262,11 +213,19 @@ impl Sender {
     }
     /// The algorithm's numbers and the connection's, for traces.
     pub fn flow(&self) -> &Flow {
-        &self.flow
+        &self.core.flow
     }
     /// The congestion control.
     pub fn cc(&self) -> &dyn CongestionControl {
-        &*self.cc
+        self.core.cc()
+    }
+    /// What does not depend on the transport.
+    pub fn core(&self) -> &SenderCore {
+        &self.core
+    }
+    /// What was counted.
+    pub fn stats(&self) -> &SenderStats {
+        &self.core.stats
     }
     /// First unacknowledged offset.
     #[inline]
@@ -304,26 +263,20 @@ impl Sender {
     }
     /// A link event reached this host.
     pub fn on_link(&mut self, now: Time, event: &crate::cc::LinkEvent) {
-        self.flow.now = now;
-        self.cc.on_link(&self.flow, event);
+        self.core.on_link(now, event);
         self.hold_or_release(now);
     }
 
     /// Brings the algorithm's view up to date.
     #[inline(always)]
     pub(super) fn sync(&mut self) {
-        self.flow.in_flight = self.board.in_flight();
-        self.flow.outstanding = self.board.outstanding();
-        self.flow.snd_una = self.board.una();
-        self.flow.snd_nxt = self.board.nxt();
-        self.flow.delivered = self.rate.delivered;
-        self.flow.app_limited = self.rate.is_app_limited();
+        self.core.sync(self.board.in_flight(), self.board.una(), self.board.nxt());
     }
 
     /// The peer's window, in bytes.
     #[inline]
     pub fn set_window(&mut self, window: u64) {
-        self.flow.send_window = window;
+        self.core.flow.send_window = window;
         if window > 0 && self.persist_at != Time::MAX {
             self.persist_at = Time::MAX;
         }
@@ -340,8 +293,8 @@ impl Sender {
     #[inline(always)]
     pub(super) fn measured_rtt(&mut self, ack: u64, rtt: Option<RttSample>) {
         let mut sample = rtt.map(|rtt| rtt.measured);
-        if self.listens.rto_sample {
-            sample = self.cc.rto_sample(&self.flow, ack, sample);
+        if self.core.listens.rto_sample {
+            sample = self.core.cc.rto_sample(&self.core.flow, ack, sample);
         }
         if let Some(sample) = sample {
             self.estimate_rto(sample);
@@ -361,37 +314,35 @@ impl Sender {
         prior_in_flight: u64,
         rtt: Time,
     ) -> Option<RateSample> {
-        let sample = self.rate.on_ack(now, d, lost, prior_in_flight, self.flow.min_rtt, rtt);
-        if self.listens.rate { sample } else { None }
+        let core = &mut self.core;
+        let sample = core.rate.on_ack(now, (d.bytes, d.newest.as_ref()), lost, prior_in_flight, core.flow.min_rtt, rtt);
+        if self.core.listens.rate { sample } else { None }
     }
 
     #[inline(always)]
     fn estimate_rto(&mut self, rtt: Time) {
-        self.rtt.sample(rtt, self.board.una(), self.board.nxt());
-        self.flow.srtt = self.rtt.srtt();
-        self.flow.rto = self.rtt.rto();
+        self.core.estimate_rto(rtt, self.board.una(), self.board.nxt());
     }
 
     #[inline(always)]
     fn note_rtt(&mut self, rtt: RttSample) {
-        self.flow.latest_rtt = rtt.measured;
         // ns-3 keeps the minimum of the smoothed value.
-        self.flow.min_rtt = self.flow.min_rtt.min(if self.cfg.timestamp_rtt { self.flow.srtt } else { rtt.measured });
-        self.stats.rtt.record(rtt.passed.0);
+        let least = if self.cfg.timestamp_rtt { self.core.flow.srtt } else { rtt.measured };
+        self.core.note_rtt(rtt.measured, least, rtt.passed);
     }
 
     /// The SYN was sent more than once: 1 s may be too short for this path (RFC 6298 rule 5.7; ns-3 has no such rule).
     pub(super) fn no_handshake_sample(&mut self) {
         if !self.cfg.timestamp_rtt {
-            self.rtt.fall_back();
-            self.flow.rto = self.rtt.rto();
+            self.core.rtt.fall_back();
+            self.core.flow.rto = self.core.rtt.rto();
         }
     }
 
     /// The next segment to leave now, if any; called until it gives none.
     #[inline(always)]
     pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
-        self.flow.now = now;
+        self.core.flow.now = now;
         // ns-3 requests more from the application only when an ACK restarts the timer or a new segment is about to leave.
         if self.cfg.recovery != Recovery::Prr {
             self.refill();
@@ -399,39 +350,33 @@ impl Sender {
         if self.forced.is_none() && self.written == self.board.nxt() && !self.board.has_repairs() && !self.can_rescue()
         {
             if self.board.nxt() > 1 && self.fin.is_none() {
-                self.rate.on_app_limited(self.board.in_flight());
+                self.core.rate.on_app_limited(self.board.in_flight());
             }
             if self.permitted > 0 {
                 // The last of what there was has just left.
-                self.note_usage(self.board.in_flight() + u64::from(self.flow.mss) > self.permitted);
+                self.note_usage(self.board.in_flight() + u64::from(self.core.flow.mss) > self.permitted);
             }
             return None; // nothing to send
         }
-        self.flow.in_flight = self.board.in_flight();
-        let (window, rate) = match self.cc.permit(&self.flow) {
-            Permit::Hold => {
-                self.held = true; // from the start of the connection
-                return None;
-            }
-            Permit::Send { window, rate } => (window, rate),
-        };
+        self.core.flow.in_flight = self.board.in_flight();
+        let (window, rate) = self.core.permit()?;
         self.permitted = window;
         if let Some(force) = self.forced.take()
             && let Some(out) = self.force(now, force, rate)
         {
             return Some(out);
         }
-        if rate.is_some() && self.pacing_next > now {
+        if self.core.is_paced_out(now, rate) {
             return None;
         }
-        let in_flight = self.flow.in_flight;
-        let available = window.min(self.flow.send_window).saturating_sub(in_flight);
+        let in_flight = self.core.flow.in_flight;
+        let available = window.min(self.core.flow.send_window).saturating_sub(in_flight);
         if available > 0
             && let Some(out) = self.within(now, available, rate)
         {
             return Some(out);
         }
-        self.note_usage(in_flight + u64::from(self.flow.mss) > window);
+        self.note_usage(in_flight + u64::from(self.core.flow.mss) > window);
         self.check_persist(now);
         None
     }
@@ -439,7 +384,7 @@ impl Sender {
     /// The best use of `available` bytes of window.
     #[inline(always)]
     fn within(&mut self, now: Time, available: u64, rate: Option<Rate>) -> Option<Outgoing> {
-        let mss = u64::from(self.flow.mss);
+        let mss = u64::from(self.core.flow.mss);
         let unsent = self.written - self.board.nxt();
         if let Some(i) = self.board.next_repair()
             && !(self.rack.prefer_new && unsent > 0)
@@ -449,8 +394,10 @@ impl Sender {
         }
         if unsent > 0 {
             let outstanding = self.board.outstanding();
-            let room = self.flow.send_window.saturating_sub(outstanding);
-            if room == 0 || (self.flow.state == CongestionState::Disorder && !self.cfg.limited_transmit && self.sack) {
+            let room = self.core.flow.send_window.saturating_sub(outstanding);
+            if room == 0
+                || (self.core.flow.state == CongestionState::Disorder && !self.cfg.limited_transmit && self.sack)
+            {
                 return None;
             }
             if unsent < available {
@@ -490,7 +437,7 @@ impl Sender {
     /// In SACK recovery with nothing lost to repair and nothing new to send.
     #[inline]
     fn can_rescue(&self) -> bool {
-        self.flow.state == CongestionState::Recovery
+        self.core.flow.state == CongestionState::Recovery
             && self.sack
             && matches!(self.cfg.recovery, Recovery::Sack | Recovery::Prr)
     }
@@ -502,8 +449,8 @@ impl Sender {
             return None;
         }
         let unsent = self.written - self.board.nxt();
-        let room = self.flow.send_window.saturating_sub(self.board.outstanding());
-        let fresh = unsent.min(room).min(u64::from(self.flow.mss)) as u32;
+        let room = self.core.flow.send_window.saturating_sub(self.board.outstanding());
+        let fresh = unsent.min(room).min(u64::from(self.core.flow.mss)) as u32;
         Some(match force {
             Force::Head => self.resend(now, 0, rate),
             Force::Next => match self.board.next_repair() {
@@ -524,11 +471,11 @@ impl Sender {
 
     #[inline(always)]
     fn send_new(&mut self, now: Time, len: u32, rate: Option<Rate>) -> Outgoing {
-        let idle = self.flow.in_flight == 0;
-        let stamp = self.rate.on_sent(now, idle);
+        let idle = self.core.flow.in_flight == 0;
+        let stamp = self.core.rate.on_sent(now, idle);
         let start = self.board.nxt();
         self.board.send(len, now, stamp);
-        if len < self.flow.mss {
+        if len < self.core.flow.mss {
             self.small_end = start + u64::from(len);
         }
         let push = start + u64::from(len) == self.push;
@@ -540,13 +487,13 @@ impl Sender {
 
     #[inline(never)]
     fn resend(&mut self, now: Time, index: usize, rate: Option<Rate>) -> Outgoing {
-        let idle = self.flow.in_flight == 0;
-        let stamp = self.rate.on_sent(now, idle);
-        if self.board.segment(index).len < self.flow.mss {
-            self.board.coalesce(index, self.flow.mss, self.cfg.fill_window);
+        let idle = self.core.flow.in_flight == 0;
+        let stamp = self.core.rate.on_sent(now, idle);
+        if self.board.segment(index).len < self.core.flow.mss {
+            self.board.coalesce(index, self.core.flow.mss, self.cfg.fill_window);
         }
         let s = self.board.resend(index, now, stamp);
-        self.stats.retransmits += 1;
+        self.core.stats.retransmits += 1;
         if self.cfg.recovery == Recovery::Rack {
             self.after_resend(now);
         }
@@ -555,23 +502,14 @@ impl Sender {
 
     #[inline(always)]
     fn left(&mut self, now: Time, start: u64, len: u32, idle: bool, again: bool, rate: Option<Rate>) -> Outgoing {
-        self.stats.segments += 1;
         self.sync();
-        if self.flow.state.is_reducing() {
+        if self.core.flow.state.is_reducing() {
             self.prr.on_sent(u64::from(len));
         }
         if self.cfg.recovery == Recovery::Prr {
-            self.flow.cwnd_limited = self.permitted < self.flow.in_flight + u64::from(self.flow.mss);
+            self.core.flow.cwnd_limited = self.permitted < self.core.flow.in_flight + u64::from(self.core.flow.mss);
         }
-        if self.rto_at == Time::MAX {
-            self.rto_at = now + self.rtt.rto();
-        }
-        if let Some(rate) = rate {
-            self.pacing_next = self.pacing_next.max(now).saturating_add(rate.time_for(u64::from(len) + 40));
-        }
-        if self.listens.sent {
-            self.cc.on_sent(&self.flow, &Sent { seq: start, len, retransmission: again, tx_start: idle });
-        }
+        self.core.left(now, &Sent { seq: start, len, retransmission: again, tx_start: idle }, 40, rate);
         if self.cfg.recovery == Recovery::Rack {
             self.after_send(now);
         }
@@ -590,10 +528,10 @@ impl Sender {
         self.permitted = 0;
         if self.board.una() >= self.usage_from
             || limited
-            || (!self.flow.cwnd_limited && outstanding > self.flow.max_outstanding)
+            || (!self.core.flow.cwnd_limited && outstanding > self.core.flow.max_outstanding)
         {
-            self.flow.cwnd_limited = limited;
-            self.flow.max_outstanding = outstanding;
+            self.core.flow.cwnd_limited = limited;
+            self.core.flow.max_outstanding = outstanding;
             self.usage_from = self.board.nxt();
         }
     }

@@ -232,7 +232,7 @@ impl World {
     }
 
     fn timeouts(&self) -> u64 {
-        self.ends.iter().map(|e| e[0].sender().unwrap().stats.timeouts).sum()
+        self.ends.iter().map(|e| e[0].sender().unwrap().stats().timeouts).sum()
     }
 
     fn stats(&self) -> Stats {

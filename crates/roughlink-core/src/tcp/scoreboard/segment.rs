@@ -1,6 +1,6 @@
 //! A segment, its state, and what an acknowledgement delivers of segments.
 
-use crate::tcp::rate::Stamp;
+use crate::sender::{Newest, Stamp};
 use crate::units::Time;
 
 /// A segment sent. Offsets are 64-bit sequence offsets.
@@ -80,19 +80,6 @@ pub struct Delivered {
     pub original_end: u64,
     /// Lowest start of a segment never retransmitted among them (for reordering), else `u64::MAX`.
     pub lowest_original: u64,
-}
-
-/// The most recently sent of the delivered segments.
-#[derive(Clone, Copy, Debug)]
-pub struct Newest {
-    /// Its end.
-    pub end: u64,
-    /// When it left.
-    pub sent_at: Time,
-    /// It was a retransmission.
-    pub retransmitted: bool,
-    /// Its stamp.
-    pub stamp: Stamp,
 }
 
 impl Delivered {

@@ -10,29 +10,16 @@ impl Sender {
     /// The next time-out of any kind.
     #[inline(always)]
     pub fn next_wake(&self, now: Time) -> Time {
-        let mut t = Time::MAX;
-        if !self.held {
-            t = self.persist_at.min(self.rto_at).min(self.rack.timer);
-        }
-        if self.listens.timer
-            && let Some(c) = self.cc.timer()
-        {
-            t = t.min(c);
-        }
-        if self.pacing_next > now {
-            t = t.min(self.pacing_next);
-        }
-        t
+        let t = self.core.next_wake(now);
+        if self.core.held { t } else { t.min(self.persist_at).min(self.core.rto_at).min(self.rack.timer) }
     }
 
     /// Processes what is due.
     pub fn wake(&mut self, now: Time) {
-        self.flow.now = now;
-        if self.cc.timer().is_some_and(|t| t <= now) {
-            self.cc.on_timer(&self.flow);
+        if self.core.wake(now) {
             self.hold_or_release(now);
         }
-        if self.held {
+        if self.core.held {
             return;
         }
         if self.persist_at <= now {
@@ -43,37 +30,37 @@ impl Sender {
         if self.rack.timer <= now {
             self.on_rack_timer(now);
         }
-        if self.rto_at <= now {
+        if self.core.rto_at <= now {
             self.on_rto(now);
         }
     }
 
     /// RFC 6298 section 5, RFC 5681 section 3.1: everything outstanding is lost, the window is one segment.
     fn on_rto(&mut self, now: Time) {
-        self.rto_at = Time::MAX;
-        if self.board.is_empty() || self.repairs_release() {
+        self.core.rto_at = Time::MAX;
+        if self.board.is_empty() {
             return;
         }
-        self.retries += 1;
-        if self.retries > self.cfg.data_retries {
-            self.gave_up = true;
+        if self.core.repairs_release(self.board.una()) {
+            self.forced = Some(Force::Head);
             return;
         }
-        self.stats.timeouts += 1;
+        if !self.core.try_again(self.cfg.data_retries) {
+            return;
+        }
+        self.core.stats.timeouts += 1;
         self.enter_loss(now);
-        self.rtt.back_off();
-        self.flow.rto = self.rtt.rto();
-        self.pacing_next = Time::ZERO;
+        self.core.back_off();
     }
 
     pub(in crate::tcp) fn enter_loss(&mut self, now: Time) {
-        self.flow.now = now;
+        self.core.flow.now = now;
         let cause = if self.is_new_episode() { Congestion::Timeout } else { Congestion::TimeoutAgain };
         if self.cfg.recovery == Recovery::Rack {
             self.before_loss();
         }
         self.sync();
-        self.cc.on_congestion(&self.flow, cause);
+        self.core.congestion(cause);
         self.ecn.reduced(self.board.nxt());
         if !self.sack {
             self.board.reset_reno_sack();
@@ -88,10 +75,10 @@ impl Sender {
         };
         self.first_partial = true;
         // The head leaves even if the peer's window has closed over it: nothing else would open it (RFC 9293 section 3.8.6.1).
-        let closed = self.board.head().is_some_and(|head| self.flow.send_window < u64::from(head.len));
+        let closed = self.board.head().is_some_and(|head| self.core.flow.send_window < u64::from(head.len));
         self.forced = (self.cfg.recovery == Recovery::Rack || closed).then_some(Force::Head);
-        self.flow.recovery_window = None;
-        self.flow.state = CongestionState::Loss;
+        self.core.flow.recovery_window = None;
+        self.core.flow.state = CongestionState::Loss;
         self.sync();
     }
 
@@ -101,14 +88,14 @@ impl Sender {
     fn is_new_episode(&self) -> bool {
         match self.cfg.recovery {
             Recovery::Prr | Recovery::Tahoe => true,
-            Recovery::Rack => match self.flow.state {
+            Recovery::Rack => match self.core.flow.state {
                 CongestionState::Open | CongestionState::Disorder => true,
                 CongestionState::Recovery | CongestionState::Cwr => self.recover <= self.board.una(),
-                CongestionState::Loss => self.recover <= self.board.una() || self.retries <= 1,
+                CongestionState::Loss => self.recover <= self.board.una() || self.core.retries <= 1,
             },
-            _ => match self.flow.state {
+            _ => match self.core.flow.state {
                 CongestionState::Open | CongestionState::Disorder => !self.ecn.covers(self.board.una()),
-                CongestionState::Loss => self.retries <= 1,
+                CongestionState::Loss => self.core.retries <= 1,
                 CongestionState::Recovery | CongestionState::Cwr => true,
             },
         }
@@ -117,19 +104,19 @@ impl Sender {
     /// Restarts the retransmission timer, or stops it if nothing is outstanding (RFC 6298 rules 5.2, 5.3).
     #[inline]
     pub(in crate::tcp) fn restart_rto(&mut self, now: Time) {
-        self.retries = 0;
+        self.core.retries = 0;
         if self.cfg.timestamp_rtt {
-            self.rtt.reset_back_off(); // ns-3; else the back-off lasts until the next sample (RFC 6298 section 5)
+            self.core.rtt.reset_back_off(); // ns-3; else the back-off lasts until the next sample (RFC 6298 section 5)
         }
-        self.flow.rto = self.rtt.rto();
-        self.rto_at = if self.board.is_empty() { Time::MAX } else { now + self.rtt.rto() };
+        self.core.flow.rto = self.core.rtt.rto();
+        self.core.rto_at = if self.board.is_empty() { Time::MAX } else { now + self.core.rtt.rto() };
         self.refill();
     }
 
     /// A closed window with nothing on its way: only a probe can open it (RFC 9293 section 3.8.6.1).
     pub(super) fn check_persist(&mut self, now: Time) {
-        if self.flow.send_window == 0 && self.board.is_empty() && self.persist_at == Time::MAX {
-            self.persist_interval = self.rtt.rto();
+        if self.core.flow.send_window == 0 && self.board.is_empty() && self.persist_at == Time::MAX {
+            self.persist_interval = self.core.rtt.rto();
             self.persist_at = now + self.persist_interval;
         }
     }

@@ -1,7 +1,6 @@
 //! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation, Linux `tcp_rate.c`): every segment
 //! records how much had been delivered when it left, so that its acknowledgement yields a rate.
 
-use super::scoreboard::{Delivered, Newest};
 use crate::cc::RateSample;
 use crate::units::Time;
 
@@ -16,6 +15,19 @@ pub struct Stamp {
     pub first_sent: Time,
     /// The sender had nothing to send.
     pub app_limited: bool,
+}
+
+/// The most recently sent of what an acknowledgement delivers.
+#[derive(Clone, Copy, Debug)]
+pub struct Newest {
+    /// Its end.
+    pub end: u64,
+    /// When it left.
+    pub sent_at: Time,
+    /// It was a retransmission.
+    pub retransmitted: bool,
+    /// Its stamp.
+    pub stamp: Stamp,
 }
 
 /// The connection's side of the estimate.
@@ -57,26 +69,27 @@ impl DeliveryRate {
         self.app_limited != 0
     }
 
-    /// Takes an acknowledgement in and makes its sample, if it delivered anything.
+    /// Takes in an acknowledgement that delivered `bytes`, of which `newest` left last, and makes its sample, if it delivered
+    /// anything.
     #[inline(always)]
     pub fn on_ack(
         &mut self,
         now: Time,
-        d: &Delivered,
+        (bytes, newest): (u64, Option<&Newest>),
         lost: u64,
         prior_in_flight: u64,
         min_rtt: Time,
         rtt: Time,
     ) -> Option<RateSample> {
-        if d.bytes == 0 {
+        if bytes == 0 {
             return None;
         }
-        self.delivered += d.bytes;
+        self.delivered += bytes;
         self.delivered_at = now;
         if self.app_limited != 0 && self.delivered > self.app_limited {
             self.app_limited = 0;
         }
-        let Newest { stamp, sent_at, retransmitted, .. } = d.newest?;
+        let Newest { stamp, sent_at, retransmitted, .. } = *newest?;
         self.first_sent = sent_at;
         let send = sent_at.saturating_sub(stamp.first_sent);
         let ack = now.saturating_sub(stamp.delivered_at);
@@ -91,7 +104,7 @@ impl DeliveryRate {
             rtt,
             sent_at,
             losses: lost,
-            acked_sacked: d.bytes,
+            acked_sacked: bytes,
             prior_in_flight,
             app_limited: stamp.app_limited,
             retransmitted,
@@ -101,26 +114,25 @@ impl DeliveryRate {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scoreboard::Scoreboard;
     use super::*;
+    use crate::units::Rate;
 
     #[test]
     fn a_steady_stream_gives_its_rate() {
         // 1000 B every 8 ms = 1 Mbit/s, RTT 40 ms.
         let mut rate = DeliveryRate::default();
-        let mut board = Scoreboard::new(0, true, false);
+        let mut left: Vec<Newest> = Vec::new();
         let mut last = None;
         for i in 0..40u64 {
             let now = Time::from_millis(i * 8);
+            let rtt = Time::from_millis(40);
             if i >= 5 {
-                let mut d = Delivered::default();
-                board.acknowledge((i - 4) * 1000, &mut d);
-                last = rate.on_ack(now, &d, 0, 0, Time::from_millis(40), Time::from_millis(40));
+                last = rate.on_ack(now, (1000, Some(&left[i as usize - 5])), 0, 0, rtt, rtt);
             }
-            let stamp = rate.on_sent(now, board.outstanding() == 0);
-            board.send(1000, now, stamp);
+            let stamp = rate.on_sent(now, i == 0);
+            left.push(Newest { end: (i + 1) * 1000, sent_at: now, retransmitted: false, stamp });
         }
         let s = last.unwrap();
-        assert_eq!(crate::units::Rate::from_bytes_per(s.delivered, s.interval).0, 1_000_000);
+        assert_eq!(Rate::from_bytes_per(s.delivered, s.interval).0, 1_000_000);
     }
 }

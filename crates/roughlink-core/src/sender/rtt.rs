@@ -1,7 +1,18 @@
 //! Round-trip time and retransmission time-out: RFC 6298, and Linux's variant of it.
 
-use super::config::{RtoFloor, TcpConfig};
 use crate::units::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Where `min_rto` applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RtoFloor {
+    /// `RTO = max(SRTT + 4 RTTVAR, min_rto)` (RFC 6298 rule 2.4).
+    Total,
+    /// `RTO = SRTT + max(4 RTTVAR, min_rto)` (Linux).
+    Variance,
+}
 
 /// SRTT, RTTVAR and the RTO.
 #[derive(Clone, Debug)]
@@ -25,15 +36,8 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// Before the first sample.
-    pub fn new(cfg: &TcpConfig) -> Self {
-        RttEstimator {
-            floor: cfg.rto_floor,
-            ..RttEstimator::rfc6298(cfg.initial_rto, (cfg.min_rto, cfg.max_rto), cfg.clock_granularity)
-        }
-    }
-    /// RFC 6298 before the first sample; the bounds are those of the RTO.
-    pub fn rfc6298(base: Time, (min, max): (Time, Time), granularity: Time) -> Self {
+    /// Before the first sample; the bounds are those of the RTO.
+    pub fn new(base: Time, (min, max): (Time, Time), granularity: Time, floor: RtoFloor) -> Self {
         RttEstimator {
             srtt: 0,
             var: 0,
@@ -46,7 +50,7 @@ impl RttEstimator {
             min,
             max,
             granularity,
-            floor: RtoFloor::Total,
+            floor,
         }
     }
     /// Smoothed RTT, zero before the first sample.
@@ -160,14 +164,16 @@ impl RttEstimator {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Stack;
     use super::*;
+
+    fn estimator(min_ms: u64, floor: RtoFloor) -> RttEstimator {
+        let bounds = (Time::from_millis(min_ms), Time::from_secs(60));
+        RttEstimator::new(Time::from_secs(1), bounds, Time::from_millis(1), floor)
+    }
 
     #[test]
     fn rfc6298_rules() {
-        let mut cfg = TcpConfig::preset(Stack::Rfc);
-        cfg.min_rto = Time::from_millis(1);
-        let mut e = RttEstimator::new(&cfg);
+        let mut e = estimator(1, RtoFloor::Total);
         assert_eq!(e.rto(), Time::from_secs(1));
         e.sample(Time::from_millis(100), 0, 0);
         assert_eq!((e.srtt(), e.rto()), (Time::from_millis(100), Time::from_millis(300)));
@@ -182,7 +188,7 @@ mod tests {
 
     #[test]
     fn linux_keeps_at_least_200_ms_above_srtt() {
-        let mut e = RttEstimator::new(&TcpConfig::preset(Stack::Linux));
+        let mut e = estimator(200, RtoFloor::Variance);
         for i in 0..200 {
             e.sample(Time::from_millis(25), i, i + 1);
         }
@@ -192,7 +198,7 @@ mod tests {
 
     #[test]
     fn back_off_is_bounded() {
-        let mut e = RttEstimator::new(&TcpConfig::preset(Stack::Rfc));
+        let mut e = estimator(1000, RtoFloor::Total);
         for _ in 0..100 {
             e.back_off();
         }

@@ -1,0 +1,270 @@
+//! What the sending halves of TCP and SCTP have in common: the algorithm and its view of the connection, the estimates of
+//! round-trip time and delivery rate, the retransmission timer, pacing, and what a [`Permit::Hold`] means to these.
+//!
+//! What is outstanding, lost, or next to leave is each transport's own: bytes with TCP, numbered chunks with SCTP. So is what
+//! a loss or a time-out makes of it.
+
+mod rate;
+mod rtt;
+
+pub(crate) use rate::{DeliveryRate, Newest, Stamp};
+pub use rtt::RtoFloor;
+pub(crate) use rtt::RttEstimator;
+
+use crate::cc::{Ack, Congestion, CongestionControl, CongestionState, Factory, Flow, LinkEvent, Listens, Permit, Sent};
+use crate::quantiles::Histogram;
+use crate::units::{Rate, Time};
+
+/// The counters of a sender.
+#[derive(Clone, Debug, Default)]
+pub struct SenderStats {
+    /// Data segments sent again.
+    pub retransmits: u64,
+    /// Fast-recovery episodes.
+    pub fast_recoveries: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Episodes taken back as spurious.
+    pub undos: u64,
+    /// Tail loss probes.
+    pub probes: u64,
+    /// Reductions of the window because packets were marked (RFC 3168).
+    pub ecn_reductions: u64,
+    /// Data segments sent, retransmissions included.
+    pub segments: u64,
+    /// RTT samples.
+    pub rtt: Histogram,
+}
+
+/// The part of a sending half that does not depend on the transport.
+#[derive(Debug)]
+pub struct SenderCore {
+    pub(crate) flow: Flow,
+    pub(crate) cc: Box<dyn CongestionControl>,
+    pub(crate) listens: Listens,
+    pub(crate) rtt: RttEstimator,
+    pub(crate) rate: DeliveryRate,
+    /// When the retransmission timer (TCP's RTO, SCTP's T3-rtx) expires.
+    pub(crate) rto_at: Time,
+    /// Time-outs since something was acknowledged.
+    pub(crate) retries: u32,
+    pub(crate) pacing_next: Time,
+    pub(crate) held: bool,
+    /// Since the last `Hold` ended, until what was outstanding then is acknowledged.
+    pub(crate) released: Option<Release>,
+    pub(crate) gave_up: bool,
+    pub(crate) stats: SenderStats,
+}
+
+/// What was outstanding when a `Hold` ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Release {
+    at: Time,
+    /// What was to be sent next then: `snd_nxt`, or a TSN.
+    until: u64,
+    /// What left longer ago than this is not on its way any more.
+    answer_timeout: Time,
+    /// The head was young then: when the retransmission timer next expires it repairs the head, and does nothing else.
+    young: bool,
+}
+
+impl SenderCore {
+    /// Of a connection that `flow` describes, of which nothing has left yet.
+    pub(crate) fn new(flow: Flow, factory: &Factory, rtt: RttEstimator) -> Self {
+        let cc = factory(&flow);
+        SenderCore {
+            listens: cc.listens(),
+            cc,
+            flow,
+            rtt,
+            rate: DeliveryRate::default(),
+            rto_at: Time::MAX,
+            retries: 0,
+            pacing_next: Time::ZERO,
+            held: false,
+            released: None,
+            gave_up: false,
+            stats: SenderStats::default(),
+        }
+    }
+    /// The state of the connection.
+    pub fn flow(&self) -> &Flow {
+        &self.flow
+    }
+    /// The congestion control.
+    pub fn cc(&self) -> &dyn CongestionControl {
+        &*self.cc
+    }
+    /// What was counted.
+    pub fn stats(&self) -> &SenderStats {
+        &self.stats
+    }
+
+    /// Brings the algorithm's view up to date.
+    #[inline(always)]
+    pub(crate) fn sync(&mut self, in_flight: u64, una: u64, nxt: u64) {
+        self.flow.in_flight = in_flight;
+        self.flow.outstanding = nxt - una;
+        self.flow.snd_una = una;
+        self.flow.snd_nxt = nxt;
+        self.flow.delivered = self.rate.delivered;
+        self.flow.app_limited = self.rate.is_app_limited();
+    }
+    /// Reports an acknowledgement to the algorithm.
+    #[inline(always)]
+    pub(crate) fn acknowledged(&mut self, ack: &Ack) {
+        self.cc.on_ack(&self.flow, ack);
+    }
+    /// Reports that a loss episode begins.
+    pub(crate) fn congestion(&mut self, cause: Congestion) {
+        self.cc.on_congestion(&self.flow, cause);
+    }
+    /// The episode is over.
+    pub(crate) fn recovered(&mut self) {
+        self.flow.state = CongestionState::Open;
+        self.cc.on_recovered(&self.flow);
+    }
+    /// Reports a link event; the permit may have changed.
+    pub(crate) fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        self.flow.now = now;
+        self.cc.on_link(&self.flow, event);
+    }
+
+    /// The algorithm's window, and its rate if it paces; `None` while it holds the connection.
+    #[inline(always)]
+    pub(crate) fn permit(&mut self) -> Option<(u64, Option<Rate>)> {
+        match self.cc.permit(&self.flow) {
+            Permit::Send { window, rate } => Some((window, rate)),
+            Permit::Hold => {
+                self.held = true; // from the start of the connection
+                None
+            }
+        }
+    }
+    /// By pacing at `rate` nothing may leave yet.
+    #[inline(always)]
+    pub(crate) fn is_paced_out(&self, now: Time, rate: Option<Rate>) -> bool {
+        rate.is_some() && self.pacing_next > now
+    }
+    /// `sent` left, with headers of `header` bytes: the timer runs, the next may leave after its time at `rate`.
+    #[inline(always)]
+    pub(crate) fn left(&mut self, now: Time, sent: &Sent, header: u64, rate: Option<Rate>) {
+        self.stats.segments += 1;
+        self.start_rto(now);
+        if let Some(rate) = rate {
+            let time = rate.time_for(u64::from(sent.len) + header);
+            self.pacing_next = self.pacing_next.max(now).saturating_add(time);
+        }
+        if self.listens.sent {
+            self.cc.on_sent(&self.flow, sent);
+        }
+    }
+
+    /// Starts the retransmission timer unless it runs (RFC 6298 rule 5.1, RFC 9260 section 6.3.2 rule R1).
+    #[inline(always)]
+    pub(crate) fn start_rto(&mut self, now: Time) {
+        if self.rto_at == Time::MAX {
+            self.rto_at = now + self.rtt.rto();
+        }
+    }
+    /// One more time-out without an answer; after more than `most` the connection is given up. Whether it goes on.
+    pub(crate) fn try_again(&mut self, most: u32) -> bool {
+        self.retries += 1;
+        self.gave_up = self.retries > most;
+        !self.gave_up
+    }
+    /// The RTO doubles (RFC 6298 rule 5.5, RFC 9260 section 6.3.3 rule E2), and pacing begins anew.
+    pub(crate) fn back_off(&mut self) {
+        self.rtt.back_off();
+        self.flow.rto = self.rtt.rto();
+        self.pacing_next = Time::ZERO;
+    }
+    /// A round-trip time for the RTO.
+    #[inline(always)]
+    pub(crate) fn estimate_rto(&mut self, rtt: Time, una: u64, nxt: u64) {
+        self.rtt.sample(rtt, una, nxt);
+        self.flow.srtt = self.rtt.srtt();
+        self.flow.rto = self.rtt.rto();
+    }
+    /// The round-trip time for the algorithm and the results: the stack measured `measured` while `passed` went by, and
+    /// takes `least` into its minimum.
+    #[inline(always)]
+    pub(crate) fn note_rtt(&mut self, measured: Time, least: Time, passed: Time) {
+        self.flow.latest_rtt = measured;
+        self.flow.min_rtt = self.flow.min_rtt.min(least);
+        self.stats.rtt.record(passed.0);
+    }
+
+    /// When pacing or the algorithm must be woken; [`Time::MAX`] = never.
+    #[inline(always)]
+    pub(crate) fn next_wake(&self, now: Time) -> Time {
+        let mut t = Time::MAX;
+        if self.listens.timer
+            && let Some(c) = self.cc.timer()
+        {
+            t = c;
+        }
+        if self.pacing_next > now && !self.held {
+            t = t.min(self.pacing_next);
+        }
+        t
+    }
+    /// The algorithm's timer, if it is due; then the permit may have changed.
+    pub(crate) fn wake(&mut self, now: Time) -> bool {
+        self.flow.now = now;
+        let due = self.cc.timer().is_some_and(|t| t <= now);
+        if due {
+            self.cc.on_timer(&self.flow);
+        }
+        due
+    }
+
+    /// Whether the algorithm holds the connection: before, and now.
+    pub(crate) fn hold(&mut self) -> (bool, bool) {
+        let hold = self.cc.permit(&self.flow) == Permit::Hold;
+        (std::mem::replace(&mut self.held, hold), hold)
+    }
+    /// A `Hold` ends: no timer runs, and back-off is over. `fresh` takes the estimator's place if the path is another one.
+    /// Returns how long an answer to what left before may take.
+    pub(crate) fn thaw(&mut self, fresh: RttEstimator) -> Time {
+        let answer_timeout = self.rtt.answer_timeout();
+        if self.cc.starts_anew() {
+            self.rtt = fresh;
+            self.flow.forget_rtt();
+        } else {
+            self.rtt.reset_back_off();
+        }
+        self.flow.rto = self.rtt.rto();
+        self.retries = 0;
+        self.rto_at = Time::MAX; // until something leaves
+        self.pacing_next = Time::ZERO;
+        answer_timeout
+    }
+    /// After [`SenderCore::thaw`], with something outstanding below `until`: its head was on its way until `due`, or is not.
+    /// Returns whether it leaves again at once; else it will when the timer expires.
+    pub(crate) fn release(&mut self, now: Time, until: u64, answer_timeout: Time, due: Option<Time>) -> bool {
+        let due = due.filter(|due| *due > now);
+        if let Some(due) = due {
+            self.rto_at = due;
+        }
+        self.flow.state = CongestionState::Loss;
+        self.released = Some(Release { at: now, until, answer_timeout, young: due.is_some() });
+        due.is_none()
+    }
+    /// The retransmission timer expired. Whether it was that of a head that was young when a `Hold` ended: that leaves again,
+    /// and nothing else follows.
+    pub(crate) fn repairs_release(&mut self, una: u64) -> bool {
+        self.released.as_mut().is_some_and(|r| std::mem::take(&mut r.young) && una < r.until)
+    }
+    /// An acknowledgement up to `una` arrived after a `Hold`: of what lies below the first value, and is not acknowledged, is
+    /// lost what left before the second, as it should have been answered.
+    #[cold]
+    pub(crate) fn overdue(&mut self, now: Time, una: u64) -> Option<(u64, Time)> {
+        let r = self.released?;
+        if una >= r.until {
+            self.released = None;
+            return None;
+        }
+        Some((r.until, r.at.min(now.saturating_sub(r.answer_timeout))))
+    }
+}
