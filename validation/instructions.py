@@ -67,7 +67,7 @@ CASES = {
 
 def options():
     parser = cli.parser(__doc__)
-    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=", ".join(CASES))
+    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=", ".join(CASES).replace("%", "%%"))
     parser.add_argument("--against", type=Path, metavar="PATH", help="compare with this roughlink program")
     parser.add_argument("--strict", action="store_true", help="exit code 5 unless every case is within 2 %% of the file")
     parser.add_argument("--update", action="store_true", help="write what was measured to instructions.toml")
