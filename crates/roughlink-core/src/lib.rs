@@ -72,6 +72,7 @@ pub mod app;
 pub mod cc;
 #[cfg(test)]
 mod channel;
+pub mod event;
 pub mod gateway;
 pub mod link;
 pub mod metrics;

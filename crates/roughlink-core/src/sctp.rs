@@ -8,9 +8,12 @@
 //! ones, bundling of chunks; both ends opening at once; restarts (an INIT within an association is discarded); sending
 //! ABORT, be it to packets out of the blue or on giving up, and ERROR for a stream that was not agreed on; counting the bytes of
 //! duplicate TSNs into partial_bytes_acked (section 7.2.2) and of TSNs that a SACK no longer reports back into what is in
-//! flight (section 6.2.1), since receivers here take nothing back. An application sends as fast as it may and reads at once. The
-//! handshake gives no RTT sample.
+//! flight (section 6.2.1), since receivers here take nothing back. The handshake gives no RTT sample.
+//!
+//! An [`Endpoint`] deals in lengths; its application sends as fast as it may and reads at once. An [`Association`] has the
+//! messages themselves, which an application writes and reads when it likes.
 
+mod association;
 pub mod config;
 mod cookie;
 mod hold;
@@ -18,6 +21,7 @@ mod outstanding;
 mod receive;
 mod send;
 
+pub use association::{Association, Message, SEND_BUFFER, WriteError};
 pub use config::SctpConfig;
 pub use send::Sender;
 

@@ -25,7 +25,7 @@ mod stream;
 
 pub use config::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, TcpConfig, threshold};
 pub use send::Sender;
-pub use stream::{Event, Stream};
+pub use stream::Stream;
 
 use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};

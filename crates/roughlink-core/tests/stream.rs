@@ -1,26 +1,17 @@
 //! Bytes over real datagrams: whatever the channel does, what was written is what is read, and no end sends beyond the
 //! window that it was offered.
 
+#[path = "common/air.rs"]
+mod air;
+
+use air::{Air, air};
 use proptest::prelude::*;
 use roughlink_core::cc::{self, Algorithm, REGISTRY};
+use roughlink_core::event::Event;
 use roughlink_core::packet::{FlowId, Packet, Side, flags};
-use roughlink_core::tcp::{Buffer, Event, Stack, Stream, TcpConfig};
+use roughlink_core::tcp::{Buffer, Stack, Stream, TcpConfig};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair};
-use std::collections::BTreeMap;
-
-/// A generator of its own, so that a case is one number.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n.max(1)
-    }
-    fn hit(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-}
 
 /// Byte `i` of what end `end` writes.
 fn byte(end: usize, i: usize) -> u8 {
@@ -57,16 +48,6 @@ fn end() -> impl Strategy<Value = End> {
     )
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Channel {
-    delay: u64,
-    jitter: u64,
-    loss: u64,
-    repeat: u64,
-    /// Nothing gets through in the first of so many ms.
-    outage: (u64, u64),
-}
-
 /// What one end has learnt of its peer's window: the edge beyond which it must not send.
 #[derive(Default)]
 struct Offered {
@@ -95,7 +76,7 @@ impl Offered {
 }
 
 /// Runs both ends until both have closed; returns what each read.
-fn run(ends: &[End; 2], channel: Channel, dice: &mut Dice) -> Result<[Vec<u8>; 2], String> {
+fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<u8>; 2], String> {
     let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
     let addresses = Addresses { ip, src_port: 40_000, dst_port: 7 };
     let mut streams = [addresses, addresses.reversed()].into_iter().zip(ends).map(|(addresses, end)| {
@@ -105,11 +86,10 @@ fn run(ends: &[End; 2], channel: Channel, dice: &mut Dice) -> Result<[Vec<u8>; 2
     let mut streams = [streams.next().expect("two"), streams.next().expect("two")];
     streams[0].connect();
     streams[1].listen();
-    let mut air: BTreeMap<(Time, u64), (usize, Vec<u8>)> = BTreeMap::new();
     let (mut written, mut read, mut read_at) = ([0; 2], [Vec::new(), Vec::new()], [Time::ZERO; 2]);
     let mut offered = [Offered::default(), Offered::default()];
     let both_scale = ends.iter().all(|e| e.tcp.window_scaling);
-    let (mut now, mut sent, mut datagram) = (Time::ZERO, 0u64, Vec::new());
+    let (mut now, mut datagram) = (Time::ZERO, Vec::new());
     let mut buffer = vec![0; 1 << 16];
     for _ in 0..300_000 {
         for i in [0, 1] {
@@ -128,7 +108,6 @@ fn run(ends: &[End; 2], channel: Channel, dice: &mut Dice) -> Result<[Vec<u8>; 2
                 }
             }
             while streams[i].transmit(now, &mut datagram) {
-                sent += 1;
                 let p = wire::decode(&datagram).expect("checksums are right").packet;
                 if let Some(edge) = offered[i].edge
                     && !p.is(flags::SYN)
@@ -138,14 +117,7 @@ fn run(ends: &[End; 2], channel: Channel, dice: &mut Dice) -> Result<[Vec<u8>; 2
                         return Err(format!("end {i} sent {} beyond {edge}", end));
                     }
                 }
-                let ms = now.as_millis();
-                let lost = dice.hit(channel.loss) || ms % channel.outage.1 < channel.outage.0;
-                for copy in 0..1 + u64::from(dice.hit(channel.repeat)) {
-                    let at = now + Time::from_micros(channel.delay + dice.below(channel.jitter + 1));
-                    if !lost {
-                        air.insert((at, 2 * sent + copy), (1 - i, datagram.clone()));
-                    }
-                }
+                air.send(now, 1 - i, &datagram);
             }
         }
         if streams.iter().any(|s| s.endpoint().failed()) {
@@ -155,10 +127,9 @@ fn run(ends: &[End; 2], channel: Channel, dice: &mut Dice) -> Result<[Vec<u8>; 2
         if over(0) && over(1) {
             return Ok(read);
         }
-        let arrival = air.first_key_value().map_or(Time::MAX, |(k, _)| k.0);
         let reads = [0, 1].map(|i| if read_at[i] > now { read_at[i] } else { Time::MAX });
         let wakes = [0, 1].map(|i| streams[i].next_wake(now));
-        let next = arrival.min(reads[0]).min(reads[1]).min(wakes[0]).min(wakes[1]);
+        let next = air.next().min(reads[0]).min(reads[1]).min(wakes[0]).min(wakes[1]);
         let writable = (0..2).any(|i| written[i] < ends[i].bytes);
         if next == Time::MAX && !writable {
             return Err(format!(
@@ -168,11 +139,7 @@ fn run(ends: &[End; 2], channel: Channel, dice: &mut Dice) -> Result<[Vec<u8>; 2
             ));
         }
         now = now.max(next.min(now + Time::from_secs(200)));
-        while let Some((key, (to, bytes))) = air.pop_first() {
-            if key.0 > now {
-                air.insert(key, (to, bytes));
-                break;
-            }
+        while let Some((to, bytes)) = air.take(now) {
             offered[to].take(&bytes, both_scale);
             assert!(streams[to].receive(now, &bytes));
         }
@@ -193,20 +160,17 @@ proptest! {
     #[test]
     fn what_is_written_is_what_is_read(
         ends in [end(), end()],
-        (delay, jitter) in (0u64..60_000, prop_oneof![Just(0), 0u64..40_000]),
-        (loss, repeat) in (prop_oneof![Just(0), 0u64..12], prop_oneof![Just(0), 0u64..10]),
-        outage in prop_oneof![Just((0, 1)), (0u64..1_500, 3_000u64..9_000)],
-        seed in any::<u64>(),
+        air in air(),
     ) {
-        let channel = Channel { delay: delay + 1, jitter, loss, repeat, outage };
-        match run(&ends, channel, &mut Dice(seed)) {
+        let lossy = air.loses();
+        match run(&ends, air) {
             Ok(read) => {
                 for (i, read) in read.iter().enumerate() {
                     prop_assert_eq!(read.len(), ends[1 - i].bytes);
                     prop_assert!(read.iter().enumerate().all(|(at, b)| *b == byte(1 - i, at)), "other bytes");
                 }
             }
-            Err(why) => prop_assert!(why == "failed" && (loss > 0 || outage.0 > 0), "{}", why),
+            Err(why) => prop_assert!(why == "failed" && lossy, "{}", why),
         }
     }
 }

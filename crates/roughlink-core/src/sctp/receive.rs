@@ -1,11 +1,11 @@
 //! The receiving half: which TSNs have arrived, delivery in order per stream, and when to acknowledge (RFC 9260
-//! sections 6.2, 6.5, 6.6; RFC 3758 section 3.6). The application reads at once, so only messages that wait for an
-//! earlier one of their stream occupy the buffer. What gap ack blocks have reported is never taken back.
+//! sections 6.2, 6.5, 6.6; RFC 3758 section 3.6). Messages that wait for an earlier one of their stream occupy the buffer, and
+//! those not yet read by an application that reads by hand. What gap ack blocks have reported is never taken back.
 
 use super::config::SctpConfig;
 use crate::packet::{Gap, Gaps};
 use crate::units::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The receiving half of an association. TSNs are 64-bit, the peer's first is 1.
 #[derive(Clone, Debug)]
@@ -32,9 +32,22 @@ pub struct Receiver {
     rcv_buf: u32,
     delayed_ack: u32,
     timeout: Time,
+    /// The application reads by hand; else it reads at once.
+    by_hand: Option<ByHand>,
     /// What was delivered, in order: stream, number, bytes.
     #[cfg(test)]
     pub(super) log: Vec<(u16, u64, u16)>,
+}
+
+/// What an application that reads by hand has to know.
+#[derive(Clone, Debug, Default)]
+struct ByHand {
+    /// The message last taken in: stream and number.
+    taken: Option<(u16, u64)>,
+    /// Messages delivered, in order.
+    delivered: VecDeque<(u16, u64)>,
+    /// Bytes delivered and not read.
+    unread: u64,
 }
 
 impl Receiver {
@@ -56,6 +69,7 @@ impl Receiver {
             rcv_buf: cfg.rcv_buf,
             delayed_ack: cfg.delayed_ack,
             timeout: cfg.delayed_ack_timeout,
+            by_hand: None,
             #[cfg(test)]
             log: Vec::new(),
         }
@@ -64,6 +78,37 @@ impl Receiver {
     /// The number of streams granted to the peer. Data in others is acknowledged and discarded (section 6.5).
     pub fn agree(&mut self, streams: u16) {
         self.streams = streams;
+    }
+    /// From now on the application reads by hand: what it has not read occupies the buffer.
+    pub fn read_by_hand(&mut self) {
+        self.by_hand = Some(ByHand::default());
+    }
+    /// The message that the last packet brought, if it was taken in: stream and number.
+    pub fn take_arrived(&mut self) -> Option<(u16, u64)> {
+        self.by_hand.as_mut()?.taken.take()
+    }
+    /// The next message delivered to an application that reads by hand.
+    pub fn take_delivered(&mut self) -> Option<(u16, u64)> {
+        self.by_hand.as_mut()?.delivered.pop_front()
+    }
+    /// The application read `bytes`. A window that had closed is announced again once it takes a packet of `packet` bytes or half
+    /// the buffer (the receiver's part of silly window avoidance, RFC 9260 section 6.2).
+    pub fn on_read(&mut self, bytes: u64, packet: u16) {
+        let worthwhile = u64::from(packet).min(u64::from(self.rcv_buf) / 2).max(1);
+        let closed = self.room() < worthwhile;
+        if let Some(by_hand) = &mut self.by_hand {
+            by_hand.unread -= bytes;
+        }
+        if closed && self.room() >= worthwhile {
+            self.sack_soon();
+        }
+    }
+    /// Bytes that the buffer has room for.
+    fn room(&self) -> u64 {
+        u64::from(self.rcv_buf).saturating_sub(self.buffered + self.unread())
+    }
+    fn unread(&self) -> u64 {
+        self.by_hand.as_ref().map_or(0, |b| b.unread)
     }
     /// Everything up to this TSN has arrived or was skipped.
     pub fn cumulative(&self) -> u64 {
@@ -112,8 +157,9 @@ impl Receiver {
             self.sack_soon();
             return;
         }
+        // The next one frees what waits for it: it is taken while anything at all can be left unread (section 6.1 rule A).
         let next = tsn == self.cumulative + 1;
-        if !next && self.buffered + u64::from(len) > u64::from(self.rcv_buf) {
+        if if next { self.unread() >= u64::from(self.rcv_buf) } else { u64::from(len) > self.room() } {
             self.sack_soon(); // no room: discarded, which the SACK shows
             return;
         }
@@ -165,7 +211,7 @@ impl Receiver {
         self.pending = 0;
         self.sack_now = false;
         self.sack_at = Time::MAX;
-        (self.rcv_buf - self.buffered.min(u64::from(self.rcv_buf)) as u32, gaps)
+        (self.room() as u32, gaps)
     }
 
     fn note(&mut self, tsn: u64) {
@@ -197,9 +243,13 @@ impl Receiver {
     fn deliver(&mut self, stream: u16, ssn: u16, len: u16) {
         let Some(&mut next) = self.next_of(stream) else { return };
         let number = unwrap(next, ssn);
+        if let Some(by_hand) = &mut self.by_hand {
+            by_hand.taken = Some((stream, number));
+        }
         if number != next {
-            self.waiting.insert((stream, number), len);
+            let before = self.waiting.insert((stream, number), len).unwrap_or(0); // a peer that uses a number twice
             self.buffered += u64::from(len);
+            self.buffered -= u64::from(before);
             return;
         }
         self.hand_over((stream, number), len);
@@ -217,10 +267,14 @@ impl Receiver {
         }
     }
 
-    fn hand_over(&mut self, _key: (u16, u64), len: u16) {
+    fn hand_over(&mut self, key: (u16, u64), len: u16) {
         self.delivered += u64::from(len);
+        if let Some(by_hand) = &mut self.by_hand {
+            by_hand.delivered.push_back(key);
+            by_hand.unread += u64::from(len);
+        }
         #[cfg(test)]
-        self.log.push((_key.0, _key.1, len));
+        self.log.push((key.0, key.1, len));
     }
 
     /// `None` if the stream was not agreed on.

@@ -12,6 +12,7 @@ use crate::cc::{self, Ack, Congestion, CongestionControl, CongestionState, Flow,
 use crate::packet::{Gap, Skipped};
 use crate::sender::{Newest, SenderCore, SenderStats};
 use crate::units::{Rate, Time};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Something to be sent.
@@ -41,8 +42,10 @@ pub struct Sender {
     pub(super) cfg: Arc<SctpConfig>,
     pub(super) queue: Outstanding,
     pub(super) core: SenderCore,
-    /// Bytes that the application has yet to send (`u64::MAX` = without end).
+    /// Bytes that the application has yet to send (`u64::MAX` = without end), as messages that fill packets.
     backlog: u64,
+    /// Messages that it wrote, and that have yet to leave: stream and bytes.
+    messages: VecDeque<(u16, u16)>,
     /// The number of the next message in each stream, and the stream whose turn it is.
     numbers: Vec<u16>,
     turn: usize,
@@ -79,6 +82,7 @@ impl Sender {
             queue: Outstanding::new(1),
             core: SenderCore::new(flow, factory, cfg.rtt_estimator()),
             backlog: 0,
+            messages: VecDeque::new(),
             numbers: vec![0; usize::from(streams.max(1))],
             turn: 0,
             sack_seen: false,
@@ -113,6 +117,15 @@ impl Sender {
     pub fn offer(&mut self, bytes: u64) {
         self.backlog = bytes;
     }
+    /// The application writes a message of at most one packet to `stream`, which was agreed on.
+    pub fn write(&mut self, stream: u16, bytes: u16) {
+        debug_assert!(stream < self.streams() && (1..=self.cfg.payload).contains(&bytes));
+        self.messages.push_back((stream, bytes));
+    }
+    /// Streams agreed on.
+    pub fn streams(&self) -> u16 {
+        self.numbers.len() as u16
+    }
     /// No more than what was offered with an end.
     pub fn stop_endless(&mut self) {
         if self.backlog == u64::MAX {
@@ -121,11 +134,16 @@ impl Sender {
     }
     /// Everything offered was sent and acknowledged, or given up.
     pub fn is_done(&self) -> bool {
-        self.backlog == 0 && self.queue.is_empty()
+        self.has_sent_all() && self.queue.is_empty()
     }
     /// Everything offered has left at least once.
     pub fn has_sent_all(&self) -> bool {
-        self.backlog == 0
+        self.backlog == 0 && self.messages.is_empty()
+    }
+    /// Stream and bytes of the next new message: those written first, then the backlog, stream by stream.
+    fn next_message(&self) -> Option<(u16, u16)> {
+        let rest = self.backlog.min(u64::from(self.cfg.payload)) as u16;
+        self.messages.front().copied().or((rest > 0).then_some((self.turn as u16, rest)))
     }
     /// Whether there is nothing to send, now or when a window opens.
     pub fn has_nothing(&self) -> bool {
@@ -364,8 +382,8 @@ impl Sender {
                 return Some(Outgoing::Forward { tsn, skipped });
             }
         }
-        if self.core.held || (!self.queue.has_marked() && self.backlog == 0) {
-            if self.backlog == 0 && !self.core.held {
+        if self.core.held || (!self.queue.has_marked() && self.has_sent_all()) {
+            if self.has_sent_all() && !self.core.held {
                 self.core.rate.on_app_limited(self.queue.in_flight());
             }
             return None;
@@ -387,15 +405,16 @@ impl Sender {
         if self.queue.has_marked() {
             return self.resend(now, rate);
         }
-        let len = self.backlog.min(u64::from(self.cfg.payload)) as u16;
+        let message = self.next_message()?;
+        let len = message.1;
         // A peer with any room at all takes one chunk (section 6.1 rule A).
         let alone = self.queue.is_empty() && self.core.flow.send_window > 0;
         if alone || in_flight + u64::from(len) <= self.core.flow.send_window {
-            return Some(self.send_new(now, len, rate));
+            return Some(self.send_new(now, message, rate));
         }
         if std::mem::take(&mut self.window_probe) && self.queue.is_empty() {
             self.probe = Some(self.queue.next());
-            return Some(self.send_new(now, len, rate));
+            return Some(self.send_new(now, message, rate));
         }
         if self.queue.is_empty() && self.probe_at == Time::MAX {
             self.probe_at = now + self.core.rtt.rto();
@@ -403,17 +422,18 @@ impl Sender {
         None
     }
 
-    fn send_new(&mut self, now: Time, len: u16, rate: Option<Rate>) -> Outgoing {
+    fn send_new(&mut self, now: Time, (stream, len): (u16, u16), rate: Option<Rate>) -> Outgoing {
         let idle = self.queue.in_flight() == 0;
         let stamp = self.core.rate.on_sent(now, idle);
-        let stream = self.turn;
-        self.turn = (self.turn + 1) % self.numbers.len();
-        let number = self.numbers[stream];
-        self.numbers[stream] = number.wrapping_add(1);
-        if self.backlog != u64::MAX {
-            self.backlog -= u64::from(len);
+        if self.messages.pop_front().is_none() {
+            self.turn = (self.turn + 1) % self.numbers.len();
+            if self.backlog != u64::MAX {
+                self.backlog -= u64::from(len);
+            }
         }
-        let stream = (stream as u16, number);
+        let next = &mut self.numbers[usize::from(stream)];
+        let stream = (stream, *next);
+        *next = next.wrapping_add(1);
         let tsn = self.queue.next();
         let seq = self.queue.acked() + self.queue.bytes();
         self.queue.send(stream, len, now, stamp);

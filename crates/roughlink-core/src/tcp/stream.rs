@@ -6,7 +6,8 @@
 //!
 //! ```
 //! use roughlink_core::cc;
-//! use roughlink_core::tcp::{Event, Stack, Stream, TcpConfig};
+//! use roughlink_core::event::Event;
+//! use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 //! use roughlink_core::units::Time;
 //! use roughlink_core::wire::{Addresses, IpPair};
 //!
@@ -34,27 +35,14 @@
 //! ```
 
 use super::{Buffer, Endpoint, State, TcpConfig, is_before_all, unwrap};
+
 use crate::cc::{self, LinkEvent};
+use crate::event::{Event, Events};
 use crate::packet::{FlowId, Fragment, Protocol, Sides, flags};
 use crate::units::Time;
 use crate::wire::{self, Addresses, Payload};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// What happened to a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// The handshake is over.
-    Connected,
-    /// There are bytes to read where there were none.
-    Readable,
-    /// There is room to write after a write that took less than it was given.
-    Writable,
-    /// The peer has closed, and everything that it sent has arrived.
-    PeerClosed,
-    /// The connection has ended without being closed: a reset, or too many time-outs.
-    Failed,
-}
 
 /// One end of a connection and its bytes, under the verbs of every element. The datagrams are of IPv4 or IPv6, whole.
 pub struct Stream {
@@ -73,16 +61,7 @@ pub struct Stream {
     from: [u64; 2],
     /// A write took less than it was given.
     short: bool,
-    events: VecDeque<Event>,
-    seen: Seen,
-}
-
-/// What was told to the application.
-#[derive(Default)]
-struct Seen {
-    connected: bool,
-    peer_closed: bool,
-    failed: bool,
+    events: Events,
 }
 
 impl Stream {
@@ -101,8 +80,7 @@ impl Stream {
             arrived: VecDeque::new(),
             from: [0; 2],
             short: false,
-            events: VecDeque::new(),
-            seen: Seen::default(),
+            events: Events::default(),
         }
     }
 
@@ -148,7 +126,7 @@ impl Stream {
 
     /// The next event, in the order in which they happened.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        self.events.poll()
     }
 
     /// The endpoint, to look at.
@@ -181,8 +159,8 @@ impl Stream {
         self.forget_acknowledged();
         self.hand_over();
         if unread == 0 && self.endpoint.rcv.unread() > 0 {
-            self.tell(Event::Connected);
-            self.events.push_back(Event::Readable);
+            self.events.once(Event::Connected);
+            self.events.push(Event::Readable);
         }
         self.notice();
         true
@@ -276,31 +254,19 @@ impl Stream {
         }
     }
 
-    /// Notes an event that happens once.
-    fn tell(&mut self, event: Event) {
-        let told = match event {
-            Event::Connected => &mut self.seen.connected,
-            Event::PeerClosed => &mut self.seen.peer_closed,
-            _ => &mut self.seen.failed,
-        };
-        if !std::mem::replace(told, true) {
-            self.events.push_back(event);
-        }
-    }
-
     fn notice(&mut self) {
         if !matches!(self.endpoint.state(), State::Closed | State::Listen | State::SynSent | State::SynReceived) {
-            self.tell(Event::Connected);
+            self.events.once(Event::Connected);
         }
         if self.short && self.room() > 0 && !self.closed {
             self.short = false;
-            self.events.push_back(Event::Writable);
+            self.events.push(Event::Writable);
         }
         if self.endpoint.peer_closed() {
-            self.tell(Event::PeerClosed);
+            self.events.once(Event::PeerClosed);
         }
         if self.endpoint.failed() {
-            self.tell(Event::Failed);
+            self.events.once(Event::Failed);
         }
     }
 }

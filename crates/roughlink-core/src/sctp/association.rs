@@ -1,0 +1,281 @@
+//! An association with its messages: what an application writes at one end is read, whole and in order within its stream, at
+//! the other, over IP datagrams.
+//!
+//! An [`Endpoint`] deals in lengths. Here are the bytes behind them: messages written and not yet acknowledged, and messages
+//! that arrived and are not yet read. A message fills at most one packet ([`SctpConfig::payload`]), as none is fragmented. An
+//! application that does not read closes the window that the peer is offered.
+//!
+//! ```
+//! use roughlink_core::cc;
+//! use roughlink_core::event::Event;
+//! use roughlink_core::sctp::{Association, SctpConfig};
+//! use roughlink_core::units::Time;
+//! use roughlink_core::wire::{Addresses, IpPair};
+//!
+//! let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
+//! let addresses = Addresses { ip, src_port: 40_000, dst_port: 7 };
+//! let algorithm = || cc::algorithm("sctp").unwrap().factory("rfc", &toml::Table::new()).unwrap();
+//! let mut a = Association::new(addresses, SctpConfig::default(), algorithm(), 1);
+//! let mut b = Association::new(addresses.reversed(), SctpConfig::default(), algorithm(), 2);
+//! a.connect();
+//! b.listen();
+//! let (now, mut datagram) = (Time::ZERO, Vec::new());
+//! let mut exchange = |a: &mut Association, b: &mut Association| {
+//!     for _ in 0..4 {
+//!         while a.transmit(now, &mut datagram) {
+//!             b.receive(now, &datagram);
+//!         }
+//!         while b.transmit(now, &mut datagram) {
+//!             a.receive(now, &datagram);
+//!         }
+//!     }
+//! };
+//! exchange(&mut a, &mut b);
+//! assert_eq!(a.poll_event(), Some(Event::Connected));
+//! assert_eq!(a.write(0, b"a charger"), Ok(true));
+//! exchange(&mut a, &mut b);
+//! let message = b.read().expect("it has arrived");
+//! assert_eq!((message.stream, &message.bytes[..]), (0, &b"a charger"[..]));
+//! ```
+
+use super::{Endpoint, SctpConfig, State};
+use crate::cc::{self, LinkEvent};
+use crate::event::{Event, Events};
+use crate::packet::{Chunk, FlowId, Fragment, Protocol, Sides};
+use crate::tcp::unwrap;
+use crate::units::Time;
+use crate::wire::{self, Addresses};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Bytes written and not acknowledged that an association holds at most: Linux's default (`net.core.wmem_default`).
+pub const SEND_BUFFER: usize = 212_992;
+
+/// A message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// The stream that it belongs to.
+    pub stream: u16,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// Why a message can never be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The handshake is not over, or this end or the peer has closed.
+    #[error("the association is not open")]
+    NotOpen,
+    /// The two ends agreed on fewer streams.
+    #[error("stream {stream} of an association with {agreed}")]
+    Stream {
+        /// The stream asked for.
+        stream: u16,
+        /// How many there are.
+        agreed: u16,
+    },
+    /// It is empty (RFC 9260 section 6.2), or longer than a packet takes.
+    #[error("a message of {bytes} bytes, where 1 to {most} fit into a packet")]
+    Length {
+        /// Its length.
+        bytes: usize,
+        /// The greatest length.
+        most: u16,
+    },
+}
+
+/// One end of an association and its messages, under the verbs of every element. The datagrams are of IPv4 or IPv6, whole.
+pub struct Association {
+    endpoint: Endpoint,
+    addresses: Addresses,
+    sides: Sides,
+    /// Messages written, in the order of their TSNs, from the first that is not acknowledged, `from`; and their bytes.
+    written: VecDeque<Vec<u8>>,
+    from: u64,
+    bytes: usize,
+    /// Messages that wait for an earlier one, by stream and number.
+    arrived: BTreeMap<(u16, u64), Vec<u8>>,
+    readable: VecDeque<Message>,
+    /// This end has closed.
+    closed: bool,
+    /// A message was refused for want of room.
+    refused: bool,
+    events: Events,
+}
+
+impl Association {
+    /// A closed end whose datagrams go from the source to the destination of `addresses`, with initial TSN `tsn`, from which
+    /// its tag follows, too, and which nobody should be able to guess.
+    pub fn new(addresses: Addresses, cfg: impl Into<Arc<SctpConfig>>, factory: cc::Factory, tsn: u32) -> Self {
+        let mut endpoint = Endpoint::new(FlowId::new(0, false), cfg.into(), factory, tsn);
+        endpoint.rcv.read_by_hand();
+        Association {
+            endpoint,
+            addresses,
+            sides: Sides::default(),
+            written: VecDeque::new(),
+            from: 1,
+            bytes: 0,
+            arrived: BTreeMap::new(),
+            readable: VecDeque::new(),
+            closed: false,
+            refused: false,
+            events: Events::default(),
+        }
+    }
+
+    /// Active open: an INIT will leave.
+    pub fn connect(&mut self) {
+        self.endpoint.connect();
+    }
+
+    /// Passive open: the peer's INIT will be answered.
+    pub fn listen(&mut self) {
+        self.endpoint.listen();
+    }
+
+    /// Streams to write to, once the handshake is over; before, none.
+    pub fn streams(&self) -> u16 {
+        match (&self.endpoint.snd, self.endpoint.state) {
+            (Some(sender), State::Established) => sender.streams(),
+            _ => 0,
+        }
+    }
+
+    /// Writes a message to `stream`. False if there is no room for it now; [`Event::Writable`] says when there is.
+    ///
+    /// # Errors
+    /// It can never be written: the association is not open, or there is no such stream, or it is empty or too long.
+    pub fn write(&mut self, stream: u16, message: &[u8]) -> Result<bool, WriteError> {
+        let agreed = self.streams();
+        let sender = self.endpoint.snd.as_mut().filter(|_| agreed > 0 && !self.closed).ok_or(WriteError::NotOpen)?;
+        if stream >= agreed {
+            return Err(WriteError::Stream { stream, agreed });
+        }
+        let most = self.endpoint.cfg.payload;
+        let length = u16::try_from(message.len()).ok().filter(|n| (1..=most).contains(n));
+        let length = length.ok_or(WriteError::Length { bytes: message.len(), most })?;
+        if self.bytes > 0 && self.bytes + message.len() > SEND_BUFFER {
+            self.refused = true;
+            return Ok(false);
+        }
+        sender.write(stream, length);
+        self.bytes += message.len();
+        self.written.push_back(message.to_vec());
+        Ok(true)
+    }
+
+    /// The next message that has arrived, if there is one.
+    pub fn read(&mut self) -> Option<Message> {
+        let message = self.readable.pop_front()?;
+        self.endpoint.rcv.on_read(message.bytes.len() as u64, self.endpoint.cfg.payload);
+        Some(message)
+    }
+
+    /// This end has no more to write: the shutdown follows what was written (RFC 9260 section 9.2).
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.endpoint.close();
+    }
+
+    /// The next event, in the order in which they happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.poll()
+    }
+
+    /// The endpoint, to look at.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Both ends have closed, or the association has failed.
+    pub fn is_done(&self) -> bool {
+        self.endpoint.state() == State::Closed
+    }
+
+    /// A datagram arrived. Returns whether it is one of this association: whole, with the right addresses and checksums.
+    pub fn receive(&mut self, now: Time, datagram: &[u8]) -> bool {
+        let Ok(decoded) = wire::decode(datagram) else { return false };
+        let p = &decoded.packet;
+        let whole = p.protocol() == Protocol::Sctp && p.fragment() == Fragment::Whole;
+        if !whole || decoded.addresses != self.addresses.reversed() {
+            return false;
+        }
+        let payload = decoded.payload.clone();
+        let packet = decoded.into_packet(FlowId::new(0, true), &mut self.sides);
+        self.endpoint.receive(now, &packet, &self.sides);
+        self.sides.free(&packet);
+        if let Some(key) = self.endpoint.rcv.take_arrived() {
+            self.arrived.insert(key, datagram[payload].to_vec());
+        }
+        self.forget_acknowledged();
+        self.notice();
+        true
+    }
+
+    /// Puts the next datagram to leave into `out`, in place of what that holds; called until it returns false.
+    pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        let Some(p) = self.endpoint.transmit(now, &mut self.sides) else { return false };
+        let message: &[u8] = if p.chunk() == Some(Chunk::Data) {
+            let tsn = unwrap(self.from, p.seq, self.endpoint.tsn.wrapping_sub(1));
+            &self.written[(tsn - self.from) as usize]
+        } else {
+            &[]
+        };
+        let written = wire::encode(&p, self.sides.get(&p), &self.addresses, message, out);
+        self.sides.free(&p);
+        debug_assert_eq!(written, Ok(()), "an SCTP packet has a form on the wire");
+        true
+    }
+
+    /// Processes what is due; packets may leave.
+    pub fn wake(&mut self, now: Time) {
+        self.endpoint.wake(now);
+        self.notice();
+    }
+
+    /// When the association must be woken; [`Time::MAX`] = never.
+    pub fn next_wake(&self, now: Time) -> Time {
+        self.endpoint.next_wake(now)
+    }
+
+    /// A link event reached this host; packets may leave.
+    pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        self.endpoint.on_link(now, event);
+    }
+
+    fn forget_acknowledged(&mut self) {
+        let Some(sender) = &self.endpoint.snd else { return };
+        while self.from < sender.queue.first()
+            && let Some(message) = self.written.pop_front()
+        {
+            self.from += 1;
+            self.bytes -= message.len();
+        }
+        if self.refused && self.bytes < SEND_BUFFER / 2 && !self.closed {
+            self.refused = false;
+            self.events.push(Event::Writable);
+        }
+    }
+
+    fn notice(&mut self) {
+        if !matches!(self.endpoint.state(), State::Closed | State::Listen | State::CookieWait | State::CookieEchoed) {
+            self.events.once(Event::Connected);
+        }
+        let waiting = !self.readable.is_empty();
+        while let Some(key) = self.endpoint.rcv.take_delivered() {
+            let bytes = self.arrived.remove(&key).expect("what is delivered has arrived");
+            self.readable.push_back(Message { stream: key.0, bytes });
+        }
+        if !waiting && !self.readable.is_empty() {
+            self.events.push(Event::Readable);
+        }
+        if self.endpoint.peer_closed() {
+            self.events.once(Event::PeerClosed);
+        }
+        if self.endpoint.failed() {
+            self.events.once(Event::Failed);
+        }
+    }
+}

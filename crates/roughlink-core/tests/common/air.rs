@@ -1,0 +1,72 @@
+//! Datagrams on their way between two ends, some of which are lost, late, or there twice.
+
+use proptest::prelude::*;
+use roughlink_core::units::Time;
+use std::collections::BTreeMap;
+
+/// What lies between two ends, both ways.
+#[derive(Clone, Debug)]
+pub struct Air {
+    /// us.
+    delay: u64,
+    jitter: u64,
+    /// Percent.
+    loss: u64,
+    repeat: u64,
+    /// Nothing gets through in the first of so many ms.
+    outage: (u64, u64),
+    /// A generator of its own, so that a case is one number.
+    dice: u64,
+    sent: u64,
+    datagrams: BTreeMap<(Time, u64), (usize, Vec<u8>)>,
+}
+
+/// Loss, reordering, duplication, outages.
+pub fn air() -> impl Strategy<Value = Air> {
+    let times = (0u64..60_000, prop_oneof![Just(0), 0u64..40_000]);
+    let chances = (prop_oneof![Just(0), 0u64..12], prop_oneof![Just(0), 0u64..10]);
+    let outage = prop_oneof![Just((0, 1)), (0u64..1_500, 3_000u64..9_000)];
+    (times, chances, outage, any::<u64>()).prop_map(|((delay, jitter), (loss, repeat), outage, dice)| Air {
+        delay: delay + 1,
+        jitter,
+        loss,
+        repeat,
+        outage,
+        dice,
+        sent: 0,
+        datagrams: BTreeMap::new(),
+    })
+}
+
+impl Air {
+    /// Whether anything is lost.
+    pub fn loses(&self) -> bool {
+        self.loss > 0 || self.outage.0 > 0
+    }
+    /// `datagram` leaves for end `to`.
+    pub fn send(&mut self, now: Time, to: usize, datagram: &[u8]) {
+        self.sent += 1;
+        let lost = self.hit(self.loss) || now.as_millis() % self.outage.1 < self.outage.0;
+        for copy in 0..1 + u64::from(self.hit(self.repeat)) {
+            let at = now + Time::from_micros(self.delay + self.below(self.jitter + 1));
+            if !lost {
+                self.datagrams.insert((at, 2 * self.sent + copy), (to, datagram.to_vec()));
+            }
+        }
+    }
+    /// When the next arrives; [`Time::MAX`] = none is on its way.
+    pub fn next(&self) -> Time {
+        self.datagrams.first_key_value().map_or(Time::MAX, |(k, _)| k.0)
+    }
+    /// What has arrived by `now`, and for whom.
+    pub fn take(&mut self, now: Time) -> Option<(usize, Vec<u8>)> {
+        self.datagrams.first_entry().filter(|e| e.key().0 <= now).map(|e| e.remove())
+    }
+    fn below(&mut self, n: u64) -> u64 {
+        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.dice >> 33) % n.max(1)
+    }
+    fn hit(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}

@@ -1,0 +1,250 @@
+//! Messages over real datagrams: whatever the channel does, each stream's messages are read whole, once and in order.
+
+#[path = "common/air.rs"]
+mod air;
+
+use air::{Air, air};
+use proptest::prelude::*;
+use roughlink_core::cc::{self, Algorithm, REGISTRY};
+use roughlink_core::event::Event;
+use roughlink_core::packet::{Chunk, FlowId, Packet};
+use roughlink_core::sctp::{Association, Message, SEND_BUFFER, SctpConfig, WriteError};
+use roughlink_core::units::Time;
+use roughlink_core::wire::{self, Addresses, IpPair};
+
+/// Message `i` of end `end`: its length and every byte follow from both.
+fn message(end: usize, i: usize, most: u16) -> Vec<u8> {
+    let length = 1 + i.wrapping_mul(2_654_435_761) % usize::from(most);
+    (0..length).map(|at| ((i * 31 + at) >> 2) as u8 ^ end as u8).collect()
+}
+
+#[derive(Clone, Debug)]
+struct End {
+    sctp: SctpConfig,
+    algorithm: &'static Algorithm,
+    messages: usize,
+    /// How long it waits before it reads again, ms, and how many it reads then.
+    pause: u64,
+    reads: usize,
+    tsn: u32,
+}
+
+fn end() -> impl Strategy<Value = End> {
+    let payload = prop::sample::select(vec![10u16, 500, 1452]);
+    let algorithm = prop::sample::select(REGISTRY.iter().collect::<Vec<_>>());
+    let buffer = prop_oneof![1_500u32..6_000, Just(128 * 1024)];
+    let reading = (prop_oneof![Just(0u64), 1..300u64], prop::sample::select(vec![1usize, 7, 1000]));
+    ((payload, 1u16..5, buffer), algorithm, 0..60usize, reading, any::<u32>()).prop_map(
+        |((payload, streams, rcv_buf), algorithm, messages, (pause, reads), tsn)| {
+            let sctp = SctpConfig { payload, streams, rcv_buf, max_streams: 3, ..SctpConfig::default() };
+            End { sctp, algorithm, messages, pause, reads, tsn }
+        },
+    )
+}
+
+fn addresses() -> Addresses {
+    let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
+    Addresses { ip, src_port: 40_000, dst_port: 7 }
+}
+
+/// Runs both ends until both have closed; returns what each read.
+fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<Message>; 2], String> {
+    let mut made = [addresses(), addresses().reversed()].into_iter().zip(ends).map(|(addresses, end)| {
+        let factory = end.algorithm.factory("rfc", &toml::Table::new()).expect("its own parameters");
+        Association::new(addresses, end.sctp.clone(), factory, end.tsn)
+    });
+    let mut pair = [made.next().expect("two"), made.next().expect("two")];
+    pair[0].connect();
+    pair[1].listen();
+    let (mut written, mut read, mut read_at) = ([0; 2], [Vec::new(), Vec::new()], [Time::ZERO; 2]);
+    let (mut now, mut datagram) = (Time::ZERO, Vec::new());
+    for _ in 0..300_000 {
+        for i in [0, 1] {
+            while written[i] < ends[i].messages && pair[i].streams() > 0 {
+                let next = message(i, written[i], ends[i].sctp.payload);
+                let stream = written[i] as u16 % pair[i].streams();
+                if !pair[i].write(stream, &next).expect("open") {
+                    break;
+                }
+                written[i] += 1;
+            }
+            while now >= read_at[i] {
+                let before = read[i].len();
+                while read[i].len() < before + ends[i].reads
+                    && let Some(m) = pair[i].read()
+                {
+                    read[i].push(m);
+                }
+                read_at[i] = now + Time::from_millis(ends[i].pause);
+                if read[i].len() == before {
+                    break;
+                }
+            }
+            // A shutdown ends both directions: whoever has read everything closes.
+            if written[i] == ends[i].messages && read[i].len() == ends[1 - i].messages && pair[i].streams() > 0 {
+                pair[i].close();
+            }
+            while pair[i].transmit(now, &mut datagram) {
+                air.send(now, 1 - i, &datagram);
+            }
+        }
+        if pair.iter().any(|p| p.endpoint().failed()) {
+            return Err("failed".into());
+        }
+        if pair.iter().all(Association::is_done) && (0..2).all(|i| read[i].len() == ends[1 - i].messages) {
+            return Ok(read);
+        }
+        let reads = [0, 1].map(|i| if read_at[i] > now { read_at[i] } else { Time::MAX });
+        let wakes = [0, 1].map(|i| pair[i].next_wake(now));
+        let next = air.next().min(reads[0]).min(reads[1]).min(wakes[0]).min(wakes[1]);
+        if next == Time::MAX {
+            let states = pair.each_ref().map(|p| p.endpoint().state());
+            return Err(format!("nothing is left to happen at {now}: {states:?}"));
+        }
+        now = now.max(next.min(now + Time::from_secs(200)));
+        while let Some((to, bytes)) = air.take(now) {
+            assert!(pair[to].receive(now, &bytes));
+        }
+        for end in &mut pair {
+            if end.next_wake(now) <= now {
+                end.wake(now);
+            }
+        }
+    }
+    Err(format!("it does not end: {now}, read {:?} of {ends:?}", read.each_ref().map(Vec::len)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Loss, reordering, duplication, outages, small windows, slow readers, several streams, all algorithms.
+    #[test]
+    fn messages_arrive_once_whole_and_in_order(ends in [end(), end()], air in air()) {
+        let lossy = air.loses();
+        match run(&ends, air) {
+            Ok(read) => {
+                for (i, read) in read.iter().enumerate() {
+                    let from = &ends[1 - i];
+                    let streams = from.sctp.streams.min(3);
+                    for stream in 0..streams {
+                        let got: Vec<&Vec<u8>> = read.iter().filter(|m| m.stream == stream).map(|m| &m.bytes).collect();
+                        let of_stream = (0..from.messages).filter(|n| *n as u16 % streams == stream);
+                        let sent: Vec<Vec<u8>> = of_stream.map(|n| message(1 - i, n, from.sctp.payload)).collect();
+                        prop_assert!(got.into_iter().eq(&sent), "stream {stream}");
+                    }
+                }
+            }
+            Err(why) => prop_assert!(why == "failed" && lossy, "{}", why),
+        }
+    }
+}
+
+/// Two open ends without anything between them.
+fn open(sctp: &SctpConfig) -> [Association; 2] {
+    let factory = || cc::algorithm("sctp").unwrap().factory("rfc", &toml::Table::new()).unwrap();
+    let mut a = Association::new(addresses(), sctp.clone(), factory(), 5);
+    let mut b = Association::new(addresses().reversed(), sctp.clone(), factory(), u32::MAX);
+    a.connect();
+    b.listen();
+    let mut pair = [a, b];
+    exchange(&mut pair, Time::ZERO);
+    assert_eq!(pair.each_mut().map(|p| p.poll_event()), [Some(Event::Connected); 2]);
+    pair
+}
+
+fn exchange([a, b]: &mut [Association; 2], now: Time) {
+    let mut datagram = Vec::new();
+    a.wake(now);
+    b.wake(now);
+    for _ in 0..300 {
+        while a.transmit(now, &mut datagram) {
+            b.receive(now, &datagram);
+        }
+        while b.transmit(now, &mut datagram) {
+            a.receive(now, &datagram);
+        }
+    }
+}
+
+/// A reader that stops closes the window; the writer is refused, and told when it may go on.
+#[test]
+fn back_pressure() {
+    let mut pair = open(&SctpConfig { rcv_buf: 4_000, ..SctpConfig::default() });
+    let text = [7; 1_000];
+    let mut taken = 0;
+    while pair[0].write(0, &text).unwrap() {
+        taken += 1;
+    }
+    assert_eq!(taken, SEND_BUFFER / 1_000);
+    for second in 1..20 {
+        exchange(&mut pair, Time::from_secs(second));
+    }
+    assert_eq!(pair[1].poll_event(), Some(Event::Readable));
+    assert_eq!(pair[0].endpoint().sender().unwrap().flow().send_window, 0);
+    assert_eq!(pair[0].poll_event(), None, "nothing has become of the closed window");
+    let mut read = 0;
+    for second in 20..2_000 {
+        while pair[1].read().is_some() {
+            read += 1;
+        }
+        if read == taken {
+            break;
+        }
+        exchange(&mut pair, Time::from_secs(second));
+    }
+    assert_eq!(read, taken);
+    assert_eq!((pair[0].poll_event(), pair[0].poll_event()), (Some(Event::Writable), None));
+}
+
+#[test]
+fn what_can_never_be_written() {
+    let mut pair = open(&SctpConfig { streams: 2, payload: 100, ..SctpConfig::default() });
+    assert_eq!(pair[0].write(2, b"x"), Err(WriteError::Stream { stream: 2, agreed: 2 }));
+    assert_eq!(pair[0].write(0, b""), Err(WriteError::Length { bytes: 0, most: 100 }));
+    let long = [0; 70_000];
+    assert_eq!(pair[0].write(0, &long[..101]), Err(WriteError::Length { bytes: 101, most: 100 }));
+    assert_eq!(pair[0].write(0, &long), Err(WriteError::Length { bytes: 70_000, most: 100 }));
+    assert_eq!(pair[0].write(1, b"good bye"), Ok(true));
+    pair[0].close();
+    assert_eq!(pair[0].write(0, b"x"), Err(WriteError::NotOpen));
+    for second in 1..3 {
+        exchange(&mut pair, Time::from_secs(second)); // its SACK is delayed
+    }
+    assert_eq!(pair[1].read(), Some(Message { stream: 1, bytes: b"good bye".to_vec() }));
+    assert_eq!(pair[1].write(0, b"x"), Err(WriteError::NotOpen));
+    assert!(pair.iter().all(Association::is_done));
+    let factory = cc::algorithm("sctp").unwrap().factory("rfc", &toml::Table::new()).unwrap();
+    let mut closed = Association::new(addresses(), SctpConfig::default(), factory, 1);
+    assert_eq!(closed.write(0, b"early"), Err(WriteError::NotOpen));
+}
+
+/// A peer that uses a message's number twice, streams that were not agreed on, and TSNs far ahead.
+#[test]
+fn strange_chunks() {
+    let mut pair = open(&SctpConfig { rcv_buf: 2_000, streams: 1, max_streams: 1, ..SctpConfig::default() });
+    // The tag and the TSNs of end 0, from a message of its own.
+    assert_eq!(pair[0].write(0, b"first"), Ok(true));
+    let (now, mut datagram) = (Time::from_secs(1), Vec::new());
+    assert!(pair[0].transmit(now, &mut datagram) && pair[1].receive(now, &datagram));
+    let first = wire::decode(&datagram).unwrap().packet;
+    assert_eq!(first.chunk(), Some(Chunk::Data));
+    let send = |to: &mut Association, tsn: u32, stream: (u16, u16), text: &[u8]| {
+        let p =
+            Packet::sctp_data(FlowId::new(0, false), first.ack, first.seq.wrapping_add(tsn), stream, text.len() as u16);
+        let mut bytes = Vec::new();
+        wire::encode(&p, None, &addresses(), text, &mut bytes).unwrap();
+        assert!(to.receive(now, &bytes));
+    };
+    send(&mut pair[1], 2, (0, 2), b"third, once");
+    send(&mut pair[1], 3, (0, 2), b"third, twice");
+    send(&mut pair[1], 4, (9, 0), b"no such stream");
+    send(&mut pair[1], 60_000, (0, 3), b"far ahead");
+    send(&mut pair[1], 1 << 31, (0, 4), b"before the beginning");
+    for tsn in 5..500 {
+        send(&mut pair[1], tsn, (0, 2), &[1; 900]);
+    }
+    send(&mut pair[1], 1, (0, 1), b"second");
+    let read: Vec<Vec<u8>> = std::iter::from_fn(|| pair[1].read()).map(|m| m.bytes).collect();
+    assert_eq!(read[..2], [b"first".to_vec(), b"second".to_vec()]);
+    assert!(read.iter().map(Vec::len).sum::<usize>() < 2_000 + 900);
+}
