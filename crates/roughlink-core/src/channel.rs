@@ -37,8 +37,13 @@ pub struct Channel<P> {
     pub up: bool,
     /// Packets of which this is true are lost.
     pub lose: Box<Loss>,
+    /// Numbers of data packets that do not arrive, and of those that are marked on their way if they are ECN-capable; both
+    /// as [`Channel::data`] counts.
+    pub lost: Vec<usize>,
+    pub marked: Vec<usize>,
     /// The packets sent: when, from which end.
     pub sent: Vec<(Time, usize, Packet)>,
+    data: usize,
     air: BTreeMap<(Time, usize), (usize, Packet)>,
     stream: Stream,
 }
@@ -54,10 +59,49 @@ impl<P: Peer> Channel<P> {
             impairments: Impairments::default(),
             up: true,
             lose: Box::new(|_, _, _| false),
+            lost: Vec::new(),
+            marked: Vec::new(),
             sent: Vec::new(),
+            data: 0,
             air: BTreeMap::new(),
             stream,
         }
+    }
+
+    /// When something happens next.
+    pub fn next(&self, now: Time) -> Time {
+        let arrival = self.air.first_key_value().map_or(Time::MAX, |(k, _)| k.0);
+        self.ends.iter().map(|e| e.next_wake(now)).fold(arrival, Time::min)
+    }
+
+    /// What happens at `now`: arrivals, timers, and what leaves because of them or of the applications.
+    pub fn step(&mut self, now: Time) {
+        self.now = now;
+        while self.air.first_key_value().is_some_and(|(k, _)| k.0 <= now) {
+            self.arrive();
+        }
+        for i in 0..2 {
+            if self.ends[i].next_wake(Time(now.0.saturating_sub(1))) <= now {
+                self.ends[i].wake(now);
+            }
+            self.pump(i);
+        }
+    }
+
+    /// Steps from `now` until `until`.
+    pub fn run(&mut self, mut now: Time, until: Time) {
+        loop {
+            self.step(now);
+            now = self.next(now);
+            if now > until {
+                return;
+            }
+        }
+    }
+
+    /// The packets with data, in the order they left: when, from which end.
+    pub fn data(&self) -> Vec<(Time, usize, Packet)> {
+        self.sent.iter().filter(|s| s.2.payload() > 0).copied().collect()
     }
 
     /// Lets time pass until `end`.
@@ -110,10 +154,16 @@ impl<P: Peer> Channel<P> {
 
     fn pump(&mut self, i: usize) {
         for _ in 0..100_000 {
-            let Some(p) = self.ends[i].transmit(self.now, &mut self.sides) else { return };
+            let Some(mut p) = self.ends[i].transmit(self.now, &mut self.sides) else { return };
             self.sent.push((self.now, i, p));
+            let number = (p.payload() > 0).then_some(self.data);
+            self.data += usize::from(number.is_some());
+            let among = |list: &[usize]| number.is_some_and(|n| list.contains(&n));
+            if among(&self.marked) {
+                p.mark();
+            }
             let copies = 1 + usize::from(self.stream.hit(threshold(self.impairments.repeat)));
-            let lost = (self.lose)(self.now, i, &p);
+            let lost = among(&self.lost) || (self.lose)(self.now, i, &p);
             for copy in 0..copies {
                 let mut p = p;
                 if copy > 0 && p.side() != NO_SIDE {

@@ -439,11 +439,7 @@ mod tests {
     /// The application gives up before the SYN has left: nothing leaves any more.
     #[test]
     fn closed_before_its_syn() {
-        let mut end = dialogue::Pair::new(&TcpConfig::preset(Stack::Linux), Time::from_millis(10))
-            .ends
-            .into_iter()
-            .next()
-            .unwrap();
+        let [mut end, _] = dialogue::pair(&TcpConfig::preset(Stack::Linux), Time::from_millis(10)).ends;
         end.connect();
         end.close();
         assert!(end.transmit(Time::ZERO, &mut Sides::default()).is_none());

@@ -2,65 +2,20 @@
 
 #[path = "common/networks.rs"]
 mod networks;
-#[path = "common/pair.rs"]
-mod pair;
 
-use pair::{Channel, End};
 use proptest::prelude::*;
 use roughlink_core::app::Traffic;
-use roughlink_core::cc::Algorithm;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::{Direction, noise::Noise};
 use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
 use roughlink_core::packet::{FlowId, Fragment, Packet, Protocol, Sides};
 use roughlink_core::rng::Seed;
 use roughlink_core::scenario::Scenario;
-use roughlink_core::tcp::TcpConfig;
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::collections::HashMap;
 
 fn cases(n: u32) -> ProptestConfig {
     ProptestConfig { cases: n, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() }
-}
-
-fn end() -> impl Strategy<Value = (TcpConfig, &'static Algorithm, u64, u32)> {
-    // Initial sequence numbers on both sides of the wrap.
-    let iss = prop_oneof![Just(0u32), (0u32..300_000).prop_map(|n| u32::MAX - n), any::<u32>()];
-    (networks::tcp(), networks::algorithm(), prop_oneof![Just(1u64), 1u64..120_000], iss)
-}
-
-proptest! {
-    #![proptest_config(cases(3000))]
-
-    /// Two endpoints of any kind over a channel that loses, reorders and repeats packets.
-    #[test]
-    fn two_endpoints(
-        ends in [end(), end()],
-        loss in prop_oneof![Just(0.0), 0.0..0.12],
-        repeat in prop_oneof![Just(0.0), 0.0..0.05],
-        (delay, jitter) in (0u64..150_000, prop_oneof![Just(0), 0u64..60_000]),
-        seed in any::<u64>(),
-    ) {
-        let channel =
-            Channel { loss, repeat, delay: Time::from_micros(delay + 1), jitter: Time::from_micros(jitter) };
-        let bytes = ends.each_ref().map(|e| e.2);
-        let buffers_fit = ends[0].0.mss.max(ends[1].0.mss);
-        let ends = ends.map(|(mut tcp, algorithm, bytes, iss)| {
-            // A peer's window smaller than a segment is a case of its own (tiny-window.pkt).
-            if let roughlink_core::tcp::Buffer::Bytes(b) = &mut tcp.rcv_buf {
-                *b = (*b).max(u64::from(buffers_fit));
-            }
-            let factory = algorithm.factory(tcp.stack.name(), &toml::Table::new()).expect("its own parameters");
-            End { tcp, factory, bytes, iss }
-        });
-        let out = pair::run(ends, channel, seed);
-        prop_assert_eq!(out.slots, 0, "side slots leak");
-        if !out.failed {
-            prop_assert_eq!(out.delivered, [bytes[1], bytes[0]], "at {}", out.at);
-            prop_assert!(out.closed, "the connection stays open");
-        }
-        prop_assert!(!out.failed || loss > 0.0, "gave up on a channel that loses nothing");
-    }
 }
 
 /// A reconstruction from packets alone: which bytes reached each receiver.

@@ -3,13 +3,16 @@
 
 #[path = "common/air.rs"]
 mod air;
+#[path = "common/networks.rs"]
+#[allow(dead_code, reason = "only its TCP configurations are used here")]
+mod networks;
 
 use air::{Air, air};
 use proptest::prelude::*;
 use roughlink_core::cc::{self, Algorithm, REGISTRY};
 use roughlink_core::event::Event;
 use roughlink_core::packet::{FlowId, Packet, Side, flags};
-use roughlink_core::tcp::{Buffer, Stack, Stream, TcpConfig};
+use roughlink_core::tcp::{Buffer, Sender, Stack, Stream, TcpConfig};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair};
 
@@ -30,18 +33,22 @@ struct End {
 }
 
 fn end() -> impl Strategy<Value = End> {
-    let stack = prop::sample::select(vec![Stack::Linux, Stack::Ns3, Stack::Rfc, Stack::Ns2]);
     let buffer = prop_oneof![Just(Buffer::Auto), (100u64..6_000).prop_map(Buffer::Bytes)];
+    let preset = prop::sample::select(Stack::ALL.to_vec()).prop_map(TcpConfig::preset);
     let mss = prop::sample::select(vec![100u32, 536, 1460]);
+    let plain = (preset, buffer.clone(), buffer, mss).prop_map(|(mut tcp, send, receive, mss)| {
+        (tcp.snd_buf, tcp.rcv_buf, tcp.mss) = (send, receive, mss);
+        tcp
+    });
+    // Initial sequence numbers on both sides of the wrap.
+    let iss = prop_oneof![Just(0u32), (0u32..20_000).prop_map(|n| u32::MAX - n), any::<u32>()];
     let chunk =
         (prop::sample::select(vec![1usize, 100, 5_000, 40_000]), prop::sample::select(vec![100usize, 700, 1 << 16]));
     let algorithm = prop::sample::select(REGISTRY.iter().collect::<Vec<_>>());
     let bytes = prop_oneof![Just(0usize), 0..20_000usize];
-    let parts = (chunk, prop_oneof![Just(0u64), 1..300u64], any::<u32>());
-    ((stack, buffer.clone(), buffer, mss), algorithm, bytes, parts).prop_map(
-        |((stack, send, receive, mss), algorithm, bytes, (chunk, pause, iss))| {
-            let mut tcp = TcpConfig::preset(stack);
-            (tcp.snd_buf, tcp.rcv_buf, tcp.mss) = (send, receive, mss);
+    let parts = (chunk, prop_oneof![Just(0u64), 1..300u64], iss);
+    (prop_oneof![plain, networks::tcp()], algorithm, bytes, parts).prop_map(
+        |(mut tcp, algorithm, bytes, (chunk, pause, iss))| {
             tcp.mss_option = true;
             End { tcp, algorithm, bytes, chunk, pause, iss }
         },
@@ -91,7 +98,7 @@ fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<u8>; 2], String> {
     let both_scale = ends.iter().all(|e| e.tcp.window_scaling);
     let (mut now, mut datagram) = (Time::ZERO, Vec::new());
     let mut buffer = vec![0; 1 << 16];
-    for _ in 0..300_000 {
+    for step in 0..300_000 {
         for i in [0, 1] {
             let End { bytes, chunk, .. } = ends[i];
             let more: Vec<u8> = (written[i]..bytes.min(written[i] + chunk.0)).map(|at| byte(i, at)).collect();
@@ -119,6 +126,9 @@ fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<u8>; 2], String> {
                 }
                 air.send(now, 1 - i, &datagram);
             }
+        }
+        if step % 64 == 0 {
+            streams.iter().filter_map(|s| s.endpoint().sender()).for_each(Sender::check);
         }
         if streams.iter().any(|s| s.endpoint().failed()) {
             return Err("failed".into());

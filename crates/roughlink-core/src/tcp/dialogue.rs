@@ -1,94 +1,33 @@
-//! Two endpoints whose applications both write, over a channel of constant delay that loses stated data segments.
+//! Two endpoints whose applications both write, over a channel of constant delay that can lose and mark data segments.
 
 use super::*;
 use crate::cc::algorithm;
-use std::collections::VecDeque;
+use crate::channel::Channel;
+use crate::rng::Seed;
 
-/// A connection under test.
-pub(crate) struct Pair {
-    pub(crate) ends: [Endpoint; 2],
-    /// Data segments in the order they left: when, from which end, the packet.
-    pub(crate) data: Vec<(Time, usize, Packet)>,
-    sides: Sides,
-    air: VecDeque<(Time, usize, Packet)>,
-    delay: Time,
-    /// Numbers in `data` of those that do not arrive.
-    pub(crate) lost: Vec<usize>,
-    /// Of those that are marked on their way, if they are ECN-capable.
-    pub(crate) marked: Vec<usize>,
+/// A connection under test, and the channel that it goes over.
+pub(crate) type Pair = Channel<Endpoint>;
+
+/// Two ends, of which the second listens.
+pub(crate) fn pair(cfg: &TcpConfig, delay: Time) -> Pair {
+    let newreno = algorithm("newreno").expect("it is in the registry");
+    let factory = newreno.factory(cfg.stack.name(), &toml::Table::new()).expect("defaults are valid");
+    let end = |reverse| Endpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory.clone(), 77);
+    let mut ends = [end(false), end(true)];
+    ends[1].listen();
+    Channel::new(ends, delay, Seed { seed: 1, replica: 0 }.stream("dialogue", "channel"))
 }
 
 impl Pair {
-    /// End 0 connects to end 1.
-    pub(crate) fn new(cfg: &TcpConfig, delay: Time) -> Self {
-        let newreno = algorithm("newreno").expect("it is in the registry");
-        let factory = newreno.factory(cfg.stack.name(), &toml::Table::new()).expect("defaults are valid");
-        let end = |reverse| Endpoint::new(FlowId::new(0, reverse), Arc::new(cfg.clone()), factory.clone(), 77);
-        let mut ends = [end(false), end(true)];
-        ends[1].listen();
-        Pair {
-            ends,
-            data: Vec::new(),
-            sides: Sides::default(),
-            air: VecDeque::new(),
-            delay,
-            lost: Vec::new(),
-            marked: Vec::new(),
-        }
-    }
-    /// When something happens next.
-    pub(crate) fn next(&self, now: Time) -> Time {
-        let arrival = self.air.front().map_or(Time::MAX, |a| a.0);
-        self.ends.iter().map(|e| e.next_wake(now)).fold(arrival, Time::min)
-    }
-    /// What happens at `now`: arrivals, timers, and what leaves because of them or of the applications.
-    pub(crate) fn step(&mut self, now: Time) {
-        while let Some((_, from, p)) = self.air.pop_front_if(|a| a.0 <= now) {
-            self.ends[1 - from].receive(now, &p, &self.sides);
-            self.sides.free(&p);
-            self.pump(now, 1 - from);
-        }
-        for i in 0..2 {
-            if self.ends[i].next_wake(Time(now.0.saturating_sub(1))) <= now {
-                self.ends[i].wake(now);
-            }
-            self.pump(now, i);
-        }
-    }
-    fn pump(&mut self, now: Time, i: usize) {
-        while let Some(mut p) = self.ends[i].transmit(now, &mut self.sides) {
-            if p.payload() > 0 {
-                self.data.push((now, i, p));
-                if self.marked.contains(&(self.data.len() - 1)) {
-                    p.mark();
-                }
-                if self.lost.contains(&(self.data.len() - 1)) {
-                    self.sides.free(&p);
-                    continue;
-                }
-            }
-            self.air.push_back((now + self.delay, i, p));
-        }
-    }
-    /// Steps until `until`.
-    pub(crate) fn run(&mut self, mut now: Time, until: Time) {
-        loop {
-            self.step(now);
-            now = self.next(now);
-            if now > until {
-                return;
-            }
-        }
-    }
     fn sizes(&self, from: usize) -> Vec<u32> {
-        self.data.iter().filter(|d| d.1 == from).map(|d| d.2.payload()).collect()
+        self.data().iter().filter(|d| d.1 == from).map(|d| d.2.payload()).collect()
     }
 }
 
 const MS: fn(u64) -> Time = Time::from_millis;
 
 fn connected(stack: Stack) -> Pair {
-    let mut p = Pair::new(&TcpConfig::preset(stack), MS(3));
+    let mut p = pair(&TcpConfig::preset(stack), MS(3));
     p.ends[0].connect();
     p.run(Time::ZERO, MS(50));
     assert!(p.ends.iter().all(|e| e.state() == State::Established && e.room() > 10_000));
@@ -108,7 +47,7 @@ fn messages_of_both_ends_stay_whole() {
         }
         p.run(MS(500), MS(800)); // the last response's ACK may be delayed
         assert_eq!((p.sizes(0), p.sizes(1)), (vec![42, 29, 57, 21], vec![12, 31, 52, 27]), "{stack:?}");
-        assert!(p.data.iter().all(|d| d.2.is(flags::PSH)), "{stack:?}");
+        assert!(p.data().iter().all(|d| d.2.is(flags::PSH)), "{stack:?}");
         assert_eq!(p.ends.each_ref().map(Endpoint::delivered), [122, 149]);
         assert!(p.ends.iter().all(|e| e.sender().unwrap().stats().retransmits == 0 && e.sender().unwrap().idle()));
     }
@@ -120,7 +59,7 @@ fn a_long_message_is_pushed_at_its_end() {
     p.ends[1].write(4252);
     p.run(MS(100), MS(200));
     assert_eq!(p.sizes(1), [1448, 1448, 1356]);
-    let pushed: Vec<bool> = p.data.iter().map(|d| d.2.is(flags::PSH)).collect();
+    let pushed: Vec<bool> = p.data().iter().map(|d| d.2.is(flags::PSH)).collect();
     assert_eq!(pushed, [false, false, true]);
 }
 
@@ -131,15 +70,15 @@ fn a_lost_message_comes_again_as_it_was() {
     p.ends[0].write(57);
     p.run(MS(100), MS(3000));
     assert_eq!(p.sizes(0), [57, 57]);
-    assert!(p.data[1].2.is(flags::PSH) && p.data[1].2.seq == p.data[0].2.seq);
-    assert_eq!(p.data[1].0 - p.data[0].0, MS(1000)); // the RTO's lower bound: a lone segment has no duplicate ACKs
+    assert!(p.data()[1].2.is(flags::PSH) && p.data()[1].2.seq == p.data()[0].2.seq);
+    assert_eq!(p.data()[1].0 - p.data()[0].0, MS(1000)); // the RTO's lower bound: a lone segment has no duplicate ACKs
     assert_eq!(p.ends[1].delivered(), 57);
 }
 
 #[test]
 fn nagle_joins_what_waits_and_without_it_nothing_does() {
     for (nagle, sizes) in [(true, vec![10, 50]), (false, vec![10, 20, 30])] {
-        let mut p = Pair::new(&TcpConfig { nagle, ..TcpConfig::preset(Stack::Rfc) }, MS(3));
+        let mut p = pair(&TcpConfig { nagle, ..TcpConfig::preset(Stack::Rfc) }, MS(3));
         p.ends[0].connect();
         p.run(Time::ZERO, MS(50));
         for bytes in [10, 20, 30] {
@@ -148,7 +87,7 @@ fn nagle_joins_what_waits_and_without_it_nothing_does() {
         }
         p.run(MS(100), MS(1000));
         assert_eq!(p.sizes(0), sizes);
-        assert!(p.data.iter().all(|d| d.2.is(flags::PSH)));
+        assert!(p.data().iter().all(|d| d.2.is(flags::PSH)));
     }
 }
 
@@ -162,7 +101,7 @@ fn joined_repairs_are_pushed_at_their_end() {
     }
     p.run(MS(100), MS(3000));
     assert_eq!(p.sizes(0), [10, 20, 30, 30, 30]); // two at a time
-    assert!(p.data.iter().all(|d| d.2.is(flags::PSH)));
+    assert!(p.data().iter().all(|d| d.2.is(flags::PSH)));
     assert_eq!(p.ends[1].delivered(), 60);
 }
 
@@ -189,7 +128,7 @@ fn stray(p: &Pair, flags: u8, ahead: u32) -> Packet {
 
 #[test]
 fn only_a_reset_at_the_next_byte_is_believed() {
-    let listening = || Pair::new(&TcpConfig::preset(Stack::Rfc), MS(3));
+    let listening = || pair(&TcpConfig::preset(Stack::Rfc), MS(3));
     let mut p = listening();
     let reset = stray(&p, flags::RST, 0);
     p.ends[1].receive(Time::ZERO, &reset, &Sides::default());
@@ -225,7 +164,7 @@ fn nothing_wakes_a_connection_that_is_gone() {
 
 #[test]
 fn the_passive_end_may_close_before_it_is_open() {
-    let mut p = Pair::new(&TcpConfig::preset(Stack::Rfc), MS(3));
+    let mut p = pair(&TcpConfig::preset(Stack::Rfc), MS(3));
     p.ends[0].connect();
     p.run(Time::ZERO, MS(4));
     assert_eq!(p.ends[1].state(), State::SynReceived);
@@ -237,7 +176,7 @@ fn the_passive_end_may_close_before_it_is_open() {
 #[test]
 fn no_announced_mss_is_too_small() {
     for announced in [1, 11, 12, 13, 47] {
-        let p = Pair::new(&TcpConfig::preset(Stack::Linux), MS(3));
+        let p = pair(&TcpConfig::preset(Stack::Linux), MS(3));
         let [mut end, _] = p.ends;
         let mut sides = Sides::default();
         end.connect();

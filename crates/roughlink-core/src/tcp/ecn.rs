@@ -111,14 +111,14 @@ impl Endpoint {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dialogue::Pair;
+    use super::super::dialogue::{Pair, pair};
     use super::super::{Stack, TcpConfig};
     use super::*;
     use crate::units::Time;
     use proptest::prelude::*;
 
     fn connected(stack: Stack, ecn: [bool; 2]) -> Pair {
-        let mut p = Pair::new(&TcpConfig::preset(stack), Time::from_millis(10));
+        let mut p = pair(&TcpConfig::preset(stack), Time::from_millis(10));
         for (end, ecn) in p.ends.iter_mut().zip(ecn) {
             end.cfg = TcpConfig { ecn, ..(*end.cfg).clone() }.into();
         }
@@ -138,7 +138,7 @@ mod tests {
                 let both = ecn == [true, true];
                 let reductions = p.ends[0].sender().unwrap().stats().ecn_reductions;
                 assert_eq!((p.ends[1].delivered(), reductions > 0), (5000, both), "{stack:?} {ecn:?}");
-                assert!(p.data.iter().all(|d| (d.2.ecn() == Ecn::Ect0) == both));
+                assert!(p.data().iter().all(|d| (d.2.ecn() == Ecn::Ect0) == both));
             }
         }
     }
@@ -167,24 +167,24 @@ mod tests {
             let mut sent = 0;
             let mut rounds = 0;
             let mut round_ends = Time::ZERO;
-            for (at, _, d) in &p.data {
+            for (at, _, d) in p.data() {
                 let end = d.seq.wrapping_sub(77) + d.payload();
                 prop_assert_eq!(d.ecn() == Ecn::Ect0, end > sent, "retransmissions are not ECN-capable");
                 prop_assert!(!d.is(flags::CWR) || end > sent);
                 sent = sent.max(end);
-                if *at >= round_ends {
-                    (rounds, round_ends) = (rounds + 1, *at + Time::from_millis(20));
+                if at >= round_ends {
+                    (rounds, round_ends) = (rounds + 1, at + Time::from_millis(20));
                 }
             }
             let stats = p.ends[0].sender().unwrap().stats();
-            let seen = p.data.iter().enumerate().any(|(i, d)| {
+            let seen = p.data().iter().enumerate().any(|(i, d)| {
                 marked.contains(&i) && !lost.contains(&i) && d.2.ecn() == Ecn::Ect0
             });
             prop_assert!(stats.ecn_reductions <= rounds);
             prop_assert!(seen || stats.ecn_reductions == 0);
-            let announced = p.data.iter().filter(|d| d.2.is(flags::CWR)).count() as u64;
+            let announced = p.data().iter().filter(|d| d.2.is(flags::CWR)).count() as u64;
             prop_assert!(announced <= stats.ecn_reductions + stats.fast_recoveries + stats.timeouts + stats.probes);
-            prop_assert!(announced > 0 || stats.ecn_reductions == 0 || p.data.len() < 3);
+            prop_assert!(announced > 0 || stats.ecn_reductions == 0 || p.data().len() < 3);
         }
     }
 }

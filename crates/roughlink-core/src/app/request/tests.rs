@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::packet::flags;
-use crate::tcp::dialogue::Pair;
+use crate::tcp::dialogue::{self, Pair};
 use crate::tcp::{Stack, State, TcpConfig};
 
 const MS: fn(u64) -> Time = Time::from_millis;
@@ -18,7 +18,7 @@ fn short(mode: SessionConfig) -> SessionConfig {
 /// nor do the first `lost_datagrams` datagrams.
 fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams: usize) -> (SessionResult, Pair) {
     let mut session = Session::new(cfg, Time::ZERO);
-    let mut pair = Pair::new(tcp, DELAY);
+    let mut pair = dialogue::pair(tcp, DELAY);
     pair.lost = lost.to_vec();
     let mut datagrams: Vec<(Time, Side)> = Vec::new();
     let mut sent = 0;
@@ -135,9 +135,9 @@ fn a_session_with_direct_current() {
     }
     // One message, one segment, pushed.
     let total: u64 = r.messages.iter().map(|m| m.requests + m.count).sum();
-    assert_eq!(pair.data.len() as u64, total);
-    assert!(pair.data.iter().all(|d| d.2.is(flags::PSH)));
-    assert_eq!(pair.data[..4].iter().map(|d| d.2.payload()).collect::<Vec<_>>(), [42, 12, 29, 30]);
+    assert_eq!(pair.data().len() as u64, total);
+    assert!(pair.data().iter().all(|d| d.2.is(flags::PSH)));
+    assert_eq!(pair.data()[..4].iter().map(|d| d.2.payload()).collect::<Vec<_>>(), [42, 12, 29, 30]);
     assert!(pair.ends.iter().all(|e| e.is_done() && !e.failed()));
 }
 
@@ -154,13 +154,13 @@ fn a_session_with_alternating_current() {
 fn a_lost_request_of_the_loop_is_late_or_fatal() {
     let tcp = TcpConfig { tlp: false, ..TcpConfig::preset(Stack::Linux) };
     let (_, whole) = over_tcp(short(SessionConfig::dc()), &tcp, &[], 0);
-    let first = whole.data.iter().position(|d| d.1 == 0 && d.2.payload() == 57).unwrap();
+    let first = whole.data().iter().position(|d| d.1 == 0 && d.2.payload() == 57).unwrap();
     let lost = first + 10; // the sixth CurrentDemandReq
-    let sent_at = whole.data[lost].0;
+    let sent_at = whole.data()[lost].0;
 
     // A lone segment has no duplicate ACKs: it waits for the RTO, 200 ms above the smoothed RTT of 6 to 16 ms.
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[lost], 0);
-    let repair = pair.data[lost + 1].0 - sent_at;
+    let repair = pair.data()[lost + 1].0 - sent_at;
     assert!((MS(206)..=MS(216)).contains(&repair), "{repair}");
     let late = of(&r, Message::CurrentDemand);
     assert_eq!(late.latency_ms.unwrap().max, (repair + MS(16)).as_millis_f64());
@@ -168,7 +168,7 @@ fn a_lost_request_of_the_loop_is_late_or_fatal() {
 
     // Its repair is lost too: the RTO doubles, and that is too late.
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[lost, lost + 1], 0);
-    assert_eq!(pair.data[lost + 2].0 - sent_at, repair * 3);
+    assert_eq!(pair.data()[lost + 2].0 - sent_at, repair * 3);
     let late = of(&r, Message::CurrentDemand);
     assert_eq!((late.violations, late.count), (1, late.requests));
     assert_eq!((r.outcome, counts(&r), r.survived), (Outcome::Completed, vec![(Cause::Message, 1)], true));
@@ -189,7 +189,7 @@ fn a_message_longer_than_a_segment() {
     cfg.message_mut(Message::Authorization).request = 2283;
     let (r, pair) = over_tcp(cfg, &TcpConfig::preset(Stack::Rfc), &[], 0);
     assert_eq!(r.outcome, Outcome::Completed);
-    let long: Vec<_> = pair.data.iter().filter(|d| d.2.payload() > 100).collect();
+    let long: Vec<_> = pair.data().into_iter().filter(|d| d.2.payload() > 100).collect();
     assert_eq!(
         long.iter().map(|d| (d.2.payload(), d.2.is(flags::PSH))).collect::<Vec<_>>(),
         [(1448, false), (835, true)]
@@ -205,7 +205,7 @@ fn discovery_tries_again() {
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[], usize::MAX);
     assert_eq!((r.outcome, r.cause, r.discovery_tries), (Outcome::Failed, Some(Cause::Discovery), 50));
     assert_eq!((r.end_s, r.survived, r.violations.len()), (Some(12.5), false, 0));
-    assert!(pair.data.is_empty());
+    assert!(pair.data().is_empty());
 }
 
 #[test]
