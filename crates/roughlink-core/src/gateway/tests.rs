@@ -3,7 +3,6 @@
 mod flood;
 mod forged;
 mod hostile;
-mod world;
 
 use super::{Gateway, Heading, Key, Modem, Segment};
 use crate::packet::{FlowId, SynOptions, flags};

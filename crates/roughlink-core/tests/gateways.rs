@@ -1,0 +1,184 @@
+//! What gateways achieve in a network: a full power line with a short queue, and a transfer that goes on at once after a tunnel.
+
+use roughlink_core::cc::LinkEvent;
+use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
+use roughlink_core::packet::{Fragment, Packet, Sides};
+use roughlink_core::scenario::{Notices, Scenario};
+use roughlink_core::units::Time;
+
+fn ms(n: u64) -> Time {
+    Time::from_millis(n)
+}
+
+fn parse(text: &str) -> Scenario {
+    let load = |name: &str| Err(format!("there is no `{name}`"));
+    roughlink_scenario::parse(text, "t.toml", &[], &load).map(|(s, _)| s).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Downloads from servers `rtts` ms away that begin 5 s after one another, over a power line without errors.
+fn home(cc: &str, gateway: &str, rtts: &[u64]) -> Scenario {
+    let mut text = format!(
+        "duration = \"60 s\"\ntcp = {{ cc = \"{cc}\" }}\n\
+         node = [{{ name = \"modem\" }}, {{ name = \"house\" }}{}]\n\
+         gateway = [{{ node = \"modem\", kind = \"{gateway}\" }}]\n\
+         [[link]]\nname = \"plc\"\nkind = \"hdplc\"\nbetween = [\"modem\", \"house\"]\nqueue = \"256 pkt\"\n\
+         noise = {{ kind = \"clean\" }}\nmac = {{ duplex = \"full\" }}\n",
+        (0..rtts.len()).map(|i| format!(", {{ name = \"s{i}\" }}")).collect::<String>()
+    );
+    for (i, rtt) in rtts.iter().enumerate() {
+        text += &format!(
+            "[[link]]\nname = \"l{i}\"\nbetween = [\"s{i}\", \"modem\"]\nrate = \"1 Gbit/s\"\ndelay = \"{} ms\"\n\
+             queue = \"10000 pkt\"\n[[flow]]\nname = \"f{i}\"\nkind = \"bulk\"\nfrom = \"s{i}\"\nto = \"house\"\nstart = \"{} s\"\n",
+            rtt / 2,
+            5 * i
+        );
+    }
+    parse(&text)
+}
+
+/// Bytes delivered from 20 s to 60 s, mean queue and drops at the modem, time-outs.
+fn share(scenario: Scenario) -> (Vec<f64>, f64, u64, u64) {
+    let mut network = Network::new(scenario, Options::default()).unwrap();
+    network.wake(Time::from_secs(20));
+    let before = network.result();
+    let after = network.run().unwrap();
+    let flows = before.flows.iter().zip(&after.flows);
+    let rates = flows.map(|(b, a)| (a.delivered_bytes - b.delivered_bytes) as f64).collect();
+    let plc = after.links[0].forward;
+    (rates, plc.queue_mean_pkt, plc.dropped, after.flows.iter().map(|f| f.timeouts).sum())
+}
+
+fn jain(x: &[f64]) -> f64 {
+    let sum: f64 = x.iter().sum();
+    sum * sum / x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64
+}
+
+/// The proposed scheme on an error-free power line: full link, short queue, no drops, equal rates. A single flow's upper
+/// bound is the bandwidth-delay product without the wait for a PDU, so that it does not fill the link.
+#[test]
+fn muniz_shares_the_power_line() {
+    for cc in ["newreno", "cubic"] {
+        for (rtts, full) in [(&[66][..], 0.8), (&[66, 186], 0.95), (&[66, 126, 186], 0.95)] {
+            let (plain, _, dropped, _) = share(home(cc, "none", rtts));
+            assert!(dropped > 0, "without it the queue overflows");
+            let (rates, queue, dropped, timeouts) = share(home(cc, "muniz", rtts));
+            let part = rates.iter().sum::<f64>() / plain.iter().sum::<f64>();
+            let what = format!("{cc} {rtts:?}: {part:.3} of the line, {rates:.0?}, queue {queue:.1}");
+            assert!(jain(&rates) >= 0.95 && part >= full, "{what}");
+            assert!(queue <= 62.0, "{what}"); // twice what a PDU takes
+            assert_eq!((dropped, timeouts), (0, 0), "{what}");
+        }
+    }
+    // The previous scheme, without cross traffic: no overflow either.
+    let (_, queue, dropped, _) = share(home("newreno", "mizutani", &[66, 186]));
+    assert!(queue < 128.0 && dropped == 0, "{queue} {dropped}");
+}
+
+const GONE: Time = Time::from_secs(20);
+const BACK: Time = Time::from_secs(40);
+
+/// When new data reached the seat, and up to which byte; and the time-outs of the sender.
+#[derive(Default, PartialEq, Debug)]
+struct Journey {
+    delivered: Vec<(Time, u64)>,
+    timeouts: u64,
+}
+
+impl Observer for Journey {
+    fn packet(&mut self, now: Time, at: Crossing, p: &Packet, _: &Sides) {
+        let whole = p.fragment() == Fragment::Whole && p.payload() > 0;
+        if at.node != SEAT || at.way != Way::In || !whole {
+            return;
+        }
+        let end = u64::from(p.seq) + u64::from(p.payload());
+        if self.delivered.last().is_none_or(|d| d.1 < end) {
+            self.delivered.push((now, end));
+        }
+    }
+    fn flow(&mut self, _: Time, _: usize, sender: Sending<'_>, _: u64) {
+        self.timeouts = sender.stats().timeouts;
+    }
+}
+
+/// Its number among the nodes.
+const SEAT: usize = 2;
+
+impl Journey {
+    /// From a server 60 ms away; nothing passes between it and the train during `outage`, of which the train is notified as stated.
+    fn new(stack: &str, gateway: &str, notices: &[(Time, LinkEvent)], outage: Option<(Time, Time)>) -> Self {
+        let timeline = outage.map_or(String::new(), |(from, to)| {
+            format!("timeline = [{{ at = \"{from}\", up = false }}, {{ at = \"{to}\", up = true }}]\n")
+        });
+        let mut scenario = parse(&format!(
+            "duration = \"100 s\"\ntcp = {{ stack = \"{stack}\", cc = \"newreno\", rcv_buf = \"128 KiB\" }}\n\
+             node = [{{ name = \"server\" }}, {{ name = \"train\" }}, {{ name = \"seat\" }}]\n\
+             [[link]]\nname = \"air\"\nbetween = [\"server\", \"train\"]\nrate = \"1 Gbit/s\"\ndelay = \"29.7 ms\"\nqueue = \"10000 pkt\"\n{timeline}\
+             [[link]]\nname = \"lan\"\nbetween = [\"train\", \"seat\"]\nrate = \"1 Gbit/s\"\ndelay = \"0.3 ms\"\nqueue = \"10000 pkt\"\n\
+             [[gateway]]\nnode = \"train\"\nkind = \"{gateway}\"\nlink = \"air\"\n\
+             [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"server\"\nto = \"seat\"\n"
+        ));
+        scenario.links[0].notices = Notices::Listed(notices.into());
+        let mut journey = Journey::default();
+        Network::new(scenario, Options::default()).unwrap().run_observed(&mut journey).unwrap();
+        journey
+    }
+    /// How long after `at` something new is delivered.
+    fn silence_after(&self, at: Time) -> Time {
+        self.delivered.iter().find(|d| d.0 > at).map_or(Time::MAX, |d| d.0 - at)
+    }
+    /// Bytes delivered from the first second to the second one.
+    fn bytes(&self, from: u64, to: u64) -> f64 {
+        let by = |at| self.delivered.iter().rfind(|d| d.0 <= Time::from_secs(at)).map_or(0, |d| d.1);
+        (by(to) - by(from)) as f64
+    }
+}
+
+const STACKS: [&str; 4] = ["linux", "rfc", "ns3", "ns2"];
+
+/// 20 s without coverage. Warned half a second ahead, the sender loses nothing and goes on at once; without an agent it
+/// waits for its timer.
+#[test]
+fn avoca_rx_resumes_at_once() {
+    for stack in STACKS {
+        let plain = Journey::new(stack, "none", &[], Some((GONE, BACK)));
+        let notices = [
+            (GONE.saturating_sub(ms(500)), LinkEvent::Signal(-85.0)),
+            (GONE + ms(100), LinkEvent::Down),
+            (BACK + ms(50), LinkEvent::Up),
+            (BACK + ms(80), LinkEvent::Configured),
+            (BACK + ms(100), LinkEvent::Signal(-60.0)),
+        ];
+        let warned = Journey::new(stack, "avoca-rx", &notices, Some((GONE, BACK)));
+        let (without, with) = (plain.silence_after(BACK), warned.silence_after(BACK + ms(100)));
+        assert!(plain.timeouts > 3 && without > Time::from_secs(2), "{stack}: {without}");
+        assert_eq!(warned.timeouts, 0, "{stack}");
+        assert!(with < ms(65), "{stack}: {with}");
+        assert!(warned.bytes(0, 100) > plain.bytes(0, 100), "{stack}");
+    }
+}
+
+/// Warnings that are late, too late, wrong or missing.
+#[test]
+fn avoca_rx_does_no_harm() {
+    for stack in STACKS {
+        let plain = Journey::new(stack, "none", &[], Some((GONE, BACK)));
+        let silent = Journey::new(stack, "avoca-rx", &[], Some((GONE, BACK)));
+        assert!(silent.delivered == plain.delivered, "{stack}: without notifications it changes nothing");
+        for late in [1, 30, 300, 3_000] {
+            let notices = [
+                (GONE + ms(late), LinkEvent::Down),
+                (BACK + ms(late), LinkEvent::Up),
+                (BACK + ms(late), LinkEvent::Configured),
+            ];
+            let notified = Journey::new(stack, "avoca-rx", &notices, Some((GONE, BACK)));
+            assert!(notified.silence_after(BACK) <= plain.silence_after(BACK), "{stack}, {late} ms late");
+            assert!(notified.bytes(0, 100) >= 0.99 * plain.bytes(0, 100), "{stack}, {late} ms late");
+        }
+        // Nothing follows: the sender's next probe proves the warning wrong.
+        let wrong = Journey::new(stack, "avoca-rx", &[(GONE, LinkEvent::Signal(-85.0))], None);
+        let stopped = wrong.silence_after(GONE + ms(200));
+        assert!(stopped > Time::from_secs(4) && stopped < Time::from_secs(20), "{stack}: {stopped}");
+        let whole = Journey::new(stack, "none", &[], None);
+        assert!(wrong.bytes(60, 100) > 0.99 * whole.bytes(60, 100), "{stack}");
+    }
+}
