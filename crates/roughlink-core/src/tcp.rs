@@ -352,29 +352,36 @@ impl Endpoint {
             p.set_timestamps(now.as_millis() as u32, self.rcv.ts_recent());
             p.size += 12;
         }
-        if self.rcv.has_sacks() && self.sack {
-            self.report(&mut p, len, sides);
-        }
+        let reported = !(self.rcv.has_sacks() && self.sack) || self.report(&mut p, len, sides);
         if self.ecn {
             self.put_ecn(&mut p, start, len);
         }
         debug_assert_eq!(p.payload(), len);
         p.window = self.rcv.window_field();
-        self.rcv.on_ack_sent();
+        if reported {
+            self.rcv.on_ack_sent();
+        }
         self.stamp(&mut p);
         p
     }
 
-    /// Puts what arrived beyond a gap into a segment with `len` bytes (RFC 2018).
+    /// Puts what arrived beyond a gap into a segment with `len` bytes (RFC 2018), as far as there is room within the MSS
+    /// (RFC 6691). Whether there was any; if not, an acknowledgement of its own must follow.
     #[inline(never)]
-    fn report(&mut self, p: &mut Packet, len: u32, sides: &mut Sides) {
+    fn report(&mut self, p: &mut Packet, len: u32, sides: &mut Sides) -> bool {
+        let mss = self.snd.as_ref().map_or(0, |s| s.flow().mss);
+        let room = if len == 0 { 4 } else { (mss.saturating_sub(len + 4) / 8) as usize };
+        if room == 0 {
+            return false;
+        }
         let mut blocks = [(0, 0); 4];
-        let n = self.rcv.sacks(if self.timestamps { 3 } else { 4 }, &mut blocks);
+        let n = self.rcv.sacks(room.min(if self.timestamps { 3 } else { 4 }), &mut blocks);
         let irs = self.irs;
         let side =
             blocks.map(|(l, r)| SackBlock { left: irs.wrapping_add(l as u32), right: irs.wrapping_add(r as u32) });
         p.set_sacks(n, sides.store(Side::Sacks(side)));
         p.set_payload(len as u16);
+        true
     }
 
     fn syn(&mut self, now: Time, sides: &mut Sides) -> Packet {

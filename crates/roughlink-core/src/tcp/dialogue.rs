@@ -119,6 +119,29 @@ fn either_end_may_close_after_its_last_message() {
     assert!(p.ends.iter().all(Endpoint::is_done));
 }
 
+/// Both ends send, and lose, at the same time: what arrived beyond a gap is reported without making any segment longer.
+#[test]
+fn sack_blocks_leave_room_for_full_segments() {
+    for stack in Stack::ALL {
+        let cfg = TcpConfig { sack: true, recovery: Recovery::Sack, ..TcpConfig::preset(stack) };
+        let mut p = pair(&cfg, MS(20));
+        p.ends[0].connect();
+        p.run(Time::ZERO, MS(100));
+        let first = p.data().len();
+        p.lost = (12..120).step_by(7).map(|n| first + n).collect();
+        p.ends.iter_mut().for_each(|e| e.write(200_000));
+        p.run(MS(100), MS(20_000));
+        assert_eq!(p.ends.each_ref().map(Endpoint::delivered), [200_000; 2], "{stack:?}");
+        let longest =
+            |sacks: bool| p.sent.iter().filter(|s| (s.2.sacks() > 0) == sacks).map(|s| s.2.size).max().unwrap();
+        assert!(longest(true) <= longest(false), "{stack:?}");
+        let reported = |i: usize| p.sent.iter().any(|s| s.1 == i && s.2.sacks() > 0);
+        assert!(reported(0) && reported(1), "{stack:?}");
+        let again: u64 = p.ends.iter().map(|e| e.sender().unwrap().stats().retransmits).sum();
+        assert!(again < 2 * p.lost.len() as u64, "{stack:?}: {again} for {} that were lost", p.lost.len());
+    }
+}
+
 /// A packet from end 0 to end 1 with these flags, `ahead` bytes beyond what is expected.
 fn stray(p: &Pair, flags: u8, ahead: u32) -> Packet {
     let mut stray = Packet::tcp(FlowId::new(0, false));
