@@ -62,6 +62,7 @@
 //! # Parts
 //!
 //! - [`tcp::Endpoint`] is a connection whose bytes are implied, [`tcp::Stream`] one with its bytes, over IP datagrams;
+//!   [`sctp::Endpoint`] and [`sctp::Association`] are the same for associations and messages;
 //!   `examples/two_endpoints.rs` joins two endpoints by a lossy [`Pipe`](link::pipe::Pipe).
 //! - [`cc`] has the congestion controls. One of your own needs the trait [`cc::CongestionControl`] and no line here:
 //!   `examples/own_algorithm.rs`.

@@ -27,7 +27,7 @@ pub use send::Sender;
 
 use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{Chunk, Cookie, FlowId, Gaps, Init, Packet, Protocol, Side, Sides, Skipped, chunk_flags};
-use crate::tcp::unwrap;
+use crate::tcp::{is_before_all, unwrap};
 use crate::units::Time;
 use cookie::State as CookieState;
 use receive::Receiver;
@@ -50,6 +50,10 @@ pub enum State {
     ShutdownReceived,
     ShutdownAckSent,
 }
+
+/// The flags of a DATA chunk that matter, and those of a whole, ordered message.
+const DATA_FLAGS: u16 = (chunk_flags::UNORDERED | chunk_flags::BEGIN | chunk_flags::END) as u16;
+const WHOLE: u16 = (chunk_flags::BEGIN | chunk_flags::END) as u16;
 
 /// One end of an association.
 pub struct Endpoint {
@@ -303,15 +307,21 @@ impl Endpoint {
         let acknowledged = unwrap(snd.queue.first(), p.seq, self.tsn.wrapping_sub(1));
         let arriving = unwrap(self.rcv.cumulative(), p.seq, self.peer.1.wrapping_sub(1));
         let taking = matches!(self.state, State::Established | State::ShutdownPending | State::ShutdownSent);
+        let known = !is_before_all(arriving);
         match chunk {
+            Chunk::Data | Chunk::ForwardTsn if taking && !known => self.rcv.sack_soon(), // from before the first TSN
+            Chunk::Sack | Chunk::Shutdown if is_before_all(acknowledged) => {}
+            // Fragments of messages, and unordered ones, are not read.
+            Chunk::Data if p.window & DATA_FLAGS != WHOLE => {}
             Chunk::Data if taking => {
+                self.tries = 0; // of SHUTDOWN: the peer lives
                 self.rcv.on_data(now, arriving, p.stream(), p.payload() as u16);
                 if self.state == State::ShutdownSent {
                     self.rcv.sack_soon(); // section 9.2: SACK and SHUTDOWN at once
                     self.pending = true;
                 }
             }
-            Chunk::ForwardTsn if taking => {
+            Chunk::ForwardTsn if taking && snd.forward_tsn => {
                 let skipped = if let Some(Side::Skipped(s)) = side { *s } else { Skipped::default() };
                 self.rcv.on_forward(arriving, skipped.streams());
             }

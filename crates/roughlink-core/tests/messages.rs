@@ -5,9 +5,9 @@ mod air;
 
 use air::{Air, air};
 use proptest::prelude::*;
-use roughlink_core::cc::{self, Algorithm, REGISTRY};
+use roughlink_core::cc::{self, Algorithm, LinkEvent, REGISTRY};
 use roughlink_core::event::Event;
-use roughlink_core::packet::{Chunk, FlowId, Packet};
+use roughlink_core::packet::{Chunk, FlowId, Gaps, Packet, Skipped, chunk_flags};
 use roughlink_core::sctp::{Association, Message, SEND_BUFFER, SctpConfig, WriteError};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair};
@@ -218,33 +218,119 @@ fn what_can_never_be_written() {
     assert_eq!(closed.write(0, b"early"), Err(WriteError::NotOpen));
 }
 
-/// A peer that uses a message's number twice, streams that were not agreed on, and TSNs far ahead.
-#[test]
-fn strange_chunks() {
-    let mut pair = open(&SctpConfig { rcv_buf: 2_000, streams: 1, max_streams: 1, ..SctpConfig::default() });
-    // The tag and the TSNs of end 0, from a message of its own.
-    assert_eq!(pair[0].write(0, b"first"), Ok(true));
-    let (now, mut datagram) = (Time::from_secs(1), Vec::new());
-    assert!(pair[0].transmit(now, &mut datagram) && pair[1].receive(now, &datagram));
-    let first = wire::decode(&datagram).unwrap().packet;
-    assert_eq!(first.chunk(), Some(Chunk::Data));
-    let send = |to: &mut Association, tsn: u32, stream: (u16, u16), text: &[u8]| {
-        let p =
-            Packet::sctp_data(FlowId::new(0, false), first.ack, first.seq.wrapping_add(tsn), stream, text.len() as u16);
+/// Chunks that no honest peer sends.
+struct Forger {
+    tag: u32,
+    first: u32,
+    now: Time,
+}
+
+impl Forger {
+    /// With the tag and the TSNs of end 0, which sends one message.
+    fn new(pair: &mut [Association; 2]) -> Self {
+        assert_eq!(pair[0].write(0, b"first"), Ok(true));
+        let (now, mut datagram) = (Time::from_secs(1), Vec::new());
+        assert!(pair[0].transmit(now, &mut datagram) && pair[1].receive(now, &datagram));
+        let first = wire::decode(&datagram).unwrap().packet;
+        assert_eq!(first.chunk(), Some(Chunk::Data));
+        Forger { tag: first.ack, first: first.seq, now }
+    }
+    fn send(&self, to: &mut Association, p: Packet, text: &[u8]) {
         let mut bytes = Vec::new();
         wire::encode(&p, None, &addresses(), text, &mut bytes).unwrap();
-        assert!(to.receive(now, &bytes));
-    };
-    send(&mut pair[1], 2, (0, 2), b"third, once");
-    send(&mut pair[1], 3, (0, 2), b"third, twice");
-    send(&mut pair[1], 4, (9, 0), b"no such stream");
-    send(&mut pair[1], 60_000, (0, 3), b"far ahead");
-    send(&mut pair[1], 1 << 31, (0, 4), b"before the beginning");
-    for tsn in 5..500 {
-        send(&mut pair[1], tsn, (0, 2), &[1; 900]);
+        assert!(to.receive(self.now, &bytes));
     }
-    send(&mut pair[1], 1, (0, 1), b"second");
-    let read: Vec<Vec<u8>> = std::iter::from_fn(|| pair[1].read()).map(|m| m.bytes).collect();
-    assert_eq!(read[..2], [b"first".to_vec(), b"second".to_vec()]);
-    assert!(read.iter().map(Vec::len).sum::<usize>() < 2_000 + 900);
+    /// A message with the TSN `tsn` after the first.
+    fn data(&self, to: &mut Association, tsn: u32, stream: (u16, u16), text: &[u8]) {
+        let tsn = self.first.wrapping_add(tsn);
+        self.send(to, Packet::sctp_data(FlowId::new(0, false), self.tag, tsn, stream, text.len() as u16), text);
+    }
+}
+
+fn read_all(a: &mut Association) -> Vec<String> {
+    std::iter::from_fn(|| a.read()).map(|m| String::from_utf8_lossy(&m.bytes).into_owned()).collect()
+}
+
+/// a_rwnd of the SACK that leaves now.
+fn window(a: &mut Association) -> u32 {
+    let mut datagram = Vec::new();
+    assert!(a.transmit(Time::from_secs(1), &mut datagram));
+    let sack = wire::decode(&datagram).unwrap().packet;
+    assert_eq!(sack.chunk(), Some(Chunk::Sack));
+    sack.tsval
+}
+
+/// A peer that uses a message's number twice, streams that were not agreed on, TSNs far ahead and from before the first,
+/// fragments and unordered messages.
+#[test]
+fn strange_chunks() {
+    let mut pair = open(&SctpConfig { rcv_buf: 20_000, streams: 1, max_streams: 1, ..SctpConfig::default() });
+    let f = Forger::new(&mut pair);
+    let b = &mut pair[1];
+    f.data(b, 2, (0, 2), b"third, once");
+    f.data(b, 3, (0, 2), b"third, twice");
+    f.data(b, 4, (9, 0), b"no such stream");
+    f.data(b, 70_000, (0, 3), b"too far ahead");
+    for k in 1..4 {
+        f.data(b, 0u32.wrapping_sub(k), (0, 1), b"before the beginning");
+        let skipped =
+            Packet::sctp_forward_tsn(FlowId::new(0, false), f.tag, f.first.wrapping_sub(k), &Skipped::default());
+        f.send(b, skipped, b"");
+        let sack = Packet::sctp_sack(FlowId::new(0, false), f.tag, u32::MAX - k, 9, &Gaps::default());
+        f.send(b, sack, b"");
+    }
+    for flags in [chunk_flags::BEGIN, chunk_flags::END, chunk_flags::BEGIN | chunk_flags::END | chunk_flags::UNORDERED]
+    {
+        let mut p = Packet::sctp_data(FlowId::new(0, false), f.tag, f.first.wrapping_add(1), (0, 1), 4);
+        p.window = u16::from(flags);
+        f.send(b, p, b"part");
+    }
+    f.data(b, 1, (0, 1), b"second");
+    assert_eq!(read_all(b), ["first", "second", "third, twice"]);
+    assert_eq!(window(b), 20_000, "everything is free again");
+}
+
+/// Whatever a peer leaves out, an end keeps no more than its buffer.
+#[test]
+fn a_gap_that_is_never_closed() {
+    let mut pair = open(&SctpConfig { rcv_buf: 20_000, ..SctpConfig::default() });
+    let f = Forger::new(&mut pair);
+    assert_eq!(read_all(&mut pair[1]), ["first"]);
+    for tsn in 1..2_000 {
+        f.data(&mut pair[1], tsn, (0, tsn as u16 + 1), &[1; 900]); // number 1 never comes
+    }
+    assert!((1..=900).contains(&window(&mut pair[1])), "{}", window(&mut pair[1]));
+    assert_eq!(read_all(&mut pair[1]), [""; 0]);
+}
+
+/// AVOCA with partial reliability gives up what is in flight when coverage ends: what the peer is told to skip is never read,
+/// and the rest in order.
+#[test]
+fn what_is_skipped_is_never_read() {
+    let sctp = SctpConfig { partial_reliability: true, ..SctpConfig::default() };
+    let factory = |cc: &str| cc::algorithm(cc).unwrap().factory("rfc", &toml::Table::new()).unwrap();
+    let mut pair = [
+        Association::new(addresses(), sctp.clone(), factory("avoca"), 5),
+        Association::new(addresses().reversed(), sctp, factory("sctp"), 6),
+    ];
+    pair[0].connect();
+    pair[1].listen();
+    exchange(&mut pair, Time::ZERO);
+    for n in 0..100u8 {
+        assert_eq!(pair[0].write(0, &[n; 1_000]), Ok(true));
+    }
+    let (now, mut datagram, mut lost) = (Time::from_secs(1), Vec::new(), 0);
+    while pair[0].transmit(now, &mut datagram) {
+        lost += 1;
+    }
+    assert!(lost > 1, "the first flight");
+    pair[0].on_link(now, &LinkEvent::Down);
+    for event in [LinkEvent::Up, LinkEvent::Configured] {
+        pair[0].on_link(Time::from_secs(100), &event);
+    }
+    for second in 100..200 {
+        exchange(&mut pair, Time::from_secs(second));
+    }
+    let read: Vec<u8> = std::iter::from_fn(|| pair[1].read()).map(|m| m.bytes[0]).collect();
+    assert_eq!(read, (lost..100).collect::<Vec<u8>>());
 }

@@ -63,6 +63,8 @@ pub mod chunk_flags {
     pub const END: u8 = 0x01;
     /// DATA: the first part of a user message.
     pub const BEGIN: u8 = 0x02;
+    /// DATA: delivered without regard to the order of its stream.
+    pub const UNORDERED: u8 = 0x04;
     /// ABORT, SHUTDOWN COMPLETE: the verification tag is the receiver's own, reflected.
     pub const REFLECTED: u8 = 0x01;
 }

@@ -142,7 +142,8 @@ impl Association {
         }
     }
 
-    /// Writes a message to `stream`. False if there is no room for it now; [`Event::Writable`] says when there is.
+    /// Writes a message to `stream`; packets may leave. False if there is no room for it now; [`Event::Writable`] says when
+    /// there is.
     ///
     /// # Errors
     /// It can never be written: the association is not open, or there is no such stream, or it is empty or too long.
@@ -165,14 +166,16 @@ impl Association {
         Ok(true)
     }
 
-    /// The next message that has arrived, if there is one.
+    /// The next message that has arrived, if there is one. A SACK that opens the window again may leave: call
+    /// [`Association::transmit`].
     pub fn read(&mut self) -> Option<Message> {
         let message = self.readable.pop_front()?;
         self.endpoint.rcv.on_read(message.bytes.len() as u64, self.endpoint.cfg.payload);
         Some(message)
     }
 
-    /// This end has no more to write: the shutdown follows what was written (RFC 9260 section 9.2).
+    /// This end has no more to write: the shutdown follows what was written (RFC 9260 section 9.2); packets may leave. During the
+    /// handshake there is nothing to shut down: the association is given up without a word.
     pub fn close(&mut self) {
         self.closed = true;
         self.endpoint.close();
@@ -188,7 +191,7 @@ impl Association {
         &self.endpoint
     }
 
-    /// Both ends have closed, or the association has failed.
+    /// Both ends have closed, or the association has failed, or was never opened.
     pub fn is_done(&self) -> bool {
         self.endpoint.state() == State::Closed
     }
@@ -253,7 +256,7 @@ impl Association {
             self.from += 1;
             self.bytes -= message.len();
         }
-        if self.refused && self.bytes < SEND_BUFFER / 2 && !self.closed {
+        if self.refused && self.bytes < SEND_BUFFER / 2 && !self.closed && self.streams() > 0 {
             self.refused = false;
             self.events.push(Event::Writable);
         }

@@ -1,4 +1,5 @@
-//! What a [`Permit::Hold`](crate::cc::Permit::Hold) means to the sending half: as for TCP, frozen while it lasts, a start without back-off after it.
+//! What a [`Permit::Hold`](crate::cc::Permit::Hold) means to the sending half: as for TCP, frozen while it lasts, a start
+//! without back-off after it.
 //!
 //! With `partial_reliability` what is in flight is given up when it begins, and a FORWARD TSN is the last packet to leave
 //! (AVOCA paper, section I). It leaves again, if it was not answered, when the `Hold` ends.

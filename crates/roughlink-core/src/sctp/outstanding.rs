@@ -169,7 +169,8 @@ impl Outstanding {
             self.first += 1;
         }
         for gap in gaps {
-            for tsn in cumulative + u64::from(gap.start)..=cumulative + u64::from(gap.end) {
+            let end = (cumulative + u64::from(gap.end)).min(self.next() - 1);
+            for tsn in cumulative + u64::from(gap.start)..=end {
                 let Some(i) = tsn.checked_sub(self.first).map(|i| i as usize).filter(|i| *i < self.chunks.len()) else {
                     continue;
                 };

@@ -48,6 +48,8 @@ struct ByHand {
     delivered: VecDeque<(u16, u64)>,
     /// Bytes delivered and not read.
     unread: u64,
+    /// The a_rwnd sent last.
+    announced: u64,
 }
 
 impl Receiver {
@@ -81,7 +83,7 @@ impl Receiver {
     }
     /// From now on the application reads by hand: what it has not read occupies the buffer.
     pub fn read_by_hand(&mut self) {
-        self.by_hand = Some(ByHand::default());
+        self.by_hand = Some(ByHand { announced: u64::from(self.rcv_buf), ..ByHand::default() });
     }
     /// The message that the last packet brought, if it was taken in: stream and number.
     pub fn take_arrived(&mut self) -> Option<(u16, u64)> {
@@ -91,15 +93,14 @@ impl Receiver {
     pub fn take_delivered(&mut self) -> Option<(u16, u64)> {
         self.by_hand.as_mut()?.delivered.pop_front()
     }
-    /// The application read `bytes`. A window that had closed is announced again once it takes a packet of `packet` bytes or half
-    /// the buffer (the receiver's part of silly window avoidance, RFC 9260 section 6.2).
+    /// The application read `bytes`. The window is announced again when it takes a packet of `packet` bytes, and did not, or has
+    /// grown by half the buffer (the receiver's part of silly window avoidance, RFC 9260 section 6.2).
     pub fn on_read(&mut self, bytes: u64, packet: u16) {
-        let worthwhile = u64::from(packet).min(u64::from(self.rcv_buf) / 2).max(1);
-        let closed = self.room() < worthwhile;
-        if let Some(by_hand) = &mut self.by_hand {
-            by_hand.unread -= bytes;
-        }
-        if closed && self.room() >= worthwhile {
+        let Some(by_hand) = &mut self.by_hand else { return };
+        by_hand.unread -= bytes;
+        let (announced, packet) = (by_hand.announced, u64::from(packet));
+        let room = self.room();
+        if (announced < packet && room >= packet) || room >= announced + (u64::from(self.rcv_buf) / 2).max(1) {
             self.sack_soon();
         }
     }
@@ -157,9 +158,11 @@ impl Receiver {
             self.sack_soon();
             return;
         }
-        // The next one frees what waits for it: it is taken while anything at all can be left unread (section 6.1 rule A).
-        let next = tsn == self.cumulative + 1;
-        if if next { self.unread() >= u64::from(self.rcv_buf) } else { u64::from(len) > self.room() } {
+        // What is delivered at once frees what waits for it: it is taken while anything at all can be left unread (section 6.1
+        // rule A). What no gap ack block could report is not.
+        let deliverable = tsn == self.cumulative + 1 && self.next_of(stream).is_none_or(|next| ssn == *next as u16);
+        let full = if deliverable { self.unread() >= u64::from(self.rcv_buf) } else { u64::from(len) > self.room() };
+        if full || tsn > self.cumulative + u64::from(u16::MAX) {
             self.sack_soon(); // no room: discarded, which the SACK shows
             return;
         }
@@ -211,7 +214,11 @@ impl Receiver {
         self.pending = 0;
         self.sack_now = false;
         self.sack_at = Time::MAX;
-        (self.room() as u32, gaps)
+        let room = self.room();
+        if let Some(by_hand) = &mut self.by_hand {
+            by_hand.announced = room;
+        }
+        (room as u32, gaps)
     }
 
     fn note(&mut self, tsn: u64) {

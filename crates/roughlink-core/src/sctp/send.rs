@@ -236,6 +236,7 @@ impl Sender {
         }
         if probing {
             self.core.stats.probes += 1;
+            self.probe = Some(self.queue.first());
         } else {
             self.core.stats.timeouts += 1;
             let again = self.core.flow.state == CongestionState::Loss && self.core.retries > 1;

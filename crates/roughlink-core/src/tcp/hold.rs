@@ -1,4 +1,5 @@
-//! What a [`Permit::Hold`](crate::cc::Permit::Hold) means to the sending half: frozen while it lasts, and a start without back-off after it.
+//! What a [`Permit::Hold`](crate::cc::Permit::Hold) means to the sending half: frozen while it lasts, and a start without
+//! back-off after it.
 //!
 //! While it lasts nothing leaves and no timer runs. When it ends the head of what is outstanding leaves at once, if it left
 //! too long ago for its answer to be on its way; else as soon as that is so and no acknowledgement has arrived. What else was
