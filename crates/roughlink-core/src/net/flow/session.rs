@@ -81,7 +81,7 @@ impl Requests {
                 let factory = spec.factory.clone().expect("a session over TCP has a congestion control");
                 Endpoint::new(FlowId::new(index, reverse), Arc::clone(&spec.tcp), factory, 0)
             }),
-            session: Session::new(session.clone(), spec.start),
+            session: Session::new(session.clone(), spec.start, [false; 2]),
             datagrams: Default::default(),
             sent: [0; 2],
             connected: false,
@@ -98,7 +98,7 @@ impl Requests {
             for (end, side) in self.ends.iter().zip(SIDES) {
                 self.session.received(now, side, end.delivered());
                 if end.peer_closed() || end.failed() {
-                    self.session.closed(now, side);
+                    self.session.closed(now, side, !end.failed());
                 }
             }
             let mut idle = true;
