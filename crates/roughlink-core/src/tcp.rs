@@ -27,7 +27,7 @@ mod unread;
 pub use config::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, TcpConfig, threshold};
 pub use send::Sender;
 pub use stream::Stream;
-use unread::Unread;
+pub(crate) use unread::Unread;
 
 use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};

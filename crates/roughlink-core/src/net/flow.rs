@@ -18,6 +18,7 @@ use crate::packet::{FlowId, Packet, Protocol, Sides};
 use crate::rng::Seed;
 use crate::scenario::FlowSpec;
 use crate::units::Time;
+use crate::wire::{Addresses, Decoded};
 use bulk::Bulk;
 use call::Call;
 use cbr::Cbr;
@@ -32,7 +33,7 @@ pub(super) struct Flow {
     pub reassembly: [Option<Box<Reassembly>>; 2],
     /// Its ends that are outside the network, at ports.
     pub open: [bool; 2],
-    pub protocol: Protocol,
+    protocol: Protocol,
     kind: Kind,
     index: u32,
     ip: IpHeader,
@@ -74,8 +75,24 @@ struct Progress {
 trait Application {
     /// A whole datagram reached `end`. Returns whether either end may now have something to send.
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool;
+    /// A datagram of `end`, which is outside, enters the network with these bytes. The number that its packet is to have.
+    fn enter(&mut self, _now: Time, _end: usize, _d: &Decoded, _bytes: &[u8]) -> u32 {
+        0
+    }
+    /// `end` is about to receive a packet from outside with this payload. Whether it is one that it understands.
+    fn read(&mut self, _end: usize, _p: &Packet, _payload: &[u8]) -> bool {
+        true
+    }
+    /// The payload of a packet from here that leaves the network with these addresses; else what it implies.
+    fn payload(&self, _p: &Packet, _addresses: &Addresses) -> Option<Vec<u8>> {
+        None
+    }
     /// A whole datagram left the network for an end that is outside.
     fn left(&mut self, _now: Time, _p: &Packet, _progress: &mut Progress) {}
+    /// End 1 is here and waits for the first packet of an end 0 outside.
+    fn listens(&self) -> bool {
+        false
+    }
     /// What `end` has to send now, as packets `id`.
     fn transmit(&mut self, now: Time, end: usize, id: FlowId, sides: &mut Sides) -> Option<Packet>;
     /// Wakes `end` if its time has come; else returns when it comes.
@@ -128,8 +145,8 @@ impl Flow {
                 let stop = if open[0] { spec.start } else { until(stop) };
                 Kind::Other(Box::new(Cbr::new((*rate, *packet, *bytes), (spec.start, stop))))
             }
-            Traffic::Voip { config, stop } => Kind::Other(Box::new(Call::new(spec, config, until(stop), seed))),
-            Traffic::Request { session } => Kind::Other(Box::new(Requests::new(spec, index, session))),
+            Traffic::Voip { config, stop } => Kind::Other(Box::new(Call::new(spec, config, until(stop), open, seed))),
+            Traffic::Request { session } => Kind::Other(Box::new(Requests::new(spec, index, open, session))),
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);
         let progress = Progress { end: None, last_delivery: start };
@@ -165,13 +182,30 @@ impl Flow {
             progress: Progress { end: None, last_delivery: Time::MAX },
         }
     }
-    /// A whole datagram of an end that is here left the network.
+    /// A datagram of `end`, which is outside, enters the network with these bytes. The number that its packet is to have.
+    pub fn enter(&mut self, now: Time, end: usize, d: &Decoded, bytes: &[u8]) -> u32 {
+        of_kind!(&mut self.kind, k => k.enter(now, end, d, bytes), 0)
+    }
+    /// `end` is about to receive a packet from outside with this payload. Whether it is one that it understands.
+    pub fn read(&mut self, end: usize, p: &Packet, payload: &[u8]) -> bool {
+        of_kind!(&mut self.kind, k => k.read(end, p, payload), false)
+    }
+    /// The payload of a packet from here that leaves the network with these addresses; else what it implies.
+    pub fn payload(&self, p: &Packet, addresses: &Addresses) -> Option<Vec<u8>> {
+        of_kind!(&self.kind, k => k.payload(p, addresses), None)
+    }
+    /// A whole datagram left the network for an end that is outside.
     pub fn left(&mut self, now: Time, p: &Packet) {
         of_kind!(&mut self.kind, k => k.left(now, p, &mut self.progress), ());
     }
-    /// Its end here waits for a connection from outside.
+    /// End 1 is here and waits for the first packet of an end 0 outside.
     pub fn listens(&self) -> bool {
-        matches!(&self.kind, Kind::Bulk(bulk) if bulk.listens())
+        of_kind!(&self.kind, k => k.listens(), false)
+    }
+    /// The protocols of its packets.
+    pub fn protocols(&self) -> impl Iterator<Item = Protocol> {
+        let discovery = self.session().map(|_| Protocol::Udp);
+        [self.protocol].into_iter().chain(discovery)
     }
     /// Neither end is here.
     pub fn is_passing(&self) -> bool {

@@ -49,4 +49,9 @@ impl Unread {
     pub fn from(&self) -> u64 {
         self.from
     }
+
+    /// Memory of the bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
 }

@@ -23,11 +23,6 @@ impl Bulk {
         Bulk { ends: End::pair(spec, index), open, bytes, delivered: 0, started: false }
     }
 
-    /// Its end here waits for a connection from outside.
-    pub(super) fn listens(&self) -> bool {
-        self.open[0] && self.ends[1].is_listening()
-    }
-
     #[cold]
     fn start(&mut self) {
         self.started = true;
@@ -100,6 +95,9 @@ impl Application for Bulk {
     #[inline(always)]
     fn next_wake(&self, now: Time, end: usize) -> Time {
         self.ends[end].next_wake(now)
+    }
+    fn listens(&self) -> bool {
+        self.open[0] && self.ends[1].is_listening()
     }
     fn on_link(&mut self, now: Time, event: &LinkEvent) {
         self.ends.iter_mut().for_each(|e| e.on_link(now, event));
