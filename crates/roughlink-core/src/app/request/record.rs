@@ -62,7 +62,8 @@ pub(super) struct Record {
     pub sequence_errors: u64,
     pub slow_responses: u64,
     violations: Vec<(Time, Cause, Option<Message>)>,
-    messages: BTreeMap<Message, MessageRecord>,
+    /// In the order of [`Message::ALL`].
+    messages: [MessageRecord; Message::ALL.len()],
 }
 
 #[derive(Clone, Debug, Default)]
@@ -74,11 +75,11 @@ struct MessageRecord {
 
 impl Record {
     pub(super) fn request(&mut self, m: Message) {
-        self.messages.entry(m).or_default().requests += 1;
+        self.messages[m as usize].requests += 1;
     }
     /// A response arrived, or left; the vehicle knows how long it took.
     pub(super) fn response(&mut self, m: Message, latency: Option<Time>) {
-        let message = self.messages.entry(m).or_default();
+        let message = &mut self.messages[m as usize];
         message.responses += 1;
         message.latencies.extend(latency);
     }
@@ -98,7 +99,7 @@ impl Record {
 
     /// Memory of latencies and violations.
     pub(super) fn bytes(&self) -> usize {
-        let latencies = self.messages.values().map(|m| m.latencies.capacity() * size_of::<Time>()).sum::<usize>();
+        let latencies = self.messages.iter().map(|m| m.latencies.capacity() * size_of::<Time>()).sum::<usize>();
         latencies + self.violations.capacity() * size_of::<(Time, Cause, Option<Message>)>()
     }
 }
@@ -124,7 +125,8 @@ pub(super) fn join(start: Time, records: [Option<&Record>; 2]) -> SessionResult 
         first = Some(first.map_or(at, |first: Time| first.min(at)));
     }
     let main = vehicle.or(charger).cloned().unwrap_or_default();
-    let messages = main.messages.into_iter().map(|(message, mut r)| {
+    let used = Message::ALL.into_iter().zip(main.messages).filter(|(_, r)| r.requests > 0);
+    let messages = used.map(|(message, mut r)| {
         r.latencies.sort_unstable();
         MessageResult {
             message,
