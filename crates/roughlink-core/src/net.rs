@@ -23,11 +23,10 @@ mod partition;
 pub mod reassembly;
 pub mod routing;
 
-use crate::app::Traffic;
 use crate::link::{Direction, Noise};
 use crate::metrics::{Outcomes, RunResult};
 use crate::rng::Seed;
-use crate::scenario::{FlowSpec, Scenario};
+use crate::scenario::Scenario;
 use crate::units::{Rate, Time};
 use budget::Budget;
 pub use budget::{Exceeded, Limits, MOST_BYTES};
@@ -108,7 +107,8 @@ pub struct PortStats {
     pub sent: u64,
     /// Datagrams for an address that no node has, or for an end that does not exist.
     pub unreachable: u64,
-    /// Bytes that are no IP datagram.
+    /// Bytes that are no IP datagram, or that the end they reached does not understand: for a call what is no RTP of its
+    /// talker, for a charging session datagrams that are no discovery.
     pub unreadable: u64,
 }
 
@@ -123,14 +123,6 @@ pub enum NetworkError {
     Ports {
         /// The node.
         node: String,
-    },
-    /// A flow that needs both its ends has one at a port.
-    #[error("flow `{flow}` ({kind}) cannot have an end outside the network: only `bulk` and `cbr` flows can")]
-    Open {
-        /// The flow.
-        flow: String,
-        /// What it carries.
-        kind: &'static str,
     },
 }
 
@@ -161,7 +153,7 @@ impl Network {
     /// Routes the flows of a scenario and finds its components. Nothing has happened yet.
     ///
     /// # Errors
-    /// A flow has no path, or a port at an end that it cannot do without.
+    /// A flow has no path, or a node two ports.
     ///
     /// # Panics
     /// A port is at a node that the scenario does not have.
@@ -174,11 +166,6 @@ impl Network {
             if options.ports[..i].contains(&node) {
                 return Err(NetworkError::Ports { node: s.nodes[node].clone() });
             }
-        }
-        let whole = |f: &&FlowSpec| !matches!(f.traffic, Traffic::Bulk { .. } | Traffic::Cbr { .. });
-        let open = |f: &&FlowSpec| options.ports.contains(&f.from) || options.ports.contains(&f.to);
-        if let Some(f) = s.flows.iter().filter(whole).find(open) {
-            return Err(NetworkError::Open { flow: f.name.clone(), kind: f.traffic.name() });
         }
         // A datagram may go from any port to any node.
         let components = if options.one_component || !options.ports.is_empty() {

@@ -178,10 +178,10 @@ impl Packet {
         p
     }
 
-    /// An IP datagram of `size` bytes that came from outside, its bytes in side slot `side`. What they are is not looked
-    /// at: links and queues take it for UDP.
-    pub const fn opaque(flow: FlowId, size: u16, ipv6: bool, side: u32) -> Self {
-        let mut p = Packet::tcp(flow);
+    /// An IP datagram of `size` bytes that came from outside at `now`, its bytes in side slot `side`. What they are is not
+    /// looked at: links and queues take it for UDP.
+    pub const fn opaque(flow: FlowId, size: u16, ipv6: bool, side: u32, now: Time) -> Self {
+        let mut p = Packet::udp(flow, 0, 0, now);
         p.info = if ipv6 { INFO_UDP | INFO_UDP_IPV6 } else { INFO_UDP };
         p.size = size;
         p.set_side(side);
@@ -246,7 +246,7 @@ impl Packet {
         self.set_traffic_class(dscp << 2 | self.traffic_class() & 0b11);
     }
 
-    /// When a UDP datagram was sent.
+    /// When a UDP datagram was sent, or came from outside.
     pub const fn udp_sent_at(&self) -> Time {
         Time(self.tsval as u64 | (self.tsecr as u64) << 32)
     }

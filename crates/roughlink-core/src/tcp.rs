@@ -22,10 +22,12 @@ mod scoreboard;
 mod send;
 mod sorted;
 mod stream;
+mod unread;
 
 pub use config::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, TcpConfig, threshold};
 pub use send::Sender;
 pub use stream::Stream;
+pub(crate) use unread::Unread;
 
 use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};

@@ -5,4 +5,3 @@
 pub mod capture;
 pub mod columns;
 pub mod pcapng;
-pub mod v2gtp;

@@ -2,25 +2,28 @@
 //!
 //! ISO 15118-2 with external payment, and DIN 70121, which has the same messages: SECC discovery over UDP, then one
 //! connection of requests by the vehicle and responses by the charger, one message at a time, under the standard's timers.
-//! A session is pure state: it writes lengths into two byte streams and receives how many bytes of each arrived; the
-//! content is implied and kept beside the streams. Deviations: no TLS, no contract payment, no renegotiation; the
+//! Each side is pure state and knows itself only: it writes lengths into a byte stream, keeps beside it which messages
+//! they are ([`Written`]), and records what it notices. Between two sides that are both here the content is implied: how many
+//! bytes of a stream arrived says which of its messages did. To and from a side outside the network bytes travel ([`v2gtp`]).
+//! The result is put together from what both recorded. Deviations: no TLS, no contract payment, no renegotiation; the
 //! charger's own Ongoing limit and the vehicle's sequence performance time are not watched.
 
 mod evcc;
 pub mod message;
 mod record;
 mod secc;
+pub mod v2gtp;
 
-pub use message::{Message, MessageSpec, PORT, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
+pub use message::{Document, Message, MessageSpec, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
 pub use record::{Cause, MessageResult, Outcome, SessionResult};
 
 use crate::units::Time;
 use evcc::Evcc;
-use record::Record;
 use schemars::JsonSchema;
-use secc::{Response, Secc};
+use secc::Secc;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use v2gtp::Part;
 
 /// Charging mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -208,135 +211,176 @@ pub enum Action {
     Close,
 }
 
-/// A session under way, both sides of it. After every call of another verb, [`Session::transmit`] is to be called for both
-/// sides until it gives nothing.
+/// What is here of a session: the vehicle, the charger or both. After every call of another verb, [`Session::transmit`] is to
+/// be called for each side that is here until it gives nothing.
 #[derive(Clone, Debug)]
 pub struct Session {
     cfg: SessionConfig,
     start: Time,
-    evcc: Evcc,
-    secc: Secc,
-    requests: Content<Message>,
-    responses: Content<Response>,
-    record: Record,
+    evcc: Option<Evcc>,
+    secc: Option<Secc>,
 }
 
 impl Session {
-    /// A session that begins at `start`.
-    pub fn new(cfg: SessionConfig, start: Time) -> Self {
+    /// A session that begins at `start`; vehicle and charger are `outside` or here.
+    pub fn new(cfg: SessionConfig, start: Time, outside: [bool; 2]) -> Self {
         Session {
-            evcc: Evcc::new(&cfg, start),
-            secc: Secc::new(&cfg, start),
+            evcc: (!outside[0]).then(|| Evcc::new(&cfg, start)),
+            secc: (!outside[1]).then(|| Secc::new(&cfg, start)),
             cfg,
             start,
-            requests: Content::default(),
-            responses: Content::default(),
-            record: Record::default(),
         }
     }
     /// When the session must be woken; [`Time::MAX`] = never.
     pub fn next_wake(&self) -> Time {
-        self.evcc.next_wake().min(self.secc.next_wake())
+        let evcc = self.evcc.as_ref().map_or(Time::MAX, Evcc::next_wake);
+        evcc.min(self.secc.as_ref().map_or(Time::MAX, Secc::next_wake))
     }
     /// Processes what is due.
     pub fn wake(&mut self, now: Time) {
-        self.evcc.wake(now, &self.cfg, &mut self.record);
-        self.secc.wake(now, &self.cfg, &mut self.record);
+        if let Some(evcc) = &mut self.evcc {
+            evcc.wake(now, &self.cfg);
+        }
+        if let Some(secc) = &mut self.secc {
+            secc.wake(now, &self.cfg);
+        }
     }
     /// What `side` requests now.
     pub fn transmit(&mut self, now: Time, side: Side) -> Option<Action> {
         match side {
-            Side::Evcc => {
-                let action = self.evcc.transmit(now, &self.cfg, &mut self.record);
-                if let Some(Action::Write(bytes)) = action {
-                    self.requests.write(bytes, self.evcc.request());
-                }
-                action
-            }
-            Side::Secc => {
-                let (action, response) = self.secc.transmit(now, &self.cfg)?;
-                if let (Action::Write(bytes), Some(r)) = (action, response) {
-                    self.responses.write(bytes, r);
-                }
-                Some(action)
-            }
+            Side::Evcc => self.evcc.as_mut()?.transmit(now, &self.cfg),
+            Side::Secc => self.secc.as_mut()?.transmit(now, &self.cfg),
         }
     }
     /// A datagram of the peer reached `side`.
     pub fn receive_datagram(&mut self, now: Time, side: Side) {
-        match side {
-            Side::Evcc => self.evcc.on_datagram(now),
-            Side::Secc => self.secc.on_datagram(now, &self.cfg),
+        match (side, &mut self.evcc, &mut self.secc) {
+            (Side::Evcc, Some(evcc), _) => evcc.on_datagram(now),
+            (Side::Secc, _, Some(secc)) => secc.on_datagram(now, &self.cfg),
+            _ => {}
         }
     }
     /// The vehicle's connection is established.
     pub fn connected(&mut self, now: Time) {
-        self.evcc.on_connected(now);
+        if let Some(evcc) = &mut self.evcc {
+            evcc.on_connected(now);
+        }
     }
-    /// `side` has been delivered `bytes` in order since the connection began.
+    /// `side` has been delivered `bytes` in order since the connection began, of a peer that is here.
     pub fn received(&mut self, now: Time, side: Side, bytes: u64) {
+        let (Some(evcc), Some(secc)) = (&mut self.evcc, &mut self.secc) else { return };
+        loop {
+            let theirs = if side == Side::Evcc { &mut secc.written } else { &mut evcc.written };
+            match theirs.read(bytes) {
+                Some(Document::Request(m)) => secc.on_request(now, m, &self.cfg),
+                Some(Document::Response(r)) => evcc.on_response(now, r, &self.cfg),
+                None => return,
+            }
+        }
+    }
+    /// `side` has been delivered these bytes, in order, of a peer outside.
+    pub fn read(&mut self, now: Time, side: Side, bytes: &[u8]) {
+        let mut rest = bytes;
         match side {
             Side::Evcc => {
-                while let Some(r) = self.responses.read(bytes) {
-                    self.evcc.on_response(now, r, &self.cfg, &mut self.record);
+                let Some(evcc) = &mut self.evcc else { return };
+                while let Some(message) = evcc.reader.next(&mut rest) {
+                    match message {
+                        Ok(Document::Response(r)) => evcc.on_response(now, r, &self.cfg),
+                        _ => evcc.fail(now, Cause::Protocol),
+                    }
                 }
             }
             Side::Secc => {
-                while let Some(m) = self.requests.read(bytes) {
-                    self.secc.on_request(now, m, &self.cfg, &mut self.record);
+                let Some(secc) = &mut self.secc else { return };
+                while let Some(message) = secc.reader.next(&mut rest) {
+                    match message {
+                        Ok(Document::Request(m)) => secc.on_request(now, m, &self.cfg),
+                        _ => secc.fail(now, Cause::Protocol),
+                    }
                 }
             }
         }
     }
-    /// The connection of `side` ended: its peer closed, or TCP gave up.
-    pub fn closed(&mut self, now: Time, side: Side) {
-        match side {
-            Side::Evcc => self.evcc.on_closed(now, &mut self.record),
-            Side::Secc => self.secc.on_closed(now, &mut self.record),
+    /// A peer outside has acknowledged `bytes` of what `side` wrote: they are not needed any more.
+    pub fn acknowledged(&mut self, side: Side, bytes: u64) {
+        let written = match side {
+            Side::Evcc => self.evcc.as_mut().map(|evcc| &mut evcc.written),
+            Side::Secc => self.secc.as_mut().map(|secc| &mut secc.written),
+        };
+        if let Some(written) = written {
+            while written.read(bytes).is_some() {}
         }
     }
-    /// The messages that `side` has written and its peer has not read: where in the stream each ends.
-    pub fn unread(&self, side: Side) -> Box<dyn Iterator<Item = (u64, Message)> + '_> {
+    /// The connection of `side` ended: its peer closed, or else TCP gave up.
+    pub fn closed(&mut self, now: Time, side: Side, by_peer: bool) {
+        match (side, &mut self.evcc, &mut self.secc) {
+            (Side::Evcc, Some(evcc), _) => evcc.fail(now, Cause::Connection),
+            (Side::Secc, _, Some(secc)) if by_peer => secc.on_closed(now),
+            (Side::Secc, _, Some(secc)) => secc.fail(now, Cause::Connection),
+            _ => {}
+        }
+    }
+    /// What `side` has written and its peer has not read, if it is here.
+    pub fn written(&self, side: Side) -> Option<&Written> {
         match side {
-            Side::Evcc => Box::new(self.requests.messages.iter().copied()),
-            Side::Secc => Box::new(self.responses.messages.iter().map(|(end, r)| (*end, r.message))),
+            Side::Evcc => self.evcc.as_ref().map(|evcc| &evcc.written),
+            Side::Secc => self.secc.as_ref().map(|secc| &secc.written),
         }
     }
     /// The session has ended, successfully or not.
     pub fn is_done(&self) -> bool {
-        self.record.end.is_some()
+        self.evcc.as_ref().is_some_and(|evcc| evcc.record.is_over())
+            || self.secc.as_ref().is_some_and(|secc| secc.record.is_over())
     }
     /// Memory of what it records.
     pub fn bytes(&self) -> usize {
-        self.record.bytes()
+        let evcc = self.evcc.as_ref().map_or(0, |evcc| evcc.record.bytes() + evcc.written.bytes());
+        evcc + self.secc.as_ref().map_or(0, |secc| secc.record.bytes() + secc.written.bytes())
     }
-    /// What happened so far.
+    /// What happened so far, as far as the sides that are here know.
     pub fn result(&self) -> SessionResult {
-        self.record.result(self.start)
+        let evcc = self.evcc.as_ref().map(|evcc| &evcc.record);
+        record::join(self.start, [evcc, self.secc.as_ref().map(|secc| &secc.record)])
     }
 }
 
-/// The content of a stream: messages, and the offset at which each ends.
-#[derive(Clone, Debug)]
-struct Content<T> {
-    written: u64,
-    messages: VecDeque<(u64, T)>,
+/// What one side has written into its stream: messages, and the offset at which each ends.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// Where the first message begins, and the last one ends.
+    begin: u64,
+    end: u64,
+    messages: VecDeque<(u64, Document)>,
 }
 
-impl<T> Default for Content<T> {
-    fn default() -> Self {
-        Content { written: 0, messages: VecDeque::new() }
-    }
-}
-
-impl<T> Content<T> {
-    fn write(&mut self, bytes: u32, message: T) {
-        self.written += u64::from(bytes);
-        self.messages.push_back((self.written, message));
+impl Written {
+    fn write(&mut self, bytes: u32, document: Document) {
+        self.end += u64::from(bytes);
+        self.messages.push_back((self.end, document));
     }
     /// The next message that is complete when `delivered` bytes have arrived.
-    fn read(&mut self, delivered: u64) -> Option<T> {
-        self.messages.pop_front_if(|m| m.0 <= delivered).map(|m| m.1)
+    fn read(&mut self, delivered: u64) -> Option<Document> {
+        let (end, document) = self.messages.pop_front_if(|m| m.0 <= delivered)?;
+        self.begin = end;
+        Some(document)
+    }
+    /// Takes in what `other`, an earlier or later state of the same stream, has beyond it.
+    pub fn extend(&mut self, other: &Written) {
+        let known = self.end;
+        self.messages.extend(other.messages.iter().filter(|m| m.0 > known));
+        self.end = known.max(other.end);
+    }
+    /// Where the last one ends.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+    /// The part of the stream from `offset` on.
+    pub fn part(&self, offset: u64, bytes: usize) -> Part<'_> {
+        Part { written: self, offset, bytes }
+    }
+    fn bytes(&self) -> usize {
+        self.messages.capacity() * size_of::<(u64, Document)>()
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub mod codec;
 pub mod emodel;
+pub mod rtp;
 
 pub use codec::{Codec, Speech};
 pub use emodel::EModel;
@@ -59,16 +60,19 @@ impl Default for VoipConfig {
 impl VoipConfig {
     /// UDP payload of each packet, bytes.
     pub const fn datagram(&self) -> u16 {
-        self.speech.payload + RTP_HEADER
+        self.speech.payload + rtp::Header::BYTES
     }
 }
 
 /// The talker.
 #[derive(Clone, Debug)]
 pub struct Sender {
+    /// When its first packet leaves, and the number of that.
     first: Time,
+    base: u32,
     interval: Time,
     stop: Time,
+    /// The number of the next packet.
     sent: u32,
 }
 
@@ -77,11 +81,15 @@ impl Sender {
     /// of the flow `name`.
     pub fn new(cfg: &VoipConfig, (start, stop): (Time, Time), seed: &Seed, name: &str) -> Self {
         let phase = Time(seed.stream(name, "phase").range(0, cfg.speech.interval.0 - 1));
-        Sender { first: start + phase, interval: cfg.speech.interval, stop, sent: 0 }
+        Sender { first: start + phase, stop, ..Sender::silent(cfg.speech.interval) }
+    }
+    /// It never talks.
+    fn silent(interval: Time) -> Self {
+        Sender { first: Time::ZERO, base: 0, interval, stop: Time::ZERO, sent: 0 }
     }
     /// When packet `number` leaves.
     fn departure(&self, number: u32) -> Time {
-        self.first + self.interval * u64::from(number)
+        self.first + self.interval * u64::from(number - self.base)
     }
     /// When the next packet leaves; [`Time::MAX`] once none will.
     pub fn next_wake(&self) -> Time {
@@ -98,7 +106,7 @@ impl Sender {
     }
     /// Packets sent.
     pub fn sent(&self) -> u32 {
-        self.sent
+        self.sent - self.base
     }
 }
 
@@ -144,16 +152,18 @@ impl Receiver {
         };
         // If nothing arrived the delay is unknown, and irrelevant: everything is lost.
         let budget = reference.unwrap_or_default() + cfg.jitter_buffer;
-        let judged = (0..sender.sent).take_while(|&n| sender.departure(n) + budget <= end).count();
+        let base = sender.base as usize;
+        let in_time = |n: &u32| sender.departure(*n) + budget <= end;
+        let judged = base + (sender.base..sender.sent).take_while(in_time).count();
         let mouth_to_ear = (budget + cfg.speech.interval + cfg.speech.lookahead).as_millis_f64();
-        let whole = self.quality(cfg, 0..judged, budget, mouth_to_ear);
+        let whole = self.quality(cfg, base..judged, budget, mouth_to_ear);
         let per_window = ((cfg.window.0 / cfg.speech.interval.0) as usize).max(1);
-        let windows = (0..judged).step_by(per_window).filter_map(|from| {
+        let windows = (base..judged).step_by(per_window).filter_map(|from| {
             let q = self.quality(cfg, from..judged.min(from + per_window), budget, mouth_to_ear)?;
             Some(VoipWindow { start_s: sender.departure(from as u32).as_secs_f64(), r: q.r, mos: q.mos })
         });
         VoipResult {
-            sent: sender.sent,
+            sent: sender.sent(),
             received: sorted.len() as u32,
             delay_ms: DelayResult::of(&sorted),
             over_100ms: above(100),
@@ -246,9 +256,6 @@ pub struct VoipWindow {
     /// Mean opinion score.
     pub mos: f64,
 }
-
-/// RTP header, bytes (RFC 3550 section 5.1).
-const RTP_HEADER: u16 = 12;
 
 #[cfg(test)]
 mod tests {

@@ -123,9 +123,11 @@ impl Receiver {
     pub fn unread(&self) -> u64 {
         self.read.map_or(0, |read| 1 + self.delivered() - read)
     }
-    /// Right edge advertised, or the end of the peer's stream if that is nearer: no bytes are accepted from there on.
+    /// Right edge advertised, or the end of the peer's stream if that is nearer: no bytes are accepted from there on. What an
+    /// application reads at once is not cut at the edge, if it begins within the window.
     pub fn edge(&self) -> u64 {
-        self.fin.map_or(self.edge, |last| last.min(self.edge))
+        let edge = if self.read.is_some() { self.edge } else { u64::MAX };
+        self.fin.map_or(edge, |last| last.min(edge))
     }
 
     /// The peer's SYN took offset 0.

@@ -34,11 +34,10 @@
 //! assert_eq!(&text[..9], b"a charger");
 //! ```
 
-use super::{Buffer, Endpoint, State, TcpConfig, is_before_all, unwrap};
-
+use super::{Buffer, Endpoint, State, TcpConfig, Unread, unwrap};
 use crate::cc::{self, LinkEvent};
 use crate::event::{Event, Events};
-use crate::packet::{FlowId, Fragment, Protocol, Sides, flags};
+use crate::packet::{FlowId, Fragment, Protocol, Sides};
 use crate::units::Time;
 use crate::wire::{self, Addresses, Payload};
 use std::collections::VecDeque;
@@ -55,10 +54,9 @@ pub struct Stream {
     waiting: usize,
     /// The application has closed.
     closed: bool,
-    /// Bytes that arrived, from the first that is not read; there may be gaps after those delivered.
-    arrived: VecDeque<u8>,
-    /// Where `written` and `arrived` begin, as offsets in their streams.
-    from: [u64; 2],
+    /// Where they begin in their stream.
+    from: u64,
+    arrived: Unread,
     /// A write took less than it was given.
     short: bool,
     events: Events,
@@ -77,8 +75,8 @@ impl Stream {
             written: VecDeque::new(),
             waiting: 0,
             closed: false,
-            arrived: VecDeque::new(),
-            from: [0; 2],
+            from: 0,
+            arrived: Unread::default(),
             short: false,
             events: Events::default(),
         }
@@ -110,10 +108,9 @@ impl Stream {
     /// Reads what has arrived in order into `out`, and returns how much that was.
     pub fn read(&mut self, out: &mut [u8]) -> usize {
         let n = out.len().min(self.endpoint.rcv.unread() as usize);
-        for (to, from) in out.iter_mut().zip(self.arrived.drain(..n)) {
+        for (to, from) in out.iter_mut().zip(self.arrived.read(self.arrived.from() + n as u64)) {
             *to = from;
         }
-        self.from[1] += n as u64;
         self.endpoint.rcv.on_read(n as u64);
         n
     }
@@ -149,10 +146,7 @@ impl Stream {
         }
         let payload = decoded.payload.clone();
         let unread = self.endpoint.rcv.unread();
-        let data = !p.is(flags::SYN | flags::RST) && (p.has_timestamps() || !self.endpoint.timestamps);
-        if data {
-            self.keep(p.seq, &datagram[payload]);
-        }
+        self.arrived.keep(&self.endpoint, p, &datagram[payload]);
         let packet = decoded.into_packet(FlowId::new(0, true), &mut self.sides);
         self.endpoint.receive(now, &packet, &self.sides);
         self.sides.free(&packet);
@@ -208,7 +202,7 @@ impl Stream {
 
     /// The stream offset of the first byte that is not acknowledged.
     fn una(&self) -> u64 {
-        self.from[0]
+        self.from
     }
 
     /// Tells the endpoint of what was written, and that the application has closed, once it can be told.
@@ -226,32 +220,9 @@ impl Stream {
 
     fn forget_acknowledged(&mut self) {
         let Some(sender) = self.endpoint.sender() else { return };
-        let acknowledged = (sender.una() - 1 - self.from[0]).min(self.written.len() as u64); // the FIN is no byte
+        let acknowledged = (sender.una() - 1 - self.from).min(self.written.len() as u64); // the FIN is no byte
         self.written.drain(..acknowledged as usize);
-        self.from[0] += acknowledged;
-    }
-
-    /// Keeps the bytes of a segment that lie between what was delivered and the edge of the window.
-    fn keep(&mut self, seq: u32, bytes: &[u8]) {
-        let receiver = &self.endpoint.rcv;
-        let established = !matches!(self.endpoint.state(), State::Closed | State::Listen | State::SynSent);
-        let start = unwrap(receiver.nxt(), seq, self.endpoint.irs);
-        if bytes.is_empty() || !established || is_before_all(start) {
-            return;
-        }
-        let from = start.max(receiver.nxt());
-        let until = (start + bytes.len() as u64).min(receiver.edge());
-        if from >= until || receiver.finished() {
-            return;
-        }
-        let at = (from - 1 - self.from[1]) as usize;
-        let bytes = &bytes[(from - start) as usize..(until - start) as usize];
-        if self.arrived.len() < at + bytes.len() {
-            self.arrived.resize(at + bytes.len(), 0);
-        }
-        for (to, byte) in self.arrived.range_mut(at..).zip(bytes) {
-            *to = *byte;
-        }
+        self.from += acknowledged;
     }
 
     fn notice(&mut self) {

@@ -11,9 +11,8 @@
 //! A packet without wire form (on a link whose MTU cuts TCP headers in two) is left out and counted.
 
 use super::pcapng::{Interface, Pcapng, TraceError};
-use super::v2gtp::{self, Part, Written};
 use crate::app::Traffic;
-use crate::app::request::{Session, Side};
+use crate::app::request::{Session, Side, Written, v2gtp};
 use crate::link::pipe::Fragments;
 use crate::net::addresses::addresses;
 use crate::net::{Crossing, Observer, Way};
@@ -150,7 +149,7 @@ impl<W: Write> Capture<W> {
                 let written = &written[usize::from(reverse)];
                 // Streams begin after the SYN, whose number is 0.
                 let offset = unwrap(written.end(), p.seq, 1);
-                part = Part { side: SIDES[usize::from(reverse)], written, offset, bytes };
+                part = written.part(offset, bytes);
                 &part
             }
             Some(_) => {
@@ -178,7 +177,7 @@ impl<W: Write> Capture<W> {
 impl<W: Write> Observer for Capture<W> {
     fn session(&mut self, _: Time, index: usize, session: &Session) {
         for (written, side) in self.flows[index].session.iter_mut().flatten().zip(SIDES) {
-            written.extend(session.unread(side));
+            session.written(side).into_iter().for_each(|new| written.extend(new));
         }
     }
 

@@ -1,9 +1,9 @@
 //! The vehicle's side: discovery, connection, requests.
 
-use super::message::{Message, SDP_REQUEST};
+use super::message::{Document, Message, Response, SDP_REQUEST};
 use super::record::{Cause, Outcome, Record};
-use super::secc::Response;
-use super::{Action, Mode, Policy, SessionConfig};
+use super::v2gtp::Reader;
+use super::{Action, Mode, Policy, SessionConfig, Written};
 use crate::units::Time;
 
 /// The EV communication controller.
@@ -25,6 +25,10 @@ pub(super) struct Evcc {
     processing_by: Time,
     /// When charging is over.
     charged_at: Time,
+    pub written: Written,
+    /// What a charger outside the network writes.
+    pub reader: Reader,
+    pub record: Record,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,9 @@ impl Evcc {
             setup_by: start.saturating_add(cfg.limits.communication_setup),
             processing_by: Time::MAX,
             charged_at: Time::MAX,
+            written: Written::default(),
+            reader: Reader::default(),
+            record: Record::default(),
         }
     }
 
@@ -64,13 +71,13 @@ impl Evcc {
         due.min(self.response_by).min(self.setup_by).min(self.processing_by)
     }
 
-    pub(super) fn wake(&mut self, now: Time, cfg: &SessionConfig, record: &mut Record) {
+    pub(super) fn wake(&mut self, now: Time, cfg: &SessionConfig) {
         let current = self.plan.get(self.step).copied();
         if expire(&mut self.response_by, now) {
-            self.violate(now, Cause::Message, current, cfg, record);
+            self.violate(now, Cause::Message, current, cfg);
         }
         if expire(&mut self.setup_by, now) {
-            self.violate(now, Cause::CommunicationSetup, None, cfg, record);
+            self.violate(now, Cause::CommunicationSetup, None, cfg);
         }
         if expire(&mut self.processing_by, now) {
             let cause = match current {
@@ -78,19 +85,19 @@ impl Evcc {
                 Some(Message::PreCharge) => Cause::PreCharge,
                 _ => Cause::Ongoing,
             };
-            self.violate(now, cause, None, cfg, record);
+            self.violate(now, cause, None, cfg);
         }
     }
 
-    pub(super) fn transmit(&mut self, now: Time, cfg: &SessionConfig, record: &mut Record) -> Option<Action> {
+    pub(super) fn transmit(&mut self, now: Time, cfg: &SessionConfig) -> Option<Action> {
         match self.phase {
             Phase::Discovering if self.at <= now => {
-                if record.discovery_tries == cfg.limits.discovery_tries {
+                if self.record.discovery_tries == cfg.limits.discovery_tries {
                     self.phase = Phase::Closed;
-                    record.end(now, Outcome::Failed, Some(Cause::Discovery));
+                    self.record.end(now, Outcome::Failed, Some(Cause::Discovery));
                     return None;
                 }
-                record.discovery_tries += 1;
+                self.record.discovery_tries += 1;
                 self.at = now + cfg.limits.discovery_period;
                 Some(Action::Datagram(SDP_REQUEST))
             }
@@ -109,7 +116,8 @@ impl Evcc {
                         self.charged_at = cfg.charge.map_or(Time::MAX, |t| now.saturating_add(t));
                     }
                 }
-                record.request(m);
+                self.record.request(m);
+                self.written.write(cfg.message(m).request, Document::Request(m));
                 Some(Action::Write(cfg.message(m).request))
             }
             Phase::Closing => {
@@ -118,11 +126,6 @@ impl Evcc {
             }
             _ => None,
         }
-    }
-
-    /// The message that the last `Write` began.
-    pub(super) fn request(&self) -> Message {
-        self.plan[self.step]
     }
 
     /// An SDP response arrived; later ones are ignored.
@@ -140,22 +143,25 @@ impl Evcc {
         }
     }
 
-    pub(super) fn on_response(&mut self, now: Time, r: Response, cfg: &SessionConfig, record: &mut Record) {
-        self.wake(now, cfg, record); // a response at the very limit is late
+    pub(super) fn on_response(&mut self, now: Time, r: Response, cfg: &SessionConfig) {
+        self.wake(now, cfg); // a response at the very limit is late
         if self.phase != Phase::Waiting {
             return;
         }
         let m = self.plan[self.step];
         self.response_by = Time::MAX;
-        record.response(m, now - self.sent_at);
+        self.record.response(m, Some(now - self.sent_at));
         if !r.in_sequence {
-            self.phase = Phase::Closing;
-            record.end(now, Outcome::Failed, Some(Cause::SequenceError));
+            self.fail(now, Cause::SequenceError);
+            return;
+        }
+        if r.message != m {
+            self.fail(now, Cause::Protocol);
             return;
         }
         if m == Message::SessionSetup {
             self.setup_by = Time::MAX;
-            record.setup = Some(now);
+            self.record.setup = Some(now);
         }
         self.phase = Phase::Pausing;
         self.at = now + cfg.pause;
@@ -173,26 +179,26 @@ impl Evcc {
         self.step += 1;
         if self.step == self.plan.len() {
             self.phase = Phase::Closing;
-            record.end(now, Outcome::Completed, None);
+            self.record.end(now, Outcome::Completed, None);
         }
     }
 
-    /// The charger closed the connection, or it was lost.
-    pub(super) fn on_closed(&mut self, now: Time, record: &mut Record) {
+    /// The session cannot go on: the charger closed the connection, it was lost, or what came over it is no message.
+    pub(super) fn fail(&mut self, now: Time, cause: Cause) {
         if !matches!(self.phase, Phase::Closing | Phase::Closed) {
             self.phase = Phase::Closing;
-            record.end(now, Outcome::Failed, Some(Cause::Connection));
+            self.record.end(now, Outcome::Failed, Some(cause));
         }
     }
 
-    fn violate(&mut self, now: Time, cause: Cause, m: Option<Message>, cfg: &SessionConfig, record: &mut Record) {
+    fn violate(&mut self, now: Time, cause: Cause, m: Option<Message>, cfg: &SessionConfig) {
         if matches!(self.phase, Phase::Closing | Phase::Closed) {
             return;
         }
-        record.violation(now, cause, m);
+        self.record.violation(now, cause, m);
         if cfg.policy == Policy::Abort {
             self.phase = Phase::Closing;
-            record.end(now, Outcome::Aborted, Some(cause));
+            self.record.end(now, Outcome::Aborted, Some(cause));
         }
     }
 }

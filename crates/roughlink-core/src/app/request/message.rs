@@ -131,6 +131,28 @@ pub struct MessageSpec {
     pub performance: Time,
 }
 
+/// The content of a response, as far as the session depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The message that it answers.
+    pub message: Message,
+    /// The charger's processing is finished; else the vehicle repeats its request.
+    pub finished: bool,
+    /// The request was allowed; else the code is FAILED_SequenceError.
+    pub in_sequence: bool,
+}
+
+/// A request or a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Document {
+    /// Of the vehicle.
+    Request(Message),
+    /// Of the charger.
+    Response(Response),
+}
+
+/// The longest payload of a message that is read, bytes: what [`MessageSpec`] allows.
+pub(super) const LONGEST_MESSAGE: u32 = 1 << 20;
 /// V2GTP header, bytes (ISO 15118-2 section 7.8).
 pub const V2GTP_HEADER: u32 = 8;
 /// UDP payload of an SDP request: header, security, transport.

@@ -1,4 +1,4 @@
-//! The counters of a session, and its result.
+//! What each side of a session counts, and the result that both give together.
 
 use super::message::Message;
 use crate::quantiles::DelayResult;
@@ -31,6 +31,8 @@ pub enum Cause {
     Discovery,
     /// TCP gave up, was reset, or was closed by the peer before its time.
     Connection,
+    /// What a peer outside the network sent is no message, or not the answer to the last request.
+    Protocol,
 }
 
 /// How a session ended.
@@ -48,88 +50,111 @@ pub enum Outcome {
     Failed,
 }
 
-/// What both sides record.
+/// What one side records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    pub outcome: Outcome,
-    pub cause: Option<Cause>,
-    pub end: Option<Time>,
+    /// How and why the session ended for it.
+    end: Option<(Time, Outcome, Option<Cause>)>,
+    /// SessionSetupRes arrived, or left.
     pub setup: Option<Time>,
+    /// SDP requests that it sent, or got.
     pub discovery_tries: u32,
     pub sequence_errors: u64,
     pub slow_responses: u64,
-    violations: BTreeMap<Cause, u64>,
-    first_violation: Option<Time>,
-    messages: BTreeMap<Message, MessageRecord>,
+    violations: Vec<(Time, Cause, Option<Message>)>,
+    /// In the order of [`Message::ALL`].
+    messages: [MessageRecord; Message::ALL.len()],
 }
 
 #[derive(Clone, Debug, Default)]
 struct MessageRecord {
     requests: u64,
+    responses: u64,
     latencies: Vec<Time>,
-    violations: u64,
 }
 
 impl Record {
     pub(super) fn request(&mut self, m: Message) {
-        self.messages.entry(m).or_default().requests += 1;
+        self.messages[m as usize].requests += 1;
     }
-    pub(super) fn response(&mut self, m: Message, latency: Time) {
-        self.messages.entry(m).or_default().latencies.push(latency);
+    /// A response arrived, or left; the vehicle knows how long it took.
+    pub(super) fn response(&mut self, m: Message, latency: Option<Time>) {
+        let message = &mut self.messages[m as usize];
+        message.responses += 1;
+        message.latencies.extend(latency);
     }
     /// A limit was passed; `m` is the message concerned, if there is one. Violations after the end are ignored.
     pub(super) fn violation(&mut self, now: Time, cause: Cause, m: Option<Message>) {
-        if self.end.is_some() {
-            return;
-        }
-        *self.violations.entry(cause).or_default() += 1;
-        self.first_violation.get_or_insert(now);
-        if let Some(m) = m {
-            self.messages.entry(m).or_default().violations += 1;
+        if self.end.is_none() {
+            self.violations.push((now, cause, m));
         }
     }
     /// The session ends; only its first end counts.
     pub(super) fn end(&mut self, now: Time, outcome: Outcome, cause: Option<Cause>) {
-        if self.end.is_none() {
-            (self.outcome, self.cause, self.end) = (outcome, cause, Some(now));
-        }
+        self.end.get_or_insert((now, outcome, cause));
+    }
+    pub(super) fn is_over(&self) -> bool {
+        self.end.is_some()
     }
 
-    /// Memory of the latencies.
+    /// Memory of latencies and violations.
     pub(super) fn bytes(&self) -> usize {
-        self.messages.values().map(|m| m.latencies.capacity() * size_of::<Time>()).sum()
-    }
-
-    /// The result of a session that began at `start`.
-    pub(super) fn result(&self, start: Time) -> SessionResult {
-        let messages = self.messages.iter().map(|(&message, r)| {
-            let mut sorted = r.latencies.clone();
-            sorted.sort_unstable();
-            MessageResult {
-                message,
-                requests: r.requests,
-                count: sorted.len() as u64,
-                latency_ms: DelayResult::of(&sorted),
-                violations: r.violations,
-            }
-        });
-        SessionResult {
-            outcome: self.outcome,
-            cause: self.cause,
-            survived: matches!(self.outcome, Outcome::Running | Outcome::Completed),
-            end_s: self.end.map(Time::as_secs_f64),
-            setup_ms: self.setup.map(|t| (t - start).as_millis_f64()),
-            discovery_tries: self.discovery_tries,
-            violations: self.violations.clone(),
-            first_violation_s: self.first_violation.map(Time::as_secs_f64),
-            sequence_errors: self.sequence_errors,
-            slow_responses: self.slow_responses,
-            messages: messages.collect(),
-        }
+        let latencies = self.messages.iter().map(|m| m.latencies.capacity() * size_of::<Time>()).sum::<usize>();
+        latencies + self.violations.capacity() * size_of::<(Time, Cause, Option<Message>)>()
     }
 }
 
-/// The result of a charging session. A field without samples is null.
+/// The result of a session that began at `start`, from what the vehicle and the charger recorded; one that is outside the
+/// network recorded nothing.
+pub(super) fn join(start: Time, records: [Option<&Record>; 2]) -> SessionResult {
+    let [vehicle, charger] = records;
+    // The first end of the two counts, and what either noticed before it. At the same instant the loss of the connection
+    // follows from the other end; else the vehicle's counts.
+    let ends = records.map(|r| r?.end);
+    let end = ends.into_iter().flatten().min_by_key(|end| (end.0, end.2 == Some(Cause::Connection)));
+    let violations = records.into_iter().enumerate().flat_map(|(side, r)| {
+        let before = move |at: Time| ends[1 - side].is_none_or(|end| (at, side) < (end.0, 1 - side));
+        r.into_iter().flat_map(|r| &r.violations).filter(move |v| before(v.0))
+    });
+    let mut counts = BTreeMap::<Cause, u64>::new();
+    let mut late = BTreeMap::<Message, u64>::new();
+    let mut first = None;
+    for &(at, cause, message) in violations {
+        *counts.entry(cause).or_default() += 1;
+        message.into_iter().for_each(|m| *late.entry(m).or_default() += 1);
+        first = Some(first.map_or(at, |first: Time| first.min(at)));
+    }
+    let main = vehicle.or(charger).cloned().unwrap_or_default();
+    let used = Message::ALL.into_iter().zip(main.messages).filter(|(_, r)| r.requests > 0);
+    let messages = used.map(|(message, mut r)| {
+        r.latencies.sort_unstable();
+        MessageResult {
+            message,
+            requests: r.requests,
+            count: r.responses,
+            latency_ms: DelayResult::of(&r.latencies),
+            violations: late.get(&message).copied().unwrap_or(0),
+        }
+    });
+    let outcome = end.map_or(Outcome::Running, |end| end.1);
+    SessionResult {
+        outcome,
+        cause: end.and_then(|end| end.2),
+        survived: matches!(outcome, Outcome::Running | Outcome::Completed),
+        end_s: end.map(|end| end.0.as_secs_f64()),
+        setup_ms: main.setup.map(|t| (t - start).as_millis_f64()),
+        discovery_tries: main.discovery_tries,
+        violations: counts,
+        first_violation_s: first.map(Time::as_secs_f64),
+        sequence_errors: charger.map_or(0, |r| r.sequence_errors),
+        slow_responses: charger.map_or(0, |r| r.slow_responses),
+        messages: messages.collect(),
+    }
+}
+
+/// The result of a charging session, put together from what both sides recorded. A field without samples is null. Of a side
+/// outside the network there is what the other one sees: with the vehicle outside, messages are those that reached the charger
+/// and their latencies are not known; with the charger outside, nothing is known of its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionResult {
     /// How it ended.
@@ -140,9 +165,9 @@ pub struct SessionResult {
     pub survived: bool,
     /// When it ended, s since the start of the scenario.
     pub end_s: Option<f64>,
-    /// From the session's start to SessionSetupRes, ms.
+    /// From the session's start to SessionSetupRes at the vehicle, ms; if that is outside, to its departure.
     pub setup_ms: Option<f64>,
-    /// SDP requests sent.
+    /// SDP requests sent; with the vehicle outside, those that arrived.
     pub discovery_tries: u32,
     /// Limits passed, by limit.
     pub violations: BTreeMap<Cause, u64>,

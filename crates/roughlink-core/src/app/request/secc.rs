@@ -1,21 +1,11 @@
 //! The charger's side: responses, in order and in time.
 
 use super::evcc::expire;
-use super::message::{Message, SDP_RESPONSE};
+use super::message::{Document, Message, Response, SDP_RESPONSE};
 use super::record::{Cause, Outcome, Record};
-use super::{Action, Policy, SessionConfig};
+use super::v2gtp::Reader;
+use super::{Action, Policy, SessionConfig, Written};
 use crate::units::Time;
-
-/// The content of a response, as far as the session depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Response {
-    /// The message that it answers.
-    pub message: Message,
-    /// The charger's processing is finished; else the vehicle repeats its request.
-    pub finished: bool,
-    /// The request was allowed; else the code is FAILED_SequenceError.
-    pub in_sequence: bool,
-}
 
 /// The supply equipment communication controller.
 #[derive(Clone, Debug)]
@@ -31,6 +21,10 @@ pub(super) struct Secc {
     /// When the next request is too late.
     request_by: Time,
     end: End,
+    pub written: Written,
+    /// What a vehicle outside the network writes.
+    pub reader: Reader,
+    pub record: Record,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +44,9 @@ impl Secc {
             setup_by: start.saturating_add(cfg.limits.secc_communication_setup),
             request_by: Time::MAX,
             end: End::Open,
+            written: Written::default(),
+            reader: Reader::default(),
+            record: Record::default(),
         }
     }
 
@@ -61,25 +58,27 @@ impl Secc {
         answer.min(self.found_at).min(self.setup_by).min(self.request_by)
     }
 
-    pub(super) fn wake(&mut self, now: Time, cfg: &SessionConfig, record: &mut Record) {
+    pub(super) fn wake(&mut self, now: Time, cfg: &SessionConfig) {
         if expire(&mut self.setup_by, now) {
-            self.violate(now, Cause::SeccCommunicationSetup, cfg, record);
+            self.violate(now, Cause::SeccCommunicationSetup, cfg);
         }
         if expire(&mut self.request_by, now) {
-            self.violate(now, Cause::Sequence, cfg, record);
+            self.violate(now, Cause::Sequence, cfg);
         }
     }
 
     pub(super) fn on_datagram(&mut self, now: Time, cfg: &SessionConfig) {
+        self.record.discovery_tries += 1;
         self.found_at = self.found_at.min(now + cfg.turnaround);
     }
 
-    pub(super) fn on_request(&mut self, now: Time, m: Message, cfg: &SessionConfig, record: &mut Record) {
-        self.wake(now, cfg, record);
+    pub(super) fn on_request(&mut self, now: Time, m: Message, cfg: &SessionConfig) {
+        self.wake(now, cfg);
         if self.end != End::Open {
             return;
         }
         self.request_by = Time::MAX;
+        self.record.request(m);
         let in_sequence = m.may_follow(self.last);
         if in_sequence {
             if self.last != Some(m) {
@@ -87,54 +86,69 @@ impl Secc {
             }
             self.last = Some(m);
         } else {
-            record.sequence_errors += 1;
+            self.record.sequence_errors += 1;
         }
         if cfg.turnaround > cfg.message(m).performance {
-            record.slow_responses += 1;
+            self.record.slow_responses += 1;
         }
         let finished = now - self.since >= cfg.processing(m);
         self.answer = Some((now + cfg.turnaround, Response { message: m, finished, in_sequence }));
     }
 
-    /// What leaves now, and the response that a `Write` carries.
-    pub(super) fn transmit(&mut self, now: Time, cfg: &SessionConfig) -> Option<(Action, Option<Response>)> {
+    pub(super) fn transmit(&mut self, now: Time, cfg: &SessionConfig) -> Option<Action> {
         if self.end == End::Closing {
             self.end = End::Closed;
-            return Some((Action::Close, None));
+            return Some(Action::Close);
         }
         if self.end == End::Closed {
             return None;
         }
         if expire(&mut self.found_at, now) {
-            return Some((Action::Datagram(SDP_RESPONSE), None));
+            return Some(Action::Datagram(SDP_RESPONSE));
         }
         let (_, response) = self.answer.take_if(|a| a.0 <= now)?;
         let m = response.message;
         if m == Message::SessionSetup {
             self.setup_by = Time::MAX;
+            self.record.setup = Some(now);
         }
         if m != Message::SessionStop {
             self.request_by = now.saturating_add(cfg.limits.sequence);
         }
-        Some((Action::Write(cfg.message(m).response), Some(response)))
+        if !response.in_sequence {
+            self.fail(now, Cause::SequenceError); // and closes once this has left
+        }
+        self.record.response(m, None);
+        self.written.write(cfg.message(m).response, Document::Response(response));
+        Some(Action::Write(cfg.message(m).response))
     }
 
-    /// The vehicle closed the connection, or it was lost.
-    pub(super) fn on_closed(&mut self, now: Time, record: &mut Record) {
-        if self.end == End::Open {
+    /// The vehicle closed the connection. After SessionStop that is how a session ends.
+    pub(super) fn on_closed(&mut self, now: Time) {
+        if self.end == End::Open && self.last == Some(Message::SessionStop) && self.answer.is_none() {
             self.end = End::Closing;
-            record.end(now, Outcome::Failed, Some(Cause::Connection));
+            self.record.end(now, Outcome::Completed, None);
+        } else {
+            self.fail(now, Cause::Connection);
         }
     }
 
-    fn violate(&mut self, now: Time, cause: Cause, cfg: &SessionConfig, record: &mut Record) {
+    /// The session cannot go on: the connection is lost, or what came over it is no message.
+    pub(super) fn fail(&mut self, now: Time, cause: Cause) {
+        if self.end == End::Open {
+            self.end = End::Closing;
+            self.record.end(now, Outcome::Failed, Some(cause));
+        }
+    }
+
+    fn violate(&mut self, now: Time, cause: Cause, cfg: &SessionConfig) {
         if self.end != End::Open {
             return;
         }
-        record.violation(now, cause, None);
+        self.record.violation(now, cause, None);
         if cfg.policy == Policy::Abort {
             self.end = End::Closing;
-            record.end(now, Outcome::Aborted, Some(cause));
+            self.record.end(now, Outcome::Aborted, Some(cause));
         }
     }
 }

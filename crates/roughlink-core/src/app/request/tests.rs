@@ -17,7 +17,7 @@ fn short(mode: SessionConfig) -> SessionConfig {
 /// A session over TCP; the data segments with numbers in `lost` do not arrive,
 /// nor do the first `lost_datagrams` datagrams.
 fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams: usize) -> (SessionResult, Pair) {
-    let mut session = Session::new(cfg, Time::ZERO);
+    let mut session = Session::new(cfg, Time::ZERO, [false; 2]);
     let mut pair = dialogue::pair(tcp, DELAY);
     pair.lost = lost.to_vec();
     let mut datagrams: Vec<(Time, Side)> = Vec::new();
@@ -36,7 +36,7 @@ fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams:
             for (i, side) in SIDES.into_iter().enumerate() {
                 session.received(now, side, pair.ends[i].delivered());
                 if pair.ends[i].peer_closed() || pair.ends[i].failed() {
-                    session.closed(now, side);
+                    session.closed(now, side, !pair.ends[i].failed());
                 }
             }
             let mut acted = false;
@@ -72,7 +72,7 @@ fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams:
 
 /// A session whose messages take 3 ms each way, of which only the first `arriving` arrive, until `end`.
 fn over_air(cfg: SessionConfig, arriving: usize, end: Time) -> SessionResult {
-    let mut s = Session::new(SessionConfig { discovery: false, ..cfg }, Time::ZERO);
+    let mut s = Session::new(SessionConfig { discovery: false, ..cfg }, Time::ZERO, [false; 2]);
     let mut air: VecDeque<(Time, Side, u64)> = VecDeque::new();
     let mut written = [0; 2];
     let mut count = 0;
@@ -93,7 +93,7 @@ fn over_air(cfg: SessionConfig, arriving: usize, end: Time) -> SessionResult {
                             air.push_back((now + DELAY, SIDES[1 - i], written[i]));
                         }
                     }
-                    Action::Close => s.closed(now, SIDES[1 - i]),
+                    Action::Close => s.closed(now, SIDES[1 - i], true),
                     Action::Datagram(_) => unreachable!("no discovery"),
                 }
             }
@@ -301,11 +301,11 @@ fn a_slow_charger() {
 
 #[test]
 fn the_wrong_order_is_refused() {
-    let mut s = Session::new(SessionConfig { discovery: false, ..SessionConfig::dc() }, Time::ZERO);
+    let mut s = Session::new(SessionConfig { discovery: false, ..SessionConfig::dc() }, Time::ZERO, [false; 2]);
     assert_eq!(s.transmit(Time::ZERO, Side::Evcc), Some(Action::Connect));
     s.connected(Time::ZERO);
     assert_eq!(s.transmit(Time::ZERO, Side::Evcc), Some(Action::Write(42)));
-    s.requests.messages[0].1 = Message::CurrentDemand;
+    s.evcc.as_mut().unwrap().written.messages[0].1 = Document::Request(Message::CurrentDemand);
     s.received(MS(3), Side::Secc, 41);
     assert_eq!(s.next_wake(), MS(2000), "a message short of a byte is none");
     s.received(MS(3), Side::Secc, 42);

@@ -41,21 +41,26 @@ pub struct Speech {
     pub ie: f64,
     /// Packet-loss robustness Bpl.
     pub bpl: f64,
+    /// Its payload type in RTP (RFC 3551 section 6).
+    pub payload_type: u8,
 }
 
 impl Codec {
     /// Its packets and its impairment.
     pub const fn speech(self) -> Speech {
-        let (payload, interval_ms, lookahead_us, ie, bpl) = match self {
-            Codec::G711 => (160, 20, 0, 0.0, BPL_BARE),
-            Codec::G729 => (20, 20, 5_000, 11.0, 19.0),
-            Codec::G7231 => (24, 30, 7_500, 15.0, 16.1),
-            Codec::GsmEfr => (31, 20, 0, 5.0, 10.0),
+        let (payload, interval_ms, lookahead_us, ie, bpl, payload_type) = match self {
+            Codec::G711 => (160, 20, 0, 0.0, BPL_BARE, 0),
+            Codec::G729 => (20, 20, 5_000, 11.0, 19.0, 18),
+            Codec::G7231 => (24, 30, 7_500, 15.0, 16.1, 4),
+            Codec::GsmEfr => (31, 20, 0, 5.0, 10.0, DYNAMIC),
         };
         let (interval, lookahead) = (Time::from_millis(interval_ms), Time::from_micros(lookahead_us));
-        Speech { payload, interval, lookahead, ie, bpl }
+        Speech { payload, interval, lookahead, ie, bpl, payload_type }
     }
 }
+
+/// The first payload type that has no fixed meaning: two ends agree on one for GSM-EFR, which has none of its own.
+const DYNAMIC: u8 = 96;
 
 #[cfg(test)]
 mod tests {

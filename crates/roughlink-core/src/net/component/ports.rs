@@ -9,7 +9,8 @@
 //! After [`MOST_FLOWS`] of them, new ones share one flow for each pair of a port and a destination.
 //!
 //! A flow of the scenario may have one end here and the other outside. The end here is found by its address and port,
-//! whoever connects first, and its packets leave with the bytes that they stand for ([`Implied`]).
+//! whoever connects first, and its packets leave with the bytes that they stand for: those of the flow's application, or else
+//! [`Implied`].
 
 use super::{Component, Flow, Observer, VARIES};
 use crate::net::addresses::{addresses, node_address, node_address_v6};
@@ -18,7 +19,7 @@ use crate::net::{Crossing, Outgoing, PortStats, Way};
 use crate::packet::{Ecn, FlowId, Fragment, Packet, Protocol, Side, flags};
 use crate::scenario::Scenario;
 use crate::units::Time;
-use crate::wire::{self, Addresses, Decoded, Implied, IpPair};
+use crate::wire::{self, Addresses, Decoded, Implied, IpPair, Stamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
@@ -36,9 +37,11 @@ pub(super) struct Ports {
     /// Flows of the scenario whose end here waits for whoever connects, by where.
     listening: BTreeMap<(IpAddr, u16, Transport), Vec<u32>>,
     /// Those of them for which somebody has come.
-    claimed: BTreeSet<u32>,
+    claimed: BTreeSet<(u32, Transport)>,
     /// From source to destination, of every flow of the component.
     addresses: Vec<Addresses>,
+    /// The same of the discovery datagrams of a session whose vehicle is outside, once there are some.
+    discovery: BTreeMap<u32, Addresses>,
     out: VecDeque<Outgoing>,
     ident: u16,
     stats: PortStats,
@@ -46,12 +49,13 @@ pub(super) struct Ports {
 
 /// A transport protocol; 0 stands for any that is not known.
 type Transport = u8;
+const UDP: Transport = 17;
 type Conversation = (Addresses, Transport, usize);
 
 const fn transport(protocol: Protocol) -> Transport {
     match protocol {
         Protocol::Tcp => 6,
-        Protocol::Udp => 17,
+        Protocol::Udp => UDP,
         Protocol::Sctp => 132,
     }
 }
@@ -68,6 +72,7 @@ impl Ports {
             listening: BTreeMap::new(),
             claimed: BTreeSet::new(),
             addresses: flows.iter().map(|f| addresses(s, f.global)).collect(),
+            discovery: BTreeMap::new(),
             out: VecDeque::new(),
             ident: 0,
             stats: PortStats::default(),
@@ -77,13 +82,15 @@ impl Ports {
             ports.hosts.extend(v6.into_iter().chain([IpAddr::V4(node_address(node))]).map(|address| (address, node)));
         }
         for (i, f) in flows.iter().enumerate() {
-            let (a, transport) = (ports.addresses[i], transport(f.protocol));
-            if f.open == [true, false] {
-                let at = (destination(&a.ip), a.dst_port, transport);
-                ports.listening.entry(at).or_default().push(i as u32);
-            }
-            if f.open != [false, false] {
-                ports.remember(a, transport, FlowId::new(i as u32, false), f.nodes);
+            let a = ports.addresses[i];
+            for transport in f.protocols().map(transport) {
+                if f.open == [true, false] {
+                    let at = (destination(&a.ip), a.dst_port, transport);
+                    ports.listening.entry(at).or_default().push(i as u32);
+                }
+                if f.open != [false, false] {
+                    ports.remember(a, transport, FlowId::new(i as u32, false), f.nodes);
+                }
             }
         }
         ports
@@ -93,6 +100,30 @@ impl Ports {
     pub fn addresses(&self, flow: FlowId) -> Addresses {
         let a = self.addresses[flow.index()];
         if flow.reverse() { a.reversed() } else { a }
+    }
+
+    /// Those of a packet of ours, in its direction.
+    fn addresses_of(&self, p: &Packet) -> Addresses {
+        let discovery = self.discovery.get(&(p.flow.index() as u32)).filter(|_| p.protocol() == Protocol::Udp);
+        match discovery {
+            Some(a) if p.flow.reverse() => a.reversed(),
+            Some(a) => *a,
+            None => self.addresses(p.flow),
+        }
+    }
+
+    /// Whoever comes from the source of `a` is the end outside of `flow`, as far as `transport` goes.
+    fn claim(&mut self, a: Addresses, transport: Transport, (index, flow): (u32, &Flow)) -> FlowId {
+        self.claimed.insert((index, transport));
+        let discovery = transport == UDP && flow.session().is_some();
+        let known = if discovery {
+            self.discovery.insert(index, a).unwrap_or(self.addresses[index as usize])
+        } else {
+            std::mem::replace(&mut self.addresses[index as usize], a)
+        };
+        self.forget(known, transport, flow.nodes);
+        self.remember(a, transport, FlowId::new(index, false), flow.nodes);
+        FlowId::new(index, false)
     }
 
     /// The bytes of what waits to be had.
@@ -152,12 +183,15 @@ impl Component {
         let Some(ports) = &mut self.ports else { return };
         ports.stats.received += 1;
         let ipv6 = matches!(pair, IpPair::V6 { .. });
-        let mut p = Packet::opaque(flow, length as u16, ipv6, self.sides.store_datagram(bytes));
+        let mut p = Packet::opaque(flow, length as u16, ipv6, self.sides.store_datagram(bytes), now);
         p.set_traffic_class(traffic_class);
         // Parts of two datagrams must not mix, whatever identification their sender gave them.
         ports.ident = ports.ident.wrapping_add(1);
         p.ident = ports.ident;
         let end = usize::from(flow.reverse());
+        if let Some(decoded) = &whole {
+            p.seq = self.flows[flow.index()].enter(now, end, decoded, bytes);
+        }
         let leaf = self.paths[self.flows[flow.index()].path[end] as usize] as usize;
         if O::ACTIVE {
             let at = Crossing { node, hop: self.places[leaf].0, way: Way::Out, flow: self.flows[flow.index()].global };
@@ -194,16 +228,11 @@ impl Component {
             let at = (destination(&ip), addresses.dst_port, transport);
             let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
             let here = |index: &u32| self.flows[*index as usize].nodes[0] == nodes.0;
-            let unclaimed = |index: &u32| here(index) && !ports.claimed.contains(index);
+            let unclaimed = |index: &u32| here(index) && !ports.claimed.contains(&(*index, transport));
             let listens = |index: &u32| here(index) && self.flows[*index as usize].listens();
             let mut waiting = waiting.iter().copied();
             if let Some(index) = waiting.clone().find(unclaimed).or_else(|| waiting.find(listens)) {
-                let flow = &self.flows[index as usize];
-                ports.claimed.insert(index);
-                ports.forget(ports.addresses[index as usize], transport, flow.nodes);
-                ports.addresses[index as usize] = addresses;
-                ports.remember(addresses, transport, FlowId::new(index, false), flow.nodes);
-                return Some(FlowId::new(index, false));
+                return Some(ports.claim(addresses, transport, (index, &self.flows[index as usize])));
             }
         }
         if self.flows.len() >= MOST_FLOWS {
@@ -257,13 +286,16 @@ impl Component {
             match self.sides.datagram(&p) {
                 Some(bytes) => datagram.extend_from_slice(bytes),
                 None => {
-                    let (side, addresses) = (self.sides.get(&p), ports.addresses(p.flow));
+                    let (side, addresses) = (self.sides.get(&p), ports.addresses_of(&p));
                     // A packet of ours always has a form on the wire.
-                    let written = wire::encode(&p, side, &addresses, &Implied::of(&p), &mut datagram);
+                    let written = match flow.payload(&p, &addresses) {
+                        Some(payload) => wire::encode(&p, side, &addresses, &payload, &mut datagram),
+                        None => wire::encode(&p, side, &addresses, &Implied::of(&p), &mut datagram),
+                    };
                     debug_assert_eq!(written, Ok(()));
-                    flow.left(now, &p);
                 }
             }
+            flow.left(now, &p);
             self.sides.free(&p);
             if O::ACTIVE {
                 observer.datagram(now, at, &datagram);
@@ -282,11 +314,20 @@ impl Component {
         }
         let whole = |d: &Decoded| d.packet.fragment() == Fragment::Whole;
         let decoded = bytes.and_then(|bytes| wire::decode(bytes).ok()).filter(whole);
-        self.sides.free(&p);
-        let Some(decoded) = decoded.filter(|_| !flow.is_passing()) else {
+        let Some((bytes, mut decoded)) = bytes.zip(decoded).filter(|_| !flow.is_passing()) else {
+            self.sides.free(&p);
             ports.stats.unreachable += 1;
             return None;
         };
+        if decoded.packet.protocol() == Protocol::Udp {
+            Stamp { number: p.seq, sent: p.udp_sent_at() }.apply(&mut decoded.packet);
+        }
+        let understood = flow.read(end, &decoded.packet, &bytes[decoded.payload.clone()]);
+        self.sides.free(&p);
+        if !understood {
+            ports.stats.unreadable += 1;
+            return None;
+        }
         Some(decoded.into_packet(p.flow, &mut self.sides))
     }
 }

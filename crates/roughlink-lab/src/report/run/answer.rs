@@ -119,6 +119,7 @@ fn because(cause: Cause) -> &'static str {
         Cause::SequenceError => "a request came out of order",
         Cause::Discovery => "no charger was found",
         Cause::Connection => "the connection was lost",
+        Cause::Protocol => "the other side sent no message of a session",
     }
 }
 

@@ -1,0 +1,336 @@
+//! What the packets of a charging session carry, in a capture and where they leave the network: V2GTP, the framing of its
+//! messages, and SDP, the discovery of the charger (ISO 15118-2 sections 7.8 and 7.10.1).
+//!
+//! Headers, lengths, addresses and ports are real. EXI documents are not, since a session has only the kind and the
+//! length of a message. In place of the document there is one byte that says which message it is, of a response also whether
+//! the charger is not done yet or refuses the request ([`MESSAGE`], [`RESPONSE`], [`ONGOING`], [`REFUSED`]); then the message's
+//! name in ASCII for whoever reads a capture, cut off if there is no room, and zeros. Two networks of roughlink so
+//! understand each other over any path; a real vehicle or charger does not understand them, nor they it. An EXI header
+//! begins with the bits 10 (W3C EXI 1.0 section 5.2), none of these bytes does, so neither takes the other for its own.
+
+use super::message::{Document, LONGEST_MESSAGE, Message, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
+use super::{Side, Written};
+use crate::wire::{Addresses, IpPair, Payload};
+use std::net::Ipv6Addr;
+
+/// Where discovery requests go: all nodes of the link.
+pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// Version of V2GTP.
+const VERSION: u8 = 1;
+/// An EXI document.
+const EXI: u16 = 0x8001;
+/// An SDP request, and its response.
+const SDP: [u16; 2] = [0x9000, 0x9001];
+/// Bits of the byte that stands for a message: its number in [`Message::ALL`]; it is a response; the charger's processing is
+/// not finished; the request was not allowed.
+pub const MESSAGE: u8 = 0x0f;
+/// See [`MESSAGE`].
+pub const RESPONSE: u8 = 0x10;
+/// See [`MESSAGE`].
+pub const ONGOING: u8 = 0x20;
+/// See [`MESSAGE`].
+pub const REFUSED: u8 = 0x40;
+/// Bytes of a message until it is known which it is.
+const HEAD: usize = V2GTP_HEADER as usize + 1;
+/// No transport layer security.
+const NO_TLS: u8 = 0x10;
+/// Transport: TCP.
+const TCP: u8 = 0;
+
+fn header(payload: u16, length: u32) -> [u8; V2GTP_HEADER as usize] {
+    let mut h = [VERSION, !VERSION, 0, 0, 0, 0, 0, 0];
+    h[2..4].copy_from_slice(&payload.to_be_bytes());
+    h[4..].copy_from_slice(&length.to_be_bytes());
+    h
+}
+
+/// Type and length of a discovery datagram.
+fn of_sdp(from: Side) -> (u16, u16) {
+    match from {
+        Side::Evcc => (SDP[0], SDP_REQUEST),
+        Side::Secc => (SDP[1], SDP_RESPONSE),
+    }
+}
+
+/// The payload of a discovery datagram between `addresses`, from the vehicle or from the charger.
+pub fn sdp(from: Side, addresses: &Addresses) -> Vec<u8> {
+    let (kind, bytes) = of_sdp(from);
+    let mut out = header(kind, u32::from(bytes) - V2GTP_HEADER).to_vec();
+    if from == Side::Secc {
+        let charger = match addresses.ip {
+            IpPair::V4 { src, .. } => src.to_ipv6_mapped(),
+            IpPair::V6 { src, .. } => src,
+        };
+        out.extend_from_slice(&charger.octets());
+        out.extend_from_slice(&PORT.to_be_bytes());
+    }
+    out.extend_from_slice(&[NO_TLS, TCP]);
+    out
+}
+
+/// A datagram from `from` that has all of a discovery request, or of its answer. Address and port in the answer do not matter:
+/// the path may translate addresses, and those of the flow are known.
+pub fn is_sdp(from: Side, bytes: &[u8]) -> bool {
+    let (kind, length) = of_sdp(from);
+    bytes.len() == usize::from(length)
+        && bytes.starts_with(&header(kind, u32::from(length) - V2GTP_HEADER))
+        && bytes.last() == Some(&TCP)
+}
+
+impl Document {
+    /// The byte that stands for it.
+    fn code(self) -> u8 {
+        match self {
+            Document::Request(m) => m as u8,
+            Document::Response(r) => {
+                let ongoing = if r.finished { 0 } else { ONGOING };
+                RESPONSE | r.message as u8 | ongoing | if r.in_sequence { 0 } else { REFUSED }
+            }
+        }
+    }
+
+    fn of_code(code: u8) -> Option<Document> {
+        let message = *Message::ALL.get(usize::from(code & MESSAGE))?;
+        match code & !MESSAGE {
+            0 => Some(Document::Request(message)),
+            kind if kind & !(ONGOING | REFUSED) == RESPONSE => Some(Document::Response(Response {
+                message,
+                finished: kind & ONGOING == 0,
+                in_sequence: kind & REFUSED == 0,
+            })),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Document::Request(m) => format!("{m:?}Req"),
+            Document::Response(r) => format!("{:?}Res", r.message),
+        }
+    }
+}
+
+/// A part of the stream of one side: the payload of a segment. What its peer has read already is zero.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'w> {
+    pub(super) written: &'w Written,
+    /// Where in the stream the part begins.
+    pub(super) offset: u64,
+    /// How long it is.
+    pub(super) bytes: usize,
+}
+
+impl Payload for Part<'_> {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn fill(&self, from: usize, out: &mut [u8]) {
+        out.fill(0);
+        let (begin, messages) = (self.offset + from as u64, &self.written.messages);
+        let end = begin + out.len() as u64;
+        let first = messages.partition_point(|m| m.0 <= begin);
+        let mut start = first.checked_sub(1).map_or(self.written.begin, |before| messages[before].0);
+        for &(stop, document) in messages.range(first..) {
+            if start >= end {
+                break;
+            }
+            let header = header(EXI, (stop - start).saturating_sub(u64::from(V2GTP_HEADER)) as u32);
+            let bytes = header.into_iter().chain([document.code()]).chain(document.name().into_bytes());
+            for (at, byte) in (start..stop.min(end)).zip(bytes) {
+                if let Some(i) = at.checked_sub(begin) {
+                    out[i as usize] = byte;
+                }
+            }
+            start = stop;
+        }
+    }
+}
+
+/// What arrives is not a stream of messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Malformed;
+
+/// Reads the messages in the stream of a side outside the network. It keeps no more than the beginning of one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reader {
+    /// Header and first byte of the message under way, and how many of these bytes have arrived.
+    head: [u8; HEAD],
+    have: usize,
+    /// Bytes of the message after that still to come, and what it is.
+    rest: u32,
+    document: Option<Document>,
+    malformed: bool,
+}
+
+impl Reader {
+    /// The next message that is complete with the bytes at hand, which it takes; nothing follows what is malformed.
+    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Result<Document, Malformed>> {
+        while !self.malformed {
+            if let Some(document) = self.document {
+                let taken = bytes.len().min(self.rest as usize);
+                *bytes = &bytes[taken..];
+                self.rest -= taken as u32;
+                if self.rest > 0 {
+                    return None;
+                }
+                (self.document, self.have) = (None, 0);
+                return Some(Ok(document));
+            }
+            let (first, rest) = bytes.split_first()?;
+            *bytes = rest;
+            self.head[self.have] = *first;
+            self.have += 1;
+            let header_alone = self.head.first_chunk().filter(|_| self.have == HEAD - 1);
+            if let Some(h) = header_alone {
+                let length = u32::from_be_bytes([h[4], h[5], h[6], h[7]]);
+                self.malformed = *h != header(EXI, length) || !(1..=LONGEST_MESSAGE).contains(&length);
+                self.rest = length.saturating_sub(1);
+            } else if self.have == HEAD {
+                self.document = Document::of_code(*first);
+                self.malformed = self.document.is_none();
+            }
+            if self.malformed {
+                return Some(Err(Malformed));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn discovery_datagrams() {
+        let (car, charger) = (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2), Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1));
+        let ip = IpPair::V6 { src: charger, dst: car };
+        let addresses = Addresses { ip, src_port: PORT, dst_port: 50_000 };
+        let request = sdp(Side::Evcc, &addresses.reversed());
+        assert_eq!(request, [1, 0xfe, 0x90, 0, 0, 0, 0, 2, 0x10, 0]);
+        assert_eq!(request.len(), usize::from(SDP_REQUEST));
+        let response = sdp(Side::Secc, &addresses);
+        assert_eq!(response[..8], [1, 0xfe, 0x90, 1, 0, 0, 0, 20]);
+        assert_eq!(response[8..24], charger.octets());
+        assert_eq!(response[24..], [0x3b, 0x0e, 0x10, 0]);
+        assert_eq!(response.len(), usize::from(SDP_RESPONSE));
+        let ip = IpPair::V4 { src: Ipv4Addr::new(10, 0, 0, 1), dst: Ipv4Addr::new(10, 0, 0, 2) };
+        assert_eq!(sdp(Side::Secc, &Addresses { ip, ..addresses })[18..24], [0xff, 0xff, 10, 0, 0, 1]);
+    }
+
+    fn stream(sizes: &[(u32, Document)]) -> Written {
+        let mut written = Written::default();
+        sizes.iter().for_each(|(bytes, document)| written.write(*bytes, *document));
+        written
+    }
+
+    const ASKED: Document = Document::Request(Message::CurrentDemand);
+
+    #[test]
+    fn a_stream_is_the_same_however_it_is_cut() {
+        let stop = Document::Request(Message::SessionStop);
+        let mut written = Written::default();
+        written.extend(&stream(&[(21, stop), (29, ASKED)]));
+        written.extend(&stream(&[(50, ASKED), (9000, ASKED)]));
+        assert_eq!(written.end(), 9050);
+        let mut all = vec![1; 9060];
+        written.part(0, 9060).fill(0, &mut all);
+        assert_eq!(all[..8], [1, 0xfe, 0x80, 1, 0, 0, 0, 13]);
+        assert_eq!(&all[8..29], b"\x0dSessionStopR\x01\xfe\x80\x01\x00\x00\x00\x15");
+        assert_eq!(&all[29..50], b"\x0aCurrentDemandReq\0\0\0\0");
+        assert_eq!(all[50..58], [1, 0xfe, 0x80, 1, 0, 0, 0x23, 0x20]);
+        assert!(all[75..].iter().all(|b| *b == 0));
+        for offset in 0..60 {
+            for (from, n) in [(0, 1), (3, 30), (7, 200)] {
+                let mut some = vec![2; n];
+                written.part(offset as u64, 900).fill(from, &mut some);
+                assert_eq!(some, all[offset + from..offset + from + n], "{offset} {from} {n}");
+            }
+        }
+        // What has been read is no longer known, what follows is.
+        assert_eq!(written.read(30), Some(stop));
+        let mut late = vec![3; 60];
+        written.part(0, 60).fill(0, &mut late);
+        assert_eq!((&late[..21], &late[21..]), (&[0; 21][..], &all[21..60]));
+    }
+
+    /// Every message, in pieces of any size, comes out as it went in, once its last byte is there.
+    #[test]
+    fn what_was_written_is_read() {
+        let mut documents: Vec<Document> = Message::ALL.map(Document::Request).to_vec();
+        for message in Message::ALL {
+            for (finished, in_sequence) in [(false, false), (false, true), (true, false), (true, true)] {
+                documents.push(Document::Response(Response { message, finished, in_sequence }));
+            }
+        }
+        let sizes: Vec<_> = documents.iter().enumerate().map(|(i, d)| (9 + 7 * i as u32, *d)).collect();
+        let written = stream(&sizes);
+        let mut all = vec![0; written.end() as usize];
+        written.part(0, all.len()).fill(0, &mut all);
+        for piece in [1, 2, 8, 9, 10, 57, 5000] {
+            let (mut reader, mut whole, mut arrived) = (Reader::default(), written.clone(), 0);
+            for part in all.chunks(piece) {
+                let mut part = part;
+                arrived += part.len() as u64;
+                while let Some(document) = reader.next(&mut part) {
+                    assert_eq!(document.ok(), whole.read(arrived));
+                }
+                assert!(whole.read(arrived).is_none() && part.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_ends_the_reading() {
+        let head = |at: usize, byte| {
+            let mut h = header(EXI, 5).to_vec();
+            h.extend([0, 0, 0, 0, 0, 1, 0xfe]);
+            h[at] = byte;
+            h
+        };
+        let broken = [
+            head(0, 2),
+            head(1, 0),
+            head(3, 2),
+            head(7, 0),
+            head(4, 1),
+            head(5, 0x11),
+            head(8, 14),
+            head(8, 0x20),
+            head(8, 0x80),
+        ];
+        for bytes in broken {
+            let (mut reader, mut rest) = (Reader::default(), &bytes[..]);
+            assert_eq!(reader.next(&mut rest), Some(Err(Malformed)), "{bytes:?}");
+            assert_eq!(reader.next(&mut rest), None);
+        }
+        let (mut reader, bytes) = (Reader::default(), head(8, 0));
+        let mut rest = &bytes[..];
+        assert_eq!(reader.next(&mut rest), Some(Ok(Document::Request(Message::SupportedAppProtocol))));
+        assert_eq!(reader.next(&mut rest), None, "a header that is cut off may go on");
+        // A length of nothing is known as such at once.
+        let mut rest = &header(EXI, 0)[..];
+        assert_eq!(Reader::default().next(&mut rest), Some(Err(Malformed)));
+    }
+
+    #[test]
+    fn only_discovery_is_discovery() {
+        let ip = IpPair::V4 { src: Ipv4Addr::LOCALHOST, dst: Ipv4Addr::LOCALHOST };
+        let addresses = Addresses { ip, src_port: 1, dst_port: 2 };
+        for (side, other) in [(Side::Evcc, Side::Secc), (Side::Secc, Side::Evcc)] {
+            let right = sdp(side, &addresses);
+            assert!(is_sdp(side, &right) && !is_sdp(other, &right));
+            for n in 0..right.len() {
+                assert!(!is_sdp(side, &right[..n]));
+            }
+            for i in [0, 1, 2, 3, 4, 7, right.len() - 1] {
+                let mut wrong = right.clone();
+                wrong[i] ^= 1;
+                assert!(!is_sdp(side, &wrong), "{i}");
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Transfers.
+
+use super::{Application, Progress, just_before};
+use crate::cc::LinkEvent;
+use crate::metrics::FlowOutcome;
+use crate::net::end::{End, Sending};
+use crate::packet::{FlowId, Packet, Sides};
+use crate::scenario::FlowSpec;
+use crate::units::Time;
+
+/// A transfer from end 0 to end 1, of which one may be outside.
+pub(super) struct Bulk {
+    ends: [End; 2],
+    open: [bool; 2],
+    bytes: Option<u64>,
+    delivered: u64,
+    started: bool,
+}
+
+impl Bulk {
+    /// Of flow `index` of a component.
+    pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], bytes: Option<u64>) -> Self {
+        Bulk { ends: End::pair(spec, index), open, bytes, delivered: 0, started: false }
+    }
+
+    #[cold]
+    fn start(&mut self) {
+        self.started = true;
+        let [source, sink] = &mut self.ends;
+        if !self.open[1] {
+            sink.listen();
+        }
+        if !self.open[0] {
+            source.offer(self.bytes.unwrap_or(u64::MAX), self.bytes.is_some());
+            source.connect();
+        }
+    }
+
+    /// What reached a sink outside is known from its acknowledgements.
+    #[cold]
+    fn acknowledged(&mut self, now: Time, progress: &mut Progress) {
+        let acknowledged = self.ends[0].sender().map_or(0, |s| s.flow().delivered);
+        let delivered = acknowledged.min(self.bytes.unwrap_or(u64::MAX)); // without the FIN
+        if delivered > self.delivered {
+            self.delivered = delivered;
+            progress.last_delivery = now;
+        }
+        if progress.end.is_none() && self.bytes == Some(delivered) {
+            progress.end = Some(now);
+        }
+    }
+}
+
+impl Application for Bulk {
+    #[inline(always)]
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
+        self.ends[end].receive(now, p, sides);
+        if end == 0 {
+            if self.open[1] {
+                self.acknowledged(now, progress);
+            }
+            return true;
+        }
+        let [source, sink] = &mut self.ends;
+        let delivered = sink.delivered();
+        if delivered > self.delivered {
+            self.delivered = delivered;
+            progress.last_delivery = now;
+        }
+        if progress.end.is_none() && self.bytes.is_some_and(|all| all == delivered || sink.has_the_rest_of(source)) {
+            progress.end = Some(now);
+        }
+        if sink.peer_closed() {
+            sink.close();
+        }
+        !sink.is_quiet()
+    }
+    #[inline(always)]
+    fn transmit(&mut self, now: Time, end: usize, _: FlowId, sides: &mut Sides) -> Option<Packet> {
+        self.ends[end].transmit(now, sides)
+    }
+    #[inline(always)]
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
+        if !self.started {
+            self.start();
+            return None;
+        }
+        let next = self.ends[end].next_wake(just_before(now));
+        if next > now {
+            return Some(next);
+        }
+        self.ends[end].wake(now);
+        None
+    }
+    #[inline(always)]
+    fn next_wake(&self, now: Time, end: usize) -> Time {
+        self.ends[end].next_wake(now)
+    }
+    fn listens(&self) -> bool {
+        self.open[0] && self.ends[1].is_listening()
+    }
+    fn on_link(&mut self, now: Time, event: &LinkEvent) {
+        self.ends.iter_mut().for_each(|e| e.on_link(now, event));
+    }
+    fn sender(&self) -> Option<(Sending<'_>, u64)> {
+        Some((self.ends[0].sender()?, self.delivered))
+    }
+    fn report(&self, _: Time, out: &mut FlowOutcome) {
+        out.delivered = self.delivered;
+        out.sized = self.bytes.is_some();
+        out.failed = self.ends.iter().any(End::failed);
+        out.skipped = self.ends[1].skipped_bytes(&self.ends[0]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Voice calls.
+//!
+//! An end in the network has a talker and a listener. For an end outside the network judges both directions itself, by no
+//! other clock than its own: what that end says departs when it enters at the port, what it is told arrives when it leaves
+//! there.
+
+use super::{Application, Progress, datagram};
+use crate::app::voip::rtp::{Header, Heard, Source};
+use crate::app::voip::{Receiver, Sender, VoipConfig};
+use crate::metrics::FlowOutcome;
+use crate::packet::{FlowId, Packet, Sides};
+use crate::rng::Seed;
+use crate::scenario::FlowSpec;
+use crate::units::Time;
+use crate::wire::{Addresses, Decoded};
+
+/// A voice call, both ways.
+pub(super) struct Call {
+    cfg: VoipConfig,
+    talkers: [Talker; 2],
+    /// What each end has heard.
+    listeners: [Receiver; 2],
+    /// Payload bytes that reached either end.
+    delivered: u64,
+    span: (Time, Time),
+}
+
+enum Talker {
+    /// It is here; its packets are of this source where they leave the network.
+    Here(Sender, Source),
+    Outside(Heard),
+}
+
+impl Call {
+    /// A call until `stop`.
+    pub(super) fn new(spec: &FlowSpec, cfg: &VoipConfig, stop: Time, open: [bool; 2], seed: &Seed) -> Self {
+        let span = (spec.start, stop);
+        let talker = |i: usize| {
+            if open[i] {
+                return Talker::Outside(Heard::default());
+            }
+            let name = format!("{}.{}", spec.name, ["forward", "reverse"][i]);
+            let source = if open[1 - i] { seed.stream(&name, "rtp").bits() } else { 0 };
+            Talker::Here(Sender::new(cfg, span, seed, &name), Source::new(source))
+        };
+        Call { cfg: *cfg, talkers: [0, 1].map(talker), listeners: Default::default(), delivered: 0, span }
+    }
+
+    /// A packet reached `end`, or left the network for it.
+    fn hear(&mut self, now: Time, end: usize, p: &Packet, progress: &mut Progress) {
+        self.listeners[end].receive(now, p.udp_sent_at(), p.seq);
+        self.delivered += u64::from(p.payload());
+        progress.last_delivery = now;
+    }
+}
+
+impl Application for Call {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut Progress) -> bool {
+        self.hear(now, end, p, progress);
+        false
+    }
+    fn enter(&mut self, now: Time, end: usize, d: &Decoded, bytes: &[u8]) -> u32 {
+        let Talker::Outside(heard) = &mut self.talkers[end] else { return STRAY };
+        let rtp = (self.span.0..self.span.1).contains(&now) && d.verify(bytes).is_ok();
+        let header = Header::read(&bytes[d.payload.clone()]).filter(|_| rtp);
+        header.and_then(|h| heard.hear(now, &self.cfg, &h)).unwrap_or(STRAY)
+    }
+    fn read(&mut self, _: usize, p: &Packet, _: &[u8]) -> bool {
+        p.seq != STRAY
+    }
+    fn payload(&self, p: &Packet, _: &Addresses) -> Option<Vec<u8>> {
+        match &self.talkers[usize::from(p.flow.reverse())] {
+            Talker::Here(_, source) => Some(source.packet(&self.cfg, p.seq)),
+            Talker::Outside(_) => None,
+        }
+    }
+    fn left(&mut self, now: Time, p: &Packet, progress: &mut Progress) {
+        if p.seq != STRAY {
+            self.hear(now, usize::from(!p.flow.reverse()), p, progress);
+        }
+    }
+    fn listens(&self) -> bool {
+        matches!(&self.talkers, [Talker::Outside(heard), _] if heard.is_silent())
+    }
+    fn transmit(&mut self, now: Time, end: usize, id: FlowId, _: &mut Sides) -> Option<Packet> {
+        match &mut self.talkers[end] {
+            Talker::Here(talker, _) => talker.transmit(now).map(|n| datagram(id, n, self.cfg.datagram(), now)),
+            Talker::Outside(_) => None,
+        }
+    }
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
+        Some(self.next_wake(now, end)).filter(|next| *next > now)
+    }
+    fn next_wake(&self, _: Time, end: usize) -> Time {
+        match &self.talkers[end] {
+            Talker::Here(talker, _) => talker.next_wake(),
+            Talker::Outside(_) => Time::MAX,
+        }
+    }
+    fn bytes(&self) -> usize {
+        self.listeners.iter().map(Receiver::bytes).sum()
+    }
+    fn report(&self, end: Time, out: &mut FlowOutcome) {
+        let talkers = self.talkers.each_ref().map(|talker| match talker {
+            Talker::Here(talker, _) => talker.clone(),
+            Talker::Outside(heard) => heard.sender(&self.cfg),
+        });
+        out.delivered = self.delivered;
+        out.datagrams = talkers.iter().map(|t| u64::from(t.sent())).sum();
+        let result = |i: usize| self.listeners[1 - i].result(&self.cfg, &talkers[i], end.min(self.span.1));
+        out.voip = Some(Box::new([result(0), result(1)]));
+    }
+}
+
+/// In place of the number of a packet from outside that is not of the call.
+const STRAY: u32 = u32::MAX;

@@ -1,0 +1,52 @@
+//! Datagrams at a constant rate.
+
+use super::{Application, Progress, datagram};
+use crate::app::cbr::Sender;
+use crate::metrics::FlowOutcome;
+use crate::packet::{FlowId, Packet, Sides};
+use crate::units::{Rate, Time};
+
+/// Datagrams at a constant rate, from end 0 to end 1.
+pub(super) struct Cbr {
+    sender: Sender,
+    bytes: Option<u64>,
+    delivered: u64,
+}
+
+impl Cbr {
+    /// Datagrams of a rate, a length and, if they end, a sum of bytes, from start to stop.
+    pub(super) fn new((rate, packet, bytes): (Rate, u16, Option<u64>), span: (Time, Time)) -> Self {
+        Cbr { sender: Sender::new(rate, packet, bytes, span), bytes, delivered: 0 }
+    }
+}
+
+impl Application for Cbr {
+    fn receive(&mut self, now: Time, end: usize, p: &Packet, _: &Sides, progress: &mut Progress) -> bool {
+        if end == 1 {
+            self.left(now, p, progress);
+        }
+        false
+    }
+    fn left(&mut self, now: Time, p: &Packet, progress: &mut Progress) {
+        self.delivered += u64::from(p.payload());
+        progress.last_delivery = now;
+    }
+    fn transmit(&mut self, now: Time, end: usize, id: FlowId, _: &mut Sides) -> Option<Packet> {
+        let (n, payload) = (end == 0).then(|| self.sender.transmit(now)).flatten()?;
+        Some(datagram(id, n, payload, now))
+    }
+    fn wake(&mut self, now: Time, end: usize, _: &mut Progress) -> Option<Time> {
+        Some(self.next_wake(now, end)).filter(|next| *next > now)
+    }
+    fn next_wake(&self, _: Time, end: usize) -> Time {
+        if end == 0 { self.sender.next_wake() } else { Time::MAX }
+    }
+    fn report(&self, _: Time, out: &mut FlowOutcome) {
+        out.delivered = self.delivered;
+        out.sized = self.bytes.is_some();
+        if self.sender.is_done() {
+            out.end = Some(out.last_delivery);
+        }
+        out.datagrams = u64::from(self.sender.sent());
+    }
+}

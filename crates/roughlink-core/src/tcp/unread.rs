@@ -1,0 +1,57 @@
+//! The bytes that arrived and are not yet read, in order or beyond a gap.
+
+use super::{Endpoint, State, is_before_all, unwrap};
+use crate::packet::{Packet, flags};
+use std::collections::VecDeque;
+
+/// Bytes of the peer's stream from the first that is not read; there may be gaps after those delivered.
+#[derive(Clone, Debug, Default)]
+pub struct Unread {
+    /// Where they begin in the stream.
+    from: u64,
+    bytes: VecDeque<u8>,
+}
+
+impl Unread {
+    /// Keeps those bytes of a segment that lie between what was delivered and what `endpoint`, which is about to receive it,
+    /// accepts at most.
+    pub fn keep(&mut self, endpoint: &Endpoint, p: &Packet, bytes: &[u8]) {
+        let receiver = &endpoint.rcv;
+        let established = !matches!(endpoint.state, State::Closed | State::Listen | State::SynSent);
+        let data = !p.is(flags::SYN | flags::RST) && (p.has_timestamps() || !endpoint.timestamps);
+        let start = unwrap(receiver.nxt(), p.seq, endpoint.irs);
+        if bytes.is_empty() || !established || !data || is_before_all(start) || receiver.is_beyond(start) {
+            return;
+        }
+        let from = start.max(receiver.nxt());
+        let until = (start + bytes.len() as u64).min(receiver.edge());
+        if from >= until || receiver.finished() {
+            return;
+        }
+        let at = (from - 1 - self.from) as usize;
+        let bytes = &bytes[(from - start) as usize..(until - start) as usize];
+        if self.bytes.len() < at + bytes.len() {
+            self.bytes.resize(at + bytes.len(), 0);
+        }
+        for (to, byte) in self.bytes.range_mut(at..).zip(bytes) {
+            *to = *byte;
+        }
+    }
+
+    /// Takes those up to offset `until`, which were delivered.
+    pub fn read(&mut self, until: u64) -> impl Iterator<Item = u8> {
+        let n = (until - self.from) as usize;
+        self.from = until;
+        self.bytes.drain(..n.min(self.bytes.len()))
+    }
+
+    /// Where the first byte that is not read lies in the stream.
+    pub fn from(&self) -> u64 {
+        self.from
+    }
+
+    /// Memory of the bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
