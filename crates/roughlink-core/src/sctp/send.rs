@@ -224,10 +224,8 @@ impl Sender {
         // A zero window probe that was answered: only the window is closed, nothing is lost (section 6.1 rule A).
         let probing = self.core.flow.send_window == 0 && self.sack_seen;
         self.sack_seen = false;
-        if !probing {
-            if !self.core.try_again(self.cfg.data_retries) {
-                return;
-            }
+        if !probing && !self.core.try_again(self.cfg.data_retries) {
+            return;
         }
         self.core.back_off();
         self.forward_due = self.queue.forward_point().is_some();
