@@ -84,7 +84,7 @@ fn a_noise_may_be_its_name() {
     for (bad, message, help) in [
         ("hevy", "there is no noise `hevy`", "did you mean `heavy`?"),
         ("thunderstorm", "there is no noise `thunderstorm`", "or one of the names `none`, `random`"),
-        ("fading", "noise of kind `fading` has no `good`", "good = \"10 ms\""),
+        ("fading", "noise of kind `fading` has no `good`", "good = \"5 s\""),
         ("recorded", "noise of kind `recorded` has no `steps`", "add steps"),
     ] {
         let text = CABLE.replace("LINK", &format!("noise = \"{bad}\""));

@@ -183,6 +183,11 @@ fn keys_without_effect_are_refused_or_warned_of() {
             ),
             "`direction` has no effect",
         ),
+        (
+            format!("{visit}\nclasses = {{ x = {{ noise = {{ kind = \"random\", loss = \"1 %\", lost = 1 }} }} }}"),
+            "noise has no key `lost`",
+        ),
+        (format!("{visit}\nclasses = {{ x = {{ lod = \"1 Mbit/s\" }} }}"), "class `x` has no key `lod`"),
     ] {
         let error = parse(&coverage, &log).expect_err(&coverage);
         assert!(error.problems[0].message.contains(said), "{coverage}: {}", error.problems[0].message);

@@ -48,7 +48,7 @@ fn end() -> impl Strategy<Value = End> {
     let bytes = prop_oneof![Just(0usize), 0..20_000usize];
     let parts = (chunk, prop_oneof![Just(0u64), 1..300u64], iss);
     (prop_oneof![plain, networks::tcp()], algorithm, bytes, parts)
-        .prop_map(|(mut tcp, algorithm, bytes, (chunk, pause, iss))| End { tcp, algorithm, bytes, chunk, pause, iss })
+        .prop_map(|(tcp, algorithm, bytes, (chunk, pause, iss))| End { tcp, algorithm, bytes, chunk, pause, iss })
 }
 
 /// What one end has learnt of its peer's window: the edge beyond which it must not send.

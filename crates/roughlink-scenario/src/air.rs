@@ -3,14 +3,235 @@
 //! A layer has a name of its own (`cable`, `inverter45`), or is one source with its parameters. Without `noise` the medium
 //! has that of its profile; a list takes its place as a whole, so `{ kind = "none" }` is a line without noise.
 
-use super::file::{Exponential, Link, Noise, NoiseKind};
-use super::leaf::{At, Leaf};
-use super::link::{Load, noise_tables, recorded, span};
+use super::leaf::{At, Hertz, Leaf};
+use super::link::{Link, Load, span};
+use super::loss::recorded;
+use super::noise::{NoiseKind, tables};
 use super::problem::{Problem, Report};
 use roughlink_core::link::noise::AirNoise;
-use roughlink_core::link::noise::air::Fading;
-use roughlink_core::link::noise::impulses::{Impulses, Length, Source};
+use roughlink_core::link::noise::air;
+use roughlink_core::link::noise::impulses::{Impulses, Length, MeasuredClass, Source};
 use roughlink_core::units::{Share, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::ops::Range;
+
+/// Named noise.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Named {
+    /// All its probabilities are scaled so that this share of the blocks is bad; on HD-PLC a block is then a packet of `mtu`
+    /// size.
+    pub mean: Option<Leaf<Share>>,
+}
+
+/// Named noise that follows the mains.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NamedWithMains {
+    /// All its probabilities are scaled so that this share of the blocks is bad; on HD-PLC a block is then a packet of `mtu`
+    /// size.
+    pub mean: Option<Leaf<Share>>,
+    /// Frequency of the mains.
+    #[schemars(extend("default" = "60 Hz"))]
+    pub mains: Option<Leaf<Hertz>>,
+}
+
+/// Independent errors.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Stationary {
+    /// Probability that a block is bad.
+    #[schemars(required)]
+    pub loss: Option<Leaf<Share>>,
+}
+
+/// Good and bad times.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fading {
+    /// Mean time in the good state.
+    #[schemars(required, example = "5 s")]
+    pub good: Option<Leaf<Time>>,
+    /// Mean time in the bad state.
+    #[schemars(required, example = "300 ms")]
+    pub bad: Option<Leaf<Time>>,
+    /// Probability that a block is bad in the bad state.
+    #[schemars(required)]
+    pub loss_bad: Option<Leaf<Share>>,
+}
+
+/// When a train of impulses is there.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct During {
+    /// Impulses begin only from this time on.
+    #[schemars(extend("default" = "0 s"))]
+    pub from: Option<Leaf<Time>>,
+    /// Impulses begin only before this time; unlimited if absent.
+    pub until: Option<Leaf<Time>>,
+}
+
+/// Impulses at random times.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asynchronous {
+    /// Mean time from one impulse to the next.
+    #[schemars(extend("default" = "200 ms", "x-minimum" = "10 us"))]
+    pub every: Option<Leaf<Time>>,
+    /// Length of an impulse: the mean of an exponential distribution, or `["20 us", "100 us"]` uniform between the two.
+    #[schemars(extend("default" = "100 us"))]
+    pub width: Option<Leaf<Length>>,
+    /// Impulses shorter than this have no effect.
+    #[schemars(extend("default" = "300 us"))]
+    pub harmless: Option<Leaf<Time>>,
+    /// Probability that an impulse spoils a block it overlaps.
+    #[schemars(extend("default" = "100 %"))]
+    pub hit: Option<Leaf<Share>>,
+    /// When the impulses begin.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub during: During,
+}
+
+/// Measured impulses.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Measured {
+    /// Class of the measurements, `heavy`, `medium` or `weak`, by mean gap and width of the impulses.
+    #[schemars(with = "Leaf<MeasuredClass>")] // required, by its definition
+    pub class: Option<Leaf<MeasuredClass>>,
+    /// Probability that an impulse spoils a block it overlaps.
+    #[schemars(extend("default" = "100 %"))]
+    pub hit: Option<Leaf<Share>>,
+    /// When the impulses begin.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub during: During,
+}
+
+/// Impulses of the mains.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mains {
+    /// Frequency of the mains.
+    #[schemars(extend("default" = "50 Hz"))]
+    pub mains: Option<Leaf<Hertz>>,
+    /// Length of an impulse: the mean of a lognormal distribution.
+    #[schemars(extend("default" = "0.3 ms"))]
+    pub width: Option<Leaf<Length>>,
+    /// Standard deviation of the impulses' length over its mean.
+    #[schemars(extend("default" = "30 %"))]
+    pub variation: Option<Leaf<Share>>,
+    /// Standard deviation of the impulses' centres.
+    #[schemars(extend("default" = "0.1 ms"))]
+    pub jitter: Option<Leaf<Time>>,
+    /// Probability that an impulse spoils a block it overlaps.
+    #[schemars(extend("default" = "30 %"))]
+    pub hit: Option<Leaf<Share>>,
+    /// When the impulses begin.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub during: During,
+}
+
+/// Impulses of a power stage.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Switching {
+    /// Mean time from one impulse to the next.
+    #[schemars(extend("default" = "10 ms", "x-minimum" = "10 us"))]
+    pub every: Option<Leaf<Time>>,
+    /// Length of an impulse: the mean of an exponential distribution, or `["20 us", "100 us"]` uniform between the two.
+    #[schemars(extend("default" = ["20 us", "100 us"]))]
+    pub width: Option<Leaf<Length>>,
+    /// Probability that an impulse spoils a block it overlaps.
+    #[schemars(extend("default" = "20 %"))]
+    pub hit: Option<Leaf<Share>>,
+    /// When the impulses begin.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub during: During,
+}
+
+/// A partitioned Markov chain.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Partitioned {
+    /// Distribution of the times without noise, a mixture of exponential distributions: `[{ share, mean }]`.
+    pub gaps: Option<At<Vec<At<Exponential>>>>,
+    /// Distribution of the times with noise, likewise.
+    pub widths: Option<At<Vec<At<Exponential>>>>,
+    /// Probability that an impulse spoils a block it overlaps.
+    #[schemars(extend("default" = "100 %"))]
+    pub hit: Option<Leaf<Share>>,
+    /// When the impulses begin.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub during: During,
+}
+
+/// Middleton's class A.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MarkovMiddleton {
+    /// Impulsive index A of Middleton's class A.
+    #[schemars(required, extend("exclusiveMinimum" = 0, "maximum" = 10))]
+    pub index: Option<Leaf<f64>>,
+    /// Probability that a sample keeps the state of the previous one without a draw.
+    #[schemars(required, extend("minimum" = 0, "exclusiveMaximum" = 1))]
+    pub memory: Option<Leaf<f64>>,
+    /// Time between samples.
+    #[schemars(required, example = "1 us")]
+    pub sample: Option<Leaf<Time>>,
+    /// Probabilities that state 1 and that a higher state spoil a block.
+    #[schemars(extend("default" = ["10 %", "90 %"]))]
+    pub harm: Option<Leaf<[Share; 2]>>,
+    /// Probability that an impulse spoils a block it overlaps.
+    #[schemars(extend("default" = "100 %"))]
+    pub hit: Option<Leaf<Share>>,
+    /// When the impulses begin.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub during: During,
+}
+
+/// Stated times.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Events {
+    /// The times, as `[{ at, for }]`, in order and without overlap.
+    #[schemars(required)]
+    pub events: Option<At<Vec<At<Event>>>>,
+    /// Probability that an impulse spoils a block it overlaps.
+    #[schemars(extend("default" = "100 %"))]
+    pub hit: Option<Leaf<Share>>,
+}
+
+/// A part of a mixture of exponential distributions.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Exponential {
+    /// Its share; those of all parts sum up to 100 %.
+    #[schemars(required)]
+    pub share: Option<Leaf<Share>>,
+    /// Its mean.
+    #[schemars(required)]
+    pub mean: Option<Leaf<Time>>,
+}
+
+/// A time of noise.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Event {
+    /// When it begins.
+    #[schemars(required)]
+    pub at: Option<Leaf<Time>>,
+    /// How long it lasts.
+    #[serde(rename = "for")]
+    #[schemars(required)]
+    pub lasts: Option<Leaf<Time>>,
+}
 
 /// The noise of a shared medium. `usual` is that of its profile; `block` is the air time of the blocks that `mean`
 /// refers to.
@@ -18,7 +239,7 @@ pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, rep
     if link.noise.is_none() {
         return usual;
     }
-    let tables = noise_tables(link);
+    let tables = tables(link);
     let mut all = AirNoise::default();
     for table in &tables {
         let n = &table.value;
@@ -27,9 +248,7 @@ pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, rep
                 Problem::new("both directions share the medium, and its noise").at(direction.span.clone(), "");
             report.error(problem.help("leave `direction` out"));
         }
-        let Some(layer) = report.read(&n.kind).and_then(|kind| layer(table, kind, block, load, report)) else {
-            continue;
-        };
+        let Some(layer) = n.kind.as_ref().and_then(|kind| layer(kind, block, load, report)) else { continue };
         if !layer.recorded.is_empty() && tables.len() > 1 {
             let problem = Problem::new("a record takes the place of all other noise").at(table.span.clone(), "");
             report.error(problem.help("keep the record alone, or leave it out"));
@@ -48,145 +267,185 @@ pub(super) fn air(link: &Link, usual: AirNoise, block: Time, load: Load<'_>, rep
 }
 
 /// What one table adds.
-fn layer(table: &At<Noise>, kind: NoiseKind, block: Time, load: Load<'_>, report: &mut Report) -> Option<AirNoise> {
-    let n = &table.value;
-    let named = match kind {
-        NoiseKind::None => return None,
-        NoiseKind::Cable => AirNoise::cable(),
-        NoiseKind::Clean => AirNoise::clean(),
-        NoiseKind::Inverter45 => AirNoise::inverter45_at(report.read(&n.mains).map_or(60.0, |hz| hz.0)),
-        NoiseKind::Stress => AirNoise::stress_at(report.read(&n.mains).map_or(60.0, |hz| hz.0)),
-        NoiseKind::Stationary => {
-            return Some(AirNoise { stationary: report.read(&n.loss)?.0, ..AirNoise::default() });
+fn layer(
+    At { span: here, value: kind }: &At<NoiseKind>,
+    block: Time,
+    load: Load<'_>,
+    report: &mut Report,
+) -> Option<AirNoise> {
+    let none = AirNoise::default();
+    let train = |train: Impulses| AirNoise { impulses: vec![train], ..AirNoise::default() };
+    match kind {
+        NoiseKind::None => None,
+        NoiseKind::Cable(n) => Some(scaled(AirNoise::cable(), &n.mean, block, report)),
+        NoiseKind::Clean(n) => Some(scaled(AirNoise::clean(), &n.mean, block, report)),
+        NoiseKind::Inverter45(n) => Some(with_mains(n, AirNoise::inverter45_at, block, report)),
+        NoiseKind::Stress(n) => Some(with_mains(n, AirNoise::stress_at, block, report)),
+        NoiseKind::Stationary(n) => Some(AirNoise { stationary: report.read(&n.loss)?.0, ..none }),
+        NoiseKind::Fading(n) => {
+            let [good, bad] = [&n.good, &n.bad].map(|dwell| not_zero(dwell, report));
+            let fading = air::Fading { good: good?, bad: bad?, stationary: report.read(&n.loss_bad)?.0 };
+            Some(AirNoise { fading: Some(fading), ..none })
         }
-        NoiseKind::Fading => return fading(n, report),
-        NoiseKind::Recorded => {
-            return Some(AirNoise { recorded: recorded(table, load, report), ..AirNoise::default() });
+        NoiseKind::Recorded(n) => Some(AirNoise { recorded: recorded(n, here, load, report), ..none }),
+        NoiseKind::Asynchronous(n) => asynchronous(n, report).map(train),
+        NoiseKind::Measured(n) => {
+            Some(train(laid(Impulses::measured(report.read(&n.class)?), &n.hit, &n.during, report)))
         }
-        NoiseKind::Random | NoiseKind::Burst | NoiseKind::GilbertElliott | NoiseKind::Impulse | NoiseKind::List => {
-            let problem =
-                Problem::new("this noise takes packets, and a shared medium sends blocks").at(span(&n.kind), "");
-            report.error(problem.help(instead(kind)));
-            return None;
+        NoiseKind::Mains(n) => Some(train(mains(n, report))),
+        NoiseKind::Switching(n) => switching(n, report).map(train),
+        NoiseKind::Partitioned(n) => partitioned(n, here, report).map(train),
+        NoiseKind::MarkovMiddleton(n) => {
+            Some(train(laid(Impulses::new(middleton(n, here, report)?, 1.0), &n.hit, &n.during, report)))
         }
-        _ => {
-            let train = impulses(n, kind, report)?;
-            return Some(AirNoise { impulses: vec![train], ..AirNoise::default() });
+        NoiseKind::Events(n) => {
+            Some(train(laid(Impulses::new(events(n, report)?, 1.0), &n.hit, &During::default(), report)))
         }
-    };
-    if let Some(Source::Mains { mains_hz, length, .. }) = named.impulses.first().map(|i| &i.source) {
-        fit_mains(*length, *mains_hz, n, report);
+        NoiseKind::Random(_)
+        | NoiseKind::Burst(_)
+        | NoiseKind::GilbertElliott(_)
+        | NoiseKind::Impulse(_)
+        | NoiseKind::List(_) => {
+            let problem = Problem::new("this noise takes packets, and a shared medium sends blocks");
+            report.error(problem.at(here.clone(), "").help(instead(kind)));
+            None
+        }
     }
-    // Each of them has a stationary error, so that scaling reaches any mean.
-    Some(match report.read(&n.mean) {
-        Some(Share(mean)) => named.with_error(mean, block),
-        None => named,
-    })
 }
 
 /// What to write on a shared medium for a kind that pipes have.
-fn instead(kind: NoiseKind) -> &'static str {
+fn instead(kind: &NoiseKind) -> &'static str {
     match kind {
-        NoiseKind::Random => "write kind = \"stationary\" with a `loss` per block",
-        NoiseKind::Burst => "bursts in time are kind = \"asynchronous\", \"measured\" or \"partitioned\"",
-        NoiseKind::GilbertElliott => "good and bad times are kind = \"fading\"",
-        NoiseKind::Impulse => "pulses of the mains are kind = \"mains\", those at random times kind = \"asynchronous\"",
+        NoiseKind::Random(_) => "write kind = \"stationary\" with a `loss` per block",
+        NoiseKind::Burst(_) => "bursts in time are kind = \"asynchronous\", \"measured\" or \"partitioned\"",
+        NoiseKind::GilbertElliott(_) => "good and bad times are kind = \"fading\"",
+        NoiseKind::Impulse(_) => {
+            "pulses of the mains are kind = \"mains\", those at random times kind = \"asynchronous\""
+        }
         _ => "noise at stated times is kind = \"events\"",
     }
 }
 
-fn fading(n: &Noise, report: &mut Report) -> Option<AirNoise> {
-    let [good, bad] = [&n.good, &n.bad].map(|dwell| not_zero(dwell, report));
-    let fading = Fading { good: good?, bad: bad?, stationary: report.read(&n.loss_bad)?.0 };
-    Some(AirNoise { fading: Some(fading), ..AirNoise::default() })
+/// Named noise, scaled to `mean`. Each has a stationary error, so that scaling reaches any mean.
+fn scaled(named: AirNoise, mean: &Option<Leaf<Share>>, block: Time, report: &mut Report) -> AirNoise {
+    match report.read(mean) {
+        Some(Share(mean)) => named.with_error(mean, block),
+        None => named,
+    }
 }
 
-/// A train of impulses: what its kind has, and the keys over it.
-fn impulses(n: &Noise, kind: NoiseKind, report: &mut Report) -> Option<Impulses> {
-    let every = not_zero(&n.every, report);
-    if let Some(every) = every {
-        too_often(every, n, report)?;
+fn with_mains(n: &NamedWithMains, make: fn(f64) -> AirNoise, block: Time, report: &mut Report) -> AirNoise {
+    let named = make(report.read(&n.mains).map_or(60.0, |hz| hz.0));
+    if let Some(Source::Mains { mains_hz, length, .. }) = named.impulses.first().map(|i| &i.source) {
+        fit_mains(*length, *mains_hz, span(&n.mains), report);
     }
-    let rate = every.map(|every| 1.0 / every.as_secs_f64());
-    let mut train = match kind {
-        NoiseKind::Asynchronous => Impulses::asynchronous(rate.unwrap_or(USUAL_IMPULSES)),
-        NoiseKind::Switching => Impulses::charger_switching(rate.unwrap_or(USUAL_SWITCHING), ALWAYS),
-        NoiseKind::Mains => Impulses::charging_mains(report.read(&n.mains).map_or(50.0, |hz| hz.0)),
-        NoiseKind::Measured => Impulses::measured(report.read(&n.class)?),
-        NoiseKind::Partitioned => Impulses::partitioned(),
-        NoiseKind::MarkovMiddleton => Impulses::new(middleton(n, report)?, 1.0),
-        _ => Impulses::new(events(n, report)?, 1.0),
-    };
-    let given = report.read(&n.width);
-    match &mut train.source {
-        Source::Poisson { length, harmless, .. } => {
-            *length = given.unwrap_or(*length);
-            *harmless = report.read(&n.harmless).unwrap_or(*harmless);
-            check_width(n, *length, *harmless, report);
-        }
-        Source::Mains { mains_hz, length, variation, jitter } => {
-            match given {
-                Some(Length::Exponential(mean)) => *length = mean,
-                Some(Length::Uniform(..)) => {
-                    let problem = Problem::new("the impulses of the mains are lognormal").at(span(&n.width), "");
-                    report.error(problem.help("write their mean, and their `variation`"));
-                }
-                None => {}
-            }
-            fit_mains(*length, *mains_hz, n, report);
-            *variation = report.read(&n.variation).map_or(*variation, |share| share.0);
-            *jitter = report.read(&n.jitter).unwrap_or(*jitter);
-        }
-        Source::Partitioned { gap, width } if kind == NoiseKind::Partitioned => {
-            for (mixture, own) in [(&mut *gap, &n.gaps), (&mut *width, &n.widths)] {
-                if let Some(own) = own {
-                    *mixture = mixed(own, report)?;
-                }
-            }
-            too_often(mean(gap) + mean(width), n, report)?;
-        }
-        Source::Partitioned { .. } | Source::MarkovMiddleton { .. } | Source::Events(_) => {}
-    }
-    train.hit = report.read(&n.hit).map_or(train.hit, |hit| hit.0);
-    train.during = (report.read(&n.from).unwrap_or(ALWAYS.0), report.read(&n.until).unwrap_or(ALWAYS.1));
+    scaled(named, &n.mean, block, report)
+}
+
+/// A train of impulses with what is written about all trains.
+fn laid(mut train: Impulses, hit: &Option<Leaf<Share>>, during: &During, report: &mut Report) -> Impulses {
+    train.hit = report.read(hit).map_or(train.hit, |hit| hit.0);
+    train.during = (report.read(&during.from).unwrap_or(ALWAYS.0), report.read(&during.until).unwrap_or(ALWAYS.1));
     if train.during.0 >= train.during.1 {
-        let problem = Problem::new("the noise ends before it begins").at(span(&n.until), "");
+        let problem = Problem::new("the noise ends before it begins").at(span(&during.until), "");
         report.error(problem.help("`until` must be after `from`"));
     }
-    Some(train)
+    train
+}
+
+fn asynchronous(n: &Asynchronous, report: &mut Report) -> Option<Impulses> {
+    let mut train = Impulses::asynchronous(rate(&n.every, report)?.unwrap_or(USUAL_IMPULSES));
+    if let Source::Poisson { length, harmless, .. } = &mut train.source {
+        *length = report.read(&n.width).unwrap_or(*length);
+        *harmless = report.read(&n.harmless).unwrap_or(*harmless);
+        check_width(*length, &n.width, (*harmless, &n.harmless), report);
+    }
+    Some(laid(train, &n.hit, &n.during, report))
+}
+
+fn switching(n: &Switching, report: &mut Report) -> Option<Impulses> {
+    let mut train = Impulses::charger_switching(rate(&n.every, report)?.unwrap_or(USUAL_SWITCHING), ALWAYS);
+    if let Source::Poisson { length, harmless, .. } = &mut train.source {
+        *length = report.read(&n.width).unwrap_or(*length);
+        check_width(*length, &n.width, (*harmless, &None), report);
+    }
+    Some(laid(train, &n.hit, &n.during, report))
+}
+
+fn mains(n: &Mains, report: &mut Report) -> Impulses {
+    let mut train = Impulses::charging_mains(report.read(&n.mains).map_or(50.0, |hz| hz.0));
+    if let Source::Mains { mains_hz, length, variation, jitter } = &mut train.source {
+        match report.read(&n.width) {
+            Some(Length::Exponential(mean)) => *length = mean,
+            Some(Length::Uniform(..)) => {
+                let problem = Problem::new("the impulses of the mains are lognormal").at(span(&n.width), "");
+                report.error(problem.help("write their mean, and their `variation`"));
+            }
+            None => {}
+        }
+        let place = if n.width.is_some() { span(&n.width) } else { span(&n.mains) };
+        fit_mains(*length, *mains_hz, place, report);
+        *variation = report.read(&n.variation).map_or(*variation, |share| share.0);
+        *jitter = report.read(&n.jitter).unwrap_or(*jitter);
+    }
+    laid(train, &n.hit, &n.during, report)
+}
+
+fn partitioned(n: &Partitioned, here: &Range<usize>, report: &mut Report) -> Option<Impulses> {
+    let mut train = Impulses::partitioned();
+    if let Source::Partitioned { gap, width } = &mut train.source {
+        for (mixture, own) in [(&mut *gap, &n.gaps), (&mut *width, &n.widths)] {
+            if let Some(own) = own {
+                *mixture = mixed(own, report)?;
+            }
+        }
+        too_often(mean(gap) + mean(width), here.clone(), report)?;
+    }
+    Some(laid(train, &n.hit, &n.during, report))
+}
+
+/// Impulses a second; the inner `None` if that is not written.
+fn rate(every: &Option<Leaf<Time>>, report: &mut Report) -> Option<Option<f64>> {
+    let Some(gap) = not_zero(every, report) else { return Some(None) };
+    too_often(gap, span(every), report)?;
+    Some(Some(1.0 / gap.as_secs_f64()))
 }
 
 /// Impulses of the mains must leave room between them.
-fn fit_mains(length: Time, mains_hz: f64, n: &Noise, report: &mut Report) {
+fn fit_mains(length: Time, mains_hz: f64, place: Range<usize>, report: &mut Report) {
     if length.is_zero() || length.as_secs_f64() >= 0.25 / mains_hz {
         let problem = Problem::new(format!("impulses of {length} do not fit {mains_hz} Hz"));
-        let place = if n.width.is_some() { span(&n.width) } else { span(&n.mains) };
         report.error(problem.at(place, "").help("they are shorter than a quarter of a period"));
     }
 }
 
 /// Impulses that can be drawn, and of which some do harm.
-fn check_width(n: &Noise, length: Length, harmless: Time, report: &mut Report) {
+fn check_width(
+    length: Length,
+    width: &Option<Leaf<Length>>,
+    (harmless, written): (Time, &Option<Leaf<Time>>),
+    report: &mut Report,
+) {
     let longest = match length {
         Length::Exponential(mean) => mean * LONGEST_IN_MEANS,
         Length::Uniform(a, b) if a > b => {
-            let problem = Problem::new("the shortest impulse is longer than the longest").at(span(&n.width), "");
+            let problem = Problem::new("the shortest impulse is longer than the longest").at(span(width), "");
             report.error(problem.help("write the shortest first: [\"20 us\", \"100 us\"]"));
             return;
         }
         Length::Uniform(_, b) => b,
     };
     if longest.is_zero() {
-        let problem = Problem::new("impulses of no length").at(span(&n.width), "");
+        let problem = Problem::new("impulses of no length").at(span(width), "");
         report.error(problem.help("write a time such as \"100 us\""));
     } else if harmless >= longest {
-        let place = if n.harmless.is_some() { span(&n.harmless) } else { span(&n.width) };
+        let place = if written.is_some() { span(written) } else { span(width) };
         let problem = Problem::new(format!("impulses shorter than {harmless} do no harm, so that none is left"));
         report.error(problem.at(place, "").help("make `width` longer, or `harmless` shorter"));
     }
 }
 
-fn middleton(n: &Noise, report: &mut Report) -> Option<Source> {
+fn middleton(n: &MarkovMiddleton, here: &Range<usize>, report: &mut Report) -> Option<Source> {
     let index = report.read(&n.index);
     if let Some(index) = index.filter(|index| !(1e-6..=10.0).contains(index)) {
         let problem = Problem::new(format!("an impulsive index of {index} is beyond the model")).at(span(&n.index), "");
@@ -201,13 +460,13 @@ fn middleton(n: &Noise, report: &mut Report) -> Option<Source> {
     if let (Some(index), Some(memory), Some(sample)) = (index, memory, sample) {
         // How long the background lasts: 1 / ((1 - x) (1 - P_0)) samples.
         let background = sample.as_secs_f64() / ((1.0 - memory) * -libm::expm1(-index));
-        too_often(Time::from_secs_f64(background), n, report)?;
+        too_often(Time::from_secs_f64(background), here.clone(), report)?;
     }
     let [first, higher] = report.read(&n.harm).unwrap_or([Share(0.1), Share(0.9)]);
     Some(Source::MarkovMiddleton { index: index?, memory: memory?, sample: sample?, harm: [first.0, higher.0] })
 }
 
-fn events(n: &Noise, report: &mut Report) -> Option<Source> {
+fn events(n: &Events, report: &mut Report) -> Option<Source> {
     let list = n.events.as_ref()?;
     let events: Vec<(Time, Time)> =
         (list.value.iter()).filter_map(|e| Some((report.read(&e.value.at)?, report.read(&e.value.lasts)?))).collect();
@@ -219,12 +478,11 @@ fn events(n: &Noise, report: &mut Report) -> Option<Source> {
 }
 
 /// Refuses noise that comes again so soon that a run would spend its time on drawing it.
-fn too_often(every: Time, n: &Noise, report: &mut Report) -> Option<()> {
+fn too_often(every: Time, place: Range<usize>, report: &mut Report) -> Option<()> {
     if every >= LEAST_GAP {
         return Some(());
     }
     let problem = Problem::new(format!("an impulse every {every} is no impulse but a steady noise"));
-    let place = if n.every.is_some() { span(&n.every) } else { span(&n.kind) };
     report.error(problem.at(place, "").help(format!("at least {LEAST_GAP} on average, or kind = \"stationary\"")));
     None
 }

@@ -1,8 +1,7 @@
 //! `cable`: links on one medium.
 
-use super::file::Link;
 use super::leaf::At;
-use super::link::span;
+use super::link::{Link, LinkKind, span};
 use super::problem::{Problem, Report};
 use roughlink_core::link::greenphy::Class;
 use roughlink_core::link::{Model, SharedConfig};
@@ -25,8 +24,8 @@ pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut 
             continue;
         };
         let two = |message: String| {
-            let problem = Problem::new(message).at(span(&written[i].value.cable), "the second");
-            problem.at(span(&written[first].value.cable), "the first")
+            let place = |i: usize| written[i].value.medium().map_or(0..0, |medium| span(&medium.cable));
+            Problem::new(message).at(place(i), "the second").at(place(first), "the first")
         };
         let alike = match (&mut *shared, &mut *own) {
             (SharedConfig::Hdplc(shared), SharedConfig::Hdplc(own)) => {
@@ -61,6 +60,10 @@ pub(super) fn cables(written: &[At<Link>], links: &mut [LinkSpec], report: &mut 
 
 /// Whether a link has keys of its medium.
 fn describes(link: &Link) -> bool {
-    let timing = link.rate.is_some() || link.rate_trace.is_some() || link.mac.is_some();
-    timing || link.profile.is_some() || link.queue.is_some() || link.mtu.is_some() || link.noise.is_some()
+    let own = match link.kind.as_ref().map(|kind| &kind.value) {
+        Some(LinkKind::Hdplc(own)) => own.describes(),
+        Some(LinkKind::GreenPhy(own)) => own.describes(),
+        Some(LinkKind::Pipe(_)) | None => false,
+    };
+    own || link.mtu.is_some() || link.noise.is_some()
 }

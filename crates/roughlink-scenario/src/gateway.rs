@@ -1,7 +1,7 @@
 //! `[[gateway]]`: its node, its link and its kind.
 
-use super::file::{Gateway, Params};
-use super::leaf::At;
+use super::file::Params;
+use super::leaf::{At, GatewayKind, Leaf, Name};
 use super::names::Names;
 use super::problem::{Problem, Report, list, suggest};
 use roughlink_core::gateway::{BuildError, Heading, Kind, REGISTRY};
@@ -9,8 +9,28 @@ use roughlink_core::link::{Direction, Model, Noise};
 use roughlink_core::net::routing::Hop;
 use roughlink_core::scenario::{GatewaySpec, LinkSpec, Stay};
 use roughlink_core::units::Time;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
+/// A gateway at a node, which watches the TCP flows over a rough link and may rewrite the window that receivers advertise.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Gateway {
+    /// Its name in results and overrides; that of its kind if absent.
+    pub name: Option<Leaf<Name>>,
+    /// The node where it is: one end of the link.
+    #[schemars(required)]
+    pub node: Option<Leaf<String>>,
+    /// The link that it watches: a shared medium, or a pipe with noise or a timeline. The node's only such link if absent.
+    pub link: Option<Leaf<String>>,
+    /// Which gateway; `roughlink gateway list` describes them, and `none` is no gateway.
+    #[schemars(required)]
+    pub kind: Option<Leaf<GatewayKind>>,
+    /// Parameters of the kind, such as `{ floor = 4 }`.
+    pub params: Option<At<Params>>,
+}
 
 /// Resolves a gateway at `node`; `None` if the kind is `none`, or if it cannot be resolved, which is then reported.
 pub(super) fn gateway(

@@ -3,8 +3,6 @@
 //! What is written is kept as it is, with its places; [`super::shape`] has checked it against the struct's schema. It is
 //! then set over values that the struct has already: those of a stack, or its defaults.
 
-use super::file::{Hystart, Params};
-use super::leaf::{At, Cc, Leaf};
 use super::problem::{Problem, Report};
 use super::schema::GIVEN;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -26,13 +24,6 @@ pub(super) struct Given<T> {
 impl<T> Default for Given<T> {
     fn default() -> Self {
         Given { keys: Vec::new(), of: PhantomData }
-    }
-}
-
-impl Given<()> {
-    /// The keys, of which the table that it stands in has determined whose they are.
-    pub fn of<T>(&self) -> Given<T> {
-        Given { keys: self.keys.clone(), of: PhantomData }
     }
 }
 
@@ -113,46 +104,5 @@ impl<T: JsonSchema> JsonSchema for Given<T> {
         let mut schema = T::json_schema(generator);
         schema.insert(GIVEN.into(), true.into());
         schema
-    }
-}
-
-/// `[tcp]` or `[sctp]`: the keys of a connection, and what chooses its congestion control.
-#[derive(Clone, Debug)]
-pub(super) struct Connection<T> {
-    pub cc: Option<Leaf<Cc>>,
-    pub cc_params: Option<At<Params>>,
-    /// Of TCP only.
-    pub hystart: Option<Leaf<Hystart>>,
-    pub keys: Given<T>,
-}
-
-impl<T> Default for Connection<T> {
-    fn default() -> Self {
-        Connection { cc: None, cc_params: None, hystart: None, keys: Given::default() }
-    }
-}
-
-impl<'de, T> Deserialize<'de> for Connection<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Keys<T>(PhantomData<T>);
-        impl<'de, T> Visitor<'de> for Keys<T> {
-            type Value = Connection<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Connection<T>, A::Error> {
-                let mut connection = Connection::default();
-                while let Some(key) = map.next_key::<Spanned<String>>()? {
-                    match key.get_ref().as_str() {
-                        "cc" => connection.cc = Some(map.next_value()?),
-                        "cc_params" => connection.cc_params = Some(map.next_value()?),
-                        "hystart" => connection.hystart = Some(map.next_value()?),
-                        _ => connection.keys.keys.push((key, map.next_value()?)),
-                    }
-                }
-                Ok(connection)
-            }
-        }
-        deserializer.deserialize_map(Keys(PhantomData))
     }
 }

@@ -1,47 +1,89 @@
 //! `[[link]] kind = "greenphy"`: a charging cable, on its own or as one of several pairs of modems on the same medium.
 
 use super::air::air;
-use super::file::{Link, Profile};
 use super::given::Given;
-use super::leaf::At;
-use super::link::{Load, mtu, span};
+use super::leaf::{At, Leaf};
+use super::link::{Link, Load, Medium, span};
 use super::problem::{Problem, Report};
-use roughlink_core::link::greenphy::GreenPhyConfig;
+use roughlink_core::link::greenphy::{Class, GreenPhyConfig};
 use roughlink_core::units::{QueueLimit, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The keys of a Green PHY cable.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GreenPhy {
+    /// The ROBO mode, a set of values to start from.
+    #[schemars(extend("default" = "hpgp-hs"))]
+    pub profile: Option<Leaf<Profile>>,
+    /// Priority class of both directions, or `["ca1", "ca3"]` for forward and reverse; `ca1` if absent.
+    pub class: Option<Leaf<[Class; 2]>>,
+    /// Drop-tail queue of each direction before the modem, that of the operating system, in packets.
+    #[schemars(extend("default" = QueueLimit::Packets(GreenPhyConfig::default().host_queue)))]
+    pub queue: Option<Leaf<QueueLimit>>,
+    /// How the medium is shared.
+    pub mac: Option<Box<At<Given<GreenPhyConfig>>>>,
+    /// What it has as a shared medium.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub medium: Medium,
+}
+
+/// A set of values for a shared medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+pub(super) enum Profile {
+    /// Green PHY, ROBO mode HS: 9.8 Mbit/s on the wire, at best 7.3 Mbit/s of payload.
+    #[serde(rename = "hpgp-hs")]
+    Hs,
+    /// Green PHY, ROBO mode STD: 4.9 Mbit/s on the wire, at best 3.4 Mbit/s of payload.
+    #[serde(rename = "hpgp-std")]
+    Std,
+    /// Green PHY, ROBO mode MINI: 3.8 Mbit/s on the wire, at best 1.1 Mbit/s of payload.
+    #[serde(rename = "hpgp-mini")]
+    Mini,
+}
+
+impl GreenPhy {
+    /// Whether it has keys of its medium; its classes are its own.
+    pub fn describes(&self) -> bool {
+        self.profile.is_some() || self.queue.is_some() || self.mac.is_some()
+    }
+}
 
 /// Resolves the model of a link.
-pub(super) fn greenphy(link: &Link, load: Load<'_>, report: &mut Report) -> GreenPhyConfig {
-    let mut c = match report.read(&link.profile) {
+pub(super) fn greenphy(link: &Link, own: &GreenPhy, load: Load<'_>, report: &mut Report) -> GreenPhyConfig {
+    let mut c = match report.read(&own.profile) {
         None | Some(Profile::Hs) => GreenPhyConfig::hpgp_hs(),
         Some(Profile::Std) => GreenPhyConfig::hpgp_std(),
         Some(Profile::Mini) => GreenPhyConfig::hpgp_mini(),
     };
-    if let Some(mac) = &link.mac {
+    if let Some(mac) = &own.mac {
         apply(mac, &mut c, report);
     }
-    c.mtu = mtu(link, report);
-    match report.read(&link.queue) {
+    c.mtu = link.mtu(report);
+    match report.read(&own.queue) {
         Some(QueueLimit::Packets(n)) => c.host_queue = n,
         Some(QueueLimit::Bytes(_)) => {
-            let problem = Problem::new("the queue before a Green PHY modem counts packets").at(span(&link.queue), "");
+            let problem = Problem::new("the queue before a Green PHY modem counts packets").at(span(&own.queue), "");
             report.error(problem.help("write queue = \"100 pkt\""));
         }
         None => {}
     }
-    c.classes = report.read(&link.class).map_or(Vec::new(), Vec::from);
+    c.classes = report.read(&own.class).map_or(Vec::new(), Vec::from);
     if c.host_queue == 0 && c.modem_ring == 0 {
         let problem = Problem::new("a station without a queue and without a ring sends nothing");
-        report.error(problem.at(span(&link.queue), "").help("write queue = \"100 pkt\", or mac = { modem_ring = 10 }"));
+        report.error(problem.at(span(&own.queue), "").help("write queue = \"100 pkt\", or mac = { modem_ring = 10 }"));
     }
     c.noise = air(link, c.noise.clone(), c.payload_air(1), load, report);
     c
 }
 
 /// The keys of `mac` over what the profile has.
-fn apply(At { span: here, value: mac }: &At<Given<()>>, c: &mut GreenPhyConfig, report: &mut Report) {
+fn apply(At { span: here, value: mac }: &At<Given<GreenPhyConfig>>, c: &mut GreenPhyConfig, report: &mut Report) {
     let before = report.problems.len();
     let mode = c.mode;
-    mac.of().apply(c, report);
+    mac.apply(c, report);
     c.mode = mode; // the profile's, which is no key of `mac`
     let most = (1..=MOST_PBS).rev().find(|&n| c.payload_air(n) <= MAX_FL).unwrap_or(1);
     if let Some(place) = mac.span("max_pbs").filter(|_| !(1..=most).contains(&c.max_pbs)) {

@@ -1,31 +1,74 @@
 //! `[[link]] kind = "hdplc"`: the keys of a home power line.
 
 use super::air::air;
-use super::file::{Link, RateTrace};
-use super::link::{Load, mtu, rate, span};
+use super::given::Given;
+use super::leaf::{At, Leaf};
+use super::link::{Link, Load, Medium, rate, span};
 use super::problem::{Problem, Report};
 use roughlink_core::link::hdplc::{Duplex, HdplcConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The keys of an HD-PLC link.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Hdplc {
+    /// PHY rate.
+    #[schemars(example = "10 Mbit/s", extend("default" = HdplcConfig::default().rate))]
+    pub rate: Option<Leaf<Rate>>,
+    /// PHY rate over time, such as `[{ at = "10 s", rate = "9 Mbit/s" }]`; a frame is sent at the rate that holds at its
+    /// start.
+    pub rate_trace: Option<At<Vec<At<RateStep>>>>,
+    /// Drop-tail queue of each direction before the modem, in packets.
+    #[schemars(extend("default" = QueueLimit::Packets(HdplcConfig::default().queue), "x-minimum" = "1 pkt"))]
+    pub queue: Option<Leaf<QueueLimit>>,
+    /// How the medium is shared.
+    pub mac: Option<Box<At<Given<HdplcConfig>>>>,
+    /// What it has as a shared medium.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub medium: Medium,
+}
+
+/// A step of a rate over time.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RateStep {
+    /// When it begins.
+    #[schemars(required)]
+    pub at: Option<Leaf<Time>>,
+    /// PHY rate.
+    #[schemars(required)]
+    pub rate: Option<Leaf<Rate>>,
+}
+
+impl Hdplc {
+    /// Whether it has keys of its medium.
+    pub fn describes(&self) -> bool {
+        self.rate.is_some() || self.rate_trace.is_some() || self.queue.is_some() || self.mac.is_some()
+    }
+}
 
 /// Resolves an HD-PLC link. A value that is missing or cannot be read is reported and replaced by the default, so that the
 /// rest can be checked.
-pub(super) fn hdplc(link: &Link, load: Load<'_>, report: &mut Report) -> HdplcConfig {
+pub(super) fn hdplc(link: &Link, own: &Hdplc, load: Load<'_>, report: &mut Report) -> HdplcConfig {
     let mut c = HdplcConfig::default();
-    if let Some(mac) = &link.mac {
-        mac.value.of().apply(&mut c, report);
+    if let Some(mac) = &own.mac {
+        mac.value.apply(&mut c, report);
         if let Some(place) = mac.value.span("collisions").filter(|_| c.collisions && c.duplex == Duplex::Full) {
             let problem = Problem::new("directions that do not contend do not collide").at(place, "");
             report.error(problem.help("leave `collisions` out, or write duplex = \"half\""));
         }
     }
-    c.mtu = mtu(link, report);
-    c.rate = rate(&link.rate, report).unwrap_or(c.rate);
-    c.rate_trace = link.rate_trace.as_ref().map(|t| rate_trace(t, report)).unwrap_or_default();
-    match report.read(&link.queue) {
+    c.mtu = link.mtu(report);
+    c.rate = rate(&own.rate, report).unwrap_or(c.rate);
+    c.rate_trace = own.rate_trace.as_ref().map(|t| rate_trace(t, report)).unwrap_or_default();
+    match report.read(&own.queue) {
         None => {}
         Some(QueueLimit::Packets(n)) => c.queue = n,
         Some(QueueLimit::Bytes(_)) => {
-            let problem = Problem::new("a modem's queue counts packets").at(span(&link.queue), "");
+            let problem = Problem::new("a modem's queue counts packets").at(span(&own.queue), "");
             report.error(problem.help("write queue = \"256 pkt\""));
         }
     }
@@ -33,7 +76,7 @@ pub(super) fn hdplc(link: &Link, load: Load<'_>, report: &mut Report) -> HdplcCo
     c
 }
 
-fn rate_trace(trace: &RateTrace, report: &mut Report) -> Vec<(Time, Rate)> {
+fn rate_trace(trace: &At<Vec<At<RateStep>>>, report: &mut Report) -> Vec<(Time, Rate)> {
     let steps: Vec<(Time, Rate)> = trace
         .value
         .iter()

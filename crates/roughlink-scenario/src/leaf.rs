@@ -10,12 +10,15 @@ pub(super) use dscp::{Dscp, DscpList};
 pub(super) use examine::examine;
 use examine::{Check, check};
 pub(super) use measured::{Dbm, Decibel, Hertz, Length, Speed};
-pub(super) use words::names_of;
+pub(super) use words::{names_of, none_of};
 
-use super::file::{
-    Delimiter, FlowKind, Heading, Hystart, LinkKind, NoiseKind, Policy, Profile, QdiscKind, TimelineFormat, Transport,
-};
+use super::bulk::Transport;
+use super::coverage::Delimiter;
+use super::file::Heading;
+use super::greenphy::Profile;
 use super::problem::{Problem, Report, list, nearest, suggest};
+use super::tcp::Hystart;
+use super::timeline::{Policy, TimelineFormat};
 use roughlink_core::app::request::{Mode, Policy as AfterLimit};
 use roughlink_core::app::voip::{Codec, EModel, Reference};
 use roughlink_core::cc;

@@ -1,21 +1,28 @@
 //! Scenario files: the network, its flows and the seed, written as TOML, become the plain values that the engine takes.
 //!
 //! A file is processed in four steps: overrides (`--set`) are written into its text (`syntax`, `set`); its form is
-//! checked against the schema (`shape`); its values are read, each with its place (`leaf`, `file`); names, defaults and
-//! stacks are resolved (`resolve`, `link`, `tcp`). No step stops at the first fault, so that all faults are shown at
+//! checked against the schema (`shape`, `kinds`); its values are read, each with its place (`leaf`, `file`); names, defaults
+//! and stacks are resolved (`resolve`, and a module for each table and each of its kinds). No step stops at the first fault, so that all faults are shown at
 //! once, each with a suggestion. No text makes [`parse`] panic.
 
 mod air;
+mod bulk;
 mod cable;
+mod cbr;
 mod coverage;
 mod file;
+mod flow;
 mod gateway;
 mod given;
 mod greenphy;
 mod hdplc;
+mod kinds;
 mod leaf;
 mod link;
+mod loss;
 mod names;
+mod noise;
+mod pipe;
 mod problem;
 mod qdisc;
 mod request;
@@ -29,6 +36,7 @@ mod syntax;
 mod table;
 mod tcp;
 mod timeline;
+mod voip;
 
 pub use problem::{Label, MOST_SHOWN, Problem, ScenarioError, Warning};
 pub use schema::schema;

@@ -1,29 +1,126 @@
-//! `qdisc` of a link, resolved.
+//! `qdisc` of a link: its kinds, and the discipline that they make.
 
-use super::file::{Qdisc, QdiscKind};
-use super::leaf::{At, Dscp};
+use super::leaf::{At, Dscp, DscpList, Leaf};
 use super::problem::Report;
 use roughlink_core::link::Discipline;
 use roughlink_core::link::queue::CodelConfig;
-use roughlink_core::units::{QueueLimit, Time};
+use roughlink_core::units::{Bytes, QueueLimit, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Who leaves the queue next, and who is marked or dropped. The link's `queue` is its limit.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Qdisc {
+    /// Which discipline.
+    #[schemars(required, extend("x-flat" = true))]
+    pub kind: Option<At<QdiscKind>>,
+}
+
+/// The queue discipline.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum QdiscKind {
+    /// First in, first out, with a marking threshold: the step of DCTCP (RFC 8257 section 3.1).
+    Threshold(Marking),
+    /// Controlled Delay (RFC 8289), defaults as in `tc`.
+    Codel(Codel),
+    /// CoDel per flow, flows in turn (RFC 8290), defaults as in `tc`.
+    FqCodel(FqCodel),
+    /// Strict priority by DSCP, with Linux's map: EF and the class selectors share the middle band with best effort unless
+    /// `first` names them. Each band has the limit of the link's `queue`.
+    Prio(Prio),
+}
+
+/// A marking threshold.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Marking {
+    /// A packet is marked that finds as much waiting; one that is not ECN-capable is dropped.
+    #[schemars(required)]
+    pub at: Option<Leaf<QueueLimit>>,
+}
+
+/// CoDel.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Codel {
+    /// Mark packets that are ECN-capable; else they are dropped, too.
+    #[schemars(extend("default" = false))]
+    pub ecn: Option<Leaf<bool>>,
+    /// Which delay it allows.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub delay: Delay,
+}
+
+/// CoDel per flow.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FqCodel {
+    /// Mark packets that are ECN-capable; else they are dropped, too.
+    #[schemars(extend("default" = true))]
+    pub ecn: Option<Leaf<bool>>,
+    /// Queues over which a hash spreads the flows.
+    #[schemars(extend("default" = FLOWS, "minimum" = 1, "maximum" = 65536))]
+    pub flows: Option<Leaf<u32>>,
+    /// Bytes that a flow sends in its turn (IP length).
+    #[schemars(extend("default" = QUANTUM, "x-minimum" = "256 B", "x-maximum" = "4294967295 B"))]
+    pub quantum: Option<Leaf<Bytes>>,
+    /// Which delay it allows.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub delay: Delay,
+}
+
+/// The delay that CoDel allows.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Delay {
+    /// Time in the queue that is acceptable if it persists.
+    #[schemars(extend("default" = TARGET, "x-exclusiveMinimum" = "0 s"))]
+    pub target: Option<Leaf<Time>>,
+    /// How long that is: about a round-trip time.
+    #[schemars(extend("default" = INTERVAL, "x-exclusiveMinimum" = "0 s"))]
+    pub interval: Option<Leaf<Time>>,
+}
+
+/// Priority by DSCP.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Prio {
+    /// Number of bands; the first goes first.
+    #[schemars(extend("default" = BANDS, "minimum" = 2, "maximum" = 16))]
+    pub bands: Option<Leaf<u32>>,
+    /// DSCPs that belong to the first band whatever Linux's table says, such as `["ef"]`.
+    pub first: Option<Leaf<DscpList>>,
+}
 
 /// The discipline of a direction. A value that cannot be read is reported.
 pub(super) fn discipline(table: &At<Qdisc>, report: &mut Report) -> Option<Discipline> {
-    let q = &table.value;
-    let kind = report.read(&q.kind)?;
-    let codel = CodelConfig {
-        target: report.read(&q.target).unwrap_or(Time::from_millis(5)),
-        interval: report.read(&q.interval).unwrap_or(Time::from_millis(100)),
-        ecn: report.read(&q.ecn).unwrap_or(kind == QdiscKind::FqCodel),
+    let mut codel = |delay: &Delay, ecn: &Option<Leaf<bool>>, usual: bool| CodelConfig {
+        target: report.read(&delay.target).unwrap_or(TARGET),
+        interval: report.read(&delay.interval).unwrap_or(INTERVAL),
+        ecn: report.read(ecn).unwrap_or(usual),
     };
-    let flows = report.read(&q.flows).unwrap_or(1024);
-    let quantum = report.read(&q.quantum).map_or(1514, |bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX));
-    let bands = report.read(&q.bands).unwrap_or(3);
-    let first = report.read(&q.first).map_or(0, |list| list.0.iter().fold(0, |set, Dscp(d)| set | 1 << d));
-    Some(match kind {
-        QdiscKind::Threshold => Discipline::Threshold { at: report.read(&q.at).unwrap_or(QueueLimit::Packets(0)) },
-        QdiscKind::Codel => Discipline::Codel(codel),
-        QdiscKind::FqCodel => Discipline::FqCodel { codel, flows, quantum },
-        QdiscKind::Prio => Discipline::Prio { bands: bands as u8, first },
+    Some(match &table.value.kind.as_ref()?.value {
+        QdiscKind::Threshold(q) => Discipline::Threshold { at: report.read(&q.at).unwrap_or(QueueLimit::Packets(0)) },
+        QdiscKind::Codel(q) => Discipline::Codel(codel(&q.delay, &q.ecn, false)),
+        QdiscKind::FqCodel(q) => Discipline::FqCodel {
+            codel: codel(&q.delay, &q.ecn, true),
+            flows: report.read(&q.flows).unwrap_or(FLOWS),
+            quantum: u32::try_from(report.read(&q.quantum).unwrap_or(QUANTUM).0).unwrap_or(u32::MAX),
+        },
+        QdiscKind::Prio(q) => Discipline::Prio {
+            bands: report.read(&q.bands).unwrap_or(BANDS) as u8,
+            first: report.read(&q.first).map_or(0, |list| list.0.iter().fold(0, |set, Dscp(d)| set | 1 << d)),
+        },
     })
 }
+
+// As in `tc`.
+const TARGET: Time = Time::from_millis(5);
+const INTERVAL: Time = Time::from_millis(100);
+const FLOWS: u32 = 1024;
+const QUANTUM: Bytes = Bytes(1514);
+const BANDS: u32 = 3;

@@ -1,13 +1,111 @@
 //! `[[flow]] kind = "request"`: a charging session, from the vehicle to the charger.
 
-use super::file::Flow;
-use super::leaf::Leaf;
+use super::flow::{Connection, Context, Place, ipv6};
+use super::given::Given;
+use super::leaf::{At, Leaf};
 use super::problem::Report;
-use roughlink_core::app::request::{Message, Mode, SessionConfig};
+use roughlink_core::app::Traffic;
+use roughlink_core::app::request::{
+    Limits, Message, MessageSpec, Mode, Policy as AfterLimit, Processing, SessionConfig,
+};
+use roughlink_core::scenario::FlowSpec;
 use roughlink_core::units::Time;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// The keys of a charging session.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Request {
+    /// Charging mode.
+    #[schemars(extend("default" = SessionConfig::dc().mode))]
+    pub mode: Option<Leaf<Mode>>,
+    /// Duration of the charging loop; it lasts until the end of the run if absent.
+    pub charge: Option<Leaf<Time>>,
+    /// Time from one request of the charging loop to the next; `100 ms` in mode `dc`, `1 s` in mode `ac` if absent.
+    pub period: Option<Leaf<Time>>,
+    /// Time from a response to the next request outside the charging loop.
+    #[schemars(extend("default" = SessionConfig::dc().pause))]
+    pub pause: Option<Leaf<Time>>,
+    /// Time from a request to its response at the charger.
+    #[schemars(extend("default" = SessionConfig::dc().turnaround))]
+    pub turnaround: Option<Leaf<Time>>,
+    /// Begin with SECC discovery over UDP, otherwise with the connection.
+    #[schemars(extend("default" = SessionConfig::dc().discovery))]
+    pub discovery: Option<Leaf<bool>>,
+    /// Request ServiceDetail.
+    #[schemars(extend("default" = SessionConfig::dc().service_detail))]
+    pub service_detail: Option<Leaf<bool>>,
+    /// What follows when a limit is passed.
+    #[schemars(extend("default" = SessionConfig::dc().policy))]
+    pub policy: Option<Leaf<AfterLimit>>,
+    /// How long the charger answers that it is not done yet, by step of the session.
+    pub processing: Option<Box<At<Given<Processing>>>>,
+    /// Time limits of the session, and of the discovery before it.
+    pub limits: Option<Box<At<Given<Limits>>>>,
+    /// Sizes and times of messages, such as `current_demand = { request = "57 B", timeout = "250 ms" }`.
+    pub messages: Option<Box<At<Messages>>>,
+    /// Its connection.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub connection: Connection,
+}
+
+impl Request {
+    /// Resolves the session and its connection.
+    pub fn resolve(&self, spec: &mut FlowSpec, place: &Place<'_>, context: &mut Context<'_>, report: &mut Report) {
+        spec.ipv6 = ipv6(&self.connection, true, report); // ISO 15118-2 section 7.6
+        context.over_tcp(spec, &self.connection, place, report);
+        spec.traffic = Traffic::Request { session: Box::new(session(self, report)) };
+    }
+}
+
+/// Sizes and times of the messages; if absent, sizes are those of captured sessions and times those of the standard.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "the names are ISO 15118-2's")]
+pub(super) struct Messages {
+    pub supported_app_protocol: Option<At<Given<MessageSpec>>>,
+    pub session_setup: Option<At<Given<MessageSpec>>>,
+    pub service_discovery: Option<At<Given<MessageSpec>>>,
+    pub service_detail: Option<At<Given<MessageSpec>>>,
+    pub payment_service_selection: Option<At<Given<MessageSpec>>>,
+    pub authorization: Option<At<Given<MessageSpec>>>,
+    pub charge_parameter_discovery: Option<At<Given<MessageSpec>>>,
+    pub cable_check: Option<At<Given<MessageSpec>>>,
+    pub precharge: Option<At<Given<MessageSpec>>>,
+    pub power_delivery: Option<At<Given<MessageSpec>>>,
+    pub current_demand: Option<At<Given<MessageSpec>>>,
+    pub charging_status: Option<At<Given<MessageSpec>>>,
+    pub welding_detection: Option<At<Given<MessageSpec>>>,
+    pub session_stop: Option<At<Given<MessageSpec>>>,
+}
+
+impl Messages {
+    /// What is written about a message.
+    pub fn of(&self, message: Message) -> Option<&At<Given<MessageSpec>>> {
+        let keys = match message {
+            Message::SupportedAppProtocol => &self.supported_app_protocol,
+            Message::SessionSetup => &self.session_setup,
+            Message::ServiceDiscovery => &self.service_discovery,
+            Message::ServiceDetail => &self.service_detail,
+            Message::PaymentServiceSelection => &self.payment_service_selection,
+            Message::Authorization => &self.authorization,
+            Message::ChargeParameterDiscovery => &self.charge_parameter_discovery,
+            Message::CableCheck => &self.cable_check,
+            Message::PreCharge => &self.precharge,
+            Message::PowerDelivery => &self.power_delivery,
+            Message::CurrentDemand => &self.current_demand,
+            Message::ChargingStatus => &self.charging_status,
+            Message::WeldingDetection => &self.welding_detection,
+            Message::SessionStop => &self.session_stop,
+        };
+        keys.as_ref()
+    }
+}
 
 /// Resolves the session of a flow.
-pub(super) fn session(f: &Flow, report: &mut Report) -> SessionConfig {
+fn session(f: &Request, report: &mut Report) -> SessionConfig {
     let mut c = match report.read(&f.mode) {
         None | Some(Mode::Dc) => SessionConfig::dc(),
         Some(Mode::Ac) => SessionConfig::ac(),

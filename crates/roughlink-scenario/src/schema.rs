@@ -3,8 +3,10 @@
 //! The form is what of the schema is needed to check a file: tables, keys, which of them are tables and lists, bounds and
 //! defaults. To make the schema takes longer than to read a file, so the form is kept in `form.json`, and a test holds it to the schema.
 
-use super::file::{File, GIVEN_BY, KINDS, Kind, kinds, noise_names};
-use super::shape::resolve;
+use super::file::File;
+use super::kinds::{INTERNAL, as_written, given_by, has, is_complete, keys, kinds, name, required};
+use super::noise::noise_names;
+use super::shape::{name_of, resolve};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -14,10 +16,11 @@ use std::sync::LazyLock;
 pub(super) static FORM: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(include_str!("form.json")).expect("a test reads it"));
 
-/// The schema as the structs of [`super::file`] give it: tables with kinds list the keys of all of them.
+/// The schema of the tables as they are written: those with kinds list them beside the keys that all of them have.
 fn flat() -> Value {
     let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<File>().to_value();
     strip_null(&mut schema);
+    as_written(&mut schema);
     // It depends on the profile.
     schema["$defs"]["GreenPhyMac"]["properties"]["max_pbs"].as_object_mut().and_then(|says| says.remove("default"));
     // They depend on the stack.
@@ -33,14 +36,18 @@ fn flat() -> Value {
 /// depend on the stack, and `x-minimum`, `x-exclusiveMinimum` and `x-maximum` for quantities with a unit.
 pub fn schema() -> Value {
     let mut schema = flat();
-    for (table, kinds) in KINDS {
-        schema["$defs"][*table] = split(table, &schema, kinds);
+    let names = noise_names(&schema);
+    let complete =
+        |name: &String| kinds(&schema["$defs"]["Noise"]).iter().find(|k| self::name(k) == name).is_none_or(is_complete);
+    let complete: Vec<String> = names.into_iter().filter(complete).collect();
+    let with_kinds: Vec<String> =
+        keys_of(&schema["$defs"]).filter(|(_, table)| !kinds(table).is_empty()).map(|(name, _)| name.clone()).collect();
+    for table in with_kinds {
+        schema["$defs"][&table] = split(&schema["$defs"][&table], &schema);
     }
     // A noise that needs no further keys may be its name alone.
     if let Some(all) = schema["$defs"]["Noise"]["oneOf"].as_array_mut() {
-        let complete = |name: &String| kinds("Noise").iter().find(|k| k.name == name).is_none_or(Kind::is_complete);
-        let names: Vec<String> = noise_names().into_iter().filter(complete).collect();
-        all.push(json!({ "title": "by name", "type": "string", "enum": names }));
+        all.push(json!({ "title": "by name", "type": "string", "enum": complete }));
     }
     // They stand in the links of their kinds.
     if let Some(definitions) = schema["$defs"].as_object_mut() {
@@ -68,43 +75,29 @@ pub fn schema() -> Value {
 }
 
 /// One alternative per kind, each with its keys only.
-fn split(name: &str, root: &Value, kinds: &[Kind]) -> Value {
-    let table = &root["$defs"][name];
-    let words = table["properties"].get("kind").map(|kind| resolve(kind, root)["oneOf"].clone());
-    let words = words.unwrap_or_default();
-    let keys = table["properties"].as_object().cloned().unwrap_or_default();
-    let required = table["required"].as_array().cloned().unwrap_or_default();
-    let says_kind = keys.contains_key("kind");
-    let must_say = required.contains(&json!("kind"));
-    let alternatives: Vec<Value> = kinds
+fn split(table: &Value, root: &Value) -> Value {
+    let must_say = required(table).any(|key| key == "kind");
+    let alternatives: Vec<Value> = kinds(table)
         .iter()
         .enumerate()
         .map(|(i, kind)| {
-            let shared = |key: &str| !kinds.iter().any(|k| k.has(key));
-            let mut own: Map<String, Value> = keys
-                .iter()
-                .filter(|(key, _)| kind.has(key) || shared(key))
-                .map(|(k, v)| (k.clone(), annotated(v, kind.name, root)))
-                .collect();
-            if says_kind {
-                let mut word = json!({ "const": kind.name });
-                if i == 0 && !must_say {
-                    word["default"] = kind.name.into();
-                }
-                own.insert("kind".into(), word);
+            let all = keys(table).chain(keys(kind)).filter(|(key, _)| *key != "kind");
+            let mut own: Map<String, Value> = all.map(|(key, says)| (key.to_owned(), in_place(says, root))).collect();
+            let mut word = json!({ "const": name(kind) });
+            if i == 0 && !must_say {
+                word["default"] = name(kind).into();
             }
-            let kind_too = (says_kind && !must_say && i > 0).then_some(&"kind"); // the first may leave it out
-            let more = kind.required.iter().chain(kind_too).map(|key| json!(key));
-            let given_by = |key: &Value| GIVEN_BY.iter().find(|(t, k, _)| *t == name && key == k).map(|given| given.2);
-            let (always, unless): (Vec<Value>, Vec<Value>) =
-                required.iter().cloned().chain(more).partition(|key| given_by(key).is_none());
-            let mut one = json!({ "title": kind.name, "type": "object", "properties": own, "required": always,
+            own.insert("kind".into(), word);
+            let kind_too = (!must_say && i > 0).then_some("kind"); // the first may leave it out
+            let wanted = required(table).chain(required(kind)).chain(kind_too);
+            let by = |key: &str| given_by(&kind["properties"][key]);
+            let (always, unless): (Vec<&str>, Vec<&str>) = wanted.partition(|key| by(key).is_none());
+            let mut one = json!({ "title": name(kind), "type": "object", "properties": own, "required": always,
                 "additionalProperties": false });
-            let word = words.as_array().into_iter().flatten().find(|word| word["const"] == kind.name);
-            if let Some(description) = word.map(|word| &word["description"]).filter(|text| text.is_string()) {
-                one["description"] = description.clone();
+            if kind["description"].is_string() {
+                one["description"] = kind["description"].clone();
             }
-            if let Some(by) = unless.iter().find_map(given_by).filter(|by| kind.has(by)) {
+            if let Some(by) = unless.iter().find_map(|key| by(key)).filter(|by| has(kind, by)) {
                 one["anyOf"] = json!([{ "required": unless }, { "required": [by] }]);
             }
             one
@@ -119,38 +112,28 @@ pub(super) const GIVEN: &str = "x-given";
 /// Definitions of which each belongs to one kind of a table.
 const OF_ONE_KIND: [&str; 2] = ["HdplcMac", "GreenPhyMac"];
 
-/// The schema of a key in a table of `kind`, if each kind has one of its own.
-pub(super) fn of_kind<'s>(key: &'s Value, kind: Option<&str>) -> &'s Value {
-    kind.and_then(|kind| key.get("x-of-kind")?.get(kind)).unwrap_or(key)
+/// The schema of a key, with the definition in place that only its kind refers to.
+fn in_place(key: &Value, root: &Value) -> Value {
+    if name_of(key).is_none_or(|name| !OF_ONE_KIND.contains(&name)) {
+        return key.clone();
+    }
+    let mut own = resolve(key, root).clone();
+    own["description"] = key["description"].clone();
+    own
 }
 
-/// A key as `kind` has it: an annotation that is a table has a value per kind.
-fn annotated(key: &Value, kind: &str, root: &Value) -> Value {
-    if key.get("x-of-kind").is_some() {
-        let mut own = resolve(of_kind(key, Some(kind)), root).clone();
-        own["description"] = key["description"].clone();
-        return own;
-    }
-    let mut key = key.clone();
-    let Some(annotations) = key.as_object_mut() else { return key };
-    let by_kind = |(name, value): &(&String, &Value)| name.starts_with("x-") && value.is_object();
-    let names: Vec<String> = annotations.iter().filter(by_kind).map(|(name, _)| name.clone()).collect();
-    for name in names {
-        if let Some(own) = annotations.remove(&name).and_then(|mut all| all.as_object_mut()?.remove(kind)) {
-            annotations.insert(if name == "x-default" { "default".to_owned() } else { name }, own);
-        }
-    }
-    key
+fn keys_of(object: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    object.as_object().into_iter().flatten()
 }
 
-/// Removes what only the check of the form needs: Rust's names of integers, whose bounds say which there are, and [`GIVEN`].
+/// Removes what only the check of the form needs: Rust's names of integers, whose bounds say which there are, and [`INTERNAL`].
 fn remove_internal(schema: &mut Value) {
     match schema {
         Value::Array(all) => all.iter_mut().for_each(remove_internal),
         Value::Object(object) => {
             // It is a keyword where its value is a text; a key of that name has a schema.
             object.retain(|key, value| key != "format" || !value.is_string());
-            object.remove(GIVEN);
+            INTERNAL.iter().for_each(|keyword| drop(object.remove(*keyword)));
             object.values_mut().for_each(remove_internal);
         }
         _ => {}
@@ -198,16 +181,20 @@ mod tests {
         let all = |of: &Value| of.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), form(v))).collect();
         let keep = |(keyword, value): (&String, &Value)| {
             let value = match keyword.as_str() {
-                "$ref" | "type" | "required" | "minItems" | "const" | "default" | "x-default" => value.clone(),
+                "$ref" | "type" | "required" | "minItems" | "const" | "default" => value.clone(),
                 "format" | "x-given" if !value.is_object() => value.clone(),
+                "name" | "x-in" | "x-excludes" | "x-given-by" | "x-needs-one" | "x-within" if !value.is_object() => {
+                    value.clone()
+                }
+                "x-kinds" => value.as_array()?.iter().map(form).collect(),
                 bound if bound.to_lowercase().ends_with("minimum") || bound.to_lowercase().ends_with("maximum") => {
                     value.clone()
                 }
-                "x-of-kind" => Value::Object(all(value)),
                 "oneOf" => json!([]), // that there is a choice
                 "examples" => json!(value.as_array()?.get(..1)?),
                 "anyOf" => value.as_array()?.iter().map(form).collect(),
                 "items" => form(value),
+                "additionalProperties" if value.is_object() => form(value),
                 "properties" | "$defs" => Value::Object(all(value)),
                 _ => return None,
             };
@@ -215,10 +202,7 @@ mod tests {
         };
         let mut kept: Map<_, _> = object.iter().filter_map(keep).collect();
         // A key that is missing is explained.
-        let demanded = |key: &str| {
-            object.get("required").and_then(Value::as_array).is_some_and(|all| all.contains(&json!(key)))
-                || KINDS.iter().any(|(_, kinds)| kinds.iter().any(|kind| kind.required.contains(&key)))
-        };
+        let demanded = |key: &str| required(schema).any(|wanted| wanted == key);
         for (key, own) in kept.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten() {
             let description = &object["properties"][key]["description"];
             if demanded(key) && description.is_string() {

@@ -1,14 +1,33 @@
 //! The keys of an SCTP flow, resolved: RFC 9260's values, over them the keys of `[sctp]`, over them those of the flow's own
 //! `sctp` table.
 
-use super::file::{Flow, Sctp};
-use super::leaf::At;
+use super::file::Params;
+use super::flow::Connection;
+use super::given::Given;
+use super::leaf::{At, Cc, Leaf};
 use super::problem::{Problem, Report};
 use super::tcp::factory;
 use roughlink_core::cc::{self, Algorithm};
 use roughlink_core::sctp::SctpConfig;
 use roughlink_core::tcp::Stack;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::ops::Range;
+
+/// The keys of an SCTP association; defaults are the protocol parameters of RFC 9260.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sctp {
+    /// Congestion control: that of RFC 9260, or any other algorithm, also `avoca` around one.
+    #[schemars(extend("default" = "sctp"))]
+    pub cc: Option<Leaf<Cc>>,
+    /// Parameters of `cc`; flows with another algorithm do not take them.
+    pub cc_params: Option<At<Params>>,
+    /// Those that the endpoint takes.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub keys: Given<SctpConfig>,
+}
 
 /// A flow's association.
 pub(super) struct Resolved {
@@ -24,12 +43,17 @@ const DEFAULT_CC: &str = "sctp";
 
 /// The association of `flow`, whose keys may be in `global`; `span` is what to underline when a fault has no key of its
 /// own. `None` after a fault, which is reported.
-pub(super) fn resolve(global: Option<&Sctp>, flow: &Flow, span: Range<usize>, report: &mut Report) -> Option<Resolved> {
+pub(super) fn resolve(
+    global: Option<&Sctp>,
+    own: Option<&Sctp>,
+    flow: &Connection,
+    span: Range<usize>,
+    report: &mut Report,
+) -> Option<Resolved> {
     if let Some(tcp) = &flow.tcp {
         let problem = Problem::new("`tcp` has no effect on a flow over SCTP").at(tcp.span.clone(), "");
         report.error(problem.help("write the keys of the association in `sctp`"));
     }
-    let own = flow.sctp.as_ref().map(|s| &s.value);
     for (key, place) in [
         ("cc", own.and_then(|s| s.cc.as_ref()).map(|l| l.span.clone())),
         ("cc_params", own.and_then(|s| s.cc_params.as_ref()).map(|p| p.span.clone())),

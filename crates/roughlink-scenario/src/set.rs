@@ -8,12 +8,13 @@
 //! quotes. Setting one of two keys that exclude each other removes the other; setting `kind` removes the keys that
 //! only other kinds have. `cc` takes parameters along, `avoca{rss_threshold=-110}`, in place of any `cc_params` there are.
 
-use super::file::{EXCLUSIVE_KEYS, kinds, named};
+use super::kinds::{chosen, excluded, has, keys, kinds, meanings};
+use super::noise::named;
 use super::problem::{Problem, Report, suggest};
-use super::schema::of_kind;
 use super::shape::{alternatives, name_of, resolve};
 use super::syntax;
 use serde_json::Value as Schema;
+use std::collections::BTreeSet;
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 /// The text with all overrides written into it; those that cannot be are reported.
@@ -26,7 +27,7 @@ pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, r
         }
     };
     for (path, value) in overrides {
-        let place = Place { schema: root, definition: "", noun: "a scenario".into(), root, top: true };
+        let place = Place { schema: root, noun: "a scenario".into(), root, top: true };
         let done = segments(path).and_then(|path| set(document.as_table_mut(), &place, &path, value));
         if let Err(problem) = done {
             report.error(Problem { message: format!("override `{path}`: {}", problem.message), ..problem });
@@ -38,7 +39,6 @@ pub(super) fn apply(text: &str, overrides: &[(String, String)], root: &Schema, r
 /// The schema of a table on the path.
 struct Place<'s> {
     schema: &'s Schema,
-    definition: &'s str,
     noun: String,
     root: &'s Schema,
     top: bool,
@@ -46,13 +46,13 @@ struct Place<'s> {
 
 impl<'s> Place<'s> {
     fn of(schema: &'s Schema, noun: String, root: &'s Schema) -> Self {
-        Place { schema: resolve(schema, root), definition: name_of(schema).unwrap_or(""), noun, root, top: false }
+        Place { schema: resolve(schema, root), noun, root, top: false }
     }
 }
 
 fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &str) -> Result<(), Problem> {
     let [key, rest @ ..] = path else { return Err(no_path()) };
-    let Some(known) = place.schema["properties"].as_object() else {
+    if place.schema.get("properties").is_none() {
         // A table whose keys are not this format's, such as `cc_params`.
         if !rest.is_empty() {
             let inner = Place { noun: format!("`{key}`"), top: false, ..*place };
@@ -60,20 +60,15 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
         }
         put(table, key, read(value, false));
         return Ok(());
-    };
-    let Some(schema) = known.get(key) else {
-        let help = suggest(key, "its keys are", known.keys().map(String::as_str));
-        return Err(Problem::new(format!("{} has no key `{key}`", place.noun)).help(help));
-    };
+    }
+    let kind = chosen(place.schema, table.get("kind").and_then(Item::as_str));
     // Of a kind that has no such key any will do: the check of the form says that it has none.
-    let schema = match (of_kind(schema, table.get("kind").and_then(Item::as_str)), &schema["x-of-kind"]) {
-        (own, Schema::Object(kinds)) if std::ptr::eq(own, schema) => {
-            let has = |kind: &&Schema| {
-                rest.first().is_some_and(|key| resolve(kind, place.root)["properties"].get(key).is_some())
-            };
-            kinds.values().find(has).or(kinds.values().next()).unwrap_or(schema)
-        }
-        (own, _) => own,
+    let meanings = meanings(place.schema, kind, key);
+    let leads = |says: &&&Schema| rest.first().is_some_and(|next| has(resolve(says, place.root), next));
+    let Some(schema) = meanings.iter().find(leads).or(meanings.first()).copied() else {
+        let all = [place.schema].into_iter().chain(kinds(place.schema)).flat_map(keys).map(|(key, _)| key);
+        let help = suggest(key, "its keys are", all.collect::<BTreeSet<_>>());
+        return Err(Problem::new(format!("{} has no key `{key}`", place.noun)).help(help));
     };
     let all = alternatives(schema);
     let is = |kind: &str| all.iter().copied().find(|s| resolve(s, place.root)["type"] == kind);
@@ -90,7 +85,7 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
         }
         let (value, params) = if key == "cc" { with_parameters(value)? } else { (value, None) };
         put(table, key, read(value, all.iter().all(|s| text_only(resolve(s, place.root)))));
-        remove_excluded(table, place.definition, key);
+        remove_excluded(table, place.schema, key);
         if let Some(params) = params {
             remove(table, "cc_params");
             for (name, value) in params {
@@ -171,9 +166,9 @@ fn select(
     if chosen.is_empty() {
         chosen.extend(which.parse::<usize>().ok().filter(|i| *i < elements.len()));
     }
-    let element = &resolve(&schema["items"], root)["properties"];
-    if chosen.is_empty() && element.get("name").is_none() && element.get(which).is_some() {
-        let i = only(&elements, name_of(&schema["items"]).unwrap_or(""), which).ok_or_else(|| {
+    let element = resolve(&schema["items"], root);
+    if chosen.is_empty() && !has(element, "name") && !meanings(element, None, which).is_empty() {
+        let i = only(&elements, element, which).ok_or_else(|| {
             let help = format!("say which by its number from 0, as in {key}.0.{which}, or `*` for all");
             Problem::new(format!("`{which}` may be that of several tables of the list `{key}`, or of none")).help(help)
         })?;
@@ -201,10 +196,10 @@ fn select(
 }
 
 /// The one element, or the only one that has `key`, or the only one whose kind takes it.
-fn only(elements: &[&mut dyn TableLike], definition: &str, key: &str) -> Option<usize> {
+fn only(elements: &[&mut dyn TableLike], schema: &Schema, key: &str) -> Option<usize> {
     let takes = |e: &dyn TableLike| {
         let kind = e.get("kind").and_then(Item::as_str);
-        kinds(definition).iter().any(|k| Some(k.name) == kind && k.has(key))
+        kind.and_then(|kind| chosen(schema, Some(kind))).is_some_and(|kind| has(kind, key))
     };
     let all = || (0..elements.len()).collect::<Vec<_>>();
     let having = || (0..elements.len()).filter(|i| elements[*i].contains_key(key)).collect();
@@ -290,31 +285,16 @@ fn last_value(table: &mut dyn TableLike) -> Option<&mut Value> {
 }
 
 /// Removes what the key just set excludes.
-fn remove_excluded(table: &mut dyn TableLike, definition: &str, key: &str) {
-    for (name, a, b) in EXCLUSIVE_KEYS {
-        if *name == definition {
-            let other = if key == *a {
-                b
-            } else if key == *b {
-                a
-            } else {
-                continue;
-            };
-            remove(table, other);
-        }
+fn remove_excluded(table: &mut dyn TableLike, schema: &Schema, key: &str) {
+    let kind = chosen(schema, table.get("kind").and_then(Item::as_str));
+    for other in excluded(schema, kind, key) {
+        remove(table, other);
     }
-    if key != "kind" {
-        return;
-    }
-    let Some(kind) = table.get("kind").and_then(Item::as_str).map(str::to_owned) else { return };
-    let Some(kind) = kinds(definition).iter().find(|k| k.name == kind) else { return };
-    let foreign: Vec<String> = table
-        .iter()
-        .map(|(key, _)| key.to_owned())
-        .filter(|key| !kind.has(key) && kinds(definition).iter().any(|k| k.has(key)))
-        .collect();
-    for key in foreign {
-        remove(table, &key);
+    let Some(kind) = kind.filter(|_| key == "kind") else { return };
+    let foreign = |key: &&str| !has(schema, key) && !has(kind, key);
+    let of_others: BTreeSet<&str> = kinds(schema).iter().flat_map(keys).map(|(key, _)| key).filter(foreign).collect();
+    for key in of_others {
+        remove(table, key);
     }
 }
 

@@ -1,13 +1,16 @@
 //! The outward form of a scenario file, checked against its schema: unknown keys, missing ones, keys of another
-//! kind, and tables where a list is wanted. What is wrong is reported and taken out, so that the rest can be read.
+//! kind, and tables where a list is wanted. What is wrong is reported and taken out, so that the rest can be read, and
+//! what is left is put where the structs have it.
 
-use super::file::{GIVEN_BY, Kind, kinds, named, noise_names};
-use super::leaf::examine;
+use super::kinds::{WITHIN, chosen, given_by, has, keys, kinds, meanings, name, nest, required};
+use super::leaf::{Read, examine, none_of};
+use super::noise::{named, noise_names};
 use super::problem::{Problem, Report, list, nearest, suggest};
-use super::schema::{GIVEN, of_kind};
+use super::schema::GIVEN;
 use serde::Deserialize as _;
 use serde_json::Value as Schema;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
@@ -19,15 +22,13 @@ struct Here<'s> {
     /// The name of its definition, empty if it has none.
     definition: &'s str,
     schema: &'s Schema,
-    /// The kind of the table that this one stands in.
-    within: Option<&'s str>,
     /// What to underline when something is missing; the document has no place of its own.
     span: Option<Range<usize>>,
 }
 
 /// Checks a document and leaves in it what can be deserialised.
 pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: &mut Report) {
-    let here = Here { noun: "the scenario".into(), definition: "", schema: root, within: None, span: None };
+    let here = Here { noun: "the scenario".into(), definition: "", schema: root, span: None };
     table(document.get_mut(), &here, root, report);
 }
 
@@ -38,7 +39,7 @@ fn single_value(item: &Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, repor
     }
     let Ok(value) = toml::Value::deserialize(ValueDeserializer::from(item.clone())) else { return true };
     let problem = match examine(schema, &value) {
-        Ok(amount) => amount.and_then(|amount| beyond(amount, at, &value, schema)),
+        Ok(amount) => amount.and_then(|amount| beyond(amount, at.name, &value, schema)),
         Err(_) if !at.given => return true, // whoever reads it says why
         Err(e) => Some(Problem { help: e.help, ..Problem::new(e.message) }),
     };
@@ -62,16 +63,8 @@ const BOUNDS: [&str; 8] = [
 ];
 
 /// What is wrong with a value beyond the bounds that its schema has.
-fn beyond(
-    amount: f64,
-    Key { name: key, within, .. }: Key<'_>,
-    value: &toml::Value,
-    schema: &Schema,
-) -> Option<Problem> {
-    let keyword = |name: &str| {
-        let own = schema.get(name).or_else(|| schema.get(format!("x-{name}")))?;
-        if own.is_object() { own.get(within?) } else { Some(own) }
-    };
+fn beyond(amount: f64, key: &str, value: &toml::Value, schema: &Schema) -> Option<Problem> {
+    let keyword = |name: &str| schema.get(name).or_else(|| schema.get(format!("x-{name}")));
     let bound = |name: &str| {
         let bound = keyword(name)?;
         let value = toml::Value::try_from(bound).ok()?;
@@ -142,7 +135,7 @@ fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &S
     let single = choice || (as_table.is_none() && as_list.is_none());
     let is_noise = as_table.is_some_and(|s| name_of(s) == Some("Noise"));
     if is_noise && let Some(name) = item.get_ref().as_str() {
-        let names = noise_names();
+        let names = noise_names(root);
         if !names.iter().any(|known| known == name) {
             let problem = Problem::new(format!("there is no noise `{name}`")).at(span, "");
             let else_write = format!("write {key} = {}, or one of the names", example(schema, within, root));
@@ -161,7 +154,7 @@ fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &S
                 let definition = name_of(schema).unwrap_or("");
                 let noun = noun(definition, key, inner);
                 let span = Some(name_span(inner).unwrap_or(span));
-                table(inner, &Here { noun, definition, schema: resolve(schema, root), within, span }, root, report);
+                table(inner, &Here { noun, definition, schema: resolve(schema, root), span }, root, report);
                 return true;
             }
             if !single && as_list.is_some_and(|s| name_of(&s["items"]).is_some()) {
@@ -222,7 +215,7 @@ fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &S
 /// is nothing.
 fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
     let schema = alternatives(schema)[0];
-    let (definition, schema) = (name_of(schema).unwrap_or(""), resolve(schema, root));
+    let schema = resolve(schema, root);
     if let Some(text) = schema["examples"][0].as_str() {
         return format!("\"{text}\"");
     }
@@ -236,105 +229,136 @@ fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
         _ => return "\"...\"".into(),
     }
     // A kind that must have something shows more than one that need not.
-    let kinds = kinds(definition);
-    let here = |k: &&Kind| !(definition == "Noise" && within.is_some_and(|link| link != "pipe" && of_pipes(k.name)));
-    let kind = kinds.iter().filter(here).find(|k| !k.required.is_empty()).or(kinds.first());
-    let properties = &schema["properties"];
-    let shared = schema["required"].as_array().into_iter().flatten().filter_map(Schema::as_str);
-    let mut keys: Vec<&str> = shared.chain(kind.into_iter().flat_map(|k| k.required.iter().copied())).collect();
-    if keys.is_empty() {
-        let known = properties.as_object().into_iter().flatten();
-        keys.extend(
-            known.map(|(key, _)| key.as_str()).find(|key| resolve(&properties[*key], root)["examples"][0].is_string()),
-        );
+    let here = |kind: &&Schema| kind[WITHIN].as_str().is_none_or(|only| within.is_none_or(|around| around == only));
+    let kind = kinds(schema).iter().filter(here).find(|kind| required(kind).next().is_some()).or(kinds(schema).first());
+    let mut wanted: Vec<&str> = [Some(schema), kind].into_iter().flatten().flat_map(required).collect();
+    if wanted.is_empty() {
+        let shown = keys(schema).find(|(_, says)| resolve(says, root)["examples"][0].is_string());
+        wanted.extend(shown.map(|(key, _)| key));
     }
     let line = |key: &&str| match kind.filter(|_| *key == "kind") {
-        Some(kind) => format!("kind = \"{}\"", kind.name),
-        None => format!("{key} = {}", example(&properties[*key], within, root)),
+        Some(kind) => format!("kind = \"{}\"", name(kind)),
+        None => format!(
+            "{key} = {}",
+            meanings(schema, kind, key).first().map_or(String::new(), |s| example(s, within, root))
+        ),
     };
-    format!("{{ {} }}", keys.iter().map(line).collect::<Vec<_>>().join(", "))
-}
-
-/// Whether it is noise that loses packets.
-fn of_pipes(noise: &str) -> bool {
-    matches!(noise, "random" | "burst" | "gilbert-elliott" | "impulse" | "list")
+    format!("{{ {} }}", wanted.iter().map(line).collect::<Vec<_>>().join(", "))
 }
 
 fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut Report) {
-    let Some(known) = here.schema["properties"].as_object() else { return };
-    let shared = || here.schema["required"].as_array().into_iter().flatten().filter_map(Schema::as_str);
-    let kinds = kinds(here.definition);
-    let written = inner.get("kind").map(|k| k.get_ref().as_str().unwrap_or_default().to_owned());
-    let kind = match (&written, known.contains_key("kind")) {
-        (Some(name), _) => kinds.iter().find(|k| k.name == name),
-        (None, true) => kinds.first().filter(|_| !shared().any(|key| key == "kind")),
-        (None, false) => kinds.iter().find(|k| Some(k.name) == here.within),
+    let given = here.schema.get(GIVEN).is_some();
+    if let Some(each) = here.schema.get("additionalProperties").filter(|each| each.is_object()) {
+        // The keys are names of the user's choice.
+        let mut bad = Vec::new();
+        for (key, item) in inner.iter_mut() {
+            if !value(item, Key { name: key.get_ref(), within: None, given }, each, root, report) {
+                bad.push(key.get_ref().to_string());
+            }
+        }
+        bad.iter().for_each(|key| drop(inner.remove(key.as_str())));
+        return;
+    }
+    if here.schema["properties"].as_object().is_none() {
+        return;
+    }
+    let (word, all) = (inner.get("kind"), kinds(here.schema));
+    let kind = chosen(here.schema, word.map(|word| word.get_ref().as_str().unwrap_or_default()));
+    if let (Some(word), None, [_, ..]) = (word, kind, all) {
+        report.error(no_kind(word, &all.iter().map(name).collect::<Vec<_>>()));
+    }
+    let says_kind = word.is_some();
+    let within = kind.map(name);
+    // The kinds that have a key, if not all of them.
+    let owners = |key: &str| all.iter().filter(|kind| has(kind, key)).map(name).collect::<Vec<_>>();
+    let shared = || keys(here.schema).map(|(key, _)| key);
+    // The keys that are not another kind's.
+    let own = || {
+        let of: Vec<&Schema> = kind.map_or_else(|| all.iter().collect(), |kind| vec![kind]);
+        let names = shared().chain(of.into_iter().flat_map(keys).map(|(key, _)| key));
+        names.collect::<BTreeSet<_>>()
     };
-    let within = kind.map(|k| k.name);
-    // Which kinds have a key, if not all of them.
-    let owners = |key: &str| kinds.iter().filter(|k| k.has(key)).map(|k| k.name).collect::<Vec<_>>();
-    let foreign = |key: &str| kind.filter(|k| !k.has(key) && !owners(key).is_empty());
-    let own: Vec<&str> = known.keys().map(String::as_str).filter(|key| foreign(key).is_none()).collect();
     let mut bad: Vec<String> = Vec::new();
     let mut meant: Vec<&str> = Vec::new();
     for (key, item) in inner.iter_mut() {
-        let name: &str = key.get_ref();
-        let keep = match (known.get(name), foreign(name)) {
-            (Some(schema), None) => {
-                let at = Key { name, within, given: here.schema.get(GIVEN).is_some() };
-                value(item, at, of_kind(schema, within), root, report)
+        let word: &str = key.get_ref();
+        let keep = match (meanings(here.schema, kind, word).as_slice(), kind) {
+            (_, None) if word == "kind" && !all.is_empty() => false,
+            ([schema, ..], None) if !has(here.schema, word) => {
+                // Nobody reads the keys of a kind that there is not.
+                value(item, Key { name: word, within, given: true }, schema, root, report);
+                false
             }
-            (Some(_), Some(kind)) => {
-                let problem = Problem::new(format!("{} has no key `{name}`", article(kind.name, here)));
-                let takes: Vec<&str> = kind.required.iter().chain(kind.optional).copied().collect();
-                let takes = if takes.is_empty() { "takes no keys".into() } else { format!("takes {}", list(&takes)) };
-                let all =
-                    known.keys().map(String::as_str).filter(|k| owners(k).is_empty() && !shared().any(|s| s == *k));
-                let all: Vec<&str> = all.filter(|k| *k != "kind").collect();
-                let takes = if all.is_empty() { takes } else { format!("{takes}, and as every kind {}", list(&all)) };
-                let help = format!("`{name}` belongs to {}; `{}` {takes}", list(&owners(name)), kind.name);
+            ([schema, ..], kind) if [Some(here.schema), kind].into_iter().flatten().any(|of| has(of, word)) => {
+                value(item, Key { name: word, within, given }, schema, root, report)
+            }
+            ([_, ..], Some(kind)) => {
+                let problem = Problem::new(format!("{} has no key `{word}`", article(name(kind), here)));
+                let help = format!("`{word}` belongs to {}; {}", list(&owners(word)), takes(kind, here.schema));
                 report.error(problem.at(key.span(), "").help(help));
                 false
             }
-            (None, _) => {
-                let problem = Problem::new(format!("{} has no key `{name}`", here.noun)).at(key.span(), "");
+            _ => {
+                let problem = Problem::new(format!("{} has no key `{word}`", here.noun)).at(key.span(), "");
                 if report.is_crowded() {
                     report.error(problem);
                 } else {
-                    report.error(problem.help(unknown(name, &own, root)));
-                    meant.extend(nearest(name, own.iter().copied()));
+                    let own: Vec<&str> = own().into_iter().collect();
+                    report.error(problem.help(unknown(word, &own, root)));
+                    meant.extend(nearest(word, own));
                 }
                 false
             }
         };
         if !keep {
-            bad.push(name.to_owned());
+            bad.push(word.to_owned());
         }
     }
-    for key in shared().chain(kind.into_iter().flat_map(|k| k.required.iter().copied())) {
-        let given =
-            GIVEN_BY.iter().any(|(table, k, by)| (*table, *k) == (here.definition, key) && inner.contains_key(*by));
-        if inner.contains_key(key) || meant.contains(&key) || given {
-            continue;
+    for of in [Some(here.schema), kind].into_iter().flatten() {
+        for key in required(of) {
+            let says = &of["properties"][key];
+            let given = given_by(says).is_some_and(|by| inner.contains_key(by));
+            if inner.contains_key(key) || meant.contains(&key) || given {
+                continue;
+            }
+            let what = kind.filter(|kind| has(kind, key) && says_kind);
+            let what = what.map_or_else(|| here.noun.clone(), |kind| article(name(kind), here));
+            let mut problem = Problem::new(format!("{what} has no `{key}`"));
+            if let Some(span) = &here.span {
+                problem = problem.at(span.clone(), format!("`{key}` is missing here"));
+            }
+            report.error(match resolve(says, root)["examples"][0].as_str() {
+                Some(example) => problem.help(format!("add a line such as {key} = \"{example}\"")),
+                None => match says["description"].as_str() {
+                    Some(description) => problem.help(format!("`{key}`: {}", description.trim_end_matches('.'))),
+                    None => problem.help(format!("add a line such as {key} = {}", example(says, within, root))),
+                },
+            });
         }
-        let what = kind
-            .filter(|k| k.has(key) && written.is_some())
-            .map_or_else(|| here.noun.clone(), |k| article(k.name, here));
-        let mut problem = Problem::new(format!("{what} has no `{key}`"));
-        if let Some(span) = &here.span {
-            problem = problem.at(span.clone(), format!("`{key}` is missing here"));
-        }
-        report.error(match resolve(&known[key], root)["examples"][0].as_str() {
-            Some(example) => problem.help(format!("add a line such as {key} = \"{example}\"")),
-            None => match known[key]["description"].as_str() {
-                Some(description) => problem.help(format!("`{key}`: {}", description.trim_end_matches('.'))),
-                None => problem.help(format!("add a line such as {key} = {}", example(&known[key], within, root))),
-            },
-        });
     }
     for key in bad {
         inner.remove(key.as_str());
     }
+    nest(inner, here.schema, kind, here.span.clone().unwrap_or(0..0));
+}
+
+/// What is wrong with a word that is none of the kinds `all`.
+fn no_kind(word: &Spanned<DeValue<'_>>, all: &[&str]) -> Problem {
+    let written = toml::Value::deserialize(ValueDeserializer::from(word.clone())).unwrap_or_else(|_| "".into());
+    let fault = String::read(&written).map_or_else(|fault| fault, |text| none_of(&text, all));
+    Problem { help: fault.help, ..Problem::new(fault.message) }.at(word.span(), "")
+}
+
+/// Which keys a table of `kind` takes.
+fn takes(kind: &Schema, table: &Schema) -> String {
+    let (must, may): (Vec<&str>, Vec<&str>) =
+        keys(kind).map(|(key, _)| key).partition(|key| required(kind).any(|k| k == *key));
+    let own = [must, may].concat();
+    let own = if own.is_empty() { "takes no keys".into() } else { format!("takes {}", list(&own)) };
+    let shared = keys(table).map(|(key, _)| key).filter(|key| *key != "kind" && required(table).all(|k| k != *key));
+    let shared: Vec<&str> = shared.collect();
+    let own = format!("`{}` {own}", name(kind));
+    if shared.is_empty() { own } else { format!("{own}, and as every kind {}", list(&shared)) }
 }
 
 /// How to call a table: by its name if it has one.
@@ -349,7 +373,7 @@ fn noun(definition: &str, key: &str, inner: &DeTable<'_>) -> String {
         ("Step", _) => "a step of `steps`".into(),
         ("Station" | "Visit", Some(name)) => format!("station `{name}`"),
         ("Station" | "Visit", None) => "this station".into(),
-        ("Class", _) => format!("class `{key}`"),
+        ("StationClass", _) => format!("class `{key}`"),
         ("Change", _) => "a change in the timeline".into(),
         _ => format!("`{key}`"),
     }
@@ -369,7 +393,7 @@ fn name_span(inner: &DeTable<'_>) -> Option<Range<usize>> {
 
 fn unknown(key: &str, known: &[&str], root: &Schema) -> String {
     let help = suggest(key, "its keys are", known.iter().copied());
-    match ELSEWHERE.iter().find(|(_, name)| root["$defs"][*name]["properties"].get(key).is_some()) {
+    match ELSEWHERE.iter().find(|(_, name)| !meanings(&root["$defs"][*name], None, key).is_empty()) {
         Some((place, _)) => format!("`{key}` is a key of {place}; {help}"),
         None => help,
     }

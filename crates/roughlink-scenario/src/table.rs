@@ -5,7 +5,7 @@
 //! comma, numbers may have a decimal comma. Times are seconds from the start of the run, or absolute, and then counted
 //! from the first line: Unix seconds, RFC 3339, or a date and time of day without offset from UTC.
 
-use super::file::Delimiter;
+use super::coverage::Delimiter;
 use super::leaf::{Dbm, FASTEST, LONGEST};
 use super::problem::suggest;
 use csv::{ReaderBuilder, StringRecord, Trim};

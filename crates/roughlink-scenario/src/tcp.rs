@@ -4,16 +4,49 @@
 //! `cc_params` in `[tcp]` belong to the algorithm that `[tcp]` names: a flow with another algorithm does not take
 //! them, a flow with the same one does, and its own `cc_params` win key by key.
 
-use super::file::{Flow, Hystart, Params, Tcp};
-use super::given::over;
-use super::leaf::{At, Leaf};
+use super::file::Params;
+use super::flow::Connection;
+use super::given::{Given, over};
+use super::leaf::{At, Cc, Leaf};
 use super::problem::{Problem, Report, suggest};
 use roughlink_core::cc::{self, Algorithm, BuildError};
 use roughlink_core::packet::IPV6_EXTRA;
 use roughlink_core::tcp::{Buffer, Recovery, Stack, TcpConfig};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
+
+/// The keys of TCP connections. A key that is absent takes the value that the algorithm asks for, otherwise that of the
+/// stack.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tcp {
+    /// Congestion control; `roughlink cc list` describes all.
+    #[schemars(extend("default" = "cubic"))]
+    pub cc: Option<Leaf<Cc>>,
+    /// Parameters of `cc`; flows with another algorithm do not take them.
+    pub cc_params: Option<At<Params>>,
+    /// How slow start may end before a loss, for algorithms that have the choice; the algorithm's own if absent.
+    pub hystart: Option<Leaf<Hystart>>,
+    /// Those that the endpoint takes.
+    #[serde(default)]
+    #[schemars(extend("x-flat" = true))]
+    pub keys: Given<TcpConfig>,
+}
+
+/// How slow start may end before a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Hystart {
+    /// It does not.
+    Off,
+    /// HyStart as in Linux and ns-3.
+    Classic,
+    /// HyStart++ (RFC 9406).
+    Plusplus,
+}
 
 /// The congestion control of a flow without `cc` when `[tcp]` has none either: Linux's default.
 pub(super) const DEFAULT_CC: &str = "cubic";
@@ -40,7 +73,7 @@ pub(super) struct Sources<'f> {
     /// `[tcp]`.
     pub global: &'f Tcp,
     /// The flow's own.
-    pub flow: &'f Flow,
+    pub flow: &'f Connection,
     /// The flow is over IPv6.
     pub ipv6: bool,
     /// What to underline when the fault has no key of its own.

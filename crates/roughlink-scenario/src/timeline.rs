@@ -6,18 +6,149 @@
 
 mod traces;
 
-use super::file::{Change, Heading, Link, Policy as PolicyWord, Timeline as Table, TimelineFormat, Timelines};
-use super::leaf::{At, Leaf};
-use super::link::{Load, undirected};
+use super::file::Heading;
+use super::leaf::{At, Dbm, Leaf};
+use super::link::{Link, Load};
+use super::noise::{Noise as Written, undirected};
+use super::pipe::Pipe;
 use super::problem::{Problem, Report};
 use super::table::{self, Dialect, TIME};
 use roughlink_core::link::PipeConfig;
 use roughlink_core::link::noise::Noise;
-use roughlink_core::link::timeline::{self, Opportunities, Policy};
+use roughlink_core::link::timeline::{self, Opportunities};
 use roughlink_core::scenario::Notices;
 use roughlink_core::units::{Rate, Time};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// What changes on a link, and how.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Timeline {
+    /// The changes in order of time; excludes `file`.
+    #[schemars(extend("x-excludes" = ["file"]))]
+    pub steps: Option<At<Vec<At<Change>>>>,
+    /// A file with a table of changes (`.csv`), or with a Mahimahi trace of delivery opportunities; excludes `steps`.
+    pub file: Option<Leaf<String>>,
+    /// A file with one-way delays in ms, one per line and `interval`, as LeoReplayer has it; it repeats after its own
+    /// length, and replaces `delay`.
+    pub delay_file: Option<Leaf<String>>,
+    /// A file with loss probabilities (0 to 1), one per line and `interval`; it repeats after its own length, and replaces
+    /// `noise`.
+    pub loss_file: Option<Leaf<String>>,
+    /// Duration of a line of `delay_file` and `loss_file`.
+    #[schemars(extend("default" = "10 ms"))]
+    pub interval: Option<Leaf<Time>>,
+    /// Format of `file`; if absent `csv` for a name that ends in `.csv`, otherwise `mahimahi`.
+    pub format: Option<Leaf<TimelineFormat>>,
+    /// All changes recur with this period, which is longer than the time from the first of them to the last.
+    pub repeat: Option<Leaf<Time>>,
+    /// What happens to packets while the link is down.
+    #[schemars(extend("default" = "drop"))]
+    pub policy: Option<Leaf<Policy>>,
+    /// Delay after which hosts and gateways are notified of a change.
+    #[schemars(extend("default" = "0 s"))]
+    pub notice: Option<Leaf<Time>>,
+    /// How long before the link goes down hosts and gateways are notified of it, instead of after it.
+    pub warning: Option<Leaf<Time>>,
+}
+
+/// A change of a pipe; it holds until it ends or a later change of the same property begins.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Change {
+    /// When it begins.
+    #[schemars(required, example = "30 s")]
+    pub at: Option<Leaf<Time>>,
+    /// Duration of the change; until another change of the same property if absent.
+    #[serde(rename = "for")]
+    pub lasts: Option<Leaf<Time>>,
+    /// It recurs with this period.
+    pub repeat: Option<Leaf<Time>>,
+    /// Whether packets get through.
+    pub up: Option<Leaf<bool>>,
+    /// Serialisation rate.
+    pub rate: Option<Leaf<Rate>>,
+    /// Propagation delay, one way.
+    pub delay: Option<Leaf<Time>>,
+    /// Signal strength such as `"-70 dBm"`; hosts and gateways are notified of it, and it does not affect packets.
+    pub signal: Option<Leaf<Dbm>>,
+    /// Losses.
+    pub noise: Option<At<Written>>,
+    /// Direction that changes.
+    #[schemars(extend("default" = "both"))]
+    pub direction: Option<Leaf<Heading>>,
+}
+
+/// What a file with a timeline is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TimelineFormat {
+    /// A heading with the columns `time_s` and any of `up` (0, 1, true or false), `rate_mbps`, `delay_ms`, `loss` (0 to 1)
+    /// and `signal_dbm`; each line holds until the next.
+    Csv,
+    /// A trace of `mm-link`: for each opportunity to send 1500 B a line with its time in ms. It repeats, and replaces `rate`.
+    Mahimahi,
+}
+
+/// What happens to packets while a link is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Policy {
+    /// The serialiser continues, and what arrives at the far end while the link is down is lost.
+    Drop,
+    /// Nothing is sent, and nothing is lost.
+    Keep,
+}
+
+/// A list of changes, the name of a file, or a table.
+#[derive(Clone, Debug)]
+pub(super) enum Timelines {
+    Steps(Vec<At<Change>>),
+    File(String),
+    Table(Box<Timeline>),
+}
+
+impl<'de> Deserialize<'de> for Timelines {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Timelines;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of changes, the name of a file, or a table")
+            }
+            fn visit_str<E>(self, name: &str) -> Result<Timelines, E> {
+                Ok(Timelines::File(name.to_owned()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Timelines, A::Error> {
+                Timeline::deserialize(MapAccessDeserializer::new(map)).map(|t| Timelines::Table(Box::new(t)))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Timelines, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(Timelines::Steps)
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+impl JsonSchema for Timelines {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Timelines".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let (table, step) = (generator.subschema_for::<Timeline>(), generator.subschema_for::<Change>());
+        json_schema!({ "anyOf": [table, { "type": "array", "items": step }, { "type": "string" }] })
+    }
+}
 
 /// Sets some properties of a link for a while.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,36 +171,36 @@ pub(super) struct Step {
 struct Source {
     steps: Vec<Step>,
     opportunities: Option<Opportunities>,
-    policy: Policy,
+    policy: timeline::Policy,
     notice: Time,
     warning: Option<Time>,
 }
 
 /// Gives the directions of a link their timelines; returns what hosts are notified of.
 pub(super) fn timelines(
-    link: &Link,
+    (link, keys): (&Link, &Pipe),
     pipe: &mut PipeConfig,
     duration: Time,
     load: Load<'_>,
     report: &mut Report,
 ) -> Notices {
-    let own = link.asymmetric.as_ref().and_then(|a| a.value.timeline.as_ref());
+    let own = keys.asymmetric.as_ref().and_then(|a| a.value.timeline.as_ref());
     let before = report.problems.len();
-    let [shared, own] = [link.timeline.as_ref(), own].map(|t| t.map(|t| source(t, duration, load, report)));
+    let [shared, own] = [keys.timeline.as_ref(), own].map(|t| t.map(|t| source(t, duration, load, report)));
     if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
-        from_the_start(link, pipe, shared, own.as_ref().unwrap_or(shared), report);
+        from_the_start((link, keys), pipe, shared, own.as_ref().unwrap_or(shared), report);
     }
     let mut make =
         |source: &Source, heading: Heading, place: Range<usize>| source.timeline(heading, duration, place, report);
     if let Some(shared) = &shared {
-        let place = link.timeline.as_ref().map_or(0..0, |t| t.span.clone());
+        let place = keys.timeline.as_ref().map_or(0..0, |t| t.span.clone());
         pipe.forward.timeline = Some(make(shared, Heading::Forward, place.clone()));
         if own.is_none() {
             pipe.reverse.timeline = Some(make(shared, Heading::Reverse, place));
         }
     }
     if let Some(own) = &own {
-        let place = link.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
+        let place = keys.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
         pipe.reverse.timeline = Some(make(own, Heading::Reverse, place));
     }
     shared.as_ref().or(own.as_ref()).map_or_else(Notices::default, |s| Notices::of(pipe, s.notice, s.warning))
@@ -107,8 +238,14 @@ impl Source {
 }
 
 /// Fills in the rate and delay that the link leaves to its timelines.
-fn from_the_start(link: &Link, pipe: &mut PipeConfig, forward: &Source, reverse: &Source, report: &mut Report) {
-    let own = link.asymmetric.as_ref().map(|a| &a.value);
+fn from_the_start(
+    (link, keys): (&Link, &Pipe),
+    pipe: &mut PipeConfig,
+    forward: &Source,
+    reverse: &Source,
+    report: &mut Report,
+) {
+    let own = keys.asymmetric.as_ref().map(|a| &a.value);
     let missing = |key: &str, example: &str| {
         let name = link.name.as_ref().and_then(|name| name.value.as_ref().ok()).map_or("", |name| name.0.as_str());
         let problem = Problem::new(format!("link `{name}` has no `{key}`, and its timeline none from the start"));
@@ -124,14 +261,14 @@ fn from_the_start(link: &Link, pipe: &mut PipeConfig, forward: &Source, reverse:
             (source.steps.iter())
                 .filter(|s| s.at.is_zero() && s.heading.is_none_or(|h| h == heading || h == Heading::Both))
         };
-        if link.rate.is_none() && !has[0] {
+        if keys.rate.is_none() && !has[0] {
             let recorded = source.opportunities.as_ref().map(Opportunities::rate);
             match recorded.or_else(|| at_start().filter_map(|s| s.rate).next_back()) {
                 Some(rate) => direction.rate = rate,
                 None => report.error(missing("rate", "10 Mbit/s")),
             }
         }
-        if link.delay.is_none() && !has[1] {
+        if keys.delay.is_none() && !has[1] {
             match at_start().filter_map(|s| s.delay).next_back() {
                 Some(delay) => direction.delay = delay,
                 None => report.error(missing("delay", "10 ms")),
@@ -154,7 +291,7 @@ fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut
         Timelines::Steps(steps) => Source { steps: steps_of(steps, None, duration, load, report), ..Source::default() },
         Timelines::File(name) => from_file(name, None, place, load, report),
         Timelines::Table(table) => {
-            let t: &Table = table;
+            let t: &Timeline = table;
             let repeat = report.read(&t.repeat);
             if repeat.is_some_and(Time::is_zero) {
                 let problem = Problem::new("a timeline that repeats at once never gets anywhere");
@@ -201,8 +338,8 @@ fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut
             }
             source.steps.extend(traces.into_iter().flatten());
             source.policy = match report.read(&t.policy) {
-                Some(PolicyWord::Keep) => Policy::Keep,
-                Some(PolicyWord::Drop) | None => Policy::Drop,
+                Some(Policy::Keep) => timeline::Policy::Keep,
+                Some(Policy::Drop) | None => timeline::Policy::Drop,
             };
             source.notice = report.read(&t.notice).unwrap_or_default();
             source.warning = report.read(&t.warning);

@@ -1,7 +1,6 @@
 //! Logs of what a vehicle measured on its way, made into stays in coverage.
 
-use super::{Levels, Presence, span};
-use crate::file::Coverage;
+use super::{Coverage, Levels, Presence, span};
 use crate::leaf::LONGEST;
 use crate::link::Load;
 use crate::problem::{Problem, Report, suggest};

@@ -22,10 +22,6 @@ words!(
     Recovery,
     RtoFloor,
     FrOffUntil,
-    FlowKind,
-    LinkKind,
-    NoiseKind,
-    QdiscKind,
     MeasuredClass,
     Class,
     Duplex,
@@ -47,14 +43,17 @@ fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError>
     let text = String::read(value)?;
     value.clone().try_into().map_err(|_| {
         let names = names_of::<T>();
-        let known = names.iter().map(String::as_str);
-        let help = match nearest(&text, known.clone()) {
-            Some(k) => format!("did you mean `{k}`?"),
-            None => format!("write one of them: \"{}\"", names.first().map_or("", String::as_str)),
-        };
-        let all = list(&known.collect::<Vec<_>>());
-        fault(format!("`{text}` is none of {all}"), Some(help))
+        none_of(&text, &names.iter().map(String::as_str).collect::<Vec<_>>())
     })
+}
+
+/// What is wrong with a word that is none of `known`.
+pub(crate) fn none_of(text: &str, known: &[&str]) -> UnitError {
+    let help = match nearest(text, known.iter().copied()) {
+        Some(k) => format!("did you mean `{k}`?"),
+        None => format!("write one of them: \"{}\"", known.first().unwrap_or(&"")),
+    };
+    fault(format!("`{text}` is none of {}", list(known)), Some(help))
 }
 
 /// The words of an enum, from its schema.

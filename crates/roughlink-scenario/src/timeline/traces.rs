@@ -1,8 +1,7 @@
 //! Recorded traces: delivery opportunities as Mahimahi has them, and beside them delays and losses at even intervals, as
 //! LeoReplayer has delays (Lai et al., LeoCC, SIGCOMM 2025).
 
-use super::{Step, read_file, rows, span};
-use crate::file::Timeline as Table;
+use super::{Step, Timeline as Table, read_file, rows, span};
 use crate::leaf::{LONGEST, Leaf};
 use crate::link::Load;
 use crate::problem::{Problem, Report};

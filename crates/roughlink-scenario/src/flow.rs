@@ -1,0 +1,327 @@
+//! `[[flow]]`: the keys that every flow has, its kinds, and what they are resolved against.
+
+use super::bulk::Bulk;
+use super::cbr::Cbr;
+use super::file::Params;
+use super::leaf::{At, Cc, Dscp, Leaf, Name, Transfer};
+use super::link::span;
+use super::names::Names;
+use super::problem::{Problem, Report, list};
+use super::request::Request;
+use super::sctp::Sctp;
+use super::silence::warn_of_silence;
+use super::tcp::{Common, Sources, Tcp, headers};
+use super::voip::Voip;
+use roughlink_core::app::Traffic;
+use roughlink_core::link::greenphy::Class as Priority;
+use roughlink_core::link::{Model, SharedConfig};
+use roughlink_core::net::routing::{Hop, Routes};
+use roughlink_core::scenario::{FlowSpec, LinkSpec};
+use roughlink_core::tcp::{Stack, TcpConfig};
+use roughlink_core::units::Time;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What flows from one node to another.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Flow {
+    /// Its name.
+    #[schemars(required)]
+    pub name: Option<Leaf<Name>>,
+    /// `bulk`: a transfer; `cbr`: datagrams at a constant rate; `voip`: a voice call; `request`: a charging session.
+    #[schemars(required, extend("x-flat" = true))]
+    pub kind: Option<At<FlowKind>>,
+    /// The node that sends; of a charging session, the vehicle.
+    #[schemars(required)]
+    pub from: Option<Leaf<String>>,
+    /// The node that receives; of a charging session, the charger.
+    #[schemars(required)]
+    pub to: Option<Leaf<String>>,
+    /// Start time.
+    #[schemars(extend("default" = "0 s"))]
+    pub start: Option<Leaf<Time>>,
+    /// Priority class of its packets on Green PHY cables, both ways; the `class` of the link if absent. Such a cable must be
+    /// on the path.
+    pub priority: Option<Leaf<Priority>>,
+    /// Differentiated services codepoint of its packets, both ways: by it the queue discipline `prio` chooses the band.
+    #[schemars(extend("default" = "cs0"))]
+    pub dscp: Option<Leaf<Dscp>>,
+}
+
+/// What flows.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum FlowKind {
+    /// A transfer over TCP or SCTP at the highest rate that the path allows.
+    Bulk(Box<Bulk>),
+    /// Datagrams at a constant rate.
+    Cbr(Box<Cbr>),
+    /// A voice call, both ways.
+    Voip(Box<Voip>),
+    /// A charging session of ISO 15118-2: requests and responses over TCP.
+    Request(Box<Request>),
+}
+
+/// The keys of a flow with a connection.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Connection {
+    /// Congestion control, instead of that in `[tcp]` or, over SCTP, in `[sctp]`.
+    pub cc: Option<Leaf<Cc>>,
+    /// Parameters of the algorithm.
+    pub cc_params: Option<At<Params>>,
+    /// Any other `[tcp]` key, for this flow.
+    pub tcp: Option<Box<At<Tcp>>>,
+    /// IP version of a flow over TCP; if absent 6 for a charging session and 4 for a transfer. An IPv6 header has 20 B more,
+    /// and the default `mss` is 20 B smaller. Links fragment packets above their `mtu` as with IPv4, although with IPv6 only
+    /// the source may.
+    #[schemars(extend("enum" = [4, 6]))]
+    pub ip: Option<Leaf<u32>>,
+}
+
+impl Flow {
+    fn connection(&self) -> Option<&Connection> {
+        match &self.kind.as_ref()?.value {
+            FlowKind::Bulk(own) => Some(&own.connection),
+            FlowKind::Request(own) => Some(&own.connection),
+            FlowKind::Cbr(_) | FlowKind::Voip(_) => None,
+        }
+    }
+}
+
+/// Where a flow stands.
+pub(super) struct Place<'p> {
+    /// Its table.
+    pub table: Range<usize>,
+    /// What to underline when a fault has no key of its own.
+    pub name: Range<usize>,
+    /// The links that its packets take.
+    pub path: &'p [usize],
+}
+
+/// What the flows are resolved against.
+pub(super) struct Context<'f> {
+    pub tcp: &'f Tcp,
+    pub common: Common,
+    pub sctp: Option<&'f Sctp>,
+    pub nodes: &'f Names,
+    pub links: &'f [LinkSpec],
+    pub routes: Routes,
+    /// Nothing is wrong with these, so that what follows from them is not a consequence of another fault.
+    pub sound: bool,
+    pub duration: Time,
+    /// How many more notifications may be examined for flows that their algorithm holds.
+    pub notices: usize,
+    /// The configurations in use: a thousand flows tend to have but a few.
+    pub configs: Vec<Arc<TcpConfig>>,
+    /// The algorithms in use.
+    pub used: Vec<(Stack, &'static roughlink_core::cc::Algorithm)>,
+    /// Full packets that do not fit, by length and whether they are TCP's: the key that decides about them, and the
+    /// links on which they travel as fragments.
+    pub fragmented: BTreeMap<(u64, bool), (Range<usize>, Vec<usize>)>,
+}
+
+impl Context<'_> {
+    /// Resolves a flow.
+    pub fn flow(&mut self, flow: &At<Flow>, name: String, report: &mut Report) -> FlowSpec {
+        let f = &flow.value;
+        let here = f.name.as_ref().map_or(flow.span.clone(), |n| n.span.clone());
+        let from = self.nodes.find(&f.from, report);
+        let to = self.nodes.find(&f.to, report);
+        let path = self.path(f, &name, from, to, report);
+        let start = report.read(&f.start).unwrap_or_default();
+        if start >= self.duration {
+            let warning = Problem::new(format!("flow `{name}` starts when the scenario is over"));
+            let warning = warning.at(span(&f.start), format!("the duration is {}", self.duration));
+            report.warn(warning.help("start it earlier, or make `duration` longer"));
+        }
+        let mut spec = FlowSpec {
+            name,
+            from: from.unwrap_or(0),
+            to: to.unwrap_or(0),
+            start,
+            traffic: Traffic::Bulk { bytes: None },
+            tcp: self.share(TcpConfig::preset(Stack::default())),
+            sctp: None,
+            cc: String::new(),
+            factory: None,
+            ipv6: false,
+            dscp: report.read(&f.dscp).map_or(0, |dscp| dscp.0),
+            priority: self.priority(f, &path, report),
+        };
+        let place = Place { table: flow.span.clone(), name: here, path: &path };
+        match f.kind.as_ref().map(|kind| &kind.value) {
+            Some(FlowKind::Bulk(own)) => own.resolve(&mut spec, &place, self, report),
+            Some(FlowKind::Cbr(own)) => own.resolve(&mut spec, &place, self, report),
+            Some(FlowKind::Voip(own)) => own.resolve(&mut spec, &place, self, report),
+            Some(FlowKind::Request(own)) => own.resolve(&mut spec, &place, self, report),
+            None => {}
+        }
+        if let Some(factory) = &spec.factory {
+            let cc = f.connection().and_then(|connection| connection.cc.as_ref());
+            let place = cc.map_or(flow.span.clone(), |cc| cc.span.clone());
+            let (flow, links) = ((spec.name.as_str(), place), (&path[..], self.links));
+            warn_of_silence(flow, (&spec.cc, factory), links, self.duration, &mut self.notices, report);
+        }
+        spec
+    }
+
+    /// The flow's class on a charging cable.
+    fn priority(&self, f: &Flow, path: &[usize], report: &mut Report) -> Option<Priority> {
+        let priority = report.read(&f.priority)?;
+        let cable = |link: &usize| matches!(self.links[*link].model, Model::Shared(SharedConfig::GreenPhy(_)));
+        if !path.is_empty() && !path.iter().any(cable) {
+            let problem = Problem::new("`priority` has no effect: no Green PHY cable is on the flow's path");
+            report.error(
+                problem.at(span(&f.priority), "").help("leave it out, or use a [[link]] of kind = \"greenphy\""),
+            );
+        }
+        Some(priority)
+    }
+
+    /// The flow's connection over TCP.
+    pub fn over_tcp(&mut self, spec: &mut FlowSpec, own: &Connection, place: &Place<'_>, report: &mut Report) {
+        let sources = Sources { global: self.tcp, flow: own, ipv6: spec.ipv6, span: place.name.clone() };
+        if let Some(transport) = sources.resolve(&mut self.common, report) {
+            let full = u64::from(transport.config.mss) + u64::from(headers(&transport.config, spec.ipv6));
+            self.note_fragments((full, true), sources.span("mss"), place.path);
+            self.used.push((transport.config.stack, transport.cc));
+            spec.tcp = self.share(transport.config);
+            spec.cc = transport.cc.name.to_owned();
+            spec.factory = Some(transport.factory);
+        }
+    }
+
+    fn share(&mut self, config: TcpConfig) -> Arc<TcpConfig> {
+        if let Some(same) = self.configs.iter().find(|c| ***c == config) {
+            return Arc::clone(same);
+        }
+        let config = Arc::new(config);
+        self.configs.push(Arc::clone(&config));
+        config
+    }
+
+    /// The links between two nodes, as packets will go.
+    fn path(
+        &mut self,
+        flow: &Flow,
+        name: &str,
+        from: Option<usize>,
+        to: Option<usize>,
+        report: &mut Report,
+    ) -> Vec<usize> {
+        let (Some(from), Some(to)) = (from, to) else { return Vec::new() };
+        if from == to {
+            let problem = Problem::new(format!("flow `{name}` ends where it begins")).at(span(&flow.to), "");
+            report.error(problem.help("`from` and `to` must be two nodes"));
+            return Vec::new();
+        }
+        if let Some(hops) = self.routes.path(from, to) {
+            return hops.into_iter().map(|hop| hop as usize / 2).collect();
+        }
+        // After another fault this one may be its consequence.
+        if self.sound {
+            let names = &self.nodes.all;
+            let (a, b) = (&names[from], &names[to]);
+            let problem = Problem::new(format!("no links lead from `{a}` to `{b}`")).at(span(&flow.to), "");
+            if report.is_crowded() {
+                report.error(problem);
+                return Vec::new();
+            }
+            let reached: Vec<&str> = self.routes.reachable(from).map(|n| names[n].as_str()).collect();
+            report.error(problem.help(if reached.is_empty() {
+                format!("`{a}` has no link")
+            } else {
+                format!("from `{a}` one gets to {}", list(&reached))
+            }));
+        }
+        Vec::new()
+    }
+
+    /// The hops that data of TCP flows take.
+    pub fn tcp_paths(&mut self, flows: &[FlowSpec]) -> Vec<Vec<Hop>> {
+        let mut hops = |from, to| self.routes.path(from, to);
+        let mut of = |f: &FlowSpec| match f.traffic {
+            Traffic::Bulk { .. } if f.sctp.is_none() => [hops(f.from, f.to), None],
+            Traffic::Request { .. } => [hops(f.from, f.to), hops(f.to, f.from)],
+            _ => [None, None],
+        };
+        flows.iter().flat_map(&mut of).flatten().collect()
+    }
+
+    /// Remembers the links on which packets of this length, TCP's or not, travel as fragments.
+    pub fn note_fragments(&mut self, packet: (u64, bool), origin: Range<usize>, path: &[usize]) {
+        for &link in path {
+            if packet.0 > u64::from(self.links[link].model.mtu()) {
+                let (_, links) = self.fragmented.entry(packet).or_insert_with(|| (origin.clone(), Vec::new()));
+                if !links.contains(&link) {
+                    links.push(link);
+                }
+            }
+        }
+    }
+
+    /// One warning for each length of packet that does not fit.
+    pub fn warn_of_fragments(&self, report: &mut Report) {
+        for ((length, tcp), (place, links)) in &self.fragmented {
+            let mut links = links.clone();
+            links.sort_unstable();
+            let mtu = links.iter().map(|i| self.links[*i].model.mtu()).min().unwrap_or(1500);
+            let names: Vec<&str> = links.iter().take(3).map(|i| self.links[*i].name.as_str()).collect();
+            let more = if links.len() > 3 { format!(" and {} more links", links.len() - 3) } else { String::new() };
+            let what = if *tcp { "full segments make packets" } else { "datagrams" };
+            let warning = Problem::new(format!(
+                "{what} of {length} B, above the mtu of {mtu} B: {} fragments each on {}{more}",
+                fragments(*length, mtu),
+                list(&names)
+            ));
+            let remedy = if *tcp { "mss_includes_options = true, a smaller mss" } else { "a smaller packet" };
+            report.warn(warning.at(place.clone(), "").help(format!(
+                "losing one fragment loses the whole packet; if that is not meant, {remedy} or a larger mtu avoids it"
+            )));
+        }
+    }
+}
+
+/// Whether the flow is over IPv6.
+pub(super) fn ipv6(f: &Connection, default: bool, report: &mut Report) -> bool {
+    match report.read(&f.ip) {
+        None => default,
+        Some(4) => false,
+        Some(6) => true,
+        Some(other) => {
+            let problem = Problem::new(format!("there is no IP version {other}")).at(span(&f.ip), "");
+            report.error(problem.help("write ip = 4 or ip = 6"));
+            default
+        }
+    }
+}
+
+/// How much a flow carries; `None` = without end.
+pub(super) fn bytes(leaf: &Option<Leaf<Transfer>>, name: &str, report: &mut Report) -> Option<u64> {
+    let bytes = report.read(leaf).and_then(|t| t.0);
+    if bytes == Some(0) {
+        let problem = Problem::new(format!("flow `{name}` has nothing to carry")).at(span(leaf), "");
+        report.error(problem.help("leave `bytes` out for a flow without end"));
+    }
+    bytes
+}
+
+/// When a flow of datagrams ends.
+pub(super) fn stop(leaf: &Option<Leaf<Time>>, start: Time, report: &mut Report) -> Option<Time> {
+    let stop = report.read(leaf)?;
+    if stop <= start {
+        let problem = Problem::new(format!("the flow stops at {stop}, before it starts at {start}"));
+        report.error(problem.at(span(leaf), "").help("leave `stop` out for a flow to the end of the scenario"));
+    }
+    Some(stop)
+}
+
+/// How many fragments a packet of `length` bytes makes (RFC 791: all but the last carry a multiple of 8 bytes).
+fn fragments(length: u64, mtu: u16) -> u64 {
+    (length - 20).div_ceil(u64::from((mtu - 20) & !7))
+}

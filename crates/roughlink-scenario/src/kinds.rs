@@ -1,0 +1,335 @@
+//! Tables that are written flat and read nested: the keys of a kind beside those of every kind, and keys that several
+//! tables have.
+//!
+//! In the structs of a file the kinds of a table are the variants of an enum, each a struct with its own keys, and keys
+//! that several tables share are a struct. The field that holds such an enum or struct is marked with [`FLAT`].
+//! [`as_written`] makes of the schema of these structs that of the tables as they are written: it merges the keys of the
+//! inner struct into the outer one, and lists those of each kind under [`KINDS`]. [`nest`] does the reverse with a table
+//! that the check of the form is done with, so that serde reads it as it is derived; what Serde itself has for this,
+//! `tag` and `flatten`, would lose the places of the values.
+
+use super::schema::GIVEN;
+use super::shape::{name_of, resolve};
+use serde_json::{Map, Value as Schema, json};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// Marks a field whose keys are written in the table that the field is in.
+const FLAT: &str = "x-flat";
+/// The kinds of a table: for each its name, its description and its keys. A table that need not say its kind is of the first.
+const KINDS: &str = "x-kinds";
+/// The field that a key is in.
+const IN: &str = "x-in";
+/// Keys of which a table has at most one, at one of them.
+const EXCLUDES: &str = "x-excludes";
+/// A required key may be absent if this one is there, which may give its value: the resolver looks.
+const GIVEN_BY: &str = "x-given-by";
+/// Marks a kind that needs one or the other of its keys: the resolver looks.
+const NEEDS_ONE: &str = "x-needs-one";
+/// The kind of the table around it that a table must be in to be of this kind.
+pub(super) const WITHIN: &str = "x-within";
+
+/// The keywords that only the check of the form needs.
+pub(super) const INTERNAL: [&str; 4] = [IN, EXCLUDES, GIVEN_BY, GIVEN];
+
+/// The kinds of a table.
+pub(super) fn kinds(table: &Schema) -> &[Schema] {
+    table[KINDS].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The name of a kind.
+pub(super) fn name(kind: &Schema) -> &str {
+    kind["name"].as_str().unwrap_or_default()
+}
+
+/// The keys of a table that all its kinds have, or of a kind those that it has itself.
+pub(super) fn keys(of: &Schema) -> impl Iterator<Item = (&str, &Schema)> {
+    of["properties"].as_object().into_iter().flatten().map(|(key, says)| (key.as_str(), says))
+}
+
+/// Whether a table or kind has a key itself.
+pub(super) fn has(of: &Schema, key: &str) -> bool {
+    of["properties"].get(key).is_some()
+}
+
+/// The keys that a table or kind must have.
+pub(super) fn required(of: &Schema) -> impl Iterator<Item = &str> {
+    of["required"].as_array().into_iter().flatten().filter_map(Schema::as_str)
+}
+
+/// The key that may give the value of a required one.
+pub(super) fn given_by(key: &Schema) -> Option<&str> {
+    key[GIVEN_BY].as_str()
+}
+
+/// Whether a table of this kind can do without further keys: none is required, and there is none or a default for each.
+pub(super) fn is_complete(kind: &Schema) -> bool {
+    required(kind).next().is_none() && kind.get(NEEDS_ONE).is_none()
+}
+
+/// The kind of a table that says it is of kind `word`, or says nothing.
+pub(super) fn chosen<'s>(table: &'s Schema, word: Option<&str>) -> Option<&'s Schema> {
+    match word {
+        Some(word) => kinds(table).iter().find(|kind| name(kind) == word),
+        None => kinds(table).first().filter(|_| required(table).all(|key| key != "kind")),
+    }
+}
+
+/// What a key may be: of the kind that the table is of, else of any.
+pub(super) fn meanings<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &str) -> Vec<&'s Schema> {
+    let own = [Some(table), kind].into_iter().flatten().find_map(|of| of["properties"].get(key));
+    own.map_or_else(|| kinds(table).iter().filter_map(|kind| kind["properties"].get(key)).collect(), |own| vec![own])
+}
+
+/// The keys that a table of `kind` cannot have beside `key`.
+pub(super) fn excluded<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &str) -> Vec<&'s str> {
+    let lists =
+        |says: &Schema, other: &str| says[EXCLUDES].as_array().is_some_and(|all| all.iter().any(|k| k == other));
+    let all = || [Some(table), kind].into_iter().flatten().flat_map(keys);
+    let own = all().find(|(name, _)| *name == key).map(|(_, says)| says);
+    let either = |(name, says): &(&str, &Schema)| lists(says, key) || own.is_some_and(|own| lists(own, name));
+    all().filter(either).map(|(name, _)| name).collect()
+}
+
+/// Makes of the schema of the structs that of the tables as they are written.
+pub(super) fn as_written(schema: &mut Schema) {
+    let mut inner = BTreeSet::new();
+    let names: Vec<String> = schema["$defs"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect();
+    for name in names {
+        schema["$defs"][&name] = unfolded(&schema["$defs"][&name], schema, &mut inner);
+    }
+    if let Some(definitions) = schema["$defs"].as_object_mut() {
+        definitions.retain(|name, _| !inner.contains(name));
+    }
+}
+
+/// A table with the keys of the fields that are marked with [`FLAT`]. The definitions that become part of others are added
+/// to `inner`.
+fn unfolded(table: &Schema, root: &Schema, inner: &mut BTreeSet<String>) -> Schema {
+    let mut out = table.clone();
+    for (field, says) in keys(table).filter(|(_, says)| says.get(FLAT).is_some()) {
+        let held = resolve(says, root);
+        inner.extend(name_of(says).map(str::to_owned));
+        if let Some(words) = held["oneOf"].as_array() {
+            let mut word = json!({ "type": "string", "description": says["description"] });
+            if let Some(default) = says.get("default") {
+                word["default"] = default.clone();
+            }
+            out["properties"][field] = word;
+            out[KINDS] = words.iter().map(|word| kind(word, root, inner)).collect();
+            continue;
+        }
+        let held = unfolded(held, root, inner);
+        let mut all: Map<String, Schema> = out["properties"].as_object().cloned().unwrap_or_default();
+        all.remove(field);
+        for (key, says) in keys(&held) {
+            let mut says = says.clone();
+            says[IN] = field.into();
+            all.insert(key.to_owned(), says);
+        }
+        out["properties"] = all.into();
+        let wanted: Vec<String> =
+            required(&out).filter(|key| *key != field).chain(required(&held)).map(str::to_owned).collect();
+        if !wanted.is_empty() {
+            out["required"] = wanted.into();
+        }
+        if held.get(GIVEN).is_some() {
+            out[GIVEN] = true.into();
+        }
+    }
+    out
+}
+
+/// A kind of [`KINDS`], from the variant of an enum.
+fn kind(word: &Schema, root: &Schema, inner: &mut BTreeSet<String>) -> Schema {
+    let mut out = json!({ "name": word["const"], "description": word["description"] });
+    if let Some((name, held)) = keys(word).next() {
+        inner.extend(name_of(held).map(str::to_owned));
+        let held = unfolded(resolve(held, root), root, inner);
+        out["name"] = name.into();
+        for keyword in ["properties", "required", NEEDS_ONE, WITHIN] {
+            if let Some(value) = held.get(keyword) {
+                out[keyword] = value.clone();
+            }
+        }
+    }
+    out
+}
+
+/// Puts the keys of a table whose schema is `table` where its struct has them. `here` is the place of the whole.
+pub(super) fn nest(written: &mut DeTable<'_>, table: &Schema, kind: Option<&Schema>, here: Range<usize>) {
+    gather(written, table);
+    let Some(kind) = kind else { return };
+    let place = written.get("kind").map_or(here, Spanned::span);
+    if kind.get("properties").is_none() {
+        return; // its name is all there is
+    }
+    let mut own = DeTable::new();
+    for (key, _) in keys(kind) {
+        own.extend(written.remove_entry(key));
+    }
+    gather(&mut own, kind);
+    let named = DeTable::from_iter([entry(name(kind), own, place.clone())]);
+    written.remove("kind");
+    written.extend([entry("kind", named, place)]);
+}
+
+/// Puts the keys that are in a field into a table of the field's name.
+fn gather(written: &mut DeTable<'_>, of: &Schema) {
+    for (key, says) in keys(of) {
+        let Some(field) = says[IN].as_str() else { continue };
+        let Some(taken) = written.remove_entry(key) else { continue };
+        if written.get(field).is_none() {
+            written.extend([entry(field, DeTable::new(), taken.1.span())]);
+        }
+        if let Some(DeValue::Table(inner)) = written.get_mut(field).map(Spanned::get_mut) {
+            inner.extend([taken]);
+        }
+    }
+}
+
+type Entry<'t> = (Spanned<Cow<'t, str>>, Spanned<DeValue<'t>>);
+
+fn entry<'t>(key: &str, table: DeTable<'t>, place: Range<usize>) -> Entry<'t> {
+    (Spanned::new(place.clone(), Cow::Owned(key.to_owned())), Spanned::new(place, DeValue::Table(table)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leaf::{At, Leaf};
+    use crate::problem::Report;
+    use crate::schema::FORM;
+    use crate::shape;
+    use schemars::JsonSchema;
+    use serde::Deserialize;
+    use toml::de::Deserializer;
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        table: At<Table>,
+    }
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Table {
+        name: Option<Leaf<String>>,
+        #[schemars(required, extend("x-flat" = true))]
+        kind: Option<At<Kind>>,
+    }
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    enum Kind {
+        /// Nothing.
+        None,
+        /// One thing.
+        One(One),
+        /// Another.
+        #[allow(dead_code, reason = "it is only written wrongly")]
+        Other(Other),
+    }
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct One {
+        #[schemars(required, extend("x-excludes" = ["b"]))]
+        a: Option<Leaf<u64>>,
+        b: Option<Leaf<bool>>,
+        #[serde(default)]
+        #[schemars(extend("x-flat" = true))]
+        shared: Shared,
+    }
+
+    #[derive(Debug, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "it is only written wrongly")]
+    struct Other {
+        #[schemars(required)]
+        c: Option<Leaf<u64>>,
+        #[serde(default)]
+        #[schemars(extend("x-flat" = true))]
+        shared: Shared,
+    }
+
+    #[derive(Debug, Default, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Shared {
+        d: Option<Leaf<u64>>,
+    }
+
+    fn form() -> Schema {
+        let mut schema = schemars::SchemaGenerator::default().into_root_schema_for::<File>().to_value();
+        as_written(&mut schema);
+        schema
+    }
+
+    /// What is read, and what is said.
+    fn read(text: &str) -> (Option<Kind>, Vec<String>) {
+        let mut report = Report::default();
+        let mut document = toml::de::DeTable::parse(text).unwrap();
+        shape::check(&mut document, &form(), &mut report);
+        let file = File::deserialize(Deserializer::from(document)).unwrap();
+        assert_eq!(file.table.value.name.unwrap().value.as_deref(), Ok("n"));
+        let said = report.problems.iter().map(|p| format!("{}; {}", p.message, p.help.clone().unwrap_or_default()));
+        (file.table.value.kind.map(|kind| kind.value), said.collect())
+    }
+
+    #[test]
+    fn keys_of_a_kind_are_written_beside_the_others() {
+        let text = "[table]\nd = 4\nkind = \"one\"\nname = \"n\"\na = 1\n";
+        let (Some(Kind::One(one)), said) = read(text) else { panic!("it is of kind `one`") };
+        assert_eq!((said, one.a.as_ref().unwrap().value.clone()), (vec![], Ok(1)));
+        let d = one.shared.d.unwrap();
+        assert_eq!((d.value, &text[d.span]), (Ok(4), "4"), "its place is that in the file");
+        assert!(one.b.is_none());
+        assert!(
+            matches!(read("table = { name = \"n\", kind = \"none\" }"), (Some(Kind::None), said) if said.is_empty())
+        );
+    }
+
+    #[test]
+    fn what_a_kind_has_not_is_refused() {
+        for (keys, wanted) in [
+            (
+                "kind = \"other\", c = 1, a = 1",
+                "`a` belongs to `one`; `other` takes `c`, `d`, and as every kind `name`",
+            ),
+            ("kind = \"none\", d = 1", "`d` belongs to `one`, `other`; `none` takes no keys, and as every kind `name`"),
+            ("kind = \"one\"", "`table` of kind `one` has no `a`"),
+            ("kind = \"one\", a = 1, e = 1", "`table` has no key `e`; did you mean `a`?"),
+            ("kind = \"ohter\", c = 1", "`ohter` is none of `none`, `one`, `other`; did you mean `other`?"),
+            ("kind = 3", "a text is wanted here, not the number 3; write \"3\""),
+            ("kind = \"ohter\", c = \"x\"", "a whole number is wanted here"),
+            ("c = 1", "`table` has no `kind`"),
+        ] {
+            let (_, said) = read(&format!("table = {{ name = \"n\", {keys} }}"));
+            assert!(said.iter().any(|said| said.contains(wanted)), "{keys}: {said:#?}");
+        }
+    }
+
+    #[test]
+    fn keys_exclude_each_other_in_both_directions() {
+        let form = form();
+        let table = &form["$defs"]["Table"];
+        let one = chosen(table, Some("one"));
+        assert_eq!((excluded(table, one, "a"), excluded(table, one, "b")), (vec!["b"], vec!["a"]));
+        assert_eq!(excluded(table, one, "d"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn no_key_stands_twice_in_a_table() {
+        for (name, table) in FORM["$defs"].as_object().unwrap() {
+            for kind in kinds(table) {
+                let twice: Vec<&str> = keys(kind).map(|(key, _)| key).filter(|key| has(table, key)).collect();
+                assert!(twice.is_empty(), "{name} of kind {}: {twice:?}", super::name(kind));
+                let fields: BTreeSet<&str> = keys(kind).filter_map(|(_, says)| says[IN].as_str()).collect();
+                assert!(fields.iter().all(|field| !has(kind, field) && !has(table, field)), "{name}: {fields:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! `noise` of a pipe: the kinds that lose packets, by their number or by time.
+
+use super::air::LEAST_GAP;
+use super::leaf::{At, Leaf};
+use super::link::{Load, span};
+use super::noise::{Noise as Table, NoiseKind};
+use super::problem::{Problem, Report};
+use roughlink_core::link::noise::{self, BurstLength, Noise};
+use roughlink_core::units::{Share, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Independent losses.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("x-within" = "pipe"))]
+pub(super) struct Random {
+    /// Probability that a packet is lost.
+    #[schemars(required)]
+    pub loss: Option<Leaf<Share>>,
+}
+
+/// Bursts of losses.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("x-within" = "pipe"))]
+pub(super) struct Burst {
+    /// Length of a burst in packets: `[1, 4]` uniform, `{ geometric = 2.5 }` with this mean.
+    #[schemars(with = "Leaf<BurstLength>")] // required, by its definition
+    pub length: Option<Leaf<BurstLength>>,
+    /// Probability that a packet starts a burst; excludes `mean`.
+    #[schemars(extend("x-excludes" = ["mean"]))]
+    pub start: Option<Leaf<Share>>,
+    /// Average loss, approximately, in place of `start`, which becomes `mean` divided by the mean length.
+    pub mean: Option<Leaf<Share>>,
+}
+
+/// A Markov chain of two states.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("x-within" = "pipe"))]
+pub(super) struct GilbertElliott {
+    /// Probability per packet of a transition from the good to the bad state (Gilbert's p).
+    #[schemars(required)]
+    pub to_bad: Option<Leaf<Share>>,
+    /// Probability per packet of a transition from the bad to the good state (Gilbert's r).
+    #[schemars(required)]
+    pub to_good: Option<Leaf<Share>>,
+    /// Loss in the good state (Elliott's 1 - k).
+    #[schemars(extend("default" = "0 %"))]
+    pub loss_good: Option<Leaf<Share>>,
+    /// Loss in the bad state (Gilbert's 1 - h).
+    #[schemars(extend("default" = "100 %"))]
+    pub loss_bad: Option<Leaf<Share>>,
+}
+
+/// Pulses in time.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("x-within" = "pipe", "x-needs-one" = true))]
+pub(super) struct Impulse {
+    /// Evenly spaced pulses, as the mains causes them (10 ms at 50 Hz).
+    pub cyclic: Option<At<Pulses>>,
+    /// Pulses at random times.
+    pub asynchronous: Option<At<Pulses>>,
+    /// Probability that a packet overlapped by a pulse is lost.
+    #[schemars(extend("default" = "100 %"))]
+    pub kill: Option<Leaf<Share>>,
+}
+
+/// Stated packets.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("x-within" = "pipe"))]
+pub(super) struct List {
+    /// Numbers of the packets that are lost, counted from 0 in order of arrival in a direction; of a single TCP flow the SYN
+    /// is 0. Every fragment counts.
+    #[schemars(required)]
+    pub drop: Option<Leaf<Vec<u64>>>,
+}
+
+/// A record, of a pipe or of a shared medium.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("x-needs-one" = true))]
+pub(super) struct Recorded {
+    /// A file of lines `seconds,probability`; excludes `steps`.
+    #[schemars(extend("x-excludes" = ["steps"]))]
+    pub file: Option<Leaf<String>>,
+    /// Loss probability over time, as `[{ at, loss }]`; excludes `file`.
+    pub steps: Option<At<Vec<At<Step>>>>,
+}
+
+/// A train of noise pulses.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pulses {
+    /// Time from one start to the next; its mean if the pulses come at random.
+    #[schemars(required)]
+    pub every: Option<Leaf<Time>>,
+    /// Length of a pulse; its mean if the pulses come at random.
+    #[schemars(required)]
+    pub length: Option<Leaf<Time>>,
+}
+
+/// A step of recorded noise.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Step {
+    /// When it begins.
+    #[schemars(required)]
+    pub at: Option<Leaf<Time>>,
+    /// Probability that a packet is lost, or on a shared medium that a block is bad.
+    #[schemars(required)]
+    pub loss: Option<Leaf<Share>>,
+}
+
+/// The losses of a table of noise.
+pub(super) fn one_noise(table: &At<Table>, load: Load<'_>, report: &mut Report) -> Noise {
+    let Some(At { span: here, value: kind }) = &table.value.kind else { return Noise::None };
+    let mut share = |leaf: &Option<Leaf<Share>>, absent: f64| report.read(leaf).map_or(absent, |s| s.0);
+    match kind {
+        NoiseKind::None => Noise::None,
+        NoiseKind::Random(n) => Noise::Random { loss: share(&n.loss, 0.0) },
+        NoiseKind::Burst(n) => burst(n, here, report),
+        NoiseKind::GilbertElliott(n) => Noise::GilbertElliott {
+            to_bad: share(&n.to_bad, 0.0),
+            to_good: share(&n.to_good, 1.0),
+            loss_good: share(&n.loss_good, 0.0),
+            loss_bad: share(&n.loss_bad, 1.0),
+        },
+        NoiseKind::Impulse(n) => {
+            let kill = share(&n.kill, 1.0);
+            impulse(n, kill, here, report)
+        }
+        NoiseKind::List(n) => {
+            let drop = report.read(&n.drop).unwrap_or_default();
+            if drop.windows(2).any(|pair| pair[0] >= pair[1]) {
+                let problem = Problem::new("the numbers in `drop` must ascend, each once").at(span(&n.drop), "");
+                report.error(problem.help(format!("write drop = {}", ascending(&drop))));
+            }
+            Noise::List { drop }
+        }
+        NoiseKind::Recorded(n) => Noise::Recorded { steps: recorded(n, here, load, report) },
+        _ => {
+            let problem = Problem::new("this noise corrupts blocks on a shared medium, and a pipe has no blocks");
+            report.error(
+                problem
+                    .at(here.clone(), "")
+                    .help("on a pipe there are `random`, `burst`, `gilbert-elliott`, `impulse`, `list` and `recorded`"),
+            );
+            Noise::None
+        }
+    }
+}
+
+fn burst(n: &Burst, here: &Range<usize>, report: &mut Report) -> Noise {
+    let length = report.read(&n.length);
+    let sane = match length {
+        Some(BurstLength::Uniform(a, b)) => a >= 1 && a <= b && b <= LONGEST_BURST,
+        Some(BurstLength::Geometric(mean)) => (1.0..=LONGEST_BURST as f64).contains(&mean),
+        None => true,
+    };
+    if !sane {
+        let problem = Problem::new("there is no burst of such a length").at(span(&n.length), "");
+        report.error(problem.help("a burst takes at least one packet, and [a, b] ascends: [1, 4]"));
+    }
+    let length = length.filter(|_| sane).unwrap_or(BurstLength::Uniform(1, 1));
+    let start = match (&n.start, &n.mean) {
+        (Some(start), Some(mean)) => {
+            let problem = Problem::new("`start` and `mean` say the same thing twice");
+            let problem = problem.at(mean.span.clone(), "the average loss").at(start.span.clone(), "per packet");
+            report.error(problem.help("keep one of them"));
+            0.0
+        }
+        (None, None) => {
+            let problem = Problem::new("noise of kind `burst` has no `start`").at(here.clone(), "");
+            report.error(problem.help(
+                "write start = \"2 %\" for the probability that a packet starts a burst, or mean = \"5 %\" for the average loss",
+            ));
+            0.0
+        }
+        (start, None) => report.read(start).map_or(0.0, |s| s.0),
+        (None, mean) => report.read(mean).map_or(0.0, |m| m.0 / length.mean()),
+    };
+    Noise::Burst { start, length }
+}
+
+fn impulse(n: &Impulse, kill: f64, here: &Range<usize>, report: &mut Report) -> Noise {
+    let mut pulses = |table: &Option<At<Pulses>>, cyclic: bool| {
+        let table = table.as_ref()?;
+        let (every, length) = (report.read(&table.value.every)?, report.read(&table.value.length)?);
+        if every < LEAST_GAP {
+            let problem = Problem::new(format!("pulses every {every} are too dense")).at(span(&table.value.every), "");
+            report.error(problem.help(format!("at least {LEAST_GAP}; 100 pulses per second come every = \"10 ms\"")));
+        } else if cyclic && length >= every {
+            let problem = Problem::new(format!("a pulse of {length} every {every} never ends"));
+            report.error(problem.at(span(&table.value.length), "").help("`length` must be shorter than `every`"));
+        } else if length > every * MOST_OVERLAPS {
+            let problem = Problem::new(format!("pulses of {length} every {every} overlap all the time"));
+            let help = format!("`length` must be at most {MOST_OVERLAPS} times `every`");
+            report.error(problem.at(span(&table.value.length), "").help(help));
+        }
+        Some(noise::Pulses { every, length })
+    };
+    let impulse =
+        noise::Impulse { cyclic: pulses(&n.cyclic, true), asynchronous: pulses(&n.asynchronous, false), kill };
+    if n.cyclic.is_none() && n.asynchronous.is_none() {
+        let problem = Problem::new("noise of kind `impulse` has no pulses").at(here.clone(), "");
+        report.error(problem.help("add cyclic = { every = \"10 ms\", length = \"300 us\" }, or asynchronous, or both"));
+    }
+    Noise::Impulse(impulse)
+}
+
+/// The steps of a record, ascending; empty if something is wrong with it.
+pub(super) fn recorded(n: &Recorded, here: &Range<usize>, load: Load<'_>, report: &mut Report) -> Vec<(Time, f64)> {
+    let mut steps: Vec<(Time, f64)> = Vec::new();
+    let place = match (&n.file, &n.steps) {
+        (Some(file), Some(own)) => {
+            let problem = Problem::new("`file` and `steps` exclude each other").at(file.span.clone(), "");
+            report.error(problem.at(own.span.clone(), "").help("keep one of them"));
+            return steps;
+        }
+        (Some(file), None) => {
+            if let Some(name) = report.read(&n.file) {
+                match load(&name).and_then(|text| read_steps(&text)) {
+                    Ok(read) => steps = read,
+                    Err(reason) => {
+                        let problem = Problem::new(format!("`{name}` cannot be used: {reason}"));
+                        report.error(problem.at(file.span.clone(), "").help(STEPS_HELP));
+                        return steps;
+                    }
+                }
+            }
+            file.span.clone()
+        }
+        (None, Some(own)) => {
+            for step in &own.value {
+                let (at, loss) = (report.read(&step.value.at), report.read(&step.value.loss));
+                steps.push((at.unwrap_or_default(), loss.map_or(0.0, |s| s.0)));
+            }
+            own.span.clone()
+        }
+        (None, None) => {
+            let problem = Problem::new("noise of kind `recorded` has no `steps`").at(here.clone(), "");
+            report.error(problem.help(NO_STEPS_HELP));
+            return steps;
+        }
+    };
+    if steps.is_empty() {
+        let help = if n.file.is_some() { STEPS_HELP } else { NO_STEPS_HELP };
+        report.error(Problem::new("recorded noise without a step").at(place, "").help(help));
+    } else if let Some(pair) = steps.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
+        let problem = Problem::new("the times of recorded noise must ascend, each once").at(place, "");
+        report.error(problem.help(format!("{} follows {}: sort the steps by time", pair[1].0, pair[0].0)));
+    }
+    steps
+}
+
+/// The numbers in order, each once, as a file has them; the first of them if they are many.
+fn ascending(numbers: &[u64]) -> String {
+    let sorted: BTreeSet<u64> = numbers.iter().copied().collect();
+    let shown: Vec<String> = sorted.iter().take(MOST_SHOWN).map(u64::to_string).collect();
+    format!("[{}{}]", shown.join(", "), if sorted.len() > MOST_SHOWN { ", ..." } else { "" })
+}
+
+/// Reads `seconds,loss probability` per line. Blank lines, `#` and a heading are passed over.
+fn read_steps(text: &str) -> Result<Vec<(Time, f64)>, String> {
+    let mut steps = Vec::new();
+    let lines = text.lines().map(str::trim).enumerate().filter(|(_, l)| !l.is_empty() && !l.starts_with('#'));
+    for (first, (number, line)) in lines.enumerate() {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let [at, loss] = fields[..] else { return Err(format!("line {} has not two columns", number + 1)) };
+        let step = format!("{at} s").parse::<Time>().ok().zip(loss.parse::<f64>().ok());
+        match step {
+            Some((at, loss)) if (0.0..=1.0).contains(&loss) => steps.push((at, loss)),
+            Some(_) => return Err(format!("line {}: {loss} is not between 0 and 1", number + 1)),
+            None if first == 0 => {} // the heading
+            None => return Err(format!("line {}: `{line}` is not two numbers", number + 1)),
+        }
+    }
+    Ok(steps)
+}
+
+/// Pulses at an instant, on average: each packet looks at all of them.
+const MOST_OVERLAPS: u64 = 100;
+const STEPS_HELP: &str = "each line is `seconds,loss probability`, such as 12.5,0.03";
+const NO_STEPS_HELP: &str =
+    "add steps = [{ at = \"0 s\", loss = \"1 %\" }, { at = \"10 s\", loss = \"5 %\" }], or a `file`";
+const LONGEST_BURST: u64 = 1_000_000_000;
+/// Most numbers of a list that a message repeats.
+const MOST_SHOWN: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recorded_noise_is_read_from_a_table_of_numbers() {
+        let steps = read_steps("time_s,loss\n# quiet\n0,0.001\n\n12.5, 0.03\r\n").unwrap();
+        assert_eq!(steps, [(Time::ZERO, 0.001), (Time::from_millis(12_500), 0.03)]);
+        for bad in ["1,2", "0,0.1\nx,y", "1", "-1,0.5\n0,1\n-1,0", "0,nan"] {
+            assert!(read_steps(bad).is_err(), "{bad}");
+        }
+    }
+}

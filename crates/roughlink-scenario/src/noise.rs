@@ -1,0 +1,155 @@
+//! `noise`: what spoils packets, and its kinds. Those of pipes lose packets (`loss`), those of shared media spoil blocks
+//! (`air`).
+
+use super::air::{
+    Asynchronous, Events, Fading, Mains, MarkovMiddleton, Measured, Named, NamedWithMains, Partitioned, Stationary,
+    Switching,
+};
+use super::file::Heading;
+use super::kinds;
+use super::leaf::{At, Leaf, names_of};
+use super::link::{Link, Load};
+use super::loss::{Burst, GilbertElliott, Impulse, List, Random, Recorded, one_noise};
+use super::problem::{Problem, Report};
+use roughlink_core::link::noise::Noise as Losses;
+use roughlink_core::link::noise::impulses::MeasuredClass;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::borrow::Cow;
+use std::fmt;
+
+/// What spoils packets.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Noise {
+    /// Direction that is affected; pipes only.
+    #[schemars(extend("default" = "both"))]
+    pub direction: Option<Leaf<Heading>>,
+    /// Which model.
+    #[schemars(required, extend("x-flat" = true))]
+    pub kind: Option<At<NoiseKind>>,
+}
+
+/// The model of noise.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum NoiseKind {
+    /// No noise.
+    None,
+    /// Pipe: each packet is lost with this probability, independently of the others.
+    Random(Random),
+    /// Pipe: a packet starts a burst with some probability, and the packets of the burst are lost. A packet within a burst
+    /// may restart it, so the realised loss is slightly below `start` times the mean length; results report it.
+    Burst(Burst),
+    /// Pipe: a Markov chain of a good and a bad state that moves once per packet, with a loss probability in each state.
+    GilbertElliott(GilbertElliott),
+    /// Pipe: packets whose air time overlaps a pulse are lost. Pulses are evenly spaced, random in time, or both.
+    Impulse(Impulse),
+    /// Pipe: the listed packets are lost.
+    List(List),
+    /// A loss probability that changes over time; on a shared medium the probability that a block is bad, and then no other
+    /// noise may be in the list.
+    Recorded(Recorded),
+    /// Shared medium: the usual noise of a charging cable. A stationary error of 0.01 %, and the impulses of `asynchronous`
+    /// with its defaults.
+    Cable(Named),
+    /// Shared medium: a quiet line, with a stationary error of 0.01 %.
+    Clean(Named),
+    /// Shared medium: a stand-in for the inverter lamp of the PLC paper. A stationary error of 0.5 %, and bursts of 0.5 ms
+    /// at each peak of the mains.
+    Inverter45(NamedWithMains),
+    /// Shared medium: worse than `inverter45` in everything, with fading.
+    Stress(NamedWithMains),
+    /// Shared medium: each block is bad with this probability, independently of the others.
+    Stationary(Stationary),
+    /// Shared medium: good and bad times alternate, and blocks in bad times have a probability of their own to be bad.
+    Fading(Fading),
+    /// Shared medium: impulses at random times. `every = "40 ms"` is the disturbed line of Hrasnica et al.
+    Asynchronous(Asynchronous),
+    /// Shared medium: impulses as measured by Zimmermann and Dostert.
+    Measured(Measured),
+    /// Shared medium: two impulses in each period of the mains, as with AC charging.
+    Mains(Mains),
+    /// Shared medium: impulses of the power stage of a DC charger; with `from` and `until` while current flows.
+    Switching(Switching),
+    /// Shared medium: the partitioned Markov chain of Zimmermann and Dostert, with gaps and widths of your own.
+    Partitioned(Partitioned),
+    /// Shared medium: Middleton's class A with memory.
+    MarkovMiddleton(MarkovMiddleton),
+    /// Shared medium: noise at stated times, such as the switching of a contactor.
+    Events(Events),
+}
+
+/// The keys for which the name of a noise stands: its kind, and a class of the measurements is of the kind `measured`.
+pub(super) fn named(name: &str) -> Vec<(&'static str, String)> {
+    if names_of::<MeasuredClass>().iter().any(|class| class == name) {
+        return vec![("kind", "measured".into()), ("class", name.into())];
+    }
+    vec![("kind", name.into())]
+}
+
+/// What may stand for a table of noise, in the schema `root`: the kinds, and the classes of the measurements. A kind that has
+/// keys it cannot do without is among them, so that these keys are asked for.
+pub(super) fn noise_names(root: &serde_json::Value) -> Vec<String> {
+    let kinds = kinds::kinds(&root["$defs"]["Noise"]).iter().map(|kind| kinds::name(kind).to_owned());
+    kinds.chain(names_of::<MeasuredClass>()).collect()
+}
+
+/// One table of noise or a list of them.
+#[derive(Clone, Debug)]
+pub(super) enum Noises {
+    One(Box<Noise>),
+    Many(Vec<At<Noise>>),
+}
+
+impl<'de> Deserialize<'de> for Noises {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Noises;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of noise or a list of them")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Noises, A::Error> {
+                Noise::deserialize(MapAccessDeserializer::new(map)).map(|n| Noises::One(Box::new(n)))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Noises, A::Error> {
+                Deserialize::deserialize(SeqAccessDeserializer::new(seq)).map(Noises::Many)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl JsonSchema for Noises {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "Noises".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<Noise>();
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
+    }
+}
+
+/// The tables of noise as a list, whether or not they are written as one.
+pub(super) fn tables(link: &Link) -> Vec<At<Noise>> {
+    match link.noise.as_deref() {
+        None => Vec::new(),
+        Some(At { span, value: Noises::One(one) }) => vec![At { span: span.clone(), value: (**one).clone() }],
+        Some(At { value: Noises::Many(many), .. }) => many.clone(),
+    }
+}
+
+/// The noise of something that has no direction, or one of its own; `help` is the advice about the key.
+pub(super) fn undirected(table: &At<Noise>, help: &str, load: Load<'_>, report: &mut Report) -> Losses {
+    if let Some(direction) = &table.value.direction {
+        let problem = Problem::new("`direction` has no effect in this noise").at(direction.span.clone(), "");
+        report.error(problem.help(help));
+    }
+    one_noise(table, load, report)
+}

@@ -1,0 +1,141 @@
+//! `[[link]] kind = "pipe"`: rates, delays and noise, per direction.
+
+use super::file::Heading;
+use super::leaf::{At, Leaf};
+use super::link::{Link, Load, delay, queue, rate};
+use super::loss::one_noise;
+use super::noise::{Noise, tables};
+use super::problem::{Problem, Report};
+use super::qdisc::{Qdisc, discipline};
+use super::timeline::Timelines;
+use roughlink_core::link::noise::Noise as Losses;
+use roughlink_core::link::{Direction, PipeConfig};
+use roughlink_core::units::{Bytes, QueueLimit, Rate, Time};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::ops::Range;
+
+/// The keys of a pipe.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pipe {
+    /// Serialisation rate. It may be left out if the timeline gives it from the start.
+    #[schemars(required, example = "10 Mbit/s", extend("x-given-by" = "timeline"))]
+    pub rate: Option<Leaf<Rate>>,
+    /// Propagation delay, one way. It may be left out if the timeline gives it from the start.
+    #[schemars(required, example = "10 ms", extend("x-given-by" = "timeline"))]
+    pub delay: Option<Leaf<Time>>,
+    /// Drop-tail queue of each direction before the serialiser, in packets or in bytes. The packet being serialised does not
+    /// count.
+    #[schemars(extend("default" = QUEUE))]
+    pub queue: Option<Leaf<QueueLimit>>,
+    /// Bytes that framing adds to each packet on the wire: 2 B for the point-to-point link of ns-3, 38 B for Ethernet
+    /// with preamble and gap.
+    #[schemars(extend("default" = "0 B", "x-maximum" = "1024 B"))]
+    pub overhead: Option<Leaf<Bytes>>,
+    /// Extra delay per packet, uniform from zero to this.
+    #[schemars(extend("default" = "0 s"))]
+    pub jitter: Option<Leaf<Time>>,
+    /// Let jitter change the order of packets.
+    #[schemars(extend("default" = false))]
+    pub reorder: Option<Leaf<bool>>,
+    /// Queue discipline, of both directions; if absent, the queue is first in, first out, drop-tail.
+    pub qdisc: Option<Box<At<Qdisc>>>,
+    /// The keys that differ in the reverse direction.
+    pub asymmetric: Option<Box<At<Asymmetric>>>,
+    /// What changes and when: a list of changes, the name of a file, or a table with either and further keys.
+    pub timeline: Option<Box<At<Timelines>>>,
+}
+
+/// The reverse direction of a pipe; a key that is absent is as in the forward direction.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asymmetric {
+    /// Serialisation rate.
+    pub rate: Option<Leaf<Rate>>,
+    /// Propagation delay, one way.
+    pub delay: Option<Leaf<Time>>,
+    /// Queue before the serialiser.
+    pub queue: Option<Leaf<QueueLimit>>,
+    /// Losses of the reverse direction, without the key `direction`.
+    pub noise: Option<At<Noise>>,
+    /// Extra delay per packet, uniform between zero and this.
+    pub jitter: Option<Leaf<Time>>,
+    /// Let jitter change the order of packets.
+    pub reorder: Option<Leaf<bool>>,
+    /// Queue discipline of the reverse direction.
+    pub qdisc: Option<Box<At<Qdisc>>>,
+    /// What changes in the reverse direction; the link's own timeline then holds for the forward one only.
+    pub timeline: Option<Box<At<Timelines>>>,
+}
+
+/// Resolves the model of a pipe. A value that is missing or cannot be read is reported and replaced by something
+/// harmless, so that the rest can be checked.
+pub(super) fn pipe(link: &Link, own: &Pipe, load: Load<'_>, report: &mut Report) -> PipeConfig {
+    let mtu = link.mtu(report);
+    let overhead = report.read(&own.overhead).map_or(0, |bytes| bytes.0 as u16);
+    let asymmetric = own.asymmetric.as_ref().map(|a| &a.value);
+    let (noise, mut reverse_noise) = noises(link, load, report);
+    if let Some(noise) = asymmetric.and_then(|a| a.noise.as_ref()) {
+        if let Some(direction) = &noise.value.direction {
+            let problem = Problem::new("`asymmetric` is the reverse direction already");
+            report.error(problem.at(direction.span.clone(), "").help("leave `direction` out"));
+        }
+        reverse_noise = one_noise(noise, load, report);
+    }
+    let forward = Direction {
+        rate: rate(&own.rate, report).unwrap_or(Rate::from_mbps(1)),
+        delay: delay(&own.delay, report).unwrap_or_default(),
+        queue: queue(&own.queue, mtu, report).unwrap_or(QUEUE),
+        noise,
+        jitter: delay(&own.jitter, report).unwrap_or_default(),
+        reorder: report.read(&own.reorder).unwrap_or(false),
+        discipline: own.qdisc.as_ref().and_then(|q| discipline(q, report)),
+        timeline: None,
+    };
+    let mut reverse = Direction { noise: reverse_noise, ..forward.clone() };
+    if let Some(Asymmetric { rate: r, delay: d, queue: q, noise: _, jitter, reorder, qdisc, timeline: _ }) = asymmetric
+    {
+        reverse.rate = rate(r, report).unwrap_or(reverse.rate);
+        reverse.delay = delay(d, report).unwrap_or(reverse.delay);
+        reverse.queue = queue(q, mtu, report).unwrap_or(reverse.queue);
+        reverse.jitter = delay(jitter, report).unwrap_or(reverse.jitter);
+        reverse.reorder = report.read(reorder).unwrap_or(reverse.reorder);
+        if let Some(qdisc) = qdisc {
+            reverse.discipline = discipline(qdisc, report);
+        }
+    }
+    for (direction, leaf) in [(&forward, &own.reorder), (&reverse, asymmetric.map_or(&None, |a| &a.reorder))] {
+        if let Some(leaf) = leaf.as_ref().filter(|_| direction.reorder && direction.jitter.is_zero()) {
+            let warning = Problem::new("`reorder` has no effect without `jitter`").at(leaf.span.clone(), "");
+            report.warn(warning.help("add jitter = \"1 ms\", or leave `reorder` out"));
+        }
+    }
+    PipeConfig { forward, reverse, mtu, overhead }
+}
+
+/// The noise of both directions.
+fn noises(link: &Link, load: Load<'_>, report: &mut Report) -> (Losses, Losses) {
+    let tables = tables(link);
+    let mut found: [Option<(Losses, Range<usize>)>; 2] = [None, None];
+    for table in &tables {
+        let noise = one_noise(table, load, report);
+        let hit = match report.read(&table.value.direction).unwrap_or(Heading::Both) {
+            Heading::Forward => [true, false],
+            Heading::Reverse => [false, true],
+            Heading::Both => [true, true],
+        };
+        for (slot, name) in found.iter_mut().zip(["forward", "reverse"]).zip(hit).filter(|x| x.1).map(|x| x.0) {
+            if let Some((_, first)) = slot {
+                let problem = Problem::new(format!("the {name} direction has two kinds of noise"));
+                let problem = problem.at(table.span.clone(), "the second").at(first.clone(), "the first");
+                report.error(problem.help("give each a `direction`, \"forward\" or \"reverse\""));
+            }
+            *slot = Some((noise.clone(), table.span.clone()));
+        }
+    }
+    let [forward, reverse] = found.map(|f| f.map_or(Losses::None, |(noise, _)| noise));
+    (forward, reverse)
+}
+
+const QUEUE: QueueLimit = QueueLimit::Packets(100);
