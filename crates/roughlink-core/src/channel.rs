@@ -7,7 +7,7 @@ use crate::units::Time;
 use std::collections::BTreeMap;
 
 /// The verbs of a transport endpoint.
-pub trait Peer {
+pub(crate) trait Peer {
     fn receive(&mut self, now: Time, p: &Packet, sides: &Sides);
     fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet>;
     fn wake(&mut self, now: Time);
@@ -17,7 +17,7 @@ pub trait Peer {
 
 /// Impairments of a channel, the same both ways.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Impairments {
+pub(crate) struct Impairments {
     pub loss: f64,
     pub repeat: f64,
     pub jitter: Time,
@@ -27,7 +27,7 @@ pub struct Impairments {
 type Loss = dyn FnMut(Time, usize, &Packet) -> bool;
 
 /// Two endpoints and the packets between them.
-pub struct Channel<P> {
+pub(crate) struct Channel<P> {
     pub ends: [P; 2],
     pub now: Time,
     pub sides: Sides,
@@ -50,7 +50,7 @@ pub struct Channel<P> {
 
 impl<P: Peer> Channel<P> {
     /// With `delay` in each direction and no losses.
-    pub fn new(ends: [P; 2], delay: Time, stream: Stream) -> Self {
+    pub(crate) fn new(ends: [P; 2], delay: Time, stream: Stream) -> Self {
         Channel {
             ends,
             now: Time::ZERO,
@@ -69,13 +69,13 @@ impl<P: Peer> Channel<P> {
     }
 
     /// When something happens next.
-    pub fn next(&self, now: Time) -> Time {
+    pub(crate) fn next(&self, now: Time) -> Time {
         let arrival = self.air.first_key_value().map_or(Time::MAX, |(k, _)| k.0);
         self.ends.iter().map(|e| e.next_wake(now)).fold(arrival, Time::min)
     }
 
     /// What happens at `now`: arrivals, timers, and what leaves because of them or of the applications.
-    pub fn step(&mut self, now: Time) {
+    pub(crate) fn step(&mut self, now: Time) {
         self.now = now;
         while self.air.first_key_value().is_some_and(|(k, _)| k.0 <= now) {
             self.arrive();
@@ -89,7 +89,7 @@ impl<P: Peer> Channel<P> {
     }
 
     /// Steps from `now` until `until`.
-    pub fn run(&mut self, mut now: Time, until: Time) {
+    pub(crate) fn run(&mut self, mut now: Time, until: Time) {
         loop {
             self.step(now);
             now = self.next(now);
@@ -100,12 +100,12 @@ impl<P: Peer> Channel<P> {
     }
 
     /// The packets with data, in the order they left: when, from which end.
-    pub fn data(&self) -> Vec<(Time, usize, Packet)> {
+    pub(crate) fn data(&self) -> Vec<(Time, usize, Packet)> {
         self.sent.iter().filter(|s| s.2.payload() > 0).copied().collect()
     }
 
     /// Lets time pass until `end`.
-    pub fn run_until(&mut self, end: Time) {
+    pub(crate) fn run_until(&mut self, end: Time) {
         self.pump(0);
         self.pump(1);
         for _ in 0..5_000_000 {
@@ -130,25 +130,25 @@ impl<P: Peer> Channel<P> {
     }
 
     /// Notifies end `i` of a link event.
-    pub fn notify(&mut self, i: usize, event: LinkEvent) {
+    pub(crate) fn notify(&mut self, i: usize, event: LinkEvent) {
         self.ends[i].on_link(self.now, &event);
         self.pump(i);
     }
 
     /// The link goes up or down and end `i` is notified at once.
-    pub fn set_link(&mut self, i: usize, up: bool) {
+    pub(crate) fn set_link(&mut self, i: usize, up: bool) {
         self.up = up;
         self.notify_link(i, up);
     }
 
     /// Notifies end `i` that the link is up, with layer 3 configured, or down.
-    pub fn notify_link(&mut self, i: usize, up: bool) {
+    pub(crate) fn notify_link(&mut self, i: usize, up: bool) {
         let events: &[LinkEvent] = if up { &[LinkEvent::Up, LinkEvent::Configured] } else { &[LinkEvent::Down] };
         events.iter().for_each(|e| self.notify(i, *e));
     }
 
     /// What left end `i` between the two instants, the second excluded.
-    pub fn sent_between(&self, i: usize, from: Time, to: Time) -> impl Iterator<Item = &(Time, usize, Packet)> {
+    pub(crate) fn sent_between(&self, i: usize, from: Time, to: Time) -> impl Iterator<Item = &(Time, usize, Packet)> {
         self.sent.iter().filter(move |s| s.1 == i && s.0 >= from && s.0 < to)
     }
 

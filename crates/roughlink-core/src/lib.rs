@@ -69,6 +69,8 @@
 //! - [`link`] has pipes, noise, timelines and power-line media; [`gateway`] elements that rewrite windows.
 //! - [`wire`] turns packets into bytes and back; [`net::Observer`] sees a network at work, and [`trace`] records it.
 
+#![warn(unreachable_pub)]
+
 pub mod app;
 pub mod cc;
 #[cfg(test)]

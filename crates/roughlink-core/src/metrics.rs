@@ -197,7 +197,7 @@ pub(crate) struct Outcomes {
 
 impl Outcomes {
     /// Before anything has happened.
-    pub fn new(s: &Scenario) -> Self {
+    pub(crate) fn new(s: &Scenario) -> Self {
         let flow = |spec: &FlowSpec| FlowOutcome { start: spec.start, last_delivery: spec.start, ..Default::default() };
         Outcomes {
             flows: s.flows.iter().map(flow).collect(),

@@ -21,15 +21,15 @@ impl<T> Default for Ring<T> {
 
 impl<T: Copy> Ring<T> {
     #[inline(always)]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
     #[inline(always)]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
     /// Elements for which there are slots.
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.slots.len()
     }
     #[inline(always)]
@@ -37,30 +37,30 @@ impl<T: Copy> Ring<T> {
         self.head.wrapping_add(position) & self.slots.len().wrapping_sub(1)
     }
     #[inline(always)]
-    pub fn get(&self, position: usize) -> Option<&T> {
+    pub(crate) fn get(&self, position: usize) -> Option<&T> {
         if position < self.len { self.slots.get(self.slot(position)) } else { None }
     }
     #[inline(always)]
-    pub fn get_mut(&mut self, position: usize) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, position: usize) -> Option<&mut T> {
         let slot = self.slot(position);
         if position < self.len { self.slots.get_mut(slot) } else { None }
     }
     #[inline(always)]
-    pub fn front(&self) -> Option<&T> {
+    pub(crate) fn front(&self) -> Option<&T> {
         self.get(0)
     }
     #[inline(always)]
-    pub fn front_mut(&mut self) -> Option<&mut T> {
+    pub(crate) fn front_mut(&mut self) -> Option<&mut T> {
         self.get_mut(0)
     }
-    pub fn back(&self) -> Option<&T> {
+    pub(crate) fn back(&self) -> Option<&T> {
         self.get(self.len.wrapping_sub(1))
     }
-    pub fn back_mut(&mut self) -> Option<&mut T> {
+    pub(crate) fn back_mut(&mut self) -> Option<&mut T> {
         self.get_mut(self.len.wrapping_sub(1))
     }
     #[inline(always)]
-    pub fn push_back(&mut self, value: T) {
+    pub(crate) fn push_back(&mut self, value: T) {
         if self.len == self.slots.len() {
             self.grow(value);
         }
@@ -69,14 +69,14 @@ impl<T: Copy> Ring<T> {
         self.len += 1;
     }
     #[inline(always)]
-    pub fn pop_front(&mut self) -> Option<T> {
+    pub(crate) fn pop_front(&mut self) -> Option<T> {
         let first = *self.front()?;
         self.drop_front(1);
         Some(first)
     }
     /// Drops the first `n`.
     #[inline(always)]
-    pub fn drop_front(&mut self, n: usize) {
+    pub(crate) fn drop_front(&mut self, n: usize) {
         debug_assert!(n <= self.len);
         self.head = self.head.wrapping_add(n);
         self.len -= n;
@@ -91,21 +91,21 @@ impl<T: Copy> Ring<T> {
         self.head = 0;
     }
     /// Puts `value` before the element at `position`.
-    pub fn insert(&mut self, position: usize, value: T) {
+    pub(crate) fn insert(&mut self, position: usize, value: T) {
         self.push_back(value);
         for i in (position + 1..self.len).rev() {
             self[i] = self[i - 1];
         }
         self[position] = value;
     }
-    pub fn remove(&mut self, position: usize) {
+    pub(crate) fn remove(&mut self, position: usize) {
         for i in position + 1..self.len {
             self[i - 1] = self[i];
         }
         self.len -= 1;
     }
     /// How many of the first elements satisfy `before`, which is true of none after the first of which it is false.
-    pub fn partition_point(&self, before: impl Fn(&T) -> bool) -> usize {
+    pub(crate) fn partition_point(&self, before: impl Fn(&T) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len);
         while low < high {
             let middle = (low + high) / 2;
@@ -117,11 +117,11 @@ impl<T: Copy> Ring<T> {
         }
         low
     }
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
         (0..self.len).map(|i| &self[i])
     }
     /// Changes every element.
-    pub fn for_each_mut(&mut self, mut change: impl FnMut(&mut T)) {
+    pub(crate) fn for_each_mut(&mut self, mut change: impl FnMut(&mut T)) {
         for i in 0..self.len {
             change(&mut self[i]);
         }

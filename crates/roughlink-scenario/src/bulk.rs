@@ -39,7 +39,13 @@ pub(super) enum Transport {
 
 impl Bulk {
     /// Resolves what it carries, and over what.
-    pub fn resolve(&self, spec: &mut FlowSpec, place: &Place<'_>, context: &mut Context<'_>, report: &mut Report) {
+    pub(crate) fn resolve(
+        &self,
+        spec: &mut FlowSpec,
+        place: &Place<'_>,
+        context: &mut Context<'_>,
+        report: &mut Report,
+    ) {
         spec.traffic = Traffic::Bulk { bytes: bytes(&self.bytes, &spec.name, report) };
         if report.read(&self.transport) == Some(Transport::Sctp) {
             if let Some(ip) = &self.connection.ip {

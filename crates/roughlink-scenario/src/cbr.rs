@@ -28,7 +28,13 @@ pub(super) struct Cbr {
 
 impl Cbr {
     /// Resolves what it sends.
-    pub fn resolve(&self, spec: &mut FlowSpec, place: &Place<'_>, context: &mut Context<'_>, report: &mut Report) {
+    pub(crate) fn resolve(
+        &self,
+        spec: &mut FlowSpec,
+        place: &Place<'_>,
+        context: &mut Context<'_>,
+        report: &mut Report,
+    ) {
         let rate = report.read(&self.rate).unwrap_or(Rate::from_mbps(1));
         if rate == Rate(0) {
             let problem = Problem::new("a flow at rate zero sends nothing").at(span(&self.rate), "");

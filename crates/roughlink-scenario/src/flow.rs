@@ -127,7 +127,7 @@ pub(super) struct Context<'f> {
 
 impl Context<'_> {
     /// Resolves a flow.
-    pub fn flow(&mut self, flow: &At<Flow>, name: String, report: &mut Report) -> FlowSpec {
+    pub(crate) fn flow(&mut self, flow: &At<Flow>, name: String, report: &mut Report) -> FlowSpec {
         let f = &flow.value;
         let here = f.name.as_ref().map_or(flow.span.clone(), |n| n.span.clone());
         let from = self.nodes.find(&f.from, report);
@@ -184,7 +184,7 @@ impl Context<'_> {
     }
 
     /// The flow's connection over TCP.
-    pub fn over_tcp(&mut self, spec: &mut FlowSpec, own: &Connection, place: &Place<'_>, report: &mut Report) {
+    pub(crate) fn over_tcp(&mut self, spec: &mut FlowSpec, own: &Connection, place: &Place<'_>, report: &mut Report) {
         let sources = Sources { global: self.tcp, flow: own, ipv6: spec.ipv6, span: place.name.clone() };
         if let Some(transport) = sources.resolve(&mut self.common, report) {
             let full = u64::from(transport.config.mss) + u64::from(headers(&transport.config, spec.ipv6));
@@ -243,7 +243,7 @@ impl Context<'_> {
     }
 
     /// The hops that data of TCP flows take.
-    pub fn tcp_paths(&mut self, flows: &[FlowSpec]) -> Vec<Vec<Hop>> {
+    pub(crate) fn tcp_paths(&mut self, flows: &[FlowSpec]) -> Vec<Vec<Hop>> {
         let mut hops = |from, to| self.routes.path(from, to);
         let mut of = |f: &FlowSpec| match f.traffic {
             Traffic::Bulk { .. } if f.sctp.is_none() => [hops(f.from, f.to), None],
@@ -254,7 +254,7 @@ impl Context<'_> {
     }
 
     /// Remembers the links on which packets of this length, TCP's or not, travel as fragments.
-    pub fn note_fragments(&mut self, packet: (u64, bool), origin: Range<usize>, path: &[usize]) {
+    pub(crate) fn note_fragments(&mut self, packet: (u64, bool), origin: Range<usize>, path: &[usize]) {
         for &link in path {
             if packet.0 > u64::from(self.links[link].model.mtu()) {
                 let (_, links) = self.fragmented.entry(packet).or_insert_with(|| (origin.clone(), Vec::new()));
@@ -266,7 +266,7 @@ impl Context<'_> {
     }
 
     /// One warning for each length of packet that does not fit.
-    pub fn warn_of_fragments(&self, report: &mut Report) {
+    pub(crate) fn warn_of_fragments(&self, report: &mut Report) {
         for ((length, tcp), (place, links)) in &self.fragmented {
             let mut links = links.clone();
             links.sort_unstable();

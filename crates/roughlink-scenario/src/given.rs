@@ -29,12 +29,12 @@ impl<T> Default for Given<T> {
 
 impl<T> Given<T> {
     /// Where the value of `key` stands.
-    pub fn span(&self, key: &str) -> Option<Range<usize>> {
+    pub(crate) fn span(&self, key: &str) -> Option<Range<usize>> {
         self.keys.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value.span())
     }
 
     /// The value of `key`.
-    pub fn get<V: DeserializeOwned>(&self, key: &str) -> Option<V> {
+    pub(crate) fn get<V: DeserializeOwned>(&self, key: &str) -> Option<V> {
         let (_, value) = self.keys.iter().find(|(name, _)| name.get_ref() == key)?;
         value.get_ref().clone().try_into().ok()
     }
@@ -48,7 +48,7 @@ impl<T> fmt::Display for Given<T> {
 
 impl<T: Serialize + DeserializeOwned> Given<T> {
     /// Sets what is written over `values`.
-    pub fn apply(&self, values: &mut T, report: &mut Report) {
+    pub(crate) fn apply(&self, values: &mut T, report: &mut Report) {
         let written = self.keys.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().clone()));
         if let Err(reason) = over(values, written) {
             // Only what the check of the form overlooks comes here.

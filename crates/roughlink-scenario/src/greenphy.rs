@@ -46,7 +46,7 @@ pub(super) enum Profile {
 
 impl GreenPhy {
     /// Whether it has keys of its medium; its classes are its own.
-    pub fn describes(&self) -> bool {
+    pub(crate) fn describes(&self) -> bool {
         self.profile.is_some() || self.queue.is_some() || self.mac.is_some()
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct RateStep {
 
 impl Hdplc {
     /// Whether it has keys of its medium.
-    pub fn describes(&self) -> bool {
+    pub(crate) fn describes(&self) -> bool {
         self.rate.is_some() || self.rate_trace.is_some() || self.queue.is_some() || self.mac.is_some()
     }
 }

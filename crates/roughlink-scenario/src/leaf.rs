@@ -106,7 +106,7 @@ impl<T: Read> JsonSchema for Leaf<T> {
 
 impl Report {
     /// The value, if it is there and can be read; why not is reported.
-    pub fn read<T: Clone>(&mut self, leaf: &Option<Leaf<T>>) -> Option<T> {
+    pub(crate) fn read<T: Clone>(&mut self, leaf: &Option<Leaf<T>>) -> Option<T> {
         let leaf = leaf.as_ref()?;
         match &leaf.value {
             Ok(value) => Some(value.clone()),

@@ -5,6 +5,8 @@
 //! and stacks are resolved (`resolve`, and a module for each table and each of its kinds). No step stops at the first fault, so that all faults are shown at
 //! once, each with a suggestion. No text makes [`parse`] panic.
 
+#![warn(unreachable_pub)]
+
 mod air;
 mod bulk;
 mod cable;

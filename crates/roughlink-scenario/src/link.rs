@@ -55,7 +55,7 @@ pub(super) struct Medium {
 
 impl Link {
     /// Its medium, if it shares one.
-    pub fn medium(&self) -> Option<&Medium> {
+    pub(crate) fn medium(&self) -> Option<&Medium> {
         match &self.kind.as_ref()?.value {
             LinkKind::Pipe(_) => None,
             LinkKind::Hdplc(own) => Some(&own.medium),
@@ -64,7 +64,7 @@ impl Link {
     }
 
     /// The largest IP packet.
-    pub fn mtu(&self, report: &mut Report) -> u16 {
+    pub(crate) fn mtu(&self, report: &mut Report) -> u16 {
         report.read(&self.mtu).unwrap_or(MTU).0 as u16
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Names {
 
 impl Names {
     /// The names of elements called `what`; each must be there once.
-    pub fn read<'f>(
+    pub(crate) fn read<'f>(
         what: &'static str,
         elements: impl Iterator<Item = &'f Option<Leaf<Name>>>,
         report: &mut Report,
@@ -44,12 +44,12 @@ impl Names {
     }
 
     /// The index of the element called `name`.
-    pub fn index(&self, name: &str) -> Option<usize> {
+    pub(crate) fn index(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }
 
     /// The index of the element that `leaf` names; that there is none is reported.
-    pub fn find(&self, leaf: &Option<Leaf<String>>, report: &mut Report) -> Option<usize> {
+    pub(crate) fn find(&self, leaf: &Option<Leaf<String>>, report: &mut Report) -> Option<usize> {
         let name = report.read(leaf)?;
         let found = self.index(&name);
         // An element whose name cannot be read may be the one that is meant.

@@ -203,27 +203,27 @@ pub(super) struct Report {
 
 impl Report {
     /// Notes a fault.
-    pub fn error(&mut self, problem: Problem) {
+    pub(crate) fn error(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
     /// Notes a warning.
-    pub fn warn(&mut self, warning: Warning) {
+    pub(crate) fn warn(&mut self, warning: Warning) {
         self.warnings.push(warning);
     }
 
     /// The warnings in the order of the text, each once, or the faults.
-    pub fn finish(self, name: &str, text: &str) -> Result<Vec<Warning>, ScenarioError> {
+    pub(crate) fn finish(self, name: &str, text: &str) -> Result<Vec<Warning>, ScenarioError> {
         if self.problems.is_empty() { Ok(in_order(self.warnings)) } else { Err(self.fail(name, text)) }
     }
 
     /// The faults in the order of the text, each once.
-    pub fn fail(self, name: &str, text: &str) -> ScenarioError {
+    pub(crate) fn fail(self, name: &str, text: &str) -> ScenarioError {
         ScenarioError { name: name.to_owned(), text: text.to_owned(), problems: in_order(self.problems) }
     }
 
     /// Whether so many faults are known that advice on another one is not worth a search through all names.
-    pub fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         self.problems.len() > MOST_ADVICE
     }
 }

@@ -53,7 +53,13 @@ pub(super) struct Request {
 
 impl Request {
     /// Resolves the session and its connection.
-    pub fn resolve(&self, spec: &mut FlowSpec, place: &Place<'_>, context: &mut Context<'_>, report: &mut Report) {
+    pub(crate) fn resolve(
+        &self,
+        spec: &mut FlowSpec,
+        place: &Place<'_>,
+        context: &mut Context<'_>,
+        report: &mut Report,
+    ) {
         spec.ipv6 = ipv6(&self.connection, true, report); // ISO 15118-2 section 7.6
         context.over_tcp(spec, &self.connection, place, report);
         spec.traffic = Traffic::Request { session: Box::new(session(self, report)) };
@@ -83,7 +89,7 @@ pub(super) struct Messages {
 
 impl Messages {
     /// What is written about a message.
-    pub fn of(&self, message: Message) -> Option<&At<Given<MessageSpec>>> {
+    pub(crate) fn of(&self, message: Message) -> Option<&At<Given<MessageSpec>>> {
         let keys = match message {
             Message::SupportedAppProtocol => &self.supported_app_protocol,
             Message::SessionSetup => &self.session_setup,

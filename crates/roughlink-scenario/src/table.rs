@@ -66,7 +66,7 @@ pub(super) struct Field<'t> {
 
 impl<'k> Table<'k> {
     /// Reads `text`, of whose columns those in `known` are wanted.
-    pub fn read(text: &str, known: &[&'k str], dialect: &Dialect) -> Result<Self, String> {
+    pub(crate) fn read(text: &str, known: &[&'k str], dialect: &Dialect) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut rows = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let delimiter = dialect.delimiter.unwrap_or_else(|| rows.next().map_or(Delimiter::Comma, likely)).byte();
@@ -106,18 +106,18 @@ impl<'k> Table<'k> {
     }
 
     /// Whether there is a column.
-    pub fn has(&self, known: &str) -> bool {
+    pub(crate) fn has(&self, known: &str) -> bool {
         self.columns.iter().any(|c| c.known == known)
     }
 
     /// How many of the known columns there are.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.columns.len()
     }
 
     /// Converts each line: `make` is given a new `T` and a field that is not empty, and the time if the field is one.
     /// Faults are reported with their line.
-    pub fn lines<T: Default>(
+    pub(crate) fn lines<T: Default>(
         &self,
         mut make: impl FnMut(&mut T, &Field<'_>, Option<Time>) -> Result<(), String>,
     ) -> Result<Vec<(u64, T)>, String> {
@@ -144,7 +144,7 @@ impl<'k> Table<'k> {
 
 impl Field<'_> {
     /// The number that it is, within the bounds that a scenario has for such a value.
-    pub fn number(&self) -> Result<f64, String> {
+    pub(crate) fn number(&self) -> Result<f64, String> {
         let known = self.known;
         let (least, most) = match known {
             TIME => (0.0, LONGEST.as_secs_f64()),
@@ -163,7 +163,7 @@ impl Field<'_> {
     }
 
     /// Yes or no.
-    pub fn truth(&self) -> Result<bool, String> {
+    pub(crate) fn truth(&self) -> Result<bool, String> {
         match self.text.to_ascii_lowercase().as_str() {
             "1" | "true" => Ok(true),
             "0" | "false" => Ok(false),

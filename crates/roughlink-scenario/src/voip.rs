@@ -52,7 +52,13 @@ pub(super) struct Voip {
 
 impl Voip {
     /// Resolves the call.
-    pub fn resolve(&self, spec: &mut FlowSpec, place: &Place<'_>, context: &mut Context<'_>, report: &mut Report) {
+    pub(crate) fn resolve(
+        &self,
+        spec: &mut FlowSpec,
+        place: &Place<'_>,
+        context: &mut Context<'_>,
+        report: &mut Report,
+    ) {
         let codec = report.read(&self.codec).unwrap_or_default();
         let mut config = VoipConfig { speech: codec.speech(), ..VoipConfig::default() };
         if let (Some(_), Some(bpl)) = (&self.concealment, &self.bpl) {

@@ -69,7 +69,7 @@ pub(super) struct Bench<G> {
 }
 
 impl<G: Gateway> Bench<G> {
-    pub fn new(gateway: G) -> Self {
+    pub(super) fn new(gateway: G) -> Self {
         Bench {
             gateway,
             modem: Fake::default(),
@@ -79,7 +79,7 @@ impl<G: Gateway> Bench<G> {
         }
     }
     /// An acknowledgement without data, as the end would send it now.
-    pub fn segment(&self, flow: u32, heading: Heading) -> Segment {
+    pub(super) fn segment(&self, flow: u32, heading: Heading) -> Segment {
         let [server, client] = self.next[&flow];
         let key = key_of(flow);
         let (key, seq, ack) = match heading {
@@ -88,35 +88,35 @@ impl<G: Gateway> Bench<G> {
         };
         Segment { seq, ack, flags: flags::ACK, window: 60_000, ..Segment::new(key) }
     }
-    pub fn pass(&mut self, heading: Heading, s: Segment) -> Segment {
+    pub(super) fn pass(&mut self, heading: Heading, s: Segment) -> Segment {
         let mut s = s;
         self.gateway.receive(self.now, heading, &mut s, Some(&self.modem));
         s
     }
-    pub fn syn(&mut self, flow: u32) {
+    pub(super) fn syn(&mut self, flow: u32) {
         self.next.insert(flow, [5_000, 1_000 + flow]);
         let s = Segment { ack: 0, flags: flags::SYN, syn: Some(self.options), ..self.segment(flow, Heading::Outward) };
         self.pass(Heading::Outward, s);
     }
-    pub fn syn_ack(&mut self, flow: u32) {
+    pub(super) fn syn_ack(&mut self, flow: u32) {
         let s = self.segment(flow, Heading::Inward);
         let s = Segment { ack: s.ack + 1, flags: flags::SYN | flags::ACK, syn: Some(self.options), ..s };
         self.pass(Heading::Inward, s);
     }
     /// The third segment of the handshake.
-    pub fn third(&mut self, flow: u32) {
+    pub(super) fn third(&mut self, flow: u32) {
         self.next.get_mut(&flow).unwrap().iter_mut().for_each(|n| *n += 1);
         self.ack(flow, 60_000);
     }
     /// A handshake that takes `ms`.
-    pub fn open(&mut self, flow: u32, ms: u64) {
+    pub(super) fn open(&mut self, flow: u32, ms: u64) {
         self.syn(flow);
         self.wait(ms);
         self.syn_ack(flow);
         self.third(flow);
     }
     /// `n` segments from the server.
-    pub fn data(&mut self, flow: u32, n: u32) {
+    pub(super) fn data(&mut self, flow: u32, n: u32) {
         for _ in 0..n {
             let s = Segment { payload: 1460, ..self.segment(flow, Heading::Inward) };
             self.pass(Heading::Inward, s);
@@ -124,23 +124,23 @@ impl<G: Gateway> Bench<G> {
         }
     }
     /// `n` bytes from the server go another way.
-    pub fn skip(&mut self, flow: u32, n: u32) {
+    pub(super) fn skip(&mut self, flow: u32, n: u32) {
         self.next.get_mut(&flow).unwrap()[0] += n;
     }
     /// The client acknowledges everything; what is advertised in the end.
-    pub fn ack(&mut self, flow: u32, window: u16) -> u16 {
+    pub(super) fn ack(&mut self, flow: u32, window: u16) -> u16 {
         let s = Segment { window, ..self.segment(flow, Heading::Outward) };
         self.pass(Heading::Outward, s).window
     }
     /// A FIN from the end that sends `heading`, acknowledged.
-    pub fn fin(&mut self, flow: u32, heading: Heading) {
+    pub(super) fn fin(&mut self, flow: u32, heading: Heading) {
         let s = self.segment(flow, heading);
         self.pass(heading, Segment { flags: s.flags | flags::FIN, ..s });
         self.next.get_mut(&flow).unwrap()[heading as usize] += 1;
         let s = self.segment(flow, heading.opposite());
         self.pass(heading.opposite(), s);
     }
-    pub fn wait(&mut self, ms: u64) {
+    pub(super) fn wait(&mut self, ms: u64) {
         self.now += Time::from_millis(ms);
     }
 }

@@ -165,7 +165,7 @@ impl Tally {
 
 impl Queue {
     /// The discipline of direction `name` of a link.
-    pub fn new(discipline: &Discipline, limit: QueueLimit, name: &str, seed: &Seed) -> Self {
+    pub(super) fn new(discipline: &Discipline, limit: QueueLimit, name: &str, seed: &Seed) -> Self {
         let kind = match *discipline {
             Discipline::Threshold { at } => Kind::Threshold(at, Fifo::default()),
             Discipline::Codel(config) => Kind::Codel(config, Codel::default(), Fifo::default()),
@@ -180,14 +180,14 @@ impl Queue {
     }
 
     /// Tells a discipline that spreads flows what to hash of each.
-    pub fn identify(&mut self, keys: &Arc<[u64]>) {
+    pub(super) fn identify(&mut self, keys: &Arc<[u64]>) {
         if let Kind::FqCodel(fq) = &mut self.kind {
             fq.identify(keys);
         }
     }
 
     /// A packet comes. Those for which there is no space, or that are dropped instead of marked, are given to `dropped`.
-    pub fn put(&mut self, now: Time, p: Packet, dropped: &mut dyn FnMut(Packet)) {
+    pub(super) fn put(&mut self, now: Time, p: Packet, dropped: &mut dyn FnMut(Packet)) {
         let tally = &mut self.tally;
         match &mut self.kind {
             Kind::FqCodel(fq) => fq.put(now, p, self.limit, tally, dropped),
@@ -208,7 +208,7 @@ impl Queue {
     }
 
     /// The packet that goes into service now, if any is left when those that are to be dropped have been given to `dropped`.
-    pub fn take(&mut self, now: Time, dropped: &mut dyn FnMut(Packet)) -> Option<Packet> {
+    pub(super) fn take(&mut self, now: Time, dropped: &mut dyn FnMut(Packet)) -> Option<Packet> {
         let tally = &mut self.tally;
         let (since, p) = match &mut self.kind {
             Kind::Threshold(_, fifo) => fifo.pop(now, tally),
@@ -221,32 +221,32 @@ impl Queue {
     }
 
     /// Packets that wait.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.tally.packets
     }
 
     /// When the next packet goes into service; never while none waits.
-    pub fn next(&self) -> Time {
+    pub(super) fn next(&self) -> Time {
         self.next
     }
 
     /// The serialiser of `changes` may have become free, or busy.
-    pub fn schedule(&mut self, now: Time, changes: &Changes) {
+    pub(super) fn schedule(&mut self, now: Time, changes: &Changes) {
         self.next = if self.len() == 0 { Time::MAX } else { changes.free_at(now) };
     }
 
     /// How long packets have waited by `now`, together, ns.
-    pub fn waited(&self, now: Time) -> u128 {
+    pub(super) fn waited(&self, now: Time) -> u128 {
         self.tally.waited + self.len() as u128 * u128::from(now.0) - self.tally.since
     }
 
     /// What it did.
-    pub fn stats(&self) -> &QueueStats {
+    pub(super) fn stats(&self) -> &QueueStats {
         &self.tally.stats
     }
 
     /// What waits.
-    pub fn packets(&self) -> impl Iterator<Item = &Packet> {
+    pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
         let fifos: Vec<&Fifo> = match &self.kind {
             Kind::Threshold(_, fifo) | Kind::Codel(_, _, fifo) => vec![fifo],
             Kind::FqCodel(fq) => fq.fifos().collect(),
@@ -256,7 +256,7 @@ impl Queue {
     }
 
     /// Memory of what waits.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let queues = if let Kind::FqCodel(fq) = &self.kind { fq.bytes() } else { 0 };
         self.len() * size_of::<(Time, Packet)>() + queues
     }

@@ -64,20 +64,20 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits) -> Self {
         Budget { limits, steps: 0, next: EVERY.min(limits.events), exceeded: None }
     }
 
     /// Another step; whether it is time for [`Budget::check`].
     #[inline(always)]
-    pub fn step(&mut self) -> bool {
+    pub(super) fn step(&mut self) -> bool {
         self.steps += 1;
         self.steps > self.next
     }
 
     /// Compares with the limits at `now`: `bytes` are in memory, added up over `elements`. Returns whether they are exceeded.
     #[cold]
-    pub fn check(&mut self, bytes: u64, elements: u64, (now, end): (Time, Time)) -> bool {
+    pub(super) fn check(&mut self, bytes: u64, elements: u64, (now, end): (Time, Time)) -> bool {
         let Limits { events, bytes: most } = self.limits;
         if self.steps > events {
             self.exceeded = Some(Exceeded::Events { most: events, at: now, duration: end });
@@ -91,7 +91,7 @@ impl Budget {
     }
 
     /// The limit that was exceeded, if any.
-    pub fn exceeded(&self) -> Option<Exceeded> {
+    pub(super) fn exceeded(&self) -> Option<Exceeded> {
         self.exceeded
     }
 }

@@ -66,7 +66,7 @@ macro_rules! either {
 
 impl End {
     /// The two ends of flow `index`.
-    pub fn pair(spec: &FlowSpec, index: u32) -> [End; 2] {
+    pub(super) fn pair(spec: &FlowSpec, index: u32) -> [End; 2] {
         let factory = || spec.factory.clone().expect("a flow over TCP or SCTP has a congestion control");
         [false, true].map(|reverse| {
             let id = FlowId::new(index, reverse);
@@ -76,68 +76,68 @@ impl End {
             }
         })
     }
-    pub fn connect(&mut self) {
+    pub(super) fn connect(&mut self) {
         either!(self, e => e.connect());
     }
-    pub fn listen(&mut self) {
+    pub(super) fn listen(&mut self) {
         either!(self, e => e.listen());
     }
-    pub fn offer(&mut self, bytes: u64, close_after: bool) {
+    pub(super) fn offer(&mut self, bytes: u64, close_after: bool) {
         either!(self, e => e.offer(bytes, close_after));
     }
-    pub fn close(&mut self) {
+    pub(super) fn close(&mut self) {
         either!(self, e => e.close());
     }
     #[inline(always)]
-    pub fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
+    pub(super) fn receive(&mut self, now: Time, p: &Packet, sides: &Sides) {
         either!(self, e => e.receive(now, p, sides));
     }
     #[inline(always)]
-    pub fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
+    pub(super) fn transmit(&mut self, now: Time, sides: &mut Sides) -> Option<Packet> {
         either!(self, e => e.transmit(now, sides))
     }
-    pub fn wake(&mut self, now: Time) {
+    pub(super) fn wake(&mut self, now: Time) {
         either!(self, e => e.wake(now));
     }
     #[inline(always)]
-    pub fn next_wake(&self, now: Time) -> Time {
+    pub(super) fn next_wake(&self, now: Time) -> Time {
         either!(self, e => e.next_wake(now))
     }
-    pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
+    pub(super) fn on_link(&mut self, now: Time, event: &LinkEvent) {
         either!(self, e => e.on_link(now, event));
     }
     #[inline]
-    pub fn delivered(&self) -> u64 {
+    pub(super) fn delivered(&self) -> u64 {
         either!(self, e => e.delivered())
     }
     #[inline]
-    pub fn peer_closed(&self) -> bool {
+    pub(super) fn peer_closed(&self) -> bool {
         either!(self, e => e.peer_closed())
     }
     #[inline]
-    pub fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         either!(self, e => e.is_quiet())
     }
     /// It was opened passively, or will be, and nobody has connected.
-    pub fn is_listening(&self) -> bool {
+    pub(super) fn is_listening(&self) -> bool {
         !self.failed() && either!(self, e => e.is_done()) && self.sender().is_none()
     }
-    pub fn failed(&self) -> bool {
+    pub(super) fn failed(&self) -> bool {
         either!(self, e => e.failed())
     }
     /// Bytes that `peer`, the other end, sent and FORWARD TSNs skipped.
-    pub fn skipped_bytes(&self, peer: &End) -> u64 {
+    pub(super) fn skipped_bytes(&self, peer: &End) -> u64 {
         match (self, peer) {
             (End::Sctp(e), End::Sctp(peer)) => e.skipped_bytes(peer),
             _ => 0,
         }
     }
     /// Of what `peer`, the other end, was offered some was skipped, and all the rest delivered.
-    pub fn has_the_rest_of(&self, peer: &End) -> bool {
+    pub(super) fn has_the_rest_of(&self, peer: &End) -> bool {
         matches!((self, peer), (End::Sctp(e), End::Sctp(peer)) if e.skipped() > 0 && e.has_all_of(peer))
     }
     /// Its sending half, once there is one.
-    pub fn sender(&self) -> Option<Sending<'_>> {
+    pub(super) fn sender(&self) -> Option<Sending<'_>> {
         match self {
             End::Tcp(e) => e.sender().map(Sending::Tcp),
             End::Sctp(e) => e.sender().map(Sending::Sctp),

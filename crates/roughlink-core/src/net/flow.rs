@@ -130,7 +130,7 @@ macro_rules! of_kind {
 
 impl Flow {
     /// Flow `index` of a component, `global` of the scenario, which lasts `duration`.
-    pub fn new(
+    pub(super) fn new(
         spec: &FlowSpec,
         (index, global): (u32, usize),
         path: [u32; 3],
@@ -161,7 +161,7 @@ impl Flow {
     }
 
     /// A flow of datagrams from outside, number `index` of a component and, after those of the scenario, `global`.
-    pub fn passing(
+    pub(super) fn passing(
         (index, global): (u32, usize),
         path: [u32; 3],
         nodes: [usize; 2],
@@ -183,85 +183,85 @@ impl Flow {
         }
     }
     /// A datagram of `end`, which is outside, enters the network with these bytes. The number that its packet is to have.
-    pub fn enter(&mut self, now: Time, end: usize, d: &Decoded, bytes: &[u8]) -> u32 {
+    pub(super) fn enter(&mut self, now: Time, end: usize, d: &Decoded, bytes: &[u8]) -> u32 {
         of_kind!(&mut self.kind, k => k.enter(now, end, d, bytes), 0)
     }
     /// `end` is about to receive a packet from outside with this payload. Whether it is one that it understands.
-    pub fn read(&mut self, end: usize, p: &Packet, payload: &[u8]) -> bool {
+    pub(super) fn read(&mut self, end: usize, p: &Packet, payload: &[u8]) -> bool {
         of_kind!(&mut self.kind, k => k.read(end, p, payload), false)
     }
     /// The payload of a packet from here that leaves the network with these addresses; else what it implies.
-    pub fn payload(&self, p: &Packet, addresses: &Addresses) -> Option<Vec<u8>> {
+    pub(super) fn payload(&self, p: &Packet, addresses: &Addresses) -> Option<Vec<u8>> {
         of_kind!(&self.kind, k => k.payload(p, addresses), None)
     }
     /// A whole datagram left the network for an end that is outside.
-    pub fn left(&mut self, now: Time, p: &Packet) {
+    pub(super) fn left(&mut self, now: Time, p: &Packet) {
         of_kind!(&mut self.kind, k => k.left(now, p, &mut self.progress), ());
     }
     /// End 1 is here and waits for the first packet of an end 0 outside.
-    pub fn listens(&self) -> bool {
+    pub(super) fn listens(&self) -> bool {
         of_kind!(&self.kind, k => k.listens(), false)
     }
     /// The protocols of its packets.
-    pub fn protocols(&self) -> impl Iterator<Item = Protocol> {
+    pub(super) fn protocols(&self) -> impl Iterator<Item = Protocol> {
         let discovery = self.session().map(|_| Protocol::Udp);
         [self.protocol].into_iter().chain(discovery)
     }
     /// Neither end is here.
-    pub fn is_passing(&self) -> bool {
+    pub(super) fn is_passing(&self) -> bool {
         matches!(self.kind, Kind::Passing)
     }
 
     /// When it must first be woken.
-    pub fn start(&self) -> Time {
+    pub(super) fn start(&self) -> Time {
         self.start
     }
     #[inline(always)]
-    pub fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides) -> bool {
+    pub(super) fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides) -> bool {
         of_kind!(&mut self.kind, k => k.receive(now, end, p, sides, &mut self.progress), false)
     }
     #[inline(always)]
-    pub fn transmit(&mut self, now: Time, end: usize, sides: &mut Sides) -> Option<Packet> {
+    pub(super) fn transmit(&mut self, now: Time, end: usize, sides: &mut Sides) -> Option<Packet> {
         let id = FlowId::new(self.index, end == 1);
         let p = of_kind!(&mut self.kind, k => k.transmit(now, end, id, sides), None)?;
         Some(self.with_ip_header(p))
     }
     /// A packet of the flow, made as one of IPv4, with the IP header that the flow has.
     #[inline(always)]
-    pub fn with_ip_header(&self, mut p: Packet) -> Packet {
+    pub(super) fn with_ip_header(&self, mut p: Packet) -> Packet {
         if self.ip != IpHeader::default() {
             self.ip.put(&mut p);
         }
         p
     }
     /// The charging session, if it is one.
-    pub fn session(&self) -> Option<&Session> {
+    pub(super) fn session(&self) -> Option<&Session> {
         of_kind!(&self.kind, k => k.session(), None)
     }
     #[inline(always)]
-    pub fn wake(&mut self, now: Time, end: usize) -> Option<Time> {
+    pub(super) fn wake(&mut self, now: Time, end: usize) -> Option<Time> {
         of_kind!(&mut self.kind, k => k.wake(now, end, &mut self.progress), Some(Time::MAX))
     }
     #[inline(always)]
-    pub fn next_wake(&self, now: Time, end: usize) -> Time {
+    pub(super) fn next_wake(&self, now: Time, end: usize) -> Time {
         of_kind!(&self.kind, k => k.next_wake(now, end), Time::MAX)
     }
-    pub fn on_link(&mut self, now: Time, event: &LinkEvent) {
+    pub(super) fn on_link(&mut self, now: Time, event: &LinkEvent) {
         of_kind!(&mut self.kind, k => k.on_link(now, event), ());
     }
-    pub fn sender(&self) -> Option<(Sending<'_>, u64)> {
+    pub(super) fn sender(&self) -> Option<(Sending<'_>, u64)> {
         of_kind!(&self.kind, k => k.sender(), None)
     }
 
     /// Memory of what is unacknowledged, in reassembly, or recorded.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let sender = self.sender().map_or(0, |(sender, _)| sender.bytes());
         let reassembly = self.reassembly.iter().flatten().map(|r| r.bytes()).sum::<usize>();
         sender + reassembly + of_kind!(&self.kind, k => k.bytes(), 0)
     }
 
     /// The results of the flow.
-    pub fn outcome(&self, end: Time) -> FlowOutcome {
+    pub(super) fn outcome(&self, end: Time) -> FlowOutcome {
         let Progress { end: ended, last_delivery } = self.progress;
         let mut out = FlowOutcome { start: self.start, end: ended, last_delivery, ..Default::default() };
         of_kind!(&self.kind, k => k.report(end, &mut out), ());

@@ -8,7 +8,7 @@ use std::hash::Hasher;
 
 /// What a cookie holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct State {
+pub(super) struct State {
     /// When it was made.
     pub made: Time,
     /// The tag that we have chosen, and our initial TSN.
@@ -20,7 +20,7 @@ pub struct State {
 
 impl State {
     /// The cookie, sealed with `key`.
-    pub fn seal(&self, key: u64) -> Cookie {
+    pub(super) fn seal(&self, key: u64) -> Cookie {
         let mut c = [0; COOKIE_BYTES as usize];
         c[..8].copy_from_slice(&self.made.0.to_be_bytes());
         for (i, word) in [self.tag, self.tsn, self.peer.tag, self.peer.a_rwnd, self.peer.tsn].into_iter().enumerate() {
@@ -35,7 +35,7 @@ impl State {
     }
 
     /// What `cookie` holds, if it is one of ours and unchanged.
-    pub fn open(cookie: &Cookie, key: u64) -> Option<State> {
+    pub(super) fn open(cookie: &Cookie, key: u64) -> Option<State> {
         if cookie[BODY..] != seal(&cookie[..BODY], key) {
             return None;
         }

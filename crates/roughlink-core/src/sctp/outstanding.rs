@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// The state of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub(super) enum Fate {
     /// On its way.
     InFlight,
     /// A gap ack block covers it.
@@ -20,7 +20,7 @@ pub enum Fate {
 
 /// A chunk sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub(super) struct Sent {
     /// Stream, and number in it.
     pub stream: (u16, u16),
     /// Bytes of user data sent before it.
@@ -45,7 +45,7 @@ pub struct Sent {
 
 /// What a SACK newly covers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Covered {
+pub(super) struct Covered {
     /// Bytes below the cumulative TSN that were outstanding.
     pub acked: u64,
     /// Bytes and chunks delivered for the first time.
@@ -61,7 +61,7 @@ pub struct Covered {
 
 /// The chunks. TSNs are 64-bit; a chunk's place is its TSN less that of the first.
 #[derive(Clone, Debug)]
-pub struct Outstanding {
+pub(super) struct Outstanding {
     chunks: VecDeque<Sent>,
     /// TSN of the first chunk, or of the next to be sent.
     first: u64,
@@ -75,57 +75,57 @@ pub struct Outstanding {
 
 impl Outstanding {
     /// Empty; the next chunk has TSN `next`.
-    pub fn new(next: u64) -> Self {
+    pub(super) fn new(next: u64) -> Self {
         Outstanding { chunks: VecDeque::new(), first: next, bytes: 0, acked: 0, in_flight: 0, marked: 0, timed: None }
     }
     /// The lowest TSN not cumulatively acknowledged.
-    pub fn first(&self) -> u64 {
+    pub(super) fn first(&self) -> u64 {
         self.first
     }
     /// The TSN of the next new chunk.
-    pub fn next(&self) -> u64 {
+    pub(super) fn next(&self) -> u64 {
         self.first + self.chunks.len() as u64
     }
     /// Memory of the chunks.
-    pub fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         self.chunks.capacity() * size_of::<Sent>()
     }
     /// Whether everything is acknowledged.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
     /// Bytes not cumulatively acknowledged.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
     /// Bytes cumulatively acknowledged, skipped ones included.
-    pub fn acked(&self) -> u64 {
+    pub(super) fn acked(&self) -> u64 {
         self.acked
     }
     /// Bytes sent with TSNs up to `last`, which is at least the last one cumulatively acknowledged.
-    pub fn bytes_through(&self, last: u64) -> u64 {
+    pub(super) fn bytes_through(&self, last: u64) -> u64 {
         let chunks = (last + 1).saturating_sub(self.first) as usize;
         self.acked + self.chunks.iter().take(chunks).map(|c| u64::from(c.len)).sum::<u64>()
     }
     /// Bytes on their way: flightsize of RFC 9260.
-    pub fn in_flight(&self) -> u64 {
+    pub(super) fn in_flight(&self) -> u64 {
         self.in_flight
     }
     /// Whether a chunk is marked for retransmission.
-    pub fn has_marked(&self) -> bool {
+    pub(super) fn has_marked(&self) -> bool {
         self.marked > 0
     }
     /// Whether something is on its way or to be sent again.
-    pub fn is_waiting(&self) -> bool {
+    pub(super) fn is_waiting(&self) -> bool {
         self.marked > 0 || self.in_flight > 0
     }
     /// The chunks from the lowest TSN on.
-    pub fn chunks(&self) -> impl Iterator<Item = &Sent> {
+    pub(super) fn chunks(&self) -> impl Iterator<Item = &Sent> {
         self.chunks.iter()
     }
 
     /// A new chunk leaves.
-    pub fn send(&mut self, stream: (u16, u16), len: u16, at: Time, stamp: Stamp) {
+    pub(super) fn send(&mut self, stream: (u16, u16), len: u16, at: Time, stamp: Stamp) {
         self.timed.get_or_insert(self.next()); // one round trip is timed at a time (section 6.3.1 rule C4)
         self.chunks.push_back(Sent {
             stream,
@@ -144,7 +144,7 @@ impl Outstanding {
     }
 
     /// The lowest chunk marked for retransmission leaves again; its TSN and its state.
-    pub fn resend(&mut self, at: Time, stamp: Stamp) -> Option<(u64, Sent)> {
+    pub(super) fn resend(&mut self, at: Time, stamp: Stamp) -> Option<(u64, Sent)> {
         let i = self.chunks.iter().position(|c| c.fate == Fate::Marked)?;
         self.set(i, Fate::InFlight);
         let tsn = self.first + i as u64;
@@ -157,7 +157,7 @@ impl Outstanding {
     }
 
     /// Takes in a SACK: everything up to `cumulative`, and the blocks above it.
-    pub fn cover(&mut self, cumulative: u64, gaps: &[Gap]) -> Covered {
+    pub(super) fn cover(&mut self, cumulative: u64, gaps: &[Gap]) -> Covered {
         let mut covered = Covered::default();
         while self.first <= cumulative && !self.chunks.is_empty() {
             self.take(0, &mut covered);
@@ -207,7 +207,7 @@ impl Outstanding {
 
     /// One more miss indication for what is on its way below `below`; what has `threshold` of them is marked for fast
     /// retransmission. True if something was.
-    pub fn miss(&mut self, below: u64, threshold: u8) -> bool {
+    pub(super) fn miss(&mut self, below: u64, threshold: u8) -> bool {
         let mut any = false;
         for i in 0..below.saturating_sub(self.first).min(self.chunks.len() as u64) as usize {
             let c = &mut self.chunks[i];
@@ -225,13 +225,13 @@ impl Outstanding {
     }
 
     /// The highest TSN that `gaps` cover.
-    pub fn highest_reported(&self, cumulative: u64, gaps: &[Gap]) -> u64 {
+    pub(super) fn highest_reported(&self, cumulative: u64, gaps: &[Gap]) -> u64 {
         gaps.iter().map(|g| cumulative + u64::from(g.end)).max().unwrap_or(0).min(self.next())
     }
 
     /// A time-out: everything is marked for retransmission. So is what gap ack blocks cover, in case the receiver took
     /// it back; the next SACK shows whether it did.
-    pub fn mark_all(&mut self) {
+    pub(super) fn mark_all(&mut self) {
         for i in 0..self.chunks.len() {
             if self.chunks[i].fate != Fate::Abandoned {
                 self.set(i, Fate::Marked);
@@ -243,7 +243,7 @@ impl Outstanding {
     }
 
     /// Marks for retransmission what is on its way below `end` and left before `before`.
-    pub fn mark_sent_before(&mut self, end: u64, before: Time) {
+    pub(super) fn mark_sent_before(&mut self, end: u64, before: Time) {
         for i in 0..end.saturating_sub(self.first).min(self.chunks.len() as u64) as usize {
             if self.chunks[i].fate == Fate::InFlight && self.chunks[i].at < before {
                 self.set(i, Fate::Marked);
@@ -252,20 +252,20 @@ impl Outstanding {
     }
 
     /// Marks the lowest chunk for retransmission.
-    pub fn mark_head(&mut self) {
+    pub(super) fn mark_head(&mut self) {
         if self.chunks.front().is_some_and(|c| c.fate != Fate::Abandoned) {
             self.set(0, Fate::Marked);
         }
     }
 
     /// Time stood still while the chunks were on their way: they give no RTT sample.
-    pub fn invalidate_samples(&mut self) {
+    pub(super) fn invalidate_samples(&mut self) {
         self.timed = None;
         self.chunks.iter_mut().for_each(|c| c.resent = true);
     }
 
     /// Gives up everything that has not arrived; messages and bytes.
-    pub fn abandon(&mut self) -> (u64, u64) {
+    pub(super) fn abandon(&mut self) -> (u64, u64) {
         let mut given_up = (0, 0);
         for i in 0..self.chunks.len() {
             let c = self.chunks[i];
@@ -283,7 +283,7 @@ impl Outstanding {
 
     /// The TSN up to which the receiver may go on, as nothing below is worth waiting for, and what it skips
     /// (Advanced.Peer.Ack.Point, RFC 3758 section 3.5); `None` if no FORWARD TSN is needed.
-    pub fn forward_point(&self) -> Option<(u64, Skipped)> {
+    pub(super) fn forward_point(&self) -> Option<(u64, Skipped)> {
         let mut skipped = Skipped::default();
         let mut point = None;
         for (tsn, c) in (self.first..).zip(&self.chunks) {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The receiving half of an association. TSNs are 64-bit, the peer's first is 1.
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub(super) struct Receiver {
     /// Everything up to here has arrived or was skipped.
     cumulative: u64,
     /// What arrived beyond, as `[first, last]`, ascending.
@@ -54,7 +54,7 @@ struct ByHand {
 
 impl Receiver {
     /// Before the first message.
-    pub fn new(cfg: &SctpConfig) -> Self {
+    pub(super) fn new(cfg: &SctpConfig) -> Self {
         Receiver {
             cumulative: 0,
             ranges: Vec::new(),
@@ -78,24 +78,24 @@ impl Receiver {
     }
 
     /// The number of streams granted to the peer. Data in others is acknowledged and discarded (section 6.5).
-    pub fn agree(&mut self, streams: u16) {
+    pub(super) fn agree(&mut self, streams: u16) {
         self.streams = streams;
     }
     /// From now on the application reads by hand: what it has not read occupies the buffer.
-    pub fn read_by_hand(&mut self) {
+    pub(super) fn read_by_hand(&mut self) {
         self.by_hand = Some(ByHand { announced: u64::from(self.rcv_buf), ..ByHand::default() });
     }
     /// The message that the last packet brought, if it was taken in: stream and number.
-    pub fn take_arrived(&mut self) -> Option<(u16, u64)> {
+    pub(super) fn take_arrived(&mut self) -> Option<(u16, u64)> {
         self.by_hand.as_mut()?.taken.take()
     }
     /// The next message delivered to an application that reads by hand.
-    pub fn take_delivered(&mut self) -> Option<(u16, u64)> {
+    pub(super) fn take_delivered(&mut self) -> Option<(u16, u64)> {
         self.by_hand.as_mut()?.delivered.pop_front()
     }
     /// The application read `bytes`. The window is announced again when it takes a packet of `packet` bytes, and did not, or has
     /// grown by half the buffer (the receiver's part of silly window avoidance, RFC 9260 section 6.2).
-    pub fn on_read(&mut self, bytes: u64, packet: u16) {
+    pub(super) fn on_read(&mut self, bytes: u64, packet: u16) {
         let Some(by_hand) = &mut self.by_hand else { return };
         by_hand.unread -= bytes;
         let (announced, packet) = (by_hand.announced, u64::from(packet));
@@ -112,44 +112,44 @@ impl Receiver {
         self.by_hand.as_ref().map_or(0, |b| b.unread)
     }
     /// Everything up to this TSN has arrived or was skipped.
-    pub fn cumulative(&self) -> u64 {
+    pub(super) fn cumulative(&self) -> u64 {
         self.cumulative
     }
     /// Bytes delivered to the application.
-    pub fn delivered(&self) -> u64 {
+    pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
     /// Messages that the peer made this end skip.
-    pub fn skipped(&self) -> u64 {
+    pub(super) fn skipped(&self) -> u64 {
         self.skipped
     }
     /// Their bytes, given how many were sent with TSNs up to one of ours: what came of them is delivered or waits.
-    pub fn skipped_bytes(&self, sent_through: impl Fn(u64) -> u64) -> u64 {
+    pub(super) fn skipped_bytes(&self, sent_through: impl Fn(u64) -> u64) -> u64 {
         let beyond: u64 = self.ranges.iter().map(|&(a, b)| sent_through(b) - sent_through(a - 1)).sum();
         (sent_through(self.cumulative) + beyond).saturating_sub(self.delivered + self.buffered)
     }
     /// Whether a SACK must leave now.
-    pub fn wants_sack(&self) -> bool {
+    pub(super) fn wants_sack(&self) -> bool {
         self.sack_now
     }
     /// When the delayed SACK is due.
-    pub fn next_wake(&self) -> Time {
+    pub(super) fn next_wake(&self) -> Time {
         self.sack_at
     }
     /// Processes what is due.
-    pub fn wake(&mut self, now: Time) {
+    pub(super) fn wake(&mut self, now: Time) {
         if self.sack_at <= now {
             self.sack_soon();
         }
     }
     /// Acknowledge at once.
-    pub fn sack_soon(&mut self) {
+    pub(super) fn sack_soon(&mut self) {
         self.sack_now = true;
         self.sack_at = Time::MAX;
     }
 
     /// A DATA chunk arrived.
-    pub fn on_data(&mut self, now: Time, tsn: u64, (stream, ssn): (u16, u16), len: u16) {
+    pub(super) fn on_data(&mut self, now: Time, tsn: u64, (stream, ssn): (u16, u16), len: u16) {
         let had_gap = !self.ranges.is_empty();
         if tsn <= self.cumulative || self.ranges.iter().any(|&(a, b)| (a..=b).contains(&tsn)) {
             if self.duplicates.len() < Gaps::MOST_DUPLICATES {
@@ -177,7 +177,7 @@ impl Receiver {
     }
 
     /// A FORWARD TSN arrived: nothing up to `tsn` is worth waiting for.
-    pub fn on_forward(&mut self, tsn: u64, skipped: &[(u16, u16)]) {
+    pub(super) fn on_forward(&mut self, tsn: u64, skipped: &[(u16, u16)]) {
         self.sack_soon();
         if tsn <= self.cumulative {
             return;
@@ -205,7 +205,7 @@ impl Receiver {
     }
 
     /// The contents of a SACK: a_rwnd and what is beyond the cumulative TSN. To be sent now.
-    pub fn sack(&mut self, base: u32) -> (u32, Gaps) {
+    pub(super) fn sack(&mut self, base: u32) -> (u32, Gaps) {
         let offset = |tsn: u64| u16::try_from(tsn - self.cumulative);
         let gaps = self.ranges.iter().filter_map(|&(a, b)| Some(Gap { start: offset(a).ok()?, end: offset(b).ok()? }));
         let duplicates = self.duplicates.iter().map(|&tsn| base.wrapping_add(tsn as u32));

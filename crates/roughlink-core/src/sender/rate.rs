@@ -6,7 +6,7 @@ use crate::units::Time;
 
 /// What is recorded with a segment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Stamp {
+pub(crate) struct Stamp {
     /// Bytes delivered by then.
     pub delivered: u64,
     /// When the last of those was acknowledged.
@@ -19,7 +19,7 @@ pub struct Stamp {
 
 /// The most recently sent of what an acknowledgement delivers.
 #[derive(Clone, Copy, Debug)]
-pub struct Newest {
+pub(crate) struct Newest {
     /// Its end.
     pub end: u64,
     /// When it left.
@@ -32,7 +32,7 @@ pub struct Newest {
 
 /// The connection's side of the estimate.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct DeliveryRate {
+pub(crate) struct DeliveryRate {
     /// Bytes delivered.
     pub delivered: u64,
     delivered_at: Time,
@@ -43,7 +43,7 @@ pub struct DeliveryRate {
 impl DeliveryRate {
     /// The stamp of a segment leaving at `now`; `idle` when nothing was in flight.
     #[inline]
-    pub fn on_sent(&mut self, now: Time, idle: bool) -> Stamp {
+    pub(crate) fn on_sent(&mut self, now: Time, idle: bool) -> Stamp {
         if idle {
             self.first_sent = now;
             self.delivered_at = now;
@@ -59,20 +59,20 @@ impl DeliveryRate {
     /// The application had nothing to send with `in_flight` bytes on their way: what is delivered up to there shows
     /// nothing of the path.
     #[inline]
-    pub fn on_app_limited(&mut self, in_flight: u64) {
+    pub(crate) fn on_app_limited(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
     /// Whether samples are app-limited now.
     #[inline]
-    pub fn is_app_limited(&self) -> bool {
+    pub(crate) fn is_app_limited(&self) -> bool {
         self.app_limited != 0
     }
 
     /// Takes in an acknowledgement that delivered `bytes`, of which `newest` left last, and makes its sample, if it delivered
     /// anything.
     #[inline(always)]
-    pub fn on_ack(
+    pub(crate) fn on_ack(
         &mut self,
         now: Time,
         (bytes, newest): (u64, Option<&Newest>),

@@ -16,7 +16,7 @@ pub enum RtoFloor {
 
 /// SRTT, RTTVAR and the RTO.
 #[derive(Clone, Debug)]
-pub struct RttEstimator {
+pub(crate) struct RttEstimator {
     srtt: i64,
     var: i64,
     /// Linux: mean deviation.
@@ -37,7 +37,7 @@ pub struct RttEstimator {
 
 impl RttEstimator {
     /// Before the first sample; the bounds are those of the RTO.
-    pub fn new(base: Time, (min, max): (Time, Time), granularity: Time, floor: RtoFloor) -> Self {
+    pub(crate) fn new(base: Time, (min, max): (Time, Time), granularity: Time, floor: RtoFloor) -> Self {
         RttEstimator {
             srtt: 0,
             var: 0,
@@ -55,23 +55,23 @@ impl RttEstimator {
     }
     /// Smoothed RTT, zero before the first sample.
     #[inline]
-    pub fn srtt(&self) -> Time {
+    pub(crate) fn srtt(&self) -> Time {
         Time(self.srtt as u64)
     }
     /// The RTO in force.
     #[inline]
-    pub fn rto(&self) -> Time {
+    pub(crate) fn rto(&self) -> Time {
         self.rto
     }
 
     /// How long an answer may reasonably take: the RTO without its lower bound and without back-off.
-    pub fn answer_timeout(&self) -> Time {
+    pub(crate) fn answer_timeout(&self) -> Time {
         if self.sampled { self.srtt() + self.spread() } else { self.base }
     }
 
     /// A sample `m`; the back-off ends (RFC 6298 section 5). `una` and `nxt` delimit Linux's variance window.
     #[inline]
-    pub fn sample(&mut self, m: Time, una: u64, nxt: u64) {
+    pub(crate) fn sample(&mut self, m: Time, una: u64, nxt: u64) {
         let m = m.0 as i64;
         match self.floor {
             RtoFloor::Total => self.smooth(m),
@@ -145,19 +145,19 @@ impl RttEstimator {
     }
 
     /// A time-out: double the RTO (rule 5.5).
-    pub fn back_off(&mut self) {
+    pub(crate) fn back_off(&mut self) {
         self.rto = Time(self.rto.0.saturating_mul(2)).min(self.max);
     }
 
     /// The handshake gave no sample: at least 3 s until there is one (RFC 6298 rule 5.7).
-    pub fn fall_back(&mut self) {
+    pub(crate) fn fall_back(&mut self) {
         self.base = self.base.max(Time::from_secs(3)).min(self.max);
         self.rto = self.base;
     }
 
     /// New data was acknowledged: the back-off ends.
     #[inline]
-    pub fn reset_back_off(&mut self) {
+    pub(crate) fn reset_back_off(&mut self) {
         self.rto = self.base;
     }
 }

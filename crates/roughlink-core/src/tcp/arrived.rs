@@ -14,7 +14,7 @@ struct Range {
 
 /// Ranges that neither overlap nor touch.
 #[derive(Clone, Debug, Default)]
-pub struct Arrived {
+pub(super) struct Arrived {
     /// By offset.
     ranges: VecDeque<Range>,
     /// By age: the number of the arrival, and the start.
@@ -25,12 +25,12 @@ pub struct Arrived {
 impl Arrived {
     /// Whether nothing is kept.
     #[inline(always)]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
     /// Keeps `[start, end)`, joined with what it touches. Whether all of it was kept before.
-    pub fn insert(&mut self, start: u64, end: u64) -> bool {
+    pub(super) fn insert(&mut self, start: u64, end: u64) -> bool {
         self.arrivals += 1;
         let mut joined = Range { start, end, arrival: self.arrivals };
         let mut seen = false;
@@ -57,7 +57,7 @@ impl Arrived {
 
     /// The next byte expected is `next` or, as what is kept reaches from there, a later one, which is returned; what lies below
     /// it is kept no more.
-    pub fn take_from(&mut self, mut next: u64) -> u64 {
+    pub(super) fn take_from(&mut self, mut next: u64) -> u64 {
         while let Some(r) = self.ranges.pop_front_if(|r| r.start <= next) {
             self.recent.remove(&(r.arrival, r.start));
             next = next.max(r.end);
@@ -66,7 +66,7 @@ impl Arrived {
     }
 
     /// Keeps nothing from offset `last` on.
-    pub fn cut(&mut self, last: u64) {
+    pub(super) fn cut(&mut self, last: u64) {
         while let Some(r) = self.ranges.pop_back_if(|r| r.start >= last) {
             self.recent.remove(&(r.arrival, r.start));
         }
@@ -76,7 +76,7 @@ impl Arrived {
     }
 
     /// The ranges, that of the latest arrival first.
-    pub fn most_recent(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(super) fn most_recent(&self) -> impl Iterator<Item = (u64, u64)> {
         self.recent.descending().map(|&(_, start)| {
             let place = self.ranges.partition_point(|r| r.start < start);
             (start, self.ranges[place].end)

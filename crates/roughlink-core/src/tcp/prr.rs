@@ -3,7 +3,7 @@
 
 /// State of one recovery episode. Bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Prr {
+pub(super) struct Prr {
     delivered: u64,
     out: u64,
     recover_fs: u64,
@@ -15,7 +15,7 @@ pub struct Prr {
 
 /// Input of PRR from one ACK.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress {
+pub(super) struct Progress {
     /// DeliveredData of this ACK.
     pub delivered: u64,
     /// The pipe now.
@@ -29,24 +29,24 @@ pub struct Progress {
 impl Prr {
     /// An episode begins with `recover_fs` bytes: RecoverFS, the divisor of the proportional part.
     /// The proportional part is a multiple of `unit`.
-    pub fn start(recover_fs: u64, unit: u32, wraps: bool) -> Self {
+    pub(super) fn start(recover_fs: u64, unit: u32, wraps: bool) -> Self {
         Prr { recover_fs, wraps, unit: u64::from(unit), ..Prr::default() }
     }
     /// Bytes delivered since the episode began.
-    pub fn delivered(&self) -> u64 {
+    pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
     /// RecoverFS.
-    pub fn recover_fs(&self) -> u64 {
+    pub(super) fn recover_fs(&self) -> u64 {
         self.recover_fs
     }
     /// Bytes left.
     #[inline]
-    pub fn on_sent(&mut self, bytes: u64) {
+    pub(super) fn on_sent(&mut self, bytes: u64) {
         self.out += bytes;
     }
     /// The window after an ACK; `None` when it delivered nothing (RFC 6937 section 3).
-    pub fn on_ack(&mut self, p: Progress, mss: u32) -> Option<u64> {
+    pub(super) fn on_ack(&mut self, p: Progress, mss: u32) -> Option<u64> {
         if p.delivered == 0 {
             return None;
         }

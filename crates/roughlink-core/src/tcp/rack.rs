@@ -14,7 +14,7 @@ use crate::units::Time;
 
 /// State of RACK, TLP and undo.
 #[derive(Clone, Debug)]
-pub struct Rack {
+pub(super) struct Rack {
     /// When the reordering window closes or the tail loss probe is due.
     pub(super) timer: Time,
     timer_is_probe: bool,

@@ -5,28 +5,28 @@ use std::collections::VecDeque;
 /// Ranges `[start, end)` that neither overlap nor touch, so that both their starts and their ends are in order. They come
 /// and go near the ends of a window, where a sorted queue has to move next to nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Ranges {
+pub(super) struct Ranges {
     ranges: VecDeque<(u64, u64)>,
 }
 
 impl Ranges {
     /// Whether there is none.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
     /// In order; also from the end.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> {
         self.ranges.iter().copied()
     }
     /// The lowest.
     #[inline]
-    pub fn first(&self) -> Option<(u64, u64)> {
+    pub(super) fn first(&self) -> Option<(u64, u64)> {
         self.ranges.front().copied()
     }
     /// The highest.
     #[inline]
-    pub fn last(&self) -> Option<(u64, u64)> {
+    pub(super) fn last(&self) -> Option<(u64, u64)> {
         self.ranges.back().copied()
     }
     /// How many begin at `offset` or below.
@@ -39,13 +39,13 @@ impl Ranges {
         }
     }
     /// The one that covers `offset`.
-    pub fn covering(&self, offset: u64) -> Option<(u64, u64)> {
+    pub(super) fn covering(&self, offset: u64) -> Option<(u64, u64)> {
         let below = self.up_to(offset).checked_sub(1)?;
         Some(self.ranges[below]).filter(|r| offset < r.1)
     }
     /// The first part of `[from, to)` that no range covers.
     #[inline]
-    pub fn gap(&self, from: u64, to: u64) -> Option<(u64, u64)> {
+    pub(super) fn gap(&self, from: u64, to: u64) -> Option<(u64, u64)> {
         let above = self.up_to(from);
         let from = above.checked_sub(1).map_or(from, |below| from.max(self.ranges[below].1));
         if from >= to {
@@ -54,7 +54,7 @@ impl Ranges {
         Some((from, self.ranges.get(above).map_or(to, |next| next.0.min(to))))
     }
     /// `[start, end)` belongs to them.
-    pub fn insert(&mut self, start: u64, end: u64) {
+    pub(super) fn insert(&mut self, start: u64, end: u64) {
         let above = self.up_to(end);
         let mut first = above;
         while let Some(below) = first.checked_sub(1)
@@ -70,7 +70,7 @@ impl Ranges {
         self.ranges.drain(first + 1..above);
     }
     /// `[start, end)`, which one range covers, does not belong to them any more.
-    pub fn remove(&mut self, start: u64, end: u64) {
+    pub(super) fn remove(&mut self, start: u64, end: u64) {
         let Some(place) = self.up_to(start).checked_sub(1) else { return };
         let (a, b) = self.ranges[place];
         if start >= b {
@@ -88,7 +88,7 @@ impl Ranges {
         }
     }
     /// Nothing below `offset` belongs to them any more.
-    pub fn remove_below(&mut self, offset: u64) {
+    pub(super) fn remove_below(&mut self, offset: u64) {
         while let Some(first) = self.ranges.front_mut()
             && first.0 < offset
         {

@@ -10,7 +10,7 @@ use crate::units::Time;
 
 /// The receiving half of a connection. Offsets are 64-bit sequence offsets (SYN = 0).
 #[derive(Clone, Debug)]
-pub struct Receiver {
+pub(super) struct Receiver {
     /// Next byte expected.
     nxt: u64,
     /// What arrived beyond it.
@@ -61,7 +61,7 @@ struct Space {
 
 impl Receiver {
     /// Before the handshake.
-    pub fn new(cfg: &TcpConfig) -> Self {
+    pub(super) fn new(cfg: &TcpConfig) -> Self {
         let (window, max, auto) = match cfg.rcv_buf {
             Buffer::Bytes(b) => (b, b, false),
             // Linux: tcp_rmem = 4096 131072 6291456; half of the buffer is window, the first one at most 65535.
@@ -100,7 +100,7 @@ impl Receiver {
     }
 
     /// The window scale to offer: the smallest that can express the largest window.
-    pub fn offered_shift(&self) -> u8 {
+    pub(super) fn offered_shift(&self) -> u8 {
         let mut shift = 0;
         while shift < 14 && self.space.max >> shift > 65_535 {
             shift += 1;
@@ -109,29 +109,29 @@ impl Receiver {
     }
 
     /// From now on the application says what it has read, before the handshake.
-    pub fn read_by_hand(&mut self) {
+    pub(super) fn read_by_hand(&mut self) {
         self.read = Some(1);
     }
     /// The application has read `bytes` more. A window that opened far enough is advertised at once.
-    pub fn on_read(&mut self, bytes: u64) {
+    pub(super) fn on_read(&mut self, bytes: u64) {
         let Some(read) = self.read.as_mut().filter(|_| bytes > 0) else { return };
         *read += bytes;
         debug_assert!(*read <= self.nxt);
         self.ack_now |= *read + self.space.window >= self.edge + self.least_update;
     }
     /// Bytes that were delivered and not read.
-    pub fn unread(&self) -> u64 {
+    pub(super) fn unread(&self) -> u64 {
         self.read.map_or(0, |read| 1 + self.delivered() - read)
     }
     /// Right edge advertised, or the end of the peer's stream if that is nearer: no bytes are accepted from there on. What an
     /// application reads at once is not cut at the edge, if it begins within the window.
-    pub fn edge(&self) -> u64 {
+    pub(super) fn edge(&self) -> u64 {
         let edge = if self.read.is_some() { self.edge } else { u64::MAX };
         self.fin.map_or(edge, |last| last.min(edge))
     }
 
     /// The peer's SYN took offset 0.
-    pub fn on_syn(&mut self, tsval: u32) {
+    pub(super) fn on_syn(&mut self, tsval: u32) {
         self.nxt = 1;
         self.ts_recent = tsval;
         self.last_ack_sent = 1;
@@ -142,36 +142,36 @@ impl Receiver {
 
     /// Next byte expected.
     #[inline]
-    pub fn nxt(&self) -> u64 {
+    pub(super) fn nxt(&self) -> u64 {
         self.nxt
     }
     /// Payload bytes delivered in order to the application.
-    pub fn delivered(&self) -> u64 {
+    pub(super) fn delivered(&self) -> u64 {
         self.nxt.saturating_sub(1 + u64::from(self.finished()))
     }
     /// The peer's FIN and everything before it has arrived.
     #[inline]
-    pub fn finished(&self) -> bool {
+    pub(super) fn finished(&self) -> bool {
         self.fin.is_some_and(|f| self.nxt > f)
     }
     /// TS.Recent.
     #[inline]
-    pub fn ts_recent(&self) -> u32 {
+    pub(super) fn ts_recent(&self) -> u32 {
         self.ts_recent
     }
     /// When the delayed ACK is due.
     #[inline]
-    pub fn next_wake(&self) -> Time {
+    pub(super) fn next_wake(&self) -> Time {
         self.delack_at
     }
     /// Whether an acknowledgement must leave now.
     #[inline]
-    pub fn wants_ack(&self) -> bool {
+    pub(super) fn wants_ack(&self) -> bool {
         self.ack_now
     }
     /// Whether offset `start` lies beyond the window.
     #[inline]
-    pub fn is_beyond(&self, start: u64) -> bool {
+    pub(super) fn is_beyond(&self, start: u64) -> bool {
         match self.read {
             None => start >= self.nxt + self.space.window.max(1),
             Some(_) => start >= self.edge.max(self.nxt + 1),
@@ -179,11 +179,11 @@ impl Receiver {
     }
     /// Acknowledge at once.
     #[inline]
-    pub fn acknowledge_now(&mut self) {
+    pub(super) fn acknowledge_now(&mut self) {
         self.ack_now = true;
     }
     /// Makes the delayed ACK due if its time has come.
-    pub fn wake(&mut self, now: Time) {
+    pub(super) fn wake(&mut self, now: Time) {
         if self.delack_at <= now {
             self.ack_now = true;
         }
@@ -191,7 +191,7 @@ impl Receiver {
 
     /// A segment with `len` bytes at `start` arrived, possibly with a FIN after them.
     #[inline(always)]
-    pub fn on_segment(&mut self, now: Time, start: u64, len: u64, fin: bool, tsval: Option<u32>) {
+    pub(super) fn on_segment(&mut self, now: Time, start: u64, len: u64, fin: bool, tsval: Option<u32>) {
         if let Some(ts) = tsval
             && start <= self.last_ack_sent
             && ts.wrapping_sub(self.ts_recent) < 1 << 31
@@ -280,17 +280,17 @@ impl Receiver {
     }
 
     /// Whether what leaves carries ECE.
-    pub fn echoes(&self) -> bool {
+    pub(super) fn echoes(&self) -> bool {
         self.echo
     }
     /// A segment with CE arrived. Linux delays none of the next acknowledgements: the sender's window may be small.
-    pub fn on_marked(&mut self) {
+    pub(super) fn on_marked(&mut self) {
         if !std::mem::replace(&mut self.echo, true) && self.quick_ack {
             self.quick = self.quick.max(QUICK_ECHOES);
         }
     }
     /// Data with CWR arrived: the peer has reduced its window. Linux acknowledges it at once.
-    pub fn on_cwr(&mut self) {
+    pub(super) fn on_cwr(&mut self) {
         self.echo = false;
         self.ack_now |= self.quick_ack;
     }
@@ -303,7 +303,7 @@ impl Receiver {
 
     /// An acknowledgement leaves, alone or on data.
     #[inline]
-    pub fn on_ack_sent(&mut self) {
+    pub(super) fn on_ack_sent(&mut self) {
         self.ack_now = false;
         self.pending = 0;
         self.delack_at = Time::MAX;
@@ -313,12 +313,12 @@ impl Receiver {
 
     /// Whether there are SACK blocks to send.
     #[inline]
-    pub fn has_sacks(&self) -> bool {
+    pub(super) fn has_sacks(&self) -> bool {
         !self.ranges.is_empty() || self.dsack.is_some()
     }
 
     /// The SACK blocks to send, at most `max`: the duplicate, then the most recent ranges. Returns their number.
-    pub fn sacks(&self, max: usize, out: &mut [(u64, u64); 4]) -> usize {
+    pub(super) fn sacks(&self, max: usize, out: &mut [(u64, u64); 4]) -> usize {
         let mut n = 0;
         for r in self.dsack.into_iter().chain(self.ranges.most_recent()).take(max) {
             out[n] = r;
@@ -329,7 +329,7 @@ impl Receiver {
 
     /// The window field of a segment that leaves now. The right edge never moves back (RFC 9293 section 3.8.6).
     #[inline]
-    pub fn window_field(&mut self) -> u16 {
+    pub(super) fn window_field(&mut self) -> u16 {
         let edge = self.read.unwrap_or(self.nxt) + self.space.window;
         if self.read.is_none() || edge >= self.edge + self.least_update {
             self.edge = self.edge.max(edge);
@@ -339,7 +339,7 @@ impl Receiver {
     }
 
     /// The window field of a SYN, never scaled (RFC 7323 section 2.2).
-    pub fn syn_window_field(&mut self) -> u16 {
+    pub(super) fn syn_window_field(&mut self) -> u16 {
         let window = self.space.window.min(65_535);
         self.edge = self.edge.max(self.nxt + window);
         window as u16
@@ -347,14 +347,14 @@ impl Receiver {
 
     /// Whether the window follows what arrives.
     #[inline]
-    pub fn is_auto(&self) -> bool {
+    pub(super) fn is_auto(&self) -> bool {
         self.space.auto
     }
 
     /// A round-trip time seen by the receiver, of the handshake or from the timestamp that a data segment echoes (Linux
     /// `tcp_rcv_rtt_measure_ts`, which since 6.16 ignores an echo of the same tick).
     #[inline]
-    pub fn measure_rtt(&mut self, rtt: Time) {
+    pub(super) fn measure_rtt(&mut self, rtt: Time) {
         let old = self.space.rtt;
         self.space.rtt = if old.is_zero() { rtt } else { (old * 7 + rtt) / 8 };
     }

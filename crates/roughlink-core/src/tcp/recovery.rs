@@ -14,11 +14,11 @@ use crate::cc::{Ack, Congestion, CongestionState};
 use crate::units::Time;
 
 /// Duplicate ACKs, or SACKed segments above, that make a loss (RFC 5681, RFC 6675).
-pub const DUP_THRESH: u32 = 3;
+pub(super) const DUP_THRESH: u32 = 3;
 
 /// An acknowledgement within the window, SACK blocks already on the scoreboard.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival {
+pub(super) struct Arrival {
     /// Cumulative acknowledgement.
     pub ack: u64,
     /// It carries no data and no FIN and does not change the window.

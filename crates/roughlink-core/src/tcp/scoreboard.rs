@@ -16,11 +16,11 @@ use crate::ring::Ring;
 use crate::sender::Stamp;
 use crate::units::Time;
 use index::Index;
-pub use segment::{Delivered, EVER_RETRANS, LOST, NO_SAMPLE, PUSHED, RETRANS, SACKED, Segment};
+pub(super) use segment::{Delivered, EVER_RETRANS, LOST, NO_SAMPLE, PUSHED, RETRANS, SACKED, Segment};
 
 /// The scoreboard.
 #[derive(Clone, Debug)]
-pub struct Scoreboard {
+pub(super) struct Scoreboard {
     segments: Ring<Segment>,
     una: u64,
     nxt: u64,
@@ -38,7 +38,7 @@ pub struct Scoreboard {
 
 impl Scoreboard {
     /// Empty, the first byte to send being `una`.
-    pub fn new(una: u64, sack_ends_retrans: bool, guessing: bool) -> Self {
+    pub(super) fn new(una: u64, sack_ends_retrans: bool, guessing: bool) -> Self {
         Scoreboard {
             segments: Ring::default(),
             una,
@@ -54,77 +54,77 @@ impl Scoreboard {
     }
     /// First unacknowledged byte.
     #[inline]
-    pub fn una(&self) -> u64 {
+    pub(super) fn una(&self) -> u64 {
         self.una
     }
     /// The byte after the last one sent.
     #[inline]
-    pub fn nxt(&self) -> u64 {
+    pub(super) fn nxt(&self) -> u64 {
         self.nxt
     }
     /// Bytes sent and not cumulatively acknowledged.
     #[inline]
-    pub fn outstanding(&self) -> u64 {
+    pub(super) fn outstanding(&self) -> u64 {
         self.nxt - self.una
     }
     /// Bytes assumed to be in the network.
     #[inline]
-    pub fn in_flight(&self) -> u64 {
+    pub(super) fn in_flight(&self) -> u64 {
         (self.nxt - self.una + self.retrans).saturating_sub(self.sacked + self.lost)
     }
     /// Bytes SACKed above `una`.
-    pub fn sacked(&self) -> u64 {
+    pub(super) fn sacked(&self) -> u64 {
         self.sacked
     }
     /// Bytes declared lost and neither SACKed nor acknowledged since.
-    pub fn lost(&self) -> u64 {
+    pub(super) fn lost(&self) -> u64 {
         self.lost
     }
     /// Whether a lost segment waits for its retransmission.
     #[inline]
-    pub fn has_repairs(&self) -> bool {
+    pub(super) fn has_repairs(&self) -> bool {
         !self.index.repairs.is_empty()
     }
     /// The segments, lowest first.
-    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
+    pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.segments.iter()
     }
     /// Number of segments.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.segments.len()
     }
     /// Memory of the outstanding segments.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.segments.capacity() * size_of::<Segment>()
     }
     /// Whether nothing is outstanding.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
     /// The segment at `index`.
     #[inline]
-    pub fn segment(&self, index: usize) -> &Segment {
+    pub(super) fn segment(&self, index: usize) -> &Segment {
         &self.segments[index]
     }
     /// The lowest outstanding segment.
     #[inline]
-    pub fn head(&self) -> Option<&Segment> {
+    pub(super) fn head(&self) -> Option<&Segment> {
         self.segments.front()
     }
     /// Start of the highest SACKed segment, 0 = none.
-    pub fn highest_sacked(&self) -> u64 {
+    pub(super) fn highest_sacked(&self) -> u64 {
         self.highest_sacked
     }
 
     /// A new segment of `len` bytes leaves at `now`.
     #[inline(always)]
-    pub fn send(&mut self, len: u32, now: Time, stamp: Stamp) {
+    pub(super) fn send(&mut self, len: u32, now: Time, stamp: Stamp) {
         self.segments.push_back(Segment { start: self.nxt, len, flags: 0, transmissions: 1, sent_at: now, stamp });
         self.nxt += u64::from(len);
     }
 
     /// The segment that was just sent ends what the application wrote.
-    pub fn mark_pushed(&mut self) {
+    pub(super) fn mark_pushed(&mut self) {
         if let Some(s) = self.segments.back_mut() {
             s.flags |= PUSHED;
         }
@@ -132,7 +132,7 @@ impl Scoreboard {
 
     /// Fills the segment at `index` up to `mss` from the next one, if that is in the same state: whole, or as far as it
     /// goes when `cut`.
-    pub fn coalesce(&mut self, index: usize, mss: u32, cut: bool) {
+    pub(super) fn coalesce(&mut self, index: usize, mss: u32, cut: bool) {
         let (s, Some(next)) = (self.segments[index], self.segments.get(index + 1).copied()) else { return };
         let state = |s: &Segment| s.flags & (SACKED | LOST);
         let take = (mss.saturating_sub(s.len)).min(next.len);
@@ -157,7 +157,7 @@ impl Scoreboard {
     }
 
     /// The segment at `index` leaves again.
-    pub fn resend(&mut self, index: usize, now: Time, stamp: Stamp) -> Segment {
+    pub(super) fn resend(&mut self, index: usize, now: Time, stamp: Stamp) -> Segment {
         self.update(index, |s| {
             s.flags |= RETRANS | EVER_RETRANS;
             s.transmissions = s.transmissions.saturating_add(1);
@@ -204,7 +204,7 @@ impl Scoreboard {
 
     /// Everything below `ack` has arrived.
     #[inline(always)]
-    pub fn acknowledge(&mut self, ack: u64, d: &mut Delivered) {
+    pub(super) fn acknowledge(&mut self, ack: u64, d: &mut Delivered) {
         if self.sacked | self.lost | self.retrans == 0 && self.acknowledge_run(ack, d) {
             return;
         }
@@ -285,7 +285,7 @@ impl Scoreboard {
 
     /// The block `[left, right)` has arrived (RFC 2018). Only whole segments count.
     #[inline]
-    pub fn sack(&mut self, left: u64, right: u64, d: &mut Delivered) {
+    pub(super) fn sack(&mut self, left: u64, right: u64, d: &mut Delivered) {
         // Most blocks say again what the acknowledgement before said.
         let mut at = left;
         while let Some((from, to)) = self.index.sacked.gap(at, right) {
@@ -308,7 +308,7 @@ impl Scoreboard {
 
     /// Declares lost every segment with at least `threshold` SACKed segments above it (RFC 6675 IsLost, counted in
     /// segments). Returns the bytes newly lost.
-    pub fn mark_lost_by_count(&mut self, threshold: u32) -> u64 {
+    pub(super) fn mark_lost_by_count(&mut self, threshold: u32) -> u64 {
         let before = self.lost;
         let Some(edge) = self.highest_sacked_segments().nth(threshold.saturating_sub(1) as usize) else { return 0 };
         let mut i = self.index_of(self.index.counted);
@@ -330,14 +330,14 @@ impl Scoreboard {
 
     /// Declares segment `index` lost unless it is already or SACKed.
     #[inline]
-    pub fn mark_lost(&mut self, index: usize) {
+    pub(super) fn mark_lost(&mut self, index: usize) {
         if !self.segments[index].is(LOST | SACKED) {
             self.update(index, |s| s.flags |= LOST);
         }
     }
 
     /// Declares the retransmission of segment `index` lost too.
-    pub fn mark_retransmission_lost(&mut self, index: usize) {
+    pub(super) fn mark_retransmission_lost(&mut self, index: usize) {
         self.update(index, |s| {
             s.flags &= !RETRANS;
             s.flags |= if s.is(SACKED) { 0 } else { LOST };
@@ -346,7 +346,7 @@ impl Scoreboard {
 
     /// Declares lost what is awaited and of which `overdue` is true, given when it left and its end. What is true of one
     /// must be true of all that left before it.
-    pub fn mark_lost_while(&mut self, overdue: impl Fn(Time, u64) -> bool) {
+    pub(super) fn mark_lost_while(&mut self, overdue: impl Fn(Time, u64) -> bool) {
         let mut i = self.index_of(self.index.judged);
         while let Some(s) = self.segments.get(i) {
             if s.is_awaited() && s.transmissions == 1 {
@@ -367,7 +367,7 @@ impl Scoreboard {
 
     /// When the last of the awaited segments left that left before `mark`, a time and an end, which never decrease from
     /// call to call.
-    pub fn last_awaited_before(&mut self, mark: (Time, u64)) -> Option<Time> {
+    pub(super) fn last_awaited_before(&mut self, mark: (Time, u64)) -> Option<Time> {
         let again = self.index.resent.last_below(&mark).map(|place| place.0);
         let mut i = self.index_of(self.index.reached);
         while self.segments.get(i).is_some_and(|s| s.transmissions > 1 || s.sent_order() < mark) {
@@ -392,7 +392,7 @@ impl Scoreboard {
     }
 
     /// Declares the lowest segment lost, its retransmission included, and not SACKed whatever was guessed.
-    pub fn mark_head_lost(&mut self) {
+    pub(super) fn mark_head_lost(&mut self) {
         if self.segments.is_empty() {
             return;
         }
@@ -401,13 +401,13 @@ impl Scoreboard {
     }
 
     /// Time stood still while the segments were on their way: what is acknowledged of them gives no RTT sample.
-    pub fn invalidate_samples(&mut self) {
+    pub(super) fn invalidate_samples(&mut self) {
         self.segments.for_each_mut(|s| s.flags |= EVER_RETRANS | NO_SAMPLE);
     }
 
     /// After a time-out everything not SACKed is lost and nothing is retransmitted; without SACK (`forget_sacks`) the
     /// guesses are dropped (RFC 6675 section 5.1).
-    pub fn mark_all_lost(&mut self, forget_sacks: bool) {
+    pub(super) fn mark_all_lost(&mut self, forget_sacks: bool) {
         // A SACKed head that is not acknowledged was taken back (RFC 2018 section 8).
         let forget_sacks = forget_sacks || self.segments.front().is_some_and(|s| s.is(SACKED));
         if forget_sacks {
@@ -423,7 +423,7 @@ impl Scoreboard {
     }
 
     /// Without SACK a duplicate ACK shows that one segment above the head arrived: mark the lowest one not yet marked.
-    pub fn add_reno_sack(&mut self) {
+    pub(super) fn add_reno_sack(&mut self) {
         let lowest = self.index.sacked.gap(self.start_of(1), self.nxt);
         if let Some((start, _)) = lowest {
             self.update(self.index_of(start), |s| s.flags = s.flags & !LOST | SACKED);
@@ -432,7 +432,7 @@ impl Scoreboard {
     }
 
     /// Without SACK a guess may have landed on what is now the head: move it up, the head being the hole.
-    pub fn settle_reno_sack(&mut self) {
+    pub(super) fn settle_reno_sack(&mut self) {
         if self.segments.front().is_some_and(|s| s.is(SACKED)) {
             self.update(0, |s| s.flags &= !SACKED);
             self.add_reno_sack();
@@ -441,7 +441,7 @@ impl Scoreboard {
     }
 
     /// Discard all guesses made from duplicate ACKs.
-    pub fn reset_reno_sack(&mut self) {
+    pub(super) fn reset_reno_sack(&mut self) {
         while let Some((left, right)) = self.index.sacked.last() {
             for i in (self.index_of(left)..self.index_of(right)).rev() {
                 self.update(i, |s| s.flags &= !SACKED);
@@ -451,7 +451,7 @@ impl Scoreboard {
     }
 
     /// Nothing is lost after all.
-    pub fn forget_losses(&mut self) {
+    pub(super) fn forget_losses(&mut self) {
         if self.lost == 0 {
             return;
         }
@@ -462,7 +462,7 @@ impl Scoreboard {
 
     /// The lowest segment lost and not retransmitted.
     #[inline]
-    pub fn next_repair(&self) -> Option<usize> {
+    pub(super) fn next_repair(&self) -> Option<usize> {
         if self.index.repairs.is_empty() {
             return None;
         }
@@ -470,7 +470,7 @@ impl Scoreboard {
     }
 
     /// The lowest segment neither SACKed nor retransmitted, starting below `limit` (RFC 6675 NextSeg rule 3).
-    pub fn next_unsacked(&mut self, limit: u64) -> Option<usize> {
+    pub(super) fn next_unsacked(&mut self, limit: u64) -> Option<usize> {
         let mut i = self.index_of(self.index.passed);
         while self.segments.get(i).is_some_and(|s| s.start < limit && s.is(RETRANS | SACKED)) {
             i += 1;
@@ -481,7 +481,7 @@ impl Scoreboard {
     }
 
     /// The highest segment not SACKed (RFC 6675 NextSeg rule 4).
-    pub fn last_unsacked(&self) -> Option<usize> {
+    pub(super) fn last_unsacked(&self) -> Option<usize> {
         let above = match self.index.sacked.last() {
             Some((left, right)) if right == self.nxt => self.index_of(left),
             _ => self.segments.len(),
@@ -490,7 +490,7 @@ impl Scoreboard {
     }
 
     /// Whether the lowest of the flagged segments is lost rather than SACKed: the head is missing and known to be.
-    pub fn head_is_lost(&self) -> bool {
+    pub(super) fn head_is_lost(&self) -> bool {
         // What is lost usually begins with the head.
         self.lost > 0
             && self
@@ -502,7 +502,7 @@ impl Scoreboard {
     }
 
     /// Panics unless the counters and the index agree with the segments: for tests.
-    pub fn check(&self) {
+    pub(super) fn check(&self) {
         let sum = |f: u8| self.segments().filter(|s| s.is(f)).map(|s| u64::from(s.len)).sum::<u64>();
         assert_eq!((self.sacked, self.lost, self.retrans), (sum(SACKED), sum(LOST), sum(RETRANS)));
         assert_eq!(self.nxt - self.una, self.segments().map(|s| u64::from(s.len)).sum::<u64>());

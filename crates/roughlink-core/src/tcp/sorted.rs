@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// Values in order, each once.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sorted<T> {
+pub(super) struct Sorted<T> {
     values: VecDeque<T>,
 }
 
@@ -17,7 +17,7 @@ impl<T> Default for Sorted<T> {
 
 impl<T: Copy + Ord> Sorted<T> {
     /// Puts a value in its place.
-    pub fn insert(&mut self, value: T) {
+    pub(super) fn insert(&mut self, value: T) {
         if self.values.back().is_none_or(|last| *last < value) {
             self.values.push_back(value);
         } else if let Err(place) = self.values.binary_search(&value) {
@@ -25,21 +25,21 @@ impl<T: Copy + Ord> Sorted<T> {
         }
     }
     /// Takes a value out, if it is there.
-    pub fn remove(&mut self, value: &T) {
+    pub(super) fn remove(&mut self, value: &T) {
         if let Ok(place) = self.values.binary_search(value) {
             self.values.remove(place);
         }
     }
     /// The least.
-    pub fn first(&self) -> Option<&T> {
+    pub(super) fn first(&self) -> Option<&T> {
         self.values.front()
     }
     /// The greatest below `limit`.
-    pub fn last_below(&self, limit: &T) -> Option<&T> {
+    pub(super) fn last_below(&self, limit: &T) -> Option<&T> {
         self.values.partition_point(|value| value < limit).checked_sub(1).map(|place| &self.values[place])
     }
     /// All, the greatest first.
-    pub fn descending(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn descending(&self) -> impl Iterator<Item = &T> {
         self.values.iter().rev()
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 /// Bytes of the peer's stream from the first that is not read; there may be gaps after those delivered.
 #[derive(Clone, Debug, Default)]
-pub struct Unread {
+pub(crate) struct Unread {
     /// Where they begin in the stream.
     from: u64,
     bytes: VecDeque<u8>,
@@ -15,7 +15,7 @@ pub struct Unread {
 impl Unread {
     /// Keeps those bytes of a segment that lie between what was delivered and what `endpoint`, which is about to receive it,
     /// accepts at most.
-    pub fn keep(&mut self, endpoint: &Endpoint, p: &Packet, bytes: &[u8]) {
+    pub(crate) fn keep(&mut self, endpoint: &Endpoint, p: &Packet, bytes: &[u8]) {
         let receiver = &endpoint.rcv;
         let established = !matches!(endpoint.state, State::Closed | State::Listen | State::SynSent);
         let data = !p.is(flags::SYN | flags::RST) && (p.has_timestamps() || !endpoint.timestamps);
@@ -39,19 +39,19 @@ impl Unread {
     }
 
     /// Takes those up to offset `until`, which were delivered.
-    pub fn read(&mut self, until: u64) -> impl Iterator<Item = u8> {
+    pub(crate) fn read(&mut self, until: u64) -> impl Iterator<Item = u8> {
         let n = (until - self.from) as usize;
         self.from = until;
         self.bytes.drain(..n.min(self.bytes.len()))
     }
 
     /// Where the first byte that is not read lies in the stream.
-    pub fn from(&self) -> u64 {
+    pub(crate) fn from(&self) -> u64 {
         self.from
     }
 
     /// Memory of the bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.capacity()
     }
 }

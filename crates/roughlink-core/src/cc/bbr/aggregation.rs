@@ -17,23 +17,23 @@ pub(super) struct Aggregation {
 
 impl Aggregation {
     /// No ACKs yet at `now`.
-    pub fn new(now: Time) -> Self {
+    pub(super) fn new(now: Time) -> Self {
         Aggregation { excess: [0; 2], rounds: 0, epoch: now, acked: 0 }
     }
 
     /// A new epoch begins.
-    pub fn restart(&mut self, now: Time) {
+    pub(super) fn restart(&mut self, now: Time) {
         self.epoch = now;
         self.acked = 0;
     }
 
     /// The largest excess in bytes.
-    pub fn max(&self) -> u64 {
+    pub(super) fn max(&self) -> u64 {
         self.excess[0].max(self.excess[1])
     }
 
     /// `acked` bytes more at `now`, with `bandwidth` in bytes per second. The excess is at most `cwnd`.
-    pub fn update(&mut self, p: &Params, now: Time, round_start: bool, bandwidth: u64, acked: u64, cwnd: u64) {
+    pub(super) fn update(&mut self, p: &Params, now: Time, round_start: bool, bandwidth: u64, acked: u64, cwnd: u64) {
         if round_start {
             self.rounds += 1;
             if self.rounds >= p.aggregation_rounds {

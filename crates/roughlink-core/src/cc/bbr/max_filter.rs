@@ -14,12 +14,12 @@ pub(super) struct MaxFilter([Entry; 3]);
 
 impl MaxFilter {
     /// The largest value.
-    pub fn max(&self) -> u64 {
+    pub(super) fn max(&self) -> u64 {
         self.0[0].value
     }
 
     /// Takes `value` of `round` in; values older than `window` rounds are forgotten.
-    pub fn update(&mut self, window: u32, round: u32, value: u64) {
+    pub(super) fn update(&mut self, window: u32, round: u32, value: u64) {
         let new = Entry { round, value };
         let c = &mut self.0;
         if value >= c[0].value || round - c[2].round > window {

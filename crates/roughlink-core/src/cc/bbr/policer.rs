@@ -43,17 +43,17 @@ pub(super) struct Policer {
 
 impl Policer {
     /// The policer's rate in bytes per second, if there is one.
-    pub fn rate(&self) -> Option<u64> {
+    pub(super) fn rate(&self) -> Option<u64> {
         self.policed.then_some(self.rate)
     }
 
     /// Resets everything.
-    pub fn reset(&mut self, at: &Progress) {
+    pub(super) fn reset(&mut self, at: &Progress) {
         *self = Policer { start: *at, ..Policer::default() };
     }
 
     /// Takes a rate sample in.
-    pub fn update(&mut self, p: &Params, at: &Progress, sample: &RateSample, probing: bool) -> Verdict {
+    pub(super) fn update(&mut self, p: &Params, at: &Progress, sample: &RateSample, probing: bool) -> Verdict {
         if self.policed {
             if probing && at.round_start {
                 self.rounds += 1;

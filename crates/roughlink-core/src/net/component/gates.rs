@@ -23,7 +23,7 @@ pub(super) struct Gate {
 
 impl Gate {
     /// Its numbers, the flows as the scenario counts them.
-    pub fn stats(&self, now: Time, media: &Media, flows: &[Flow], ports: Option<&Ports>) -> gateway::Stats {
+    pub(super) fn stats(&self, now: Time, media: &Media, flows: &[Flow], ports: Option<&Ports>) -> gateway::Stats {
         let port = self.port(now, media);
         let mut stats = self.gateway.stats(port.as_ref().map(|p| p as &dyn Modem));
         for f in &mut stats.flows {

@@ -21,7 +21,7 @@ pub(super) struct Media {
 impl Media {
     /// The media among `links`, as the `flows` use them; their ports are added to `places`, and to `local` where each
     /// direction's place is noted.
-    pub fn new(
+    pub(super) fn new(
         s: &Scenario,
         seed: &Seed,
         (flows, links): (&[usize], &[usize]),
@@ -64,28 +64,28 @@ impl Media {
         media
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
     /// Medium and port that are `index` places after the pipes.
-    pub fn port(&self, index: usize) -> (&dyn Medium, usize) {
+    pub(super) fn port(&self, index: usize) -> (&dyn Medium, usize) {
         let (m, port) = self.ports[index];
         (&*self.all[m], port)
     }
 
     /// All packets inside.
-    pub fn in_transit(&self) -> impl Iterator<Item = &Packet> {
+    pub(super) fn in_transit(&self) -> impl Iterator<Item = &Packet> {
         self.all.iter().flat_map(|m| m.in_transit())
     }
 
     /// Memory of the packets inside: each also has a place in a queue.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         2 * size_of::<Packet>() * self.in_transit().count()
     }
 
     /// What was counted at each place after the pipes.
-    pub fn stats(&self) -> impl Iterator<Item = PipeStats> {
+    pub(super) fn stats(&self) -> impl Iterator<Item = PipeStats> {
         self.ports.iter().map(|&(m, port)| self.all[m].stats(port).clone())
     }
 }

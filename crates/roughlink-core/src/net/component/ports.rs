@@ -62,7 +62,7 @@ const fn transport(protocol: Protocol) -> Transport {
 
 impl Ports {
     /// Ports at `nodes`; `places` has the place of each hop and `flows` are those of the scenario.
-    pub fn new(s: &Scenario, nodes: &[usize], places: Vec<u32>, flows: &[Flow]) -> Self {
+    pub(super) fn new(s: &Scenario, nodes: &[usize], places: Vec<u32>, flows: &[Flow]) -> Self {
         let mut ports = Ports {
             nodes: nodes.to_vec(),
             hosts: BTreeMap::new(),
@@ -97,7 +97,7 @@ impl Ports {
     }
 
     /// The addresses of a flow, in its direction.
-    pub fn addresses(&self, flow: FlowId) -> Addresses {
+    pub(super) fn addresses(&self, flow: FlowId) -> Addresses {
         let a = self.addresses[flow.index()];
         if flow.reverse() { a.reversed() } else { a }
     }
@@ -127,7 +127,7 @@ impl Ports {
     }
 
     /// The bytes of what waits to be had.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.out.iter().map(|out| out.datagram.len()).sum()
     }
 

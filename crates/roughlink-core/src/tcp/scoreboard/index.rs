@@ -32,7 +32,7 @@ pub(super) struct Index {
 
 impl Index {
     /// A segment changed its state or was sent again.
-    pub fn account(&mut self, before: &Segment, after: &Segment) {
+    pub(super) fn account(&mut self, before: &Segment, after: &Segment) {
         let (start, end) = (after.start, after.end());
         match (before.is(SACKED), after.is(SACKED)) {
             (false, true) => self.sacked.insert(start, end),
@@ -57,7 +57,7 @@ impl Index {
     }
 
     /// The place of a segment among those sent again; `after` is `None` if it has gone.
-    pub fn rank(&mut self, before: &Segment, after: Option<&Segment>) {
+    pub(super) fn rank(&mut self, before: &Segment, after: Option<&Segment>) {
         let place = |s: &Segment| (s.transmissions > 1 && s.is_awaited()).then(|| s.sent_order());
         let (before, after) = (place(before), after.and_then(place));
         if before != after {
@@ -68,7 +68,7 @@ impl Index {
 
     /// Everything below `ack` has gone.
     #[inline]
-    pub fn forget_below(&mut self, ack: u64) {
+    pub(super) fn forget_below(&mut self, ack: u64) {
         if !self.sacked.is_empty() {
             self.sacked.remove_below(ack);
         }
@@ -78,7 +78,7 @@ impl Index {
     }
 
     /// Panics unless it agrees with the segments: for tests.
-    pub fn check(&self, segments: &Ring<Segment>) {
+    pub(super) fn check(&self, segments: &Ring<Segment>) {
         let covered = |ranges: &Ranges, of: &dyn Fn(&Segment) -> bool| {
             assert!(segments.iter().all(|s| of(s) == ranges.covering(s.start).is_some_and(|r| s.end() <= r.1)));
             let bytes: u64 = segments.iter().filter(|s| of(s)).map(|s| u64::from(s.len)).sum();

@@ -5,7 +5,7 @@ use crate::units::Time;
 
 /// A segment sent. Offsets are 64-bit sequence offsets.
 #[derive(Clone, Copy, Debug)]
-pub struct Segment {
+pub(crate) struct Segment {
     /// First byte.
     pub start: u64,
     /// Payload bytes; a FIN is a segment of one.
@@ -21,27 +21,27 @@ pub struct Segment {
 }
 
 /// Selectively acknowledged.
-pub const SACKED: u8 = 1;
+pub(crate) const SACKED: u8 = 1;
 /// Declared lost.
-pub const LOST: u8 = 2;
+pub(crate) const LOST: u8 = 2;
 /// Retransmitted since it was last declared lost, with that copy assumed to be in flight.
-pub const RETRANS: u8 = 4;
+pub(crate) const RETRANS: u8 = 4;
 /// Retransmitted at any time.
-pub const EVER_RETRANS: u8 = 8;
+pub(crate) const EVER_RETRANS: u8 = 8;
 /// Sent before a time-out: gives no RTT sample in ns-3.
-pub const NO_SAMPLE: u8 = 16;
+pub(crate) const NO_SAMPLE: u8 = 16;
 /// Ends what the application wrote, so that it carries PSH whenever it is sent.
-pub const PUSHED: u8 = 32;
+pub(crate) const PUSHED: u8 = 32;
 
 impl Segment {
     /// The byte after the last.
     #[inline]
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.start + u64::from(self.len)
     }
     /// Whether any of `flags` is set.
     #[inline]
-    pub fn is(&self, flags: u8) -> bool {
+    pub(crate) fn is(&self, flags: u8) -> bool {
         self.flags & flags != 0
     }
     /// Lost and not retransmitted since.
@@ -63,7 +63,7 @@ impl Segment {
 
 /// What an acknowledgement newly covers, cumulatively or selectively.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Delivered {
+pub(crate) struct Delivered {
     /// Bytes delivered for the first time.
     pub bytes: u64,
     /// Segments of those.

@@ -11,7 +11,7 @@ pub(super) struct Dimension {
 
 impl Dimension {
     /// How a quantity of this kind is written.
-    pub fn example(&self) -> String {
+    pub(super) fn example(&self) -> String {
         format!("write {} as in \"10 {}\"", self.name, self.usual)
     }
 }
