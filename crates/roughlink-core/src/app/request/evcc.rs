@@ -150,13 +150,14 @@ impl Evcc {
         }
         let m = self.plan[self.step];
         self.response_by = Time::MAX;
-        self.record.response(m, Some(now - self.sent_at));
-        if !r.in_sequence {
-            self.fail(now, Cause::SequenceError);
-            return;
-        }
         if r.message != m {
             self.fail(now, Cause::Protocol);
+            return;
+        }
+        self.record.response(m, Some(now - self.sent_at));
+        if !r.in_sequence {
+            self.record.sequence_errors += 1;
+            self.fail(now, Cause::SequenceError);
             return;
         }
         if m == Message::SessionSetup {

@@ -50,11 +50,14 @@ pub enum Outcome {
     Failed,
 }
 
+/// When, how and why.
+type End = (Time, Outcome, Option<Cause>);
+
 /// What one side records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// How and why the session ended for it.
-    end: Option<(Time, Outcome, Option<Cause>)>,
+    end: Option<End>,
     /// SessionSetupRes arrived, or left.
     pub setup: Option<Time>,
     /// SDP requests that it sent, or got.
@@ -111,9 +114,14 @@ pub(super) fn join(start: Time, records: [Option<&Record>; 2]) -> SessionResult 
     // The first end of the two counts, and what either noticed before it. At the same instant the loss of the connection
     // follows from the other end; else the vehicle's counts.
     let ends = records.map(|r| r?.end);
-    let end = ends.into_iter().flatten().min_by_key(|end| (end.0, end.2 == Some(Cause::Connection)));
+    let follows = |cause| matches!(cause, Some(Cause::Connection | Cause::Discovery));
+    let end = ends.into_iter().flatten().min_by_key(|end| (end.0, follows(end.2)));
     let violations = records.into_iter().enumerate().flat_map(|(side, r)| {
-        let before = move |at: Time| ends[1 - side].is_none_or(|end| (at, side) < (end.0, 1 - side));
+        // A discovery fails after what was due at that instant.
+        let last = |end: &End| end.2 == Some(Cause::Discovery);
+        let before = move |at: Time| {
+            ends[1 - side].is_none_or(|end| (at, side) < (end.0, 1 - side) || (at == end.0 && last(&end)))
+        };
         r.into_iter().flat_map(|r| &r.violations).filter(move |v| before(v.0))
     });
     let mut counts = BTreeMap::<Cause, u64>::new();
@@ -146,7 +154,7 @@ pub(super) fn join(start: Time, records: [Option<&Record>; 2]) -> SessionResult 
         discovery_tries: main.discovery_tries,
         violations: counts,
         first_violation_s: first.map(Time::as_secs_f64),
-        sequence_errors: charger.map_or(0, |r| r.sequence_errors),
+        sequence_errors: charger.or(vehicle).map_or(0, |r| r.sequence_errors),
         slow_responses: charger.map_or(0, |r| r.slow_responses),
         messages: messages.collect(),
     }
@@ -173,7 +181,7 @@ pub struct SessionResult {
     pub violations: BTreeMap<Cause, u64>,
     /// When the first was passed, s since the start of the scenario; `abort` would have ended the session then.
     pub first_violation_s: Option<f64>,
-    /// Requests that the charger refused because of their order.
+    /// Requests that the charger refused because of their order; with the charger outside, refusals that arrived.
     pub sequence_errors: u64,
     /// Responses that the charger gave later than its performance time; this never ends a session.
     pub slow_responses: u64,

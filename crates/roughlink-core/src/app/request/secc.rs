@@ -79,6 +79,9 @@ impl Secc {
         }
         self.request_by = Time::MAX;
         self.record.request(m);
+        if self.answer.is_some() {
+            return self.fail(now, Cause::Protocol); // a vehicle waits for the answer to its request
+        }
         let in_sequence = m.may_follow(self.last);
         if in_sequence {
             if self.last != Some(m) {

@@ -91,58 +91,88 @@ impl Source {
 /// Their numbers are those of RTP, unwrapped (RFC 3550 appendix A.1). Of its own clock nothing is known: the departure of a packet
 /// is when it entered, so what delayed it before that is not seen; one that was lost before is seen by the gap in the
 /// numbers, and how many were sent by the first and the highest number (appendix A.3), so not what was lost before the first or
-/// after the last that entered.
+/// after the last that entered. Timestamps show how much speech a packet has, whatever the codec's usual packets have. Two packets
+/// in a row that do not continue what was heard are a talker that began anew, and are counted on from there.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
-    first: Option<First>,
+    latest: Option<Latest>,
+    /// When the first packet entered.
+    since: Time,
     /// The lowest and the highest number so far.
     lowest: u32,
     highest: u32,
+    /// Samples, and packets, from one to the next highest number of the same source.
+    samples: u64,
+    steps: u64,
+    /// Source and sequence number with which a talker would begin anew.
+    anew: Option<(u32, u16)>,
 }
 
+/// The packet with the highest number.
 #[derive(Clone, Copy, Debug)]
-struct First {
-    at: Time,
+struct Latest {
     ssrc: u32,
     sequence: u16,
+    timestamp: u32,
 }
 
 impl Heard {
-    /// A packet entered the network. Returns its number, unless it is of another source, or has a number that no packet of this
-    /// call can have.
-    pub fn hear(&mut self, now: Time, cfg: &VoipConfig, h: &Header) -> Option<u32> {
-        let Some(first) = self.first else {
-            self.first = Some(First { at: now, ssrc: h.ssrc, sequence: h.sequence });
+    /// A packet entered the network. Returns its number, unless it does not continue what was heard.
+    pub fn hear(&mut self, now: Time, h: &Header) -> Option<u32> {
+        let Some(latest) = self.latest else {
+            self.since = now;
             (self.lowest, self.highest) = (FIRST, FIRST);
-            return Some(FIRST);
+            return Some(self.advance(h, FIRST));
         };
-        if h.ssrc != first.ssrc {
-            return None;
+        let ahead = i64::from(h.sequence.wrapping_sub(latest.sequence) as i16);
+        let number = u32::try_from(i64::from(self.highest) + ahead).ok();
+        let spoken = (now - self.since).0 / LEAST_SPEECH.0;
+        let fits = |number: &u32| u64::from(*number) <= u64::from(FIRST) + spoken + MAX_DROPOUT;
+        if h.ssrc == latest.ssrc
+            && ahead >= -MAX_MISORDER
+            && let Some(number) = number.filter(fits)
+        {
+            self.anew = None;
+            self.lowest = self.lowest.min(number);
+            if number > self.highest {
+                self.samples += u64::from(h.timestamp.wrapping_sub(latest.timestamp));
+                self.steps += u64::from(number - self.highest);
+                self.advance(h, number);
+            }
+            return Some(number);
         }
-        let latest = first.sequence.wrapping_add((self.highest - FIRST) as u16);
-        let ahead = i64::from(h.sequence.wrapping_sub(latest) as i16);
-        let number = u32::try_from(i64::from(self.highest) + ahead).ok()?;
-        let spoken = (now - first.at).0 / cfg.speech.interval.0.max(1);
-        if u64::from(number) > u64::from(FIRST) + spoken + MAX_DROPOUT {
-            return None;
+        let next = self.highest + 1;
+        if self.anew == Some((h.ssrc, h.sequence)) && fits(&next) {
+            self.anew = None;
+            return Some(self.advance(h, next));
         }
-        self.lowest = self.lowest.min(number);
-        self.highest = self.highest.max(number);
-        Some(number)
+        self.anew = Some((h.ssrc, h.sequence.wrapping_add(1)));
+        None
+    }
+
+    fn advance(&mut self, h: &Header, number: u32) -> u32 {
+        self.highest = number;
+        self.latest = Some(Latest { ssrc: h.ssrc, sequence: h.sequence, timestamp: h.timestamp });
+        number
     }
 
     /// Nobody has been heard.
     pub fn is_silent(&self) -> bool {
-        self.first.is_none()
+        self.latest.is_none()
     }
 
-    /// The talker as far as it was heard: it sent at the codec's pace.
+    /// The talker as far as it was heard, at its own pace; without timestamps that can be true, at the codec's.
     pub fn sender(&self, cfg: &VoipConfig) -> Sender {
-        let interval = cfg.speech.interval;
-        let Some(first) = self.first else { return Sender::silent(interval) };
+        let usual = cfg.speech.interval;
+        if self.is_silent() {
+            return Sender::silent(usual);
+        }
+        let own = u128::from(self.samples) * 1_000_000_000 / CLOCK / u128::from(self.steps.max(1));
+        let own = u64::try_from(own).map(Time).ok().filter(|t| (LEAST_SPEECH..=MOST_SPEECH).contains(t));
+        let interval = own.unwrap_or(usual);
         let before = interval * u64::from(FIRST - self.lowest);
         Sender {
-            first: first.at.saturating_sub(before),
+            first: self.since.saturating_sub(before),
             base: self.lowest,
             sent: self.highest + 1,
             ..Sender::silent(interval)
@@ -159,10 +189,15 @@ const CLOCK: u128 = 8000;
 /// The payload type of G.711 with the mu-law, and its silence.
 const PCMU: u8 = 0;
 const PCMU_SILENCE: u8 = 0xff;
-/// The number of the packet that is heard first: some that it has overtaken may follow (`MAX_MISORDER` of RFC 3550 appendix A.1).
-const FIRST: u32 = 100;
-/// By how many packets a talker may be ahead of the codec's pace, for jumps and bursts (`MAX_DROPOUT`, same place).
+/// By how many packets one may come late (RFC 3550 appendix A.1).
+const MAX_MISORDER: i64 = 100;
+/// The number of the packet that is heard first: some that it has overtaken may follow.
+const FIRST: u32 = MAX_MISORDER as u32;
+/// By how many packets a talker may be ahead of the pace of the shortest, for jumps and bursts (same place).
 const MAX_DROPOUT: u64 = 3000;
+/// The least and the most speech of a packet: frames of 2.5 ms, and what a receiver should accept (RFC 3551 section 4.2).
+const LEAST_SPEECH: Time = Time::from_micros(2_500);
+const MOST_SPEECH: Time = Time::from_millis(200);
 
 #[cfg(test)]
 mod tests {
@@ -220,17 +255,47 @@ mod tests {
         assert!(heard.is_silent() && heard.sender(&cfg).sent() == 0);
         // The first is overtaken by none, the second by the first; a copy; the wrap; a gap; one that is late.
         let sequences = [65_534, 65_533, 65_534, 65_535, 0, 5, 2];
-        let numbers = sequences.map(|s| heard.hear(ms(1000), &cfg, &header(s)).unwrap());
+        let numbers = sequences.map(|s| heard.hear(ms(1000), &header(s)).unwrap());
         assert_eq!(numbers, [100, 99, 100, 101, 102, 107, 104]);
         let sender = heard.sender(&cfg);
         assert_eq!((sender.sent(), sender.departure(99)), (9, ms(980)));
-        assert_eq!(heard.hear(ms(1000), &cfg, &Header { ssrc: 10, ..header(6) }), None);
+        assert_eq!(heard.hear(ms(1000), &Header { ssrc: 10, ..header(6) }), None);
         // Once more around, and far behind.
         for i in 1..=70_000 {
-            let number = heard.hear(ms(1000 + 20 * i), &cfg, &header(65_534_u16.wrapping_add(i as u16)));
+            let number = heard.hear(ms(1000 + 20 * i), &header(65_534_u16.wrapping_add(i as u16)));
             assert_eq!(number, Some(100 + i as u32));
         }
         assert_eq!(heard.sender(&cfg).sent(), 70_002);
+    }
+
+    /// Packets of 10 or 40 ms where the codec's usual ones have 20.
+    #[test]
+    fn timestamps_show_the_pace() {
+        let cfg = VoipConfig::default();
+        for ms in [10, 40] {
+            let mut heard = Heard::default();
+            for n in 0..10_000_u32 {
+                let h = Header { timestamp: (n * 8 * ms).wrapping_add(u32::MAX - 99), ..header(n as u16) };
+                let at = Time::from_millis(u64::from(n * ms));
+                assert_eq!(heard.hear(at, &h), Some(100 + n));
+            }
+            assert_eq!(heard.sender(&cfg).departure(1_100), Time::from_millis(1_000 * u64::from(ms)));
+        }
+    }
+
+    /// A redialled call, a sequence that begins again, and a pause beyond half of all numbers: the second packet counts.
+    #[test]
+    fn a_talker_may_begin_anew() {
+        let mut heard = Heard::default();
+        let mut hear = |ssrc: u32, sequence: u16| heard.hear(Time::from_secs(1), &Header { ssrc, ..header(sequence) });
+        assert_eq!([hear(1, 500), hear(1, 501)], [Some(100), Some(101)]);
+        assert_eq!(
+            [hear(2, 9), hear(1, 502), hear(2, 10), hear(2, 11), hear(2, 12)],
+            [None, Some(102), None, Some(103), Some(104)]
+        );
+        assert_eq!([hear(2, 40_000), hear(2, 40_001), hear(2, 40_002)], [None, Some(105), Some(106)]);
+        // Stray packets of a third talker do not disturb it.
+        assert_eq!([hear(3, 1), hear(3, 9), hear(2, 40_003)], [None, None, Some(107)]);
     }
 
     /// Numbers that run away do not make the listener remember a call of years.
@@ -239,15 +304,15 @@ mod tests {
         let cfg = VoipConfig::default();
         let (mut heard, mut listener) = (Heard::default(), Receiver::default());
         for i in 0..100_000_u32 {
-            if let Some(n) = heard.hear(Time::from_secs(1), &cfg, &header((i * 2999) as u16)) {
+            if let Some(n) = heard.hear(Time::from_secs(1), &header((i * 2999) as u16)) {
                 listener.receive(Time::from_secs(1), Time::from_secs(1), n);
             }
         }
         assert!(heard.sender(&cfg).sent() <= 3101 && listener.bytes() < 100_000);
         // Before the first there are not many either.
         let mut heard = Heard::default();
-        heard.hear(Time::ZERO, &cfg, &header(1000));
-        assert_eq!(heard.hear(Time::ZERO, &cfg, &header(900)), Some(0));
-        assert_eq!(heard.hear(Time::ZERO, &cfg, &header(899)), None);
+        heard.hear(Time::ZERO, &header(1000));
+        assert_eq!(heard.hear(Time::ZERO, &header(900)), Some(0));
+        assert_eq!(heard.hear(Time::ZERO, &header(899)), None);
     }
 }

@@ -220,8 +220,12 @@ impl Component {
             Some(d) => (d.addresses, transport(d.packet.protocol())),
             None => (Addresses { ip, src_port: 0, dst_port: 0 }, 0),
         };
-        if let Some(flow) = ports.known.get(&(addresses, transport, nodes.0)) {
-            return Some(*flow);
+        if let Some(&flow) = ports.known.get(&(addresses, transport, nodes.0)) {
+            // It has begun between its own addresses: nobody else may.
+            if whole.is_some_and(begins) && !self.flows[flow.index()].is_passing() {
+                ports.claimed.insert((flow.index() as u32, transport));
+            }
+            return Some(flow);
         }
         // A flow that waits for a connection takes the first that begins, and another as long as none has.
         if whole.is_some_and(begins) {

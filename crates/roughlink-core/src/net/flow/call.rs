@@ -63,7 +63,7 @@ impl Application for Call {
         let Talker::Outside(heard) = &mut self.talkers[end] else { return STRAY };
         let rtp = (self.span.0..self.span.1).contains(&now) && d.verify(bytes).is_ok();
         let header = Header::read(&bytes[d.payload.clone()]).filter(|_| rtp);
-        header.and_then(|h| heard.hear(now, &self.cfg, &h)).unwrap_or(STRAY)
+        header.and_then(|h| heard.hear(now, &h)).unwrap_or(STRAY)
     }
     fn read(&mut self, _: usize, p: &Packet, _: &[u8]) -> bool {
         p.seq != STRAY

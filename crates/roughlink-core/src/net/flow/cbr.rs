@@ -28,6 +28,9 @@ impl Application for Cbr {
         false
     }
     fn left(&mut self, now: Time, p: &Packet, progress: &mut Progress) {
+        if p.flow.reverse() {
+            return; // an answer between two ends outside
+        }
         self.delivered += u64::from(p.payload());
         progress.last_delivery = now;
     }

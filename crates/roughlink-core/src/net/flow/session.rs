@@ -22,6 +22,8 @@ pub(super) struct Requests {
     /// One that is outside remains closed.
     ends: [Endpoint; 2],
     open: [bool; 2],
+    /// Nobody has a session before.
+    start: Time,
     session: Session,
     datagrams: [VecDeque<u16>; 2],
     sent: [u32; 2],
@@ -32,6 +34,9 @@ pub(super) struct Requests {
 
 impl Application for Requests {
     fn receive(&mut self, now: Time, end: usize, p: &Packet, sides: &Sides, progress: &mut Progress) -> bool {
+        if now < self.start {
+            return false;
+        }
         if p.protocol() == Protocol::Udp {
             self.session.receive_datagram(now, SIDES[end]);
         } else {
@@ -86,7 +91,8 @@ impl Application for Requests {
         self.ends.iter_mut().for_each(|e| e.on_link(now, event));
     }
     fn sender(&self) -> Option<(Sending<'_>, u64)> {
-        Some((Sending::Tcp(self.ends[0].sender()?), self.delivered(1)))
+        let end = usize::from(self.open[0]);
+        Some((Sending::Tcp(self.ends[end].sender()?), self.delivered(1 - end)))
     }
     fn session(&self) -> Option<&Session> {
         Some(&self.session)
@@ -99,7 +105,8 @@ impl Application for Requests {
         out.sized = true;
         out.failed = self.ends.iter().any(Endpoint::failed);
         out.datagrams = self.sent.iter().map(|n| u64::from(*n)).sum();
-        out.session = Some(Box::new(self.session.result()));
+        // Of a session that only passes nothing is known.
+        out.session = (self.open != [true; 2]).then(|| Box::new(self.session.result()));
     }
 }
 
@@ -116,6 +123,7 @@ impl Requests {
         Requests {
             ends,
             open,
+            start: spec.start,
             session: Session::new(session.clone(), spec.start, open),
             datagrams: Default::default(),
             sent: [0; 2],
@@ -155,6 +163,10 @@ impl Requests {
                     match action {
                         Action::Datagram(payload) => self.datagrams[i].push_back(payload),
                         Action::Connect => self.ends[i].connect(),
+                        // A peer outside that takes nothing must not make this end remember all that it would be told.
+                        Action::Write(bytes) if self.open[1 - i] && self.ends[i].room() < u64::from(bytes) => {
+                            self.session.closed(now, side, false);
+                        }
                         Action::Write(bytes) => self.ends[i].write(u64::from(bytes)),
                         Action::Close => self.ends[i].close(),
                     }
