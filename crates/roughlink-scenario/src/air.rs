@@ -42,7 +42,7 @@ pub(super) struct NamedWithMains {
 #[serde(deny_unknown_fields)]
 pub(super) struct Stationary {
     /// Probability that a block is bad.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Share>")] // required, by its definition
     pub loss: Option<Leaf<Share>>,
 }
 
@@ -51,13 +51,13 @@ pub(super) struct Stationary {
 #[serde(deny_unknown_fields)]
 pub(super) struct Fading {
     /// Mean time in the good state.
-    #[schemars(required, example = "5 s")]
+    #[schemars(with = "Leaf<Time>", example = "5 s")] // required, by its definition
     pub good: Option<Leaf<Time>>,
     /// Mean time in the bad state.
-    #[schemars(required, example = "300 ms")]
+    #[schemars(with = "Leaf<Time>", example = "300 ms")] // required, by its definition
     pub bad: Option<Leaf<Time>>,
     /// Probability that a block is bad in the bad state.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Share>")] // required, by its definition
     pub loss_bad: Option<Leaf<Share>>,
 }
 
@@ -182,7 +182,7 @@ pub(super) struct MarkovMiddleton {
     #[schemars(required, extend("minimum" = 0, "exclusiveMaximum" = 1))]
     pub memory: Option<Leaf<f64>>,
     /// Time between samples.
-    #[schemars(required, example = "1 us")]
+    #[schemars(with = "Leaf<Time>", example = "1 us")] // required, by its definition
     pub sample: Option<Leaf<Time>>,
     /// Probabilities that state 1 and that a higher state spoil a block.
     #[schemars(extend("default" = ["10 %", "90 %"]))]
@@ -213,10 +213,10 @@ pub(super) struct Events {
 #[serde(deny_unknown_fields)]
 pub(super) struct Exponential {
     /// Its share; those of all parts sum up to 100 %.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Share>")] // required, by its definition
     pub share: Option<Leaf<Share>>,
     /// Its mean.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub mean: Option<Leaf<Time>>,
 }
 
@@ -225,11 +225,11 @@ pub(super) struct Exponential {
 #[serde(deny_unknown_fields)]
 pub(super) struct Event {
     /// When it begins.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub at: Option<Leaf<Time>>,
     /// How long it lasts.
     #[serde(rename = "for")]
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub lasts: Option<Leaf<Time>>,
 }
 

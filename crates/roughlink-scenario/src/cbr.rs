@@ -15,7 +15,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(super) struct Cbr {
     /// IP bit rate.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Rate>")] // required, by its definition
     pub rate: Option<Leaf<Rate>>,
     /// IP length of a datagram.
     #[schemars(extend("default" = PACKET, "x-minimum" = "29 B", "x-maximum" = "65535 B"))]

@@ -35,7 +35,7 @@ use log::{Row, from_log};
 #[serde(deny_unknown_fields)]
 pub(super) struct Coverage {
     /// Its name.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
     /// The link that is down without coverage.
     #[schemars(required)]
@@ -104,7 +104,7 @@ pub(super) struct Station {
     /// Its name.
     pub name: Option<Leaf<String>>,
     /// Distance from the station before, or from the start.
-    #[schemars(required, example = "1164 m")]
+    #[schemars(with = "Leaf<Length>", example = "1164 m")] // required, by its definition
     pub distance: Option<Leaf<Length>>,
     /// Time that the vehicle stays here; the `dwell` of the coverage if absent.
     pub dwell: Option<Leaf<Time>>,
@@ -119,10 +119,10 @@ pub(super) struct Visit {
     /// Its name.
     pub name: Option<Leaf<String>>,
     /// When coverage begins.
-    #[schemars(required, example = "123 s")]
+    #[schemars(with = "Leaf<Time>", example = "123 s")] // required, by its definition
     pub arrive: Option<Leaf<Time>>,
     /// When coverage ends.
-    #[schemars(required, example = "243 s")]
+    #[schemars(with = "Leaf<Time>", example = "243 s")] // required, by its definition
     pub depart: Option<Leaf<Time>>,
     /// Its class.
     pub class: Option<Leaf<String>>,

@@ -26,7 +26,7 @@ pub(super) struct File {
     #[schemars(extend("default" = 1))]
     pub seed: Option<Leaf<u64>>,
     /// End of the run; it ends earlier when every flow has a size and is complete.
-    #[schemars(required, example = "60 s")]
+    #[schemars(with = "Leaf<Time>", example = "60 s")] // required, by its definition
     pub duration: Option<Leaf<Time>>,
     /// Defaults for every TCP flow.
     pub tcp: Option<Box<At<Tcp>>>,
@@ -54,7 +54,7 @@ pub(super) struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct Node {
     /// How links and flows refer to it.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
 }
 

@@ -30,7 +30,7 @@ use std::sync::Arc;
 #[serde(deny_unknown_fields)]
 pub(super) struct Flow {
     /// Its name.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
     /// `bulk`: a transfer; `cbr`: datagrams at a constant rate; `voip`: a voice call; `request`: a charging session.
     #[schemars(required, extend("x-flat" = true))]

@@ -26,7 +26,7 @@ pub(super) struct Gateway {
     /// The link that it watches: a shared medium, or a pipe with noise or a timeline. The node's only such link if absent.
     pub link: Option<Leaf<String>>,
     /// Which gateway; `roughlink gateway list` describes them, and `none` is no gateway.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<GatewayKind>")] // required, by its definition
     pub kind: Option<Leaf<GatewayKind>>,
     /// Parameters of the kind, such as `{ floor = 4 }`.
     pub params: Option<At<Params>>,

@@ -36,10 +36,10 @@ pub(super) struct Hdplc {
 #[serde(deny_unknown_fields)]
 pub(super) struct RateStep {
     /// When it begins.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub at: Option<Leaf<Time>>,
     /// PHY rate.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Rate>")] // required, by its definition
     pub rate: Option<Leaf<Rate>>,
 }
 

@@ -29,7 +29,7 @@ const EXCLUDES: &str = "x-excludes";
 const GIVEN_BY: &str = "x-given-by";
 /// Marks a kind that needs one or the other of its keys: the resolver looks.
 const NEEDS_ONE: &str = "x-needs-one";
-/// The kind of the table around it that a table must be in to be of this kind.
+/// The kind of the table around it that a table must be in to be of this kind: the resolver looks, and examples use it.
 pub(super) const WITHIN: &str = "x-within";
 
 /// The keywords that only the check of the form needs.
@@ -88,7 +88,12 @@ pub(super) fn meanings<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &st
 pub(super) fn excluded<'s>(table: &'s Schema, kind: Option<&'s Schema>, key: &str) -> Vec<&'s str> {
     let lists =
         |says: &Schema, other: &str| says[EXCLUDES].as_array().is_some_and(|all| all.iter().any(|k| k == other));
-    let all = || [Some(table), kind].into_iter().flatten().flat_map(keys);
+    // Of a key that another kind has, the kind may be about to change.
+    let kind = kind.filter(|kind| has(table, key) || has(kind, key));
+    let all = || {
+        let of = kind.map_or_else(|| kinds(table).iter().collect(), |kind| vec![kind]);
+        [table].into_iter().chain(of).flat_map(keys)
+    };
     let own = all().find(|(name, _)| *name == key).map(|(_, says)| says);
     let either = |(name, says): &(&str, &Schema)| lists(says, key) || own.is_some_and(|own| lists(own, name));
     all().filter(either).map(|(name, _)| name).collect()

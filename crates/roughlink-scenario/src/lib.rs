@@ -2,8 +2,8 @@
 //!
 //! A file is processed in four steps: overrides (`--set`) are written into its text (`syntax`, `set`); its form is
 //! checked against the schema (`shape`, `kinds`); its values are read, each with its place (`leaf`, `file`); names, defaults
-//! and stacks are resolved (`resolve`, and a module for each table and each of its kinds). No step stops at the first fault, so that all faults are shown at
-//! once, each with a suggestion. No text makes [`parse`] panic.
+//! and stacks are resolved (`resolve`, and a module for each table and each of its kinds). No step stops at the first fault,
+//! so that all faults are shown at once, each with a suggestion. No text makes [`parse`] panic.
 
 #![warn(unreachable_pub)]
 

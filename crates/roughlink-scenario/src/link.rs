@@ -16,7 +16,7 @@ use std::ops::Range;
 #[serde(deny_unknown_fields)]
 pub(super) struct Link {
     /// Its name.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
     /// Its two nodes; `forward` is the direction from the first to the second.
     #[schemars(required, length(equal = 2))]

@@ -18,7 +18,7 @@ use std::ops::Range;
 #[schemars(extend("x-within" = "pipe"))]
 pub(super) struct Random {
     /// Probability that a packet is lost.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Share>")] // required, by its definition
     pub loss: Option<Leaf<Share>>,
 }
 
@@ -43,10 +43,10 @@ pub(super) struct Burst {
 #[schemars(extend("x-within" = "pipe"))]
 pub(super) struct GilbertElliott {
     /// Probability per packet of a transition from the good to the bad state (Gilbert's p).
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Share>")] // required, by its definition
     pub to_bad: Option<Leaf<Share>>,
     /// Probability per packet of a transition from the bad to the good state (Gilbert's r).
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Share>")] // required, by its definition
     pub to_good: Option<Leaf<Share>>,
     /// Loss in the good state (Elliott's 1 - k).
     #[schemars(extend("default" = "0 %"))]
@@ -98,10 +98,10 @@ pub(super) struct Recorded {
 #[serde(deny_unknown_fields)]
 pub(super) struct Pulses {
     /// Time from one start to the next; its mean if the pulses come at random.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub every: Option<Leaf<Time>>,
     /// Length of a pulse; its mean if the pulses come at random.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub length: Option<Leaf<Time>>,
 }
 
@@ -110,10 +110,10 @@ pub(super) struct Pulses {
 #[serde(deny_unknown_fields)]
 pub(super) struct Step {
     /// When it begins.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Time>")] // required, by its definition
     pub at: Option<Leaf<Time>>,
     /// Probability that a packet is lost, or on a shared medium that a block is bad.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<Share>")] // required, by its definition
     pub loss: Option<Leaf<Share>>,
 }
 

@@ -20,10 +20,12 @@ use std::ops::Range;
 #[serde(deny_unknown_fields)]
 pub(super) struct Pipe {
     /// Serialisation rate. It may be left out if the timeline gives it from the start.
-    #[schemars(required, example = "10 Mbit/s", extend("x-given-by" = "timeline"))]
+    #[schemars(with = "Leaf<Rate>", example = "10 Mbit/s", extend("x-given-by" = "timeline"))]
+    // required, by its definition
     pub rate: Option<Leaf<Rate>>,
     /// Propagation delay, one way. It may be left out if the timeline gives it from the start.
-    #[schemars(required, example = "10 ms", extend("x-given-by" = "timeline"))]
+    #[schemars(with = "Leaf<Time>", example = "10 ms", extend("x-given-by" = "timeline"))]
+    // required, by its definition
     pub delay: Option<Leaf<Time>>,
     /// Drop-tail queue of each direction before the serialiser, in packets or in bytes. The packet being serialised does not
     /// count.

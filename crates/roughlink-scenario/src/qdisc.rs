@@ -37,7 +37,7 @@ pub(super) enum QdiscKind {
 #[serde(deny_unknown_fields)]
 pub(super) struct Marking {
     /// A packet is marked that finds as much waiting; one that is not ECN-capable is dropped.
-    #[schemars(required)]
+    #[schemars(with = "Leaf<QueueLimit>")] // required, by its definition
     pub at: Option<Leaf<QueueLimit>>,
 }
 

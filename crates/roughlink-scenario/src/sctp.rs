@@ -23,7 +23,7 @@ pub(super) struct Sctp {
     pub cc: Option<Leaf<Cc>>,
     /// Parameters of `cc`; flows with another algorithm do not take them.
     pub cc_params: Option<At<Params>>,
-    /// Those that the endpoint takes.
+    /// The keys that the endpoint takes.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub keys: Given<SctpConfig>,

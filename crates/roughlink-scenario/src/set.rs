@@ -52,6 +52,11 @@ impl<'s> Place<'s> {
 
 fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &str) -> Result<(), Problem> {
     let [key, rest @ ..] = path else { return Err(no_path()) };
+    if let (Some(each), false) = (place.schema.get("additionalProperties").filter(|s| s.is_object()), rest.is_empty()) {
+        // The keys are names of the user's choice.
+        let inner = Place::of(each, format!("`{key}`"), place.root);
+        return set(make(table, key, false)?, &inner, rest, value);
+    }
     if place.schema.get("properties").is_none() {
         // A table whose keys are not this format's, such as `cc_params`.
         if !rest.is_empty() {

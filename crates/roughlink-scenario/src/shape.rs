@@ -252,7 +252,10 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
         // The keys are names of the user's choice.
         let mut bad = Vec::new();
         for (key, item) in inner.iter_mut() {
-            if !value(item, Key { name: key.get_ref(), within: None, given }, each, root, report) {
+            if value(item, Key { name: key.get_ref(), within: None, given }, each, root, report) {
+            } else if resolve(each, root)["type"] == "object" {
+                *item.get_mut() = DeValue::Table(DeTable::default()); // whoever refers to it finds it
+            } else {
                 bad.push(key.get_ref().to_string());
             }
         }
@@ -284,9 +287,11 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
         let word: &str = key.get_ref();
         let keep = match (meanings(here.schema, kind, word).as_slice(), kind) {
             (_, None) if word == "kind" && !all.is_empty() => false,
-            ([schema, ..], None) if !has(here.schema, word) => {
-                // Nobody reads the keys of a kind that there is not.
-                value(item, Key { name: word, within, given: true }, schema, root, report);
+            ([schema, others @ ..], None) if !has(here.schema, word) => {
+                // Nobody reads the keys of a kind that there is not; what means different things in different kinds is left.
+                if others.iter().all(|other| name_of(other) == name_of(schema)) {
+                    value(item, Key { name: word, within, given: true }, schema, root, report);
+                }
                 false
             }
             ([schema, ..], kind) if [Some(here.schema), kind].into_iter().flatten().any(|of| has(of, word)) => {

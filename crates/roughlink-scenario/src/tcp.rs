@@ -30,7 +30,7 @@ pub(super) struct Tcp {
     pub cc_params: Option<At<Params>>,
     /// How slow start may end before a loss, for algorithms that have the choice; the algorithm's own if absent.
     pub hystart: Option<Leaf<Hystart>>,
-    /// Those that the endpoint takes.
+    /// The keys that the endpoint takes.
     #[serde(default)]
     #[schemars(extend("x-flat" = true))]
     pub keys: Given<TcpConfig>,

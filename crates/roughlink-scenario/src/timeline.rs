@@ -64,7 +64,7 @@ pub(super) struct Timeline {
 #[serde(deny_unknown_fields)]
 pub(super) struct Change {
     /// When it begins.
-    #[schemars(required, example = "30 s")]
+    #[schemars(with = "Leaf<Time>", example = "30 s")] // required, by its definition
     pub at: Option<Leaf<Time>>,
     /// Duration of the change; until another change of the same property if absent.
     #[serde(rename = "for")]
