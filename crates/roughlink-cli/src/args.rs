@@ -150,6 +150,9 @@ pub(crate) struct Emulate {
     /// How long it may last, instead of the scenario's duration.
     #[arg(long = "for", value_name = "TIME")]
     pub lasts: Option<String>,
+    /// Capture in this file what leaves and reaches the Linux hosts, whole packets with the network's own times: pcapng.
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
     #[command(flatten)]
     pub real: RealTime,
     #[command(flatten)]

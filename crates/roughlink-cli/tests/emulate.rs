@@ -84,7 +84,7 @@ fn content() -> Vec<u8> {
 fn programs_at_both_ends_of_a_link() {
     let Some(folder) = folder() else { return };
     let (server, client) = (part("server"), part("client"));
-    let mut args = vec!["--json", "--until", "server", "--exec", "server", "--"];
+    let mut args = vec!["--json", "--capture", "both.pcapng", "--until", "server", "--exec", "server", "--"];
     args.extend(server.iter().map(String::as_str));
     args.extend(["--exec", "car", "--"]);
     args.extend(client.iter().map(String::as_str));
@@ -98,10 +98,31 @@ fn programs_at_both_ends_of_a_link() {
         assert!(result["lateness_us"][key].is_number(), "{result}");
     }
     assert_eq!((&result["overruns"], &result["programs"][0]["node"]), (&0.into(), &"server".into()));
+    // Each packet is in the capture when it leaves its host, and when it reaches the other.
+    let capture = fs::read(folder.path().join("both.pcapng")).unwrap();
+    let records = capture_records(&capture);
+    let (ports, links) = (&result["ports"], &result["links"][0]);
+    let lost: u64 = ["forward", "reverse"].iter().map(|way| links[way]["lost"].as_u64().unwrap()).sum();
+    assert_eq!(Some(records), ports["received"].as_u64().zip(ports["sent"].as_u64()).map(|(out, back)| out + back));
+    assert!(ports["received"].as_u64() >= ports["sent"].as_u64().map(|sent| sent + lost), "{result}");
+    let out = emulate(&["--capture", "both.pcapng", "--exec", "car", "--", "true"], folder.path());
+    assert_eq!(code(&out), 3, "{}", stderr(&out));
+    assert!(stderr(&out).contains("both.pcapng") && fs::read(folder.path().join("both.pcapng")).unwrap() == capture);
     // The table for people, and the same programs' lines on standard output.
     let out = emulate(&["--for", "50ms", "--exec", "car", "--", "sh", "-c", "echo here; sleep 60"], folder.path());
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     assert!(stdout(&out).contains("car| here\n") && stdout(&out).contains("packets from kernels"), "{}", stdout(&out));
+}
+
+/// Packets in a capture: enhanced packet blocks of pcapng.
+fn capture_records(file: &[u8]) -> u64 {
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let (mut at, mut records) = (0, 0);
+    while at < file.len() {
+        records += u64::from(word(at) == 6);
+        at += word(at + 4) as usize;
+    }
+    records
 }
 
 #[test]
@@ -124,9 +145,9 @@ fn exit_codes_are_those_of_programs() {
     );
     assert!(stderr(&out).contains("the others were stopped"), "{}", stderr(&out));
     // A link that may not be late at all.
-    let ask = "(echo > /dev/udp/10.0.0.1/9) 2>/dev/null; sleep 0.2";
-    let args = ["emulate", "pair.toml", "--max-lateness", "1 ns", "--quiet", "--exec", "car", "--", "bash", "-c", ask];
-    let out = roughlink_in(&args, folder.path());
+    let ask = "for i in 1 2 3 4 5; do (echo > /dev/udp/10.0.0.1/9) 2>/dev/null; done; sleep 0.2";
+    let args = ["emulate", "pair.toml", "--max-lateness", "1 ns", "--kernel", "server", "--exec", "car", "--"];
+    let out = roughlink_in(&[&args[..], &["bash", "-c", ask]].concat(), folder.path());
     assert_eq!(code(&out), 4, "{}", stderr(&out));
     assert!(stderr(&out).contains("the link was late"), "{}", stderr(&out));
 }

@@ -31,7 +31,7 @@ pub struct Lateness {
 pub enum Ending {
     /// The scenario's duration is over.
     Over,
-    /// It was told to.
+    /// It was told to, or its observer did not want more.
     Stopped,
     /// A limit of the network was exceeded.
     Exceeded(roughlink_core::net::Exceeded),
@@ -129,7 +129,7 @@ pub(crate) fn carry<O: Observer>(
         if now >= end {
             break Ending::Over;
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) || observer.stop() {
             break Ending::Stopped;
         }
     };

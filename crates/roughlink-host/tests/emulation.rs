@@ -136,7 +136,7 @@ fn a_transfer_over_a_lossy_link_arrives_intact() {
     let link = "rate = \"50 Mbit/s\"\ndelay = \"3 ms\"\nnoise = { kind = \"burst\", start = \"1 %\", length = [1, 3] }";
     let Some(running) = start(pair(link, "")) else { return };
     let [a, b] = [0, 1].map(|host| running.namespace(host));
-    [a, b].map(reno);
+    [a, b].into_iter().for_each(reno);
     let sent: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     for to in ["10.0.0.2:7000", "[fd00::2]:7000"] {
         let to = to.parse().unwrap();
@@ -218,7 +218,7 @@ fn simulated_traffic_crosses_that_of_kernels() {
                 [[flow]]\nname = \"cross\"\nkind = \"cbr\"\nfrom = \"m\"\nto = \"n\"\nrate = \"4 Mbit/s\"\n";
     let Some(running) = start(parse(text)) else { return };
     let [a, b] = [0, 1].map(|host| running.namespace(host));
-    [a, b].map(reno);
+    [a, b].into_iter().for_each(reno);
     let to = "10.0.0.4:7000".parse().unwrap();
     let sent = vec![7; 1_000_000];
     let (ready, wait) = std::sync::mpsc::channel();
@@ -253,26 +253,27 @@ fn destination(scenario: &Scenario) -> SocketAddr {
 fn our_tcp_speaks_to_a_kernel() {
     const BYTES: usize = 400_000;
     for ip in [4, 6] {
-        let text = |sender: &str, receiver: &str| {
+        let text = |sender: &str, receiver: &str, loses: &str| {
             format!(
                 "duration = \"60 s\"\nnode = [{{ name = \"ours\" }}, {{ name = \"linux\", kernel = true }}]\n\
                  [[link]]\nname = \"wire\"\nbetween = [\"ours\", \"linux\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
-                 noise = {{ kind = \"random\", loss = \"1 %\" }}\n\
+                 noise = {{ kind = \"random\", loss = \"1 %\", direction = \"{loses}\" }}\n\
                  [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"{sender}\"\nto = \"{receiver}\"\nbytes = \"{BYTES} B\"\n\
                  start = \"1 s\"\nip = {ip}"
             )
         };
-        let scenario = parse(&text("ours", "linux"));
+        let scenario = parse(&text("ours", "linux", "forward"));
         let here = destination(&scenario);
         let Some(running) = start(scenario) else { return };
         let got = receive(running.namespace(0), here, || ());
+        thread::sleep(Duration::from_millis(500)); // its acknowledgements are on their way, and none is lost
         let outcome = finish(running);
         let mut expected = vec![0; BYTES];
         wire::pattern(1, &mut expected);
         assert!(got == expected, "{} of {BYTES} bytes: {:?}", got.len(), outcome.result.flows);
         assert_eq!(outcome.result.flows[0].delivered_bytes, BYTES as u64);
 
-        let scenario = parse(&text("linux", "ours"));
+        let scenario = parse(&text("linux", "ours", "reverse"));
         let there = destination(&scenario);
         let Some(running) = start(scenario) else { return };
         reno(running.namespace(0));

@@ -7,8 +7,9 @@ use crate::show;
 use roughlink_core::app::Traffic;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::addresses::{addresses, node_address};
-use roughlink_core::net::{Limits, NoObserver};
+use roughlink_core::net::{Limits, NoObserver, Observer};
 use roughlink_core::scenario::{FlowSpec, Scenario};
+use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::{Time, UnitError};
 use roughlink_core::wire::IpPair;
 use roughlink_host::{
@@ -23,8 +24,12 @@ use serde::Serialize;
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::BufWriter;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The command by which this program calls itself between an emulation and its programs. It is none for people.
@@ -53,6 +58,7 @@ struct Plan<'a> {
     here: Option<&'a str>,
     programs: Vec<(String, Vec<OsString>)>,
     until: Option<&'a str>,
+    capture: Option<&'a Path>,
     real: &'a RealTime,
     limits: Limits,
     /// The programs' input and output are ours, and the result goes to standard error.
@@ -83,6 +89,7 @@ pub(crate) fn emulate(args: &Emulate) -> Result<(), Failure> {
         here: args.here.as_deref(),
         programs,
         until: args.until.as_deref(),
+        capture: args.capture.as_deref(),
         real: &args.real,
         limits: args.memory.limits(),
         nested: false,
@@ -104,6 +111,7 @@ pub(crate) fn link(args: &Link) -> Result<(), Failure> {
         here: Some("host"),
         programs: vec![("inside".into(), args.command.clone())],
         until: None,
+        capture: None,
         real: &args.real,
         limits: Limits::default(),
         nested: true,
@@ -127,7 +135,7 @@ pub(crate) fn shell(args: &ShellAt) -> Result<(), Failure> {
         } else {
             nearest::suggest(&args.node, "there are", places.iter().map(|(_, node)| node.name.as_str()))
         };
-        return Err(LabError::NotFound { what: "one node", name: args.node.clone(), help }.into());
+        return Err(LabError::NotFound { what: "single real node", name: args.node.clone(), help }.into());
     };
     let words = if args.command.is_empty() {
         vec![std::env::var_os("SHELL").unwrap_or_else(|| "sh".into())]
@@ -145,9 +153,10 @@ pub(crate) fn shell(args: &ShellAt) -> Result<(), Failure> {
 }
 
 fn run(plan: Plan<'_>) -> Result<(), Failure> {
-    let Plan { source, mut overrides, programs, real, .. } = plan;
+    let Plan { source, real, programs, .. } = &plan;
     let most_late = time("--max-lateness", &real.max_lateness)?;
     let named = plan.kernels.iter().map(String::as_str).chain(plan.here).chain(programs.iter().map(|p| p.0.as_str()));
+    let mut overrides = plan.overrides.clone();
     overrides.extend(named.map(|node| (format!("node.{}.kernel", quoted(node)), "true".into())));
     overrides.extend(real.seed.map(|seed| ("seed".into(), seed.to_string())));
     let parsed = source.parse(&overrides)?;
@@ -161,32 +170,30 @@ fn run(plan: Plan<'_>) -> Result<(), Failure> {
         become_root().map_err(failure)?;
     }
     let settings = Settings { replica: real.replica, limits: plan.limits };
-    let about = about(&scenario);
-    let variables = variables(&scenario);
-    let emulation = Emulation::open(scenario, &hosts, &settings).map_err(failure)?;
+    let scenario = Arc::new(scenario);
+    let emulation = Emulation::open(Arc::clone(&scenario), &hosts, &settings).map_err(failure)?;
     if !plan.quiet && !plan.nested {
         for (node, device, addresses) in emulation.hosts() {
             let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
             say(&format!("{node}: {} at {device}", addresses.join(", ")));
         }
-        about.iter().for_each(|line| say(line));
+        about(&scenario).iter().for_each(|line| say(line));
     }
-    let output = match (plan.nested, plan.json) {
-        (true, _) => Output::Ours,
-        (false, true) => Output::PrefixedError,
-        (false, false) => Output::Prefixed,
+    let (outcome, why, ended) = match plan.capture {
+        None => {
+            let (done, NoObserver) = carry_out(emulation, NoObserver, &plan, &scenario)?;
+            done
+        }
+        Some(path) => {
+            let unwritten = |source| LabError::Write { path: path.to_owned(), source };
+            let file = File::create_new(path).map_err(unwritten)?;
+            let files = vec![(BufWriter::new(file), scenario.kernels.clone())];
+            let capture = Capture::new(&scenario, files, Some(WHOLE)).map_err(|(_, e)| unwritten(e))?;
+            let (done, capture) = carry_out(emulation, capture, &plan, &scenario)?;
+            capture.finish().map_err(|(_, e)| unwritten(e))?;
+            done
+        }
     };
-    let interrupted = interruption();
-    let places: Vec<_> = programs.iter().map(|(node, _)| emulation.place_of(node)).collect();
-    let running = emulation.start(NoObserver);
-    let mut started = Vec::new();
-    for ((node, words), place) in programs.iter().zip(places) {
-        let place = place.expect("each node with a program is real");
-        let program = Program::start(&Launcher::new(INSIDE), (node, &place), words, &variables, output);
-        started.push(program.map_err(failure)?);
-    }
-    let (why, ended) = attend(&running, started, plan.until.map(OsStr::new), interrupted);
-    let (outcome, NoObserver) = running.finish();
     let result = Emulated::new(&outcome, why, &ended);
     if plan.json {
         print_json(&result)?;
@@ -196,6 +203,33 @@ fn run(plan: Plan<'_>) -> Result<(), Failure> {
         say(timing(&outcome).trim_end());
     }
     verdict(&outcome, why, &ended, most_late)
+}
+
+/// Runs the programs while the emulation does.
+fn carry_out<O: Observer + Send + 'static>(
+    emulation: Emulation,
+    observer: O,
+    plan: &Plan<'_>,
+    scenario: &Scenario,
+) -> Result<((Outcome, Attended, Vec<Ended>), O), Failure> {
+    let output = match (plan.nested, plan.json) {
+        (true, _) => Output::Ours,
+        (false, true) => Output::PrefixedError,
+        (false, false) => Output::Prefixed,
+    };
+    let (launcher, variables) = (Launcher::new(INSIDE), variables(scenario));
+    let interrupted = interruption();
+    let places: Vec<_> = plan.programs.iter().map(|(node, _)| emulation.place_of(node)).collect();
+    let running = emulation.start(observer);
+    let mut started = Vec::new();
+    for ((node, words), place) in plan.programs.iter().zip(places) {
+        let place = place.expect("each node with a program is real");
+        let program = Program::start(&launcher, (node, &place), words, &variables, output);
+        started.push(program.map_err(failure)?);
+    }
+    let (why, ended) = attend(&running, started, plan.until.map(OsStr::new), interrupted);
+    let (outcome, observer) = running.finish();
+    Ok(((outcome, why, ended), observer))
 }
 
 /// How it ended, as an exit code says it.
@@ -431,6 +465,8 @@ fn one_link(args: &Link) -> String {
     out
 }
 
+/// Bytes that a capture keeps of a packet: what real programs send is worth reading.
+const WHOLE: u32 = 0;
 /// A link lasts as long as its program, at most.
 const LONGEST_LINK: &str = "1000000 s";
 
