@@ -139,7 +139,7 @@ fn exit_codes_are_those_of_programs() {
     let out = emulate(&args, folder.path());
     assert_eq!(code(&out), 127, "{}", stderr(&out));
     assert!(
-        stdout(&out).contains("Mbit/s") && stderr(&out).contains("cannot start `/nowhere/at/all`"),
+        stdout(&out).contains("packets from kernels") && stderr(&out).contains("cannot start `/nowhere/at/all`"),
         "{}",
         stderr(&out)
     );

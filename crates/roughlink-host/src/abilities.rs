@@ -7,6 +7,7 @@ use crate::namespace::{Namespace, become_root};
 use crate::program::Launcher;
 use crate::realtime::hurry;
 use std::error::Error as _;
+use std::fs::OpenOptions;
 use std::process::Stdio;
 
 /// Something that this machine can do or cannot.
@@ -48,12 +49,22 @@ pub(crate) fn probe(rootless: bool) {
     let namespace = user.and_then(|()| Namespace::new());
     let addresses = Vec::new();
     let setup = Setup { name: "probe0".into(), mtu: 1500, others: addresses.clone(), addresses, shared: false };
-    let device = namespace.as_ref().map_or(Ok(()), |namespace| Device::new(namespace, &setup).map(drop));
+    let device = match &namespace {
+        Ok(namespace) => Device::new(namespace, &setup).map(drop),
+        Err(_) => open_driver(),
+    };
     let namespace = namespace.map(drop);
     for (name, tried) in [(NAMESPACE, namespace), (DEVICE, device), (FIFO, hurry())] {
         let reason = |e: HostError| e.source().map_or_else(|| e.to_string(), |source| format!("{e}: {source}"));
         println!("{name}={}", tried.err().map(reason).unwrap_or_default().replace('\n', " "));
     }
+}
+
+/// As much of a device as can be tried without a namespace.
+fn open_driver() -> Result<(), HostError> {
+    let driver = "/dev/net/tun";
+    let opened = OpenOptions::new().read(true).write(true).open(driver);
+    opened.map(drop).map_err(HostError::of(format!("open {driver}")))
 }
 
 const NAMESPACE: &str = "namespace";

@@ -402,9 +402,9 @@ fn about(scenario: &Scenario) -> Vec<String> {
         };
         let (src, dst) = (SocketAddr::new(src, a.src_port), SocketAddr::new(dst, a.dst_port));
         let over = match (&f.traffic, &f.sctp) {
-            (Traffic::Bulk { .. }, None) => "TCP",
-            (Traffic::Bulk { .. }, Some(_)) => "SCTP",
-            _ => "UDP",
+            (Traffic::Cbr { .. } | Traffic::Voip { .. }, _) => "UDP",
+            (_, Some(_)) => "SCTP",
+            (_, None) => "TCP",
         };
         match (is_kernel(f.from), is_kernel(f.to)) {
             (false, true) => Some(format!("flow {}: sends to {dst}/{over} from {src}, at {}", f.name, f.start)),
