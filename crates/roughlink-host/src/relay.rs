@@ -2,7 +2,7 @@
 //!
 //! It sleeps until the network has something to do or a device has something to give. Then it first replays what was due, each
 //! event at its own time, and only then takes in what has come, so that being late does not change what happens. What leaves is late by what
-//! [`Lateness`] reports: the time from when a datagram was due until the kernel had it. The path to the loop is not in it; that takes some 50 us more.
+//! [`Lateness`] reports: the time from when a datagram was due until the kernel is given it. The path to the loop is not in it; that takes some 50 us more.
 
 use crate::device::Device;
 use crate::error::HostError;
@@ -115,13 +115,13 @@ pub(crate) fn carry<O: Observer>(
         }
         let now = clock.now();
         while let Some(out) = network.transmit_observed(now, observer) {
+            let late = clock.now().saturating_sub(out.due);
+            counts.lateness.record(late.0);
+            counts.late += u64::from(late > LATE);
             // A device that is down takes nothing, as an interface that is.
             if devices[out.port].send(&out.datagram).is_err() {
                 counts.refused += 1;
             }
-            let late = clock.now().saturating_sub(out.due);
-            counts.lateness.record(late.0);
-            counts.late += u64::from(late > LATE);
         }
         if let Some(limit) = network.exceeded() {
             break Ending::Exceeded(limit);
