@@ -37,7 +37,7 @@ pub(crate) enum Command {
     /// Run one scenario.
     Run(Run),
     /// Put real programs behind the links of a scenario, in real time (Linux).
-    Emulate(Emulate),
+    Emulate(Box<Emulate>),
     /// Put one program behind one link, in real time (Linux).
     Link(Link),
     /// Open a shell at a node of a running emulation (Linux).

@@ -179,7 +179,7 @@ fn run(plan: Plan<'_>) -> Result<(), Failure> {
         }
         about(&scenario).iter().for_each(|line| say(line));
     }
-    let (outcome, why, ended) = match plan.capture {
+    let Done { outcome, why, ended } = match plan.capture {
         None => {
             let (done, NoObserver) = carry_out(emulation, NoObserver, &plan, &scenario)?;
             done
@@ -205,13 +205,20 @@ fn run(plan: Plan<'_>) -> Result<(), Failure> {
     verdict(&outcome, why, &ended, most_late)
 }
 
+/// An emulation that is over.
+struct Done {
+    outcome: Outcome,
+    why: Attended,
+    ended: Vec<Ended>,
+}
+
 /// Runs the programs while the emulation does.
 fn carry_out<O: Observer + Send + 'static>(
     emulation: Emulation,
     observer: O,
     plan: &Plan<'_>,
     scenario: &Scenario,
-) -> Result<((Outcome, Attended, Vec<Ended>), O), Failure> {
+) -> Result<(Done, O), Failure> {
     let output = match (plan.nested, plan.json) {
         (true, _) => Output::Ours,
         (false, true) => Output::PrefixedError,
@@ -229,7 +236,7 @@ fn carry_out<O: Observer + Send + 'static>(
     }
     let (why, ended) = attend(&running, started, plan.until.map(OsStr::new), interrupted);
     let (outcome, observer) = running.finish();
-    Ok(((outcome, why, ended), observer))
+    Ok((Done { outcome, why, ended }, observer))
 }
 
 /// How it ended, as an exit code says it.
