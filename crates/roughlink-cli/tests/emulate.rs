@@ -269,6 +269,24 @@ fn control_c_ends_it_with_a_result() {
     assert_eq!(machine(), before);
 }
 
+/// What a program has started ends with it, and a program that does not want to end is ended.
+#[test]
+fn programs_do_not_outlive_their_emulation() {
+    let Some(folder) = folder() else { return };
+    let marker = format!("roughlink-outlive-{}", std::process::id());
+    for script in ["setsid sleep 1000 & exit 0", "trap '' TERM; while :; do sleep 1; done"] {
+        let marker = format!("MARKER={marker}");
+        let args = ["--for", "200 ms", "--exec", "car", "--", "env", &marker, "sh", "-c", script];
+        let out = emulate(&args, folder.path());
+        assert_eq!(code(&out), 0, "{}", stderr(&out));
+        assert_gone(&marker);
+    }
+    let out = emulate(&["--json", "--kernel", "*", "--for", "20 ms"], folder.path());
+    let result = json(&out);
+    assert_eq!((code(&out), &result["ended"], &result["sim_s"]), (0, &"duration".into(), &0.02.into()), "{result}");
+    assert_eq!(stderr(&out).lines().count(), 2, "{}", stderr(&out));
+}
+
 #[test]
 fn a_shell_joins_a_running_emulation() {
     let Some(folder) = folder() else { return };
@@ -302,6 +320,9 @@ fn one_link_to_this_machine() {
             return;
         }
     };
+    // An IPv6 address of ours in use is no obstacle: the machine's side does without it.
+    let add = |address: &str| Command::new("ip").args(["address", "add", address, "dev", "lo"]).status().unwrap();
+    assert!(machine.within(|| add("fd00::9/64")).unwrap().success());
     let listener = machine.within(|| TcpListener::bind("0.0.0.0:7001").unwrap()).unwrap();
     let greeter = std::thread::spawn(move || listener.accept().unwrap().0.write_all(b"patience"));
     let link = ["link", "--rate", "10Mbit/s", "--delay", "20ms", "--max-lateness", "10 s", "--"].map(str::to_owned);
@@ -314,8 +335,7 @@ fn one_link_to_this_machine() {
     greeter.join().unwrap().unwrap();
     // Addresses that are in use stay where they are.
     let nested = ["link", "--rate", "10Mbit/s", "--", "true"];
-    let add = || Command::new("ip").args(["address", "add", "10.0.0.9/24", "dev", "lo"]).status().unwrap();
-    assert!(machine.within(add).unwrap().success());
+    assert!(machine.within(|| add("10.0.0.9/24")).unwrap().success());
     let out = machine.within(|| roughlink(&nested)).unwrap();
     assert_eq!(code(&out), 3, "{}", stderr(&out));
     assert!(stderr(&out).contains("in use on this machine"), "{}", stderr(&out));

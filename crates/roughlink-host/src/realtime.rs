@@ -125,3 +125,49 @@ const AWAKE_SHARE: u64 = 4;
 const MOST_CREDIT: Time = Time(5_000_000);
 /// After this long it is looked whether the emulation is to end.
 const LONGEST_SLEEP: Time = Time(20_000_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::poll::PollFlags;
+    use std::io::Write as _;
+    use std::os::fd::AsFd as _;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn sleep_ends_in_time_and_never_before_unless_there_is_something_to_read() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut polled = [PollFd::new(ours.as_fd(), PollFlags::POLLIN)];
+        let clock = Clock::start();
+        let mut sleeper = Sleeper::new(clock);
+        for us in [0, 10, 50, 70, 500, 3_000] {
+            let until = clock.now() + Time::from_micros(us);
+            sleeper.sleep(&mut polled, until).unwrap();
+            assert!(clock.now() >= until, "{us} us");
+        }
+        let start = clock.now();
+        sleeper.sleep(&mut polled, Time::MAX).unwrap();
+        assert!(clock.now() - start >= LONGEST_SLEEP, "nobody said anything");
+        theirs.write_all(b"x").unwrap();
+        sleeper.sleep(&mut polled, Time::MAX).unwrap();
+        assert_eq!(polled[0].any(), Some(true));
+    }
+
+    #[test]
+    fn only_a_share_of_the_time_is_spent_awake() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let mut polled = [PollFd::new(ours.as_fd(), PollFlags::POLLIN)];
+        let clock = Clock::start();
+        let mut sleeper = Sleeper::new(clock);
+        // Waits of this length are spent awake as long as there is credit.
+        let start = Effort::so_far();
+        while clock.now() < Time::from_millis(200) {
+            sleeper.sleep(&mut polled, clock.now() + AWAKE).unwrap();
+        }
+        let ran = Effort::so_far().since(start).ran;
+        assert!(
+            ran < Duration::from_millis(150),
+            "{ran:?} of 200 ms, where a quarter is meant, and falling asleep takes some"
+        );
+    }
+}

@@ -2,7 +2,8 @@
 //!
 //! It sleeps until the network has something to do or a device has something to give. Then it first replays what was due, each
 //! event at its own time, and only then takes in what has come, so that being late does not change what happens. What leaves is late by what
-//! [`Lateness`] reports: the time from when a datagram was due until the kernel is given it. The path to the loop is not in it; that takes some 50 us more.
+//! [`Lateness`] reports: the time from when a datagram was due until the kernel is given it. The way into the loop and out of it is not
+//! in it: over a link without delay an echo takes some 20 us more than over a loopback device.
 
 use crate::device::Device;
 use crate::error::HostError;
