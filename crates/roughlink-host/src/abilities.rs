@@ -47,8 +47,8 @@ pub fn abilities(launcher: &Launcher) -> Vec<Ability> {
 pub(crate) fn probe(rootless: bool) {
     let user = if rootless { become_root() } else { Ok(()) };
     let namespace = user.and_then(|()| Namespace::new());
-    let addresses = Vec::new();
-    let setup = Setup { name: "probe0".into(), mtu: 1500, others: addresses.clone(), addresses, shared: false };
+    let (addresses, others) = (Vec::new(), Vec::new());
+    let setup = Setup { name: "probe0".into(), mtu: 1500, addresses, link_local: None, others, shared: false };
     let device = match &namespace {
         Ok(namespace) => Device::new(namespace, &setup).map(drop),
         Err(_) => open_driver(),

@@ -23,6 +23,8 @@ pub(crate) struct Setup {
     pub(crate) mtu: u16,
     /// Its own addresses.
     pub(crate) addresses: Vec<IpAddr>,
+    /// The one that is of use at this device only.
+    pub(crate) link_local: Option<IpAddr>,
     /// Who is reached through it.
     pub(crate) others: Vec<IpAddr>,
     /// The namespace has other devices, whose addresses must not be taken from them.
@@ -46,6 +48,10 @@ impl Device {
             let device = DeviceBuilder::new().name(&name).layer(Layer::L3).offload(false).enable(false);
             let device = device.build_sync().map_err(HostError::of(format!("make the TUN device {name}")))?;
             device.set_nonblocking(true).map_err(HostError::of(format!("prepare the TUN device {name}")))?;
+            if has_ipv6 {
+                // Nobody routes here; a kernel without IPv6 at this device has no such file.
+                let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/router_solicitations"), "0");
+            }
             ip(&commands(setup, has_ipv6))?;
             Ok(Device { device, name })
         })?
@@ -79,7 +85,7 @@ impl AsFd for Device {
 
 /// What `ip` is to do. Nothing is sent that nobody asked for: no multicast reports, no router solicitations.
 fn commands(setup: &Setup, has_ipv6: bool) -> Vec<String> {
-    let Setup { name, mtu, addresses, others, .. } = setup;
+    let Setup { name, mtu, addresses, link_local, others, .. } = setup;
     let speaks = |a: &&IpAddr| a.is_ipv4() || has_ipv6 && *mtu >= LEAST_MTU_V6;
     let length = |a: &IpAddr| if a.is_ipv4() { 32 } else { 128 };
     let mut all = vec![format!("link set dev {name} mtu {mtu} txqueuelen {QUEUE} multicast off")];
@@ -89,6 +95,9 @@ fn commands(setup: &Setup, has_ipv6: bool) -> Vec<String> {
     for a in addresses.iter().filter(speaks) {
         let no_detection = if a.is_ipv6() { " nodad" } else { "" };
         all.push(format!("address add {a}/{} dev {name}{no_detection}", length(a)));
+    }
+    for a in link_local.iter().filter(speaks) {
+        all.push(format!("address add {a}/64 dev {name} nodad"));
     }
     all.push(format!("link set dev {name} up"));
     for a in others.iter().filter(speaks) {
@@ -164,11 +173,13 @@ mod tests {
     fn small_links_have_no_ipv6() {
         let addresses = ["10.0.0.1", "fd00::1"].map(|a| a.parse().unwrap()).to_vec();
         let others = ["10.0.0.2", "fd00::2"].map(|a| a.parse().unwrap()).to_vec();
-        let setup = Setup { name: "plc0".into(), mtu: 1279, addresses, others, shared: false };
-        assert!(commands(&setup, true).iter().all(|line| !line.contains("fd00")));
+        let link_local = "fe80::1".parse().ok();
+        let setup = Setup { name: "plc0".into(), mtu: 1279, addresses, link_local, others, shared: false };
+        assert!(commands(&setup, true).iter().all(|line| !line.contains("fd00") && !line.contains("fe80")));
         let all = commands(&Setup { mtu: 1280, ..setup.clone() }, true);
         assert!(all.contains(&"route add fd00::2/128 dev plc0 src fd00::1".into()), "{all:?}");
         assert!(all.contains(&"address add fd00::1/128 dev plc0 nodad".into()), "{all:?}");
+        assert!(all.contains(&"address add fe80::1/64 dev plc0 nodad".into()), "{all:?}");
         assert!(commands(&Setup { mtu: 1500, ..setup }, false).iter().all(|line| !line.contains("fd00")));
     }
 }

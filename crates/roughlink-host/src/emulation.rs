@@ -213,6 +213,7 @@ fn setup(scenario: &Scenario, host: Host) -> Setup {
         }),
         mtu: links.iter().map(|link| link.model.mtu()).min().unwrap_or(1500),
         addresses: both(host.node).to_vec(),
+        link_local: Some(IpAddr::V6(node_address_v6(host.node, true))),
         others: others.collect(),
         shared: host.place == Place::Here,
     }

@@ -61,15 +61,15 @@ fn now() -> Instant {
 }
 
 /// The time until a host answers an echo request.
-fn ping(to: IpAddr) -> Duration {
-    let (family, protocol, request) = match to {
+fn ping(to: SocketAddr) -> Duration {
+    let (family, protocol, request) = match to.ip() {
         IpAddr::V4(_) => (AddressFamily::Inet, SockProtocol::Icmp, 8),
         IpAddr::V6(_) => (AddressFamily::Inet6, SockProtocol::IcmpV6, 128),
     };
     let raw = socket(family, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol).expect("root of its namespace");
     let socket = UdpSocket::from(raw);
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    socket.connect(SocketAddr::new(to, 0)).unwrap();
+    socket.connect(to).unwrap();
     let mut message = [request, 0, 0, 0, 0x52, 0x4c, 0, 1];
     let sum: u32 = message.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
     message[2..4].copy_from_slice(&(!(sum as u16 + (sum >> 16) as u16)).to_be_bytes()); // of IPv6 the kernel's counts
@@ -89,13 +89,13 @@ fn ping(to: IpAddr) -> Duration {
 fn an_echo_takes_the_delay_of_the_link() {
     let Some(running) = start(pair("rate = \"10 Mbit/s\"\ndelay = \"20 ms\"", "")) else { return };
     let times = running.namespace(0).within(|| {
-        let all = ["10.0.0.2", "fd00::2"].map(|to| to.parse().unwrap());
+        let all = ["10.0.0.2:0", "[fd00::2]:0", "[fe80::2%2]:0"].map(|to| to.parse().unwrap()); // device 1 is the loopback
         all.map(|to| [(); 5].map(|()| ping(to)))
     });
     let times = times.unwrap();
     assert!(times.as_flattened().iter().all(|t| *t >= Duration::from_millis(40)), "{times:?}");
     let outcome = finish(running);
-    assert_eq!((outcome.ports.received, outcome.ports.sent, outcome.ports.unreachable), (20, 20, 0));
+    assert_eq!((outcome.ports.received, outcome.ports.sent, outcome.ports.unreachable), (30, 30, 0));
     assert_eq!(outcome.ending, Ending::Stopped);
 }
 
