@@ -48,10 +48,12 @@ fn git(root: &Path, args: &[&str]) -> Option<String> {
 }
 
 /// The sources of the program.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 14] = [
     "Cargo.lock",
     "crates/roughlink-core/src",
     "crates/roughlink-lab/src",
+    "crates/roughlink-host/src",
+    "crates/roughlink-host/Cargo.toml",
     "crates/roughlink-core/Cargo.toml",
     "crates/roughlink-lab/Cargo.toml",
     "crates/roughlink-lab/build.rs",

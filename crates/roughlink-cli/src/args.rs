@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use roughlink_core::net::{Limits, MOST_BYTES};
 use roughlink_lab::experiment::grid::{COMPARE_REPLICAS, SWEEP_REPLICAS};
 use roughlink_lab::experiment::plan::MOST_RUNS;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Version, and the revision of the source that the program was built from.
@@ -13,8 +14,8 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (revision ", env
 #[derive(Debug, Parser)]
 #[command(name = "roughlink", version, long_version = LONG_VERSION, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (disk space, rights, a tool); \
-    5 an expectation failed; \
-    70 a fault of roughlink itself; 130 interrupted.")]
+    4 an emulated link was late; 5 an expectation failed; \
+    70 a fault of roughlink itself; 130 interrupted. If a program at an emulated link fails, its own.")]
 pub(crate) struct Roughlink<C: Subcommand> {
     #[command(subcommand)]
     pub command: C,
@@ -35,6 +36,12 @@ pub(crate) enum Any {
 pub(crate) enum Command {
     /// Run one scenario.
     Run(Run),
+    /// Put real programs behind the links of a scenario, in real time (Linux).
+    Emulate(Box<Emulate>),
+    /// Put one program behind one link, in real time (Linux).
+    Link(Link),
+    /// Open a shell at a node of a running emulation (Linux).
+    Shell(ShellAt),
     /// Recompute a paper and compare with what it published.
     Reproduce(Reproduce),
     /// Run a scenario over a grid of values, on all cores.
@@ -115,6 +122,114 @@ pub(crate) struct Run {
     pub snaplen: Option<u32>,
     #[command(flatten)]
     pub form: Form,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  roughlink emulate my.toml --exec server -- iperf3 -s --exec car -- sh -c 'iperf3 -c $ROUGHLINK_SERVER'
+  roughlink emulate my.toml --until car --exec server -- ./serve --exec car -- ./update --from 10.0.0.1
+  roughlink emulate my.toml --kernel server --kernel car --for 600s      and then: roughlink shell car
+Options come before the first `--exec NODE -- COMMAND`, of which there may be several. A program ends with the emulation, and so \
+does everything that it started. The environment has ROUGHLINK_NODE, and ROUGHLINK_ and each node's name with its address. It ends when \
+all programs have ended, or one of them fails, or when the scenario's duration is over.")]
+pub(crate) struct Emulate {
+    /// A scenario file, or the name of a built-in scenario; `-` reads standard input.
+    pub scenario: String,
+    /// A node that becomes a Linux host in a network namespace of its own, as with `kernel = true` in the scenario.
+    #[arg(long, value_name = "NODE")]
+    pub kernel: Vec<String>,
+    /// A node that is this machine itself, with a network device more as long as the emulation runs.
+    #[arg(long, value_name = "NODE")]
+    pub here: Option<String>,
+    /// Run the command after `--` at this node, which becomes a Linux host.
+    #[arg(long, value_name = "NODE", requires = "command")]
+    pub exec: Option<String>,
+    /// The emulation ends when the program at this node does.
+    #[arg(long, value_name = "NODE", requires = "exec")]
+    pub until: Option<String>,
+    /// How long it may last, instead of the scenario's duration.
+    #[arg(long = "for", value_name = "TIME")]
+    pub lasts: Option<String>,
+    /// Capture in this file what leaves and reaches the Linux hosts, whole packets with the network's own times: pcapng.
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
+    #[command(flatten)]
+    pub real: RealTime,
+    #[command(flatten)]
+    pub set: Set,
+    #[command(flatten)]
+    pub reading: Reading,
+    #[command(flatten)]
+    pub memory: Memory,
+    #[command(flatten)]
+    pub form: Form,
+    /// A program and its arguments; then `--exec NODE -- COMMAND` again for others.
+    #[arg(last = true, requires = "exec", value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  roughlink link --rate 10Mbit/s --delay 40ms --loss '5 %' -- sh -c 'iperf3 -c $ROUGHLINK_HOST'
+  roughlink link --rate 2Mbit/s --delay 300ms --queue 20pkt -- bash
+  roughlink link --rate 10Mbit/s --loss 1% --generate > my.toml
+The program is in a network of its own, at node `inside`, and reaches services of this machine, at node `host`, by the address in \
+ROUGHLINK_HOST; services must not listen on 127.0.0.1 only. Its input and output are those of the command.")]
+pub(crate) struct Link {
+    /// Rate of both directions.
+    #[arg(long, value_name = "RATE")]
+    pub rate: String,
+    /// Propagation delay of each direction.
+    #[arg(long, value_name = "TIME", default_value = "0 ms")]
+    pub delay: String,
+    /// Share of the packets that each direction loses at random.
+    #[arg(long, value_name = "SHARE")]
+    pub loss: Option<String>,
+    /// Queue of each direction; 100 packets if absent.
+    #[arg(long, value_name = "SIZE")]
+    pub queue: Option<String>,
+    /// Print the scenario file instead of running anything, to be changed and given to `emulate`.
+    #[arg(long)]
+    pub generate: bool,
+    #[command(flatten)]
+    pub real: RealTime,
+    #[command(flatten)]
+    pub set: Set,
+    /// No warnings, and no result if all went well.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The program and its arguments.
+    #[arg(last = true, required_unless_present = "generate", value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  roughlink shell car
+  roughlink shell car -- ip -s link")]
+pub(crate) struct ShellAt {
+    /// The node.
+    pub node: String,
+    /// The process of the emulation, if several run.
+    #[arg(long, value_name = "N")]
+    pub process: Option<u32>,
+    /// A command instead of a shell.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// What emulations have in common.
+#[derive(Debug, Args)]
+pub(crate) struct RealTime {
+    /// Fail (exit code 4) if one of a hundred packets left later than this after it was due.
+    #[arg(long, value_name = "TIME", default_value = "1 ms")]
+    pub max_lateness: String,
+    /// Seed of all random streams, instead of the scenario's.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    pub seed: Option<u64>,
+    /// Replica number: the same scenario with other random numbers.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub replica: u32,
 }
 
 #[derive(Debug, Args)]

@@ -4,6 +4,11 @@ pub(crate) mod cc;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod doctor;
+#[cfg(target_os = "linux")]
+pub(crate) mod emulate;
+#[cfg(not(target_os = "linux"))]
+#[path = "commands/no_emulation.rs"]
+pub(crate) mod emulate;
 pub(crate) mod gateway;
 pub(crate) mod man;
 pub(crate) mod metric;

@@ -26,6 +26,15 @@ pub(crate) enum Failure {
     Expectation(String),
     /// Ctrl-C.
     Interrupted(String),
+    /// This machine cannot do what was asked, or not any more: the reason, and what to do.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only emulation fails so"))]
+    Machine(String, Option<&'static str>),
+    /// An emulated link was late.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only emulation fails so"))]
+    Late(String),
+    /// A program at an emulated link failed, with this code.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only emulation fails so"))]
+    Program(String, u8),
     /// The reader of standard output has gone.
     Closed,
     /// Standard output cannot be written.
@@ -58,7 +67,13 @@ impl Failure {
                 let help = (!help.is_empty()).then(|| help.to_owned());
                 show(&Plain::new(e, help));
             }
-            Failure::Expectation(message) | Failure::Interrupted(message) => say(message),
+            Failure::Expectation(message)
+            | Failure::Interrupted(message)
+            | Failure::Late(message)
+            | Failure::Program(message, _) => say(message),
+            Failure::Machine(message, help) => {
+                show(&Plain { message: message.clone(), help: help.map(str::to_owned) });
+            }
             Failure::Closed => {}
             Failure::Output(e) => say(&format!("cannot write to standard output: {e}")),
             Failure::Fault(message) => say(&format!("roughlink failed: {message}")),
@@ -81,10 +96,13 @@ impl Failure {
             Failure::Lab(LabError::Broken { .. }) | Failure::Fault(_) => FAULT,
             Failure::Lab(LabError::Write { .. } | LabError::InUse { .. })
             | Failure::Folder(OutputError::Write { .. } | OutputError::Busy(_))
-            | Failure::Output(_) => 3,
+            | Failure::Output(_)
+            | Failure::Machine(..) => 3,
             Failure::Lab(LabError::Read { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => 3,
             Failure::Lab(_) | Failure::Folder(_) => 2,
+            Failure::Late(_) => 4,
             Failure::Expectation(_) => 5,
+            Failure::Program(_, code) => *code,
             Failure::Interrupted(_) => 130,
         }
     }

@@ -20,6 +20,9 @@ use std::process::ExitCode;
 /// Runs the command that the arguments of the process give.
 pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(failure::on_panic));
+    if let Some(code) = commands::emulate::inside() {
+        return code;
+    }
     let outcome = failure::guarded(|| match Roughlink::parse().command {
         Any::Shown(command) => run(command),
         Any::Reference(args) => commands::reference::reference(&args),
@@ -33,6 +36,9 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Run(args) => commands::run::run(&args),
+        Command::Emulate(args) => commands::emulate::emulate(&args),
+        Command::Link(args) => commands::emulate::link(&args),
+        Command::Shell(args) => commands::emulate::shell(&args),
         Command::Reproduce(args) => commands::reproduce::reproduce(&args),
         Command::Sweep(args) => commands::sweep::sweep(&args),
         Command::Compare(args) => commands::compare::compare(&args),

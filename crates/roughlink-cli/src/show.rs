@@ -68,7 +68,10 @@ pub(crate) fn run(r: &RunResult) -> String {
     }
     links.numbers(2);
     links.less_important(&[3]);
-    let _ = writeln!(out, "{flows}\n\n{links}\n");
+    if !r.flows.is_empty() {
+        let _ = writeln!(out, "{flows}\n");
+    }
+    let _ = writeln!(out, "{links}\n");
     for (name, result) in r.flows.iter().filter_map(|f| Some((&f.name, f.session.as_ref()?))) {
         out += &session(name, result);
     }

@@ -208,7 +208,12 @@ fn results_name_the_revision() {
 fn the_doctor_lists_what_exists() {
     let facts = json(&roughlink(&["doctor", "--json"]));
     let names: Vec<&String> = facts.as_object().unwrap().keys().collect();
-    let exist = ["chromium", "cores", "engine", "memory_mib", "ns-3", "python", "revision", "tshark", "version"];
+    let mut exist =
+        vec!["chromium", "cores", "engine", "ip", "memory_mib", "ns-3", "python", "revision", "tshark", "version"];
+    if cfg!(target_os = "linux") {
+        exist.extend(["namespaces", "real_time", "rootless", "tun"]);
+    }
+    exist.sort_unstable();
     assert_eq!(names, exist);
     let text = said(&["doctor"]);
     assert!(exist.iter().all(|name| text.contains(name)), "{text}");

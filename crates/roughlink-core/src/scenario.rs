@@ -26,6 +26,9 @@ pub struct Scenario {
     pub duration: Time,
     /// Names of the nodes.
     pub nodes: Vec<String>,
+    /// Nodes that are hosts with a kernel of their own where the network is emulated, by index, ascending. A simulation
+    /// does not distinguish them.
+    pub kernels: Vec<usize>,
     /// Links.
     pub links: Vec<LinkSpec>,
     /// Flows.

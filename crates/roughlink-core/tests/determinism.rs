@@ -155,6 +155,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
         seed: 7,
         duration: Time::from_secs(600),
         nodes: ["sa", "secc", "evcc"].map(String::from).to_vec(),
+        kernels: Vec::new(),
         links: vec![
             LinkSpec {
                 name: "internet".into(),

@@ -107,6 +107,17 @@ fn link(link: &str) -> roughlink_core::link::PipeConfig {
     parse(&text).links.remove(0).model.as_pipe().unwrap().clone()
 }
 
+/// A node that is a Linux host where the network is emulated is a node as any other; it needs no flow to have something to do.
+#[test]
+fn nodes_may_be_linux_hosts() {
+    let (plain, before) = set(DESIGN, &[]);
+    let (hosts, warnings) = set(DESIGN, &[("node.s*.kernel", "true")]);
+    assert_eq!((plain.kernels, hosts.kernels, warnings.len()), (vec![], vec![0, 1], before.len()));
+    let unused = DESIGN.split("[[flow]]").next().expect("a beginning");
+    assert!(set(unused, &[]).1[0].to_string().contains("there is no flow"));
+    assert!(set(unused, &[("node.evcc.kernel", "true")]).1.is_empty());
+}
+
 #[test]
 fn absent_keys_have_defaults() {
     let s = bulk("cc = \"newreno\"", "");

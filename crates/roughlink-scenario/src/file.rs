@@ -56,6 +56,9 @@ pub(super) struct Node {
     /// How links and flows refer to it.
     #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
+    /// `emulate` makes it a Linux host in a network namespace of its own; other commands do not distinguish it.
+    #[schemars(extend("default" = false))]
+    pub kernel: Option<Leaf<bool>>,
 }
 
 /// A direction of a link.

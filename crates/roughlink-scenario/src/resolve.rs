@@ -90,7 +90,13 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     };
     let gateways: Vec<_> = file.gateway.iter().zip(&gateway_names.all).filter_map(stands).collect();
     conflicting(&gateways, report);
-    if file.flow.is_empty() {
+    let mut kernels = Vec::new();
+    for (i, node) in file.node.iter().enumerate() {
+        if report.read(&node.value.kernel) == Some(true) {
+            kernels.push(i);
+        }
+    }
+    if file.flow.is_empty() && kernels.is_empty() {
         report.warn(Problem::new("there is no flow: nothing will happen").help("add a [[flow]]"));
     }
     let sound = report.problems.len() == before && nodes.complete;
@@ -120,7 +126,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     context.warn_of_fragments(report);
     let name = report.read(&file.name).unwrap_or_else(|| default_name.to_owned());
     let seed = report.read(&file.seed).unwrap_or(1);
-    Scenario { name, seed, duration, nodes: nodes.all, links, flows, gateways, source: String::new() }
+    Scenario { name, seed, duration, nodes: nodes.all, kernels, links, flows, gateways, source: String::new() }
 }
 
 /// What a link is, and the events that hosts are notified of.

@@ -211,14 +211,19 @@ fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &S
     false
 }
 
+/// The example of a key, its own or that of its quantity.
+fn shown<'s>(says: &'s Schema, root: &'s Schema) -> Option<&'s str> {
+    [says, resolve(says, root)].into_iter().find_map(|of| of["examples"][0].as_str())
+}
+
 /// Something that a schema allows: of several forms the first, of a table what it must have, or the first key if that
 /// is nothing.
 fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
     let schema = alternatives(schema)[0];
-    let schema = resolve(schema, root);
-    if let Some(text) = schema["examples"][0].as_str() {
+    if let Some(text) = shown(schema, root) {
         return format!("\"{text}\"");
     }
+    let schema = resolve(schema, root);
     if schema["type"] == "array" {
         let least = schema["minItems"].as_u64().unwrap_or(1).max(1) as usize;
         return format!("[{}]", vec![example(&schema["items"], within, root); least].join(", "));
@@ -233,7 +238,7 @@ fn example(schema: &Schema, within: Option<&str>, root: &Schema) -> String {
     let kind = kinds(schema).iter().filter(here).find(|kind| required(kind).next().is_some()).or(kinds(schema).first());
     let mut wanted: Vec<&str> = [Some(schema), kind].into_iter().flatten().flat_map(required).collect();
     if wanted.is_empty() {
-        let shown = keys(schema).find(|(_, says)| resolve(says, root)["examples"][0].is_string());
+        let shown = keys(schema).find(|(_, says)| shown(says, root).is_some());
         wanted.extend(shown.map(|(key, _)| key));
     }
     let line = |key: &&str| match kind.filter(|_| *key == "kind") {
@@ -332,7 +337,7 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
             if let Some(span) = &here.span {
                 problem = problem.at(span.clone(), format!("`{key}` is missing here"));
             }
-            report.error(match resolve(says, root)["examples"][0].as_str() {
+            report.error(match shown(says, root) {
                 Some(example) => problem.help(format!("add a line such as {key} = \"{example}\"")),
                 None => match says["description"].as_str() {
                     Some(description) => problem.help(format!("`{key}`: {}", description.trim_end_matches('.'))),

@@ -44,7 +44,7 @@ fn facts() -> Vec<Fact> {
         let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?.trim().to_owned();
         line.strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kb| kb / 1024)
     });
-    vec![
+    let mut facts = vec![
         fact("version", json!(env!("CARGO_PKG_VERSION")), "of this program"),
         fact("revision", json!(REVISION), "of its source"),
         fact("engine", json!(roughlink_lab::runner::ENGINE), "stored runs of another engine are not reused"),
@@ -54,7 +54,13 @@ fn facts() -> Vec<Fact> {
         fact("chromium", json!(version("chromium", &["--version"])), "tests: reports are looked at"),
         fact("python", json!(version("python3", &["--version"])), "make validate"),
         fact("ns-3", json!(ns3()), "make validate, side by side"),
-    ]
+        fact("ip", json!(version("ip", &["-V"])), "emulate: addresses and routes"),
+    ];
+    facts.extend(super::emulate::abilities().into_iter().map(|(name, missing, what_for)| {
+        let value = missing.map_or(json!(true), |reason| json!(format!("no: {reason}")));
+        fact(name, value, what_for)
+    }));
+    facts
 }
 
 /// First line of a program's version output; `None` if the program is not installed.

@@ -62,7 +62,7 @@ fn settings(args: &Run) -> Result<Settings, LabError> {
 }
 
 /// A scenario by path or name, or from standard input.
-fn source(name: &str) -> Result<Source, LabError> {
+pub(super) fn source(name: &str) -> Result<Source, LabError> {
     if name != "-" {
         return Source::scenario(name);
     }

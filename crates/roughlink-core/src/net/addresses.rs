@@ -16,8 +16,8 @@ pub fn node_address(index: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, high, middle, low)
 }
 
-/// Its IPv6 address, in the link's own network or in that of the scenario.
-pub(super) fn node_address_v6(index: usize, link_local: bool) -> Ipv6Addr {
+/// The IPv6 address of node `index`, in the link's own network or in that of the scenario.
+pub fn node_address_v6(index: usize, link_local: bool) -> Ipv6Addr {
     let [above, below] = [(index + 1) >> 16, index + 1].map(|x| x as u16);
     Ipv6Addr::new(if link_local { 0xfe80 } else { 0xfd00 }, 0, 0, 0, 0, 0, above, below)
 }

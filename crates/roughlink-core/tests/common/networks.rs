@@ -189,6 +189,7 @@ pub fn networks(bytes: u64) -> impl Strategy<Value = Scenario> {
             seed,
             duration: Time::from_secs(7200),
             nodes: Vec::new(),
+            kernels: Vec::new(),
             links: Vec::new(),
             flows: Vec::new(),
             gateways: Vec::new(),

@@ -1,0 +1,72 @@
+//! What this machine can do, found out by doing it, in a process that ends after it.
+
+use crate::device::{Device, Setup};
+use crate::error::HostError;
+use crate::inside::PROBE;
+use crate::namespace::{Namespace, become_root};
+use crate::program::Launcher;
+use crate::realtime::hurry;
+use std::error::Error as _;
+use std::fs::OpenOptions;
+use std::process::Stdio;
+
+/// Something that this machine can do or cannot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ability {
+    /// What.
+    pub name: &'static str,
+    /// What it is needed for.
+    pub what_for: &'static str,
+    /// Why it cannot, if it cannot.
+    pub missing: Option<String>,
+}
+
+/// Finds out what emulation needs.
+pub fn abilities(launcher: &Launcher) -> Vec<Ability> {
+    let try_in = |arguments: &[&str]| {
+        let mut command = launcher.command();
+        let out = command.arg(PROBE).args(arguments).stdin(Stdio::null()).output();
+        out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
+    };
+    let (plain, rootless) = (try_in(&[]), try_in(&["rootless"]));
+    let of = |said: &str, name| match said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')) {
+        Some("") => None,
+        Some(reason) => Some(reason.to_owned()),
+        None => Some("it could not be tried".to_owned()),
+    };
+    let ability = |name, what_for, missing| Ability { name, what_for, missing };
+    vec![
+        ability("namespaces", "emulate: nodes with a kernel of their own", of(&plain, NAMESPACE)),
+        ability("tun", "emulate: the way between kernels and the link", of(&plain, DEVICE)),
+        ability("rootless", "emulate without root", of(&rootless, NAMESPACE).or_else(|| of(&rootless, DEVICE))),
+        ability("real_time", "emulate: SCHED_FIFO, on time also when programs need the processors", of(&plain, FIFO)),
+    ]
+}
+
+/// Tries it, and prints for each what was missing.
+pub(crate) fn probe(rootless: bool) {
+    let user = if rootless { become_root() } else { Ok(()) };
+    let namespace = user.and_then(|()| Namespace::new());
+    let (addresses, others) = (Vec::new(), Vec::new());
+    let setup = Setup { name: "probe0".into(), mtu: 1500, addresses, link_local: None, others, shared: false };
+    let device = match &namespace {
+        Ok(namespace) => Device::new(namespace, &setup).map(drop),
+        Err(_) => open_driver(),
+    };
+    let namespace = namespace.map(drop);
+    for (name, tried) in [(NAMESPACE, namespace), (DEVICE, device), (FIFO, hurry())] {
+        let reason = |e: HostError| e.source().map_or_else(|| e.to_string(), |source| format!("{e}: {source}"));
+        println!("{name}={}", tried.err().map(reason).unwrap_or_default().replace('\n', " "));
+    }
+}
+
+/// As much of a device as can be tried without a namespace.
+fn open_driver() -> Result<(), HostError> {
+    let driver = "/dev/net/tun";
+    let opened = OpenOptions::new().read(true).write(true).open(driver);
+    opened.map(drop).map_err(HostError::of(format!("open {driver}")))
+}
+
+const NAMESPACE: &str = "namespace";
+const DEVICE: &str = "device";
+const FIFO: &str = "fifo";

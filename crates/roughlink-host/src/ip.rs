@@ -1,0 +1,36 @@
+//! The command `ip` of iproute2, in the namespace of the calling thread.
+
+use crate::error::HostError;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+/// Executes lines of commands, up to the first that fails.
+pub(crate) fn ip(lines: &[String]) -> Result<(), HostError> {
+    let text = lines.join("\n") + "\n";
+    let run = || {
+        let mut child = Command::new("ip")
+            .args(["-batch", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        // If it stops reading, what it says has the reason.
+        let _ = child.stdin.take().map(|mut stdin| stdin.write_all(text.as_bytes()));
+        child.wait_with_output()
+    };
+    let out = run().map_err(HostError::of("run `ip`"))?;
+    if out.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&out.stderr);
+    let line = said.split("-:").nth(1).and_then(|rest| rest.trim().parse::<usize>().ok());
+    let line = line.and_then(|n| lines.get(n.checked_sub(1)?)).map_or("", String::as_str);
+    let first = said.lines().next().unwrap_or("no reason given");
+    Err(HostError::Ip { said: format!("{first} (`{line}`)") })
+}
+
+/// What `ip` prints for some arguments.
+pub(crate) fn ip_prints(args: &[&str]) -> Result<String, HostError> {
+    let out = Command::new("ip").args(args).stdin(Stdio::null()).output().map_err(HostError::of("run `ip`"))?;
+    Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+}

@@ -1,0 +1,90 @@
+//! Network namespaces without a name. Each is held by a descriptor of this process, and ends with it.
+//!
+//! Only a thread joins a namespace: the process stays where it is, and so do its other threads.
+
+use crate::error::HostError;
+use crate::ip::ip;
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::{getgid, getuid};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd as _;
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::thread;
+
+/// A network namespace.
+#[derive(Debug)]
+pub struct Namespace(File);
+
+impl Namespace {
+    /// A new one, which has nothing but a loopback device.
+    ///
+    /// # Errors
+    /// The right is missing, or `ip`.
+    pub fn new() -> Result<Self, HostError> {
+        apart(|| {
+            unshare(CloneFlags::CLONE_NEWNET).map_err(HostError::errno("make a network namespace"))?;
+            ip(&["link set lo up".into()])?;
+            Self::here()
+        })
+    }
+
+    /// That of the calling thread.
+    ///
+    /// # Errors
+    /// There is no /proc.
+    pub fn here() -> Result<Self, HostError> {
+        let path = "/proc/thread-self/ns/net";
+        File::open(path).map(Namespace).map_err(HostError::of(format!("open {path}")))
+    }
+
+    /// Where other processes find it as long as it is held.
+    pub fn path(&self) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
+    }
+
+    /// Does something in the namespace, in a thread that ends with it. What it opens, it may return.
+    ///
+    /// # Errors
+    /// The namespace cannot be joined.
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, HostError> {
+        apart(|| {
+            setns(&self.0, CloneFlags::CLONE_NEWNET).map_err(HostError::errno("join a network namespace"))?;
+            Ok(work())
+        })
+    }
+}
+
+/// Does something in a thread of its own.
+fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Whether this process may make network namespaces and devices as it is.
+pub fn is_allowed() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let has = effective.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    [CAP_NET_ADMIN, CAP_SYS_ADMIN].iter().all(|capability| has >> capability & 1 == 1)
+}
+
+/// Makes this process root of a user namespace of its own, in which it may make network namespaces: outside of it, it has the
+/// rights that it had.
+///
+/// # Errors
+/// The system does not allow it, or the process has more than one thread.
+pub fn become_root() -> Result<(), HostError> {
+    let (user, group) = (getuid(), getgid());
+    unshare(CloneFlags::CLONE_NEWUSER).map_err(HostError::errno("make a user namespace"))?;
+    let maps =
+        [("setgroups", "deny".to_owned()), ("uid_map", format!("0 {user} 1")), ("gid_map", format!("0 {group} 1"))];
+    for (file, text) in maps {
+        let path = format!("/proc/self/{file}");
+        fs::write(&path, text).map_err(HostError::of(format!("write {path}")))?;
+    }
+    Ok(())
+}
+
+/// Bits of capability sets, capabilities(7).
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_SYS_ADMIN: u32 = 21;

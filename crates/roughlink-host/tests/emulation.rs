@@ -1,0 +1,311 @@
+//! Kernels at both ends of an emulated link, in namespaces that each test makes and that end with it.
+//!
+//! Where namespaces or TUN devices are not to be had, the tests say so and are skipped. No test asserts that something is fast.
+
+#![cfg(target_os = "linux")]
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
+use roughlink_core::net::addresses::addresses;
+use roughlink_core::net::{Crossing, Network, NoObserver, Observer, Options, Way};
+use roughlink_core::packet::{Packet, Sides};
+use roughlink_core::scenario::Scenario;
+use roughlink_core::wire;
+use roughlink_core::wire::IpPair;
+use roughlink_host::{Emulation, Ending, Host, HostError, Namespace, Outcome, Place, Running, Settings};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+fn parse(text: &str) -> Scenario {
+    roughlink_scenario::parse(text, "test", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
+}
+
+/// Nodes `a` and `b`, Linux hosts, joined by a link with the keys `link`, and the tables `more`.
+fn pair(link: &str, more: &str) -> Scenario {
+    parse(&format!(
+        "duration = \"60 s\"\nnode = [{{ name = \"a\", kernel = true }}, {{ name = \"b\", kernel = true }}]\n\
+         [[link]]\nname = \"wire\"\nbetween = [\"a\", \"b\"]\n{link}\n{more}"
+    ))
+}
+
+/// Opens the nodes that are Linux hosts; `None`, and why on standard error, where that is not possible.
+fn start(scenario: Scenario) -> Option<Running<NoObserver>> {
+    let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: Place::Own }).collect();
+    match Emulation::open(scenario, &hosts, &Settings::default()) {
+        Ok(emulation) => Some(emulation.start(NoObserver)),
+        Err(HostError::System { what, source })
+            if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
+        {
+            eprintln!("skipped: this machine cannot {what}: {source}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+fn finish(running: Running<NoObserver>) -> Outcome {
+    let outcome = running.finish().0;
+    eprintln!("{:?} {:?} {:?}", outcome.lateness, outcome.unhurried, outcome.effort);
+    assert_eq!((outcome.overruns, outcome.refused), (0, 0), "{outcome:?}");
+    assert_eq!(outcome.ports.unreadable, 0);
+    outcome
+}
+
+#[expect(clippy::disallowed_methods, reason = "round-trip times are measured")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// The time until a host answers an echo request.
+fn ping(to: SocketAddr) -> Duration {
+    let (family, protocol, request) = match to.ip() {
+        IpAddr::V4(_) => (AddressFamily::Inet, SockProtocol::Icmp, 8),
+        IpAddr::V6(_) => (AddressFamily::Inet6, SockProtocol::IcmpV6, 128),
+    };
+    let raw = socket(family, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol).expect("root of its namespace");
+    let socket = UdpSocket::from(raw);
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket.connect(to).unwrap();
+    let mut message = [request, 0, 0, 0, 0x52, 0x4c, 0, 1];
+    let sum: u32 = message.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    message[2..4].copy_from_slice(&(!(sum as u16 + (sum >> 16) as u16)).to_be_bytes()); // of IPv6 the kernel's counts
+    let start = now();
+    socket.send(&message).unwrap();
+    let mut answer = [0; 200];
+    loop {
+        let n = socket.recv(&mut answer).expect("an answer");
+        let icmp = if to.is_ipv4() { &answer[20..n] } else { &answer[..n] };
+        if matches!(icmp[0], 0 | 129) && icmp[4..8] == message[4..8] {
+            return start.elapsed();
+        }
+    }
+}
+
+#[test]
+fn an_echo_takes_the_delay_of_the_link() {
+    let Some(running) = start(pair("rate = \"10 Mbit/s\"\ndelay = \"20 ms\"", "")) else { return };
+    let times = running.namespace(0).within(|| {
+        let all = ["10.0.0.2:0", "[fd00::2]:0", "[fe80::2%2]:0"].map(|to| to.parse().unwrap()); // device 1 is the loopback
+        all.map(|to| [(); 5].map(|()| ping(to)))
+    });
+    let times = times.unwrap();
+    assert!(times.as_flattened().iter().all(|t| *t >= Duration::from_millis(40)), "{times:?}");
+    let outcome = finish(running);
+    assert_eq!((outcome.ports.received, outcome.ports.sent, outcome.ports.unreachable), (30, 30, 0));
+    assert_eq!(outcome.ending, Ending::Stopped);
+}
+
+/// Sends `bytes` to `to`.
+fn transfer(from: &Namespace, to: SocketAddr, bytes: &[u8]) -> std::io::Result<()> {
+    from.within(|| {
+        let mut stream = TcpStream::connect(to)?;
+        stream.set_write_timeout(Some(Duration::from_secs(50)))?;
+        stream.write_all(bytes)?;
+        stream.shutdown(Shutdown::Write)?;
+        stream.read_to_end(&mut Vec::new()).map(drop)
+    })
+    .unwrap()
+}
+
+/// All that the first connection to `at` brings.
+fn receive(at: &Namespace, address: SocketAddr, ready: impl FnOnce() + Send) -> Vec<u8> {
+    at.within(|| {
+        let listener = TcpListener::bind(address).unwrap();
+        ready();
+        let mut stream = listener.accept().unwrap().0;
+        stream.set_read_timeout(Some(Duration::from_secs(50))).unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        all
+    })
+    .unwrap()
+}
+
+/// The default of the machine may be any, and may not be allowed here.
+fn reno(namespace: &Namespace) {
+    let set = || fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno");
+    namespace.within(set).unwrap().expect("reno is always there");
+}
+
+#[test]
+fn a_transfer_over_a_lossy_link_arrives_intact() {
+    let link = "rate = \"50 Mbit/s\"\ndelay = \"3 ms\"\nnoise = { kind = \"burst\", start = \"1 %\", length = [1, 3] }";
+    let Some(running) = start(pair(link, "")) else { return };
+    let [a, b] = [0, 1].map(|host| running.namespace(host));
+    [a, b].into_iter().for_each(reno);
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    for to in ["10.0.0.2:7000", "[fd00::2]:7000"] {
+        let to = to.parse().unwrap();
+        let (ready, wait) = std::sync::mpsc::channel();
+        let got = thread::scope(|scope| {
+            let got = scope.spawn(move || receive(b, to, move || ready.send(()).unwrap()));
+            wait.recv().unwrap();
+            transfer(a, to, &sent).unwrap();
+            got.join().unwrap()
+        });
+        assert!(got == sent, "{} of {} bytes", got.len(), sent.len());
+    }
+    let outcome = finish(running);
+    let forward = outcome.result.links[0].forward;
+    assert!(forward.lost > 10 && forward.bytes > 6_000_000, "{forward:?}");
+    assert_eq!(outcome.ports.unreachable, 0);
+}
+
+/// Which datagrams of a flow arrive.
+#[derive(Default)]
+struct Arrived(BTreeSet<u32>);
+
+impl Observer for Arrived {
+    fn packet(&mut self, _: roughlink_core::units::Time, at: Crossing, p: &Packet, _: &Sides) {
+        if at.way == Way::In {
+            self.0.insert(p.seq);
+        }
+    }
+}
+
+#[test]
+fn the_same_datagrams_are_lost_as_in_the_simulation() {
+    const COUNT: u32 = 150;
+    const SIZE: usize = 400; // with headers
+    let link = "rate = \"20 Mbit/s\"\ndelay = \"4 ms\"\nqueue = \"1000 pkt\"\n\
+                noise = { kind = \"burst\", start = \"8 %\", length = [1, 4] }";
+    let flow = format!(
+        "[[flow]]\nname = \"f\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mbit/s\"\npacket = \"{SIZE} B\"\n\
+         bytes = \"{} B\"",
+        COUNT as usize * (SIZE - 28)
+    );
+    let mut lists = BTreeSet::new();
+    for seed in 1..=5 {
+        let simulated = Scenario { seed, ..pair(link, &flow) };
+        let mut arrived = Arrived::default();
+        Network::new(simulated.clone(), Options::default()).unwrap().run_observed(&mut arrived).unwrap();
+        assert!((20..COUNT as usize - 10).contains(&arrived.0.len()), "{}", arrived.0.len());
+
+        let Some(running) = start(Scenario { flows: Vec::new(), ..simulated }) else { return };
+        let receiver = running.namespace(1).within(|| UdpSocket::bind("10.0.0.2:7000").unwrap()).unwrap();
+        let sender = running.namespace(0).within(|| UdpSocket::bind("10.0.0.1:0").unwrap()).unwrap();
+        for number in 0..COUNT {
+            let mut payload = [0; SIZE - 28];
+            payload[..4].copy_from_slice(&number.to_be_bytes());
+            sender.send_to(&payload, "10.0.0.2:7000").unwrap();
+        }
+        receiver.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        let mut got = BTreeSet::new();
+        let mut payload = [0; SIZE];
+        while receiver.recv(&mut payload).is_ok() {
+            got.insert(u32::from_be_bytes(*payload.first_chunk().unwrap()));
+        }
+        let outcome = finish(running);
+        assert_eq!(outcome.ports.received, u64::from(COUNT), "nothing else is sent");
+        assert_eq!(got, arrived.0, "seed {seed}");
+        lists.insert(got);
+    }
+    assert_eq!(lists.len(), 5, "another seed, another list");
+}
+
+/// Simulated traffic takes its share of the link from what the kernels send.
+#[test]
+fn simulated_traffic_crosses_that_of_kernels() {
+    let text = "duration = \"60 s\"\nnode = [{ name = \"a\", kernel = true }, { name = \"m\" }, { name = \"n\" },\n\
+                { name = \"b\", kernel = true }]\n\
+                [[link]]\nname = \"first\"\nbetween = [\"a\", \"m\"]\nrate = \"100 Mbit/s\"\ndelay = \"1 ms\"\n\
+                [[link]]\nname = \"shared\"\nbetween = [\"m\", \"n\"]\nrate = \"8 Mbit/s\"\ndelay = \"2 ms\"\n\
+                [[link]]\nname = \"last\"\nbetween = [\"n\", \"b\"]\nrate = \"100 Mbit/s\"\ndelay = \"1 ms\"\n\
+                [[flow]]\nname = \"cross\"\nkind = \"cbr\"\nfrom = \"m\"\nto = \"n\"\nrate = \"4 Mbit/s\"\n";
+    let Some(running) = start(parse(text)) else { return };
+    let [a, b] = [0, 1].map(|host| running.namespace(host));
+    [a, b].into_iter().for_each(reno);
+    let to = "10.0.0.4:7000".parse().unwrap();
+    let sent = vec![7; 1_000_000];
+    let (ready, wait) = std::sync::mpsc::channel();
+    let got = thread::scope(|scope| {
+        let got = scope.spawn(move || receive(b, to, move || ready.send(()).unwrap()));
+        wait.recv().unwrap();
+        transfer(a, to, &sent).unwrap();
+        got.join().unwrap()
+    });
+    assert_eq!(got, sent);
+    let outcome = finish(running);
+    let result = &outcome.result;
+    let (shared, cross) = (result.links[1].forward, &result.flows[0]);
+    // Both by the network's own time, not that of the machine.
+    let offered = 4e6 / 8.0 * result.sim_s;
+    assert!(cross.delivered_bytes as f64 > offered / 2.0, "{cross:?}");
+    assert!(shared.bytes >= 1_000_000 + cross.delivered_bytes, "{shared:?}");
+    assert!(shared.bytes as f64 <= 8e6 / 8.0 * result.sim_s + 3000.0, "the link carries no more than its rate");
+}
+
+/// The address and port at which a flow of a scenario ends.
+fn destination(scenario: &Scenario) -> SocketAddr {
+    let a = addresses(scenario, 0);
+    match a.ip {
+        IpPair::V4 { dst, .. } => (dst, a.dst_port).into(),
+        IpPair::V6 { dst, .. } => (dst, a.dst_port).into(),
+    }
+}
+
+/// Our TCP and the kernel's, each as the sender.
+#[test]
+fn our_tcp_speaks_to_a_kernel() {
+    const BYTES: usize = 400_000;
+    for ip in [4, 6] {
+        let text = |sender: &str, receiver: &str, loses: &str| {
+            format!(
+                "duration = \"60 s\"\nnode = [{{ name = \"ours\" }}, {{ name = \"linux\", kernel = true }}]\n\
+                 [[link]]\nname = \"wire\"\nbetween = [\"ours\", \"linux\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
+                 noise = {{ kind = \"random\", loss = \"1 %\", direction = \"{loses}\" }}\n\
+                 [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"{sender}\"\nto = \"{receiver}\"\nbytes = \"{BYTES} B\"\n\
+                 start = \"1 s\"\nip = {ip}"
+            )
+        };
+        let scenario = parse(&text("ours", "linux", "forward"));
+        let here = destination(&scenario);
+        let Some(running) = start(scenario) else { return };
+        let got = receive(running.namespace(0), here, || ());
+        thread::sleep(Duration::from_millis(500)); // its acknowledgements are on their way, and none is lost
+        let outcome = finish(running);
+        let mut expected = vec![0; BYTES];
+        wire::pattern(1, &mut expected);
+        assert!(got == expected, "{} of {BYTES} bytes: {:?}", got.len(), outcome.result.flows);
+        assert_eq!(outcome.result.flows[0].delivered_bytes, BYTES as u64);
+
+        let scenario = parse(&text("linux", "ours", "reverse"));
+        let there = destination(&scenario);
+        let Some(running) = start(scenario) else { return };
+        reno(running.namespace(0));
+        transfer(running.namespace(0), there, &vec![1; BYTES]).unwrap();
+        let outcome = finish(running);
+        assert_eq!(outcome.result.flows[0].delivered_bytes, BYTES as u64, "{:?}", outcome.result.flows);
+    }
+}
+
+/// A device that somebody removes ends the emulation, with its name.
+#[test]
+fn a_device_that_vanishes_is_noticed() {
+    let Some(running) = start(pair("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"", "")) else { return };
+    let deleted = running.namespace(1).within(|| Command::new("ip").args(["link", "delete", "wire0"]).status());
+    assert!(deleted.unwrap().unwrap().success());
+    while !running.is_over() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let ending = running.finish().0.ending;
+    assert!(matches!(&ending, Ending::Vanished { device, .. } if device == "wire0"), "{ending:?}");
+}
+
+/// A duration ends it.
+#[test]
+fn it_ends_with_the_scenario() {
+    let mut scenario = pair("rate = \"1 Mbit/s\"\ndelay = \"1 ms\"", "");
+    scenario.duration = roughlink_core::units::Time::from_millis(50);
+    let Some(running) = start(scenario) else { return };
+    while !running.is_over() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let outcome = running.finish().0;
+    assert_eq!((outcome.ending, outcome.result.sim_s), (Ending::Over, 0.05));
+    assert!(outcome.lateness.is_none());
+}
