@@ -148,7 +148,7 @@ impl SenderCore {
     }
     /// `sent` left, with headers of `header` bytes: the timer runs, the next may leave after its time at `rate`.
     #[inline(always)]
-    pub(crate) fn left(&mut self, now: Time, sent: &Sent, header: u64, rate: Option<Rate>) {
+    pub(crate) fn left(&mut self, now: Time, sent: Sent, header: u64, rate: Option<Rate>) {
         self.stats.segments += 1;
         self.start_rto(now);
         if let Some(rate) = rate {
@@ -156,7 +156,7 @@ impl SenderCore {
             self.pacing_next = self.pacing_next.max(now).saturating_add(time);
         }
         if self.listens.sent {
-            self.cc.on_sent(&self.flow, sent);
+            self.cc.on_sent(&self.flow, &sent);
         }
     }
 

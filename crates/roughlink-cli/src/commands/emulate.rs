@@ -369,12 +369,12 @@ fn timing(outcome: &Outcome) -> String {
     let ports = outcome.ports;
     let mut text = format!("{} packets from kernels, {} to them; {late}\n", ports.received, ports.sent);
     for (count, what) in [
-        (outcome.overruns, "dropped before the link, which took them too slowly"),
-        (outcome.refused, "not taken by a kernel: its device was down"),
-        (ports.unreachable, "for an address or end that does not exist"),
+        (outcome.overruns, "packets dropped before the link, which took them too slowly"),
+        (outcome.refused, "packets not taken by a kernel, whose device was down"),
+        (ports.unreachable, "packets for an address or end that does not exist"),
     ] {
         if count > 0 {
-            let _ = writeln!(text, "{count} packets {what}");
+            let _ = writeln!(text, "{what}: {count}");
         }
     }
     if let Some(reason) = &outcome.unhurried {

@@ -68,7 +68,7 @@ impl Scoreboard {
         self.nxt - self.una
     }
     /// Bytes assumed to be in the network.
-    #[inline]
+    #[inline(always)]
     pub(super) fn in_flight(&self) -> u64 {
         (self.nxt - self.una + self.retrans).saturating_sub(self.sacked + self.lost)
     }
