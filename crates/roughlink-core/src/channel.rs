@@ -90,13 +90,16 @@ impl<P: Peer> Channel<P> {
 
     /// Steps from `now` until `until`.
     pub(crate) fn run(&mut self, mut now: Time, until: Time) {
-        loop {
+        for _ in 0..5_000_000 {
             self.step(now);
-            now = self.next(now);
-            if now > until {
+            let next = self.next(now);
+            if next > until {
                 return;
             }
+            assert!(next >= now, "a timer in the past: {next:?} < {now:?}");
+            now = next;
         }
+        panic!("it does not come to an end");
     }
 
     /// The packets with data, in the order they left: when, from which end.
@@ -106,27 +109,8 @@ impl<P: Peer> Channel<P> {
 
     /// Lets time pass until `end`.
     pub(crate) fn run_until(&mut self, end: Time) {
-        self.pump(0);
-        self.pump(1);
-        for _ in 0..5_000_000 {
-            let arrival = self.air.first_key_value().map_or(Time::MAX, |(k, _)| k.0);
-            let timers = [0, 1].map(|i| self.ends[i].next_wake(self.now));
-            let next = arrival.min(timers[0]).min(timers[1]);
-            if next > end {
-                self.now = end;
-                return;
-            }
-            assert!(next >= self.now || arrival < self.now, "a timer in the past: {next:?} < {:?}", self.now);
-            self.now = next;
-            if arrival <= self.now {
-                self.arrive();
-            } else {
-                let i = usize::from(timers[1] < timers[0]);
-                self.ends[i].wake(self.now);
-                self.pump(i);
-            }
-        }
-        panic!("it does not come to an end");
+        self.run(self.now, end);
+        self.now = end;
     }
 
     /// Notifies end `i` of a link event.

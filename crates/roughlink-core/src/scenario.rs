@@ -10,6 +10,7 @@ use crate::cc;
 use crate::gateway::Kind;
 use crate::link::Model;
 use crate::link::greenphy::Class;
+use crate::packet::Protocol;
 use crate::sctp::SctpConfig;
 use crate::tcp::TcpConfig;
 use crate::units::Time;
@@ -113,6 +114,17 @@ pub struct FlowSpec {
     pub dscp: u8,
     /// Its priority class on Green PHY cables, both ways; `None` = that of the link.
     pub priority: Option<Class>,
+}
+
+impl FlowSpec {
+    /// What carries its traffic; the discovery of a charging session is UDP beside it.
+    pub fn protocol(&self) -> Protocol {
+        match (&self.traffic, &self.sctp) {
+            (Traffic::Cbr { .. } | Traffic::Voip { .. }, _) => Protocol::Udp,
+            (_, Some(_)) => Protocol::Sctp,
+            (_, None) => Protocol::Tcp,
+        }
+    }
 }
 
 impl std::fmt::Debug for FlowSpec {

@@ -49,18 +49,19 @@ impl Addresses {
     pub const fn reversed(self) -> Self {
         Addresses { ip: self.ip.reversed(), src_port: self.dst_port, dst_port: self.src_port }
     }
+    /// Source and destination, each an address with its port.
+    pub fn sockets(&self) -> [SocketAddr; 2] {
+        let [src, dst] = match self.ip {
+            IpPair::V4 { src, dst } => [src, dst].map(IpAddr::from),
+            IpPair::V6 { src, dst } => [src, dst].map(IpAddr::from),
+        };
+        [(src, self.src_port), (dst, self.dst_port)].map(SocketAddr::from)
+    }
 }
 
 impl std::fmt::Display for Addresses {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [from, to] = match self.ip {
-            IpPair::V4 { src, dst } => {
-                [(IpAddr::from(src), self.src_port), (IpAddr::from(dst), self.dst_port)].map(SocketAddr::from)
-            }
-            IpPair::V6 { src, dst } => {
-                [(IpAddr::from(src), self.src_port), (IpAddr::from(dst), self.dst_port)].map(SocketAddr::from)
-            }
-        };
+        let [from, to] = self.sockets();
         write!(f, "{from} > {to}")
     }
 }
@@ -260,6 +261,14 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, WireError> {
     let decoded = parse(bytes)?;
     decoded.verify(bytes)?;
     Ok(decoded)
+}
+
+/// [`decode`] of a whole datagram of `protocol` from the source to the destination of `addresses`; `None` if it is another.
+pub(crate) fn decode_of(bytes: &[u8], protocol: Protocol, addresses: &Addresses) -> Option<Decoded> {
+    let ours = |d: &Decoded| {
+        d.packet.protocol() == protocol && d.packet.fragment() == Fragment::Whole && d.addresses == *addresses
+    };
+    decode(bytes).ok().filter(ours)
 }
 
 /// As [`decode`], but leaves the checksums unchecked: for bytes whose checksum the network card is to fill in.

@@ -52,15 +52,14 @@ impl<'s> Place<'s> {
 
 fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &str) -> Result<(), Problem> {
     let [key, rest @ ..] = path else { return Err(no_path()) };
-    if let (Some(each), false) = (place.schema.get("additionalProperties").filter(|s| s.is_object()), rest.is_empty()) {
-        // The keys are names of the user's choice.
-        let inner = Place::of(each, format!("`{key}`"), place.root);
-        return set(make(table, key, false)?, &inner, rest, value);
-    }
     if place.schema.get("properties").is_none() {
-        // A table whose keys are not this format's, such as `cc_params`.
+        // A table whose keys are not this format's, such as `cc_params`, or names of the user's choice.
         if !rest.is_empty() {
-            let inner = Place { noun: format!("`{key}`"), top: false, ..*place };
+            let noun = format!("`{key}`");
+            let inner = match place.schema.get("additionalProperties").filter(|each| each.is_object()) {
+                Some(each) => Place::of(each, noun, place.root),
+                None => Place { noun, top: false, ..*place },
+            };
             return set(make(table, key, false)?, &inner, rest, value);
         }
         put(table, key, read(value, false));

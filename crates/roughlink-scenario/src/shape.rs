@@ -258,7 +258,9 @@ fn table(inner: &mut DeTable<'_>, here: &Here<'_>, root: &Schema, report: &mut R
         let mut bad = Vec::new();
         for (key, item) in inner.iter_mut() {
             if value(item, Key { name: key.get_ref(), within: None, given }, each, root, report) {
-            } else if resolve(each, root)["type"] == "object" {
+                continue;
+            }
+            if resolve(each, root)["type"] == "object" {
                 *item.get_mut() = DeValue::Table(DeTable::default()); // whoever refers to it finds it
             } else {
                 bad.push(key.get_ref().to_string());

@@ -150,11 +150,7 @@ impl Flow {
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);
         let progress = Progress { end: None, last_delivery: start };
-        let protocol = match (&spec.traffic, &spec.sctp) {
-            (Traffic::Cbr { .. } | Traffic::Voip { .. }, _) => Protocol::Udp,
-            (_, Some(_)) => Protocol::Sctp,
-            (_, None) => Protocol::Tcp,
-        };
+        let protocol = spec.protocol();
         let reassembly = [None, None];
         let ip = IpHeader { ipv6: spec.ipv6, dscp: spec.dscp };
         Flow { global, path, nodes, reassembly, open, protocol, kind, index, ip, start, progress }

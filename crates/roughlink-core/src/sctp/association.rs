@@ -41,7 +41,7 @@
 use super::{Endpoint, SctpConfig, State};
 use crate::cc::{self, LinkEvent};
 use crate::event::{Event, Events};
-use crate::packet::{Chunk, FlowId, Fragment, Protocol, Sides};
+use crate::packet::{Chunk, FlowId, Protocol, Sides};
 use crate::tcp::unwrap;
 use crate::units::Time;
 use crate::wire::{self, Addresses};
@@ -198,12 +198,8 @@ impl Association {
 
     /// A datagram arrived. Returns whether it is one of this association: whole, with the right addresses and checksums.
     pub fn receive(&mut self, now: Time, datagram: &[u8]) -> bool {
-        let Ok(decoded) = wire::decode(datagram) else { return false };
-        let p = &decoded.packet;
-        let whole = p.protocol() == Protocol::Sctp && p.fragment() == Fragment::Whole;
-        if !whole || decoded.addresses != self.addresses.reversed() {
-            return false;
-        }
+        let ours = wire::decode_of(datagram, Protocol::Sctp, &self.addresses.reversed());
+        let Some(decoded) = ours else { return false };
         let payload = decoded.payload.clone();
         let packet = decoded.into_packet(FlowId::new(0, true), &mut self.sides);
         self.endpoint.receive(now, &packet, &self.sides);

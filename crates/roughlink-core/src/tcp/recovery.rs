@@ -137,13 +137,12 @@ impl Sender {
         self.first_partial = true;
         self.duplicates = 0;
         self.core.flow.recovery_window = None;
-        self.core.flow.state = CongestionState::Open;
         if !self.sack && self.cfg.recovery != Recovery::Prr {
             // The guesses are no longer needed; what is outstanding counts in full again. ns-3 keeps them.
             self.board.reset_reno_sack();
             self.board.forget_losses();
         }
-        self.core.cc.on_recovered(&self.core.flow);
+        self.core.recovered();
     }
 
     fn on_duplicate(&mut self, now: Time, delivered: u64, pipe: u64) {

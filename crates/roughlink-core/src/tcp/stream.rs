@@ -37,7 +37,7 @@
 use super::{Buffer, Endpoint, State, TcpConfig, Unread, unwrap};
 use crate::cc::{self, LinkEvent};
 use crate::event::{Event, Events};
-use crate::packet::{FlowId, Fragment, Protocol, Sides};
+use crate::packet::{FlowId, Protocol, Sides};
 use crate::units::Time;
 use crate::wire::{self, Addresses, Payload};
 use std::collections::VecDeque;
@@ -138,15 +138,11 @@ impl Stream {
 
     /// A datagram arrived. Returns whether it is one of this connection: whole, with the right addresses and checksums.
     pub fn receive(&mut self, now: Time, datagram: &[u8]) -> bool {
-        let Ok(decoded) = wire::decode(datagram) else { return false };
-        let p = &decoded.packet;
-        let whole = p.protocol() == Protocol::Tcp && p.fragment() == Fragment::Whole;
-        if !whole || decoded.addresses != self.addresses.reversed() {
-            return false;
-        }
+        let ours = wire::decode_of(datagram, Protocol::Tcp, &self.addresses.reversed());
+        let Some(decoded) = ours else { return false };
         let payload = decoded.payload.clone();
         let unread = self.endpoint.rcv.unread();
-        self.arrived.keep(&self.endpoint, p, &datagram[payload]);
+        self.arrived.keep(&self.endpoint, &decoded.packet, &datagram[payload]);
         let packet = decoded.into_packet(FlowId::new(0, true), &mut self.sides);
         self.endpoint.receive(now, &packet, &self.sides);
         self.sides.free(&packet);

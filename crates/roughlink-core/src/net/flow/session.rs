@@ -147,7 +147,7 @@ impl Requests {
                 self.session.connected(now);
             }
             for (i, side) in SIDES.into_iter().enumerate() {
-                if self.open[1 - i] {
+                if self.open[1 - i] && !self.open[i] {
                     self.exchange(now, i);
                 }
                 let end = &self.ends[i];
@@ -184,9 +184,6 @@ impl Requests {
     /// What came from the end outside, and what it has acknowledged.
     #[cold]
     fn exchange(&mut self, now: Time, end: usize) {
-        if self.open[end] {
-            return;
-        }
         let bytes: Vec<u8> = self.unread.read(self.ends[end].delivered()).collect();
         self.session.read(now, SIDES[end], &bytes);
         self.session.acknowledged(SIDES[end], self.delivered(1 - end));
