@@ -1,6 +1,10 @@
 //! Calls and charging sessions of which one end is outside the network: what crosses the port is RTP and V2GTP, the result is
 //! that of both ends inside, and whatever comes in does no harm.
 
+#[path = "common/join.rs"]
+mod join;
+
+use join::join;
 use proptest::prelude::*;
 use roughlink_core::app::request::{Cause, Message, Outcome, SessionResult};
 use roughlink_core::app::voip::VoipResult;
@@ -215,29 +219,6 @@ fn both_ends_of_a_call_may_be_outside() {
 }
 
 // Sessions.
-
-/// Carries datagrams between port 0 of one network and port 0 of another until `end`.
-fn join(networks: &mut [Network; 2], end: Time) {
-    loop {
-        let now = networks.iter().map(Network::next_wake).min().unwrap();
-        if now > end {
-            return;
-        }
-        loop {
-            let mut idle = true;
-            for i in [0, 1] {
-                while let Some(out) = networks[i].transmit(now) {
-                    idle = false;
-                    assert_eq!(out.due, now);
-                    networks[1 - i].receive(now, 0, &out.datagram);
-                }
-            }
-            if idle {
-                break;
-            }
-        }
-    }
-}
 
 fn of(f: &FlowResult) -> SessionResult {
     (**f.session.as_ref().unwrap()).clone()

@@ -1,5 +1,9 @@
 //! Networks with open ports: whoever drives them, and whatever passes, the fate of packets is that of the simulation.
 
+#[path = "common/join.rs"]
+mod join;
+
+use join::join;
 use proptest::prelude::*;
 use roughlink_core::cc;
 use roughlink_core::net::addresses::{addresses, node_address};
@@ -156,29 +160,6 @@ proptest! {
         network.receive(Time::ZERO, 1, &bytes);
         let stats = network.port_stats();
         prop_assert_eq!(stats.received + stats.unreachable + stats.unreadable, 2);
-    }
-}
-
-/// Carries datagrams between port 0 of one network and port 0 of another until `end`.
-fn join(networks: &mut [Network; 2], end: Time) {
-    loop {
-        let now = networks.iter().map(Network::next_wake).min().unwrap();
-        if now > end {
-            return;
-        }
-        loop {
-            let mut idle = true;
-            for i in [0, 1] {
-                while let Some(out) = networks[i].transmit(now) {
-                    idle = false;
-                    assert_eq!(out.due, now);
-                    networks[1 - i].receive(now, 0, &out.datagram);
-                }
-            }
-            if idle {
-                break;
-            }
-        }
     }
 }
 
