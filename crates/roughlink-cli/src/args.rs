@@ -2,8 +2,11 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use roughlink_core::net::{Limits, MOST_BYTES};
+use roughlink_lab::error::LabError;
+use roughlink_lab::experiment::assignment;
 use roughlink_lab::experiment::grid::{COMPARE_REPLICAS, SWEEP_REPLICAS};
 use roughlink_lab::experiment::plan::MOST_RUNS;
+use roughlink_lab::library::Overrides;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -468,6 +471,13 @@ pub(crate) struct Set {
     /// Override a key of the scenario.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+impl Set {
+    /// The overrides, each a key and its value.
+    pub(crate) fn overrides(&self) -> Result<Overrides, LabError> {
+        self.set.iter().map(|text| assignment(text)).collect()
+    }
 }
 
 #[derive(Debug, Args)]

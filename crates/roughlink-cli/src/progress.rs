@@ -12,17 +12,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Set by Ctrl-C.
-static STOP: LazyLock<&'static AtomicBool> = LazyLock::new(|| {
+static STOP: LazyLock<&'static AtomicBool> =
+    LazyLock::new(|| on_ctrl_c(|| say("stopping after the runs under way; press Ctrl-C again to stop at once")));
+
+/// What the first Ctrl-C sets, beside what it does; the second ends the process.
+pub(crate) fn on_ctrl_c(first: impl Fn() + Send + 'static) -> &'static AtomicBool {
     static STOP: AtomicBool = AtomicBool::new(false);
     // Without a handler, Ctrl-C just ends the process, which loses nothing that was finished.
-    let _ = ctrlc::set_handler(|| {
+    let _ = ctrlc::set_handler(move || {
         if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130); // at the second Ctrl-C
+            std::process::exit(130);
         }
-        say("stopping after the runs under way; press Ctrl-C again to stop at once");
+        first();
     });
     &STOP
-});
+}
 
 /// Does the jobs that the store lacks, and shows the progress.
 pub(crate) fn work(

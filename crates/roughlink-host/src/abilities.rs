@@ -6,7 +6,6 @@ use crate::inside::PROBE;
 use crate::namespace::{Namespace, become_root};
 use crate::program::Launcher;
 use crate::realtime::hurry;
-use std::error::Error as _;
 use std::fs::OpenOptions;
 use std::process::Stdio;
 
@@ -55,8 +54,7 @@ pub(crate) fn probe(rootless: bool) {
     };
     let namespace = namespace.map(drop);
     for (name, tried) in [(NAMESPACE, namespace), (DEVICE, device), (FIFO, hurry())] {
-        let reason = |e: HostError| e.source().map_or_else(|| e.to_string(), |source| format!("{e}: {source}"));
-        println!("{name}={}", tried.err().map(reason).unwrap_or_default().replace('\n', " "));
+        println!("{name}={}", tried.err().map(|e| e.whole()).unwrap_or_default().replace('\n', " "));
     }
 }
 

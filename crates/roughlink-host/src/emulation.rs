@@ -188,16 +188,11 @@ impl<O> Running<O> {
             refused: counts.refused,
             ports: network.port_stats(),
             ending,
-            unhurried: counts.unhurried.as_ref().map(whole),
+            unhurried: counts.unhurried.as_ref().map(HostError::whole),
             effort: counts.effort,
         };
         (outcome, observer)
     }
-}
-
-/// An error with its cause.
-fn whole(e: &HostError) -> String {
-    std::error::Error::source(e).map_or_else(|| e.to_string(), |source| format!("{e}: {source}"))
 }
 
 /// How the device of a node is set up: named after its link, with its MTU; of several links, the smallest.

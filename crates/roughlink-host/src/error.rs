@@ -2,6 +2,7 @@
 
 use nix::errno::Errno;
 use roughlink_core::net::NetworkError;
+use std::error::Error as _;
 use std::io;
 
 /// Why something could not be done.
@@ -45,6 +46,11 @@ impl HostError {
     pub(crate) fn errno(what: impl Into<String>) -> impl FnOnce(Errno) -> HostError {
         let what = what.into();
         |e| HostError::System { what, source: e.into() }
+    }
+
+    /// What could not be done, and why.
+    pub fn whole(&self) -> String {
+        self.source().map_or_else(|| self.to_string(), |source| format!("{self}: {source}"))
     }
 
     /// A short advice, if there is one.

@@ -4,7 +4,7 @@ use crate::args::Compare;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
 use roughlink_lab::error::LabError;
-use roughlink_lab::experiment::{assignment, grid, split};
+use roughlink_lab::experiment::{grid, split};
 use roughlink_lab::library::Source;
 
 /// Runs scenarios or algorithms side by side.
@@ -13,7 +13,7 @@ pub(crate) fn compare(args: &Compare) -> Result<(), Failure> {
         .map(|s| Ok(Source::scenario(s)?.allow_outside(args.reading.allow_outside)))
         .collect::<Result<_, LabError>>()?;
     let algorithms = args.cc.as_deref().map(split).unwrap_or_default();
-    let set = args.set.set.iter().map(|s| assignment(s)).collect::<Result<_, _>>()?;
+    let set = args.set.overrides()?;
     let settings = super::settings(&args.grid, set, args.replicas, &args.metric);
     let plan = grid::compare(scenarios, &algorithms, &settings)?;
     let result = super::grid(&plan, &args.grid, "compare")?;

@@ -3,34 +3,30 @@
 use super::run::source;
 use crate::args::{Emulate, Link, RealTime, ShellAt};
 use crate::failure::{Failure, print, print_json, say, warn};
+use crate::progress::on_ctrl_c;
 use crate::show;
-use roughlink_core::app::Traffic;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::addresses::{addresses, node_address};
 use roughlink_core::net::{Limits, NoObserver, Observer};
+use roughlink_core::packet::Protocol;
 use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::{Time, UnitError};
-use roughlink_core::wire::IpPair;
 use roughlink_host::{
     Attended, Emulation, Ended, Ending, Host, HostError, Lateness, Launcher, Outcome, Output, Place, Program, Settings,
     attend, become_root, directories, is_allowed,
 };
 use roughlink_lab::error::{LabError, exceeded_help};
-use roughlink_lab::experiment::assignment;
 use roughlink_lab::library::{Overrides, Source};
 use roughlink_lab::nearest;
 use serde::Serialize;
-use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufWriter;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The command by which this program calls itself between an emulation and its programs. It is none for people.
 const INSIDE: &str = "__inside";
@@ -70,7 +66,7 @@ struct Plan<'a> {
 /// Emulates a scenario.
 pub(crate) fn emulate(args: &Emulate) -> Result<(), Failure> {
     let source = source(&args.scenario)?.allow_outside(args.reading.allow_outside);
-    let mut overrides = assignments(&args.set.set)?;
+    let mut overrides = args.set.overrides()?;
     overrides.extend(args.lasts.iter().map(|time| ("duration".into(), time.clone())));
     let programs = args.exec.as_ref().map_or_else(Vec::new, |node| programs(node, &args.command));
     if let Some(until) = args.until.as_deref().filter(|until| programs.iter().all(|(node, _)| node != until)) {
@@ -106,7 +102,7 @@ pub(crate) fn link(args: &Link) -> Result<(), Failure> {
     }
     run(Plan {
         source: Source { name: "the link".into(), text, folder: None },
-        overrides: assignments(&args.set.set)?,
+        overrides: args.set.overrides()?,
         kernels: Vec::new(),
         here: Some("host"),
         programs: vec![("inside".into(), args.command.clone())],
@@ -225,7 +221,7 @@ fn carry_out<O: Observer + Send + 'static>(
         (false, false) => Output::Prefixed,
     };
     let (launcher, variables) = (Launcher::new(INSIDE), variables(scenario));
-    let interrupted = interruption();
+    let interrupted = on_ctrl_c(|| {});
     let places: Vec<_> = plan.programs.iter().map(|(node, _)| emulation.place_of(node)).collect();
     let running = emulation.start(observer);
     let mut started = Vec::new();
@@ -402,16 +398,11 @@ fn hosts(scenario: &Scenario, here: Option<&str>) -> Result<Vec<Host>, LabError>
 fn about(scenario: &Scenario) -> Vec<String> {
     let is_kernel = |node: usize| scenario.kernels.contains(&node);
     let of = |(i, f): (usize, &FlowSpec)| {
-        let a = addresses(scenario, i);
-        let (src, dst) = match a.ip {
-            IpPair::V4 { src, dst } => (src.into(), dst.into()),
-            IpPair::V6 { src, dst } => (src.into(), dst.into()),
-        };
-        let (src, dst) = (SocketAddr::new(src, a.src_port), SocketAddr::new(dst, a.dst_port));
-        let over = match (&f.traffic, &f.sctp) {
-            (Traffic::Cbr { .. } | Traffic::Voip { .. }, _) => "UDP",
-            (_, Some(_)) => "SCTP",
-            (_, None) => "TCP",
+        let [src, dst] = addresses(scenario, i).sockets();
+        let over = match f.protocol() {
+            Protocol::Udp => "UDP",
+            Protocol::Sctp => "SCTP",
+            Protocol::Tcp => "TCP",
         };
         match (is_kernel(f.from), is_kernel(f.to)) {
             (false, true) => Some(format!("flow {}: sends to {dst}/{over} from {src}, at {}", f.name, f.start)),
@@ -477,10 +468,6 @@ const WHOLE: u32 = 0;
 /// A link lasts as long as its program, at most.
 const LONGEST_LINK: &str = "1000000 s";
 
-fn assignments(set: &[String]) -> Result<Overrides, LabError> {
-    set.iter().map(|s| assignment(s)).collect()
-}
-
 /// A name as a path of `--set` has it.
 fn quoted(name: &str) -> String {
     if name.contains('.') { format!("\"{name}\"") } else { name.to_owned() }
@@ -496,22 +483,8 @@ fn time(option: &str, text: &str) -> Result<Time, LabError> {
 fn failure(e: HostError) -> Failure {
     match e {
         HostError::Network(e) => e.into(),
-        e => {
-            let cause = e.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-            Failure::Machine(format!("{e}{cause}"), e.help())
-        }
+        e => Failure::Machine(e.whole(), e.help()),
     }
-}
-
-/// Set by Ctrl-C.
-fn interruption() -> &'static AtomicBool {
-    static STOP: AtomicBool = AtomicBool::new(false);
-    let _ = ctrlc::set_handler(|| {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130); // at the second Ctrl-C
-        }
-    });
-    &STOP
 }
 
 #[cfg(test)]

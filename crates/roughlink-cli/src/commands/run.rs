@@ -7,8 +7,8 @@ use crate::show;
 use roughlink_core::net::{Limits, Network, Options};
 use roughlink_core::units::{Time, UnitError};
 use roughlink_lab::error::LabError;
-use roughlink_lab::experiment::{assignment, split};
-use roughlink_lab::library::{Folder, LARGEST_SCENARIO, Overrides, Source, text_of};
+use roughlink_lab::experiment::split;
+use roughlink_lab::library::{Folder, LARGEST_SCENARIO, Source, text_of};
 use roughlink_lab::output::{CaptureSettings, OutputError, Settings, run_to_folder};
 use roughlink_lab::runner::timed;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Runs one scenario.
 pub(crate) fn run(args: &Run) -> Result<(), Failure> {
     let source = source(&args.scenario)?.allow_outside(args.reading.allow_outside);
-    let mut overrides: Overrides = args.set.set.iter().map(|s| assignment(s)).collect::<Result<_, _>>()?;
+    let mut overrides = args.set.overrides()?;
     if let Some(seed) = args.seed {
         overrides.push(("seed".into(), seed.to_string()));
     }
