@@ -180,7 +180,7 @@ impl From<&SenderStats> for SenderOutcome {
             fast_recoveries: s.fast_recoveries,
             timeouts: s.timeouts,
             undos: s.undos,
-            rtt: RttResult::new(&s.rtt),
+            rtt: RttResult::of(&s.rtt),
         }
     }
 }
@@ -273,7 +273,8 @@ impl FlowResult {
 }
 
 impl RttResult {
-    fn new(samples: &Histogram) -> Option<Self> {
+    /// Of a histogram of nanoseconds; `None` if it is empty.
+    pub fn of(samples: &Histogram) -> Option<Self> {
         let ms = |ns: f64| ns / 1e6;
         Some(RttResult {
             min: ms(samples.min()? as f64),
@@ -303,7 +304,7 @@ impl DirectionResult {
             queue_max_pkt: s.queue_max,
             qdisc: disciplined.then(|| {
                 let q = s.queue.as_deref().cloned().unwrap_or_default();
-                QueueResult { marked: q.marked, dropped: q.dropped, delay_ms: RttResult::new(&q.delay) }
+                QueueResult { marked: q.marked, dropped: q.dropped, delay_ms: RttResult::of(&q.delay) }
             }),
             arq: matches!(model, Model::Shared(_)).then_some(s.arq),
         }

@@ -20,19 +20,22 @@ mod end;
 mod flow;
 mod observer;
 mod partition;
+mod reading;
 pub mod reassembly;
 pub mod routing;
 
-use crate::link::{Direction, Noise};
+use crate::link::{Direction, Model, Noise};
 use crate::metrics::{Outcomes, RunResult};
 use crate::rng::Seed;
 use crate::scenario::Scenario;
 use crate::units::{Rate, Time};
+use addresses::Prefix;
 use budget::Budget;
 pub use budget::{Exceeded, Limits, MOST_BYTES};
 use component::Component;
 pub use end::Sending;
 pub use observer::{Crossing, LinkState, NoObserver, Observer, Way};
+pub use reading::Reading;
 use routing::Hop;
 pub use routing::NoPath;
 use std::borrow::Cow;
@@ -47,8 +50,12 @@ pub struct Options {
     /// receive everything in order of time.
     pub one_component: bool,
     /// Nodes whose hosts are outside the network. Each has a port, which has the number of its place in this list: what
-    /// comes from the host is handed to [`Network::receive`], what is for it is had from [`Network::transmit`].
+    /// comes from the host is handed to [`Network::receive`] or [`Network::forward`], what is for it is had from
+    /// [`Network::transmit`].
     pub ports: Vec<usize>,
+    /// Where hosts are that are none of the nodes: what comes in for one of these addresses goes to the node, as by a route
+    /// there. Of several prefixes the longest counts; those of links' own networks and of groups are not routed.
+    pub beyond: Vec<(Prefix, usize)>,
     /// Links are to be changed from outside by [`Network::change`]. Results do not depend on it, only speed does.
     pub changes: bool,
     /// What the run may use.
@@ -87,27 +94,50 @@ pub enum ChangeError {
     Recorded,
 }
 
-/// A datagram that leaves the network.
+impl Change {
+    /// Whether a link of this model can be changed so, in these directions.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn check(&self, model: &Model, directions: [bool; 2]) -> Result<(), ChangeError> {
+        let pipe = model.as_pipe().ok_or(ChangeError::Medium)?;
+        if self.rate.is_some_and(|rate| rate.0 == 0) {
+            return Err(ChangeError::NoRate);
+        }
+        let recorded = |way: &Direction| way.timeline.as_ref().is_some_and(|t| t.opportunities.is_some());
+        let ways = [&pipe.forward, &pipe.reverse];
+        if self.rate.is_some() && ways.into_iter().zip(directions).any(|(way, changes)| changes && recorded(way)) {
+            return Err(ChangeError::Recorded);
+        }
+        Ok(())
+    }
+}
+
+/// A datagram or frame that leaves the network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outgoing {
     /// When it reached the port: the time at which it should be there outside, too.
     pub due: Time,
+    /// When it came into the network, or a gateway wrote it; nothing if an end inside sent it.
+    pub since: Option<Time>,
     /// The port, by its number.
     pub port: usize,
-    /// The IP datagram.
+    /// The IP datagram, or the frame.
     pub datagram: Vec<u8>,
+    /// It is a frame, as [`Network::forward`] took it in.
+    pub is_frame: bool,
 }
 
 /// What the ports of a network counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortStats {
-    /// Datagrams that came in and were sent on.
+    /// Datagrams and frames that came in and were sent on.
     pub received: u64,
-    /// Datagrams that left, or wait to be had.
+    /// Datagrams and frames that left, or wait to be had.
     pub sent: u64,
-    /// Datagrams for an address that no node has, or for an end that does not exist.
+    /// Datagrams for an address that no node has, or for an end that does not exist; frames for a port to which there is no path.
     pub unreachable: u64,
-    /// Bytes that are no IP datagram, or that the end they reached does not understand: for a call what is no RTP of its
+    /// Bytes that are no IP datagram and no frame, or that the end they reached does not understand: for a call what is no RTP of its
     /// talker, for a charging session datagrams that are no discovery.
     pub unreadable: u64,
 }
@@ -281,7 +311,28 @@ impl Network {
         }
     }
 
-    /// The next datagram that has left by `now`, in the order in which they did.
+    /// Takes in an Ethernet frame that came to the first of two ports at `now` and is to leave at the second, whatever it
+    /// carries: a bridge outside decides where frames go. For links it is a packet of the length of its IP datagram, or else of its
+    /// payload: [`crate::wire::ethernet::payload_offset`] says what is before it. It belongs to the flow of the conversation whose
+    /// datagram it has, or else to one of the two ports; a gateway between the ports sees the datagram. It leaves byte for byte as it came
+    /// unless a gateway reduced its window or a queue marked it. Times are those of [`Network::receive`].
+    ///
+    /// # Panics
+    /// There is no such port.
+    pub fn forward(&mut self, now: Time, ports: [usize; 2], frame: &[u8]) {
+        self.forward_observed(now, ports, frame, &mut NoObserver);
+    }
+
+    /// [`Network::forward`] while `observer` watches: it is told of the IP datagrams in frames, and of no other frames.
+    pub fn forward_observed<O: Observer>(&mut self, now: Time, ports: [usize; 2], frame: &[u8], observer: &mut O) {
+        assert!(ports.iter().all(|port| *port < self.options.ports.len()), "there are no ports {ports:?}");
+        let Some(now) = self.advance(now, observer) else { return };
+        if let Some(Part::Running(component)) = self.parts.first_mut() {
+            component.forward_frame(now, ports, frame, observer);
+        }
+    }
+
+    /// The next datagram or frame that has left by `now`, in the order in which they did.
     pub fn transmit(&mut self, now: Time) -> Option<Outgoing> {
         self.transmit_observed(now, &mut NoObserver)
     }
@@ -330,15 +381,7 @@ impl Network {
         if !self.options.changes {
             return Err(ChangeError::Closed);
         }
-        let Some(pipe) = self.scenario.links[link].model.as_pipe() else { return Err(ChangeError::Medium) };
-        if change.rate.is_some_and(|rate| rate.0 == 0) {
-            return Err(ChangeError::NoRate);
-        }
-        let recorded = |way: &Direction| way.timeline.as_ref().is_some_and(|t| t.opportunities.is_some());
-        let ways = [&pipe.forward, &pipe.reverse];
-        if change.rate.is_some() && ways.into_iter().zip(directions).any(|(way, changes)| changes && recorded(way)) {
-            return Err(ChangeError::Recorded);
-        }
+        change.check(&self.scenario.links[link].model, directions)?;
         let Some(now) = self.advance(now, observer) else { return Ok(()) };
         for part in &mut self.parts {
             // A link that no flow uses has no part, and no effect.
@@ -349,6 +392,14 @@ impl Network {
             }
         }
         Ok(())
+    }
+
+    /// Whether packets get through link number `link` in both directions, as of the last wake; a power-line medium is always up.
+    pub fn is_up(&self, link: usize) -> bool {
+        self.parts.iter().all(|part| match part {
+            Part::Running(component) => component.is_up(link),
+            _ => true,
+        })
     }
 
     /// What the ports counted so far.

@@ -9,9 +9,10 @@
 
 mod sctp;
 
-pub use sctp::{COOKIE_BYTES, Chunk, Cookie, Gap, Gaps, Init, Skipped, chunk_flags};
+pub use sctp::{COOKIE_BYTES, Chunk, Cookie, Gap, Gaps, Init, STALE_COOKIE, Skipped, chunk_flags};
 
 use crate::units::Time;
+use std::ops::Range;
 
 /// TCP flags as on the wire (RFC 9293 section 3.1).
 pub mod flags {
@@ -447,8 +448,23 @@ pub enum Side {
     Cookie(Cookie),
     /// The streams of a FORWARD TSN.
     Skipped(Skipped),
-    /// The bytes of a datagram that came from outside ([`Sides::datagram`]), by their number.
-    Datagram(u32),
+    /// The bytes of what came from outside ([`Sides::outside`]), by their number.
+    Outside(u32),
+    /// The content of a HEARTBEAT or HEARTBEAT ACK ([`Sides::carried`]), by its number.
+    Heartbeat(u32),
+}
+
+impl Side {
+    /// The number of the bytes that it stands for, if it does.
+    fn number(&self) -> Option<u32> {
+        match self {
+            Side::Outside(number) | Side::Heartbeat(number) | Side::Cookie(Cookie::Other { number, .. }) => {
+                Some(*number)
+            }
+            Side::Init(Init { cookie: Some(Cookie::Other { number, .. }), .. }) => Some(*number),
+            _ => None,
+        }
+    }
 }
 
 /// The side slots of the packets on air.
@@ -456,9 +472,17 @@ pub enum Side {
 pub struct Sides {
     slots: Vec<Side>,
     free: Vec<u32>,
-    /// The bytes of datagrams, and which of them are not in use.
-    datagrams: Vec<Vec<u8>>,
+    /// What came from outside, and which of these slots are not in use.
+    outside: Vec<Outside>,
     unused: Vec<u32>,
+}
+
+/// What came from outside: an IP datagram, or a frame of a link layer.
+#[derive(Clone, Debug, Default)]
+struct Outside {
+    bytes: Vec<u8>,
+    /// Where the IP datagram is in it; empty if there is none.
+    datagram: Range<usize>,
 }
 
 impl Sides {
@@ -478,31 +502,50 @@ impl Sides {
             }
         }
     }
-    /// Stores the bytes of a datagram and returns the index of its slot.
-    pub fn store_datagram(&mut self, bytes: &[u8]) -> u32 {
-        let number = self.unused.pop().unwrap_or_else(|| {
-            self.datagrams.push(Vec::new());
-            (self.datagrams.len() - 1) as u32
-        });
-        self.datagrams[number as usize].extend_from_slice(bytes);
-        self.store(Side::Datagram(number))
+    /// Stores what came from outside, in which an IP datagram is at `datagram`, or none if that is empty, and returns the index of
+    /// its slot.
+    pub fn store_outside(&mut self, bytes: &[u8], datagram: Range<usize>) -> u32 {
+        let number = self.store_bytes(bytes);
+        self.outside[number as usize].datagram = datagram;
+        self.store(Side::Outside(number))
     }
-    /// Bytes of all datagrams.
-    pub fn datagram_bytes(&self) -> usize {
-        self.datagrams.iter().map(Vec::len).sum()
+    /// Stores bytes for which a side is to stand, and returns their number.
+    pub fn store_bytes(&mut self, bytes: &[u8]) -> u32 {
+        let number = self.unused.pop().unwrap_or_else(|| {
+            self.outside.push(Outside::default());
+            (self.outside.len() - 1) as u32
+        });
+        self.outside[number as usize].bytes.extend_from_slice(bytes);
+        number
+    }
+    /// Bytes of all that came from outside.
+    pub fn outside_bytes(&self) -> usize {
+        self.outside.iter().map(|slot| slot.bytes.len()).sum()
     }
     /// The bytes of a packet that came from outside, if it is one.
-    pub fn datagram(&self, packet: &Packet) -> Option<&[u8]> {
+    pub fn outside(&self, packet: &Packet) -> Option<&[u8]> {
         match self.get(packet) {
-            Some(Side::Datagram(number)) => Some(&self.datagrams[*number as usize]),
+            Some(Side::Outside(number)) => Some(&self.outside[*number as usize].bytes),
             _ => None,
         }
     }
+    /// The IP datagram of a packet that came from outside, if it has one.
+    pub fn datagram(&self, packet: &Packet) -> Option<&[u8]> {
+        let Some(Side::Outside(number)) = self.get(packet) else { return None };
+        let slot = &self.outside[*number as usize];
+        slot.bytes.get(slot.datagram.clone()).filter(|datagram| !datagram.is_empty())
+    }
     /// The same, to be rewritten.
     pub fn datagram_mut(&mut self, packet: &Packet) -> Option<&mut [u8]> {
-        match self.slots.get(packet.side() as usize) {
-            Some(Side::Datagram(number)) => Some(&mut self.datagrams[*number as usize]),
-            _ => None,
+        let Some(Side::Outside(number)) = self.slots.get(packet.side() as usize) else { return None };
+        let slot = &mut self.outside[*number as usize];
+        slot.bytes.get_mut(slot.datagram.clone()).filter(|datagram| !datagram.is_empty())
+    }
+    /// What a chunk carries that only another implementation of SCTP understands, if it does: a cookie, the content of a HEARTBEAT.
+    pub fn carried(&self, packet: &Packet) -> Option<&[u8]> {
+        match self.get(packet) {
+            None | Some(Side::Outside(_)) => None,
+            Some(side) => Some(&self.outside[side.number()? as usize].bytes),
         }
     }
     /// What `packet` carries, if anything.
@@ -523,8 +566,8 @@ impl Sides {
     pub fn free(&mut self, packet: &Packet) {
         let side = packet.side();
         if side != NO_SIDE {
-            if let Side::Datagram(number) = self.slots[side as usize] {
-                self.datagrams[number as usize].clear();
+            if let Some(number) = self.slots[side as usize].number() {
+                self.outside[number as usize].bytes.clear();
                 self.unused.push(number);
             }
             self.free.push(side);

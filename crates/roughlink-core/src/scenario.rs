@@ -14,6 +14,8 @@ use crate::packet::Protocol;
 use crate::sctp::SctpConfig;
 use crate::tcp::TcpConfig;
 use crate::units::Time;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 /// A validated scenario.
@@ -30,6 +32,11 @@ pub struct Scenario {
     /// Nodes that are hosts with a kernel of their own where the network is emulated, by index, ascending. A simulation
     /// does not distinguish them.
     pub kernels: Vec<usize>,
+    /// What joins those of them to the network that are not joined by IP, by node.
+    pub interfaces: BTreeMap<usize, Interface>,
+    /// Addresses given to nodes, by index; no two nodes have one in common, nor the one assigned to another
+    /// ([`crate::net::addresses`]). Only captures and hosts outside the network see them.
+    pub addresses: BTreeMap<usize, Given>,
     /// Links.
     pub links: Vec<LinkSpec>,
     /// Flows.
@@ -38,6 +45,27 @@ pub struct Scenario {
     pub gateways: Vec<GatewaySpec>,
     /// The file it came from, with overrides written into it; empty if it did not come from one.
     pub source: String,
+}
+
+/// What joins a host to the network where that is emulated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Interface {
+    /// A device of its own that takes IP datagrams.
+    #[default]
+    Ip,
+    /// A device of its own that takes Ethernet frames.
+    Ethernet,
+    /// A device with this name that is already there; the host is whoever is behind it.
+    Attached(String),
+}
+
+/// Addresses of a node in place of the assigned ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// IPv4.
+    pub v4: Option<Ipv4Addr>,
+    /// IPv6, not of a link's own network.
+    pub v6: Option<Ipv6Addr>,
 }
 
 /// A link of a scenario.

@@ -4,15 +4,21 @@
 //! fast retransmit and recovery, zero window probes, shutdown. RFC 3758: FORWARD TSN. Congestion control is any algorithm
 //! of [`crate::cc`]; RFC 9260's own is called `sctp`.
 //!
-//! Left out: several addresses, and with them HEARTBEAT and Path.Max.Retrans; messages larger than a packet, unordered
-//! ones, bundling of chunks; both ends opening at once; restarts (an INIT within an association is discarded); sending
-//! ABORT, be it to packets out of the blue or on giving up, and ERROR for a stream that was not agreed on; counting the bytes of
+//! What another implementation sends is understood beyond that: messages in several chunks (section 6.9) and unordered ones,
+//! HEARTBEAT, which is answered, and cookies of any length. A packet with several chunks is received as several packets at
+//! the same instant ([`crate::wire`]).
+//!
+//! Left out: several addresses, and with them sending HEARTBEAT and Path.Max.Retrans; sending messages larger than a packet, unordered
+//! ones, and bundles of chunks; both ends opening at once; restarts (an INIT within an association is discarded); sending
+//! ABORT, be it to packets out of the blue or on giving up, and ERROR or its like for a stream that was not agreed on, for chunks
+//! and parameters that are not known; counting the bytes of
 //! duplicate TSNs into partial_bytes_acked (section 7.2.2) and of TSNs that a SACK no longer reports back into what is in
 //! flight (section 6.2.1), since receivers here take nothing back. The handshake gives no RTT sample.
 //!
 //! An [`Endpoint`] deals in lengths; its application sends as fast as it may and reads at once. An [`Association`] has the
 //! messages themselves, which an application writes and reads when it likes.
 
+mod assembly;
 mod association;
 pub mod config;
 mod cookie;
@@ -26,11 +32,13 @@ pub use config::SctpConfig;
 pub use send::Sender;
 
 use crate::cc::{self, LinkEvent, LinkHistory};
-use crate::packet::{Chunk, Cookie, FlowId, Gaps, Init, Packet, Protocol, Side, Sides, Skipped, chunk_flags};
+use crate::packet::{
+    Chunk, Cookie, FlowId, Gaps, Init, Packet, Protocol, STALE_COOKIE, Side, Sides, Skipped, chunk_flags,
+};
 use crate::tcp::{is_before_all, unwrap};
 use crate::units::Time;
 use cookie::State as CookieState;
-use receive::Receiver;
+use receive::{Part, Receiver};
 use send::Outgoing;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
@@ -51,10 +59,6 @@ pub enum State {
     ShutdownAckSent,
 }
 
-/// The flags of a DATA chunk that matter, and those of a whole, ordered message.
-const DATA_FLAGS: u16 = (chunk_flags::UNORDERED | chunk_flags::BEGIN | chunk_flags::END) as u16;
-const WHOLE: u16 = (chunk_flags::BEGIN | chunk_flags::END) as u16;
-
 /// One end of an association.
 pub struct Endpoint {
     id: FlowId,
@@ -68,7 +72,10 @@ pub struct Endpoint {
     tsn: u32,
     /// The peer's tag and initial TSN.
     peer: (u32, u32),
-    cookie: Option<Cookie>,
+    /// The peer's cookie, and its bytes if it is not as long as ours.
+    cookie: Option<(Cookie, Vec<u8>)>,
+    /// The content of a HEARTBEAT to be answered.
+    heartbeat: Option<Vec<u8>>,
     snd: Option<Box<Sender>>,
     rcv: Receiver,
     /// An answer that leaves once.
@@ -120,6 +127,7 @@ impl Endpoint {
             tsn,
             peer: (0, 0),
             cookie: None,
+            heartbeat: None,
             snd: None,
             reply: None,
             pending: false,
@@ -278,7 +286,7 @@ impl Endpoint {
                 if let Some(Side::Init(Init { cookie: Some(cookie), .. })) = side
                     && let Some(Side::Init(init)) = side
                 {
-                    self.cookie = Some(*cookie);
+                    self.cookie = Some((*cookie, sides.carried(p).unwrap_or_default().to_vec()));
                     self.establish(now, init);
                     self.enter(State::CookieEchoed, self.cfg.initial_rto);
                 }
@@ -287,7 +295,7 @@ impl Endpoint {
                 self.state = State::Established;
                 self.stop_timer();
             }
-            (State::CookieEchoed, Chunk::Error) => {
+            (State::CookieEchoed, Chunk::Error) if p.tsval == u32::from(STALE_COOKIE) => {
                 // The cookie was stale: ask for another (section 5.2.6), as often as T1-init would.
                 self.stale += 1;
                 self.snd = None;
@@ -297,6 +305,7 @@ impl Endpoint {
                 }
             }
             (State::CookieWait | State::CookieEchoed, _) => {}
+            (_, Chunk::Heartbeat) => self.heartbeat = sides.carried(p).map(<[u8]>::to_vec),
             _ => self.on_chunk(now, p, chunk, side),
         }
     }
@@ -311,11 +320,13 @@ impl Endpoint {
         match chunk {
             Chunk::Data | Chunk::ForwardTsn if taking && !known => self.rcv.sack_soon(), // from before the first TSN
             Chunk::Sack | Chunk::Shutdown if is_before_all(acknowledged) => {}
-            // Fragments of messages, and unordered ones, are not read.
-            Chunk::Data if p.window & DATA_FLAGS != WHOLE => {}
             Chunk::Data if taking => {
                 self.tries = 0; // of SHUTDOWN: the peer lives
-                self.rcv.on_data(now, arriving, p.stream(), p.payload() as u16);
+                self.rcv.on_data(now, arriving, Part::of(p));
+                if self.rcv.is_too_long() {
+                    self.fail();
+                    return;
+                }
                 if self.state == State::ShutdownSent {
                     self.rcv.sack_soon(); // section 9.2: SACK and SHUTDOWN at once
                     self.pending = true;
@@ -461,6 +472,7 @@ impl Endpoint {
     pub fn is_quiet(&self) -> bool {
         let begins = self.state == State::Established && self.offered.is_some();
         self.reply.is_none()
+            && self.heartbeat.is_none()
             && !self.pending
             && !begins
             && !self.rcv.wants_sack()
@@ -490,6 +502,11 @@ impl Endpoint {
             _ => {}
         }
         let snd = self.snd.as_mut()?;
+        if let Some(info) = self.heartbeat.take_if(|_| !snd.is_held()) {
+            let p = Packet::sctp_heartbeat(self.id, self.peer.0, Chunk::HeartbeatAck, info.len() as u16);
+            let number = sides.store_bytes(&info);
+            return Some(with(p, Side::Heartbeat(number), sides));
+        }
         if let Some((bytes, close_after)) = self.offered.take_if(|_| self.state == State::Established) {
             snd.offer(bytes);
             self.closing |= close_after;
@@ -521,7 +538,11 @@ impl Endpoint {
                 with(Packet::sctp_init(self.id, 0, &init), Side::Init(init), sides)
             }
             State::CookieEchoed => {
-                with(Packet::sctp_cookie_echo(self.id, self.peer.0), Side::Cookie(self.cookie?), sides)
+                let (mut cookie, bytes) = self.cookie.clone()?;
+                if let Cookie::Other { number, .. } = &mut cookie {
+                    *number = sides.store_bytes(&bytes);
+                }
+                with(Packet::sctp_cookie_echo(self.id, self.peer.0, &cookie), Side::Cookie(cookie), sides)
             }
             State::ShutdownSent => Packet::sctp_shutdown(self.id, self.peer.0, self.cumulative()),
             _ => Packet::sctp(self.id, self.peer.0, Chunk::ShutdownAck),

@@ -27,7 +27,7 @@ pub use ip::{IpFields, IpPair, set_ecn};
 pub use payload::{Implied, Payload, Stamp, pattern};
 pub use tcp::TcpHeader;
 
-use crate::packet::{FlowId, Fragment, Packet, Protocol, Side, Sides, SynOptions, flags};
+use crate::packet::{Cookie, FlowId, Fragment, Init, Packet, Protocol, Side, Sides, SynOptions, flags};
 use crate::units::Time;
 use ip::{Head, Ip};
 use std::net::{IpAddr, SocketAddr};
@@ -93,11 +93,8 @@ pub enum WireError {
     /// TCP options that run out of the header.
     #[error("TCP options that do not fit their header")]
     Options,
-    /// An SCTP chunk of another type than those known, or an error of another cause.
-    #[error("SCTP chunk of type {0}")]
-    Chunk(u8),
-    /// More than one SCTP chunk.
-    #[error("SCTP chunks bundled in one packet")]
+    /// An SCTP chunk that must be the only one of its packet, and is not.
+    #[error("an SCTP chunk that must be alone, bundled with others")]
     Bundle,
     /// Parameters of an SCTP chunk that do not fit it, or a state cookie that is not roughlink's.
     #[error("SCTP parameters that cannot be read")]
@@ -113,8 +110,8 @@ pub enum WireError {
 /// Why a packet has no wire form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// There is no such SCTP chunk.
-    #[error("an unknown SCTP chunk")]
+    /// An SCTP chunk that is not known, or read and never written.
+    #[error("an SCTP chunk that is not written")]
     Chunk,
     /// The side data are not those of this packet: a SYN needs its options, SACK blocks must be there, and so must the
     /// content of an SCTP chunk.
@@ -149,9 +146,12 @@ pub struct Decoded {
     pub packet: Packet,
     /// SACK blocks, the options of a SYN, or the rest of an SCTP chunk.
     pub side: Option<Side>,
+    /// Where the next chunk of SCTP begins, if there is one that counts: see [`Decoded::following`].
+    pub next: Option<usize>,
     /// Where the transport header, or what a later fragment carries, begins.
     pub transport: usize,
-    /// Where the payload lies; in a later fragment this may begin with TCP options.
+    /// Where the payload lies, or what a chunk of SCTP carries ([`Sides::carried`]); in a later fragment this may begin with TCP
+    /// options.
     pub payload: Range<usize>,
     /// Where the IP datagram ends: bytes after it are padding of the link.
     pub end: usize,
@@ -243,6 +243,12 @@ pub struct Envelope {
     pub pair: IpPair,
     /// DSCP and ECN.
     pub traffic_class: u8,
+    /// What it carries: an IP protocol number.
+    pub protocol: u8,
+    /// It is no fragment.
+    pub whole: bool,
+    /// Where that begins.
+    pub transport: usize,
     /// Where the datagram ends.
     pub end: usize,
 }
@@ -253,7 +259,15 @@ pub struct Envelope {
 /// There is no whole datagram.
 pub fn envelope(bytes: &[u8]) -> Result<Envelope, WireError> {
     let ip = Ip::envelope(bytes)?;
-    Ok(Envelope { pair: ip.pair, traffic_class: ip.class, end: ip.end })
+    let whole = ip.fragment == Fragment::Whole;
+    Ok(Envelope {
+        pair: ip.pair,
+        traffic_class: ip.class,
+        protocol: ip.protocol,
+        whole,
+        transport: ip.transport,
+        end: ip.end,
+    })
 }
 
 /// Reads the IP datagram at the start of `bytes` and checks its checksums.
@@ -280,6 +294,7 @@ pub fn parse(bytes: &[u8]) -> Result<Decoded, WireError> {
         fields: ip.fields,
         packet: Packet::tcp(FlowId::new(0, false)),
         side: None,
+        next: None,
         transport: ip.transport,
         payload: ip.transport..ip.end,
         end: ip.end,
@@ -343,14 +358,28 @@ impl Decoded {
         p.header_bytes(0)
     }
 
-    /// Takes in an SCTP packet, its size included.
+    /// Takes in a chunk of SCTP, its size included.
     fn read_sctp(&mut self, sctp: sctp::Sctp) {
         (self.addresses.src_port, self.addresses.dst_port) = sctp.ports;
         (self.packet, self.side) = (sctp.packet, sctp.side);
+        self.next = sctp.next.map(|next| self.transport + next);
         self.payload = match sctp.payload {
-            Some(bytes) => self.transport + sctp::DATA_HEADER..self.transport + sctp::DATA_HEADER + bytes,
+            Some(payload) => self.transport + payload.start..self.transport + payload.end,
             None => self.end..self.end,
         };
+    }
+
+    /// The chunk of SCTP after this one (RFC 9260 section 6.10) in `bytes`, from which `self` was parsed, with the same headers. `None` if
+    /// there is none, or none that counts after one of a type that is not known (section 3.2).
+    ///
+    /// # Errors
+    /// It cannot be read, so that what follows cannot be found.
+    pub fn following(&self, bytes: &[u8]) -> Result<Option<Decoded>, WireError> {
+        let Some(next) = self.next else { return Ok(None) };
+        let chunk = sctp::Sctp::parse_at(&bytes[self.transport..self.end], next - self.transport, self.packet)?;
+        let mut d = self.clone();
+        d.read_sctp(chunk);
+        Ok(Some(d))
     }
 
     /// Checks the checksums of `bytes`, from which `self` was parsed: that of the IPv4 header and, unless this is a
@@ -372,11 +401,19 @@ impl Decoded {
         if right { Ok(()) } else { Err(WireError::Checksum(what)) }
     }
 
-    /// The packet as one of `flow`, its side data stored in `sides`.
-    pub fn into_packet(self, flow: FlowId, sides: &mut Sides) -> Packet {
+    /// The packet as one of `flow`, its side data stored in `sides`; `bytes` are those from which `self` was parsed.
+    pub fn into_packet(self, bytes: &[u8], flow: FlowId, sides: &mut Sides) -> Packet {
         let mut packet = self.packet;
         packet.flow = flow;
-        if let Some(side) = self.side {
+        if let Some(mut side) = self.side {
+            let carried = match &mut side {
+                Side::Heartbeat(number) => Some(number),
+                Side::Init(Init { cookie: Some(Cookie::Other { number, .. }), .. }) => Some(number),
+                _ => None,
+            };
+            if let Some(number) = carried {
+                *number = sides.store_bytes(&bytes[self.payload]);
+            }
             packet.set_side(sides.store(side));
         }
         packet

@@ -13,6 +13,7 @@ use roughlink_core::net::{Exceeded, Limits, Network, Observer, Options};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -156,6 +157,8 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
         duration: Time::from_secs(600),
         nodes: ["sa", "secc", "evcc"].map(String::from).to_vec(),
         kernels: Vec::new(),
+        interfaces: Default::default(),
+        addresses: BTreeMap::new(),
         links: vec![
             LinkSpec {
                 name: "internet".into(),

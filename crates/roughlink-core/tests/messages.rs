@@ -264,6 +264,7 @@ fn window(a: &mut Association) -> u32 {
 /// fragments and unordered messages.
 #[test]
 fn strange_chunks() {
+    const WHOLE: u8 = chunk_flags::BEGIN | chunk_flags::END;
     let mut pair = open(&SctpConfig { rcv_buf: 20_000, streams: 1, max_streams: 1, ..SctpConfig::default() });
     let f = Forger::new(&mut pair);
     let b = &mut pair[1];
@@ -279,14 +280,14 @@ fn strange_chunks() {
         let sack = Packet::sctp_sack(FlowId::new(0, false), f.tag, u32::MAX - k, 9, &Gaps::default());
         f.send(b, sack, b"");
     }
-    for flags in [chunk_flags::BEGIN, chunk_flags::END, chunk_flags::BEGIN | chunk_flags::END | chunk_flags::UNORDERED]
-    {
-        let mut p = Packet::sctp_data(FlowId::new(0, false), f.tag, f.first.wrapping_add(1), (0, 1), 4);
+    // Of these the first is new, and waits for none.
+    for flags in [WHOLE | chunk_flags::UNORDERED, chunk_flags::BEGIN, chunk_flags::END] {
+        let mut p = Packet::sctp_data(FlowId::new(0, false), f.tag, f.first.wrapping_add(5), (0, 1), 9);
         p.window = u16::from(flags);
-        f.send(b, p, b"part");
+        f.send(b, p, b"unordered");
     }
     f.data(b, 1, (0, 1), b"second");
-    assert_eq!(read_all(b), ["first", "second", "third, twice"]);
+    assert_eq!(read_all(b), ["first", "unordered", "second", "third, twice"]);
     assert_eq!(window(b), 20_000, "everything is free again");
 }
 

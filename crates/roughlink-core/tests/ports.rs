@@ -6,14 +6,17 @@ mod join;
 use join::join;
 use proptest::prelude::*;
 use roughlink_core::cc;
-use roughlink_core::net::addresses::{addresses, node_address};
-use roughlink_core::net::{Change, ChangeError, Crossing, Network, Observer, Options, Outgoing, Way};
+use roughlink_core::link::Noise;
+use roughlink_core::net::addresses::{Prefix, addresses, assigned};
+use roughlink_core::net::{Change, ChangeError, Crossing, Network, Observer, Options, Outgoing, Reading, Way};
 use roughlink_core::packet::{FlowId, Packet, Side, Sides, SynOptions, flags};
-use roughlink_core::scenario::Scenario;
+use roughlink_core::scenario::{Given, Scenario};
 use roughlink_core::tcp::{Stack, Stream, TcpConfig};
 use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::{Rate, Time};
 use roughlink_core::wire::{self, Addresses, IpPair};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 
 fn parse(text: &str) -> Scenario {
     roughlink_scenario::parse(text, "ports", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
@@ -47,19 +50,23 @@ const PLAIN: &str = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"";
 const ROUGH: &str = "rate = \"1 Mbit/s\"\ndelay = \"7 ms\"\njitter = \"3 ms\"\nqueue = \"20 pkt\"\n\
                      noise = { kind = \"burst\", start = \"2 %\", length = [1, 4] }";
 const BETWEEN: Addresses = Addresses {
-    ip: IpPair::V4 { src: std::net::Ipv4Addr::new(10, 0, 0, 1), dst: std::net::Ipv4Addr::new(10, 0, 0, 3) },
+    ip: IpPair::V4 { src: Ipv4Addr::new(10, 0, 0, 1), dst: Ipv4Addr::new(10, 0, 0, 3) },
     src_port: 7,
     dst_port: 9,
 };
 
 /// A UDP datagram of `size` bytes (IP length) whose payload ends with `number`.
 fn datagram(number: u32, size: usize) -> Vec<u8> {
+    datagram_between(BETWEEN.ip, number, size)
+}
+
+fn datagram_between(ip: IpPair, number: u32, size: usize) -> Vec<u8> {
     let mut payload = vec![0; size - 28];
     let at = payload.len() - 4;
     payload[at..].copy_from_slice(&number.to_be_bytes());
     let mut out = Vec::new();
     let p = Packet::udp(FlowId::new(0, false), 0, payload.len() as u16, Time::ZERO);
-    wire::encode(&p, None, &BETWEEN, &payload, &mut out).unwrap();
+    wire::encode(&p, None, &Addresses { ip, ..BETWEEN }, &payload, &mut out).unwrap();
     out
 }
 
@@ -308,6 +315,18 @@ fn captures_see_what_crosses_ports() {
     assert_eq!(file.windows(sent.len()).filter(|part| *part == sent).count(), 2);
 }
 
+/// Of a datagram that a link cuts, a capture at a simulated host has what there is to see.
+#[test]
+fn captures_bear_parts_that_reach_a_simulated_host() {
+    let scenario = chain_of([PLAIN, &format!("{PLAIN}\nmtu = \"600 B\"")], "");
+    let mut capture = Capture::new(&scenario, vec![(Vec::new(), vec![0, 2])], None).map_err(|e| e.1).unwrap();
+    let mut network = Network::new(scenario, Options { ports: vec![0], ..Options::default() }).unwrap();
+    network.receive_observed(Time::ZERO, 0, &datagram(77, 1500), &mut capture);
+    network.wake_observed(Time::from_secs(1), &mut capture);
+    assert_eq!((network.port_stats().received, network.port_stats().unreachable), (1, 1));
+    assert!(capture.finish().is_ok());
+}
+
 /// Several flows of the scenario may wait for connections at one address; strangers do not take them.
 #[test]
 fn connections_from_outside_find_their_flows() {
@@ -389,6 +408,41 @@ fn a_change_from_outside_is_a_step_of_a_timeline() {
     assert_eq!(closed.change(Time::ZERO, 0, [true; 2], &Change::default()), Err(ChangeError::Closed));
 }
 
+/// What links are like at an instant is what their results say, and what changes have made of them.
+#[test]
+fn a_reading_has_the_state_and_the_counts_of_a_link() {
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
+    for changes in [false, true] {
+        let options = Options { changes, ..Options::default() };
+        let mut network = Network::new(chain(ROUGH, flow), options).unwrap();
+        let before = network.readings();
+        network.wake(Time::from_secs(10));
+        let (result, readings) = (network.result(), network.readings());
+        for (link, [forward, reverse]) in result.links.iter().zip(&readings) {
+            for (counted, read) in [(link.forward, forward), (link.reverse, reverse)] {
+                let all = (read.packets, read.bytes, read.dropped, read.lost);
+                assert_eq!(all, (counted.packets, counted.bytes, counted.dropped, counted.lost));
+                assert!(read.packets > 0 && read.waiting <= counted.queue_max_pkt as usize);
+            }
+        }
+        let state = |r: &Reading| (r.up, r.rate, r.delay, r.loss);
+        assert!(before.iter().zip(&readings).all(|(b, r)| state(&b[0]) == state(&r[0]) && b[0].packets == 0));
+        if changes {
+            let change = Change {
+                up: Some(false),
+                rate: Some(Rate::from_mbps(3)),
+                delay: Some(Time::from_millis(7)),
+                noise: Some(Noise::random(0.25)),
+                ..Change::default()
+            };
+            network.change(Time::from_secs(10), 1, [true, false], &change).unwrap();
+            let after = network.readings();
+            assert_eq!(state(&after[1][0]), (false, Rate::from_mbps(3), Time::from_millis(7), Some(0.25)));
+            assert_eq!((after[0], after[1][1]), (readings[0], readings[1][1]));
+        }
+    }
+}
+
 /// A network that may be changed, and is not, has the results of one that may not.
 #[test]
 fn readiness_for_changes_changes_nothing() {
@@ -411,10 +465,72 @@ fn a_datagram_flow_has_one_end_outside() {
     assert_eq!((sent.len(), from.result().flows[0].delivered_bytes), (600, 600 * 72));
     let decoded = wire::decode(&sent[0].datagram).unwrap();
     assert_eq!(decoded.addresses, addresses(&cbr, 0));
-    assert_eq!(decoded.addresses.ip, IpPair::V4 { src: node_address(0), dst: node_address(2) });
+    assert_eq!(decoded.addresses.ip, IpPair::V4 { src: assigned(0), dst: assigned(2) });
     let mut to = Network::new(cbr, Options { ports: vec![0], ..Options::default() }).unwrap();
     sent.iter().take(10).for_each(|out| to.receive(out.due, 0, &out.datagram));
     to.wake(Time::from_secs(60));
     let result = to.result();
     assert_eq!((result.flows[0].delivered_bytes, result.flows[0].segments), (10 * 72, 0));
+}
+
+/// A datagram between two IPv4 addresses.
+fn from_to(src: &str, dst: &str) -> Vec<u8> {
+    let [src, dst] = [src, dst].map(|a| a.parse().unwrap());
+    datagram_between(IpPair::V4 { src, dst }, 7, 100)
+}
+
+/// The port at which a datagram leaves that comes in at `port`, as it came; none if it does not.
+fn way(network: &mut Network, port: usize, datagram: &[u8]) -> Option<usize> {
+    let now = network.next_wake().min(Time::from_millis(1));
+    network.receive(now, port, datagram);
+    let out = network.transmit(Time::from_secs(1 + network.port_stats().received))?;
+    assert_eq!(out.datagram, datagram);
+    Some(out.port)
+}
+
+/// A node has the addresses that it is given and none that was assigned, and nothing else depends on them.
+#[test]
+fn given_addresses_are_in_place_of_assigned_ones() {
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"1 MB\"\n";
+    let plain = chain(ROUGH, flow);
+    let v4 = Ipv4Addr::new(192, 168, 7, 2);
+    let given = Scenario {
+        addresses: BTreeMap::from([(2, Given { v4: Some(v4), v6: "fd12::2".parse().ok() })]),
+        ..plain.clone()
+    };
+    assert_eq!(addresses(&given, 0).ip, IpPair::V4 { src: assigned(0), dst: v4 });
+    let [plain, simulated] = [plain, given.clone()].map(|s| {
+        let mut result = Network::new(s, Options::default()).unwrap().run().unwrap();
+        result.wall_s = 0.0;
+        format!("{result:?}")
+    });
+    assert_eq!(plain, simulated);
+    let open = Scenario { flows: Vec::new(), ..given };
+    let mut network = Network::new(open, Options { ports: vec![0, 2], ..Options::default() }).unwrap();
+    assert_eq!(way(&mut network, 0, &from_to("10.0.0.1", "10.0.0.3")), None);
+    assert_eq!(way(&mut network, 0, &from_to("10.0.0.1", "192.168.7.2")), Some(1));
+    assert_eq!(way(&mut network, 1, &from_to("192.168.7.2", "10.0.0.1")), Some(0));
+    assert_eq!((network.port_stats().unreachable, network.port_stats().received), (1, 2));
+}
+
+/// Nodes are routers to what is not of the scenario.
+#[test]
+fn hosts_beyond_nodes_are_reached_through_them() {
+    let prefix = |text: &str, length| Prefix { address: text.parse().unwrap(), length };
+    let beyond = vec![(prefix("0.0.0.0", 0), 2), (prefix("10.0.0.0", 20), 0), (prefix("10.0.1.0", 24), 2)];
+    let open = chain(PLAIN, "");
+    let mut network = Network::new(open, Options { ports: vec![0, 2], beyond, ..Options::default() }).unwrap();
+    for (port, src, dst, out) in [
+        (0, "10.0.0.1", "203.0.113.9", Some(1)),
+        (1, "203.0.113.9", "10.0.0.1", Some(0)),
+        (1, "203.0.113.9", "10.0.4.2", Some(0)),
+        (0, "10.0.4.2", "203.0.113.9", Some(1)),
+        (0, "10.0.4.2", "10.0.1.9", Some(1)), // the longest prefix
+        (1, "10.0.0.3", "203.0.113.9", None), // it is its own way
+        (0, "10.0.0.1", "224.0.0.251", None),
+        (0, "10.0.0.1", "255.255.255.255", None),
+        (0, "10.0.0.1", "169.254.0.1", None),
+    ] {
+        assert_eq!(way(&mut network, port, &from_to(src, dst)), out, "{src} to {dst}");
+    }
 }

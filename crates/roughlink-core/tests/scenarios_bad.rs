@@ -45,6 +45,16 @@ const NOISE: &str = r#"{ kind = "burst", mean = "5 %", length = [1, 4] }"#;
 
 /// A title, and replacements in the good scenario; a replacement of nothing is added at the end.
 const CASES: &[(&str, &[(&str, &str)])] = &[
+    ("an address that is none", &[("name = \"car\"", "name = \"car\"\nipv4 = \"192.168.7.256\"\nipv6 = \"10.0.0.9\"")]),
+    ("an address with a prefix", &[("name = \"car\"", "name = \"car\"\nipv4 = \"192.168.7.2/24\"")]),
+    ("an address of a group", &[("name = \"car\"", "name = \"car\"\nipv4 = \"224.0.0.5\"\nipv6 = \"fe80::1\"")]),
+    (
+        "an address of two nodes",
+        &[
+            ("name = \"server\"", "name = \"server\"\nipv4 = \"192.168.7.2\"\nipv6 = \"fd00::3\""),
+            ("name = \"car\"", "name = \"car\"\nipv4 = \"192.168.7.2\""),
+        ],
+    ),
     ("not TOML", &[("rate = \"10 Mbit/s\"", "rate = 10 Mbit/s")]),
     ("an open string", &[("name = \"plc\"", "name = \"plc")]),
     ("a key twice", &[("delay = \"0.9 ms\"", "delay = \"0.9 ms\"\ndelay = \"1 ms\"")]),
@@ -52,6 +62,7 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ("an unknown key far from all", &[("bytes = \"10 MB\"", "bytes = \"10 MB\"\ncolour = \"red\"")]),
     ("a key that belongs elsewhere", &[("duration = \"10 s\"", "duration = \"10 s\"\ndelayed_ack = 1")]),
     ("an unknown table", &[("[[flow]]", "[[flows]]")]),
+    ("an attached interface by IP", &[("name = \"car\"", "name = \"car\"\nlayer = \"ip\"\ninterface = \"eth1\"")]),
     ("a table for a list", &[("[[flow]]", "[flow]")]),
     ("a value for a table", &[(NOISE, "\"5 %\"")]),
     (

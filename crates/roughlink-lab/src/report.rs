@@ -17,6 +17,7 @@ pub(crate) mod thin;
 mod verdict;
 mod view;
 
+pub use page::STYLE;
 pub use verdict::verdict;
 
 use crate::disk;

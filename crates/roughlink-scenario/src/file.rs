@@ -15,6 +15,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A network, what flows through it, and the seed.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -59,6 +60,26 @@ pub(super) struct Node {
     /// `emulate` makes it a Linux host in a network namespace of its own; other commands do not distinguish it.
     #[schemars(extend("default" = false))]
     pub kernel: Option<Leaf<bool>>,
+    /// What such a host and the network exchange.
+    #[schemars(extend("default" = "ip"))]
+    pub layer: Option<Leaf<Layer>>,
+    /// `emulate` attaches this network device of the machine, or `netns/device` of a named network namespace, and the node is whoever
+    /// is behind it; Ethernet frames.
+    pub interface: Option<Leaf<String>>,
+    /// IPv4 address in emulations and captures; without it one is assigned, 10.0.0.N.
+    pub ipv4: Option<Leaf<Ipv4Addr>>,
+    /// IPv6 address in emulations and captures; without it one is assigned, fd00::N. It has a link-local one besides, fe80::N.
+    pub ipv6: Option<Leaf<Ipv6Addr>>,
+}
+
+/// What a Linux host and the network exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Layer {
+    /// IP datagrams.
+    Ip,
+    /// Ethernet frames: multicast, ARP and neighbour discovery, any other protocol.
+    Ethernet,
 }
 
 /// A direction of a link.

@@ -1,6 +1,7 @@
 //! Values of a scenario file with their places. A value that cannot be read does not stop the reading: it keeps
 //! the reason, so that all faults of a file are found in one pass.
 
+mod address;
 mod dscp;
 mod examine;
 mod measured;
@@ -14,7 +15,7 @@ pub(super) use words::{names_of, none_of};
 
 use super::bulk::Transport;
 use super::coverage::Delimiter;
-use super::file::Heading;
+use super::file::{Heading, Layer};
 use super::greenphy::Profile;
 use super::problem::{Problem, Report, list, nearest, suggest};
 use super::tcp::Hystart;

@@ -7,6 +7,7 @@
 
 #![warn(unreachable_pub)]
 
+mod addresses;
 mod air;
 mod bulk;
 mod cable;

@@ -1,9 +1,10 @@
 //! From the file to the [`Scenario`]: names become indices, defaults are filled in, and values that depend on each
 //! other are checked.
 
+use super::addresses::addresses;
 use super::cable::cables;
 use super::coverage::coverage;
-use super::file::File;
+use super::file::{File, Layer, Node};
 use super::flow::Context;
 use super::gateway::{Gateway, conflicting, gateway, idle};
 use super::greenphy::greenphy;
@@ -17,7 +18,7 @@ use super::tcp::{Common, Tcp, check_hystart};
 use super::timeline::timelines;
 use roughlink_core::link::{Model, SharedConfig};
 use roughlink_core::net::routing::{Edge, Routes};
-use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
+use roughlink_core::scenario::{FlowSpec, Interface, LinkSpec, Notices, Scenario};
 use roughlink_core::tcp::{Stack, TcpConfig};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
@@ -90,12 +91,8 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     };
     let gateways: Vec<_> = file.gateway.iter().zip(&gateway_names.all).filter_map(stands).collect();
     conflicting(&gateways, report);
-    let mut kernels = Vec::new();
-    for (i, node) in file.node.iter().enumerate() {
-        if report.read(&node.value.kernel) == Some(true) {
-            kernels.push(i);
-        }
-    }
+    let (kernels, interfaces) = hosts(&file.node, report);
+    let addresses = addresses(&file.node, &nodes, report);
     if file.flow.is_empty() && kernels.is_empty() {
         report.warn(Problem::new("there is no flow: nothing will happen").help("add a [[flow]]"));
     }
@@ -126,7 +123,41 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     context.warn_of_fragments(report);
     let name = report.read(&file.name).unwrap_or_else(|| default_name.to_owned());
     let seed = report.read(&file.seed).unwrap_or(1);
-    Scenario { name, seed, duration, nodes: nodes.all, kernels, links, flows, gateways, source: String::new() }
+    Scenario {
+        name,
+        seed,
+        duration,
+        nodes: nodes.all,
+        kernels,
+        interfaces,
+        addresses,
+        links,
+        flows,
+        gateways,
+        source: String::new(),
+    }
+}
+
+/// The nodes that are hosts where the network is emulated, and what joins those to it that are not joined by IP.
+fn hosts(nodes: &[At<Node>], report: &mut Report) -> (Vec<usize>, BTreeMap<usize, Interface>) {
+    let (mut kernels, mut interfaces) = (Vec::new(), BTreeMap::new());
+    for (i, At { value: node, .. }) in nodes.iter().enumerate() {
+        let layer = report.read(&node.layer);
+        let interface = report.read(&node.interface);
+        if let (Some(Layer::Ip), Some(leaf), Some(name)) = (layer, &node.layer, &interface) {
+            let problem = Problem::new("an attached interface carries Ethernet frames").at(leaf.span.clone(), "");
+            report.error(problem.help(format!("write layer = \"ethernet\", or leave out interface = \"{name}\"")));
+        }
+        if report.read(&node.kernel) == Some(true) || interface.is_some() {
+            kernels.push(i);
+        }
+        if let Some(name) = interface {
+            interfaces.insert(i, Interface::Attached(name));
+        } else if layer == Some(Layer::Ethernet) {
+            interfaces.insert(i, Interface::Ethernet);
+        }
+    }
+    (kernels, interfaces)
 }
 
 /// What a link is, and the events that hosts are notified of.

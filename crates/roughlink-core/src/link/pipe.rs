@@ -343,6 +343,14 @@ impl Pipe {
         (before, *changes.state())
     }
 
+    /// The state in which a pipe made from `direction` is, and its noise if that is not the direction's own.
+    pub fn state(&self, direction: &Direction) -> (State, Option<&Noise>) {
+        match &self.changes {
+            Some(changes) => (*changes.state(), changes.noise()),
+            None => (State::of(direction), None),
+        }
+    }
+
     /// Whether the link changes on its own, so that packets must come to it in order of time with everything else.
     pub fn has_timeline(&self) -> bool {
         self.changes.is_some()

@@ -1,25 +1,87 @@
-//! Addresses and ports, which follow from the numbers of nodes and flows in the scenario.
+//! Addresses and ports. Those of a node are given in the scenario, or else follow from its number there; ports follow from
+//! the number of the flow.
 //!
 //! Node 0 is 10.0.0.1, node 254 10.0.1.1, or with IPv6 fd00::1 and fd00::ff; flow 0 goes from port 50000 to port 42000. No
-//! dissector of Wireshark's claims these ports. A charging session has the addresses and ports that ISO 15118-2 demands:
-//! fe80::1, port 15118 at the charger.
+//! dissector of Wireshark's claims these ports. A charging session has the addresses and ports that ISO 15118-2 demands,
+//! whatever else is given: fe80::1, port 15118 at the charger.
 
 use crate::app::{Traffic, request};
 use crate::scenario::Scenario;
 use crate::wire::{Addresses, IpPair};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The IPv4 address of node `index`.
-pub fn node_address(index: usize) -> Ipv4Addr {
+pub fn node_address(scenario: &Scenario, index: usize) -> Ipv4Addr {
+    scenario.addresses.get(&index).and_then(|given| given.v4).unwrap_or_else(|| assigned(index))
+}
+
+/// The IPv6 address of node `index` in the scenario's own network.
+pub fn node_address_v6(scenario: &Scenario, index: usize) -> Ipv6Addr {
+    scenario.addresses.get(&index).and_then(|given| given.v6).unwrap_or_else(|| assigned_v6(index))
+}
+
+/// The IPv6 address of node `index` in each link's own network.
+pub fn link_local(index: usize) -> Ipv6Addr {
+    v6(0xfe80, index)
+}
+
+/// The IPv4 address of node `index` if none is given.
+pub fn assigned(index: usize) -> Ipv4Addr {
     let [low, middle, high] = [index % 254 + 1, index / 254 % 256, index / (254 * 256) % 256].map(|x| x as u8);
     Ipv4Addr::new(10, high, middle, low)
 }
 
-/// The IPv6 address of node `index`, in the link's own network or in that of the scenario.
-pub fn node_address_v6(index: usize, link_local: bool) -> Ipv6Addr {
+/// The IPv6 address of node `index` if none is given.
+pub fn assigned_v6(index: usize) -> Ipv6Addr {
+    v6(0xfd00, index)
+}
+
+fn v6(first: u16, index: usize) -> Ipv6Addr {
     let [above, below] = [(index + 1) >> 16, index + 1].map(|x| x as u16);
-    Ipv6Addr::new(if link_local { 0xfe80 } else { 0xfd00 }, 0, 0, 0, 0, 0, above, below)
+    Ipv6Addr::new(first, 0, 0, 0, 0, 0, above, below)
+}
+
+/// The addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// One of them.
+    pub address: IpAddr,
+    /// How many bits.
+    pub length: u8,
+}
+
+impl Prefix {
+    /// Whether an address is one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let rest = |bits: u8| u32::from(bits.saturating_sub(self.length));
+        match (self.address, address) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => (a.to_bits() ^ b.to_bits()).checked_shr(rest(32)).unwrap_or(0) == 0,
+            (IpAddr::V6(a), IpAddr::V6(b)) => (a.to_bits() ^ b.to_bits()).checked_shr(rest(128)).unwrap_or(0) == 0,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+/// Whether an address is that of one host, and of the same wherever it is used.
+pub fn is_of_a_host(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(a) => {
+            let reserved = a.octets()[0] == 0 || a.octets()[0] >= 240; // RFC 1122 section 3.2.1.3, RFC 1112 section 4
+            !(reserved || a.is_loopback() || a.is_multicast() || a.is_link_local())
+        }
+        IpAddr::V6(a) => {
+            let mapped = a.to_ipv4_mapped().is_some(); // RFC 4291 section 2.5.5.2
+            !(mapped || a.is_unspecified() || a.is_loopback() || a.is_multicast() || a.is_unicast_link_local())
+        }
+    }
 }
 
 /// All addresses that the flows of each node use, by node.
@@ -42,9 +104,10 @@ pub fn addresses(scenario: &Scenario, index: usize) -> Addresses {
     let session = matches!(f.traffic, Traffic::Request { .. });
     Addresses {
         ip: if f.ipv6 {
-            IpPair::V6 { src: node_address_v6(f.from, session), dst: node_address_v6(f.to, session) }
+            let of = |node| if session { link_local(node) } else { node_address_v6(scenario, node) };
+            IpPair::V6 { src: of(f.from), dst: of(f.to) }
         } else {
-            IpPair::V4 { src: node_address(f.from), dst: node_address(f.to) }
+            IpPair::V4 { src: node_address(scenario, f.from), dst: node_address(scenario, f.to) }
         },
         src_port: FIRST_SOURCE_PORT + (index % SOURCE_PORTS) as u16,
         dst_port: if session { request::PORT } else { FIRST_DESTINATION_PORT + (index / SOURCE_PORTS) as u16 },
@@ -62,12 +125,36 @@ mod tests {
 
     #[test]
     fn nodes_have_addresses_of_their_own() {
-        assert_eq!(node_address(0), Ipv4Addr::new(10, 0, 0, 1));
-        assert_eq!(node_address(253), Ipv4Addr::new(10, 0, 0, 254));
-        assert_eq!(node_address(254), Ipv4Addr::new(10, 0, 1, 1));
-        assert_eq!(node_address(254 * 256), Ipv4Addr::new(10, 1, 0, 1));
-        assert_eq!(node_address_v6(0, true).to_string(), "fe80::1");
-        assert_eq!(node_address_v6(254, false).to_string(), "fd00::ff");
-        assert_eq!(node_address_v6(0xffff, false).to_string(), "fd00::1:0");
+        assert_eq!(assigned(0), Ipv4Addr::new(10, 0, 0, 1));
+        assert_eq!(assigned(253), Ipv4Addr::new(10, 0, 0, 254));
+        assert_eq!(assigned(254), Ipv4Addr::new(10, 0, 1, 1));
+        assert_eq!(assigned(254 * 256), Ipv4Addr::new(10, 1, 0, 1));
+        assert_eq!(link_local(0).to_string(), "fe80::1");
+        assert_eq!(assigned_v6(254).to_string(), "fd00::ff");
+        assert_eq!(assigned_v6(0xffff).to_string(), "fd00::1:0");
+    }
+
+    #[test]
+    fn prefixes_contain_what_begins_alike() {
+        let prefix = |text: &str, length| Prefix { address: text.parse().unwrap(), length };
+        let contains = |p: Prefix, text: &str| p.contains(text.parse().unwrap());
+        let network = prefix("10.0.16.0", 20);
+        assert!(contains(network, "10.0.31.255") && !contains(network, "10.0.32.0") && !contains(network, "fd00::1"));
+        assert!(contains(prefix("0.0.0.0", 0), "203.0.113.9") && !contains(prefix("0.0.0.0", 0), "::"));
+        assert!(
+            contains(prefix("fd00::4000", 116), "fd00::4fff") && !contains(prefix("fd00::4000", 116), "fd00::5000")
+        );
+        assert!(contains(prefix("10.0.0.1", 32), "10.0.0.1") && !contains(prefix("10.0.0.1", 32), "10.0.0.0"));
+    }
+
+    #[test]
+    fn addresses_of_a_host() {
+        for host in ["10.0.0.1", "192.168.7.2", "203.0.113.9", "fd12::2", "2001:db8::1"] {
+            assert!(is_of_a_host(host.parse().unwrap()), "{host}");
+        }
+        let others = "0.0.0.0 0.1.2.3 127.0.0.1 169.254.1.1 224.0.0.251 240.0.0.1 255.255.255.255 :: ::1 ff02::1 fe80::1 ::ffff:10.0.0.1";
+        for other in others.split(' ') {
+            assert!(!is_of_a_host(other.parse().unwrap()), "{other}");
+        }
     }
 }

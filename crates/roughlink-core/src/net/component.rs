@@ -21,6 +21,7 @@ use std::sync::Arc;
 mod gates;
 mod media;
 mod ports;
+mod reading;
 
 use gates::Gate;
 use media::Media;
@@ -169,7 +170,7 @@ impl Component {
             budget: Budget::new(options.limits),
         };
         if !options.ports.is_empty() {
-            component.open(s, &options.ports);
+            component.open(s, options);
         }
         component
     }
@@ -220,7 +221,7 @@ impl Component {
     /// Whether the run exceeds its limits.
     #[cold]
     fn exceeds(&mut self, now: Time) -> bool {
-        let outside = self.sides.datagram_bytes() + self.ports.as_ref().map_or(0, |ports| ports.bytes());
+        let outside = self.sides.outside_bytes() + self.ports.as_ref().map_or(0, |ports| ports.bytes());
         let links = self.pipes.iter().map(Pipe::bytes).sum::<usize>() + self.media.bytes() + outside;
         let bytes = links + self.flows.iter().map(Flow::bytes).sum::<usize>();
         let elements = self.places.len() + self.flows.len() + self.media.in_transit().count() / 16;
@@ -256,6 +257,13 @@ impl Component {
                 self.originate(now, g, observer);
             }
         }
+    }
+
+    /// Whether packets get through both directions of a link, if it is one of this component's.
+    pub(super) fn is_up(&self, link: usize) -> bool {
+        let first = self.places.iter().position(|(hop, _)| *hop as usize == 2 * link);
+        let pair = first.and_then(|first| self.pipes.get(first..first + 2));
+        pair.is_none_or(|pair| pair.iter().all(Pipe::is_up))
     }
 
     /// A link changes from outside in the given directions, and those beside it are told at once. Whether it could.

@@ -9,9 +9,13 @@
 //! | SACK | cumulative TSN | a_rwnd | | [`Gaps`], if there are any |
 //! | INIT, INIT ACK | | | | [`Init`] |
 //! | COOKIE ECHO | | | | [`Cookie`] |
-//! | ERROR (stale cookie) | staleness, us | | | |
+//! | HEARTBEAT, HEARTBEAT ACK | | | | their content, [`super::Sides::carried`] |
+//! | ERROR | staleness of a cookie, us | first cause | | |
 //! | SHUTDOWN | cumulative TSN | | | |
 //! | FORWARD TSN | new cumulative TSN | | | [`Skipped`], if there are any |
+//!
+//! Packets from outside may have several chunks (section 6.10): here each is a packet of its own. One of a type that is not
+//! known here has no [`Packet::chunk`].
 
 use super::{FlowId, INFO_SACKS, INFO_SCTP, Packet};
 
@@ -24,10 +28,11 @@ pub enum Chunk {
     Init = 1,
     InitAck = 2,
     Sack = 3,
+    Heartbeat = 4,
+    HeartbeatAck = 5,
     Abort = 6,
     Shutdown = 7,
     ShutdownAck = 8,
-    /// With the one cause "stale cookie".
     Error = 9,
     CookieEcho = 10,
     CookieAck = 11,
@@ -36,11 +41,13 @@ pub enum Chunk {
 }
 
 impl Chunk {
-    const ALL: [Chunk; 12] = [
+    const ALL: [Chunk; 14] = [
         Chunk::Data,
         Chunk::Init,
         Chunk::InitAck,
         Chunk::Sack,
+        Chunk::Heartbeat,
+        Chunk::HeartbeatAck,
         Chunk::Abort,
         Chunk::Shutdown,
         Chunk::ShutdownAck,
@@ -120,7 +127,27 @@ impl Gaps {
 }
 
 /// A state cookie: opaque to all but its maker (RFC 9260 section 5.1.3).
-pub type Cookie = [u8; COOKIE_BYTES as usize];
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cookie {
+    /// As long as roughlink's.
+    Own([u8; COOKIE_BYTES as usize]),
+    /// Of another length.
+    Other {
+        /// Where its bytes are: [`super::Sides::carried`].
+        number: u32,
+        /// How many.
+        bytes: u16,
+    },
+}
+
+impl Cookie {
+    const fn bytes(&self) -> u16 {
+        match self {
+            Cookie::Own(_) => COOKIE_BYTES,
+            Cookie::Other { bytes, .. } => *bytes,
+        }
+    }
+}
 
 /// The content of an INIT or INIT ACK (RFC 9260 sections 3.3.2 and 3.3.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,7 +170,8 @@ pub struct Init {
 
 impl Init {
     const fn bytes(&self) -> u16 {
-        16 + if self.forward_tsn { 4 } else { 0 } + if self.cookie.is_some() { 4 + COOKIE_BYTES } else { 0 }
+        let cookie = if let Some(cookie) = &self.cookie { 4 + cookie.bytes().next_multiple_of(4) } else { 0 };
+        16 + if self.forward_tsn { 4 } else { 0 } + cookie
     }
 }
 
@@ -216,16 +244,23 @@ impl Packet {
     }
 
     /// COOKIE ECHO; [`Packet::side`] must be set to the cookie.
-    pub const fn sctp_cookie_echo(flow: FlowId, tag: u32) -> Self {
+    pub const fn sctp_cookie_echo(flow: FlowId, tag: u32, cookie: &Cookie) -> Self {
         let mut p = Packet::sctp(flow, tag, Chunk::CookieEcho);
-        p.size = SCTP_HEADERS + 4 + COOKIE_BYTES;
+        p.size += cookie.bytes().next_multiple_of(4);
+        p
+    }
+
+    /// HEARTBEAT or HEARTBEAT ACK with `bytes` of content, to which [`Packet::side`] must be set.
+    pub const fn sctp_heartbeat(flow: FlowId, tag: u32, chunk: Chunk, bytes: u16) -> Self {
+        let mut p = Packet::sctp(flow, tag, chunk);
+        p.size += bytes.next_multiple_of(4);
         p
     }
 
     /// ERROR: the cookie was `staleness` microseconds too old (RFC 9260 section 3.3.10.3).
     pub const fn sctp_stale_cookie(flow: FlowId, tag: u32, staleness: u32) -> Self {
         let mut p = Packet::sctp(flow, tag, Chunk::Error);
-        p.seq = staleness;
+        (p.seq, p.tsval) = (staleness, STALE_COOKIE as u32);
         p.size = SCTP_HEADERS + 4 + 8;
         p
     }
@@ -278,6 +313,8 @@ impl Packet {
     }
 }
 
+/// The cause of an ERROR by which a cookie is refused as too old (RFC 9260 section 3.3.10.3).
+pub const STALE_COOKIE: u16 = 3;
 /// Bytes of a state cookie of roughlink.
 pub const COOKIE_BYTES: u16 = 48;
 
@@ -305,7 +342,7 @@ mod tests {
         assert_eq!((p.size, p.payload()), (32 + 16 + 64 + 8, 0));
         let mut init = Init { tag: 1, a_rwnd: 2, outbound: 3, inbound: 4, tsn: 5, forward_tsn: false, cookie: None };
         assert_eq!(Packet::sctp_init(FLOW, 0, &init).size, 32 + 20);
-        (init.forward_tsn, init.cookie) = (true, Some([0; 48]));
+        (init.forward_tsn, init.cookie) = (true, Some(Cookie::Own([0; 48])));
         let p = Packet::sctp_init(FLOW, 0, &init);
         assert_eq!((p.chunk(), p.size), (Some(Chunk::InitAck), 32 + 20 + 4 + 52));
     }

@@ -2,7 +2,8 @@
 //! the other, over IP datagrams.
 //!
 //! An [`Endpoint`] deals in lengths. Here are the bytes behind them: messages written and not yet acknowledged, and messages
-//! that arrived and are not yet read. A message fills at most one packet ([`SctpConfig::payload`]), as none is fragmented. An
+//! that arrived and are not yet read. A message written fills at most one packet ([`SctpConfig::payload`]); one that another
+//! implementation sends may have several, and is read whole, so that it must fit into the buffer. An
 //! application that does not read closes the window that the peer is offered.
 //!
 //! ```
@@ -38,6 +39,7 @@
 //! assert_eq!((message.stream, &message.bytes[..]), (0, &b"a charger"[..]));
 //! ```
 
+use super::receive::Delivered;
 use super::{Endpoint, SctpConfig, State};
 use crate::cc::{self, LinkEvent};
 use crate::event::{Event, Events};
@@ -93,8 +95,8 @@ pub struct Association {
     written: VecDeque<Vec<u8>>,
     from: u64,
     bytes: usize,
-    /// Messages that wait for an earlier one, by stream and number.
-    arrived: BTreeMap<(u16, u64), Vec<u8>>,
+    /// What has arrived and was not delivered, by TSN.
+    arrived: BTreeMap<u64, Vec<u8>>,
     readable: VecDeque<Message>,
     /// This end has closed.
     closed: bool,
@@ -198,14 +200,22 @@ impl Association {
 
     /// A datagram arrived. Returns whether it is one of this association: whole, with the right addresses and checksums.
     pub fn receive(&mut self, now: Time, datagram: &[u8]) -> bool {
-        let ours = wire::decode_of(datagram, Protocol::Sctp, &self.addresses.reversed());
-        let Some(decoded) = ours else { return false };
-        let payload = decoded.payload.clone();
-        let packet = decoded.into_packet(FlowId::new(0, true), &mut self.sides);
-        self.endpoint.receive(now, &packet, &self.sides);
-        self.sides.free(&packet);
-        if let Some(key) = self.endpoint.rcv.take_arrived() {
-            self.arrived.insert(key, datagram[payload].to_vec());
+        let mut next = wire::decode_of(datagram, Protocol::Sctp, &self.addresses.reversed());
+        if next.is_none() {
+            return false;
+        }
+        while let Some(chunk) = next {
+            next = chunk.following(datagram).unwrap_or_default();
+            let payload = chunk.payload.clone();
+            let packet = chunk.into_packet(datagram, FlowId::new(0, true), &mut self.sides);
+            self.endpoint.receive(now, &packet, &self.sides);
+            self.sides.free(&packet);
+            if let Some(tsn) = self.endpoint.rcv.take_arrived() {
+                self.arrived.insert(tsn, datagram[payload].to_vec());
+            }
+            while let Some((first, last)) = self.endpoint.rcv.take_dropped() {
+                (first..=last).for_each(|tsn| drop(self.arrived.remove(&tsn)));
+            }
         }
         self.forget_acknowledged();
         self.notice();
@@ -220,7 +230,7 @@ impl Association {
             let tsn = unwrap(self.from, p.seq, self.endpoint.tsn.wrapping_sub(1));
             &self.written[(tsn - self.from) as usize]
         } else {
-            &[]
+            self.sides.carried(&p).unwrap_or_default()
         };
         let written = wire::encode(&p, self.sides.get(&p), &self.addresses, message, out);
         self.sides.free(&p);
@@ -263,9 +273,12 @@ impl Association {
             self.events.once(Event::Connected);
         }
         let waiting = !self.readable.is_empty();
-        while let Some(key) = self.endpoint.rcv.take_delivered() {
-            let bytes = self.arrived.remove(&key).expect("what is delivered has arrived");
-            self.readable.push_back(Message { stream: key.0, bytes });
+        while let Some(Delivered { stream, first, last }) = self.endpoint.rcv.take_delivered() {
+            let mut bytes = self.arrived.remove(&first).expect("what is delivered has arrived");
+            for tsn in first + 1..=last {
+                bytes.extend(self.arrived.remove(&tsn).expect("what is delivered has arrived"));
+            }
+            self.readable.push_back(Message { stream, bytes });
         }
         if !waiting && !self.readable.is_empty() {
             self.events.push(Event::Readable);

@@ -31,11 +31,12 @@ impl State {
         c[32] = u8::from(self.peer.forward_tsn);
         let seal = seal(&c[..BODY], key);
         c[BODY..].copy_from_slice(&seal);
-        c
+        Cookie::Own(c)
     }
 
     /// What `cookie` holds, if it is one of ours and unchanged.
     pub(super) fn open(cookie: &Cookie, key: u64) -> Option<State> {
+        let Cookie::Own(cookie) = cookie else { return None };
         if cookie[BODY..] != seal(&cookie[..BODY], key) {
             return None;
         }
@@ -77,10 +78,11 @@ mod tests {
         let cookie = state.seal(77);
         assert_eq!(State::open(&cookie, 77), Some(state));
         assert_eq!(State::open(&cookie, 78), None);
-        for i in 0..cookie.len() {
-            let mut changed = cookie;
+        let Cookie::Own(bytes) = cookie else { panic!("it has our length") };
+        for i in 0..bytes.len() {
+            let mut changed = bytes;
             changed[i] ^= 0x10;
-            assert_eq!(State::open(&changed, 77), None, "{i}");
+            assert_eq!(State::open(&Cookie::Own(changed), 77), None, "{i}");
         }
     }
 }

@@ -1,11 +1,45 @@
 //! The receiving half: which TSNs have arrived, delivery in order per stream, and when to acknowledge (RFC 9260
-//! sections 6.2, 6.5, 6.6; RFC 3758 section 3.6). Messages that wait for an earlier one of their stream occupy the buffer, and
-//! those not yet read by an application that reads by hand. What gap ack blocks have reported is never taken back.
+//! sections 6.2, 6.5, 6.6, 6.9; RFC 3758 section 3.6). Messages that wait for an earlier one of their stream or for parts of their
+//! own occupy the buffer, and those not yet read by an application that reads by hand. An application that reads at once gets the
+//! beginning of a message before its end (partial delivery, section 6.9). What gap ack blocks have reported is never taken back.
 
+use super::assembly::{Assembly, Run};
 use super::config::SctpConfig;
-use crate::packet::{Gap, Gaps};
+use crate::packet::{Gap, Gaps, Packet, chunk_flags};
 use crate::units::Time;
 use std::collections::{BTreeMap, VecDeque};
+
+/// A DATA chunk: a message, or a part of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Part {
+    pub stream: u16,
+    /// The number of the message in its stream.
+    pub ssn: u16,
+    /// Bytes.
+    pub len: u16,
+    pub ordered: bool,
+    pub begins: bool,
+    pub ends: bool,
+}
+
+impl Part {
+    /// The content of a packet with DATA.
+    #[inline]
+    pub(super) fn of(p: &Packet) -> Self {
+        let ((stream, ssn), has) = (p.stream(), |flag: u8| p.window & u16::from(flag) != 0);
+        let (begins, ends) = (has(chunk_flags::BEGIN), has(chunk_flags::END));
+        Part { stream, ssn, len: p.payload() as u16, ordered: !has(chunk_flags::UNORDERED), begins, ends }
+    }
+}
+
+/// What was delivered to an application that reads by hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Delivered {
+    pub stream: u16,
+    /// The TSNs of the message.
+    pub first: u64,
+    pub last: u64,
+}
 
 /// The receiving half of an association. TSNs are 64-bit, the peer's first is 1.
 #[derive(Clone, Debug)]
@@ -20,8 +54,10 @@ pub(super) struct Receiver {
     next: Vec<u64>,
     /// Streams agreed on.
     streams: u16,
-    /// Messages that wait for an earlier one: stream and number, and bytes.
-    waiting: BTreeMap<(u16, u64), u16>,
+    /// Messages that wait for an earlier one, by stream and number.
+    waiting: BTreeMap<(u16, u64), Run>,
+    /// Messages of which parts are missing.
+    assembly: Assembly,
     buffered: u64,
     delivered: u64,
     skipped: u64,
@@ -36,16 +72,20 @@ pub(super) struct Receiver {
     by_hand: Option<ByHand>,
     /// What was delivered, in order: stream, number, bytes.
     #[cfg(test)]
-    pub(super) log: Vec<(u16, u64, u16)>,
+    pub(super) log: Vec<(u16, u64, u64)>,
 }
 
 /// What an application that reads by hand has to know.
 #[derive(Clone, Debug, Default)]
 struct ByHand {
-    /// The message last taken in: stream and number.
-    taken: Option<(u16, u64)>,
+    /// The TSN last taken in.
+    taken: Option<u64>,
     /// Messages delivered, in order.
-    delivered: VecDeque<(u16, u64)>,
+    delivered: VecDeque<Delivered>,
+    /// TSNs taken in that never will be delivered, each first and last.
+    dropped: Vec<(u64, u64)>,
+    /// A message is longer than the buffer: it can never be delivered.
+    too_long: bool,
     /// Bytes delivered and not read.
     unread: u64,
     /// The a_rwnd sent last.
@@ -62,6 +102,7 @@ impl Receiver {
             next: Vec::new(),
             streams: cfg.max_streams,
             waiting: BTreeMap::new(),
+            assembly: Assembly::default(),
             buffered: 0,
             delivered: 0,
             skipped: 0,
@@ -85,13 +126,21 @@ impl Receiver {
     pub(super) fn read_by_hand(&mut self) {
         self.by_hand = Some(ByHand { announced: u64::from(self.rcv_buf), ..ByHand::default() });
     }
-    /// The message that the last packet brought, if it was taken in: stream and number.
-    pub(super) fn take_arrived(&mut self) -> Option<(u16, u64)> {
+    /// The TSN of what the last packet brought, if it was taken in.
+    pub(super) fn take_arrived(&mut self) -> Option<u64> {
         self.by_hand.as_mut()?.taken.take()
     }
+    /// TSNs taken in that never will be delivered, first and last.
+    pub(super) fn take_dropped(&mut self) -> Option<(u64, u64)> {
+        self.by_hand.as_mut()?.dropped.pop()
+    }
     /// The next message delivered to an application that reads by hand.
-    pub(super) fn take_delivered(&mut self) -> Option<(u16, u64)> {
+    pub(super) fn take_delivered(&mut self) -> Option<Delivered> {
         self.by_hand.as_mut()?.delivered.pop_front()
+    }
+    /// Something arrived of a message for which the buffer of an application that reads by hand is too small.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.by_hand.as_ref().is_some_and(|b| b.too_long)
     }
     /// The application read `bytes`. The window is announced again when it takes a packet of `packet` bytes, and did not, or has
     /// grown by half the buffer (the receiver's part of silly window avoidance, RFC 9260 section 6.2).
@@ -149,7 +198,8 @@ impl Receiver {
     }
 
     /// A DATA chunk arrived.
-    pub(super) fn on_data(&mut self, now: Time, tsn: u64, (stream, ssn): (u16, u16), len: u16) {
+    pub(super) fn on_data(&mut self, now: Time, tsn: u64, part: Part) {
+        let Part { stream, ssn, len, ordered, .. } = part;
         let had_gap = !self.ranges.is_empty();
         if tsn <= self.cumulative || self.ranges.iter().any(|&(a, b)| (a..=b).contains(&tsn)) {
             if self.duplicates.len() < Gaps::MOST_DUPLICATES {
@@ -160,14 +210,19 @@ impl Receiver {
         }
         // What is delivered at once frees what waits for it: it is taken while anything at all can be left unread (section 6.1
         // rule A). What no gap ack block could report is not.
-        let deliverable = tsn == self.cumulative + 1 && self.next_of(stream).is_none_or(|next| ssn == *next as u16);
+        let is_next = |next: Option<&mut u64>| next.is_none_or(|next| !ordered || ssn == *next as u16);
+        let deliverable = tsn == self.cumulative + 1 && is_next(self.next_of(stream));
         let full = if deliverable { self.unread() >= u64::from(self.rcv_buf) } else { u64::from(len) > self.room() };
         if full || tsn > self.cumulative + u64::from(u16::MAX) {
             self.sack_soon(); // no room: discarded, which the SACK shows
             return;
         }
         self.note(tsn);
-        self.deliver(stream, ssn, len);
+        self.take_in(tsn, part);
+        // A peer that divides its messages as section 6.9 says has none of these.
+        while let Some(run) = self.assembly.broken(self.cumulative) {
+            self.drop_run(run);
+        }
         self.pending += 1;
         if had_gap || !self.ranges.is_empty() || self.pending >= self.delayed_ack {
             self.sack_soon();
@@ -184,6 +239,9 @@ impl Receiver {
         }
         self.cumulative = tsn;
         self.absorb();
+        while let Some(run) = self.assembly.abandon(tsn) {
+            self.drop_run(run);
+        }
         for &(stream, ssn) in skipped {
             let Some(next) = self.next_of(stream) else { continue };
             if (ssn.wrapping_sub(*next as u16) as i16) < 0 {
@@ -193,10 +251,10 @@ impl Receiver {
             let from = std::mem::replace(next, last + 1);
             // What arrived of them is delivered, the rest never will be.
             let mut arrived = 0;
-            while let Some((&key, &len)) = self.waiting.range((stream, from)..=(stream, last)).next() {
+            while let Some((&key, &run)) = self.waiting.range((stream, from)..=(stream, last)).next() {
                 self.waiting.remove(&key);
-                self.buffered -= u64::from(len);
-                self.hand_over(key, len);
+                self.buffered -= run.bytes;
+                self.hand_over(run);
                 arrived += 1;
             }
             self.skipped += (last + 1).saturating_sub(from) - arrived;
@@ -247,41 +305,80 @@ impl Receiver {
         }
     }
 
-    fn deliver(&mut self, stream: u16, ssn: u16, len: u16) {
-        let Some(&mut next) = self.next_of(stream) else { return };
-        let number = unwrap(next, ssn);
+    /// Takes in what has arrived with a TSN that is new.
+    fn take_in(&mut self, tsn: u64, part: Part) {
+        let Some(&mut next) = self.next_of(part.stream) else { return };
         if let Some(by_hand) = &mut self.by_hand {
-            by_hand.taken = Some((stream, number));
+            by_hand.taken = Some(tsn);
         }
-        if number != next {
-            let before = self.waiting.insert((stream, number), len).unwrap_or(0); // a peer that uses a number twice
-            self.buffered += u64::from(len);
-            self.buffered -= u64::from(before);
+        if part.begins && part.ends {
+            self.deliver(Run { first: tsn, last: tsn, part, bytes: u64::from(part.len) });
             return;
         }
-        self.hand_over((stream, number), len);
-        self.next[usize::from(stream)] += 1;
-        self.drain(stream);
+        let run = self.assembly.add(tsn, part);
+        self.buffered += u64::from(part.len);
+        if run.is_whole() {
+            self.buffered -= run.bytes;
+            self.deliver(run);
+            return;
+        }
+        let is_head = run.part.begins && run.last <= self.cumulative;
+        if let Some(by_hand) = &mut self.by_hand {
+            by_hand.too_long |= run.bytes > u64::from(self.rcv_buf);
+        } else if is_head && (!part.ordered || part.ssn == next as u16) {
+            self.assembly.hand_over(run.first);
+            self.buffered -= run.bytes;
+            self.delivered += run.bytes;
+        }
+    }
+
+    /// A whole message has arrived.
+    fn deliver(&mut self, run: Run) {
+        let Part { stream, ssn, ordered, .. } = run.part;
+        let Some(&mut next) = self.next_of(stream) else { return };
+        let number = unwrap(next, ssn);
+        if ordered && number != next {
+            self.buffered += run.bytes;
+            // A peer that uses a number twice.
+            if let Some(before) = self.waiting.insert((stream, number), run) {
+                self.drop_run(before);
+            }
+            return;
+        }
+        self.hand_over(run);
+        if ordered {
+            self.next[usize::from(stream)] += 1;
+            self.drain(stream);
+        }
+    }
+
+    /// What arrived is never delivered.
+    fn drop_run(&mut self, run: Run) {
+        self.buffered -= run.bytes;
+        if let Some(by_hand) = &mut self.by_hand {
+            by_hand.dropped.push((run.first, run.last));
+        }
     }
 
     fn drain(&mut self, stream: u16) {
         loop {
             let key = (stream, self.next[usize::from(stream)]);
-            let Some(len) = self.waiting.remove(&key) else { return };
-            self.buffered -= u64::from(len);
-            self.hand_over(key, len);
+            let Some(run) = self.waiting.remove(&key) else { return };
+            self.buffered -= run.bytes;
+            self.hand_over(run);
             self.next[usize::from(stream)] += 1;
         }
     }
 
-    fn hand_over(&mut self, key: (u16, u64), len: u16) {
-        self.delivered += u64::from(len);
+    fn hand_over(&mut self, run: Run) {
+        let stream = run.part.stream;
+        self.delivered += run.bytes;
         if let Some(by_hand) = &mut self.by_hand {
-            by_hand.delivered.push_back(key);
-            by_hand.unread += u64::from(len);
+            by_hand.delivered.push_back(Delivered { stream, first: run.first, last: run.last });
+            by_hand.unread += run.bytes;
         }
         #[cfg(test)]
-        self.log.push((key.0, key.1, len));
+        self.log.push((stream, u64::from(run.part.ssn), run.bytes));
     }
 
     /// `None` if the stream was not agreed on.
@@ -310,25 +407,29 @@ mod tests {
         Receiver::new(&SctpConfig { rcv_buf: 1_000, ..SctpConfig::default() })
     }
 
+    fn message(stream: u16, ssn: u16, len: u16) -> Part {
+        Part { stream, ssn, len, ordered: true, begins: true, ends: true }
+    }
+
     #[test]
     fn every_second_packet_is_acknowledged_and_a_gap_at_once() {
         let mut r = receiver();
-        r.on_data(Time(5), 1, (0, 0), 100);
+        r.on_data(Time(5), 1, message(0, 0, 100));
         assert_eq!((r.wants_sack(), r.next_wake()), (false, Time(5) + Time::from_millis(200)));
-        r.on_data(Time(6), 2, (0, 1), 100);
+        r.on_data(Time(6), 2, message(0, 1, 100));
         assert!(r.wants_sack());
         assert_eq!(r.sack(0), (1_000, Gaps::default()));
-        r.on_data(Time(7), 4, (0, 3), 100);
+        r.on_data(Time(7), 4, message(0, 3, 100));
         assert!(r.wants_sack());
-        r.on_data(Time(7), 7, (0, 6), 100);
-        r.on_data(Time(7), 4, (0, 3), 100);
+        r.on_data(Time(7), 7, message(0, 6, 100));
+        r.on_data(Time(7), 4, message(0, 3, 100));
         let gaps = [Gap { start: 2, end: 2 }, Gap { start: 5, end: 5 }];
         assert_eq!(r.sack(9), (800, Gaps::new(gaps, [13])));
-        r.on_data(Time(8), 3, (0, 2), 100);
+        r.on_data(Time(8), 3, message(0, 2, 100));
         assert!(r.wants_sack(), "a gap was closed");
         assert_eq!(r.sack(0), (900, Gaps::new([Gap { start: 3, end: 3 }], [])));
         assert_eq!((r.cumulative(), r.delivered()), (4, 400));
-        r.on_data(Time(9), 2, (0, 1), 100);
+        r.on_data(Time(9), 2, message(0, 1, 100));
         assert_eq!(r.sack(0).1, Gaps::new([Gap { start: 3, end: 3 }], [2]));
         r.wake(Time::MAX);
         assert!(r.wants_sack());
@@ -338,10 +439,10 @@ mod tests {
     fn a_full_buffer_takes_only_what_closes_the_gap() {
         let mut r = receiver();
         for i in 2..=12 {
-            r.on_data(Time(0), i, (0, i as u16 - 1), 100);
+            r.on_data(Time(0), i, message(0, i as u16 - 1, 100));
         }
         assert_eq!(r.sack(0), (0, Gaps::new([Gap { start: 2, end: 11 }], [])));
-        r.on_data(Time(0), 1, (0, 0), 100);
+        r.on_data(Time(0), 1, message(0, 0, 100));
         assert_eq!((r.cumulative(), r.delivered(), r.sack(0).0), (11, 1_100, 1_000));
     }
 
@@ -349,47 +450,110 @@ mod tests {
     fn data_of_a_stream_not_agreed_on_is_acknowledged_and_discarded() {
         let mut r = receiver();
         r.agree(2);
-        r.on_data(Time(0), 1, (2, 0), 100);
-        r.on_data(Time(0), 2, (1, 0), 100);
+        r.on_data(Time(0), 1, message(2, 0, 100));
+        r.on_data(Time(0), 2, message(1, 0, 100));
         r.on_forward(3, &[(7, 9)]);
         assert_eq!((r.cumulative(), r.delivered(), r.next.len()), (3, 100, 2));
         assert!(r.wants_sack());
     }
 
     #[test]
+    fn parts_of_a_message_are_delivered_as_one() {
+        let part = |ssn, begins, ends| Part { begins, ends, ..message(0, ssn, 100) };
+        let mut r = receiver();
+        r.read_by_hand();
+        r.on_data(Time(0), 3, part(0, false, true));
+        r.on_data(Time(0), 4, message(0, 1, 50));
+        r.on_data(Time(0), 1, part(0, true, false));
+        assert_eq!((r.delivered(), r.sack(0).0, r.take_delivered()), (0, 750, None));
+        r.on_data(Time(0), 2, part(0, false, false));
+        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 1, last: 3 }));
+        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 4, last: 4 }));
+        assert_eq!((r.delivered(), r.buffered, r.cumulative()), (350, 0, 4));
+        // Unordered: at once, and without a number.
+        r.on_data(Time(0), 6, Part { ordered: false, ..message(0, 9, 30) });
+        assert_eq!(r.take_delivered(), Some(Delivered { stream: 0, first: 6, last: 6 }));
+        // Half of a message that is given up.
+        r.on_data(Time(0), 5, message(0, 2, 10));
+        r.on_data(Time(0), 7, part(3, true, false));
+        r.on_forward(8, &[(0, 3)]);
+        assert_eq!((r.take_dropped(), r.buffered), (Some((7, 7)), 0));
+        r.on_data(Time(0), 9, message(0, 4, 10));
+        assert_eq!((r.cumulative(), r.delivered(), r.skipped()), (9, 400, 1));
+    }
+
+    /// From a peer that does not divide its messages as section 6.9 says.
+    #[test]
+    fn parts_that_never_become_a_message_are_not_kept() {
+        for ((begins, ends), by_hand) in [((true, false), false), ((true, false), true), ((false, true), true)] {
+            let mut r = receiver();
+            if by_hand {
+                r.read_by_hand();
+            }
+            for tsn in 1..=5_000 {
+                r.on_data(Time(0), tsn, Part { begins, ends, ..message(0, 0, 100) });
+                assert!(r.buffered <= 200, "{}", r.buffered);
+            }
+            assert!(std::iter::from_fn(|| r.assembly.broken(u64::MAX)).count() <= 1);
+        }
+    }
+
+    #[test]
+    fn a_message_may_be_longer_than_the_buffer() {
+        let part = |begins, ends| Part { begins, ends, ..message(0, 0, 100) };
+        let mut r = receiver();
+        r.on_data(Time(0), 1, part(true, false));
+        for tsn in 2..=19 {
+            r.on_data(Time(0), tsn, part(false, false));
+            assert_eq!((r.delivered(), r.sack(0).0), (100 * tsn, 1_000));
+        }
+        r.on_data(Time(0), 20, part(false, true));
+        assert_eq!((r.delivered(), r.buffered, r.next[0]), (2_000, 0, 1));
+        // Not if the application is to have it whole.
+        let mut r = receiver();
+        r.read_by_hand();
+        r.on_data(Time(0), 1, part(true, false));
+        for tsn in 2..=11 {
+            assert!(!r.is_too_long());
+            r.on_data(Time(0), tsn, part(false, false));
+        }
+        assert!(r.is_too_long());
+    }
+
+    #[test]
     fn streams_do_not_wait_for_each_other() {
         let mut r = receiver();
-        r.on_data(Time(0), 2, (1, 0), 10);
-        r.on_data(Time(0), 4, (0, 1), 10);
-        r.on_data(Time(0), 3, (1, 1), 10);
+        r.on_data(Time(0), 2, message(1, 0, 10));
+        r.on_data(Time(0), 4, message(0, 1, 10));
+        r.on_data(Time(0), 3, message(1, 1, 10));
         assert_eq!(r.log, [(1, 0, 10), (1, 1, 10)]);
-        r.on_data(Time(0), 1, (0, 0), 10);
+        r.on_data(Time(0), 1, message(0, 0, 10));
         assert_eq!(r.log[2..], [(0, 0, 10), (0, 1, 10)]);
     }
 
     #[test]
     fn skipped_messages_are_counted_and_never_delivered() {
         let mut r = receiver();
-        r.on_data(Time(0), 1, (0, 0), 10);
-        r.on_data(Time(0), 3, (0, 2), 10); // waits for number 1
-        r.on_data(Time(0), 6, (0, 4), 10); // waits for numbers 1 and 3
+        r.on_data(Time(0), 1, message(0, 0, 10));
+        r.on_data(Time(0), 3, message(0, 2, 10)); // waits for number 1
+        r.on_data(Time(0), 6, message(0, 4, 10)); // waits for numbers 1 and 3
         r.on_forward(5, &[]);
         assert_eq!((r.cumulative(), r.delivered()), (6, 10));
         let mut r2 = receiver();
-        r2.on_data(Time(0), 3, (0, 2), 10);
-        r2.on_data(Time(0), 6, (0, 5), 10);
+        r2.on_data(Time(0), 3, message(0, 2, 10));
+        r2.on_data(Time(0), 6, message(0, 5, 10));
         r2.on_forward(5, &[(0, 4), (7, 0)]);
         assert_eq!(r2.log, [(0, 2, 10), (0, 5, 10)]);
         assert_eq!((r2.cumulative(), r2.skipped(), r2.buffered), (6, 4 + 1, 0));
         r2.on_forward(4, &[(0, 9)]);
         let mut r3 = receiver();
-        r3.on_data(Time(0), 2, (0, 0), 10);
-        r3.on_data(Time(0), 3, (0, 1), 10);
+        r3.on_data(Time(0), 2, message(0, 0, 10));
+        r3.on_data(Time(0), 3, message(0, 1, 10));
         r3.on_forward(3, &[(0, 1), (1, 0)]); // of stream 0 nothing is missing
         assert_eq!((r3.skipped(), r3.delivered(), r3.next[0]), (1, 20, 2));
-        r2.on_data(Time(0), 2, (0, 1), 10); // late: a duplicate
+        r2.on_data(Time(0), 2, message(0, 1, 10)); // late: a duplicate
         assert_eq!((r2.skipped(), r2.delivered()), (5, 20));
-        r2.on_data(Time(0), 7, (0, 6), 10);
+        r2.on_data(Time(0), 7, message(0, 6, 10));
         assert_eq!(r2.delivered(), 30);
     }
 }

@@ -270,10 +270,10 @@ fn only_the_right_tag_counts() {
         c.ends[1].receive(ms(500), &p, &c.sides);
         assert_eq!(c.ends[1].failed(), fails);
     }
-    let cookie = c.sides.store(Side::Cookie([9; 48]));
+    let cookie = c.sides.store(Side::Cookie(Cookie::Own([9; 48])));
     let mut server = endpoint(true, &SctpConfig::default(), "sctp", "");
     server.listen();
-    let mut p = Packet::sctp_cookie_echo(id, server.tag);
+    let mut p = Packet::sctp_cookie_echo(id, server.tag, &Cookie::Own([9; 48]));
     p.set_side(cookie);
     server.receive(ms(1), &p, &c.sides);
     assert_eq!((server.state(), server.is_quiet()), (State::Listen, true), "a forged cookie");

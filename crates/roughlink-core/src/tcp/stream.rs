@@ -143,7 +143,7 @@ impl Stream {
         let payload = decoded.payload.clone();
         let unread = self.endpoint.rcv.unread();
         self.arrived.keep(&self.endpoint, &decoded.packet, &datagram[payload]);
-        let packet = decoded.into_packet(FlowId::new(0, true), &mut self.sides);
+        let packet = decoded.into_packet(datagram, FlowId::new(0, true), &mut self.sides);
         self.endpoint.receive(now, &packet, &self.sides);
         self.sides.free(&packet);
         self.forget_acknowledged();

@@ -166,7 +166,11 @@ impl<W: Write> Capture<W> {
         };
         let out = &mut self.files[file];
         out.keep(*snaplen);
-        match out.packet(interface, now, p, sides.get(p), &addresses, payload) {
+        let written = match sides.carried(p) {
+            Some(carried) => out.packet(interface, now, p, sides.get(p), &addresses, carried),
+            None => out.packet(interface, now, p, sides.get(p), &addresses, payload),
+        };
+        match written {
             Ok(()) => {}
             Err(TraceError::Encode(_)) => self.skipped += 1,
             Err(TraceError::Io(e)) => self.failed = Some((file, e)),

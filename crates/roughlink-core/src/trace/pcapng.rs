@@ -168,7 +168,7 @@ impl<W: Write> Pcapng<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::{Chunk, FlowId, Fragment, Gap, Gaps, Init, SackBlock, Skipped, SynOptions, flags};
+    use crate::packet::{Chunk, Cookie, FlowId, Fragment, Gap, Gaps, Init, SackBlock, Skipped, SynOptions, flags};
     use crate::wire::{Implied, IpPair};
     use std::net::{Ipv4Addr, Ipv6Addr};
     use std::process::{Command, Stdio};
@@ -289,7 +289,7 @@ mod tests {
         let (flow, back) = (FlowId::new(0, false), FlowId::new(0, true));
         let (a, b) = (0x1111_1111, 0x2222_2222); // the tags of client and server
         let init = Init { tag: a, a_rwnd: 131_072, outbound: 2, inbound: 9, tsn: 100, forward_tsn: true, cookie: None };
-        let answer = Init { tag: b, tsn: 500, cookie: Some([7; 48]), ..init };
+        let answer = Init { tag: b, tsn: 500, cookie: Some(Cookie::Own([7; 48])), ..init };
         let gaps = Gaps::new([Gap { start: 2, end: 3 }, Gap { start: 5, end: 5 }], [101]);
         let mut skipped = Skipped::default();
         assert!(skipped.note(0, 1) && skipped.note(1, 0));
@@ -297,7 +297,7 @@ mod tests {
         vec![
             (false, Packet::sctp_init(flow, 0, &init), Some(Side::Init(init))),
             (true, Packet::sctp_init(back, a, &answer), Some(Side::Init(answer))),
-            (false, Packet::sctp_cookie_echo(flow, b), Some(Side::Cookie([7; 48]))),
+            (false, Packet::sctp_cookie_echo(flow, b, &Cookie::Own([7; 48])), Some(Side::Cookie(Cookie::Own([7; 48])))),
             (true, Packet::sctp_stale_cookie(back, a, 1_000_000), None),
             (true, Packet::sctp(back, a, Chunk::CookieAck), None),
             data(100, 1468),

@@ -1,7 +1,7 @@
 //! Where the IP datagram lies in an Ethernet frame: behind up to two VLAN tags (IEEE 802.1Q) and PPPoE (RFC 2516).
 
-use super::WireError;
 use super::ip::word;
+use super::{Envelope, WireError};
 
 const ADDRESSES: usize = 12;
 const IPV4: u16 = 0x0800;
@@ -15,27 +15,40 @@ const PPP_IPV6: u16 = 0x0057;
 /// The offset of the IP header in `frame`, which starts with the destination address. Any protocol but IP, and a
 /// third tag, is [`WireError::EtherType`].
 pub fn ip_offset(frame: &[u8]) -> Result<usize, WireError> {
-    let read = |at: usize| match frame.get(at..at + 2) {
-        Some(b) => Ok(word(b, 0)),
-        None => Err(WireError::Truncated("Ethernet header")),
-    };
+    let at = payload_offset(frame)?;
+    match read(frame, at - 2)? {
+        IPV4 | IPV6 => Ok(at),
+        // Version and type 1, code 0 = session data (RFC 2516 section 4); then the session, the length, and PPP.
+        PPPOE_SESSION if read(frame, at)? == 0x1100 => match read(frame, at + 6)? {
+            PPP_IPV4 | PPP_IPV6 => Ok(at + 8),
+            _ => Err(WireError::EtherType(PPPOE_SESSION)),
+        },
+        kind => Err(WireError::EtherType(kind)),
+    }
+}
+
+/// The offset of the IP header in `frame`, and what can be said of the datagram there.
+///
+/// # Errors
+/// Those of [`ip_offset`] and of [`super::envelope`].
+pub fn envelope(frame: &[u8]) -> Result<(usize, Envelope), WireError> {
+    let at = ip_offset(frame)?;
+    Ok((at, super::envelope(&frame[at..])?))
+}
+
+/// Where the payload of `frame` begins: behind the addresses, up to two VLAN tags, and the EtherType.
+pub fn payload_offset(frame: &[u8]) -> Result<usize, WireError> {
     let mut at = ADDRESSES;
-    let mut kind = read(at)?;
     for _ in 0..2 {
-        if kind == VLAN || kind == SERVICE_VLAN {
+        if [VLAN, SERVICE_VLAN].contains(&read(frame, at)?) {
             at += 4;
-            kind = read(at)?;
         }
     }
-    match kind {
-        IPV4 | IPV6 => Ok(at + 2),
-        // Version and type 1, code 0 = session data (RFC 2516 section 4); then the session, the length, and PPP.
-        PPPOE_SESSION if read(at + 2)? == 0x1100 => match read(at + 8)? {
-            PPP_IPV4 | PPP_IPV6 => Ok(at + 10),
-            _ => Err(WireError::EtherType(kind)),
-        },
-        _ => Err(WireError::EtherType(kind)),
-    }
+    read(frame, at).map(|_| at + 2)
+}
+
+fn read(frame: &[u8], at: usize) -> Result<u16, WireError> {
+    frame.get(at..at + 2).map(|b| word(b, 0)).ok_or(WireError::Truncated("Ethernet header"))
 }
 
 /// Whether `header`, all that precedes the IP header of a frame, ends with PPPoE. Then its last four bytes are the length
@@ -62,6 +75,8 @@ mod tests {
         assert_eq!(ip_offset(&frame(&[PPPOE_SESSION, 0x1100, 9, 42, 0xc021])), Err(WireError::EtherType(0x8864)));
         assert_eq!(ip_offset(&frame(&[VLAN, 1, VLAN, 2, VLAN, 3, IPV4])), Err(WireError::EtherType(VLAN)));
         assert_eq!(ip_offset(&frame(&[0x0806])), Err(WireError::EtherType(0x0806)));
+        assert_eq!(payload_offset(&frame(&[0x0806])), Ok(14));
+        assert_eq!(payload_offset(&frame(&[VLAN, 1, VLAN, 2, VLAN, 3, IPV4])), Ok(22));
         assert!(has_pppoe(&frame(&[PPPOE_SESSION, 0x1100, 9, 42, PPP_IPV4])));
         assert!(has_pppoe(&frame(&[VLAN, 5, PPPOE_SESSION, 0x1100, 9, 42, PPP_IPV4])));
         assert!(!has_pppoe(&frame(&[SERVICE_VLAN, 5, VLAN, 6, IPV4])));

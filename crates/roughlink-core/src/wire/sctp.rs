@@ -1,13 +1,15 @@
-//! SCTP packets (RFC 9260 section 3, RFC 3758 section 3): common header, one chunk, CRC32c.
+//! SCTP packets (RFC 9260 section 3, RFC 3758 section 3): common header, chunks, CRC32c.
 //!
-//! Only what roughlink itself would write is read. Several chunks in a packet are refused, and so are chunks that
-//! [`Chunk`] does not have. Unknown parameters and error causes are skipped; gap ack blocks and duplicates that
-//! [`Gaps`] has no room for are left out.
+//! Roughlink writes one chunk in a packet. What others write may have several: each is read as a packet of its own, all with the
+//! same header, one after the other ([`super::Decoded::following`]). Of chunks that [`Chunk`] does not have, of
+//! parameters and of error causes only what the highest bits of their type say is understood (sections 3.2, 3.2.1): whether what
+//! follows counts. Nothing is reported to the sender. Gap ack blocks and duplicates that [`Gaps`] has no room for are left out.
 
 use super::crc32c::crc32c;
 use super::ip::{long, put, put_long, word};
 use super::{EncodeError, WireError};
-use crate::packet::{COOKIE_BYTES, Chunk, Cookie, Fragment, Gap, Gaps, Init, Packet, Side, Skipped};
+use crate::packet::{COOKIE_BYTES, Chunk, Cookie, Fragment, Gap, Gaps, Init, Packet, STALE_COOKIE, Side, Skipped};
+use std::ops::Range;
 
 /// Bytes of the common header and the header of a DATA chunk: what precedes the payload.
 pub(super) const DATA_HEADER: usize = COMMON + 16;
@@ -15,60 +17,82 @@ const COMMON: usize = 12;
 const CHECKSUM: usize = 8;
 const CHUNK_HEADER: usize = 4;
 
-// Parameters and causes: RFC 9260 sections 3.3.3 and 3.3.10.3, RFC 3758 section 3.1.
+// Parameters: RFC 9260 sections 3.3.2 and 3.3.3, RFC 3758 section 3.1.
 const STATE_COOKIE: u16 = 7;
 const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
-const STALE_COOKIE: u16 = 3;
+/// Those of RFC 9260 that are not acted on: addresses, parameters that were not recognised, lifetime of the cookie, host
+/// name, types of addresses.
+const KNOWN: [u16; 6] = [5, 6, 8, 9, 11, 12];
+/// Of chunks and parameters that are not known: what follows counts.
+const SKIP_CHUNK: u8 = 0x80;
+const SKIP_PARAMETER: u16 = 0x8000;
 
-/// The content of an SCTP packet: the packet but for its size, and its payload.
+/// A chunk of an SCTP packet, as a packet.
 pub(super) struct Sctp {
     pub(super) ports: (u16, u16),
     pub(super) packet: Packet,
     pub(super) side: Option<Side>,
-    /// Bytes of payload that are here, after the header of the DATA chunk; none of other chunks.
-    pub(super) payload: Option<usize>,
+    /// Where the user data of a DATA chunk are, or what [`crate::packet::Sides::carried`] is to have; nothing in other chunks.
+    pub(super) payload: Option<Range<usize>>,
+    /// Where the next chunk begins, if there is one that counts.
+    pub(super) next: Option<usize>,
 }
 
 impl Sctp {
-    /// Reads the packet at the start of `bytes`, which end where the IP datagram ends, into `packet`.
-    pub(super) fn parse(bytes: &[u8], mut packet: Packet) -> Result<Sctp, WireError> {
-        let h: &[u8; COMMON + CHUNK_HEADER] = bytes.first_chunk().ok_or(WireError::Truncated("SCTP header"))?;
-        let chunk = Chunk::from_code(h[COMMON]).ok_or(WireError::Chunk(h[COMMON]))?;
-        let length = usize::from(word(h, COMMON + 2));
-        let here = bytes.len() - COMMON;
+    /// Reads the first chunk of the packet at the start of `bytes`, which end where the IP datagram ends, into `packet`.
+    pub(super) fn parse(bytes: &[u8], packet: Packet) -> Result<Sctp, WireError> {
+        Sctp::parse_at(bytes, COMMON, packet)
+    }
+
+    /// Reads the chunk that begins at `at`.
+    pub(super) fn parse_at(bytes: &[u8], at: usize, mut packet: Packet) -> Result<Sctp, WireError> {
+        let h: &[u8; COMMON] = bytes.first_chunk().ok_or(WireError::Truncated("SCTP header"))?;
+        let here = bytes.len().saturating_sub(at);
+        let &[code, flags, ..] = bytes.get(at..at + CHUNK_HEADER).ok_or(WireError::Truncated("SCTP chunk"))? else {
+            return Err(WireError::Truncated("SCTP chunk"));
+        };
+        let chunk = Chunk::from_code(code);
+        let length = usize::from(word(bytes, at + 2));
         let fragment = packet.fragment();
+        let mut next = None;
         if length < CHUNK_HEADER {
             return Err(WireError::Length("SCTP chunk"));
         }
         if fragment == Fragment::First {
             // The rest of the chunk is in other fragments, of which only DATA has a use.
-            if chunk != Chunk::Data || length < here {
+            if chunk != Some(Chunk::Data) || length < here {
                 return Err(WireError::Fragment);
             }
-        } else if length > here {
+        } else if length.next_multiple_of(4) > here {
             return Err(WireError::Truncated("SCTP chunk"));
         } else if here > length.next_multiple_of(4) {
-            return Err(WireError::Bundle);
-        } else if here < length.next_multiple_of(4) {
-            return Err(WireError::Truncated("SCTP chunk"));
+            next = Some(at + length.next_multiple_of(4)).filter(|_| chunk.is_some() || code & SKIP_CHUNK != 0);
         }
-        let body = &bytes[COMMON + CHUNK_HEADER..COMMON + length.min(here)];
+        // Section 6.10: these come alone.
+        let alone = matches!(chunk, Some(Chunk::Init | Chunk::InitAck | Chunk::ShutdownComplete));
+        if alone && (at != COMMON || next.is_some()) {
+            return Err(WireError::Bundle);
+        }
+        let body = at + CHUNK_HEADER;
         let tag = long(h, 4);
         let read = match chunk {
-            Chunk::Data => Packet::sctp_data(packet.flow, tag, 0, (0, 0), 0),
-            _ => Packet::sctp(packet.flow, tag, chunk),
+            Some(Chunk::Data) => Packet::sctp_data(packet.flow, tag, 0, (0, 0), 0),
+            _ => Packet::sctp(packet.flow, tag, Chunk::Abort),
         };
-        let (ident, class, flags) = (packet.ident, packet.traffic_class(), u16::from(h[COMMON + 1]));
+        let (ident, class) = (packet.ident, packet.traffic_class());
         packet = read;
-        (packet.ident, packet.window) = (ident, flags);
+        (packet.ident, packet.flags, packet.window) = (ident, code, u16::from(flags));
         packet.set_traffic_class(class);
         packet.set_fragment(fragment);
-        let mut sctp = Sctp { ports: (word(h, 0), word(h, 2)), packet, side: None, payload: None };
-        sctp.read(chunk, body)?;
+        let mut sctp = Sctp { ports: (word(h, 0), word(h, 2)), packet, side: None, payload: None, next };
+        if let Some(chunk) = chunk {
+            sctp.read(chunk, &bytes[body..at + length.min(here)], body)?;
+        }
         Ok(sctp)
     }
 
-    fn read(&mut self, chunk: Chunk, body: &[u8]) -> Result<(), WireError> {
+    /// Reads the `body` of a chunk, which begins at `at`.
+    fn read(&mut self, chunk: Chunk, body: &[u8], at: usize) -> Result<(), WireError> {
         let p = &mut self.packet;
         let fixed = |n: usize| body.get(..n).ok_or(WireError::Length("SCTP chunk"));
         match chunk {
@@ -86,7 +110,7 @@ impl Sctp {
                     return Err(WireError::TooLong);
                 }
                 p.set_sctp_payload(bytes as u16);
-                self.payload = Some(bytes);
+                self.payload = Some(at + 12..at + body.len());
             }
             Chunk::Sack => {
                 let h = fixed(12)?;
@@ -96,20 +120,27 @@ impl Sctp {
                 self.side = (gaps != Gaps::default()).then_some(Side::Gaps(gaps));
             }
             Chunk::Init | Chunk::InitAck => {
-                let init = read_init(fixed(16)?, &body[16..], chunk == Chunk::InitAck)?;
+                let (init, cookie) = read_init(fixed(16)?, &body[16..], chunk == Chunk::InitAck)?;
+                self.payload = cookie.map(|cookie| at + 16 + cookie.start..at + 16 + cookie.end);
                 p.size = Packet::sctp_init(p.flow, 0, &init).size;
                 self.side = Some(Side::Init(init));
             }
             Chunk::CookieEcho => {
-                p.size = Packet::sctp_cookie_echo(p.flow, 0).size;
-                self.side = Some(Side::Cookie(read_cookie(body)?));
+                // One of another length is none of ours.
+                let cookie = Cookie::Own(body.try_into().map_err(|_| WireError::Parameters)?);
+                p.size = Packet::sctp_cookie_echo(p.flow, 0, &cookie).size;
+                self.side = Some(Side::Cookie(cookie));
+            }
+            Chunk::Heartbeat | Chunk::HeartbeatAck => {
+                fixed(CHUNK_HEADER)?; // section 3.3.5: a parameter
+                p.size = Packet::sctp_heartbeat(p.flow, 0, chunk, short(body.len())?).size;
+                self.payload = Some(at..at + body.len());
+                self.side = Some(Side::Heartbeat(0));
             }
             Chunk::Error => {
-                let h = fixed(8)?;
-                if (word(h, 0), word(h, 2)) != (STALE_COOKIE, 8) {
-                    return Err(WireError::Chunk(chunk as u8));
-                }
-                p.seq = long(h, 4);
+                let cause = word(fixed(CHUNK_HEADER)?, 0);
+                p.tsval = u32::from(cause);
+                p.seq = if cause == STALE_COOKIE { long(fixed(8)?, 4) } else { 0 };
                 p.size = Packet::sctp_stale_cookie(p.flow, 0, 0).size;
             }
             Chunk::Shutdown => {
@@ -145,7 +176,8 @@ fn read_gaps(fixed: &[u8], rest: &[u8]) -> Result<Gaps, WireError> {
     Ok(Gaps::new(gaps, duplicates.chunks_exact(4).map(|d| long(d, 0))))
 }
 
-fn read_init(fixed: &[u8], parameters: &[u8], answer: bool) -> Result<Init, WireError> {
+/// An INIT or INIT ACK, and where among its parameters a cookie is that is not as long as ours.
+fn read_init(fixed: &[u8], parameters: &[u8], answer: bool) -> Result<(Init, Option<Range<usize>>), WireError> {
     let mut init = Init {
         tag: long(fixed, 0),
         a_rwnd: long(fixed, 4),
@@ -155,14 +187,20 @@ fn read_init(fixed: &[u8], parameters: &[u8], answer: bool) -> Result<Init, Wire
         forward_tsn: false,
         cookie: None,
     };
-    let mut rest = parameters;
+    let (mut rest, mut other) = (parameters, None);
     while !rest.is_empty() {
         let head: &[u8; 4] = rest.first_chunk().ok_or(WireError::Parameters)?;
         let length = usize::from(word(head, 2));
         let value = rest.get(4..length).ok_or(WireError::Parameters)?;
         match word(head, 0) {
             FORWARD_TSN_SUPPORTED => init.forward_tsn = true,
-            STATE_COOKIE if answer => init.cookie = Some(read_cookie(value)?),
+            STATE_COOKIE if answer && !value.is_empty() => {
+                let at = parameters.len() - rest.len() + CHUNK_HEADER;
+                let own = value.try_into().map(Cookie::Own);
+                other = own.is_err().then_some(at..at + value.len());
+                init.cookie = Some(own.unwrap_or(Cookie::Other { number: 0, bytes: short(value.len())? }));
+            }
+            unknown if unknown & SKIP_PARAMETER == 0 && !KNOWN.contains(&unknown) => break,
             _ => {}
         }
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -170,17 +208,28 @@ fn read_init(fixed: &[u8], parameters: &[u8], answer: bool) -> Result<Init, Wire
     if answer && init.cookie.is_none() {
         return Err(WireError::Parameters);
     }
-    Ok(init)
+    Ok((init, other))
 }
 
-fn read_cookie(bytes: &[u8]) -> Result<Cookie, WireError> {
-    bytes.try_into().map_err(|_| WireError::Parameters)
+/// The length of what is carried on, if it fits into the size of a packet.
+fn short(bytes: usize) -> Result<u16, WireError> {
+    u16::try_from(bytes).ok().filter(|n| *n <= LONGEST_CARRIED).ok_or(WireError::TooLong)
 }
+
+/// What a size can express beside the headers of an INIT ACK with all that can be in it.
+const LONGEST_CARRIED: u16 = u16::MAX - 128;
 
 /// Bytes before the payload, or of the whole packet if it has none; refuses side data that are not the chunk's.
 pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usize, EncodeError> {
     let size = match (packet.chunk().ok_or(EncodeError::Chunk)?, side) {
         (Chunk::Data, None) => return Ok(DATA_HEADER),
+        (Chunk::CookieEcho, Some(Side::Cookie(Cookie::Other { .. })))
+        | (Chunk::Heartbeat | Chunk::HeartbeatAck, Some(Side::Heartbeat(_))) => return Ok(COMMON + CHUNK_HEADER),
+        // Read, and never written.
+        (Chunk::InitAck, Some(Side::Init(Init { cookie: Some(Cookie::Other { .. }), .. }))) => {
+            return Err(EncodeError::Chunk);
+        }
+        (Chunk::Error, None) if packet.tsval != u32::from(STALE_COOKIE) => return Err(EncodeError::Chunk),
         (Chunk::Data, _) => return Err(EncodeError::Side),
         (Chunk::Sack, Some(Side::Gaps(gaps))) => Packet::sctp_sack(packet.flow, 0, 0, 0, gaps).size,
         (Chunk::Sack, None) => Packet::sctp_sack(packet.flow, 0, 0, 0, &Gaps::default()).size,
@@ -191,7 +240,7 @@ pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usiz
             }
             p.size
         }
-        (Chunk::CookieEcho, Some(Side::Cookie(_))) => Packet::sctp_cookie_echo(packet.flow, 0).size,
+        (Chunk::CookieEcho, Some(Side::Cookie(cookie))) => Packet::sctp_cookie_echo(packet.flow, 0, cookie).size,
         (Chunk::ForwardTsn, Some(Side::Skipped(s))) => Packet::sctp_forward_tsn(packet.flow, 0, 0, s).size,
         (Chunk::ForwardTsn, None) => Packet::sctp_forward_tsn(packet.flow, 0, 0, &Skipped::default()).size,
         (Chunk::Error, None) => Packet::sctp_stale_cookie(packet.flow, 0, 0).size,
@@ -204,8 +253,8 @@ pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usiz
     Ok(usize::from(size) - super::ip::V4_HEADER)
 }
 
-/// Writes headers, chunk and checksum into `bytes`, which hold the payload of a DATA chunk of `payload` bytes already
-/// and are zero elsewhere.
+/// Writes headers, chunk and checksum into `bytes`, which hold the `payload` bytes of a DATA chunk, or of what is carried on,
+/// already and are zero elsewhere.
 pub(super) fn write(packet: &Packet, side: Option<&Side>, ports: (u16, u16), payload: usize, bytes: &mut [u8]) {
     let chunk = packet.chunk().expect("header_length knew it");
     let end = bytes.len();
@@ -214,7 +263,8 @@ pub(super) fn write(packet: &Packet, side: Option<&Side>, ports: (u16, u16), pay
     put_long(bytes, 4, packet.ack);
     bytes[COMMON] = packet.flags;
     bytes[COMMON + 1] = packet.window as u8;
-    let length = if chunk == Chunk::Data { DATA_HEADER - COMMON + payload } else { end - COMMON };
+    let padding = payload.wrapping_neg() & 3;
+    let length = end - COMMON - padding;
     put(bytes, COMMON + 2, length as u16);
     let body = &mut bytes[COMMON + CHUNK_HEADER..];
     match chunk {
@@ -251,10 +301,11 @@ pub(super) fn write(packet: &Packet, side: Option<&Side>, ports: (u16, u16), pay
             }
         }
         Chunk::CookieEcho => {
-            if let Some(Side::Cookie(cookie)) = side {
+            if let Some(Side::Cookie(Cookie::Own(cookie))) = side {
                 body.copy_from_slice(cookie);
             }
         }
+        Chunk::Heartbeat | Chunk::HeartbeatAck => {} // it is payload
         Chunk::Abort | Chunk::ShutdownAck | Chunk::CookieAck | Chunk::ShutdownComplete => {}
     }
     let sum = crc32c(&*bytes);
@@ -281,7 +332,7 @@ fn write_init(init: &Init, out: &mut [u8]) {
     put(out, 10, init.inbound);
     put_long(out, 12, init.tsn);
     let mut rest = &mut out[16..];
-    if let Some(cookie) = &init.cookie {
+    if let Some(Cookie::Own(cookie)) = &init.cookie {
         let (parameter, after) = rest.split_at_mut(4 + cookie.len());
         put(parameter, 0, STATE_COOKIE);
         put(parameter, 2, 4 + COOKIE_BYTES);
@@ -305,7 +356,7 @@ pub(super) fn verify(bytes: &[u8]) -> bool {
 mod tests {
     use super::super::{Addresses, Implied, IpPair, decode, encode, parse};
     use super::*;
-    use crate::packet::FlowId;
+    use crate::packet::{FlowId, Sides};
     use std::net::Ipv4Addr;
 
     const ADDRESSES: Addresses = Addresses {
@@ -342,8 +393,117 @@ mod tests {
         assert_eq!(decode(&bytes), Err(WireError::Checksum("SCTP")));
     }
 
+    /// A chunk, padded.
+    fn chunk(code: u8, flags: u8, body: &[u8]) -> Vec<u8> {
+        let mut out = vec![code, flags];
+        out.extend((body.len() as u16 + 4).to_be_bytes());
+        out.extend(body);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out
+    }
+
+    /// A datagram with these chunks.
+    fn bundle(chunks: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = bytes_of(&Packet::sctp(FlowId::new(0, false), 9, Chunk::CookieAck), None)[..32].to_vec();
+        bytes.extend(chunks.concat());
+        let length = bytes.len() as u16;
+        bytes[2..4].copy_from_slice(&length.to_be_bytes());
+        bytes
+    }
+
+    /// The types of the chunks that are read, and why no more are.
+    fn read(bytes: &[u8]) -> (Vec<u8>, Option<WireError>) {
+        let (mut codes, mut next) = (Vec::new(), parse(bytes).map(Some));
+        loop {
+            match next {
+                Ok(Some(d)) => {
+                    codes.push(d.packet.flags);
+                    assert_eq!(d.packet.ack, 9);
+                    next = d.following(bytes);
+                }
+                Ok(None) => return (codes, None),
+                Err(e) => return (codes, Some(e)),
+            }
+        }
+    }
+
     #[test]
-    fn unknown_chunks_are_refused() {
+    fn chunks_are_read_one_after_the_other() {
+        let data =
+            |tsn: u8, flags, text: &[u8]| chunk(0, flags, &[&[0, 0, 0, tsn, 0, 1, 0, 2, 0, 0, 0, 0], text].concat());
+        let sack = chunk(3, 0, &[0, 0, 0, 5, 0, 0, 4, 0, 0, 0, 0, 0]);
+        let bytes = bundle(&[sack.clone(), data(7, 2, b"abc"), data(8, 1, b"defgh")]);
+        let first = parse(&bytes).unwrap();
+        let second = first.following(&bytes).unwrap().unwrap();
+        let third = second.following(&bytes).unwrap().unwrap();
+        assert_eq!(third.following(&bytes), Ok(None));
+        assert_eq!((first.packet.chunk(), first.packet.tsval), (Some(Chunk::Sack), 1024));
+        assert_eq!((second.packet.seq, second.packet.window, &bytes[second.payload]), (7, 2, &b"abc"[..]));
+        assert_eq!((third.packet.seq, third.packet.window, &bytes[third.payload]), (8, 1, &b"defgh"[..]));
+        assert_eq!(third.packet.stream(), (1, 2));
+        // Nothing after a chunk that cannot be read, and nothing beyond the datagram.
+        assert_eq!(read(&bundle(&[sack.clone(), vec![0, 3, 0, 3]])), (vec![3], Some(WireError::Length("SCTP chunk"))));
+        let cut = bundle(&[sack.clone(), vec![0, 3, 0, 20, 1, 2, 3, 4]]);
+        assert_eq!(read(&cut), (vec![3], Some(WireError::Truncated("SCTP chunk"))));
+        assert_eq!(read(&bundle(&[sack.clone(), vec![11, 0]])).1, Some(WireError::Truncated("SCTP chunk")));
+        let many: Vec<_> = (0..15_000).map(|_| chunk(0xbf, 0, &[])).collect();
+        assert_eq!(read(&bundle(&many)).0.len(), 15_000);
+        // What must come alone.
+        let complete = chunk(14, 0, &[]);
+        assert_eq!(read(&bundle(&[complete.clone(), sack.clone()])), (vec![], Some(WireError::Bundle)));
+        assert_eq!(read(&bundle(&[sack, complete])), (vec![3], Some(WireError::Bundle)));
+    }
+
+    #[test]
+    fn the_type_of_an_unknown_chunk_says_what_follows() {
+        let ack = chunk(11, 0, &[]);
+        for (code, goes_on) in [(0x3f, false), (0x7f, false), (0x80, true), (0xc1, true)] {
+            let bytes = bundle(&[chunk(code, 0, b"?"), ack.clone()]);
+            let expected = if goes_on { vec![code, 11] } else { vec![code] };
+            assert_eq!(read(&bytes), (expected, None));
+            assert_eq!(parse(&bytes).unwrap().packet.chunk(), None);
+        }
+    }
+
+    #[test]
+    fn what_only_the_peer_understands_is_carried() {
+        let bytes = bundle(&[chunk(4, 0, &[0, 1, 0, 9, 1, 2, 3, 4, 5])]);
+        let d = parse(&bytes).unwrap();
+        assert_eq!(
+            (d.packet.chunk(), &bytes[d.payload.clone()]),
+            (Some(Chunk::Heartbeat), &[0, 1, 0, 9, 1, 2, 3, 4, 5][..])
+        );
+        let mut sides = Sides::default();
+        let p = d.into_packet(&bytes, FlowId::new(0, false), &mut sides);
+        let mut ack = p;
+        ack.flags = Chunk::HeartbeatAck as u8;
+        let mut answer = Vec::new();
+        encode(&ack, sides.get(&p), &ADDRESSES, sides.carried(&p).unwrap(), &mut answer).unwrap();
+        assert_eq!((answer[32], &answer[33..]), (5, &bytes[33..]));
+        assert!(decode(&answer).is_ok());
+        sides.free(&p);
+        assert_eq!((sides.in_use(), sides.outside_bytes()), (0, 0));
+        // A cookie as another implementation makes it.
+        let init = [
+            &[0, 0, 0, 1, 0, 0, 8, 0, 0, 1, 0, 1, 0, 0, 0, 7][..],
+            &[0, 7, 0, 10, 9, 8, 7, 6, 5, 4, 0, 0],
+            &[0xc0, 0, 0, 4],
+        ];
+        let bytes = bundle(&[chunk(2, 0, &init.concat())]);
+        let p = parse(&bytes).unwrap().into_packet(&bytes, FlowId::new(0, false), &mut sides);
+        let Some(Side::Init(Init { cookie: Some(cookie), forward_tsn: true, .. })) = sides.get(&p).copied() else {
+            panic!()
+        };
+        assert_eq!(sides.carried(&p), Some(&[9, 8, 7, 6, 5, 4][..]));
+        let echo = Packet::sctp_cookie_echo(FlowId::new(0, false), 1, &cookie);
+        answer.clear();
+        encode(&echo, Some(&Side::Cookie(cookie)), &ADDRESSES, sides.carried(&p).unwrap(), &mut answer).unwrap();
+        assert_eq!(answer[32..], [10, 0, 0, 10, 9, 8, 7, 6, 5, 4, 0, 0]);
+        assert_eq!(decode(&answer), Err(WireError::Parameters), "none of ours");
+    }
+
+    #[test]
+    fn chunks_that_cannot_be_read() {
         let shutdown = bytes_of(&Packet::sctp_shutdown(FlowId::new(0, false), 1, 1), None);
         let with = |at: usize, value: u8| {
             let mut b = shutdown.clone();
@@ -351,8 +511,8 @@ mod tests {
             parse(&b).map(|d| d.packet.chunk())
         };
         assert_eq!(with(20, 0), Ok(Some(Chunk::Shutdown)));
-        assert_eq!(with(32, 4), Err(WireError::Chunk(4))); // HEARTBEAT
-        assert_eq!(with(35, 4), Err(WireError::Bundle)); // a chunk of 4 bytes, and 4 more
+        assert_eq!(with(32, 0x3f), Ok(None));
+        assert_eq!(with(35, 4), Err(WireError::Length("SCTP chunk"))); // a chunk of 4 bytes is too short
         assert_eq!(with(35, 9), Err(WireError::Truncated("SCTP chunk")));
         assert_eq!(with(35, 3), Err(WireError::Length("SCTP chunk")));
         assert_eq!(with(32, 3), Err(WireError::Length("SCTP chunk"))); // a SACK is longer
@@ -367,5 +527,11 @@ mod tests {
         assert_eq!(parse(&bytes).unwrap().side, Some(Side::Init(plain)));
         bytes[55] = 5;
         assert_eq!(parse(&bytes), Err(WireError::Parameters));
+        // After one whose type says so, nothing counts.
+        let mut bytes = bundle(&[chunk(1, 0, &[&[0; 16][..], &[0x3f, 0xff, 0, 4, 0xc0, 0, 0, 4]].concat())]);
+        let forward_tsn = |bytes: &[u8]| matches!(parse(bytes).unwrap().side, Some(Side::Init(i)) if i.forward_tsn);
+        assert!(!forward_tsn(&bytes));
+        bytes[52] = 0x80;
+        assert!(forward_tsn(&bytes));
     }
 }

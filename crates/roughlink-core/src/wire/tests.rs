@@ -1,7 +1,7 @@
 //! Round trips, and the decoding of arbitrary bytes.
 
 use super::*;
-use crate::packet::{Chunk, Ecn, Gap, Gaps, Init, SackBlock, Skipped};
+use crate::packet::{Chunk, Cookie, Ecn, Gap, Gaps, Init, SackBlock, Skipped};
 use proptest::prelude::*;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -79,14 +79,14 @@ fn control_chunk() -> impl Strategy<Value = (Packet, Option<Side>)> {
             let side = (gaps != Gaps::default()).then_some(Side::Gaps(gaps));
             (Packet::sctp_sack(flow, 7, tsn, a_rwnd, &gaps), side)
         });
-    let cookie = prop::collection::vec(any::<u8>(), 48).prop_map(|c| c.try_into().unwrap());
+    let cookie = prop::collection::vec(any::<u8>(), 48).prop_map(|c| Cookie::Own(c.try_into().unwrap()));
     let init =
         (any::<(u32, u32, u16, u16, u32, bool)>(), prop::option::of(cookie.clone())).prop_map(move |(f, cookie)| {
             let (tag, a_rwnd, outbound, inbound, tsn, forward_tsn) = f;
             let init = Init { tag, a_rwnd, outbound, inbound, tsn, forward_tsn, cookie };
             (Packet::sctp_init(flow, 0, &init), Some(Side::Init(init)))
         });
-    let echo = cookie.prop_map(move |c| (Packet::sctp_cookie_echo(flow, 8), Some(Side::Cookie(c))));
+    let echo = cookie.prop_map(move |c| (Packet::sctp_cookie_echo(flow, 8, &c), Some(Side::Cookie(c))));
     let forward = (any::<u32>(), prop::collection::vec(any::<(u16, u16)>(), 0..16)).prop_map(move |(tsn, streams)| {
         let mut skipped = Skipped::default();
         streams.into_iter().for_each(|(stream, ssn)| assert!(skipped.note(stream, ssn)));
@@ -171,7 +171,7 @@ proptest! {
 
         let stamp = Stamp::read(&bytes[d.payload.clone()]);
         let mut sides = Sides::default();
-        let mut q = d.into_packet(FlowId(flow), &mut sides);
+        let mut q = d.into_packet(&bytes, FlowId(flow), &mut sides);
         prop_assert_eq!(sides.get(&q), side.as_ref());
         if packet.protocol() == Protocol::Udp {
             stamp.unwrap().apply(&mut q);
@@ -330,6 +330,7 @@ proptest! {
         match encode(&first.packet, first.side.as_ref(), &first.addresses, &payload[..], &mut written) {
             Ok(()) => {}
             Err(EncodeError::Fragment) if first.packet.fragment() == Fragment::First => return Ok(()),
+            Err(EncodeError::Chunk) => return Ok(()), // of SCTP, read and never written
             Err(e) => panic!("{e}: {first:?}"),
         }
         let second = decode(&written).unwrap();

@@ -12,6 +12,7 @@ use roughlink_core::link::{Direction, Discipline, Model, PipeConfig};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
 use roughlink_core::tcp::{Amount, Buffer, Recovery, Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Any TCP configuration that a scenario file may state.
@@ -190,6 +191,8 @@ pub fn networks(bytes: u64) -> impl Strategy<Value = Scenario> {
             duration: Time::from_secs(7200),
             nodes: Vec::new(),
             kernels: Vec::new(),
+            interfaces: Default::default(),
+            addresses: BTreeMap::new(),
             links: Vec::new(),
             flows: Vec::new(),
             gateways: Vec::new(),

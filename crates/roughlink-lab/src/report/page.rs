@@ -32,7 +32,8 @@ const BRAND: &str = "<span class=\"brand\">roughlink report</span>";
 /// The content security policy: the page loads nothing but itself.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data: blob:; base-uri 'none'; form-action 'none'";
-const STYLE: &str = include_str!("report.css");
+/// The style of pages: colours for light and dark (`data-theme` of the root element), tables, buttons.
+pub const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
 /// The chart library, compressed and in base64: 0.5 MB in place of 1.2 MB.
 const LIBRARY: &str = include_str!(concat!(env!("OUT_DIR"), "/library.txt"));

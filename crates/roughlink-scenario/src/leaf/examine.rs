@@ -3,6 +3,7 @@
 use super::words::WORDS;
 use super::*;
 use crate::shape::name_of;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Reads a value for its faults, and for the amount by which it is within bounds or not.
 pub(super) type Check = fn(&Value) -> Result<Option<f64>, UnitError>;
@@ -37,6 +38,8 @@ fn named(definition: &str) -> Option<Check> {
         GatewayKind,
         Dscp,
         DscpList,
+        Ipv4Addr,
+        Ipv6Addr,
         BurstLength,
         impulses::Length,
         [Class; 2],

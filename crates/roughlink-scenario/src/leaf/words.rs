@@ -27,6 +27,7 @@ words!(
     Duplex,
     Profile,
     Heading,
+    Layer,
     Hystart,
     Policy,
     TimelineFormat,

@@ -107,6 +107,11 @@ impl Changes {
         &self.state
     }
 
+    /// The noise in force, if it is not that of the link itself.
+    pub fn noise(&self) -> Option<&Noise> {
+        self.state.noise.map(|i| numbered(&self.added, &self.timeline, i))
+    }
+
     /// When the next packet can arrive, or the next change comes.
     pub fn next_wake(&self) -> Time {
         let arrival = self.service.front().map_or(Time::MAX, |s| s.end.saturating_add(self.state.delay));
@@ -197,8 +202,7 @@ impl Changes {
             return true;
         }
         let new = |i: u32| {
-            let added = self.added.as_ref().filter(|(number, _)| *number == i).map(|(_, noise)| noise);
-            let noise = added.unwrap_or_else(|| &self.timeline.noises[i as usize]);
+            let noise = numbered(&self.added, &self.timeline, i);
             Judge::new(noise, &format!("{}#{i}", self.name), &self.seed)
         };
         let judge = self.state.noise.map_or(own, |i| self.judges.entry(i).or_insert_with(|| new(i)));
@@ -283,6 +287,12 @@ impl Service {
     fn waited(&self) -> u64 {
         if self.start == Time::MAX { 0 } else { (self.start - self.asked).0 }
     }
+}
+
+/// The noise with a number.
+fn numbered<'n>(added: &'n Option<(u32, Noise)>, timeline: &'n Timeline, i: u32) -> &'n Noise {
+    let added = added.as_ref().filter(|(number, _)| *number == i).map(|(_, noise)| noise);
+    added.unwrap_or_else(|| &timeline.noises[i as usize])
 }
 
 #[cfg(test)]

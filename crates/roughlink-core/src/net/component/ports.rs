@@ -1,6 +1,7 @@
 //! Open ports: datagrams come in from outside the network and leave it again.
 //!
-//! A port stands at a node and takes the place of its host. What comes in there is routed by its destination address; what
+//! A port stands at a node and takes the place of its host. What comes in there is routed by its destination address, to the node
+//! that has it or is the way to it ([`Options::beyond`]); what
 //! reaches the node leaves through the port, at the time at which it arrives. Links and queues see only its length. Its bytes
 //! leave as they came, except for the window that a gateway reduces and the ECN field if a queue marked them. A fragment is a datagram like any other: if a link cuts
 //! it further, its parts are put together again before it leaves.
@@ -8,18 +9,24 @@
 //! Each conversation of two addresses, ports and a protocol is a flow, so that gateways and media can tell them apart.
 //! After [`MOST_FLOWS`] of them, new ones share one flow for each pair of a port and a destination.
 //!
+//! A frame comes in for a port, not for an address. What lies before its IP datagram is not looked at; without one, it is of the
+//! flow that its two ports have for what has no conversation.
+//!
+//! An SCTP packet from outside may have several chunks (RFC 9260 section 6.10). It crosses the network as one datagram, and reaches an end
+//! here as several of the engine's packets, one for each chunk, in their order and at the same instant.
+//!
 //! A flow of the scenario may have one end here and the other outside. The end here is found by its address and port,
 //! whoever connects first, and its packets leave with the bytes that they stand for: those of the flow's application, or else
 //! [`Implied`].
 
 use super::{Component, Flow, Observer, VARIES};
-use crate::net::addresses::{addresses, node_address, node_address_v6};
+use crate::net::addresses::{Prefix, addresses, assigned, is_of_a_host, link_local, node_address, node_address_v6};
 use crate::net::routing::{Hop, Routes};
-use crate::net::{Crossing, Outgoing, PortStats, Way};
+use crate::net::{Crossing, Options, Outgoing, PortStats, Way};
 use crate::packet::{Ecn, FlowId, Fragment, Packet, Protocol, Side, flags};
 use crate::scenario::Scenario;
 use crate::units::Time;
-use crate::wire::{self, Addresses, Decoded, Implied, IpPair, Stamp};
+use crate::wire::{self, Addresses, Decoded, Implied, IpPair, Stamp, ethernet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
@@ -29,10 +36,12 @@ pub(super) struct Ports {
     nodes: Vec<usize>,
     /// The node that has an address.
     hosts: BTreeMap<IpAddr, usize>,
+    /// The nodes behind which other addresses are.
+    beyond: Vec<(Prefix, usize)>,
     routes: Routes,
     /// The place of each hop.
     places: Vec<u32>,
-    /// Flows by addresses, protocol, and the node at which they come in.
+    /// Flows by addresses, protocol, and the nodes at which they come in and leave.
     known: BTreeMap<Conversation, FlowId>,
     /// Flows of the scenario whose end here waits for whoever connects, by where.
     listening: BTreeMap<(IpAddr, u16, Transport), Vec<u32>>,
@@ -50,7 +59,9 @@ pub(super) struct Ports {
 /// A transport protocol; 0 stands for any that is not known.
 type Transport = u8;
 const UDP: Transport = 17;
-type Conversation = (Addresses, Transport, usize);
+/// Any, of conversations that share a flow; no protocol has the number.
+const SHARED: Transport = 255;
+type Conversation = (Addresses, Transport, [usize; 2]);
 
 const fn transport(protocol: Protocol) -> Transport {
     match protocol {
@@ -61,11 +72,12 @@ const fn transport(protocol: Protocol) -> Transport {
 }
 
 impl Ports {
-    /// Ports at `nodes`; `places` has the place of each hop and `flows` are those of the scenario.
-    pub(super) fn new(s: &Scenario, nodes: &[usize], places: Vec<u32>, flows: &[Flow]) -> Self {
+    /// Ports where `options` has them; `places` has the place of each hop and `flows` are those of the scenario.
+    pub(super) fn new(s: &Scenario, options: &Options, places: Vec<u32>, flows: &[Flow]) -> Self {
         let mut ports = Ports {
-            nodes: nodes.to_vec(),
+            nodes: options.ports.clone(),
             hosts: BTreeMap::new(),
+            beyond: options.beyond.clone(),
             routes: Routes::of(s),
             places,
             known: BTreeMap::new(),
@@ -78,8 +90,10 @@ impl Ports {
             stats: PortStats::default(),
         };
         for node in 0..s.nodes.len() {
-            let v6 = [false, true].map(|link_local| IpAddr::V6(node_address_v6(node, link_local)));
-            ports.hosts.extend(v6.into_iter().chain([IpAddr::V4(node_address(node))]).map(|address| (address, node)));
+            let v6 = [node_address_v6(s, node), link_local(node)].map(IpAddr::V6);
+            ports
+                .hosts
+                .extend(v6.into_iter().chain([IpAddr::V4(node_address(s, node))]).map(|address| (address, node)));
         }
         for (i, f) in flows.iter().enumerate() {
             let a = ports.addresses[i];
@@ -94,6 +108,15 @@ impl Ports {
             }
         }
         ports
+    }
+
+    /// The node that has an address, or else is the way to it.
+    fn node_of(&self, address: IpAddr) -> Option<usize> {
+        let beyond = || {
+            let ways = self.beyond.iter().filter(|(prefix, _)| is_of_a_host(address) && prefix.contains(address));
+            ways.max_by_key(|(prefix, _)| prefix.length).map(|(_, node)| *node)
+        };
+        self.hosts.get(&address).copied().or_else(beyond)
     }
 
     /// The addresses of a flow, in its direction.
@@ -132,13 +155,13 @@ impl Ports {
     }
 
     fn remember(&mut self, a: Addresses, transport: Transport, flow: FlowId, nodes: [usize; 2]) {
-        self.known.insert((a, transport, nodes[0]), flow);
-        self.known.insert((a.reversed(), transport, nodes[1]), flow.flipped());
+        self.known.insert((a, transport, nodes), flow);
+        self.known.insert((a.reversed(), transport, [nodes[1], nodes[0]]), flow.flipped());
     }
 
     fn forget(&mut self, a: Addresses, transport: Transport, nodes: [usize; 2]) {
-        self.known.remove(&(a, transport, nodes[0]));
-        self.known.remove(&(a.reversed(), transport, nodes[1]));
+        self.known.remove(&(a, transport, nodes));
+        self.known.remove(&(a.reversed(), transport, [nodes[1], nodes[0]]));
     }
 }
 
@@ -150,52 +173,85 @@ fn destination(pair: &IpPair) -> IpAddr {
 }
 
 impl Component {
-    /// Opens ports at `nodes`, before anything has happened.
-    pub(super) fn open(&mut self, s: &Scenario, nodes: &[usize]) {
+    /// Opens ports, before anything has happened.
+    pub(super) fn open(&mut self, s: &Scenario, options: &Options) {
         let mut places = vec![u32::MAX; 2 * s.links.len()];
         for (place, (hop, _)) in self.places.iter().enumerate() {
             places[*hop as usize] = place as u32;
         }
         self.cascade = Vec::new(); // datagrams come in anywhere, at any time
         self.onward.fill(VARIES);
-        self.ports = Some(Box::new(Ports::new(s, nodes, places, &self.flows)));
+        self.ports = Some(Box::new(Ports::new(s, options, places, &self.flows)));
     }
 
     /// The bytes of a datagram come in at `port`. Everything that was due by `now` must have happened.
     pub(in crate::net) fn receive<O: Observer>(&mut self, now: Time, port: usize, bytes: &[u8], observer: &mut O) {
         let Some(ports) = &mut self.ports else { return };
-        let Some(wire::Envelope { pair, traffic_class, end: length }) =
-            wire::envelope(bytes).ok().filter(|e| e.end <= LONGEST)
-        else {
+        let Ok(envelope) = wire::envelope(bytes) else {
             ports.stats.unreadable += 1;
             return;
         };
-        let (bytes, node) = (&bytes[..length], ports.nodes[port]);
-        let Some(&to) = ports.hosts.get(&destination(&pair)).filter(|to| **to != node) else {
+        let node = ports.nodes[port];
+        let Some(to) = ports.node_of(destination(&envelope.pair)) else {
             ports.stats.unreachable += 1;
             return;
         };
-        let whole = wire::parse(bytes).ok().filter(|d| d.packet.fragment() == Fragment::Whole);
-        let Some(flow) = self.flow_of(pair, whole.as_ref(), (node, to)) else {
+        let content = Content { length: envelope.end, datagram: Some((0, envelope)) };
+        self.enter(now, [node, to], &bytes[..envelope.end], content, observer);
+    }
+
+    /// A frame comes in at the first of two ports, for the second. Everything that was due by `now` must have happened.
+    pub(in crate::net) fn forward_frame<O: Observer>(
+        &mut self,
+        now: Time,
+        between: [usize; 2],
+        frame: &[u8],
+        observer: &mut O,
+    ) {
+        let Some(ports) = &mut self.ports else { return };
+        let Ok(payload) = ethernet::payload_offset(frame) else {
+            ports.stats.unreadable += 1;
+            return;
+        };
+        let datagram = ethernet::envelope(frame).ok();
+        let length = datagram.map_or(frame.len() - payload, |(_, envelope)| envelope.end);
+        let nodes = between.map(|port| ports.nodes[port]);
+        self.enter(now, nodes, frame, Content { length, datagram }, observer);
+    }
+
+    /// What came from one node enters the network on its way to another.
+    fn enter<O: Observer>(&mut self, now: Time, nodes: [usize; 2], bytes: &[u8], content: Content, observer: &mut O) {
+        let Some(ports) = &mut self.ports else { return };
+        let Content { length, datagram } = content;
+        if !(1..=LONGEST).contains(&length) {
+            ports.stats.unreadable += 1;
+            return;
+        }
+        let within = datagram.map_or(0..0, |(at, envelope)| at..at + envelope.end);
+        let inner = &bytes[within.clone()];
+        let whole = wire::parse(inner).ok().filter(|d| d.packet.fragment() == Fragment::Whole);
+        let pair = datagram.map_or_else(|| between(nodes), |(_, envelope)| envelope.pair);
+        let Some(flow) = self.flow_of(pair, whole.as_ref(), nodes) else {
             self.ports.iter_mut().for_each(|p| p.stats.unreachable += 1);
             return;
         };
         let Some(ports) = &mut self.ports else { return };
         ports.stats.received += 1;
         let ipv6 = matches!(pair, IpPair::V6 { .. });
-        let mut p = Packet::opaque(flow, length as u16, ipv6, self.sides.store_datagram(bytes), now);
-        p.set_traffic_class(traffic_class);
+        let mut p = Packet::opaque(flow, length as u16, ipv6, self.sides.store_outside(bytes, within), now);
+        p.set_traffic_class(datagram.map_or(0, |(_, envelope)| envelope.traffic_class));
         // Parts of two datagrams must not mix, whatever identification their sender gave them.
         ports.ident = ports.ident.wrapping_add(1);
         p.ident = ports.ident;
         let end = usize::from(flow.reverse());
         if let Some(decoded) = &whole {
-            p.seq = self.flows[flow.index()].enter(now, end, decoded, bytes);
+            p.seq = self.flows[flow.index()].enter(now, end, decoded, inner);
         }
         let leaf = self.paths[self.flows[flow.index()].path[end] as usize] as usize;
-        if O::ACTIVE {
-            let at = Crossing { node, hop: self.places[leaf].0, way: Way::Out, flow: self.flows[flow.index()].global };
-            observer.datagram(now, at, bytes);
+        if O::ACTIVE && datagram.is_some() {
+            let hop = self.places[leaf].0;
+            let at = Crossing { node: nodes[0], hop, way: Way::Out, flow: self.flows[flow.index()].global };
+            observer.datagram(now, at, inner);
         }
         if self.gates.is_empty() {
             self.send(now, leaf, &p, observer);
@@ -213,14 +269,17 @@ impl Component {
         self.ports.as_mut()?.out.pop_front()
     }
 
-    /// The flow of a datagram from one node to another; none if there is no path.
-    fn flow_of(&mut self, ip: IpPair, whole: Option<&Decoded>, nodes: (usize, usize)) -> Option<FlowId> {
+    /// The flow of what goes from one node to another; none if there is no path.
+    fn flow_of(&mut self, ip: IpPair, whole: Option<&Decoded>, nodes: [usize; 2]) -> Option<FlowId> {
         let ports = self.ports.as_mut()?;
+        if nodes[0] == nodes[1] {
+            return None;
+        }
         let (mut addresses, mut transport) = match whole {
             Some(d) => (d.addresses, transport(d.packet.protocol())),
             None => (Addresses { ip, src_port: 0, dst_port: 0 }, 0),
         };
-        if let Some(&flow) = ports.known.get(&(addresses, transport, nodes.0)) {
+        if let Some(&flow) = ports.known.get(&(addresses, transport, nodes)) {
             // It has begun between its own addresses: nobody else may.
             if whole.is_some_and(begins) && !self.flows[flow.index()].is_passing() {
                 ports.claimed.insert((flow.index() as u32, transport));
@@ -231,7 +290,7 @@ impl Component {
         if whole.is_some_and(begins) {
             let at = (destination(&ip), addresses.dst_port, transport);
             let waiting = ports.listening.get(&at).map_or(&[][..], |flows| flows);
-            let here = |index: &u32| self.flows[*index as usize].nodes[0] == nodes.0;
+            let here = |index: &u32| self.flows[*index as usize].nodes == nodes;
             let unclaimed = |index: &u32| here(index) && !ports.claimed.contains(&(*index, transport));
             let listens = |index: &u32| here(index) && self.flows[*index as usize].listens();
             let mut waiting = waiting.iter().copied();
@@ -240,32 +299,33 @@ impl Component {
             }
         }
         if self.flows.len() >= MOST_FLOWS {
-            let ip = IpPair::V4 { src: node_address(nodes.0), dst: node_address(nodes.1) };
-            (addresses, transport) = (Addresses { ip, src_port: 0, dst_port: 0 }, 0);
-            if let Some(flow) = ports.known.get(&(addresses, transport, nodes.0)) {
+            (addresses, transport) = (Addresses { ip: between(nodes), src_port: 0, dst_port: 0 }, SHARED);
+            if let Some(flow) = ports.known.get(&(addresses, transport, nodes)) {
                 return Some(*flow);
             }
         }
-        let hops = [ports.routes.path(nodes.0, nodes.1)?, ports.routes.path(nodes.1, nodes.0)?];
+        let hops = [ports.routes.path(nodes[0], nodes[1])?, ports.routes.path(nodes[1], nodes[0])?];
         let mut path = [self.paths.len() as u32; 3];
         for (i, hops) in hops.iter().enumerate() {
             self.paths.extend(hops.iter().map(|&hop: &Hop| ports.places[hop as usize]));
             path[i + 1] = self.paths.len() as u32;
         }
-        let open = [nodes.0, nodes.1].map(|node| ports.nodes.contains(&node));
+        let open = nodes.map(|node| ports.nodes.contains(&node));
         let index = self.flows.len() as u32;
         let ipv6 = matches!(addresses.ip, IpPair::V6 { .. });
         let global = self.flows.last().map_or(0, |last| last.global + 1);
-        self.flows.push(Flow::passing((index, global), path, [nodes.0, nodes.1], open, ipv6));
+        self.flows.push(Flow::passing((index, global), path, nodes, open, ipv6));
         ports.addresses.push(addresses);
-        ports.remember(addresses, transport, FlowId::new(index, false), [nodes.0, nodes.1]);
+        ports.remember(addresses, transport, FlowId::new(index, false), nodes);
         Some(FlowId::new(index, false))
     }
 
-    /// Whether a packet leaves the network or came from outside, so that it is observed as a datagram.
+    /// Whether a packet leaves the network or came from outside, so that it is observed as a datagram. Of what a link cut, only the first part
+    /// has the bytes.
     pub(super) fn concerns_port(&self, p: &Packet) -> bool {
-        self.ports.is_some()
-            && (self.flows[p.flow.index()].open[usize::from(!p.flow.reverse())] || self.sides.datagram(p).is_some())
+        let flow = &self.flows[p.flow.index()];
+        let leaves = || flow.open[usize::from(!p.flow.reverse())];
+        self.ports.is_some() && (flow.is_passing() || leaves() || self.sides.outside(p).is_some())
     }
 
     /// A whole datagram reached an end of its flow, in a network with ports. It leaves through the port there; else it comes
@@ -287,26 +347,36 @@ impl Component {
         let at = Crossing { node, hop, way: Way::In, flow: flow.global };
         if flow.open[end] {
             let mut datagram = Vec::new();
-            match self.sides.datagram(&p) {
-                Some(bytes) => datagram.extend_from_slice(bytes),
+            let since = self.sides.outside(&p).map(|_| p.udp_sent_at());
+            let mut is_frame = false;
+            match self.sides.outside(&p) {
+                Some(bytes) => {
+                    datagram.extend_from_slice(bytes);
+                    let inner = self.sides.datagram(&p);
+                    is_frame = inner.is_none_or(|inner| inner.len() < bytes.len());
+                    if let (true, Some(inner)) = (O::ACTIVE, inner) {
+                        observer.datagram(now, at, inner);
+                    }
+                }
                 None => {
                     let (side, addresses) = (self.sides.get(&p), ports.addresses_of(&p));
                     // A packet of ours always has a form on the wire.
-                    let written = match flow.payload(&p, &addresses) {
+                    let carried = || self.sides.carried(&p).map(<[u8]>::to_vec);
+                    let written = match flow.payload(&p, &addresses).or_else(carried) {
                         Some(payload) => wire::encode(&p, side, &addresses, &payload, &mut datagram),
                         None => wire::encode(&p, side, &addresses, &Implied::of(&p), &mut datagram),
                     };
                     debug_assert_eq!(written, Ok(()));
+                    if O::ACTIVE {
+                        observer.datagram(now, at, &datagram);
+                    }
                 }
             }
             flow.left(now, &p);
             self.sides.free(&p);
-            if O::ACTIVE {
-                observer.datagram(now, at, &datagram);
-            }
             let port = ports.nodes.iter().position(|node| *node == flow.nodes[end])?;
             ports.stats.sent += 1;
-            ports.out.push_back(Outgoing { due: now, port, datagram });
+            ports.out.push_back(Outgoing { due: now, since, port, datagram, is_frame });
             return None;
         }
         let bytes = self.sides.datagram(&p);
@@ -326,14 +396,49 @@ impl Component {
         if decoded.packet.protocol() == Protocol::Udp {
             Stamp { number: p.seq, sent: p.udp_sent_at() }.apply(&mut decoded.packet);
         }
+        if decoded.packet.protocol() == Protocol::Sctp {
+            let bytes = bytes.to_vec();
+            self.sides.free(&p);
+            return self.unbundle(now, (p.flow, end), decoded, &bytes);
+        }
         let understood = flow.read(end, &decoded.packet, &bytes[decoded.payload.clone()]);
         self.sides.free(&p);
         if !understood {
             ports.stats.unreadable += 1;
             return None;
         }
-        Some(decoded.into_packet(p.flow, &mut self.sides))
+        Some(decoded.into_packet(&[], p.flow, &mut self.sides)) // only SCTP has chunks whose bytes count
     }
+
+    /// The chunks of an SCTP packet from outside reach the end here one after the other; the last comes back.
+    fn unbundle(&mut self, now: Time, (flow, end): (FlowId, usize), first: Decoded, bytes: &[u8]) -> Option<Packet> {
+        let (mut next, mut last) = (Some(first), None);
+        while let Some(chunk) = next {
+            next = chunk.following(bytes).unwrap_or_else(|_| {
+                self.ports.iter_mut().for_each(|p| p.stats.unreadable += 1);
+                None
+            });
+            let packet = chunk.into_packet(bytes, flow, &mut self.sides);
+            if let Some(before) = last.replace(packet) {
+                self.flows[flow.index()].receive(now, end, &before, &self.sides);
+                self.sides.free(&before);
+            }
+        }
+        last
+    }
+}
+
+/// What is known of bytes that come in.
+struct Content {
+    /// What links see of them.
+    length: usize,
+    /// Where the IP datagram begins in them, and its envelope.
+    datagram: Option<(usize, wire::Envelope)>,
+}
+
+/// The addresses of two nodes, where there are no others.
+fn between(nodes: [usize; 2]) -> IpPair {
+    IpPair::V4 { src: assigned(nodes[0]), dst: assigned(nodes[1]) }
 }
 
 /// Whether a datagram may begin a conversation: of TCP a SYN, of SCTP an INIT.

@@ -15,7 +15,15 @@ impl Script {
         s.e.offer(bytes, false);
         s.e.connect();
         assert_eq!(s.sent().len(), 1);
-        let init = Init { tag: 7, a_rwnd, outbound: 1, inbound: 1, tsn: 100, forward_tsn: true, cookie: Some([0; 48]) };
+        let init = Init {
+            tag: 7,
+            a_rwnd,
+            outbound: 1,
+            inbound: 1,
+            tsn: 100,
+            forward_tsn: true,
+            cookie: Some(Cookie::Own([0; 48])),
+        };
         s.get(Packet::sctp_init(FlowId::new(0, true), s.e.tag, &init), Some(Side::Init(init)));
         assert_eq!(s.sent()[0].chunk(), Some(Chunk::CookieEcho));
         s.get(Packet::sctp(FlowId::new(0, true), s.e.tag, Chunk::CookieAck), None);

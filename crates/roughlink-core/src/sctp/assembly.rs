@@ -1,0 +1,115 @@
+//! Messages in several chunks (RFC 9260 section 6.9): parts with consecutive TSNs, from the one that begins the message to the one that
+//! ends it.
+
+use super::receive::Part;
+use std::collections::BTreeMap;
+
+/// A message, or as much of it as is here without a gap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Run {
+    /// Its TSNs.
+    pub first: u64,
+    pub last: u64,
+    /// Stream and number, whether it is ordered, begins and ends; bytes of its first part.
+    pub part: Part,
+    /// Bytes of all parts that are here and were not handed over.
+    pub bytes: u64,
+}
+
+/// Messages of which something is missing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Assembly {
+    /// By their first TSN.
+    runs: BTreeMap<u64, Run>,
+}
+
+impl Assembly {
+    /// Adds the part with a TSN that was not there. Returns the run that it is in now, which is here no more if it is whole.
+    pub(super) fn add(&mut self, tsn: u64, part: Part) -> Run {
+        let mut run = Run { first: tsn, last: tsn, part, bytes: u64::from(part.len) };
+        let before = self.runs.range(..tsn).next_back().map(|(_, run)| *run);
+        if let Some(before) = before.filter(|b| b.last + 1 == tsn && b.goes_on_with(&run)) {
+            self.runs.remove(&before.first);
+            run = before.and(&run);
+        }
+        let after = self.runs.get(&(tsn + 1)).copied();
+        if let Some(after) = after.filter(|a| run.goes_on_with(a)) {
+            self.runs.remove(&after.first);
+            run = run.and(&after);
+        }
+        if !run.is_whole() {
+            self.runs.insert(run.first, run);
+        }
+        run
+    }
+
+    /// What is here of a run is handed over: it occupies nothing any more.
+    pub(super) fn hand_over(&mut self, first: u64) {
+        if let Some(run) = self.runs.get_mut(&first) {
+            run.bytes = 0;
+        }
+    }
+
+    /// Takes out a run that can never be whole: with all up to `cumulative` here, its neighbours are no parts of its message.
+    pub(super) fn broken(&mut self, cumulative: u64) -> Option<Run> {
+        let (&first, _) = self.runs.first_key_value().filter(|(_, run)| run.last < cumulative)?;
+        self.runs.remove(&first)
+    }
+
+    /// Takes out a run that begins at `tsn` or before: it will never be whole.
+    pub(super) fn abandon(&mut self, tsn: u64) -> Option<Run> {
+        let (&first, _) = self.runs.first_key_value().filter(|(first, _)| **first <= tsn)?;
+        self.runs.remove(&first)
+    }
+}
+
+impl Run {
+    pub(super) fn is_whole(&self) -> bool {
+        self.part.begins && self.part.ends
+    }
+
+    fn goes_on_with(&self, next: &Run) -> bool {
+        let key = |run: &Run| (run.part.stream, run.part.ssn, run.part.ordered);
+        !self.part.ends && !next.part.begins && key(self) == key(next)
+    }
+
+    fn and(&self, next: &Run) -> Run {
+        let part = Part { ends: next.part.ends, ..self.part };
+        Run { first: self.first, last: next.last, part, bytes: self.bytes + next.bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(begins: bool, ends: bool) -> Part {
+        Part { stream: 1, ssn: 7, len: 10, ordered: true, begins, ends }
+    }
+
+    #[test]
+    fn parts_become_a_message_in_any_order() {
+        let parts = [part(true, false), part(false, false), part(false, false), part(false, true)];
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [0, 2, 1, 3], [1, 3, 0, 2], [0, 3, 2, 1]] {
+            let mut assembly = Assembly::default();
+            let runs = order.map(|i| assembly.add(5 + i as u64, parts[i]));
+            assert!(runs[..3].iter().all(|run| !run.is_whole()), "{runs:?}");
+            assert_eq!((runs[3].is_whole(), runs[3].first, runs[3].last, runs[3].bytes), (true, 5, 8, 40));
+            assert!(assembly.runs.is_empty());
+        }
+    }
+
+    #[test]
+    fn parts_of_other_messages_are_no_parts_of_this_one() {
+        let mut assembly = Assembly::default();
+        assembly.add(5, part(true, false));
+        assert!(!assembly.add(6, Part { ssn: 8, ..part(false, true) }).is_whole());
+        assert!(!assembly.add(7, part(true, false)).is_whole());
+        assert!(!assembly.add(8, Part { ordered: false, ..part(false, true) }).is_whole());
+        assert_eq!(assembly.runs.len(), 4);
+        assert_eq!(assembly.abandon(4), None);
+        assert_eq!(assembly.abandon(6).map(|run| run.first), Some(5));
+        assert_eq!(assembly.abandon(6).map(|run| run.first), Some(6));
+        assert_eq!((assembly.abandon(6), assembly.runs.len()), (None, 2));
+    }
+}

@@ -1,0 +1,184 @@
+//! Ethernet frames between two ports of a network: they leave byte for byte, and links treat them as the datagrams that they carry.
+
+use proptest::prelude::*;
+use roughlink_core::net::{Network, Options, Outgoing};
+use roughlink_core::packet::{FlowId, Packet};
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Time;
+use roughlink_core::wire::{self, Addresses, IpPair, ethernet};
+
+fn parse(text: &str) -> Scenario {
+    roughlink_scenario::parse(text, "frames", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
+}
+
+/// Nodes `a`, `m` and `b`, and the keys of the two links between.
+fn chain([first, second]: [&str; 2], more: &str) -> Scenario {
+    parse(&format!(
+        "duration = \"60 s\"\nnode = [{{ name = \"a\", kernel = true }}, {{ name = \"m\" }}, {{ name = \"b\" }}]\n\
+         [[link]]\nname = \"first\"\nbetween = [\"a\", \"m\"]\n{first}\n\
+         [[link]]\nname = \"second\"\nbetween = [\"m\", \"b\"]\n{second}\n{more}"
+    ))
+}
+
+/// With ports at `a` and `b`.
+fn open(scenario: Scenario) -> Network {
+    Network::new(scenario, Options { ports: vec![0, 2], ..Options::default() }).unwrap()
+}
+
+const PLAIN: &str = "rate = \"50 Mbit/s\"\ndelay = \"5 ms\"";
+const ROUGH: &str = "rate = \"1 Mbit/s\"\ndelay = \"7 ms\"\njitter = \"3 ms\"\nqueue = \"20 pkt\"\n\
+                     noise = { kind = \"burst\", start = \"9 %\", length = [1, 4] }";
+const HEADER: &[u8] = &[2, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 1, 8, 0];
+const TAGGED: &[u8] = &[2, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 1, 0x81, 0, 0x20, 5, 8, 0];
+
+/// A UDP datagram of `size` bytes (IP length) between addresses that the scenario does not have, or those that it has.
+fn datagram(strange: bool, number: u32, size: usize) -> Vec<u8> {
+    let third = if strange { 168 } else { 0 };
+    let [src, dst] = [1, 3].map(|low| std::net::Ipv4Addr::new(10, third, 0, low));
+    let addresses = Addresses { ip: IpPair::V4 { src, dst }, src_port: 7, dst_port: 9 };
+    let mut payload = vec![0; size - 28];
+    payload[..4].copy_from_slice(&number.to_be_bytes());
+    let mut out = Vec::new();
+    let p = Packet::udp(FlowId::new(0, false), 0, payload.len() as u16, Time::ZERO);
+    wire::encode(&p, None, &addresses, &payload, &mut out).unwrap();
+    out
+}
+
+fn all(network: &mut Network) -> Vec<Outgoing> {
+    std::iter::from_fn(|| network.transmit(Time::from_secs(60))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is in it, also if a link cuts it, and padding: links count what comes after the header and its tags.
+    #[test]
+    fn frames_leave_as_they_came(
+        kind in prop::sample::select(vec![0x0806_u16, 0x88e1, 0x8100, 0x8864, 0x0800, 0x86dd, 0x1234]),
+        body in prop::collection::vec(any::<u8>(), 1..1450),
+    ) {
+        let small = format!("{PLAIN}\nmtu = \"576 B\"");
+        let mut network = open(chain([PLAIN, &small], ""));
+        let mut frame = HEADER[..12].to_vec();
+        frame.extend_from_slice(&kind.to_be_bytes());
+        frame.extend_from_slice(&body);
+        network.forward(Time::ZERO, [0, 1], &frame);
+        let stats = network.port_stats();
+        let Some(length) = ethernet::payload_offset(&frame).ok().map(|at| frame.len() - at).filter(|n| *n > 0) else {
+            prop_assert_eq!(stats.unreadable, 1);
+            return Ok(());
+        };
+        prop_assert_eq!(stats.received, 1);
+        let out = all(&mut network);
+        prop_assert_eq!(out.len(), 1);
+        prop_assert_eq!((&out[0].datagram, out[0].port, out[0].is_frame), (&frame, 1, true));
+        let carried = network.result().links[0].forward;
+        prop_assert!(carried.bytes <= length as u64, "{carried:?}");
+    }
+
+    /// The same datagrams in frames, between any addresses, with tags and padding or not: the same are lost, and the others are
+    /// due when they are as datagrams.
+    #[test]
+    fn frames_meet_the_fate_of_their_datagrams(
+        seed in 0u64..1000,
+        tagged in any::<bool>(),
+        strange in any::<bool>(),
+        sizes in prop::collection::vec(32usize..1500, 100..150),
+    ) {
+        let scenario = Scenario { seed, ..chain([ROUGH, ROUGH], "") };
+        let (mut plain, mut framed) = (open(scenario.clone()), open(scenario));
+        for (i, size) in sizes.iter().enumerate() {
+            let now = Time::from_millis(10 * i as u64);
+            plain.receive(now, 0, &datagram(false, i as u32, *size));
+            let mut frame = if tagged { TAGGED } else { HEADER }.to_vec();
+            frame.extend(datagram(strange, i as u32, *size));
+            frame.resize(frame.len().max(60), 0);
+            framed.forward(now, [0, 1], &frame);
+        }
+        let number = |out: &Outgoing, at: usize| u32::from_be_bytes(*out.datagram[at + 28..].first_chunk().unwrap());
+        let head = if tagged { TAGGED.len() } else { HEADER.len() };
+        let expected: Vec<_> = all(&mut plain).iter().map(|out| (out.due, number(out, 0))).collect();
+        let got: Vec<_> = all(&mut framed).iter().map(|out| (out.due, number(out, head))).collect();
+        prop_assert!(expected.len() < sizes.len(), "some are lost");
+        prop_assert_eq!(got, expected);
+        prop_assert_eq!(framed.result().links, plain.result().links);
+    }
+}
+
+/// Two hosts with addresses of their own on a power line with a gateway: it sees each conversation, and reduces windows within frames.
+#[test]
+fn a_gateway_sees_what_is_in_frames() {
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
+    let plain = chain([PLAIN, PLAIN], flow);
+    let gateway = "[[gateway]]\nnode = \"m\"\nkind = \"muniz\"\n";
+    let mut between = open(chain([PLAIN, "kind = \"hdplc\""], gateway));
+    let one = |node| Network::new(plain.clone(), Options { ports: vec![node], ..Options::default() }).unwrap();
+    let (mut source, mut sink) = (one(2), one(0));
+    // Outside the two ends the conversation has other addresses, of which the network between has none.
+    let moved = |datagram: &[u8], back: bool| {
+        let mut bytes = datagram.to_vec();
+        let transport = wire::decode(&bytes).unwrap().transport;
+        [13, 17].into_iter().for_each(|at| bytes[at] = if back { 0 } else { 7 });
+        // RFC 1624: what the two addresses gain, the checksums of IP and TCP lose.
+        let gain = if back { 0xffff - 14 } else { 14 };
+        for at in [10, transport + 16] {
+            let sum = u32::from(!u16::from_be_bytes([bytes[at], bytes[at + 1]])) + gain;
+            let sum = (sum & 0xffff) + (sum >> 16);
+            bytes[at..at + 2].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        }
+        wire::decode(&bytes).expect("checksums are right");
+        bytes
+    };
+    let framed = |datagram: &[u8]| [TAGGED, &moved(datagram, false)].concat();
+    let (mut frames, mut own) = (0, 0);
+    loop {
+        let now = [&source, &between, &sink].into_iter().map(Network::next_wake).min().unwrap();
+        if now > Time::from_secs(4) {
+            break;
+        }
+        loop {
+            let mut idle = true;
+            while let Some(out) = source.transmit(now) {
+                idle = false;
+                between.forward(now, [0, 1], &framed(&out.datagram));
+            }
+            while let Some(out) = between.transmit(now) {
+                idle = false;
+                let datagram = if out.is_frame {
+                    frames += 1;
+                    assert_eq!(out.datagram[..TAGGED.len()], *TAGGED);
+                    &out.datagram[TAGGED.len()..]
+                } else {
+                    own += 1;
+                    &out.datagram[..]
+                };
+                if out.port == 0 { &mut source } else { &mut sink }.receive(now, 0, &moved(datagram, true));
+            }
+            while let Some(out) = sink.transmit(now) {
+                idle = false;
+                between.forward(now, [1, 0], &framed(&out.datagram));
+            }
+            if idle {
+                break;
+            }
+        }
+    }
+    let gateway = between.result().gateways.remove(0);
+    assert!(source.result().flows[0].delivered_bytes > 1_000_000, "{:?}", source.result().flows);
+    assert_eq!(gateway.flows.len(), 1);
+    assert!(gateway.flows[0].rewritten > 100, "{gateway:?}");
+    assert_eq!(gateway.flows[0].flow, "10.7.0.1:50000 > 10.7.0.3:42000");
+    assert!(frames > 1000, "{frames} frames, {own} of the gateway's own");
+}
+
+/// What cannot pass is counted.
+#[test]
+fn frames_that_go_nowhere() {
+    let mut network = open(chain([PLAIN, PLAIN], ""));
+    network.forward(Time::ZERO, [0, 1], &HEADER[..13]);
+    network.forward(Time::ZERO, [0, 1], HEADER);
+    network.forward(Time::ZERO, [0, 1], &[HEADER, &[0; 70_000]].concat());
+    network.forward(Time::ZERO, [1, 1], &[HEADER, &[0; 46]].concat());
+    let stats = network.port_stats();
+    assert_eq!((stats.unreadable, stats.unreachable, stats.received), (3, 1, 0));
+}

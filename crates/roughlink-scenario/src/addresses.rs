@@ -1,0 +1,47 @@
+//! Addresses given to nodes: each is that of one node only, also beside those that are assigned to the others.
+
+use super::file::Node;
+use super::leaf::At;
+use super::link::span;
+use super::names::Names;
+use super::problem::{Problem, Report};
+use roughlink_core::net::addresses::{assigned, assigned_v6};
+use roughlink_core::scenario::Given;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::ops::Range;
+
+/// The addresses given to nodes, by index.
+pub(super) fn addresses(all: &[At<Node>], names: &Names, report: &mut Report) -> BTreeMap<usize, Given> {
+    let mut given = BTreeMap::new();
+    let mut places: BTreeMap<IpAddr, Range<usize>> = BTreeMap::new();
+    for (i, node) in all.iter().enumerate() {
+        let own = Given { v4: report.read(&node.value.ipv4), v6: report.read(&node.value.ipv6) };
+        let v4 = own.v4.map(|a| (IpAddr::from(a), span(&node.value.ipv4)));
+        let v6 = own.v6.map(|a| (IpAddr::from(a), span(&node.value.ipv6)));
+        for (address, place) in [v4, v6].into_iter().flatten() {
+            if let Some(first) = places.insert(address, place.clone()) {
+                let problem = twice(address).at(place, "the second").at(first, "the first");
+                report.error(problem.help("give one of the nodes another"));
+            }
+        }
+        if own != Given::default() {
+            given.insert(i, own);
+        }
+    }
+    for (j, node) in all.iter().enumerate().filter(|_| !places.is_empty()) {
+        let v4 = node.value.ipv4.is_none().then(|| IpAddr::from(assigned(j)));
+        let v6 = node.value.ipv6.is_none().then(|| IpAddr::from(assigned_v6(j)));
+        for address in [v4, v6].into_iter().flatten() {
+            if let Some(place) = places.get(&address) {
+                let help = format!("`{}` is assigned it: give one of the nodes another", names.all[j]);
+                report.error(twice(address).at(place.clone(), "").help(help));
+            }
+        }
+    }
+    given
+}
+
+fn twice(address: IpAddr) -> Problem {
+    Problem::new(format!("two nodes have the address {address}"))
+}
