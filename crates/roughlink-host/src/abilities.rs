@@ -6,7 +6,9 @@ use crate::inside::PROBE;
 use crate::namespace::{Namespace, become_root};
 use crate::program::Launcher;
 use crate::realtime::hurry;
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::process::Stdio;
 
 /// Something that this machine can do or cannot.
@@ -46,9 +48,12 @@ pub fn abilities(launcher: &Launcher) -> Vec<Ability> {
 pub(crate) fn probe(rootless: bool) {
     let user = if rootless { become_root() } else { Ok(()) };
     let namespace = user.and_then(|()| Namespace::new());
-    let (addresses, others) = (Vec::new(), Vec::new());
-    let setup = Setup { name: "probe0".into(), mtu: 1500, addresses, link_local: None, others, shared: false };
+    let setup = Setup { name: "probe%d".into(), mtu: 1500, ..Setup::default() };
     let device = match &namespace {
+        // Root may open what others may not.
+        Ok(_) if rootless && !is_open_to_all() => Err(HostError::of(format!(
+            "open {DRIVER} as another user than root"
+        ))(io::ErrorKind::PermissionDenied.into())),
         Ok(namespace) => Device::new(namespace, &setup).map(drop),
         Err(_) => open_driver(),
     };
@@ -60,10 +65,16 @@ pub(crate) fn probe(rootless: bool) {
 
 /// As much of a device as can be tried without a namespace.
 fn open_driver() -> Result<(), HostError> {
-    let driver = "/dev/net/tun";
-    let opened = OpenOptions::new().read(true).write(true).open(driver);
-    opened.map(drop).map_err(HostError::of(format!("open {driver}")))
+    let opened = OpenOptions::new().read(true).write(true).open(DRIVER);
+    opened.map(drop).map_err(HostError::of(format!("open {DRIVER}")))
 }
+
+fn is_open_to_all() -> bool {
+    fs::metadata(DRIVER).is_ok_and(|m| m.mode() & 0o006 == 0o006)
+}
+
+/// Of TUN devices.
+const DRIVER: &str = "/dev/net/tun";
 
 const NAMESPACE: &str = "namespace";
 const DEVICE: &str = "device";

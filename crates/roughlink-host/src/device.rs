@@ -1,8 +1,13 @@
-//! A TUN device: IP datagrams between a kernel and this process. It vanishes with its descriptor.
+//! What joins a host and the loop: a device of ours at a kernel, TUN for IP datagrams or TAP for Ethernet frames, which vanishes with its descriptor;
+//! or one that was there before, attached.
 
+use crate::attached::Attached;
+use crate::block::PROTOCOL;
 use crate::error::HostError;
+use crate::ethernet::{Mac, text};
 use crate::ip::{ip, ip_prints};
 use crate::namespace::Namespace;
+use roughlink_core::net::addresses::Prefix;
 use std::fs;
 use std::io;
 use std::net::IpAddr;
@@ -11,13 +16,19 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 /// A device in a namespace.
 pub(crate) struct Device {
-    device: SyncDevice,
+    kind: Kind,
     pub(crate) name: String,
 }
 
+enum Kind {
+    Ours(SyncDevice),
+    Attached(Attached),
+}
+
 /// How a device is set up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
+    /// Its name, with `%d` where the kernel writes the lowest number that is free.
     pub(crate) name: String,
     /// Largest IP packet, bytes.
     pub(crate) mtu: u16,
@@ -26,7 +37,11 @@ pub(crate) struct Setup {
     /// The one that is of use at this device only.
     pub(crate) link_local: Option<IpAddr>,
     /// Who is reached through it.
-    pub(crate) others: Vec<IpAddr>,
+    pub(crate) others: Vec<Prefix>,
+    /// Who is reached by nobody, but through devices to come.
+    pub(crate) behind: Vec<Prefix>,
+    /// Its address on an Ethernet and those of others, if it is on one; others may have more addresses than these.
+    pub(crate) ethernet: Option<(Mac, Vec<(IpAddr, Mac)>)>,
     /// The namespace has other devices, whose addresses must not be taken from them.
     pub(crate) shared: bool,
 }
@@ -37,75 +52,139 @@ impl Device {
         namespace.within(|| {
             let mut has_ipv6 = has_ipv6();
             if setup.shared {
-                if let Some((address, by)) = taken(setup, "-4")? {
+                let own = setup.addresses.iter().map(|a| Prefix { address: *a, length: full(a) });
+                let (v4, v6): (Vec<_>, Vec<_>) = own.chain(setup.others.clone()).partition(|p| p.address.is_ipv4());
+                if let Some((address, by)) = taken(&v4)? {
                     return Err(HostError::Taken { address, by });
                 }
                 // Without it a node is still a node.
-                has_ipv6 &= taken(setup, "-6")?.is_none();
+                has_ipv6 &= taken(&v6)?.is_none();
             }
             let name = setup.name.clone();
+            let layer = if setup.ethernet.is_some() { Layer::L2 } else { Layer::L3 };
             // Without offloads a datagram is one packet: a large one of several segments would be lost whole.
-            let device = DeviceBuilder::new().name(&name).layer(Layer::L3).offload(false).enable(false);
+            let device = DeviceBuilder::new().name(&name).layer(layer).offload(false).enable(false);
             let device = device.build_sync().map_err(HostError::of(format!("make the TUN device {name}")))?;
+            let name = device.name().map_err(HostError::of(format!("ask for the name of the TUN device {name}")))?;
             device.set_nonblocking(true).map_err(HostError::of(format!("prepare the TUN device {name}")))?;
             if has_ipv6 {
                 // Nobody routes here; a kernel without IPv6 at this device has no such file.
                 let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/router_solicitations"), "0");
             }
-            ip(&commands(setup, has_ipv6))?;
-            Ok(Device { device, name })
+            ip(&commands(&name, setup, has_ipv6))?;
+            Ok(Device { kind: Kind::Ours(device), name })
         })?
     }
 
-    /// The next datagram that the kernel sends, if there is one.
-    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        match self.device.recv(buffer) {
-            Ok(n) => Ok(Some(n)),
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+    /// Attaches one that is there, for packets of `mtu` bytes at most.
+    pub(crate) fn attach(namespace: &Namespace, name: &str, mtu: u16) -> Result<Self, HostError> {
+        let attached = Attached::open(namespace, name, mtu)?;
+        Ok(Device { kind: Kind::Attached(attached), name: name.to_owned() })
+    }
+
+    /// What is to be known of it before anything happens.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let Kind::Attached(Attached { answers, .. }) = &self.kind else { return None };
+        let addresses: Vec<_> = answers.iter().map(ToString::to_string).collect();
+        (!addresses.is_empty()).then(|| {
+            let (name, addresses) = (&self.name, addresses.join(", "));
+            format!(
+                "{name} has the address {addresses}: this machine answers there, too, and not through the network; \
+                 ip address flush dev {name}"
+            )
+        })
+    }
+
+    /// Gives `each` what the host sends: one datagram or frame, or those that came as one. Returns whether there was something.
+    pub(crate) fn receive(&self, buffer: &mut [u8], each: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
+        let device = match &self.kind {
+            Kind::Ours(device) => device,
+            Kind::Attached(attached) => return attached.receive(buffer, each),
+        };
+        match device.recv(buffer) {
+            Ok(n) => {
+                each(&buffer[..n]);
+                Ok(true)
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(e) => Err(e),
         }
     }
 
-    /// Hands a datagram to the kernel.
-    pub(crate) fn send(&self, datagram: &[u8]) -> io::Result<()> {
-        self.device.send(datagram).map(drop)
+    /// Hands a datagram or a frame to the host.
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        match &self.kind {
+            Kind::Ours(device) => device.send(bytes).map(drop),
+            Kind::Attached(attached) => attached.send(bytes),
+        }
     }
 
-    /// Datagrams that the kernel dropped because the device's queue was full.
+    /// What the kernel dropped because the device's queue was full.
     pub(crate) fn dropped(&self, namespace: &Namespace) -> Option<u64> {
-        namespace.within(|| transmit_drops(&fs::read_to_string("/proc/thread-self/net/dev").ok()?, &self.name)).ok()?
+        if let Kind::Attached(attached) = &self.kind {
+            return Some(attached.dropped());
+        }
+        let name = &self.name;
+        namespace.within(|| transmit_drops(&fs::read_to_string("/proc/thread-self/net/dev").ok()?, name)).ok()?
+    }
+
+    /// Frames that were longer than the MTU.
+    pub(crate) fn oversized(&self) -> u64 {
+        match &self.kind {
+            Kind::Ours(_) => 0,
+            Kind::Attached(attached) => attached.oversized(),
+        }
     }
 }
 
 impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.device.as_fd()
+        match &self.kind {
+            Kind::Ours(device) => device.as_fd(),
+            Kind::Attached(attached) => attached.as_fd(),
+        }
     }
 }
 
-/// What `ip` is to do. Nothing is sent that nobody asked for: no multicast reports, no router solicitations.
-fn commands(setup: &Setup, has_ipv6: bool) -> Vec<String> {
-    let Setup { name, mtu, addresses, link_local, others, .. } = setup;
-    let speaks = |a: &&IpAddr| a.is_ipv4() || has_ipv6 && *mtu >= LEAST_MTU_V6;
-    let length = |a: &IpAddr| if a.is_ipv4() { 32 } else { 128 };
-    let mut all = vec![format!("link set dev {name} mtu {mtu} txqueuelen {QUEUE} multicast off")];
+/// What `ip` is to do. Nothing is sent that nobody asked for: no router solicitations, no queries for the addresses of nodes, and no multicast reports
+/// but on an Ethernet, where there is multicast.
+fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
+    let Setup { mtu, addresses, link_local, others, behind, ethernet, .. } = setup;
+    let has_ipv6 = has_ipv6 && *mtu >= LEAST_MTU_V6;
+    let speaks = |a: &&IpAddr| a.is_ipv4() || has_ipv6;
+    let speak = |p: &&Prefix| speaks(&&p.address);
+    let own = match ethernet {
+        Some((mac, _)) => format!("address {}", text(*mac)),
+        None => "multicast off".into(),
+    };
+    let mut all = vec![format!("link set dev {name} mtu {mtu} txqueuelen {QUEUE} {own}")];
     if has_ipv6 {
         all.push(format!("link set dev {name} addrgenmode none"));
     }
     for a in addresses.iter().filter(speaks) {
         let no_detection = if a.is_ipv6() { " nodad" } else { "" };
-        all.push(format!("address add {a}/{} dev {name}{no_detection}", length(a)));
+        all.push(format!("address add {a}/{} dev {name}{no_detection}", full(a)));
     }
     for a in link_local.iter().filter(speaks) {
         all.push(format!("address add {a}/64 dev {name} nodad"));
     }
     all.push(format!("link set dev {name} up"));
-    for a in others.iter().filter(speaks) {
-        let own = addresses.iter().find(|own| own.is_ipv4() == a.is_ipv4());
+    for other in others.iter().filter(speak) {
+        let own = addresses.iter().find(|own| own.is_ipv4() == other.address.is_ipv4());
         let source = own.map_or_else(String::new, |own| format!(" src {own}"));
-        all.push(format!("route add {a}/{} dev {name}{source}", length(a)));
+        all.push(format!("route add {other} dev {name}{source}"));
     }
+    for nobody in behind.iter().filter(speak) {
+        all.push(format!("route add unreachable {nobody} proto {PROTOCOL}"));
+    }
+    let neighbours = ethernet.iter().flat_map(|(_, neighbours)| neighbours).filter(|(a, _)| speaks(&a));
+    all.extend(neighbours.map(|(a, mac)| format!("neigh add {a} lladdr {} dev {name} nud permanent", text(*mac))));
     all
+}
+
+/// Bits of a whole address.
+pub(crate) fn full(address: &IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
 }
 
 /// Whether devices of this thread's namespace get IPv6.
@@ -113,15 +192,24 @@ fn has_ipv6() -> bool {
     fs::read_to_string("/proc/sys/net/ipv6/conf/default/disable_ipv6").is_ok_and(|disabled| disabled.trim() == "0")
 }
 
-/// The first address of the set-up, of IP version `-4` or `-6`, that has a route other than the default, and that route.
-fn taken(setup: &Setup, version: &str) -> Result<Option<(String, String)>, HostError> {
-    let of = |a: &&IpAddr| a.is_ipv4() == (version == "-4");
-    for address in setup.addresses.iter().chain(&setup.others).filter(of) {
-        let address = address.to_string();
-        let routes = ip_prints(&[version, "-o", "route", "show", "table", "all", "match", &address])?;
-        let other = |line: &&str| !line.starts_with("default") && !line.contains("unreachable default");
-        if let Some(by) = routes.lines().find(other) {
-            return Ok(Some((address, by.trim().to_owned())));
+/// The first prefix of which an address has a route other than the default, and that route. What is routed to nowhere for links to
+/// come is free.
+pub(crate) fn taken(prefixes: &[Prefix]) -> Result<Option<(String, String)>, HostError> {
+    let ours = format!("proto {PROTOCOL}");
+    let other = |line: &&str| {
+        let nowhere = line.starts_with("unreachable") && (line.contains(&ours) || line.contains("unreachable default"));
+        !line.is_empty() && !line.starts_with("default") && !nowhere
+    };
+    for prefix in prefixes.iter().filter(|prefix| prefix.length > 0) {
+        let version = if prefix.address.is_ipv4() { "-4" } else { "-6" };
+        let text = prefix.to_string();
+        // What it is part of, and what is part of it.
+        for relation in ["match", "root"] {
+            let routes = ip_prints(&[version, "-o", "route", "show", "table", "all", relation, &text])?;
+            if let Some(by) = routes.lines().find(other) {
+                let name = if prefix.length == full(&prefix.address) { prefix.address.to_string() } else { text };
+                return Ok(Some((name, by.trim().to_owned())));
+            }
         }
     }
     Ok(None)
@@ -134,11 +222,11 @@ fn transmit_drops(table: &str, name: &str) -> Option<u64> {
     columns.split_whitespace().nth(11)?.parse().ok()
 }
 
-/// The name of a device at a link, as Linux allows it.
+/// The name of a device at a link, as Linux allows it, with a number that the kernel chooses: 0 where there is no other of the name.
 pub(crate) fn name_at(link: &str) -> String {
     let plain: String = link.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = if plain.is_empty() { "link" } else { &plain };
-    format!("{}0", &plain[..plain.len().min(LONGEST_NAME - 1)])
+    format!("{}%d", &plain[..plain.len().min(LONGEST_NAME - 2)])
 }
 
 /// Packets that wait in a device until the loop takes them: as many as 1 Gbit/s brings in 60 ms.
@@ -154,10 +242,10 @@ mod tests {
 
     #[test]
     fn names_of_devices() {
-        assert_eq!(name_at("plc"), "plc0");
-        assert_eq!(name_at("the very long link of a name"), "theverylonglin0");
-        assert_eq!(name_at("Öl/.."), "l0");
-        assert_eq!(name_at("—"), "link0");
+        assert_eq!(name_at("plc"), "plc%d");
+        assert_eq!(name_at("the very long link of a name"), "theverylongli%d");
+        assert_eq!(name_at("Öl/.."), "l%d");
+        assert_eq!(name_at("—"), "link%d");
     }
 
     #[test]
@@ -172,14 +260,16 @@ mod tests {
     #[test]
     fn small_links_have_no_ipv6() {
         let addresses = ["10.0.0.1", "fd00::1"].map(|a| a.parse().unwrap()).to_vec();
-        let others = ["10.0.0.2", "fd00::2"].map(|a| a.parse().unwrap()).to_vec();
+        let others = ["10.0.0.2", "fd00::2"].map(|a| a.parse().unwrap());
+        let others = others.map(|a| Prefix { address: a, length: full(&a) }).to_vec();
         let link_local = "fe80::1".parse().ok();
-        let setup = Setup { name: "plc0".into(), mtu: 1279, addresses, link_local, others, shared: false };
-        assert!(commands(&setup, true).iter().all(|line| !line.contains("fd00") && !line.contains("fe80")));
-        let all = commands(&Setup { mtu: 1280, ..setup.clone() }, true);
+        let setup = Setup { mtu: 1279, addresses, link_local, others, ..Setup::default() };
+        let speaks_ipv6 = |line: &String| ["fd00", "fe80", "addrgenmode"].iter().any(|word| line.contains(word));
+        assert!(!commands("plc0", &setup, true).iter().any(speaks_ipv6));
+        let all = commands("plc0", &Setup { mtu: 1280, ..setup.clone() }, true);
         assert!(all.contains(&"route add fd00::2/128 dev plc0 src fd00::1".into()), "{all:?}");
         assert!(all.contains(&"address add fd00::1/128 dev plc0 nodad".into()), "{all:?}");
         assert!(all.contains(&"address add fe80::1/64 dev plc0 nodad".into()), "{all:?}");
-        assert!(commands(&Setup { mtu: 1500, ..setup }, false).iter().all(|line| !line.contains("fd00")));
+        assert!(commands("plc0", &Setup { mtu: 1500, ..setup }, false).iter().all(|line| !line.contains("fd00")));
     }
 }

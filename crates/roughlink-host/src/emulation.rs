@@ -1,18 +1,23 @@
 //! An emulation: a scenario of which some nodes are real.
 
-use crate::device::{Device, Setup, name_at};
+use crate::block::Block;
+use crate::carrier::Carrier;
+use crate::conversations::{Achieved, Conversations};
+use crate::device::{Device, Setup, full, name_at};
 use crate::error::HostError;
+use crate::ethernet::{Switch, node_mac};
+use crate::live::{Changed, Live, Watch};
 use crate::namespace::Namespace;
-use crate::nodes::list;
+use crate::nodes::{Listed, list, path_of};
 use crate::realtime::{Clock, Effort};
-use crate::relay::{Counts, Ending, Lateness, carry};
+use crate::relay::{Counts, Edge, Ending, Lateness, carry};
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::addresses::{node_address, node_address_v6};
+use roughlink_core::net::addresses::{Prefix, link_local, node_address, node_address_v6};
 use roughlink_core::net::{Limits, Network, Observer, Options, PortStats};
-use roughlink_core::scenario::Scenario;
+use roughlink_core::scenario::{Interface, LinkSpec, Scenario};
 use roughlink_core::units::Time;
 use std::fs::File;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,7 +39,8 @@ pub struct Host {
 pub enum Place {
     /// In a network namespace of its own.
     Own,
-    /// In the namespace of the thread that opens the emulation: it is the machine itself.
+    /// In the namespace of the thread that opens the emulation: it is the machine itself. Attached devices are there, too, unless their
+    /// names have a namespace.
     Here,
 }
 
@@ -45,6 +51,12 @@ pub struct Settings {
     pub replica: u32,
     /// What the network may use.
     pub limits: Limits,
+    /// It is watched while it runs, and its links are changed from outside: [`Running::live`].
+    pub live: bool,
+    /// Devices lose their carrier while the links at their nodes are down.
+    pub carrier: bool,
+    /// A node and addresses that are routed to it, for links that begin there; it forwards packets.
+    pub behind: Option<(usize, Block)>,
 }
 
 /// A real node, ready.
@@ -54,13 +66,21 @@ struct Node {
     addresses: Vec<IpAddr>,
 }
 
+impl Node {
+    /// Programs run in its namespace; else it is behind an attached device.
+    fn is_ours(&self) -> bool {
+        !self.addresses.is_empty()
+    }
+}
+
 /// An emulation that is set up and has not begun.
 pub struct Emulation {
     network: Network,
     nodes: Vec<Node>,
-    devices: Vec<Device>,
+    edge: Edge,
     end: Time,
     listed: File,
+    live: Option<Arc<Live>>,
 }
 
 impl Emulation {
@@ -68,28 +88,78 @@ impl Emulation {
     /// changes, and everything is gone with the emulation.
     ///
     /// # Errors
-    /// A right is missing, or what this machine needs for it.
+    /// A right is missing, or what this machine needs for it, or a device that is to be attached.
     pub fn open(scenario: impl Into<Arc<Scenario>>, hosts: &[Host], settings: &Settings) -> Result<Self, HostError> {
         let scenario = scenario.into();
+        // What is not of the scenario is reached through the machine, if it is one of the nodes.
+        let here = hosts.iter().find(|host| host.place == Place::Here).map(|host| host.node);
+        let beyond = here.into_iter().flat_map(|node| everything().map(|prefix| (prefix, node)));
+        let behind =
+            settings.behind.into_iter().flat_map(|(node, block)| block.prefixes().map(|prefix| (prefix, node)));
         let options = Options {
+            beyond: beyond.chain(behind).collect(),
             replica: settings.replica,
             limits: settings.limits,
+            changes: settings.live,
             ports: hosts.iter().map(|host| host.node).collect(),
             ..Options::default()
         };
         let network = Network::new(Arc::clone(&scenario), options)?;
+        // To others only if the machine forwards what they send.
+        let forwards = if here.is_some() { Namespace::here()?.forwards()? } else { [false; 2] };
         let (mut nodes, mut devices) = (Vec::new(), Vec::new());
         for host in hosts {
+            let name = scenario.nodes[host.node].clone();
+            if let Some(Interface::Attached(interface)) = scenario.interfaces.get(&host.node) {
+                let (namespace, device) = match interface.rsplit_once('/') {
+                    Some((namespace, device)) => (Namespace::named(namespace)?, device),
+                    None => (Namespace::here()?, &**interface),
+                };
+                devices.push(Device::attach(&namespace, device, mtu(&scenario, host.node))?);
+                nodes.push(Node { name, namespace, addresses: Vec::new() });
+                continue;
+            }
             let namespace = match host.place {
                 Place::Own => Namespace::new()?,
                 Place::Here => Namespace::here()?,
             };
-            let setup = setup(&scenario, *host);
+            let mut setup = setup(&scenario, *host);
+            match settings.behind {
+                Some((node, block)) if node == host.node => setup.behind.extend(block.prefixes()),
+                Some((_, block)) => setup.others.extend(block.prefixes()),
+                None => {}
+            }
+            if host.place != Place::Here {
+                setup.others.extend(everything().into_iter().zip(forwards).filter(|(_, does)| *does).map(|(p, _)| p));
+            }
             devices.push(Device::new(&namespace, &setup)?);
-            nodes.push(Node { name: scenario.nodes[host.node].clone(), namespace, addresses: setup.addresses });
+            if !setup.behind.is_empty() {
+                namespace.forward()?;
+            }
+            nodes.push(Node { name, namespace, addresses: setup.addresses });
         }
-        let listed = list(nodes.iter().map(|node| (&*node.name, node.namespace.path())))?;
-        Ok(Emulation { network, nodes, devices, end: scenario.duration, listed })
+        let namespace = |name: &str| {
+            let ours = nodes.iter().find(|n| n.name == name && n.is_ours());
+            ours.map(|n| n.namespace.number())
+        };
+        // Within links within links, services are at the outermost end.
+        let addresses = |node| match settings.behind {
+            Some((_, block)) if here == Some(node) => vec![IpAddr::V4(block.outermost())],
+            _ => both_addresses(&scenario, node).to_vec(),
+        };
+        let listed = scenario.nodes.iter().enumerate();
+        let listed = listed.map(|(i, name)| Listed::new(name, addresses(i), namespace(name)));
+        let listed = list(&listed.collect::<Vec<_>>())?;
+        let switch = Switch::new(&scenario, &hosts.iter().map(|host| host.node).collect::<Vec<_>>());
+        let carrier = if settings.carrier { Some(carrier(&scenario, hosts, (&nodes, &devices))?) } else { None };
+        let end = scenario.duration;
+        let live = settings.live.then(|| Live::new(scenario));
+        Ok(Emulation { network, nodes, edge: Edge { devices, switch, carrier }, end, listed, live })
+    }
+
+    /// What is to be known before it starts.
+    pub fn warnings(&self) -> Vec<String> {
+        self.edge.devices.iter().filter_map(Device::warning).collect()
     }
 
     /// The namespace of the host at this place of the list.
@@ -97,47 +167,64 @@ impl Emulation {
         &self.nodes[host].namespace
     }
 
-    /// Where other processes find the namespace of a node.
-    pub fn place_of(&self, node: &str) -> Option<PathBuf> {
-        self.nodes.iter().find(|n| n.name == node).map(|n| n.namespace.path())
+    /// The list of nodes, by which programs find theirs.
+    pub fn directory(&self) -> PathBuf {
+        path_of(&self.listed)
     }
 
-    /// The real nodes: name, device, addresses.
+    /// The real nodes: name, device, addresses; none of a host behind an attached device.
     pub fn hosts(&self) -> impl Iterator<Item = (&str, &str, &[IpAddr])> {
-        self.nodes.iter().zip(&self.devices).map(|(node, device)| (&*node.name, &*device.name, &*node.addresses))
+        self.nodes.iter().zip(&self.edge.devices).map(|(node, device)| (&*node.name, &*device.name, &*node.addresses))
     }
 
     /// Starts the clock, and with it the network.
     pub fn start<O: Observer + Send + 'static>(self, mut observer: O) -> Running<O> {
-        let Emulation { mut network, nodes, devices, end, listed } = self;
+        let Emulation { mut network, nodes, mut edge, end, listed, live } = self;
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
+        let nodes = Arc::new(nodes);
+        let theirs = Arc::clone(&nodes);
+        let mut conversations = Conversations::new(nodes.iter().flat_map(|node| node.addresses.iter().copied()));
+        let mut watch = Watch::new(live.clone());
+        // A device drops what its kernel sends before it is quite up.
+        let before = dropped(&nodes, &edge.devices);
         let clock = Clock::start();
         let thread = thread::spawn(move || {
-            let (ending, counts) = carry(&mut network, &mut observer, &devices, (clock, end), &told);
-            Carried { network, observer, devices, ending, counts }
+            let both = (&mut conversations, &mut watch);
+            let (ending, mut counts) = carry(&mut network, &mut observer, &mut edge, both, (clock, end), &told);
+            // At once: programs that send on find nobody who takes it.
+            counts.overruns = dropped(&theirs, &edge.devices).saturating_sub(before);
+            counts.oversized = edge.devices.iter().map(Device::oversized).sum();
+            Carried { network, observer, conversations, ending, counts, changes: watch.changed() }
         });
-        Running { thread, stop, nodes, listed }
+        Running { thread, stop, nodes, listed, live }
     }
+}
+
+/// What kernels dropped because the queue of a device was full, so far.
+fn dropped(nodes: &[Node], devices: &[Device]) -> u64 {
+    nodes.iter().zip(devices).filter_map(|(node, device)| device.dropped(&node.namespace)).sum()
 }
 
 /// What the loop leaves.
 struct Carried<O> {
     network: Network,
     observer: O,
-    devices: Vec<Device>,
+    conversations: Conversations,
     ending: Ending,
     counts: Counts,
+    changes: Vec<Changed>,
 }
 
 /// An emulation at work, in a thread of its own.
 pub struct Running<O> {
     thread: JoinHandle<Carried<O>>,
     stop: Arc<AtomicBool>,
-    nodes: Vec<Node>,
+    nodes: Arc<Vec<Node>>,
     /// Kept open: [`crate::directories`] finds it.
     #[expect(dead_code, reason = "it is found by its name")]
     listed: File,
+    live: Option<Arc<Live>>,
 }
 
 /// What an emulation achieved.
@@ -145,12 +232,20 @@ pub struct Running<O> {
 pub struct Outcome {
     /// What a run has.
     pub result: RunResult,
+    /// What the conversations of programs achieved.
+    pub achieved: Achieved,
     /// How late datagrams left; nothing if none did.
     pub lateness: Option<Lateness>,
-    /// Datagrams that a kernel dropped because the loop did not take them in time.
+    /// How long datagrams had waited when they were taken from their device, at least; nothing if none came.
+    pub waited: Option<Lateness>,
+    /// The longest time for which the network did nothing that was due.
+    pub stall: Time,
+    /// Datagrams and frames that a kernel dropped because the loop did not take them in time.
     pub overruns: u64,
-    /// Datagrams that a kernel did not take, because its device was down.
+    /// Datagrams and frames that a kernel did not take, because its device was down or full.
     pub refused: u64,
+    /// Frames from attached devices that were longer than the MTU.
+    pub oversized: u64,
     /// What the ports counted.
     pub ports: PortStats,
     /// Why it ended.
@@ -159,6 +254,8 @@ pub struct Outcome {
     pub unhurried: Option<String>,
     /// What the loop used of the processors.
     pub effort: Effort,
+    /// How links were changed from outside, in order of time.
+    pub changes: Vec<Changed>,
 }
 
 impl<O> Running<O> {
@@ -172,44 +269,92 @@ impl<O> Running<O> {
         &self.nodes[host].namespace
     }
 
+    /// By what other threads watch and change it, if that was asked for in [`Settings`].
+    pub fn live(&self) -> Option<Arc<Live>> {
+        self.live.clone()
+    }
+
     /// Ends it; the observer comes back.
     pub fn finish(self) -> (Outcome, O) {
         self.stop.store(true, Ordering::Relaxed);
         let carried = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let Carried { network, observer, devices, ending, counts } = carried;
-        let dropped = |(node, device): (&Node, &Device)| device.dropped(&node.namespace);
-        let overruns = self.nodes.iter().zip(&devices).filter_map(dropped).sum();
+        let Carried { network, observer, conversations, ending, counts, changes } = carried;
         let mut result = network.result();
         result.wall_s = Duration::from_nanos(counts.elapsed.0).as_secs_f64();
         let outcome = Outcome {
             result,
-            lateness: counts.lateness(),
-            overruns,
+            achieved: conversations.so_far(usize::MAX),
+            lateness: counts.late.lateness(),
+            waited: counts.waited.lateness(),
+            stall: counts.stall,
+            overruns: counts.overruns,
             refused: counts.refused,
+            oversized: counts.oversized,
             ports: network.port_stats(),
             ending,
             unhurried: counts.unhurried.as_ref().map(HostError::whole),
             effort: counts.effort,
+            changes,
         };
         (outcome, observer)
     }
 }
 
-/// How the device of a node is set up: named after its link, with its MTU; of several links, the smallest.
+/// All addresses, IPv4 and IPv6.
+fn everything() -> [Prefix; 2] {
+    [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)].map(|address| Prefix { address, length: 0 })
+}
+
+fn both_addresses(scenario: &Scenario, node: usize) -> [IpAddr; 2] {
+    [IpAddr::V4(node_address(scenario, node)), IpAddr::V6(node_address_v6(scenario, node))]
+}
+
+/// The links at a node, with their numbers.
+fn links_at(scenario: &Scenario, node: usize) -> impl Iterator<Item = (usize, &LinkSpec)> {
+    scenario.links.iter().enumerate().filter(move |(_, l)| [l.between.0, l.between.1].contains(&node))
+}
+
+/// The MTU of a node's link; of several links, the smallest.
+fn mtu(scenario: &Scenario, node: usize) -> u16 {
+    links_at(scenario, node).map(|(_, link)| link.model.mtu()).min().unwrap_or(1500)
+}
+
+/// How the device of a node is set up: named after its link, with its MTU.
 fn setup(scenario: &Scenario, host: Host) -> Setup {
-    let at = |l: &&roughlink_core::scenario::LinkSpec| [l.between.0, l.between.1].contains(&host.node);
-    let links: Vec<_> = scenario.links.iter().filter(at).collect();
-    let both = |node| [IpAddr::V4(node_address(node)), IpAddr::V6(node_address_v6(node, false))];
-    let others = (0..scenario.nodes.len()).filter(|node| *node != host.node).flat_map(both);
+    let links: Vec<_> = links_at(scenario, host.node).collect();
+    let others = || (0..scenario.nodes.len()).filter(|node| *node != host.node);
+    let both = |node| both_addresses(scenario, node);
+    let ethernet = scenario.interfaces.get(&host.node).is_some_and(|i| *i == Interface::Ethernet).then(|| {
+        let all = |node| both(node).into_iter().chain([IpAddr::V6(link_local(node))]);
+        // Whoever is behind an attached device has an address that is not known.
+        let known = others().filter(|node| !matches!(scenario.interfaces.get(node), Some(Interface::Attached(_))));
+        (node_mac(host.node), known.flat_map(|node| all(node).map(move |a| (a, node_mac(node)))).collect())
+    });
+    let longest = if ethernet.is_some() { LONGEST_IN_FRAME } else { u16::MAX };
     Setup {
         name: name_at(match &links[..] {
-            [link] => &link.name,
+            [(_, link)] => &link.name,
             _ => "net",
         }),
-        mtu: links.iter().map(|link| link.model.mtu()).min().unwrap_or(1500),
+        mtu: mtu(scenario, host.node).min(longest),
         addresses: both(host.node).to_vec(),
-        link_local: Some(IpAddr::V6(node_address_v6(host.node, true))),
-        others: others.collect(),
+        link_local: Some(IpAddr::V6(link_local(host.node))),
+        others: others().flat_map(both).map(|address| Prefix { address, length: full(&address) }).collect(),
+        behind: Vec::new(),
+        ethernet,
         shared: host.place == Place::Here,
     }
 }
+
+/// The carrier of all devices that are ours.
+fn carrier(scenario: &Scenario, hosts: &[Host], (nodes, devices): (&[Node], &[Device])) -> Result<Carrier, HostError> {
+    let (mut told, mut links) = (Vec::new(), Vec::new());
+    for ((host, node), device) in hosts.iter().zip(nodes).zip(devices).filter(|((_, node), _)| node.is_ours()) {
+        told.push((node.namespace.again()?, device.name.clone()));
+        links.push(links_at(scenario, host.node).map(|(number, _)| number).collect());
+    }
+    Carrier::new(told, links)
+}
+
+/// The largest MTU of a TAP device, whose frames have 65535 bytes at most.
+const LONGEST_IN_FRAME: u16 = u16::MAX - 14;

@@ -25,6 +25,25 @@ pub enum HostError {
         /// What it said, and the line that it refused.
         said: String,
     },
+    /// There is no device of this name to be attached.
+    #[error("there is no network device {name}")]
+    NoInterface {
+        /// Its name.
+        name: String,
+        /// The devices that there are.
+        there: Vec<String>,
+    },
+    /// A device cannot be attached.
+    #[error("cannot attach the network device {name}: it {}", .reason.0)]
+    Unfit {
+        /// Its name.
+        name: String,
+        /// Why not.
+        reason: Unfit,
+    },
+    /// Links are nested too deeply.
+    #[error("there are no addresses for one more link within a link")]
+    Nested,
     /// An address of the scenario is in use where its node is to be.
     #[error("{address} is in use on this machine: {by}")]
     Taken {
@@ -34,6 +53,10 @@ pub enum HostError {
         by: String,
     },
 }
+
+/// Why a device cannot be attached, and what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unfit(pub(crate) &'static str, pub(crate) &'static str);
 
 impl HostError {
     /// What could not be done, with the reason that the system gave.
@@ -59,15 +82,24 @@ impl HostError {
             HostError::System { source, what } => match source.kind() {
                 io::ErrorKind::NotFound if what.contains("`ip`") => Some("install iproute2"),
                 io::ErrorKind::NotFound if what.contains("TUN") => Some("load the module `tun`: modprobe tun"),
-                io::ErrorKind::PermissionDenied => Some(
-                    "emulation needs root, or user namespaces and a /dev/net/tun that is open to all; `roughlink doctor` says what is here",
+                io::ErrorKind::PermissionDenied if what.contains("packet socket") => {
+                    Some("to attach a device of this machine needs root, or CAP_NET_RAW and CAP_NET_ADMIN")
+                }
+                io::ErrorKind::PermissionDenied if what.contains("uid_map") => Some(
+                    "user namespaces are restricted here: run it as root, or allow them (Ubuntu: sysctl kernel.apparmor_restrict_unprivileged_userns=0)",
+                ),
+                // Their number may be limited to none: ENOSPC, user_namespaces(7).
+                kind if kind == io::ErrorKind::PermissionDenied || what.contains("user namespace") => Some(
+                    "emulation needs root, or user namespaces and a /dev/net/tun that is open to all; `roughlink doctor` says what is here; a container needs --cap-add NET_ADMIN,SYS_ADMIN --device /dev/net/tun",
                 ),
                 _ => None,
             },
-            HostError::Taken { .. } => {
-                Some("give the node a namespace of its own, or run in another namespace: unshare -n")
-            }
-            HostError::Network(_) | HostError::Ip { .. } => None,
+            HostError::Taken { .. } => Some(
+                "give the nodes of the scenario other addresses (ipv4 = \"192.168.7.2\"), or the node a namespace of its own",
+            ),
+            HostError::Nested => Some("six links can be nested, and three begin at the same place"),
+            HostError::Unfit { reason, .. } => Some(reason.1),
+            HostError::NoInterface { .. } | HostError::Network(_) | HostError::Ip { .. } => None,
         }
     }
 }

@@ -1,18 +1,25 @@
 //! The edge to Linux: nodes of a network become hosts with a kernel of their own, and a wall clock drives the network.
 //!
-//! It is the one crate that calls the operating system. A node that is real has a network namespace and in it a TUN device;
-//! what the kernel sends into the device goes into the port of [`Network`](roughlink_core::net::Network) at that node, and what
+//! It is the one crate that calls the operating system. A node that is real has a network namespace and in it a TUN or TAP device, or is
+//! behind a device that was there before; what comes from the device goes into the port of [`Network`](roughlink_core::net::Network) at that node, and what
 //! leaves by the port is handed to the kernel. The network is the one that is simulated elsewhere: it does not learn that the
 //! clock is a real one.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `namespace` | network namespaces without a name, the user namespace of an emulation without root |
-//! | `device` | TUN devices with their addresses and routes |
+//! | `block` | addresses for links that are told none, also nested ones |
+//! | `device` | TUN and TAP devices with their addresses and routes; one face for these and attached ones |
+//! | `ethernet` | where frames go |
+//! | `attached`, `offload`, `packet_option` | devices that were there before; the last has the only unsafe code |
+//! | `carrier` | devices are told that their links are down |
+//! | `conversations` | what real programs said to each other, and what came of it |
 //! | `relay` | the loop in real time, and what it counted |
+//! | `live` | samples of an emulation at work, and changes of its links from outside |
 //! | `emulation` | a scenario with real nodes: opened, started, finished |
 //! | `program` | programs at the nodes, and how they end |
 //! | `inside` | what runs between this program and theirs, in a process of its own |
+//! | `leftovers` | what is there of emulations that are gone |
 //! | `abilities` | what this machine can do |
 //!
 //! **Nothing stays behind, also after `kill -9`.** Everything hangs on what the kernel takes back by itself when a process
@@ -23,22 +30,34 @@
 #![warn(unreachable_pub)]
 
 mod abilities;
+mod attached;
+mod block;
+mod carrier;
+pub mod conversations;
 mod device;
 mod emulation;
 mod error;
+mod ethernet;
 pub mod inside;
 mod ip;
+mod leftovers;
+mod live;
 mod namespace;
 mod nodes;
+mod offload;
+mod packet_option;
 mod program;
 mod realtime;
 mod relay;
 
 pub use abilities::{Ability, abilities};
+pub use block::{Block, Claim};
 pub use emulation::{Emulation, Host, Outcome, Place, Running, Settings};
-pub use error::HostError;
+pub use error::{HostError, Unfit};
+pub use leftovers::{Leftover, leftovers};
+pub use live::{AskError, Asked, Changed, INTERVAL, Live, MOST_SAMPLES, Sample};
 pub use namespace::{Namespace, become_root, is_allowed};
-pub use nodes::{Directory, directories};
-pub use program::{Attended, Ended, Launcher, Output, Program, attend};
+pub use nodes::{Directory, Listed, OWN_NODE, directories, variable};
+pub use program::{Attended, Ended, Launcher, Output, Program, Sink, attend};
 pub use realtime::Effort;
 pub use relay::{Ending, Lateness};

@@ -4,10 +4,11 @@
 
 use crate::error::HostError;
 use crate::ip::ip;
+use crate::nodes::path_of;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{getgid, getuid};
 use std::fs::{self, File};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::thread;
@@ -38,9 +39,54 @@ impl Namespace {
         File::open(path).map(Namespace).map_err(HostError::of(format!("open {path}")))
     }
 
+    /// The number of its descriptor in this process.
+    pub(crate) fn number(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// That which `ip netns` knows by this name, or that at a path.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn named(name: &str) -> Result<Self, HostError> {
+        let path = if name.contains('/') { name.to_owned() } else { format!("/run/netns/{name}") };
+        File::open(&path).map(Namespace).map_err(HostError::of(format!("open the network namespace {path}")))
+    }
+
+    /// The same, held once more.
+    pub(crate) fn again(&self) -> Result<Self, HostError> {
+        self.0.try_clone().map(Namespace).map_err(HostError::of("hold a network namespace"))
+    }
+
+    /// The descriptor by which it is held.
+    pub(crate) fn into_file(self) -> File {
+        self.0
+    }
+
     /// Where other processes find it as long as it is held.
     pub fn path(&self) -> PathBuf {
-        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
+        path_of(&self.0)
+    }
+
+    /// Whether its kernel forwards packets of IPv4, and of IPv6.
+    ///
+    /// # Errors
+    /// The namespace cannot be joined.
+    pub(crate) fn forwards(&self) -> Result<[bool; 2], HostError> {
+        self.within(|| FORWARDING.map(|file| fs::read_to_string(file).is_ok_and(|text| text.trim() != "0")))
+    }
+
+    /// Its kernel forwards packets from now on. Its devices, also those to come, do not announce themselves as routers.
+    ///
+    /// # Errors
+    /// The namespace cannot be joined.
+    pub(crate) fn forward(&self) -> Result<(), HostError> {
+        // A kernel without IPv6 has no such files.
+        let set = |file: &str, value: &str| drop(fs::write(file, value));
+        self.within(|| {
+            FORWARDING.iter().for_each(|file| set(file, "1"));
+            set("/proc/sys/net/ipv6/conf/default/forwarding", "0");
+        })
     }
 
     /// Does something in the namespace, in a thread that ends with it. What it opens, it may return.
@@ -85,6 +131,8 @@ pub fn become_root() -> Result<(), HostError> {
     Ok(())
 }
 
+/// Of the namespace of the thread that opens them.
+const FORWARDING: [&str; 2] = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
 /// Bits of capability sets, capabilities(7).
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;

@@ -1,12 +1,18 @@
-//! Which nodes of which running emulation are where, for programs that are started later (`roughlink shell`).
+//! Which nodes of which running emulation are where, for its programs and for those that are started later (`roughlink shell`).
 //!
 //! The list is a file in memory that only its process holds, found by its name among the descriptors of all processes: it ends with the
-//! emulation, however that ends.
+//! emulation, however that ends. Only that of a process of the same user is believed, since whoever joins a namespace of another user's
+//! choice is at that user's mercy.
 
 use crate::error::HostError;
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::unistd::geteuid;
+use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{self, Read as _, Write as _};
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The nodes of a running emulation.
@@ -14,7 +20,9 @@ use std::path::{Path, PathBuf};
 pub struct Directory {
     /// Its process.
     pub process: u32,
-    /// Its real nodes.
+    /// The list itself.
+    pub file: PathBuf,
+    /// Its nodes.
     pub nodes: Vec<Listed>,
 }
 
@@ -23,21 +31,66 @@ pub struct Directory {
 pub struct Listed {
     /// Its name.
     pub name: String,
-    /// Its namespace.
-    pub namespace: PathBuf,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// The descriptor that its process has of the namespace, if the node is real.
+    namespace: Option<RawFd>,
+}
+
+impl Listed {
+    pub(crate) fn new(name: &str, addresses: Vec<IpAddr>, namespace: Option<RawFd>) -> Self {
+        Listed { name: name.to_owned(), addresses, namespace }
+    }
+
+    /// Whether programs can run there.
+    pub fn is_real(&self) -> bool {
+        self.namespace.is_some()
+    }
 }
 
 /// Lists nodes until the file is dropped.
-pub(crate) fn list<'n>(nodes: impl Iterator<Item = (&'n str, PathBuf)>) -> Result<File, HostError> {
+pub(crate) fn list(nodes: &[Listed]) -> Result<File, HostError> {
     let file = memfd_create(NAME, MFdFlags::MFD_CLOEXEC).map_err(HostError::errno("make a file in memory"))?;
-    let mut file = File::from(file);
-    for (name, namespace) in nodes {
-        writeln!(file, "{}\t{name}", namespace.display()).map_err(HostError::of("write a file in memory"))?;
+    let mut text = String::new();
+    for Listed { name, addresses, namespace } in nodes {
+        let namespace = namespace.map_or_else(String::new, |fd| fd.to_string());
+        let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "{namespace}\t{}\t{name}", addresses.join(","));
     }
+    let mut file = File::from(file);
+    file.write_all(text.as_bytes()).map_err(HostError::of("write a file in memory"))?;
     Ok(file)
 }
 
-/// The emulations that run here and may be looked at by this user.
+/// The nodes of a list.
+pub(crate) fn read(list: &Path) -> io::Result<Vec<Listed>> {
+    let mut text = String::new();
+    File::open(list)?.take(LONGEST).read_to_string(&mut text)?;
+    let node = |line: &str| {
+        let mut columns = line.splitn(3, '\t');
+        let namespace = columns.next()?.parse().ok();
+        let addresses = columns.next()?.split(',').filter_map(|a| a.parse().ok()).collect();
+        Some(Listed { name: columns.next()?.to_owned(), addresses, namespace })
+    };
+    Ok(text.lines().filter_map(node).collect())
+}
+
+/// Where the namespace of a real node of a list is, and the user namespace that it belongs to.
+///
+/// # Errors
+/// There is no such node, or the process is another user's.
+pub(crate) fn place(list: &Path, node: &str) -> io::Result<(PathBuf, PathBuf)> {
+    let process = list.ancestors().nth(2).unwrap_or(Path::new("/"));
+    if !is_of_this_user(process) || !is_of_this_user(list) {
+        let message = "the emulation is another user's: use `roughlink shell` as that user (sudo -u USER)";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    let namespace = read(list)?.into_iter().find(|n| n.name == node).and_then(|n| n.namespace);
+    let namespace = namespace.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no real node {node}")))?;
+    Ok((process.join(format!("fd/{namespace}")), process.join("ns/user")))
+}
+
+/// The emulations of this user that run here.
 pub fn directories() -> Vec<Directory> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut all: Vec<Directory> = processes.filter_map(|entry| of(&entry.path())).collect();
@@ -47,16 +100,105 @@ pub fn directories() -> Vec<Directory> {
 
 fn of(process: &Path) -> Option<Directory> {
     let number = process.file_name()?.to_str()?.parse().ok()?;
-    let files = fs::read_dir(process.join("fd")).ok()?.flatten().map(|entry| entry.path());
-    let ours = |file: &PathBuf| fs::read_link(file).is_ok_and(|to| to.to_str().is_some_and(|to| to.starts_with(LINK)));
-    let text = fs::read_to_string(files.into_iter().find(ours)?).ok()?;
-    let node = |line: &str| {
-        let (namespace, name) = line.split_once('\t')?;
-        Some(Listed { name: name.to_owned(), namespace: namespace.into() })
+    if !is_of_this_user(process) {
+        return None;
+    }
+    let mut files = fs::read_dir(process.join("fd")).ok()?.flatten().map(|entry| entry.path());
+    let file =
+        files.find(|file| fs::read_link(file).is_ok_and(|to| to.to_str().is_some_and(|to| to.starts_with(LINK))))?;
+    // A set-uid program may have inherited it from whoever started it.
+    if !is_of_this_user(&file) {
+        return None;
+    }
+    Some(Directory { process: number, nodes: read(&file).ok()?, file })
+}
+
+/// Whether a process, by its directory, or a file is this user's: a file is that of whoever made it.
+fn is_of_this_user(place: &Path) -> bool {
+    fs::metadata(place).is_ok_and(|of| of.uid() == geteuid().as_raw())
+}
+
+/// Where this process finds an open file of its own, and its children too. /proc may be that of another process namespace.
+pub(crate) fn path_of(file: &File) -> PathBuf {
+    let own = fs::read_link("/proc/self").unwrap_or_else(|_| std::process::id().to_string().into());
+    Path::new("/proc").join(own).join("fd").join(file.as_raw_fd().to_string())
+}
+
+/// The environment variable that has the name of the node at which a program is.
+pub const OWN_NODE: &str = "ROUGHLINK_NODE";
+
+/// The environment variable that has the address of a node.
+pub fn variable(node: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    format!("ROUGHLINK_{}", node.chars().map(plain).collect::<String>())
+}
+
+/// The lines of /etc/hosts by which nodes are found by name. The machine's own names keep their meaning.
+pub(crate) fn hosts(nodes: &[Listed], machine: &str) -> String {
+    let is_name = |name: &str| {
+        name.len() <= LONGEST_HOST_NAME
+            && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.')
+            && name.contains(|c: char| c.is_ascii_alphabetic())
     };
-    Some(Directory { process: number, nodes: text.lines().filter_map(node).collect() })
+    let known = |name: &str| machine.lines().any(|line| line.split_whitespace().skip(1).any(|word| word == name));
+    let mut text = machine.trim_end().to_owned();
+    text.push('\n');
+    for node in nodes.iter().filter(|node| is_name(&node.name) && !known(&node.name)) {
+        for address in &node.addresses {
+            let _ = writeln!(text, "{address}\t{}", node.name);
+        }
+    }
+    text
 }
 
 const NAME: &str = "roughlink-nodes";
 /// How /proc shows it.
-const LINK: &str = "/memfd:roughlink-nodes";
+pub(crate) const LINK: &str = "/memfd:roughlink-nodes";
+/// Bytes of the longest list that is read: more than 100,000 nodes.
+const LONGEST: u64 = 1 << 24;
+/// RFC 1035 section 2.3.4.
+const LONGEST_HOST_NAME: usize = 253;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, address: &str, namespace: Option<RawFd>) -> Listed {
+        Listed::new(name, vec![address.parse().unwrap(), "fd00::1".parse().unwrap()], namespace)
+    }
+
+    #[test]
+    fn a_list_is_read_as_it_was_written() {
+        let nodes = [node("car", "10.0.0.1", Some(7)), node("the charger", "10.0.0.2", None)];
+        let file = list(&nodes).unwrap();
+        assert_eq!(read(&path_of(&file)).unwrap(), nodes);
+        assert_eq!(place(&path_of(&file), "the charger").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(place(&path_of(&file), "car").unwrap().0.ends_with("fd/7"));
+        assert!(directories().iter().any(|d| d.process == std::process::id() && d.nodes == nodes));
+    }
+
+    #[test]
+    fn only_processes_of_the_same_user_are_believed() {
+        assert!(is_of_this_user(Path::new("/proc/self")));
+        // In CI and in containers that of root is ours, but then no other is there.
+        let other = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .map(|e| e.path())
+            .find(|p| p.join("fd").exists() && fs::metadata(p).is_ok_and(|m| m.uid() != geteuid().as_raw()));
+        assert!(other.is_none_or(|p| !is_of_this_user(&p)));
+    }
+
+    #[test]
+    fn names_of_the_machine_keep_their_meaning() {
+        let nodes = ["car", "localhost", "a b", "-x", "7"].map(|name| node(name, "10.0.0.1", None));
+        let text = hosts(&nodes, "127.0.0.1 localhost me\n");
+        assert_eq!(text, "127.0.0.1 localhost me\n10.0.0.1\tcar\nfd00::1\tcar\n");
+    }
+
+    #[test]
+    fn variables_have_plain_names() {
+        assert_eq!(variable("car-7.b"), "ROUGHLINK_CAR_7_B");
+    }
+}

@@ -6,7 +6,7 @@ use crate::inside::JOIN;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufRead as _, BufReader, Read, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -43,6 +43,9 @@ pub enum Output {
     PrefixedError,
 }
 
+/// Where a program's output goes, too. An error is the writer's business.
+pub type Sink = Box<dyn Write + Send>;
+
 /// A program at a node.
 #[derive(Debug)]
 pub struct Program {
@@ -71,27 +74,29 @@ pub struct Ended {
 }
 
 impl Program {
-    /// Starts a command in a namespace. It ends with the calling thread, if not before.
+    /// Starts a command at a node of a list ([`crate::Emulation::directory`]). It ends with the calling thread, if not before. The lines of
+    /// its standard output and error, unless they are ours, go to `copies`, too.
     ///
     /// # Errors
     /// This program cannot be started again.
     pub fn start(
         launcher: &Launcher,
-        (node, namespace): (&str, &Path),
+        (node, directory): (&str, &Path),
         words: &[OsString],
-        variables: &[(String, String)],
         output: Output,
+        copies: [Option<Sink>; 2],
     ) -> Result<Self, HostError> {
         let mut command = launcher.command();
-        command.arg(JOIN).arg(std::process::id().to_string()).arg(namespace).args(words);
-        command.env("ROUGHLINK_NODE", node).envs(variables.iter().map(|(name, value)| (name, value)));
+        command.arg(JOIN).arg(std::process::id().to_string()).arg(directory).arg(node).args(words);
         if output != Output::Ours {
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         }
         let mut child = command.spawn().map_err(HostError::of("start this program again"))?;
         let prefix = format!("{node}| ").into_bytes();
-        let out = child.stdout.take().map(|pipe| reader(pipe, prefix.clone(), output == Output::PrefixedError));
-        let err = child.stderr.take().map(|pipe| reader(pipe, prefix, true));
+        let [to_out, to_err] = copies;
+        let is_error = output == Output::PrefixedError;
+        let out = child.stdout.take().map(|pipe| reader(pipe, prefix.clone(), is_error, to_out));
+        let err = child.stderr.take().map(|pipe| reader(pipe, prefix, true, to_err));
         let readers = [out, err].into_iter().flatten().collect();
         Ok(Program { node: node.to_owned(), words: words.to_vec(), child, readers, code: None, stopped: false })
     }
@@ -108,13 +113,16 @@ impl Program {
         self.code
     }
 
-    /// Waits for its end.
-    pub fn wait(&mut self) -> u8 {
+    /// Waits for its end; once `told` is set, it is told to end.
+    pub fn wait(&mut self, told: &AtomicBool) -> u8 {
         loop {
-            match self.code() {
-                Some(code) => return code,
-                None => thread::sleep(TICK),
+            if let Some(code) = self.code() {
+                return code;
             }
+            if told.load(Ordering::Relaxed) && !self.stopped {
+                self.stop();
+            }
+            thread::sleep(TICK);
         }
     }
 
@@ -146,8 +154,8 @@ pub(crate) fn code(status: ExitStatus) -> u8 {
     status.code().or(signal).unwrap_or(1) as u8
 }
 
-/// Copies lines, each after a prefix.
-fn reader(pipe: impl Read + Send + 'static, prefix: Vec<u8>, to_error: bool) -> JoinHandle<()> {
+/// Copies lines, each after a prefix; and without it, if that is wanted.
+fn reader(pipe: impl Read + Send + 'static, prefix: Vec<u8>, to_error: bool, mut copy: Option<Sink>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut pipe = BufReader::new(pipe);
         let mut line = prefix.clone();
@@ -156,6 +164,7 @@ fn reader(pipe: impl Read + Send + 'static, prefix: Vec<u8>, to_error: bool) -> 
                 line.push(b'\n');
             }
             // Whoever reads our output may be gone.
+            let _ = copy.as_mut().map(|copy| copy.write_all(&line[prefix.len()..]));
             let _ = if to_error { io::stderr().write_all(&line) } else { io::stdout().write_all(&line) };
             line.truncate(prefix.len());
         }
@@ -173,27 +182,29 @@ pub enum Attended {
     Over,
     /// Somebody said so.
     Interrupted,
+    /// What was to be kept of it could not be written.
+    Unwritten,
 }
 
-/// Waits until all programs have ended, or the one at node `until`, or one has failed, or the emulation is over, or `interrupted` is
-/// set; then the others are told to end, and after a while ended. Without programs the emulation alone is waited for.
+/// Waits until all programs have ended, or the one at node `until`, or one has failed, or the emulation is over, or `stopped` says
+/// why; then the others are told to end, and after a while ended. Without programs the emulation alone is waited for.
 pub fn attend<O>(
     running: &Running<O>,
     mut programs: Vec<Program>,
     until: Option<&OsStr>,
-    interrupted: &AtomicBool,
+    stopped: impl Fn() -> Option<Attended>,
 ) -> (Attended, Vec<Ended>) {
     let why = loop {
         let codes: Vec<Option<u8>> = programs.iter_mut().map(Program::code).collect();
         let is_last = |p: &Program| until.is_some_and(|node| node == &*p.node);
         let last = programs.iter().zip(&codes).any(|(p, code)| code.is_some() && is_last(p));
         // Ctrl-C ends the programs, too: that is no failure of theirs.
-        if interrupted.load(Ordering::Relaxed) {
-            break Attended::Interrupted;
+        if let Some(why) = stopped() {
+            break why;
         }
         if codes.iter().flatten().any(|code| *code != 0) {
             thread::sleep(TICK);
-            break if interrupted.load(Ordering::Relaxed) { Attended::Interrupted } else { Attended::Failed };
+            break stopped().unwrap_or(Attended::Failed);
         }
         if last || !codes.is_empty() && codes.iter().all(Option::is_some) {
             break Attended::Ended;

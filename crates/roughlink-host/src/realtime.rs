@@ -5,7 +5,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, ppoll};
 use nix::sys::prctl::set_timerslack;
 use roughlink_core::units::Time;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 use thread_priority::{
     RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
@@ -60,52 +61,98 @@ pub struct Effort {
 impl Effort {
     /// That of the calling thread so far; nothing if the kernel does not count it.
     pub(crate) fn so_far() -> Self {
-        let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-        let mut ns = text.split_whitespace().map(|n| Duration::from_nanos(n.parse().unwrap_or(0)));
-        Effort { ran: ns.next().unwrap_or_default(), waited: ns.next().unwrap_or_default() }
+        effort(&fs::read_to_string(SCHEDULING).unwrap_or_default())
     }
     pub(crate) fn since(self, start: Self) -> Self {
         Effort { ran: self.ran.saturating_sub(start.ran), waited: self.waited.saturating_sub(start.waited) }
     }
 }
 
+/// The first two numbers of a file of scheduling statistics, ns.
+fn effort(text: &str) -> Effort {
+    let mut ns = text.split_whitespace().map(|n| Duration::from_nanos(n.parse().unwrap_or(0)));
+    Effort { ran: ns.next().unwrap_or_default(), waited: ns.next().unwrap_or_default() }
+}
+
+const SCHEDULING: &str = "/proc/thread-self/schedstat";
+
 /// Sleeps until a time, and the last of it awake.
 ///
 /// Waking up takes a thread some 25 us, waiting awake does not. But a thread with real-time priority that never sleeps is
 /// stopped by the kernel, for 50 ms of each second; so only a share of the time may be spent so.
-#[derive(Debug)]
 pub(crate) struct Sleeper {
     clock: Clock,
     /// How long it may yet wait awake.
     credit: Time,
     last: Time,
+    waits: Waits,
+}
+
+/// How a thread was waked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Woken {
+    /// Before this, no descriptor had anything: if the thread slept, the time at which it should have run again.
+    pub(crate) due: Time,
+    /// When it runs.
+    pub(crate) at: Time,
 }
 
 impl Sleeper {
     pub(crate) fn new(clock: Clock) -> Self {
-        Sleeper { clock, credit: Time::ZERO, last: clock.now() }
+        Sleeper { clock, credit: Time::ZERO, last: clock.now(), waits: Waits::new() }
     }
 
     /// Returns at `until`, or before if something of `polled` is ready. [`LONGEST_SLEEP`] is the longest.
-    pub(crate) fn sleep(&mut self, polled: &mut [PollFd<'_>], until: Time) -> Result<(), Errno> {
+    pub(crate) fn sleep(&mut self, polled: &mut [PollFd<'_>], until: Time) -> Result<Woken, Errno> {
         let now = self.clock.now();
         let earned = Time(now.saturating_sub(self.last).0 / AWAKE_SHARE);
         (self.credit, self.last) = ((self.credit + earned).min(MOST_CREDIT), now);
         let due = until.saturating_sub(now);
         let wait = due.min(LONGEST_SLEEP);
         let awake = if due == wait && self.credit >= AWAKE { AWAKE.min(wait) } else { Time::ZERO };
-        if poll(polled, wait.saturating_sub(awake))? || awake.is_zero() {
-            return Ok(());
+        let asleep = wait.saturating_sub(awake);
+        let ready = poll(polled, asleep)?;
+        let at = self.clock.now();
+        let slept = at.saturating_sub(now);
+        // A system call alone takes less: something was ready, and may have been since it was last looked at.
+        if ready && slept < SHORTEST_SLEEP {
+            return Ok(Woken { due: Time::ZERO, at });
         }
-        let start = self.clock.now();
+        let late = slept.saturating_sub(asleep).max(self.waits.since_last());
+        let due = at.saturating_sub(late);
+        if ready || awake.is_zero() {
+            return Ok(Woken { due, at });
+        }
         let end = now + wait;
         loop {
             let now = self.clock.now();
             if now >= end || poll(polled, Time::ZERO)? {
-                self.credit = self.credit.saturating_sub(now.saturating_sub(start));
-                return Ok(());
+                self.credit = self.credit.saturating_sub(now.saturating_sub(at));
+                return Ok(Woken { due: now.min(end), at: now });
             }
         }
+    }
+}
+
+/// How long the calling thread could have run and had no processor, from one question to the next.
+struct Waits {
+    file: Option<File>,
+    last: Duration,
+}
+
+impl Waits {
+    fn new() -> Self {
+        Waits { file: File::open(SCHEDULING).ok(), last: Duration::ZERO }
+    }
+
+    /// Zero if the kernel does not count it.
+    fn since_last(&mut self) -> Time {
+        let mut text = [0; 96];
+        let read = self.file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()).unwrap_or(0);
+        let waited = std::str::from_utf8(&text[..read]).map_or(Duration::ZERO, |text| effort(text).waited);
+        let since = waited.saturating_sub(self.last);
+        self.last = waited;
+        Time(since.as_nanos() as u64)
     }
 }
 
@@ -123,6 +170,8 @@ const AWAKE: Time = Time(60_000);
 /// One part of so many of the time may be.
 const AWAKE_SHARE: u64 = 4;
 const MOST_CREDIT: Time = Time(5_000_000);
+/// Less is a system call that did not sleep.
+const SHORTEST_SLEEP: Time = Time(5_000);
 /// After this long it is looked whether the emulation is to end.
 const LONGEST_SLEEP: Time = Time(20_000_000);
 

@@ -2,11 +2,17 @@
 //!
 //! It sleeps until the network has something to do or a device has something to give. Then it first replays what was due, each
 //! event at its own time, and only then takes in what has come, so that being late does not change what happens. What leaves is late by what
-//! [`Lateness`] reports: the time from when a datagram was due until the kernel is given it. The way into the loop and out of it is not
-//! in it: over a link without delay an echo takes some 20 us more than over a loopback device.
+//! [`Lateness`] reports: the time from when a datagram was due until the kernel is given it. The network does not know of a datagram before the
+//! loop takes it in; how long it had waited by then is reported beside: since the loop last looked at the device, or, if the loop slept,
+//! since it should have run. A datagram that other packets kept in the device's queue may have waited longer. The way through system calls
+//! is in neither: over a link without delay an echo takes some 20 us more than over a loopback device.
 
+use crate::carrier::Carrier;
+use crate::conversations::Conversations;
 use crate::device::Device;
 use crate::error::HostError;
+use crate::ethernet::{Switch, datagram};
+use crate::live::Watch;
 use crate::realtime::{Clock, Effort, Sleeper, hurry};
 use nix::poll::{PollFd, PollFlags};
 use roughlink_core::net::{Network, Observer};
@@ -16,7 +22,7 @@ use serde::Serialize;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How late datagrams were that left the network, us. Quantiles are within 1 % where they exceed 1 us.
+/// How late datagrams were, us. Quantiles are within 1 % where they exceed 1 us.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Lateness {
@@ -45,12 +51,46 @@ pub enum Ending {
     },
 }
 
+/// How late datagrams were.
+#[derive(Default)]
+pub(crate) struct Late {
+    times: Histogram,
+    over: u64,
+}
+
+impl Late {
+    #[inline]
+    pub(crate) fn record(&mut self, late: Time) {
+        self.times.record(late.0);
+        self.over += u64::from(late > LATE);
+    }
+
+    pub(crate) fn lateness(&self) -> Option<Lateness> {
+        let us = |ns: f64| ns / 1e3;
+        Some(Lateness {
+            p50: us(self.times.quantile(0.5)?),
+            p99: us(self.times.quantile(0.99)?),
+            max: us(self.times.max()? as f64),
+            over_1ms: self.over as f64 / self.times.count() as f64,
+        })
+    }
+}
+
 /// What the loop counted.
+#[derive(Default)]
 pub(crate) struct Counts {
-    lateness: Histogram,
-    late: u64,
+    /// Of datagrams that left.
+    pub(crate) late: Late,
+    /// Of datagrams that came in.
+    pub(crate) waited: Late,
+    /// The longest time that passed from when the loop should have looked at the devices until it did.
+    pub(crate) stall: Time,
     /// Datagrams that the kernel did not take.
     pub(crate) refused: u64,
+    /// What a kernel dropped because its device was full.
+    pub(crate) overruns: u64,
+    /// Frames from attached devices that were longer than the MTU.
+    pub(crate) oversized: u64,
     pub(crate) effort: Effort,
     /// How long it ran.
     pub(crate) elapsed: Time,
@@ -58,54 +98,70 @@ pub(crate) struct Counts {
     pub(crate) unhurried: Option<HostError>,
 }
 
-impl Counts {
-    pub(crate) fn lateness(&self) -> Option<Lateness> {
-        let us = |ns: f64| ns / 1e3;
-        Some(Lateness {
-            p50: us(self.lateness.quantile(0.5)?),
-            p99: us(self.lateness.quantile(0.99)?),
-            max: us(self.lateness.max()? as f64),
-            over_1ms: self.late as f64 / self.lateness.count() as f64,
-        })
-    }
+/// What the ports of a network are joined to.
+pub(crate) struct Edge {
+    /// Each at the port of its place in the list.
+    pub(crate) devices: Vec<Device>,
+    /// Where frames go.
+    pub(crate) switch: Switch,
+    /// Devices are told when links go down and up, if they are to be.
+    pub(crate) carrier: Option<Carrier>,
 }
 
-/// Carries datagrams between the devices, each at the port of its place in the list, and the network, until `end` or until `stop`
-/// is set. The clock has just been started.
+/// Carries datagrams and frames between the devices and the network, until `end` or until `stop` is set. The clock has just been started.
 pub(crate) fn carry<O: Observer>(
     network: &mut Network,
     observer: &mut O,
-    devices: &[Device],
+    Edge { devices, switch, carrier }: &mut Edge,
+    (conversations, watch): (&mut Conversations, &mut Watch),
     (clock, end): (Clock, Time),
     stop: &AtomicBool,
 ) -> (Ending, Counts) {
-    let unhurried = hurry().err();
+    let mut counts = Counts { unhurried: hurry().err(), ..Counts::default() };
     let start = Effort::so_far();
-    let mut counts = Counts {
-        lateness: Histogram::default(),
-        late: 0,
-        refused: 0,
-        effort: Effort::default(),
-        elapsed: Time::ZERO,
-        unhurried,
-    };
     let mut polled: Vec<PollFd<'_>> = devices.iter().map(|d| PollFd::new(d.as_fd(), PollFlags::POLLIN)).collect();
     let mut sleeper = Sleeper::new(clock);
     let mut buffer = vec![0; LONGEST];
+    // When each device was last looked at, and up to when the network has been waked.
+    let (mut looked, mut woken) = (vec![Time::ZERO; devices.len()], Time::ZERO);
+    let mut seen = clock.now();
+    let told = || stop.load(Ordering::Relaxed);
     let ending = loop {
-        if let Err(e) = sleeper.sleep(&mut polled, network.next_wake().min(end)) {
-            break Ending::Vanished { device: "of all nodes".into(), reason: e.to_string() };
+        let until = network.next_wake().min(end).min(watch.next_wake());
+        let wake = match sleeper.sleep(&mut polled, until) {
+            Ok(wake) => wake,
+            Err(e) => break Ending::Vanished { device: "of all nodes".into(), reason: e.to_string() },
+        };
+        // Where the network has more to do than there is time, it is still to end when it is told to.
+        while woken < wake.at && !told() {
+            woken = (woken + LONGEST_STEP).min(wake.at);
+            network.wake_observed(woken, observer);
         }
-        network.wake_observed(clock.now(), observer);
-        let taken = polled.iter().zip(devices).enumerate().try_for_each(|(port, (polled, device))| {
+        watch.wake(woken, (network, conversations), observer);
+        if let Some(carrier) = carrier {
+            carrier.look(network);
+        }
+        // Since it should have looked, or since it last did: taking in and handing over take time, too.
+        let now = clock.now();
+        counts.stall = counts.stall.max(now.saturating_sub(wake.due.max(seen)));
+        seen = now;
+        let taken = polled.iter().zip(&*devices).enumerate().try_for_each(|(port, (polled, device))| {
             // A ready descriptor that gives nothing is one without a device.
             let events = polled.revents().unwrap_or(PollFlags::empty());
             let gone = events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL);
+            let since = looked[port].max(wake.due);
+            looked[port] = wake.at;
             for _ in 0..if events.is_empty() { 0 } else { BATCH } {
-                match device.receive(&mut buffer) {
-                    Ok(Some(n)) => network.receive_observed(clock.now(), port, &buffer[..n], observer),
-                    Ok(None) if gone => return Err((device, "it is not there any more".into())),
-                    Ok(None) => break,
+                let mut take = |bytes: &[u8]| {
+                    let now = clock.now();
+                    looked[port] = now;
+                    counts.waited.record(now.saturating_sub(since));
+                    conversations.sent(now, switch.receive(network, (now, port), bytes, observer));
+                };
+                match device.receive(&mut buffer, &mut take) {
+                    Ok(true) => {}
+                    Ok(false) if gone => return Err((device, "it is not there any more".into())),
+                    Ok(false) => break,
                     Err(e) => return Err((device, e.to_string())),
                 }
             }
@@ -117,10 +173,13 @@ pub(crate) fn carry<O: Observer>(
         let now = clock.now();
         while let Some(out) = network.transmit_observed(now, observer) {
             let late = clock.now().saturating_sub(out.due);
-            counts.lateness.record(late.0);
-            counts.late += u64::from(late > LATE);
+            counts.late.record(late);
+            watch.late(late);
             // A device that is down takes nothing, as an interface that is.
-            if devices[out.port].send(&out.datagram).is_err() {
+            if devices[out.port].send(switch.transmit(&out)).is_ok() {
+                let datagram = if out.is_frame { datagram(&out.datagram) } else { &out.datagram };
+                conversations.received(out.due, out.since, datagram);
+            } else {
                 counts.refused += 1;
             }
         }
@@ -130,7 +189,7 @@ pub(crate) fn carry<O: Observer>(
         if now >= end {
             break Ending::Over;
         }
-        if stop.load(Ordering::Relaxed) || observer.stop() {
+        if told() || observer.stop() {
             break Ending::Stopped;
         }
     };
@@ -141,6 +200,8 @@ pub(crate) fn carry<O: Observer>(
 
 /// Datagrams that are taken from a device before what is due is looked at again: some 50 us of work.
 const BATCH: usize = 16;
-/// Bytes of the longest datagram.
-const LONGEST: usize = 1 << 16;
+/// Bytes of the longest datagram or frame, and more.
+const LONGEST: usize = (1 << 16) + 64;
 const LATE: Time = Time::from_millis(1);
+/// The network is waked for no more time than this at once.
+const LONGEST_STEP: Time = Time::from_millis(5);

@@ -6,12 +6,15 @@
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use roughlink_core::net::addresses::addresses;
-use roughlink_core::net::{Crossing, Network, NoObserver, Observer, Options, Way};
+use roughlink_core::net::{Change, Crossing, Network, NoObserver, Observer, Options, Reading, Way};
 use roughlink_core::packet::{Packet, Sides};
 use roughlink_core::scenario::Scenario;
+use roughlink_core::units::{Rate, Time};
 use roughlink_core::wire;
 use roughlink_core::wire::IpPair;
-use roughlink_host::{Emulation, Ending, Host, HostError, Namespace, Outcome, Place, Running, Settings};
+use roughlink_host::{
+    AskError, Asked, Emulation, Ending, Host, HostError, Live, Namespace, Outcome, Place, Running, Sample, Settings,
+};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -34,8 +37,12 @@ fn pair(link: &str, more: &str) -> Scenario {
 
 /// Opens the nodes that are Linux hosts; `None`, and why on standard error, where that is not possible.
 fn start(scenario: Scenario) -> Option<Running<NoObserver>> {
+    start_with(scenario, &Settings::default())
+}
+
+fn start_with(scenario: Scenario, settings: &Settings) -> Option<Running<NoObserver>> {
     let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: Place::Own }).collect();
-    match Emulation::open(scenario, &hosts, &Settings::default()) {
+    match Emulation::open(scenario, &hosts, settings) {
         Ok(emulation) => Some(emulation.start(NoObserver)),
         Err(HostError::System { what, source })
             if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
@@ -97,6 +104,60 @@ fn an_echo_takes_the_delay_of_the_link() {
     let outcome = finish(running);
     assert_eq!((outcome.ports.received, outcome.ports.sent, outcome.ports.unreachable), (30, 30, 0));
     assert_eq!(outcome.ending, Ending::Stopped);
+}
+
+/// The first sample of which something is true.
+fn seen(live: &Live, is: impl Fn(&Sample) -> bool) -> Sample {
+    for _ in 0..1000 {
+        if let Some(sample) = live.samples().into_iter().find(&is) {
+            return sample;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("there is no such sample");
+}
+
+#[test]
+fn links_are_watched_and_changed_while_they_run() {
+    let settings = Settings { live: true, ..Settings::default() };
+    let Some(running) = start_with(pair("rate = \"10 Mbit/s\"\ndelay = \"20 ms\"", ""), &settings) else { return };
+    let live = running.live().expect("it was asked for");
+    let echo = || running.namespace(0).within(|| ping("10.0.0.2:0".parse().unwrap())).unwrap();
+    assert!(echo() >= Duration::from_millis(40));
+    let sample = seen(&live, |s| s.links[0][1].packets > 0 && s.lateness.is_some());
+    let state = |r: &Reading| (r.up, r.rate, r.delay, r.loss);
+    let before = (true, Rate::from_mbps(10), Time::from_millis(20), Some(0.0));
+    assert_eq!(sample.links[0].each_ref().map(state), [before; 2]);
+    assert!(sample.achieved.conversations.iter().any(|c| c.protocol == "ICMP"));
+
+    let ask = |change, directions, outage| live.ask(Asked { link: 0, directions, change, outage });
+    let slower = Change { delay: Some(Time::from_millis(70)), ..Change::default() };
+    ask(slower.clone(), [true, false], None).unwrap();
+    let sample = seen(&live, |s| s.links[0][0].delay == Time::from_millis(70));
+    assert_eq!(state(&sample.links[0][1]), before);
+    assert!(echo() >= Duration::from_millis(90));
+
+    // An outage ends by itself, or by what is said about it before.
+    let down = Change { up: Some(false), ..Change::default() };
+    let up = Change { up: Some(true), ..Change::default() };
+    let is = |up: bool| move |s: &Sample| s.links[0].iter().all(|r| r.up == up);
+    ask(down.clone(), [true; 2], Some(Time::from_millis(300))).unwrap();
+    seen(&live, is(false));
+    seen(&live, is(true));
+    ask(down.clone(), [true; 2], Some(Time::from_secs(3600))).unwrap();
+    seen(&live, is(false));
+    ask(up.clone(), [true; 2], None).unwrap();
+    seen(&live, is(true));
+
+    let none = Change { rate: Some(Rate(0)), ..Change::default() };
+    assert!(matches!(ask(none, [true; 2], None), Err(AskError::Change(_))));
+    let outcome = finish(running);
+    assert_eq!(ask(slower.clone(), [true; 2], None), Err(AskError::Over));
+    assert!(live.is_over() && outcome.changes.is_sorted_by_key(|c| c.at));
+    let made: Vec<_> = outcome.changes.iter().map(|c| (&c.change, c.directions)).collect();
+    let both = [true; 2];
+    assert_eq!(made, [(&slower, [true, false]), (&down, both), (&up, both), (&down, both), (&up, both)]);
+    assert!(outcome.changes[2].at >= outcome.changes[1].at + Time::from_millis(300));
 }
 
 /// Sends `bytes` to `to`.

@@ -1,0 +1,368 @@
+//! What the conversations of real programs achieved, seen from outside the kernels: each datagram is looked at when a kernel sends it
+//! and when it is handed to one, and counted for its protocol, addresses and ports.
+//!
+//! All times are the network's, so that what the machine is late does not show in them. A kernel is at a port; of a simulated
+//! end only that is known which reaches a kernel.
+//!
+//! | what | how |
+//! |---|---|
+//! | `sent`, `received`, `lost` | counted at the two ports |
+//! | `delivered_bytes` of TCP | what was acknowledged, without SYN and FIN: so each byte once |
+//! | `retransmits` | segments that their kernel sends and that begin below what it has sent before ([`tcp`]) |
+//! | `rtt_ms` | from a segment at its kernel's port to the first acknowledgement of it there, cumulative or selective ([`tcp`]) |
+//! | `delay_ms` | from port to port |
+//!
+//! A datagram is found by its addresses in a tree, unless it is of the conversation of the one before. After
+//! [`MOST_CONVERSATIONS`] of them new ones are counted together. Fragments have no ports: all of one protocol between two addresses
+//! are one conversation, of which only packets and bytes are counted.
+
+mod tcp;
+#[cfg(test)]
+mod tests;
+
+use roughlink_core::metrics::RttResult;
+use roughlink_core::quantiles::Histogram;
+use roughlink_core::units::Time;
+use roughlink_core::wire::{self, Addresses};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+use tcp::{Segment, Stream};
+
+/// What a conversation achieved.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Conversation {
+    /// `TCP`, `UDP`, `SCTP`, `ICMP`, `ICMPv6` or `IP protocol N`; `... fragments` where datagrams were cut by a kernel.
+    pub protocol: String,
+    /// Who spoke first: address, and port if the protocol has ports.
+    pub from: String,
+    /// To whom.
+    pub to: String,
+    /// When the first packet was seen, s.
+    pub start_s: f64,
+    /// When the last was, s.
+    pub end_s: f64,
+    /// What `from` sent to `to`.
+    pub forward: Direction,
+    /// What `to` sent to `from`.
+    pub reverse: Direction,
+}
+
+/// What was said in one direction of a conversation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Direction {
+    /// What a kernel sent; null if the sender is simulated.
+    pub sent: Option<Count>,
+    /// What was handed to a kernel; null if the receiver is simulated.
+    pub received: Option<Count>,
+    /// Packets sent and not received: lost, or still on their way. Null if either end is simulated.
+    pub lost: Option<u64>,
+    /// Payload that arrived, each byte of TCP once; of protocols other than TCP and UDP what is in the IP datagrams. Null if the receiver
+    /// is simulated and does not acknowledge.
+    pub delivered_bytes: Option<u64>,
+    /// `delivered_bytes` x 8 / (arrival of the last of them - sending of the first), Mbit/s.
+    pub throughput_mbps: Option<f64>,
+    /// TCP: segments that the kernel sent again.
+    pub retransmits: Option<u64>,
+    /// TCP: times from sending to acknowledgement, as the sending kernel sees them: one for each segment that was sent once.
+    pub rtt_ms: Option<RttResult>,
+    /// The same, smoothed as RFC 6298 has it with one sample for each acknowledgement: the latest value.
+    pub srtt_ms: Option<f64>,
+    /// Times from one kernel to the other.
+    pub delay_ms: Option<RttResult>,
+}
+
+/// IP packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Count {
+    pub packets: u64,
+    /// With all headers.
+    pub bytes: u64,
+}
+
+impl Count {
+    fn add(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes as u64;
+    }
+}
+
+/// What all conversations achieved so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Achieved {
+    /// In the order in which they began.
+    pub conversations: Vec<Conversation>,
+    /// What further ones sent and received; null if there are none.
+    pub others: Option<Others>,
+}
+
+/// Conversations that are not told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Others {
+    /// What kernels sent.
+    pub sent: Count,
+    /// What was handed to kernels.
+    pub received: Count,
+}
+
+/// Observes conversations.
+#[derive(Debug, Default)]
+pub struct Conversations {
+    /// Addresses that kernels have.
+    kernels: BTreeSet<IpAddr>,
+    /// Where in the list, by addresses, of which the smaller is the source, and protocol.
+    known: BTreeMap<Key, usize>,
+    all: Vec<State>,
+    /// The one of the datagram before.
+    last: usize,
+    others: Option<Others>,
+}
+
+/// Addresses, protocol, and whether it is of whole datagrams.
+type Key = (Addresses, u8, bool);
+
+/// A conversation, and what must be remembered of it.
+#[derive(Debug)]
+struct State {
+    key: Key,
+    /// It began from the larger address.
+    reversed: bool,
+    first: Time,
+    last: Time,
+    /// From the smaller address, and from the larger.
+    ways: [Way; 2],
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+struct Way {
+    /// Whether a kernel is at its source, and at its destination.
+    kernels: [bool; 2],
+    sent: Count,
+    received: Count,
+    /// Payload received, where that is not TCP's to say.
+    payload: u64,
+    /// When the first payload was seen, and when the last arrived.
+    active: Option<(Time, Time)>,
+    delay: Histogram,
+    stream: Stream,
+}
+
+/// Where a datagram is seen.
+#[derive(Clone, Copy)]
+enum Seen {
+    /// A kernel sends it.
+    Sent,
+    /// It is handed to a kernel; when it came into the network from another, if it did.
+    Received(Option<Time>),
+}
+
+impl Conversations {
+    /// Of kernels with these addresses.
+    pub fn new(kernels: impl IntoIterator<Item = IpAddr>) -> Self {
+        Conversations { kernels: kernels.into_iter().collect(), ..Conversations::default() }
+    }
+
+    /// A kernel sends a datagram.
+    pub fn sent(&mut self, now: Time, datagram: &[u8]) {
+        self.see(now, datagram, Seen::Sent);
+    }
+
+    /// A datagram is handed to a kernel; another has sent it at `since`, or a simulated host.
+    pub fn received(&mut self, now: Time, since: Option<Time>, datagram: &[u8]) {
+        self.see(now, datagram, Seen::Received(since));
+    }
+
+    fn see(&mut self, now: Time, bytes: &[u8], seen: Seen) {
+        let Some((addresses, protocol, whole, body)) = read(bytes) else { return };
+        let back = addresses.reversed();
+        let reversed = back < addresses;
+        let key = (if reversed { back } else { addresses }, protocol, whole);
+        let Some(place) = self.place(key, reversed, now) else {
+            let others = self.others.get_or_insert_default();
+            match seen {
+                Seen::Sent => others.sent.add(bytes.len()),
+                Seen::Received(_) => others.received.add(bytes.len()),
+            }
+            return;
+        };
+        let state = &mut self.all[place];
+        state.last = state.last.max(now);
+        let [way, opposite] = match &mut state.ways {
+            [forward, reverse] if !reversed => [forward, reverse],
+            [forward, reverse] => [reverse, forward],
+        };
+        match seen {
+            Seen::Sent => {
+                way.kernels[0] = true;
+                opposite.kernels[1] = true;
+                way.sent.add(bytes.len());
+            }
+            Seen::Received(since) => {
+                way.kernels[1] = true;
+                opposite.kernels[0] = true;
+                way.received.add(bytes.len());
+                if let Some(since) = since {
+                    way.delay.record(now.saturating_sub(since).0);
+                }
+            }
+        }
+        if protocol == TCP && whole {
+            if let Some(segment) = Segment::read(body) {
+                way.segment(now, &segment, seen);
+                opposite.acknowledged(now, &segment, seen);
+            }
+        } else {
+            let header = if protocol == UDP && whole { UDP_HEADER } else { 0 };
+            let payload = body.len().saturating_sub(header);
+            way.message(now, payload, seen);
+        }
+    }
+
+    /// Where a conversation is in the list; it is put there if it is new and there is room.
+    fn place(&mut self, key: Key, reversed: bool, now: Time) -> Option<usize> {
+        if self.all.get(self.last).is_some_and(|state| state.key == key) {
+            return Some(self.last);
+        }
+        if let Some(&place) = self.known.get(&key) {
+            self.last = place;
+            return Some(place);
+        }
+        if self.all.len() >= MOST_CONVERSATIONS {
+            return None;
+        }
+        let [a, b] = key.0.sockets().map(|socket| self.kernels.contains(&socket.ip()));
+        let way = |kernels| Way { kernels, ..Way::default() };
+        self.last = self.all.len();
+        self.known.insert(key, self.last);
+        self.all.push(State { key, reversed, first: now, last: now, ways: [way([a, b]), way([b, a])] });
+        Some(self.last)
+    }
+
+    /// What was achieved so far by at most so many conversations, those that sent and received the most bytes.
+    pub fn so_far(&self, most: usize) -> Achieved {
+        let mut chosen: Vec<usize> = (0..self.all.len()).collect();
+        if chosen.len() > most {
+            chosen.sort_by_key(|&i| std::cmp::Reverse(self.all[i].bytes()));
+            chosen.truncate(most);
+            chosen.sort_unstable();
+        }
+        let conversations = chosen.into_iter().map(|i| self.all[i].result()).collect();
+        Achieved { conversations, others: self.others }
+    }
+}
+
+impl State {
+    fn bytes(&self) -> u64 {
+        self.ways.iter().map(|way| way.sent.bytes.max(way.received.bytes)).sum()
+    }
+
+    fn result(&self) -> Conversation {
+        let (addresses, protocol, whole) = self.key;
+        let is_tcp = protocol == TCP && whole;
+        let [a, b] = addresses.sockets().map(|end| named(end, has_ports(protocol) && whole));
+        let [forward, reverse] = self.ways.each_ref().map(|way| way.result(is_tcp));
+        let (from, to, forward, reverse) =
+            if self.reversed { (b, a, reverse, forward) } else { (a, b, forward, reverse) };
+        let protocol = match protocol {
+            TCP => "TCP".into(),
+            UDP => "UDP".into(),
+            SCTP => "SCTP".into(),
+            ICMP => "ICMP".into(),
+            ICMP_V6 => "ICMPv6".into(),
+            other => format!("IP protocol {other}"),
+        };
+        Conversation {
+            protocol: protocol + if whole { "" } else { " fragments" },
+            from,
+            to,
+            start_s: seconds(self.first),
+            end_s: seconds(self.last),
+            forward,
+            reverse,
+        }
+    }
+}
+
+impl Way {
+    /// A segment of TCP, on its way in this direction.
+    fn segment(&mut self, now: Time, segment: &Segment, seen: Seen) {
+        let sent = matches!(seen, Seen::Sent);
+        if !sent && self.kernels[0] {
+            return; // it was seen when it was sent
+        }
+        let is_first = self.stream.take(now, segment, sent);
+        if is_first && segment.payload > 0 && self.active.is_none() {
+            self.active = Some((now, now));
+        }
+    }
+
+    /// A segment in the opposite direction acknowledges what was sent in this one.
+    fn acknowledged(&mut self, now: Time, segment: &Segment, seen: Seen) {
+        let to_sender = matches!(seen, Seen::Received(_));
+        if self.stream.acknowledge(now, segment, to_sender)
+            && let Some((_, last)) = &mut self.active
+        {
+            *last = now;
+        }
+    }
+
+    /// Anything else.
+    fn message(&mut self, now: Time, payload: usize, seen: Seen) {
+        let (_, last) = self.active.get_or_insert((now, now));
+        if matches!(seen, Seen::Received(_)) {
+            *last = now;
+            self.payload += payload as u64;
+        }
+    }
+
+    fn result(&self, is_tcp: bool) -> Direction {
+        let [source, destination] = self.kernels;
+        let delivered = if is_tcp { Some(self.stream.delivered()) } else { destination.then_some(self.payload) };
+        let active = self.active.map(|(first, last)| seconds(last.saturating_sub(first))).filter(|s| *s > 0.0);
+        Direction {
+            sent: source.then_some(self.sent),
+            received: destination.then_some(self.received),
+            lost: (source && destination).then(|| self.sent.packets.saturating_sub(self.received.packets)),
+            delivered_bytes: delivered,
+            throughput_mbps: active.zip(delivered).map(|(s, bytes)| bytes as f64 * 8.0 / 1e6 / s),
+            retransmits: (is_tcp && source).then_some(self.stream.retransmits),
+            rtt_ms: RttResult::of(&self.stream.rtt),
+            srtt_ms: self.stream.smoothed.map(|ns| ns / 1e6),
+            delay_ms: RttResult::of(&self.delay),
+        }
+    }
+}
+
+/// Addresses, protocol, whether the datagram is whole, and what it carries.
+fn read(bytes: &[u8]) -> Option<(Addresses, u8, bool, &[u8])> {
+    let envelope = wire::envelope(bytes).ok()?;
+    let body = &bytes[envelope.transport..envelope.end];
+    let ports = body.first_chunk::<4>().filter(|_| envelope.whole && has_ports(envelope.protocol));
+    let [src_port, dst_port] =
+        ports.map_or([0, 0], |&[a, b, c, d]| [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]);
+    Some((Addresses { ip: envelope.pair, src_port, dst_port }, envelope.protocol, envelope.whole, body))
+}
+
+fn named(end: SocketAddr, with_port: bool) -> String {
+    if with_port { end.to_string() } else { end.ip().to_string() }
+}
+
+fn has_ports(protocol: u8) -> bool {
+    matches!(protocol, TCP | UDP | SCTP)
+}
+
+fn seconds(time: Time) -> f64 {
+    time.as_millis_f64() / 1e3
+}
+
+// IP protocol numbers.
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMP_V6: u8 = 58;
+const SCTP: u8 = 132;
+const UDP_HEADER: usize = 8;
+/// Conversations that are told apart.
+pub const MOST_CONVERSATIONS: usize = 1000;

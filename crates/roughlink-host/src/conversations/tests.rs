@@ -1,0 +1,213 @@
+use super::*;
+
+/// An IPv4 datagram from host `from` to host `to` of 10.0.0.0/24, without checksums.
+fn datagram(protocol: u8, [from, to]: [u8; 2], fragment: u16, body: &[u8]) -> Vec<u8> {
+    let length = (20 + body.len() as u16).to_be_bytes();
+    let [more, offset] = fragment.to_be_bytes();
+    let mut bytes =
+        vec![0x45, 0, length[0], length[1], 0, 1, more, offset, 64, protocol, 0, 0, 10, 0, 0, from, 10, 0, 0, to];
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// A segment of the connection between port 1000 of host 1 and port 80 of host 2.
+#[derive(Clone, Copy, Default)]
+struct Tcp {
+    back: bool,
+    seq: u32,
+    ack: u32,
+    flags: u8,
+    payload: usize,
+    sacked: &'static [[u32; 2]],
+}
+
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+const FIN: u8 = 1;
+
+impl Tcp {
+    /// Relative to the initial sequence numbers.
+    fn bytes(self, [ours, theirs]: [u32; 2]) -> Vec<u8> {
+        let option = if self.sacked.is_empty() { 0 } else { 4 + 8 * self.sacked.len() };
+        let ports = if self.back { [0, 80, 3, 232] } else { [3, 232, 0, 80] };
+        let [seq, ack] = if self.back { [theirs, ours] } else { [ours, theirs] };
+        let mut body = ports.to_vec();
+        body.extend(seq.wrapping_add(self.seq).to_be_bytes());
+        body.extend(ack.wrapping_add(self.ack).to_be_bytes());
+        body.extend([(((20 + option) / 4) << 4) as u8, self.flags, 255, 255, 0, 0, 0, 0]);
+        if option > 0 {
+            body.extend([1, 1, 5, option as u8 - 2]);
+            body.extend(self.sacked.as_flattened().iter().flat_map(|n| ours.wrapping_add(*n).to_be_bytes()));
+        }
+        body.resize(20 + option + self.payload, 7);
+        datagram(TCP, if self.back { [2, 1] } else { [1, 2] }, 0, &body)
+    }
+}
+
+fn kernels() -> Conversations {
+    Conversations::new(["10.0.0.1", "10.0.0.2"].map(|a| a.parse().unwrap()))
+}
+
+const MS: fn(u64) -> Time = Time::from_millis;
+
+/// A connection over a path of 10 ms each way, of whose segments the second of three is lost, with initial sequence numbers just
+/// before the wrap.
+#[test]
+fn a_connection_with_a_loss() {
+    let (mut seen, isn) = (kernels(), [u32::MAX - 100, u32::MAX]);
+    let from = |t: Tcp| t.bytes(isn);
+    let data = |seq, payload| from(Tcp { seq, ack: 1, flags: ACK, payload, ..Tcp::default() });
+    let ack = |ack, sacked| from(Tcp { back: true, seq: 1, ack, flags: ACK, sacked, ..Tcp::default() });
+    let pass = |seen: &mut Conversations, at: u64, bytes: &[u8]| {
+        seen.sent(MS(at), bytes);
+        seen.received(MS(at + 10), Some(MS(at)), bytes);
+    };
+    pass(&mut seen, 0, &from(Tcp { flags: SYN, ..Tcp::default() }));
+    pass(&mut seen, 10, &from(Tcp { back: true, ack: 1, flags: SYN | ACK, ..Tcp::default() }));
+    pass(&mut seen, 20, &data(1, 0));
+    pass(&mut seen, 21, &data(1, 1000));
+    seen.sent(MS(22), &data(1001, 1000));
+    pass(&mut seen, 23, &data(2001, 1000));
+    pass(&mut seen, 31, &ack(1001, &[]));
+    pass(&mut seen, 33, &ack(1001, &[[2001, 3001]]));
+    pass(&mut seen, 43, &data(1001, 1000));
+    pass(&mut seen, 53, &ack(3001, &[]));
+    // A retransmission that was not necessary, and its duplicate acknowledgement (RFC 2883).
+    pass(&mut seen, 64, &data(1, 1000));
+    pass(&mut seen, 74, &ack(3001, &[[1, 1001]]));
+    pass(&mut seen, 90, &from(Tcp { seq: 3001, ack: 1, flags: ACK | FIN, payload: 500, ..Tcp::default() }));
+    // The kernel took its time.
+    pass(&mut seen, 130, &ack(3502, &[]));
+
+    let achieved = seen.so_far(10);
+    let [c] = &achieved.conversations[..] else { panic!("{achieved:?}") };
+    assert_eq!((&*c.protocol, &*c.from, &*c.to), ("TCP", "10.0.0.1:1000", "10.0.0.2:80"));
+    assert_eq!((c.start_s, c.end_s, achieved.others), (0.0, 0.14, None));
+    let d = &c.forward;
+    assert_eq!(d.sent.map(|s| s.packets), Some(8));
+    assert_eq!(d.received.map(|s| s.bytes), Some(7 * 40 + 4500));
+    assert_eq!((d.lost, d.retransmits, d.delivered_bytes), (Some(1), Some(2), Some(3500)));
+    // From the first payload at 21 ms to its acknowledgement at 130 ms.
+    assert_eq!(d.throughput_mbps, Some(3500.0 * 8.0 / 1e6 / 0.109));
+    let rtt = d.rtt_ms.unwrap();
+    // The SYN, the first, the third by its selective acknowledgement, and the last.
+    assert_eq!((rtt.min, rtt.max, rtt.mean), (20.0, 50.0, (3.0 * 20.0 + 50.0) / 4.0));
+    assert_eq!(d.srtt_ms, Some(20.0 + 30.0 / 8.0));
+    assert_eq!(d.delay_ms.map(|d| (d.min, d.max)), Some((10.0, 10.0)));
+    let d = &c.reverse;
+    assert_eq!((d.lost, d.retransmits, d.delivered_bytes, d.throughput_mbps), (Some(0), Some(0), Some(0), None));
+    assert_eq!(d.rtt_ms.map(|rtt| rtt.max), Some(20.0), "the SYN");
+}
+
+/// Without selective acknowledgements what lies behind a hole is not measured: when it arrived is not known.
+#[test]
+fn behind_a_hole_nothing_is_measured_unless_it_is_acknowledged_selectively() {
+    let (mut seen, isn) = (kernels(), [5, 5]);
+    let data = |seq, payload| Tcp { seq, ack: 1, flags: ACK, payload, ..Tcp::default() }.bytes(isn);
+    let ack = |ack| Tcp { back: true, seq: 1, ack, flags: ACK, ..Tcp::default() }.bytes(isn);
+    (0..10).for_each(|i| seen.sent(MS(i), &data(1 + 100 * i as u32, 100)));
+    seen.sent(MS(500), &data(1, 100));
+    seen.received(MS(520), None, &ack(1001));
+    let measured = |seen: &Conversations| seen.so_far(1).conversations[0].forward.rtt_ms.map(|rtt| (rtt.min, rtt.max));
+    assert_eq!(measured(&seen), None);
+    seen.sent(MS(530), &data(1001, 100));
+    seen.received(MS(537), None, &ack(1101));
+    assert_eq!(measured(&seen), Some((7.0, 7.0)));
+    // What acknowledges what was never sent is not believed.
+    seen.received(MS(540), None, &ack(5001));
+    assert_eq!(seen.so_far(1).conversations[0].forward.delivered_bytes, Some(1100));
+}
+
+/// The ports of a connection that has ended serve another, whose numbers begin elsewhere.
+#[test]
+fn connections_follow_each_other() {
+    let mut seen = kernels();
+    for (i, isn) in [[1, 1], [1_000_000, 99], [17, 17]].into_iter().enumerate() {
+        let at = MS(100 * i as u64);
+        seen.sent(at, &Tcp { flags: SYN, ..Tcp::default() }.bytes(isn));
+        seen.sent(at, &Tcp { back: true, ack: 1, flags: SYN | ACK, ..Tcp::default() }.bytes(isn));
+        seen.sent(at, &Tcp { seq: 1, ack: 1, flags: ACK | FIN, payload: 10, ..Tcp::default() }.bytes(isn));
+        seen.sent(at, &Tcp { back: true, seq: 1, ack: 12, flags: ACK, ..Tcp::default() }.bytes(isn));
+    }
+    let achieved = seen.so_far(9);
+    let [Conversation { forward, .. }] = &achieved.conversations[..] else { panic!("{achieved:?}") };
+    assert_eq!((forward.delivered_bytes, forward.retransmits), (Some(30), Some(0)));
+}
+
+/// Of a window of any size a bounded part is remembered, and the measured times are those of all of it.
+#[test]
+fn large_windows_are_measured_in_part() {
+    let (mut seen, isn) = (kernels(), [0, 0]);
+    for i in 0..100_000_u32 {
+        let data = Tcp { seq: 1 + i, ack: 1, flags: ACK, payload: 1, ..Tcp::default() };
+        seen.sent(Time(u64::from(i) * 1000), &data.bytes(isn));
+    }
+    let stream = &seen.all[0].ways[0].stream;
+    assert!(stream.flying() <= tcp::MOST_FLYING, "{}", stream.flying());
+    for i in 0..100_000_u32 {
+        let ack = Tcp { back: true, seq: 1, ack: 2 + i, flags: ACK, ..Tcp::default() };
+        seen.received(MS(1000) + Time(u64::from(i) * 3000), None, &ack.bytes(isn));
+    }
+    let rtt = seen.so_far(1).conversations[0].forward.rtt_ms.unwrap();
+    assert!((1000.0..1001.0).contains(&rtt.min) && (1199.0..1200.1).contains(&rtt.max), "{rtt:?}");
+    assert!((rtt.mean - 1100.0).abs() < 1.0, "{rtt:?}");
+}
+
+#[test]
+fn datagrams_of_other_protocols_are_counted() {
+    let mut seen = kernels();
+    let udp = |[from, to]: [u8; 2]| datagram(UDP, [from, to], 0, &[&[0, 9, 0, 9, 0, 58, 0, 0][..], &[1; 50]].concat());
+    for i in 0..10 {
+        seen.sent(MS(100 * i), &udp([2, 1]));
+        if i != 3 {
+            seen.received(MS(100 * i + 20 + i), Some(MS(100 * i)), &udp([2, 1]));
+        }
+    }
+    // A simulated host answers, and another is spoken to.
+    seen.received(MS(5), None, &udp([9, 2]));
+    seen.sent(MS(6), &datagram(ICMP, [1, 9], 0, &[8, 0, 0, 0, 0, 0, 0, 0]));
+    // Both parts of a datagram, and something that is none.
+    seen.sent(MS(7), &datagram(UDP, [1, 2], 0x2000, &[5; 16]));
+    seen.sent(MS(7), &datagram(UDP, [1, 2], 2, &[5; 16]));
+    seen.sent(MS(7), &[0x45, 0, 0]);
+    let achieved = seen.so_far(10);
+    let names: Vec<_> = achieved.conversations.iter().map(|c| format!("{} {} {}", c.protocol, c.from, c.to)).collect();
+    let expected = [
+        "UDP 10.0.0.2:9 10.0.0.1:9",
+        "UDP 10.0.0.9:9 10.0.0.2:9",
+        "ICMP 10.0.0.1 10.0.0.9",
+        "UDP fragments 10.0.0.1 10.0.0.2",
+    ];
+    assert_eq!(names, expected);
+    let all: Vec<_> = achieved.conversations.iter().map(|c| &c.forward).collect();
+    let count = |packets, bytes| Some(Count { packets, bytes });
+    assert_eq!((all[0].sent, all[0].received, all[0].lost), (count(10, 780), count(9, 702), Some(1)));
+    assert_eq!((all[0].delivered_bytes, all[0].throughput_mbps), (Some(450), Some(450.0 * 8.0 / 1e6 / 0.929)));
+    assert_eq!(all[0].delay_ms.map(|d| (d.min, d.max)), Some((20.0, 29.0)));
+    assert_eq!((all[0].rtt_ms, all[0].retransmits), (None, None));
+    assert_eq!((all[1].sent, all[1].received, all[1].lost), (None, count(1, 78), None));
+    assert_eq!((all[2].sent, all[2].received, all[2].delivered_bytes), (count(1, 28), None, None));
+    assert_eq!((all[3].sent, all[3].received, all[3].lost), (count(2, 72), count(0, 0), Some(2)));
+}
+
+#[test]
+fn conversations_beyond_the_bound_are_counted_together() {
+    let mut seen = kernels();
+    let ask = |port: u16| {
+        let port = port.to_be_bytes();
+        datagram(UDP, [1, 2], 0, &[&[port[0], port[1], 0, 9, 0, 8, 0, 0][..], &[0; 2]].concat())
+    };
+    for port in 0..MOST_CONVERSATIONS as u16 + 5 {
+        seen.sent(MS(1), &ask(port));
+        seen.received(MS(2), Some(MS(1)), &ask(port));
+    }
+    (0..3).for_each(|_| seen.sent(MS(3), &ask(7)));
+    seen.sent(MS(3), &ask(5));
+    let achieved = seen.so_far(usize::MAX);
+    assert_eq!(achieved.conversations.len(), MOST_CONVERSATIONS);
+    let five = Count { packets: 5, bytes: 150 };
+    assert_eq!(achieved.others, Some(Others { sent: five, received: five }));
+    // The busiest, in the order in which they began.
+    let ports: Vec<_> = seen.so_far(2).conversations.into_iter().map(|c| c.from).collect();
+    assert_eq!(ports, ["10.0.0.1:5", "10.0.0.1:7"]);
+}

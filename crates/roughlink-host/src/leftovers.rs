@@ -1,0 +1,112 @@
+//! What is there of emulations that are gone.
+//!
+//! Namespaces, devices and lists of nodes hang on descriptors of the emulation's process, mounts on the namespace of a program, and programs on
+//! their parents, so the kernel removes them. A namespace outlives its emulation where `roughlink shell` has a program in it; and a process
+//! that joined one would be left if the kernel did not end it with its parent. Both have the words of [`crate::inside`] as their command
+//! line: the parent, and where the emulation has the list of its nodes.
+
+use crate::error::HostError;
+use crate::inside::JOIN;
+use crate::nodes::LINK;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+/// A process that belongs to an emulation that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// Its number.
+    pub process: u32,
+    /// The command that it runs.
+    pub command: String,
+    /// The network namespace that it holds, as /proc names it.
+    pub namespace: String,
+    /// When it began, which with the number is the process.
+    began: String,
+}
+
+/// Looks for them among the processes that this user may look at; `hidden` is the command that calls [`crate::inside::main`].
+pub fn leftovers(hidden: &OsStr) -> Vec<Leftover> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut all: Vec<Leftover> = processes.filter_map(|entry| of(&entry.path(), hidden)).collect();
+    all.sort_by_key(|left| left.process);
+    all
+}
+
+fn of(place: &Path, hidden: &OsStr) -> Option<Leftover> {
+    let process: u32 = place.file_name()?.to_str()?.parse().ok()?;
+    let line = fs::read(place.join("cmdline")).ok()?;
+    let words: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0).collect();
+    let [_, inside, stage, expected, list, _, command @ ..] = &words[..] else { return None };
+    // Elsewhere, in a container, processes have other numbers than those that they wrote down.
+    let is_here = || Some(fs::read_link(place.join("ns/pid")).ok()? == fs::read_link("/proc/self/ns/pid").ok()?);
+    if *inside != hidden.as_bytes() || *stage != JOIN.as_bytes() || !is_here()? {
+        return None;
+    }
+    let (parent, began) = parent_and_start(place)?;
+    let orphaned = parent.as_bytes() != *expected;
+    let gone = is_gone(Path::new(OsStr::from_bytes(list)));
+    let words: Vec<_> = command.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    (orphaned || gone).then(|| Leftover { process, command: words.join(" "), namespace: namespace_of(place), began })
+}
+
+/// Whether nobody holds a list of nodes there any more.
+fn is_gone(list: &Path) -> bool {
+    match fs::read_link(list) {
+        Ok(to) => !to.as_os_str().as_bytes().starts_with(LINK.as_bytes()),
+        // Whoever may not look there does not know.
+        Err(e) => e.kind() == ErrorKind::NotFound,
+    }
+}
+
+fn namespace_of(place: &Path) -> String {
+    fs::read_link(place.join("ns/net")).map_or_else(|_| "an unknown one".into(), |to: PathBuf| to.display().to_string())
+}
+
+/// Fields 4 and 22 of /proc/PID/stat, proc_pid_stat(5); the second, in brackets, may have spaces. A process that has ended and waits to be
+/// noticed is none.
+fn parent_and_start(place: &Path) -> Option<(String, String)> {
+    let stat = fs::read_to_string(place.join("stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let alive = fields.first().is_some_and(|state| !matches!(*state, "Z" | "X"));
+    alive.then_some(())?;
+    Some(((*fields.get(1)?).to_owned(), (*fields.get(19)?).to_owned()))
+}
+
+impl Leftover {
+    /// Ends it, and with it everything in its process namespace and what they hold.
+    ///
+    /// # Errors
+    /// It is not ours to end, or does not end.
+    pub fn end(&self) -> Result<(), HostError> {
+        let end = || -> io::Result<()> {
+            if !self.is_there() {
+                return Ok(());
+            }
+            kill(Pid::from_raw(self.process as i32), Signal::SIGKILL)?;
+            for _ in 0..PATIENCE {
+                if !self.is_there() {
+                    return Ok(());
+                }
+                thread::sleep(TICK);
+            }
+            Err(io::Error::other("it does not end"))
+        };
+        end().map_err(HostError::of(format!("end process {}", self.process)))
+    }
+
+    fn is_there(&self) -> bool {
+        let place = PathBuf::from(format!("/proc/{}", self.process));
+        parent_and_start(&place).is_some_and(|(_, began)| began == self.began)
+    }
+}
+
+const TICK: Duration = Duration::from_millis(10);
+/// Ticks until a process that was ended is given up.
+const PATIENCE: u32 = 200;

@@ -1,0 +1,233 @@
+//! What offloads of a network card leave undone in a frame is done here, so that what passes is what is on a cable: checksums that the card was to write,
+//! and TCP segments that the kernel has joined (GRO) or was to divide (TSO).
+
+use roughlink_core::wire::checksum::{add, finish};
+use roughlink_core::wire::crc32c::crc32c;
+use roughlink_core::wire::{Envelope, IpPair, ethernet};
+
+/// What the kernel says of a frame: `virtio_net_hdr` of linux/virtio_net.h, in the machine's byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Undone {
+    /// Where the summed bytes begin, and where in them the checksum is, if it is still to be written.
+    checksum: Option<(usize, usize)>,
+    /// Bytes of payload of each of the segments that are one here.
+    joined: Option<usize>,
+}
+
+impl Undone {
+    pub(crate) fn read(header: &[u8; HEADER]) -> Self {
+        let word = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
+        let checksum = (header[0] & NEEDS_CHECKSUM != 0).then(|| (word(6), word(8)));
+        let joined = (header[1] & !ECN != GSO_NONE).then(|| word(4));
+        Undone { checksum, joined }
+    }
+
+    /// The same for the frame after a tag of 4 bytes has been put in before what is summed.
+    pub(crate) fn tagged(self) -> Self {
+        Undone { checksum: self.checksum.map(|(start, at)| (start + 4, at)), ..self }
+    }
+
+    /// Gives `each` the frames that would be on a cable, of which none has more than `longest` bytes behind its addresses, tags and type.
+    /// Returns how many there were that are longer, or cannot be divided.
+    pub(crate) fn finish(self, frame: &mut [u8], longest: usize, each: &mut dyn FnMut(&[u8])) -> u64 {
+        let fits = |frame: &[u8]| ethernet::payload_offset(frame).is_ok_and(|at| frame.len() <= at + longest);
+        if let Some((start, at)) = self.checksum {
+            write_checksum(frame, start, at);
+        }
+        // Joined segments are several on a cable, also where a link would take them as one.
+        if let (Some(size), Ok((ip, envelope))) = (self.joined, ethernet::envelope(frame))
+            && envelope.protocol == TCP
+        {
+            return divide((frame, ip, &envelope), size, &fits, each).map_or(1, |()| 0);
+        }
+        if fits(frame) {
+            each(frame);
+            return 0;
+        }
+        1
+    }
+}
+
+/// Writes the checksum that a card was to write, `at` bytes behind `start`. The kernel does not say that SCTP's is a CRC (RFC 9260 section 6.8).
+fn write_checksum(frame: &mut [u8], start: usize, at: usize) {
+    let datagram = ethernet::envelope(frame);
+    let (protocol, end) =
+        datagram.map_or((None, frame.len()), |(ip, envelope)| (Some(envelope.protocol), ip + envelope.end));
+    let Some(summed) = frame.get_mut(start..end) else { return };
+    match (protocol, summed.get_mut(at..)) {
+        (Some(SCTP), Some([a, b, c, d, ..])) => {
+            [*a, *b, *c, *d] = [0; 4];
+            let sum = crc32c(&*summed);
+            summed[at..at + 4].copy_from_slice(&sum.to_le_bytes());
+        }
+        (_, Some([_, _, ..])) => {
+            // The pseudo-header's sum is there already.
+            let sum = finish(add(0, summed));
+            // UDP has 0 for none (RFC 768); for TCP it is the same number.
+            let sum = if sum == 0 { 0xffff } else { sum };
+            summed[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        _ => {}
+    }
+}
+
+/// Gives `each` the TCP segments with `size` bytes of payload that are joined in a frame, whose IP header is at `ip`; `None` if they do not fit.
+fn divide(
+    (frame, ip, envelope): (&[u8], usize, &Envelope),
+    size: usize,
+    fits: &dyn Fn(&[u8]) -> bool,
+    each: &mut dyn FnMut(&[u8]),
+) -> Option<()> {
+    let whole = &frame[ip..];
+    let transport = envelope.transport;
+    let header = transport + usize::from(*whole.get(transport + 12)? >> 4) * 4;
+    let payload = whole.get(header..envelope.end)?;
+    if size == 0 || header < transport + 20 || !fits(&frame[..(ip + header + size).min(frame.len())]) {
+        return None;
+    }
+    let last = payload.len().div_ceil(size).saturating_sub(1);
+    let sequence = u32::from_be_bytes(*whole[transport + 4..].first_chunk()?);
+    let ident = u16::from_be_bytes([whole[4], whole[5]]);
+    let mut out = Vec::with_capacity(ip + header + size);
+    for (i, part) in payload.chunks(size).enumerate() {
+        out.clear();
+        out.extend_from_slice(&frame[..ip + header]);
+        out.extend_from_slice(part);
+        let datagram = &mut out[ip..];
+        let length = datagram.len();
+        let mut put = |at: usize, word: u16| datagram[at..at + 2].copy_from_slice(&word.to_be_bytes());
+        let next = sequence.wrapping_add((i * size) as u32);
+        put(transport + 4, (next >> 16) as u16);
+        put(transport + 6, next as u16);
+        put(transport + 16, 0);
+        let addresses = match envelope.pair {
+            IpPair::V4 { .. } => {
+                put(2, length as u16);
+                put(4, ident.wrapping_add(i as u16));
+                put(10, 0);
+                let sum = finish(add(0, &datagram[..transport]));
+                datagram[10..12].copy_from_slice(&sum.to_be_bytes());
+                12..20
+            }
+            IpPair::V6 { .. } => {
+                put(4, (length - 40) as u16);
+                8..40
+            }
+        };
+        // Only the first says that the window was reduced, only the last that there is no more.
+        let not_first = if i > 0 { CWR } else { 0 };
+        let not_last = if i < last { FIN | PSH } else { 0 };
+        datagram[transport + 13] &= !(not_first | not_last);
+        let pseudo = add((length - transport) as u64 + u64::from(TCP), &datagram[addresses]);
+        let sum = finish(add(pseudo, &datagram[transport..]));
+        datagram[transport + 16..transport + 18].copy_from_slice(&sum.to_be_bytes());
+        each(&out);
+    }
+    Some(())
+}
+
+/// Bytes of the header before each frame.
+pub(crate) const HEADER: usize = 10;
+// linux/virtio_net.h
+const NEEDS_CHECKSUM: u8 = 1;
+const GSO_NONE: u8 = 0;
+const ECN: u8 = 0x80;
+const TCP: u8 = 6;
+const SCTP: u8 = 132;
+// RFC 9293 section 3.1
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const CWR: u8 = 0x80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roughlink_core::packet::{Chunk, FlowId, Packet, flags};
+    use roughlink_core::wire::{self, Addresses, IpPair};
+
+    const V4: IpPair =
+        IpPair::V4 { src: std::net::Ipv4Addr::new(192, 168, 7, 1), dst: std::net::Ipv4Addr::new(192, 168, 7, 2) };
+    const V6: IpPair = IpPair::V6 { src: std::net::Ipv6Addr::LOCALHOST, dst: std::net::Ipv6Addr::UNSPECIFIED };
+
+    /// A frame with the last segment of a connection.
+    fn frame(ip: IpPair, payload: &[u8]) -> Vec<u8> {
+        let mut p = Packet::tcp(FlowId::new(0, false));
+        (p.seq, p.ack, p.flags, p.window) = (0xffff_f000, 7, flags::ACK | flags::FIN | PSH | CWR, 500);
+        p.set_timestamps(3, 4);
+        p.set_payload(payload.len() as u16);
+        let kind = if ip == V4 { [8, 0] } else { [0x86, 0xdd] };
+        let mut out = [&[2; 12][..], &[0x81, 0, 0, 5], &kind].concat();
+        wire::encode(&p, None, &Addresses { ip, src_port: 1, dst_port: 2 }, payload, &mut out).unwrap();
+        out
+    }
+
+    fn finished(undone: Undone, frame: &[u8], longest: usize) -> (Vec<Vec<u8>>, u64) {
+        let mut all = Vec::new();
+        let lost = undone.finish(&mut frame.to_vec(), longest, &mut |frame| all.push(frame.to_vec()));
+        (all, lost)
+    }
+
+    #[test]
+    fn joined_segments_are_divided() {
+        let payload: Vec<u8> = (0..6000_u32).map(|i| (i * 7) as u8).collect();
+        for ip in [V4, V6] {
+            let joined = frame(ip, &payload);
+            let undone = Undone { checksum: None, joined: Some(1400) };
+            let (parts, lost) = finished(undone, &joined, 1500);
+            assert_eq!((parts.len(), lost), (5, 0));
+            let mut got = Vec::new();
+            for (i, part) in parts.iter().enumerate() {
+                assert_eq!(part[..18], joined[..18], "with its tag");
+                let d = wire::decode(&part[18..]).expect("checksums are right");
+                assert_eq!(d.packet.seq, 0xffff_f000_u32.wrapping_add(got.len() as u32));
+                assert_eq!(d.packet.is(CWR), i == 0);
+                assert_eq!((d.packet.is(flags::FIN), d.packet.is(PSH)), (i == 4, i == 4));
+                got.extend_from_slice(&part[18..][d.payload]);
+            }
+            assert_eq!(got, payload);
+            assert_eq!(finished(undone, &joined, 1000), (vec![], 1), "the parts are too long as well");
+            assert_eq!(finished(Undone { joined: None, ..undone }, &joined, 1500), (vec![], 1));
+            assert_eq!(finished(undone, &joined, 9000), (parts, 0), "they are several also where they fit as one");
+        }
+        let noise = [&[2; 12][..], &[0x08, 0x06], &[1; 2000]].concat();
+        assert_eq!(finished(Undone { checksum: None, joined: Some(1400) }, &noise, 1500), (vec![], 1));
+    }
+
+    /// Of SCTP, of which the frame of RFC 9260's checksum is the whole packet with zeros in place of it.
+    #[test]
+    fn the_checksum_of_sctp_is_a_crc() {
+        let p = Packet::sctp(FlowId::new(0, false), 7, Chunk::ShutdownComplete);
+        let mut right = [&[2; 12][..], &[8, 0]].concat();
+        wire::encode(&p, None, &Addresses { ip: V4, src_port: 1, dst_port: 2 }, &[][..], &mut right).unwrap();
+        let mut partial = right.clone();
+        partial[14 + 20 + 8..14 + 20 + 12].fill(0x55);
+        partial.extend([0; 6]); // padding of a short frame is not summed
+        right.extend([0; 6]);
+        let undone = Undone { checksum: Some((14 + 20, 8)), joined: None };
+        assert_eq!(finished(undone, &partial, 1500), (vec![right], 0));
+    }
+
+    #[test]
+    fn checksums_are_completed() {
+        for ip in [V4, V6] {
+            let right = frame(ip, b"data");
+            let start = 18 + if ip == V4 { 20 } else { 40 };
+            let mut partial = right.clone();
+            let addresses = if ip == V4 { 18 + 12..18 + 20 } else { 18 + 8..18 + 40 };
+            let length = (right.len() - start) as u64;
+            let pseudo = wire::checksum::fold(add(length + 6, &right[addresses]));
+            partial[start + 16..start + 18].copy_from_slice(&pseudo.to_be_bytes());
+            let mut header = [0; HEADER];
+            header[0] = NEEDS_CHECKSUM;
+            header[6..8].copy_from_slice(&(start as u16).to_ne_bytes());
+            header[8..10].copy_from_slice(&16_u16.to_ne_bytes());
+            assert_eq!(finished(Undone::read(&header), &partial, 1500), (vec![right.clone()], 0));
+            header[0] = 0;
+            assert_eq!(finished(Undone::read(&header), &right, 1500), (vec![right], 0));
+            // Places beyond the frame are not written.
+            header[0] = NEEDS_CHECKSUM;
+            header[6..8].copy_from_slice(&u16::MAX.to_ne_bytes());
+            assert_eq!(finished(Undone::read(&header), &partial, 1500), (vec![partial.clone()], 0));
+        }
+    }
+}

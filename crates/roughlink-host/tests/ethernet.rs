@@ -1,0 +1,437 @@
+//! Ethernet between kernels: TAP devices in namespaces that each test makes, and attached devices, which are ends of veth pairs in such namespaces.
+//!
+//! Where namespaces or TUN devices are not to be had, the tests say so and are skipped.
+
+#![cfg(target_os = "linux")]
+
+use roughlink_core::net::addresses::addresses;
+use roughlink_core::net::{Crossing, Network, NoObserver, Observer, Options, Way};
+use roughlink_core::packet::{Packet, Sides};
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Time;
+use roughlink_core::wire;
+use roughlink_host::{Emulation, Ending, Host, HostError, Namespace, Outcome, Place, Running, Settings};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::{Ipv6Addr, Shutdown, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+fn parse(text: &str) -> Scenario {
+    roughlink_scenario::parse(text, "test", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
+}
+
+/// Nodes `a` and `b` with the keys `a` and `b`, joined by a link with the keys `link`, and the tables `more`.
+fn pair([a, b]: [&str; 2], link: &str, more: &str) -> Scenario {
+    parse(&format!(
+        "duration = \"60 s\"\nnode = [{{ name = \"a\", {a} }}, {{ name = \"b\", {b} }}]\n\
+         [[link]]\nname = \"wire\"\nbetween = [\"a\", \"b\"]\n{link}\n{more}"
+    ))
+}
+
+const TAP: &str = "kernel = true, layer = \"ethernet\"";
+const LINK: &str = "rate = \"50 Mbit/s\"\ndelay = \"2 ms\"";
+
+fn open(scenario: Scenario, settings: Settings) -> Result<Emulation, HostError> {
+    let hosts: Vec<Host> = scenario.kernels.iter().map(|&node| Host { node, place: Place::Own }).collect();
+    Emulation::open(scenario, &hosts, &settings)
+}
+
+/// What has been made; `None`, and why on standard error, where that is not possible.
+fn possible<T>(made: Result<T, HostError>) -> Option<T> {
+    match made {
+        Ok(made) => Some(made),
+        Err(HostError::System { what, source })
+            if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
+        {
+            eprintln!("skipped: this machine cannot {what}: {source}");
+            None
+        }
+        Err(e) => panic!("{}", e.whole()),
+    }
+}
+
+fn start(scenario: Scenario) -> Option<Running<NoObserver>> {
+    Some(possible(open(scenario, Settings::default()))?.start(NoObserver))
+}
+
+fn finish(running: Running<NoObserver>) -> Outcome {
+    let outcome = running.finish().0;
+    eprintln!("{:?} {:?}", outcome.lateness, outcome.ports);
+    assert_eq!((outcome.overruns, outcome.refused, outcome.oversized), (0, 0, 0), "{outcome:?}");
+    outcome
+}
+
+/// Runs a command in a namespace; what it prints.
+fn run(at: &Namespace, words: &str) -> String {
+    let mut command = Command::new(words.split(' ').next().unwrap());
+    command.args(words.split(' ').skip(1));
+    let out = at.within(|| command.output().unwrap()).unwrap();
+    assert!(out.status.success(), "{words}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// A datagram from `a` to the address `to` at `b`, and the answer.
+fn exchange([a, b]: [&Namespace; 2], to: SocketAddr) {
+    let bind = |address| {
+        let socket = UdpSocket::bind(address).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket
+    };
+    let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let (near, far) = (a.within(|| bind(any.parse().unwrap())).unwrap(), b.within(|| bind(to)).unwrap());
+    near.send_to(b"question", to).unwrap();
+    let mut buffer = [0; 100];
+    let (n, from) = far.recv_from(&mut buffer).expect("a question");
+    assert_eq!(buffer[..n], *b"question");
+    far.send_to(b"answer", from).unwrap();
+    let (n, from) = near.recv_from(&mut buffer).expect("an answer");
+    assert_eq!((&buffer[..n], from.ip()), (&b"answer"[..], to.ip()));
+}
+
+/// Sends `bytes` to `to` at `b`, which gets them.
+fn transfer([a, b]: [&Namespace; 2], to: SocketAddr, bytes: &[u8]) {
+    let listener = b.within(|| TcpListener::bind(to).unwrap()).unwrap();
+    thread::scope(|scope| {
+        let got = scope.spawn(move || {
+            let mut all = Vec::new();
+            let mut stream = listener.accept().unwrap().0;
+            stream.set_read_timeout(Some(Duration::from_secs(50))).unwrap();
+            stream.read_to_end(&mut all).unwrap();
+            all
+        });
+        let mut stream = a.within(|| TcpStream::connect(to)).unwrap().unwrap();
+        stream.write_all(bytes).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert!(got.join().unwrap() == bytes);
+    });
+}
+
+/// The default of the machine may be any, and may not be allowed here.
+fn reno(namespace: &Namespace) {
+    let set = || fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno");
+    namespace.within(set).unwrap().expect("reno is always there");
+}
+
+fn content(bytes: u32) -> Vec<u8> {
+    (0..bytes).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// SECC discovery, ISO 15118-2 section 7.10.1: a request to all nodes of the link, and an answer to whoever asked.
+fn discover([vehicle, charger]: [&Namespace; 2]) {
+    let socket = |at: &Namespace, port| {
+        let socket = at.within(|| UdpSocket::bind(("::", port)).unwrap()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket
+    };
+    let (evcc, secc) = (socket(vehicle, 0), socket(charger, 15118));
+    let request = [1, 0xfe, 0x90, 0, 0, 0, 0, 2, 0, 0];
+    // Device 1 is the loopback.
+    let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    evcc.send_to(&request, SocketAddrV6::new(all_nodes, 15118, 0, 2)).unwrap();
+    let mut buffer = [0; 100];
+    let (n, from) = secc.recv_from(&mut buffer).expect("a request");
+    assert_eq!(buffer[..n], request);
+    secc.send_to(b"here", from).unwrap();
+    assert_eq!(evcc.recv_from(&mut buffer).expect("an answer").0, 4);
+}
+
+#[test]
+fn hosts_on_an_ethernet_find_each_other() {
+    let Some(running) = start(pair([TAP, TAP], LINK, "")) else { return };
+    let ends @ [a, b] = [0, 1].map(|host| running.namespace(host));
+    // The scenario's addresses need no queries.
+    exchange(ends, "10.0.0.2:7000".parse().unwrap());
+    exchange(ends, "[fd00::2]:7000".parse().unwrap());
+    // ARP and neighbour discovery find others.
+    for (at, n) in [(a, 1), (b, 2)] {
+        run(at, &format!("ip address add 192.168.7.{n}/24 dev wire0"));
+        run(at, &format!("ip address add fe80::aa{n}/64 dev wire0 nodad"));
+    }
+    exchange(ends, "192.168.7.2:7000".parse().unwrap());
+    exchange(ends, "[fe80::aa2%2]:7000".parse().unwrap());
+    let neighbours = run(a, "ip neighbour show dev wire0");
+    for address in ["192.168.7.2", "fe80::aa2"] {
+        let line = neighbours.lines().find(|line| line.split(' ').next() == Some(address));
+        let found = line.is_some_and(|line| line.contains("02:00:00:00:00:02") && !line.contains("PERMANENT"));
+        assert!(found, "{address}: {neighbours}");
+    }
+    discover(ends);
+    finish(running);
+}
+
+/// A Python program sends frames of EtherType 0x88e1, the last with a VLAN tag, and another gets them as they are: the kernel there says what
+/// tag it has taken out.
+fn other_frames([a, b]: [&Namespace; 2], device: &str) {
+    let python = |at: &Namespace, program: &str| {
+        let mut command = Command::new("python3");
+        command.args(["-c", program]).stdin(Stdio::null()).stdout(Stdio::piped());
+        at.within(|| command.spawn()).unwrap()
+    };
+    let opened = format!(
+        "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))\ns.bind(('{device}', 3))\n"
+    );
+    // PACKET_AUXDATA; TP_STATUS_VLAN_VALID
+    let receive = "s.setsockopt(263, 8, 1)\ns.settimeout(20)\nprint('ready', flush=True)\nn = 0\nwhile n < 4:\n  \
+                   f, c, _, _ = s.recvmsg(3000, 200)\n  if f[12:14] != bytes([0x88, 0xe1]): continue\n  n += 1\n  a = c[0][2]\n  \
+                   t = a[18:20][::-1] + a[16:18][::-1] if a[0] & 16 else b''\n  print((f[:12] + t + f[12:]).hex(), flush=True)";
+    let Ok(mut receiver) = python(b, &format!("{opened}{receive}")) else {
+        eprintln!("not tried without python3");
+        return;
+    };
+    let mut lines = BufReader::new(receiver.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().as_deref(), Some("ready"));
+    let kinds: [(u8, usize, &[u8]); 4] =
+        [(0xff, 46, &[]), (0x33, 400, &[]), (0xff, 1500, &[]), (0x33, 1500, &[0x81, 0, 0x20, 5])];
+    let frames = kinds.map(|(first, length, tag)| {
+        let body: Vec<u8> = (0..length).map(|i| (i * 37) as u8).collect();
+        let frame = [&[first; 6][..], &[2, 0, 0, 0, 7, 7], tag, &[0x88, 0xe1], &body[..]].concat();
+        frame.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    });
+    let send = frames.iter().map(|frame| format!("s.send(bytes.fromhex('{frame}'))\n")).collect::<String>();
+    assert!(python(a, &format!("{opened}{send}")).unwrap().wait().unwrap().success());
+    assert_eq!(lines.collect::<Vec<_>>(), frames);
+    assert!(receiver.wait().unwrap().success());
+}
+
+#[test]
+fn any_frame_passes_byte_for_byte() {
+    let Some(running) = start(pair([TAP, TAP], LINK, "")) else { return };
+    other_frames([0, 1].map(|host| running.namespace(host)), "wire0");
+    finish(running);
+}
+
+/// What passed which way, in its order.
+#[derive(Default)]
+struct Fates {
+    entered: Vec<Vec<u8>>,
+    left: BTreeSet<Vec<u8>>,
+    simulated: BTreeSet<u32>,
+}
+
+impl Observer for Fates {
+    fn packet(&mut self, _: Time, at: Crossing, p: &Packet, _: &Sides) {
+        if at.way == Way::In {
+            self.simulated.insert(p.seq);
+        }
+    }
+    fn datagram(&mut self, _: Time, at: Crossing, bytes: &[u8]) {
+        match (at.node, at.way) {
+            (0, Way::Out) => self.entered.push(bytes.to_vec()),
+            (1, Way::In) => {
+                self.left.insert(bytes.to_vec());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Packet number n of the link has the fate that it has in the simulation, also if the kernel's reports of multicast groups are among them.
+#[test]
+fn the_same_packets_are_lost_as_in_the_simulation() {
+    const COUNT: usize = 150;
+    let link = "rate = \"20 Mbit/s\"\ndelay = \"4 ms\"\nqueue = \"1000 pkt\"\n\
+                noise = { kind = \"burst\", start = \"8 %\", length = [1, 4] }";
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mbit/s\"\npacket = \"400 B\"\nbytes = \"100 kB\"";
+    for seed in 1..=3 {
+        let simulated = Scenario { seed, ..pair([TAP, TAP], link, flow) };
+        let mut fates = Fates::default();
+        Network::new(simulated.clone(), Options::default()).unwrap().run_observed(&mut fates).unwrap();
+        let expected = fates.simulated;
+        let scenario = Scenario { flows: Vec::new(), ..simulated };
+        let Some(emulation) = possible(open(scenario, Settings::default())) else { return };
+        let running = emulation.start(Fates::default());
+        let bind =
+            |host: usize, address: &str| running.namespace(host).within(|| UdpSocket::bind(address).unwrap()).unwrap();
+        let (sender, receiver) = (bind(0, "10.0.0.1:0"), bind(1, "10.0.0.2:7000"));
+        receiver.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        for number in 0..COUNT {
+            let mut payload = [0; 372];
+            payload[..8].copy_from_slice(&number.to_be_bytes());
+            sender.send_to(&payload, "10.0.0.2:7000").unwrap();
+        }
+        let mut got = 0;
+        while receiver.recv(&mut [0; 400]).is_ok() {
+            got += 1;
+        }
+        let (outcome, fates) = running.finish();
+        assert_eq!((outcome.overruns, outcome.refused), (0, 0), "{outcome:?}");
+        assert!(fates.entered.len() >= COUNT && (40..COUNT - 10).contains(&got), "{} {got}", fates.entered.len());
+        for (number, bytes) in fates.entered.iter().enumerate() {
+            // Of those that are repeated it cannot be said which has arrived.
+            if fates.entered.iter().filter(|other| *other == bytes).count() == 1 {
+                assert_eq!(fates.left.contains(bytes), expected.contains(&(number as u32)), "seed {seed}: {number}");
+            }
+        }
+    }
+}
+
+/// Our TCP and the kernel's, over Ethernet at the kernel's side only.
+#[test]
+fn our_tcp_speaks_to_a_kernel_on_an_ethernet() {
+    const BYTES: usize = 300_000;
+    for (ip, sender, receiver) in [(4, "a", "b"), (6, "b", "a")] {
+        let flow = format!(
+            "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"{sender}\"\nto = \"{receiver}\"\nbytes = \"{BYTES} B\"\n\
+             start = \"500 ms\"\nip = {ip}"
+        );
+        let scenario = pair(["kernel = false", TAP], LINK, &flow);
+        let there = addresses(&scenario, 0).sockets()[1];
+        let Some(running) = start(scenario) else { return };
+        let kernel = running.namespace(0);
+        reno(kernel);
+        if sender == "a" {
+            let mut got = Vec::new();
+            let listener = kernel.within(|| TcpListener::bind(there).unwrap()).unwrap();
+            listener.accept().unwrap().0.read_to_end(&mut got).unwrap();
+            let mut expected = vec![0; BYTES];
+            wire::pattern(1, &mut expected);
+            assert!(got == expected, "{} bytes", got.len());
+            thread::sleep(Duration::from_millis(300)); // its last acknowledgement is on its way
+        } else {
+            let mut stream = kernel.within(|| TcpStream::connect(there)).unwrap().unwrap();
+            stream.write_all(&vec![1; BYTES]).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            stream.read_to_end(&mut Vec::new()).unwrap();
+        }
+        let outcome = finish(running);
+        assert_eq!(outcome.result.flows[0].delivered_bytes, BYTES as u64, "{:?}", outcome.result.flows);
+    }
+}
+
+/// A host on the Ethernet and one that is joined by IP.
+#[test]
+fn layers_may_differ() {
+    let Some(running) = start(pair([TAP, "kernel = true"], LINK, "")) else { return };
+    let ends = [0, 1].map(|host| running.namespace(host));
+    ends.into_iter().for_each(reno);
+    exchange(ends, "10.0.0.2:7000".parse().unwrap());
+    exchange([ends[1], ends[0]], "[fd00::1]:7000".parse().unwrap());
+    transfer(ends, "10.0.0.2:7001".parse().unwrap(), &content(200_000));
+    running.finish();
+}
+
+/// A machine with two network devices, `one` and `two`, behind which are two others, each with a device `eth0`.
+struct Machines {
+    bridge: Namespace,
+    hosts: [Namespace; 2],
+}
+
+impl Machines {
+    fn new() -> Option<Self> {
+        let new = || possible(Namespace::new());
+        let machines = Machines { bridge: new()?, hosts: [new()?, new()?] };
+        for (i, (name, host)) in ["one", "two"].into_iter().zip(&machines.hosts).enumerate() {
+            let there = host.path();
+            run(&machines.bridge, &format!("ip link add {name} type veth peer name eth0 netns {}", there.display()));
+            run(&machines.bridge, &format!("ip link set dev {name} addrgenmode none up"));
+            run(host, "ip link set dev eth0 up");
+            run(host, &format!("ip address add 192.168.9.{}/24 dev eth0", i + 1));
+            run(host, &format!("ip address add fe80::bb{}/64 dev eth0 nodad", i + 1));
+            reno(host);
+        }
+        Some(machines)
+    }
+
+    /// The key that attaches a device.
+    fn interface(&self, name: &str) -> String {
+        format!("interface = \"{}/{name}\"", self.bridge.path().display())
+    }
+
+    /// The machine between the two others.
+    fn open(&self, link: &str) -> Result<Emulation, HostError> {
+        let keys = ["one", "two"].map(|name| self.interface(name));
+        open(pair([&keys[0], &keys[1]], link, ""), Settings::default())
+    }
+}
+
+#[test]
+fn two_attached_devices_are_a_bridge() {
+    let Some(machines) = Machines::new() else { return };
+    let ends = [&machines.hosts[0], &machines.hosts[1]];
+    let noisy = format!("{LINK}\nnoise = {{ kind = \"random\", loss = \"1 %\" }}");
+    let Some(emulation) = possible(machines.open(&noisy)) else { return };
+    assert!(emulation.warnings().is_empty());
+    assert_eq!(
+        emulation.hosts().map(|(node, device, all)| (node, device, all.len())).collect::<Vec<_>>(),
+        [("a", "one", 0), ("b", "two", 0)]
+    );
+    assert!(run(&machines.bridge, "ip -d link show dev one").contains("promiscuity 1"));
+    let running = emulation.start(NoObserver);
+    // Offloads of these devices are on: segments come joined, and without their checksums.
+    transfer(ends, "192.168.9.2:7000".parse().unwrap(), &content(3_000_000));
+    let outcome = running.finish().0;
+    assert_eq!((outcome.overruns, outcome.oversized), (0, 0), "{outcome:?}");
+    let forward = outcome.result.links[0].forward;
+    assert!(forward.lost > 5 && forward.packets > 2000, "{forward:?}");
+    assert!(run(&machines.bridge, "ip -d link show dev one").contains("promiscuity 0"), "as it was");
+
+    let Some(running) = possible(machines.open(LINK)).map(|emulation| emulation.start(NoObserver)) else { return };
+    exchange(ends, "192.168.9.2:7000".parse().unwrap());
+    exchange(ends, "[fe80::bb2%2]:7000".parse().unwrap());
+    discover(ends);
+    other_frames(ends, "eth0");
+    assert_eq!(running.finish().0.oversized, 0);
+}
+
+#[test]
+fn attached_devices_that_go_end_the_emulation() {
+    let Some(machines) = Machines::new() else { return };
+    for (how, name) in [("ip link set dev two down", "two"), ("ip link delete dev one", "one")] {
+        let Some(emulation) = possible(machines.open(LINK)) else { return };
+        let running = emulation.start(NoObserver);
+        run(&machines.bridge, how);
+        while !running.is_over() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let ending = running.finish().0.ending;
+        assert!(matches!(&ending, Ending::Vanished { device, .. } if device == name), "{how}: {ending:?}");
+        run(&machines.bridge, "ip link set dev two up");
+    }
+}
+
+#[test]
+fn devices_that_cannot_be_attached_are_refused() {
+    let Some(machines) = Machines::new() else { return };
+    let attach = |name: &str| open(pair([&machines.interface(name), "kernel = true"], LINK, ""), Settings::default());
+    run(&machines.bridge, "ip address add 10.9.9.9/24 dev one");
+    run(&machines.bridge, "ip link set dev two down");
+    let Some(emulation) = possible(attach("one")) else { return };
+    let warnings = emulation.warnings();
+    assert!(warnings.len() == 1 && warnings[0].contains("one has the address 10.9.9.9"), "{warnings:?}");
+    let refused = |name| attach(name).err().expect("it is refused");
+    match refused("too") {
+        HostError::NoInterface { name, there } => assert!(name == "too" && there.contains(&"two".into()), "{there:?}"),
+        e => panic!("{e}"),
+    }
+    for (name, said) in [("lo", "is no Ethernet"), ("two", "is down")] {
+        assert!(refused(name).to_string().contains(said), "{name}");
+    }
+    let e = open(pair(["interface = \"no-such-namespace/eth0\"", "kernel = true"], LINK, ""), Settings::default());
+    assert!(e.err().expect("there is none").to_string().contains("no-such-namespace"));
+}
+
+/// A link that is down is one without carrier at the hosts beside it.
+#[test]
+fn carrier_follows_the_link() {
+    let link = format!("{LINK}\ntimeline = [{{ at = \"500 ms\", up = false }}, {{ at = \"3 s\", up = true }}]");
+    for keys in ["kernel = true", TAP] {
+        let settings = Settings { carrier: true, ..Settings::default() };
+        let Some(emulation) = possible(open(pair([keys, keys], &link, ""), settings)) else { return };
+        let has = |at: &Namespace| !run(at, "ip -o link show dev wire0").contains("NO-CARRIER");
+        assert!(has(emulation.namespace(0)) && has(emulation.namespace(1)));
+        let running = emulation.start(NoObserver);
+        for up in [false, true] {
+            for host in [0, 1] {
+                while has(running.namespace(host)) != up {
+                    assert!(!running.is_over(), "{keys}: carrier {up}");
+                    thread::sleep(Duration::from_millis(5));
+                }
+            }
+        }
+        exchange([0, 1].map(|host| running.namespace(host)), "10.0.0.2:7000".parse().unwrap());
+        running.finish();
+    }
+}
