@@ -132,6 +132,7 @@ pub(crate) struct Run {
   roughlink emulate my.toml --exec server -- iperf3 -s --exec car -- sh -c 'iperf3 -c $ROUGHLINK_SERVER'
   roughlink emulate my.toml --until car --exec server -- ./serve --exec car -- ./update --from 10.0.0.1
   roughlink emulate my.toml --kernel server --kernel car --for 600s      and then: roughlink shell car
+  roughlink emulate my.toml --interface car=eth1 --interface charger=eth2     this machine is the link between two others
 Options come before the first `--exec NODE -- COMMAND`, of which there may be several. A program ends with the emulation, and so \
 does everything that it started. The environment has ROUGHLINK_NODE, and ROUGHLINK_ and each node's name with its address. It ends when \
 all programs have ended, or one of them fails, or when the scenario's duration is over.")]
@@ -144,6 +145,16 @@ pub(crate) struct Emulate {
     /// A node that is this machine itself, with a network device more as long as the emulation runs.
     #[arg(long, value_name = "NODE")]
     pub here: Option<String>,
+    /// Attach this network device of the machine, or NETNS/DEVICE, to a node, which is then whoever is behind it, as with `interface` in the
+    /// scenario.
+    #[arg(long, value_name = "NODE=DEVICE")]
+    pub interface: Vec<String>,
+    /// What all Linux hosts and the network exchange, instead of `layer` in the scenario: `ip` or `ethernet`.
+    #[arg(long, value_name = "LAYER")]
+    pub layer: Option<String>,
+    /// The devices of Linux hosts lose their carrier while all links at their nodes are down.
+    #[arg(long)]
+    pub carrier: bool,
     /// Run the command after `--` at this node, which becomes a Linux host.
     #[arg(long, value_name = "NODE", requires = "command")]
     pub exec: Option<String>,
@@ -156,6 +167,13 @@ pub(crate) struct Emulate {
     /// Capture in this file what leaves and reaches the Linux hosts, whole packets with the network's own times: pcapng.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
+    /// Leave in this folder, which must be new or empty, the scenario, the result, a capture, the programs' output and what it was made
+    /// with; written as it goes.
+    #[arg(short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// No capture in the folder.
+    #[arg(long, requires = "output", conflicts_with = "capture")]
+    pub no_capture: bool,
     #[command(flatten)]
     pub real: RealTime,
     #[command(flatten)]
@@ -224,7 +242,8 @@ pub(crate) struct ShellAt {
 /// What emulations have in common.
 #[derive(Debug, Args)]
 pub(crate) struct RealTime {
-    /// Fail (exit code 4) if one of a hundred packets left later than this after it was due.
+    /// Fail (exit code 4) if one of a hundred packets left later than this after it was due, or was taken in
+    /// so late, or if the link stood still a hundred times as long.
     #[arg(long, value_name = "TIME", default_value = "1 ms")]
     pub max_lateness: String,
     /// Seed of all random streams, instead of the scenario's.
@@ -233,6 +252,10 @@ pub(crate) struct RealTime {
     /// Replica number: the same scenario with other random numbers.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub replica: u32,
+    /// Show it in a browser while it runs, at this address or port of this machine, and let links be changed there. What is printed
+    /// leads there; port 0 is any that is free.
+    #[arg(long, value_name = "ADDRESS")]
+    pub serve: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -454,6 +477,10 @@ pub(crate) struct Reference {
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
+    /// Look for what emulations that are gone have left on this machine (processes, and the network namespaces that they hold), name it
+    /// and remove it.
+    #[arg(long)]
+    pub clean: bool,
     /// One JSON object.
     #[arg(long)]
     pub json: bool,

@@ -8,6 +8,8 @@ mod args;
 mod commands;
 mod drawing;
 mod failure;
+#[cfg(target_os = "linux")]
+mod live;
 mod progress;
 mod show;
 mod table;

@@ -1,30 +1,50 @@
-//! Progress of a grid, and Ctrl-C.
+//! Progress of a grid, and Ctrl-C and the other signals that ask for an end.
 
 use crate::args::Grid;
+use crate::commands::emulate::is_ignored;
 use crate::failure::{Failure, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use roughlink_lab::error::LabError;
 use roughlink_lab::runner::{self, Ending, Job, Progress};
 use roughlink_lab::store::Store;
+#[cfg(unix)]
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
+};
 use std::io::{IsTerminal as _, stderr};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Set by Ctrl-C.
+/// Set when an end is asked for.
 static STOP: LazyLock<&'static AtomicBool> =
-    LazyLock::new(|| on_ctrl_c(|| say("stopping after the runs under way; press Ctrl-C again to stop at once")));
+    LazyLock::new(|| on_stop(|| say("stopping after the runs under way; press Ctrl-C again to stop at once")));
 
-/// What the first Ctrl-C sets, beside what it does; the second ends the process.
-pub(crate) fn on_ctrl_c(first: impl Fn() + Send + 'static) -> &'static AtomicBool {
+/// What the first Ctrl-C, SIGTERM or SIGHUP sets, beside what it does; the second ends the process. SIGHUP counts unless it is ignored
+/// (`nohup`).
+#[cfg(unix)]
+pub(crate) fn on_stop(first: impl Fn() + Send + 'static) -> &'static AtomicBool {
     static STOP: AtomicBool = AtomicBool::new(false);
-    // Without a handler, Ctrl-C just ends the process, which loses nothing that was finished.
-    let _ = ctrlc::set_handler(move || {
-        if STOP.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-        first();
-    });
+    let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    // Without a handler, a signal just ends the process, which loses nothing that was finished.
+    if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up)) {
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                if STOP.swap(true, Ordering::Relaxed) {
+                    std::process::exit(128 + signal);
+                }
+                first();
+            }
+        });
+    }
+    &STOP
+}
+
+/// Nothing sets it: a signal ends the process.
+#[cfg(not(unix))]
+pub(crate) fn on_stop(_: impl Fn() + Send + 'static) -> &'static AtomicBool {
+    static STOP: AtomicBool = AtomicBool::new(false);
     &STOP
 }
 

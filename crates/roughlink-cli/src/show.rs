@@ -465,7 +465,8 @@ pub(crate) fn digits(x: f64) -> String {
     }
 }
 
-fn size(bytes: u64) -> String {
+/// Bytes, for people.
+pub(crate) fn size(bytes: u64) -> String {
     let b = bytes as f64;
     match bytes {
         0..10_000 => format!("{bytes} B"),

@@ -6,38 +6,19 @@
 
 mod common;
 
+use common::emulated::{PAIR, assert_gone, emulate, folder, marked};
 use common::{code, json, roughlink, roughlink_in, stderr, stdout};
 use roughlink_core::rng::Seed;
 use roughlink_host::Namespace;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
-
-const PAIR: &str = "duration = \"60 s\"\nnode = [{ name = \"server\" }, { name = \"car\" }]\n\
-                    [[link]]\nname = \"plc\"\nbetween = [\"server\", \"car\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
-                    noise = { kind = \"random\", loss = \"1 %\" }\n";
-
-/// A folder with the scenario `pair.toml`; `None`, and why on standard error, where nothing can be emulated.
-fn folder() -> Option<tempfile::TempDir> {
-    let here = json(&roughlink(&["doctor", "--json"]));
-    let able = |what: &str| here[what] == true;
-    if !(able("namespaces") && able("tun") || able("rootless")) {
-        eprintln!("skipped: namespaces: {}; tun: {}; rootless: {}", here["namespaces"], here["tun"], here["rootless"]);
-        return None;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("pair.toml"), PAIR).unwrap();
-    Some(folder)
-}
-
-/// Emulates the pair; what is late on a machine that does other things at the same time is not judged.
-fn emulate(args: &[&str], folder: &Path) -> Output {
-    roughlink_in(&[&["emulate", "pair.toml", "--max-lateness", "10 s"], args].concat(), folder)
-}
 
 /// The words that run one of the parts of [`as_program`].
 fn part(name: &str) -> Vec<String> {
@@ -65,6 +46,10 @@ fn as_program() {
             let connect = || TcpStream::connect(&to).map_err(|_| sleep(Duration::from_millis(20)));
             let mut stream = (0..500).find_map(|_| connect().ok()).expect("the server listens");
             stream.write_all(&content()).unwrap();
+        }
+        Ok("greets") => {
+            let at = std::env::var("AT").unwrap_or("0.0.0.0:7001".into());
+            TcpListener::bind(at).unwrap().accept().unwrap().0.write_all(b"patience").unwrap();
         }
         Ok("greeted") => {
             let to = std::env::var("ROUGHLINK_HOST").unwrap() + ":7001";
@@ -109,7 +94,7 @@ fn programs_at_both_ends_of_a_link() {
     assert_eq!(code(&out), 3, "{}", stderr(&out));
     assert!(stderr(&out).contains("both.pcapng") && fs::read(folder.path().join("both.pcapng")).unwrap() == capture);
     // The table for people, and the same programs' lines on standard output.
-    let out = emulate(&["--for", "50ms", "--exec", "car", "--", "sh", "-c", "echo here; sleep 60"], folder.path());
+    let out = emulate(&["--for", "3s", "--exec", "car", "--", "sh", "-c", "echo here; sleep 60"], folder.path());
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     assert!(stdout(&out).contains("car| here\n") && stdout(&out).contains("packets from kernels"), "{}", stdout(&out));
 }
@@ -161,6 +146,11 @@ fn wrong_use_is_explained() {
         (&["--exec", "cra", "--", "true"], "did you mean `car`"),
         (&["--until", "server", "--exec", "car", "--", "true"], "there are programs at `car`"),
         (&["--exec", "car"], "COMMAND"),
+        (&["--interface", "car"], "such as --interface car=eth1"),
+        (&["--interface", "cra=eth1"], "did you mean `car`"),
+        (&["--layer", "ethernett", "--kernel", "car"], "did you mean `ethernet`"),
+        (&["--layer", "ip", "--interface", "car=eth1"], "carries Ethernet frames"),
+        (&["--interface", "car=eth1", "--exec", "car", "--", "true"], "not this machine"),
         (&["--max-lateness", "soon", "--exec", "car", "--", "true"], "write a time"),
     ];
     for (args, said) in cases {
@@ -176,22 +166,55 @@ fn wrong_use_is_explained() {
     }
 }
 
-/// All processes whose environment has the marker.
-fn marked(marker: &str) -> Vec<String> {
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    let has = |path: &Path| fs::read(path.join("environ")).is_ok_and(|e| String::from_utf8_lossy(&e).contains(marker));
-    all.map(|entry| entry.path()).filter(|p| has(p)).map(|p| p.display().to_string()).collect()
-}
-
-/// Nothing with the marker is left, after a moment at the latest.
-fn assert_gone(marker: &str) {
-    for _ in 0..500 {
-        if marked(marker).is_empty() {
-            return;
-        }
-        sleep(Duration::from_millis(10));
-    }
-    panic!("still there: {:?}", marked(marker));
+/// A car at one network device of a machine, in a namespace of the test's own.
+#[test]
+fn a_machine_with_a_network_device_is_a_link() {
+    let Some(folder) = folder() else { return };
+    let new = || Namespace::new().inspect_err(|e| eprintln!("skipped: {e}")).ok();
+    let (Some(machine), Some(car)) = (new(), new()) else { return };
+    let ip = |at: &Namespace, line: &str| {
+        let done = at.within(|| Command::new("ip").args(line.split(' ')).status()).unwrap().unwrap();
+        assert!(done.success(), "ip {line}");
+    };
+    ip(&machine, &format!("link add eth1 type veth peer name eth0 netns {}", car.path().display()));
+    ip(&machine, "link set dev eth1 addrgenmode none up");
+    ip(&car, "link set dev eth0 up");
+    ip(&car, "address add 192.168.7.2/24 dev eth0");
+    let socket = car.within(|| UdpSocket::bind("192.168.7.2:7000").unwrap()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let answer = std::thread::spawn(move || {
+        let mut buffer = [0; 100];
+        let (n, from) = socket.recv_from(&mut buffer).unwrap();
+        socket.send_to(&buffer[..n], from).unwrap();
+    });
+    let ask = "cat /sys/class/net/plc0/address; ip address add 192.168.7.1/24 dev plc0; exec 3<>/dev/udp/192.168.7.2/7000; \
+               echo hello >&3; echo said $(timeout 20 dd bs=100 count=1 <&3 2>/dev/null)";
+    let args = [
+        "emulate",
+        "pair.toml",
+        "--max-lateness",
+        "10 s",
+        "--interface",
+        "car=eth1",
+        "--layer",
+        "ethernet",
+        "--set",
+        "link.plc.noise.loss=0 %",
+    ];
+    let words = [&args[..], &["--exec", "server", "--", "bash", "-c", ask]].concat();
+    let out = machine.within(|| roughlink_in(&words, folder.path())).unwrap();
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    assert!(stdout(&out).contains("server| 02:00:00:00:00:01\nserver| said hello\n"), "{}", stdout(&out));
+    assert!(stderr(&out).contains("car: attached to eth1"), "{}", stderr(&out));
+    answer.join().unwrap();
+    let args = ["emulate", "pair.toml", "--interface", "car=eth2"];
+    let out = machine.within(|| roughlink_in(&args, folder.path())).unwrap();
+    assert_eq!(code(&out), 2, "{}", stderr(&out));
+    assert!(
+        stderr(&out).contains("network device") && stderr(&out).contains("did you mean `eth1`"),
+        "{}",
+        stderr(&out)
+    );
 }
 
 /// What of the machine an emulation might change: its devices, and namespaces with a name.
@@ -252,21 +275,110 @@ fn nothing_is_left_after_a_kill_at_any_moment() {
     assert_eq!(machine(), before);
 }
 
+/// Sends a signal to a process by its name.
+fn tell(child: &Child, signal: &str) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+}
+
 #[test]
-fn control_c_ends_it_with_a_result() {
+fn signals_end_it_with_a_result() {
     let Some(folder) = folder() else { return };
     let before = machine();
-    let marker = format!("roughlink-interrupt-{}", std::process::id());
-    let child = start(&marker, folder.path());
-    until_programs_run(&marker);
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(sent.success());
-    let out = child.wait_with_output().unwrap();
-    assert_eq!(code(&out), 130);
-    let result = json(&out);
-    assert_eq!((&result["ended"], &result["programs"][1]["stopped"]), (&"interrupted".into(), &true.into()));
-    assert_gone(&marker);
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let marker = format!("roughlink-interrupt{signal}-{}", std::process::id());
+        let child = start(&marker, folder.path());
+        until_programs_run(&marker);
+        tell(&child, signal);
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(code(&out), 130, "{signal}");
+        let result = json(&out);
+        assert_eq!((&result["ended"], &result["programs"][1]["stopped"]), (&"interrupted".into(), &true.into()));
+        assert_gone(&marker);
+    }
     assert_eq!(machine(), before);
+}
+
+#[test]
+fn a_link_that_stood_still_is_a_fault() {
+    let Some(folder) = folder() else { return };
+    let mut child = Command::new(env!("CARGO_BIN_EXE_roughlink"));
+    let args = ["emulate", "pair.toml", "--json", "--max-lateness", "2 ms", "--exec", "car", "--", "sleep", "1.5"];
+    let child = child.args(args).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = child.spawn().unwrap();
+    sleep(Duration::from_millis(700));
+    tell(&child, "-STOP");
+    sleep(Duration::from_millis(400));
+    tell(&child, "-CONT");
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(code(&out), 4, "{}", stderr(&out));
+    assert!(stderr(&out).contains("the link stood still for"), "{}", stderr(&out));
+    assert!(json(&out)["stall_us"].as_f64().unwrap() > 300e3, "{}", stdout(&out));
+}
+
+/// IPv6 demands more, and a device has none then.
+#[test]
+fn links_of_small_packets_are_emulated() {
+    let Some(folder) = folder() else { return };
+    let set = ["--set", "link.plc.mtu=600 B", "--exec", "car", "--", "ip", "-o", "address"];
+    let out = emulate(&set, folder.path());
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    assert!(stdout(&out).contains("inet 10.0.0.2/32") && !stdout(&out).contains("fd00"), "{}", stdout(&out));
+}
+
+/// Whoever joined a namespace of another user's choice would be at that user's mercy.
+#[test]
+fn a_shell_joins_no_emulation_of_another_user() {
+    let Some(folder) = folder() else { return };
+    let program = env!("CARGO_BIN_EXE_roughlink");
+    let as_nobody = || {
+        let mut command = Command::new(program);
+        command.uid(NOBODY).gid(NOBODY).current_dir("/").stdin(Stdio::null()).stderr(Stdio::piped());
+        command
+    };
+    let theirs = folder.path().join("pair.toml");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let args = ["emulate", theirs.to_str().unwrap(), "--exec", "car", "--", "sleep", "1000"];
+    let Ok(mut child) = as_nobody().args(args).stdout(Stdio::null()).spawn() else {
+        eprintln!("skipped: this is not root, or nobody may not run the program");
+        return;
+    };
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    if !said.any(|line| line.starts_with("car: 10.0.0.2")) {
+        eprintln!("skipped: nobody cannot emulate here");
+        child.wait().unwrap();
+        return;
+    }
+    let process = child.id().to_string();
+    let shell = ["shell", "car", "--process", &process, "--", "true"];
+    let (ours, own) = (roughlink(&shell), as_nobody().args(shell).output().unwrap());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(code(&own), 0, "{}", stderr(&own));
+    assert_eq!(code(&ours), 2, "{}", stderr(&ours));
+    assert!(stderr(&ours).contains("sudo -u USER"), "{}", stderr(&ours));
+}
+
+const NOBODY: u32 = 65534;
+
+/// A program that has the terminal is its foreground process group, as a shell would have it.
+#[test]
+fn a_program_in_a_terminal_is_in_its_foreground() {
+    let Some(folder) = folder() else { return };
+    let words = format!(
+        "{} link --rate 10Mbit/s --quiet --max-lateness 10s -- cut -d ' ' -f 5,8 /proc/self/stat",
+        env!("CARGO_BIN_EXE_roughlink")
+    );
+    let mut script = Command::new("script");
+    script.args(["-qec", &words, "/dev/null"]).current_dir(folder.path()).stdin(Stdio::null());
+    let machine = Namespace::new();
+    let (Ok(machine), Ok(_)) = (&machine, Command::new("script").arg("--version").output()) else {
+        eprintln!("skipped: no rights, or no `script`");
+        return;
+    };
+    let out = machine.within(|| script.output().unwrap()).unwrap();
+    let said = stdout(&out);
+    let groups: Vec<&str> = said.split_whitespace().collect();
+    assert!(matches!(groups[..], [own, foreground] if own == foreground && own != "0"), "{said}");
 }
 
 /// What a program has started ends with it, and a program that does not want to end is ended.
@@ -296,11 +408,15 @@ fn a_shell_joins_a_running_emulation() {
     let process = child.id().to_string();
     let out = roughlink(&["shell", "car", "--process", &process, "--", "cat", "/proc/self/net/dev"]);
     let failed = roughlink(&["shell", "car", "--process", &process, "--", "sh", "-c", "exit 9"]);
+    let told = roughlink(&["shell", "car", "--process", &process, "--", "sh", "-c", "env; cat /etc/hosts"]);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     assert!(stdout(&out).contains("plc0:") && !stdout(&out).contains("eth"), "{}", stdout(&out));
     assert_eq!(code(&failed), 9);
+    for line in ["ROUGHLINK_NODE=car\n", "ROUGHLINK_SERVER=10.0.0.1\n", "10.0.0.1\tserver\n", "fd00::2\tcar\n"] {
+        assert!(stdout(&told).contains(line), "{line}: {}", stdout(&told));
+    }
     assert_gone(&marker);
 }
 
@@ -333,12 +449,87 @@ fn one_link_to_this_machine() {
     assert!(stdout(&out).contains("greeted with patience"), "{}", stdout(&out));
     assert!(stderr(&out).contains("lateness"), "{}", stderr(&out));
     greeter.join().unwrap().unwrap();
-    // Addresses that are in use stay where they are.
-    let nested = ["link", "--rate", "10Mbit/s", "--", "true"];
+    // Addresses that are in use stay where they are, and others are taken. What the machine forwards, it gets.
+    let route = "echo $ROUGHLINK_HOST $ROUGHLINK_INSIDE; ip -4 route show default";
+    let link = ["link", "--rate", "10Mbit/s", "--max-lateness", "10 s", "--", "sh", "-c", route];
+    assert!(machine.within(|| add("10.0.9.9/24")).unwrap().success());
+    let out = machine.within(|| roughlink(&link)).unwrap();
+    assert_eq!((code(&out), &*stdout(&out)), (0, "10.0.16.1 10.0.16.2\n"), "{}", stderr(&out));
+    machine.within(|| fs::write("/proc/sys/net/ipv4/ip_forward", "1")).unwrap().unwrap();
+    let out = machine.within(|| roughlink(&link)).unwrap();
+    assert!(stdout(&out).contains("default dev link0 scope link src 10.0.16.2"), "{}{}", stdout(&out), stderr(&out));
+    fs::write(folder.path().join("link.toml"), &text).unwrap();
+    let args = ["emulate", "link.toml", "--here", "host", "--exec", "inside", "--", "true"];
     assert!(machine.within(|| add("10.0.0.9/24")).unwrap().success());
-    let out = machine.within(|| roughlink(&nested)).unwrap();
+    let out = machine.within(|| roughlink_in(&args, folder.path())).unwrap();
     assert_eq!(code(&out), 3, "{}", stderr(&out));
     assert!(stderr(&out).contains("in use on this machine"), "{}", stderr(&out));
+}
+
+/// Three links, one within the other, with this delay each, ms, and a program behind all.
+fn links(delay: u32, program: Vec<String>) -> Vec<String> {
+    let delay = format!("{delay} ms");
+    let link = [
+        env!("CARGO_BIN_EXE_roughlink"),
+        "link",
+        "--quiet",
+        "--max-lateness",
+        "10 s",
+        "--rate",
+        "10Mbit/s",
+        "--delay",
+        &delay,
+        "--",
+    ];
+    link.iter().cycle().take(3 * link.len()).map(|word| (*word).to_owned()).chain(program).collect()
+}
+
+/// Services of the machine are reached through all of them, and from there those behind them.
+#[test]
+fn links_within_links() {
+    let machine = match Namespace::new() {
+        Ok(namespace) => namespace,
+        Err(e) => {
+            eprintln!("skipped: {e}");
+            return;
+        }
+    };
+    let listener = machine.within(|| TcpListener::bind("0.0.0.0:7001").unwrap()).unwrap();
+    let greeter = std::thread::spawn(move || listener.accept().unwrap().0.write_all(b"patience"));
+    let run = |words: Vec<String>| {
+        let spawned = machine.within(|| Command::new(&words[0]).args(&words[1..]).stdout(Stdio::piped()).spawn());
+        spawned.unwrap().unwrap()
+    };
+    let out = run(links(5, part("greeted"))).wait_with_output().unwrap();
+    assert!(stdout(&out).contains("greeted with patience"), "{}{}", stdout(&out), stderr(&out));
+    greeter.join().unwrap().unwrap();
+    // The first is 10.0.0.0/20, the others are 10.0.4.0/22 and 10.0.5.0/24.
+    let child = run(links(5, part("greets")));
+    let mut greeting = String::new();
+    let connect = || TcpStream::connect("10.0.5.2:7001").map_err(|_| sleep(Duration::from_millis(20)));
+    let connected = machine.within(|| (0..500).find_map(|_| connect().ok())).unwrap();
+    connected.expect("it listens").read_to_string(&mut greeting).unwrap();
+    assert_eq!((greeting.as_str(), child.wait_with_output().unwrap().status.code()), ("patience", Some(0)));
+    // Seven are too many.
+    let out = run(links(0, links(0, links(0, vec!["true".into()])))).wait_with_output().unwrap();
+    assert_eq!(code(&out), 3);
+}
+
+/// The same without root, in a user namespace.
+#[test]
+fn links_within_links_without_root() {
+    if json(&roughlink(&["doctor", "--json"]))["rootless"] != true {
+        eprintln!("skipped: nothing can be emulated without root");
+        return;
+    }
+    let quoted = |words: Vec<String>| words.iter().map(|w| format!("'{w}'")).collect::<Vec<_>>().join(" ");
+    let script = format!("ip link set lo up; {} & {}", quoted(part("greets")), quoted(links(5, part("greeted"))));
+    let drop = ["--bounding-set", "-sys_admin,-net_admin,-sys_nice,-net_raw", "--inh-caps", "-all"];
+    let words = ["unshare", "-r", "-n", "bash", "-c", &script];
+    match Command::new("setpriv").args(drop).args(words).output() {
+        Ok(out) => assert!(stdout(&out).contains("greeted with patience"), "{}{}", stdout(&out), stderr(&out)),
+        Err(e) => eprintln!("skipped: setpriv: {e}"),
+    }
 }
 
 /// Without the rights of root, in a user namespace.

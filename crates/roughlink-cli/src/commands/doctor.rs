@@ -4,7 +4,10 @@ use super::REVISION;
 use crate::args::Doctor;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
+use serde::Serialize;
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -17,6 +20,9 @@ struct Fact {
 
 /// Prints facts about this machine, without a judgement.
 pub(crate) fn doctor(args: &Doctor) -> Result<(), Failure> {
+    if args.clean {
+        return clean(args.json);
+    }
     let facts = facts();
     if args.json {
         let all: serde_json::Map<String, serde_json::Value> =
@@ -35,6 +41,57 @@ pub(crate) fn doctor(args: &Doctor) -> Result<(), Failure> {
     }
     print(&format!("{table}\n"))
 }
+
+/// What emulations that are gone have left, and what became of it.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Cleaned {
+    pub(crate) found: Vec<Found>,
+    /// Emulations that are at work, by process, with their nodes: nothing of theirs is touched.
+    pub(crate) running: BTreeMap<u32, Vec<String>>,
+}
+
+/// A process that was left.
+#[derive(Debug, Serialize)]
+pub(crate) struct Found {
+    pub(crate) process: u32,
+    pub(crate) command: String,
+    /// The network namespace that it holds.
+    pub(crate) namespace: String,
+    /// Why it is still there.
+    pub(crate) error: Option<String>,
+}
+
+fn clean(json: bool) -> Result<(), Failure> {
+    let cleaned = super::emulate::clean();
+    if json {
+        print_json(&cleaned)?;
+    } else {
+        let mut text = String::new();
+        for found in &cleaned.found {
+            let Found { process, command, namespace, error } = found;
+            let became = error.as_ref().map_or("ended".into(), |e| format!("still there: {e}"));
+            let _ = writeln!(
+                text,
+                "process {process} (`{command}`), which holds the network namespace {namespace}: {became}"
+            );
+        }
+        for (process, nodes) in &cleaned.running {
+            let _ = writeln!(text, "running, not touched: process {process} with {}", nodes.join(", "));
+        }
+        if cleaned.found.is_empty() {
+            text += NOTHING_LEFT;
+        }
+        print(&text)?;
+    }
+    match cleaned.found.iter().find_map(|found| found.error.clone()) {
+        Some(error) => Err(Failure::Machine(error, Some("run it as the user whose process it is, or as root"))),
+        None => Ok(()),
+    }
+}
+
+/// Namespaces and devices have no name by which they could be left.
+const NOTHING_LEFT: &str = "Nothing is left of emulations that are gone: no process of one, and so no network namespace that one holds.\n\
+    Namespaces have no name, devices are not persistent, mounts are those of the programs: the kernel removes them with the process.\n";
 
 fn facts() -> Vec<Fact> {
     let fact = |name, value, what_for| Fact { name, what_for, value };

@@ -1,5 +1,6 @@
 //! `roughlink emulate`, `link` and `shell` where there is no Linux kernel.
 
+use super::doctor::Cleaned;
 use crate::args::{Emulate, Link, ShellAt};
 use crate::failure::Failure;
 use roughlink_lab::error::LabError;
@@ -11,6 +12,15 @@ pub(crate) fn inside() -> Option<ExitCode> {
 
 pub(crate) fn abilities() -> Vec<(&'static str, Option<String>, &'static str)> {
     Vec::new()
+}
+
+pub(crate) fn clean() -> Cleaned {
+    Cleaned::default()
+}
+
+/// Where there is no /proc, nobody says so.
+pub(crate) fn is_ignored(_: i32) -> bool {
+    false
 }
 
 pub(crate) fn emulate(_: &Emulate) -> Result<(), Failure> {

@@ -1,5 +1,9 @@
 //! Runs the command.
 
+#[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "few tests emulate")]
+pub mod emulated;
+
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,0 +1,139 @@
+//! Files that are written while an emulation runs, so that what was there until then is there whatever happens.
+//!
+//! The first that cannot be written ends the emulation: nobody wants to learn at the end of an hour that its beginning is missing. What
+//! was written stays.
+
+use crate::failure::Failure;
+use std::fs::{self, File, Metadata};
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The files of an emulation.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    failed: OnceLock<(PathBuf, io::Error)>,
+    /// Each with its device and number there.
+    made: Mutex<Vec<(PathBuf, (u64, u64))>>,
+}
+
+/// One of them; every write reaches the file.
+#[derive(Debug)]
+pub(super) struct Kept {
+    path: PathBuf,
+    file: File,
+    files: Arc<Files>,
+}
+
+impl Files {
+    /// Begins a file, which must not exist.
+    pub(super) fn create(self: &Arc<Self>, path: &Path) -> Result<Kept, Failure> {
+        let file = File::create_new(path).and_then(|file| {
+            let id = id(&file.metadata()?);
+            Ok((file, id))
+        });
+        let (file, id) = file.map_err(|e| unwritten(path, &e))?;
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_owned(), id));
+        Ok(Kept { path: path.to_owned(), file, files: Arc::clone(self) })
+    }
+
+    /// Whether one could not be written.
+    pub(super) fn have_failed(&self) -> bool {
+        self.failed.get().is_some()
+    }
+
+    /// Why one was not, or is not there any more.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        if let Some((path, e)) = self.failed.get() {
+            return Some(unwritten(path, e));
+        }
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.iter().find_map(|(path, was)| match fs::symlink_metadata(path) {
+            Ok(is) if id(&is) == *was => None,
+            Ok(_) => Some(unwritten(path, &io::Error::other("something else was put in its place meanwhile"))),
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                Some(unwritten(path, &io::Error::other("it was removed meanwhile")))
+            }
+            Err(e) => Some(unwritten(path, &e)),
+        })
+    }
+}
+
+impl Kept {
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Another writer of the same file, whose lines go after those that are there.
+    pub(super) fn again(&self) -> Result<Kept, Failure> {
+        let file = self.file.try_clone().map_err(|e| unwritten(&self.path, &e))?;
+        Ok(Kept { path: self.path.clone(), file, files: Arc::clone(&self.files) })
+    }
+}
+
+impl Write for Kept {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).inspect_err(|e| {
+            if e.kind() != ErrorKind::Interrupted {
+                let copy = e.raw_os_error().map_or_else(|| e.kind().into(), io::Error::from_raw_os_error);
+                let _ = self.files.failed.set((self.path.clone(), copy));
+            }
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Writes large pieces, and what there is at least each [`PROMPT`] while something is written.
+#[derive(Debug)]
+pub(super) struct Prompt {
+    out: BufWriter<Kept>,
+    written: Instant,
+}
+
+impl Prompt {
+    pub(super) fn new(file: Kept) -> Self {
+        Prompt { out: BufWriter::with_capacity(1 << 16, file), written: now() }
+    }
+}
+
+impl Write for Prompt {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let now = now();
+        if now.duration_since(self.written) >= PROMPT {
+            self.written = now;
+            self.out.flush()?;
+        }
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "when a file is written, and nothing else, depends on it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+fn id(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+pub(super) fn unwritten(path: &Path, e: &io::Error) -> Failure {
+    let help = match e.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space; what was written until then is there",
+        ErrorKind::AlreadyExists => "nothing is replaced: name another",
+        _ => "name a place that can be written to",
+    };
+    Failure::Machine(format!("cannot write {}: {e}", path.display()), Some(help))
+}
+
+/// After this long what is buffered is written.
+const PROMPT: Duration = Duration::from_millis(200);

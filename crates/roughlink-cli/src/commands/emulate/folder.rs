@@ -1,0 +1,123 @@
+//! The folder that `emulate -o` leaves.
+//!
+//! | file | what | when it is written |
+//! |---|---|---|
+//! | `emulation.json` | command, versions of program and kernel, when, seed, replica, nodes | at the start |
+//! | `config.toml` | the scenario, with the overrides written into it | at the start |
+//! | `capture.pcapng` | what leaves and reaches the Linux hosts | all the time |
+//! | `output-NODE.txt` | what the programs at a node print | line by line |
+//! | `summary.json` | what `--json` prints | at the end |
+//!
+//! Names are those of the folder of `run -o` where the content is the same, so `roughlink report` reads it.
+
+use super::files::{Files, Kept, unwritten};
+use super::result::Emulated;
+use crate::commands::{REVISION, command_line};
+use crate::failure::Failure;
+use roughlink_core::scenario::Scenario;
+use roughlink_host::Emulation;
+use roughlink_lab::error::LabError;
+use serde::Serialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A result folder at work.
+pub(super) struct Folder {
+    path: PathBuf,
+    files: Arc<Files>,
+    outputs: BTreeMap<String, Kept>,
+}
+
+impl Folder {
+    /// Begins a folder, which must be absent or empty.
+    pub(super) fn begin(path: &Path, files: &Arc<Files>) -> Result<Self, Failure> {
+        let holds = fs::create_dir_all(path).and_then(|()| fs::read_dir(path)?.next().transpose());
+        match holds {
+            Err(e) => Err(unwritten(path, &e)),
+            Ok(Some(_)) => Err(LabError::Usage {
+                message: format!("`{}` is not empty", path.display()),
+                help: "an emulation is never the same twice, so nothing is replaced: name another folder".into(),
+            }
+            .into()),
+            Ok(None) => Ok(Folder { path: path.to_owned(), files: Arc::clone(files), outputs: BTreeMap::new() }),
+        }
+    }
+
+    /// Where the capture is.
+    pub(super) fn capture(&self) -> PathBuf {
+        self.path.join("capture.pcapng")
+    }
+
+    /// Writes what is known before it starts.
+    pub(super) fn describe(&self, scenario: &Scenario, emulation: &Emulation, replica: u32) -> Result<(), Failure> {
+        let node = |(name, device, addresses): (&str, &str, &[_])| json!({ "node": name, "device": device, "addresses": addresses });
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let about = json!({
+            "command": command_line(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "revision": REVISION,
+            "kernel": kernel.trim(),
+            "started_unix_s": now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            "scenario": scenario.name,
+            "seed": scenario.seed,
+            "replica": replica,
+            "hosts": emulation.hosts().map(node).collect::<Vec<_>>(),
+        });
+        self.write("config.toml", scenario.source.as_bytes())?;
+        self.write("emulation.json", &pretty(&about))
+    }
+
+    /// Where a program at a node writes what it prints, beside others at the same node.
+    pub(super) fn output(&mut self, node: &str) -> Result<Kept, Failure> {
+        if let Some(kept) = self.outputs.get(node) {
+            return kept.again();
+        }
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        let name: String = node.chars().map(plain).take(LONGEST_NAME).collect();
+        // Names that differ in replaced characters only are told apart by a number.
+        let taken = |path: &PathBuf| path.exists();
+        let names =
+            std::iter::once(format!("output-{name}.txt")).chain((2..).map(|n| format!("output-{name}-{n}.txt")));
+        let path = names.map(|name| self.path.join(name)).find(|path| !taken(path)).expect("there are enough numbers");
+        let kept = self.files.create(&path)?;
+        self.outputs.entry(node.to_owned()).or_insert(kept).again()
+    }
+
+    /// Writes the result.
+    pub(super) fn finish(self, result: &Emulated<'_>) -> Result<(), Failure> {
+        // Under another name first: what has the name is complete.
+        self.write(PART, &pretty(result)).inspect_err(|_| {
+            let _ = fs::remove_file(self.path.join(PART));
+        })?;
+        let summary = self.path.join("summary.json");
+        fs::rename(self.path.join(PART), &summary).map_err(|e| unwritten(&summary, &e))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        let path = self.path.join(name);
+        let failed = |e| unwritten(&path, &e);
+        let mut file = fs::File::create_new(&path).map_err(failed)?;
+        file.write_all(bytes).map_err(failed)
+    }
+}
+
+fn pretty(value: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(value).expect("plain data");
+    text.push(b'\n');
+    text
+}
+
+#[expect(clippy::disallowed_methods, reason = "the folder says when the emulation was started")]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+/// The result while it is written.
+const PART: &str = "summary.json.part";
+/// Most characters of a node's name in the name of a file.
+const LONGEST_NAME: usize = 100;

@@ -1,0 +1,172 @@
+//! What is to be emulated, however it was said.
+
+use crate::args::RealTime;
+use roughlink_core::net::Limits;
+use roughlink_core::net::addresses::addresses;
+use roughlink_core::packet::Protocol;
+use roughlink_core::scenario::{FlowSpec, Interface, Scenario};
+use roughlink_host::{Claim, Host, OWN_NODE, Place, variable};
+use roughlink_lab::error::LabError;
+use roughlink_lab::library::{Overrides, Source};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// What to emulate, however it was said.
+pub(super) struct Plan<'a> {
+    pub(super) source: Source,
+    pub(super) overrides: Overrides,
+    /// Nodes that are real beside those of the scenario.
+    pub(super) kernels: Vec<String>,
+    /// The node that is this machine.
+    pub(super) here: Option<&'a str>,
+    /// Devices lose their carrier with their links.
+    pub(super) carrier: bool,
+    /// The addresses of the one link that is emulated, from node 0 to node 1.
+    pub(super) claim: Option<Claim>,
+    pub(super) programs: Vec<(String, Vec<OsString>)>,
+    pub(super) until: Option<&'a str>,
+    pub(super) capture: Option<&'a Path>,
+    /// The folder of the results.
+    pub(super) output: Option<&'a Path>,
+    /// It has a capture, too.
+    pub(super) captures: bool,
+    pub(super) real: &'a RealTime,
+    pub(super) limits: Limits,
+    /// The programs' input and output are ours, and the result goes to standard error.
+    pub(super) nested: bool,
+    pub(super) json: bool,
+    pub(super) quiet: bool,
+}
+
+/// The real nodes of a scenario; `ours` are those that must be on this machine.
+pub(super) fn hosts<'p>(
+    scenario: &Scenario,
+    here: Option<&'p str>,
+    ours: impl Iterator<Item = &'p str>,
+) -> Result<Vec<Host>, LabError> {
+    if scenario.kernels.is_empty() {
+        return Err(LabError::Usage {
+            message: "no node of the scenario is a Linux host".into(),
+            help: "name one by --exec or --kernel, or write `kernel = true` at it".into(),
+        });
+    }
+    for name in ours.chain(here) {
+        let attached = scenario.interfaces.iter().find(|(node, _)| scenario.nodes[**node] == name);
+        if let Some((_, Interface::Attached(device))) = attached {
+            return Err(LabError::Usage {
+                message: format!("`{name}` is whoever is behind the network device {device}, not this machine"),
+                help: "run the program there, or leave out the interface".into(),
+            });
+        }
+    }
+    let host = |&node: &usize| {
+        let is_here = here == Some(&scenario.nodes[node]);
+        Host { node, place: if is_here { Place::Here } else { Place::Own } }
+    };
+    Ok(scenario.kernels.iter().map(host).collect())
+}
+
+/// What flows with one end at a kernel need there.
+pub(super) fn about(scenario: &Scenario) -> Vec<String> {
+    let is_kernel = |node: usize| scenario.kernels.contains(&node);
+    let of = |(i, f): (usize, &FlowSpec)| {
+        let [src, dst] = addresses(scenario, i).sockets();
+        let over = match f.protocol() {
+            Protocol::Udp => "UDP",
+            Protocol::Sctp => "SCTP",
+            Protocol::Tcp => "TCP",
+        };
+        match (is_kernel(f.from), is_kernel(f.to)) {
+            (false, true) => Some(format!("flow {}: sends to {dst}/{over} from {src}, at {}", f.name, f.start)),
+            (true, false) => Some(format!("flow {}: receives at {dst}/{over}", f.name)),
+            _ => None,
+        }
+    };
+    scenario.flows.iter().enumerate().filter_map(of).collect()
+}
+
+/// What a user should know of the plan before it begins.
+pub(super) fn doubts(scenario: &Scenario, programs: &[(String, Vec<OsString>)]) -> Vec<String> {
+    let mut all = Vec::new();
+    let variables: Vec<_> = scenario.nodes.iter().map(|node| variable(node)).collect();
+    for (i, name) in variables.iter().enumerate() {
+        let (node, first) = (&scenario.nodes[i], variables.iter().position(|other| other == name));
+        if name == OWN_NODE {
+            all.push(format!("{name} is the name of a program's own node; node `{node}` has no variable"));
+        } else if let Some(first) = first.filter(|first| *first < i) {
+            all.push(format!("nodes `{}` and `{node}` share the variable {name}", scenario.nodes[first]));
+        }
+    }
+    for (node, words) in programs {
+        let meant = |word: &&OsString| **word == *EXEC || word.to_string_lossy().starts_with(EXEC_IS);
+        if let Some(word) = words.iter().skip(1).find(meant) {
+            let word = word.display();
+            all.push(format!(
+                "`{word}` is an argument of the program at `{node}`; the next begins with {EXEC} NODE --"
+            ));
+        }
+    }
+    all
+}
+
+/// The programs of `--exec FIRST -- words`, among which `--exec NODE --` begins the next.
+pub(super) fn programs(first: &str, words: &[OsString]) -> Result<Vec<(String, Vec<OsString>)>, LabError> {
+    let mut all = vec![(first.to_owned(), Vec::new())];
+    let mut rest = words;
+    while let [word, more @ ..] = rest {
+        let is = word.to_str().and_then(|word| word.strip_prefix(EXEC_IS));
+        (rest, _) = match (is, more) {
+            (Some(node), [dashes, more @ ..]) if dashes == "--" => (more, all.push((node.to_owned(), Vec::new()))),
+            (_, [node, dashes, more @ ..]) if word == EXEC && dashes == "--" => {
+                (more, all.push((node.to_string_lossy().into_owned(), Vec::new())))
+            }
+            _ => (more, all.last_mut().expect("it has the first").1.push(word.clone())),
+        };
+    }
+    match all.iter().find(|(_, words)| words.is_empty()) {
+        None => Ok(all),
+        Some((node, _)) => Err(LabError::Usage {
+            message: format!("{EXEC} {node} has no command"),
+            help: format!("write {EXEC} {node} -- COMMAND"),
+        }),
+    }
+}
+
+const EXEC: &str = "--exec";
+const EXEC_IS: &str = "--exec=";
+
+/// A name as a path of `--set` has it.
+pub(super) fn quoted(name: &str) -> String {
+    if name.contains('.') { format!("\"{name}\"") } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(OsString::from).collect()
+    }
+
+    #[test]
+    fn commands_are_divided_where_the_next_node_begins() {
+        let all = programs("a", &words("iperf3 -s --exec b -- sh -c x -- y --exec c --exec=d -- true")).unwrap();
+        let expected = [("a", "iperf3 -s"), ("b", "sh -c x -- y --exec c"), ("d", "true")];
+        assert_eq!(all, expected.map(|(node, line)| (node.to_owned(), words(line))));
+        let empty = programs("a", &words("--exec b -- true")).unwrap_err();
+        assert_eq!(empty.to_string(), "--exec a has no command");
+    }
+
+    #[test]
+    fn what_is_probably_not_meant_is_said() {
+        let text = "duration = \"1 s\"\nnode = [{ name = \"node\" }, { name = \"a-b\" }, { name = \"a_b\" }]\n";
+        let source = Source { name: "x".into(), text: text.into(), folder: None };
+        let scenario = source.parse(&[]).unwrap().scenario;
+        let programs = programs("a-b", &words("echo --exec car ls")).unwrap();
+        insta::assert_snapshot!(doubts(&scenario, &programs).join("\n"), @r"
+        ROUGHLINK_NODE is the name of a program's own node; node `node` has no variable
+        nodes `a-b` and `a_b` share the variable ROUGHLINK_A_B
+        `--exec` is an argument of the program at `a-b`; the next begins with --exec NODE --
+        ");
+    }
+}

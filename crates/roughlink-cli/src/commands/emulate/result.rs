@@ -1,0 +1,229 @@
+//! What is said of an emulation that is over.
+
+use crate::failure::Failure;
+use crate::live::timeline::Step;
+use crate::show::{digits, size, table};
+use roughlink_core::metrics::{RttResult, RunResult};
+use roughlink_core::units::Time;
+use roughlink_host::conversations::{Achieved, Conversation, Direction, Others};
+use roughlink_host::{Attended, Ended, Ending, Lateness, Outcome};
+use roughlink_lab::error::exceeded_help;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// What `--json` prints: what a run has, and what only an emulation has.
+#[derive(Serialize)]
+pub(super) struct Emulated<'o> {
+    #[serde(flatten)]
+    run: &'o RunResult,
+    lateness_us: Option<Lateness>,
+    waited_us: Option<Lateness>,
+    stall_us: f64,
+    overruns: u64,
+    refused: u64,
+    oversized: u64,
+    ports: Ports,
+    real_time: bool,
+    loop_ran_s: f64,
+    loop_waited_s: f64,
+    ended: &'static str,
+    programs: Vec<ProgramResult<'o>>,
+    conversations: &'o [Conversation],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_conversations: Option<Others>,
+    /// How links were changed from outside.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    changes: &'o [Step<'o>],
+}
+
+/// What came from the kernels and went to them.
+#[derive(Serialize)]
+struct Ports {
+    received: u64,
+    sent: u64,
+    unreachable: u64,
+    unreadable: u64,
+}
+
+#[derive(Serialize)]
+struct ProgramResult<'o> {
+    node: &'o str,
+    command: &'o str,
+    exit_code: u8,
+    stopped: bool,
+}
+
+impl<'o> Emulated<'o> {
+    pub(super) fn new(outcome: &'o Outcome, why: Attended, ended: &'o [Ended], changes: &'o [Step<'o>]) -> Self {
+        let program =
+            |p: &'o Ended| ProgramResult { node: &p.node, command: &p.command, exit_code: p.code, stopped: p.stopped };
+        let ports = outcome.ports;
+        Emulated {
+            run: &outcome.result,
+            lateness_us: outcome.lateness,
+            waited_us: outcome.waited,
+            stall_us: outcome.stall.0 as f64 / 1e3,
+            overruns: outcome.overruns,
+            refused: outcome.refused,
+            oversized: outcome.oversized,
+            ports: Ports {
+                received: ports.received,
+                sent: ports.sent,
+                unreachable: ports.unreachable,
+                unreadable: ports.unreadable,
+            },
+            real_time: outcome.unhurried.is_none(),
+            loop_ran_s: outcome.effort.ran.as_secs_f64(),
+            loop_waited_s: outcome.effort.waited.as_secs_f64(),
+            ended: match (why, &outcome.ending) {
+                (_, Ending::Vanished { .. }) => "vanished",
+                (_, Ending::Exceeded(_)) => "exceeded",
+                (Attended::Interrupted, _) => "interrupted",
+                (Attended::Failed, _) => "failed",
+                (Attended::Unwritten, _) => "unwritten",
+                (Attended::Ended, _) => "programs",
+                (Attended::Over, _) => "duration",
+            },
+            programs: ended.iter().map(program).collect(),
+            conversations: &outcome.achieved.conversations,
+            other_conversations: outcome.achieved.others,
+            changes,
+        }
+    }
+}
+
+/// The conversations of programs that carried most, a line for each direction that carried something.
+pub(super) fn conversations(achieved: &Achieved) -> String {
+    let mut all: Vec<&Conversation> = achieved.conversations.iter().collect();
+    all.sort_by_key(|c| std::cmp::Reverse(carried(&c.forward).max(carried(&c.reverse))));
+    let mut lines =
+        table(&["from", "to", "Mbit/s", "delivered", "lost", "sent again", "RTT median", "p99", "delay median", "p99"]);
+    for c in all.iter().take(MOST_SHOWN) {
+        for (from, to, d) in [(&c.from, &c.to, &c.forward), (&c.to, &c.from, &c.reverse)] {
+            let ms = |times: Option<RttResult>, value: fn(&RttResult) -> f64| {
+                times.map_or("-".into(), |times| format!("{:.1} ms", value(&times)))
+            };
+            // Of datagrams the delay from end to end says more, of TCP what it sees itself.
+            let delay = d.delay_ms.filter(|_| d.retransmits.is_none());
+            if carried(d) > 0 {
+                lines.add_row([
+                    format!("{} {from}", c.protocol),
+                    to.clone(),
+                    d.throughput_mbps.map_or("-".into(), digits),
+                    d.delivered_bytes.map_or("-".into(), size),
+                    d.lost.map_or("-".into(), |lost| lost.to_string()),
+                    d.retransmits.map_or("-".into(), |again| again.to_string()),
+                    ms(d.rtt_ms, |rtt| rtt.p50),
+                    ms(d.rtt_ms, |rtt| rtt.p99),
+                    ms(delay, |delay| delay.p50),
+                    ms(delay, |delay| delay.p99),
+                ]);
+            }
+        }
+    }
+    if lines.row_count() == 0 {
+        return String::new();
+    }
+    lines.numbers(2);
+    lines.less_important(&[9, 7, 3]);
+    let more = all.len().saturating_sub(MOST_SHOWN);
+    let more = if more > 0 { format!("and {more} more conversations\n") } else { String::new() };
+    format!("{lines}\n{more}\n")
+}
+
+/// Bytes that were carried in a direction: payload, where it is known; of TCP acknowledgements alone are nothing.
+fn carried(d: &Direction) -> u64 {
+    d.delivered_bytes.unwrap_or_else(|| d.sent.or(d.received).map_or(0, |count| count.bytes))
+}
+
+/// What a person wants to know about time.
+pub(super) fn timing(outcome: &Outcome) -> String {
+    let of = |late: Lateness| {
+        let Lateness { p50, p99, max, over_1ms } = late;
+        let share = over_1ms * 100.0;
+        format!("median {p50:.0} us, p99 {p99:.0} us, longest {max:.0} us; over 1 ms: {share:.2} %")
+    };
+    let late = outcome.lateness.map_or_else(|| "no packet reached a kernel".into(), |l| format!("lateness: {}", of(l)));
+    let ports = outcome.ports;
+    let mut text = format!("{} packets from kernels, {} to them\n{late}\n", ports.received, ports.sent);
+    if let Some(waited) = outcome.waited {
+        let _ = writeln!(text, "taken in after: {}", of(waited));
+    }
+    for (count, what) in [
+        (outcome.overruns, "packets dropped before the link, which took them too slowly"),
+        (outcome.refused, "packets not taken by a kernel, whose device was down or full"),
+        (outcome.oversized, "frames longer than the MTU, which no link carries"),
+        (ports.unreachable, "packets for an address or end that does not exist"),
+    ] {
+        if count > 0 {
+            let _ = writeln!(text, "{what}: {count}");
+        }
+    }
+    if let Some(reason) = &outcome.unhurried {
+        let _ = writeln!(text, "not in real time: {reason}");
+    }
+    text
+}
+
+/// How it ended, as an exit code says it.
+pub(super) fn verdict(outcome: &Outcome, why: Attended, ended: &[Ended], most_late: Time) -> Result<(), Failure> {
+    if why == Attended::Interrupted {
+        return Err(Failure::Interrupted("interrupted".into()));
+    }
+    if let Ending::Vanished { device, reason } = &outcome.ending {
+        return Err(Failure::Machine(format!("the device {device} vanished: {reason}"), None));
+    }
+    if let Ending::Exceeded(limit) = outcome.ending {
+        return Err(Failure::Machine(limit.to_string(), Some(exceeded_help(&limit))));
+    }
+    if let Some(failed) = ended.iter().find(|p| p.code != 0 && !p.stopped) {
+        let at_once = if ended.iter().any(|p| p.stopped) { "; the others were stopped" } else { "" };
+        let message = format!("`{}` at `{}` failed: exit code {}{at_once}", failed.command, failed.node, failed.code);
+        return Err(Failure::Program(message, failed.code));
+    }
+    match faults(outcome, most_late) {
+        faults if faults.is_empty() => Ok(()),
+        faults => Err(Failure::Late(faults.join("; ") + &cause(outcome))),
+    }
+}
+
+/// In what the link was not what it should have been.
+fn faults(outcome: &Outcome, most_late: Time) -> Vec<String> {
+    let late = |times: Option<Lateness>| times.map(|l| l.p99).filter(|p99| *p99 > most_late.0 as f64 / 1e3);
+    let longest_stall = Time(most_late.0.saturating_mul(STALL));
+    let of = |us, what| format!("99 % of the packets {what} within {us:.0} us, not {most_late}");
+    [
+        late(outcome.lateness).map(|us| format!("the link was late: {}", of(us, "left"))),
+        late(outcome.waited).map(|us| format!("the link took packets late: {}", of(us, "were taken in"))),
+        (outcome.stall > longest_stall).then(|| format!("the link stood still for {}", outcome.stall)),
+        (outcome.overruns > 0)
+            .then(|| format!("{} packets were dropped before the link, which took them too slowly", outcome.overruns)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The likely cause of it.
+fn cause(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    let spent = outcome.result.wall_s.max(1e-9);
+    let (ran, waited) = (outcome.effort.ran.as_secs_f64() / spent, outcome.effort.waited.as_secs_f64() / spent);
+    if let Some(reason) = &outcome.unhurried {
+        let _ = write!(text, "; {reason}");
+    }
+    if ran > BUSY {
+        let _ = write!(text, "; the rate is too high for this machine: the loop ran {:.0} % of the time", ran * 100.0);
+    } else if waited > 0.01 {
+        let _ =
+            write!(text, "; others had the processors: the loop waited for one {:.0} % of the time", waited * 100.0);
+    }
+    text
+}
+
+/// A stall this many times as long as a packet may be late is a fault even if it is the only one.
+const STALL: u64 = 100;
+/// A share of the time above which the loop has too much to do.
+const BUSY: f64 = 0.8;
+/// Conversations that people are shown.
+const MOST_SHOWN: usize = 5;

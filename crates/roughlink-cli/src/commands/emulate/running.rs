@@ -1,0 +1,180 @@
+//! A plan carried out.
+
+use super::files::{Files, Prompt, unwritten};
+use super::folder::Folder;
+use super::plan::{Plan, about, doubts, hosts, quoted};
+use super::result::{Emulated, conversations, timing, verdict};
+use super::{INSIDE, failure};
+use crate::failure::{Failure, print, print_json, say, warn};
+use crate::live::{Door, Server, timeline};
+use crate::progress::on_stop;
+use crate::show;
+use roughlink_core::net::{NoObserver, Observer};
+use roughlink_core::trace::capture::Capture;
+use roughlink_core::units::{Time, UnitError};
+use roughlink_host::{
+    Attended, Claim, Emulation, Ended, Launcher, Outcome, Output, Program, Settings, Sink, attend, become_root,
+    is_allowed,
+};
+use roughlink_lab::error::LabError;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
+    let Plan { source, real, programs, .. } = &plan;
+    let most_late = time("--max-lateness", &real.max_lateness)?;
+    let named = plan.kernels.iter().map(String::as_str).chain(plan.here).chain(programs.iter().map(|p| p.0.as_str()));
+    let mut overrides = plan.overrides.clone();
+    overrides.extend(named.map(|node| (format!("node.{}.kernel", quoted(node)), "true".into())));
+    overrides.extend(real.seed.map(|seed| ("seed".into(), seed.to_string())));
+    let parsed = source.parse(&overrides)?;
+    if !plan.quiet {
+        warn(&source.name, &parsed.scenario.source, &parsed.warnings);
+    }
+    let scenario = parsed.scenario;
+    let hosts = hosts(&scenario, plan.here, programs.iter().map(|p| p.0.as_str()))?;
+    if !plan.quiet {
+        doubts(&scenario, programs).iter().for_each(|doubt| say(&format!("warning: {doubt}")));
+    }
+    let door = real.serve.as_deref().map(Door::open).transpose()?;
+    // Before there is a second thread.
+    if !is_allowed() {
+        if plan.here.is_some() {
+            return Err(Failure::Machine(
+                "this machine gets a device of its own, which needs root".into(),
+                Some(HERE_HELP),
+            ));
+        }
+        become_root().map_err(failure)?;
+    }
+    let settings = Settings {
+        replica: real.replica,
+        limits: plan.limits,
+        live: door.is_some(),
+        carrier: plan.carrier,
+        behind: plan.claim.as_ref().map(|claim| (1, claim.block)),
+    };
+    let scenario = Arc::new(scenario);
+    let emulation = Emulation::open(Arc::clone(&scenario), &hosts, &settings).map_err(failure)?;
+    plan.claim.iter().for_each(Claim::release);
+    if !plan.quiet && !plan.nested {
+        for (node, device, addresses) in emulation.hosts() {
+            let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+            say(&match &addresses[..] {
+                [] => format!("{node}: attached to {device}"),
+                all => format!("{node}: {} at {device}", all.join(", ")),
+            });
+        }
+        emulation.warnings().iter().for_each(|warning| say(&format!("warning: {warning}")));
+        about(&scenario).iter().for_each(|line| say(line));
+    }
+    if let Some(door) = &door {
+        say(&format!("live view: {}", door.url()));
+        if door.is_open() {
+            say(
+                "other machines may reach it: whoever has this address may watch, and change links; it is not encrypted",
+            );
+        }
+    }
+    let files = Arc::<Files>::default();
+    let mut folder = plan.output.map(|path| Folder::begin(path, &files)).transpose()?;
+    let in_folder = folder.as_ref().filter(|_| plan.captures).map(Folder::capture);
+    let capture = plan.capture.map(Path::to_owned).or(in_folder).map(|path| files.create(&path)).transpose()?;
+    if let Some(folder) = &folder {
+        folder.describe(&scenario, &emulation, real.replica)?;
+    }
+    let kept = (folder.as_mut(), &*files);
+    let Done { outcome, why, ended, server } = match capture {
+        None => carry_out(emulation, NoObserver, &plan, kept, door)?.0,
+        Some(file) => {
+            let path = file.path().to_owned();
+            let kernels = vec![(Prompt::new(file), scenario.kernels.clone())];
+            let capture = Capture::new(&scenario, kernels, Some(WHOLE)).map_err(|(_, e)| unwritten(&path, &e))?;
+            let (done, capture) = carry_out(emulation, capture, &plan, kept, door)?;
+            // Why it could not be written, the file knows.
+            let _ = capture.finish();
+            done
+        }
+    };
+    let steps = timeline::steps(&scenario, &outcome.changes);
+    let result = Emulated::new(&outcome, why, &ended, &steps);
+    let changes = timeline::text(&steps);
+    if let Some(server) = server {
+        server.finish(&result, &changes);
+    }
+    let kept = folder.map_or(Ok(()), |folder| folder.finish(&result));
+    let text = conversations(&outcome.achieved) + &timing(&outcome) + &changes;
+    if plan.json {
+        print_json(&result)?;
+    } else if !plan.nested {
+        print(&(show::run(&outcome.result) + &text))?;
+    } else if !plan.quiet {
+        say(text.trim_end());
+    }
+    files.failure().map_or(kept, Err)?;
+    verdict(&outcome, why, &ended, most_late)
+}
+
+/// An emulation that is over.
+struct Done {
+    outcome: Outcome,
+    why: Attended,
+    ended: Vec<Ended>,
+    /// The live view, which is to be told how it ended.
+    server: Option<Server>,
+}
+
+/// Runs the programs while the emulation does.
+fn carry_out<O: Observer + Send + 'static>(
+    emulation: Emulation,
+    observer: O,
+    plan: &Plan<'_>,
+    (mut folder, files): (Option<&mut Folder>, &Files),
+    door: Option<Door>,
+) -> Result<(Done, O), Failure> {
+    let output = match (plan.nested, plan.json) {
+        (true, _) => Output::Ours,
+        (false, true) => Output::PrefixedError,
+        (false, false) => Output::Prefixed,
+    };
+    let launcher = Launcher::new(INSIDE);
+    let interrupted = on_stop(|| {});
+    let directory = emulation.directory();
+    let mut sinks = Vec::new();
+    for (node, _) in &plan.programs {
+        sinks.push(match &mut folder {
+            Some(folder) => [folder.output(node)?, folder.output(node)?].map(|kept| Some(Box::new(kept) as Sink)),
+            None => [None, None],
+        });
+    }
+    let running = emulation.start(observer);
+    let server = door.zip(running.live()).map(|(door, live)| door.serve(live)).transpose()?;
+    let mut started = Vec::new();
+    for ((node, words), sinks) in plan.programs.iter().zip(sinks) {
+        let program = Program::start(&launcher, (node, &directory), words, output, sinks);
+        started.push(program.map_err(failure)?);
+    }
+    let stopped = || {
+        if interrupted.load(Ordering::Relaxed) {
+            Some(Attended::Interrupted)
+        } else {
+            files.have_failed().then_some(Attended::Unwritten)
+        }
+    };
+    let (why, ended) = attend(&running, started, plan.until.map(OsStr::new), stopped);
+    let (outcome, observer) = running.finish();
+    Ok((Done { outcome, why, ended, server }, observer))
+}
+
+fn time(option: &str, text: &str) -> Result<Time, LabError> {
+    text.parse().map_err(|e: UnitError| LabError::Usage {
+        message: format!("{option} {text}: {e}"),
+        help: "write a time with its unit, such as '1 ms'".into(),
+    })
+}
+
+/// Bytes that a capture keeps of a packet: what real programs send is worth reading.
+const WHOLE: u32 = 0;
+const HERE_HELP: &str = "`roughlink emulate` without --here needs no root: `link --generate` prints the scenario, and --exec names both ends";

@@ -1,0 +1,241 @@
+//! The live view: a page that shows an emulation while it runs, and changes its links.
+//!
+//! A small server in a thread of its own, of ordinary priority: the loop of the emulation does not know that it is there
+//! ([`roughlink_host::Live`]). It gives the page, its samples as server-sent events to any number of viewers up to [`feed::MOST_VIEWERS`], and
+//! takes changes by POST. A viewer that reads too slowly misses samples; counts in them are totals, so it misses nothing else.
+//!
+//! Whoever may open the page may change the links. So every request needs a token, which is in the address that is printed,
+//! and what a foreign page might send from the same browser is refused ([`access`]).
+//!
+//! | module | contents |
+//! |---|---|
+//! | `access` | who is let in |
+//! | `asked` | a change as it is asked for, and its bounds |
+//! | `feed` | what viewers receive |
+//! | `timeline` | the changes that were made, as a scenario writes them |
+
+mod access;
+mod asked;
+mod feed;
+pub(crate) mod timeline;
+
+use crate::failure::Failure;
+use access::{Token, refusal};
+use asked::Request;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::sse::Sse;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use feed::Feed;
+use roughlink_host::{AskError, Live};
+use roughlink_lab::error::LabError;
+use roughlink_lab::report::STYLE;
+use serde::Serialize;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// An address at which nobody is served yet.
+pub(crate) struct Door {
+    listener: TcpListener,
+    address: SocketAddr,
+    token: Token,
+}
+
+/// A server at work; it ends with this.
+pub(crate) struct Server {
+    end: oneshot::Sender<String>,
+    thread: JoinHandle<()>,
+}
+
+impl Door {
+    /// Takes an address, or a port of this machine itself.
+    pub(crate) fn open(text: &str) -> Result<Self, Failure> {
+        let here = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let wanted: Option<SocketAddr> = text.parse().ok().or_else(|| text.parse().ok().map(here));
+        let wanted = wanted.ok_or_else(|| LabError::Usage {
+            message: format!("--serve {text}: it is no address with a port"),
+            help: "write 127.0.0.1:8080, or a port alone".into(),
+        })?;
+        let listener = TcpListener::bind(wanted).map_err(|e| {
+            let help = match e.kind() {
+                io::ErrorKind::AddrInUse => Some("name another port, or 0 for any that is free"),
+                io::ErrorKind::AddrNotAvailable => Some("name an address of this machine, such as 127.0.0.1"),
+                _ => None,
+            };
+            Failure::Machine(format!("cannot serve at {wanted}: {e}"), help)
+        })?;
+        let failed = |e: io::Error| Failure::Machine(format!("cannot serve at {wanted}: {e}"), None);
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Door { listener, address, token: Token::new().map_err(failed)? })
+    }
+
+    /// Where the page is.
+    pub(crate) fn url(&self) -> String {
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            let here =
+                if address.is_ipv6() { IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]) } else { Ipv4Addr::LOCALHOST.into() };
+            address.set_ip(here);
+        }
+        format!("http://{address}/?token={}", self.token.text())
+    }
+
+    /// Whether other machines may reach it.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.address.ip().is_loopback()
+    }
+
+    /// Serves an emulation.
+    pub(crate) fn serve(self, live: Arc<Live>) -> Result<Server, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| Failure::Machine(format!("cannot serve the live view: {e}"), None))?;
+        let (end, told) = oneshot::channel();
+        let thread = thread::spawn(move || {
+            // Whatever is left of it after its time ends with the runtime.
+            runtime.block_on(self.attend(live, told));
+        });
+        Ok(Server { end, thread })
+    }
+
+    async fn attend(self, live: Arc<Live>, told: oneshot::Receiver<String>) {
+        let Door { listener, token, .. } = self;
+        // It was made for this, and no descriptor is missing: what could fail has been done.
+        let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+        let feed = Arc::new(Feed::new(live));
+        let feeding = tokio::spawn(Arc::clone(&feed).run());
+        let door = Arc::new(Inside { feed: Arc::clone(&feed), token, page: page() });
+        let (closing, closed) = oneshot::channel::<()>();
+        let closed = async { drop(closed.await) };
+        let serving = tokio::spawn(axum::serve(listener, router(door)).with_graceful_shutdown(closed).into_future());
+        let last = told.await;
+        feeding.abort();
+        feed.finish(last.ok());
+        drop(closing);
+        let _ = timeout(GRACE, serving).await;
+    }
+}
+
+impl Server {
+    /// Tells all viewers how it ended, and ends.
+    pub(crate) fn finish(self, result: &impl Serialize, timeline: &str) {
+        let _ = self.end.send(feed::last(result, timeline));
+        let _ = self.thread.join();
+    }
+}
+
+/// What requests are answered with.
+struct Inside {
+    feed: Arc<Feed>,
+    token: Token,
+    page: Page,
+}
+
+/// The page and what its scripts may do.
+struct Page {
+    text: String,
+    policy: HeaderValue,
+}
+
+/// One page without parts elsewhere. Only the script and the style that carry its nonce are obeyed.
+fn page() -> Page {
+    // Not a secret: it says which of the page's elements are its own, and nothing of others is in the page.
+    let nonce = Token::new().map_or_else(|_| "page".into(), |token| token.text().to_owned());
+    let text = include_str!("live/page.html")
+        .replace("/*style*/", &format!("{STYLE}{}", include_str!("live/page.css")))
+        .replace("/*script*/", include_str!("live/page.js"))
+        .replace("{nonce}", &nonce);
+    let policy = format!(
+        "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    Page { text, policy: policy.try_into().expect("it is ASCII") }
+}
+
+fn router(inside: Arc<Inside>) -> Router {
+    Router::new()
+        .route("/", get(show))
+        .route("/events", get(events))
+        .route("/change", post(change))
+        .layer(from_fn_with_state(Arc::clone(&inside), guard))
+        .with_state(inside)
+}
+
+/// Before every answer, also that there is no such page.
+async fn guard(
+    State(inside): State<Arc<Inside>>,
+    uri: Uri,
+    headers: HeaderMap,
+    request: axum::extract::Request,
+    next: Next,
+) -> Response {
+    let mut response = match refusal(&inside.token, &uri, &headers) {
+        Some(why) => (StatusCode::FORBIDDEN, why).into_response(),
+        None => next.run(request).await,
+    };
+    for (name, value) in [
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+async fn show(State(inside): State<Arc<Inside>>) -> Response {
+    let page = &inside.page;
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    let headers = [(header::CONTENT_TYPE, html), (header::CONTENT_SECURITY_POLICY, page.policy.clone())];
+    (headers, page.text.clone()).into_response()
+}
+
+async fn events(State(inside): State<Arc<Inside>>) -> Response {
+    match inside.feed.view() {
+        Some(view) => Sse::new(view).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "there are too many viewers").into_response(),
+    }
+}
+
+async fn change(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Body) -> Response {
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    // A page of somebody else could send other kinds without being asked whether it may.
+    if kind.is_none_or(|kind| !kind.starts_with(b"application/json")) {
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, "a change is application/json").into_response();
+    }
+    let Ok(body) = to_bytes(body, LONGEST_CHANGE).await else {
+        return (StatusCode::PAYLOAD_TOO_LARGE, "a change is shorter").into_response();
+    };
+    let live = inside.feed.live();
+    let asked = match Request::read(&body).and_then(|request| request.asked(live.scenario())) {
+        Ok(asked) => asked,
+        Err(why) => return (StatusCode::BAD_REQUEST, why).into_response(),
+    };
+    match live.ask(asked) {
+        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Err(e) => {
+            let code = match e {
+                AskError::Busy => StatusCode::SERVICE_UNAVAILABLE,
+                AskError::Change(_) | AskError::TooMany | AskError::Over => StatusCode::CONFLICT,
+            };
+            (code, e.to_string()).into_response()
+        }
+    }
+}
+
+/// How long viewers may take to receive the last event.
+const GRACE: Duration = Duration::from_secs(1);
+/// Bytes.
+const LONGEST_CHANGE: usize = 4096;
+
+#[cfg(test)]
+mod tests;

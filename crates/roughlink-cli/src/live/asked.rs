@@ -1,0 +1,155 @@
+//! A change as it is asked for: JSON with the words of a scenario, such as `{"link": "plc", "rate": "2 Mbit/s"}`.
+
+use roughlink_core::link::Noise;
+use roughlink_core::net::Change;
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::{Rate, Share, Time, UnitError};
+use roughlink_host::Asked;
+use roughlink_lab::nearest;
+use serde::Deserialize;
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// What may be asked for; what is absent stays.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with the name of the link and what changes")]
+pub(super) struct Request {
+    link: String,
+    #[serde(default)]
+    direction: Way,
+    rate: Option<String>,
+    delay: Option<String>,
+    /// Share of the packets that is lost at random, in place of the noise.
+    loss: Option<String>,
+    up: Option<bool>,
+    /// The link is down for so long.
+    outage: Option<String>,
+}
+
+/// Which directions change.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Way {
+    Forward,
+    Reverse,
+    #[default]
+    Both,
+}
+
+impl Request {
+    /// What is wrong is said for people.
+    pub(super) fn read(json: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(json).map_err(|e| e.to_string())
+    }
+
+    /// What the loop is asked for.
+    pub(super) fn asked(&self, scenario: &Scenario) -> Result<Asked, String> {
+        let names = || scenario.links.iter().map(|link| &*link.name);
+        let link = names().position(|name| name == self.link).ok_or_else(|| {
+            format!("there is no link `{}`: {}", self.link, nearest::suggest(&self.link, "there are", names()))
+        })?;
+        let outage = self.outage.as_ref().map(|text| within("outage", text, &OUTAGES)).transpose()?;
+        if outage.is_some() && self.up.is_some() {
+            return Err("an outage says when the link is up: leave out `up`".into());
+        }
+        let loss = self.loss.as_ref().map(|text| read::<Share>("loss", text)).transpose()?;
+        let change = Change {
+            up: outage.map_or(self.up, |_| Some(false)),
+            rate: self.rate.as_ref().map(|text| within("rate", text, &RATES)).transpose()?,
+            delay: self.delay.as_ref().map(|text| within("delay", text, &DELAYS)).transpose()?,
+            noise: loss.map(|share| Noise::random(share.0)),
+            ..Change::default()
+        };
+        if change == Change::default() {
+            return Err("nothing changes: write rate, delay, loss, up or outage".into());
+        }
+        let directions = match self.direction {
+            Way::Forward => [true, false],
+            Way::Reverse => [false, true],
+            Way::Both => [true; 2],
+        };
+        Ok(Asked { link, directions, change, outage })
+    }
+}
+
+fn read<T: FromStr<Err = UnitError>>(key: &str, text: &str) -> Result<T, String> {
+    text.parse().map_err(|e: UnitError| {
+        let help = e.help.map(|help| format!("; {help}")).unwrap_or_default();
+        format!("{key}: {}{help}", e.message)
+    })
+}
+
+fn within<T: FromStr<Err = UnitError> + PartialOrd + Display>(
+    key: &str,
+    text: &str,
+    bounds: &RangeInclusive<T>,
+) -> Result<T, String> {
+    let value = read(key, text)?;
+    if bounds.contains(&value) {
+        return Ok(value);
+    }
+    Err(format!("{key}: {value} is not between {} and {}", bounds.start(), bounds.end()))
+}
+
+/// Rates that may be asked for: less is an outage, more is no limit on any machine.
+pub(super) const RATES: RangeInclusive<Rate> = Rate(1_000)..=Rate(100_000_000_000);
+/// Delays that may be asked for. What is in flight is kept in memory.
+pub(super) const DELAYS: RangeInclusive<Time> = Time::ZERO..=Time::from_secs(10);
+/// Outages that may be asked for.
+pub(super) const OUTAGES: RangeInclusive<Time> = Time::from_millis(1)..=Time::from_secs(3600);
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::scenario;
+    use super::*;
+
+    fn asked(json: &str) -> Result<Asked, String> {
+        Request::read(json.as_bytes()).and_then(|request| request.asked(&scenario()))
+    }
+
+    #[test]
+    fn a_change_has_the_words_of_a_scenario() {
+        let json = r#"{"link": "plc", "direction": "reverse", "rate": "2 Mbit/s", "delay": "40 ms", "loss": "5 %", "up": true}"#;
+        let change = Change {
+            up: Some(true),
+            rate: Some(Rate::from_mbps(2)),
+            delay: Some(Time::from_millis(40)),
+            noise: Some(Noise::Random { loss: 0.05 }),
+            ..Change::default()
+        };
+        assert_eq!(asked(json), Ok(Asked { link: 1, directions: [false, true], change, outage: None }));
+        let change = Change { up: Some(false), ..Change::default() };
+        let outage = Some(Time::from_millis(1500));
+        let both = asked(r#"{"link": "plc", "outage": "1.5 s"}"#);
+        assert_eq!(both, Ok(Asked { link: 1, directions: [true; 2], change, outage }));
+        assert_eq!(asked(r#"{"link": "plc", "loss": "0 %"}"#).unwrap().change.noise, Some(Noise::None));
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_explained() {
+        for (json, said) in [
+            ("", "EOF"),
+            ("[]", "an object with the name of the link"),
+            (r#"{"rate": "2 Mbit/s"}"#, "missing field `link`"),
+            (r#"{"link": "plc"}"#, "nothing changes"),
+            (r#"{"link": "plcc", "up": true}"#, "did you mean `plc`"),
+            (r#"{"link": "plc", "rte": "2 Mbit/s"}"#, "unknown field `rte`"),
+            (r#"{"link": "plc", "rate": 2}"#, "string"),
+            (r#"{"link": "plc", "rate": "2"}"#, "rate: "),
+            (r#"{"link": "plc", "rate": "0 bit/s"}"#, "is not between 1 kbit/s and 100 Gbit/s"),
+            (r#"{"link": "plc", "rate": "101 Gbit/s"}"#, "is not between"),
+            (r#"{"link": "plc", "rate": "NaN Mbit/s"}"#, "rate: "),
+            (r#"{"link": "plc", "delay": "-1 ms"}"#, "delay: "),
+            (r#"{"link": "plc", "delay": "11 s"}"#, "is not between 0 s and 10 s"),
+            (r#"{"link": "plc", "loss": "101 %"}"#, "loss: "),
+            (r#"{"link": "plc", "outage": "0 s"}"#, "is not between 1 ms and 3600 s"),
+            (r#"{"link": "plc", "outage": "1 s", "up": true}"#, "leave out `up`"),
+            (r#"{"link": "plc", "up": true, "direction": "left"}"#, "unknown variant `left`"),
+            (r#"{"link": "plc", "up": true} x"#, "trailing"),
+        ] {
+            let why = asked(json).unwrap_err();
+            assert!(why.contains(said), "{json}: {why}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! What viewers receive: first what the emulation is and its last minute, then sample by sample, then how it ended.
+
+use super::asked::{DELAYS, RATES};
+use axum::response::sse::Event;
+use futures_util::stream::{Stream, unfold};
+use roughlink_core::link::{Model, SharedConfig};
+use roughlink_core::net::{Change, Reading};
+use roughlink_core::scenario::{LinkSpec, Scenario};
+use roughlink_core::units::{Rate, Time};
+use roughlink_host::conversations::Conversation;
+use roughlink_host::{INTERVAL, Lateness, Live, Sample};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::{Receiver, Sender, channel};
+use tokio::time::{MissedTickBehavior, interval};
+
+/// What all viewers share.
+pub(super) struct Feed {
+    live: Arc<Live>,
+    /// What the emulation is: JSON.
+    start: String,
+    past: Mutex<Past>,
+    news: Mutex<Option<Sender<News>>>,
+    viewers: AtomicUsize,
+}
+
+/// The samples of the last minute, oldest first.
+#[derive(Default)]
+struct Past {
+    samples: VecDeque<Arc<str>>,
+    bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+enum News {
+    Sample(Arc<str>),
+    End(Arc<str>),
+}
+
+impl Feed {
+    pub(super) fn new(live: Arc<Live>) -> Self {
+        let start = json(&Start::of(live.scenario()));
+        let news = Mutex::new(Some(channel(WAITING).0));
+        Feed { live, start, past: Mutex::default(), news, viewers: AtomicUsize::new(0) }
+    }
+
+    pub(super) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// Fetches samples, until it is dropped.
+    pub(super) async fn run(self: Arc<Self>) {
+        let mut ticks = interval(Duration::from_nanos(INTERVAL.0 / 2));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.fetch();
+        }
+    }
+
+    fn fetch(&self) {
+        for sample in self.live.samples() {
+            let text: Arc<str> = json(&Moment::of(&sample)).into();
+            lock(&self.past).add(Arc::clone(&text));
+            self.tell(News::Sample(text));
+        }
+    }
+
+    fn tell(&self, news: News) {
+        if let Some(sender) = &*lock(&self.news) {
+            let _ = sender.send(news); // there may be no viewer
+        }
+    }
+
+    /// The last samples, and how it ended if that is known; then all streams end.
+    pub(super) fn finish(&self, last: Option<String>) {
+        self.fetch();
+        if let Some(last) = last {
+            self.tell(News::End(last.into()));
+        }
+        lock(&self.news).take();
+    }
+
+    /// The events of one more viewer, unless there are too many.
+    pub(super) fn view(self: &Arc<Self>) -> Option<impl Stream<Item = Result<Event, Infallible>> + use<>> {
+        let viewer = Viewer::new(self)?;
+        let news = lock(&self.news).as_ref()?.subscribe();
+        let past = lock(&self.past).samples.iter().map(|s| &**s).collect::<Vec<_>>().join(",");
+        let first = format!("{{\"scenario\":{},\"past\":[{past}]}}", self.start);
+        let first = Event::default().event("start").data(first);
+        Some(unfold((Some(first), news, viewer), |(first, mut news, viewer)| async move {
+            let event = match first {
+                Some(first) => first,
+                None => next(&mut news).await?,
+            };
+            Some((Ok(event), (None, news, viewer)))
+        }))
+    }
+}
+
+/// What a viewer receives next; what it was too slow for is left out.
+async fn next(news: &mut Receiver<News>) -> Option<Event> {
+    loop {
+        match news.recv().await {
+            Ok(News::Sample(text)) => return Some(Event::default().event("sample").data(text)),
+            Ok(News::End(text)) => return Some(Event::default().event("end").data(text)),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return None,
+        }
+    }
+}
+
+impl Past {
+    fn add(&mut self, sample: Arc<str>) {
+        self.bytes += sample.len();
+        self.samples.push_back(sample);
+        while self.samples.len() > MOST_PAST || self.bytes > MOST_PAST_BYTES {
+            let Some(oldest) = self.samples.pop_front() else { return };
+            self.bytes -= oldest.len();
+        }
+    }
+}
+
+/// One of the viewers, as long as it looks.
+struct Viewer(Arc<Feed>);
+
+impl Viewer {
+    fn new(feed: &Arc<Feed>) -> Option<Self> {
+        let viewer = Viewer(Arc::clone(feed));
+        (feed.viewers.fetch_add(1, Ordering::Relaxed) < MOST_VIEWERS).then_some(viewer)
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        self.0.viewers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("plain values")
+}
+
+/// The last event: the result, and the changes as a scenario writes them.
+pub(super) fn last(result: &impl Serialize, timeline: &str) -> String {
+    json(&serde_json::json!({ "result": result, "timeline": timeline }))
+}
+
+/// What an emulation is.
+#[derive(Serialize)]
+struct Start<'s> {
+    name: &'s str,
+    interval_ms: f64,
+    links: Vec<Link<'s>>,
+    rate_bps: [u64; 2],
+    delay_ms: [f64; 2],
+}
+
+#[derive(Serialize)]
+struct Link<'s> {
+    name: &'s str,
+    from: &'s str,
+    to: &'s str,
+    kind: &'static str,
+    /// Whether each direction's rate can be changed, and its other properties.
+    rate: [bool; 2],
+    other: bool,
+}
+
+impl<'s> Start<'s> {
+    fn of(scenario: &'s Scenario) -> Self {
+        Start {
+            name: &scenario.name,
+            interval_ms: INTERVAL.as_millis_f64(),
+            links: scenario.links.iter().map(|link| Link::of(link, &scenario.nodes)).collect(),
+            rate_bps: [RATES.start().0, RATES.end().0],
+            delay_ms: [DELAYS.start().as_millis_f64(), DELAYS.end().as_millis_f64()],
+        }
+    }
+}
+
+impl<'s> Link<'s> {
+    fn of(spec: &'s LinkSpec, nodes: &'s [String]) -> Self {
+        let can = |change: Change, directions| change.check(&spec.model, directions).is_ok();
+        let rate = |directions| can(Change { rate: Some(Rate::from_mbps(1)), ..Change::default() }, directions);
+        Link {
+            name: &spec.name,
+            from: &nodes[spec.between.0],
+            to: &nodes[spec.between.1],
+            kind: match &spec.model {
+                Model::Pipe(_) => "pipe",
+                Model::Shared(SharedConfig::Hdplc(_)) => "hdplc",
+                Model::Shared(SharedConfig::GreenPhy(_)) => "greenphy",
+            },
+            rate: [rate([true, false]), rate([false, true])],
+            other: can(Change { delay: Some(Time::ZERO), ..Change::default() }, [true; 2]),
+        }
+    }
+}
+
+/// A sample: counts are totals.
+#[derive(Serialize)]
+struct Moment {
+    t_s: f64,
+    links: Vec<[Way; 2]>,
+    conversations: Vec<Talk>,
+    lateness_us: Option<Lateness>,
+}
+
+#[derive(Serialize)]
+struct Way {
+    up: bool,
+    rate_bps: u64,
+    delay_ms: f64,
+    loss: Option<f64>,
+    waiting: usize,
+    packets: u64,
+    bytes: u64,
+    dropped: u64,
+    lost: u64,
+}
+
+/// A conversation, each figure from its first speaker to the second, and back.
+#[derive(Serialize)]
+struct Talk {
+    protocol: String,
+    from: String,
+    to: String,
+    delivered_bytes: [Option<u64>; 2],
+    srtt_ms: [Option<f64>; 2],
+    retransmits: [Option<u64>; 2],
+    lost: [Option<u64>; 2],
+}
+
+impl Talk {
+    fn of(conversation: &Conversation) -> Self {
+        let Conversation { protocol, from, to, forward, reverse, .. } = conversation;
+        let ways = [forward, reverse];
+        Talk {
+            protocol: protocol.clone(),
+            from: from.clone(),
+            to: to.clone(),
+            delivered_bytes: ways.map(|way| way.delivered_bytes),
+            srtt_ms: ways.map(|way| way.srtt_ms),
+            retransmits: ways.map(|way| way.retransmits),
+            lost: ways.map(|way| way.lost),
+        }
+    }
+}
+
+impl Moment {
+    fn of(sample: &Sample) -> Self {
+        Moment {
+            t_s: sample.at.as_secs_f64(),
+            links: sample.links.iter().map(|both| both.map(Way::of)).collect(),
+            conversations: sample.achieved.conversations.iter().map(Talk::of).collect(),
+            lateness_us: sample.lateness,
+        }
+    }
+}
+
+impl Way {
+    fn of(reading: Reading) -> Self {
+        let Reading { up, rate, delay, loss, waiting, packets, bytes, dropped, lost } = reading;
+        let (rate_bps, delay_ms) = (rate.0, delay.as_millis_f64());
+        Way { up, rate_bps, delay_ms, loss, waiting, packets, bytes, dropped, lost }
+    }
+}
+
+/// Viewers at the same time.
+pub(super) const MOST_VIEWERS: usize = 16;
+/// Samples that wait for a slow viewer.
+const WAITING: usize = 32;
+/// Samples that a new viewer receives at once: a minute.
+const MOST_PAST: usize = (60_000_000_000 / INTERVAL.0) as usize;
+/// Bytes of them.
+const MOST_PAST_BYTES: usize = 4 << 20;

@@ -1,0 +1,136 @@
+//! The changes that were made, as a scenario writes them: with these steps in it, `run` and `emulate` repeat them.
+
+use roughlink_core::link::Noise;
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::{Share, Time};
+use roughlink_host::Changed;
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// A change, with the keys of a step of a timeline.
+#[derive(Serialize)]
+pub(crate) struct Step<'s> {
+    link: &'s str,
+    at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    direction: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    up: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rate: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise: Option<Loss>,
+}
+
+/// The only noise that changes bring.
+#[derive(Serialize)]
+struct Loss {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<String>,
+}
+
+/// The steps, in order of time.
+pub(crate) fn steps<'s>(scenario: &'s Scenario, changes: &[Changed]) -> Vec<Step<'s>> {
+    let of = |Changed { at, link, directions, change }: &Changed| Step {
+        link: &scenario.links[*link].name,
+        at: at.to_string(),
+        direction: match directions {
+            [true, true] => None,
+            [true, _] => Some("forward"),
+            _ => Some("reverse"),
+        },
+        up: change.up,
+        rate: change.rate.map(|rate| rate.to_string()),
+        delay: change.delay.map(|delay: Time| delay.to_string()),
+        noise: change.noise.as_ref().map(|noise| match noise {
+            Noise::Random { loss } => Loss { kind: "random", loss: Some(Share(*loss).to_string()) },
+            _ => Loss { kind: "none", loss: None },
+        }),
+    };
+    changes.iter().map(of).collect()
+}
+
+/// The timelines of the links that changed, for people.
+pub(crate) fn text(steps: &[Step<'_>]) -> String {
+    let mut links: Vec<&str> = Vec::new();
+    for step in steps {
+        if !links.contains(&step.link) {
+            links.push(step.link);
+        }
+    }
+    let mut out = String::new();
+    for link in links {
+        let _ =
+            writeln!(out, "# changed from outside; as keys of link {} they are repeated:\ntimeline = [", quoted(link));
+        for step in steps.iter().filter(|step| step.link == link) {
+            let _ = writeln!(out, "  {},", step.inline());
+        }
+        out.push_str("]\n");
+    }
+    out
+}
+
+impl Step<'_> {
+    /// As an inline table.
+    fn inline(&self) -> String {
+        let noise = self.noise.as_ref().map(|noise| match &noise.loss {
+            Some(loss) => format!("{{ kind = {}, loss = {} }}", quoted(noise.kind), quoted(loss)),
+            None => format!("{{ kind = {} }}", quoted(noise.kind)),
+        });
+        let keys = [
+            ("at", Some(quoted(&self.at))),
+            ("direction", self.direction.map(quoted)),
+            ("up", self.up.map(|up| up.to_string())),
+            ("rate", self.rate.as_deref().map(quoted)),
+            ("delay", self.delay.as_deref().map(quoted)),
+            ("noise", noise),
+        ];
+        let keys = keys.into_iter().filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
+        format!("{{ {} }}", keys.collect::<Vec<_>>().join(", "))
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{PAIR, scenario};
+    use super::*;
+    use roughlink_core::net::{Change, Network, Options};
+    use roughlink_core::units::Rate;
+
+    /// A network that is changed, and one whose scenario has what is printed of it, have the same result.
+    #[test]
+    fn the_timeline_repeats_the_changes() {
+        let at =
+            |ms: u64, directions, change| Changed { at: Time::from_micros(1000 * ms + 7), link: 1, directions, change };
+        let none = Change::default;
+        let changes = [
+            at(900, [true; 2], Change { rate: Some(Rate::from_bps(1_234_567)), ..none() }),
+            at(1500, [true, false], Change { noise: Some(Noise::random(0.055)), ..none() }),
+            at(1700, [false, true], Change { delay: Some(Time(12_345_678)), ..none() }),
+            at(2100, [true; 2], Change { up: Some(false), ..none() }),
+            at(2400, [true; 2], Change { up: Some(true), ..none() }),
+            at(2500, [true; 2], Change { noise: Some(Noise::None), rate: Some(Rate::from_mbps(3)), ..none() }),
+            at(2700, [true; 2], Change { noise: Some(Noise::random(0.02)), ..none() }),
+        ];
+        let scenario = scenario();
+        let options = Options { changes: true, ..Options::default() };
+        let mut network = Network::new(scenario.clone(), options).unwrap();
+        for Changed { at, link, directions, change } in &changes {
+            network.change(*at, *link, *directions, change).unwrap();
+        }
+        let changed = network.run().unwrap();
+        let timeline = text(&steps(&scenario, &changes));
+        let with = PAIR.replace("# timeline", &timeline);
+        let planned = Network::new(super::super::tests::parse(&with), Options::default()).unwrap().run().unwrap();
+        assert_eq!(changed, planned, "{timeline}");
+        let plain = Network::new(scenario, Options::default()).unwrap().run().unwrap();
+        assert_ne!(plain, planned);
+    }
+}

@@ -1,0 +1,60 @@
+//! Emulations as tests run them, and what remains of them.
+
+use super::{json, roughlink, roughlink_in};
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+use std::thread::sleep;
+use std::time::Duration;
+
+pub const PAIR: &str = "duration = \"60 s\"\nnode = [{ name = \"server\" }, { name = \"car\" }]\n\
+                        [[link]]\nname = \"plc\"\nbetween = [\"server\", \"car\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
+                        noise = { kind = \"random\", loss = \"1 %\" }\n";
+
+/// A folder with [`PAIR`]; see [`folder_of`].
+pub fn folder() -> Option<tempfile::TempDir> {
+    folder_of(PAIR)
+}
+
+/// A folder with a scenario, `pair.toml`; `None` where nothing can be emulated.
+pub fn folder_of(scenario: &str) -> Option<tempfile::TempDir> {
+    can_emulate().then(|| {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("pair.toml"), scenario).unwrap();
+        folder
+    })
+}
+
+/// Whether anything can be emulated here; if not, it says why on standard error.
+pub fn can_emulate() -> bool {
+    let here = json(&roughlink(&["doctor", "--json"]));
+    let able = |what: &str| here[what] == true;
+    let can = able("namespaces") && able("tun") || able("rootless");
+    if !can {
+        eprintln!("skipped: namespaces: {}; tun: {}; rootless: {}", here["namespaces"], here["tun"], here["rootless"]);
+    }
+    can
+}
+
+/// Emulates the pair; what is late on a machine that does other things at the same time is not judged.
+pub fn emulate(args: &[&str], folder: &Path) -> Output {
+    roughlink_in(&[&["emulate", "pair.toml", "--max-lateness", "10 s"], args].concat(), folder)
+}
+
+/// All processes whose environment has the marker.
+pub fn marked(marker: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let has = |path: &Path| fs::read(path.join("environ")).is_ok_and(|e| String::from_utf8_lossy(&e).contains(marker));
+    all.map(|entry| entry.path()).filter(|p| has(p)).map(|p| p.display().to_string()).collect()
+}
+
+/// Nothing with the marker is left, after a moment at the latest.
+pub fn assert_gone(marker: &str) {
+    for _ in 0..500 {
+        if marked(marker).is_empty() {
+            return;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("still there: {:?}", marked(marker));
+}

@@ -1,0 +1,109 @@
+//! What an emulation says of conversations, beside what the kernel says of them itself and what tshark reads in the capture.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::emulated::{emulate, folder};
+use common::{code, json, stderr, stdout};
+use std::process::Command;
+
+/// Receives what one connection brings.
+const SERVER: &str = "
+import socket, time
+s = socket.create_server(('10.0.0.1', 7000))
+c = s.accept()[0]
+n = 0
+while b := c.recv(1 << 16):
+    n += len(b)
+c.close()
+time.sleep(0.5)
+print('received', n)
+";
+
+/// Sends a megabyte and prints what the kernel says of it: struct tcp_info of linux/tcp.h.
+const CLIENT: &str = "
+import json, os, socket, struct, time
+for _ in range(500):
+    try:
+        s = socket.socket()
+        s.setsockopt(socket.IPPROTO_TCP, 13, b'reno')
+        s.connect((os.environ['ROUGHLINK_SERVER'], 7000))
+        break
+    except ConnectionRefusedError:
+        time.sleep(0.02)
+s.sendall(bytes(1000000))
+s.shutdown(socket.SHUT_WR)
+s.recv(1)
+i = s.getsockopt(socket.IPPROTO_TCP, 11, 192)
+u = lambda at, form='I': struct.unpack_from(form, i, at)[0]
+print('info', json.dumps(dict(rtt=u(68), retrans=u(100), acked=u(120, 'Q'), least=u(148))))
+";
+
+#[test]
+fn the_kernel_and_tshark_say_the_same() {
+    let Some(folder) = folder() else { return };
+    let tool = |name: &str| Command::new(name).arg("--version").output().is_ok();
+    if !tool("python3") {
+        eprintln!("skipped: Python is missing");
+        return;
+    }
+    let at = |node, program| ["--exec", node, "--", "python3", "-c", program];
+    let before = ["--json", "--capture", "both.pcapng", "--until", "server"];
+    let out = emulate(&[&before[..], &at("server", SERVER), &at("car", CLIENT)].concat(), folder.path());
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    let said = stderr(&out);
+    let info = said.lines().find_map(|line| line.strip_prefix("car| info ")).unwrap_or_else(|| panic!("{said}"));
+    let info: serde_json::Value = serde_json::from_str(info).unwrap();
+    let result = json(&out);
+    let is_tcp = |c: &&serde_json::Value| c["forward"]["delivered_bytes"] == 1_000_000;
+    let all = result["conversations"].as_array().unwrap();
+    let c = all.iter().find(is_tcp).unwrap_or_else(|| panic!("{result:#}"));
+    eprintln!("the kernel: {info}\nours: {c:#}");
+    assert_eq!((&c["protocol"], &c["to"]), (&"TCP".into(), &"10.0.0.1:7000".into()));
+    let (ours, back) = (&c["forward"], &c["reverse"]);
+    // Linux counts the SYN and the FIN as acknowledged bytes.
+    assert!((1_000_000..=1_000_002).contains(&info["acked"].as_u64().unwrap()), "{info}");
+    assert!(ours["retransmits"].as_u64() > Some(0));
+    assert_eq!(ours["retransmits"], info["retrans"]);
+    // The kernel's times have the lateness of the machine in them.
+    let least = info["least"].as_f64().unwrap() / 1e3;
+    let rtt = |name: &str| ours["rtt_ms"][name].as_f64().unwrap();
+    // Where a segment was sent again it goes by the timestamps, whose unit is a millisecond.
+    assert!(rtt("min") >= 10.0 && rtt("min") <= least + 1.0, "{} ms, the kernel {least}", rtt("min"));
+    assert!(rtt("min") <= rtt("p50") && rtt("p50") <= rtt("p99"));
+    // Everything on this link is a conversation: what one loses the link has lost.
+    let sum = |name: &str| {
+        all.iter().flat_map(|c| [&c["forward"][name], &c["reverse"][name]]).filter_map(|n| n.as_u64()).sum::<u64>()
+    };
+    let of_link = |name: &str| ["forward", "reverse"].map(|way| result["links"][0][way][name].as_u64().unwrap());
+    assert_eq!(sum("lost"), of_link("lost").into_iter().chain(of_link("dropped")).sum::<u64>());
+    assert_eq!(back["retransmits"], 0);
+    let sent: u64 =
+        all.iter().flat_map(|c| [&c["forward"], &c["reverse"]]).filter_map(|d| d["sent"]["packets"].as_u64()).sum();
+    assert_eq!(Some(sent), result["ports"]["received"].as_u64());
+
+    if !tool("tshark") {
+        eprintln!("tshark is missing");
+        return;
+    }
+    // At the client's interface alone: in the whole capture each packet is there twice.
+    let read = |args: &[&str]| {
+        let out = Command::new("tshark").args(args).current_dir(folder.path()).output().unwrap();
+        assert!(out.status.success(), "{}", stderr(&out));
+        stdout(&out)
+    };
+    read(&["-r", "both.pcapng", "-Y", "frame.interface_id == 1", "-w", "client.pcapng"]);
+    let again = "tcp.dstport == 7000 && (tcp.analysis.retransmission || tcp.analysis.fast_retransmission || \
+                 tcp.analysis.spurious_retransmission || tcp.analysis.out_of_order)";
+    let port = c["from"].as_str().unwrap().rsplit_once(':').unwrap().1;
+    let lines = read(&["-r", "client.pcapng", "-Y", &format!("tcp.port == {port} && {again}")]);
+    assert_eq!(Some(lines.lines().count() as u64), ours["retransmits"].as_u64(), "{lines}");
+    // The table, in 80 columns.
+    let programs = [&at("server", SERVER)[..], &at("car", CLIENT)].concat();
+    let out = emulate(&[&["--until", "server"][..], &programs].concat(), folder.path());
+    let text = stdout(&out);
+    let line = text.lines().find(|line| line.contains(" 10.0.0.1:7000 ")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.trim_start().starts_with("TCP 10.0.0.2:") && line.contains(" ms"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80 || line.contains("packets from kernels")), "{text}");
+}

@@ -1,0 +1,260 @@
+//! What an emulation writes, and how it ends where it cannot: no space, no right, a file or a device that is gone, a process that is killed.
+
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::emulated::{assert_gone, emulate, folder, marked};
+use common::{code, json, roughlink, roughlink_in, stderr, stdout};
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// A program that sends datagrams for as long as it may.
+const TALKS: &str = "exec 3<>/dev/udp/10.0.0.1/9; while :; do printf %01000d 0 >&3; done 2>/dev/null";
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_folder_has_what_is_wanted_afterwards() {
+    let Some(folder) = folder() else { return };
+    let script = "echo said by $ROUGHLINK_NODE; echo complaint >&2; for i in 1 2 3; do echo > /dev/udp/10.0.0.1/9; sleep 0.1; done 2>/dev/null";
+    let args = [
+        "--json",
+        "--seed",
+        "7",
+        "--set",
+        "link.plc.delay=2 ms",
+        "-o",
+        "out",
+        "--kernel",
+        "server",
+        "--exec",
+        "car",
+        "--",
+        "bash",
+        "-c",
+        script,
+    ];
+    let out = emulate(&args, folder.path());
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    let dir = folder.path().join("out");
+    let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    for name in ["capture.pcapng", "config.toml", "emulation.json", "output-car.txt", "summary.json"] {
+        assert!(names(&dir).iter().any(|n| n == name), "{name}: {:?}", names(&dir));
+    }
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&read("summary.json")).unwrap(), json(&out));
+    assert!(read("output-car.txt").contains("said by car\n") && read("output-car.txt").contains("complaint\n"));
+    let about: serde_json::Value = serde_json::from_str(&read("emulation.json")).unwrap();
+    assert_eq!(
+        (&about["seed"], &about["hosts"][1]["node"], &about["version"]),
+        (&7.into(), &"car".into(), &env!("CARGO_PKG_VERSION").into())
+    );
+    assert!(!about["kernel"].as_str().unwrap().is_empty() && about["command"].as_str().unwrap().contains("--seed 7"));
+    // The scenario as it was, which can be simulated.
+    assert!(
+        read("config.toml").contains("2 ms") && read("config.toml").contains("kernel = true"),
+        "{}",
+        read("config.toml")
+    );
+    let again = roughlink_in(&["run", "out/config.toml", "--quiet", "--json"], folder.path());
+    assert_eq!((code(&again), &json(&again)["seed"]), (0, &7.into()));
+    let report = roughlink_in(&["report", "out"], folder.path());
+    assert_eq!(code(&report), 0, "{}", stderr(&report));
+    // Nothing is replaced.
+    let out = emulate(&["-o", "out", "--kernel", "*", "--for", "10 ms"], folder.path());
+    assert_eq!(code(&out), 2, "{}", stderr(&out));
+    assert!(stderr(&out).contains("`out` is not empty"), "{}", stderr(&out));
+    let out = emulate(&["-o", "more", "--no-capture", "--kernel", "*", "--for", "10 ms"], folder.path());
+    assert_eq!((code(&out), fs::exists(folder.path().join("more/capture.pcapng")).unwrap()), (0, false));
+}
+
+fn start(args: &[&str], folder: &Path, marker: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_roughlink"))
+        .args(["emulate", "pair.toml", "--max-lateness", "10 s"].iter().chain(args))
+        .current_dir(folder)
+        .env("MARKER", marker)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn until(what: impl Fn() -> bool) {
+    for _ in 0..3000 {
+        if what() {
+            return;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("it does not come to it");
+}
+
+#[test]
+fn what_was_written_outlives_a_kill() {
+    let Some(folder) = folder() else { return };
+    let marker = format!("roughlink-kept-{}", std::process::id());
+    let script = format!("echo begun; {TALKS}");
+    let mut child = start(
+        &["-o", "out", "--kernel", "server", "--exec", "car", "--", "bash", "-c", &script],
+        folder.path(),
+        &marker,
+    );
+    let dir = folder.path().join("out");
+    let length = |name: &str| fs::metadata(dir.join(name)).map_or(0, |m| m.len());
+    until(|| length("output-car.txt") > 0 && length("capture.pcapng") > 2000);
+    child.kill().unwrap(); // SIGKILL
+    child.wait().unwrap();
+    assert_gone(&marker);
+    assert_eq!(fs::read_to_string(dir.join("output-car.txt")).unwrap(), "begun\n");
+    assert!(serde_json::from_slice::<serde_json::Value>(&fs::read(dir.join("emulation.json")).unwrap()).is_ok());
+    let again = roughlink_in(&["run", "out/config.toml", "--quiet", "--json"], folder.path());
+    assert_eq!(code(&again), 0, "{}", stderr(&again));
+    assert!(!dir.join("summary.json").exists());
+}
+
+/// Emulates with a small file system at `small`, in a mount namespace that ends with it; `None`, and why, where that is not possible.
+fn with_little_space(args: &[&str], folder: &Path, marker: &str) -> Option<Output> {
+    fs::create_dir_all(folder.join("small")).unwrap();
+    let mount = "mount -t tmpfs -o size=200k none small || exit 99; exec \"$@\"";
+    let out = Command::new("unshare")
+        .args(["--mount", "sh", "-c", mount, "sh", env!("CARGO_BIN_EXE_roughlink"), "emulate", "pair.toml"])
+        .args(["--max-lateness", "10 s"].iter().chain(args))
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .env("MARKER", marker)
+        .output();
+    match out {
+        Ok(out) if out.status.code() != Some(99) && !stderr(&out).contains("unshare failed") => Some(out),
+        other => {
+            eprintln!("skipped: no file system can be mounted: {other:?}");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_ends_it_with_the_name_of_the_file() {
+    let Some(folder) = folder() else { return };
+    let marker = format!("roughlink-full-{}", std::process::id());
+    let loud = "while :; do echo 0123456789012345678901234567890123456789; done";
+    let cases: [(&[&str], &str, &str); 3] = [
+        (&["--capture", "small/x.pcapng"], TALKS, "small/x.pcapng"),
+        (&["-o", "small/out"], TALKS, "small/out/capture.pcapng"),
+        (&["-o", "small/out", "--no-capture"], loud, "small/out/output-car.txt"),
+    ];
+    for (args, script, file) in cases {
+        let programs = ["--json", "--kernel", "server", "--exec", "car", "--", "bash", "-c", script];
+        let Some(out) = with_little_space(&[args, &programs].concat(), folder.path(), &marker) else { return };
+        let said = stderr(&out);
+        let said = &said[said.len().saturating_sub(600)..];
+        assert_eq!(code(&out), 3, "{said}");
+        assert!(said.contains(file) && said.contains("No space left on device"), "{args:?}: {said}");
+        let result = json(&out);
+        assert_eq!((&result["ended"], &result["programs"][0]["stopped"]), (&"unwritten".into(), &true.into()));
+        assert_gone(&marker);
+        assert!(names(&folder.path().join("small")).is_empty());
+    }
+}
+
+#[test]
+fn a_capture_that_is_removed_is_noticed() {
+    let Some(folder) = folder() else { return };
+    let args = ["--capture", "gone.pcapng", "--kernel", "server", "--exec", "car", "--", "rm", "gone.pcapng"];
+    let out = emulate(&args, folder.path());
+    assert_eq!(code(&out), 3, "{}", stderr(&out));
+    assert!(stderr(&out).contains("cannot write gone.pcapng: it was removed meanwhile"), "{}", stderr(&out));
+}
+
+#[test]
+fn where_nothing_can_be_written_nothing_begins() {
+    let Some(folder) = folder() else { return };
+    for (option, place) in [
+        ("--capture", "/proc/here.pcapng"),
+        ("--capture", "nowhere/x.pcapng"),
+        ("-o", "/proc/here"),
+        ("-o", "pair.toml"),
+    ] {
+        let out = emulate(&[option, place, "--exec", "car", "--", "touch", "begun"], folder.path());
+        assert_eq!(code(&out), 3, "{option} {place}: {}", stderr(&out));
+        assert!(stderr(&out).contains(&format!("cannot write {place}")), "{}", stderr(&out));
+    }
+    assert_eq!(names(folder.path()), ["pair.toml"]);
+}
+
+#[test]
+fn an_interface_that_is_removed_ends_it() {
+    let Some(folder) = folder() else { return };
+    let marker = format!("roughlink-vanished-{}", std::process::id());
+    let script = format!("export MARKER={marker}; ip link delete plc0; sleep 1000");
+    let out = emulate(&["--json", "--kernel", "server", "--exec", "car", "--", "sh", "-c", &script], folder.path());
+    assert_eq!(code(&out), 3, "{}", stderr(&out));
+    assert!(stderr(&out).contains("the device plc0 vanished"), "{}", stderr(&out));
+    assert_eq!(json(&out)["ended"], "vanished");
+    assert_gone(&marker);
+}
+
+/// Without rights, and with no user namespaces to be had, which a user namespace of the test's own sees to.
+#[test]
+fn a_missing_right_is_named() {
+    let Some(folder) = folder() else { return };
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces || exit 99; exec setpriv --bounding-set -all --inh-caps -all \"$@\"";
+    let out = Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_roughlink")])
+        .args(["emulate", "pair.toml", "--kernel", "*", "--for", "1 s"])
+        .current_dir(folder.path())
+        .env("NO_COLOR", "1")
+        .output();
+    match out {
+        Ok(out) if out.status.code() == Some(3) => {
+            assert!(stderr(&out).contains("cannot make a user namespace"), "{}", stderr(&out));
+            assert!(stderr(&out).contains("roughlink doctor"), "{}", stderr(&out));
+            assert_eq!(stdout(&out), "");
+        }
+        Ok(out) if out.status.code() == Some(0) => panic!("{}", stderr(&out)),
+        other => eprintln!("skipped: rights cannot be taken away here: {other:?}"),
+    }
+}
+
+/// A program of `roughlink shell` holds the namespace of its node when the emulation is killed.
+#[test]
+fn what_outlives_its_emulation_is_found_and_removed() {
+    let Some(folder) = folder() else { return };
+    let (own, other) = ["clean", "other"].map(|name| format!("roughlink-{name}-{}", std::process::id())).into();
+    let mut child = start(&["--exec", "car", "--", "sleep", "1000"], folder.path(), &own);
+    let process = child.id().to_string();
+    until(|| marked(&own).len() >= 4);
+    let mut shell = Command::new(env!("CARGO_BIN_EXE_roughlink"))
+        .args(["shell", "car", "--process", &process, "--", "sleep", "1234"])
+        .env("MARKER", &other)
+        .spawn()
+        .unwrap();
+    until(|| marked(&other).len() >= 4);
+    // All is as it should be: nothing is touched.
+    let found = |out: &Output| {
+        let found = json(out)["found"].clone();
+        let ours = |f: &&serde_json::Value| f["command"] == "sleep 1234";
+        found.as_array().unwrap().iter().filter(ours).cloned().collect::<Vec<_>>()
+    };
+    let out = roughlink(&["doctor", "--clean", "--json"]);
+    assert_eq!((code(&out), found(&out).len()), (0, 0), "{}", stdout(&out));
+    assert_eq!(json(&out)["running"][&process], serde_json::json!(["car"]));
+    child.kill().unwrap(); // SIGKILL
+    child.wait().unwrap();
+    assert_gone(&own);
+    assert!(marked(&other).len() >= 4);
+    let out = roughlink(&["doctor", "--clean", "--json"]);
+    let [left] = &found(&out)[..] else { panic!("{}", stdout(&out)) };
+    assert!(left["namespace"].as_str().unwrap().starts_with("net:[") && left["error"].is_null(), "{left}");
+    assert_eq!((code(&out), shell.wait().unwrap().code()), (0, Some(137)));
+    assert_gone(&other);
+    let out = roughlink(&["doctor", "--clean"]);
+    assert!(code(&out) == 0 && !stdout(&out).contains("sleep 1234") && !stdout(&out).is_empty(), "{}", stdout(&out));
+}

@@ -1,0 +1,211 @@
+//! The live view of an emulation: a browser shows it and changes its link, and a real program behind it notices.
+//!
+//! Where nothing can be emulated, or where Chromium is missing, the tests say so and are skipped.
+
+#![cfg(target_os = "linux")]
+
+#[path = "common/browser.rs"]
+mod browser;
+mod common;
+
+use browser::Browser;
+use common::emulated::folder_of;
+use common::{code, roughlink_in, stderr};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+/// The name would be an element of the page, if names could be.
+const PAIR: &str = "name = \"<img src=x onerror='document.title=1'>\"\nduration = \"600 s\"\n\
+                    node = [{ name = \"server\" }, { name = \"car\" }]\n\
+                    [[link]]\nname = \"plc\"\nbetween = [\"server\", \"car\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n";
+
+/// This test as a program at a node: a server that says in a file how many bytes it has received, and a client that sends as many
+/// as it can.
+#[test]
+#[ignore = "it is a program that another test runs"]
+fn as_program() {
+    match std::env::var("PART").as_deref() {
+        Ok("server") => {
+            let mut stream = TcpListener::bind("10.0.0.1:7000").unwrap().accept().unwrap().0;
+            let (mut buffer, mut total) = (vec![0; 1 << 16], 0);
+            while let Ok(n) = stream.read(&mut buffer) {
+                total += n;
+                fs::write("received.new", total.to_string()).unwrap();
+                fs::rename("received.new", "received").unwrap();
+            }
+        }
+        Ok("client") => {
+            let connect = || TcpStream::connect("10.0.0.1:7000").map_err(|_| sleep(Duration::from_millis(20)));
+            let mut stream = (0..3000).find_map(|_| connect().ok()).expect("the server listens");
+            while stream.write_all(&[7; 10_000]).is_ok() {}
+        }
+        _ => {}
+    }
+}
+
+/// An emulation, and where its page is.
+struct Shown {
+    child: Child,
+    url: String,
+}
+
+impl Shown {
+    fn start(folder: &Path) -> Self {
+        let own = std::env::current_exe().unwrap();
+        let part = |name: &str| {
+            let own = own.to_str().unwrap();
+            ["env", &format!("PART={name}"), own, "as_program", "--exact", "--ignored", "--nocapture"]
+                .map(str::to_owned)
+        };
+        let mut child = Command::new(env!("CARGO_BIN_EXE_roughlink"))
+            .args(["emulate", "pair.toml", "--json", "--max-lateness", "100 s", "--serve", "127.0.0.1:0"])
+            .args(["--exec", "server", "--"])
+            .args(part("server"))
+            .args(["--exec", "car", "--"])
+            .args(part("client"))
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let url = lines.find_map(|line| Some(line.strip_prefix("live view: ")?.to_owned())).expect("it says where");
+        thread::spawn(move || lines.for_each(drop));
+        Shown { child, url }
+    }
+
+    /// Ends it as Ctrl-C does; its result.
+    fn interrupt(mut self) -> Value {
+        assert!(Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap().success());
+        let mut text = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(130), "{text}");
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Bytes that the program at the server has received.
+fn received(folder: &Path) -> f64 {
+    fs::read_to_string(folder.join("received")).map_or(0.0, |text| text.parse().unwrap())
+}
+
+/// How many come in a while.
+fn growth(folder: &Path) -> f64 {
+    let before = received(folder);
+    sleep(Duration::from_millis(1500));
+    received(folder) - before
+}
+
+#[test]
+fn a_slider_and_an_outage_reach_a_real_program() {
+    let Some(folder) = folder_of(PAIR) else { return };
+    let folder = folder.path();
+    let shown = Shown::start(folder);
+    let Some(mut page) = Browser::open(&shown.url, 1400, false) else { return };
+    page.until("document.querySelector('#state').textContent === 'live'");
+    page.until("document.querySelectorAll('.plot path').length >= 6");
+    assert_eq!(page.value("document.querySelector('#name').textContent"), "<img src=x onerror='document.title=1'>");
+    let mbps = "(() => { const [x, unit] = document.querySelector('.link td').nextElementSibling ? \
+                document.querySelectorAll('.link tbody tr')[1].cells[1].textContent.split(' ') : []; \
+                return x * { 'Gbit/s': 1e3, 'Mbit/s': 1, 'kbit/s': 1e-3, 'bit/s': 1e-6 }[unit]; })()";
+    page.until(&format!("{mbps} > 5"));
+    while received(folder) == 0.0 {
+        sleep(Duration::from_millis(20));
+    }
+    let fast = growth(folder);
+
+    // By keyboard: 30 steps of 24 in a decade.
+    page.value("document.querySelector('[data-key=rate] input').focus()");
+    page.press("ArrowLeft", 37, 30);
+    page.until("document.querySelector('[data-key=rate] output').textContent === '1.1 Mbit/s'");
+    page.until(&format!("{mbps} < 2"));
+    let slow = growth(folder);
+    assert!(slow < fast / 3.0, "{slow} after {fast}");
+
+    // By mouse, until it is pressed again.
+    page.value("document.querySelector('.outage select').value = ''");
+    page.click(".outage button");
+    page.until("document.querySelector('.link.down') !== null");
+    page.until("document.querySelector('.outage button').getAttribute('aria-pressed') === 'true'");
+    // What was there before may still be read.
+    let nothing = (0..20).any(|_| growth(folder) == 0.0);
+    assert!(nothing, "something arrives while the link is down");
+    page.click(".outage button");
+    page.until("document.querySelector('.link.down') === null");
+    // The connection goes on at its next retransmission.
+    let still = received(folder);
+    for _ in 0..600 {
+        if received(folder) > still {
+            break;
+        }
+        sleep(Duration::from_millis(100));
+    }
+    assert!(received(folder) > still, "the link is up again");
+
+    for width in [1400, 390] {
+        page.resize(width);
+        let content = page.value("document.documentElement.scrollWidth").as_u64().unwrap();
+        assert!(content <= u64::from(width), "the page is {content} wide at {width}");
+    }
+    let result = shown.interrupt();
+    page.until("document.querySelector('#state').textContent === 'ended'");
+    page.until("!document.querySelector('#ended').hidden && document.querySelector('.controls').disabled");
+    assert_eq!(page.value("document.querySelectorAll('#totals tr').length"), 2);
+    let timeline = page.value("document.querySelector('#timeline').textContent");
+    let (timeline, changes) = (timeline.as_str().unwrap(), result["changes"].as_array().unwrap());
+    assert!(timeline.contains("rate = \"1.1 Mbit/s\" }"), "{timeline}");
+    assert!(changes.iter().any(|c| c["link"] == "plc" && c["rate"] == "1.1 Mbit/s"), "{changes:?}");
+    let ups: Vec<_> = changes.iter().filter_map(|c| c["up"].as_bool()).collect();
+    assert_eq!(ups, [false, true], "{changes:?}");
+    assert!(page.console.is_empty(), "the console is not silent: {:?}", page.console);
+    assert_ne!(page.value("document.title"), "1");
+}
+
+#[test]
+fn a_connection_that_is_lost_is_shown() {
+    let Some(folder) = folder_of(PAIR) else { return };
+    let mut shown = Shown::start(folder.path());
+    let Some(mut page) = Browser::open(&shown.url, 390, true) else { return };
+    page.until("document.querySelector('#state').textContent === 'live'");
+    assert_eq!(page.value("document.documentElement.dataset.theme"), "dark");
+    shown.child.kill().unwrap();
+    page.until("document.querySelector('#state').dataset.state === 'lost'");
+    // Somebody without the token sees nothing.
+    let wrong = Shown::start(folder.path());
+    let (address, _) = wrong.url.split_once('?').unwrap();
+    let mut page = Browser::open(address, 390, false).unwrap();
+    page.until("document.body.innerText.includes('token')");
+    assert_eq!(page.value("document.querySelector('#links')"), Value::Null);
+}
+
+#[test]
+fn an_address_that_is_taken_is_an_error_before_anything_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("pair.toml"), PAIR).unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let with = |serve: &str| {
+        let args = ["emulate", "pair.toml", "--serve", serve, "--exec", "car", "--", "touch", "started"];
+        roughlink_in(&args, folder.path())
+    };
+    let out = with(&address);
+    assert_eq!(code(&out), 3, "{}", stderr(&out));
+    assert!(stderr(&out).contains("cannot serve at") && stderr(&out).contains("another port"), "{}", stderr(&out));
+    let out = with("everywhere");
+    assert_eq!(code(&out), 2, "{}", stderr(&out));
+    assert!(stderr(&out).contains("write 127.0.0.1:8080"), "{}", stderr(&out));
+    assert!(!folder.path().join("started").exists());
+}
