@@ -12,6 +12,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from roughlink_validation.matrix import Cell, Outcome
 from roughlink_validation.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent.parent
@@ -122,6 +123,23 @@ def from_first_byte(rows) -> list[Segment]:
     segments = list(rows)
     first = segments[0].seq if segments else 0
     return [Segment(s.time_ns, s.seq - first, s.length, s.retransmission) for s in segments]
+
+
+def run_cell(roughlink: Path, cell: Cell, seed: int) -> Outcome:
+    """A cell of the comparison with Linux, simulated."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "link.toml"
+        file.write_text(cell.scenario())
+        result = parse("roughlink", call([str(roughlink), "run", str(file), "--json", "--quiet", "--seed", str(seed)]).stdout)
+    flows, link = result["flows"], result["links"][0]["forward"]
+    return Outcome(
+        goodput_mbps=sum(flow["delivered_bytes"] for flow in flows) * 8 / cell.duration_s / 1e6,
+        retransmits=sum(flow["retransmits"] for flow in flows),
+        rtt_ms=sum(flow["rtt_ms"]["mean"] for flow in flows) / len(flows),
+        queue_pkt_mean=link["queue_mean_pkt"],
+        queue_drops=link["dropped"],
+        lost=link["lost"],
+    )
 
 
 def delivered_packets(result: dict, scenario: Scenario) -> int:

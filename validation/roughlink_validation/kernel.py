@@ -1,0 +1,147 @@
+"""One cell of the matrix under two Linux kernels: programs at the nodes of `roughlink emulate`, and what they report."""
+
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from roughlink_validation.matrix import SYSCTLS, Cell, Outcome, Row
+from roughlink_validation.simulators import Failed, Missing, parse
+
+# At both nodes: the limits of the buffers, and the link's own priority. The kernel acknowledges when the program has read, if what is
+# unread narrows the window: a reader that waits for a core would acknowledge many segments at once.
+BOTH = f"""
+import json, os, selectors, signal, socket, struct, subprocess, sys, time
+folder = sys.argv[1]
+try:
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+except OSError:
+    pass
+for key, value in {SYSCTLS!r}.items():
+    with open("/proc/sys/net/ipv4/" + key, "w") as f:
+        f.write(value)
+"""
+
+# Writes [[time, bytes so far], ...] when the emulation tells it to end.
+RECEIVER = BOTH + """
+if sys.argv[2] == "each":
+    route = subprocess.run(["ip", "-4", "route", "show", os.environ["ROUGHLINK_SERVER"]], capture_output=True, text=True, check=True)
+    subprocess.run(["ip", "route", "change", *route.stdout.split(), "quickack", "1"], check=True)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+listener = socket.create_server(("0.0.0.0", 7000))
+select = selectors.DefaultSelector()
+select.register(listener, selectors.EVENT_READ)
+rows, total = [], 0
+open(folder + "/listening", "w").close()
+try:
+    while True:
+        for key, _ in select.select():
+            if key.fileobj is listener:
+                select.register(listener.accept()[0], selectors.EVENT_READ)
+            elif data := key.fileobj.recv(1 << 18):
+                total += len(data)
+                rows.append((time.monotonic(), total))
+            else:
+                select.unregister(key.fileobj)
+finally:
+    with open(folder + "/received.json", "w") as f:
+        json.dump(rows, f)
+"""
+
+# Writes when it started, and every 10 ms what the kernel says of each connection (TCP_INFO, linux/tcp.h).
+SENDER = BOTH + """
+algorithm, flows, seconds = sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+while not os.path.exists(folder + "/listening"):
+    time.sleep(0.01)
+select = selectors.DefaultSelector()
+connections, block, rows = [], bytes(1 << 18), []
+start = time.monotonic()
+for _ in range(flows):
+    c = socket.socket()
+    c.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm.encode())
+    c.setblocking(False)
+    c.connect_ex((os.environ["ROUGHLINK_CLIENT"], 7000))
+    select.register(c, selectors.EVENT_WRITE)
+    connections.append(c)
+
+def sample(number, c):
+    i = c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    u32 = lambda at: struct.unpack_from("=I", i, at)[0]
+    u64 = lambda at: struct.unpack_from("=Q", i, at)[0]
+    mss, cwnd, ssthresh = u32(16), u32(80), u32(76)
+    return dict(time_s=time.monotonic() - start, flow=number, cwnd_pkt=cwnd, ssthresh_pkt=None if ssthresh >= 0x7fffffff else ssthresh,
+                srtt_ms=u32(68) / 1e3, rttvar_ms=u32(72) / 1e3, min_rtt_ms=u32(148) / 1e3, rto_ms=u32(8) / 1e3,
+                unacked_pkt=u32(24), sacked_pkt=u32(28), lost_pkt=u32(32), retransmits=u32(100), state=i[1],
+                pacing_mbps=u64(104) * 8 / 1e6, delivery_mbps=u64(160) * 8 / 1e6, acked_bytes=u64(120), reordering=u32(88),
+                dsacks=u32(216), reorder_seen=u32(220), peer_window=u32(228), rwnd_limited_s=u64(176) / 1e6,
+                sndbuf_limited_s=u64(184) / 1e6, sent_segments=u32(156), mss=mss)
+
+now = time.monotonic()
+due = start
+while now < start + seconds:
+    for key, _ in select.select(max(0, min(due, start + seconds) - now)):
+        try:
+            key.fileobj.send(block)
+        except BlockingIOError:
+            pass
+    now = time.monotonic()
+    if now >= due:
+        rows += [sample(number, c) for number, c in enumerate(connections)]
+        due += 0.01 * (1 + int((now - due) / 0.01))
+rows += [sample(number, c) for number, c in enumerate(connections)]
+with open(folder + "/sent.json", "w") as f:
+    json.dump(dict(start=start, rows=rows), f)
+time.sleep(0.05)
+os._exit(0)
+"""
+
+
+class Late(Exception):
+    """The emulated link did not keep its times; what was measured says nothing of it."""
+
+
+def release() -> str:
+    return platform.release().split("-")[0]
+
+
+def latest_us(cell: Cell) -> float:
+    """How late one packet in a hundred may be: 1 ms, or on long paths a fortieth of the round trip."""
+    return max(1000.0, cell.delay_ms * 2 * 1000 / 40)
+
+
+def measure(roughlink: Path, cell: Cell, seed: int) -> tuple[Row, list[dict]]:
+    """The kernel's run of a cell, and its samples of TCP_INFO."""
+    with tempfile.TemporaryDirectory() as folder:
+        at = Path(folder)
+        at.chmod(0o777)
+        (at / "link.toml").write_text(cell.scenario(traffic=False))
+        words = [str(roughlink), "emulate", str(at / "link.toml"), "--json", "--quiet", "--seed", str(seed), "--max-lateness", f"{latest_us(cell):g} us"]
+        words += ["--until", "server", "--for", f"{cell.duration_s + 30} s"]
+        words += ["--exec", "client", "--", sys.executable, "-c", RECEIVER, folder, cell.ack]
+        words += ["--exec", "server", "--", sys.executable, "-c", SENDER, folder, cell.cc, str(cell.flows), str(cell.duration_s)]
+        done = subprocess.run(words, check=False, capture_output=True, text=True)
+        if done.returncode == 3:
+            raise Missing(done.stderr.strip())
+        if done.returncode == 4:
+            raise Late(done.stderr.strip())
+        if done.returncode != 0:
+            raise Failed(f"{cell}: emulate ended with code {done.returncode} and said: {done.stderr.strip()[-2000:]}")
+        sent = json.loads((at / "sent.json").read_text())
+        received = json.loads((at / "received.json").read_text())
+    result = parse("roughlink", done.stdout)
+    end = sent["start"] + cell.duration_s
+    delivered = max((total for time, total in received if time <= end), default=0)
+    last = {row["flow"]: row for row in sent["rows"]}
+    rtts = [row["srtt_ms"] for row in sent["rows"] if row["srtt_ms"] > 0]
+    link, late = result["links"][0]["forward"], result["lateness_us"]
+    outcome = Outcome(
+        goodput_mbps=delivered * 8 / cell.duration_s / 1e6,
+        retransmits=sum(row["retransmits"] for row in last.values()),
+        rtt_ms=sum(rtts) / len(rtts) if rtts else 0.0,
+        queue_pkt_mean=link["queue_mean_pkt"] * result["sim_s"] / cell.duration_s,
+        queue_drops=link["dropped"],
+        lost=link["lost"],
+    )
+    return Row(cell, seed, outcome, late["p50"], late["p99"], release()), sent["rows"]

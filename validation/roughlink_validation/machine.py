@@ -1,0 +1,94 @@
+"""What Linux says of processes and processors, and the files of numbers that validation/ends.c writes."""
+
+import array
+import os
+import resource
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+TICK = os.sysconf("SC_CLK_TCK")
+PROCESSORS = os.sysconf("SC_NPROCESSORS_ONLN")
+FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+
+
+def numbers(file: Path) -> list[int]:
+    values = array.array("Q")
+    values.frombytes(file.read_bytes())
+    return values.tolist()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The processors' time so far, s, by what it went to, and how much of it went to this script's own programs."""
+
+    wall: float
+    spent: dict[str, float]
+    ours: float
+
+    @classmethod
+    def now(cls) -> "Machine":
+        with open("/proc/stat") as stat:
+            ticks = [int(n) for n in stat.readline().split()[1:]]
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return cls(time.monotonic(), {name: n / TICK for name, n in zip(FIELDS, ticks)}, usage.ru_utime + usage.ru_stime)
+
+    def since(self, start: "Machine") -> dict:
+        """Shares of all processors: `steal` the host of a virtual machine took, `others` went to programs that are not this script's."""
+        all_of_it = (self.wall - start.wall) * PROCESSORS
+        spent = {name: self.spent[name] - start.spent[name] for name in FIELDS}
+        busy = sum(spent[name] for name in ("user", "nice", "system", "irq", "softirq"))
+        return {"steal": spent["steal"] / all_of_it, "others": max(0.0, busy - (self.ours - start.ours)) / all_of_it,
+                "softirq": spent["softirq"] / all_of_it, "load": os.getloadavg()[0]}
+
+
+@dataclass(frozen=True)
+class Process:
+    pid: int
+    parent: int
+    program: str
+    command: str
+
+
+def tree(root: int) -> list[Process]:
+    """The descendants of a process."""
+    everyone: dict[int, list[Process]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                stat = Path(f"/proc/{entry}/stat").read_text()
+                program = os.readlink(f"/proc/{entry}/exe")
+                command = Path(f"/proc/{entry}/cmdline").read_text().replace("\0", " ")
+            except (OSError, UnicodeDecodeError):
+                continue
+            found = Process(int(entry), int(stat.rpartition(")")[2].split()[1]), program, command)
+            everyone.setdefault(found.parent, []).append(found)
+    below, todo = [], [root]
+    while todo:
+        children = everyone.get(todo.pop(), [])
+        below += children
+        todo += [child.pid for child in children]
+    return below
+
+
+def processors(root: int, programs: tuple[str, ...], ends: str) -> dict[str, float]:
+    """The time, s, that the threads of these programs have run so far, as the scheduler counts it: what the kernel did for others
+    in their context is in it, softirqs above all, unless it accounts for interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING)."""
+    seen = {"ns": time.time_ns(), "emulator": 0.0, "ends": 0.0}
+    for process in tree(root):
+        who = "emulator" if process.program in programs else "ends" if process.program == ends else None
+        if who:
+            seen[who] += sum(ran(task) for task in Path(f"/proc/{process.pid}/task").glob("*"))
+    return seen
+
+
+def ran(task: Path) -> float:
+    try:
+        return int((task / "schedstat").read_text().split()[0]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
+
+
+def between(first: dict[str, float], last: dict[str, float]) -> dict[str, float]:
+    """What was taken between two looks, and when they were: ns by the clock of the time stamps."""
+    return {"from": first["ns"], "to": last["ns"]} | {who: last[who] - first[who] for who in ("emulator", "ends")}

@@ -1,0 +1,92 @@
+"""Many cells of the matrix under the kernel, some of them side by side, with what they did added to the table line by line."""
+
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from roughlink_validation import kernel, matrix
+from roughlink_validation.matrix import Cell
+from roughlink_validation.simulators import Failed, Missing, run_cell
+
+# How often a run is repeated whose link was late.
+TRIES = 4
+
+
+@dataclass
+class Room:
+    """What runs side by side may carry in all; a run beyond that has the machine for itself."""
+
+    load: float
+    jobs: int
+    used: float = 0.0
+    running: int = 0
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def enter(self, load: float) -> None:
+        with self.changed:
+            self.changed.wait_for(lambda: self.running == 0 or (self.running < self.jobs and self.used + load <= self.load))
+            self.used += load
+            self.running += 1
+
+    def leave(self, load: float) -> None:
+        with self.changed:
+            self.used -= load
+            self.running -= 1
+            self.changed.notify_all()
+
+
+def measure(roughlink: Path, table: Path, cells: list[Cell], seeds: int, load: float, jobs: int) -> None:
+    """What the table lacks: first one run of each cell, then the other seeds."""
+    have = {(row.cell, row.seed) for row in matrix.read(table)}
+    wanted = [(cell, seed) for seed in range(1, seeds + 1) for cell in cells if seed == 1 or cell.random]
+    todo = [run for run in wanted if run not in have]
+    expected = {run: run_cell(roughlink, *run).goodput_mbps for run in todo}
+    room, lock, threads = Room(load, jobs), threading.Lock(), []
+    done, late, failed, stopped = 0, 0, [], threading.Event()
+    began = time.monotonic()
+
+    def one(cell: Cell, seed: int) -> None:
+        nonlocal done, late
+        try:
+            for attempt in range(TRIES):
+                if stopped.is_set():
+                    return
+                try:
+                    row, _ = kernel.measure(roughlink, cell, seed)
+                    break
+                except kernel.Late:
+                    with lock:
+                        late += 1
+            else:
+                failed.append(f"{cell}, seed {seed}: late {TRIES} times")
+                return
+            with lock:
+                matrix.append(table, row)
+                done += 1
+                print(f"{done}/{len(todo)} {time.monotonic() - began:.0f} s, {late} late: {cell}, seed {seed}: "
+                      f"{row.outcome.goodput_mbps:.2f} Mbit/s, expected {expected[cell, seed]:.2f}", file=sys.stderr, flush=True)
+        except (Failed, Missing, OSError) as wrong:
+            failed.append(f"{cell}, seed {seed}: {wrong}")
+            stopped.set()
+        finally:
+            room.leave(expected[cell, seed])
+
+    try:
+        for run in todo:
+            room.enter(expected[run])
+            if stopped.is_set():
+                room.leave(expected[run])
+                break
+            threads.append(threading.Thread(target=one, args=run))
+            threads[-1].start()
+    finally:
+        stopped.set() if sys.exc_info()[0] else None
+        for thread in threads:
+            thread.join()
+    print(f"{done} runs added to {table.name}; {late} discarded because the link was late")
+    for line in failed:
+        print(line, file=sys.stderr)
+    if failed:
+        raise Failed(f"{len(failed)} runs are missing; repeat the command")

@@ -1,0 +1,76 @@
+"""The comparison with Linux as tables of a page: ratios of goodput, of the main block as a map of links."""
+
+from pathlib import Path
+
+from roughlink_validation.matrix import ALGORITHMS
+
+BEGIN, END = "<!-- linux.py --page: begin -->", "<!-- linux.py --page: end -->"
+
+
+def write(page: Path, cells: list[dict], summary) -> None:
+    """Renews what lies between the two marks of the page."""
+    before, _, rest = page.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(f"{before}{BEGIN}\n\n{tables(cells, summary)}\n\n{END}{after}")
+
+
+def tables(cells: list[dict], summary) -> str:
+    whole = summary(cells)
+    sums = (
+        f"{whole['cells']} cells, {whole['runs']} runs of the kernel. Of |ratio - 1| the median is **{percent(whole['median_off'])}** and the 90th "
+        f"percentile **{percent(whole['p90_off'])}**; {whole['within_15']:.0%} of the cells are within 15 %. The median ratio is {whole['median_ratio']:.3f}."
+    )
+    parts = [sums]
+    parts.append(by_part(cells, summary))
+    for loss in (0, 1):
+        parts.append(f"Goodput in simulation / under the kernel, {'no loss' if loss == 0 else '1 % of loss in bursts'}. Beyond 5 % in italics, beyond 15 % bold:")
+        parts.append(link_map([c for c in cells if c["block"] == f"{loss} % loss"]))
+    edges = [c for c in cells if c["block"] not in ("0 % loss", "1 % loss")]
+    parts.append("The edges of the matrix:")
+    parts.append(edge_table(edges))
+    return "\n\n".join(parts)
+
+
+def percent(share: float) -> str:
+    return f"{share * 100:.1f} %"
+
+
+def by_part(cells: list[dict], summary) -> str:
+    groups = {}
+    for key, name in (("block", "{}"), ("cc", "{}"), ("rate_mbit", "{} Mbit/s"), ("delay_ms", "{} ms each way"), ("queue_pkt", "queue of {}")):
+        for value in dict.fromkeys(c[key] for c in cells):
+            groups[name.format(value)] = [c for c in cells if c[key] == value]
+    lines = ["| part | cells | median ratio | \\|ratio - 1\\|: median | 90th percentile | within 15 % |", "|---|---|---|---|---|---|"]
+    for name, group in groups.items():
+        s = summary(group)
+        lines.append(f"| {name} | {s['cells']} | {s['median_ratio']:.3f} | {percent(s['median_off'])} | {percent(s['p90_off'])} | {s['within_15']:.0%} |")
+    return "\n".join(lines)
+
+
+def shade(ratio: float | None) -> str:
+    if ratio is None:
+        return ""
+    off = abs(ratio - 1)
+    return f"**{ratio:.2f}**" if off > 0.15 else f"*{ratio:.2f}*" if off > 0.05 else f"{ratio:.2f}"
+
+
+def link_map(cells: list[dict]) -> str:
+    at = {(c["cc"], c["queue_pkt"], c["rate_mbit"], c["delay_ms"]): c["ratio"] for c in cells}
+    links = sorted({(c["rate_mbit"], c["delay_ms"]) for c in cells})
+    lines = ["| Mbit/s, ms each way | " + " | ".join(f"{r}, {d}" for r, d in links) + " |", "|---" * (len(links) + 1) + "|"]
+    for queue in sorted({c["queue_pkt"] for c in cells}):
+        for cc in ALGORITHMS:
+            lines.append(f"| {cc}, queue {queue} | " + " | ".join(shade(at.get((cc, queue, *link))) for link in links) + " |")
+    return "\n".join(lines)
+
+
+def edge_table(cells: list[dict]) -> str:
+    at, rows = {}, {}
+    for c in cells:
+        link = f"{c['rate_mbit']} Mbit/s, {c['delay_ms']} ms, queue {c['queue_pkt']}"
+        what = f"{c['loss_pct']:g} % loss" if c["block"].endswith("loss") else f"{c['block']}, {c['loss_pct']:g} % loss"
+        rows[what, link] = None
+        at[what, link, c["cc"]] = c["ratio"]
+    lines = ["| what | link | " + " | ".join(ALGORITHMS) + " |", "|---" * (len(ALGORITHMS) + 2) + "|"]
+    lines += [f"| {what} | {link} | " + " | ".join(shade(at.get((what, link, cc))) for cc in ALGORITHMS) + " |" for what, link in rows]
+    return "\n".join(lines)
