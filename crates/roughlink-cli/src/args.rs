@@ -246,6 +246,10 @@ pub(crate) struct RealTime {
     /// so late, or if the link stood still a hundred times as long.
     #[arg(long, value_name = "TIME", default_value = "1 ms")]
     pub max_lateness: String,
+    /// When all programs have ended, go on for this long at most while data that they sent by TCP has not been
+    /// acknowledged.
+    #[arg(long, value_name = "TIME", default_value = "10 s")]
+    pub linger: String,
     /// Seed of all random streams, instead of the scenario's.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,

@@ -7,7 +7,7 @@
 mod common;
 
 use common::emulated::{PAIR, assert_gone, emulate, folder, marked};
-use common::{code, json, roughlink, roughlink_in, stderr, stdout};
+use common::{code, json, output, roughlink, roughlink_in, stderr, stdout};
 use roughlink_core::rng::Seed;
 use roughlink_host::Namespace;
 use std::fs;
@@ -51,6 +51,10 @@ fn as_program() {
             let at = std::env::var("AT").unwrap_or("0.0.0.0:7001".into());
             TcpListener::bind(at).unwrap().accept().unwrap().0.write_all(b"patience").unwrap();
         }
+        Ok("gives") => {
+            let to = std::env::var("ROUGHLINK_HOST").unwrap() + ":7001";
+            TcpStream::connect(to).unwrap().write_all(&content()[..KEPT]).unwrap();
+        }
         Ok("greeted") => {
             let to = std::env::var("ROUGHLINK_HOST").unwrap() + ":7001";
             let mut greeting = String::new();
@@ -60,6 +64,11 @@ fn as_program() {
         _ => {}
     }
 }
+
+/// As many bytes as a kernel takes at once, of a program that then ends.
+const KEPT: usize = 50_000;
+/// After this time, nothing comes any more.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn content() -> Vec<u8> {
     (0..1_000_000_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
@@ -289,7 +298,7 @@ fn signals_end_it_with_a_result() {
         let child = start(&marker, folder.path());
         until_programs_run(&marker);
         tell(&child, signal);
-        let out = child.wait_with_output().unwrap();
+        let out = output(child);
         assert_eq!(code(&out), 130, "{signal}");
         let result = json(&out);
         assert_eq!((&result["ended"], &result["programs"][1]["stopped"]), (&"interrupted".into(), &true.into()));
@@ -309,7 +318,7 @@ fn a_link_that_stood_still_is_a_fault() {
     tell(&child, "-STOP");
     sleep(Duration::from_millis(400));
     tell(&child, "-CONT");
-    let out = child.wait_with_output().unwrap();
+    let out = output(child);
     assert_eq!(code(&out), 4, "{}", stderr(&out));
     assert!(stderr(&out).contains("the link stood still for"), "{}", stderr(&out));
     assert!(json(&out)["stall_us"].as_f64().unwrap() > 300e3, "{}", stdout(&out));
@@ -466,6 +475,39 @@ fn one_link_to_this_machine() {
     assert!(stderr(&out).contains("in use on this machine"), "{}", stderr(&out));
 }
 
+/// What a program has written when it ends is delivered, as long as somebody takes it.
+#[test]
+fn what_was_sent_is_delivered() {
+    let machine = match Namespace::new() {
+        Ok(namespace) => namespace,
+        Err(e) => {
+            eprintln!("skipped: {e}");
+            return;
+        }
+    };
+    let listener = machine.within(|| TcpListener::bind("0.0.0.0:7001").unwrap()).unwrap();
+    let gives = |options: &[&str]| {
+        let link = ["link", "--delay", "20ms", "--max-lateness", "10 s"];
+        let words = link.iter().chain(options).chain(&["--"]).map(|word| (*word).to_owned()).chain(part("gives"));
+        let words = words.collect::<Vec<_>>();
+        machine.within(|| roughlink(&words.iter().map(String::as_str).collect::<Vec<_>>())).unwrap()
+    };
+    std::thread::scope(|scope| {
+        let taken = scope.spawn(|| {
+            let (mut all, mut stream) = (Vec::new(), listener.accept().unwrap().0);
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.read_to_end(&mut all).map(|_| all)
+        });
+        let out = gives(&["--rate", "8Mbit/s", "--linger", "30 s"]);
+        assert_eq!(code(&out), 0, "{}", stderr(&out));
+        assert!(taken.join().unwrap().unwrap() == content()[..KEPT]);
+    });
+    // There is no time for it: it is lost, and that is said.
+    let out = gives(&["--rate", "100kbit/s", "--linger", "100 ms"]);
+    assert_eq!(code(&out), 0, "{}", stderr(&out));
+    assert!(stderr(&out).contains("were not acknowledged within 100 ms and are lost"), "{}", stderr(&out));
+}
+
 /// Three links, one within the other, with this delay each, ms, and a program behind all.
 fn links(delay: u32, program: Vec<String>) -> Vec<String> {
     let delay = format!("{delay} ms");
@@ -500,7 +542,7 @@ fn links_within_links() {
         let spawned = machine.within(|| Command::new(&words[0]).args(&words[1..]).stdout(Stdio::piped()).spawn());
         spawned.unwrap().unwrap()
     };
-    let out = run(links(5, part("greeted"))).wait_with_output().unwrap();
+    let out = output(run(links(5, part("greeted"))));
     assert!(stdout(&out).contains("greeted with patience"), "{}{}", stdout(&out), stderr(&out));
     greeter.join().unwrap().unwrap();
     // The first is 10.0.0.0/20, the others are 10.0.4.0/22 and 10.0.5.0/24.
@@ -508,10 +550,12 @@ fn links_within_links() {
     let mut greeting = String::new();
     let connect = || TcpStream::connect("10.0.5.2:7001").map_err(|_| sleep(Duration::from_millis(20)));
     let connected = machine.within(|| (0..500).find_map(|_| connect().ok())).unwrap();
-    connected.expect("it listens").read_to_string(&mut greeting).unwrap();
-    assert_eq!((greeting.as_str(), child.wait_with_output().unwrap().status.code()), ("patience", Some(0)));
+    let mut connected = connected.expect("it listens");
+    connected.set_read_timeout(Some(PATIENCE)).unwrap();
+    connected.read_to_string(&mut greeting).unwrap();
+    assert_eq!((greeting.as_str(), output(child).status.code()), ("patience", Some(0)));
     // Seven are too many.
-    let out = run(links(0, links(0, links(0, vec!["true".into()])))).wait_with_output().unwrap();
+    let out = output(run(links(0, links(0, links(0, vec!["true".into()])))));
     assert_eq!(code(&out), 3);
 }
 

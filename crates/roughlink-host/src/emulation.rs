@@ -11,6 +11,7 @@ use crate::namespace::Namespace;
 use crate::nodes::{Listed, list, path_of};
 use crate::realtime::{Clock, Effort};
 use crate::relay::{Counts, Edge, Ending, Lateness, carry};
+use crate::undelivered::undelivered;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::addresses::{Prefix, link_local, node_address, node_address_v6};
 use roughlink_core::net::{Limits, Network, Observer, Options, PortStats};
@@ -64,6 +65,8 @@ struct Node {
     name: String,
     namespace: Namespace,
     addresses: Vec<IpAddr>,
+    /// The namespace was there before: what else is in it is none of ours.
+    shared: bool,
 }
 
 impl Node {
@@ -116,7 +119,7 @@ impl Emulation {
                     None => (Namespace::here()?, &**interface),
                 };
                 devices.push(Device::attach(&namespace, device, mtu(&scenario, host.node))?);
-                nodes.push(Node { name, namespace, addresses: Vec::new() });
+                nodes.push(Node { name, namespace, addresses: Vec::new(), shared: true });
                 continue;
             }
             let namespace = match host.place {
@@ -136,7 +139,7 @@ impl Emulation {
             if !setup.behind.is_empty() {
                 namespace.forward()?;
             }
-            nodes.push(Node { name, namespace, addresses: setup.addresses });
+            nodes.push(Node { name, namespace, addresses: setup.addresses, shared: setup.shared });
         }
         let namespace = |name: &str| {
             let ours = nodes.iter().find(|n| n.name == name && n.is_ours());
@@ -267,6 +270,12 @@ impl<O> Running<O> {
     /// The namespace of the host at this place of the list.
     pub fn namespace(&self, host: usize) -> &Namespace {
         &self.nodes[host].namespace
+    }
+
+    /// Bytes of TCP that programs have left to be sent or acknowledged, by closing their sockets or by ending.
+    pub fn undelivered(&self) -> u64 {
+        let ours = self.nodes.iter().filter(|node| !node.shared);
+        ours.filter_map(|node| node.namespace.within(undelivered).ok()).sum()
     }
 
     /// By what other threads watch and change it, if that was asked for in [`Settings`].

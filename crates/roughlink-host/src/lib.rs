@@ -18,6 +18,7 @@
 //! | `live` | samples of an emulation at work, and changes of its links from outside |
 //! | `emulation` | a scenario with real nodes: opened, started, finished |
 //! | `program` | programs at the nodes, and how they end |
+//! | `undelivered` | what programs that have ended still had to send |
 //! | `inside` | what runs between this program and theirs, in a process of its own |
 //! | `leftovers` | what is there of emulations that are gone |
 //! | `abilities` | what this machine can do |
@@ -49,6 +50,7 @@ mod packet_option;
 mod program;
 mod realtime;
 mod relay;
+mod undelivered;
 
 pub use abilities::{Ability, abilities};
 pub use block::{Block, Claim};

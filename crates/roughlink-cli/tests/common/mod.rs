@@ -6,7 +6,10 @@ pub mod emulated;
 
 use serde_json::Value;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
 /// Runs it in a folder of its own.
 pub fn roughlink(args: &[&str]) -> Output {
@@ -16,13 +19,30 @@ pub fn roughlink(args: &[&str]) -> Output {
 
 /// Runs it in `folder`.
 pub fn roughlink_in(args: &[&str], folder: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_roughlink"))
-        .args(args)
-        .current_dir(folder)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("the command was built")
+    let mut command = Command::new(env!("CARGO_BIN_EXE_roughlink"));
+    command.args(args).current_dir(folder).env("NO_COLOR", "1").stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    output(child.expect("the command was built"))
 }
+
+/// What a process prints until it ends. One that does not end is killed, so that one fault costs one test.
+pub fn output(child: Child) -> Output {
+    let process = child.id().to_string();
+    let (ended, end) = channel::<()>();
+    let watch = thread::spawn(move || {
+        if end.recv_timeout(LONGEST) == Err(RecvTimeoutError::Timeout) {
+            let killed = Command::new("kill").args(["-9", &process]).status();
+            eprintln!("killed after {LONGEST:?}: {killed:?}");
+        }
+    });
+    let output = child.wait_with_output();
+    drop(ended);
+    watch.join().expect("it ends");
+    output.expect("it can be waited for")
+}
+
+/// No run of a test takes so long, also on a busy machine.
+const LONGEST: Duration = Duration::from_secs(300);
 
 pub fn code(out: &Output) -> i32 {
     out.status.code().expect("it ended by itself")

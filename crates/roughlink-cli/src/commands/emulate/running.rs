@@ -13,18 +13,21 @@ use roughlink_core::net::{NoObserver, Observer};
 use roughlink_core::trace::capture::Capture;
 use roughlink_core::units::{Time, UnitError};
 use roughlink_host::{
-    Attended, Claim, Emulation, Ended, Launcher, Outcome, Output, Program, Settings, Sink, attend, become_root,
-    is_allowed,
+    Attended, Claim, Emulation, Ended, Launcher, Outcome, Output, Program, Running, Settings, Sink, attend,
+    become_root, is_allowed,
 };
 use roughlink_lab::error::LabError;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     let Plan { source, real, programs, .. } = &plan;
     let most_late = time("--max-lateness", &real.max_lateness)?;
+    let linger = time("--linger", &real.linger)?;
     let named = plan.kernels.iter().map(String::as_str).chain(plan.here).chain(programs.iter().map(|p| p.0.as_str()));
     let mut overrides = plan.overrides.clone();
     overrides.extend(named.map(|node| (format!("node.{}.kernel", quoted(node)), "true".into())));
@@ -87,12 +90,12 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     }
     let kept = (folder.as_mut(), &*files);
     let Done { outcome, why, ended, server } = match capture {
-        None => carry_out(emulation, NoObserver, &plan, kept, door)?.0,
+        None => carry_out(emulation, NoObserver, (&plan, linger), kept, door)?.0,
         Some(file) => {
             let path = file.path().to_owned();
             let kernels = vec![(Prompt::new(file), scenario.kernels.clone())];
             let capture = Capture::new(&scenario, kernels, Some(WHOLE)).map_err(|(_, e)| unwritten(&path, &e))?;
-            let (done, capture) = carry_out(emulation, capture, &plan, kept, door)?;
+            let (done, capture) = carry_out(emulation, capture, (&plan, linger), kept, door)?;
             // Why it could not be written, the file knows.
             let _ = capture.finish();
             done
@@ -130,7 +133,7 @@ struct Done {
 fn carry_out<O: Observer + Send + 'static>(
     emulation: Emulation,
     observer: O,
-    plan: &Plan<'_>,
+    (plan, linger): (&Plan<'_>, Time),
     (mut folder, files): (Option<&mut Folder>, &Files),
     door: Option<Door>,
 ) -> Result<(Done, O), Failure> {
@@ -163,9 +166,37 @@ fn carry_out<O: Observer + Send + 'static>(
             files.have_failed().then_some(Attended::Unwritten)
         }
     };
-    let (why, ended) = attend(&running, started, plan.until.map(OsStr::new), stopped);
+    let (why, ended) = attend(&running, started, plan.until.map(OsStr::new), &stopped);
+    if why == Attended::Ended {
+        deliver(&running, linger, plan.quiet, stopped);
+    }
     let (outcome, observer) = running.finish();
     Ok((Done { outcome, why, ended, server }, observer))
+}
+
+/// Goes on while what programs have sent by TCP is on its way, for this long at most.
+fn deliver<O>(running: &Running<O>, longest: Time, quiet: bool, stopped: impl Fn() -> Option<Attended>) {
+    let begin = Instant::now();
+    let mut told = quiet;
+    while !running.is_over() && stopped().is_none() {
+        let (left, waited) = (running.undelivered(), begin.elapsed());
+        if left == 0 {
+            return;
+        }
+        if waited.as_nanos() >= u128::from(longest.0) {
+            say(&format!(
+                "warning: {left} bytes that programs had sent before they ended were not acknowledged within {longest} and are lost: see --linger"
+            ));
+            return;
+        }
+        if !told && waited >= PATIENCE {
+            say(&format!(
+                "{left} bytes of programs that have ended are still to be acknowledged; Ctrl-C ends the wait"
+            ));
+            told = true;
+        }
+        thread::sleep(LOOK);
+    }
 }
 
 fn time(option: &str, text: &str) -> Result<Time, LabError> {
@@ -175,6 +206,10 @@ fn time(option: &str, text: &str) -> Result<Time, LabError> {
     })
 }
 
+/// How often it is looked whether all has been acknowledged.
+const LOOK: Duration = Duration::from_millis(20);
+/// After this time, whoever waits is told why.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes that a capture keeps of a packet: what real programs send is worth reading.
 const WHOLE: u32 = 0;
 const HERE_HELP: &str = "`roughlink emulate` without --here needs no root: `link --generate` prints the scenario, and --exec names both ends";
