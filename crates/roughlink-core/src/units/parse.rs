@@ -405,6 +405,7 @@ mod tests {
         assert_eq!(time("9.1 ms"), 9_100_000);
         assert_eq!(time("0.1us"), 100);
         assert_eq!(time(" 2  min "), 120_000_000_000);
+        assert_eq!(time("1.5 h"), time("90 min"));
         assert_eq!(time("+1e-3 s"), 1_000_000);
         assert_eq!(time("1.50 s"), 1_500_000_000);
         assert_eq!(time("0 s"), 0);
@@ -451,6 +452,7 @@ mod tests {
             "1.2.3 s",
             "ms",
             "5 sec",
+            "5 hours",
             "5 MS",
             "5 m",
             "5 kB",

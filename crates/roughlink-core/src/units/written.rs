@@ -30,7 +30,7 @@ macro_rules! written {
     )*};
 }
 written! {
-    Time: "Time", "A time with its unit: ns, us, ms, s, min.", ["ns", "us", "µs", "ms", "s", "min"], "10 ms";
+    Time: "Time", "A time with its unit: ns, us, ms, s, min, h.", ["ns", "us", "µs", "ms", "s", "min", "h"], "10 ms";
     Rate: "Rate", "A rate with its unit: bit/s, kbit/s, Mbit/s, Gbit/s.", ["[kMG]?bit/s", "[KMG]bps", "Kbit/s"],
         "10 Mbit/s";
     Bytes: "Size", "A size with its unit: B, kB, KiB, MB, MiB, GB, GiB.", SIZES,

@@ -19,7 +19,14 @@ impl Dimension {
 pub(super) const TIME: Dimension = Dimension {
     name: "a time",
     usual: "ms",
-    units: &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000)],
+    units: &[
+        ("ns", 1),
+        ("us", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("min", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ],
 };
 pub(super) const RATE: Dimension = Dimension {
     name: "a rate",
@@ -71,6 +78,10 @@ pub(super) const LOOKALIKES: &[(&str, &str)] = &[
     ("nsec", "ns"),
     ("minute", "min"),
     ("minutes", "min"),
+    ("hr", "h"),
+    ("hrs", "h"),
+    ("hour", "h"),
+    ("hours", "h"),
     ("bps", "bit/s"),
     ("b/s", "bit/s"),
     ("kb/s", "kbit/s"),
