@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `sent`, `received`, `lost` | counted at the two ports |
 //! | `delivered_bytes` of TCP | what was acknowledged, without SYN and FIN: so each byte once |
+//! | `delivered_bytes` of SCTP | user data of DATA chunks that arrived; what was sent again and arrived twice counts twice |
 //! | `retransmits` | segments that their kernel sends and that begin below what it has sent before ([`tcp`]) |
 //! | `rtt_ms` | from a segment at its kernel's port to the first acknowledgement of it there, cumulative or selective ([`tcp`]) |
 //! | `delay_ms` | from port to port |
@@ -57,8 +58,8 @@ pub struct Direction {
     pub received: Option<Count>,
     /// Packets sent and not received: lost, or still on their way. Null if either end is simulated.
     pub lost: Option<u64>,
-    /// Payload that arrived, each byte of TCP once; of protocols other than TCP and UDP what is in the IP datagrams. Null if the receiver
-    /// is simulated and does not acknowledge.
+    /// Payload that arrived, each byte of TCP once; of SCTP the user data of its DATA chunks; of protocols other than TCP, UDP and SCTP
+    /// what is in the IP datagrams. Null if the receiver is simulated and does not acknowledge.
     pub delivered_bytes: Option<u64>,
     /// `delivered_bytes` x 8 / (arrival of the last of them - sending of the first), Mbit/s.
     pub throughput_mbps: Option<f64>,
@@ -214,8 +215,11 @@ impl Conversations {
                 opposite.acknowledged(now, &segment, seen);
             }
         } else {
-            let header = if protocol == UDP && whole { UDP_HEADER } else { 0 };
-            let payload = body.len().saturating_sub(header);
+            let payload = match protocol {
+                UDP if whole => body.len().saturating_sub(UDP_HEADER),
+                SCTP if whole => user_data(body),
+                _ => body.len(),
+            };
             way.message(now, payload, seen);
         }
     }
@@ -310,6 +314,9 @@ impl Way {
 
     /// Anything else.
     fn message(&mut self, now: Time, payload: usize, seen: Seen) {
+        if payload == 0 {
+            return; // an acknowledgement of SCTP, say
+        }
         let (_, last) = self.active.get_or_insert((now, now));
         if matches!(seen, Seen::Received(_)) {
             *last = now;
@@ -333,6 +340,23 @@ impl Way {
             delay_ms: RttResult::of(&self.delay),
         }
     }
+}
+
+/// The user data in an SCTP packet: what its DATA chunks have (RFC 9260 section 3.3.1).
+fn user_data(packet: &[u8]) -> usize {
+    let mut bytes = 0;
+    let mut rest = packet.get(SCTP_HEADER..).unwrap_or_default();
+    while let &[kind, _, high, low, ..] = rest {
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if length < CHUNK_HEADER {
+            break;
+        }
+        if kind == DATA {
+            bytes += length.min(rest.len()).saturating_sub(DATA_HEADER);
+        }
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    bytes
 }
 
 /// Addresses, protocol, whether the datagram is whole, and what it carries.
@@ -364,5 +388,11 @@ const UDP: u8 = 17;
 const ICMP_V6: u8 = 58;
 const SCTP: u8 = 132;
 const UDP_HEADER: usize = 8;
+/// Of a packet; of each chunk; of a DATA chunk, with that of each.
+const SCTP_HEADER: usize = 12;
+const CHUNK_HEADER: usize = 4;
+const DATA_HEADER: usize = 16;
+/// The type of a DATA chunk.
+const DATA: u8 = 0;
 /// Conversations that are told apart.
 pub const MOST_CONVERSATIONS: usize = 1000;

@@ -190,6 +190,36 @@ fn datagrams_of_other_protocols_are_counted() {
     assert_eq!((all[3].sent, all[3].received, all[3].lost), (count(2, 72), count(0, 0), Some(2)));
 }
 
+/// Of SCTP only user data are delivered: a SACK carries none, and is not when the last arrived.
+#[test]
+fn acknowledgements_of_sctp_deliver_nothing() {
+    let mut seen = kernels();
+    let chunk = |kind: u8, content: usize| {
+        let length = (4 + content) as u16;
+        let mut bytes = vec![kind, 3, length.to_be_bytes()[0], length.to_be_bytes()[1]];
+        bytes.resize(4 + content.next_multiple_of(4), 0);
+        bytes
+    };
+    let sack = || chunk(3, 12);
+    let packet = |way: [u8; 2], chunks: Vec<Vec<u8>>| {
+        datagram(SCTP, way, 0, &[&[0, 9, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0][..], &chunks.concat()].concat())
+    };
+    let pass = |seen: &mut Conversations, at: u64, bytes: &[u8]| {
+        seen.sent(MS(at), bytes);
+        seen.received(MS(at + 10), Some(MS(at)), bytes);
+    };
+    // Two messages, of which the first is padded, after an acknowledgement.
+    pass(&mut seen, 0, &packet([1, 2], vec![sack(), chunk(0, 12 + 101), chunk(0, 12 + 50)]));
+    pass(&mut seen, 10, &packet([2, 1], vec![sack()]));
+    pass(&mut seen, 90, &packet([1, 2], vec![sack()]));
+    // A chunk without a length ends what can be read.
+    pass(&mut seen, 95, &packet([1, 2], vec![vec![0; 40]]));
+    let achieved = seen.so_far(1);
+    let [Conversation { forward, reverse, .. }] = &achieved.conversations[..] else { panic!("{achieved:?}") };
+    assert_eq!((forward.delivered_bytes, forward.throughput_mbps), (Some(151), Some(151.0 * 8.0 / 1e6 / 0.01)));
+    assert_eq!((reverse.delivered_bytes, reverse.throughput_mbps), (Some(0), None));
+}
+
 #[test]
 fn conversations_beyond_the_bound_are_counted_together() {
     let mut seen = kernels();
