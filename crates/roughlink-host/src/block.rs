@@ -14,8 +14,11 @@ use crate::ip::ip_prints;
 use crate::namespace::Namespace;
 use roughlink_core::net::addresses::Prefix;
 use roughlink_core::scenario::Given;
-use std::fs::File;
+use std::fs::{self, File, TryLockError};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::MetadataExt as _;
+use std::thread;
+use std::time::Duration;
 
 /// A block of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,13 +72,14 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The first block that is free where the calling thread is. Only one process of a network namespace has a claim: others wait.
+    /// The first block that is free where the calling thread is. Only one process of a network namespace has a claim: others wait, but
+    /// not for ever, since everybody may lock the namespace's file.
     ///
     /// # Errors
-    /// None is free, or `ip` is missing.
+    /// None is free, `ip` is missing, or somebody does not give the lock back.
     pub fn new() -> Result<Self, HostError> {
         let lock = Namespace::here()?.into_file();
-        lock.lock().map_err(HostError::of("lock the network namespace"))?;
+        lock_within(&lock, PATIENCE)?;
         let of_ours = ip_prints(&["-4", "-o", "route", "show", "type", "unreachable", "proto", PROTOCOL])?;
         let delegated = of_ours.lines().find_map(delegated);
         let mut first_taken = None;
@@ -93,6 +97,38 @@ impl Claim {
         // It ends with the process, at the latest.
         let _ = self.lock.unlock();
     }
+}
+
+/// Locks a file, if that is possible within so long.
+fn lock_within(file: &File, patience: Duration) -> Result<(), HostError> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if waited < patience => {
+                thread::sleep(STEP);
+                waited += STEP;
+            }
+            Err(TryLockError::WouldBlock) => {
+                let inode = file.metadata().map_or(0, |metadata| metadata.ino());
+                let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+                let by = holder(&locks, inode).map_or("another process".into(), |process| format!("process {process}"));
+                return Err(HostError::Locked { by, waited });
+            }
+            Err(TryLockError::Error(e)) => return Err(HostError::of("lock the network namespace")(e)),
+        }
+    }
+}
+
+/// Who has a file locked, proc_locks(5). A line with an arrow is somebody who waits; processes of other namespaces have no number.
+fn holder(locks: &str, inode: u64) -> Option<u32> {
+    let inode = format!(":{inode}");
+    let of = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, process, file, ..] = words[..] else { return None };
+        process.parse().ok().filter(|process| *process > 0 && file.ends_with(&inode))
+    };
+    locks.lines().find_map(of)
 }
 
 /// The block in a line of `ip route`.
@@ -113,10 +149,38 @@ const OUTER: u8 = 20;
 const DIVIDED: u8 = 2;
 /// Bits of the prefix of a block that has only its ends.
 const SMALLEST: u8 = 30;
+/// How long others may take to set up their links, one after the other; one takes some tenths of a second.
+const PATIENCE: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process;
+
+    #[test]
+    fn a_lock_is_waited_for_but_not_for_ever() {
+        let file = || File::options().read(true).open(env!("CARGO_MANIFEST_DIR").to_owned() + "/Cargo.toml").unwrap();
+        let (ours, theirs) = (file(), file());
+        theirs.lock().unwrap();
+        let e = lock_within(&ours, 3 * STEP).unwrap_err();
+        assert!(matches!(&e, HostError::Locked { waited, .. } if *waited >= 3 * STEP), "{e:?}");
+        assert!(e.to_string().contains(&format!("process {}", process::id())), "{e}");
+        let freed = thread::spawn(move || {
+            thread::sleep(3 * STEP);
+            theirs.unlock().unwrap();
+            theirs
+        });
+        lock_within(&ours, Duration::from_secs(60)).unwrap();
+        drop(freed.join().unwrap());
+    }
+
+    #[test]
+    fn the_holder_of_a_lock_is_found() {
+        let locks = "1: POSIX  ADVISORY  WRITE 7 00:04:42 0 EOF\n2: FLOCK  ADVISORY  WRITE 12 00:04:4026531840 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 13 00:04:4026531840 0 EOF\n3: FLOCK  ADVISORY  WRITE 0 00:04:43 0 EOF\n";
+        assert_eq!([4_026_531_840, 42, 43, 6].map(|inode| holder(locks, inode)), [Some(12), None, None, None]);
+    }
 
     fn names(delegated: Option<Block>) -> Vec<String> {
         Block::candidates(delegated).map(|block| block.prefixes()[0].to_string()).collect()

@@ -4,6 +4,7 @@ use nix::errno::Errno;
 use roughlink_core::net::NetworkError;
 use std::error::Error as _;
 use std::io;
+use std::time::Duration;
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,14 @@ pub enum HostError {
     /// Links are nested too deeply.
     #[error("there are no addresses for one more link within a link")]
     Nested,
+    /// The network namespace is locked while a link chooses its addresses, and somebody keeps it so.
+    #[error("cannot choose addresses for the link: {by} has had this network namespace locked (flock on /proc/PID/ns/net) for {} s", .waited.as_secs())]
+    Locked {
+        /// Who.
+        by: String,
+        /// How long that was waited for.
+        waited: Duration,
+    },
     /// An address of the scenario is in use where its node is to be.
     #[error("{address} is in use on this machine: {by}")]
     Taken {
@@ -98,6 +107,9 @@ impl HostError {
                 "give the nodes of the scenario other addresses (ipv4 = \"192.168.7.2\"), or the node a namespace of its own",
             ),
             HostError::Nested => Some("six links can be nested, and three begin at the same place"),
+            HostError::Locked { .. } => Some(
+                "a link that starts has it locked for a moment, nothing else needs it; `roughlink link --generate` prints a scenario for `emulate --here host`, which chooses no addresses",
+            ),
             HostError::Unfit { reason, .. } => Some(reason.1),
             HostError::NoInterface { .. } | HostError::Network(_) | HostError::Ip { .. } => None,
         }
