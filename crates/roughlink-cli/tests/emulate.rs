@@ -369,27 +369,6 @@ fn a_shell_joins_no_emulation_of_another_user() {
 
 const NOBODY: u32 = 65534;
 
-/// A program that has the terminal is its foreground process group, as a shell would have it.
-#[test]
-fn a_program_in_a_terminal_is_in_its_foreground() {
-    let Some(folder) = folder() else { return };
-    let words = format!(
-        "{} link --rate 10Mbit/s --quiet --max-lateness 10s -- cut -d ' ' -f 5,8 /proc/self/stat",
-        env!("CARGO_BIN_EXE_roughlink")
-    );
-    let mut script = Command::new("script");
-    script.args(["-qec", &words, "/dev/null"]).current_dir(folder.path()).stdin(Stdio::null());
-    let machine = Namespace::new();
-    let (Ok(machine), Ok(_)) = (&machine, Command::new("script").arg("--version").output()) else {
-        eprintln!("skipped: no rights, or no `script`");
-        return;
-    };
-    let out = machine.within(|| script.output().unwrap()).unwrap();
-    let said = stdout(&out);
-    let groups: Vec<&str> = said.split_whitespace().collect();
-    assert!(matches!(groups[..], [own, foreground] if own == foreground && own != "0"), "{said}");
-}
-
 /// What a program has started ends with it, and a program that does not want to end is ended.
 #[test]
 fn programs_do_not_outlive_their_emulation() {

@@ -9,7 +9,8 @@
 //! ends, no process of it remains. Nothing of this needs code between `fork` and `exec`, which could not be safe.
 //!
 //! A program that has the terminal (`roughlink link -- bash`) is in a process group of its own, as a shell would put it: what is typed
-//! is its business. It cannot be stopped, only ended, because the link does not stop either.
+//! is its business. It cannot be stopped, only ended, because the link does not stop either. Within a pipeline (`| less`) the program stays in the group, since others of it may want the
+//! terminal.
 
 use crate::abilities::probe;
 use crate::nodes::{Listed, OWN_NODE, hosts, place, read, variable};
@@ -22,7 +23,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgrp, getpid, getppid, tcgetpgrp, tcsetpgrp};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, IsTerminal as _, stdin};
+use std::io::{self, IsTerminal as _, stdin, stdout};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -67,7 +68,9 @@ fn join(hidden: &OsStr, parent: &OsStr, (list, node): (&OsStr, &OsStr), words: &
     // Of another process namespace, /proc has other numbers.
     let own = fs::read_link("/proc/self")?;
     unshare(CloneFlags::CLONE_NEWPID)?;
-    let has_terminal = stdin().is_terminal() && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
+    let has_terminal = stdin().is_terminal()
+        && stdout().is_terminal()
+        && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
     let mut init = Command::new("/proc/self/exe");
     init.arg0("roughlink").arg(hidden).arg(INIT).arg(own).args([list, node]).args(words);
     if has_terminal {

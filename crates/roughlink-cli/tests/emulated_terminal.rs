@@ -1,0 +1,97 @@
+//! `roughlink link` and a terminal: who has it, and what becomes of Ctrl-C.
+//!
+//! `script` makes the terminal; where it is missing, or a right, the tests say so and are skipped.
+
+#![cfg(target_os = "linux")]
+
+#[allow(dead_code, reason = "what is said in a terminal is not an output")]
+mod common;
+
+use common::emulated::can_emulate;
+use roughlink_host::Namespace;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// A command line in a terminal of its own, on a machine of its own.
+struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    said: Receiver<Vec<u8>>,
+    all: String,
+    _machine: Namespace,
+}
+
+impl Terminal {
+    /// `LINK` in the words is a link, up to its program.
+    fn new(words: &str) -> Option<Self> {
+        let link = format!("{} link --rate 10Mbit/s --quiet --max-lateness 100s --", env!("CARGO_BIN_EXE_roughlink"));
+        let machine = can_emulate().then(Namespace::new);
+        let (Some(Ok(machine)), Ok(_)) = (machine, Command::new("script").arg("--version").output()) else {
+            eprintln!("skipped: no rights, or no `script`");
+            return None;
+        };
+        let mut script = Command::new("script");
+        script.args(["-qec", &words.replace("LINK", &link), "/dev/null"]).env("SHELL", "/bin/bash");
+        script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = machine.within(|| script.spawn().unwrap()).unwrap();
+        let (keys, mut out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let (sender, said) = channel();
+        thread::spawn(move || {
+            let mut part = [0; 4096];
+            while let Ok(n) = out.read(&mut part)
+                && n > 0
+                && sender.send(part[..n].to_vec()).is_ok()
+            {}
+        });
+        Some(Terminal { child, keys, said, all: String::new(), _machine: machine })
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until it has said something; false if it has ended before.
+    fn says(&mut self, what: &str) -> bool {
+        while !self.all.contains(what) {
+            match self.said.recv_timeout(Duration::from_secs(60)) {
+                Ok(part) => self.all += &String::from_utf8_lossy(&part),
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => panic!("neither ends nor says {what:?}: {}", self.all),
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // With the terminal all that run in it end (SIGHUP).
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A program that has the terminal is its foreground process group, as a shell would have it.
+#[test]
+fn a_program_in_a_terminal_is_in_its_foreground() {
+    let Some(mut terminal) = Terminal::new("LINK cut -d ' ' -f 5,8 /proc/self/stat") else { return };
+    assert!(!terminal.says("nothing"));
+    let groups: Vec<&str> = terminal.all.split_whitespace().collect();
+    assert!(matches!(groups[..], [own, foreground] if own == foreground && own != "0"), "{}", terminal.all);
+}
+
+/// A pager at the end of a pipeline reads the terminal while the program runs.
+#[test]
+fn within_a_pipeline_others_keep_the_terminal() {
+    let pager = "{ read -r page; echo \"$page\"; read -r typed < /dev/tty; echo \"typed $typed\"; }";
+    let Some(mut terminal) = Terminal::new(&format!("LINK sh -c 'echo a page; sleep 1000' | {pager}")) else { return };
+    assert!(terminal.says("a page"), "{}", terminal.all);
+    terminal.press("q\n");
+    assert!(terminal.says("typed q"), "{}", terminal.all);
+    // Both have the terminal, so both are told.
+    terminal.press("\x03");
+    assert!(!terminal.says("nothing"));
+}
