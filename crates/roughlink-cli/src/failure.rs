@@ -2,6 +2,7 @@
 
 use crate::commands::command_line;
 use crate::drawing::drawn;
+use crate::progress::end_by_signal;
 use miette::{Diagnostic, Report};
 use roughlink_core::text::visible;
 use roughlink_lab::error::{LabError, exceeded_help};
@@ -24,7 +25,7 @@ pub(crate) enum Failure {
     Folder(OutputError),
     /// An expectation failed under `--strict`.
     Expectation(String),
-    /// Ctrl-C.
+    /// Ctrl-C, SIGTERM or SIGHUP.
     Interrupted(String),
     /// This machine cannot do what was asked, or not any more: the reason, and what to do.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only emulation fails so"))]
@@ -50,7 +51,7 @@ impl<E: Into<LabError>> From<E> for Failure {
 }
 
 impl Failure {
-    /// Prints the message and returns the exit code.
+    /// Prints the message and returns the exit code; what a signal interrupted ends by that signal.
     pub(crate) fn exit(self) -> ExitCode {
         match &self {
             Failure::Lab(e) => tell(e),
@@ -85,6 +86,9 @@ impl Failure {
                 command_line(),
                 env!("CARGO_PKG_REPOSITORY")
             ));
+        }
+        if let Failure::Interrupted(_) = self {
+            end_by_signal();
         }
         ExitCode::from(self.code())
     }

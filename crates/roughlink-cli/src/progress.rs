@@ -10,30 +10,38 @@ use roughlink_lab::store::Store;
 #[cfg(unix)]
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
+    flag,
     iterator::Signals,
+    low_level::emulate_default_handler,
 };
 use std::io::{IsTerminal as _, stderr};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+#[cfg(unix)]
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Set when an end is asked for.
-static STOP: LazyLock<&'static AtomicBool> =
-    LazyLock::new(|| on_stop(|| say("stopping after the runs under way; press Ctrl-C again to stop at once")));
+static STOP: AtomicBool = AtomicBool::new(false);
+/// By which signal, the first of them.
+#[cfg(unix)]
+static SIGNAL: AtomicUsize = AtomicUsize::new(0);
 
 /// What the first Ctrl-C, SIGTERM or SIGHUP sets, beside what it does; the second ends the process. SIGHUP counts unless it is ignored
 /// (`nohup`).
 #[cfg(unix)]
-pub(crate) fn on_stop(first: impl Fn() + Send + 'static) -> &'static AtomicBool {
-    static STOP: AtomicBool = AtomicBool::new(false);
+pub(crate) fn on_stop(first: impl FnOnce() + Send + 'static) -> &'static AtomicBool {
     let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    let all = || [SIGINT, SIGTERM].into_iter().chain(hang_up);
     // Without a handler, a signal just ends the process, which loses nothing that was finished.
-    if let Ok(mut signals) = Signals::new([SIGINT, SIGTERM].into_iter().chain(hang_up)) {
+    if let Ok(mut signals) = Signals::new(all()) {
+        for signal in all() {
+            // In this order: the first signal does not find what it sets.
+            let _ = flag::register_conditional_default(signal, &STOP);
+            let _ = flag::register_usize(signal, &SIGNAL, signal as usize);
+            let _ = flag::register(signal, &STOP);
+        }
         std::thread::spawn(move || {
-            for signal in signals.forever() {
-                if STOP.swap(true, Ordering::Relaxed) {
-                    std::process::exit(128 + signal);
-                }
+            if signals.forever().next().is_some() {
                 first();
             }
         });
@@ -41,10 +49,19 @@ pub(crate) fn on_stop(first: impl Fn() + Send + 'static) -> &'static AtomicBool 
     &STOP
 }
 
+/// Ends the process by the signal that asked for it, if one did: after an exit code alone, a shell would go on with its script, as it
+/// does after a program that has made something else of Ctrl-C.
+pub(crate) fn end_by_signal() {
+    #[cfg(unix)]
+    match SIGNAL.load(Ordering::SeqCst) {
+        0 => {}
+        signal => drop(emulate_default_handler(signal as i32)),
+    }
+}
+
 /// Nothing sets it: a signal ends the process.
 #[cfg(not(unix))]
-pub(crate) fn on_stop(_: impl Fn() + Send + 'static) -> &'static AtomicBool {
-    static STOP: AtomicBool = AtomicBool::new(false);
+pub(crate) fn on_stop(_: impl FnOnce() + Send + 'static) -> &'static AtomicBool {
     &STOP
 }
 
@@ -64,7 +81,8 @@ pub(crate) fn work(
     let mut show = Show::new(grid.form.quiet);
     let limits = grid.memory.limits();
     let jobs = jobs.map(|job| Ok(Job { limits, ..job? }));
-    let ending = runner::run(jobs, store, threads, &STOP, &mut |p| show.update(p));
+    let stop = on_stop(|| say("stopping after the runs under way; press Ctrl-C again to stop at once"));
+    let ending = runner::run(jobs, store, threads, stop, &mut |p| show.update(p));
     show.finish();
     match ending? {
         Ending::Complete => Ok(()),

@@ -95,3 +95,19 @@ fn within_a_pipeline_others_keep_the_terminal() {
     terminal.press("\x03");
     assert!(!terminal.says("nothing"));
 }
+
+/// Ctrl-C ends the program and the script around the link, unless the program makes something else of it.
+#[test]
+fn a_script_ends_with_the_program_that_ctrl_c_ended() {
+    for (program, goes_on) in [
+        // Not a shell, which may miss what is typed while it starts a command.
+        ("sed -u s/go/ready/", false),
+        ("bash -c 'trap \"exit 130\" INT; echo ready; while :; do sleep 0.1; done'", true),
+    ] {
+        let Some(mut terminal) = Terminal::new(&format!("LINK {program}; echo went on after $?")) else { return };
+        terminal.press("go\n");
+        assert!(terminal.says("ready"), "{}", terminal.all);
+        terminal.press("\x03");
+        assert_eq!(terminal.says("went on after 130"), goes_on, "{program}: {}", terminal.all);
+    }
+}

@@ -15,6 +15,7 @@ use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, sleep};
@@ -85,7 +86,7 @@ impl Shown {
         assert!(Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap().success());
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        assert_eq!(self.child.wait().unwrap().code(), Some(130), "{text}");
+        assert_eq!(self.child.wait().unwrap().signal(), Some(2), "{text}");
         serde_json::from_str(&text).unwrap()
     }
 }

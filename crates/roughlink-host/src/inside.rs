@@ -9,21 +9,23 @@
 //! ends, no process of it remains. Nothing of this needs code between `fork` and `exec`, which could not be safe.
 //!
 //! A program that has the terminal (`roughlink link -- bash`) is in a process group of its own, as a shell would put it: what is typed
-//! is its business. It cannot be stopped, only ended, because the link does not stop either. Within a pipeline (`| less`) the program stays in the group, since others of it may want the
-//! terminal.
+//! is its business. It cannot be stopped, only ended, because the link does not stop either. If Ctrl-C ends it, all of the group that had the
+//! terminal before get the same signal, as if it had been theirs: a script is to end, too. Within a pipeline (`| less`) the program stays in the
+//! group, since others of it may want the terminal.
 
 use crate::abilities::probe;
 use crate::nodes::{Listed, OWN_NODE, hosts, place, read, variable};
 use crate::program::code;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpgrp, getpid, getppid, tcgetpgrp, tcsetpgrp};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, IsTerminal as _, stdin, stdout};
+use std::io::{self, IsTerminal as _, Write as _, stdin, stdout};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -39,7 +41,7 @@ pub fn main(hidden: &OsStr, words: &[OsString]) -> ExitCode {
     let [stage, words @ ..] = words else { return ExitCode::from(2) };
     let done = match (stage.to_str(), words) {
         (Some(JOIN), [parent, list, node, words @ ..]) => join(hidden, parent, (list, node), words),
-        (Some(INIT), [parent, list, node, words @ ..]) => init(parent, (Path::new(list), node), words),
+        (Some(INIT), [parent, note, list, node, words @ ..]) => init(parent, note, (Path::new(list), node), words),
         (Some(PROBE), words) => {
             probe(!words.is_empty());
             Ok(0)
@@ -68,11 +70,13 @@ fn join(hidden: &OsStr, parent: &OsStr, (list, node): (&OsStr, &OsStr), words: &
     // Of another process namespace, /proc has other numbers.
     let own = fs::read_link("/proc/self")?;
     unshare(CloneFlags::CLONE_NEWPID)?;
-    let has_terminal = stdin().is_terminal()
-        && stdout().is_terminal()
-        && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
+    let has_terminal =
+        stdin().is_terminal() && stdout().is_terminal() && tcgetpgrp(stdin()).is_ok_and(|group| group == getpgrp());
+    // An exit code does not tell whether Ctrl-C ended the program: a shell has 130, too, if it ended the last of its commands.
+    let interrupted = File::from(memfd_create("roughlink interrupted", MFdFlags::MFD_CLOEXEC)?);
+    let note = format!("/proc/{}/fd/{}", own.display(), interrupted.as_raw_fd());
     let mut init = Command::new("/proc/self/exe");
-    init.arg0("roughlink").arg(hidden).arg(INIT).arg(own).args([list, node]).args(words);
+    init.arg0("roughlink").arg(hidden).arg(INIT).arg(own).arg(note).args([list, node]).args(words);
     if has_terminal {
         init.process_group(0);
     }
@@ -95,12 +99,15 @@ fn join(hidden: &OsStr, parent: &OsStr, (list, node): (&OsStr, &OsStr), words: &
     };
     if has_terminal {
         let _ = tcsetpgrp(stdin(), getpgrp());
+        if interrupted.metadata()?.len() > 0 {
+            let _ = killpg(getpgrp(), Signal::SIGINT);
+        }
     }
     Ok(code(status))
 }
 
-/// The first process of the process namespace, which also gets those whose parents have ended.
-fn init(parent: &OsStr, (list, node): (&Path, &OsStr), words: &[OsString]) -> io::Result<u8> {
+/// The first process of the process namespace, which also gets those whose parents have ended. It notes that Ctrl-C ended the program.
+fn init(parent: &OsStr, note: &OsStr, (list, node): (&Path, &OsStr), words: &[OsString]) -> io::Result<u8> {
     // From within the namespace the parent has no number; /proc is still that of the parent's.
     end_with_parent(parent, || {
         let status = fs::read_to_string("/proc/self/status")?;
@@ -108,6 +115,7 @@ fn init(parent: &OsStr, (list, node): (&Path, &OsStr), words: &[OsString]) -> io
         Ok(above.unwrap_or_default().trim().to_owned())
     })?;
     let nodes = read(list)?;
+    let note = File::options().write(true).open(note);
     show_namespaces(&nodes);
     let [program, rest @ ..] = words else { return Ok(2) };
     let addresses = nodes.iter().filter_map(|n| Some((variable(&n.name), n.addresses.first()?.to_string())));
@@ -127,7 +135,14 @@ fn init(parent: &OsStr, (list, node): (&Path, &OsStr), words: &[OsString]) -> io
         loop {
             match waitpid(None, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
                 Ok(WaitStatus::Exited(pid, code)) if pid == child => return Ok(code as u8),
-                Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => return Ok(128 + signal as u8),
+                Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => {
+                    if signal == Signal::SIGINT
+                        && let Ok(mut note) = note
+                    {
+                        note.write_all(b".")?;
+                    }
+                    return Ok(128 + signal as u8);
+                }
                 // Nobody else could continue it.
                 Ok(WaitStatus::Stopped(pid, _)) if pid == child && has_group => {
                     let _ = killpg(getpgrp(), Signal::SIGCONT);

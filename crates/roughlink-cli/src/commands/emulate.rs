@@ -27,6 +27,7 @@ use roughlink_lab::nearest;
 use running::run;
 use std::ffi::OsStr;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 
 pub(crate) use link::link;
 pub(crate) use roughlink_host::inside::is_ignored;
@@ -140,6 +141,7 @@ pub(crate) fn shell(args: &ShellAt) -> Result<(), Failure> {
         Program::start(&Launcher::new(INSIDE), place, &words, Output::Ours, [None, None]).map_err(failure)?;
     match program.wait(told) {
         0 => Ok(()),
+        _ if told.load(Ordering::Relaxed) => Err(Failure::Interrupted("interrupted".into())),
         code => Err(Failure::Program(format!("exit code {code}"), code)),
     }
 }
