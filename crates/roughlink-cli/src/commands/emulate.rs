@@ -5,13 +5,14 @@
 //! | `plan` | what is to be emulated, however it was said: real nodes, programs, what they are told |
 //! | `link` | the scenario of one link |
 //! | `running` | a plan carried out |
-//! | `files`, `folder` | what is written meanwhile |
+//! | `files`, `folder`, `recorder` | what is written meanwhile |
 //! | `result` | what is said of it: JSON, lines for people, the exit code |
 
 mod files;
 mod folder;
 mod link;
 mod plan;
+mod recorder;
 mod result;
 mod running;
 

@@ -5,11 +5,10 @@
 
 use crate::failure::Failure;
 use std::fs::{self, File, Metadata};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 /// The files of an emulation.
 #[derive(Debug, Default)]
@@ -89,39 +88,6 @@ impl Write for Kept {
     }
 }
 
-/// Writes large pieces, and what there is at least each [`PROMPT`] while something is written.
-#[derive(Debug)]
-pub(super) struct Prompt {
-    out: BufWriter<Kept>,
-    written: Instant,
-}
-
-impl Prompt {
-    pub(super) fn new(file: Kept) -> Self {
-        Prompt { out: BufWriter::with_capacity(1 << 16, file), written: now() }
-    }
-}
-
-impl Write for Prompt {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let now = now();
-        if now.duration_since(self.written) >= PROMPT {
-            self.written = now;
-            self.out.flush()?;
-        }
-        self.out.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "when a file is written, and nothing else, depends on it")]
-fn now() -> Instant {
-    Instant::now()
-}
-
 fn id(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
@@ -134,6 +100,3 @@ pub(super) fn unwritten(path: &Path, e: &io::Error) -> Failure {
     };
     Failure::Machine(format!("cannot write {}: {e}", path.display()), Some(help))
 }
-
-/// After this long what is buffered is written.
-const PROMPT: Duration = Duration::from_millis(200);

@@ -22,6 +22,7 @@ pub(super) struct Emulated<'o> {
     overruns: u64,
     refused: u64,
     oversized: u64,
+    uncaptured: u64,
     ports: Ports,
     real_time: bool,
     loop_ran_s: f64,
@@ -54,7 +55,12 @@ struct ProgramResult<'o> {
 }
 
 impl<'o> Emulated<'o> {
-    pub(super) fn new(outcome: &'o Outcome, why: Attended, ended: &'o [Ended], changes: &'o [Step<'o>]) -> Self {
+    pub(super) fn new(
+        outcome: &'o Outcome,
+        why: Attended,
+        ended: &'o [Ended],
+        (changes, uncaptured): (&'o [Step<'o>], u64),
+    ) -> Self {
         let program =
             |p: &'o Ended| ProgramResult { node: &p.node, command: &p.command, exit_code: p.code, stopped: p.stopped };
         let ports = outcome.ports;
@@ -66,6 +72,7 @@ impl<'o> Emulated<'o> {
             overruns: outcome.overruns,
             refused: outcome.refused,
             oversized: outcome.oversized,
+            uncaptured,
             ports: Ports {
                 received: ports.received,
                 sent: ports.sent,
@@ -137,7 +144,7 @@ fn carried(d: &Direction) -> u64 {
 }
 
 /// What a person wants to know about time.
-pub(super) fn timing(outcome: &Outcome) -> String {
+pub(super) fn timing(outcome: &Outcome, uncaptured: u64) -> String {
     let of = |late: Lateness| {
         let Lateness { p50, p99, max, over_1ms } = late;
         let share = over_1ms * 100.0;
@@ -153,6 +160,7 @@ pub(super) fn timing(outcome: &Outcome) -> String {
         (outcome.overruns, "packets dropped before the link, which took them too slowly"),
         (outcome.refused, "packets not taken by a kernel, whose device was down or full"),
         (outcome.oversized, "frames longer than the MTU, which no link carries"),
+        (uncaptured, "packets that the capture lacks, because the disk took it too slowly"),
         (ports.unreachable, "packets for an address or end that does not exist"),
     ] {
         if count > 0 {

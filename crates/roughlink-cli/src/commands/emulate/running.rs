@@ -1,8 +1,9 @@
 //! A plan carried out.
 
-use super::files::{Files, Prompt, unwritten};
+use super::files::{Files, unwritten};
 use super::folder::Folder;
 use super::plan::{Plan, about, doubts, hosts, quoted};
+use super::recorder::Recorder;
 use super::result::{Emulated, conversations, timing, verdict};
 use super::{INSIDE, failure};
 use crate::failure::{Failure, print, print_json, say, warn};
@@ -20,7 +21,7 @@ use roughlink_lab::error::LabError;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -89,26 +90,28 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
         folder.describe(&scenario, &emulation, real.replica)?;
     }
     let kept = (folder.as_mut(), &*files);
+    let left_out = Arc::<AtomicU64>::default();
     let Done { outcome, why, ended, server } = match capture {
         None => carry_out(emulation, NoObserver, (&plan, linger), kept, door)?.0,
         Some(file) => {
             let path = file.path().to_owned();
-            let kernels = vec![(Prompt::new(file), scenario.kernels.clone())];
+            let kernels = vec![(Recorder::new(file, Arc::clone(&left_out)), scenario.kernels.clone())];
             let capture = Capture::new(&scenario, kernels, Some(WHOLE)).map_err(|(_, e)| unwritten(&path, &e))?;
             let (done, capture) = carry_out(emulation, capture, (&plan, linger), kept, door)?;
-            // Why it could not be written, the file knows.
+            // Here the rest is written. Why it could not be, the file knows.
             let _ = capture.finish();
             done
         }
     };
     let steps = timeline::steps(&scenario, &outcome.changes);
-    let result = Emulated::new(&outcome, why, &ended, &steps);
+    let uncaptured = left_out.load(Ordering::Relaxed);
+    let result = Emulated::new(&outcome, why, &ended, (&steps, uncaptured));
     let changes = timeline::text(&steps);
     if let Some(server) = server {
         server.finish(&result, &changes);
     }
     let kept = folder.map_or(Ok(()), |folder| folder.finish(&result));
-    let text = conversations(&outcome.achieved) + &timing(&outcome) + &changes;
+    let text = conversations(&outcome.achieved) + &timing(&outcome, uncaptured) + &changes;
     if plan.json {
         print_json(&result)?;
     } else if !plan.nested {
@@ -117,7 +120,16 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
         say(text.trim_end());
     }
     files.failure().map_or(kept, Err)?;
-    verdict(&outcome, why, &ended, most_late)
+    verdict(&outcome, why, &ended, most_late)?;
+    match uncaptured {
+        0 => Ok(()),
+        n => Err(Failure::Machine(
+            format!("the capture lacks {n} packets: the disk took it too slowly"),
+            Some(
+                "name a file on a faster disk or in memory (/dev/shm), or leave out the capture (-o has --no-capture)",
+            ),
+        )),
+    }
 }
 
 /// An emulation that is over.

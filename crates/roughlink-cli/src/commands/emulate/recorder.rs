@@ -1,0 +1,205 @@
+//! The way of a capture to its file: a thread of ordinary priority writes it, so that a slow disk does not hold up the loop.
+//!
+//! The loop fills buffers and hands them over, without ever waiting. Up to [`MOST`] of them wait to be written; while all do, packets are
+//! left out of the capture, each as a whole, and counted: the link keeps its times, and the result says that the capture is not complete.
+
+use std::io::{self, ErrorKind, Write};
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Hands over what is written to it, each write as a whole or not at all. All of it is written when this is gone.
+pub(super) struct Recorder {
+    buffer: Vec<u8>,
+    /// One that is empty.
+    spare: Option<Vec<u8>>,
+    handed_over: Instant,
+    full: Option<SyncSender<Vec<u8>>>,
+    empty: Receiver<Vec<u8>>,
+    left_out: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Recorder {
+    /// Into `out`; `left_out` counts writes for which there was no room.
+    pub(super) fn new(out: impl Write + Send + 'static, left_out: Arc<AtomicU64>) -> Self {
+        let (full, waiting) = sync_channel(MOST);
+        let (back, empty) = sync_channel(MOST);
+        let thread = thread::spawn(move || write_out(out, &waiting, &back));
+        Recorder {
+            buffer: Vec::with_capacity(LENGTH),
+            spare: None,
+            handed_over: now(),
+            full: Some(full),
+            empty,
+            left_out,
+            thread: Some(thread),
+        }
+    }
+
+    /// Hands the buffer over, if there is room for it.
+    fn hand_over(&mut self) -> io::Result<()> {
+        let Some(full) = self.full.as_ref().filter(|_| !self.buffer.is_empty()) else { return Ok(()) };
+        let spare = self.spare.take().or_else(|| self.empty.try_recv().ok());
+        let next = spare.unwrap_or_else(|| Vec::with_capacity(LENGTH));
+        match full.try_send(mem::replace(&mut self.buffer, next)) {
+            Ok(()) => {
+                self.handed_over = now();
+                Ok(())
+            }
+            Err(TrySendError::Full(buffer)) => {
+                self.spare = Some(mem::replace(&mut self.buffer, buffer));
+                Ok(())
+            }
+            // Why it could not be written, the file knows.
+            Err(TrySendError::Disconnected(_)) => Err(ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+impl Write for Recorder {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let has_room = |buffer: &Vec<u8>| buffer.is_empty() || buffer.len() + bytes.len() <= LENGTH;
+        if !has_room(&self.buffer) {
+            self.hand_over()?;
+        }
+        if !has_room(&self.buffer) {
+            self.left_out.fetch_add(1, Ordering::Relaxed);
+            return Ok(bytes.len());
+        }
+        self.buffer.extend_from_slice(bytes);
+        if now().duration_since(self.handed_over) >= PROMPT {
+            self.hand_over()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.hand_over()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if let Some(full) = self.full.take() {
+            let _ = full.send(mem::take(&mut self.buffer));
+        }
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn write_out(mut out: impl Write, waiting: &Receiver<Vec<u8>>, back: &SyncSender<Vec<u8>>) {
+    loop {
+        match waiting.try_recv() {
+            Ok(mut buffer) => {
+                if out.write_all(&buffer).is_err() {
+                    return;
+                }
+                buffer.clear();
+                let _ = back.try_send(buffer);
+            }
+            // It does not wait in the channel: the loop would have to take a lock to wake it.
+            Err(TryRecvError::Empty) => thread::sleep(LOOK),
+            Err(TryRecvError::Disconnected) => return,
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "when a file is written, and nothing else, depends on it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Bytes of a buffer, unless what is written at once is longer.
+const LENGTH: usize = 1 << 16;
+/// Buffers that wait: 32 MiB, more than a second of 100 Mbit/s captured at both ends.
+const MOST: usize = 512;
+/// After this long what is buffered is handed over.
+const PROMPT: Duration = Duration::from_millis(200);
+/// How often it is looked for buffers that wait.
+const LOOK: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+
+    /// A disk that takes nothing before it is told to.
+    struct Stuck(Receiver<()>, Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv_timeout(Duration::from_secs(60)); // at once when the sender is gone
+            self.1.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A minute of waiting would be seen as missing: all that is left out is left out because the disk takes nothing.
+    #[test]
+    fn a_disk_that_takes_nothing_is_not_waited_for() {
+        let (go, stuck) = channel();
+        let (written, left_out) = (Arc::default(), Arc::<AtomicU64>::default());
+        let mut recorder = Recorder::new(Stuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));
+        let packets = 2 * MOST as u32 * (LENGTH as u32 / 1000);
+        let start = now();
+        for number in 0..packets {
+            recorder.write_all(&[&number.to_be_bytes()[..], &[0; 996]].concat()).unwrap();
+        }
+        assert!(now().duration_since(start) < Duration::from_secs(60), "the disk was waited for");
+        let lost = left_out.load(Ordering::Relaxed);
+        assert!(lost > 0 && lost < u64::from(packets) * 6 / 10, "{lost} of {packets}");
+        drop(go);
+        // There is room again.
+        while !written.lock().unwrap().ends_with(b"more") {
+            recorder.write_all(b"more").unwrap();
+            thread::sleep(LOOK);
+            recorder.flush().unwrap();
+            assert!(now().duration_since(start) < Duration::from_secs(120));
+        }
+        drop(recorder);
+        let written = written.lock().unwrap();
+        let whole = (packets - lost as u32) as usize;
+        // All others are there, in their order and whole.
+        let number = |packet: &[u8]| u32::from_be_bytes(*packet.first_chunk().unwrap());
+        let numbers: Vec<u32> = written.chunks_exact(1000).take(whole).map(number).collect();
+        assert!(numbers.is_sorted_by(|a, b| a < b) && numbers.len() == whole);
+        assert!(written[1000 * whole..].chunks(4).all(|more| more == b"more"));
+    }
+
+    #[test]
+    fn all_is_written_at_the_end_and_failures_are_passed_on() {
+        let (written, left_out) = (Arc::default(), Arc::<AtomicU64>::default());
+        let (_, stuck) = channel();
+        let mut recorder = Recorder::new(Stuck(stuck, Arc::clone(&written)), Arc::clone(&left_out));
+        (0..1000).for_each(|_| recorder.write_all(&[7; 1000]).unwrap());
+        recorder.write_all(&[7; 3 * LENGTH]).unwrap();
+        drop(recorder);
+        assert_eq!((written.lock().unwrap().len(), left_out.load(Ordering::Relaxed)), (1_000_000 + 3 * LENGTH, 0));
+
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut recorder = Recorder::new(Full, left_out);
+        let fails = |_| {
+            recorder.write_all(&[7; LENGTH]).is_err() || {
+                thread::sleep(LOOK);
+                false
+            }
+        };
+        assert!((0..500).any(fails));
+    }
+}
