@@ -6,6 +6,7 @@ mod common;
 
 use common::emulated::{assert_gone, emulate, folder, marked};
 use common::{code, json, roughlink, roughlink_in, stderr, stdout};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -47,7 +48,10 @@ fn the_folder_has_what_is_wanted_afterwards() {
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     let dir = folder.path().join("out");
     let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
-    for name in ["capture.pcapng", "config.toml", "emulation.json", "output-car.txt", "summary.json"] {
+    let series = ["conversations.csv", "lateness.csv", "links.csv"];
+    for name in
+        ["capture.pcapng", "config.toml", "emulation.json", "output-car.txt", "summary.json"].iter().chain(&series)
+    {
         assert!(names(&dir).iter().any(|n| n == name), "{name}: {:?}", names(&dir));
     }
     assert_eq!(serde_json::from_str::<serde_json::Value>(&read("summary.json")).unwrap(), json(&out));
@@ -74,6 +78,50 @@ fn the_folder_has_what_is_wanted_afterwards() {
     assert!(stderr(&out).contains("`out` is not empty"), "{}", stderr(&out));
     let out = emulate(&["-o", "more", "--no-capture", "--kernel", "*", "--for", "10 ms"], folder.path());
     assert_eq!((code(&out), fs::exists(folder.path().join("more/capture.pcapng")).unwrap()), (0, false));
+}
+
+/// The columns of a CSV file, by name.
+fn columns(text: &str) -> BTreeMap<&str, Vec<&str>> {
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let names = lines.next().unwrap();
+    let rows: Vec<_> = lines.inspect(|row| assert_eq!(row.len(), names.len(), "{row:?}")).collect();
+    names.into_iter().enumerate().map(|(i, name)| (name, rows.iter().map(|row| row[i]).collect())).collect()
+}
+
+/// With a live view that takes the same samples.
+#[test]
+fn the_folder_has_what_was_between() {
+    let Some(folder) = folder() else { return };
+    let marker = format!("roughlink-series-{}", std::process::id());
+    let args = ["--serve", "127.0.0.1:0", "-o", "out", "--no-capture", "--kernel", "server", "--exec", "car", "--"];
+    let mut child = start(&[&args[..], &["bash", "-c", TALKS]].concat(), folder.path(), &marker);
+    let read = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).unwrap_or_default();
+    let rows = |name: &str| read(name).lines().count();
+    // They are written while it runs.
+    until(|| rows("links.csv") > 8 && rows("conversations.csv") > 8 && rows("lateness.csv") > 4);
+    assert!(child.try_wait().unwrap().is_none());
+    child.kill().unwrap(); // SIGKILL
+    child.wait().unwrap();
+    assert_gone(&marker);
+    let text = read("links.csv");
+    let links = columns(&text);
+    let numbers = |column: &[&str]| column.iter().map(|n| n.parse::<f64>().unwrap()).collect::<Vec<_>>();
+    assert_eq!((&links["link"][..2], &links["direction"][..2]), (&["plc"; 2][..], &["forward", "reverse"][..]));
+    assert!(links["rate_mbps"].iter().all(|rate| *rate == "20") && links["loss"].iter().all(|loss| *loss == "0.01"));
+    let times = numbers(&links["time_ns"]);
+    assert!(times.is_sorted() && times.iter().step_by(2).is_sorted_by(|a, b| a < b), "each sample once: {times:?}");
+    // The car sends against the direction of the link.
+    let sent = numbers(&links["sent_bytes"]);
+    assert!(sent.iter().skip(1).step_by(2).is_sorted() && sent.iter().skip(1).step_by(2).next_back() > Some(&0.0));
+    assert!(numbers(&links["queue_pkt"]).iter().any(|waiting| *waiting > 0.0), "it sends as fast as it can");
+    let text = read("conversations.csv");
+    let talk = columns(&text);
+    let is_udp = |i: &usize| talk["protocol"][*i] == "UDP" && talk["to"][*i] == "10.0.0.1:9";
+    let last = (0..talk["to"].len()).rfind(is_udp).expect("it talks");
+    assert!(talk["from"][last].starts_with("10.0.0.2:") && talk["srtt_ms"][last].is_empty());
+    assert!(talk["delivered_bytes"][last].parse::<u64>().unwrap() > 0);
+    let text = read("lateness.csv");
+    assert!(numbers(&columns(&text)["p99_us"]).iter().all(|us| *us >= 0.0));
 }
 
 fn start(args: &[&str], folder: &Path, marker: &str) -> Child {

@@ -2,8 +2,8 @@
 //!
 //! The loop has real-time priority and must never wait for a thread that has none. So whatever passes between it and others lies
 //! behind one lock that the loop only tries: what others ask for is taken in at its next turn, at most some 20 ms later, and a sample for
-//! which the lock is not free is taken a turn later. Samples that nobody fetches are dropped, the oldest first; counts are totals, so that
-//! nothing but the lateness of their interval is lost with them.
+//! which the lock is not free is taken a turn later. The latest samples are kept, for any number of threads that fetch them, each at its own pace; to
+//! one that is too slow the oldest are lost. Counts are totals, so that nothing but the lateness of their interval is lost with them.
 
 use crate::conversations::{Achieved, Conversations};
 use crate::relay::{Late, Lateness};
@@ -84,7 +84,9 @@ pub struct Live {
 struct Shared {
     asked: Vec<Asked>,
     accepted: usize,
-    samples: VecDeque<Sample>,
+    /// The latest, and how many there have been.
+    samples: VecDeque<Arc<Sample>>,
+    taken: u64,
 }
 
 impl Live {
@@ -131,9 +133,12 @@ impl Live {
         Ok(())
     }
 
-    /// The samples since the last call, at most the latest [`MOST_SAMPLES`].
-    pub fn samples(&self) -> Vec<Sample> {
-        self.lock().samples.drain(..).collect()
+    /// The samples after the first `seen`, at most the latest [`MOST_SAMPLES`]; `seen` counts them, too, then.
+    pub fn samples(&self, seen: &mut u64) -> Vec<Arc<Sample>> {
+        let shared = self.lock();
+        let new = shared.taken - std::mem::replace(seen, shared.taken);
+        let from = shared.samples.len().saturating_sub(new as usize);
+        shared.samples.range(from..).cloned().collect()
     }
 
     /// Whether the emulation has ended; what is to be had of its samples is there then.
@@ -197,12 +202,14 @@ impl Watch {
         }
         if now >= self.next {
             let achieved = conversations.so_far(MOST_SAMPLED);
-            let sample = Sample { at: now, links: network.readings(), achieved, lateness: self.late.lateness() };
+            let lateness = self.late.lateness();
+            let sample = Arc::new(Sample { at: now, links: network.readings(), achieved, lateness });
             if let Ok(mut shared) = live.shared.try_lock() {
                 if shared.samples.len() >= MOST_SAMPLES {
                     shared.samples.pop_front();
                 }
                 shared.samples.push_back(sample);
+                shared.taken += 1;
                 drop(shared);
                 self.late = Late::default();
                 self.next = Time((now.0 / INTERVAL.0 + 1) * INTERVAL.0);

@@ -20,6 +20,7 @@ use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -107,9 +108,9 @@ fn an_echo_takes_the_delay_of_the_link() {
 }
 
 /// The first sample of which something is true.
-fn seen(live: &Live, is: impl Fn(&Sample) -> bool) -> Sample {
+fn seen((live, seen): (&Live, &mut u64), is: impl Fn(&Sample) -> bool) -> Arc<Sample> {
     for _ in 0..1000 {
-        if let Some(sample) = live.samples().into_iter().find(&is) {
+        if let Some(sample) = live.samples(seen).into_iter().find(|s| is(s)) {
             return sample;
         }
         thread::sleep(Duration::from_millis(20));
@@ -122,9 +123,10 @@ fn links_are_watched_and_changed_while_they_run() {
     let settings = Settings { live: true, ..Settings::default() };
     let Some(running) = start_with(pair("rate = \"10 Mbit/s\"\ndelay = \"20 ms\"", ""), &settings) else { return };
     let live = running.live().expect("it was asked for");
+    let mut at = 0;
     let echo = || running.namespace(0).within(|| ping("10.0.0.2:0".parse().unwrap())).unwrap();
     assert!(echo() >= Duration::from_millis(40));
-    let sample = seen(&live, |s| s.links[0][1].packets > 0 && s.lateness.is_some());
+    let sample = seen((&live, &mut at), |s| s.links[0][1].packets > 0 && s.lateness.is_some());
     let state = |r: &Reading| (r.up, r.rate, r.delay, r.loss);
     let before = (true, Rate::from_mbps(10), Time::from_millis(20), Some(0.0));
     assert_eq!(sample.links[0].each_ref().map(state), [before; 2]);
@@ -133,7 +135,7 @@ fn links_are_watched_and_changed_while_they_run() {
     let ask = |change, directions, outage| live.ask(Asked { link: 0, directions, change, outage });
     let slower = Change { delay: Some(Time::from_millis(70)), ..Change::default() };
     ask(slower.clone(), [true, false], None).unwrap();
-    let sample = seen(&live, |s| s.links[0][0].delay == Time::from_millis(70));
+    let sample = seen((&live, &mut at), |s| s.links[0][0].delay == Time::from_millis(70));
     assert_eq!(state(&sample.links[0][1]), before);
     assert!(echo() >= Duration::from_millis(90));
 
@@ -142,12 +144,12 @@ fn links_are_watched_and_changed_while_they_run() {
     let up = Change { up: Some(true), ..Change::default() };
     let is = |up: bool| move |s: &Sample| s.links[0].iter().all(|r| r.up == up);
     ask(down.clone(), [true; 2], Some(Time::from_millis(300))).unwrap();
-    seen(&live, is(false));
-    seen(&live, is(true));
+    seen((&live, &mut at), is(false));
+    seen((&live, &mut at), is(true));
     ask(down.clone(), [true; 2], Some(Time::from_secs(3600))).unwrap();
-    seen(&live, is(false));
+    seen((&live, &mut at), is(false));
     ask(up.clone(), [true; 2], None).unwrap();
-    seen(&live, is(true));
+    seen((&live, &mut at), is(true));
 
     let none = Change { rate: Some(Rate(0)), ..Change::default() };
     assert!(matches!(ask(none, [true; 2], None), Err(AskError::Change(_))));

@@ -5,7 +5,7 @@
 //! | `plan` | what is to be emulated, however it was said: real nodes, programs, what they are told |
 //! | `link` | the scenario of one link |
 //! | `running` | a plan carried out |
-//! | `files`, `folder`, `recorder` | what is written meanwhile |
+//! | `files`, `folder`, `recorder`, `series` | what is written meanwhile |
 //! | `result` | what is said of it: JSON, lines for people, the exit code |
 
 mod files;
@@ -15,6 +15,7 @@ mod plan;
 mod recorder;
 mod result;
 mod running;
+mod series;
 
 use super::doctor::{Cleaned, Found};
 use super::run::source;

@@ -34,6 +34,8 @@ pub(super) struct Feed {
 struct Past {
     samples: VecDeque<Arc<str>>,
     bytes: usize,
+    /// Those of the emulation that were fetched.
+    seen: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +66,8 @@ impl Feed {
     }
 
     fn fetch(&self) {
-        for sample in self.live.samples() {
+        let new = self.live.samples(&mut lock(&self.past).seen);
+        for sample in new {
             let text: Arc<str> = json(&Moment::of(&sample)).into();
             lock(&self.past).add(Arc::clone(&text));
             self.tell(News::Sample(text));

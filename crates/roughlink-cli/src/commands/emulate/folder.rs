@@ -5,6 +5,7 @@
 //! | `emulation.json` | command, versions of program and kernel, when, seed, replica, nodes | at the start |
 //! | `config.toml` | the scenario, with the overrides written into it | at the start |
 //! | `capture.pcapng` | what leaves and reaches the Linux hosts | all the time |
+//! | `links.csv`, `conversations.csv`, `lateness.csv` | samples: [`super::series`] | all the time |
 //! | `output-NODE.txt` | what the programs at a node print | line by line |
 //! | `summary.json` | what `--json` prints | at the end |
 //!
@@ -12,6 +13,7 @@
 
 use super::files::{Files, Kept, unwritten};
 use super::result::Emulated;
+use super::series::Series;
 use crate::commands::{REVISION, command_line};
 use crate::failure::Failure;
 use roughlink_core::scenario::Scenario;
@@ -70,6 +72,11 @@ impl Folder {
         });
         self.write("config.toml", scenario.source.as_bytes())?;
         self.write("emulation.json", &pretty(&about))
+    }
+
+    /// What is written of samples.
+    pub(super) fn series(&self, scenario: &Scenario) -> Result<Series, Failure> {
+        Series::begin(&self.path, &self.files, scenario)
     }
 
     /// Where a program at a node writes what it prints, beside others at the same node.

@@ -5,6 +5,7 @@ use super::folder::Folder;
 use super::plan::{Plan, about, doubts, hosts, quoted};
 use super::recorder::Recorder;
 use super::result::{Emulated, conversations, timing, verdict};
+use super::series::Series;
 use super::{INSIDE, failure};
 use crate::failure::{Failure, print, print_json, say, warn};
 use crate::live::{Door, Server, timeline};
@@ -22,7 +23,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
@@ -56,7 +57,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     let settings = Settings {
         replica: real.replica,
         limits: plan.limits,
-        live: door.is_some(),
+        live: door.is_some() || plan.output.is_some(),
         carrier: plan.carrier,
         behind: plan.claim.as_ref().map(|claim| (1, claim.block)),
     };
@@ -89,7 +90,8 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
     if let Some(folder) = &folder {
         folder.describe(&scenario, &emulation, real.replica)?;
     }
-    let kept = (folder.as_mut(), &*files);
+    let series = folder.as_ref().map(|folder| folder.series(&scenario)).transpose()?;
+    let kept = (folder.as_mut(), series, &*files);
     let left_out = Arc::<AtomicU64>::default();
     let Done { outcome, why, ended, server } = match capture {
         None => carry_out(emulation, NoObserver, (&plan, linger), kept, door)?.0,
@@ -146,7 +148,7 @@ fn carry_out<O: Observer + Send + 'static>(
     emulation: Emulation,
     observer: O,
     (plan, linger): (&Plan<'_>, Time),
-    (mut folder, files): (Option<&mut Folder>, &Files),
+    (mut folder, series, files): (Option<&mut Folder>, Option<Series>, &Files),
     door: Option<Door>,
 ) -> Result<(Done, O), Failure> {
     let output = match (plan.nested, plan.json) {
@@ -166,6 +168,7 @@ fn carry_out<O: Observer + Send + 'static>(
     }
     let running = emulation.start(observer);
     let server = door.zip(running.live()).map(|(door, live)| door.serve(live)).transpose()?;
+    let series = series.zip(running.live()).map(|(series, live)| series.follow(live));
     let mut started = Vec::new();
     for ((node, words), sinks) in plan.programs.iter().zip(sinks) {
         let program = Program::start(&launcher, (node, &directory), words, output, sinks);
@@ -183,6 +186,7 @@ fn carry_out<O: Observer + Send + 'static>(
         deliver(&running, linger, plan.quiet, stopped);
     }
     let (outcome, observer) = running.finish();
+    let _ = series.map(JoinHandle::join);
     Ok((Done { outcome, why, ended, server }, observer))
 }
 

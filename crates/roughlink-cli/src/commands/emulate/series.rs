@@ -1,0 +1,126 @@
+//! What the folder has of the time in between: samples of the emulation, as the live view shows them, as CSV (RFC 4180, lines ended by a line
+//! feed; flags as 0 and 1, null as nothing). Columns that `run -o` has, too, have its names.
+
+use super::files::{Files, Kept};
+use crate::failure::Failure;
+use roughlink_core::scenario::Scenario;
+use roughlink_host::conversations::Direction;
+use roughlink_host::{INTERVAL, Lateness, Live, Sample};
+use std::fmt::{Display, Write as _};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// The files.
+pub(super) struct Series {
+    links: Kept,
+    conversations: Kept,
+    lateness: Kept,
+    /// Names of the links.
+    names: Vec<String>,
+}
+
+impl Series {
+    /// Begins them in a folder.
+    pub(super) fn begin(folder: &Path, files: &Arc<Files>, scenario: &Scenario) -> Result<Self, Failure> {
+        let begin = |name: &str, columns: &str| {
+            let mut kept = files.create(&folder.join(name))?;
+            // If it cannot be written, that ends the emulation soon.
+            let _ = writeln!(kept, "{columns}");
+            Ok::<_, Failure>(kept)
+        };
+        Ok(Series {
+            links: begin("links.csv", LINKS)?,
+            conversations: begin("conversations.csv", CONVERSATIONS)?,
+            lateness: begin("lateness.csv", LATENESS)?,
+            names: scenario.links.iter().map(|link| quoted(&link.name)).collect(),
+        })
+    }
+
+    /// Writes all samples until the emulation is over.
+    pub(super) fn follow(mut self, live: Arc<Live>) -> JoinHandle<()> {
+        thread::spawn(move || {
+            let mut seen = 0;
+            loop {
+                // Asked first: no sample comes after it.
+                let over = live.is_over();
+                // Why it could not be written, the file knows.
+                if self.write(&live.samples(&mut seen)).is_err() || over {
+                    return;
+                }
+                thread::sleep(Duration::from_nanos(INTERVAL.0 / 2));
+            }
+        })
+    }
+
+    fn write(&mut self, samples: &[Arc<Sample>]) -> io::Result<()> {
+        let [mut links, mut conversations, mut lateness] = [const { String::new() }; 3];
+        for sample in samples {
+            let time = sample.at.0;
+            for (both, name) in sample.links.iter().zip(&self.names) {
+                for (r, direction) in both.iter().zip(DIRECTIONS) {
+                    let (up, mbps, delay) = (u8::from(r.up), r.rate.0 as f64 / 1e6, r.delay.as_millis_f64());
+                    let _ = writeln!(
+                        links,
+                        "{time},{name},{direction},{up},{},{},{},{},{},{mbps},{delay},{}",
+                        r.waiting,
+                        r.dropped,
+                        r.lost,
+                        r.packets,
+                        r.bytes,
+                        or_nothing(r.loss),
+                    );
+                }
+            }
+            for c in &sample.achieved.conversations {
+                for (d, [from, to]) in [(&c.forward, [&c.from, &c.to]), (&c.reverse, [&c.to, &c.from])] {
+                    let Direction { delivered_bytes, lost, retransmits, srtt_ms, .. } = d;
+                    let _ = writeln!(
+                        conversations,
+                        "{time},{},{from},{to},{},{},{},{}",
+                        c.protocol,
+                        or_nothing(*delivered_bytes),
+                        or_nothing(*lost),
+                        or_nothing(*retransmits),
+                        or_nothing(*srtt_ms),
+                    );
+                }
+            }
+            if let Some(Lateness { p50, p99, max, over_1ms }) = sample.lateness {
+                let _ = writeln!(lateness, "{time},{p50},{p99},{max},{over_1ms}");
+            }
+        }
+        for (file, text) in
+            [(&mut self.links, links), (&mut self.conversations, conversations), (&mut self.lateness, lateness)]
+        {
+            file.write_all(text.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+fn or_nothing(value: Option<impl Display>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn quoted(name: &str) -> String {
+    if name.contains([',', '"', '\n', '\r']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
+}
+
+const LINKS: &str =
+    "time_ns,link,direction,up,queue_pkt,dropped_pkt,lost_pkt,sent_pkt,sent_bytes,rate_mbps,delay_ms,loss";
+const CONVERSATIONS: &str = "time_ns,protocol,from,to,delivered_bytes,lost_pkt,retransmits,srtt_ms";
+const LATENESS: &str = "time_ns,p50_us,p99_us,max_us,over_1ms";
+const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_where_they_must_be() {
+        assert_eq!(["plc", "a,b", "the \"big\" one"].map(quoted), ["plc", "\"a,b\"", "\"the \"\"big\"\" one\""]);
+    }
+}
