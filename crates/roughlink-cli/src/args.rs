@@ -167,8 +167,8 @@ pub(crate) struct Emulate {
     /// Capture in this file what leaves and reaches the Linux hosts, whole packets with the network's own times: pcapng.
     #[arg(long, value_name = "FILE")]
     pub capture: Option<PathBuf>,
-    /// Leave in this folder, which must be new or empty, the scenario, the result, a capture, the programs' output and what it was made
-    /// with; written as it goes.
+    /// Leave in this folder, which must be new or empty, the scenario, the result, what happened over time (CSV), a capture, the programs' output
+    /// and what it was made with; written as it goes.
     #[arg(short, value_name = "DIR")]
     pub output: Option<PathBuf>,
     /// No capture in the folder.

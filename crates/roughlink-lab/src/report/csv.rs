@@ -35,7 +35,7 @@ pub fn cells(experiment: &ExperimentResult) -> String {
 }
 
 /// `cell` so that a spreadsheet does not take it for a formula.
-fn as_text(cell: &str) -> Cow<'_, str> {
+pub fn as_text(cell: &str) -> Cow<'_, str> {
     let number = || cell.parse().is_ok_and(f64::is_finite);
     if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !number() {
         return Cow::Owned(format!("'{cell}"));

@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use roughlink_core::scenario::Scenario;
 use roughlink_host::conversations::Direction;
 use roughlink_host::{INTERVAL, Lateness, Live, Sample};
+use roughlink_lab::report::csv::as_text;
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -106,7 +107,8 @@ fn or_nothing(value: Option<impl Display>) -> String {
 }
 
 fn quoted(name: &str) -> String {
-    if name.contains([',', '"', '\n', '\r']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.to_owned() }
+    let name = as_text(name);
+    if name.contains([',', '"', '\n', '\r']) { format!("\"{}\"", name.replace('"', "\"\"")) } else { name.into() }
 }
 
 const LINKS: &str =
@@ -121,6 +123,7 @@ mod tests {
 
     #[test]
     fn names_are_quoted_where_they_must_be() {
-        assert_eq!(["plc", "a,b", "the \"big\" one"].map(quoted), ["plc", "\"a,b\"", "\"the \"\"big\"\" one\""]);
+        let names = ["plc", "a,b", "the \"big\" one", "=1,5"].map(quoted);
+        assert_eq!(names, ["plc", "\"a,b\"", "\"the \"\"big\"\" one\"", "\"'=1,5\""]);
     }
 }
