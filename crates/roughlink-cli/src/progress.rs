@@ -15,6 +15,8 @@ use signal_hook::{
     low_level::emulate_default_handler,
 };
 use std::io::{IsTerminal as _, stderr};
+#[cfg(unix)]
+use std::sync::Once;
 use std::sync::atomic::AtomicBool;
 #[cfg(unix)]
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,6 +32,13 @@ static SIGNAL: AtomicUsize = AtomicUsize::new(0);
 /// (`nohup`).
 #[cfg(unix)]
 pub(crate) fn on_stop(first: impl FnOnce() + Send + 'static) -> &'static AtomicBool {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| prepare(first));
+    &STOP
+}
+
+#[cfg(unix)]
+fn prepare(first: impl FnOnce() + Send + 'static) {
     let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     let all = || [SIGINT, SIGTERM].into_iter().chain(hang_up);
     // Without a handler, a signal just ends the process, which loses nothing that was finished.
@@ -46,7 +55,6 @@ pub(crate) fn on_stop(first: impl FnOnce() + Send + 'static) -> &'static AtomicB
             }
         });
     }
-    &STOP
 }
 
 /// Ends the process by the signal that asked for it, if one did: after an exit code alone, a shell would go on with its script, as it
@@ -156,3 +164,18 @@ fn human(time: Duration) -> String {
 
 /// Interval between progress lines without a terminal.
 const EVERY: Duration = Duration::from_secs(10);
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// As `reproduce all` does, paper by paper.
+    #[test]
+    fn the_first_signal_ends_nothing_however_often_it_was_prepared_for() {
+        on_stop(|| {});
+        let stop = on_stop(|| {});
+        assert!(!stop.load(Ordering::SeqCst));
+        signal_hook::low_level::raise(SIGTERM).unwrap();
+        assert!(stop.load(Ordering::SeqCst));
+    }
+}

@@ -102,6 +102,7 @@ fn a_script_ends_with_the_program_that_ctrl_c_ended() {
     for (program, goes_on) in [
         // Not a shell, which may miss what is typed while it starts a command.
         ("sed -u s/go/ready/", false),
+        ("LINK sed -u s/go/ready/", false),
         ("bash -c 'trap \"exit 130\" INT; echo ready; while :; do sleep 0.1; done'", true),
     ] {
         let Some(mut terminal) = Terminal::new(&format!("LINK {program}; echo went on after $?")) else { return };

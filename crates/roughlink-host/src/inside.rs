@@ -100,7 +100,8 @@ fn join(hidden: &OsStr, parent: &OsStr, (list, node): (&OsStr, &OsStr), words: &
     if has_terminal {
         let _ = tcsetpgrp(stdin(), getpgrp());
         if interrupted.metadata()?.len() > 0 {
-            let _ = killpg(getpgrp(), Signal::SIGINT);
+            // All of our group; within a link its number may be 1, which to `killpg` is everybody.
+            let _ = kill(Pid::from_raw(0), Signal::SIGINT);
         }
     }
     Ok(code(status))
