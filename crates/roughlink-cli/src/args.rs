@@ -26,6 +26,7 @@ pub(crate) struct Roughlink<C: Subcommand> {
 
 /// All commands.
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "a process has one")]
 pub(crate) enum Any {
     #[command(flatten)]
     Shown(Command),

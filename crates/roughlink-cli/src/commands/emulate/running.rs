@@ -181,7 +181,7 @@ fn carry_out<O: Observer + Send + 'static>(
             files.have_failed().then_some(Attended::Unwritten)
         }
     };
-    let (why, ended) = attend(&running, started, plan.until.map(OsStr::new), &stopped);
+    let (why, ended) = attend(&running, started, plan.until.map(OsStr::new), stopped);
     if why == Attended::Ended {
         deliver(&running, linger, plan.quiet, stopped);
     }
@@ -190,12 +190,17 @@ fn carry_out<O: Observer + Send + 'static>(
     Ok((Done { outcome, why, ended, server }, observer))
 }
 
+#[expect(clippy::disallowed_methods, reason = "how long it is waited, and nothing else, depends on it")]
+fn now() -> Instant {
+    Instant::now()
+}
+
 /// Goes on while what programs have sent by TCP is on its way, for this long at most.
 fn deliver<O>(running: &Running<O>, longest: Time, quiet: bool, stopped: impl Fn() -> Option<Attended>) {
-    let begin = Instant::now();
+    let begin = now();
     let mut told = quiet;
     while !running.is_over() && stopped().is_none() {
-        let (left, waited) = (running.undelivered(), begin.elapsed());
+        let (left, waited) = (running.undelivered(), now().duration_since(begin));
         if left == 0 {
             return;
         }
