@@ -167,6 +167,11 @@ impl SenderCore {
             self.rto_at = now + self.rtt.rto();
         }
     }
+    /// Starts the retransmission timer anew.
+    #[inline(always)]
+    pub(crate) fn rearm_rto(&mut self, now: Time) {
+        self.rto_at = now + self.rtt.rto();
+    }
     /// One more time-out without an answer; after more than `most` the connection is given up. Whether it goes on.
     pub(crate) fn try_again(&mut self, most: u32) -> bool {
         self.retries += 1;

@@ -163,6 +163,10 @@ impl Sender {
         let sample = self.rate_sample(now, d, lost, a.prior_in_flight, rtt.unwrap_or_default());
         if advanced {
             self.restart_rto(now);
+        } else if let (Some(sacked), Some(head)) = (d.first_sent, self.board.head())
+            && sacked < head.sent_at
+        {
+            self.core.rearm_rto(now); // what left before the head still arrives (Linux `tcp_clean_rtx_queue`)
         }
         self.sync();
         if self.core.flow.state.is_reducing() {
@@ -462,8 +466,12 @@ impl Sender {
         self.schedule_probe(now);
     }
 
-    /// A retransmission left: for undo.
-    pub(super) fn after_resend(&mut self, now: Time) {
+    /// The segment at `index` left again. Linux restarts the timer for the head (`tcp_xmit_retransmit_queue`), where RFC 6298
+    /// lets it run: what is left of it may be less than a round trip.
+    pub(super) fn after_resend(&mut self, now: Time, index: usize) {
+        if index == 0 {
+            self.core.rearm_rto(now);
+        }
         if self.rack.undo_marker.is_some() {
             self.rack.undo_retrans = self.rack.undo_retrans.max(0) + 1;
             self.rack.first_retrans_ms.get_or_insert(now.as_millis() as u32);

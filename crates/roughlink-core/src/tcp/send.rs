@@ -495,7 +495,7 @@ impl Sender {
         let s = self.board.resend(index, now, stamp);
         self.core.stats.retransmits += 1;
         if self.cfg.recovery == Recovery::Rack {
-            self.after_resend(now);
+            self.after_resend(now, index);
         }
         Outgoing { push: s.is(PUSHED), ..self.left(now, s.start, s.len, idle, true, rate) }
     }
