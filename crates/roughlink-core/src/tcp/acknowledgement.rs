@@ -75,11 +75,11 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
     snd.set_window(a.window);
     let mut d = Delivered { lowest_original: u64::MAX, ..Delivered::default() };
     let mut rtt = if snd.cfg.timestamp_rtt { sample_by_timestamp(snd, now, a) } else { None };
-    let mut dsack = false;
+    let mut dsack = None;
     for (i, b) in sacks.iter().enumerate() {
         let (left, right) = (unwrap(una, b.left, a.irs), unwrap(una, b.right, a.irs));
         if i == 0 && right <= a.ack || (i == 0 && sacks.len() > 1 && covers(&sacks[1], b)) {
-            dsack = true; // RFC 2883: a block below the ACK, or within the next one
+            dsack = Some((left, right)); // RFC 2883: a block below the ACK, or within the next one
             continue;
         }
         snd.board.sack(left, right, &mut d);

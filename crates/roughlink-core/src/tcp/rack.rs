@@ -5,12 +5,15 @@
 //! echoes a timestamp older than the first retransmission (Eifel, RFC 3522), or original data acknowledged after a
 //! time-out (F-RTO, RFC 5682). Without SACK, duplicate ACKs stand for SACKs and the head is the loss, as in Linux.
 
+mod undo;
+
 use super::prr::{Progress, Prr};
 use super::recovery::{Arrival, DUP_THRESH};
 use super::scoreboard::Delivered;
 use super::send::{Force, Sender};
 use crate::cc::{Ack, Congestion, CongestionState};
 use crate::units::Time;
+use undo::{Undo, is_older};
 
 /// State of RACK, TLP and undo.
 #[derive(Clone, Debug)]
@@ -33,14 +36,7 @@ pub(super) struct Rack {
     /// `snd_nxt` when the probe left (TLP.end_seq), 0 = none; and whether it was a retransmission.
     probe_end: u64,
     probe_retransmitted: bool,
-    /// `snd_una` when the episode began, if it may still be undone.
-    undo_marker: Option<u64>,
-    /// Undoing restores the window: it was not reduced for a mark (Linux `prior_ssthresh` is not 0).
-    undo_restores: bool,
-    /// Retransmissions not yet reported as duplicates; negative before the first.
-    undo_retrans: i64,
-    /// Millisecond timestamp of the episode's first retransmission.
-    first_retrans_ms: Option<u32>,
+    undo: Undo,
     frto: bool,
     /// Bytes counted as delivered on duplicate ACKs without SACK.
     credited: u64,
@@ -63,10 +59,7 @@ impl Default for Rack {
             reo_round: 0,
             probe_end: 0,
             probe_retransmitted: false,
-            undo_marker: None,
-            undo_restores: true,
-            undo_retrans: 0,
-            first_retrans_ms: None,
+            undo: Undo::default(),
             frto: false,
             credited: 0,
             prefer_new: false,
@@ -76,11 +69,13 @@ impl Default for Rack {
 
 impl Rack {
     /// RFC 8985 section 6.2 step 2: the most recently sent segment that was delivered.
-    fn update(&mut self, now: Time, d: &Delivered, min_rtt: Time, echo_before: bool) {
+    fn update(&mut self, now: Time, d: &Delivered, min_rtt: Time, (ack, echo): (u64, Option<u32>)) {
         let Some(n) = d.newest else { return };
         let rtt = now.saturating_sub(n.sent_at);
-        // The ACK of a retransmission may be for the original.
-        if n.retransmitted && (rtt < min_rtt || echo_before) {
+        // The ACK of a retransmission may be for the original. The echo is that of what arrived last in order, which tells nothing of
+        // what is SACKed.
+        let original = || n.end <= ack && is_older(echo, n.sent_at.as_millis() as u32);
+        if n.retransmitted && (rtt < min_rtt || original()) {
             return;
         }
         self.rtt = rtt;
@@ -93,15 +88,8 @@ impl Rack {
     fn on_dsack(&mut self, d: &Delivered, delivered: u64) {
         if d.newest.is_none_or(|n| n.stamp.delivered >= self.reo_round) {
             self.reo_steps = (self.reo_steps + 1).min(255);
-            self.reo_persist = 16;
+            self.reo_persist = RACK_RECOVERIES;
             self.reo_round = delivered;
-        }
-    }
-
-    fn on_recovery_end(&mut self) {
-        self.reo_persist = self.reo_persist.saturating_sub(1);
-        if self.reo_persist == 0 {
-            self.reo_steps = 1;
         }
     }
 
@@ -110,7 +98,7 @@ impl Rack {
         self.timer = Time::MAX;
         self.timer_is_probe = false;
         self.probe_end = 0;
-        self.undo_marker = None;
+        self.undo.forget();
         self.frto = false;
         self.prefer_new = false;
     }
@@ -123,9 +111,16 @@ impl Rack {
 }
 
 impl Sender {
-    /// Takes in an acknowledgement whose newly SACKed segments are in `d`. `echo` is its TSecr, `dsack` a duplicate it
-    /// reports.
-    pub(super) fn on_ack_by_time(&mut self, now: Time, a: &Arrival, d: &mut Delivered, echo: Option<u32>, dsack: bool) {
+    /// Takes in an acknowledgement whose newly SACKed segments are in `d`. `echo` is its TSecr, `dsack` the bytes that it
+    /// reports to have arrived twice.
+    pub(super) fn on_ack_by_time(
+        &mut self,
+        now: Time,
+        a: &Arrival,
+        d: &mut Delivered,
+        echo: Option<u32>,
+        dsack: Option<(u64, u64)>,
+    ) {
         let prior_una = self.board.una();
         let prior_fack = self.rack.fack;
         let lost_before = self.board.lost();
@@ -140,14 +135,10 @@ impl Sender {
         if let Some(n) = d.newest {
             self.rack.fack = self.rack.fack.max(n.end).max(d.original_end);
         }
-        let echo_before =
-            self.rack.first_retrans_ms.zip(echo).is_some_and(|(first, e)| e != 0 && (e.wrapping_sub(first) as i32) < 0);
-        self.rack.update(now, d, self.core.flow.min_rtt, echo_before);
+        self.rack.update(now, d, self.core.flow.min_rtt, (a.ack, echo));
+        let dsack = dsack.is_some_and(|block| self.on_duplicate_report(block));
         if dsack {
             self.rack.on_dsack(d, self.core.rate.delivered);
-            if self.rack.undo_marker.is_some() && self.rack.undo_retrans > 0 {
-                self.rack.undo_retrans -= 1;
-            }
         }
         if !self.sack {
             self.credit_without_sack(a.ack - prior_una, duplicate, d);
@@ -156,7 +147,7 @@ impl Sender {
             self.on_probe_ack(a, advanced, duplicate, dsack);
         }
         if duplicate || dsack || a.congestion || self.core.flow.state != CongestionState::Open {
-            self.alert(now, a, d, advanced, duplicate, echo_before);
+            self.alert(now, a, d, duplicate, echo, prior_una);
         }
         let lost = self.board.lost().saturating_sub(lost_before);
         let rtt = d.last_sent.filter(|_| !d.retransmitted).map(|t| now - t);
@@ -199,73 +190,119 @@ impl Sender {
     }
 
     /// The state machine (Linux `tcp_fastretrans_alert`).
-    fn alert(&mut self, now: Time, a: &Arrival, d: &Delivered, advanced: bool, duplicate: bool, echo_before: bool) {
+    fn alert(
+        &mut self,
+        now: Time,
+        a: &Arrival,
+        d: &Delivered,
+        duplicate: bool,
+        echo: Option<u32>,
+        prior_una: u64,
+    ) {
+        let advanced = a.ack > prior_una;
         if a.congestion {
-            self.rack.undo_restores = false;
+            self.rack.undo.restores = false;
         }
-        let in_episode = matches!(self.core.flow.state, CongestionState::Recovery | CongestionState::Loss);
-        if self.core.flow.state == CongestionState::Cwr && a.ack > self.recover {
-            self.reopen(); // the first segment after it carried CWR
-        }
-        if in_episode && a.ack >= self.recover {
-            if self.may_undo(echo_before) {
-                self.undo();
-            }
-            self.reopen();
-            self.rack.on_recovery_end();
+        match self.core.flow.state {
+            CongestionState::Open => self.settle_first_retransmission(),
+            CongestionState::Cwr if a.ack > self.recover => self.reopen(), // the first segment after it carried CWR
+            CongestionState::Recovery if a.ack >= self.recover => self.end_recovery(echo),
+            _ => {}
         }
         match self.core.flow.state {
             CongestionState::Recovery => {
+                self.rack.prefer_new = false;
                 if duplicate && !self.sack {
                     self.board.add_reno_sack();
                 }
-                if advanced && echo_before && self.rack.undo_marker.is_some() && self.cfg.undo {
-                    // A partial ACK of the original: the retransmission was spurious (Eifel).
+                if advanced && self.can_undo() && self.was_delayed(echo) {
+                    // A partial ACK of the original (Eifel).
+                    self.rack.reordering_seen |= prior_una < self.board.highest_sacked();
+                    if self.board.retrans() > 0 {
+                        self.rack.prefer_new = true; // no more repairs, until it shows whether these were needed
+                        return;
+                    }
+                    self.settle_first_retransmission();
                     self.board.forget_losses();
                     self.undo();
                     self.reopen();
-                    return;
+                }
+                if self.all_were_duplicates() {
+                    self.rack.reo_persist = (self.rack.reo_persist + 1).min(RACK_RECOVERIES);
+                    self.undo();
+                    self.settle_first_retransmission();
+                    self.reopen();
                 }
                 self.detect_losses(now, advanced);
+                if self.core.flow.state != CongestionState::Recovery && self.board.lost() > 0 {
+                    self.enter_fast_recovery(a.congestion); // of what is lost all the same
+                }
             }
             CongestionState::Loss => {
-                if self.process_loss(d, advanced, duplicate, echo_before) {
-                    return;
+                self.process_loss(d, a, advanced, duplicate, echo);
+                if self.core.flow.state == CongestionState::Loss {
+                    self.detect_losses(now, advanced);
+                } else {
+                    self.watch(now, a, advanced, duplicate);
                 }
-                self.detect_losses(now, advanced);
             }
             CongestionState::Open | CongestionState::Disorder | CongestionState::Cwr => {
-                if duplicate && !self.sack {
-                    self.board.add_reno_sack();
-                }
-                if self.rack.undo_marker.is_some() && self.rack.undo_retrans == 0 && self.cfg.undo {
-                    self.undo(); // every retransmission was reported as a duplicate
-                }
-                self.detect_losses(now, advanced);
-                if self.board.lost() > 0 {
-                    self.enter_fast_recovery(a.congestion);
-                    return;
-                }
-                if a.congestion && self.core.flow.state != CongestionState::Cwr {
-                    self.enter_cwr();
-                }
-                if self.core.flow.state != CongestionState::Cwr {
-                    let quiet = self.board.sacked() == 0;
-                    self.core.flow.state = if quiet { CongestionState::Open } else { CongestionState::Disorder };
-                }
+                self.watch(now, a, advanced, duplicate);
             }
         }
+    }
+
+    /// No repair is under way, or none is any more: whether something is lost, or marked.
+    fn watch(&mut self, now: Time, a: &Arrival, advanced: bool, duplicate: bool) {
+        if duplicate && !self.sack {
+            self.board.add_reno_sack();
+        }
+        if self.core.flow.state != CongestionState::Cwr && self.all_were_duplicates() {
+            self.rack.reo_persist = (self.rack.reo_persist + 1).min(RACK_RECOVERIES);
+            self.undo();
+        }
+        self.detect_losses(now, advanced);
+        if self.board.lost() > 0 {
+            self.enter_fast_recovery(a.congestion);
+            return;
+        }
+        self.settle_first_retransmission();
+        if a.congestion && self.core.flow.state != CongestionState::Cwr {
+            self.enter_cwr();
+        }
+        if self.core.flow.state != CongestionState::Cwr {
+            self.core.flow.state = self.calm_state();
+        }
+    }
+
+    /// Outside of an episode (Linux `tcp_try_keep_open`).
+    fn calm_state(&self) -> CongestionState {
+        let open = self.board.sacked() == 0 && self.board.lost() == 0 && !self.any_retransmission();
+        if open { CongestionState::Open } else { CongestionState::Disorder }
+    }
+
+    /// All that was outstanding when the episode began is acknowledged (Linux `tcp_try_undo_recovery`).
+    fn end_recovery(&mut self, echo: Option<u32>) {
+        if self.may_undo(echo) {
+            self.undo();
+        } else {
+            self.rack.reo_persist = self.rack.reo_persist.saturating_sub(1);
+        }
+        if self.rack.reo_persist == 0 {
+            self.rack.reo_steps = 1;
+        }
+        self.reopen();
     }
 
     /// Fast recovery begins; `marked`: the acknowledgement that showed the loss carries ECE. Within a reduction for a mark the
     /// window is not reduced again, and the recovery point stays (Linux `tcp_enter_recovery`).
     fn enter_fast_recovery(&mut self, marked: bool) {
         self.core.stats.fast_recoveries += 1;
-        if self.core.flow.state == CongestionState::Cwr {
-            self.may_prove_spurious();
-        } else {
+        self.settle_first_retransmission();
+        self.may_prove_spurious(self.retransmissions());
+        if self.core.flow.state != CongestionState::Cwr {
             self.begin_episode();
-            self.rack.undo_restores = !marked;
+            self.rack.undo.restores = !marked;
             self.reduce(Congestion::Loss);
         }
         self.core.flow.state = CongestionState::Recovery;
@@ -275,7 +312,8 @@ impl Sender {
     fn enter_cwr(&mut self) {
         self.core.stats.ecn_reductions += 1;
         self.begin_episode();
-        (self.rack.undo_marker, self.rack.undo_restores) = (None, false);
+        self.rack.undo.forget();
+        self.rack.undo.restores = false;
         self.reduce(Congestion::Ecn);
         self.core.flow.state = CongestionState::Cwr;
     }
@@ -292,14 +330,6 @@ impl Sender {
     fn begin_episode(&mut self) {
         self.recover = self.board.nxt();
         self.rack.probe_end = 0;
-        self.rack.undo_restores = true;
-        self.may_prove_spurious();
-    }
-
-    fn may_prove_spurious(&mut self) {
-        self.rack.undo_marker = Some(self.board.una());
-        self.rack.undo_retrans = -1;
-        self.rack.first_retrans_ms = None;
     }
 
     /// Without SACK a duplicate ACK delivers one segment, which the next cumulative ACK must not count again (Linux
@@ -321,65 +351,62 @@ impl Sender {
         }
     }
 
-    /// Before a time-out declares everything lost: whether this is a new episode, and whether F-RTO may judge it.
-    pub(super) fn before_loss(&mut self) {
-        if matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder) {
-            self.begin_episode();
+    /// Before a time-out declares everything lost, and with a `reduction` reduces ssthresh: whether that may be taken back, and
+    /// whether F-RTO may judge it, which is not the case if a fast recovery is under way (RFC 5682 section 3.1).
+    pub(super) fn before_loss(&mut self, reduction: bool) {
+        if reduction {
+            self.may_prove_spurious(0);
+            self.rack.undo.restores = true;
         }
-        self.rack.frto = self.cfg.undo;
+        let repairs = matches!(self.core.flow.state, CongestionState::Recovery | CongestionState::Loss);
+        self.rack.frto = self.cfg.undo && (!repairs || self.core.retries > 1);
         self.rack.prefer_new = false;
         self.rack.probe_end = 0;
         self.rack.timer = Time::MAX;
     }
 
-    /// F-RTO (Linux `tcp_process_loss`). True when the time-out turned out spurious.
-    fn process_loss(&mut self, d: &Delivered, advanced: bool, duplicate: bool, echo_before: bool) -> bool {
+    /// An acknowledgement after a time-out (Linux `tcp_process_loss`), which may turn out to have been spurious.
+    fn process_loss(&mut self, d: &Delivered, a: &Arrival, advanced: bool, duplicate: bool, echo: Option<u32>) {
+        if advanced && self.may_undo(echo) {
+            self.take_back_loss();
+            return;
+        }
+        let recovered = a.ack >= self.recover;
         if self.rack.frto {
-            let original = d.original_end > 0 && d.original_end <= self.recover;
-            if original && (advanced || d.bytes > 0) || (advanced && echo_before) {
-                // Step 3b: data never retransmitted arrived.
-                self.board.forget_losses();
-                self.undo();
-                self.reopen();
-                return true;
+            // Step 3b: data never retransmitted arrived. Without SACK only a whole window of them shows that.
+            if d.lowest_original < self.recover && (self.sack || !d.retransmitted) {
+                self.take_back_loss();
+                return;
             }
             if self.board.nxt() > self.recover {
-                if duplicate || !advanced {
-                    self.rack.frto = false; // step 3a: the loss was real
-                }
-            } else if advanced {
+                self.rack.frto = advanced && !duplicate; // else step 3a: the loss was real
+            } else if advanced && !recovered {
                 self.recover = self.board.nxt();
                 self.rack.prefer_new = true; // step 2b
             }
-            if !self.rack.frto {
-                self.rack.prefer_new = false;
-            }
+            self.rack.prefer_new &= self.rack.frto;
         }
-        if !self.sack && duplicate && self.board.nxt() > self.recover {
+        if recovered {
+            self.end_recovery(echo);
+        } else if !self.sack && duplicate && self.board.nxt() > self.recover {
             self.board.add_reno_sack();
         }
-        false
     }
 
+    /// The time-out was spurious: nothing is lost.
+    fn take_back_loss(&mut self) {
+        self.board.forget_losses();
+        self.undo();
+        self.reopen();
+    }
+
+    /// The episode is over.
     fn reopen(&mut self) {
         self.rack.frto = false;
         self.rack.prefer_new = false;
         self.core.flow.recovery_window = None;
-        self.core.flow.state = if self.board.sacked() > 0 { CongestionState::Disorder } else { CongestionState::Open };
+        self.core.flow.state = self.calm_state();
         self.core.cc.on_recovered(&self.core.flow);
-    }
-
-    fn may_undo(&self, echo_before: bool) -> bool {
-        self.cfg.undo && self.rack.undo_marker.is_some() && (self.rack.undo_retrans == 0 || echo_before)
-    }
-
-    fn undo(&mut self) {
-        self.rack.undo_marker = None;
-        if self.rack.undo_restores {
-            self.core.stats.undos += 1;
-            self.core.cc.on_undo(&self.core.flow);
-            self.ecn.withdraw();
-        }
     }
 
     /// RACK_detect_loss, or the head without SACK.
@@ -472,10 +499,7 @@ impl Sender {
         if index == 0 {
             self.core.rearm_rto(now);
         }
-        if self.rack.undo_marker.is_some() {
-            self.rack.undo_retrans = self.rack.undo_retrans.max(0) + 1;
-            self.rack.first_retrans_ms.get_or_insert(now.as_millis() as u32);
-        }
+        self.rack.undo.on_resent(now);
     }
 
     /// RFC 8985 section 7.2 (Linux `tcp_schedule_loss_probe`): two RTTs without an ACK, and for a lone segment what a
@@ -519,3 +543,6 @@ impl Sender {
         }
     }
 }
+
+/// Recoveries for which a widened reordering window lasts (RFC 8985 section 6.2 step 4).
+const RACK_RECOVERIES: u32 = 16;

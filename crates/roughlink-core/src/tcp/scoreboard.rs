@@ -80,6 +80,10 @@ impl Scoreboard {
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
+    /// Bytes retransmitted and on their way.
+    pub(super) fn retrans(&self) -> u64 {
+        self.retrans
+    }
     /// Whether a lost segment waits for its retransmission.
     #[inline]
     pub(super) fn has_repairs(&self) -> bool {

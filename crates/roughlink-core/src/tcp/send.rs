@@ -464,7 +464,7 @@ impl Sender {
             }
             Force::Probe => {
                 self.rack.on_probe_sent(self.board.nxt(), true);
-                self.resend(now, self.board.last_unsacked()?, rate)
+                self.leave_again(now, self.board.last_unsacked()?, rate)
             }
         })
     }
@@ -487,6 +487,14 @@ impl Sender {
 
     #[inline(never)]
     fn resend(&mut self, now: Time, index: usize, rate: Option<Rate>) -> Outgoing {
+        let out = self.leave_again(now, index, rate);
+        if self.cfg.recovery == Recovery::Rack {
+            self.after_resend(now, index);
+        }
+        out
+    }
+
+    fn leave_again(&mut self, now: Time, index: usize, rate: Option<Rate>) -> Outgoing {
         let idle = self.core.flow.in_flight == 0;
         let stamp = self.core.rate.on_sent(now, idle);
         if self.board.segment(index).len < self.core.flow.mss {
@@ -494,9 +502,6 @@ impl Sender {
         }
         let s = self.board.resend(index, now, stamp);
         self.core.stats.retransmits += 1;
-        if self.cfg.recovery == Recovery::Rack {
-            self.after_resend(now, index);
-        }
         Outgoing { push: s.is(PUSHED), ..self.left(now, s.start, s.len, idle, true, rate) }
     }
 

@@ -57,7 +57,7 @@ impl Sender {
         self.core.flow.now = now;
         let cause = if self.is_new_episode() { Congestion::Timeout } else { Congestion::TimeoutAgain };
         if self.cfg.recovery == Recovery::Rack {
-            self.before_loss();
+            self.before_loss(cause == Congestion::Timeout);
         }
         self.sync();
         self.core.congestion(cause);

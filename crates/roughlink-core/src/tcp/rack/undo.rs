@@ -1,0 +1,120 @@
+//! Whether a reduction was spurious, by Linux's rules, and what is taken back then.
+//!
+//! A retransmission of one episode may still be on its way in the next, so that its D-SACK and its echo prove nothing
+//! about the latter: what is on its way when an episode begins is counted with it, and the time of the first
+//! retransmission is forgotten only when none is on its way.
+
+use super::super::Sender;
+use super::super::scoreboard::EVER_RETRANS;
+use crate::units::Time;
+
+/// What may prove that the last reduction was spurious.
+#[derive(Clone, Debug)]
+pub(super) struct Undo {
+    /// `snd_una` at the reduction, until it is taken back (Linux `undo_marker`).
+    marker: Option<u64>,
+    /// Undoing restores the window: it was not reduced for a mark (Linux `prior_ssthresh` is not 0).
+    pub(super) restores: bool,
+    /// Retransmissions not yet reported as duplicates; negative before the first (Linux `undo_retrans`).
+    unreported: i64,
+    /// Millisecond timestamp of the first retransmission since none was on its way (Linux `retrans_stamp`).
+    first_ms: Option<u32>,
+    /// Segments that were reported as duplicates, ever.
+    reported: u64,
+}
+
+impl Default for Undo {
+    fn default() -> Self {
+        Undo { marker: None, restores: true, unreported: 0, first_ms: None, reported: 0 }
+    }
+}
+
+impl Undo {
+    /// The last reduction stays.
+    pub(super) fn forget(&mut self) {
+        self.marker = None;
+    }
+    /// A segment leaves again.
+    pub(super) fn on_resent(&mut self, now: Time) {
+        self.unreported = self.unreported.max(0) + 1;
+        self.first_ms.get_or_insert(now.as_millis() as u32);
+    }
+}
+
+impl Sender {
+    /// The window is about to be reduced, with `on_their_way` retransmissions under way.
+    pub(super) fn may_prove_spurious(&mut self, on_their_way: u64) {
+        self.rack.undo.marker = Some(self.board.una());
+        self.rack.undo.unreported = if on_their_way == 0 { -1 } else { on_their_way as i64 };
+    }
+
+    /// Retransmissions under way, in segments.
+    pub(super) fn retransmissions(&self) -> u64 {
+        self.board.retrans().div_ceil(u64::from(self.core.flow.mss))
+    }
+
+    /// Whether a retransmission is on its way, as far as the counters and the head show (Linux `tcp_any_retrans_done`).
+    pub(super) fn any_retransmission(&self) -> bool {
+        self.board.retrans() > 0 || self.board.head().is_some_and(|s| s.is(EVER_RETRANS))
+    }
+
+    /// With none on its way a new clock starts with the next.
+    pub(super) fn settle_first_retransmission(&mut self) {
+        if !self.any_retransmission() {
+            self.rack.undo.first_ms = None;
+        }
+    }
+
+    /// The bytes `block` arrived twice, before `ack`ed up to which all had arrived. Whether this can be our doing.
+    pub(super) fn on_duplicate_report(&mut self, (left, right): (u64, u64)) -> bool {
+        let segments = right.saturating_sub(left).div_ceil(u64::from(self.core.flow.mss));
+        let undo = &mut self.rack.undo;
+        undo.reported += segments;
+        if segments == 0 || undo.reported > self.core.stats.retransmits {
+            return false;
+        }
+        if undo.unreported > 0 && undo.marker.is_some_and(|marker| right > marker) {
+            undo.unreported = (undo.unreported - segments as i64).max(0);
+        }
+        true
+    }
+
+    /// What was acknowledged was only delayed: `echo` is older than the first retransmission, or nothing left again (Linux
+    /// `tcp_packet_delayed`).
+    pub(super) fn was_delayed(&self, echo: Option<u32>) -> bool {
+        match self.rack.undo.first_ms {
+            Some(first) => is_older(echo, first),
+            None => self.sack || self.board.una() < self.recover,
+        }
+    }
+
+    /// There is a reduction that might be taken back.
+    pub(super) fn can_undo(&self) -> bool {
+        self.cfg.undo && self.rack.undo.marker.is_some()
+    }
+
+    /// All that left again was reported as duplicate (RFC 3708).
+    pub(super) fn all_were_duplicates(&self) -> bool {
+        self.can_undo() && self.rack.undo.unreported == 0
+    }
+
+    /// The last reduction proves to be spurious (Linux `tcp_may_undo`).
+    pub(super) fn may_undo(&self, echo: Option<u32>) -> bool {
+        self.can_undo() && (self.rack.undo.unreported == 0 || self.was_delayed(echo))
+    }
+
+    /// The reduction is taken back, once.
+    pub(super) fn undo(&mut self) {
+        self.rack.undo.forget();
+        if self.rack.undo.restores {
+            self.core.stats.undos += 1;
+            self.core.cc.on_undo(&self.core.flow);
+            self.ecn.withdraw();
+        }
+    }
+}
+
+/// Whether the echoed timestamp is older than `ms`.
+pub(super) fn is_older(echo: Option<u32>, ms: u32) -> bool {
+    echo.is_some_and(|e| e != 0 && (e.wrapping_sub(ms) as i32) < 0)
+}
