@@ -255,11 +255,14 @@ impl Endpoint {
     pub fn wake(&mut self, now: Time) {
         if self.syn_at <= now {
             self.syn_tries += 1;
-            if self.syn_tries > SYN_RETRIES {
+            let linear = if self.cfg.stack == Stack::Linux && self.state == State::SynSent { SYN_LINEAR } else { 0 };
+            if self.syn_tries > SYN_RETRIES + linear {
                 self.fail();
                 return;
             }
-            self.syn_rto = Time(self.syn_rto.0 * 2).min(self.cfg.max_rto);
+            if self.syn_tries > linear {
+                self.syn_rto = Time(self.syn_rto.0 * 2).min(self.cfg.max_rto);
+            }
             self.syn_pending = true;
             self.syn_at = Time::MAX;
         }
@@ -440,6 +443,9 @@ pub(crate) const fn is_before_all(offset: u64) -> bool {
 const LEAST_MSS: u32 = 48;
 /// SYN retransmissions before giving up (Linux `tcp_syn_retries`, ns-3 `ConnCount`: 6).
 const SYN_RETRIES: u32 = 6;
+/// Those of Linux, beside them, that follow each other without back-off (`tcp_syn_linear_timeouts`, since 6.5). A SYN-ACK is
+/// repeated with back-off.
+const SYN_LINEAR: u32 = 4;
 
 #[cfg(test)]
 mod tests {
