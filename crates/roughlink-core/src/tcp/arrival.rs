@@ -96,7 +96,9 @@ impl Endpoint {
         if self.cfg.mss_includes_options && self.timestamps {
             mss -= 12;
         }
-        let mut snd = Sender::new(&self.cfg, &self.factory, mss, self.sack, u64::from(p.window));
+        let window = u64::from(p.window);
+        let cautious = self.cfg.stack == Stack::Linux && self.repetition_was_answered(p.tsecr);
+        let mut snd = Sender::new(&self.cfg, &self.factory, mss, self.sack, window, cautious);
         snd.ecn.agreed = self.ecn;
         if self.state == State::SynSent {
             if self.syn_held {
@@ -123,6 +125,12 @@ impl Endpoint {
             snd.on_link(now, event);
         }
         self.snd = Some(Box::new(snd));
+    }
+
+    /// The SYN left more than twice, and the answer, which echoes `echo`, is not that to the first: at least two were lost.
+    fn repetition_was_answered(&self, echo: u32) -> bool {
+        let first = self.timestamps && echo == self.syn_sent_at.as_millis() as u32;
+        self.state == State::SynSent && self.syn_tries > 1 && !first
     }
 
     fn on_segment(&mut self, now: Time, p: &Packet, sides: &Sides) {

@@ -88,12 +88,26 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender for a connection whose options are agreed: payload `mss`, the peer's window `send_window`.
-    pub fn new(cfg: &Arc<TcpConfig>, factory: &crate::cc::Factory, mss: u32, sack: bool, send_window: u64) -> Self {
-        let flow = Sender::first_flow(cfg, mss, send_window);
+    /// A sender for a connection whose options are agreed: payload `mss`, the peer's window `send_window`. If `cautious` it begins
+    /// with one segment (RFC 5681 section 3.1).
+    pub fn new(
+        cfg: &Arc<TcpConfig>,
+        factory: &crate::cc::Factory,
+        mss: u32,
+        sack: bool,
+        send_window: u64,
+        cautious: bool,
+    ) -> Self {
+        let mut flow = Sender::first_flow(cfg, mss, send_window);
+        let initial_window = flow.initial_window;
+        if cautious {
+            flow.initial_window = u64::from(mss);
+        }
+        let mut core = SenderCore::new(flow, factory, cfg.rtt_estimator());
+        core.flow.initial_window = initial_window;
         Sender {
             board: Scoreboard::new(1, cfg.recovery != Recovery::Prr, !sack),
-            core: SenderCore::new(flow, factory, cfg.rtt_estimator()),
+            core,
             prr: Prr::default(),
             rack: Rack::default(),
             sack,
