@@ -190,15 +190,7 @@ impl Sender {
     }
 
     /// The state machine (Linux `tcp_fastretrans_alert`).
-    fn alert(
-        &mut self,
-        now: Time,
-        a: &Arrival,
-        d: &Delivered,
-        duplicate: bool,
-        echo: Option<u32>,
-        prior_una: u64,
-    ) {
+    fn alert(&mut self, now: Time, a: &Arrival, d: &Delivered, duplicate: bool, echo: Option<u32>, prior_una: u64) {
         let advanced = a.ack > prior_una;
         if a.congestion {
             self.rack.undo.restores = false;
