@@ -245,8 +245,13 @@ fn an_interface_that_is_removed_ends_it() {
     let out = emulate(&["--json", "--kernel", "server", "--exec", "car", "--", "sh", "-c", &script], folder.path());
     assert_eq!(code(&out), 3, "{}", stderr(&out));
     assert!(stderr(&out).contains("the device plc0 vanished"), "{}", stderr(&out));
-    assert_eq!(json(&out)["ended"], "vanished");
+    let result = json(&out);
+    assert_eq!((&result["ended"], &result["overruns"]), (&"vanished".into(), &serde_json::Value::Null));
     assert_gone(&marker);
+    // What the kernel dropped went with it, and is not taken for nothing.
+    let out = emulate(&["--exec", "car", "--", "ip", "link", "delete", "plc0"], folder.path());
+    let said = stdout(&out);
+    assert!(said.contains("took them too slowly: - (the kernel's count cannot be read)"), "{said}");
 }
 
 /// Without rights, and with no user namespaces to be had, which a user namespace of the test's own sees to.

@@ -165,6 +165,8 @@ fn a_slider_and_an_outage_reach_a_real_program() {
     page.until("document.querySelector('#state').textContent === 'ended'");
     page.until("!document.querySelector('#ended').hidden && document.querySelector('.controls').disabled");
     assert_eq!(page.value("document.querySelectorAll('#totals tr').length"), 2);
+    let reason = "document.querySelector('#reason').textContent";
+    assert_eq!(page.value(&format!("{reason}.endsWith('too slowly: {}.')", result["overruns"])), true);
     let timeline = page.value("document.querySelector('#timeline').textContent");
     let (timeline, changes) = (timeline.as_str().unwrap(), result["changes"].as_array().unwrap());
     assert!(timeline.contains("rate = \"1.1 Mbit/s\" }"), "{timeline}");
@@ -184,6 +186,14 @@ fn a_connection_that_is_lost_is_shown() {
     assert_eq!(page.value("document.documentElement.dataset.theme"), "dark");
     shown.child.kill().unwrap();
     page.until("document.querySelector('#state').dataset.state === 'lost'");
+    // What cannot be read any more is not shown as nothing.
+    let shown = Shown::start(folder.path());
+    let mut page = Browser::open(&shown.url, 390, false).unwrap();
+    page.until("document.querySelector('#state').textContent === 'live'");
+    let process = shown.child.id().to_string();
+    let deletes = ["shell", "--process", &process, "car", "--", "ip", "link", "delete", "plc0"];
+    assert_eq!(code(&roughlink_in(&deletes, folder.path())), 0);
+    page.until("document.querySelector('#reason').textContent.endsWith('too slowly: \u{2013}.')");
     // Somebody without the token sees nothing.
     let wrong = Shown::start(folder.path());
     let (address, _) = wrong.url.split_once('?').unwrap();

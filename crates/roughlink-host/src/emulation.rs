@@ -196,7 +196,8 @@ impl Emulation {
             let both = (&mut conversations, &mut watch);
             let (ending, mut counts) = carry(&mut network, &mut observer, &mut edge, both, (clock, end), &told);
             // At once: programs that send on find nobody who takes it.
-            counts.overruns = dropped(&theirs, &edge.devices).saturating_sub(before);
+            let after = dropped(&theirs, &edge.devices);
+            counts.overruns = after.zip(before).map(|(after, before)| after.saturating_sub(before));
             counts.oversized = edge.devices.iter().map(Device::oversized).sum();
             Carried { network, observer, conversations, ending, counts, changes: watch.changed() }
         });
@@ -204,9 +205,9 @@ impl Emulation {
     }
 }
 
-/// What kernels dropped because the queue of a device was full, so far.
-fn dropped(nodes: &[Node], devices: &[Device]) -> u64 {
-    nodes.iter().zip(devices).filter_map(|(node, device)| device.dropped(&node.namespace)).sum()
+/// What kernels dropped because the queue of a device was full, so far; nothing if that of one device cannot be read.
+fn dropped(nodes: &[Node], devices: &[Device]) -> Option<u64> {
+    nodes.iter().zip(devices).map(|(node, device)| device.dropped(&node.namespace)).sum()
 }
 
 /// What the loop leaves.
@@ -243,8 +244,8 @@ pub struct Outcome {
     pub waited: Option<Lateness>,
     /// The longest time for which the network did nothing that was due.
     pub stall: Time,
-    /// Datagrams and frames that a kernel dropped because the loop did not take them in time.
-    pub overruns: u64,
+    /// Datagrams and frames that a kernel dropped because the loop did not take them in time; nothing if the kernel's count cannot be read.
+    pub overruns: Option<u64>,
     /// Datagrams and frames that a kernel did not take, because its device was down or full.
     pub refused: u64,
     /// Frames from attached devices that were longer than the MTU.

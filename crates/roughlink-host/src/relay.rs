@@ -87,8 +87,8 @@ pub(crate) struct Counts {
     pub(crate) stall: Time,
     /// Datagrams that the kernel did not take.
     pub(crate) refused: u64,
-    /// What a kernel dropped because its device was full.
-    pub(crate) overruns: u64,
+    /// What a kernel dropped because its device was full, if that is known.
+    pub(crate) overruns: Option<u64>,
     /// Frames from attached devices that were longer than the MTU.
     pub(crate) oversized: u64,
     pub(crate) effort: Effort,

@@ -373,7 +373,8 @@
   function ended({ result, timeline }) {
     state("ended");
     const late_ = result.lateness_us ? " Lateness: " + late(result.lateness_us) + "." : "";
-    $("reason").textContent = (WHY[result.ended] || "") + " It lasted " + clock(result.sim_s) + "." + late_;
+    const overruns = " Dropped before the link, which took them too slowly: " + (result.overruns ?? "\u2013") + ".";
+    $("reason").textContent = (WHY[result.ended] || "") + " It lasted " + clock(result.sim_s) + "." + late_ + overruns;
     const rows = result.links.flatMap((l, i) => ["forward", "reverse"].map((way) => {
       const { from, to } = known.links[i];
       const row = make("tr");

@@ -19,7 +19,8 @@ pub(super) struct Emulated<'o> {
     lateness_us: Option<Lateness>,
     waited_us: Option<Lateness>,
     stall_us: f64,
-    overruns: u64,
+    /// Null if it is not known.
+    overruns: Option<u64>,
     refused: u64,
     oversized: u64,
     uncaptured: u64,
@@ -156,8 +157,13 @@ pub(super) fn timing(outcome: &Outcome, uncaptured: u64) -> String {
     if let Some(waited) = outcome.waited {
         let _ = writeln!(text, "taken in after: {}", of(waited));
     }
+    let dropped = "packets dropped before the link, which took them too slowly";
+    match outcome.overruns {
+        None => drop(writeln!(text, "{dropped}: - (the kernel's count cannot be read)")),
+        Some(0) => {}
+        Some(count) => drop(writeln!(text, "{dropped}: {count}")),
+    }
     for (count, what) in [
-        (outcome.overruns, "packets dropped before the link, which took them too slowly"),
         (outcome.refused, "packets not taken by a kernel, whose device was down or full"),
         (outcome.oversized, "frames longer than the MTU, which no link carries"),
         (uncaptured, "packets that the capture lacks, because the disk took it too slowly"),
@@ -204,8 +210,8 @@ fn faults(outcome: &Outcome, most_late: Time) -> Vec<String> {
         late(outcome.lateness).map(|us| format!("the link was late: {}", of(us, "left"))),
         late(outcome.waited).map(|us| format!("the link took packets late: {}", of(us, "were taken in"))),
         (outcome.stall > longest_stall).then(|| format!("the link stood still for {}", outcome.stall)),
-        (outcome.overruns > 0)
-            .then(|| format!("{} packets were dropped before the link, which took them too slowly", outcome.overruns)),
+        (outcome.overruns.filter(|count| *count > 0))
+            .map(|count| format!("{count} packets were dropped before the link, which took them too slowly")),
     ]
     .into_iter()
     .flatten()
