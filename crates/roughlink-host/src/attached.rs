@@ -96,7 +96,7 @@ impl Attached {
             let message = match message {
                 Ok(message) => message,
                 Err(Errno::EAGAIN | Errno::EINTR) => return Ok(false),
-                // An offload for which the header has no word.
+                // An offload for which the header has no word: SCTP's, and UDP's before Linux 6.2. The kernel has dropped the frame.
                 Err(Errno::EINVAL) => {
                     self.oversized.set(self.oversized.get() + 1);
                     return Ok(true);

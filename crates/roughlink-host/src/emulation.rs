@@ -248,7 +248,7 @@ pub struct Outcome {
     pub overruns: Option<u64>,
     /// Datagrams and frames that a kernel did not take, because its device was down or full.
     pub refused: u64,
-    /// Frames from attached devices that were longer than the MTU.
+    /// Frames from attached devices that were longer than the MTU, or joined in a way that cannot be divided.
     pub oversized: u64,
     /// What the ports counted.
     pub ports: PortStats,

@@ -1,5 +1,6 @@
 //! What offloads of a network card leave undone in a frame is done here, so that what passes is what is on a cable: checksums that the card was to write,
-//! and TCP segments that the kernel has joined (GRO) or was to divide (TSO).
+//! and TCP segments or UDP datagrams that the kernel has joined (GRO) or was to divide (TSO, and USO, which is `UDP_SEGMENT` of udp(7)).
+//! SCTP packets that were to be divided (GSO) have no word in the header, and do not get here.
 
 use roughlink_core::wire::checksum::{add, finish};
 use roughlink_core::wire::crc32c::crc32c;
@@ -10,15 +11,32 @@ use roughlink_core::wire::{Envelope, IpPair, ethernet};
 pub(crate) struct Undone {
     /// Where the summed bytes begin, and where in them the checksum is, if it is still to be written.
     checksum: Option<(usize, usize)>,
-    /// Bytes of payload of each of the segments that are one here.
-    joined: Option<usize>,
+    /// What is one here and several on a cable, and the bytes of payload of each.
+    joined: Option<(Joined, usize)>,
+}
+
+/// What is joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Joined {
+    /// Segments.
+    Tcp,
+    /// Datagrams.
+    Udp,
+    /// The kernel has other kinds, which no card makes any more.
+    Other,
 }
 
 impl Undone {
     pub(crate) fn read(header: &[u8; HEADER]) -> Self {
         let word = |at: usize| usize::from(u16::from_ne_bytes([header[at], header[at + 1]]));
         let checksum = (header[0] & NEEDS_CHECKSUM != 0).then(|| (word(6), word(8)));
-        let joined = (header[1] & !ECN != GSO_NONE).then(|| word(4));
+        let joined = match header[1] & !ECN {
+            GSO_NONE => None,
+            GSO_TCPV4 | GSO_TCPV6 => Some(Joined::Tcp),
+            GSO_UDP_L4 => Some(Joined::Udp),
+            _ => Some(Joined::Other),
+        };
+        let joined = joined.map(|kind| (kind, word(4)));
         Undone { checksum, joined }
     }
 
@@ -34,9 +52,9 @@ impl Undone {
         if let Some((start, at)) = self.checksum {
             write_checksum(frame, start, at);
         }
-        // Joined segments are several on a cable, also where a link would take them as one.
-        if let (Some(size), Ok((ip, envelope))) = (self.joined, ethernet::envelope(frame))
-            && envelope.protocol == TCP
+        // What is joined is several on a cable, also where a link would take it as one.
+        if let (Some((kind, size)), Ok((ip, envelope))) = (self.joined, ethernet::envelope(frame))
+            && matches!((kind, envelope.protocol), (Joined::Tcp, TCP) | (Joined::Udp, UDP))
         {
             return divide((frame, ip, &envelope), size, &fits, each).map_or(1, |()| 0);
         }
@@ -62,16 +80,20 @@ fn write_checksum(frame: &mut [u8], start: usize, at: usize) {
         }
         (_, Some([_, _, ..])) => {
             // The pseudo-header's sum is there already.
-            let sum = finish(add(0, summed));
-            // UDP has 0 for none (RFC 768); for TCP it is the same number.
-            let sum = if sum == 0 { 0xffff } else { sum };
+            let sum = written(finish(add(0, summed)));
             summed[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         }
         _ => {}
     }
 }
 
-/// Gives `each` the TCP segments with `size` bytes of payload that are joined in a frame, whose IP header is at `ip`; `None` if they do not fit.
+/// A checksum as it is in a header: UDP has 0 for none (RFC 768), and to TCP it is the same number.
+fn written(sum: u16) -> u16 {
+    if sum == 0 { 0xffff } else { sum }
+}
+
+/// Gives `each` the TCP segments or UDP datagrams with `size` bytes of payload that are joined in a frame, whose IP header is at `ip`; `None` if
+/// they do not fit.
 fn divide(
     (frame, ip, envelope): (&[u8], usize, &Envelope),
     size: usize,
@@ -80,13 +102,18 @@ fn divide(
 ) -> Option<()> {
     let whole = &frame[ip..];
     let transport = envelope.transport;
-    let header = transport + usize::from(*whole.get(transport + 12)? >> 4) * 4;
+    let is_tcp = envelope.protocol == TCP;
+    let (least, checksum) = if is_tcp { (20, 16) } else { (8, 6) };
+    let own = if is_tcp { usize::from(*whole.get(transport + 12)? >> 4) * 4 } else { least };
+    let header = transport + own;
     let payload = whole.get(header..envelope.end)?;
-    if size == 0 || header < transport + 20 || !fits(&frame[..(ip + header + size).min(frame.len())]) {
+    if size == 0 || own < least || !fits(&frame[..(ip + header + size).min(frame.len())]) {
         return None;
     }
     let last = payload.len().div_ceil(size).saturating_sub(1);
     let sequence = u32::from_be_bytes(*whole[transport + 4..].first_chunk()?);
+    // A UDP datagram over IPv4 may have none (RFC 768).
+    let has_checksum = is_tcp || whole[transport + checksum..][..2] != [0; 2];
     let ident = u16::from_be_bytes([whole[4], whole[5]]);
     let mut out = Vec::with_capacity(ip + header + size);
     for (i, part) in payload.chunks(size).enumerate() {
@@ -96,10 +123,14 @@ fn divide(
         let datagram = &mut out[ip..];
         let length = datagram.len();
         let mut put = |at: usize, word: u16| datagram[at..at + 2].copy_from_slice(&word.to_be_bytes());
-        let next = sequence.wrapping_add((i * size) as u32);
-        put(transport + 4, (next >> 16) as u16);
-        put(transport + 6, next as u16);
-        put(transport + 16, 0);
+        if is_tcp {
+            let next = sequence.wrapping_add((i * size) as u32);
+            put(transport + 4, (next >> 16) as u16);
+            put(transport + 6, next as u16);
+        } else {
+            put(transport + 4, (length - transport) as u16);
+        }
+        put(transport + checksum, 0);
         let addresses = match envelope.pair {
             IpPair::V4 { .. } => {
                 put(2, length as u16);
@@ -114,13 +145,17 @@ fn divide(
                 8..40
             }
         };
-        // Only the first says that the window was reduced, only the last that there is no more.
-        let not_first = if i > 0 { CWR } else { 0 };
-        let not_last = if i < last { FIN | PSH } else { 0 };
-        datagram[transport + 13] &= !(not_first | not_last);
-        let pseudo = add((length - transport) as u64 + u64::from(TCP), &datagram[addresses]);
-        let sum = finish(add(pseudo, &datagram[transport..]));
-        datagram[transport + 16..transport + 18].copy_from_slice(&sum.to_be_bytes());
+        if is_tcp {
+            // Only the first says that the window was reduced, only the last that there is no more.
+            let not_first = if i > 0 { CWR } else { 0 };
+            let not_last = if i < last { FIN | PSH } else { 0 };
+            datagram[transport + 13] &= !(not_first | not_last);
+        }
+        if has_checksum {
+            let pseudo = add((length - transport) as u64 + u64::from(envelope.protocol), &datagram[addresses]);
+            let sum = written(finish(add(pseudo, &datagram[transport..])));
+            datagram[transport + checksum..][..2].copy_from_slice(&sum.to_be_bytes());
+        }
         each(&out);
     }
     Some(())
@@ -131,8 +166,12 @@ pub(crate) const HEADER: usize = 10;
 // linux/virtio_net.h
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_UDP_L4: u8 = 5;
 const ECN: u8 = 0x80;
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 const SCTP: u8 = 132;
 // RFC 9293 section 3.1
 const FIN: u8 = 0x01;
@@ -172,7 +211,7 @@ mod tests {
         let payload: Vec<u8> = (0..6000_u32).map(|i| (i * 7) as u8).collect();
         for ip in [V4, V6] {
             let joined = frame(ip, &payload);
-            let undone = Undone { checksum: None, joined: Some(1400) };
+            let undone = Undone { checksum: None, joined: Some((Joined::Tcp, 1400)) };
             let (parts, lost) = finished(undone, &joined, 1500);
             assert_eq!((parts.len(), lost), (5, 0));
             let mut got = Vec::new();
@@ -190,7 +229,44 @@ mod tests {
             assert_eq!(finished(undone, &joined, 9000), (parts, 0), "they are several also where they fit as one");
         }
         let noise = [&[2; 12][..], &[0x08, 0x06], &[1; 2000]].concat();
-        assert_eq!(finished(Undone { checksum: None, joined: Some(1400) }, &noise, 1500), (vec![], 1));
+        let joined = Some((Joined::Tcp, 1400));
+        assert_eq!(finished(Undone { checksum: None, joined }, &noise, 1500), (vec![], 1));
+    }
+
+    /// Each has its own length and checksum (RFC 768), and its own number, which Linux counts on.
+    #[test]
+    fn joined_datagrams_are_divided() {
+        let payload: Vec<u8> = (0..3000_u32).map(|i| (i * 11) as u8).collect();
+        let undone = Undone { checksum: None, joined: Some((Joined::Udp, 1200)) };
+        for ip in [V4, V6] {
+            let p = Packet::udp(FlowId::new(0, false), 0, payload.len() as u16, roughlink_core::units::Time::ZERO);
+            let mut joined = [&[2; 12][..], if ip == V4 { &[8, 0] } else { &[0x86, 0xdd] }].concat();
+            wire::encode(&p, None, &Addresses { ip, src_port: 1, dst_port: 2 }, &payload[..], &mut joined).unwrap();
+            let udp = 14 + if ip == V4 { 20 } else { 40 };
+            let (parts, lost) = finished(undone, &joined, 1500);
+            assert_eq!(
+                (parts.iter().map(|part| part.len() - udp - 8).collect::<Vec<_>>(), lost),
+                (vec![1200, 1200, 600], 0)
+            );
+            let mut got = Vec::new();
+            for (i, part) in parts.iter().enumerate() {
+                wire::decode(&part[14..]).expect("lengths and checksums are right");
+                assert_eq!(part[udp..udp + 4], joined[udp..udp + 4], "the ports");
+                if ip == V4 {
+                    let ident = |frame: &[u8]| u16::from_be_bytes([frame[18], frame[19]]);
+                    assert_eq!(ident(part), ident(&joined).wrapping_add(i as u16));
+                }
+                got.extend_from_slice(&part[udp + 8..]);
+            }
+            assert_eq!(got, payload);
+            assert_eq!(finished(undone, &joined, 1227), (vec![], 1), "the parts are too long as well");
+            // No checksum is none in each.
+            joined[udp + 6..udp + 8].fill(0);
+            assert!(finished(undone, &joined, 1500).0.iter().all(|part| part[udp + 6..udp + 8] == [0; 2]));
+            // What a tunnel carries is not the tunnel's.
+            let inner = Undone { joined: Some((Joined::Tcp, 1200)), ..undone };
+            assert_eq!(finished(inner, &joined, 1500), (vec![], 1));
+        }
     }
 
     /// Of SCTP, of which the frame of RFC 9260's checksum is the whole packet with zeros in place of it.

@@ -4,6 +4,7 @@
 
 #![cfg(target_os = "linux")]
 
+use nix::sys::socket::{setsockopt, sockopt};
 use roughlink_core::net::addresses::addresses;
 use roughlink_core::net::{Crossing, Network, NoObserver, Observer, Options, Way};
 use roughlink_core::packet::{Packet, Sides};
@@ -374,6 +375,30 @@ fn two_attached_devices_are_a_bridge() {
     discover(ends);
     other_frames(ends, "eth0");
     assert_eq!(running.finish().0.oversized, 0);
+}
+
+/// What a program gives its kernel at once with `UDP_SEGMENT`, as QUIC's do, crosses the link datagram by datagram.
+#[test]
+fn joined_datagrams_are_several_on_the_link() {
+    let Some(machines) = Machines::new() else { return };
+    let [a, b] = [&machines.hosts[0], &machines.hosts[1]];
+    let Some(running) = possible(machines.open(LINK)).map(|emulation| emulation.start(NoObserver)) else { return };
+    for (to, any) in [("192.168.9.2:7000", "0.0.0.0:0"), ("[fe80::bb2%2]:7000", "[::]:0")] {
+        let to: SocketAddr = to.parse().unwrap();
+        let (near, far) = (a.within(|| UdpSocket::bind(any).unwrap()), b.within(|| UdpSocket::bind(to).unwrap()));
+        let (near, far) = (near.unwrap(), far.unwrap());
+        far.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        setsockopt(&near, sockopt::UdpGsoSegment, &1200).expect("Linux has it since 4.18");
+        let sent = content(10 * 1200 + 500);
+        near.send_to(&sent, to).unwrap();
+        let mut buffer = [0; 3000];
+        for (number, part) in sent.chunks(1200).enumerate() {
+            let n = far.recv(&mut buffer).unwrap_or_else(|e| panic!("datagram {number}: {e}"));
+            assert!(buffer[..n] == *part, "datagram {number} of {n} bytes");
+        }
+    }
+    let outcome = finish(running);
+    assert!(outcome.result.links[0].forward.packets >= 22, "{:?}", outcome.result.links[0].forward);
 }
 
 #[test]

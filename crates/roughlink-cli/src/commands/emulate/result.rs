@@ -165,7 +165,7 @@ pub(super) fn timing(outcome: &Outcome, uncaptured: u64) -> String {
     }
     for (count, what) in [
         (outcome.refused, "packets not taken by a kernel, whose device was down or full"),
-        (outcome.oversized, "frames longer than the MTU, which no link carries"),
+        (outcome.oversized, "frames longer than the MTU, or joined by an offload, which no link carries"),
         (uncaptured, "packets that the capture lacks, because the disk took it too slowly"),
         (ports.unreachable, "packets for an address or end that does not exist"),
     ] {
