@@ -38,6 +38,8 @@ pub(crate) struct Setup {
     pub(crate) link_local: Option<IpAddr>,
     /// Who is reached through it.
     pub(crate) others: Vec<Prefix>,
+    /// Who is reached through the nodes with these addresses, which forward.
+    pub(crate) beyond: Vec<(Prefix, IpAddr)>,
     /// Who is reached by nobody, but through devices to come.
     pub(crate) behind: Vec<Prefix>,
     /// Its address on an Ethernet and those of others, if it is on one; others may have more addresses than these.
@@ -53,7 +55,8 @@ impl Device {
             let mut has_ipv6 = has_ipv6();
             if setup.shared {
                 let own = setup.addresses.iter().map(|a| Prefix { address: *a, length: full(a) });
-                let (v4, v6): (Vec<_>, Vec<_>) = own.chain(setup.others.clone()).partition(|p| p.address.is_ipv4());
+                let others = setup.others.iter().chain(setup.beyond.iter().map(|(prefix, _)| prefix));
+                let (v4, v6): (Vec<_>, Vec<_>) = own.chain(others.copied()).partition(|p| p.address.is_ipv4());
                 if let Some((address, by)) = taken(&v4)? {
                     return Err(HostError::Taken { address, by });
                 }
@@ -149,7 +152,7 @@ impl AsFd for Device {
 /// What `ip` is to do. Nothing is sent that nobody asked for: no router solicitations, no queries for the addresses of nodes, and no multicast reports
 /// but on an Ethernet, where there is multicast.
 fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
-    let Setup { mtu, addresses, link_local, others, behind, ethernet, .. } = setup;
+    let Setup { mtu, addresses, link_local, others, beyond, behind, ethernet, .. } = setup;
     let has_ipv6 = has_ipv6 && *mtu >= LEAST_MTU_V6;
     let speaks = |a: &&IpAddr| a.is_ipv4() || has_ipv6;
     let speak = |p: &&Prefix| speaks(&&p.address);
@@ -169,10 +172,14 @@ fn commands(name: &str, setup: &Setup, has_ipv6: bool) -> Vec<String> {
         all.push(format!("address add {a}/64 dev {name} nodad"));
     }
     all.push(format!("link set dev {name} up"));
-    for other in others.iter().filter(speak) {
+    let others = others.iter().map(|other| (other, None));
+    let beyond = beyond.iter().map(|(other, through)| (other, Some(through).filter(|_| ethernet.is_some())));
+    for (other, through) in others.chain(beyond).filter(|(other, _)| speak(other)) {
         let own = addresses.iter().find(|own| own.is_ipv4() == other.address.is_ipv4());
         let source = own.map_or_else(String::new, |own| format!(" src {own}"));
-        all.push(format!("route add {other} dev {name}{source}"));
+        // On an Ethernet whoever is beyond has no address; that of the node which forwards is known.
+        let through = through.map_or_else(String::new, |node| format!(" via {node} onlink"));
+        all.push(format!("route add {other}{through} dev {name}{source}"));
     }
     for nobody in behind.iter().filter(speak) {
         all.push(format!("route add unreachable {nobody} proto {PROTOCOL}"));
@@ -270,6 +277,14 @@ mod tests {
         assert!(all.contains(&"route add fd00::2/128 dev plc0 src fd00::1".into()), "{all:?}");
         assert!(all.contains(&"address add fd00::1/128 dev plc0 nodad".into()), "{all:?}");
         assert!(all.contains(&"address add fe80::1/64 dev plc0 nodad".into()), "{all:?}");
+        // Who is beyond another node has an address of Ethernet of its own nowhere.
+        let beyond = vec![(Prefix { address: "::".parse().unwrap(), length: 0 }, "fd00::2".parse().unwrap())];
+        let farther = Setup { mtu: 1280, beyond, ..setup.clone() };
+        let all = commands("plc0", &farther, true);
+        assert!(all.contains(&"route add ::/0 dev plc0 src fd00::1".into()), "{all:?}");
+        let ethernet = Some(([2, 0, 0, 0, 0, 1], Vec::new()));
+        let all = commands("plc0", &Setup { ethernet, ..farther }, true);
+        assert!(all.contains(&"route add ::/0 via fd00::2 onlink dev plc0 src fd00::1".into()), "{all:?}");
         assert!(commands("plc0", &Setup { mtu: 1500, ..setup }, false).iter().all(|line| !line.contains("fd00")));
     }
 }

@@ -129,11 +129,14 @@ impl Emulation {
             let mut setup = setup(&scenario, *host);
             match settings.behind {
                 Some((node, block)) if node == host.node => setup.behind.extend(block.prefixes()),
-                Some((_, block)) => setup.others.extend(block.prefixes()),
+                Some((node, block)) => {
+                    setup.beyond.extend(block.prefixes().into_iter().flat_map(|p| through(&scenario, node, p)))
+                }
                 None => {}
             }
-            if host.place != Place::Here {
-                setup.others.extend(everything().into_iter().zip(forwards).filter(|(_, does)| *does).map(|(p, _)| p));
+            if let Some(node) = here.filter(|_| host.place != Place::Here) {
+                let forwarded = everything().into_iter().zip(forwards).filter(|(_, does)| *does);
+                setup.beyond.extend(forwarded.flat_map(|(prefix, _)| through(&scenario, node, prefix)));
             }
             devices.push(Device::new(&namespace, &setup)?);
             if !setup.behind.is_empty() {
@@ -319,6 +322,12 @@ fn both_addresses(scenario: &Scenario, node: usize) -> [IpAddr; 2] {
     [IpAddr::V4(node_address(scenario, node)), IpAddr::V6(node_address_v6(scenario, node))]
 }
 
+/// What is reached through a node, with the address of the node in the same version of IP.
+fn through(scenario: &Scenario, node: usize, prefix: Prefix) -> Option<(Prefix, IpAddr)> {
+    let is_v4 = prefix.address.is_ipv4();
+    both_addresses(scenario, node).into_iter().find(|a| a.is_ipv4() == is_v4).map(|address| (prefix, address))
+}
+
 /// The links at a node, with their numbers.
 fn links_at(scenario: &Scenario, node: usize) -> impl Iterator<Item = (usize, &LinkSpec)> {
     scenario.links.iter().enumerate().filter(move |(_, l)| [l.between.0, l.between.1].contains(&node))
@@ -350,6 +359,7 @@ fn setup(scenario: &Scenario, host: Host) -> Setup {
         addresses: both(host.node).to_vec(),
         link_local: Some(IpAddr::V6(link_local(host.node))),
         others: others().flat_map(both).map(|address| Prefix { address, length: full(&address) }).collect(),
+        beyond: Vec::new(),
         behind: Vec::new(),
         ethernet,
         shared: host.place == Place::Here,

@@ -314,6 +314,33 @@ fn layers_may_differ() {
     running.finish();
 }
 
+/// From a node to a host beyond the machine, which forwards, and back; on an Ethernet nobody there says where that is.
+#[test]
+fn the_machine_leads_beyond_the_ethernet() {
+    let new = || possible(Namespace::new());
+    let (Some(machine), Some(world)) = (new(), new()) else { return };
+    run(&machine, &format!("ip link add out type veth peer name eth0 netns {}", world.path().display()));
+    for (at, device, n) in [(&machine, "out", 1), (&world, "eth0", 2)] {
+        run(at, &format!("ip link set dev {device} up"));
+        run(at, &format!("ip address add 192.168.9.{n}/24 dev {device}"));
+        run(at, &format!("ip address add fd99::{n}/64 dev {device} nodad"));
+    }
+    run(&world, "ip route add 10.0.0.0/24 via 192.168.9.1");
+    run(&world, "ip route add fd00::/64 via fd99::1");
+    let files = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
+    machine.within(|| files.map(|file| fs::write(file, "1").unwrap())).unwrap();
+    for keys in [[TAP, TAP], ["kernel = true", TAP], [TAP, "kernel = true"]] {
+        let hosts = [Host { node: 0, place: Place::Here }, Host { node: 1, place: Place::Own }];
+        let open = || Emulation::open(pair(keys, LINK, ""), &hosts, &Settings::default());
+        let Some(emulation) = possible(machine.within(open).unwrap()) else { return };
+        let running = emulation.start(NoObserver);
+        for to in ["192.168.9.2:7000", "[fd99::2]:7000"] {
+            exchange([running.namespace(1), &world], to.parse().unwrap());
+        }
+        finish(running);
+    }
+}
+
 /// A machine with two network devices, `one` and `two`, behind which are two others, each with a device `eth0`.
 struct Machines {
     bridge: Namespace,
