@@ -253,6 +253,8 @@ pub struct Outcome {
     pub refused: u64,
     /// Frames from attached devices that were longer than the MTU, or joined in a way that cannot be divided.
     pub oversized: u64,
+    /// Datagrams that were not sent because no host behind the attached device answered ARP or neighbour discovery.
+    pub unanswered: u64,
     /// What the ports counted.
     pub ports: PortStats,
     /// Why it ended.
@@ -303,6 +305,7 @@ impl<O> Running<O> {
             overruns: counts.overruns,
             refused: counts.refused,
             oversized: counts.oversized,
+            unanswered: counts.unanswered,
             ports: network.port_stats(),
             ending,
             unhurried: counts.unhurried.as_ref().map(HostError::whole),

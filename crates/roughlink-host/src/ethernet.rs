@@ -3,17 +3,20 @@
 //! All these hosts are on one Ethernet, as far as links join them, and this is its switch. It learns behind which port an address is;
 //! a frame for an address that it knows goes through the network to the port there, byte for byte, and any other frame, broadcast
 //! and multicast among them, to all other ports of the Ethernet: in their order, one copy for each. The nodes between are no stations on it,
-//! and nothing is answered, filtered or held back: a cable carries what it is given, link-local control frames included.
+//! and nothing between these hosts is answered, filtered or held back: a cable carries what it is given, link-local control frames included.
 //!
-//! Nodes that are simulated, or joined by IP, have an address too ([`node_mac`]). For a frame that has one of these the Ethernet ends
-//! here: its IP datagram goes on by its destination address, and one that comes back gets a header here. An attached host is sent such a datagram at
-//! the address from which it has sent something with that IP address, until then to all.
+//! Nodes that are simulated, or joined by IP, have an address too ([`node_mac`]), and one that they share, [`NETWORK`]. For a frame that has one of these
+//! the Ethernet ends here: its IP datagram goes on by its destination address, and one that comes back gets a header here. An attached host is sent such a
+//! datagram at the address that it has given for that IP address, by ARP, neighbour discovery or a datagram of its own. As long as there is none it is asked for,
+//! and the datagram waits, for a while. The host may ask back, where the sender is: it is answered for whoever has sent it something, and at these addresses.
+//! Others are not answered for: an address that the scenario gives to a simulated node may be that of a host which the scenario does not know.
 
+use crate::neighbours::{self, Heard};
 use roughlink_core::net::{Network, Observer, Outgoing};
 use roughlink_core::scenario::{Interface, Scenario};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, IpPair, ethernet};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 
 /// An address of Ethernet.
@@ -40,14 +43,42 @@ pub(crate) struct Switch {
     learned: BTreeMap<Mac, usize>,
     /// A datagram with its header.
     frame: Vec<u8>,
+    ready: VecDeque<Ready>,
+    unanswered: u64,
+}
+
+/// What the switch itself has to send.
+pub(crate) struct Ready {
+    pub(crate) port: usize,
+    pub(crate) frame: Vec<u8>,
+    /// What has waited in it; nothing if it is a question or an answer.
+    pub(crate) waited: Option<Outgoing>,
 }
 
 /// A host, or several behind an interface.
 enum Station {
     /// It has a device of ours, with this address.
     Ours(Mac),
-    /// The addresses of those behind the interface, by their IP addresses.
-    Behind(BTreeMap<IpAddr, Mac>),
+    /// Who is behind an interface.
+    Behind(Behind),
+}
+
+/// Those behind an interface.
+#[derive(Default)]
+struct Behind {
+    /// Their addresses.
+    known: BTreeMap<IpAddr, Mac>,
+    /// Who has sent them something.
+    senders: BTreeSet<IpAddr>,
+    /// What is for those whose address is not known.
+    waiting: BTreeMap<IpAddr, Waiting>,
+}
+
+struct Waiting {
+    /// When the address was last asked for.
+    asked: Time,
+    /// With when they left the network, the oldest first.
+    datagrams: VecDeque<(Time, Outgoing)>,
 }
 
 impl Switch {
@@ -56,21 +87,21 @@ impl Switch {
         let station = |node: &usize| match scenario.interfaces.get(node) {
             None | Some(Interface::Ip) => None,
             Some(Interface::Ethernet) => Some(Station::Ours(node_mac(*node))),
-            Some(Interface::Attached(_)) => Some(Station::Behind(BTreeMap::new())),
+            Some(Interface::Attached(_)) => Some(Station::Behind(Behind::default())),
         };
         let ports: Vec<_> = nodes.iter().map(station).collect();
         let port_of = |node: usize| nodes.iter().position(|n| *n == node).filter(|&port| ports[port].is_some());
         let others = (0..scenario.nodes.len()).filter(|&node| port_of(node).is_none());
-        let others = others.map(node_mac).collect();
+        let others = others.map(node_mac).chain([NETWORK]).collect();
         let ours = |(port, station): (usize, &Option<Station>)| match station {
             Some(Station::Ours(mac)) => Some((*mac, port)),
             _ => None,
         };
         let learned = ports.iter().enumerate().filter_map(ours).collect();
-        Switch { ports, others, learned, frame: Vec::new() }
+        Switch { ports, others, learned, frame: Vec::new(), ready: VecDeque::new(), unanswered: 0 }
     }
 
-    /// The host of `port` has sent `bytes`, a datagram or a frame. Returns the datagram; nothing if a frame has none.
+    /// The host of `port` has sent `bytes`, a datagram or a frame. Returns the datagram; nothing if a frame has none, or was for the switch.
     pub(crate) fn receive<'b, O: Observer>(
         &mut self,
         network: &mut Network,
@@ -87,13 +118,27 @@ impl Switch {
             network.receive_observed(now, port, bytes, observer);
             return datagram;
         };
-        if from[0] & GROUP == 0 {
+        let is_here = self.others.contains(&to);
+        let heard = neighbours::read(bytes);
+        if !is_group(from) {
             note(&mut self.learned, from, port);
-            if let (Station::Behind(known), Ok(envelope)) = (station, wire::envelope(datagram)) {
-                note(known, ends(&envelope.pair)[0], from);
+        }
+        if let Station::Behind(behind) = station {
+            let sender = wire::envelope(datagram).ok().map(|envelope| (ends(&envelope.pair)[0], from));
+            for (address, mac) in sender.into_iter().chain(heard.and_then(|heard| heard.has)) {
+                self.unanswered += behind.learn((now, port), address, mac, &mut self.ready);
+            }
+            if let Some(Heard { has: Some(asker), asked: Some(asked) }) = heard
+                && (is_here || behind.senders.contains(&asked))
+            {
+                let frame = neighbours::answer(bytes, asked, asker);
+                self.ready.extend(frame.map(|frame| Ready { port, frame, waited: None }));
             }
         }
-        if self.others.contains(&to) {
+        if is_here && heard.is_some() {
+            return &[];
+        }
+        if is_here {
             network.receive_observed(now, port, datagram, observer);
             return datagram;
         }
@@ -108,20 +153,96 @@ impl Switch {
         datagram
     }
 
-    /// What has left the network, as the host at its port takes it.
-    pub(crate) fn transmit<'b>(&'b mut self, out: &'b Outgoing) -> &'b [u8] {
-        let (Some(station), false) = (&self.ports[out.port], out.is_frame) else { return &out.datagram };
-        let Ok(envelope) = wire::envelope(&out.datagram) else { return &out.datagram };
+    /// What has left the network by `now`, as the host at its port takes it; nothing if it waits for the host's address.
+    pub(crate) fn transmit<'b>(&'b mut self, now: Time, out: &'b Outgoing) -> Option<&'b [u8]> {
+        let (Some(station), false) = (&mut self.ports[out.port], out.is_frame) else { return Some(&out.datagram) };
+        let Ok(envelope) = wire::envelope(&out.datagram) else { return Some(&out.datagram) };
         let [from, to] = ends(&envelope.pair);
         let mac = match station {
             Station::Ours(mac) => *mac,
-            Station::Behind(known) => known.get(&to).copied().unwrap_or(BROADCAST),
+            Station::Behind(behind) => {
+                if behind.senders.len() < MOST_LEARNED {
+                    behind.senders.insert(from);
+                }
+                if let Some(mac) = behind.known.get(&to) {
+                    *mac
+                } else {
+                    self.unanswered += behind.ask(now, [from, to], out, &mut self.ready);
+                    return None;
+                }
+            }
         };
-        let kind: [u8; 2] = if from.is_ipv4() { [0x08, 0x00] } else { [0x86, 0xdd] };
-        self.frame.clear();
-        [&mac[..], &NETWORK, &kind, &out.datagram[..]].into_iter().for_each(|part| self.frame.extend_from_slice(part));
-        &self.frame
+        framed(mac, &out.datagram, &mut self.frame);
+        Some(&self.frame)
     }
+
+    /// What the switch itself has to send next.
+    pub(crate) fn next(&mut self) -> Option<Ready> {
+        self.ready.pop_front()
+    }
+
+    /// Datagrams that were not sent because nobody said that the address is theirs, those that still wait among them.
+    pub(crate) fn unanswered(&self) -> u64 {
+        let waiting = |station: &Station| match station {
+            Station::Ours(_) => 0,
+            Station::Behind(behind) => behind.waiting.values().map(|waiting| waiting.datagrams.len() as u64).sum(),
+        };
+        self.unanswered + self.ports.iter().flatten().map(waiting).sum::<u64>()
+    }
+}
+
+impl Behind {
+    /// Somebody has an address: what waited for it is ready. Returns how much has waited too long.
+    fn learn(&mut self, (now, port): (Time, usize), address: IpAddr, mac: Mac, ready: &mut VecDeque<Ready>) -> u64 {
+        if address.is_unspecified() || address.is_multicast() || is_group(mac) {
+            return 0;
+        }
+        note(&mut self.known, address, mac);
+        let Some(Waiting { datagrams, .. }) = self.waiting.remove(&address) else { return 0 };
+        let count = datagrams.len();
+        let fresh = datagrams.into_iter().filter(|(since, _)| now.saturating_sub(*since) <= LONGEST_WAIT);
+        let before = ready.len();
+        ready.extend(fresh.map(|(_, out)| {
+            let mut frame = Vec::new();
+            framed(mac, &out.datagram, &mut frame);
+            Ready { port, frame, waited: Some(out) }
+        }));
+        (count + before - ready.len()) as u64
+    }
+
+    /// A datagram waits for the address of its destination, which is asked for at most once a second (RFC 1122 section 2.3.2.1), as long as there
+    /// are datagrams. Returns how many there is no more room for.
+    fn ask(&mut self, now: Time, [from, to]: [IpAddr; 2], out: &Outgoing, ready: &mut VecDeque<Ready>) -> u64 {
+        let is_new = !self.waiting.contains_key(&to);
+        if is_new && self.waiting.len() >= MOST_ASKED {
+            return 1;
+        }
+        let waiting = self.waiting.entry(to).or_insert_with(|| Waiting { asked: now, datagrams: VecDeque::new() });
+        if is_new || now.saturating_sub(waiting.asked) >= ASKED_AGAIN {
+            waiting.asked = now;
+            let question = neighbours::question(from, to);
+            ready.extend(question.map(|frame| Ready { port: out.port, frame, waited: None }));
+        }
+        // The latest are kept (section 2.3.2.2).
+        waiting.datagrams.push_back((now, out.clone()));
+        if waiting.datagrams.len() > MOST_WAITING {
+            waiting.datagrams.pop_front();
+            return 1;
+        }
+        0
+    }
+}
+
+/// A datagram from the network in a frame.
+fn framed(to: Mac, datagram: &[u8], frame: &mut Vec<u8>) {
+    let kind = if datagram[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+    frame.clear();
+    [&to[..], &NETWORK, &kind, datagram].into_iter().for_each(|part| frame.extend_from_slice(part));
+}
+
+/// Whether an address is a group's.
+pub(crate) fn is_group(mac: Mac) -> bool {
+    mac[0] & 1 != 0
 }
 
 /// The IP datagram in a frame; nothing if there is none.
@@ -149,13 +270,17 @@ fn note<K: Ord, V>(table: &mut BTreeMap<K, V>, key: K, value: V) {
     }
 }
 
-/// The bit of an address that is a group's, in its first byte.
-const GROUP: u8 = 1;
-const BROADCAST: Mac = [0xff; 6];
-/// Where datagrams without a header come from; no node has it.
-const NETWORK: Mac = [2, 0, 0, 0, 0, 0];
+/// Where datagrams without a header come from; no node has it alone.
+pub(crate) const NETWORK: Mac = [2, 0, 0, 0, 0, 0];
 /// Addresses beyond these are not learned: their frames go everywhere.
 const MOST_LEARNED: usize = 4096;
+/// Addresses that are asked for at the same time, and datagrams that wait for each: as many as a window of TCP begins with, and more.
+const MOST_ASKED: usize = 64;
+const MOST_WAITING: usize = 64;
+/// When an address is asked for again.
+const ASKED_AGAIN: Time = Time::from_secs(1);
+/// What has waited longer is of no use any more.
+const LONGEST_WAIT: Time = Time::from_secs(3);
 
 #[cfg(test)]
 mod tests {
@@ -216,17 +341,111 @@ mod tests {
         datagram.extend([0xfd; 36]);
         let out = Outgoing { due: Time::ZERO, port: 0, datagram: datagram.clone(), since: None, is_frame: false };
         let header = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0, 0x86, 0xdd];
-        assert_eq!(switch.transmit(&out), [&header[..], &datagram].concat());
+        assert_eq!(switch.transmit(Time::ZERO, &out).unwrap(), [&header[..], &datagram].concat());
         let framed = Outgoing { is_frame: true, ..out.clone() };
-        assert_eq!(switch.transmit(&framed), datagram);
-        // Behind an interface whoever has the address gets it, once that is known.
-        switch.ports[0] = Some(Station::Behind(BTreeMap::new()));
-        assert_eq!(switch.transmit(&out)[..6], BROADCAST);
-        let to = "fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd:fdfd".parse().unwrap();
-        switch.ports[0] = Some(Station::Behind([(to, [4; 6])].into()));
-        assert_eq!(switch.transmit(&out)[..6], [4; 6]);
+        assert_eq!(switch.transmit(Time::ZERO, &framed).unwrap(), datagram);
         switch.ports[0] = None;
-        assert_eq!(switch.transmit(&out), datagram);
+        assert_eq!(switch.transmit(Time::ZERO, &out).unwrap(), datagram);
+    }
+
+    /// Somebody behind an interface at port 0, and a datagram for 10.0.0.2 from 10.0.0.5.
+    fn behind() -> (Network, Switch, Outgoing) {
+        let (network, mut switch) = network();
+        switch.ports[0] = Some(Station::Behind(Behind::default()));
+        let datagram = vec![0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 5, 10, 0, 0, 2];
+        (network, switch, Outgoing { due: Time::ZERO, port: 0, datagram, since: None, is_frame: false })
+    }
+
+    const BROADCAST: Mac = [0xff; 6];
+    const NODE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 5));
+    const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+    /// What the switch has to send, and whether it had waited.
+    fn sent(switch: &mut Switch) -> Vec<(Vec<u8>, bool)> {
+        std::iter::from_fn(|| switch.next()).map(|ready| (ready.frame, ready.waited.is_some())).collect()
+    }
+
+    /// An answer of the host, whose address is 04:04:..., to the network.
+    fn host_answers(to: Mac) -> Vec<u8> {
+        let mut answer = neighbours::answer(&neighbours::question(NODE, HOST).unwrap(), HOST, (NODE, to)).unwrap();
+        answer[6..12].fill(4);
+        answer[22..28].fill(4);
+        answer
+    }
+
+    #[test]
+    fn who_is_not_known_is_asked_for() {
+        let (mut network, mut switch, out) = behind();
+        let question = (neighbours::question(NODE, HOST).unwrap(), false);
+        let at = Time::from_millis;
+        assert_eq!(switch.transmit(at(0), &out), None);
+        assert_eq!(switch.transmit(at(900), &out), None);
+        assert_eq!(sent(&mut switch), [question.clone()], "once a second");
+        assert_eq!(switch.transmit(at(1000), &out), None);
+        assert_eq!((sent(&mut switch), switch.unanswered()), (vec![question], 3));
+        // What has waited for more than 3 s is not sent, the others are.
+        switch.receive(&mut network, (at(3500), 0), &host_answers(NETWORK), &mut NoObserver);
+        let frame = [&[4; 6][..], &NETWORK, &[8, 0], &out.datagram].concat();
+        assert_eq!(sent(&mut switch), vec![(frame.clone(), true); 2]);
+        assert_eq!(switch.unanswered(), 1);
+        assert_eq!(switch.transmit(at(3600), &out).unwrap(), frame);
+        assert!(network.transmit(at(9000)).is_none(), "it was for the switch");
+    }
+
+    /// From datagrams of their own, from questions and announcements, behind tags as well.
+    #[test]
+    fn addresses_are_learned_from_all_that_has_them() {
+        let datagram: [&[u8]; 3] =
+            [&[2, 0, 0, 0, 0, 2], &[4; 6], &[8, 0, 0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 2, 10, 0, 0, 5]];
+        let mut asks = neighbours::question(HOST, "10.0.0.77".parse().unwrap()).unwrap();
+        asks[6..12].fill(4);
+        asks[22..28].fill(4);
+        let tagged = [&asks[..12], &[0x81, 0, 0, 5], &asks[12..]].concat();
+        for frame in [datagram.concat(), asks, tagged, host_answers(BROADCAST)] {
+            let (mut network, mut switch, out) = behind();
+            switch.receive(&mut network, (Time::ZERO, 0), &frame, &mut NoObserver);
+            let sent = switch.transmit(Time::ZERO, &out).expect("it is known");
+            assert_eq!(sent[..6], [4; 6]);
+        }
+    }
+
+    /// The host asks where the sender of a datagram is, or whether it is still there, and learns of nobody else.
+    #[test]
+    fn the_network_answers_for_whoever_has_sent_something() {
+        let (mut network, mut switch, out) = behind();
+        let ask = |to: Mac, mac: Mac| {
+            let mut asks = neighbours::question(HOST, NODE).unwrap();
+            for (at, address) in [(0, to), (6, mac), (22, mac)] {
+                asks[at..at + 6].copy_from_slice(&address);
+            }
+            asks
+        };
+        let mut answers = |switch: &mut Switch, to| {
+            switch.receive(&mut network, (Time::ZERO, 0), &ask(to, [4; 6]), &mut NoObserver);
+            sent(switch).into_iter().map(|(frame, _)| frame).collect::<Vec<_>>()
+        };
+        assert!(answers(&mut switch, BROADCAST).is_empty(), "the address may be anybody's");
+        let answer = neighbours::answer(&ask(BROADCAST, [4; 6]), NODE, (HOST, [4; 6])).unwrap();
+        assert_eq!(answers(&mut switch, NETWORK), [answer.clone()]);
+        assert_eq!(answers(&mut switch, node_mac(4)), [answer.clone()]);
+        assert!(switch.transmit(Time::ZERO, &out).is_some());
+        assert_eq!(answers(&mut switch, BROADCAST), [answer]);
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let (_, mut switch, out) = behind();
+        for _ in 0..2 * MOST_WAITING {
+            assert_eq!(switch.transmit(Time::ZERO, &out), None);
+        }
+        for host in 0..2 * MOST_ASKED {
+            let mut to = out.clone();
+            to.datagram[19] = 100 + host as u8;
+            assert_eq!(switch.transmit(Time::ZERO, &to), None);
+        }
+        let Some(Station::Behind(behind)) = &switch.ports[0] else { unreachable!() };
+        assert_eq!((behind.waiting.len(), behind.waiting[&HOST].datagrams.len()), (MOST_ASKED, MOST_WAITING));
+        assert_eq!(switch.unanswered(), 2 * (MOST_WAITING + MOST_ASKED) as u64, "none is forgotten");
     }
 
     #[test]

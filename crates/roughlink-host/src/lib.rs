@@ -10,7 +10,7 @@
 //! | `namespace` | network namespaces without a name, the user namespace of an emulation without root |
 //! | `block` | addresses for links that are told none, also nested ones |
 //! | `device` | TUN and TAP devices with their addresses and routes; one face for these and attached ones |
-//! | `ethernet` | where frames go |
+//! | `ethernet`, `neighbours` | where frames go; ARP and neighbour discovery |
 //! | `attached`, `offload`, `packet_option` | devices that were there before; the last has the only unsafe code |
 //! | `carrier` | devices are told that their links are down |
 //! | `conversations` | what real programs said to each other, and what came of it |
@@ -44,6 +44,7 @@ mod ip;
 mod leftovers;
 mod live;
 mod namespace;
+mod neighbours;
 mod nodes;
 mod offload;
 mod packet_option;

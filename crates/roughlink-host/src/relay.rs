@@ -11,7 +11,7 @@ use crate::carrier::Carrier;
 use crate::conversations::Conversations;
 use crate::device::Device;
 use crate::error::HostError;
-use crate::ethernet::{Switch, datagram};
+use crate::ethernet::{Ready, Switch, datagram};
 use crate::live::Watch;
 use crate::realtime::{Clock, Effort, Sleeper, hurry};
 use nix::poll::{PollFd, PollFlags};
@@ -91,6 +91,8 @@ pub(crate) struct Counts {
     pub(crate) overruns: Option<u64>,
     /// Frames from attached devices that were longer than the MTU.
     pub(crate) oversized: u64,
+    /// Datagrams for hosts behind attached devices of which nobody said where they are.
+    pub(crate) unanswered: u64,
     pub(crate) effort: Effort,
     /// How long it ran.
     pub(crate) elapsed: Time,
@@ -175,12 +177,20 @@ pub(crate) fn carry<O: Observer>(
             let late = clock.now().saturating_sub(out.due);
             counts.late.record(late);
             watch.late(late);
+            let Some(bytes) = switch.transmit(now, &out) else { continue };
             // A device that is down takes nothing, as an interface that is.
-            if devices[out.port].send(switch.transmit(&out)).is_ok() {
+            if devices[out.port].send(bytes).is_ok() {
                 let datagram = if out.is_frame { datagram(&out.datagram) } else { &out.datagram };
                 conversations.received(out.due, out.since, datagram);
             } else {
                 counts.refused += 1;
+            }
+        }
+        while let Some(Ready { port, frame, waited }) = switch.next() {
+            match (devices[port].send(&frame), waited) {
+                (Ok(()), Some(out)) => conversations.received(now, out.since, &out.datagram),
+                (Err(_), Some(_)) => counts.refused += 1,
+                (_, None) => {}
             }
         }
         if let Some(limit) = network.exceeded() {
@@ -193,6 +203,7 @@ pub(crate) fn carry<O: Observer>(
             break Ending::Stopped;
         }
     };
+    counts.unanswered = switch.unanswered();
     counts.effort = Effort::so_far().since(start);
     counts.elapsed = clock.now();
     (ending, counts)

@@ -404,6 +404,35 @@ fn two_attached_devices_are_a_bridge() {
     assert_eq!(running.finish().0.oversized, 0);
 }
 
+/// A host behind an interface that has said nothing is found by a kernel that is joined by IP, and finds it, and notes no address by hand.
+#[test]
+fn a_silent_host_is_found() {
+    let Some(machines) = Machines::new() else { return };
+    let host = &machines.hosts[0];
+    run(host, "ip address add 10.0.0.2/24 dev eth0");
+    run(host, "ip address add fd00::2/64 dev eth0 nodad");
+    let scenario = || pair(["kernel = true", &machines.interface("one")], LINK, "");
+    for version in [4, 6] {
+        let [near, far] =
+            if version == 4 { ["10.0.0.1:7000", "10.0.0.2:7000"] } else { ["[fd00::1]:7000", "[fd00::2]:7000"] };
+        let Some(running) = start(scenario()) else { return };
+        let kernel = running.namespace(0);
+        reno(kernel);
+        transfer([kernel, host], far.parse().unwrap(), &content(100_000));
+        // The host forgets, and asks.
+        run(host, &format!("ip -{version} neighbour flush dev eth0"));
+        exchange([host, kernel], near.parse().unwrap());
+        assert_eq!(finish(running).unanswered, 0);
+    }
+    // Of a host that is not there nobody hears.
+    run(host, "ip address delete 10.0.0.2/24 dev eth0");
+    let Some(running) = start(scenario()) else { return };
+    let socket = running.namespace(0).within(|| UdpSocket::bind("10.0.0.1:0").unwrap()).unwrap();
+    socket.send_to(b"question", "10.0.0.2:7000").unwrap();
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(finish(running).unanswered, 1);
+}
+
 /// What a program gives its kernel at once with `UDP_SEGMENT`, as QUIC's do, crosses the link datagram by datagram.
 #[test]
 fn joined_datagrams_are_several_on_the_link() {

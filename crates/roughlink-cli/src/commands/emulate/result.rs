@@ -23,6 +23,7 @@ pub(super) struct Emulated<'o> {
     overruns: Option<u64>,
     refused: u64,
     oversized: u64,
+    unanswered: u64,
     uncaptured: u64,
     ports: Ports,
     real_time: bool,
@@ -73,6 +74,7 @@ impl<'o> Emulated<'o> {
             overruns: outcome.overruns,
             refused: outcome.refused,
             oversized: outcome.oversized,
+            unanswered: outcome.unanswered,
             uncaptured,
             ports: Ports {
                 received: ports.received,
@@ -166,6 +168,10 @@ pub(super) fn timing(outcome: &Outcome, uncaptured: u64) -> String {
     for (count, what) in [
         (outcome.refused, "packets not taken by a kernel, whose device was down or full"),
         (outcome.oversized, "frames longer than the MTU, or joined by an offload, which no link carries"),
+        (
+            outcome.unanswered,
+            "packets for a host behind an interface that did not say where it is (ARP, neighbour discovery)",
+        ),
         (uncaptured, "packets that the capture lacks, because the disk took it too slowly"),
         (ports.unreachable, "packets for an address or end that does not exist"),
     ] {

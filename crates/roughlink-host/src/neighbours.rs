@@ -1,0 +1,185 @@
+//! Who has which address of Ethernet: ARP (RFC 826) and neighbour discovery (RFC 4861), as far as the network itself takes part.
+
+use crate::ethernet::{Mac, NETWORK, is_group};
+use roughlink_core::wire::checksum::{add, finish};
+use roughlink_core::wire::{self, IpPair, ethernet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// What a message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Heard {
+    /// Who has which address, as the sender says. Nothing if it only wants to know whether its own is free (RFC 5227, RFC 4862).
+    pub(crate) has: Option<(IpAddr, Mac)>,
+    /// Who is asked for.
+    pub(crate) asked: Option<IpAddr>,
+}
+
+/// What a frame says, if it is such a message.
+pub(crate) fn read(frame: &[u8]) -> Option<Heard> {
+    let at = ethernet::payload_offset(frame).ok()?;
+    match *frame[at - 2..].first_chunk()? {
+        ARP => read_arp(&frame[at..]),
+        IPV6 => read_discovery(&frame[at..], *frame[6..].first_chunk()?),
+        _ => None,
+    }
+}
+
+fn read_arp(message: &[u8]) -> Option<Heard> {
+    let message: &[u8; 28] = message.first_chunk()?;
+    let address = |at: usize| Ipv4Addr::from([message[at], message[at + 1], message[at + 2], message[at + 3]]);
+    if message[..6] != ARP_OVER_ETHERNET || !matches!(message[6..8], [0, REQUEST | REPLY]) {
+        return None;
+    }
+    let (sender, mac) = (address(14), *message[8..].first_chunk()?);
+    let is_known = !sender.is_unspecified() && !is_group(mac);
+    let is_question = message[7] == REQUEST && address(24) != sender;
+    Some(Heard { has: is_known.then_some((sender.into(), mac)), asked: is_question.then(|| address(24).into()) })
+}
+
+/// Of a datagram in a frame from `mac`.
+fn read_discovery(datagram: &[u8], mac: Mac) -> Option<Heard> {
+    let envelope = wire::envelope(datagram).ok()?;
+    let IpPair::V6 { src, .. } = envelope.pair else { return None };
+    let message = &datagram[envelope.transport..envelope.end];
+    // Whoever is not on the link cannot have sent it.
+    if envelope.protocol != ICMPV6 || !envelope.whole || datagram[7] != HOP_LIMIT || message.len() < 24 {
+        return None;
+    }
+    let (kind, target) = (message[0], Ipv6Addr::from(*message[8..].first_chunk::<16>()?));
+    let wanted = match kind {
+        SOLICITATION => SOURCE_OPTION,
+        ADVERTISEMENT => TARGET_OPTION,
+        _ => return None,
+    };
+    if checksum(&datagram[8..40], message) != 0 {
+        return None;
+    }
+    let mut options = &message[24..];
+    let mut mac = Some(mac).filter(|_| kind == SOLICITATION);
+    while let [option, length, ..] = *options {
+        let (this, rest) = options.split_at_checked(usize::from(length) * 8).filter(|_| length > 0)?;
+        if option == wanted {
+            mac = this[2..].first_chunk().copied();
+        }
+        options = rest;
+    }
+    let who = if kind == SOLICITATION { src } else { target };
+    let has = mac.filter(|mac| !is_group(*mac) && !who.is_unspecified()).map(|mac| (who.into(), mac));
+    Some(Heard { has, asked: (kind == SOLICITATION).then_some(target.into()) })
+}
+
+/// A question of `own`, who is in the network, for the address of Ethernet of `wanted`; nothing if these are of two versions of IP.
+pub(crate) fn question(own: IpAddr, wanted: IpAddr) -> Option<Vec<u8>> {
+    match (own, wanted) {
+        (IpAddr::V4(own), IpAddr::V4(wanted)) => Some(arp((&[], [0xff; 6]), REQUEST, own, ([0; 6], wanted))),
+        (IpAddr::V6(own), IpAddr::V6(wanted)) => {
+            // The group of all whose addresses end like this (RFC 4291 section 2.7.1), and its address of Ethernet (RFC 2464 section 7).
+            let [.., a, b, c] = wanted.octets();
+            let group = Ipv6Addr::from([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, a, b, c]);
+            let message = ([SOLICITATION, 0], wanted, SOURCE_OPTION);
+            Some(discovery((&[], [0x33, 0x33, 0xff, a, b, c]), [own, group], message))
+        }
+        _ => None,
+    }
+}
+
+/// The answer to the question for `asked`, who is in the network, behind the tags of the frame with the question.
+pub(crate) fn answer(question: &[u8], asked: IpAddr, (asker, mac): (IpAddr, Mac)) -> Option<Vec<u8>> {
+    let tags = &question[12..ethernet::payload_offset(question).ok()? - 2];
+    match (asked, asker) {
+        (IpAddr::V4(asked), IpAddr::V4(asker)) => Some(arp((tags, mac), REPLY, asked, (mac, asker))),
+        (IpAddr::V6(asked), IpAddr::V6(asker)) => {
+            let message = ([ADVERTISEMENT, SOLICITED_OVERRIDE], asked, TARGET_OPTION);
+            Some(discovery((tags, mac), [asked, asker], message))
+        }
+        _ => None,
+    }
+}
+
+fn arp((tags, to): (&[u8], Mac), operation: u8, own: Ipv4Addr, (mac, target): (Mac, Ipv4Addr)) -> Vec<u8> {
+    let mut frame = [&to[..], &NETWORK, tags, &ARP, &ARP_OVER_ETHERNET, &[0, operation]].concat();
+    for part in [&NETWORK[..], &own.octets(), &mac, &target.octets()] {
+        frame.extend_from_slice(part);
+    }
+    frame
+}
+
+/// The message has a type and flags, a target, and an option with our address of Ethernet.
+fn discovery(
+    (tags, to): (&[u8], Mac),
+    [src, dst]: [Ipv6Addr; 2],
+    ([kind, flags], target, option): ([u8; 2], Ipv6Addr, u8),
+) -> Vec<u8> {
+    let mut message = [&[kind, 0, 0, 0, flags, 0, 0, 0][..], &target.octets(), &[option, 1], &NETWORK].concat();
+    let addresses = [src.octets(), dst.octets()].concat();
+    let sum = checksum(&addresses, &message);
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let header = [0x60, 0, 0, 0, 0, message.len() as u8, ICMPV6, HOP_LIMIT];
+    [&to[..], &NETWORK, tags, &IPV6, &header, &addresses, &message].concat()
+}
+
+/// RFC 4443 section 2.3; 0 for a message that has it.
+fn checksum(addresses: &[u8], message: &[u8]) -> u16 {
+    finish(add(add(message.len() as u64 + u64::from(ICMPV6), addresses), message))
+}
+
+const ARP: [u8; 2] = [0x08, 0x06];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+/// Of Ethernet, for IPv4, with addresses of six and four bytes.
+const ARP_OVER_ETHERNET: [u8; 6] = [0, 1, 0x08, 0, 6, 4];
+const REQUEST: u8 = 1;
+const REPLY: u8 = 2;
+const ICMPV6: u8 = 58;
+// RFC 4861 sections 4.3, 4.4 and 4.6.1
+const HOP_LIMIT: u8 = 255;
+const SOLICITATION: u8 = 135;
+const ADVERTISEMENT: u8 = 136;
+const SOURCE_OPTION: u8 = 1;
+const TARGET_OPTION: u8 = 2;
+const SOLICITED_OVERRIDE: u8 = 0x60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIRS: [[&str; 2]; 2] = [["10.0.0.1", "10.0.0.2"], ["fd00::1", "fd00::2"]];
+
+    #[test]
+    fn questions_and_answers_are_read() {
+        for [own, wanted] in PAIRS.map(|pair| pair.map(|a| a.parse::<IpAddr>().unwrap())) {
+            let asked = question(own, wanted).unwrap();
+            assert_eq!(read(&asked), Some(Heard { has: Some((own, NETWORK)), asked: Some(wanted) }));
+            // Behind a tag, in the direction of a host, which sees whom the answer is for.
+            let tagged = [&asked[..12], &[0x81, 0, 0, 5], &asked[12..]].concat();
+            let answered = answer(&tagged, wanted, (own, [4; 6])).unwrap();
+            assert_eq!(read(&answered), Some(Heard { has: Some((wanted, NETWORK)), asked: None }));
+            assert_eq!((&answered[..6], &answered[12..16]), (&[4; 6][..], &tagged[12..16]));
+            for n in 0..asked.len() {
+                assert_eq!(read(&asked[..n]), None, "{n}");
+            }
+        }
+        assert_eq!(question("10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn who_asks_whether_an_address_is_free_has_none() {
+        for [own, wanted] in [["0.0.0.0", "10.0.0.2"], ["::", "fd00::2"]].map(|p| p.map(|a| a.parse().unwrap())) {
+            let heard = read(&question(own, wanted).unwrap());
+            assert_eq!(heard, Some(Heard { has: None, asked: Some(wanted) }));
+        }
+        // Who announces itself (RFC 5227 section 3) asks for nobody.
+        let own = "10.0.0.2".parse().unwrap();
+        assert_eq!(read(&question(own, own).unwrap()), Some(Heard { has: Some((own, NETWORK)), asked: None }));
+    }
+
+    #[test]
+    fn what_is_forged_or_damaged_is_not_read() {
+        let [own, wanted] = PAIRS[1].map(|a| a.parse().unwrap());
+        let asked = question(own, wanted).unwrap();
+        for (at, value) in [(14 + 7, 64), (14 + 40 + 2, 0x55), (14 + 40 + 24 + 1, 0), (14 + 40 + 24 + 1, 9)] {
+            let mut wrong = asked.clone();
+            wrong[at] = value;
+            assert_eq!(read(&wrong), None, "byte {at}");
+        }
+    }
+}
