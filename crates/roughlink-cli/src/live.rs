@@ -11,11 +11,13 @@
 //! |---|---|
 //! | `access` | who is let in |
 //! | `asked` | a change as it is asked for, and its bounds |
+//! | `connections` | how many at a time, and for how long |
 //! | `feed` | what viewers receive |
 //! | `timeline` | the changes that were made, as a scenario writes them |
 
 mod access;
 mod asked;
+mod connections;
 mod feed;
 pub(crate) mod timeline;
 
@@ -30,6 +32,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::sse::Sse;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use connections::PATIENCE;
 use feed::Feed;
 use roughlink_host::{AskError, Live};
 use roughlink_lab::error::LabError;
@@ -115,8 +118,7 @@ impl Door {
         let feeding = tokio::spawn(Arc::clone(&feed).run());
         let door = Arc::new(Inside { feed: Arc::clone(&feed), token, page: page() });
         let (closing, closed) = oneshot::channel::<()>();
-        let closed = async { drop(closed.await) };
-        let serving = tokio::spawn(axum::serve(listener, router(door)).with_graceful_shutdown(closed).into_future());
+        let serving = tokio::spawn(connections::serve(listener, router(door), closed));
         let last = told.await;
         feeding.abort();
         feed.finish(last.ok());
@@ -212,8 +214,10 @@ async fn change(State(inside): State<Arc<Inside>>, headers: HeaderMap, body: Bod
     if kind.is_none_or(|kind| !kind.starts_with(b"application/json")) {
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, "a change is application/json").into_response();
     }
-    let Ok(body) = to_bytes(body, LONGEST_CHANGE).await else {
-        return (StatusCode::PAYLOAD_TOO_LARGE, "a change is shorter").into_response();
+    let body = match timeout(PATIENCE, to_bytes(body, LONGEST_CHANGE)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) => return (StatusCode::PAYLOAD_TOO_LARGE, "a change is shorter").into_response(),
+        Err(_) => return (StatusCode::REQUEST_TIMEOUT, "the change did not arrive").into_response(),
     };
     let live = inside.feed.live();
     let asked = match Request::read(&body).and_then(|request| request.asked(live.scenario())) {

@@ -202,6 +202,43 @@ fn a_connection_that_is_lost_is_shown() {
     assert_eq!(page.value("document.querySelector('#links')"), Value::Null);
 }
 
+/// Connections that ask for nothing do not take the descriptors of the emulation, nor the samples of a viewer, nor the place of the next.
+#[test]
+fn idle_connections_neither_blind_nor_starve_it() {
+    let Some(folder) = folder_of(PAIR) else { return };
+    let shown = Shown::start(folder.path());
+    let (address, query) = shown.url.strip_prefix("http://").unwrap().split_once("/?").unwrap();
+    let open = |text: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    };
+    let get = |path: &str| open(&format!("GET {path}?{query} HTTP/1.1\r\nhost: {address}\r\n\r\n"));
+    let mut samples = BufReader::new(get("/events")).lines().map(Result::unwrap).filter(|line| line == "event: sample");
+    samples.next().expect("a sample");
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", shown.child.id())).unwrap().count();
+    let before = descriptors();
+    let kinds = [
+        String::new(),
+        "GET / HTTP/1.1\r\nhost:".into(),
+        format!(
+            "POST /change?{query} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n"
+        ),
+    ];
+    let idle: Vec<_> = kinds.iter().cycle().take(150).map(|text| open(text)).collect();
+    for _ in 0..15 {
+        samples.next().expect("a sample");
+    }
+    assert!(descriptors() <= before + 64, "{} after {before}", descriptors());
+    let mut first = [0; 12];
+    get("/").read_exact(&mut first).expect("an answer, although all the others are still there");
+    assert_eq!(first, *b"HTTP/1.1 200");
+    samples.next().expect("a sample");
+    drop(idle);
+    shown.interrupt();
+}
+
 #[test]
 fn an_address_that_is_taken_is_an_error_before_anything_starts() {
     let folder = tempfile::tempdir().unwrap();
