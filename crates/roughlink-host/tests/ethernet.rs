@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::TimeVal;
 use roughlink_core::net::addresses::addresses;
 use roughlink_core::net::{Crossing, Network, NoObserver, Observer, Options, Way};
 use roughlink_core::packet::{Packet, Sides};
@@ -95,6 +96,7 @@ fn exchange([a, b]: [&Namespace; 2], to: SocketAddr) {
 /// Sends `bytes` to `to` at `b`, which gets them.
 fn transfer([a, b]: [&Namespace; 2], to: SocketAddr, bytes: &[u8]) {
     let listener = b.within(|| TcpListener::bind(to).unwrap()).unwrap();
+    setsockopt(&listener, sockopt::ReceiveTimeout, &TimeVal::new(30, 0)).unwrap();
     thread::scope(|scope| {
         let got = scope.spawn(move || {
             let mut all = Vec::new();
@@ -103,7 +105,8 @@ fn transfer([a, b]: [&Namespace; 2], to: SocketAddr, bytes: &[u8]) {
             stream.read_to_end(&mut all).unwrap();
             all
         });
-        let mut stream = a.within(|| TcpStream::connect(to)).unwrap().unwrap();
+        let connect = || TcpStream::connect_timeout(&to, Duration::from_secs(20));
+        let mut stream = a.within(connect).unwrap().unwrap();
         stream.write_all(bytes).unwrap();
         stream.shutdown(Shutdown::Write).unwrap();
         assert!(got.join().unwrap() == bytes);
