@@ -380,7 +380,7 @@ mod tests {
         let at = Time::from_millis;
         assert_eq!(switch.transmit(at(0), &out), None);
         assert_eq!(switch.transmit(at(900), &out), None);
-        assert_eq!(sent(&mut switch), [question.clone()], "once a second");
+        assert_eq!(sent(&mut switch), std::slice::from_ref(&question), "once a second");
         assert_eq!(switch.transmit(at(1000), &out), None);
         assert_eq!((sent(&mut switch), switch.unanswered()), (vec![question], 3));
         // What has waited for more than 3 s is not sent, the others are.
@@ -426,8 +426,8 @@ mod tests {
         };
         assert!(answers(&mut switch, BROADCAST).is_empty(), "the address may be anybody's");
         let answer = neighbours::answer(&ask(BROADCAST, [4; 6]), NODE, (HOST, [4; 6])).unwrap();
-        assert_eq!(answers(&mut switch, NETWORK), [answer.clone()]);
-        assert_eq!(answers(&mut switch, node_mac(4)), [answer.clone()]);
+        assert_eq!(answers(&mut switch, NETWORK), std::slice::from_ref(&answer));
+        assert_eq!(answers(&mut switch, node_mac(4)), std::slice::from_ref(&answer));
         assert!(switch.transmit(Time::ZERO, &out).is_some());
         assert_eq!(answers(&mut switch, BROADCAST), [answer]);
     }
