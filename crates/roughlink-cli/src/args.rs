@@ -18,7 +18,7 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (revision ", env
 #[command(name = "roughlink", version, long_version = LONG_VERSION, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (disk space, rights, a tool); \
     4 an emulated link was late; 5 an expectation failed; \
-    70 a fault of roughlink itself; 130 interrupted. If a program at an emulated link fails, its own.")]
+    70 a fault of roughlink itself; 130 interrupted (it ends by the signal). If a program at an emulated link fails, its own.")]
 pub(crate) struct Roughlink<C: Subcommand> {
     #[command(subcommand)]
     pub command: C,

@@ -45,7 +45,10 @@ fn prepare(first: impl FnOnce() + Send + 'static) {
     if let Ok(mut signals) = Signals::new(all()) {
         for signal in all() {
             // In this order: the first signal does not find what it sets.
-            let _ = flag::register_conditional_default(signal, &STOP);
+            let _ = match std::process::id() {
+                1 => flag::register_conditional_shutdown(signal, 128 + signal, &STOP),
+                _ => flag::register_conditional_default(signal, &STOP),
+            };
             let _ = flag::register_usize(signal, &SIGNAL, signal as usize);
             let _ = flag::register(signal, &STOP);
         }
@@ -63,6 +66,8 @@ pub(crate) fn end_by_signal() {
     #[cfg(unix)]
     match SIGNAL.load(Ordering::SeqCst) {
         0 => {}
+        // The first process of a container is spared by signals that have no handler.
+        _ if std::process::id() == 1 => {}
         signal => drop(emulate_default_handler(signal as i32)),
     }
 }

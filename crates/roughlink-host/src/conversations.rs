@@ -342,7 +342,7 @@ impl Way {
     }
 }
 
-/// The user data in an SCTP packet: what its DATA chunks have (RFC 9260 section 3.3.1).
+/// The user data in an SCTP packet: what its DATA chunks (RFC 9260 section 3.3.1) and I-DATA chunks (RFC 8260 section 2.1) have.
 fn user_data(packet: &[u8]) -> usize {
     let mut bytes = 0;
     let mut rest = packet.get(SCTP_HEADER..).unwrap_or_default();
@@ -351,9 +351,12 @@ fn user_data(packet: &[u8]) -> usize {
         if length < CHUNK_HEADER {
             break;
         }
-        if kind == DATA {
-            bytes += length.min(rest.len()).saturating_sub(DATA_HEADER);
-        }
+        let header = match kind {
+            DATA => Some(DATA_HEADER),
+            I_DATA => Some(I_DATA_HEADER),
+            _ => None,
+        };
+        bytes += header.map_or(0, |header| length.min(rest.len()).saturating_sub(header));
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     bytes
@@ -394,5 +397,9 @@ const CHUNK_HEADER: usize = 4;
 const DATA_HEADER: usize = 16;
 /// The type of a DATA chunk.
 const DATA: u8 = 0;
+/// Bytes of an I-DATA chunk before its user data.
+const I_DATA_HEADER: usize = 20;
+/// The type of an I-DATA chunk.
+const I_DATA: u8 = 64;
 /// Conversations that are told apart.
 pub const MOST_CONVERSATIONS: usize = 1000;

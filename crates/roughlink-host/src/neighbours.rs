@@ -45,6 +45,9 @@ fn read_discovery(datagram: &[u8], mac: Mac) -> Option<Heard> {
     if envelope.protocol != ICMPV6 || !envelope.whole || datagram[7] != HOP_LIMIT || message.len() < 24 {
         return None;
     }
+    if message[1] != 0 {
+        return None;
+    }
     let (kind, target) = (message[0], Ipv6Addr::from(*message[8..].first_chunk::<16>()?));
     let wanted = match kind {
         SOLICITATION => SOURCE_OPTION,

@@ -55,6 +55,8 @@ impl Undone {
         // What is joined is several on a cable, also where a link would take it as one.
         if let (Some((kind, size)), Ok((ip, envelope))) = (self.joined, ethernet::envelope(frame))
             && matches!((kind, envelope.protocol), (Joined::Tcp, TCP) | (Joined::Udp, UDP))
+            // A tunnel's header is not the one that was joined.
+            && self.checksum.is_none_or(|(start, _)| start == ip + envelope.transport)
         {
             return divide((frame, ip, &envelope), size, &fits, each).map_or(1, |()| 0);
         }
@@ -265,6 +267,8 @@ mod tests {
             assert!(finished(undone, &joined, 1500).0.iter().all(|part| part[udp + 6..udp + 8] == [0; 2]));
             // What a tunnel carries is not the tunnel's.
             let inner = Undone { joined: Some((Joined::Tcp, 1200)), ..undone };
+            assert_eq!(finished(inner, &joined, 1500), (vec![], 1));
+            let inner = Undone { checksum: Some((udp + 24, 6)), ..undone };
             assert_eq!(finished(inner, &joined, 1500), (vec![], 1));
         }
     }

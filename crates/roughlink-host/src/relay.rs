@@ -173,6 +173,8 @@ pub(crate) fn carry<O: Observer>(
             break Ending::Vanished { device: device.name.clone(), reason };
         }
         let now = clock.now();
+        // What has waited for an address of Ethernet was there before what is due now.
+        hand_over(switch, devices, conversations, &mut counts, now);
         while let Some(out) = network.transmit_observed(now, observer) {
             let late = clock.now().saturating_sub(out.due);
             counts.late.record(late);
@@ -186,13 +188,7 @@ pub(crate) fn carry<O: Observer>(
                 counts.refused += 1;
             }
         }
-        while let Some(Ready { port, frame, waited }) = switch.next() {
-            match (devices[port].send(&frame), waited) {
-                (Ok(()), Some(out)) => conversations.received(now, out.since, &out.datagram),
-                (Err(_), Some(_)) => counts.refused += 1,
-                (_, None) => {}
-            }
-        }
+        hand_over(switch, devices, conversations, &mut counts, now);
         if let Some(limit) = network.exceeded() {
             break Ending::Exceeded(limit);
         }
@@ -207,6 +203,23 @@ pub(crate) fn carry<O: Observer>(
     counts.effort = Effort::so_far().since(start);
     counts.elapsed = clock.now();
     (ending, counts)
+}
+
+/// Sends what the switch has to send by itself.
+fn hand_over(
+    switch: &mut Switch,
+    devices: &[Device],
+    conversations: &mut Conversations,
+    counts: &mut Counts,
+    now: Time,
+) {
+    while let Some(Ready { port, frame, waited }) = switch.next() {
+        match (devices[port].send(&frame), waited) {
+            (Ok(()), Some(out)) => conversations.received(now, out.since, &out.datagram),
+            (Err(_), Some(_)) => counts.refused += 1,
+            (_, None) => {}
+        }
+    }
 }
 
 /// Datagrams that are taken from a device before what is due is looked at again: some 50 us of work.

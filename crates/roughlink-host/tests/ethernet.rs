@@ -452,12 +452,26 @@ fn joined_datagrams_are_several_on_the_link() {
         near.send_to(&sent, to).unwrap();
         let mut buffer = [0; 3000];
         for (number, part) in sent.chunks(1200).enumerate() {
-            let n = far.recv(&mut buffer).unwrap_or_else(|e| panic!("datagram {number}: {e}"));
+            let n = match far.recv(&mut buffer) {
+                Err(_) if kernel() < (6, 2) => {
+                    eprintln!("skipped: before Linux 6.2 a packet socket is not given what is joined");
+                    assert!(finish(running).oversized > 0);
+                    return;
+                }
+                n => n.unwrap_or_else(|e| panic!("datagram {number}: {e}")),
+            };
             assert!(buffer[..n] == *part, "datagram {number} of {n} bytes");
         }
     }
     let outcome = finish(running);
     assert!(outcome.result.links[0].forward.packets >= 22, "{:?}", outcome.result.links[0].forward);
+}
+
+/// The version of the kernel.
+fn kernel() -> (u32, u32) {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = text.split(['.', '-']).map(|n| n.trim().parse().unwrap());
+    (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
 #[test]

@@ -218,6 +218,7 @@ fn faults(outcome: &Outcome, most_late: Time) -> Vec<String> {
         (outcome.stall > longest_stall).then(|| format!("the link stood still for {}", outcome.stall)),
         (outcome.overruns.filter(|count| *count > 0))
             .map(|count| format!("{count} packets were dropped before the link, which took them too slowly")),
+        (outcome.overruns.is_none()).then(|| "how many packets were dropped before the link cannot be read".to_owned()),
     ]
     .into_iter()
     .flatten()

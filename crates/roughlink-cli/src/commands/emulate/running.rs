@@ -181,9 +181,9 @@ fn carry_out<O: Observer + Send + 'static>(
             files.have_failed().then_some(Attended::Unwritten)
         }
     };
-    let (why, ended) = attend(&running, started, plan.until.map(OsStr::new), stopped);
+    let (mut why, ended) = attend(&running, started, plan.until.map(OsStr::new), stopped);
     if why == Attended::Ended {
-        deliver(&running, linger, plan.quiet, stopped);
+        why = deliver(&running, linger, plan.quiet, stopped);
     }
     let (outcome, observer) = running.finish();
     let _ = series.map(JoinHandle::join);
@@ -195,20 +195,23 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Goes on while what programs have sent by TCP is on its way, for this long at most.
-fn deliver<O>(running: &Running<O>, longest: Time, quiet: bool, stopped: impl Fn() -> Option<Attended>) {
+/// Goes on while what programs have sent by TCP is on its way, for this long at most. Returns why it ends.
+fn deliver<O>(running: &Running<O>, longest: Time, quiet: bool, stopped: impl Fn() -> Option<Attended>) -> Attended {
     let begin = now();
     let mut told = quiet;
-    while !running.is_over() && stopped().is_none() {
+    loop {
         let (left, waited) = (running.undelivered(), now().duration_since(begin));
         if left == 0 {
-            return;
+            return Attended::Ended;
         }
-        if waited.as_nanos() >= u128::from(longest.0) {
+        let is_late = waited.as_nanos() >= u128::from(longest.0);
+        let stopped = stopped();
+        if is_late || running.is_over() || stopped.is_some() {
+            let within = if is_late { format!(" within {longest}: see --linger") } else { String::new() };
             say(&format!(
-                "warning: {left} bytes that programs had sent before they ended were not acknowledged within {longest} and are lost: see --linger"
+                "warning: {left} bytes that programs had sent before they ended are lost: they were not acknowledged{within}"
             ));
-            return;
+            return stopped.unwrap_or(Attended::Ended);
         }
         if !told && waited >= PATIENCE {
             say(&format!(
