@@ -1,17 +1,15 @@
 //! How commands fail: messages and exit codes.
 
 use crate::commands::command_line;
-use crate::drawing::drawn;
 use crate::progress::end_by_signal;
-use miette::{Diagnostic, Report};
 use roughlink_core::text::visible;
+use roughlink_lab::drawing::{self, Form, Plain};
 use roughlink_lab::error::{LabError, exceeded_help};
 use roughlink_lab::output::OutputError;
 use roughlink_lab::runner::message;
-use roughlink_scenario::{Problem, ScenarioError};
+use roughlink_scenario::Problem;
 use serde::Serialize;
 use std::backtrace::{Backtrace, BacktraceStatus};
-use std::fmt;
 use std::io::{self, BufWriter, Write as _};
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::process::ExitCode;
@@ -54,7 +52,7 @@ impl Failure {
     /// Prints the message and returns the exit code; what a signal interrupted ends by that signal.
     pub(crate) fn exit(self) -> ExitCode {
         match &self {
-            Failure::Lab(e) => tell(e),
+            Failure::Lab(e) => show(&e.drawn(Form::Terminal)),
             Failure::Folder(e) => {
                 let full =
                     matches!(e, OutputError::Write { source, .. } if source.kind() == io::ErrorKind::StorageFull);
@@ -66,14 +64,15 @@ impl Failure {
                     _ => "",
                 };
                 let help = (!help.is_empty()).then(|| help.to_owned());
-                show(&Plain::new(e, help));
+                show(&drawing::plain(&Plain::new(e, help), Form::Terminal));
             }
             Failure::Expectation(message)
             | Failure::Interrupted(message)
             | Failure::Late(message)
             | Failure::Program(message, _) => say(message),
             Failure::Machine(message, help) => {
-                show(&Plain { message: message.clone(), help: help.map(str::to_owned) });
+                let plain = Plain { message: message.clone(), help: help.map(str::to_owned) };
+                show(&drawing::plain(&plain, Form::Terminal));
             }
             Failure::Closed => {}
             Failure::Output(e) => say(&format!("cannot write to standard output: {e}")),
@@ -158,59 +157,11 @@ pub(crate) fn say(message: &str) {
 
 /// Prints the warnings about a scenario.
 pub(crate) fn warn(name: &str, text: &str, warnings: &[Problem]) {
-    show_problems(name, text, warnings, miette::Severity::Warning);
+    show(&drawing::warnings((name, text), warnings, Form::Terminal));
 }
 
-fn tell(e: &LabError) {
-    match e {
-        LabError::File(e) => {
-            let ScenarioError { name, text, problems } = &**e;
-            show_problems(name, text, problems, miette::Severity::Error);
-        }
-        other => show(&Plain::new(other, other.help())),
-    }
-}
-
-fn show_problems(name: &str, text: &str, problems: &[Problem], severity: miette::Severity) {
-    let _ = io::stderr().lock().write_all(drawn(name, text, problems, severity).as_bytes());
-}
-
-/// Draws what has no hidden characters in colour if standard error is a terminal.
-fn show(problem: &Plain) {
-    let _ = writeln!(io::stderr().lock(), "{:?}", Report::new(problem.clone()));
-}
-
-/// Anything else.
-#[derive(Clone, Debug)]
-struct Plain {
-    message: String,
-    help: Option<String>,
-}
-
-impl Plain {
-    fn new(e: &dyn std::error::Error, help: Option<String>) -> Self {
-        let mut message = e.to_string();
-        let mut source = e.source();
-        while let Some(cause) = source {
-            message += &format!(": {cause}");
-            source = cause.source();
-        }
-        Plain { message: visible(&message).into_owned(), help: help.map(|h| visible(&h).into_owned()) }
-    }
-}
-
-impl fmt::Display for Plain {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Plain {}
-
-impl Diagnostic for Plain {
-    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        self.help.as_ref().map(|h| Box::new(h) as Box<dyn fmt::Display>)
-    }
+fn show(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 
 mod args;
 mod commands;
-mod drawing;
 mod failure;
 #[cfg(target_os = "linux")]
 mod live;

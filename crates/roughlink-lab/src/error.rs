@@ -1,5 +1,6 @@
 //! What can go wrong in the lab.
 
+use crate::drawing::{self, Form, Plain};
 use roughlink_core::net::{Exceeded, NetworkError};
 use roughlink_scenario::ScenarioError;
 use std::io;
@@ -86,6 +87,14 @@ pub enum LabError {
 }
 
 impl LabError {
+    /// Its message with all that belongs to it.
+    pub fn drawn(&self, form: Form) -> String {
+        match self {
+            LabError::File(e) => drawing::errors(e, form),
+            other => drawing::plain(&Plain::new(other, other.help()), form),
+        }
+    }
+
     /// A short advice, if there is one.
     pub fn help(&self) -> Option<String> {
         match self {

@@ -3,6 +3,7 @@
 #![warn(unreachable_pub)]
 
 mod disk;
+pub mod drawing;
 pub mod error;
 pub mod experiment;
 pub mod folder;
