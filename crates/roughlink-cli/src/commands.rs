@@ -23,8 +23,7 @@ use crate::failure::{Failure, print, print_json, say, warn};
 use crate::progress::work;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::grid::Grid;
-use roughlink_lab::experiment::result::{self, ExperimentResult, ReportInput};
-use roughlink_lab::experiment::table::RUNS_TABLE;
+use roughlink_lab::experiment::result::{self, ExperimentResult};
 use roughlink_lab::experiment::{Plan, split};
 use roughlink_lab::folder::{self, Content};
 use roughlink_lab::library::Overrides;
@@ -54,9 +53,8 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
     let folder = grid.output.clone().unwrap_or_else(|| folder_of(&base, &identity));
     let mut store = Store::of(&folder, &identity)?;
     work(plan.jobs(), &mut store, grid)?;
-    let result = plan.result(&store);
-    store.write(RUNS_TABLE, &plan.table(&store)?)?;
-    keep(&store, &input(&result), quiet)?;
+    let (result, report) = folder::finish(plan, &store, REVISION)?;
+    reported(&report, quiet);
     if grid.output.is_none() && !quiet {
         let others = if folder == base {
             String::new()
@@ -66,6 +64,13 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
         say(&format!("results: {}{others}; -o DIR puts them elsewhere", folder.display()));
     }
     Ok(result)
+}
+
+/// Says where the report is.
+fn reported(report: &Path, quiet: bool) {
+    if !quiet {
+        say(&format!("report: {}", report.display()));
+    }
 }
 
 /// What the arguments of `sweep` and `compare` have in common.
@@ -90,51 +95,13 @@ fn warn_of(plan: &Plan, quiet: bool) {
     }
 }
 
-/// A report of one experiment.
-fn input(result: &ExperimentResult) -> ReportInput {
-    ReportInput {
-        title: result.title.clone(),
-        intro: result.about.clone(),
-        command: result.command.clone(),
-        facts: facts(std::slice::from_ref(result)),
-        experiments: vec![result.clone()],
-        ..ReportInput::default()
-    }
-}
-
-/// How the results were made, for the heading of a report.
-fn facts(experiments: &[ExperimentResult]) -> Vec<(String, String)> {
-    let cells = experiments.iter().flat_map(|e| &e.cells);
-    let replicas = cells.map(|c| c.replicas).filter(|&n| n > 0);
-    let (few, many) = replicas.fold((u32::MAX, 0), |(few, many), n| (few.min(n), many.max(n)));
-    let mut facts = vec![
-        ("Version".into(), format!("roughlink {}", env!("CARGO_PKG_VERSION"))),
-        ("Revision".into(), REVISION.into()),
-    ];
-    if many > 0 {
-        let replicas = if few == many { many.to_string() } else { format!("{few} to {many}") };
-        facts.push(("Replicas".into(), replicas));
-    }
-    facts
-}
-
 /// The revision of the source; see `build.rs`.
 const REVISION: &str = env!("ROUGHLINK_REVISION");
-
-/// Writes the statistics and the report into the folder of the runs.
-fn keep(store: &Store, input: &ReportInput, quiet: bool) -> Result<(), LabError> {
-    store.write(folder::RESULTS, pretty(input).as_bytes())?;
-    let report = store.write(REPORT, report::render(input).as_bytes())?;
-    if !quiet {
-        say(&format!("report: {}", report.display()));
-    }
-    Ok(())
-}
 
 /// Makes the report of a result folder.
 pub(crate) fn report(args: &args::Report) -> Result<(), Failure> {
     let content = folder::read(&args.folder)?;
-    let path = args.output.clone().unwrap_or_else(|| args.folder.join(REPORT));
+    let path = args.output.clone().unwrap_or_else(|| args.folder.join(folder::REPORT));
     let written = match &content {
         Content::Grid(input) => report::write(&path, input),
         Content::Run(run) => report::write_run(&path, run),
@@ -142,9 +109,6 @@ pub(crate) fn report(args: &args::Report) -> Result<(), Failure> {
     written.map_err(|source| LabError::Write { path: path.clone(), source })?;
     print(&format!("{}\n", path.display()))
 }
-
-/// The report of a result folder.
-const REPORT: &str = "report.html";
 
 /// The command line, in a form that can be run again.
 pub(crate) fn command_line() -> String {

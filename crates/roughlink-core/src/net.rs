@@ -209,6 +209,11 @@ impl Network {
         Ok(Network { scenario, options, paths, parts, now: Time::ZERO, budget, stopped: false, outcomes })
     }
 
+    /// The scenario's end, after which nothing happens.
+    pub fn end(&self) -> Time {
+        self.scenario.duration
+    }
+
     /// The links that packets of flow `flow` cross from its source to its destination, by number.
     pub fn links(&self, flow: usize) -> impl Iterator<Item = usize> {
         self.paths[flow][0].iter().map(|hop| *hop as usize / 2)

@@ -21,6 +21,7 @@ mod tests;
 
 pub use manifest::{CaptureEntry, ColumnEntry, FileEntry, HostEntry, Manifest, StayEntry};
 
+use crate::folder::REPORT;
 use folder::Draft;
 pub(crate) use folder::recover;
 use roughlink_core::metrics::RunResult;
@@ -283,7 +284,6 @@ fn clock() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-const REPORT: &str = "report.html";
 const CONFIG: &str = "config.toml";
 const SUMMARY: &str = "summary.json";
 const MANIFEST: &str = "manifest.json";

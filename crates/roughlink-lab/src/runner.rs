@@ -5,8 +5,9 @@ use crate::store::{Record, Store};
 use crate::watch::{Watch, Watcher};
 use roughlink_core::app::Traffic;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Exceeded, Limits, Network, Options};
+use roughlink_core::net::{Exceeded, Limits, Network, NoObserver, Observer, Options};
 use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Time;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -53,19 +54,25 @@ impl Job {
         s.flows.iter().map(|f| flow(&f.traffic)).sum::<f64>() as u64 + 1
     }
 
-    fn run(&self) -> Result<Record, Exceeded> {
+    /// Its record; none if it was stopped.
+    fn run(&self, stop: &mut dyn FnMut() -> bool) -> Result<Option<Record>, Exceeded> {
         let options = Options { replica: self.replica, limits: self.limits, ..Options::default() };
         let mut network = Network::new(Arc::clone(&self.scenario), options).expect("it was routed before");
+        let mut stopped = false;
+        let mut stop = || {
+            stopped = stop();
+            stopped
+        };
         let (result, watched) = match &self.watch {
-            None => (timed(|| network.run())?, None),
+            None => (timed(|| interruptibly(&mut network, &mut NoObserver, &mut stop))?, None),
             Some(watch) => {
                 let mut watcher = Watcher::new(watch, &self.scenario);
-                let result = timed(|| network.run_observed(&mut watcher))?;
+                let result = timed(|| interruptibly(&mut network, &mut watcher, &mut stop))?;
                 let watched = watcher.finish(watch, &result);
                 (result, Some(watched))
             }
         };
-        Ok(Record { key: self.key.clone(), result, watched })
+        Ok((!stopped).then(|| Record { key: self.key.clone(), result, watched }))
     }
 }
 
@@ -76,6 +83,37 @@ pub(crate) fn key(fingerprint: u128, replica: u32, watch: Option<&Watch>) -> Str
         format!("-{}-{}-{flow}{}", w.every_ns, w.curves.join("+"), w.windows_key())
     });
     format!("{fingerprint:032x}-{replica}{watched}-{ENGINE}")
+}
+
+/// Runs a network to the scenario's end, a part after the other, so that it can be asked between them, a few times a second, whether to
+/// `stop`. A run that was stopped gives what was achieved so far; one that was not gives what [`Network::run_observed`] gives.
+///
+/// # Errors
+/// The limit that the run exceeds.
+#[allow(clippy::disallowed_methods, reason = "the wall clock decides when it is asked, and nothing else")]
+pub fn interruptibly<O: Observer>(
+    network: &mut Network,
+    observer: &mut O,
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<RunResult, Exceeded> {
+    let end = network.end();
+    let (mut now, mut part) = (Time::ZERO, Time(end.0 / FIRST_PARTS).max(Time(1)));
+    while now < end {
+        let start = std::time::Instant::now();
+        now = now.saturating_add(part).min(end);
+        network.wake_observed(now, observer);
+        if network.next_wake() == Time::MAX && now < end {
+            // Nothing is left to happen.
+            now = end;
+            network.wake_observed(now, observer);
+        }
+        let took = start.elapsed();
+        part = if took < ASKED / 2 { part.saturating_add(part) } else { Time(part.0 * 3 / 4).max(Time(1)) };
+        if now < end && took > Duration::from_millis(1) && stop() {
+            break;
+        }
+    }
+    network.exceeded().map_or_else(|| Ok(network.result()), Err)
 }
 
 /// Runs something and notes the wall-clock time that it took.
@@ -104,27 +142,43 @@ pub struct Progress {
     pub spent: u64,
 }
 
+/// By what a grid of runs is ended before all are done.
+#[derive(Clone, Copy, Debug)]
+pub struct Stop<'a> {
+    /// No run begins once it is set.
+    pub asked: &'a AtomicBool,
+    /// Runs under way are given up then, within a second; else they are finished.
+    pub gives_up: bool,
+}
+
+impl<'a> From<&'a AtomicBool> for Stop<'a> {
+    fn from(asked: &'a AtomicBool) -> Self {
+        Stop { asked, gives_up: false }
+    }
+}
+
 /// How a grid of runs ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All runs are in the store.
     Complete,
-    /// It was interrupted; the runs under way were finished.
+    /// It was interrupted; what was finished is in the store.
     Stopped,
 }
 
-/// Does the jobs that the store lacks, on `threads` threads, until all are done or `stop` is set. `report` is called
+/// Does the jobs that the store lacks, on `threads` threads, until all are done or `stop` says so. `report` is called
 /// every second and whenever a run is done. Jobs are asked for a batch at a time, and the longest of a batch begin first.
 ///
 /// # Errors
 /// A job that cannot be had ends it, as does a store that cannot be written. Runs that fail do not end the others.
-pub fn run(
+pub fn run<'a>(
     mut jobs: impl Iterator<Item = Result<Job, LabError>>,
     store: &mut Store,
     threads: usize,
-    stop: &AtomicBool,
+    stop: impl Into<Stop<'a>>,
     report: &mut dyn FnMut(Progress),
 ) -> Result<Ending, LabError> {
+    let stop = stop.into();
     let mut seen = std::collections::HashSet::new();
     let mut progress = Progress::default();
     let mut faults = Faults::default();
@@ -158,7 +212,7 @@ pub fn run(
         run_batch(&batch, store, threads, stop, &mut progress, &mut faults, report);
         let written = store.sync(); // also repeats writes that failed
         faults.store.take().map_or(written, Err)?;
-        if stop.load(Ordering::Relaxed) {
+        if stop.asked.load(Ordering::Relaxed) {
             break;
         }
     }
@@ -186,7 +240,7 @@ fn run_batch(
     jobs: &[Job],
     store: &mut Store,
     threads: usize,
-    stop: &AtomicBool,
+    stop: Stop<'_>,
     progress: &mut Progress,
     faults: &mut Faults,
     report: &mut dyn FnMut(Progress),
@@ -198,9 +252,15 @@ fn run_batch(
         for _ in 0..threads.clamp(1, jobs.len().max(1)) {
             let (sender, next, give_up) = (sender.clone(), &next, &give_up);
             scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) && !give_up.load(Ordering::Relaxed) {
+                while !stop.asked.load(Ordering::Relaxed) && !give_up.load(Ordering::Relaxed) {
                     let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                    let outcome = catch_unwind(AssertUnwindSafe(|| job.run()));
+                    let mut ends = || stop.gives_up && stop.asked.load(Ordering::Relaxed);
+                    let outcome = match catch_unwind(AssertUnwindSafe(|| job.run(&mut ends))) {
+                        Ok(Ok(None)) => return,
+                        Ok(Ok(Some(record))) => Ok(Ok(record)),
+                        Ok(Err(exceeded)) => Ok(Err(exceeded)),
+                        Err(panic) => Err(panic),
+                    };
                     if sender.send((job, outcome)).is_err() {
                         return;
                     }
@@ -238,6 +298,10 @@ pub fn message(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("it panicked").to_owned()
 }
 
+/// Into so many parts a run would be divided, if the parts did not become longer or shorter.
+const FIRST_PARTS: u64 = 1000;
+/// How often a run is asked whether to stop, about.
+const ASKED: Duration = Duration::from_millis(200);
 /// Jobs that are planned at a time.
 const BATCH: usize = 4096;
 

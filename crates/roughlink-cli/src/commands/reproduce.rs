@@ -77,7 +77,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     std::fs::create_dir_all(&root).map_err(failed)?;
     let entry = |(paper, _): &(Paper, Vec<Plan>)| Entry {
         title: paper.title.clone(),
-        link: format!("{}/{}", paper.short(), super::REPORT),
+        link: format!("{}/{}", paper.short(), folder::REPORT),
         // The results of an earlier run are shown until they are recomputed.
         input: match folder::read(&root.join(paper.short())) {
             Ok(Content::Grid(input)) => Some(*input),
@@ -117,12 +117,12 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plan], folder: &Path) -> 
         title: paper.title.clone(),
         intro: paper.about.clone(),
         command: super::command_line(),
-        facts: super::facts(&experiments),
+        facts: folder::facts(&experiments, super::REVISION),
         experiments,
         claims,
         summary: Some(paper.summary.clone()),
     };
-    super::keep(&store, &input, args.grid.form.quiet)?;
+    super::reported(&folder::keep(&store, &input)?, args.grid.form.quiet);
     Ok(input)
 }
 

@@ -23,28 +23,40 @@ pub const RUNS_TABLE: &str = "runs.parquet";
 /// Columns that every run has.
 const RESERVED: [&str; 3] = ["stack", "replica", "seed"];
 
-struct Column {
-    name: String,
-    unit: String,
-    meaning: String,
-    values: Values,
+/// A column of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Unit; empty if there is none.
+    pub unit: String,
+    /// Its meaning.
+    pub meaning: String,
+    /// The values, a run each.
+    pub values: Values,
 }
 
-enum Values {
+/// The values of a column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Values {
+    /// Words.
     Words(Vec<String>),
+    /// Whole numbers.
     Whole(Vec<i64>),
+    /// Numbers, absent where a run gave none.
     Real(Vec<Option<f64>>),
 }
 
 impl Plan {
-    /// The table of the runs that the store has.
+    /// The table of the runs that the store has, as a Parquet file.
     pub fn table(&self, store: &Store) -> Result<Vec<u8>, LabError> {
         let failed =
             |e: ParquetError| LabError::Write { path: store.folder().join(RUNS_TABLE), source: io::Error::other(e) };
         write(&self.columns(store)).map_err(failed)
     }
 
-    fn columns(&self, store: &Store) -> Vec<Column> {
+    /// The columns of the table.
+    pub fn columns(&self, store: &Store) -> Vec<Column> {
         let e = &self.experiment;
         let cells: Vec<super::plan::Planned> = self.all().collect();
         let runs: Vec<(&super::plan::Planned, &Record)> = cells

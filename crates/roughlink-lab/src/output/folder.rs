@@ -17,8 +17,9 @@
 //!
 //! The folder itself is locked, and so is the marker for systems that cannot lock folders. Locks end with their process.
 
-use super::{FileEntry, MANIFEST, OutputError, REPORT, is_result};
+use super::{FileEntry, MANIFEST, OutputError, is_result};
 use crate::disk::{self, Folder, Kind};
+use crate::folder::REPORT;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeSet;

@@ -1,0 +1,100 @@
+//! Exceptions.
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+use roughlink_core::net::{Exceeded, NetworkError};
+use roughlink_lab::drawing::{self, Form, Plain};
+use roughlink_lab::error::LabError;
+use roughlink_lab::output::OutputError;
+use roughlink_lab::runner::message;
+use roughlink_scenario::ScenarioError as Faults;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+create_exception!(
+    roughlink,
+    RoughlinkError,
+    PyException,
+    "Something cannot be done; the text says why and what helps."
+);
+create_exception!(roughlink, ScenarioError, RoughlinkError, "A scenario is wrong; the text has the place in it.");
+create_exception!(roughlink, LimitError, RoughlinkError, "A run needs more than its limits allow.");
+create_exception!(roughlink, Fault, RoughlinkError, "A fault of roughlink itself, which should be reported.");
+
+/// Why something failed.
+pub(crate) enum Failure {
+    Lab(LabError),
+    Folder(OutputError),
+    /// An exception that Python raised meanwhile.
+    Python(PyErr),
+}
+
+impl From<PyErr> for Failure {
+    fn from(e: PyErr) -> Self {
+        Failure::Python(e)
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(e: LabError) -> Self {
+        Failure::Lab(e)
+    }
+}
+
+impl From<Exceeded> for Failure {
+    fn from(e: Exceeded) -> Self {
+        Failure::Lab(e.into())
+    }
+}
+
+impl From<NetworkError> for Failure {
+    fn from(e: NetworkError) -> Self {
+        Failure::Lab(e.into())
+    }
+}
+
+impl From<Faults> for Failure {
+    fn from(e: Faults) -> Self {
+        Failure::Lab(e.into())
+    }
+}
+
+impl From<OutputError> for Failure {
+    fn from(e: OutputError) -> Self {
+        Failure::Folder(e)
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        let e = match failure {
+            Failure::Python(e) => return e,
+            Failure::Folder(e) => {
+                return RoughlinkError::new_err(drawing::plain(&Plain::new(&e, None), Form::Plain).trim().to_owned());
+            }
+            Failure::Lab(e) => e,
+        };
+        let text = e.drawn(Form::Plain).trim_end().to_owned();
+        match e {
+            LabError::File(_) | LabError::Network(_) => ScenarioError::new_err(text),
+            LabError::Exceeded { .. } => LimitError::new_err(text),
+            LabError::Broken { .. } => fault(&text),
+            _ => RoughlinkError::new_err(text),
+        }
+    }
+}
+
+/// Does something; a panic becomes an exception.
+pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> PyResult<T> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done.map_err(PyErr::from),
+        Err(panic) => Err(fault(&message(panic.as_ref()))),
+    }
+}
+
+fn fault(text: &str) -> PyErr {
+    Fault::new_err(format!(
+        "{text}\nThis is a fault of roughlink. Please report it with what you called to {}/issues.",
+        env!("CARGO_PKG_REPOSITORY")
+    ))
+}

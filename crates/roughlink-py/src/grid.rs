@@ -1,0 +1,160 @@
+//! Sweeps: many runs on all cores, kept in the run store of the command line.
+
+use crate::error::{Failure, guarded};
+use crate::scenario::Scenario;
+use crate::table::{Table, Values, real, words};
+use arrow_array::Int64Array;
+use pyo3::prelude::*;
+use roughlink_core::net::Limits;
+use roughlink_lab::drawing::{self, Form};
+use roughlink_lab::error::LabError;
+use roughlink_lab::experiment::Plan as LabPlan;
+use roughlink_lab::experiment::grid::{Grid, sweep as plan_of};
+use roughlink_lab::experiment::result::ExperimentResult;
+use roughlink_lab::experiment::table::Values as Column;
+use roughlink_lab::folder::{self, Content};
+use roughlink_lab::runner::{self, Ending, Job, Stop};
+use roughlink_lab::store::{Store, folder_of};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Runs that are planned.
+#[pyclass(frozen, module = "roughlink._native")]
+pub(crate) struct Plan(Mutex<LabPlan>);
+
+/// What a run of a plan is told of its progress: all runs, those done, those that the folder had; the cost of those it lacked, and of
+/// those of them that are done.
+type Told = (usize, usize, usize, u64, u64);
+
+/// What there is once a plan's runs are done: the folder, the statistics as JSON, the table of runs.
+type Outcome = (PathBuf, String, Table);
+
+#[pymethods]
+impl Plan {
+    /// How many runs it has.
+    fn __len__(&self) -> usize {
+        self.plan().runs()
+    }
+
+    /// What is allowed but probably not meant.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        let of = |(name, text, warning): &(String, String, _)| {
+            drawing::warnings((name, text), std::slice::from_ref(warning), Form::Plain).trim_end().to_owned()
+        };
+        self.plan().warnings.iter().map(of).collect()
+    }
+
+    /// The folder that has its results already, or the first that is free, below `base`.
+    fn folder(&self, base: PathBuf) -> PathBuf {
+        folder_of(&base, &self.plan().identity())
+    }
+
+    /// Does the runs that the folder lacks. `report` is called about once a second. Nothing comes of it if Ctrl-C was pressed or
+    /// `report` failed: what was finished by then is in the folder.
+    fn work(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        threads: usize,
+        max_memory: Option<u64>,
+        report: Py<PyAny>,
+    ) -> PyResult<Outcome> {
+        let usual = Limits::default();
+        let limits = Limits { bytes: max_memory.unwrap_or(usual.bytes), ..usual };
+        py.detach(|| {
+            guarded(|| {
+                let plan = self.plan();
+                let mut store = Store::of(&folder, &plan.identity())?;
+                let asked = AtomicBool::new(false);
+                let mut raised: Option<PyErr> = None;
+                let mut tell = |told: Told| {
+                    let done = Python::attach(|py| {
+                        py.check_signals()?;
+                        report.call1(py, told).map(drop)
+                    });
+                    if let Err(e) = done {
+                        asked.store(true, Ordering::Relaxed);
+                        raised.get_or_insert(e);
+                    }
+                };
+                let jobs = plan.jobs().map(|job| Ok::<_, LabError>(Job { limits, ..job? }));
+                let stop = Stop { asked: &asked, gives_up: true };
+                let ending = runner::run(jobs, &mut store, threads, stop, &mut |p| {
+                    tell((p.runs, p.done, p.kept, p.cost, p.spent));
+                });
+                if let Some(e) = raised {
+                    return Err(Failure::Python(e));
+                }
+                match ending? {
+                    Ending::Complete => {}
+                    Ending::Stopped => unreachable!("only an exception stops it"),
+                }
+                let (result, _) = folder::finish(&plan, &store, runner::ENGINE)?;
+                Ok((folder, json(&result), table(&plan, &store)))
+            })
+        })
+    }
+}
+
+impl Plan {
+    fn plan(&self) -> MutexGuard<'_, LabPlan> {
+        // A panic was reported; the plan is as it was.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The table of the runs that a store has.
+fn table(plan: &LabPlan, store: &Store) -> Table {
+    let columns = plan.columns(store);
+    Table::of(
+        columns
+            .iter()
+            .map(|column| Values {
+                name: &column.name,
+                unit: &column.unit,
+                meaning: &column.meaning,
+                values: match &column.values {
+                    Column::Words(v) => words(v.iter().map(|word| Some(&**word))),
+                    Column::Whole(v) => Arc::new(Int64Array::from(v.clone())),
+                    Column::Real(v) => real(v.iter().copied()),
+                },
+            })
+            .collect(),
+    )
+}
+
+fn json(result: &ExperimentResult) -> String {
+    serde_json::to_string(result).expect("results have a JSON form")
+}
+
+/// Plans a sweep over the product of the values of keys.
+#[pyfunction]
+pub(crate) fn sweep(
+    py: Python<'_>,
+    scenario: &Scenario,
+    vary: Vec<(String, Vec<String>)>,
+    replicas: u32,
+    seed: Option<u64>,
+    metrics: Vec<String>,
+    command: String,
+    max_runs: u64,
+) -> PyResult<Plan> {
+    let set = scenario.overrides.clone();
+    let grid = Grid { set, seed, replicas, metrics, command, most_runs: max_runs };
+    let source = scenario.source.clone();
+    let plan = py.detach(|| guarded(|| Ok(plan_of(source, &vary, &grid)?)))?;
+    Ok(Plan(Mutex::new(plan)))
+}
+
+/// What a result folder has: `grid` and the statistics of its experiments, or `run` and the result, as JSON.
+#[pyfunction]
+pub(crate) fn read(folder: PathBuf) -> PyResult<(&'static str, String)> {
+    guarded(|| {
+        Ok(match folder::read(Path::new(&folder))? {
+            Content::Grid(input) => ("grid", serde_json::to_string(&input).expect("results have a JSON form")),
+            Content::Run(run) => ("run", serde_json::to_string(&run.result).expect("results have a JSON form")),
+        })
+    })
+}

@@ -1,0 +1,169 @@
+//! A run, and what came out of it.
+
+use crate::error::Failure;
+use crate::table::{Kept, Table, Values, flags, real, whole, words};
+use pyo3::prelude::*;
+use roughlink_core::metrics::{DirectionResult, FlowResult, RttResult, RunResult};
+use roughlink_core::net::{Limits, Network, NoObserver, Options};
+use roughlink_core::trace::columns::{Recorder, Series};
+use roughlink_core::units::Time;
+use roughlink_lab::library::Parsed;
+use roughlink_lab::quantity::QUANTITIES;
+use roughlink_lab::runner::{interruptibly, timed};
+use std::sync::Arc;
+
+/// What is wanted of a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) replica: u32,
+    /// Series, with at most one row in this time.
+    pub(crate) series: Option<Time>,
+    pub(crate) limits: Limits,
+}
+
+/// The result of a run.
+#[pyclass(frozen, module = "roughlink._native")]
+pub(crate) struct Run {
+    result: RunResult,
+    series: Option<Kept>,
+}
+
+impl Run {
+    pub(crate) fn new(py: Python<'_>, parsed: Arc<Parsed>, wanted: Wanted) -> Result<Self, Failure> {
+        let scenario = &Arc::new(parsed.scenario.clone());
+        let Wanted { replica, series, limits } = wanted;
+        let options = Options { replica, limits, ..Options::default() };
+        // Asked a few times a second whether Ctrl-C was pressed.
+        let mut raised = None;
+        let mut stop = || {
+            raised = Python::attach(|py| py.check_signals()).err();
+            raised.is_some()
+        };
+        let (result, kept) = py.detach(|| {
+            let mut network = Network::new(Arc::clone(scenario), options)?;
+            Ok::<_, Failure>(match series {
+                None => (timed(|| interruptibly(&mut network, &mut NoObserver, &mut stop))?, None),
+                Some(sample) => {
+                    let mut recorder = Recorder::new(scenario, sample, Kept::default());
+                    let result = timed(|| interruptibly(&mut network, &mut recorder, &mut stop))?;
+                    let Ok(kept) = recorder.finish();
+                    (result, Some(kept))
+                }
+            })
+        })?;
+        raised.map_or(Ok(Run { result, series: kept }), |e| Err(e.into()))
+    }
+}
+
+#[pymethods]
+impl Run {
+    /// The object that `roughlink run --json` prints.
+    fn json(&self) -> String {
+        serde_json::to_string(&self.result).expect("results have a JSON form")
+    }
+
+    /// What flows achieved.
+    fn flows(&self) -> Table {
+        flows(&self.result.flows)
+    }
+
+    /// What the directions of links counted.
+    fn links(&self) -> Table {
+        let both = self.result.links.iter().flat_map(|link| [(link, "forward"), (link, "reverse")]);
+        let each: Vec<(&str, &str, &DirectionResult)> = both
+            .map(|(link, way)| (&*link.name, way, if way == "forward" { &link.forward } else { &link.reverse }))
+            .collect();
+        let count = |name: &'static str, get: fn(&DirectionResult) -> u64| {
+            measured(name, whole(each.iter().map(|(_, _, d)| get(d))))
+        };
+        Table::of(vec![
+            Values {
+                name: "link",
+                unit: "",
+                meaning: "name of the link",
+                values: words(each.iter().map(|l| Some(l.0))),
+            },
+            Values {
+                name: "direction",
+                unit: "",
+                meaning: "forward, from the first node of `between` to the second, or reverse",
+                values: words(each.iter().map(|l| Some(l.1))),
+            },
+            count("packets", |d| d.packets),
+            count("bytes", |d| d.bytes),
+            count("dropped", |d| d.dropped),
+            count("lost", |d| d.lost),
+            measured("loss", real(each.iter().map(|l| l.2.loss))),
+            measured("queue_mean_pkt", real(each.iter().map(|l| Some(l.2.queue_mean_pkt)))),
+            count("queue_max_pkt", |d| u64::from(d.queue_max_pkt)),
+        ])
+    }
+
+    /// One of the series, if they were recorded.
+    fn series(&self, name: &str) -> Option<Table> {
+        let series = Series::ALL.into_iter().find(|series| series.name() == name)?;
+        self.series.as_ref().map(|kept| kept.table(series))
+    }
+
+    /// The names of the series, each with those of its columns.
+    #[staticmethod]
+    fn series_columns() -> Vec<(&'static str, Vec<&'static str>)> {
+        Series::ALL.map(|series| (series.name(), series.fields().iter().map(|f| f.name).collect())).to_vec()
+    }
+}
+
+fn flows(all: &[FlowResult]) -> Table {
+    let count = |name: &'static str, get: fn(&FlowResult) -> u64| measured(name, whole(all.iter().map(get)));
+    let rtt = |name: &'static str, get: fn(&RttResult) -> f64| {
+        measured(name, real(all.iter().map(|f| f.rtt_ms.as_ref().map(get))))
+    };
+    let word = |name, meaning, get: fn(&FlowResult) -> Option<&str>| Values {
+        name,
+        unit: "",
+        meaning,
+        values: words(all.iter().map(get)),
+    };
+    let time = |name, meaning, get: fn(&FlowResult) -> Option<f64>| Values {
+        name,
+        unit: "s",
+        meaning,
+        values: real(all.iter().map(get)),
+    };
+    let flag = |name, meaning, get: fn(&FlowResult) -> bool| Values {
+        name,
+        unit: "",
+        meaning,
+        values: flags(all.iter().map(get)),
+    };
+    Table::of(vec![
+        word("flow", "name of the flow", |f| Some(&f.name)),
+        word("kind", "bulk, cbr, voip or request", |f| Some(&f.kind)),
+        word("cc", "congestion control; null for datagram flows", |f| f.cc.as_deref()),
+        time("start_s", "when it started", |f| Some(f.start_s)),
+        time("end_s", "when its last byte arrived; null if it did not complete", |f| f.end_s),
+        flag("completed", "all bytes arrived (bulk) or left (cbr)", |f| f.completed),
+        flag("failed", "the connection gave up: too many time-outs in a row", |f| f.failed),
+        count("delivered_bytes", |f| f.delivered_bytes),
+        measured("throughput_mbps", real(all.iter().map(|f| f.throughput_mbps))),
+        count("segments", |f| f.segments),
+        count("retransmits", |f| f.retransmits),
+        count("fast_recoveries", |f| f.fast_recoveries),
+        count("timeouts", |f| f.timeouts),
+        count("undos", |f| f.undos),
+        rtt("rtt_min_ms", |r| r.min),
+        rtt("rtt_mean_ms", |r| r.mean),
+        rtt("rtt_p50_ms", |r| r.p50),
+        rtt("rtt_p95_ms", |r| r.p95),
+        rtt("rtt_p99_ms", |r| r.p99),
+        rtt("rtt_max_ms", |r| r.max),
+    ])
+}
+
+/// A column of one of the lab's quantities.
+fn measured(name: &'static str, values: arrow_array::ArrayRef) -> Values<'static> {
+    let (unit, meaning) = match QUANTITIES.iter().find(|quantity| quantity.name == name) {
+        Some(quantity) => (quantity.unit, if quantity.help.is_empty() { quantity.label } else { quantity.help }),
+        None => ("", ""),
+    };
+    Values { name, unit, meaning, values }
+}

@@ -1,0 +1,160 @@
+//! A scenario.
+
+use crate::error::{Failure, guarded};
+use crate::run::{Run, Wanted};
+use pyo3::prelude::*;
+use roughlink_core::net::Limits;
+use roughlink_core::units::{Time, UnitError};
+use roughlink_lab::drawing::{self, Form};
+use roughlink_lab::error::LabError;
+use roughlink_lab::library::{self, Folder, Overrides, Parsed, Source};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A scenario that has been read, and is right.
+#[pyclass(frozen, module = "roughlink._native")]
+#[derive(Clone)]
+pub(crate) struct Scenario {
+    pub(crate) source: Source,
+    pub(crate) overrides: Overrides,
+    pub(crate) parsed: Arc<Parsed>,
+}
+
+impl Scenario {
+    fn new(source: Source, overrides: Overrides) -> Result<Self, Failure> {
+        let parsed = Arc::new(source.parse(&overrides)?);
+        Ok(Scenario { source, overrides, parsed })
+    }
+}
+
+#[pymethods]
+impl Scenario {
+    /// Reads a file, or one that is built in.
+    #[staticmethod]
+    fn read(name: &str, allow_outside: bool) -> PyResult<Self> {
+        guarded(|| Scenario::new(Source::scenario(name)?.allow_outside(allow_outside), Vec::new()))
+    }
+
+    /// Reads a text; it may refer to files of a folder.
+    #[staticmethod]
+    #[pyo3(signature = (text, name, folder, allow_outside, overrides))]
+    fn of(
+        text: String,
+        name: String,
+        folder: Option<PathBuf>,
+        allow_outside: bool,
+        overrides: Overrides,
+    ) -> PyResult<Self> {
+        let folder = folder.map(Folder::new);
+        guarded(|| Scenario::new(Source { name, text, folder }.allow_outside(allow_outside), overrides))
+    }
+
+    /// Reads a table of keys, as JSON.
+    #[staticmethod]
+    fn of_json(json: &str, name: String, folder: Option<PathBuf>) -> PyResult<Self> {
+        guarded(|| {
+            let table: serde_json::Value = serde_json::from_str(json).map_err(|e| usage(&e, "JSON is expected"))?;
+            let text =
+                toml::to_string(&table).map_err(|e| usage(&e, "None has no place in a scenario: leave the key out"))?;
+            Scenario::new(Source { name, text, folder: folder.map(Folder::new) }, Vec::new())
+        })
+    }
+
+    /// The same with other values of keys, as `--set KEY=VALUE` has them.
+    fn set(&self, pairs: Overrides) -> PyResult<Self> {
+        let overrides = self.overrides.iter().cloned().chain(pairs).collect();
+        guarded(|| Scenario::new(self.source.clone(), overrides))
+    }
+
+    /// How it is made again: the arguments of `of`.
+    fn parts(&self) -> (String, String, Option<PathBuf>, bool, Overrides) {
+        let Source { name, text, folder } = self.source.clone();
+        let outside = folder.as_ref().is_some_and(|folder| folder.allow_outside);
+        (text, name, folder.map(|folder| folder.path), outside, self.overrides.clone())
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.parsed.scenario.name
+    }
+
+    /// With the values that were set written into it.
+    #[getter]
+    fn text(&self) -> &str {
+        &self.parsed.scenario.source
+    }
+
+    #[getter]
+    fn seed(&self) -> u64 {
+        self.parsed.scenario.seed
+    }
+
+    #[getter]
+    fn duration_s(&self) -> f64 {
+        self.parsed.scenario.duration.as_secs_f64()
+    }
+
+    #[getter]
+    fn nodes(&self) -> Vec<String> {
+        self.parsed.scenario.nodes.clone()
+    }
+
+    #[getter]
+    fn flows(&self) -> Vec<String> {
+        self.parsed.scenario.flows.iter().map(|flow| flow.name.clone()).collect()
+    }
+
+    #[getter]
+    fn links(&self) -> Vec<String> {
+        self.parsed.scenario.links.iter().map(|link| link.name.clone()).collect()
+    }
+
+    /// What is allowed but probably not meant, each with its place.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        let of = |warning| {
+            let file = (&*self.source.name, &*self.parsed.scenario.source);
+            drawing::warnings(file, std::slice::from_ref(warning), Form::Plain).trim_end().to_owned()
+        };
+        self.parsed.warnings.iter().map(of).collect()
+    }
+
+    /// Runs it; with series, at most one row per flow or link direction and interval beside changes of state.
+    #[pyo3(signature = (replica, series, sample, max_memory, max_events))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        replica: u32,
+        series: bool,
+        sample: &str,
+        max_memory: Option<u64>,
+        max_events: Option<u64>,
+    ) -> PyResult<Run> {
+        guarded(|| {
+            let sample: Time = sample.parse().map_err(|e: UnitError| {
+                usage(&format!("sample = {sample}: {e}"), "write a time with its unit, such as '10 ms'")
+            })?;
+            let usual = Limits::default();
+            let limits =
+                Limits { events: max_events.unwrap_or(usual.events), bytes: max_memory.unwrap_or(usual.bytes) };
+            let wanted = Wanted { replica, series: series.then_some(sample), limits };
+            Run::new(py, Arc::clone(&self.parsed), wanted)
+        })
+    }
+}
+
+pub(crate) fn usage(message: &impl ToString, help: &str) -> LabError {
+    LabError::Usage { message: message.to_string(), help: help.into() }
+}
+
+/// The built-in scenarios.
+#[pyfunction]
+pub(crate) fn names() -> Vec<String> {
+    library::names("scenarios")
+}
+
+/// The JSON Schema of scenario files.
+#[pyfunction]
+pub(crate) fn schema() -> String {
+    roughlink_scenario::schema().to_string()
+}

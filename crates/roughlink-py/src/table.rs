@@ -1,0 +1,223 @@
+//! Tables: columns with units, handed to other libraries without a copy by the Arrow PyCapsule interface
+//! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>).
+
+use crate::error::{Failure, guarded};
+use arrow_array::builder::StringDictionaryBuilder;
+use arrow_array::cast::AsArray as _;
+use arrow_array::ffi::FFI_ArrowSchema;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::types::{Float64Type, Int32Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch,
+    RecordBatchIterator, StringArray,
+};
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+use roughlink_core::trace::columns::{self, Column, Kind, Series, Sink};
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// A table.
+#[pyclass(frozen, module = "roughlink._native")]
+#[derive(Clone)]
+pub(crate) struct Table {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+/// A column of a small table: name, unit, meaning, values.
+pub(crate) struct Values<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) unit: &'a str,
+    pub(crate) meaning: &'a str,
+    pub(crate) values: ArrayRef,
+}
+
+impl Table {
+    /// One of columns, which are of one length.
+    pub(crate) fn of(columns: Vec<Values<'_>>) -> Self {
+        let field =
+            |c: &Values<'_>| heading(c.name, c.values.data_type().clone(), c.values.is_nullable(), c.unit, c.meaning);
+        let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
+        let arrays = columns.into_iter().map(|c| c.values).collect();
+        let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).expect("columns of one length");
+        Table { schema, batches: vec![batch] }
+    }
+
+    fn position(&self, name: &str) -> PyResult<usize> {
+        let all: Vec<&str> = self.schema.fields().iter().map(|field| &**field.name()).collect();
+        let found = all.iter().position(|column| *column == name);
+        found.ok_or_else(|| PyKeyError::new_err(format!("there is no column `{name}`: there are {}", all.join(", "))))
+    }
+}
+
+#[pymethods]
+impl Table {
+    fn __len__(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// Name, type, unit and meaning of each column.
+    fn columns(&self) -> Vec<(String, String, String, String)> {
+        let note = |field: &Field, key: &str| field.metadata().get(key).cloned().unwrap_or_default();
+        let of = |field: &Arc<Field>| {
+            let kind = match field.data_type() {
+                DataType::Int64 => "int",
+                DataType::Float64 => "float",
+                DataType::Boolean => "bool",
+                _ => "str",
+            };
+            (field.name().clone(), kind.to_owned(), note(field, "unit"), note(field, "meaning"))
+        };
+        self.schema.fields().iter().map(of).collect()
+    }
+
+    /// These columns of it.
+    fn select(&self, names: Vec<String>) -> PyResult<Self> {
+        let at = names.iter().map(|name| self.position(name)).collect::<PyResult<Vec<_>>>()?;
+        guarded(|| {
+            let schema = Arc::new(self.schema.project(&at).map_err(failed)?);
+            let batches =
+                self.batches.iter().map(|batch| batch.project(&at)).collect::<Result<_, _>>().map_err(failed)?;
+            Ok(Table { schema, batches })
+        })
+    }
+
+    /// The values of a column.
+    fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let at = self.position(name)?;
+        let mut out = Vec::new();
+        for batch in &self.batches {
+            list(py, batch.column(at), &mut out)?;
+        }
+        Ok(out)
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // Another type may be wished for; that is no obligation.
+        let _ = requested_schema;
+        let batches = self.batches.clone().into_iter().map(Ok::<_, ArrowError>);
+        let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
+        PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(reader)), c"arrow_array_stream")
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        let schema = guarded(|| FFI_ArrowSchema::try_from(&*self.schema).map_err(failed))?;
+        PyCapsule::new_with_value(py, schema, c"arrow_schema")
+    }
+}
+
+/// Appends the values of an array.
+fn list<'py>(py: Python<'py>, array: &ArrayRef, out: &mut Vec<Bound<'py, PyAny>>) -> PyResult<()> {
+    for row in 0..array.len() {
+        out.push(if array.is_null(row) {
+            py.None().into_bound(py)
+        } else {
+            match array.data_type() {
+                DataType::Int64 => array.as_primitive::<Int64Type>().value(row).into_pyobject(py)?.into_any(),
+                DataType::Float64 => array.as_primitive::<Float64Type>().value(row).into_pyobject(py)?.into_any(),
+                DataType::Boolean => array.as_boolean().value(row).into_pyobject(py)?.to_owned().into_any(),
+                DataType::Dictionary(..) => {
+                    let words = array.as_dictionary::<Int32Type>();
+                    let word = words.keys().value(row) as usize;
+                    words.values().as_string::<i32>().value(word).into_pyobject(py)?.into_any()
+                }
+                _ => array.as_string::<i32>().value(row).into_pyobject(py)?.into_any(),
+            }
+        });
+    }
+    Ok(())
+}
+
+/// What only a fault of ours can cause.
+fn failed(e: ArrowError) -> Failure {
+    panic!("{e}")
+}
+
+fn heading(name: &str, kind: DataType, nullable: bool, unit: &str, meaning: &str) -> Field {
+    let notes = [("unit", unit), ("meaning", meaning)].map(|(key, text)| (key.to_owned(), text.to_owned()));
+    Field::new(name, kind, nullable).with_metadata(HashMap::from(notes))
+}
+
+/// Words that repeat, as a column.
+pub(crate) fn words<'a>(words: impl IntoIterator<Item = Option<&'a str>>) -> ArrayRef {
+    let mut builder = StringDictionaryBuilder::<Int32Type>::new();
+    builder.extend(words);
+    Arc::new(builder.finish())
+}
+
+/// Whole numbers as a column.
+pub(crate) fn whole(values: impl IntoIterator<Item = u64>) -> ArrayRef {
+    Arc::new(values.into_iter().map(|n| n as i64).collect::<Int64Array>())
+}
+
+/// Numbers as a column.
+pub(crate) fn real(values: impl IntoIterator<Item = Option<f64>>) -> ArrayRef {
+    Arc::new(values.into_iter().collect::<Float64Array>())
+}
+
+/// Yes and no as a column.
+pub(crate) fn flags(values: impl IntoIterator<Item = bool>) -> ArrayRef {
+    Arc::new(values.into_iter().map(Some).collect::<BooleanArray>())
+}
+
+/// Keeps the series of a run in memory.
+#[derive(Default)]
+pub(crate) struct Kept {
+    batches: HashMap<Series, Vec<RecordBatch>>,
+}
+
+impl Kept {
+    /// One of the series.
+    pub(crate) fn table(&self, series: Series) -> Table {
+        Table { schema: schema(series), batches: self.batches.get(&series).cloned().unwrap_or_default() }
+    }
+}
+
+impl Sink for Kept {
+    type Error = Infallible;
+
+    fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), Infallible> {
+        let batches = self.batches.entry(series).or_default();
+        let schema = batches.first().map_or_else(|| schema(series), RecordBatch::schema);
+        let arrays = columns.iter().map(array).collect();
+        batches.push(RecordBatch::try_new(schema, arrays).expect("the columns of the series"));
+        Ok(())
+    }
+}
+
+fn schema(series: Series) -> SchemaRef {
+    let field = |f: &columns::Field| {
+        let kind = match f.kind {
+            Kind::Whole => DataType::Int64,
+            Kind::Real => DataType::Float64,
+            Kind::Flag => DataType::Boolean,
+            Kind::Word => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+        };
+        heading(f.name, kind, f.nullable, f.unit, f.meaning)
+    };
+    Arc::new(Schema::new(series.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+fn array(column: &Column<'_>) -> ArrayRef {
+    match column {
+        Column::Whole(v) => whole(v.iter().copied()),
+        Column::WholeOrNull(v) => Arc::new(v.iter().map(|n| n.map(|n| n as i64)).collect::<Int64Array>()),
+        Column::Real(v) => Arc::new(Float64Array::from(v.to_vec())),
+        Column::RealOrNull(v) => real(v.iter().copied()),
+        Column::Flag(v) => flags(v.iter().copied()),
+        Column::Word { codes, words } => {
+            let codes = codes.iter().map(|code| Some(*code as i32)).collect::<Int32Array>();
+            let words = StringArray::from_iter_values(words.iter());
+            Arc::new(DictionaryArray::try_new(codes, Arc::new(words)).expect("codes of these words"))
+        }
+    }
+}

@@ -1,0 +1,42 @@
+"""Simulate TCP over rough links: power-line cables, satellites, trains, modems.
+
+    >>> import roughlink as rl
+    >>> scenario = rl.load("hello").set("tcp.cc", "cubic")
+    >>> run = scenario.run()
+    >>> run.flows["throughput_mbps"]
+    [9.2...]
+
+A scenario is what the command line calls a scenario: a file, one that is built in, or a dictionary with the same keys
+(``docs/reference/keys.md``). Times, rates and sizes are text with a unit, such as ``"10 ms"``, ``"2 Mbit/s"`` and ``"1 MB"``. The same
+scenario, seed and replica give the same result as the command line, bit for bit.
+
+Tables have ``__arrow_c_stream__``, so ``polars.DataFrame(run.flows)`` and ``pandas.DataFrame.from_arrow(run.flows)`` take them
+without a copy; they need no other library themselves.
+"""
+
+from ._native import Fault, LimitError, RoughlinkError, ScenarioError, __version__
+from ._run import Run
+from ._scenario import Scenario, load, run, scenario, scenarios, schema
+from ._sweep import Sweep, sweep
+from ._folder import read
+from ._table import Column, Table
+
+__all__ = [
+    "Column",
+    "Fault",
+    "LimitError",
+    "Run",
+    "RoughlinkError",
+    "Scenario",
+    "ScenarioError",
+    "Sweep",
+    "Table",
+    "__version__",
+    "load",
+    "read",
+    "run",
+    "scenario",
+    "scenarios",
+    "schema",
+    "sweep",
+]

@@ -1,0 +1,82 @@
+"""The result of a run."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+from ._table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class Run:
+    """What came out of a run."""
+
+    def __init__(self, native: _native.Run) -> None:
+        self._native = native
+
+    @cached_property
+    def result(self) -> dict[str, Any]:
+        """The object that ``roughlink run --json`` prints (``docs/reference/results.md``)."""
+        found: dict[str, Any] = json.loads(self._native.json())
+        return found
+
+    @cached_property
+    def flows(self) -> Table:
+        """A row for each flow: what it achieved."""
+        return Table(self._native.flows())
+
+    @cached_property
+    def links(self) -> Table:
+        """A row for each direction of each link: what it carried, lost and dropped."""
+        return Table(self._native.links())
+
+    def series(self, name: str) -> Table:
+        """A time series, if the run kept them (``series=True``).
+
+        Args:
+            name: ``"flows"``, ``"links"``, ``"segments"`` or ``"gateways"`` for all columns; or one column of these, with or without its
+                unit (``"cwnd"``, ``"rtt_ms"``), which comes with its time, ns, and the names of what it belongs to.
+
+        Raises:
+            KeyError: there is no such series.
+            ValueError: the run kept none.
+        """
+        all_columns = dict(_native.Run.series_columns())
+        table, columns = name, None
+        if name not in all_columns:
+            found = [(t, c) for t, cs in all_columns.items() for c in cs if c == name or c.rsplit("_", 1)[0] == name]
+            if not found:
+                known = ", ".join([*all_columns, *(c for cs in all_columns.values() for c in cs)])
+                raise KeyError(f"there is no series `{name}`: there are {known}")
+            table, column = found[0]
+            keys: list[str] = [key for key in ("time_ns", "gateway", "flow", "link", "reverse") if key in all_columns[table]]
+            columns = [*keys, column] if column not in keys else [*keys]
+        native = self._native.series(table)
+        if native is None:
+            raise ValueError("the run kept no series: run it with series=True")
+        return Table(native) if columns is None else Table(native.select(columns))
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draws the throughput of each flow over time, Mbit/s in a hundred intervals. It needs matplotlib and a run with series.
+
+        Args:
+            axes: where to draw; new ones if none are given.
+
+        Returns:
+            The axes.
+        """
+        from ._plot import throughput
+
+        return throughput(self, axes)
+
+    def __repr__(self) -> str:
+        r = self.result
+        return f"<roughlink.Run of {r['name']!r}, replica {r['replica']}: {r['sim_s']:g} s simulated>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self!r}</p>".replace("<roughlink", "&lt;roughlink") + self.flows._repr_html_()

@@ -1,0 +1,191 @@
+"""Scenarios."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any, Union
+
+from . import _native
+from ._run import Run
+
+Value = Union[str, int, float, bool, "list[Any]", "dict[str, Any]"]
+"""A value of a key: text as it stands in a file after ``=`` or with a unit, a number, a yes or no, a list or a table."""
+
+
+class Scenario:
+    """A network, its traffic, and how long it is simulated. It does not change: :meth:`set` makes another one.
+
+    Made by :func:`load` and :func:`scenario`. Scenarios can be pickled and compared.
+    """
+
+    def __init__(self, native: _native.Scenario) -> None:
+        self._native = native
+
+    @property
+    def name(self) -> str:
+        """Its title."""
+        return self._native.name
+
+    @property
+    def text(self) -> str:
+        """It as a file, with everything that was set."""
+        return self._native.text
+
+    @property
+    def seed(self) -> int:
+        """The seed of its random streams."""
+        return self._native.seed
+
+    @property
+    def duration_s(self) -> float:
+        """How long it is simulated at most, s."""
+        return self._native.duration_s
+
+    @property
+    def nodes(self) -> list[str]:
+        """The names of its nodes."""
+        return self._native.nodes
+
+    @property
+    def links(self) -> list[str]:
+        """The names of its links."""
+        return self._native.links
+
+    @property
+    def flows(self) -> list[str]:
+        """The names of its flows."""
+        return self._native.flows
+
+    def set(self, key: str | Mapping[str, Value], value: Value | None = None) -> Scenario:
+        """The same scenario with another value of a key, or of several: ``s.set("link.plc.rate", "5 Mbit/s")``,
+        ``s.set({"tcp.cc": "cubic", "seed": 7})``. Keys are those of ``--set`` on the command line.
+
+        Raises:
+            ScenarioError: there is no such key, or the value is not one for it.
+        """
+        if isinstance(key, str):
+            if value is None:
+                raise TypeError(f"set({key!r}, value) needs a value")
+            key = {key: value}
+        return _made(self._native.set([(name, text_of(each)) for name, each in key.items()]))
+
+    def run(
+        self,
+        *,
+        replica: int = 0,
+        series: bool = False,
+        sample: str = "0 s",
+        max_memory: int | None = None,
+        max_events: int | None = None,
+    ) -> Run:
+        """Simulates it. Other threads of Python go on meanwhile, and Ctrl-C ends it.
+
+        Args:
+            replica: the same scenario with other random numbers, from 0.
+            series: keep time series of flows, links and segments: :meth:`Run.series`.
+            sample: of series, keep at most one row in this time beside changes of state; ``"0 s"`` keeps all.
+            max_memory: bytes that packets and records may take; 256 MB if none is given.
+            max_events: events that it may have; without a limit if none is given.
+
+        Raises:
+            ScenarioError: a flow has no path.
+            LimitError: it needs more than `max_memory` or `max_events`.
+            KeyboardInterrupt: Ctrl-C was pressed.
+        """
+        return Run(self._native.run(replica, series, sample, max_memory, max_events))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scenario) and self._native.parts() == other._native.parts()
+
+    def __hash__(self) -> int:
+        return hash(self._native.text)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, self._native.parts()
+
+    def __repr__(self) -> str:
+        return f"<roughlink.Scenario {self.name!r}: {_counted(self)}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p><b>{escape(self.name)}</b>: {_counted(self)}</p><pre>{escape(self.text)}</pre>"
+
+
+def load(name: str | os.PathLike[str], *, allow_outside: bool = False) -> Scenario:
+    """The scenario of a file, or one that is built in (:func:`scenarios`).
+
+    Args:
+        name: a path, or the name of a built-in scenario such as ``"hello"``.
+        allow_outside: it may refer to files outside its folder.
+
+    Raises:
+        ScenarioError: the file is wrong; the text has the place.
+        RoughlinkError: there is no such file.
+    """
+    return _made(_native.Scenario.read(os.fspath(name), allow_outside))
+
+
+def scenario(what: str | Mapping[str, Any], *, folder: str | os.PathLike[str] | None = None) -> Scenario:
+    """A scenario of a dictionary, of the text of a file (any text with a line break), or of a name as for :func:`load`.
+
+    Args:
+        what: the keys of a scenario file, or its text, or a name.
+        folder: where files are that it refers to; the working directory if none is given.
+
+    Raises:
+        ScenarioError: it is wrong.
+    """
+    if isinstance(what, str):
+        if "\n" not in what:
+            return load(what)
+        return _made(_native.Scenario.of(what, "scenario", folder or Path(), False, []))
+    return _made(_native.Scenario.of_json(json.dumps(what), "scenario", folder or Path()))
+
+
+def scenarios() -> list[str]:
+    """The names of the built-in scenarios."""
+    return _native.names()
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of scenario files."""
+    found: dict[str, Any] = json.loads(_native.schema())
+    return found
+
+
+def run(what: Scenario | str | Mapping[str, Any], **options: Any) -> Run:
+    """Runs a scenario, or what :func:`scenario` makes of a name, text or dictionary; options are those of :meth:`Scenario.run`."""
+    return (what if isinstance(what, Scenario) else scenario(what)).run(**options)
+
+
+def text_of(value: Value) -> str:
+    """A value as `--set` has it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _made(native: _native.Scenario) -> Scenario:
+    for warning in native.warnings:
+        warnings.warn(warning, stacklevel=3)
+    return Scenario(native)
+
+
+def _again(
+    text: str,
+    name: str,
+    folder: os.PathLike[str] | None,
+    allow_outside: bool,
+    overrides: Iterable[tuple[str, str]],
+) -> Scenario:
+    return Scenario(_native.Scenario.of(text, name, folder, allow_outside, list(overrides)))
+
+
+def _counted(s: Scenario) -> str:
+    def number(n: int, what: str) -> str:
+        return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+    parts = [number(len(s.nodes), "node"), number(len(s.links), "link"), number(len(s.flows), "flow")]
+    return f"{', '.join(parts)}, {s.duration_s:g} s"

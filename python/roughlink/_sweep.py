@@ -1,0 +1,149 @@
+"""Sweeps: many runs, kept in a folder, with means and intervals."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from . import _native
+from ._scenario import Scenario, Value, scenario as scenario_of, text_of
+from ._table import Table
+
+
+class Sweep:
+    """The results of a sweep."""
+
+    def __init__(self, folder: Path, result: dict[str, Any], runs: Table) -> None:
+        self.folder = folder
+        """The result folder, which the command line reads and continues, too: ``roughlink report FOLDER``."""
+        self.result = result
+        """The object that ``roughlink sweep --json`` prints."""
+        self.runs = runs
+        """A row for each run: what was varied, replica, seed, and every metric."""
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of what was measured, the main one first."""
+        return [metric["name"] for metric in self.result["metrics"]]
+
+    def summary(self, metric: str | None = None) -> list[dict[str, Any]]:
+        """Means over the replicas of each combination of values, as the command line computes them: keys are those that were varied,
+        ``mean``, ``low`` and ``high`` (95 % interval; ``None`` where there is none), ``runs``.
+
+        Args:
+            metric: its name; the main one if none is given.
+
+        Raises:
+            KeyError: it was not measured.
+        """
+        wanted = metric or self.metrics[0]
+        if wanted not in self.metrics:
+            raise KeyError(f"{wanted} was not measured: there are {', '.join(self.metrics)}")
+        return [_row(cell) for cell in self.result["cells"] if cell["metric"] == wanted]
+
+    def __repr__(self) -> str:
+        return f"<roughlink.Sweep of {len(self.runs)} runs in {str(self.folder)!r}>"
+
+    def _repr_html_(self) -> str:
+        rows = self.summary()
+        head = "".join(f"<th>{escape(key)}</th>" for key in rows[0])
+        body = "".join("<tr>" + "".join(f"<td>{_shown(v)}</td>" for v in row.values()) + "</tr>" for row in rows)
+        return f"<p>{escape(self.metrics[0])}</p><table><tr>{head}</tr>{body}</table>"
+
+
+def sweep(
+    what: Scenario | str | Mapping[str, Any],
+    vary: Mapping[str, Value | Sequence[Value]],
+    *,
+    replicas: int = 3,
+    metrics: Sequence[str] = (),
+    seed: int | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    progress: bool | None = None,
+    max_memory: int | None = None,
+    max_runs: int = 1_000_000,
+) -> Sweep:
+    """Runs a scenario over the product of the values of keys, on all cores: ``roughlink sweep``, with its run store, so that either goes on
+    with what the other began. A run whose result the folder has is not repeated.
+
+    Args:
+        what: the scenario, or what :func:`scenario` makes one of.
+        vary: for each key its values: ``{"tcp.cc": ["cubic", "bbr"]}``; a single one is fixed.
+        replicas: runs of each combination, with other random numbers.
+        metrics: names of what is measured (``roughlink metric list``); if none are given, what is usual for the flows.
+        seed: of all random streams, instead of the scenario's.
+        folder: where results are kept; one below ``results`` that is free or has those of the same sweep, if none is given.
+        jobs: runs at a time; as many as there are processors, if no number is given.
+        progress: show progress on standard error; if it is not said, if that is a terminal.
+        max_memory: bytes that packets and records of a run may take; 256 MB if none is given.
+        max_runs: a sweep of more runs is refused.
+
+    Raises:
+        ScenarioError: one of the scenarios is wrong.
+        KeyboardInterrupt: Ctrl-C was pressed; the same call goes on from what was finished.
+        RoughlinkError: the folder has other results, or cannot be written.
+    """
+    given = what if isinstance(what, Scenario) else scenario_of(what)
+    varied = [(key, _values(values)) for key, values in vary.items()]
+    plan = _native.sweep(given._native, varied, replicas, seed, list(metrics), "", max_runs)
+    name = "sweep-" + "".join(c if c.isalnum() else "-" for c in given.name.lower()).strip("-")
+    kept = plan.folder(Path("results") / name) if folder is None else folder
+    show = sys.stderr.isatty() if progress is None else progress
+    shown = _Progress() if show else None
+    threads = jobs or os.cpu_count() or 1
+    try:
+        path, text, runs = plan.work(kept, threads, max_memory, shown.report if shown else _silent)
+    finally:
+        if shown:
+            shown.end()
+    return Sweep(Path(path), json.loads(text), Table(runs))
+
+
+class _Progress:
+    """A line on standard error."""
+
+    def __init__(self) -> None:
+        self.begin = time.monotonic()
+        self.said = ""
+
+    def report(self, runs: int, done: int, kept: int, cost: int, spent: int) -> None:
+        share = spent / cost if cost else 1.0
+        left = (time.monotonic() - self.begin) * (1 - share) / share if share else None
+        said = f"{done} of {runs} runs" + (f", {kept} of them before" if kept else "")
+        said += "" if left is None or done == runs else f", {left:.0f} s left"
+        print("\r" + said.ljust(len(self.said)), end="", file=sys.stderr, flush=True)
+        self.said = said
+
+    def end(self) -> None:
+        if self.said:
+            print(file=sys.stderr)
+
+
+def _silent(runs: int, done: int, kept: int, cost: int, spent: int) -> None:
+    """Shows nothing."""
+
+
+def _values(values: Value | Sequence[Value]) -> list[str]:
+    if isinstance(values, (list, tuple, range)):
+        return [text_of(value) for value in values]
+    return [text_of(values)]  # type: ignore[arg-type]
+
+
+def _row(cell: dict[str, Any]) -> dict[str, Any]:
+    mean, half = cell["measured"], cell["ci95"]
+    interval = cell.get("interval")
+    low, high = interval if interval else (None, None) if half is None else (mean - half, mean + half)
+    return {**cell["axes"], "mean": mean, "low": low, "high": high, "runs": cell["replicas"]}
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))

@@ -1,0 +1,97 @@
+"""Tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import Any, NamedTuple
+
+from . import _native
+
+
+class Column(NamedTuple):
+    """The heading of a column."""
+
+    name: str
+    """Its name, which carries the unit if there is one."""
+    type: str
+    """``int``, ``float``, ``bool`` or ``str``."""
+    unit: str
+    """Its unit; empty if it has none."""
+    meaning: str
+    """What it is."""
+
+
+class Table:
+    """Columns of one length, each with a unit and a meaning.
+
+    ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and ``pandas.DataFrame.from_arrow(table)`` take it through
+    ``__arrow_c_stream__`` without a copy. Without any of them, ``table["name"]`` is a list and ``table.rows()`` gives dictionaries.
+    Units and meanings are in the metadata of the Arrow fields, too.
+    """
+
+    def __init__(self, native: _native.Table) -> None:
+        self._native = native
+
+    @property
+    def columns(self) -> list[Column]:
+        """The headings."""
+        return [Column(*each) for each in self._native.columns()]
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """The values of a column; ``None`` where there is none.
+
+        Raises:
+            KeyError: there is no such column.
+        """
+        return self._native.column(name)
+
+    def select(self, *names: str) -> Table:
+        """These columns of it, without a copy.
+
+        Raises:
+            KeyError: there is no such column.
+        """
+        return Table(self._native.select(list(names)))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Its rows."""
+        names = [column.name for column in self.columns]
+        for values in zip(*(self[name] for name in names), strict=True):
+            yield dict(zip(names, values, strict=True))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The table for other libraries (Arrow PyCapsule interface)."""
+        return self._native.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The types of its columns for other libraries."""
+        return self._native.__arrow_c_schema__()
+
+    def __repr__(self) -> str:
+        names = ", ".join(column.name for column in self.columns)
+        return f"<roughlink.Table of {len(self)} rows: {names}>"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th title="{escape(c.meaning)}">{escape(c.name)}</th>' for c in self.columns)
+        # A page shows the beginning of a long table.
+        few = self if len(self) <= _SHOWN else None
+        if few is None:
+            return f"<table><tr>{head}</tr></table><p>{len(self)} rows</p>"
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row.values()) + "</tr>"
+            for row in few.rows()
+        )
+        return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+_SHOWN = 100
