@@ -15,12 +15,13 @@ HOSTILE_FILES ?= 20000
 # The commit whose results `make unchanged` compares with.
 REV ?= HEAD
 
-.PHONY: help reproduce build release test check deny docs bench validate fuzz hostile unchanged clean
+.PHONY: help reproduce build release test check deny docs bench validate fuzz hostile unchanged wheel clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers, write results/index.html; PAPER=v2g one of them'
 	@echo 'make release     the program as it ships, compiled with a profile of its own runs; minutes'
 	@echo 'make test        set up, then run all tests'
+	@echo 'make wheel       the Python package, to be installed elsewhere: target/wheels'
 	@echo 'make check       formatting and lints'
 	@echo 'make deny        licences, sources and advisories of what is built in'
 	@echo 'make docs        write the reference pages that are made from the program'
@@ -46,9 +47,14 @@ reproduce: build
 test: SHELL := /bin/bash
 test: .SHELLFLAGS := -o pipefail -c
 test:
-	@.ci/setup build tests; mkdir -p target
+	@.ci/setup build tests python; mkdir -p target
 	$(CARGO) test --workspace --locked --no-fail-fast 2>&1 | tee target/test.log
+	.ci/python test
 	@.ci/summary target/test.log
+
+wheel:
+	@.ci/setup build python
+	.ci/python wheel
 
 check:
 	@.ci/setup build

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from os import PathLike
 from typing import final
 
+__all__: list[str]
 __version__: str
 engine: str
 
@@ -82,4 +83,5 @@ def sweep(
     command: str,
     max_runs: int,
 ) -> Plan: ...
+def student95(freedom: float) -> float: ...
 def read(folder: str | PathLike[str]) -> tuple[str, str]: ...

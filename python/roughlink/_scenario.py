@@ -169,7 +169,7 @@ def text_of(value: Value) -> str:
 
 def _made(native: _native.Scenario) -> Scenario:
     for warning in native.warnings:
-        warnings.warn(warning, stacklevel=3)
+        warnings.warn(f"\n{warning}", stacklevel=3)
     return Scenario(native)
 
 

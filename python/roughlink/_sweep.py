@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _native
+from ._estimate import Estimate, mean_of
 from ._scenario import Scenario, Value, scenario as scenario_of, text_of
 from ._table import Table
 
@@ -32,20 +33,54 @@ class Sweep:
         """The names of what was measured, the main one first."""
         return [metric["name"] for metric in self.result["metrics"]]
 
-    def summary(self, metric: str | None = None) -> list[dict[str, Any]]:
-        """Means over the replicas of each combination of values, as the command line computes them: keys are those that were varied,
-        ``mean``, ``low`` and ``high`` (95 % interval; ``None`` where there is none), ``runs``.
+    def summary(self, metric: str | None = None, *, by: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Means, as the command line computes them, and their differences from the first row.
+
+        A row has the values of the keys; ``mean``, ``low`` and ``high`` (95 % interval, Student; of shares of runs Wilson); ``runs``;
+        ``difference``, ``difference_low`` and ``difference_high`` (95 %, Welch). ``None`` where there is none: the mean of what was not
+        reached in every run, the interval of what is not random.
 
         Args:
             metric: its name; the main one if none is given.
+            by: keys that make a row. Over the others the mean is taken, each combination of their values counting the same; all
+                keys that were varied if none are given.
 
         Raises:
-            KeyError: it was not measured.
+            KeyError: it was not measured, or the key not varied.
         """
         wanted = metric or self.metrics[0]
         if wanted not in self.metrics:
             raise KeyError(f"{wanted} was not measured: there are {', '.join(self.metrics)}")
-        return [_row(cell) for cell in self.result["cells"] if cell["metric"] == wanted]
+        varied = [axis["name"] for axis in self.result["axes"]]
+        keys = varied if by is None else list(by)
+        for key in keys:
+            if key not in varied:
+                raise KeyError(f"{key} was not varied: there are {', '.join(varied)}")
+        groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        for cell in self.result["cells"]:
+            if cell["metric"] == wanted:
+                groups.setdefault(tuple(cell["axes"][key] for key in keys), []).append(cell)
+        rows = []
+        first: Estimate | None = None
+        for values, cells in groups.items():
+            estimate = mean_of([Estimate.of(cell) for cell in cells])
+            first = first or estimate
+            low, high = estimate.interval() if len(cells) > 1 else _interval(cells[0], estimate)
+            difference = estimate.minus(first)
+            below, above = difference.interval()
+            rows.append(
+                {
+                    **dict(zip(keys, values, strict=True)),
+                    "mean": estimate.mean,
+                    "low": low,
+                    "high": high,
+                    "runs": sum(cell["replicas"] for cell in cells),
+                    "difference": difference.mean,
+                    "difference_low": below,
+                    "difference_high": above,
+                }
+            )
+        return rows
 
     def __repr__(self) -> str:
         return f"<roughlink.Sweep of {len(self.runs)} runs in {str(self.folder)!r}>"
@@ -136,11 +171,10 @@ def _values(values: Value | Sequence[Value]) -> list[str]:
     return [text_of(values)]  # type: ignore[arg-type]
 
 
-def _row(cell: dict[str, Any]) -> dict[str, Any]:
-    mean, half = cell["measured"], cell["ci95"]
-    interval = cell.get("interval")
-    low, high = interval if interval else (None, None) if half is None else (mean - half, mean + half)
-    return {**cell["axes"], "mean": mean, "low": low, "high": high, "runs": cell["replicas"]}
+def _interval(cell: dict[str, Any], estimate: Estimate) -> tuple[float | None, float | None]:
+    """That of one cell; a share of runs has Wilson's."""
+    wilson = cell.get("interval")
+    return (wilson[0], wilson[1]) if wilson else estimate.interval()
 
 
 def _shown(value: Any) -> str:

@@ -75,6 +75,8 @@ impl From<Failure> for PyErr {
             Failure::Lab(e) => e,
         };
         let text = e.drawn(Form::Plain).trim_end().to_owned();
+        // A drawing begins on a line of its own, below the name of the exception.
+        let text = if matches!(e, LabError::File(_)) { format!("\n{text}") } else { text.trim_start().to_owned() };
         match e {
             LabError::File(_) | LabError::Network(_) => ScenarioError::new_err(text),
             LabError::Exceeded { .. } => LimitError::new_err(text),

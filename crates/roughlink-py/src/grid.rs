@@ -148,6 +148,12 @@ pub(crate) fn sweep(
     Ok(Plan(Mutex::new(plan)))
 }
 
+/// The 97.5 % quantile of Student's distribution.
+#[pyfunction]
+pub(crate) fn student95(freedom: f64) -> f64 {
+    roughlink_lab::statistics::student95(freedom)
+}
+
 /// What a result folder has: `grid` and the statistics of its experiments, or `run` and the result, as JSON.
 #[pyfunction]
 pub(crate) fn read(folder: PathBuf) -> PyResult<(&'static str, String)> {

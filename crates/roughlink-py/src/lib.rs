@@ -25,7 +25,7 @@ mod _native {
     #[pymodule_export]
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
-    use crate::grid::{Plan, read, sweep};
+    use crate::grid::{Plan, read, student95, sweep};
     #[pymodule_export]
     use crate::run::Run;
     #[pymodule_export]

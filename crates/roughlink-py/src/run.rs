@@ -5,9 +5,9 @@ use crate::table::{Kept, Table, Values, flags, real, whole, words};
 use pyo3::prelude::*;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RttResult, RunResult};
 use roughlink_core::net::{Limits, Network, NoObserver, Options};
+use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::columns::{Recorder, Series};
 use roughlink_core::units::Time;
-use roughlink_lab::library::Parsed;
 use roughlink_lab::quantity::QUANTITIES;
 use roughlink_lab::runner::{interruptibly, timed};
 use std::sync::Arc;
@@ -29,8 +29,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(py: Python<'_>, parsed: Arc<Parsed>, wanted: Wanted) -> Result<Self, Failure> {
-        let scenario = &Arc::new(parsed.scenario.clone());
+    pub(crate) fn new(py: Python<'_>, scenario: &Arc<Scenario>, wanted: Wanted) -> Result<Self, Failure> {
         let Wanted { replica, series, limits } = wanted;
         let options = Options { replica, limits, ..Options::default() };
         // Asked a few times a second whether Ctrl-C was pressed.
@@ -90,7 +89,7 @@ impl Run {
                 values: words(each.iter().map(|l| Some(l.1))),
             },
             count("packets", |d| d.packets),
-            count("bytes", |d| d.bytes),
+            Values { unit: "B", meaning: "bytes of the packets", ..count("bytes", |d| d.bytes) },
             count("dropped", |d| d.dropped),
             count("lost", |d| d.lost),
             measured("loss", real(each.iter().map(|l| l.2.loss))),
@@ -155,7 +154,7 @@ fn flows(all: &[FlowResult]) -> Table {
         rtt("rtt_p50_ms", |r| r.p50),
         rtt("rtt_p95_ms", |r| r.p95),
         rtt("rtt_p99_ms", |r| r.p99),
-        rtt("rtt_max_ms", |r| r.max),
+        Values { unit: "ms", meaning: "largest RTT", ..rtt("rtt_max_ms", |r| r.max) },
     ])
 }
 

@@ -4,10 +4,12 @@ use crate::error::{Failure, guarded};
 use crate::run::{Run, Wanted};
 use pyo3::prelude::*;
 use roughlink_core::net::Limits;
+use roughlink_core::scenario::Scenario as Network;
 use roughlink_core::units::{Time, UnitError};
 use roughlink_lab::drawing::{self, Form};
 use roughlink_lab::error::LabError;
-use roughlink_lab::library::{self, Folder, Overrides, Parsed, Source};
+use roughlink_lab::library::{self, Folder, Overrides, Source};
+use roughlink_scenario::Warning;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -17,13 +19,14 @@ use std::sync::Arc;
 pub(crate) struct Scenario {
     pub(crate) source: Source,
     pub(crate) overrides: Overrides,
-    pub(crate) parsed: Arc<Parsed>,
+    pub(crate) scenario: Arc<Network>,
+    warnings: Vec<Warning>,
 }
 
 impl Scenario {
     fn new(source: Source, overrides: Overrides) -> Result<Self, Failure> {
-        let parsed = Arc::new(source.parse(&overrides)?);
-        Ok(Scenario { source, overrides, parsed })
+        let parsed = source.parse(&overrides)?;
+        Ok(Scenario { source, overrides, scenario: Arc::new(parsed.scenario), warnings: parsed.warnings })
     }
 }
 
@@ -75,48 +78,48 @@ impl Scenario {
 
     #[getter]
     fn name(&self) -> &str {
-        &self.parsed.scenario.name
+        &self.scenario.name
     }
 
     /// With the values that were set written into it.
     #[getter]
     fn text(&self) -> &str {
-        &self.parsed.scenario.source
+        &self.scenario.source
     }
 
     #[getter]
     fn seed(&self) -> u64 {
-        self.parsed.scenario.seed
+        self.scenario.seed
     }
 
     #[getter]
     fn duration_s(&self) -> f64 {
-        self.parsed.scenario.duration.as_secs_f64()
+        self.scenario.duration.as_secs_f64()
     }
 
     #[getter]
     fn nodes(&self) -> Vec<String> {
-        self.parsed.scenario.nodes.clone()
+        self.scenario.nodes.clone()
     }
 
     #[getter]
     fn flows(&self) -> Vec<String> {
-        self.parsed.scenario.flows.iter().map(|flow| flow.name.clone()).collect()
+        self.scenario.flows.iter().map(|flow| flow.name.clone()).collect()
     }
 
     #[getter]
     fn links(&self) -> Vec<String> {
-        self.parsed.scenario.links.iter().map(|link| link.name.clone()).collect()
+        self.scenario.links.iter().map(|link| link.name.clone()).collect()
     }
 
     /// What is allowed but probably not meant, each with its place.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         let of = |warning| {
-            let file = (&*self.source.name, &*self.parsed.scenario.source);
+            let file = (&*self.source.name, &*self.scenario.source);
             drawing::warnings(file, std::slice::from_ref(warning), Form::Plain).trim_end().to_owned()
         };
-        self.parsed.warnings.iter().map(of).collect()
+        self.warnings.iter().map(of).collect()
     }
 
     /// Runs it; with series, at most one row per flow or link direction and interval beside changes of state.
@@ -138,7 +141,7 @@ impl Scenario {
             let limits =
                 Limits { events: max_events.unwrap_or(usual.events), bytes: max_memory.unwrap_or(usual.bytes) };
             let wanted = Wanted { replica, series: series.then_some(sample), limits };
-            Run::new(py, Arc::clone(&self.parsed), wanted)
+            Run::new(py, &self.scenario, wanted)
         })
     }
 }

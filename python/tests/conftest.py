@@ -1,0 +1,42 @@
+"""What tests share."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def command() -> Command:
+    """Runs the command line, in the folder that is named."""
+    program = os.environ.get("ROUGHLINK")
+    if program is None:
+        pytest.skip("ROUGHLINK does not name the program")
+    path = str(Path(program).resolve())
+
+    def run(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "NO_COLOR": "1", "LANG": "C.UTF-8"}
+        return subprocess.run(
+            [path, *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+
+    return run
+
+
+def results(out: subprocess.CompletedProcess[str]) -> Any:
+    """What `--json` printed."""
+    assert out.returncode == 0, out.stderr
+    return json.loads(out.stdout)
+
+
+def timeless(result: dict[str, Any]) -> dict[str, Any]:
+    """A result without the time that the machine took for it."""
+    return {key: value for key, value in result.items() if key != "wall_s"}

@@ -1,0 +1,110 @@
+"""Scenarios: read, changed, refused with the text of the command line."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+
+import pytest
+import roughlink as rl
+from conftest import Command
+
+FLOW = {"name": "download", "kind": "bulk", "from": "server", "to": "car"}
+PAIR = {
+    "duration": "20 s",
+    "node": [{"name": "server"}, {"name": "car"}],
+    "link": [
+        {
+            "name": "plc",
+            "between": ["server", "car"],
+            "rate": "5 Mbit/s",
+            "delay": "10 ms",
+            "noise": {"kind": "random", "loss": "1 %"},
+        }
+    ],
+    "flow": [FLOW],
+}
+
+
+def test_a_dictionary_is_a_scenario() -> None:
+    s = rl.scenario(PAIR)
+    assert (s.nodes, s.links, s.flows, s.duration_s) == (["server", "car"], ["plc"], ["download"], 20.0)
+    again = rl.scenario(s.text)
+    assert again.run().result["flows"] == s.run().result["flows"]
+
+
+def test_keys_are_set() -> None:
+    s = rl.load("hello")
+    other = s.set({"tcp.cc": "cubic", "seed": 7, "link.wire.rate": "2 Mbit/s"})
+    assert (s.seed, other.seed) != (7, s.seed) and "cubic" in other.text and "cubic" not in s.text
+    assert other.run().result["flows"][0]["cc"] == "cubic"
+    assert other == s.set("tcp.cc", "cubic").set("seed", 7).set("link.wire.rate", "2 Mbit/s") != s
+
+
+def test_scenarios_are_copied_and_pickled() -> None:
+    s = rl.load("hello").set("seed", 3)
+    for other in (pickle.loads(pickle.dumps(s)), copy.deepcopy(s)):
+        assert other == s and hash(other) == hash(s) and other.text == s.text
+
+
+def test_what_is_built_in() -> None:
+    assert "hello" in rl.scenarios() and "charging-session" in rl.scenarios()
+    assert rl.schema()["$schema"].startswith("https://json-schema.org/")
+
+
+def test_warnings_are_warnings() -> None:
+    with pytest.warns(UserWarning, match="starts when the scenario is over"):
+        rl.scenario({**PAIR, "duration": "1 s", "flow": [{**FLOW, "start": "2 s"}]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "duration = 3\n",
+        'duration = "3 s"\nnodes = []\n',
+        'duration = "3 s"\n[[node]]\nname = "a"\n[[link]]\nname = "l"\nbetween = ["a", "b"]\nrate = "5"\ndelay = "1 ms"\n',
+        "duration = \n",
+        "x\n",
+    ],
+)
+def test_faults_have_the_text_of_the_command(
+    text: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.toml").write_text(text)
+    out = command("run", "wrong.toml", cwd=tmp_path)
+    with pytest.raises(rl.ScenarioError) as error:
+        rl.load("wrong.toml")
+    assert out.returncode == 2 and str(error.value).strip() == out.stderr.strip()
+
+
+def test_faults_of_set_have_the_text_of_the_command(command: Command, tmp_path: Path) -> None:
+    for key, value in [("tcp.cx", "cubic"), ("link.wire.rate", "5"), ("tcp.cc", "cubik"), ("link.*.noise.loss", "200 %")]:
+        out = command("run", "hello", "--set", f"{key}={value}", cwd=tmp_path)
+        with pytest.raises(rl.ScenarioError) as error:
+            rl.load("hello").set(key, value)
+        assert out.returncode == 2 and str(error.value).strip() == out.stderr.strip()
+
+
+def test_other_faults_have_it_too(command: Command, tmp_path: Path) -> None:
+    for name in ("helo", "no/such.toml"):
+        out = command("run", name, cwd=tmp_path)
+        with pytest.raises(rl.RoughlinkError) as error:
+            rl.load(name)
+        assert str(error.value).split() == out.stderr.split()
+    with pytest.raises(TypeError):
+        rl.load("hello").set("tcp.cc")
+    with pytest.raises(TypeError):
+        rl.scenario({"duration": object()})
+    with pytest.raises(rl.RoughlinkError, match="None has no place"):
+        rl.scenario({"duration": None})
+
+
+def test_files_outside_the_folder_are_refused(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (tmp_path / "trace.txt").write_text("1\n2\n")
+    link = {"name": "l", "between": ["server", "car"], "delay": "1 ms", "trace": "../trace.txt"}
+    with pytest.raises(rl.ScenarioError):
+        rl.scenario({**PAIR, "link": [link]}, folder=inner)

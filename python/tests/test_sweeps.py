@@ -1,0 +1,144 @@
+"""Sweeps, and the run store that they share with the command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import roughlink as rl
+from conftest import Command, results, timeless
+
+VARY: dict[str, Any] = {"tcp.cc": ["newreno", "cubic"], "link.plc.noise.loss": ["0.5 %", "2 %"]}
+SCENARIO = """
+duration = "10 s"
+node = [{ name = "server" }, { name = "car" }]
+[[link]]
+name = "plc"
+between = ["server", "car"]
+rate = "5 Mbit/s"
+delay = "10 ms"
+noise = { kind = "random", loss = "1 %" }
+[[flow]]
+name = "download"
+kind = "bulk"
+from = "server"
+to = "car"
+"""
+
+
+def runs(folder: Path) -> dict[str, Any]:
+    """The records of a run store, by key."""
+    lines = (folder / "runs.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines[1:] if line.startswith("{")]
+    return {r["key"]: timeless(r["result"]) for r in records if "key" in r}
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "cable.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_the_store_is_that_of_the_command(scenario: Path, command: Command, tmp_path: Path) -> None:
+    sets = [word for key, values in VARY.items() for word in ("--set", f"{key}={','.join(values)}")]
+    words = ["sweep", "cable.toml", *sets, "--replicas", "4", "--quiet", "--json"]
+    from_command = results(command(*words, "-o", "command", cwd=tmp_path))
+    swept = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "python")
+    assert runs(tmp_path / "python") == runs(tmp_path / "command") and len(runs(tmp_path / "python")) == 16
+    assert swept.result["cells"] == from_command["cells"]
+    assert pl.DataFrame(swept.runs).equals(
+        pl.read_parquet(tmp_path / "command" / "runs.parquet"), null_equal=True
+    ) or pl.DataFrame(swept.runs).with_columns(pl.selectors.categorical().cast(pl.String)).equals(
+        pl.read_parquet(tmp_path / "command" / "runs.parquet")
+    )
+    # Either goes on with what the other began, and repeats nothing.
+    before = (tmp_path / "command" / "runs.jsonl").read_bytes()
+    rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "command")
+    assert (tmp_path / "command" / "runs.jsonl").read_bytes() == before
+    assert rl.read(tmp_path / "python")["experiments"][0]["cells"] == from_command["cells"]
+
+
+def test_summaries(scenario: Path, tmp_path: Path) -> None:
+    swept = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out")
+    rows = swept.summary()
+    assert [(r["tcp.cc"], r["link.plc.noise.loss"]) for r in rows] == [
+        (cc, loss) for cc in VARY["tcp.cc"] for loss in VARY["link.plc.noise.loss"]
+    ]
+    cells = [c for c in swept.result["cells"] if c["metric"] == swept.metrics[0]]
+    for row, cell in zip(rows, cells, strict=True):
+        assert row["mean"] == cell["measured"] and row["runs"] == 4
+        assert row["high"] - row["mean"] == pytest.approx(cell["ci95"])
+        assert row["difference"] == pytest.approx(row["mean"] - rows[0]["mean"])
+    assert rows[1]["difference_low"] < rows[1]["difference"] < rows[1]["difference_high"] < 0
+    by = swept.summary(by=["tcp.cc"])
+    assert [r["mean"] for r in by] == pytest.approx([(rows[i]["mean"] + rows[i + 1]["mean"]) / 2 for i in (0, 2)])
+    assert [r["runs"] for r in by] == [8, 8] and by[0]["low"] < by[0]["mean"] < by[0]["high"]
+    with pytest.raises(KeyError, match="not measured"):
+        swept.summary("throughput")
+    with pytest.raises(KeyError, match="not varied"):
+        swept.summary(by=["cc"])
+    assert "<table" in swept._repr_html_()
+
+
+def test_what_is_refused(
+    scenario: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    s = rl.load(scenario.name)
+    cases: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
+        ({"tcp.cx": ["a", "b"]}, {}, ["--set", "tcp.cx=a,b"]),
+        ({"tcp.cc": ["cubic", "cubik"]}, {}, ["--set", "tcp.cc=cubic,cubik"]),
+        ({}, {"replicas": 0}, ["--replicas", "0"]),
+        ({}, {"metrics": ["throughput"]}, ["--metric", "throughput"]),
+    ]
+    for vary, options, words in cases:
+        out = command("sweep", "cable.toml", *words, "-o", "never", cwd=tmp_path)
+        with pytest.raises(rl.RoughlinkError) as error:
+            rl.sweep(s, vary, folder=tmp_path / "never", **options)
+        assert out.returncode == 2 and str(error.value).split() == out.stderr.split()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").write_text("dear")
+    with pytest.raises(rl.RoughlinkError, match="letter.txt"):
+        rl.sweep(s, VARY, folder=tmp_path / "full")
+
+
+LONG = """
+import sys
+import roughlink as rl
+s = rl.load("cable.toml").set({"duration": "60 s"})
+done = []
+def said(*told):
+    print("runs", told[1], flush=True)
+from roughlink import _native
+plan = _native.sweep(s._native, [("seed", [str(n) for n in range(2000)])], 1, None, [], "", 10000)
+plan.work("kept", 2, None, said)
+"""
+
+
+def test_what_was_finished_is_kept(scenario: Path, tmp_path: Path) -> None:
+    """Ctrl-C in the middle; the same sweep goes on from there."""
+    program = [sys.executable, "-c", LONG]
+    with subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if int(line.split()[1]) >= 20:
+                break
+        child.send_signal(signal.SIGINT)
+        try:
+            _, said = child.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            raise
+    assert said.strip().endswith("KeyboardInterrupt"), said
+    kept = runs(tmp_path / "kept")
+    assert 20 <= len(kept) < 2000
+    s = rl.load(scenario).set("duration", "60 s")
+    expected = [timeless(s.set("seed", n).run().result) for n in range(20)]
+    assert all(result in kept.values() for result in expected[:10])
