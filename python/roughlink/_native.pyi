@@ -4,7 +4,23 @@ from collections.abc import Callable
 from os import PathLike
 from typing import final
 
-__all__: list[str]
+__all__ = [
+    "Fault",
+    "LimitError",
+    "Plan",
+    "RoughlinkError",
+    "Run",
+    "Scenario",
+    "ScenarioError",
+    "Table",
+    "__version__",
+    "engine",
+    "names",
+    "read",
+    "schema",
+    "student95",
+    "sweep",
+]
 __version__: str
 engine: str
 

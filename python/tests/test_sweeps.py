@@ -140,5 +140,5 @@ def test_what_was_finished_is_kept(scenario: Path, tmp_path: Path) -> None:
     kept = runs(tmp_path / "kept")
     assert 20 <= len(kept) < 2000
     s = rl.load(scenario).set("duration", "60 s")
-    expected = [timeless(s.set("seed", n).run().result) for n in range(20)]
-    assert all(result in kept.values() for result in expected[:10])
+    for result in list(kept.values())[:10]:
+        assert timeless(s.set("seed", result["seed"]).run().result) == result
