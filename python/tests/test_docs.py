@@ -1,0 +1,39 @@
+"""What the documentation shows is right, and typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib
+import pytest
+
+matplotlib.use("Agg")
+
+ROOT = Path(__file__).parents[2]
+PAGES = ["docs/how-to/python.md"]
+
+
+def examples(page: str) -> str:
+    """The examples of a page, one after the other."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    assert blocks
+    return "\n".join(blocks)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(examples(page), page, "exec"), {"__name__": "example"})
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_have_the_right_types(page: str, tmp_path: Path) -> None:
+    (tmp_path / "example.py").write_text(examples(page))
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml"), "example.py"]
+    environment = {**os.environ, "MYPYPATH": str(ROOT / "python")}
+    out = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert out.returncode == 0, out.stdout + out.stderr
