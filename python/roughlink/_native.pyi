@@ -96,7 +96,6 @@ def sweep(
     replicas: int,
     seed: int | None,
     metrics: list[str],
-    command: str,
     max_runs: int,
 ) -> Plan: ...
 def student95(freedom: float) -> float: ...

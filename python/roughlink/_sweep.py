@@ -127,7 +127,7 @@ def sweep(
     """
     given = what if isinstance(what, Scenario) else scenario_of(what)
     varied = [(key, _values(values)) for key, values in vary.items()]
-    plan = _native.sweep(given._native, varied, replicas, seed, list(metrics), "", max_runs)
+    plan = _native.sweep(given._native, varied, replicas, seed, list(metrics), max_runs)
     name = "sweep-" + "".join(c if c.isalnum() else "-" for c in given.name.lower()).strip("-")
     kept = plan.folder(Path("results") / name) if folder is None else folder
     show = sys.stderr.isatty() if progress is None else progress

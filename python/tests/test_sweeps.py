@@ -117,7 +117,7 @@ done = []
 def said(*told):
     print("runs", told[1], flush=True)
 from roughlink import _native
-plan = _native.sweep(s._native, [("seed", [str(n) for n in range(2000)])], 1, None, [], "", 10000)
+plan = _native.sweep(s._native, [("seed", [str(n) for n in range(2000)])], 1, None, [], 10000)
 plan.work("kept", 2, None, said)
 """
 

@@ -138,11 +138,10 @@ pub(crate) fn sweep(
     replicas: u32,
     seed: Option<u64>,
     metrics: Vec<String>,
-    command: String,
     max_runs: u64,
 ) -> PyResult<Plan> {
     let set = scenario.overrides.clone();
-    let grid = Grid { set, seed, replicas, metrics, command, most_runs: max_runs };
+    let grid = Grid { set, seed, replicas, metrics, most_runs: max_runs, ..Grid::default() };
     let source = scenario.source.clone();
     let plan = py.detach(|| guarded(|| Ok(plan_of(source, &vary, &grid)?)))?;
     Ok(Plan(Mutex::new(plan)))
