@@ -2,14 +2,13 @@
 //! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>).
 
 use crate::error::{Failure, guarded};
-use arrow_array::builder::StringDictionaryBuilder;
+use arrow_array::builder::make_view;
 use arrow_array::cast::AsArray as _;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::types::{Float64Type, Int32Type, Int64Type};
+use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch,
-    RecordBatchIterator, StringArray,
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringViewArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::exceptions::PyKeyError;
@@ -125,12 +124,7 @@ fn list<'py>(py: Python<'py>, array: &ArrayRef, out: &mut Vec<Bound<'py, PyAny>>
                 DataType::Int64 => array.as_primitive::<Int64Type>().value(row).into_pyobject(py)?.into_any(),
                 DataType::Float64 => array.as_primitive::<Float64Type>().value(row).into_pyobject(py)?.into_any(),
                 DataType::Boolean => array.as_boolean().value(row).into_pyobject(py)?.to_owned().into_any(),
-                DataType::Dictionary(..) => {
-                    let words = array.as_dictionary::<Int32Type>();
-                    let word = words.keys().value(row) as usize;
-                    words.values().as_string::<i32>().value(word).into_pyobject(py)?.into_any()
-                }
-                _ => array.as_string::<i32>().value(row).into_pyobject(py)?.into_any(),
+                _ => array.as_string_view().value(row).into_pyobject(py)?.into_any(),
             }
         });
     }
@@ -147,11 +141,9 @@ fn heading(name: &str, kind: DataType, nullable: bool, unit: &str, meaning: &str
     Field::new(name, kind, nullable).with_metadata(HashMap::from(notes))
 }
 
-/// Words that repeat, as a column.
+/// Words as a column.
 pub(crate) fn words<'a>(words: impl IntoIterator<Item = Option<&'a str>>) -> ArrayRef {
-    let mut builder = StringDictionaryBuilder::<Int32Type>::new();
-    builder.extend(words);
-    Arc::new(builder.finish())
+    Arc::new(words.into_iter().collect::<StringViewArray>())
 }
 
 /// Whole numbers as a column.
@@ -200,7 +192,7 @@ fn schema(series: Series) -> SchemaRef {
             Kind::Whole => DataType::Int64,
             Kind::Real => DataType::Float64,
             Kind::Flag => DataType::Boolean,
-            Kind::Word => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            Kind::Word => DataType::Utf8View,
         };
         heading(f.name, kind, f.nullable, f.unit, f.meaning)
     };
@@ -215,9 +207,15 @@ fn array(column: &Column<'_>) -> ArrayRef {
         Column::RealOrNull(v) => real(v.iter().copied()),
         Column::Flag(v) => flags(v.iter().copied()),
         Column::Word { codes, words } => {
-            let codes = codes.iter().map(|code| Some(*code as i32)).collect::<Int32Array>();
-            let words = StringArray::from_iter_values(words.iter());
-            Arc::new(DictionaryArray::try_new(codes, Arc::new(words)).expect("codes of these words"))
+            // Each word is there once; rows refer to it.
+            let (mut text, mut views) = (Vec::new(), Vec::new());
+            for word in words.iter() {
+                views.push(make_view(word.as_bytes(), 0, text.len() as u32));
+                text.extend_from_slice(word.as_bytes());
+            }
+            let rows: Vec<u128> = codes.iter().map(|code| views[*code as usize]).collect();
+            let words = StringViewArray::try_new(rows.into(), vec![text.into()], None);
+            Arc::new(words.expect("views of these words"))
         }
     }
 }
