@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from statistics import variance
+from statistics import fmean, variance
 from typing import Any, NamedTuple
 
 from . import _native
@@ -21,12 +21,16 @@ class Estimate(NamedTuple):
     """Degrees of freedom of the standard error."""
 
     @classmethod
-    def of(cls, cell: dict[str, Any]) -> Estimate:
-        """That of a cell of results."""
-        samples, mean = cell["samples"], cell["measured"]
-        if mean is None or cell.get("deterministic"):
-            return cls(mean, None if mean is None else 0.0, 0.0)
+    def of(cls, cells: Sequence[dict[str, Any]]) -> Estimate:
+        """The mean over cells of results, each counting the same. Cells share their replicas' random numbers, so they are
+        averaged replica by replica, and what these averages differ by is the error."""
+        if any(cell["measured"] is None for cell in cells):
+            return cls(None, None, 0.0)
+        if all(cell.get("deterministic") for cell in cells):
+            return cls(fmean(cell["measured"] for cell in cells), 0.0, 0.0)
+        samples = _by_replica(cells)
         n = len(samples)
+        mean = cells[0]["measured"] if len(cells) == 1 else fmean(cell["measured"] for cell in cells)
         # Equal values say something once the sign test does: with six.
         if n < 2 or (n < 6 and min(samples) == max(samples)):
             return cls(mean, None, 0.0)
@@ -40,29 +44,23 @@ class Estimate(NamedTuple):
         return self.mean - half, self.mean + half
 
     def minus(self, other: Estimate) -> Estimate:
-        """The difference of two."""
-        if self is other:
-            return Estimate(0.0 if self.mean is not None else None, 0.0, 0.0)
-        return _sum([(1.0, self), (-1.0, other)])
-
-
-def mean_of(estimates: Sequence[Estimate]) -> Estimate:
-    """Their mean, each counting the same."""
-    return estimates[0] if len(estimates) == 1 else _sum([(1 / len(estimates), each) for each in estimates])
-
-
-def _sum(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
-    """A weighted sum of independent estimates, with the degrees of freedom of Welch and Satterthwaite."""
-    mean, square, slack = 0.0, 0.0, 0.0
-    known = True
-    for weight, each in parts:
-        if each.mean is None:
+        """The difference of two (Welch)."""
+        if self.mean is None or other.mean is None:
             return Estimate(None, None, 0.0)
-        mean += weight * each.mean
-        if each.error is None:
-            known = False
-        elif each.error:
-            part = (weight * each.error) ** 2
-            square += part
-            slack += part**2 / each.freedom
-    return Estimate(mean, sqrt(square) if known else None, square**2 / slack if slack else 0.0)
+        mean = self.mean - other.mean
+        if self is other or self.error is None or other.error is None:
+            return Estimate(mean, None, 0.0)
+        squares = [self.error**2, other.error**2]
+        slack = sum(s**2 / f for s, f in zip(squares, (self.freedom, other.freedom), strict=True) if s)
+        return Estimate(mean, sqrt(sum(squares)), sum(squares) ** 2 / slack if slack else 0.0)
+
+
+def _by_replica(cells: Sequence[dict[str, Any]]) -> list[float]:
+    """The mean over the cells in each replica that all of them have; what is not random counts in each."""
+    found: list[dict[int, float]] = []
+    for cell in cells:
+        samples = cell["samples"]
+        if not cell.get("deterministic"):
+            found.append(dict(zip(cell.get("numbers") or range(len(samples)), samples, strict=False)))
+    common = sorted(set.intersection(*(set(each) for each in found)))
+    return [fmean(each[replica] for each in found) * len(found) / len(cells) for replica in common]

@@ -10,8 +10,8 @@ from . import _native
 
 
 def read(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The results in a folder that ``roughlink run -o``, ``sweep``, ``compare`` or ``reproduce`` left: the object that they print with
-    ``--json``. Series and runs are Parquet files there, which Polars and pandas read.
+    """The results in a folder: of ``roughlink run -o`` the object that it prints with ``--json``; of ``sweep``, ``compare`` and ``reproduce`` that
+    of ``results.json``, with a list of ``experiments``. Series and runs are Parquet files there, which Polars and pandas read.
 
     Raises:
         RoughlinkError: it is no result folder.

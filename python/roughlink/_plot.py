@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ def throughput(run: Run, axes: Axes | None) -> Axes:
     end_s = run.result["sim_s"]
     width = end_s / _INTERVALS
     edges = [n * width for n in range(_INTERVALS + 1)]
-    for flow in run.flows["flow"]:
+    left_out = []
+    for flow, kind in zip(run.flows["flow"], run.flows["kind"], strict=True):
+        if kind != "bulk":
+            left_out.append(f"{flow} ({kind})")
+            continue
         delivered = [0] * (_INTERVALS + 1)
         for time, name, count in zip(table["time_ns"], table["flow"], table["delivered_bytes"], strict=True):
             if name == flow:
@@ -39,7 +44,10 @@ def throughput(run: Run, axes: Axes | None) -> Axes:
     drawn.set_xlabel("time, s")
     drawn.set_ylabel("throughput, Mbit/s")
     drawn.set_ylim(bottom=0)
-    drawn.legend()
+    if len(left_out) < len(run.flows):
+        drawn.legend()
+    if left_out:
+        warnings.warn(f"not drawn, as there is no series of what they deliver: {', '.join(left_out)}", stacklevel=3)
     return drawn
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from . import _native
@@ -54,7 +55,7 @@ class Run:
                 known = ", ".join([*all_columns, *(c for cs in all_columns.values() for c in cs)])
                 raise KeyError(f"there is no series `{name}`: there are {known}")
             table, column = found[0]
-            keys: list[str] = [key for key in ("time_ns", "gateway", "flow", "link", "reverse") if key in all_columns[table]]
+            keys: list[str] = [key for key in ("time_ns", "gateway", "flow", "link", "direction") if key in all_columns[table]]
             columns = [*keys, column] if column not in keys else [*keys]
         native = self._native.series(table)
         if native is None:
@@ -62,7 +63,8 @@ class Run:
         return Table(native) if columns is None else Table(native.select(columns))
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draws the throughput of each flow over time, Mbit/s in a hundred intervals. It needs matplotlib and a run with series.
+        """Draws the throughput of transfers over time, Mbit/s in a hundred intervals. It needs matplotlib and a run with series. What calls,
+        sessions and datagrams at a constant rate deliver is in no series, so they are left out, with a warning.
 
         Args:
             axes: where to draw; new ones if none are given.
@@ -79,4 +81,4 @@ class Run:
         return f"<roughlink.Run of {r['name']!r}, replica {r['replica']}: {r['sim_s']:g} s simulated>"
 
     def _repr_html_(self) -> str:
-        return f"<p>{self!r}</p>".replace("<roughlink", "&lt;roughlink") + self.flows._repr_html_()
+        return f"<p>{escape(repr(self))}</p>" + self.flows._repr_html_()

@@ -7,13 +7,14 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from html import escape
+from math import isfinite
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, SupportsInt, Union
 
 from . import _native
 from ._run import Run
 
-Value = Union[str, int, float, bool, "list[Any]", "dict[str, Any]"]
+Value = Union[str, int, float, bool, SupportsInt, "list[Any]", "dict[str, Any]"]
 """A value of a key: text as it stands in a file after ``=`` or with a unit, a number, a yes or no, a list or a table."""
 
 
@@ -69,10 +70,8 @@ class Scenario:
             ScenarioError: there is no such key, or the value is not one for it.
         """
         if isinstance(key, str):
-            if value is None:
-                raise TypeError(f"set({key!r}, value) needs a value")
-            key = {key: value}
-        return _made(self._native.set([(name, text_of(each)) for name, each in key.items()]))
+            key = {key: value}  # type: ignore[dict-item]
+        return _made(self._native.set([(name, text_of(each, name)) for name, each in key.items()]))
 
     def run(
         self,
@@ -81,23 +80,26 @@ class Scenario:
         series: bool = False,
         sample: str = "0 s",
         max_memory: int | None = None,
+        max_series: int = 4_000_000_000,
         max_events: int | None = None,
     ) -> Run:
-        """Simulates it. Other threads of Python go on meanwhile, and Ctrl-C ends it.
+        """Simulates it. Other threads of Python go on meanwhile. Ctrl-C ends it, in the main thread; in others it goes on to its end.
 
         Args:
             replica: the same scenario with other random numbers, from 0.
             series: keep time series of flows, links and segments: :meth:`Run.series`.
             sample: of series, keep at most one row in this time beside changes of state; ``"0 s"`` keeps all.
-            max_memory: bytes that packets and records may take; 256 MB if none is given.
+            max_memory: bytes that packets on their way and records of senders may take; 256 MB if none is given.
+            max_series: bytes that the series may take beside that; a row of a flow has some 150.
             max_events: events that it may have; without a limit if none is given.
 
         Raises:
             ScenarioError: a flow has no path.
-            LimitError: it needs more than `max_memory` or `max_events`.
+            LimitError: it needs more than `max_memory`, `max_series` or `max_events`.
             KeyboardInterrupt: Ctrl-C was pressed.
         """
-        return Run(self._native.run(replica, series, sample, max_memory, max_events))
+        kept = (sample, max_series) if series else None
+        return Run(self._native.run(replica, kept, max_memory, max_events))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self._native.parts() == other._native.parts()
@@ -129,8 +131,8 @@ def load(name: str | os.PathLike[str], *, allow_outside: bool = False) -> Scenar
     return _made(_native.Scenario.read(os.fspath(name), allow_outside))
 
 
-def scenario(what: str | Mapping[str, Any], *, folder: str | os.PathLike[str] | None = None) -> Scenario:
-    """A scenario of a dictionary, of the text of a file (any text with a line break), or of a name as for :func:`load`.
+def scenario(what: Scenario | str | os.PathLike[str] | Mapping[str, Any], *, folder: str | os.PathLike[str] | None = None) -> Scenario:
+    """A scenario of a dictionary, of the text of a file (any text with a line break), or of a path or name as for :func:`load`.
 
     Args:
         what: the keys of a scenario file, or its text, or a name.
@@ -139,11 +141,15 @@ def scenario(what: str | Mapping[str, Any], *, folder: str | os.PathLike[str] | 
     Raises:
         ScenarioError: it is wrong.
     """
-    if isinstance(what, str):
-        if "\n" not in what:
+    if isinstance(what, Scenario):
+        return what
+    if isinstance(what, (str, os.PathLike)):
+        if not isinstance(what, str) or "\n" not in what:
             return load(what)
         return _made(_native.Scenario.of(what, "scenario", folder or Path(), False, []))
-    return _made(_native.Scenario.of_json(json.dumps(what), "scenario", folder or Path()))
+    if not isinstance(what, Mapping):
+        raise TypeError(f"a scenario is a dictionary, a text, a path or a name, not {type(what).__name__}")
+    return _made(_native.Scenario.of_json(plain(what, ""), "scenario", folder or Path()))
 
 
 def scenarios() -> list[str]:
@@ -157,19 +163,62 @@ def schema() -> dict[str, Any]:
     return found
 
 
-def run(what: Scenario | str | Mapping[str, Any], **options: Any) -> Run:
-    """Runs a scenario, or what :func:`scenario` makes of a name, text or dictionary; options are those of :meth:`Scenario.run`."""
-    return (what if isinstance(what, Scenario) else scenario(what)).run(**options)
+def run(what: Scenario | str | os.PathLike[str] | Mapping[str, Any], **options: Any) -> Run:
+    """Runs what :func:`scenario` makes a scenario of; options are those of :meth:`Scenario.run`."""
+    return scenario(what).run(**options)
 
 
-def text_of(value: Value) -> str:
+def text_of(value: Value, key: str = "") -> str:
     """A value as `--set` has it."""
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else _toml(json.loads(plain(value, key)))
+
+
+def _toml(value: Any) -> str:
+    """JSON as a value of TOML."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_toml(name)} = {_toml(inner)}" for name, inner in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(inner) for inner in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def plain(value: object, key: str) -> str:
+    """A value as JSON; numbers and arrays of NumPy are numbers and lists.
+
+    Raises:
+        TypeError: it has no place in a scenario.
+    """
+
+    def default(other: object) -> object:
+        for method in ("tolist", "item", "__fspath__"):
+            if hasattr(other, method):
+                return getattr(other, method)()
+        raise TypeError(f"{key or 'a scenario'} cannot be {other!r}, a {type(other).__name__}")
+
+    def check(part: object, at: str) -> None:
+        if part is None:
+            raise TypeError(f"{at or 'a scenario'} cannot be None: leave the key out")
+        if isinstance(part, float) and not isfinite(part):
+            raise TypeError(f"{at} cannot be {part}")
+        if isinstance(part, Mapping):
+            for name, inner in part.items():
+                check(inner, f"{at}.{name}" if at else str(name))
+        elif isinstance(part, (list, tuple)):
+            for inner in part:
+                check(inner, at)
+
+    check(value, key)
+    return json.dumps(value, default=default)
+
+
+def warn(texts: Iterable[str]) -> None:
+    """Warns of what is allowed but probably not meant."""
+    for text in texts:
+        warnings.warn(f"\n{text}", stacklevel=4)
 
 
 def _made(native: _native.Scenario) -> Scenario:
-    for warning in native.warnings:
-        warnings.warn(f"\n{warning}", stacklevel=3)
+    warn(native.warnings)
     return Scenario(native)
 
 

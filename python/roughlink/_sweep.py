@@ -6,14 +6,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from . import _native
-from ._estimate import Estimate, mean_of
-from ._scenario import Scenario, Value, scenario as scenario_of, text_of
+from ._estimate import Estimate
+from ._scenario import Scenario, Value, text_of, warn
+from ._scenario import scenario as scenario_of
 from ._table import Table
 
 
@@ -33,7 +34,7 @@ class Sweep:
         """The names of what was measured, the main one first."""
         return [metric["name"] for metric in self.result["metrics"]]
 
-    def summary(self, metric: str | None = None, *, by: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    def summary(self, metric: str | None = None, *, by: str | Sequence[str] | None = None) -> list[dict[str, Any]]:
         """Means, as the command line computes them, and their differences from the first row.
 
         A row has the values of the keys; ``mean``, ``low`` and ``high`` (95 % interval, Student; of shares of runs Wilson); ``runs``;
@@ -42,8 +43,8 @@ class Sweep:
 
         Args:
             metric: its name; the main one if none is given.
-            by: keys that make a row. Over the others the mean is taken, each combination of their values counting the same; all
-                keys that were varied if none are given.
+            by: keys that make a row. Over the others the mean is taken, each combination of their values counting the same, and its
+                interval is Student's over the replicas; all keys that were varied if none are given.
 
         Raises:
             KeyError: it was not measured, or the key not varied.
@@ -52,7 +53,7 @@ class Sweep:
         if wanted not in self.metrics:
             raise KeyError(f"{wanted} was not measured: there are {', '.join(self.metrics)}")
         varied = [axis["name"] for axis in self.result["axes"]]
-        keys = varied if by is None else list(by)
+        keys = varied if by is None else [by] if isinstance(by, str) else list(by)
         for key in keys:
             if key not in varied:
                 raise KeyError(f"{key} was not varied: there are {', '.join(varied)}")
@@ -63,7 +64,7 @@ class Sweep:
         rows = []
         first: Estimate | None = None
         for values, cells in groups.items():
-            estimate = mean_of([Estimate.of(cell) for cell in cells])
+            estimate = Estimate.of(cells)
             first = first or estimate
             low, high = estimate.interval() if len(cells) > 1 else _interval(cells[0], estimate)
             difference = estimate.minus(first)
@@ -93,11 +94,11 @@ class Sweep:
 
 
 def sweep(
-    what: Scenario | str | Mapping[str, Any],
-    vary: Mapping[str, Value | Sequence[Value]],
+    what: Scenario | str | os.PathLike[str] | Mapping[str, Any],
+    vary: Mapping[str, Value | Iterable[Value]],
     *,
     replicas: int = 3,
-    metrics: Sequence[str] = (),
+    metrics: str | Sequence[str] = (),
     seed: int | None = None,
     folder: str | os.PathLike[str] | None = None,
     jobs: int | None = None,
@@ -116,21 +117,24 @@ def sweep(
         seed: of all random streams, instead of the scenario's.
         folder: where results are kept; one below ``results`` that is free or has those of the same sweep, if none is given.
         jobs: runs at a time; as many as there are processors, if no number is given.
-        progress: show progress on standard error; if it is not said, if that is a terminal.
+        progress: show progress on standard error; if it is not said, at a terminal and in notebooks.
         max_memory: bytes that packets and records of a run may take; 256 MB if none is given.
         max_runs: a sweep of more runs is refused.
 
     Raises:
         ScenarioError: one of the scenarios is wrong.
+        ValueError: a key has no values, or one twice.
         KeyboardInterrupt: Ctrl-C was pressed; the same call goes on from what was finished.
         RoughlinkError: the folder has other results, or cannot be written.
     """
-    given = what if isinstance(what, Scenario) else scenario_of(what)
-    varied = [(key, _values(values)) for key, values in vary.items()]
-    plan = _native.sweep(given._native, varied, replicas, seed, list(metrics), max_runs)
+    given = scenario_of(what)
+    varied = [(key, _values(key, values)) for key, values in vary.items()]
+    measured = [metrics] if isinstance(metrics, str) else list(metrics)
+    plan = _native.sweep(given._native, varied, replicas, seed, measured, max_runs)
+    warn(plan.warnings)
     name = "sweep-" + "".join(c if c.isalnum() else "-" for c in given.name.lower()).strip("-")
     kept = plan.folder(Path("results") / name) if folder is None else folder
-    show = sys.stderr.isatty() if progress is None else progress
+    show = _is_watched() if progress is None else progress
     shown = _Progress() if show else None
     threads = jobs or os.cpu_count() or 1
     try:
@@ -165,10 +169,23 @@ def _silent(runs: int, done: int, kept: int, cost: int, spent: int) -> None:
     """Shows nothing."""
 
 
-def _values(values: Value | Sequence[Value]) -> list[str]:
-    if isinstance(values, (list, tuple, range)):
-        return [text_of(value) for value in values]
-    return [text_of(values)]  # type: ignore[arg-type]
+def _is_watched() -> bool:
+    """Whether somebody reads standard error as it is written: at a terminal, or in a notebook."""
+    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def _values(key: str, values: Any) -> list[str]:
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
+        return [text_of(cast(Value, values), key)]
+    found = [text_of(value, key) for value in values]
+    if not found:
+        raise ValueError(f"{key} has no values")
+    twice = {value for value in found if found.count(value) > 1}
+    if twice:
+        raise ValueError(f"{key} has a value twice: {', '.join(sorted(twice))}")
+    return found
 
 
 def _interval(cell: dict[str, Any], estimate: Estimate) -> tuple[float | None, float | None]:

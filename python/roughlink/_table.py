@@ -57,6 +57,18 @@ class Table:
         """
         return Table(self._native.select(list(names)))
 
+    def head(self, count: int) -> Table:
+        """Its first rows, without a copy."""
+        return Table(self._native.head(count))
+
+    def __contains__(self, name: object) -> bool:
+        """Whether it has a column of this name."""
+        return any(column.name == name for column in self.columns)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of its columns."""
+        return iter([column.name for column in self.columns])
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """Its rows."""
         names = [column.name for column in self.columns]
@@ -77,15 +89,12 @@ class Table:
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th title="{escape(c.meaning)}">{escape(c.name)}</th>' for c in self.columns)
-        # A page shows the beginning of a long table.
-        few = self if len(self) <= _SHOWN else None
-        if few is None:
-            return f"<table><tr>{head}</tr></table><p>{len(self)} rows</p>"
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row.values()) + "</tr>"
-            for row in few.rows()
+            for row in self.head(_SHOWN).rows()
         )
-        return f"<table><tr>{head}</tr>{body}</table>"
+        more = f"<p>{len(self)} rows, of which these are the first</p>" if len(self) > _SHOWN else ""
+        return f"<table><tr>{head}</tr>{body}</table>{more}"
 
 
 def _shown(value: Any) -> str:
@@ -94,4 +103,4 @@ def _shown(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-_SHOWN = 100
+_SHOWN = 20

@@ -51,6 +51,9 @@ def test_a_column_comes_with_its_time() -> None:
     assert [c.name for c in cwnd.columns] == ["time_ns", "flow", "cwnd_bytes"]
     assert cwnd["cwnd_bytes"] == run.series("flows")["cwnd_bytes"] == pl.DataFrame(cwnd)["cwnd_bytes"].to_list()
     assert cwnd.columns[2].unit == "B" and cwnd.columns[2].meaning == "congestion window"
+    queue = run.series("queue")
+    assert list(queue) == ["time_ns", "link", "direction", "queue_pkt"] and "direction" in queue
+    assert list(queue.head(3).rows()) == list(queue.rows())[:3]
     with pytest.raises(KeyError, match="cwnd_bytes"):
         run.series("cwmd")
     with pytest.raises(ValueError, match="series=True"):
@@ -85,6 +88,8 @@ def test_tables_are_not_copied() -> None:
 def test_limits() -> None:
     with pytest.raises(rl.LimitError, match="more than 10 events"):
         rl.load("hello").run(max_events=10)
+    with pytest.raises(rl.LimitError, match="series take more than 1 MB"):
+        rl.load("hello").run(series=True, max_series=1_000_000)
     with pytest.raises(rl.RoughlinkError, match="no unit"):
         rl.load("hello").run(series=True, sample="3")
 
@@ -111,6 +116,10 @@ def test_pictures() -> None:
     assert mean == pytest.approx(total, rel=1e-6)
     assert axes.get_ylabel() == "throughput, Mbit/s" and run.plot(axes) is axes
     assert "download" in run._repr_html_() and "<table" in run._repr_html_()
+    assert "<img" not in rl.load("hello").set("name", "<img src=x>").run()._repr_html_()
+    assert "first" in run.series("flows")._repr_html_()
+    with pytest.warns(UserWarning, match=r"not drawn.*cross \(cbr\)"):
+        rl.load("cbr-cross-traffic").set("duration", "5 s").run(series=True).plot()
 
 
 ENDLESS = """

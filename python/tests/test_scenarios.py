@@ -6,6 +6,7 @@ import copy
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 import roughlink as rl
 from conftest import Command
@@ -94,11 +95,26 @@ def test_other_faults_have_it_too(command: Command, tmp_path: Path) -> None:
             rl.load(name)
         assert str(error.value).split() == out.stderr.split()
     with pytest.raises(TypeError):
-        rl.load("hello").set("tcp.cc")
+        rl.load("hello").set("tcp.cc", None)
     with pytest.raises(TypeError):
         rl.scenario({"duration": object()})
-    with pytest.raises(rl.RoughlinkError, match="None has no place"):
-        rl.scenario({"duration": None})
+    with pytest.raises(TypeError, match="^flow.start cannot be None"):
+        rl.scenario({"duration": "3 s", "flow": [{"start": None}]})
+    with pytest.raises(TypeError, match="^seed cannot be nan"):
+        rl.load("hello").set("seed", float("nan"))
+    with pytest.raises(TypeError, match="not int"):
+        rl.scenario(3)  # type: ignore[arg-type]
+
+
+def test_tables_are_set() -> None:
+    s = rl.scenario(PAIR).set("link.plc.noise", {"kind": "gilbert-elliott", "to_bad": "1 %", "to_good": "30 %"})
+    assert "gilbert-elliott" in s.text and s.run().result["links"][0]["forward"]["lost"] > 0
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    s = rl.load("hello")
+    assert s.set("seed", np.int64(3)) == s.set("seed", 3)
+    assert rl.scenario({**PAIR, "seed": np.int64(5)}).seed == 5
 
 
 def test_files_outside_the_folder_are_refused(tmp_path: Path) -> None:

@@ -76,6 +76,11 @@ def test_summaries(scenario: Path, tmp_path: Path) -> None:
     by = swept.summary(by=["tcp.cc"])
     assert [r["mean"] for r in by] == pytest.approx([(rows[i]["mean"] + rows[i + 1]["mean"]) / 2 for i in (0, 2)])
     assert [r["runs"] for r in by] == [8, 8] and by[0]["low"] < by[0]["mean"] < by[0]["high"]
+    assert swept.summary(by="tcp.cc") == by
+    # What changes nothing narrows no interval: all cells have the same random numbers.
+    names = rl.sweep(rl.load(scenario), {"name": [f"n{i}" for i in range(5)]}, replicas=4, folder=tmp_path / "names")
+    (one,), each = names.summary(by=[]), names.summary()[0]
+    assert [one["low"], one["high"]] == pytest.approx([each["low"], each["high"]])
     with pytest.raises(KeyError, match="not measured"):
         swept.summary("throughput")
     with pytest.raises(KeyError, match="not varied"):
@@ -99,6 +104,12 @@ def test_what_is_refused(
         with pytest.raises(rl.RoughlinkError) as error:
             rl.sweep(s, vary, folder=tmp_path / "never", **options)
         assert out.returncode == 2 and str(error.value).split() == out.stderr.split()
+    for values, said in [([], "has no values"), (["cubic", "cubic"], "twice: cubic")]:
+        with pytest.raises(ValueError, match=said):
+            rl.sweep(s, {"tcp.cc": values}, folder=tmp_path / "never")
+    assert not (tmp_path / "never").exists()
+    with pytest.warns(UserWarning, match="starts when the scenario is over"):
+        rl.sweep(s, {"flow.download.start": ["0 s", "20 s"]}, replicas=1, folder=tmp_path / "late")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
     with pytest.raises(rl.RoughlinkError, match="letter.txt"):

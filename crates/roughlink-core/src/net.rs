@@ -40,6 +40,7 @@ use routing::Hop;
 pub use routing::NoPath;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// How to run.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +61,8 @@ pub struct Options {
     pub changes: bool,
     /// What the run may use.
     pub limits: Limits,
+    /// The run ends with [`Exceeded::Stopped`] soon after another thread has set it.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// What changes in a link, from outside; `None` leaves a property as it is.
@@ -205,13 +208,8 @@ impl Network {
         };
         let parts = components.into_iter().map(|(flows, links)| Part::Planned { flows, links }).collect();
         let outcomes = Outcomes::new(s);
-        let budget = Budget::new(options.limits);
+        let budget = Budget::new(&options);
         Ok(Network { scenario, options, paths, parts, now: Time::ZERO, budget, stopped: false, outcomes })
-    }
-
-    /// The scenario's end, after which nothing happens.
-    pub fn end(&self) -> Time {
-        self.scenario.duration
     }
 
     /// The links that packets of flow `flow` cross from its source to its destination, by number.

@@ -116,6 +116,7 @@ impl LabError {
 /// What lifts a limit.
 pub fn exceeded_help(limit: &Exceeded) -> &'static str {
     match limit {
+        Exceeded::Stopped { .. } => "run it again",
         Exceeded::Events { .. } => "--max-events allows more",
         Exceeded::Bytes { .. } => {
             "smaller queues, windows and delays keep fewer packets on their way; --max-memory allows more"

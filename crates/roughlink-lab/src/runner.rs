@@ -5,9 +5,8 @@ use crate::store::{Record, Store};
 use crate::watch::{Watch, Watcher};
 use roughlink_core::app::Traffic;
 use roughlink_core::metrics::RunResult;
-use roughlink_core::net::{Exceeded, Limits, Network, NoObserver, Observer, Options};
+use roughlink_core::net::{Exceeded, Limits, Network, Options};
 use roughlink_core::scenario::Scenario;
-use roughlink_core::units::Time;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -54,25 +53,19 @@ impl Job {
         s.flows.iter().map(|f| flow(&f.traffic)).sum::<f64>() as u64 + 1
     }
 
-    /// Its record; none if it was stopped.
-    fn run(&self, stop: &mut dyn FnMut() -> bool) -> Result<Option<Record>, Exceeded> {
-        let options = Options { replica: self.replica, limits: self.limits, ..Options::default() };
+    fn run(&self, stop: Option<Arc<AtomicBool>>) -> Result<Record, Exceeded> {
+        let options = Options { replica: self.replica, limits: self.limits, stop, ..Options::default() };
         let mut network = Network::new(Arc::clone(&self.scenario), options).expect("it was routed before");
-        let mut stopped = false;
-        let mut stop = || {
-            stopped = stop();
-            stopped
-        };
         let (result, watched) = match &self.watch {
-            None => (timed(|| interruptibly(&mut network, &mut NoObserver, &mut stop))?, None),
+            None => (timed(|| network.run())?, None),
             Some(watch) => {
                 let mut watcher = Watcher::new(watch, &self.scenario);
-                let result = timed(|| interruptibly(&mut network, &mut watcher, &mut stop))?;
+                let result = timed(|| network.run_observed(&mut watcher))?;
                 let watched = watcher.finish(watch, &result);
                 (result, Some(watched))
             }
         };
-        Ok((!stopped).then(|| Record { key: self.key.clone(), result, watched }))
+        Ok(Record { key: self.key.clone(), result, watched })
     }
 }
 
@@ -83,37 +76,6 @@ pub(crate) fn key(fingerprint: u128, replica: u32, watch: Option<&Watch>) -> Str
         format!("-{}-{}-{flow}{}", w.every_ns, w.curves.join("+"), w.windows_key())
     });
     format!("{fingerprint:032x}-{replica}{watched}-{ENGINE}")
-}
-
-/// Runs a network to the scenario's end, a part after the other, so that it can be asked between them, a few times a second, whether to
-/// `stop`. A run that was stopped gives what was achieved so far; one that was not gives what [`Network::run_observed`] gives.
-///
-/// # Errors
-/// The limit that the run exceeds.
-#[allow(clippy::disallowed_methods, reason = "the wall clock decides when it is asked, and nothing else")]
-pub fn interruptibly<O: Observer>(
-    network: &mut Network,
-    observer: &mut O,
-    stop: &mut dyn FnMut() -> bool,
-) -> Result<RunResult, Exceeded> {
-    let end = network.end();
-    let (mut now, mut part) = (Time::ZERO, Time(end.0 / FIRST_PARTS).max(Time(1)));
-    while now < end {
-        let start = std::time::Instant::now();
-        now = now.saturating_add(part).min(end);
-        network.wake_observed(now, observer);
-        if network.next_wake() == Time::MAX && now < end {
-            // Nothing is left to happen.
-            now = end;
-            network.wake_observed(now, observer);
-        }
-        let took = start.elapsed();
-        part = if took < ASKED / 2 { part.saturating_add(part) } else { Time(part.0 * 3 / 4).max(Time(1)) };
-        if now < end && took > Duration::from_millis(1) && stop() {
-            break;
-        }
-    }
-    network.exceeded().map_or_else(|| Ok(network.result()), Err)
 }
 
 /// Runs something and notes the wall-clock time that it took.
@@ -142,18 +104,35 @@ pub struct Progress {
     pub spent: u64,
 }
 
-/// By what a grid of runs is ended before all are done.
+/// By what a grid of runs is ended before all are done: no run begins once it is set.
 #[derive(Clone, Copy, Debug)]
-pub struct Stop<'a> {
-    /// No run begins once it is set.
-    pub asked: &'a AtomicBool,
-    /// Runs under way are given up then, within a second; else they are finished.
-    pub gives_up: bool,
+pub enum Stop<'a> {
+    /// Runs under way are finished.
+    AfterRuns(&'a AtomicBool),
+    /// Runs under way are given up.
+    AtOnce(&'a Arc<AtomicBool>),
+}
+
+impl Stop<'_> {
+    fn is_asked(&self) -> bool {
+        match self {
+            Stop::AfterRuns(asked) => asked.load(Ordering::Relaxed),
+            Stop::AtOnce(asked) => asked.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What a run under way is to look at.
+    fn within(&self) -> Option<Arc<AtomicBool>> {
+        match self {
+            Stop::AfterRuns(_) => None,
+            Stop::AtOnce(asked) => Some(Arc::clone(asked)),
+        }
+    }
 }
 
 impl<'a> From<&'a AtomicBool> for Stop<'a> {
     fn from(asked: &'a AtomicBool) -> Self {
-        Stop { asked, gives_up: false }
+        Stop::AfterRuns(asked)
     }
 }
 
@@ -212,7 +191,7 @@ pub fn run<'a>(
         run_batch(&batch, store, threads, stop, &mut progress, &mut faults, report);
         let written = store.sync(); // also repeats writes that failed
         faults.store.take().map_or(written, Err)?;
-        if stop.asked.load(Ordering::Relaxed) {
+        if stop.is_asked() {
             break;
         }
     }
@@ -252,15 +231,12 @@ fn run_batch(
         for _ in 0..threads.clamp(1, jobs.len().max(1)) {
             let (sender, next, give_up) = (sender.clone(), &next, &give_up);
             scope.spawn(move || {
-                while !stop.asked.load(Ordering::Relaxed) && !give_up.load(Ordering::Relaxed) {
+                while !stop.is_asked() && !give_up.load(Ordering::Relaxed) {
                     let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                    let mut ends = || stop.gives_up && stop.asked.load(Ordering::Relaxed);
-                    let outcome = match catch_unwind(AssertUnwindSafe(|| job.run(&mut ends))) {
-                        Ok(Ok(None)) => return,
-                        Ok(Ok(Some(record))) => Ok(Ok(record)),
-                        Ok(Err(exceeded)) => Ok(Err(exceeded)),
-                        Err(panic) => Err(panic),
-                    };
+                    let outcome = catch_unwind(AssertUnwindSafe(|| job.run(stop.within())));
+                    if matches!(outcome, Ok(Err(Exceeded::Stopped { .. }))) {
+                        return;
+                    }
                     if sender.send((job, outcome)).is_err() {
                         return;
                     }
@@ -298,10 +274,6 @@ pub fn message(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("it panicked").to_owned()
 }
 
-/// Into so many parts a run would be divided, if the parts did not become longer or shorter.
-const FIRST_PARTS: u64 = 1000;
-/// How often a run is asked whether to stop, about.
-const ASKED: Duration = Duration::from_millis(200);
 /// Jobs that are planned at a time.
 const BATCH: usize = 4096;
 

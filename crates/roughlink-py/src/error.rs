@@ -25,6 +25,8 @@ create_exception!(roughlink, Fault, RoughlinkError, "A fault of roughlink itself
 pub(crate) enum Failure {
     Lab(LabError),
     Folder(OutputError),
+    /// Series of more bytes than this.
+    Series(u64),
     /// An exception that Python raised meanwhile.
     Python(PyErr),
 }
@@ -71,6 +73,12 @@ impl From<Failure> for PyErr {
             Failure::Python(e) => return e,
             Failure::Folder(e) => {
                 return RoughlinkError::new_err(drawing::plain(&Plain::new(&e, None), Form::Plain).trim().to_owned());
+            }
+            Failure::Series(most) => {
+                return LimitError::new_err(format!(
+                    "the series take more than {} MB: sample=\"10 ms\" keeps fewer rows, max_series allows more",
+                    most / 1_000_000
+                ));
             }
             Failure::Lab(e) => e,
         };

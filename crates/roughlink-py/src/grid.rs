@@ -67,7 +67,7 @@ impl Plan {
             guarded(|| {
                 let plan = self.plan();
                 let mut store = Store::of(&folder, &plan.identity())?;
-                let asked = AtomicBool::new(false);
+                let asked = Arc::new(AtomicBool::new(false));
                 let mut raised: Option<PyErr> = None;
                 let mut tell = |told: Told| {
                     let done = Python::attach(|py| {
@@ -80,8 +80,7 @@ impl Plan {
                     }
                 };
                 let jobs = plan.jobs().map(|job| Ok::<_, LabError>(Job { limits, ..job? }));
-                let stop = Stop { asked: &asked, gives_up: true };
-                let ending = runner::run(jobs, &mut store, threads, stop, &mut |p| {
+                let ending = runner::run(jobs, &mut store, threads, Stop::AtOnce(&asked), &mut |p| {
                     tell((p.runs, p.done, p.kept, p.cost, p.spent));
                 });
                 if let Some(e) = raised {

@@ -1,23 +1,28 @@
 //! A run, and what came out of it.
 
 use crate::error::Failure;
-use crate::table::{Kept, Table, Values, flags, real, whole, words};
+use crate::table::{Kept, Table, TooLong, Values, flags, real, whole, words};
 use pyo3::prelude::*;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RttResult, RunResult};
-use roughlink_core::net::{Limits, Network, NoObserver, Options};
+use roughlink_core::net::{Limits, Network, Options};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::columns::{Recorder, Series};
 use roughlink_core::units::Time;
 use roughlink_lab::quantity::QUANTITIES;
-use roughlink_lab::runner::{interruptibly, timed};
+use roughlink_lab::runner::timed;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 /// What is wanted of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) replica: u32,
-    /// Series, with at most one row in this time.
-    pub(crate) series: Option<Time>,
+    /// Series, with at most one row in this time, and the bytes that they may take.
+    pub(crate) series: Option<(Time, u64)>,
     pub(crate) limits: Limits,
 }
 
@@ -31,28 +36,43 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn new(py: Python<'_>, scenario: &Arc<Scenario>, wanted: Wanted) -> Result<Self, Failure> {
         let Wanted { replica, series, limits } = wanted;
-        let options = Options { replica, limits, ..Options::default() };
-        // Asked a few times a second whether Ctrl-C was pressed.
-        let mut raised = None;
-        let mut stop = || {
-            raised = Python::attach(|py| py.check_signals()).err();
-            raised.is_some()
+        let stop = Arc::new(AtomicBool::new(false));
+        let options = Options { replica, limits, stop: Some(Arc::clone(&stop)), ..Options::default() };
+        let mut network = Network::new(Arc::clone(scenario), options)?;
+        let work = move || match series {
+            None => Ok(Run { result: timed(|| network.run())?, series: None }),
+            Some((sample, most)) => {
+                let mut recorder = Recorder::new(scenario, sample, Kept::new(most));
+                let result = timed(|| network.run_observed(&mut recorder))?;
+                let kept = recorder.finish().map_err(|TooLong| Failure::Series(most))?;
+                Ok(Run { result, series: Some(kept) })
+            }
         };
-        let (result, kept) = py.detach(|| {
-            let mut network = Network::new(Arc::clone(scenario), options)?;
-            Ok::<_, Failure>(match series {
-                None => (timed(|| interruptibly(&mut network, &mut NoObserver, &mut stop))?, None),
-                Some(sample) => {
-                    let mut recorder = Recorder::new(scenario, sample, Kept::default());
-                    let result = timed(|| interruptibly(&mut network, &mut recorder, &mut stop))?;
-                    let Ok(kept) = recorder.finish();
-                    (result, Some(kept))
-                }
-            })
-        })?;
-        raised.map_or(Ok(Run { result, series: kept }), |e| Err(e.into()))
+        py.detach(|| watched(&stop, work))?
     }
 }
+
+/// Works in another thread, while this one, which alone is told of Ctrl-C, looks for it.
+fn watched<T: Send>(stop: &AtomicBool, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+    thread::scope(|scope| {
+        let (ended, end) = mpsc::channel::<()>();
+        let worker = scope.spawn(move || {
+            let _ended = ended; // dropped at the end, also of a panic
+            work()
+        });
+        while end.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            if let Err(e) = Python::attach(|py| py.check_signals()) {
+                stop.store(true, Ordering::Relaxed);
+                let _ = worker.join();
+                return Err(e);
+            }
+        }
+        worker.join().map_or_else(|panic| resume_unwind(panic), Ok)
+    })
+}
+
+/// How often it is looked for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
 
 #[pymethods]
 impl Run {

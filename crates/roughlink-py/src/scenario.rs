@@ -5,7 +5,7 @@ use crate::run::{Run, Wanted};
 use pyo3::prelude::*;
 use roughlink_core::net::Limits;
 use roughlink_core::scenario::Scenario as Network;
-use roughlink_core::units::{Time, UnitError};
+use roughlink_core::units::Time;
 use roughlink_lab::drawing::{self, Form};
 use roughlink_lab::error::LabError;
 use roughlink_lab::library::{self, Folder, Overrides, Source};
@@ -122,25 +122,26 @@ impl Scenario {
         self.warnings.iter().map(of).collect()
     }
 
-    /// Runs it; with series, at most one row per flow or link direction and interval beside changes of state.
-    #[pyo3(signature = (replica, series, sample, max_memory, max_events))]
+    /// Runs it. With series: at most one row per flow or link direction in this time beside changes of state; bytes that they may take.
+    #[pyo3(signature = (replica, series, max_memory, max_events))]
     fn run(
         &self,
         py: Python<'_>,
         replica: u32,
-        series: bool,
-        sample: &str,
+        series: Option<(String, u64)>,
         max_memory: Option<u64>,
         max_events: Option<u64>,
     ) -> PyResult<Run> {
         guarded(|| {
-            let sample: Time = sample.parse().map_err(|e: UnitError| {
-                usage(&format!("sample = {sample}: {e}"), "write a time with its unit, such as '10 ms'")
-            })?;
+            let sampled = |(sample, most): (String, u64)| match sample.parse::<Time>() {
+                Ok(time) => Ok((time, most)),
+                Err(e) => Err(usage(&format!("sample = {sample}: {e}"), "write a time with its unit, such as '10 ms'")),
+            };
+            let series = series.map(sampled).transpose()?;
             let usual = Limits::default();
             let limits =
                 Limits { events: max_events.unwrap_or(usual.events), bytes: max_memory.unwrap_or(usual.bytes) };
-            let wanted = Wanted { replica, series: series.then_some(sample), limits };
+            let wanted = Wanted { replica, series, limits };
             Run::new(py, &self.scenario, wanted)
         })
     }

@@ -16,7 +16,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use roughlink_core::trace::columns::{self, Column, Kind, Series, Sink};
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 /// A table.
@@ -72,6 +71,18 @@ impl Table {
             (field.name().clone(), kind.to_owned(), note(field, "unit"), note(field, "meaning"))
         };
         self.schema.fields().iter().map(of).collect()
+    }
+
+    /// Its first rows.
+    fn head(&self, count: usize) -> Self {
+        let mut left = count;
+        let mut batches = Vec::new();
+        for batch in &self.batches {
+            let rows = left.min(batch.num_rows());
+            batches.extend((rows > 0).then(|| batch.slice(0, rows)));
+            left -= rows;
+        }
+        Table { schema: Arc::clone(&self.schema), batches }
     }
 
     /// These columns of it.
@@ -162,12 +173,21 @@ pub(crate) fn flags(values: impl IntoIterator<Item = bool>) -> ArrayRef {
 }
 
 /// Keeps the series of a run in memory.
-#[derive(Default)]
 pub(crate) struct Kept {
     batches: HashMap<Series, Vec<RecordBatch>>,
+    bytes: u64,
+    /// Bytes that they may take.
+    most: u64,
 }
 
+/// The series take more memory than they may.
+pub(crate) struct TooLong;
+
 impl Kept {
+    pub(crate) fn new(most: u64) -> Self {
+        Kept { batches: HashMap::new(), bytes: 0, most }
+    }
+
     /// One of the series.
     pub(crate) fn table(&self, series: Series) -> Table {
         Table { schema: schema(series), batches: self.batches.get(&series).cloned().unwrap_or_default() }
@@ -175,14 +195,16 @@ impl Kept {
 }
 
 impl Sink for Kept {
-    type Error = Infallible;
+    type Error = TooLong;
 
-    fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), Infallible> {
+    fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), TooLong> {
         let batches = self.batches.entry(series).or_default();
         let schema = batches.first().map_or_else(|| schema(series), RecordBatch::schema);
         let arrays = columns.iter().map(array).collect();
-        batches.push(RecordBatch::try_new(schema, arrays).expect("the columns of the series"));
-        Ok(())
+        let batch = RecordBatch::try_new(schema, arrays).expect("the columns of the series");
+        self.bytes += batch.get_array_memory_size() as u64;
+        batches.push(batch);
+        if self.bytes > self.most { Err(TooLong) } else { Ok(()) }
     }
 }
 

@@ -5,7 +5,10 @@
 //! end is bounded too. Memory is what grows while a run lasts: packets on links, segments at senders, recorded delays. It is
 //! added up every few thousand steps, and at least as many as there are elements, so that the loop does not notice.
 
+use super::Options;
 use crate::units::Time;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a run may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +31,17 @@ impl Default for Limits {
     }
 }
 
-/// A run needs more than its limits allow.
+/// A run needs more than its limits allow, or was told to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Exceeded {
+    /// Somebody has set [`Options::stop`].
+    #[error("the run was stopped at {at} of {duration}")]
+    Stopped {
+        /// How far it got.
+        at: Time,
+        /// How far it should have got.
+        duration: Time,
+    },
     /// More events.
     #[error("the run has more than {most} events; it ended at {at} of {duration}")]
     Events {
@@ -54,9 +65,10 @@ pub enum Exceeded {
 }
 
 /// The limits of a run, and what it has used of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Budget {
     limits: Limits,
+    stop: Option<Arc<AtomicBool>>,
     steps: u64,
     /// When to add up next.
     next: u64,
@@ -64,8 +76,9 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(limits: Limits) -> Self {
-        Budget { limits, steps: 0, next: EVERY.min(limits.events), exceeded: None }
+    pub(super) fn new(options: &Options) -> Self {
+        let Options { limits, stop, .. } = options;
+        Budget { limits: *limits, stop: stop.clone(), steps: 0, next: EVERY.min(limits.events), exceeded: None }
     }
 
     /// Another step; whether it is time for [`Budget::check`].
@@ -83,6 +96,8 @@ impl Budget {
             self.exceeded = Some(Exceeded::Events { most: events, at: now, duration: end });
         } else if bytes > most {
             self.exceeded = Some(Exceeded::Bytes { most, at: now, duration: end });
+        } else if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            self.exceeded = Some(Exceeded::Stopped { at: now, duration: end });
         }
         // What has exceeded a limit once is over, wherever the loop asks next.
         let over = self.exceeded.is_some();

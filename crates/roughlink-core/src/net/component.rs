@@ -167,7 +167,7 @@ impl Component {
             ports: None,
             end: s.duration,
             events: 0,
-            budget: Budget::new(options.limits),
+            budget: Budget::new(options),
         };
         if !options.ports.is_empty() {
             component.open(s, options);
