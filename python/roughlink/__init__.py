@@ -14,6 +14,8 @@ Tables have ``__arrow_c_stream__``, so ``polars.DataFrame(run.flows)`` and ``pan
 without a copy; they need no other library themselves.
 """
 
+from ._cc import UNLIMITED, CongestionControl, Permit, register
+from ._native import Ack, Congestion, Flow, LinkEvent, RateSample, Sent
 from ._native import Fault, LimitError, RoughlinkError, ScenarioError, __version__
 from ._run import Run
 from ._scenario import Scenario, load, run, scenario, scenarios, schema
@@ -22,18 +24,28 @@ from ._folder import read
 from ._table import Column, Table
 
 __all__ = [
+    "Ack",
     "Column",
+    "Congestion",
+    "CongestionControl",
     "Fault",
+    "Flow",
     "LimitError",
+    "LinkEvent",
+    "Permit",
+    "RateSample",
     "Run",
     "RoughlinkError",
     "Scenario",
     "ScenarioError",
+    "Sent",
     "Sweep",
     "Table",
+    "UNLIMITED",
     "__version__",
     "load",
     "read",
+    "register",
     "run",
     "scenario",
     "scenarios",

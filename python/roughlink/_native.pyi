@@ -1,22 +1,30 @@
 """What needs Rust; use the names of `roughlink` instead."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import final
+from typing import ClassVar, Literal, final
 
 __all__ = [
+    "Ack",
+    "Batch",
+    "Congestion",
     "Fault",
+    "Flow",
     "LimitError",
+    "LinkEvent",
     "Plan",
+    "RateSample",
     "RoughlinkError",
     "Run",
     "Scenario",
     "ScenarioError",
+    "Sent",
     "Table",
     "__version__",
     "engine",
     "names",
     "read",
+    "register",
     "schema",
     "student95",
     "sweep",
@@ -37,6 +45,7 @@ class Scenario:
     duration_s: float
     nodes: list[str]
     flows: list[str]
+    algorithms: list[str]
     links: list[str]
     warnings: list[str]
     @staticmethod
@@ -54,7 +63,11 @@ class Scenario:
     def set(self, pairs: list[tuple[str, str]]) -> Scenario: ...
     def parts(self) -> tuple[str, str, PathLike[str] | None, bool, list[tuple[str, str]]]: ...
     def run(
-        self, replica: int, series: tuple[str, int] | None, max_memory: int | None, max_events: int | None
+        self,
+        replica: int,
+        series: tuple[str, int] | None,
+        limits: tuple[int | None, int | None],
+        cc: Sequence[tuple[str, Callable[[Flow], object]]],
     ) -> Run: ...
 
 @final
@@ -89,6 +102,199 @@ class Plan:
         report: Callable[[int, int, int, int, int], None],
     ) -> tuple[PathLike[str], str, Table]: ...
 
+@final
+class Flow:
+    """The state of a connection when a method was called. Sizes are bytes of payload, times are seconds."""
+
+    @property
+    def now(self) -> float:
+        """The present, s since the start of the scenario."""
+    @property
+    def mss(self) -> int:
+        """Payload of a full segment, bytes."""
+    @property
+    def state(self) -> Literal["open", "disorder", "recovery", "loss", "cwr"]:
+        """State of loss recovery, with Linux's names: 'open', 'disorder', 'recovery', 'loss' or 'cwr'."""
+    @property
+    def in_flight(self) -> int:
+        """Bytes believed to be in the network ('pipe' of RFC 6675)."""
+    @property
+    def outstanding(self) -> int:
+        """Bytes sent and not cumulatively acknowledged (FlightSize of RFC 5681)."""
+    @property
+    def delivered(self) -> int:
+        """Bytes delivered so far, cumulatively or selectively acknowledged, each counted once."""
+    @property
+    def snd_una(self) -> int:
+        """Offset of the first unacknowledged byte in the stream."""
+    @property
+    def snd_nxt(self) -> int:
+        """Offset of the next new byte in the stream."""
+    @property
+    def srtt(self) -> float | None:
+        """Smoothed round-trip time (RFC 6298), s; None if it has not been measured."""
+    @property
+    def latest_rtt(self) -> float | None:
+        """The round-trip time measured last, s; None if it has not been measured."""
+    @property
+    def min_rtt(self) -> float | None:
+        """The smallest round-trip time of the connection, s; None if it has not been measured."""
+    @property
+    def rto(self) -> float:
+        """Retransmission time-out, s, back-off included."""
+    @property
+    def initial_window(self) -> int:
+        """Initial window, bytes."""
+    @property
+    def initial_ssthresh(self) -> int:
+        """Initial slow-start threshold, bytes; UNLIMITED if there is none."""
+    @property
+    def send_window(self) -> int:
+        """The window that the peer advertises, bytes."""
+    @property
+    def recovery_window(self) -> int | None:
+        """What recovery allows to be in flight while it is in charge, bytes; else None."""
+    @property
+    def cwnd_limited(self) -> bool:
+        """The sender used its whole congestion window since the last acknowledgement."""
+    @property
+    def app_limited(self) -> bool:
+        """The application had nothing to send, and what was in flight then has not all been delivered."""
+    @property
+    def max_outstanding(self) -> int:
+        """What was in the network when the last window of data began, bytes."""
+    def window(self, cwnd: int) -> int:
+        """`cwnd`, bytes, or what recovery allows while it is in charge."""
+
+@final
+class Ack:
+    """An acknowledgement, after it was taken in."""
+
+    @property
+    def acked(self) -> int:
+        """Bytes newly acknowledged cumulatively."""
+    @property
+    def delivered(self) -> int:
+        """Bytes newly delivered: acknowledged cumulatively or selectively for the first time."""
+    @property
+    def segments(self) -> int:
+        """Whole segments that it credits to growth; 0 for a duplicate."""
+    @property
+    def rtt(self) -> float | None:
+        """Its sample of the round-trip time, s; None if it gave none."""
+    @property
+    def may_grow(self) -> bool:
+        """The window may grow on it: not in recovery, not limited by the application."""
+    @property
+    def prior_una(self) -> int:
+        """Flow.snd_una before it."""
+    @property
+    def prior_in_flight(self) -> int:
+        """Flow.in_flight before it, bytes."""
+    @property
+    def rate(self) -> RateSample | None:
+        """Its sample of the delivery rate; None if it delivered nothing."""
+
+@final
+class RateSample:
+    """A sample of the delivery rate (Linux's rate_sample)."""
+
+    @property
+    def delivered(self) -> int:
+        """Bytes delivered over `interval`."""
+    @property
+    def prior_delivered(self) -> int:
+        """Flow.delivered when the acknowledged segment was sent."""
+    @property
+    def interval(self) -> float:
+        """The longer of the intervals in which it was sent and acknowledged, s."""
+    @property
+    def rtt(self) -> float | None:
+        """Round-trip time of the segment, s; None if it had been retransmitted."""
+    @property
+    def sent_at(self) -> float:
+        """When the segment left, for the last time, s."""
+    @property
+    def losses(self) -> int:
+        """Bytes found lost since the sample before."""
+    @property
+    def acked_sacked(self) -> int:
+        """Bytes that this acknowledgement delivered."""
+    @property
+    def prior_in_flight(self) -> int:
+        """Flow.in_flight before this acknowledgement, bytes."""
+    @property
+    def app_limited(self) -> bool:
+        """The sender had nothing to send when the segment left."""
+    @property
+    def retransmitted(self) -> bool:
+        """The segment had been retransmitted."""
+
+@final
+class Sent:
+    """A segment that has just left."""
+
+    @property
+    def seq(self) -> int:
+        """Offset of its first byte in the stream."""
+    @property
+    def len(self) -> int:
+        """Payload, bytes."""
+    @property
+    def retransmission(self) -> bool:
+        """It is a retransmission."""
+    @property
+    def tx_start(self) -> bool:
+        """Nothing was in flight before it left."""
+
+@final
+class LinkEvent:
+    """What a host is notified of about a link on its flow's path."""
+
+    @property
+    def kind(self) -> Literal["down", "up", "configured", "signal", "rate", "delay", "threshold"]:
+        """'down', 'up', 'configured', 'signal', 'rate', 'delay' or 'threshold'."""
+    @property
+    def value(self) -> float | None:
+        """dBm of 'signal' and 'threshold', bit/s of 'rate', s of 'delay' (one way); else None."""
+    @property
+    def hysteresis(self) -> float | None:
+        """How much more than 'threshold' begins coverage, dB; else None."""
+
+@final
+class Congestion:
+    """Why the window must shrink; reported once per episode."""
+
+    LOSS: ClassVar[Congestion]
+    """Fast retransmit."""
+    TIMEOUT: ClassVar[Congestion]
+    """Retransmission time-out."""
+    TIMEOUT_AGAIN: ClassVar[Congestion]
+    """A time-out within an episode already reported: ssthresh stays, the window falls to one segment."""
+    ECN: ClassVar[Congestion]
+    """ECN-Echo."""
+
+    @property
+    def is_timeout(self) -> bool:
+        """It is a retransmission time-out, the first of its episode or not."""
+
+@final
+class Batch:
+    def __new__(
+        cls,
+        scenario: Scenario,
+        flow: str | None,
+        count: int,
+        seconds: float | None,
+        round_trips: float,
+        threads: int,
+    ) -> Batch: ...
+    def reset(self, which: list[tuple[int, int]]) -> None: ...
+    def step(self, actions: bytes) -> bytes: ...
+    def seen(self) -> bytes: ...
+    def times(self) -> list[float]: ...
+
+def register(name: str, summary: str) -> None: ...
 def names() -> list[str]: ...
 def schema() -> str: ...
 def sweep(

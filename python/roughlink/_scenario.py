@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, SupportsInt, Union
 
 from . import _native
+from ._cc import Maker, bound
 from ._run import Run
 
 Value = Union[str, int, float, bool, SupportsInt, "list[Any]", "dict[str, Any]"]
@@ -82,6 +83,7 @@ class Scenario:
         max_memory: int | None = None,
         max_series: int = 4_000_000_000,
         max_events: int | None = None,
+        cc: Mapping[str, Maker] | None = None,
     ) -> Run:
         """Simulates it. Other threads of Python go on meanwhile. Ctrl-C ends it, in the main thread; in others it goes on to its end.
 
@@ -92,14 +94,18 @@ class Scenario:
             max_memory: bytes that packets on their way and records of senders may take; 256 MB if none is given.
             max_series: bytes that the series may take beside that; a row of a flow has some 150.
             max_events: events that it may have; without a limit if none is given.
+            cc: algorithms of your own for this run, in place of those that :func:`register` has under the same names.
 
         Raises:
             ScenarioError: a flow has no path.
             LimitError: it needs more than `max_memory`, `max_series` or `max_events`.
             KeyboardInterrupt: Ctrl-C was pressed.
+
+        What an algorithm of your own raises comes through as it is.
         """
+        mine = bound(self._native.algorithms, cc)
         kept = (sample, max_series) if series else None
-        return Run(self._native.run(replica, kept, max_memory, max_events))
+        return Run(self._native.run(replica, kept, (max_memory, max_events), mine))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self._native.parts() == other._native.parts()

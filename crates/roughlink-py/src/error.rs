@@ -94,10 +94,17 @@ impl From<Failure> for PyErr {
     }
 }
 
+/// Unwinds from where only a run can tell that something cannot be done.
+pub(crate) struct Misuse(pub(crate) &'static str);
+
 /// Does something; a panic becomes an exception.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> PyResult<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(PyErr::from),
+        Err(panic) if panic.is::<Misuse>() => {
+            let Misuse(text) = *panic.downcast().expect("it is one");
+            Err(RoughlinkError::new_err(text))
+        }
         Err(panic) => Err(fault(&message(panic.as_ref()))),
     }
 }

@@ -1,7 +1,8 @@
 //! Sweeps: many runs on all cores, kept in the run store of the command line.
 
+use crate::cc::in_python;
 use crate::error::{Failure, guarded};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, usage};
 use crate::table::{Table, Values, real, words};
 use arrow_array::Int64Array;
 use pyo3::prelude::*;
@@ -79,7 +80,7 @@ impl Plan {
                         raised.get_or_insert(e);
                     }
                 };
-                let jobs = plan.jobs().map(|job| Ok::<_, LabError>(Job { limits, ..job? }));
+                let jobs = plan.jobs().map(|job| kept(Job { limits, ..job? }));
                 let ending = runner::run(jobs, &mut store, threads, Stop::AtOnce(&asked), &mut |p| {
                     tell((p.runs, p.done, p.kept, p.cost, p.spent));
                 });
@@ -101,6 +102,19 @@ impl Plan {
     fn plan(&self) -> MutexGuard<'_, LabPlan> {
         // A panic was reported; the plan is as it was.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A job whose result a run store can have: it takes results from runs before, and does not know the code of a Python class.
+fn kept(job: Job) -> Result<Job, LabError> {
+    match in_python(&job.scenario) {
+        None => Ok(job),
+        Some(name) => Err(usage(
+            &format!(
+                "the algorithm `{name}` is a Python class, and a sweep keeps results for later, when it may be another one"
+            ),
+            "run its scenarios in a loop",
+        )),
     }
 }
 

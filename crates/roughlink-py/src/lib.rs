@@ -6,22 +6,31 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `cc`, `view` | congestion controls that are Python classes, and what they are shown |
+//! | `env` | networks that stop for decisions from outside |
 //! | `error` | exceptions with the text of the command line; a fault of ours is one, too, and no panic |
 //! | `scenario` | a scenario: read, changed, described |
 //! | `run` | one run, which Ctrl-C ends |
 //! | `grid` | sweeps with the run store of the command line |
 //! | `table` | columns with units |
 
+mod cc;
+mod env;
 mod error;
 mod grid;
 mod run;
 mod scenario;
 mod table;
+mod view;
 
 use pyo3::prelude::*;
 
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::cc::register;
+    #[pymodule_export]
+    use crate::env::Batch;
     #[pymodule_export]
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
@@ -32,6 +41,8 @@ mod _native {
     use crate::scenario::{Scenario, names, schema};
     #[pymodule_export]
     use crate::table::Table;
+    #[pymodule_export]
+    use crate::view::{AckView, Cause, FlowView, LinkEventView, RateView, SentView};
 
     use super::*;
 

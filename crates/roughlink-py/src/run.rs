@@ -1,5 +1,6 @@
 //! A run, and what came out of it.
 
+use crate::cc::bind;
 use crate::error::Failure;
 use crate::table::{Kept, Table, TooLong, Values, flags, real, whole, words};
 use pyo3::prelude::*;
@@ -18,12 +19,13 @@ use std::thread;
 use std::time::Duration;
 
 /// What is wanted of a run.
-#[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) replica: u32,
     /// Series, with at most one row in this time, and the bytes that they may take.
     pub(crate) series: Option<(Time, u64)>,
     pub(crate) limits: Limits,
+    /// Algorithms that are Python classes.
+    pub(crate) cc: Vec<(String, Py<PyAny>)>,
 }
 
 /// The result of a run.
@@ -35,20 +37,33 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(py: Python<'_>, scenario: &Arc<Scenario>, wanted: Wanted) -> Result<Self, Failure> {
-        let Wanted { replica, series, limits } = wanted;
+        let Wanted { replica, series, limits, cc } = wanted;
+        let mut own = None;
+        let ends = (!cc.is_empty()).then(|| bind(own.insert(Scenario::clone(scenario)), cc));
+        let scenario = &own.map_or_else(|| Arc::clone(scenario), Arc::new);
         let stop = Arc::new(AtomicBool::new(false));
         let options = Options { replica, limits, stop: Some(Arc::clone(&stop)), ..Options::default() };
         let mut network = Network::new(Arc::clone(scenario), options)?;
-        let work = move || match series {
-            None => Ok(Run { result: timed(|| network.run())?, series: None }),
-            Some((sample, most)) => {
-                let mut recorder = Recorder::new(scenario, sample, Kept::new(most));
-                let result = timed(|| network.run_observed(&mut recorder))?;
-                let kept = recorder.finish().map_err(|TooLong| Failure::Series(most))?;
-                Ok(Run { result, series: Some(kept) })
-            }
+        let theirs = ends.clone();
+        let work = move || {
+            let most = series.map_or(0, |(_, most)| most);
+            let recorder = series.map(|(sample, most)| Recorder::new(scenario, sample, Kept::new(most)));
+            let mut observers = (recorder, theirs);
+            let result = timed(|| match &observers {
+                (None, None) => network.run(),
+                _ => network.run_observed(&mut observers),
+            })?;
+            let series = observers.0.map(Recorder::finish).transpose().map_err(|TooLong| Failure::Series(most))?;
+            Ok(Run { result, series })
         };
-        py.detach(|| watched(&stop, work))?
+        match ends {
+            None => py.detach(|| watched(&stop, work))?,
+            // Python raises Ctrl-C in its classes, which this thread calls.
+            Some(ends) => {
+                let run = py.detach(work);
+                ends.raised().map_or(run, |e| Err(e.into()))
+            }
+        }
     }
 }
 

@@ -112,6 +112,12 @@ impl Scenario {
         self.scenario.links.iter().map(|link| link.name.clone()).collect()
     }
 
+    /// The congestion control of each flow, empty for datagram flows.
+    #[getter]
+    fn algorithms(&self) -> Vec<String> {
+        self.scenario.flows.iter().map(|flow| flow.cc.clone()).collect()
+    }
+
     /// What is allowed but probably not meant, each with its place.
     #[getter]
     fn warnings(&self) -> Vec<String> {
@@ -123,14 +129,15 @@ impl Scenario {
     }
 
     /// Runs it. With series: at most one row per flow or link direction in this time beside changes of state; bytes that they may take.
-    #[pyo3(signature = (replica, series, max_memory, max_events))]
+    /// The limits are those of bytes and of events.
+    #[pyo3(signature = (replica, series, limits, cc))]
     fn run(
         &self,
         py: Python<'_>,
         replica: u32,
         series: Option<(String, u64)>,
-        max_memory: Option<u64>,
-        max_events: Option<u64>,
+        limits: (Option<u64>, Option<u64>),
+        cc: Vec<(String, Py<PyAny>)>,
     ) -> PyResult<Run> {
         guarded(|| {
             let sampled = |(sample, most): (String, u64)| match sample.parse::<Time>() {
@@ -139,9 +146,8 @@ impl Scenario {
             };
             let series = series.map(sampled).transpose()?;
             let usual = Limits::default();
-            let limits =
-                Limits { events: max_events.unwrap_or(usual.events), bytes: max_memory.unwrap_or(usual.bytes) };
-            let wanted = Wanted { replica, series, limits };
+            let limits = Limits { bytes: limits.0.unwrap_or(usual.bytes), events: limits.1.unwrap_or(usual.events) };
+            let wanted = Wanted { replica, series, limits, cc };
             Run::new(py, &self.scenario, wanted)
         })
     }

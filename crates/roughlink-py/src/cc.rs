@@ -1,0 +1,361 @@
+//! Congestion controls that are Python classes.
+//!
+//! A name is added to the registry once, so that scenarios can have it; which class it means is decided when a run begins. An
+//! exception ends the run: nothing of Python is called after it, and the run's observer stops the network before its next event.
+
+use crate::error::Misuse;
+use crate::view::{AckView, Cause, FlowView, LinkEventView, SentView};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use roughlink_core::cc::{
+    Ack, Algorithm, Congestion, CongestionControl, Construct, Flow, LinkEvent, Listens, Permit, REGISTRY, Sent, Vitals,
+};
+use roughlink_core::net::Observer;
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::{Rate, Time};
+use std::collections::{BTreeMap, HashSet};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Adds a name, which scenarios that are read from now on can have.
+#[pyfunction]
+pub(crate) fn register(name: &str, summary: &str) -> PyResult<()> {
+    let kept = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
+    // Entries stay for as long as the process runs.
+    let entry = Algorithm::new::<Unbound>(kept(name), kept(summary), PYTHON);
+    REGISTRY.add(entry).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// What the registry says of where these algorithms are defined.
+const PYTHON: &str = "a Python class";
+
+/// The first flow whose algorithm is a Python class has this algorithm.
+pub(crate) fn in_python(scenario: &Scenario) -> Option<&str> {
+    let names = scenario.flows.iter().map(|flow| &*flow.cc);
+    names.into_iter().find(|name| REGISTRY.find(name).is_some_and(|entry| entry.source == PYTHON))
+}
+
+/// Has the flows of a scenario use these classes, or whatever makes an algorithm of a flow's state.
+pub(crate) fn bind(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>) -> Ends {
+    let ends = Ends::default();
+    for (name, class) in classes {
+        let class = Arc::new(class);
+        for flow in scenario.flows.iter_mut().filter(|flow| flow.cc == name) {
+            let (class, ends, name) = (Arc::clone(&class), ends.clone(), name.clone());
+            flow.factory = Some(Arc::new(move |flow| Box::new(Mine::new(&class, &name, &ends, flow))));
+        }
+    }
+    ends
+}
+
+/// Ends a run after an exception, which it keeps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ends(Arc<(AtomicBool, Mutex<Option<PyErr>>)>);
+
+impl Ends {
+    fn raise(&self, e: PyErr) {
+        self.0.1.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+    fn is_raised(&self) -> bool {
+        self.0.0.load(Ordering::Relaxed)
+    }
+    /// The exception, if there was one.
+    pub(crate) fn raised(&self) -> Option<PyErr> {
+        self.0.1.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Observer for Ends {
+    fn stop(&self) -> bool {
+        self.is_raised()
+    }
+}
+
+/// What the registry has: a name whose class is not known yet. The reader of scenarios tells such an instance of link events, to find out
+/// whether it would stay silent; a run has an instance of the class in its place.
+#[derive(Debug)]
+struct Unbound(u64);
+
+impl Construct for Unbound {
+    type Params = BTreeMap<String, bool>;
+    fn new(_: &Self::Params, flow: &Flow) -> Self {
+        Unbound(flow.initial_window)
+    }
+}
+
+impl CongestionControl for Unbound {
+    fn on_ack(&mut self, _: &Flow, _: &Ack) {
+        resume_unwind(Box::new(Misuse("an algorithm in Python cannot be part of another, such as `avoca`")))
+    }
+    fn on_congestion(&mut self, _: &Flow, _: Congestion) {}
+    fn permit(&self, _: &Flow) -> Permit {
+        Permit::window(self.0)
+    }
+    fn vitals(&self) -> Vitals {
+        NOTHING
+    }
+}
+
+const NOTHING: Vitals = Vitals { cwnd: 0, ssthresh: u64::MAX, rate: None, phase: "python" };
+
+/// A Python class at work in a connection.
+#[derive(Debug)]
+struct Mine {
+    name: String,
+    ends: Ends,
+    /// None if it could not be made; the run ends.
+    methods: Option<Methods>,
+    state: State,
+}
+
+/// The attributes of an instance after the last event, and what `timer` and `starts_anew` answered then.
+#[derive(Debug)]
+struct State {
+    vitals: Vitals,
+    timer: Option<Time>,
+    starts_anew: bool,
+}
+
+/// The instance, and those of its methods that are not the base class's.
+#[derive(Debug)]
+struct Methods {
+    instance: Py<PyAny>,
+    on_ack: Py<PyAny>,
+    on_congestion: Py<PyAny>,
+    permit: Option<Py<PyAny>>,
+    on_sent: Option<Py<PyAny>>,
+    on_recovered: Option<Py<PyAny>>,
+    on_undo: Option<Py<PyAny>>,
+    on_link: Option<Py<PyAny>>,
+    on_timer: Option<Py<PyAny>>,
+    timer: Option<Py<PyAny>>,
+    rto_sample: Option<Py<PyAny>>,
+    starts_anew: Option<Py<PyAny>>,
+}
+
+impl Methods {
+    fn new(class: &Py<PyAny>, flow: &Flow, py: Python<'_>) -> PyResult<Self> {
+        let instance = class.bind(py).call1((FlowView::of(flow),))?;
+        let base = py.import("roughlink")?.getattr("CongestionControl")?;
+        if !instance.is_instance(&base)? {
+            let what = instance.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("a roughlink.CongestionControl is expected, not {what}")));
+        }
+        let own = |name: &str| -> PyResult<Option<Py<PyAny>>> {
+            let inherited = instance.get_type().getattr(name)?.is(&base.getattr(name)?);
+            if inherited { Ok(None) } else { instance.getattr(name).map(|m| Some(m.unbind())) }
+        };
+        Ok(Methods {
+            on_ack: instance.getattr("on_ack")?.unbind(),
+            on_congestion: instance.getattr("on_congestion")?.unbind(),
+            permit: own("permit")?,
+            on_sent: own("on_sent")?,
+            on_recovered: own("on_recovered")?,
+            on_undo: own("on_undo")?,
+            on_link: own("on_link")?,
+            on_timer: own("on_timer")?,
+            timer: own("timer")?,
+            rto_sample: own("rto_sample")?,
+            starts_anew: own("starts_anew")?,
+            instance: instance.unbind(),
+        })
+    }
+
+    /// Its attributes and answers, after it was in `phase`.
+    fn state(&self, phase: &'static str, py: Python<'_>) -> PyResult<State> {
+        let instance = self.instance.bind(py);
+        let cwnd = whole(&instance.getattr(intern!(py, "cwnd"))?, "cwnd", "bytes")?;
+        let ssthresh = whole(&instance.getattr(intern!(py, "ssthresh"))?, "ssthresh", "bytes")?;
+        let rate = rate(&instance.getattr(intern!(py, "rate_bps"))?)?;
+        let named = instance.getattr(intern!(py, "phase"))?;
+        let named = named.extract::<std::borrow::Cow<'_, str>>()?;
+        let phase = if named == phase { phase } else { interned(&named) };
+        let timer = match &self.timer {
+            Some(timer) => seconds(&timer.bind(py).call0()?, "timer")?,
+            None => None,
+        };
+        let starts_anew = match &self.starts_anew {
+            Some(starts_anew) => starts_anew.bind(py).call0()?.extract()?,
+            None => false,
+        };
+        Ok(State { vitals: Vitals { cwnd, ssthresh, rate, phase }, timer, starts_anew })
+    }
+}
+
+impl Mine {
+    fn new(class: &Py<PyAny>, name: &str, ends: &Ends, flow: &Flow) -> Self {
+        let mut mine = Mine {
+            name: name.to_owned(),
+            ends: ends.clone(),
+            methods: None,
+            state: State { vitals: NOTHING, timer: None, starts_anew: false },
+        };
+        if !ends.is_raised() {
+            let made = Python::attach(|py| {
+                let methods = Methods::new(class, flow, py)?;
+                let state = methods.state(NOTHING.phase, py)?;
+                Ok((methods, state))
+            });
+            match made {
+                Ok((methods, state)) => (mine.methods, mine.state) = (Some(methods), state),
+                Err(e) => ends.raise(e),
+            }
+        }
+        mine
+    }
+
+    /// Calls a method that tells it something, if it has it, and looks at what it is like then.
+    fn tell<A>(&mut self, method: fn(&Methods) -> Option<&Py<PyAny>>, arguments: impl FnOnce() -> A)
+    where
+        A: for<'py> pyo3::call::PyCallArgs<'py>,
+    {
+        if self.ends.is_raised() {
+            return;
+        }
+        let Some(methods) = &self.methods else { return };
+        let Some(method) = method(methods) else { return };
+        let state = Python::attach(|py| {
+            method.bind(py).call1(arguments())?;
+            methods.state(self.state.vitals.phase, py)
+        });
+        match state {
+            Ok(state) => self.state = state,
+            Err(e) => self.ends.raise(e),
+        }
+    }
+
+    /// What a method answers.
+    fn ask<T>(&self, method: Option<&Py<PyAny>>, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
+        let method = method.filter(|_| !self.ends.is_raised())?;
+        match Python::attach(|py| ask(method.bind(py))) {
+            Ok(answer) => Some(answer),
+            Err(e) => {
+                self.ends.raise(e);
+                None
+            }
+        }
+    }
+}
+
+impl CongestionControl for Mine {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        self.tell(|m| Some(&m.on_ack), || (FlowView::of(flow), AckView(*ack)));
+    }
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        self.tell(|m| Some(&m.on_congestion), || (FlowView::of(flow), Cause::from(cause)));
+    }
+    fn permit(&self, flow: &Flow) -> Permit {
+        let usual = Permit::Send { window: flow.window(self.state.vitals.cwnd), rate: self.state.vitals.rate };
+        let permit = self.methods.as_ref().and_then(|m| m.permit.as_ref());
+        self.ask(permit, |method| permitted(&method.call1((FlowView::of(flow),))?)).unwrap_or(usual)
+    }
+    fn vitals(&self) -> Vitals {
+        self.state.vitals
+    }
+    fn listens(&self) -> Listens {
+        let has =
+            |method: fn(&Methods) -> &Option<Py<PyAny>>| self.methods.as_ref().is_some_and(|m| method(m).is_some());
+        Listens { sent: has(|m| &m.on_sent), rate: true, timer: has(|m| &m.timer), rto_sample: has(|m| &m.rto_sample) }
+    }
+    fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
+        self.tell(|m| m.on_sent.as_ref(), || (FlowView::of(flow), SentView(*sent)));
+    }
+    fn on_recovered(&mut self, flow: &Flow) {
+        self.tell(|m| m.on_recovered.as_ref(), || (FlowView::of(flow),));
+    }
+    fn on_undo(&mut self, flow: &Flow) {
+        self.tell(|m| m.on_undo.as_ref(), || (FlowView::of(flow),));
+    }
+    fn on_link(&mut self, flow: &Flow, event: &LinkEvent) {
+        self.tell(|m| m.on_link.as_ref(), || (FlowView::of(flow), LinkEventView(*event)));
+    }
+    fn starts_anew(&self) -> bool {
+        self.state.starts_anew
+    }
+    fn on_timer(&mut self, flow: &Flow) {
+        let due = self.state.timer;
+        self.tell(|m| m.on_timer.as_ref(), || (FlowView::of(flow),));
+        if due == self.state.timer && !self.ends.is_raised() {
+            let e = format!("`{}`: after on_timer, timer() must return a later time or None", self.name);
+            self.ends.raise(PyValueError::new_err(e));
+        }
+    }
+    fn timer(&self) -> Option<Time> {
+        self.state.timer
+    }
+    fn rto_sample(&self, flow: &Flow, ack: u64, measured: Option<Time>) -> Option<Time> {
+        let method = self.methods.as_ref().and_then(|m| m.rto_sample.as_ref());
+        let given = measured.map(Time::as_secs_f64);
+        let answer = self.ask(method, |method| seconds(&method.call1((FlowView::of(flow), ack, given))?, "rto_sample"));
+        answer.unwrap_or(measured)
+    }
+}
+
+/// A number of bytes, without its fraction.
+fn whole(value: &Bound<'_, PyAny>, name: &str, unit: &str) -> PyResult<u64> {
+    if let Ok(n) = value.extract::<u64>() {
+        return Ok(n);
+    }
+    let wrong = || PyValueError::new_err(format!("{name} is {value}: {unit} are expected, from 0 to {}", u64::MAX));
+    let n: f64 = value.extract().map_err(|_| wrong())?;
+    // Infinity is what people write for no threshold.
+    if n >= 0.0 { Ok(n as u64) } else { Err(wrong()) }
+}
+
+fn rate(value: &Bound<'_, PyAny>) -> PyResult<Option<Rate>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    match whole(value, "rate_bps", "bit/s")? {
+        0 => Err(PyValueError::new_err("rate_bps is 0; where nothing may be sent, permit() returns None")),
+        n => Ok(Some(Rate(n))),
+    }
+}
+
+fn seconds(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Time>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    let s: f64 = value.extract()?;
+    if s >= 0.0 {
+        Ok(Some(Time::from_secs_f64(s)))
+    } else {
+        Err(PyValueError::new_err(format!("{name}() returned {s}: seconds are expected, not negative")))
+    }
+}
+
+/// What `permit` returned: bytes, bytes and bit/s, or nothing.
+fn permitted(value: &Bound<'_, PyAny>) -> PyResult<Permit> {
+    if value.is_none() {
+        return Ok(Permit::Hold);
+    }
+    if let Ok(pair) = value.cast::<PyTuple>() {
+        let (window, pace) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+        return Ok(Permit::Send { window: whole(&window, "the window", "bytes")?, rate: rate(&pace)? });
+    }
+    Ok(Permit::window(whole(value, "the window", "bytes")?))
+}
+
+/// The names of phases live as long as the process. A class that invents ever more of them has the rest called "other".
+fn interned(phase: &str) -> &'static str {
+    static ALL: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = all.get_or_insert_default();
+    if let Some(known) = all.get(phase) {
+        return known;
+    }
+    if all.len() == MOST_PHASES || phase.len() > LONGEST_PHASE {
+        return "other";
+    }
+    let kept: &'static str = Box::leak(phase.to_owned().into_boxed_str());
+    all.insert(kept);
+    kept
+}
+
+const MOST_PHASES: usize = 1000;
+/// Bytes.
+const LONGEST_PHASE: usize = 100;

@@ -1,0 +1,328 @@
+//! Networks that stop for a decision: the environments of `roughlink.gym`.
+//!
+//! A network runs for an interval at a time. Between two intervals its caller sets the window and the pacing rate of one flow, which take
+//! effect a nanosecond later, and reads what that flow achieved meanwhile. Networks of a batch share nothing, so it does not matter
+//! how many threads run them.
+
+use crate::error::{Failure, guarded};
+use crate::scenario::{Scenario, usage};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use roughlink_core::app::Traffic;
+use roughlink_core::cc::{Ack, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, Sent, Vitals};
+use roughlink_core::net::{Network, Options};
+use roughlink_core::scenario::Scenario as Plain;
+use roughlink_core::units::{Rate, Time};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Numbers in an observation.
+const SEEN: usize = 9;
+/// An interval of round trips lies within these, and is the shorter until one has been measured.
+const INTERVALS: [Time; 2] = [Time::from_millis(10), Time::from_secs(1)];
+/// Packets in the window before the first decision (RFC 6928).
+const FIRST_WINDOW: f64 = 10.0;
+/// Networks below which a second thread is not worth its start.
+const LEAST_PER_THREAD: usize = 16;
+
+/// What an algorithm within a network and the caller outside tell each other.
+#[derive(Debug, Default)]
+struct Desk {
+    /// The window, segments, and the pacing rate.
+    window: f64,
+    rate: Option<Rate>,
+    /// When the next decision takes effect.
+    due: Time,
+    /// Of the interval: bytes delivered, found lost, sent; the sum and the number of RTT samples.
+    delivered: u64,
+    lost: u64,
+    sent: u64,
+    rtt: (Time, u64),
+    /// The connection after the last event.
+    flow: Flow,
+    /// The sending end is known: both ends have an instance.
+    claimed: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Shared(Arc<Mutex<Desk>>);
+
+impl Shared {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An algorithm that does as it is told. Recovery repairs losses, and does not change the window.
+#[derive(Debug)]
+struct Told {
+    shared: Shared,
+    sends: bool,
+    at: Time,
+}
+
+impl CongestionControl for Told {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        if !self.sends {
+            return;
+        }
+        let mut desk = self.shared.desk();
+        desk.delivered += ack.delivered;
+        desk.lost += ack.rate.map_or(0, |rate| rate.losses);
+        if let Some(rtt) = ack.rtt {
+            desk.rtt = (desk.rtt.0 + rtt, desk.rtt.1 + 1);
+        }
+        desk.flow.clone_from(flow);
+    }
+    fn on_congestion(&mut self, _: &Flow, _: Congestion) {}
+    fn permit(&self, flow: &Flow) -> Permit {
+        let desk = self.shared.desk();
+        let window = (desk.window * f64::from(flow.mss)) as u64;
+        Permit::Send { window: window.max(u64::from(flow.mss)), rate: desk.rate }
+    }
+    fn vitals(&self) -> Vitals {
+        let desk = self.shared.desk();
+        let cwnd = (desk.window * f64::from(desk.flow.mss)) as u64;
+        Vitals { cwnd, ssthresh: u64::MAX, rate: desk.rate, phase: "controlled" }
+    }
+    fn listens(&self) -> Listens {
+        Listens { sent: true, rate: true, timer: true, rto_sample: false }
+    }
+    fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
+        let mut desk = self.shared.desk();
+        if !self.sends && sent.len > 0 && !desk.claimed {
+            self.sends = true;
+            desk.claimed = true;
+        }
+        if self.sends {
+            desk.sent += u64::from(sent.len);
+            desk.flow.clone_from(flow);
+        }
+    }
+    fn on_timer(&mut self, _: &Flow) {
+        // It was asked for to look at the window again.
+        self.at = self.shared.desk().due;
+    }
+    fn timer(&self) -> Option<Time> {
+        Some(self.at)
+    }
+}
+
+/// How long a step is.
+#[derive(Clone, Copy)]
+enum Interval {
+    Fixed(Time),
+    RoundTrips(f64),
+}
+
+/// A network, and the desk of the flow that is controlled.
+struct World {
+    scenario: Arc<Plain>,
+    shared: Shared,
+    network: Option<Network>,
+    now: Time,
+    took: Time,
+}
+
+/// How a step ended.
+const GOES_ON: u8 = 0;
+const TERMINATED: u8 = 1;
+const TRUNCATED: u8 = 2;
+
+impl World {
+    fn new(scenario: &Plain, flow: usize) -> Self {
+        let shared = Shared(Arc::default());
+        let mut scenario = scenario.clone();
+        let desk = shared.clone();
+        scenario.flows[flow].factory = Some(Arc::new(move |_| {
+            let at = desk.desk().due;
+            Box::new(Told { shared: desk.clone(), sends: false, at })
+        }));
+        World { scenario: Arc::new(scenario), shared, network: None, now: Time::ZERO, took: Time::ZERO }
+    }
+
+    /// Begins again, when the flow does.
+    fn reset(&mut self, flow: usize, replica: u32) -> Result<(), Failure> {
+        let start = self.scenario.flows[flow].start;
+        let due = start.saturating_add(Time(1));
+        *self.shared.desk() = Desk { window: FIRST_WINDOW, due, ..Desk::default() };
+        let mut network = Network::new(Arc::clone(&self.scenario), Options { replica, ..Options::default() })?;
+        network.wake(start);
+        (self.now, self.took, self.network) = (start, Time::ZERO, Some(network));
+        Ok(())
+    }
+
+    /// Runs for an interval. How it ended.
+    fn step(&mut self, flow: usize, interval: Interval, window: f64, rate: f64) -> Result<u8, Failure> {
+        let Some(network) = &mut self.network else {
+            return Err(usage(&"a step before the first reset", "reset it").into());
+        };
+        let mut desk = self.shared.desk();
+        let length = match interval {
+            Interval::Fixed(length) => length,
+            Interval::RoundTrips(n) => {
+                let rtt = Time::from_secs_f64(desk.flow.srtt.as_secs_f64() * n);
+                rtt.clamp(INTERVALS[0], INTERVALS[1])
+            }
+        };
+        let end = network.end();
+        let until = self.now.saturating_add(length).min(end);
+        (desk.window, desk.rate) = (window, (rate > 0.0).then(|| Rate((rate * 1e6).max(1.0) as u64)));
+        (desk.delivered, desk.lost, desk.sent, desk.rtt) = (0, 0, 0, (Time::ZERO, 0));
+        desk.due = until.saturating_add(Time(1));
+        drop(desk);
+        network.wake(until);
+        if let Some(exceeded) = network.exceeded() {
+            return Err(exceeded.into());
+        }
+        self.took = until - self.now;
+        self.now = until;
+        let all = match self.scenario.flows[flow].traffic {
+            Traffic::Bulk { bytes } => bytes.unwrap_or(u64::MAX),
+            _ => u64::MAX,
+        };
+        // Nothing is left to happen once the connection gave up, either.
+        let over = self.shared.desk().flow.snd_una >= all || network.next_wake() == Time::MAX && until < end;
+        Ok(if over {
+            TERMINATED
+        } else if until >= end {
+            TRUNCATED
+        } else {
+            GOES_ON
+        })
+    }
+
+    /// What is seen of the last interval; `roughlink.gym` says what the numbers are.
+    fn seen(&self) -> [f32; SEEN] {
+        let desk = self.shared.desk();
+        let took = self.took.as_secs_f64();
+        let mbps = |bytes: u64| if took > 0.0 { bytes as f64 * 8e-6 / took } else { 0.0 };
+        let rtt = if desk.rtt.1 > 0 { desk.rtt.0.as_secs_f64() / desk.rtt.1 as f64 } else { 0.0 };
+        let least = if desk.flow.min_rtt.is_max() { 0.0 } else { desk.flow.min_rtt.as_secs_f64() };
+        let lost = desk.lost as f64 / (desk.lost + desk.delivered).max(1) as f64;
+        let in_flight = desk.flow.in_flight as f64 / f64::from(desk.flow.mss.max(1));
+        let repairs = !matches!(desk.flow.state, CongestionState::Open | CongestionState::Disorder);
+        [mbps(desk.delivered), mbps(desk.sent), rtt, least, lost, desk.window, in_flight, f64::from(repairs), took]
+            .map(|n| n as f32)
+    }
+}
+
+/// Networks of the same scenario, each with random numbers of its own.
+#[pyclass(frozen, module = "roughlink._native")]
+pub(crate) struct Batch {
+    flow: usize,
+    interval: Interval,
+    threads: usize,
+    worlds: Mutex<Vec<World>>,
+}
+
+#[pymethods]
+impl Batch {
+    /// `count` networks, whose flow `flow` is controlled; the first transfer if none is named. A step takes `seconds`, or else `round_trips`.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        scenario: &Scenario,
+        flow: Option<&str>,
+        count: usize,
+        seconds: Option<f64>,
+        round_trips: f64,
+        threads: usize,
+    ) -> PyResult<Self> {
+        let plain = &*scenario.scenario;
+        let transfers = |i: &usize| {
+            let f = &plain.flows[*i];
+            f.factory.is_some() && matches!(f.traffic, Traffic::Bulk { .. }) && flow.is_none_or(|name| f.name == name)
+        };
+        let Some(flow) = (0..plain.flows.len()).find(transfers) else {
+            let named = flow.map_or_else(String::new, |name| format!(" `{name}`"));
+            return Err(PyValueError::new_err(format!("the scenario has no transfer (kind = \"bulk\"){named}")));
+        };
+        let interval = match seconds {
+            Some(s) if s >= 1e-6 && s.is_finite() => Interval::Fixed(Time::from_secs_f64(s)),
+            None if round_trips > 0.0 && round_trips.is_finite() => Interval::RoundTrips(round_trips),
+            _ => return Err(PyValueError::new_err("a step takes at least a microsecond, or some round trips")),
+        };
+        let worlds = py.detach(|| (0..count).map(|_| World::new(plain, flow)).collect());
+        Ok(Batch { flow, interval, threads: threads.max(1), worlds: Mutex::new(worlds) })
+    }
+
+    /// Begins again, those with these numbers, each as a replica of the scenario.
+    fn reset(&self, py: Python<'_>, which: Vec<(usize, u32)>) -> PyResult<()> {
+        py.detach(|| {
+            guarded(|| {
+                let mut worlds = self.worlds();
+                for (i, replica) in which {
+                    let count = worlds.len();
+                    let world =
+                        worlds.get_mut(i).ok_or_else(|| usage(&format!("{i} of {count} networks"), "count from 0"))?;
+                    world.reset(self.flow, replica)?;
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// A step of all. For each two numbers (float64): the window, segments, and the pacing rate, Mbit/s, 0 for none; a negative window
+    /// leaves a network alone. Returns how each ended: 0 it goes on, 1 the flow is over, 2 the scenario is.
+    fn step<'py>(&self, py: Python<'py>, actions: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+        let ends = py.detach(|| {
+            guarded(|| {
+                let mut worlds = self.worlds();
+                if actions.len() != worlds.len() * ACTION {
+                    return Err(usage(&"two numbers for each network are expected", "hand over float64").into());
+                }
+                let work = |worlds: &mut [World], actions: &[u8]| -> Result<Vec<u8>, Failure> {
+                    let each = worlds.iter_mut().zip(actions.chunks_exact(ACTION));
+                    each.map(|(world, action)| {
+                        let number = |at: usize| f64::from_ne_bytes(action[at..at + 8].try_into().expect("8 bytes"));
+                        let (window, rate) = (number(0), number(8));
+                        if window >= 0.0 { world.step(self.flow, self.interval, window, rate) } else { Ok(GOES_ON) }
+                    })
+                    .collect()
+                };
+                let threads = self.threads.min(worlds.len() / LEAST_PER_THREAD).max(1);
+                if threads == 1 {
+                    return work(&mut worlds, actions);
+                }
+                let share = worlds.len().div_ceil(threads);
+                let parts: Vec<Result<Vec<u8>, Failure>> = std::thread::scope(|scope| {
+                    let chunks = worlds.chunks_mut(share).zip(actions.chunks(share * ACTION));
+                    let running: Vec<_> =
+                        chunks.map(|(worlds, actions)| scope.spawn(move || work(worlds, actions))).collect();
+                    let over = running.into_iter().map(|thread| thread.join());
+                    over.map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+                });
+                let mut ends = Vec::with_capacity(worlds.len());
+                for part in parts {
+                    ends.extend(part?);
+                }
+                Ok(ends)
+            })
+        })?;
+        Ok(PyBytes::new(py, &ends))
+    }
+
+    /// What is seen of each, as float32.
+    fn seen<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let seen: Vec<u8> = py.detach(|| {
+            let worlds = self.worlds();
+            worlds.iter().flat_map(World::seen).flat_map(f32::to_ne_bytes).collect()
+        });
+        PyBytes::new(py, &seen)
+    }
+
+    /// The time in each, s.
+    fn times(&self) -> Vec<f64> {
+        self.worlds().iter().map(|world| world.now.as_secs_f64()).collect()
+    }
+}
+
+/// Bytes of an action.
+const ACTION: usize = 16;
+
+impl Batch {
+    fn worlds(&self) -> MutexGuard<'_, Vec<World>> {
+        self.worlds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,339 @@
+//! What an algorithm in Python is shown: copies of what an algorithm in Rust is shown. Sizes are bytes, times are seconds.
+
+use pyo3::prelude::*;
+use roughlink_core::cc::{Ack, Congestion, CongestionState, Flow, LinkEvent, RateSample, Sent};
+use roughlink_core::units::Time;
+
+/// The state of a connection when a method was called. Sizes are bytes of payload, times are seconds.
+#[pyclass(frozen, name = "Flow", module = "roughlink")]
+pub(crate) struct FlowView(Flow);
+
+impl FlowView {
+    pub(crate) fn of(flow: &Flow) -> Self {
+        FlowView(flow.clone())
+    }
+}
+
+/// A time that may not have been measured yet.
+fn measured(time: Time) -> Option<f64> {
+    (!time.is_zero() && !time.is_max()).then(|| time.as_secs_f64())
+}
+
+#[pymethods]
+impl FlowView {
+    /// The present, s since the start of the scenario.
+    #[getter]
+    fn now(&self) -> f64 {
+        self.0.now.as_secs_f64()
+    }
+    /// Payload of a full segment, bytes.
+    #[getter]
+    fn mss(&self) -> u32 {
+        self.0.mss
+    }
+    /// State of loss recovery, with Linux's names: "open", "disorder", "recovery", "loss" or "cwr".
+    #[getter]
+    fn state(&self) -> &'static str {
+        match self.0.state {
+            CongestionState::Open => "open",
+            CongestionState::Disorder => "disorder",
+            CongestionState::Recovery => "recovery",
+            CongestionState::Loss => "loss",
+            CongestionState::Cwr => "cwr",
+        }
+    }
+    /// Bytes believed to be in the network ("pipe" of RFC 6675).
+    #[getter]
+    fn in_flight(&self) -> u64 {
+        self.0.in_flight
+    }
+    /// Bytes sent and not cumulatively acknowledged (FlightSize of RFC 5681).
+    #[getter]
+    fn outstanding(&self) -> u64 {
+        self.0.outstanding
+    }
+    /// Bytes delivered so far, cumulatively or selectively acknowledged, each counted once.
+    #[getter]
+    fn delivered(&self) -> u64 {
+        self.0.delivered
+    }
+    /// Offset of the first unacknowledged byte in the stream.
+    #[getter]
+    fn snd_una(&self) -> u64 {
+        self.0.snd_una
+    }
+    /// Offset of the next new byte in the stream.
+    #[getter]
+    fn snd_nxt(&self) -> u64 {
+        self.0.snd_nxt
+    }
+    /// Smoothed round-trip time (RFC 6298), s; None if it has not been measured.
+    #[getter]
+    fn srtt(&self) -> Option<f64> {
+        measured(self.0.srtt)
+    }
+    /// The round-trip time measured last, s; None if it has not been measured.
+    #[getter]
+    fn latest_rtt(&self) -> Option<f64> {
+        measured(self.0.latest_rtt)
+    }
+    /// The smallest round-trip time of the connection, s; None if it has not been measured.
+    #[getter]
+    fn min_rtt(&self) -> Option<f64> {
+        measured(self.0.min_rtt)
+    }
+    /// Retransmission time-out, s, back-off included.
+    #[getter]
+    fn rto(&self) -> f64 {
+        self.0.rto.as_secs_f64()
+    }
+    /// Initial window, bytes.
+    #[getter]
+    fn initial_window(&self) -> u64 {
+        self.0.initial_window
+    }
+    /// Initial slow-start threshold, bytes; UNLIMITED if there is none.
+    #[getter]
+    fn initial_ssthresh(&self) -> u64 {
+        self.0.initial_ssthresh
+    }
+    /// The window that the peer advertises, bytes.
+    #[getter]
+    fn send_window(&self) -> u64 {
+        self.0.send_window
+    }
+    /// What recovery allows to be in flight while it is in charge, bytes; else None.
+    #[getter]
+    fn recovery_window(&self) -> Option<u64> {
+        self.0.recovery_window
+    }
+    /// The sender used its whole congestion window since the last acknowledgement.
+    #[getter]
+    fn cwnd_limited(&self) -> bool {
+        self.0.cwnd_limited
+    }
+    /// The application had nothing to send, and what was in flight then has not all been delivered.
+    #[getter]
+    fn app_limited(&self) -> bool {
+        self.0.app_limited
+    }
+    /// What was in the network when the last window of data began, bytes.
+    #[getter]
+    fn max_outstanding(&self) -> u64 {
+        self.0.max_outstanding
+    }
+    /// `cwnd`, bytes, or what recovery allows while it is in charge.
+    fn window(&self, cwnd: u64) -> u64 {
+        self.0.window(cwnd)
+    }
+    fn __repr__(&self) -> String {
+        format!("<roughlink.Flow at {} s, {} B in flight>", self.now(), self.0.in_flight)
+    }
+}
+
+/// An acknowledgement, after it was taken in.
+#[pyclass(frozen, name = "Ack", module = "roughlink")]
+pub(crate) struct AckView(pub(crate) Ack);
+
+#[pymethods]
+impl AckView {
+    /// Bytes newly acknowledged cumulatively.
+    #[getter]
+    fn acked(&self) -> u64 {
+        self.0.acked
+    }
+    /// Bytes newly delivered: acknowledged cumulatively or selectively for the first time.
+    #[getter]
+    fn delivered(&self) -> u64 {
+        self.0.delivered
+    }
+    /// Whole segments that it credits to growth; 0 for a duplicate.
+    #[getter]
+    fn segments(&self) -> u32 {
+        self.0.segments
+    }
+    /// Its sample of the round-trip time, s; None if it gave none.
+    #[getter]
+    fn rtt(&self) -> Option<f64> {
+        self.0.rtt.map(Time::as_secs_f64)
+    }
+    /// The window may grow on it: not in recovery, not limited by the application.
+    #[getter]
+    fn may_grow(&self) -> bool {
+        self.0.may_grow
+    }
+    /// Flow.snd_una before it.
+    #[getter]
+    fn prior_una(&self) -> u64 {
+        self.0.prior_una
+    }
+    /// Flow.in_flight before it, bytes.
+    #[getter]
+    fn prior_in_flight(&self) -> u64 {
+        self.0.prior_in_flight
+    }
+    /// Its sample of the delivery rate; None if it delivered nothing.
+    #[getter]
+    fn rate(&self) -> Option<RateView> {
+        self.0.rate.map(RateView)
+    }
+}
+
+/// A sample of the delivery rate (Linux's rate_sample).
+#[pyclass(frozen, name = "RateSample", module = "roughlink")]
+pub(crate) struct RateView(RateSample);
+
+#[pymethods]
+impl RateView {
+    /// Bytes delivered over `interval`.
+    #[getter]
+    fn delivered(&self) -> u64 {
+        self.0.delivered
+    }
+    /// Flow.delivered when the acknowledged segment was sent.
+    #[getter]
+    fn prior_delivered(&self) -> u64 {
+        self.0.prior_delivered
+    }
+    /// The longer of the intervals in which it was sent and acknowledged, s.
+    #[getter]
+    fn interval(&self) -> f64 {
+        self.0.interval.as_secs_f64()
+    }
+    /// Round-trip time of the segment, s; None if it had been retransmitted.
+    #[getter]
+    fn rtt(&self) -> Option<f64> {
+        measured(self.0.rtt)
+    }
+    /// When the segment left, for the last time, s.
+    #[getter]
+    fn sent_at(&self) -> f64 {
+        self.0.sent_at.as_secs_f64()
+    }
+    /// Bytes found lost since the sample before.
+    #[getter]
+    fn losses(&self) -> u64 {
+        self.0.losses
+    }
+    /// Bytes that this acknowledgement delivered.
+    #[getter]
+    fn acked_sacked(&self) -> u64 {
+        self.0.acked_sacked
+    }
+    /// Flow.in_flight before this acknowledgement, bytes.
+    #[getter]
+    fn prior_in_flight(&self) -> u64 {
+        self.0.prior_in_flight
+    }
+    /// The sender had nothing to send when the segment left.
+    #[getter]
+    fn app_limited(&self) -> bool {
+        self.0.app_limited
+    }
+    /// The segment had been retransmitted.
+    #[getter]
+    fn retransmitted(&self) -> bool {
+        self.0.retransmitted
+    }
+}
+
+/// A segment that has just left.
+#[pyclass(frozen, name = "Sent", module = "roughlink")]
+pub(crate) struct SentView(pub(crate) Sent);
+
+#[pymethods]
+impl SentView {
+    /// Offset of its first byte in the stream.
+    #[getter]
+    fn seq(&self) -> u64 {
+        self.0.seq
+    }
+    /// Payload, bytes.
+    #[getter]
+    fn len(&self) -> u32 {
+        self.0.len
+    }
+    /// It is a retransmission.
+    #[getter]
+    fn retransmission(&self) -> bool {
+        self.0.retransmission
+    }
+    /// Nothing was in flight before it left.
+    #[getter]
+    fn tx_start(&self) -> bool {
+        self.0.tx_start
+    }
+}
+
+/// What a host is notified of about a link on its flow's path.
+#[pyclass(frozen, name = "LinkEvent", module = "roughlink")]
+pub(crate) struct LinkEventView(pub(crate) LinkEvent);
+
+#[pymethods]
+impl LinkEventView {
+    /// "down", "up", "configured", "signal", "rate", "delay" or "threshold".
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match self.0 {
+            LinkEvent::Down => "down",
+            LinkEvent::Up => "up",
+            LinkEvent::Configured => "configured",
+            LinkEvent::Signal(_) => "signal",
+            LinkEvent::Rate(_) => "rate",
+            LinkEvent::Delay(_) => "delay",
+            LinkEvent::Threshold { .. } => "threshold",
+        }
+    }
+    /// dBm of "signal" and "threshold", bit/s of "rate", s of "delay" (one way); else None.
+    #[getter]
+    fn value(&self) -> Option<f64> {
+        match self.0 {
+            LinkEvent::Signal(dbm) | LinkEvent::Threshold { dbm, .. } => Some(dbm),
+            LinkEvent::Rate(rate) => Some(rate.0 as f64),
+            LinkEvent::Delay(delay) => Some(delay.as_secs_f64()),
+            _ => None,
+        }
+    }
+    /// How much more than "threshold" begins coverage, dB; else None.
+    #[getter]
+    fn hysteresis(&self) -> Option<f64> {
+        match self.0 {
+            LinkEvent::Threshold { hysteresis, .. } => Some(hysteresis),
+            _ => None,
+        }
+    }
+}
+
+/// Why the window must shrink; reported once per episode.
+#[pyclass(frozen, eq, hash, name = "Congestion", module = "roughlink", rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Cause {
+    /// Fast retransmit.
+    Loss,
+    /// Retransmission time-out.
+    Timeout,
+    /// A time-out within an episode already reported: ssthresh stays, the window falls to one segment.
+    TimeoutAgain,
+    /// ECN-Echo.
+    Ecn,
+}
+
+impl From<Congestion> for Cause {
+    fn from(cause: Congestion) -> Self {
+        match cause {
+            Congestion::Loss => Cause::Loss,
+            Congestion::Timeout => Cause::Timeout,
+            Congestion::TimeoutAgain => Cause::TimeoutAgain,
+            Congestion::Ecn => Cause::Ecn,
+        }
+    }
+}
+
+#[pymethods]
+impl Cause {
+    /// It is a retransmission time-out, the first of its episode or not.
+    #[getter]
+    fn is_timeout(&self) -> bool {
+        matches!(self, Cause::Timeout | Cause::TimeoutAgain)
+    }
+}

@@ -1,0 +1,314 @@
+"""Environments for reinforcement learning: a flow whose window or pacing rate an agent decides. It needs gymnasium 1.1 or later.
+
+    >>> import gymnasium, roughlink.gym
+    >>> env = gymnasium.make("roughlink/Transport-v0", scenario="charging-download")
+    >>> many = gymnasium.make_vec("roughlink/Transport-v0", num_envs=1000, scenario="charging-download")
+
+The network is simulated in this process: nothing is compiled, no socket is opened, no other process is waited for.
+
+**Observation**, nine numbers (float32) of the last interval:
+
+===  ============  ========  =====================================================================
+  0  delivered     Mbit/s    newly acknowledged
+  1  sent          Mbit/s    payload that left, retransmissions included
+  2  rtt           s         mean round-trip time; 0 if none was measured
+  3  min_rtt       s         the smallest of the connection so far; 0 if none was measured
+  4  loss          share     of what was delivered or found lost, what was found lost
+  5  window        segments  the window in force
+  6  in_flight     segments  believed to be in the network
+  7  recovering    0 or 1    losses are being repaired
+  8  interval      s         how long the interval was
+===  ============  ========  =====================================================================
+
+**Action**, one number: the window in segments or the pacing rate in Mbit/s; or, by default, the binary logarithm of the factor by which it
+changes, from -1 (half) to 1 (twice). Retransmissions are the endpoint's: losses are repaired, and do not change the window by themselves.
+
+**Reward**: ``throughput * delivered - delay * (rtt - min_rtt) - loss * loss``, with the weights of :class:`Reward`.
+
+An episode begins when the flow does. It is terminated when all bytes have arrived or the connection gave up, truncated when the scenario is over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Union
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from . import _native
+from ._scenario import Scenario, scenario as scenario_of
+
+Numbers = NDArray[np.float32]
+What = Union[Scenario, str, "Mapping[str, Any]"]
+
+OBSERVATION = ("delivered", "sent", "rtt", "min_rtt", "loss", "window", "in_flight", "recovering", "interval")
+"""The names of what is observed, in this order."""
+
+
+@dataclass(frozen=True)
+class Reward:
+    """The weights of a reward."""
+
+    throughput: float = 1.0
+    """For each Mbit/s delivered."""
+    delay: float = 10.0
+    """For each second that round trips take longer than the shortest so far."""
+    loss: float = 0.0
+    """For a loss of everything."""
+
+    def of(self, seen: Numbers) -> NDArray[np.float64]:
+        """The rewards for observations, a row for each."""
+        numbers = seen.astype(np.float64)
+        queued = np.where(numbers[:, 2] > 0, numbers[:, 2] - numbers[:, 3], 0.0)
+        rewards: NDArray[np.float64] = (
+            self.throughput * numbers[:, 0] - self.delay * queued - self.loss * numbers[:, 4]
+        )
+        return rewards
+
+
+class _Flows:
+    """Networks of a scenario, and what their agents decided."""
+
+    def __init__(
+        self,
+        scenario: What,
+        count: int,
+        *,
+        flow: str | None,
+        action: Literal["window", "rate"],
+        multiplicative: bool,
+        interval_s: float | None,
+        round_trips: float,
+        max_window: float,
+        max_rate_mbps: float,
+        reward: Reward | None,
+        threads: int,
+    ) -> None:
+        if action not in ("window", "rate"):
+            raise ValueError(f"action={action!r}: 'window' or 'rate' is expected")
+        made = scenario if isinstance(scenario, Scenario) else scenario_of(scenario)
+        self.batch = _native.Batch(made._native, flow, count, interval_s, round_trips, threads)
+        self.count = count
+        self.action = action
+        self.multiplicative = multiplicative
+        self.max_window = max_window
+        self.reward = reward or Reward()
+        self.least, self.most, self.first = (
+            (1.0, max_window, 10.0) if action == "window" else (0.01, max_rate_mbps, 1.0)
+        )
+        if not self.least < self.most < np.inf:
+            raise ValueError(f"the largest {action} is {self.most}: it must be above {self.least}")
+        self.value = np.full(count, self.first)
+        low, high = (-1.0, 1.0) if multiplicative else (self.least, self.most)
+        self.action_space = Box(np.float32(low), np.float32(high), (1,), np.float32)
+        most = np.array([np.inf, np.inf, np.inf, np.inf, 1, np.inf, np.inf, 1, np.inf], np.float32)
+        self.observation_space = Box(np.zeros(len(most), np.float32), most, dtype=np.float32)
+
+    def reset(self, which: list[int], replicas: list[int]) -> None:
+        self.batch.reset(list(zip(which, replicas, strict=True)))
+        self.value[which] = min(self.first, self.most)
+
+    def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[np.uint8]:
+        given = np.asarray(actions, np.float64).reshape(self.count)
+        if not np.isfinite(given[active]).all():
+            raise ValueError(f"an action is no number: {given}")
+        asked = self.value * 2.0 ** np.clip(given, -1, 1) if self.multiplicative else given
+        self.value = np.where(active, np.clip(asked, self.least, self.most), self.value)
+        both = np.zeros((self.count, 2))
+        if self.action == "window":
+            both[:, 0] = self.value
+        else:
+            both[:, 0], both[:, 1] = self.max_window, self.value
+        both[~active, 0] = -1
+        return np.frombuffer(self.batch.step(both.tobytes()), np.uint8)
+
+    def seen(self) -> Numbers:
+        return np.frombuffer(self.batch.seen(), np.float32).reshape(self.count, len(OBSERVATION)).copy()
+
+
+class TransportEnv(gymnasium.Env[Numbers, Numbers]):
+    """A flow under control: ``gymnasium.make("roughlink/Transport-v0", scenario=...)``.
+
+    Args:
+        scenario: a scenario, its name, or its keys.
+        flow: the transfer that is controlled; the first if none is named. Its ``tcp.cc`` does not matter.
+        action: what is decided, ``"window"`` (segments) or ``"rate"`` (pacing, Mbit/s).
+        multiplicative: actions are logarithms of factors, from -1 to 1; else the value itself.
+        interval_s: how long a step is, s; if none is given it is `round_trips`.
+        round_trips: how many smoothed round-trip times a step takes, 10 ms to 1 s altogether.
+        max_window: the largest window, segments; it holds with ``action="rate"``, too.
+        max_rate_mbps: the largest pacing rate, Mbit/s.
+        reward: weights.
+        render_mode: none is known.
+
+    The seed of :meth:`reset` decides everything random; episodes after it without a seed differ from each other, the same way each time. ``info`` has
+    ``time_s`` and ``replica``: the random numbers are those of ``scenario.run(replica=...)``.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}
+
+    def __init__(
+        self,
+        scenario: What = "hello",
+        *,
+        flow: str | None = None,
+        action: Literal["window", "rate"] = "window",
+        multiplicative: bool = True,
+        interval_s: float | None = None,
+        round_trips: float = 1.0,
+        max_window: float = 10_000,
+        max_rate_mbps: float = 1000,
+        reward: Reward | None = None,
+        render_mode: None = None,
+    ) -> None:
+        self.render_mode = render_mode
+        self._flows = _Flows(
+            scenario,
+            1,
+            flow=flow,
+            action=action,
+            multiplicative=multiplicative,
+            interval_s=interval_s,
+            round_trips=round_trips,
+            max_window=max_window,
+            max_rate_mbps=max_rate_mbps,
+            reward=reward,
+            threads=1,
+        )
+        self.observation_space = self._flows.observation_space
+        self.action_space = self._flows.action_space
+        self._replica = 0
+        self._over = True
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Numbers, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._replica = int(self.np_random.integers(2**32))
+        self._flows.reset([0], [self._replica])
+        self._over = False
+        return self._flows.seen()[0], self._info()
+
+    def step(self, action: Numbers) -> tuple[Numbers, float, bool, bool, dict[str, Any]]:
+        if self._over:
+            raise gymnasium.error.ResetNeeded("the episode is over: reset() begins another")
+        end = int(self._flows.step(action, np.ones(1, np.bool_))[0])
+        self._over = end != _GOES_ON
+        seen = self._flows.seen()
+        reward = float(self._flows.reward.of(seen)[0])
+        return seen[0], reward, end == _TERMINATED, end == _TRUNCATED, self._info()
+
+    def _info(self) -> dict[str, Any]:
+        return {"time_s": self._flows.batch.times()[0], "replica": self._replica}
+
+
+class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
+    """Many of :class:`TransportEnv` in one process, each with a network of its own, on all cores:
+    ``gymnasium.make_vec("roughlink/Transport-v0", num_envs=1000, scenario=...)``.
+
+    An environment whose episode is over begins another in the next step, whose action does not count and whose reward is 0
+    (``AutoresetMode.NEXT_STEP``). Results do not depend on the number of threads.
+
+    Args:
+        num_envs: how many.
+        threads: how many threads run them; as many as there are cores if none is given.
+
+    The other arguments are those of :class:`TransportEnv`.
+    """
+
+    metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        scenario: What = "hello",
+        *,
+        flow: str | None = None,
+        action: Literal["window", "rate"] = "window",
+        multiplicative: bool = True,
+        interval_s: float | None = None,
+        round_trips: float = 1.0,
+        max_window: float = 10_000,
+        max_rate_mbps: float = 1000,
+        reward: Reward | None = None,
+        threads: int | None = None,
+        render_mode: None = None,
+    ) -> None:
+        self.num_envs = num_envs
+        self.render_mode = render_mode
+        self._flows = _Flows(
+            scenario,
+            num_envs,
+            flow=flow,
+            action=action,
+            multiplicative=multiplicative,
+            interval_s=interval_s,
+            round_trips=round_trips,
+            max_window=max_window,
+            max_rate_mbps=max_rate_mbps,
+            reward=reward,
+            threads=threads or _cores(),
+        )
+        self.single_observation_space = self._flows.observation_space
+        self.single_action_space = self._flows.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._random = [np.random.default_rng() for _ in range(num_envs)]
+        self._replica = np.zeros(num_envs, np.int64)
+        self._over = np.ones(num_envs, np.bool_)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Numbers, dict[str, Any]]:
+        """Begins all again, or those of ``options["reset_mask"]``. A number as `seed` is that of the first; the others have those after it, as
+        separate environments would."""
+        mask = (options or {}).get("reset_mask", np.ones(self.num_envs, np.bool_))
+        seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"{len(seeds)} seeds for {self.num_envs} environments")
+        which = [int(i) for i in np.flatnonzero(mask)]
+        for i in which:
+            if seeds[i] is not None:
+                self._random[i] = gymnasium.utils.seeding.np_random(seeds[i])[0]
+        self._begin(which)
+        return self._flows.seen(), self._info()
+
+    def step(
+        self, actions: Numbers
+    ) -> tuple[Numbers, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
+        again = self._over.copy()
+        ends = self._flows.step(actions, ~again)
+        self._begin([int(i) for i in np.flatnonzero(again)])
+        self._over = ends != _GOES_ON
+        seen = self._flows.seen()
+        rewards = np.where(again, 0.0, self._flows.reward.of(seen))
+        return seen, rewards, ends == _TERMINATED, ends == _TRUNCATED, self._info()
+
+    def _begin(self, which: list[int]) -> None:
+        if which:
+            replicas = [int(self._random[i].integers(2**32)) for i in which]
+            self._flows.reset(which, replicas)
+            self._replica[which] = replicas
+            self._over[which] = False
+
+    def _info(self) -> dict[str, Any]:
+        return {"time_s": np.array(self._flows.batch.times()), "replica": self._replica.copy()}
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_GOES_ON, _TERMINATED, _TRUNCATED = range(3)
+
+gymnasium.register(
+    id="roughlink/Transport-v0",
+    entry_point="roughlink.gym:TransportEnv",
+    vector_entry_point="roughlink.gym:TransportVectorEnv",
+    order_enforce=False,
+)

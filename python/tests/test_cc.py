@@ -1,0 +1,283 @@
+"""Congestion controls in Python."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from typing import Any
+
+import pytest
+import roughlink as rl
+
+
+class NewReno(rl.CongestionControl):
+    """NewReno (RFC 5681) with the arithmetic of Linux."""
+
+    def __init__(self, flow: rl.Flow) -> None:
+        super().__init__(flow)
+        self.count = 0
+        self.prior: tuple[float, float] = (0, rl.UNLIMITED)
+        self.note()
+
+    def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+        if not ack.may_grow or ack.segments == 0:
+            return
+        segments = ack.segments
+        if self.cwnd < self.ssthresh:  # slow start, not beyond ssthresh
+            grown = min(self.cwnd + segments * flow.mss, self.ssthresh)
+            segments -= int(grown - self.cwnd) // flow.mss
+            self.cwnd = grown
+        if segments > 0:  # a segment more for each window of segments
+            window = max(int(self.cwnd) // flow.mss, 1)
+            if self.count >= window:
+                self.count = 0
+                self.cwnd += flow.mss
+            self.count += segments
+            self.cwnd += self.count // window * flow.mss
+            self.count %= window
+        self.note()
+
+    def on_congestion(self, flow: rl.Flow, cause: rl.Congestion) -> None:
+        if cause != rl.Congestion.TIMEOUT_AGAIN:
+            if flow.state in ("open", "disorder"):
+                self.prior = self.cwnd, self.ssthresh
+            self.ssthresh = max(max(int(self.cwnd) // flow.mss, 1) // 2, 2) * flow.mss
+        self.cwnd = flow.mss if cause.is_timeout else self.ssthresh
+        self.count = 0
+        self.note()
+
+    def on_undo(self, flow: rl.Flow) -> None:
+        self.cwnd = max(self.cwnd, self.prior[0])
+        self.ssthresh = max(self.ssthresh, self.prior[1])
+        self.note()
+
+    def note(self) -> None:
+        self.phase = "slow start" if self.cwnd < self.ssthresh else "congestion avoidance"
+
+
+class AskedNewReno(NewReno):
+    """The same, asked for its window before every segment."""
+
+    def permit(self, flow: rl.Flow) -> rl.Permit:
+        return flow.window(int(self.cwnd))
+
+
+rl.register("py-newreno", NewReno)
+rl.register("py-asked", AskedNewReno)
+
+
+class Fixed(rl.CongestionControl):
+    """A window that never changes."""
+
+    def __init__(self, flow: rl.Flow, segments: int = 4) -> None:
+        super().__init__(flow)
+        self.cwnd = segments * flow.mss
+
+    def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+        pass
+
+    def on_congestion(self, flow: rl.Flow, cause: rl.Congestion) -> None:
+        pass
+
+
+rl.register("fixed", Fixed)
+FIXED = rl.load("hello").set("tcp.cc", "fixed")
+
+
+def achieved(run: rl.Run) -> dict[str, Any]:
+    """A result without what may differ: the wall-clock time, and the name of the algorithm."""
+    result = {key: value for key, value in run.result.items() if key != "wall_s"}
+    result["flows"] = [{**flow, "cc": None} for flow in result["flows"]]
+    return result
+
+
+# The stack is that of Linux: NewReno's arithmetic depends on it.
+LINUX = {"tcp.stack": "linux"}
+
+
+@pytest.mark.parametrize("name", ["py-newreno", "py-asked"])
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        rl.load("hello").set({**LINUX, "link.wire.noise": "{ kind = 'random', loss = '1 %' }"}),
+        rl.load("charging-download").set({**LINUX, "duration": "300 s"}),
+        rl.load("three-cars").set(LINUX),
+        rl.load("satellite-handover").set({**LINUX, "duration": "30 s"}),
+        rl.load("train-tunnels").set({**LINUX, "duration": "300 s"}),
+        rl.load("v2g-one-car").set({**LINUX, "duration": "60 s", "tcp.mss": "1400 B"}),
+    ],
+    ids=lambda scenario: str(scenario.name),
+)
+def test_newreno_in_python_is_newreno(scenario: rl.Scenario, name: str) -> None:
+    losses = 0
+    for replica in range(2):
+        rust = scenario.set("tcp.cc", "newreno").run(replica=replica, series=True)
+        mine = scenario.set("tcp.cc", name).run(replica=replica, series=True)
+        assert achieved(mine) == achieved(rust)
+        assert mine.series("cwnd")["cwnd_bytes"] == rust.series("cwnd")["cwnd_bytes"]
+        losses += sum(flow["retransmits"] for flow in rust.result["flows"])
+    assert losses > 0
+
+
+def test_a_class_given_to_a_run_replaces_the_registered_one_there() -> None:
+    small = FIXED.run()
+    large = FIXED.run(cc={"fixed": lambda flow: Fixed(flow, segments=8)})
+    assert large.flows["throughput_mbps"][0] > 1.2 * small.flows["throughput_mbps"][0]
+    assert achieved(FIXED.run()) == achieved(small)
+
+
+def test_registering_a_name_again_replaces_the_class() -> None:
+    scenario = FIXED.set("duration", "1 s")
+    before = scenario.run()
+    try:
+        rl.register("fixed", lambda flow: Fixed(flow, segments=1))
+        assert achieved(scenario.run()) != achieved(before)
+    finally:
+        rl.register("fixed", Fixed)
+    assert achieved(scenario.run()) == achieved(before)
+
+
+@pytest.mark.parametrize("name", ["cubic", "", "Mine", "a b"])
+def test_names_that_cannot_be_are_refused(name: str) -> None:
+    with pytest.raises(ValueError):
+        rl.register(name, Fixed)
+
+
+def test_classes_without_a_flow_are_refused() -> None:
+    with pytest.raises(ValueError, match="registered name"):
+        FIXED.run(cc={"never-heard-of": Fixed})
+    with pytest.raises(ValueError, match="no flow"):
+        FIXED.run(cc={"py-newreno": NewReno})
+
+
+class Trouble(Exception):
+    pass
+
+
+def raises(method: str) -> type[rl.CongestionControl]:
+    def fails(self: object, *args: object) -> None:
+        raise Trouble(method)
+
+    return type("Fails", (Fixed,), {method: fails})
+
+
+METHODS = ["__init__", "on_ack", "on_congestion", "permit", "on_sent", "on_recovered", "timer", "rto_sample", "starts_anew"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("series", [False, True])
+def test_exceptions_end_the_run_and_come_through(method: str, series: bool) -> None:
+    lossy = FIXED.set("link.wire.noise", "{ kind = 'random', loss = '5 %' }")
+    with pytest.raises(Trouble, match=method):
+        lossy.run(cc={"fixed": raises(method)}, series=series)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [("cwnd", -1), ("cwnd", float("nan")), ("cwnd", "10"), ("cwnd", None), ("ssthresh", -5), ("rate_bps", 0), ("rate_bps", -1.0)],
+)
+def test_values_that_make_no_sense_end_the_run(attribute: str, value: object) -> None:
+    class Odd(Fixed):
+        def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+            setattr(self, attribute, value)
+
+    with pytest.raises(ValueError, match=attribute):
+        FIXED.run(cc={"fixed": Odd})
+
+
+def test_what_is_no_algorithm_is_refused() -> None:
+    with pytest.raises(TypeError, match="CongestionControl is expected, not int"):
+        FIXED.run(cc={"fixed": lambda flow: 5})  # type: ignore[dict-item, return-value]
+    with pytest.raises(TypeError):
+        rl.register("five", 5)  # type: ignore[arg-type]
+
+
+def test_a_timer_that_does_not_go_on_ends_the_run() -> None:
+    class Stuck(Fixed):
+        def timer(self) -> float:
+            return 0.5
+
+    with pytest.raises(ValueError, match="on_timer"):
+        FIXED.run(cc={"fixed": Stuck})
+
+
+def test_a_timer_comes_when_it_was_asked_for() -> None:
+    times: list[float] = []
+
+    class Timed(Fixed):
+        wanted = 0.5
+
+        def timer(self) -> float:
+            return self.wanted
+
+        def on_timer(self, flow: rl.Flow) -> None:
+            times.append(flow.now)
+            self.wanted = flow.now + 0.1
+
+    FIXED.set("duration", "1 s").run(cc={"fixed": Timed})
+    assert sorted(set(times)) == pytest.approx([0.5, 0.6, 0.7, 0.8, 0.9, 1.0])
+
+
+def test_pacing_limits_the_rate() -> None:
+    class Paced(Fixed):
+        def __init__(self, flow: rl.Flow) -> None:
+            super().__init__(flow, segments=100)
+            self.rate_bps = 400_000.0
+
+    class Asked(Fixed):
+        def permit(self, flow: rl.Flow) -> rl.Permit:
+            return 100 * flow.mss, 400_000.0
+
+    runs = [FIXED.run(cc={"fixed": paced}) for paced in (Paced, Asked)]
+    assert achieved(runs[0]) == achieved(runs[1])
+    assert 0.3 < runs[0].flows["throughput_mbps"][0] < 0.4
+
+
+def test_what_it_is_shown_and_its_phase() -> None:
+    seen: list[tuple[rl.Flow, rl.Ack]] = []
+
+    class Looks(Fixed):
+        phase = "looking"
+
+        def on_ack(self, flow: rl.Flow, ack: rl.Ack) -> None:
+            if ack.acked > 1:  # the receiver's end sends nothing but its FIN
+                seen.append((flow, ack))
+
+    run = FIXED.run(cc={"fixed": Looks}, series=True)
+    flow, ack = seen[-1]
+    # What was kept does not change.
+    assert seen[0][0].now < flow.now and seen[0][0].delivered < flow.delivered
+    assert flow.srtt is not None and flow.min_rtt is not None and 0 < flow.min_rtt <= flow.srtt < 1
+    assert ack.rate is not None and 0 < ack.rate.delivered
+    assert "looking" in run.series("phase")["phase"]
+
+
+@pytest.mark.parametrize("view", [rl.Flow, rl.Ack, rl.RateSample, rl.Sent, rl.LinkEvent])
+def test_everything_that_is_shown_is_explained(view: type) -> None:
+    shown = [name for name in dir(view) if not name.startswith("_")]
+    assert shown and all(inspect.getdoc(getattr(view, name)) for name in shown)
+
+
+def test_several_threads_run_their_own() -> None:
+    results: dict[int, float] = {}
+
+    def work(segments: int) -> None:
+        run = FIXED.run(cc={"fixed": lambda flow: Fixed(flow, segments)})
+        results[segments] = run.flows["throughput_mbps"][0]
+
+    threads = [threading.Thread(target=work, args=(segments,)) for segments in (1, 2, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert results[1] < results[2] < results[4]
+
+
+def test_an_algorithm_cannot_be_part_of_another() -> None:
+    with pytest.raises(rl.RoughlinkError, match="part of another"):
+        rl.load("hello").set({"tcp.cc": "avoca", "tcp.cc_params.inner": "fixed"}).run()
+
+
+def test_sweeps_refuse_them(tmp_path: Any) -> None:
+    with pytest.raises(rl.RoughlinkError, match="Python class"):
+        rl.sweep(rl.load("hello"), {"tcp.cc": ["cubic", "fixed"]}, folder=tmp_path)

@@ -1,0 +1,194 @@
+"""Environments for reinforcement learning."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+
+import roughlink as rl  # noqa: E402
+import roughlink.gym as rg  # noqa: E402
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+
+NOISY = rl.load("hello").set({"link.wire.noise": "{ kind = 'random', loss = '1 %' }", "flow.download.bytes": "1 MB"})
+SEEN = rg.OBSERVATION.index
+
+
+def env(**options: Any) -> rg.TransportEnv:
+    made = gymnasium.make("roughlink/Transport-v0", scenario=NOISY, **options).unwrapped
+    assert isinstance(made, rg.TransportEnv)
+    return made
+
+
+def value(x: float) -> rg.Numbers:
+    return np.array([x], np.float32)
+
+
+@pytest.mark.parametrize("action", ["window", "rate"])
+@pytest.mark.parametrize("multiplicative", [False, True])
+@pytest.mark.parametrize("interval_s", [None, 0.05])
+def test_gymnasium_finds_nothing_wrong(action: str, multiplicative: bool, interval_s: float | None) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Infinite bounds are those of rates and times, and units are worth more than normal ranges.
+        warnings.filterwarnings("ignore", message=".*(infinity|symmetric and normalized|render_mode).*")
+        check_env(env(action=action, multiplicative=multiplicative, interval_s=interval_s))
+
+
+def episode(e: rg.TransportEnv, seed: int | None, actions: int) -> list[tuple[bytes, float, bool, bool]]:
+    random = np.random.default_rng(actions)
+    seen, _ = e.reset(seed=seed)
+    rows = [(seen.tobytes(), 0.0, False, False)]
+    while not (rows[-1][2] or rows[-1][3]):
+        seen, reward, terminated, truncated, _ = e.step(random.uniform(-1, 1, 1).astype(np.float32))
+        rows.append((seen.tobytes(), reward, terminated, truncated))
+        assert len(rows) < 10_000
+    return rows
+
+
+def test_seeds_reproduce_episodes() -> None:
+    first, second = env(), env()
+    a = [episode(first, 3, 1), episode(first, None, 1)]
+    b = [episode(second, 3, 1), episode(second, None, 1)]
+    assert a == b
+    assert a[0] != a[1]
+    assert a[0] != episode(first, 4, 1)
+
+
+def test_a_window_sets_the_throughput() -> None:
+    e = env(multiplicative=False, interval_s=0.2)
+    e.reset(seed=1)
+    rates = []
+    for window in (2, 4, 8):
+        for _ in range(2):
+            seen, _, _, _, info = e.step(value(window))
+        assert seen[SEEN("window")] == window
+        assert seen[SEEN("in_flight")] <= window
+        assert 0.02 <= seen[SEEN("min_rtt")] <= seen[SEEN("rtt")] < 0.1
+        assert seen[SEEN("interval")] == pytest.approx(0.2)
+        # A window for each round trip of 20 ms and the time that a packet takes.
+        assert seen[SEEN("delivered")] <= window * 1448 * 8e-6 / 0.02
+        rates.append(seen[SEEN("delivered")])
+    assert rates[0] * 1.5 < rates[1] and rates[1] * 1.5 < rates[2]
+    assert info["time_s"] == pytest.approx(1.2)
+
+
+def test_a_rate_paces() -> None:
+    e = env(action="rate", multiplicative=False, interval_s=0.5)
+    e.reset(seed=1)
+    for _ in range(2):
+        seen, *_ = e.step(value(2))
+    assert 1.7 < seen[SEEN("sent")] < 2.05
+
+
+def test_multiplicative_actions_double_and_halve() -> None:
+    e = env(max_window=40)
+    e.reset(seed=1)
+    windows = [e.step(value(a))[0][SEEN("window")] for a in (1, 1, 1, -1, 0, 5)]
+    assert windows == [20, 40, 40, 20, 20, 40]
+
+
+def test_a_larger_window_takes_effect_without_an_acknowledgement() -> None:
+    e = env(multiplicative=False, interval_s=0.001)
+    e.reset(seed=1)
+    while e.step(value(2))[0][SEEN("in_flight")] < 2:
+        pass
+    seen, *_ = e.step(value(9))
+    assert seen[SEEN("in_flight")] >= 8
+
+
+def test_an_episode_ends_with_the_flow_or_the_scenario() -> None:
+    e = env(multiplicative=False)
+    e.reset(seed=1)
+    ended = False
+    while not ended:
+        _, _, ended, truncated, info = e.step(value(30))
+        assert not truncated
+    assert 0.8 < info["time_s"] < 60
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        e.step(value(30))
+    short = rg.TransportEnv(NOISY.set("duration", "100 ms"), interval_s=0.04)
+    short.reset(seed=1)
+    assert [short.step(value(0))[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
+
+
+def test_a_step_of_a_round_trip_takes_one() -> None:
+    e = env(multiplicative=False)
+    e.reset(seed=1)
+    for _ in range(20):
+        seen, *_ = e.step(value(4))
+    assert seen[SEEN("interval")] == pytest.approx(seen[SEEN("rtt")], rel=0.2)
+
+
+def test_rewards_are_what_their_weights_say() -> None:
+    weights = rg.Reward(throughput=2, delay=3, loss=5)
+    e = env(multiplicative=False, reward=weights, interval_s=0.3)
+    e.reset(seed=1)
+    seen, reward, *_ = e.step(value(50))
+    delivered, _, rtt, least, loss = (float(x) for x in seen[:5])
+    assert rtt > least > 0
+    assert reward == pytest.approx(2 * delivered - 3 * (rtt - least) - 5 * loss)
+
+
+def test_the_vector_environment_does_what_single_ones_do() -> None:
+    count, steps = 40, 120
+    many = gymnasium.make_vec("roughlink/Transport-v0", num_envs=count, scenario=NOISY, threads=3)
+    assert isinstance(many.unwrapped, rg.TransportVectorEnv)
+    assert many.metadata["autoreset_mode"] == gymnasium.vector.AutoresetMode.NEXT_STEP
+    single = [env() for _ in range(count)]
+    seen, _ = many.reset(seed=7)
+    expected = [e.reset(seed=7 + i)[0] for i, e in enumerate(single)]
+    assert np.array_equal(seen, expected)
+    random = np.random.default_rng(1)
+    over, episodes = [False] * count, 0
+    for _ in range(steps):
+        actions = random.uniform(-0.5, 1, (count, 1)).astype(np.float32)
+        seen, rewards, terminated, truncated, _ = many.step(actions)
+        for i, e in enumerate(single):
+            if over[i]:
+                row: tuple[Any, ...] = (e.reset()[0], 0.0, False, False)
+                episodes += 1
+            else:
+                row = e.step(actions[i])[:4]
+            assert np.array_equal(seen[i], row[0])
+            assert (rewards[i], terminated[i], truncated[i]) == row[1:]
+            over[i] = row[2] or row[3]
+    assert episodes > count / 2
+
+
+def test_threads_do_not_matter() -> None:
+    rows = []
+    for threads in (1, 2, 5):
+        many = rg.TransportVectorEnv(100, NOISY, threads=threads)
+        many.reset(seed=1)
+        rows.append([many.step(np.full((100, 1), 0.2, np.float32))[0] for _ in range(30)])
+    assert np.array_equal(rows[0], rows[1]) and np.array_equal(rows[0], rows[2])
+
+
+def test_some_can_be_reset() -> None:
+    many = rg.TransportVectorEnv(3, NOISY)
+    many.reset(seed=1)
+    many.step(np.ones((3, 1), np.float32))
+    _, info = many.reset(options={"reset_mask": np.array([False, True, False])})
+    assert list(info["time_s"] == 0) == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"flow": "nobody"}, {"action": "colour"}, {"interval_s": 0.0}, {"round_trips": -1.0}, {"max_window": 0.5}],
+)
+def test_what_cannot_be_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        rg.TransportEnv(NOISY, **options)
+
+
+def test_wrong_actions_are_refused() -> None:
+    e = env()
+    e.reset(seed=1)
+    for wrong in (np.array([np.nan]), np.array([1.0, 2.0])):
+        with pytest.raises(ValueError):
+            e.step(wrong)
