@@ -104,7 +104,6 @@ LINUX = {"tcp.stack": "linux"}
         rl.load("three-cars").set(LINUX),
         rl.load("satellite-handover").set({**LINUX, "duration": "30 s"}),
         rl.load("train-tunnels").set({**LINUX, "duration": "300 s"}),
-        rl.load("v2g-one-car").set({**LINUX, "duration": "60 s", "tcp.mss": "1400 B"}),
     ],
     ids=lambda scenario: str(scenario.name),
 )
