@@ -197,7 +197,7 @@ def test_a_timer_that_does_not_go_on_ends_the_run() -> None:
             return 0.5
 
     with pytest.raises(ValueError, match="on_timer"):
-        FIXED.run(cc={"fixed": Stuck})
+        FIXED.run(cc={"fixed": Stuck}, max_events=100_000)
 
 
 def test_a_timer_comes_when_it_was_asked_for() -> None:
