@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Sweep(Sweep),
     /// Compare scenarios or algorithms side by side, with confidence intervals.
     Compare(Compare),
+    /// Put the parts of a sweep or comparison together.
+    Merge(Merge),
     /// Make an HTML report of a result folder.
     Report(Report),
     /// The congestion control algorithms.
@@ -319,6 +321,8 @@ pub(crate) struct Sweep {
     #[arg(long, value_name = "NAME")]
     pub metric: Vec<String>,
     #[command(flatten)]
+    pub division: Division,
+    #[command(flatten)]
     pub grid: Grid,
 }
 
@@ -347,7 +351,25 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "NAME")]
     pub metric: Vec<String>,
     #[command(flatten)]
+    pub division: Division,
+    #[command(flatten)]
     pub grid: Grid,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  roughlink merge parts/* -o whole
+  roughlink merge part1 part2 part3 -o whole --json
+Runs that several parts have must be equal. If runs are missing, they are named, and so are the parts to be run again.")]
+pub(crate) struct Merge {
+    /// Folders of parts, made by `sweep --part` or `compare --part` from the same scenario with the same arguments.
+    #[arg(required = true, value_name = "DIR")]
+    pub folders: Vec<PathBuf>,
+    /// The result folder of the whole.
+    #[arg(short, value_name = "DIR")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub form: Form,
 }
 
 #[derive(Debug, Args)]
@@ -534,6 +556,14 @@ impl Memory {
     pub(crate) fn limits(&self) -> Limits {
         Limits { bytes: self.max_memory.saturating_mul(1_000_000), ..Limits::default() }
     }
+}
+
+/// What divides a grid between processes.
+#[derive(Debug, Args)]
+pub(crate) struct Division {
+    /// Do the K-th of N parts of the runs only, for a job array: `3/20`. `roughlink merge` puts the folders of all parts together.
+    #[arg(long, value_name = "K/N")]
+    pub part: Option<String>,
 }
 
 /// Arguments of all commands that run a grid.

@@ -11,6 +11,7 @@ pub(crate) mod emulate;
 pub(crate) mod emulate;
 pub(crate) mod gateway;
 pub(crate) mod man;
+pub(crate) mod merge;
 pub(crate) mod metric;
 pub(crate) mod reference;
 pub(crate) mod reproduce;
@@ -27,6 +28,7 @@ use roughlink_lab::experiment::result::{self, ExperimentResult};
 use roughlink_lab::experiment::{Plan, split};
 use roughlink_lab::folder::{self, Content};
 use roughlink_lab::library::Overrides;
+use roughlink_lab::part::Part;
 use roughlink_lab::report;
 use roughlink_lab::store::{Store, folder_of};
 use roughlink_scenario::{MOST_SHOWN, schema as scenario_schema};
@@ -66,6 +68,30 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
     Ok(result)
 }
 
+/// Does the runs of a part of a plan, in the given folder, or by default in a folder of its own.
+fn part(plan: &Plan, part: Part, grid: &args::Grid, name: &str) -> Result<(), Failure> {
+    let quiet = grid.form.quiet;
+    warn_of(plan, quiet);
+    let identity = plan.identity();
+    let base = Path::new("results").join(format!("{name}-{}", part.suffix()));
+    let folder = grid.output.clone().unwrap_or_else(|| folder_of(&base, &identity));
+    let mut store = Store::of(&folder, &identity)?;
+    part.describe(plan, &store)?;
+    let files = plan.files();
+    let numbers = part.numbers(plan.runs());
+    let runs = numbers.len();
+    work(plan.jobs_at(numbers), &mut store, grid)?;
+    if plan.files() > files {
+        part.describe(plan, &store)?;
+    }
+    if grid.form.json {
+        let folder = folder.display().to_string();
+        return print_json(&serde_json::json!({ "folder": folder, "runs": runs, "runs_of_all": plan.runs() }));
+    }
+    let all = plan.runs();
+    print(&format!("{runs} of {all} runs are in {}; roughlink merge puts the parts together\n", folder.display()))
+}
+
 /// Says where the report is.
 fn reported(report: &Path, quiet: bool) {
     if !quiet {
@@ -80,7 +106,7 @@ fn settings(grid: &args::Grid, set: Overrides, replicas: u32, metrics: &[String]
         seed: grid.seed,
         replicas,
         metrics: metrics.iter().flat_map(|names| split(names)).collect(),
-        command: command_line(),
+        command: whole_command(typed_words()),
         most_runs: grid.max_runs,
     }
 }
@@ -114,6 +140,24 @@ pub(crate) fn report(args: &args::Report) -> Result<(), Failure> {
 pub(crate) fn command_line() -> String {
     let words = typed_words().into_iter().map(|word| quote(&word));
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// The command line without what distinguishes a part from the whole and from the other parts.
+fn whole_command(words: Vec<String>) -> String {
+    let given = |word: &str| word == "--part" || word.starts_with("--part=");
+    if !words.iter().any(|word| given(word)) {
+        return words.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ");
+    }
+    let mut kept = Vec::new();
+    let mut words = words.into_iter();
+    while let Some(word) = words.next() {
+        match &*word {
+            "--part" | "-o" => drop(words.next()),
+            _ if given(&word) || word.starts_with("-o") => {} // -oDIR
+            _ => kept.push(quote(&word)),
+        }
+    }
+    kept.join(" ")
 }
 
 /// The words of the command line; bytes that are not UTF-8 are replaced.

@@ -43,6 +43,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Reproduce(args) => commands::reproduce::reproduce(&args),
         Command::Sweep(args) => commands::sweep::sweep(&args),
         Command::Compare(args) => commands::compare::compare(&args),
+        Command::Merge(args) => commands::merge::merge(&args),
         Command::Report(args) => commands::report(&args),
         Command::Cc(Cc::List(args)) => commands::cc::list(&args),
         Command::Gateway(Gateway::List(args)) => commands::gateway::list(&args),

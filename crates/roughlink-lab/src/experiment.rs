@@ -8,6 +8,7 @@ pub mod claims;
 pub mod file;
 pub mod functions;
 pub mod grid;
+pub mod order;
 pub mod paper;
 pub mod plan;
 pub mod result;

@@ -11,6 +11,7 @@ pub mod library;
 pub mod metric;
 pub mod nearest;
 pub mod output;
+pub mod part;
 pub mod quantity;
 pub mod report;
 pub mod runner;

@@ -26,13 +26,18 @@ pub struct Source {
 }
 
 /// The folder of a scenario file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folder {
-    /// Where it is.
-    pub path: PathBuf,
+    /// Where it is; nothing is read from this machine's disk if it is nowhere.
+    pub path: Option<PathBuf>,
     /// The scenario may read files outside it.
     pub allow_outside: bool,
+    /// Names and texts of files that came with the scenario, from another machine perhaps. They are taken instead of those on the disk.
+    pub given: Texts,
 }
+
+/// Names and texts of files.
+pub type Texts = Vec<(String, String)>;
 
 /// `key = value` overrides, applied in order.
 pub type Overrides = Vec<(String, String)>;
@@ -45,7 +50,7 @@ pub struct Parsed {
     /// What is allowed but probably not meant.
     pub warnings: Vec<Warning>,
     /// Names and texts of the files that it reads.
-    pub files: Vec<(String, String)>,
+    pub files: Texts,
     /// What identifies it: its text after overrides and the texts of the files it reads.
     pub fingerprint: u128,
 }
@@ -95,7 +100,7 @@ impl Source {
 
     /// Reads it as a scenario.
     pub fn parse(&self, overrides: &[(String, String)]) -> Result<Parsed, LabError> {
-        let read_too: RefCell<Vec<(String, String)>> = RefCell::default();
+        let read_too: RefCell<Texts> = RefCell::default();
         let load = |name: &str| {
             let text = match &self.folder {
                 Some(folder) => folder.read(name),
@@ -131,13 +136,17 @@ pub fn names(folder: &str) -> Vec<String> {
 impl Folder {
     /// The folder at `path`; files outside it may not be read.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Folder { path: path.into(), allow_outside: false }
+        Folder { path: Some(path.into()), ..Folder::default() }
     }
 
     /// The text of the file `name`, or why it cannot be had.
     fn read(&self, name: &str) -> Result<String, String> {
-        let path = self.path.join(name);
-        let folder = if self.path.as_os_str().is_empty() { Path::new(".") } else { &self.path };
+        if let Some((_, text)) = self.given.iter().find(|(given, _)| given == name) {
+            return Ok(text.clone());
+        }
+        let folder = self.path.as_ref().ok_or("it did not come with the scenario")?;
+        let path = folder.join(name);
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let inside = || Ok::<bool, io::Error>(path.canonicalize()?.starts_with(folder.canonicalize()?));
         if !self.allow_outside && !inside().map_err(|e| e.to_string())? {
             return Err("it is outside the folder of the scenario, which --allow-outside permits".into());

@@ -126,6 +126,11 @@ impl Store {
         self.records.get(key)
     }
 
+    /// Its finished runs; it is closed.
+    pub fn into_records(self) -> impl Iterator<Item = Record> {
+        self.records.into_values()
+    }
+
     /// How many runs it has.
     pub fn len(&self) -> usize {
         self.records.len()
@@ -139,9 +144,19 @@ impl Store {
     /// Adds a finished run. If it cannot be written, the file is left as it was, and the write is repeated by the next
     /// call and by [`Store::sync`].
     pub fn append(&mut self, record: Record) -> Result<(), LabError> {
-        let line = line(&record).map_err(|source| LabError::Write { path: self.path(), source })?;
-        self.records.insert(record.key.clone(), record);
-        self.unwritten.extend_from_slice(&line);
+        self.extend([record])
+    }
+
+    /// Adds finished runs, with one write.
+    ///
+    /// # Errors
+    /// As for [`Store::append`].
+    pub fn extend(&mut self, records: impl IntoIterator<Item = Record>) -> Result<(), LabError> {
+        for record in records {
+            let line = line(&record).map_err(|source| LabError::Write { path: self.path(), source })?;
+            self.unwritten.extend_from_slice(&line);
+            self.records.insert(record.key.clone(), record);
+        }
         self.flush()
     }
 

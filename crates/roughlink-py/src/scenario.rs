@@ -73,7 +73,7 @@ impl Scenario {
     fn parts(&self) -> (String, String, Option<PathBuf>, bool, Overrides) {
         let Source { name, text, folder } = self.source.clone();
         let outside = folder.as_ref().is_some_and(|folder| folder.allow_outside);
-        (text, name, folder.map(|folder| folder.path), outside, self.overrides.clone())
+        (text, name, folder.and_then(|folder| folder.path), outside, self.overrides.clone())
     }
 
     #[getter]

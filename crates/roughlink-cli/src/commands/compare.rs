@@ -9,6 +9,7 @@ use roughlink_lab::library::Source;
 
 /// Runs scenarios or algorithms side by side.
 pub(crate) fn compare(args: &Compare) -> Result<(), Failure> {
+    let part = args.division.part.as_deref().map(str::parse).transpose()?;
     let scenarios: Vec<Source> = (args.scenarios.iter())
         .map(|s| Ok(Source::scenario(s)?.allow_outside(args.reading.allow_outside)))
         .collect::<Result<_, LabError>>()?;
@@ -16,6 +17,9 @@ pub(crate) fn compare(args: &Compare) -> Result<(), Failure> {
     let set = args.set.overrides()?;
     let settings = super::settings(&args.grid, set, args.replicas, &args.metric);
     let plan = grid::compare(scenarios, &algorithms, &settings)?;
+    if let Some(part) = part {
+        return super::part(&plan, part, &args.grid, "compare");
+    }
     let result = super::grid(&plan, &args.grid, "compare")?;
     if args.grid.form.json { print_json(&result) } else { print(&show::comparison(&result)) }
 }

@@ -10,10 +10,15 @@ use roughlink_lab::library::Source;
 
 /// Runs a scenario over a grid.
 pub(crate) fn sweep(args: &Sweep) -> Result<(), Failure> {
+    let part = args.division.part.as_deref().map(str::parse).transpose()?;
     let source = Source::scenario(&args.scenario)?.allow_outside(args.reading.allow_outside);
     let vary: Vec<_> = args.set.iter().map(|text| grid::choices(text)).collect::<Result<_, LabError>>()?;
     let settings = super::settings(&args.grid, Vec::new(), args.replicas, &args.metric);
     let plan = grid::sweep(source, &vary, &settings)?;
-    let result = super::grid(&plan, &args.grid, &slug(&plan.experiment.id, "results"))?;
+    let name = slug(&plan.experiment.id, "results");
+    if let Some(part) = part {
+        return super::part(&plan, part, &args.grid, &name);
+    }
+    let result = super::grid(&plan, &args.grid, &name)?;
     if args.grid.form.json { print_json(&result) } else { print(&show::experiment(&result)) }
 }

@@ -25,6 +25,7 @@
 //! # Ok::<(), roughlink_lab::error::LabError>(())
 //! ```
 
+use super::order::{Kind, Order};
 use super::plan::{MOST_RUNS, Plan};
 use super::result::{Figure, FigureKind};
 use super::{Axis, Experiment, Point, StackChoice, assignment, file, quantity, split};
@@ -33,9 +34,10 @@ use crate::library::{Overrides, Source};
 use crate::metric::Metric;
 use crate::watch::Watch;
 use roughlink_core::units::Time;
+use serde::{Deserialize, Serialize};
 
 /// What a grid has beside its axes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grid {
     /// Keys with a value for all runs.
     pub set: Overrides,
@@ -71,6 +73,16 @@ impl Default for Grid {
 /// A key that is varied twice, no replicas, an unknown metric, too many runs; and whatever makes one of the scenarios wrong,
 /// with its place in the file.
 pub fn sweep(scenario: Source, vary: &[(String, Vec<String>)], grid: &Grid) -> Result<Plan, LabError> {
+    Order::new(Kind::Sweep { vary: vary.to_vec() }, vec![scenario], grid).plan()
+}
+
+/// As [`sweep`], by `make`.
+pub(super) fn sweep_by(
+    make: Make,
+    scenario: Source,
+    vary: &[(String, Vec<String>)],
+    grid: &Grid,
+) -> Result<Plan, LabError> {
     let mut set = grid.set.clone();
     let mut axes: Vec<Axis> = Vec::new();
     for (key, values) in vary {
@@ -94,7 +106,7 @@ pub fn sweep(scenario: Source, vary: &[(String, Vec<String>)], grid: &Grid) -> R
     let stem = scenario.stem();
     let words = (format!("sweep-{stem}"), format!("Sweep of {stem}"));
     let figure = Figure { kind, x, series, ..Figure::default() };
-    let mut plan = plan(words, scenario, set, axes, figure, grid, &["throughput_mbps"])?;
+    let mut plan = plan(make, words, scenario, set, axes, figure, grid, &["throughput_mbps"])?;
     if plan.experiment.metrics.len() > 1 {
         plan.experiment.figure.panels = "metric".into();
     }
@@ -107,6 +119,16 @@ pub fn sweep(scenario: Source, vary: &[(String, Vec<String>)], grid: &Grid) -> R
 /// # Errors
 /// Fewer than two things to compare, and as for [`sweep`].
 pub fn compare(scenarios: Vec<Source>, algorithms: &[String], grid: &Grid) -> Result<Plan, LabError> {
+    Order::new(Kind::Compare { algorithms: algorithms.to_vec() }, scenarios, grid).plan()
+}
+
+/// As [`compare`], by `make`.
+pub(super) fn compare_by(
+    make: Make,
+    scenarios: Vec<Source>,
+    algorithms: &[String],
+    grid: &Grid,
+) -> Result<Plan, LabError> {
     if scenarios.is_empty() || scenarios.len() * algorithms.len().max(1) < 2 {
         return Err(LabError::Usage {
             message: "there is nothing to compare with".into(),
@@ -135,7 +157,7 @@ pub fn compare(scenarios: Vec<Source>, algorithms: &[String], grid: &Grid) -> Re
     };
     let words = ("compare".into(), "Comparison".into());
     let first = scenarios.into_iter().next().expect("there is one");
-    plan(words, first, grid.set.clone(), axes, figure, grid, &["throughput_mbps", "timeouts", "rtt_mean_ms"])
+    plan(make, words, first, grid.set.clone(), axes, figure, grid, &["throughput_mbps", "timeouts", "rtt_mean_ms"])
 }
 
 /// A key and its values from a command line, `key=a,b,c`. A single value is kept as it is written.
@@ -167,8 +189,13 @@ fn point(value: &str) -> Point {
     Point { value: value.into(), label: value.into(), scenario: None, set: Vec::new() }
 }
 
+/// What makes a plan: [`Plan::with_limit`] or [`Plan::unread`].
+pub(super) type Make = fn(Experiment, u64) -> Result<Plan, LabError>;
+
 /// The plan of a grid called `id` and `title`. `transfers` is what is usually measured of transfers.
+#[expect(clippy::too_many_arguments, reason = "what the two kinds of grids differ in")]
 fn plan(
+    make: Make,
     (id, title): (String, String),
     scenario: Source,
     mut set: Overrides,
@@ -201,7 +228,7 @@ fn plan(
         function: None,
         quick: false,
     };
-    let mut plan = Plan::with_limit(experiment, grid.most_runs)?;
+    let mut plan = make(experiment, grid.most_runs)?;
     if grid.metrics.is_empty() {
         plan.measure_usual(transfers);
     }

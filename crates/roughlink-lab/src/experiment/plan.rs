@@ -5,6 +5,7 @@
 //! neither time nor memory before the first run grows with the number of cells. A wrong cell ends the sweep then; what was
 //! finished is kept.
 
+use super::order::Order;
 use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, MetricResult, Rank, real_stack};
 use super::{Axis, Experiment, Point, quantity};
 use crate::error::LabError;
@@ -22,6 +23,7 @@ use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// An experiment and its grid.
@@ -31,12 +33,16 @@ pub struct Plan {
     pub experiment: Experiment,
     /// The warnings about the scenarios, each once, with the text that their positions refer to.
     pub warnings: Vec<(String, String, Warning)>,
+    /// What it was made of, if it is a sweep or a comparison.
+    pub order: Option<Order>,
     /// The first cells, which were read before any run.
     first: Vec<(Planned, Arc<Scenario>)>,
     /// Fingerprint and randomness of the cells after them that have been read since.
     since: RefCell<Vec<(u128, bool)>>,
     /// Kinds of the flows of the scenarios that were read before any run.
     kinds: BTreeSet<&'static str>,
+    /// Texts of the files that its scenarios have read, by the scenario's name and theirs.
+    files: RefCell<BTreeMap<(String, String), String>>,
 }
 
 /// Runs of a grid, unless more are asked for: each needs a record in memory.
@@ -73,6 +79,19 @@ impl Plan {
 
     /// As [`Plan::new`], of a grid of at most `most` runs.
     pub fn with_limit(experiment: Experiment, most: u64) -> Result<Plan, LabError> {
+        let mut plan = Plan::unread(experiment, most)?;
+        for i in 0..plan.cells().min(READ_FIRST) {
+            let (planned, scenario) = plan.examine(i)?;
+            plan.first.push((planned, Arc::new(scenario)));
+        }
+        if plan.cells() > READ_FIRST {
+            plan.each_value().into_iter().try_for_each(|i| plan.examine(i).map(|_| ()))?;
+        }
+        Ok(plan)
+    }
+
+    /// As [`Plan::with_limit`], without reading any cell before its turn comes: for who does runs of a plan that somebody else has read.
+    pub(super) fn unread(experiment: Experiment, most: u64) -> Result<Plan, LabError> {
         let runs = (experiment.axes.iter().map(|a| a.points.len() as u128))
             .chain([experiment.stacks.len() as u128, u128::from(experiment.replicas)])
             .fold(1, u128::saturating_mul);
@@ -82,21 +101,28 @@ impl Plan {
                 help: format!("vary less, or --max-runs {runs} if you mean it"),
             });
         }
-        let mut plan = Plan {
+        Ok(Plan {
             experiment,
             warnings: Vec::new(),
             first: Vec::new(),
+            order: None,
             since: RefCell::default(),
             kinds: BTreeSet::new(),
-        };
-        for i in 0..plan.cells().min(READ_FIRST) {
-            let (planned, scenario) = plan.examine(i)?;
-            plan.first.push((planned, Arc::new(scenario)));
-        }
-        if plan.cells() > READ_FIRST {
-            plan.each_value().into_iter().try_for_each(|i| plan.examine(i).map(|_| ()))?;
-        }
-        Ok(plan)
+            files: RefCell::default(),
+        })
+    }
+
+    /// What it was made of, with the texts of all files that its scenarios have read so far; none if it is no sweep and no comparison.
+    pub fn portable(&self) -> Option<Order> {
+        let mut order = self.order.clone()?;
+        let files = self.files.borrow();
+        order.give(files.iter().map(|((of, name), text)| (&**of, &**name, &**text)));
+        Some(order)
+    }
+
+    /// How many files its scenarios have read so far.
+    pub fn files(&self) -> usize {
+        self.files.borrow().len()
     }
 
     /// Number of cells.
@@ -161,6 +187,10 @@ impl Plan {
             overrides.extend(point.set.iter().cloned());
         }
         let parsed = source.parse(&overrides)?;
+        for (name, text) in &parsed.files {
+            let key = (source.name.clone(), name.clone());
+            self.files.borrow_mut().entry(key).or_insert_with(|| text.clone());
+        }
         let scenario = &parsed.scenario;
         routing::paths(scenario).map_err(NetworkError::from)?;
         e.metrics.iter().try_for_each(|m| m.check(scenario))?;
@@ -221,7 +251,12 @@ impl Plan {
 
     /// The runs that it needs, each planned when it is asked for.
     pub fn jobs(&self) -> Jobs<'_> {
-        Jobs { plan: self, next: 0, cell: None }
+        self.jobs_at(0..self.runs())
+    }
+
+    /// The runs with these numbers, which count the runs of the plan from zero; one that it does not have ends them.
+    pub fn jobs_at<I: ExactSizeIterator<Item = usize>>(&self, numbers: I) -> Jobs<'_, I> {
+        Jobs { plan: self, numbers, cell: None }
     }
 
     /// Measures what is usual for the flows of its scenarios ([`metric::usual`]).
@@ -402,25 +437,22 @@ impl Plan {
     }
 }
 
-/// The runs of a plan.
+/// Runs of a plan.
 #[derive(Debug)]
-pub struct Jobs<'p> {
+pub struct Jobs<'p, I = Range<usize>> {
     plan: &'p Plan,
-    next: usize,
+    numbers: I,
     /// The cell of the last run.
     cell: Option<(usize, Planned, Arc<Scenario>)>,
 }
 
-impl Iterator for Jobs<'_> {
+impl<I: ExactSizeIterator<Item = usize>> Iterator for Jobs<'_, I> {
     type Item = Result<Job, LabError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let replicas = self.plan.experiment.replicas as usize;
-        if self.next >= self.plan.runs() {
-            return None;
-        }
-        let (i, replica) = (self.next / replicas, (self.next % replicas) as u32);
-        self.next += 1;
+        let number = self.numbers.next().filter(|&number| number < self.plan.runs())?;
+        let (i, replica) = (number / replicas, (number % replicas) as u32);
         if self.cell.as_ref().is_none_or(|(last, ..)| *last != i) {
             match self.plan.cell(i) {
                 Ok((planned, scenario)) => self.cell = Some((i, planned, scenario)),
@@ -434,8 +466,7 @@ impl Iterator for Jobs<'_> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.plan.runs() - self.next;
-        (left, Some(left))
+        self.numbers.size_hint()
     }
 }
 

@@ -1,0 +1,103 @@
+//! A sweep in parts, as job arrays do it: `--part`, and `merge`.
+
+mod common;
+
+use common::{code, json, roughlink_in, stderr, stdout};
+use std::fs;
+use std::path::Path;
+
+const SET: [&str; 6] =
+    ["--set", "tcp.cc=newreno,cubic", "--set", "flow.*.bytes=10 kB,20 kB", "--metric", "throughput_mbps,timeouts"];
+
+fn sweep(folder: &Path, more: &[&str]) -> std::process::Output {
+    roughlink_in(&[&["sweep", "hello", "--replicas", "3"], &SET[..], more].concat(), folder)
+}
+
+/// Statistics and report are those of the undivided sweep, but for the command line that made them.
+fn results(folder: &Path) -> String {
+    let text = fs::read_to_string(folder.join("results.json")).unwrap();
+    text.lines().filter(|line| !line.contains("\"command\": ")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn merged_parts_are_the_undivided_sweep() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    assert_eq!(code(&sweep(dir, &["-o", "whole", "--quiet"])), 0);
+    for n in 1..=5 {
+        let out = sweep(dir, &["--part", &format!("{n}/5"), "-o", &format!("parts/{n}")]);
+        assert_eq!(code(&out), 0, "{}", stderr(&out));
+        let said = format!("{} of 12 runs are in parts/{n}; roughlink merge", if n <= 2 { 3 } else { 2 });
+        assert!(stdout(&out).contains(&said), "{}", stdout(&out));
+        assert!(!dir.join(format!("parts/{n}/results.json")).exists(), "a part is no result");
+    }
+    // Again, it has nothing to do; and its default folder is its own.
+    let before = fs::read(dir.join("parts/3/runs.jsonl")).unwrap();
+    assert_eq!(code(&sweep(dir, &["--part=3/5", "-oparts/3", "--jobs", "1"])), 0);
+    assert_eq!(fs::read(dir.join("parts/3/runs.jsonl")).unwrap(), before);
+    let out = sweep(dir, &["--part", "3/5", "--json"]);
+    assert_eq!(json(&out)["folder"], "results/sweep-hello-part-3-of-5");
+    assert_eq!(json(&out)["runs"], 2);
+
+    let out = roughlink_in(&["merge", "parts/1", "parts/2", "parts/4", "-o", "merged"], dir);
+    assert_eq!(code(&out), 2);
+    assert!(stderr(&out).contains("4 of 12 runs are missing, of parts 3,5 of 5:"), "{}", stderr(&out));
+    assert!(!dir.join("merged/results.json").exists());
+
+    let all = ["parts/1", "parts/2", "parts/3", "parts/4", "parts/5", "-o", "merged"];
+    let out = roughlink_in(&[&["merge"], &all[..], &["--json", "--quiet"]].concat(), dir);
+    assert_eq!((code(&out), stderr(&out).as_str()), (0, ""));
+    assert_eq!(json(&out)["command"], format!("roughlink sweep hello --replicas 3 {}", quoted()));
+    assert_eq!(results(&dir.join("merged")), results(&dir.join("whole")));
+    assert!(dir.join("merged/runs.parquet").is_file() && dir.join("merged/report.html").is_file());
+    // The same but for the time that each run took; in the order of the plan.
+    let runs = |folder: &str| {
+        let text = fs::read_to_string(dir.join(folder).join("runs.jsonl")).unwrap();
+        let record = |line: &str| -> serde_json::Value {
+            let mut record: serde_json::Value = serde_json::from_str(line).unwrap();
+            record["result"]["wall_s"] = 0.into();
+            record["check"] = 0.into();
+            record
+        };
+        let mut records: Vec<_> = text.lines().skip(1).map(record).collect();
+        records.sort_by_key(|r| r["key"].to_string());
+        records
+    };
+    assert_eq!(runs("merged"), runs("whole"));
+    let shown = roughlink_in(&["report", "merged", "-o", "again.html"], dir);
+    assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+    // The sweep itself knows the merged folder for its own.
+    let out = sweep(dir, &["-o", "merged"]);
+    assert!(!stderr(&out).contains(" runs in "), "nothing was left to do: {}", stderr(&out));
+}
+
+fn quoted() -> String {
+    SET.map(|word| if word.contains(['*', ' ']) { format!("'{word}'") } else { word.to_owned() }).join(" ")
+}
+
+#[test]
+fn a_comparison_in_parts_is_shown_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let compare = |more: &[&str]| {
+        let args = ["compare", "hello", "--cc", "newreno,cubic", "--replicas", "2", "--set", "flow.*.bytes=10 kB"];
+        let out = roughlink_in(&[&args, more].concat(), dir.path());
+        assert_eq!(code(&out), 0, "{}", stderr(&out));
+        stdout(&out)
+    };
+    let whole = compare(&["-o", "whole"]);
+    compare(&["--part", "1/2", "-o", "1"]);
+    compare(&["--part", "2/2", "-o", "2"]);
+    let out = roughlink_in(&["merge", "1", "2", "-o", "merged"], dir.path());
+    assert_eq!(stdout(&out), whole);
+}
+
+#[test]
+fn wrong_parts_are_refused_before_anything_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    for (part, says) in [("0/20", "parts are numbered from 1/20 to 20/20"), ("21/20", "there is no part 21/20")] {
+        let out = sweep(dir.path(), &["--part", part, "-o", "out"]);
+        assert_eq!(code(&out), 2);
+        assert!(stderr(&out).contains(says), "{}", stderr(&out));
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,134 @@
+//! What a plan was made of, in a form that another process or machine makes the same plan of: the texts of the scenarios and of the files
+//! that they read, and everything that was asked for.
+
+use super::grid::{Grid, Make, compare_by, sweep_by};
+use super::plan::Plan;
+use crate::error::LabError;
+use crate::library::{Folder, Source};
+use crate::runner::ENGINE;
+use serde::{Deserialize, Serialize};
+
+/// A sweep or a comparison that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The engine that is to do it, as [`ENGINE`] has it: another one may get other results.
+    pub engine: String,
+    /// What it is.
+    pub kind: Kind,
+    /// What is run.
+    #[serde(with = "given")]
+    pub scenarios: Vec<Source>,
+    /// What else was asked for.
+    pub grid: Grid,
+}
+
+/// A kind of grid.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// [`sweep`](super::grid::sweep).
+    Sweep {
+        /// Keys and their values.
+        vary: Vec<(String, Vec<String>)>,
+    },
+    /// [`compare`](super::grid::compare).
+    Compare {
+        /// Algorithms; none if scenarios are compared.
+        algorithms: Vec<String>,
+    },
+}
+
+impl Order {
+    pub(super) fn new(kind: Kind, scenarios: Vec<Source>, grid: &Grid) -> Order {
+        Order { engine: ENGINE.into(), kind, scenarios, grid: grid.clone() }
+    }
+
+    /// The plan.
+    ///
+    /// # Errors
+    /// As for [`sweep`](super::grid::sweep) and [`compare`](super::grid::compare).
+    pub fn plan(&self) -> Result<Plan, LabError> {
+        self.made_by(Plan::with_limit)
+    }
+
+    /// The plan for who does some of its runs: cells are read when their turn comes, and what is usually measured is not known.
+    ///
+    /// # Errors
+    /// As for [`Order::plan`], as far as they are found without reading a scenario.
+    pub fn plan_unread(&self) -> Result<Plan, LabError> {
+        self.made_by(Plan::unread)
+    }
+
+    fn made_by(&self, make: Make) -> Result<Plan, LabError> {
+        let mut scenarios = self.scenarios.clone();
+        let mut plan = match &self.kind {
+            Kind::Sweep { vary } if scenarios.len() == 1 => sweep_by(make, scenarios.remove(0), vary, &self.grid)?,
+            Kind::Sweep { .. } => {
+                return Err(LabError::Usage {
+                    message: format!("a sweep of {} scenarios", scenarios.len()),
+                    help: "name one".into(),
+                });
+            }
+            Kind::Compare { algorithms } => compare_by(make, scenarios, algorithms, &self.grid)?,
+        };
+        plan.order = Some(self.clone());
+        Ok(plan)
+    }
+
+    /// Lets its scenarios have these files: the name of a scenario, that of a file, the file's text. From then on they read none from
+    /// the disk.
+    pub fn give<'a>(&mut self, files: impl Iterator<Item = (&'a str, &'a str, &'a str)>) {
+        let folders = self.scenarios.iter_mut().filter_map(|s| Some((&*s.name, s.folder.as_mut()?)));
+        let mut folders: Vec<(&str, &mut Folder)> = folders.collect();
+        folders.iter_mut().for_each(|(_, folder)| folder.path = None);
+        for (of, name, text) in files {
+            for (_, folder) in folders.iter_mut().filter(|(scenario, _)| *scenario == of) {
+                if folder.given.iter().all(|(given, _)| given != name) {
+                    folder.given.push((name.to_owned(), text.to_owned()));
+                }
+            }
+        }
+    }
+
+    /// Takes over the files that another order of the same runs has and this one lacks.
+    pub fn complete(&mut self, other: &Order) {
+        let of = |s: &'_ Source| s.folder.iter().flat_map(|f| f.given.clone()).collect::<Vec<_>>();
+        let files: Vec<_> = other.scenarios.iter().map(|s| (s.name.clone(), of(s))).collect();
+        let files =
+            files.iter().flat_map(|(of, files)| files.iter().map(move |(name, text)| (&**of, &**name, &**text)));
+        self.give(files);
+    }
+}
+
+/// Scenarios with the texts of their files, and without the place of these.
+mod given {
+    use super::{Folder, Source};
+    use crate::library::Texts;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Given {
+        name: String,
+        text: String,
+        /// None if it is built in: so are its files.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        files: Option<Texts>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(sources: &[Source], to: S) -> Result<S::Ok, S::Error> {
+        let given = |s: &Source| Given {
+            name: s.name.clone(),
+            text: s.text.clone(),
+            files: s.folder.as_ref().map(|folder| folder.given.clone()),
+        };
+        sources.iter().map(given).collect::<Vec<_>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Source>, D::Error> {
+        let source = |Given { name, text, files }: Given| {
+            let folder = files.map(|given| Folder { given, ..Folder::default() });
+            Source { name, text, folder }
+        };
+        Ok(Vec::<Given>::deserialize(from)?.into_iter().map(source).collect())
+    }
+}

@@ -1,0 +1,216 @@
+//! Grids in parts: who does which runs, and what is merged.
+
+use roughlink_lab::error::LabError;
+use roughlink_lab::experiment::Plan;
+use roughlink_lab::experiment::grid::{Grid, compare, sweep};
+use roughlink_lab::library::Source;
+use roughlink_lab::part::{DESCRIPTION, Part, merge};
+use roughlink_lab::runner::{self, ENGINE, Ending};
+use roughlink_lab::store::{RUNS, Store};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// A link whose queue and noise matter; `trace` is a file beside it.
+const TRACED: &str = r#"
+duration = "1 s"
+[[node]]
+name = "a"
+[[node]]
+name = "b"
+[[link]]
+name = "l"
+between = ["a", "b"]
+rate = "2 Mbit/s"
+delay = "5 ms"
+noise = { kind = "random", loss = "2 %" }
+timeline = { file = "rates.csv" }
+[[flow]]
+name = "f"
+kind = "bulk"
+from = "a"
+to = "b"
+"#;
+
+fn of(text: &str) -> Part {
+    text.parse().unwrap()
+}
+
+fn plan(replicas: u32) -> Plan {
+    let vary: [(String, Vec<String>); 2] = [
+        ("tcp.cc".into(), vec!["newreno".into(), "cubic".into(), "bbr".into()]),
+        ("flow.*.bytes".into(), vec!["100 kB".into()]),
+    ];
+    sweep(Source::scenario("v2g-one-car").unwrap(), &vary, &Grid { replicas, ..Grid::default() }).unwrap()
+}
+
+/// Does a part in a folder.
+fn work(plan: &Plan, part: &str, folder: &Path) {
+    let mut store = Store::of(folder, &plan.identity()).unwrap();
+    of(part).describe(plan, &store).unwrap();
+    let jobs = plan.jobs_at(of(part).numbers(plan.runs()));
+    let ending = runner::run(jobs, &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert_eq!(ending, Ending::Complete);
+}
+
+fn whole(plan: &Plan, folder: &Path) -> Store {
+    let mut store = Store::of(folder, &plan.identity()).unwrap();
+    runner::run(plan.jobs(), &mut store, 2, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    store
+}
+
+fn refused(folders: &[PathBuf], output: &Path) -> String {
+    let e = merge(folders, output).unwrap_err();
+    format!("{e}; {}", e.help().unwrap_or_default())
+}
+
+#[test]
+fn parts_share_the_runs_out() {
+    for (runs, parts) in [(0, 1), (1, 3), (7, 3), (20, 20), (61, 20)] {
+        let mut all = BTreeSet::new();
+        let mut sizes = BTreeSet::new();
+        for number in 1..=parts {
+            let numbers: Vec<usize> = of(&format!("{number}/{parts}")).numbers(runs).collect();
+            sizes.insert(numbers.len());
+            numbers.iter().for_each(|n| assert!(all.insert(*n), "run {n} is in two parts"));
+        }
+        assert_eq!(all, (0..runs).collect(), "{runs} runs in {parts} parts");
+        assert!(sizes.last().unwrap() - sizes.first().unwrap() <= 1, "{sizes:?}");
+    }
+    for (text, says) in [
+        ("0/20", "there is no part 0/20"),
+        ("21/20", "there is no part 21/20"),
+        ("1/0", "no parts"),
+        ("3", "`3` is not a part"),
+        ("a/b", "`a/b` is not a part"),
+        ("-1/2", "`-1/2` is not a part"),
+    ] {
+        let e = text.parse::<Part>().unwrap_err();
+        assert!(e.to_string().contains(says), "{e}");
+    }
+}
+
+#[test]
+fn merged_parts_are_the_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = plan(3);
+    let alone = whole(&plan, &dir.path().join("whole"));
+    let parts: Vec<PathBuf> = (1..=4).map(|n| dir.path().join(n.to_string())).collect();
+    for (n, folder) in parts.iter().enumerate() {
+        work(&plan, &format!("{}/4", n + 1), folder);
+    }
+    // A run that two parts have is taken once.
+    work(&plan, "1/2", &parts[3]);
+    let merged = merge(&parts, &dir.path().join("merged")).unwrap();
+    merged.complete().unwrap();
+    assert_eq!(merged.store.len(), 9);
+    assert_eq!(merged.plan.result(&merged.store), plan.result(&alone));
+    for job in plan.jobs() {
+        let key = job.unwrap().key;
+        assert!(roughlink_lab::part::equal(alone.get(&key).unwrap(), merged.store.get(&key).unwrap()));
+    }
+}
+
+#[test]
+fn what_is_missing_is_named_with_its_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = plan(2);
+    let parts = [dir.path().join("1"), dir.path().join("3")];
+    work(&plan, "1/4", &parts[0]);
+    work(&plan, "3/4", &parts[1]);
+    let merged = merge(&parts, &dir.path().join("merged")).unwrap();
+    let said = merged.complete().unwrap_err().to_string();
+    assert!(said.contains("3 of 6 runs are missing, of parts 2,4 of 4:\n"), "{said}");
+    assert!(said.contains("\n  sweep-v2g-one-car newreno replica 1"), "{said}");
+    // Whoever has the scenario goes on from what there is.
+    drop(merged);
+    let again = whole(&plan, &dir.path().join("merged"));
+    assert_eq!(again.len(), 6);
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = |name: &str| dir.path().join(name);
+    work(&plan(2), "1/2", &folder("1"));
+    work(&plan(2), "2/2", &folder("2"));
+    work(&plan(3), "2/2", &folder("other"));
+    let out = folder("out");
+    let said = refused(&[folder("1"), folder("other")], &out);
+    assert!(said.contains("have runs of different experiments"), "{said}");
+    let said = refused(&[folder("1"), folder("nowhere")], &out);
+    assert!(said.contains("there is no part of a sweep `"), "{said}");
+    assert!(!folder("nowhere").exists(), "it was only looked for");
+    let said = refused(&[folder("1"), folder("2")], &folder("2"));
+    assert!(said.contains("is one of the parts"), "{said}");
+
+    let busy = Store::open(&folder("2")).unwrap();
+    assert!(matches!(merge(&[folder("1"), folder("2")], &out), Err(LabError::InUse { .. })));
+    drop(busy);
+
+    // A part of another engine.
+    let path = folder("2").join(DESCRIPTION);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace(ENGINE, "0.0.9+0123")).unwrap();
+    let said = refused(&[folder("1"), folder("2")], &out);
+    assert!(said.contains("is of roughlink 0.0.9+0123, this is"), "{said}");
+    // Without a description the others' serves.
+    fs::remove_file(&path).unwrap();
+    merge(&[folder("1"), folder("2")], &out).unwrap().complete().unwrap();
+    fs::remove_file(folder("1").join(DESCRIPTION)).unwrap();
+    let said = refused(&[folder("1"), folder("2")], &out);
+    assert!(said.contains("none of the folders has plan.json"), "{said}");
+}
+
+#[test]
+fn runs_that_differ_are_refused_and_damaged_ones_are_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let parts = [dir.path().join("1"), dir.path().join("2")];
+    let plan = plan(1);
+    work(&plan, "1/1", &parts[0]);
+    work(&plan, "1/1", &parts[1]);
+    // A record of the second with another result, and its right checksum.
+    let mut store = Store::open(&parts[1]).unwrap();
+    let key = plan.jobs().next().unwrap().unwrap().key;
+    let mut record = store.get(&key).unwrap().clone();
+    record.result.wall_s += 1.0;
+    store.append(record.clone()).unwrap();
+    drop(store);
+    merge(&parts, &dir.path().join("same")).unwrap().complete().unwrap();
+    let mut store = Store::open(&parts[1]).unwrap();
+    record.result.events += 1;
+    store.append(record).unwrap();
+    drop(store);
+    let said = refused(&parts, &dir.path().join("merged"));
+    assert!(said.contains("have different results of sweep-v2g-one-car newreno replica 0"), "{said}");
+
+    let path = parts[0].join(RUNS);
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("\"replica\":0", "\"replica\":7", 1)).unwrap();
+    let merged = merge(&parts[..1], &dir.path().join("damaged")).unwrap();
+    assert_eq!((merged.damage.len(), merged.missing.len()), (1, 1));
+}
+
+#[test]
+fn parts_carry_the_files_of_their_scenarios() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("s.toml"), TRACED).unwrap();
+    fs::write(home.join("rates.csv"), "time_s,rate_mbps\n0,2\n0.4,1\n").unwrap();
+    fs::write(home.join("t.toml"), TRACED.replace("5 ms", "9 ms")).unwrap();
+    let source = |name: &str| Source::scenario(home.join(name).to_str().unwrap()).unwrap();
+    let grid = Grid { replicas: 2, ..Grid::default() };
+    let plan = compare(vec![source("s.toml"), source("t.toml")], &["cubic".into(), "bbr".into()], &grid).unwrap();
+    let parts = [dir.path().join("1"), dir.path().join("2")];
+    work(&plan, "1/2", &parts[0]);
+    work(&plan, "2/2", &parts[1]);
+    let alone = whole(&plan, &dir.path().join("whole"));
+    fs::remove_dir_all(&home).unwrap(); // as on another machine
+    let merged = merge(&parts, &dir.path().join("merged")).unwrap();
+    merged.complete().unwrap();
+    assert_eq!(merged.plan.result(&merged.store), plan.result(&alone));
+    let text = fs::read_to_string(parts[0].join(DESCRIPTION)).unwrap();
+    assert!(text.contains("0.4,1"), "{text}");
+}
