@@ -22,7 +22,7 @@ Value = Union[str, int, float, bool, SupportsInt, "list[Any]", "dict[str, Any]"]
 class Scenario:
     """A network, its traffic, and how long it is simulated. It does not change: :meth:`set` makes another one.
 
-    Made by :func:`load` and :func:`scenario`. Scenarios can be pickled and compared.
+    Made by :func:`load` and :func:`scenario`. Scenarios can be compared and pickled, together with the files that they read.
     """
 
     def __init__(self, native: _native.Scenario) -> None:
@@ -234,8 +234,9 @@ def _again(
     folder: os.PathLike[str] | None,
     allow_outside: bool,
     overrides: Iterable[tuple[str, str]],
+    files: Iterable[tuple[str, str]] = (),
 ) -> Scenario:
-    return Scenario(_native.Scenario.of(text, name, folder, allow_outside, list(overrides)))
+    return Scenario(_native.Scenario.of(text, name, folder, allow_outside, list(overrides), list(files)))
 
 
 def _counted(s: Scenario) -> str:

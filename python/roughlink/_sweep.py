@@ -105,6 +105,8 @@ def sweep(
     progress: bool | None = None,
     max_memory: int | None = None,
     max_runs: int = 1_000_000,
+    engine: str = "local",
+    ray_address: str | None = None,
 ) -> Sweep:
     """Runs a scenario over the product of the values of keys, on all cores: ``roughlink sweep``, with its run store, so that either goes on
     with what the other began. A run whose result the folder has is not repeated.
@@ -116,10 +118,14 @@ def sweep(
         metrics: names of what is measured (``roughlink metric list``); if none are given, what is usual for the flows.
         seed: of all random streams, instead of the scenario's.
         folder: where results are kept; one below ``results`` that is free or has those of the same sweep, if none is given.
-        jobs: runs at a time; as many as there are processors, if no number is given.
+        jobs: runs at a time; as many as there are processors, if no number is given. On Ray, tasks at a time.
         progress: show progress on standard error; if it is not said, at a terminal and in notebooks.
         max_memory: bytes that packets and records of a run may take; 256 MB if none is given.
         max_runs: a sweep of more runs is refused.
+        engine: ``"local"``, or ``"ray"`` for a Ray cluster (``pip install ray``): the folder is here, the runs are done there, with the same
+            results. Workers need this package in the same version; files that the scenario reads go with it. Tasks whose node is lost
+            are done again.
+        ray_address: of the cluster, as ``ray.init`` takes it, if the program is not connected to one.
 
     Raises:
         ScenarioError: one of the scenarios is wrong.
@@ -127,6 +133,8 @@ def sweep(
         KeyboardInterrupt: Ctrl-C was pressed; the same call goes on from what was finished.
         RoughlinkError: the folder has other results, or cannot be written.
     """
+    if engine not in ("local", "ray"):
+        raise ValueError(f"engine={engine!r}: there are \"local\" and \"ray\"")
     given = scenario_of(what)
     varied = [(key, _values(key, values)) for key, values in vary.items()]
     measured = [metrics] if isinstance(metrics, str) else list(metrics)
@@ -138,7 +146,13 @@ def sweep(
     shown = _Progress() if show else None
     threads = jobs or os.cpu_count() or 1
     try:
-        path, text, runs = plan.work(kept, threads, max_memory, shown.report if shown else _silent)
+        report = shown.report if shown else _silent
+        if engine == "ray":
+            from . import _ray
+
+            path, text, runs = _ray.work(plan, kept, jobs, max_memory, ray_address, report)
+        else:
+            path, text, runs = plan.work(kept, threads, max_memory, report)
     finally:
         if shown:
             shown.end()

@@ -14,12 +14,12 @@ mod lines;
 #[cfg(test)]
 mod tests;
 
-pub use lines::Damage;
+pub use lines::{Damage, line, records};
 
 use crate::disk::{self, File, Folder, Kind};
 use crate::error::LabError;
 use crate::watch::Watched;
-use lines::{Found, foreign, line};
+use lines::{Found, foreign};
 use roughlink_core::metrics::RunResult;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

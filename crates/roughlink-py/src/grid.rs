@@ -10,7 +10,7 @@ use roughlink_core::net::Limits;
 use roughlink_lab::drawing::{self, Form};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan as LabPlan;
-use roughlink_lab::experiment::grid::{Grid, sweep as plan_of};
+use roughlink_lab::experiment::grid::{Grid, choices as choices_of, sweep as plan_of};
 use roughlink_lab::experiment::result::ExperimentResult;
 use roughlink_lab::experiment::table::Values as Column;
 use roughlink_lab::folder::{self, Content};
@@ -29,7 +29,7 @@ pub(crate) struct Plan(Mutex<LabPlan>);
 type Told = (usize, usize, usize, u64, u64);
 
 /// What there is once a plan's runs are done: the folder, the statistics as JSON, the table of runs.
-type Outcome = (PathBuf, String, Table);
+pub(crate) type Outcome = (PathBuf, String, Table);
 
 #[pymethods]
 impl Plan {
@@ -91,15 +91,14 @@ impl Plan {
                     Ending::Complete => {}
                     Ending::Stopped => unreachable!("only an exception stops it"),
                 }
-                let (result, _) = folder::finish(&plan, &store, runner::ENGINE)?;
-                Ok((folder, json(&result), table(&plan, &store)))
+                outcome(&plan, &store)
             })
         })
     }
 }
 
 impl Plan {
-    fn plan(&self) -> MutexGuard<'_, LabPlan> {
+    pub(crate) fn plan(&self) -> MutexGuard<'_, LabPlan> {
         // A panic was reported; the plan is as it was.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,6 +115,12 @@ fn kept(job: Job) -> Result<Job, LabError> {
             "run its scenarios in a loop",
         )),
     }
+}
+
+/// Writes and gives what comes of a plan whose runs a store has.
+pub(crate) fn outcome(plan: &LabPlan, store: &Store) -> Result<Outcome, Failure> {
+    let (result, _) = folder::finish(plan, store, runner::ENGINE)?;
+    Ok((store.folder().to_path_buf(), json(&result), table(plan, store)))
 }
 
 /// The table of the runs that a store has.
@@ -164,6 +169,12 @@ pub(crate) fn sweep(
 #[pyfunction]
 pub(crate) fn student95(freedom: f64) -> f64 {
     roughlink_lab::statistics::student95(freedom)
+}
+
+/// A key and its values, as `--set` has them.
+#[pyfunction]
+pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
+    guarded(|| Ok(choices_of(text)?))
 }
 
 /// What a result folder has: `grid` and the statistics of its experiments, or `run` and the result, as JSON.

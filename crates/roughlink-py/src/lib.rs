@@ -12,12 +12,14 @@
 //! | `scenario` | a scenario: read, changed, described |
 //! | `run` | one run, which Ctrl-C ends |
 //! | `grid` | sweeps with the run store of the command line |
+//! | `part` | sweeps that other processes do, perhaps on other machines |
 //! | `table` | columns with units |
 
 mod cc;
 mod env;
 mod error;
 mod grid;
+mod part;
 mod run;
 mod scenario;
 mod table;
@@ -34,7 +36,9 @@ mod _native {
     #[pymodule_export]
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
-    use crate::grid::{Plan, read, student95, sweep};
+    use crate::grid::{Plan, choices, read, student95, sweep};
+    #[pymodule_export]
+    use crate::part::{Share, Work};
     #[pymodule_export]
     use crate::run::Run;
     #[pymodule_export]

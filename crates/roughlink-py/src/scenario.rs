@@ -8,7 +8,7 @@ use roughlink_core::scenario::Scenario as Network;
 use roughlink_core::units::Time;
 use roughlink_lab::drawing::{self, Form};
 use roughlink_lab::error::LabError;
-use roughlink_lab::library::{self, Folder, Overrides, Source};
+use roughlink_lab::library::{self, Folder, Overrides, Parsed, Source, Texts};
 use roughlink_scenario::Warning;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,12 +21,14 @@ pub(crate) struct Scenario {
     pub(crate) overrides: Overrides,
     pub(crate) scenario: Arc<Network>,
     warnings: Vec<Warning>,
+    /// The files that it reads.
+    files: Texts,
 }
 
 impl Scenario {
     fn new(source: Source, overrides: Overrides) -> Result<Self, Failure> {
-        let parsed = source.parse(&overrides)?;
-        Ok(Scenario { source, overrides, scenario: Arc::new(parsed.scenario), warnings: parsed.warnings })
+        let Parsed { scenario, warnings, files, .. } = source.parse(&overrides)?;
+        Ok(Scenario { source, overrides, scenario: Arc::new(scenario), warnings, files })
     }
 }
 
@@ -38,17 +40,18 @@ impl Scenario {
         guarded(|| Scenario::new(Source::scenario(name)?.allow_outside(allow_outside), Vec::new()))
     }
 
-    /// Reads a text; it may refer to files of a folder.
+    /// Reads a text; it may refer to files of a folder, and to those whose texts are given.
     #[staticmethod]
-    #[pyo3(signature = (text, name, folder, allow_outside, overrides))]
+    #[pyo3(signature = (text, name, folder, allow_outside, overrides, given=None))]
     fn of(
         text: String,
         name: String,
         folder: Option<PathBuf>,
         allow_outside: bool,
         overrides: Overrides,
+        given: Option<Texts>,
     ) -> PyResult<Self> {
-        let folder = folder.map(Folder::new);
+        let folder = folder.map(|path| Folder { given: given.unwrap_or_default(), ..Folder::new(path) });
         guarded(|| Scenario::new(Source { name, text, folder }.allow_outside(allow_outside), overrides))
     }
 
@@ -69,11 +72,12 @@ impl Scenario {
         guarded(|| Scenario::new(self.source.clone(), overrides))
     }
 
-    /// How it is made again: the arguments of `of`.
-    fn parts(&self) -> (String, String, Option<PathBuf>, bool, Overrides) {
+    /// How it is made again, also where its folder is not: the arguments of `of`.
+    fn parts(&self) -> (String, String, Option<PathBuf>, bool, Overrides, Texts) {
         let Source { name, text, folder } = self.source.clone();
         let outside = folder.as_ref().is_some_and(|folder| folder.allow_outside);
-        (text, name, folder.and_then(|folder| folder.path), outside, self.overrides.clone())
+        let files = if folder.is_some() { self.files.clone() } else { Texts::new() };
+        (text, name, folder.and_then(|folder| folder.path), outside, self.overrides.clone(), files)
     }
 
     #[getter]

@@ -15,7 +15,10 @@ use std::path::PathBuf;
 pub(super) const HEADER: &[u8] = b"{\"roughlink\":\"runs\",\"format\":1}\n";
 
 /// The line of a record, including the line feed.
-pub(super) fn line(record: &Record) -> io::Result<Vec<u8>> {
+///
+/// # Errors
+/// It has no JSON form.
+pub fn line(record: &Record) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record).map_err(io::Error::other)?;
     line.pop(); // the closing brace
     let check = check(&line);
@@ -66,6 +69,11 @@ impl Found {
         }
         ours.then_some(found)
     }
+}
+
+/// The records of lines, if all of these are intact.
+pub fn records(lines: &[u8]) -> Option<Vec<Record>> {
+    lines.split_inclusive(|b| *b == b'\n').map(sound).collect()
 }
 
 /// The record of an intact line.

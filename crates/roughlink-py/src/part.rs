@@ -1,0 +1,249 @@
+//! A sweep that others do: the driver has the plan and the run store ([`Work`]), and gives chunks of runs to workers ([`Share`]), which
+//! may be processes on other machines. Between them go bytes: the plan with all files of its scenarios, numbers of runs, and the lines of
+//! the run store with their checksums.
+
+use crate::error::{Failure, guarded};
+use crate::grid::{Outcome, Plan, outcome};
+use crate::scenario::usage;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use roughlink_core::net::Limits;
+use roughlink_lab::drawing::Form;
+use roughlink_lab::error::LabError;
+use roughlink_lab::experiment::Plan as LabPlan;
+use roughlink_lab::experiment::order::Order;
+use roughlink_lab::runner::{ENGINE, Job, one};
+use roughlink_lab::store::{Store, line, records};
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What a worker is told of a plan: what it is made of, and the bytes that a run may take.
+type Told = (Order, Option<u64>);
+
+/// The runs of a plan that a folder lacks.
+#[pyclass(frozen, module = "roughlink._native")]
+pub(crate) struct Work {
+    plan: Py<Plan>,
+    max_memory: Option<u64>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// None once it is closed.
+    store: Option<Store>,
+    /// The first run that was not looked at yet.
+    next: usize,
+    /// Runs that were looked at.
+    seen: HashSet<String>,
+    /// The cost of runs that were given out.
+    given: HashMap<String, u64>,
+    kept: usize,
+    done: usize,
+    planned: u64,
+    spent: u64,
+}
+
+impl State {
+    fn store(&mut self) -> Result<&mut Store, Failure> {
+        let closed = || Failure::Python(PyRuntimeError::new_err("the sweep is closed"));
+        self.store.as_mut().ok_or_else(closed)
+    }
+}
+
+#[pymethods]
+impl Work {
+    /// Opens the folder.
+    #[new]
+    fn new(py: Python<'_>, plan: Py<Plan>, folder: PathBuf, max_memory: Option<u64>) -> PyResult<Self> {
+        let identity = plan.get().plan().identity();
+        let store = py.detach(|| guarded(|| Ok(Store::of(&folder, &identity)?)))?;
+        let state = State {
+            store: Some(store),
+            next: 0,
+            seen: HashSet::new(),
+            given: HashMap::new(),
+            kept: 0,
+            done: 0,
+            planned: 0,
+            spent: 0,
+        };
+        Ok(Work { plan, max_memory, state: Mutex::new(state) })
+    }
+
+    /// The numbers of the next runs that the folder lacks, of about this cost and at most so many, and their cost; none if there are no more.
+    fn chunk(&self, py: Python<'_>, cost: u64, most: usize) -> PyResult<Option<(Vec<usize>, u64)>> {
+        py.detach(|| {
+            guarded(|| {
+                let plan = self.plan.get().plan();
+                let mut guard = self.state();
+                let state = &mut *guard;
+                let (mut numbers, mut sum) = (Vec::new(), 0);
+                for (number, job) in (state.next..).zip(plan.jobs_at(state.next..plan.runs())) {
+                    let job = job?;
+                    state.next = number + 1;
+                    if !state.seen.insert(job.key.clone()) {
+                        continue;
+                    }
+                    if state.store()?.get(&job.key).is_some() {
+                        state.kept += 1;
+                        state.done += 1;
+                        continue;
+                    }
+                    let own = job.cost();
+                    state.planned += own;
+                    state.given.insert(job.key, own);
+                    numbers.push(number);
+                    sum += own;
+                    if sum >= cost || numbers.len() >= most {
+                        break;
+                    }
+                }
+                Ok((!numbers.is_empty()).then_some((numbers, sum)))
+            })
+        })
+    }
+
+    /// How many files the scenarios have read so far: if there are more, workers need another description.
+    #[getter]
+    fn files(&self) -> usize {
+        self.plan.get().plan().files()
+    }
+
+    /// What a [`Share`] is made of.
+    fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let order = self.plan.get().plan().portable();
+        let told: Told = (order.expect("it is a sweep"), self.max_memory);
+        Ok(PyBytes::new(py, &serde_json::to_vec(&told).expect("plain data")))
+    }
+
+    /// Adds what a worker has done to the folder. What it has already is left out.
+    fn keep(&self, py: Python<'_>, lines: &[u8]) -> PyResult<()> {
+        let lines = lines.to_vec();
+        py.detach(|| {
+            guarded(|| {
+                let damaged = || usage(&"the results of a worker arrived damaged", "try again: what arrived is kept");
+                let mut guard = self.state();
+                let state = &mut *guard;
+                let mut new = Vec::new();
+                for record in records(&lines).ok_or_else(damaged)? {
+                    if state.store()?.get(&record.key).is_some() {
+                        continue;
+                    }
+                    let Some(cost) = state.given.remove(&record.key) else {
+                        return Err(usage(
+                            &format!("a worker did another run than it was given: {}", record.key),
+                            "install the same version of roughlink on all workers",
+                        )
+                        .into());
+                    };
+                    state.spent += cost;
+                    state.done += 1;
+                    new.push(record);
+                }
+                state.store()?.extend(new)?;
+                Ok(())
+            })
+        })
+    }
+
+    /// All runs, those done, those that the folder had; the cost of those that it lacked, partly estimated, and of those of them that are done.
+    fn progress(&self) -> (usize, usize, usize, u64, u64) {
+        let left = |s: &State| self.plan.get().plan().runs() - s.next;
+        let s = self.state();
+        let left = left(&s);
+        let lacked = (s.seen.len() - s.kept).max(1) as u128;
+        let to_come = u128::from(s.planned) * left as u128 / lacked;
+        (s.seen.len() + left, s.done, s.kept, s.planned + to_come as u64, s.spent)
+    }
+
+    /// Writes statistics, table and report. All runs must be there.
+    fn finish(&self, py: Python<'_>) -> PyResult<Outcome> {
+        py.detach(|| {
+            guarded(|| {
+                let plan = self.plan.get().plan();
+                let mut state = self.state();
+                let store = state.store()?;
+                store.sync()?;
+                outcome(&plan, store)
+            })
+        })
+    }
+
+    /// Closes the folder.
+    fn close(&self) {
+        self.state().store = None;
+    }
+}
+
+impl Work {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A plan of which a worker does some runs.
+#[pyclass(frozen, module = "roughlink._native")]
+pub(crate) struct Share {
+    plan: Mutex<LabPlan>,
+    limits: Limits,
+}
+
+/// Lines of the run store; and of each run that failed, whether it is a fault of ours, and the message.
+type Done<'py> = (Bound<'py, PyBytes>, Vec<(bool, String)>);
+
+#[pymethods]
+impl Share {
+    #[new]
+    fn new(py: Python<'_>, description: &[u8]) -> PyResult<Self> {
+        let description = description.to_vec();
+        py.detach(|| {
+            guarded(|| {
+                let wrong = |e: serde_json::Error| usage(&e, "install the same version of roughlink on all workers");
+                let (order, max_memory): Told = serde_json::from_slice(&description).map_err(wrong)?;
+                if order.engine != ENGINE {
+                    let message = format!("a worker has roughlink {ENGINE}, the sweep was begun by {}", order.engine);
+                    return Err(usage(&message, "install the same version on all workers").into());
+                }
+                let usual = Limits::default();
+                let limits = Limits { bytes: max_memory.unwrap_or(usual.bytes), ..usual };
+                Ok(Share { plan: Mutex::new(order.plan_unread()?), limits })
+            })
+        })
+    }
+
+    /// Does these runs, one after the other.
+    fn work<'py>(&self, py: Python<'py>, numbers: Vec<usize>) -> PyResult<Done<'py>> {
+        let (lines, faults) = py.detach(|| {
+            guarded(|| {
+                let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+                let (mut lines, mut faults) = (Vec::new(), Vec::new());
+                for job in plan.jobs_at(numbers.into_iter()) {
+                    let job = Job { limits: self.limits, ..job? };
+                    let mut raised = None;
+                    let mut stop = || {
+                        raised = Python::attach(|py| py.check_signals().err());
+                        raised.is_some()
+                    };
+                    match one(&job, &mut stop) {
+                        Ok(Some(record)) => {
+                            let failed = |source| LabError::Write { path: PathBuf::from(&job.title), source };
+                            lines.extend(line(&record).map_err(failed)?);
+                        }
+                        Ok(None) => {}
+                        Err(e) => {
+                            let text = e.drawn(Form::Plain).trim_end().to_owned();
+                            faults.push((matches!(e, LabError::Broken { .. }), text));
+                        }
+                    }
+                    if let Some(e) = raised {
+                        return Err(Failure::Python(e));
+                    }
+                }
+                Ok((lines, faults))
+            })
+        })?;
+        Ok((PyBytes::new(py, &lines), faults))
+    }
+}

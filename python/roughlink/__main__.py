@@ -1,0 +1,73 @@
+"""``python -m roughlink sweep``: a sweep from a shell, on this machine or a Ray cluster, without the Rust program."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from . import RoughlinkError, __version__, _native, load, sweep
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Does what the words of a command line say. Returns the exit code: 0, 2 for what cannot be done, 130 for Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="python -m roughlink", description="Simulates transport over links that lose packets.")
+    parser.add_argument("--version", action="version", version=f"roughlink {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    of = commands.add_parser(
+        "sweep",
+        help="run a scenario over a grid of values",
+        description="Runs a scenario over a grid of values. The same command again goes on where it was interrupted.",
+    )
+    of.add_argument("scenario", help="a scenario file, or the name of a built-in scenario")
+    of.add_argument("--set", action="append", default=[], metavar="KEY=A,B,...", help="a key and its values")
+    of.add_argument("--replicas", type=int, default=3, metavar="N", help="runs of each cell (3)")
+    of.add_argument("--metric", action="append", default=[], metavar="NAME", help="what to measure")
+    of.add_argument("--seed", type=int, metavar="N", help="seed of all random streams, instead of the scenario's")
+    of.add_argument("--max-runs", type=int, default=1_000_000, metavar="N", help="refuse a grid of more runs (1000000)")
+    of.add_argument("--jobs", type=int, metavar="N", help="runs at a time; tasks at a time on Ray")
+    of.add_argument("--allow-outside", action="store_true", help="let the scenario read files outside its own folder")
+    of.add_argument("-o", dest="folder", metavar="DIR", help="the result folder; it is resumed if it has results")
+    of.add_argument("--ray", metavar="ADDRESS", help="the Ray cluster that does it: an address, `auto` for the one of this machine, or `local`")
+    given = parser.parse_args(words)
+    try:
+        vary: dict[str, list[str]] = {}
+        for text in given.set:
+            key, values = _native.choices(text)
+            if key in vary:
+                raise RoughlinkError(f"`{key}` is set twice: put all values into one --set")
+            vary[key] = values
+        found = sweep(
+            load(given.scenario, allow_outside=given.allow_outside),
+            vary,
+            replicas=given.replicas,
+            metrics=[name for names in given.metric for name in names.split(",")],
+            seed=given.seed,
+            folder=given.folder,
+            jobs=given.jobs,
+            max_runs=given.max_runs,
+            engine="local" if given.ray is None else "ray",
+            ray_address=given.ray,
+        )
+    except RoughlinkError as e:
+        print(e, file=sys.stderr)
+        return 2
+    except ImportError as e:
+        print(e, file=sys.stderr)
+        return 3
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from what was finished", file=sys.stderr)
+        return 130
+    for metric in found.metrics:
+        print(metric)
+        for row in found.summary(metric):
+            mean, low, high, runs = (row[key] for key in ("mean", "low", "high", "runs"))
+            at = ", ".join(f"{axis['name']}={row[axis['name']]}" for axis in found.result["axes"])
+            shown = "-" if mean is None else f"{mean:.4g}" + ("" if low is None else f" ({low:.4g} to {high:.4g})")
+            print(f"  {at + ': ' if at else ''}{shown}, {runs} runs")
+    print(f"results: {found.folder}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,254 @@
+"""Sweeps on a Ray cluster, and what they are made of: plans that travel with their files, chunks of runs, one run store.
+
+The cluster is local and has two nodes. Every wait has an end: a watchdog ends the process of a test that hangs.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roughlink as rl
+from roughlink import _native
+from roughlink.__main__ import main
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+TRACED = """
+duration = "1 s"
+[[node]]
+name = "a"
+[[node]]
+name = "b"
+[[link]]
+name = "l"
+between = ["a", "b"]
+rate = "2 Mbit/s"
+delay = "5 ms"
+noise = { kind = "random", loss = "2 %" }
+timeline = { file = "rates.csv" }
+[[flow]]
+name = "f"
+kind = "bulk"
+from = "a"
+to = "b"
+"""
+
+
+@pytest.fixture(autouse=True)
+def watchdog() -> Iterator[None]:
+    faulthandler.dump_traceback_later(LONGEST_S, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+def records(folder: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """The runs in a store, without the time that they took; in the order of their keys, each as often as it occurs."""
+    lines = (Path(folder) / "runs.jsonl").read_text().splitlines()[1:]
+    found = [json.loads(line) for line in lines]
+    for record in found:
+        record["result"]["wall_s"] = record["check"] = None
+    return sorted(found, key=lambda record: record["key"])
+
+
+def traced(home: Path) -> rl.Scenario:
+    home.mkdir()
+    (home / "s.toml").write_text(TRACED)
+    (home / "rates.csv").write_text("time_s,rate_mbps\n0,20\n0.4,10\n")
+    return rl.load(home / "s.toml")
+
+
+def plan_of(scenario: rl.Scenario, ccs: list[str], replicas: int) -> _native.Plan:
+    return _native.sweep(scenario._native, [("tcp.cc", ccs)], replicas, None, [], 1000)
+
+
+def remove(home: Path) -> None:
+    for file in home.iterdir():
+        file.unlink()
+    home.rmdir()
+
+
+def test_a_pickled_scenario_has_its_files(tmp_path: Path) -> None:
+    scenario = traced(tmp_path / "home")
+    text = scenario.run().result
+    packed = pickle.dumps(scenario)
+    remove(tmp_path / "home")
+    again = pickle.loads(packed)
+    assert again == scenario
+    result = again.set("seed", again.seed).run().result
+    assert {**result, "wall_s": 0} == {**text, "wall_s": 0}
+
+
+def test_chunks_are_the_whole(tmp_path: Path) -> None:
+    scenario = traced(tmp_path / "home")
+    whole = rl.sweep(scenario, {"tcp.cc": ["cubic", "bbr"]}, replicas=4, folder=tmp_path / "whole")
+    plan = plan_of(scenario, ["cubic", "bbr"], 4)
+    work = _native.Work(plan, tmp_path / "parts", None)
+    description = work.description()
+    remove(tmp_path / "home")  # as on another machine
+    share = _native.Share(description)
+    seen: list[int] = []
+    arrived: list[bytes] = []
+    while chunk := work.chunk(1, 3):
+        seen += chunk[0]
+        lines, faults = share.work(chunk[0])
+        assert faults == []
+        work.keep(lines)
+        work.keep(lines)  # a task that was done twice
+        arrived.append(lines)
+    assert sorted(seen) == list(range(8))
+    assert work.progress()[:3] == (8, 8, 0)
+    with pytest.raises(rl.RoughlinkError, match="damaged"):
+        work.keep(arrived[0].replace(b'"replica":', b'"replicb":'))
+    with pytest.raises(rl.RoughlinkError, match="in use"):
+        _native.Work(plan, tmp_path / "parts", None)
+    assert json.loads(work.finish()[1]) == whole.result
+    work.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        work.keep(arrived[0])
+    assert records(tmp_path / "parts") == records(whole.folder)
+    # Another engine is not believed.
+    with pytest.raises(rl.RoughlinkError, match="a worker has roughlink"):
+        _native.Share(description.replace(_native.engine.encode(), b"0.0.9+0123"))
+
+
+def test_a_run_that_was_not_given_is_refused(tmp_path: Path) -> None:
+    scenario = rl.load("hello").set("flow.*.bytes", "10 kB")
+    work = _native.Work(plan_of(scenario, ["cubic"], 2), tmp_path / "one", None)
+    other = _native.Work(plan_of(scenario.set("seed", 7), ["cubic"], 2), tmp_path / "two", None)
+    assert work.chunk(1, 1) and other.chunk(1, 1)
+    lines, _ = _native.Share(other.description()).work([0])
+    with pytest.raises(rl.RoughlinkError, match="another run than it was given"):
+        work.keep(lines)
+    work.close()
+    other.close()
+
+
+def test_a_run_that_fails_is_reported(tmp_path: Path) -> None:
+    work = _native.Work(plan_of(rl.load("v2g-one-car"), ["cubic"], 2), tmp_path / "x", 10_000)
+    lines, faults = _native.Share(work.description()).work([0, 1])
+    assert lines == b"" and [ours for ours, _ in faults] == [False, False]
+    assert "memory" in faults[0][1]
+    work.close()
+
+
+def test_the_command_is_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["sweep", "hello", "--set", "tcp.cc=cubic,newreno", "--set", "flow.*.bytes=10 kB", "--replicas", "2"]
+    assert main([*words, "-o", str(tmp_path / "x")]) == 0
+    assert "tcp.cc=newreno: " in capsys.readouterr().out
+    assert len(records(tmp_path / "x")) == 4
+    assert main(["sweep", "hello", "--set", "tcp.cc=cubik,bbr", "-o", str(tmp_path / "y")]) == 2
+    assert "did you mean" in capsys.readouterr().err
+    assert main([*words, "--set", "tcp.cc=bbr", "-o", str(tmp_path / "y")]) == 2
+    assert "set twice" in capsys.readouterr().err
+
+
+def test_engines_are_named() -> None:
+    with pytest.raises(ValueError, match='there are "local" and "ray"'):
+        rl.sweep("hello", {}, engine="dask")
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """Two nodes: the driver's, which does nothing, and one with two processors. More can be added."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        found.victim = found.add_node(num_cpus=1)
+        found.wait_for_nodes(timeout=60)
+        ray.init(address=found.address, log_to_driver=False)
+        yield found
+    finally:
+        ray.shutdown()
+        found.shutdown()
+
+
+def test_a_node_is_killed_midway_and_every_run_is_there_once(tmp_path: Path, cluster: Any) -> None:
+    scenario = traced(tmp_path / "home").set("duration", "400 s")
+    scenario = pickle.loads(pickle.dumps(scenario))
+    remove(tmp_path / "home")  # workers have what the driver has: the texts
+    vary = {"tcp.cc": ["cubic", "bbr", "newreno"]}
+    local = rl.sweep(scenario, vary, replicas=40, folder=tmp_path / "local")
+
+    killed = threading.Event()
+    store = tmp_path / "ray" / "runs.jsonl"
+
+    def kill() -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if store.exists() and store.read_bytes().count(b"\n") > 10:
+                cluster.remove_node(cluster.victim, allow_graceful=False)
+                if store.read_bytes().count(b"\n") < 100:
+                    killed.set()
+                return
+            time.sleep(0.02)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    found = rl.sweep(scenario, vary, replicas=40, folder=tmp_path / "ray", engine="ray")
+    killer.join(timeout=90)
+    assert killed.is_set(), "the sweep is longer than this test"
+    assert records(found.folder) == records(local.folder)
+    assert found.result == local.result
+    # Nothing is left to do, whoever asks.
+    before = store.read_bytes()
+    assert rl.sweep(scenario, vary, replicas=40, folder=tmp_path / "ray").result == local.result
+    assert rl.sweep(scenario, vary, replicas=40, folder=tmp_path / "ray", engine="ray").result == local.result
+    assert store.read_bytes() == before
+
+
+def test_failures_on_workers_reach_the_caller(tmp_path: Path, cluster: Any) -> None:
+    vary = {"tcp.cc": ["cubic", "bbr"]}
+    with pytest.raises(rl.LimitError, match="memory"):
+        rl.sweep("v2g-one-car", vary, replicas=1, folder=tmp_path / "x", engine="ray", max_memory=10_000)
+    # What did not fail is kept, and the folder is free again.
+    rl.sweep("v2g-one-car", vary, replicas=1, folder=tmp_path / "x")
+
+
+def test_ctrl_c_on_the_driver_loses_nothing(tmp_path: Path, cluster: Any) -> None:
+    home = tmp_path / "home"
+    traced(home)
+    out = tmp_path / "out"
+    words = [sys.executable, "-m", "roughlink", "sweep", str(home / "s.toml"), "--set", "duration=400 s", "--replicas", "120"]
+    words += ["-o", str(out), "--ray", cluster.address]
+    driver = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    store = out / "runs.jsonl"
+    try:
+        end = time.monotonic() + 90
+        while not (store.exists() and store.read_bytes().count(b"\n") > 5):
+            assert driver.poll() is None, driver.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        before = records(out)
+        driver.send_signal(signal.SIGINT)
+        _, said = driver.communicate(timeout=60)
+    finally:
+        driver.kill()
+        driver.wait(timeout=10)
+    assert driver.returncode == 130, said
+    assert "goes on from what was finished" in said
+    after = records(out)
+    assert 0 < len(before) <= len(after) < 120
+    assert all(record in after for record in before)
+    # The folder is free again, and the same command goes on from there.
+    again = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert again.returncode == 0, again.stderr
+    whole = rl.sweep(rl.load(home / "s.toml").set("duration", "400 s"), {}, replicas=120, folder=tmp_path / "whole")
+    assert records(out) == records(whole.folder)
+
+
+LONGEST_S = 240
