@@ -163,10 +163,9 @@ def test_engines_are_named() -> None:
 @pytest.fixture
 def cluster() -> Iterator[Any]:
     """Two nodes: the driver's, which does nothing, and one with two processors. More can be added."""
-    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
-    from ray.cluster_utils import Cluster
-
-    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    ray: Any = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+    cluster_utils: Any = pytest.importorskip("ray.cluster_utils")
+    found = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         found.victim = found.add_node(num_cpus=1)
         found.wait_for_nodes(timeout=60)
