@@ -204,12 +204,12 @@ pub fn run<'a>(
     Ok(if progress.done < progress.runs { Ending::Stopped } else { Ending::Complete })
 }
 
-/// Does one run; none if it was stopped.
+/// Does one run, until `stop` is set.
 ///
 /// # Errors
-/// It exceeds its limits, or breaks an invariant of the engine.
-pub fn one(job: &Job, stop: &mut dyn FnMut() -> bool) -> Result<Option<Record>, LabError> {
-    match catch_unwind(AssertUnwindSafe(|| job.run(stop))) {
+/// It exceeds its limits, was stopped, or breaks an invariant of the engine.
+pub fn one(job: &Job, stop: &Arc<AtomicBool>) -> Result<Record, LabError> {
+    match catch_unwind(AssertUnwindSafe(|| job.run(Some(Arc::clone(stop))))) {
         Ok(done) => done.map_err(|limit| LabError::Exceeded { run: Some(job.title.clone()), limit, others: 0 }),
         Err(panic) => {
             let message = format!("{}: {}", job.title, message(panic.as_ref()));

@@ -165,7 +165,7 @@ impl World {
                 rtt.clamp(INTERVALS[0], INTERVALS[1])
             }
         };
-        let end = network.end();
+        let end = self.scenario.duration;
         let until = self.now.saturating_add(length).min(end);
         (desk.window, desk.rate) = (window, (rate > 0.0).then(|| Rate((rate * 1e6).max(1.0) as u64)));
         (desk.delivered, desk.lost, desk.sent, desk.rtt) = (0, 0, 0, (Time::ZERO, 0));

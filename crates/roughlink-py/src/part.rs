@@ -4,11 +4,12 @@
 
 use crate::error::{Failure, guarded};
 use crate::grid::{Outcome, Plan, outcome};
+use crate::run::watched;
 use crate::scenario::usage;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use roughlink_core::net::Limits;
+use roughlink_core::net::{Exceeded, Limits};
 use roughlink_lab::drawing::Form;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan as LabPlan;
@@ -17,7 +18,8 @@ use roughlink_lab::runner::{ENGINE, Job, one};
 use roughlink_lab::store::{Store, line, records};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a worker is told of a plan: what it is made of, and the bytes that a run may take.
 type Told = (Order, Option<u64>);
@@ -215,35 +217,29 @@ impl Share {
 
     /// Does these runs, one after the other.
     fn work<'py>(&self, py: Python<'py>, numbers: Vec<usize>) -> PyResult<Done<'py>> {
-        let (lines, faults) = py.detach(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let work = || {
             guarded(|| {
                 let plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
                 let (mut lines, mut faults) = (Vec::new(), Vec::new());
                 for job in plan.jobs_at(numbers.into_iter()) {
                     let job = Job { limits: self.limits, ..job? };
-                    let mut raised = None;
-                    let mut stop = || {
-                        raised = Python::attach(|py| py.check_signals().err());
-                        raised.is_some()
-                    };
-                    match one(&job, &mut stop) {
-                        Ok(Some(record)) => {
+                    match one(&job, &stop) {
+                        Ok(record) => {
                             let failed = |source| LabError::Write { path: PathBuf::from(&job.title), source };
                             lines.extend(line(&record).map_err(failed)?);
                         }
-                        Ok(None) => {}
+                        Err(LabError::Exceeded { limit: Exceeded::Stopped { .. }, .. }) => break,
                         Err(e) => {
                             let text = e.drawn(Form::Plain).trim_end().to_owned();
                             faults.push((matches!(e, LabError::Broken { .. }), text));
                         }
                     }
-                    if let Some(e) = raised {
-                        return Err(Failure::Python(e));
-                    }
                 }
                 Ok((lines, faults))
             })
-        })?;
+        };
+        let (lines, faults) = py.detach(|| watched(&stop, work))??;
         Ok((PyBytes::new(py, &lines), faults))
     }
 }

@@ -68,7 +68,7 @@ impl Run {
 }
 
 /// Works in another thread, while this one, which alone is told of Ctrl-C, looks for it.
-fn watched<T: Send>(stop: &AtomicBool, work: impl FnOnce() -> T + Send) -> PyResult<T> {
+pub(crate) fn watched<T: Send>(stop: &AtomicBool, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     thread::scope(|scope| {
         let (ended, end) = mpsc::channel::<()>();
         let worker = scope.spawn(move || {
