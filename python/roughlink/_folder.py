@@ -16,6 +16,5 @@ def read(folder: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         RoughlinkError: it is no result folder.
     """
-    kind, text = _native.read(folder)
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = json.loads(_native.read(folder))
     return found

@@ -15,7 +15,7 @@ from . import _native
 from ._estimate import Estimate
 from ._scenario import Scenario, Value, text_of, warn
 from ._scenario import scenario as scenario_of
-from ._table import Table
+from ._table import Table, shown
 
 
 class Sweep:
@@ -89,7 +89,7 @@ class Sweep:
     def _repr_html_(self) -> str:
         rows = self.summary()
         head = "".join(f"<th>{escape(key)}</th>" for key in rows[0])
-        body = "".join("<tr>" + "".join(f"<td>{_shown(v)}</td>" for v in row.values()) + "</tr>" for row in rows)
+        body = "".join("<tr>" + "".join(f"<td>{shown(v)}</td>" for v in row.values()) + "</tr>" for row in rows)
         return f"<p>{escape(self.metrics[0])}</p><table><tr>{head}</tr>{body}</table>"
 
 
@@ -207,8 +207,3 @@ def _interval(cell: dict[str, Any], estimate: Estimate) -> tuple[float | None, f
     wilson = cell.get("interval")
     return (wilson[0], wilson[1]) if wilson else estimate.interval()
 
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))

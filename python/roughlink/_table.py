@@ -90,17 +90,18 @@ class Table:
     def _repr_html_(self) -> str:
         head = "".join(f'<th title="{escape(c.meaning)}">{escape(c.name)}</th>' for c in self.columns)
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(_shown(value))}</td>" for value in row.values()) + "</tr>"
+            "<tr>" + "".join(f"<td>{shown(value)}</td>" for value in row.values()) + "</tr>"
             for row in self.head(_SHOWN).rows()
         )
         more = f"<p>{len(self)} rows, of which these are the first</p>" if len(self) > _SHOWN else ""
         return f"<table><tr>{head}</tr>{body}</table>{more}"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value in HTML."""
     if value is None:
         return ""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
 
 _SHOWN = 20

@@ -49,15 +49,13 @@ fn pretty(value: &impl serde::Serialize) -> String {
 /// Runs a plan in the given folder, or by default in a folder of its own, and stores its results there.
 fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, Failure> {
     let quiet = grid.form.quiet;
-    warn_of(plan, quiet);
-    let identity = plan.identity();
     let base = Path::new("results").join(name);
-    let folder = grid.output.clone().unwrap_or_else(|| folder_of(&base, &identity));
-    let mut store = Store::of(&folder, &identity)?;
+    let mut store = opened(plan, grid, &base)?;
     work(plan.jobs(), &mut store, grid)?;
     let (result, report) = folder::finish(plan, &store, REVISION)?;
     reported(&report, quiet);
     if grid.output.is_none() && !quiet {
+        let folder = store.folder();
         let others = if folder == base {
             String::new()
         } else {
@@ -68,14 +66,18 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
     Ok(result)
 }
 
+/// Prints the warnings about a plan, and opens the store for its runs: that in the given folder, or in one of its own at `base`.
+fn opened(plan: &Plan, grid: &args::Grid, base: &Path) -> Result<Store, LabError> {
+    warn_of(plan, grid.form.quiet);
+    let identity = plan.identity();
+    let folder = grid.output.clone().unwrap_or_else(|| folder_of(base, &identity));
+    Store::of(&folder, &identity)
+}
+
 /// Does the runs of a part of a plan, in the given folder, or by default in a folder of its own.
 fn part(plan: &Plan, part: Part, grid: &args::Grid, name: &str) -> Result<(), Failure> {
-    let quiet = grid.form.quiet;
-    warn_of(plan, quiet);
-    let identity = plan.identity();
     let base = Path::new("results").join(format!("{name}-{}", part.suffix()));
-    let folder = grid.output.clone().unwrap_or_else(|| folder_of(&base, &identity));
-    let mut store = Store::of(&folder, &identity)?;
+    let mut store = opened(plan, grid, &base)?;
     part.describe(plan, &store)?;
     let files = plan.files();
     let numbers = part.numbers(plan.runs());
@@ -84,6 +86,7 @@ fn part(plan: &Plan, part: Part, grid: &args::Grid, name: &str) -> Result<(), Fa
     if plan.files() > files {
         part.describe(plan, &store)?;
     }
+    let folder = store.folder();
     if grid.form.json {
         let folder = folder.display().to_string();
         return print_json(&serde_json::json!({ "folder": folder, "runs": runs, "runs_of_all": plan.runs() }));

@@ -2,21 +2,20 @@
 
 use crate::cc::in_python;
 use crate::error::{Failure, guarded};
-use crate::scenario::{Scenario, usage};
+use crate::scenario::{Scenario, limits_of, usage};
 use crate::table::{Table, Values, real, words};
 use arrow_array::Int64Array;
 use pyo3::prelude::*;
-use roughlink_core::net::Limits;
 use roughlink_lab::drawing::{self, Form};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan as LabPlan;
 use roughlink_lab::experiment::grid::{Grid, choices as choices_of, sweep as plan_of};
-use roughlink_lab::experiment::result::ExperimentResult;
 use roughlink_lab::experiment::table::Values as Column;
 use roughlink_lab::folder::{self, Content};
 use roughlink_lab::runner::{self, Ending, Job, Stop};
 use roughlink_lab::store::{Store, folder_of};
-use std::path::{Path, PathBuf};
+use serde::Serialize;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -62,8 +61,7 @@ impl Plan {
         max_memory: Option<u64>,
         report: Py<PyAny>,
     ) -> PyResult<Outcome> {
-        let usual = Limits::default();
-        let limits = Limits { bytes: max_memory.unwrap_or(usual.bytes), ..usual };
+        let limits = limits_of(max_memory);
         py.detach(|| {
             guarded(|| {
                 let plan = self.plan();
@@ -143,7 +141,7 @@ fn table(plan: &LabPlan, store: &Store) -> Table {
     )
 }
 
-fn json(result: &ExperimentResult) -> String {
+fn json(result: &impl Serialize) -> String {
     serde_json::to_string(result).expect("results have a JSON form")
 }
 
@@ -177,13 +175,13 @@ pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
     guarded(|| Ok(choices_of(text)?))
 }
 
-/// What a result folder has: `grid` and the statistics of its experiments, or `run` and the result, as JSON.
+/// What a result folder has: the statistics of its experiments, or the result of its run, as JSON.
 #[pyfunction]
-pub(crate) fn read(folder: PathBuf) -> PyResult<(&'static str, String)> {
+pub(crate) fn read(folder: PathBuf) -> PyResult<String> {
     guarded(|| {
-        Ok(match folder::read(Path::new(&folder))? {
-            Content::Grid(input) => ("grid", serde_json::to_string(&input).expect("results have a JSON form")),
-            Content::Run(run) => ("run", serde_json::to_string(&run.result).expect("results have a JSON form")),
+        Ok(match folder::read(&folder)? {
+            Content::Grid(input) => json(&input),
+            Content::Run(run) => json(&run.result),
         })
     })
 }

@@ -5,7 +5,7 @@
 use crate::error::{Failure, guarded};
 use crate::grid::{Outcome, Plan, outcome};
 use crate::run::watched;
-use crate::scenario::usage;
+use crate::scenario::{limits_of, usage};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -208,9 +208,7 @@ impl Share {
                     let message = format!("a worker has roughlink {ENGINE}, the sweep was begun by {}", order.engine);
                     return Err(usage(&message, "install the same version on all workers").into());
                 }
-                let usual = Limits::default();
-                let limits = Limits { bytes: max_memory.unwrap_or(usual.bytes), ..usual };
-                Ok(Share { plan: Mutex::new(order.plan_unread()?), limits })
+                Ok(Share { plan: Mutex::new(order.plan_unread()?), limits: limits_of(max_memory) })
             })
         })
     }

@@ -149,12 +149,17 @@ impl Scenario {
                 Err(e) => Err(usage(&format!("sample = {sample}: {e}"), "write a time with its unit, such as '10 ms'")),
             };
             let series = series.map(sampled).transpose()?;
-            let usual = Limits::default();
-            let limits = Limits { bytes: limits.0.unwrap_or(usual.bytes), events: limits.1.unwrap_or(usual.events) };
+            let usual = limits_of(limits.0);
+            let limits = Limits { events: limits.1.unwrap_or(usual.events), ..usual };
             let wanted = Wanted { replica, series, limits, cc };
             Run::new(py, &self.scenario, wanted)
         })
     }
+}
+
+/// What a run may use, if it may have so many bytes.
+pub(crate) fn limits_of(max_memory: Option<u64>) -> Limits {
+    max_memory.map_or_else(Limits::default, |bytes| Limits { bytes, ..Limits::default() })
 }
 
 pub(crate) fn usage(message: &impl ToString, help: &str) -> LabError {
