@@ -19,8 +19,9 @@ from ._native import Ack, Congestion, Flow, LinkEvent, RateSample, Sent
 from ._native import Fault, LimitError, RoughlinkError, ScenarioError, __version__
 from ._run import Run
 from ._scenario import Scenario, load, run, scenario, scenarios, schema
+from ._experiment import Experiment
 from ._sweep import Sweep, sweep
-from ._folder import read
+from ._folder import Paper, read
 from ._table import Column, Table
 
 __all__ = [
@@ -28,10 +29,12 @@ __all__ = [
     "Column",
     "Congestion",
     "CongestionControl",
+    "Experiment",
     "Fault",
     "Flow",
     "LimitError",
     "LinkEvent",
+    "Paper",
     "Permit",
     "RateSample",
     "Run",

@@ -50,7 +50,7 @@ def main(words: Sequence[str] | None = None) -> int:
             ray_address=given.ray,
         )
     except RoughlinkError as e:
-        print(e, file=sys.stderr)
+        print(_with_options(str(e)), file=sys.stderr)
         return 2
     except ImportError as e:
         print(e, file=sys.stderr)
@@ -67,6 +67,13 @@ def main(words: Sequence[str] | None = None) -> int:
             print(f"  {at + ': ' if at else ''}{shown}, {runs} runs")
     print(f"results: {found.folder}", file=sys.stderr)
     return 0
+
+
+def _with_options(text: str) -> str:
+    """A message with options in place of the arguments that they stand for."""
+    for argument, option in (("allow_outside=True", "--allow-outside"), ("max_runs=", "--max-runs "), ("replicas=", "--replicas "), ("folder=...", "-o")):
+        text = text.replace(argument, option)
+    return text
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """What came out of a run."""
+    """What came out of a run. It can be pickled, with its series."""
 
     def __init__(self, native: _native.Run) -> None:
         self._native = native
+        self._series: dict[str, _native.Table | None] = {}
 
     @cached_property
     def result(self) -> dict[str, Any]:
@@ -37,7 +38,7 @@ class Run:
         return Table(self._native.links())
 
     def series(self, name: str) -> Table:
-        """A time series, if the run kept them (``series=True``).
+        """A time series, if the run kept them (``series=True``), or if its folder has them (:func:`read`).
 
         Args:
             name: ``"flows"``, ``"links"``, ``"segments"`` or ``"gateways"`` for all columns; or one column of these, with or without its
@@ -46,6 +47,7 @@ class Run:
         Raises:
             KeyError: there is no such series.
             ValueError: the run kept none.
+            LimitError: that of a folder takes more memory than `max_series` of :func:`read` allows.
         """
         all_columns = dict(_native.Run.series_columns())
         table, columns = name, None
@@ -57,9 +59,12 @@ class Run:
             table, column = found[0]
             keys: list[str] = [key for key in ("time_ns", "gateway", "flow", "link", "direction") if key in all_columns[table]]
             columns = [*keys, column] if column not in keys else [*keys]
-        native = self._native.series(table)
+        if table not in self._series:
+            self._series[table] = self._native.series(table)
+        native = self._series[table]
         if native is None:
-            raise ValueError("the run kept no series: run it with series=True")
+            folder = self._native.folder
+            raise ValueError("the run kept no series: run it with series=True" if folder is None else f"{folder} has no series `{table}`")
         return Table(native) if columns is None else Table(native.select(columns))
 
     def plot(self, axes: Axes | None = None) -> Axes:
@@ -76,9 +81,18 @@ class Run:
 
         return throughput(self, axes)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = self._native.kept()
+        return _again, (self._native.json(), None if kept is None else {name: Table(table) for name, table in kept})
+
     def __repr__(self) -> str:
         r = self.result
         return f"<roughlink.Run of {r['name']!r}, replica {r['replica']}: {r['sim_s']:g} s simulated>"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>" + self.flows._repr_html_()
+
+
+def _again(result: str, series: dict[str, Table] | None) -> Run:
+    kept = None if series is None else [(name, table._native) for name, table in series.items()]
+    return Run(_native.Run.of(result, kept))

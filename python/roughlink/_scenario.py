@@ -8,8 +8,9 @@ import warnings
 from collections.abc import Iterable, Mapping
 from html import escape
 from math import isfinite
+from operator import index
 from pathlib import Path
-from typing import Any, SupportsInt, Union
+from typing import Any, SupportsIndex, SupportsInt, Union
 
 from . import _native
 from ._cc import Maker, bound
@@ -99,13 +100,15 @@ class Scenario:
         Raises:
             ScenarioError: a flow has no path.
             LimitError: it needs more than `max_memory`, `max_series` or `max_events`.
+            ValueError: a number is out of its range.
             KeyboardInterrupt: Ctrl-C was pressed.
 
         What an algorithm of your own raises comes through as it is.
         """
         mine = bound(self._native.algorithms, cc)
-        kept = (sample, max_series) if series else None
-        return Run(self._native.run(replica, kept, (max_memory, max_events), mine))
+        kept = (sample, whole(max_series, "max_series")) if series else None
+        limits = (optional(max_memory, "max_memory"), optional(max_events, "max_events"))
+        return Run(self._native.run(whole(replica, "replica", 2**32 - 1), kept, limits, mine))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self._native.parts() == other._native.parts()
@@ -215,6 +218,27 @@ def plain(value: object, key: str) -> str:
 
     check(value, key)
     return json.dumps(value, default=default)
+
+
+def whole(value: SupportsIndex, name: str, most: int = 2**63 - 1) -> int:
+    """An argument that is a whole number from 0 on.
+
+    Raises:
+        TypeError: it is none.
+        ValueError: it is out of range.
+    """
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}: a whole number is expected") from None
+    if not 0 <= number <= most:
+        raise ValueError(f"{name} is {number}: a whole number from 0 to {most} is expected")
+    return number
+
+
+def optional(value: SupportsIndex | None, name: str) -> int | None:
+    """As :func:`whole`, if there is one."""
+    return None if value is None else whole(value, name)
 
 
 def warn(texts: Iterable[str]) -> None:

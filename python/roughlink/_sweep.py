@@ -7,90 +7,38 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any, cast
 
 from . import _native
-from ._estimate import Estimate
-from ._scenario import Scenario, Value, text_of, warn
+from ._experiment import Experiment
+from ._scenario import Scenario, Value, optional, text_of, warn, whole
 from ._scenario import scenario as scenario_of
-from ._table import Table, shown
+from ._table import Table
 
 
-class Sweep:
-    """The results of a sweep."""
+class Sweep(Experiment):
+    """The results of a sweep. They can be pickled."""
 
-    def __init__(self, folder: Path, result: dict[str, Any], runs: Table) -> None:
+    def __init__(self, folder: Path, result: dict[str, Any], runs: Table, planned: int | None = None) -> None:
+        super().__init__(result)
         self.folder = folder
         """The result folder, which the command line reads and continues, too: ``roughlink report FOLDER``."""
-        self.result = result
-        """The object that ``roughlink sweep --json`` prints."""
         self.runs = runs
-        """A row for each run: what was varied, replica, seed, and every metric."""
-
-    @property
-    def metrics(self) -> list[str]:
-        """The names of what was measured, the main one first."""
-        return [metric["name"] for metric in self.result["metrics"]]
-
-    def summary(self, metric: str | None = None, *, by: str | Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """Means, as the command line computes them, and their differences from the first row.
-
-        A row has the values of the keys; ``mean``, ``low`` and ``high`` (95 % interval, Student; of shares of runs Wilson); ``runs``;
-        ``difference``, ``difference_low`` and ``difference_high`` (95 %, Welch). ``None`` where there is none: the mean of what was not
-        reached in every run, the interval of what is not random.
-
-        Args:
-            metric: its name; the main one if none is given.
-            by: keys that make a row. Over the others the mean is taken, each combination of their values counting the same, and its
-                interval is Student's over the replicas; all keys that were varied if none are given.
-
-        Raises:
-            KeyError: it was not measured, or the key not varied.
-        """
-        wanted = metric or self.metrics[0]
-        if wanted not in self.metrics:
-            raise KeyError(f"{wanted} was not measured: there are {', '.join(self.metrics)}")
-        varied = [axis["name"] for axis in self.result["axes"]]
-        keys = varied if by is None else [by] if isinstance(by, str) else list(by)
-        for key in keys:
-            if key not in varied:
-                raise KeyError(f"{key} was not varied: there are {', '.join(varied)}")
-        groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for cell in self.result["cells"]:
-            if cell["metric"] == wanted:
-                groups.setdefault(tuple(cell["axes"][key] for key in keys), []).append(cell)
-        rows = []
-        first: Estimate | None = None
-        for values, cells in groups.items():
-            estimate = Estimate.of(cells)
-            first = first or estimate
-            low, high = estimate.interval() if len(cells) > 1 else _interval(cells[0], estimate)
-            difference = estimate.minus(first)
-            below, above = difference.interval()
-            rows.append(
-                {
-                    **dict(zip(keys, values, strict=True)),
-                    "mean": estimate.mean,
-                    "low": low,
-                    "high": high,
-                    "runs": sum(cell["replicas"] for cell in cells),
-                    "difference": difference.mean,
-                    "difference_low": below,
-                    "difference_high": above,
-                }
-            )
-        return rows
+        """A row for each run that is finished: what was varied, replica, seed, and every metric."""
+        self.planned = len(runs) if planned is None else planned
+        """How many runs it has once it is finished."""
 
     def __repr__(self) -> str:
-        return f"<roughlink.Sweep of {len(self.runs)} runs in {str(self.folder)!r}>"
+        return f"<roughlink.Sweep of {self._counted()} in {str(self.folder)!r}>"
 
     def _repr_html_(self) -> str:
-        rows = self.summary()
-        head = "".join(f"<th>{escape(key)}</th>" for key in rows[0])
-        body = "".join("<tr>" + "".join(f"<td>{shown(v)}</td>" for v in row.values()) + "</tr>" for row in rows)
-        return f"<p>{escape(self.metrics[0])}</p><table><tr>{head}</tr>{body}</table>"
+        unfinished = f"<p>{self._counted()}</p>" if len(self.runs) < self.planned else ""
+        return unfinished + super()._repr_html_()
+
+    def _counted(self) -> str:
+        done = len(self.runs)
+        return f"{done} runs" if done == self.planned else f"{done} of {self.planned} runs"
 
 
 def sweep(
@@ -129,7 +77,7 @@ def sweep(
 
     Raises:
         ScenarioError: one of the scenarios is wrong.
-        ValueError: a key has no values, or one twice.
+        ValueError: a key has no values, or one twice; or a number is out of its range.
         KeyboardInterrupt: Ctrl-C was pressed; the same call goes on from what was finished.
         RoughlinkError: the folder has other results, or cannot be written.
     """
@@ -138,21 +86,23 @@ def sweep(
     given = scenario_of(what)
     varied = [(key, _values(key, values)) for key, values in vary.items()]
     measured = [metrics] if isinstance(metrics, str) else list(metrics)
-    plan = _native.sweep(given._native, varied, replicas, seed, measured, max_runs)
+    most = optional(max_memory, "max_memory")
+    replicas = whole(replicas, "replicas", 2**32 - 1)
+    plan = _native.sweep(given._native, varied, replicas, optional(seed, "seed"), measured, whole(max_runs, "max_runs"))
     warn(plan.warnings)
     name = "sweep-" + "".join(c if c.isalnum() else "-" for c in given.name.lower()).strip("-")
     kept = plan.folder(Path("results") / name) if folder is None else folder
     show = _is_watched() if progress is None else progress
     shown = _Progress() if show else None
-    threads = jobs or os.cpu_count() or 1
+    threads = optional(jobs, "jobs") or os.cpu_count() or 1
     try:
         report = shown.report if shown else _silent
         if engine == "ray":
             from . import _ray
 
-            path, text, runs = _ray.work(plan, kept, jobs, max_memory, ray_address, report)
+            path, text, runs = _ray.work(plan, kept, jobs, most, ray_address, report)
         else:
-            path, text, runs = plan.work(kept, threads, max_memory, report)
+            path, text, runs = plan.work(kept, threads, most, report)
     finally:
         if shown:
             shown.end()
@@ -200,10 +150,3 @@ def _values(key: str, values: Any) -> list[str]:
     if twice:
         raise ValueError(f"{key} has a value twice: {', '.join(sorted(twice))}")
     return found
-
-
-def _interval(cell: dict[str, Any], estimate: Estimate) -> tuple[float | None, float | None]:
-    """That of one cell; a share of runs has Wilson's."""
-    wilson = cell.get("interval")
-    return (wilson[0], wilson[1]) if wilson else estimate.interval()
-

@@ -27,7 +27,7 @@ class Table:
 
     ``polars.DataFrame(table)``, ``pyarrow.table(table)`` and ``pandas.DataFrame.from_arrow(table)`` take it through
     ``__arrow_c_stream__`` without a copy. Without any of them, ``table["name"]`` is a list and ``table.rows()`` gives dictionaries.
-    Units and meanings are in the metadata of the Arrow fields, too.
+    Units and meanings are in the metadata of the Arrow fields, too. A table does not change; it can be pickled.
     """
 
     def __init__(self, native: _native.Table) -> None:
@@ -83,6 +83,12 @@ class Table:
         """The types of its columns for other libraries."""
         return self._native.__arrow_c_schema__()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self._native.ipc(),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Table:
+        return self
+
     def __repr__(self) -> str:
         names = ", ".join(column.name for column in self.columns)
         return f"<roughlink.Table of {len(self)} rows: {names}>"
@@ -95,6 +101,10 @@ class Table:
         )
         more = f"<p>{len(self)} rows, of which these are the first</p>" if len(self) > _SHOWN else ""
         return f"<table><tr>{head}</tr>{body}</table>{more}"
+
+
+def _again(ipc: bytes) -> Table:
+    return Table(_native.Table.of_ipc(ipc))
 
 
 def shown(value: Any) -> str:

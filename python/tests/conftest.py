@@ -9,7 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+import roughlink as rl
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -40,3 +42,9 @@ def results(out: subprocess.CompletedProcess[str]) -> Any:
 def timeless(result: dict[str, Any]) -> dict[str, Any]:
     """A result without the time that the machine took for it."""
     return {key: value for key, value in result.items() if key != "wall_s"}
+
+
+def same(one: rl.Table, other: rl.Table) -> bool:
+    """Whether values, types, units and meanings are equal."""
+    a, b = pa.table(one), pa.table(other)
+    return a.schema.equals(b.schema, check_metadata=True) and bool(a.equals(b)) and [*one.rows()] == [*other.rows()]

@@ -160,6 +160,40 @@ def test_the_vector_environment_does_what_single_ones_do() -> None:
     assert episodes > count / 2
 
 
+def test_replicas_name_the_episodes_of_the_vector_environment() -> None:
+    """Also of those that begin by themselves: they are those of single environments, and the number alone gives the episode again."""
+    count = 5
+    many = rg.TransportVectorEnv(count, NOISY, threads=2)
+    single = [env() for _ in range(count)]
+    seen, info = many.reset(seed=3)
+    begun = [(int(r), int(e.reset(seed=3 + i)[1]["replica"])) for i, (e, r) in enumerate(zip(single, info["replica"], strict=True))]
+    assert len({r for r, _ in begun}) == count and all(a == b for a, b in begun)
+    random = np.random.default_rng(2)
+    rows: list[list[tuple[Any, ...]]] = [[] for _ in range(count)]
+    episodes: list[tuple[int, list[tuple[Any, ...]]]] = []
+    over = np.zeros(count, np.bool_)
+    for _ in range(150):
+        actions = random.uniform(-0.5, 1, (count, 1)).astype(np.float32)
+        last = info["replica"]
+        seen, _, terminated, truncated, info = many.step(actions)
+        for i in range(count):
+            if over[i]:
+                episodes.append((int(last[i]), rows[i]))
+                rows[i] = []
+                assert info["replica"][i] == single[i].reset()[1]["replica"] != last[i] and info["time_s"][i] == 0
+            else:
+                assert info["replica"][i] == last[i]
+                rows[i].append((actions[i], seen[i], info["time_s"][i]))
+        over = terminated | truncated
+    assert len(episodes) >= 2 * count and len({replica for replica, _ in episodes}) == len(episodes)
+    flows = rg.TransportEnv(NOISY)._flows
+    for replica, episode in episodes:
+        flows.reset([0], [replica])
+        for action, expected, time_s in episode:
+            flows.step(action, np.ones(1, np.bool_))
+            assert np.array_equal(flows.seen()[0], expected) and flows.batch.times() == [time_s]
+
+
 def test_threads_do_not_matter() -> None:
     rows = []
     for threads in (1, 2, 5):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import multiprocessing
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import roughlink as rl
-from conftest import Command, results, timeless
+from conftest import Command, results, same, timeless
+from roughlink import _native
 
 from matplotlib.patches import StepPatch
 
@@ -86,12 +91,73 @@ def test_tables_are_not_copied() -> None:
 
 
 def test_limits() -> None:
-    with pytest.raises(rl.LimitError, match="more than 10 events"):
+    with pytest.raises(rl.LimitError, match=r"more than 10 events.*\n.*max_events=\.\.\. allows more"):
         rl.load("hello").run(max_events=10)
+    with pytest.raises(rl.LimitError, match=r"max_memory=\.\.\. allows more"):
+        rl.load("hello").run(max_memory=1000)
     with pytest.raises(rl.LimitError, match="series take more than 1 MB"):
         rl.load("hello").run(series=True, max_series=1_000_000)
     with pytest.raises(rl.RoughlinkError, match="no unit"):
         rl.load("hello").run(series=True, sample="3")
+
+
+@pytest.mark.parametrize("name", ["replica", "max_memory", "max_events", "max_series"])
+def test_numbers_have_ranges(name: str) -> None:
+    s = rl.load("hello")
+    for wrong in (-1, 2**64):
+        with pytest.raises(ValueError, match=f"^{name} is {wrong}: a whole number from 0 to [0-9]+ is expected$"):
+            s.run(series=True, **{name: wrong})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=f"^{name} is 1.5: a whole number is expected$"):
+        s.run(series=True, **{name: 1.5})  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # flows that would start later
+def test_runs_are_copied_and_pickled(command: Command, tmp_path: Path) -> None:
+    s = rl.load("hdplc-home").set("duration", "2 s")
+    command("run", "hdplc-home", "--set", "duration=2 s", "-o", "out", "--no-capture", "--quiet", cwd=tmp_path)
+    folder = rl.read(tmp_path / "out")
+    assert isinstance(folder, rl.Run)
+    for run in (s.run(series=True), folder):
+        expected = {name: run.series(name) for name in ("flows", "links", "segments", "gateways")}
+        bytes_of_it = pickle.dumps(run)
+        if run is folder:
+            (tmp_path / "out").rename(tmp_path / "gone")
+        for other in (pickle.loads(bytes_of_it), copy.copy(pickle.loads(bytes_of_it)), copy.deepcopy(pickle.loads(bytes_of_it))):
+            assert other.result == run.result and repr(other) == repr(run)
+            assert same(other.flows, run.flows) and same(other.links, run.links)
+            assert all(same(other.series(name), table) for name, table in expected.items())
+    bare = pickle.loads(pickle.dumps(s.run()))
+    assert timeless(bare.result) == timeless(folder.result)
+    with pytest.raises(ValueError, match="series=True"):
+        bare.series("cwnd")
+    changed = copy.deepcopy(folder)
+    changed.result["name"] = "other"
+    assert folder.result["name"] != "other"
+
+
+def test_tables_are_copied_and_pickled() -> None:
+    run = rl.load("hello").run(series=True)
+    queue = run.series("queue")
+    for table in (run.flows, run.series("flows"), queue, queue.head(7), run.series("gateways"), run.flows.select("cc")):
+        for other in (pickle.loads(pickle.dumps(table)), copy.deepcopy(table), copy.copy(table)):
+            assert same(other, table) and other.columns == table.columns
+    assert pl.DataFrame(pickle.loads(pickle.dumps(queue))).equals(pl.DataFrame(queue))
+    integers = pa.ipc.new_stream(sink := pa.BufferOutputStream(), schema := pa.schema([("n", pa.int32())]))
+    integers.write_table(pa.table({"n": [1]}, schema=schema))
+    integers.close()
+    for wrong, said in ((b"no stream", "no table"), (sink.getvalue().to_pybytes(), "no table: a column of type Int32")):
+        with pytest.raises(ValueError, match=said):
+            _native.Table.of_ipc(wrong)
+    with pytest.raises(ValueError, match="no result of a run"):
+        _native.Run.of("{}", None)
+
+
+def test_runs_in_processes_are_the_same() -> None:
+    s = rl.load("hello")
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        other = pool.submit(s.run, replica=1, series=True, sample="10 ms").result(timeout=120)
+    run = s.run(replica=1, series=True, sample="10 ms")
+    assert timeless(other.result) == timeless(run.result) and same(other.series("flows"), run.series("flows"))
 
 
 def test_runs_in_threads_are_the_same() -> None:
@@ -145,3 +211,33 @@ def test_ctrl_c_ends_a_long_run(what: str, tmp_path: Path) -> None:
             child.kill()
             raise
     assert said.strip().endswith("KeyboardInterrupt"), said
+
+
+def test_ctrl_c_ends_a_cell_of_a_notebook() -> None:
+    """The kernel runs cells in its main thread, and goes on after it."""
+    manager = pytest.importorskip("jupyter_client.manager", reason="Jupyter is not installed")
+    pytest.importorskip("ipykernel", reason="Jupyter is not installed")
+    kernel = manager.KernelManager()
+    kernel.kernel_spec.argv[0] = sys.executable
+    kernel.start_kernel()
+    client = kernel.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(timeout=60)
+
+        def answer(cell: str) -> Any:
+            asked = client.execute(cell)
+            while (reply := client.get_shell_msg(timeout=60))["parent_header"]["msg_id"] != asked:
+                pass
+            return reply["content"]
+
+        first, _, last = ENDLESS.partition('print("ready", flush=True)')
+        assert last.strip() == "WHAT" and answer(first)["status"] == "ok"
+        for what in ("s.run()", "rl.sweep(s, {'seed': [1, 2]}, folder=__import__('tempfile').mkdtemp(), progress=False)"):
+            threading.Timer(2, kernel.interrupt_kernel).start()
+            stopped = answer(what)
+            assert (stopped["status"], stopped["ename"]) == ("error", "KeyboardInterrupt"), stopped
+        assert answer("assert rl.load('hello').run().flows['delivered_bytes'] == [10_000_000]")["status"] == "ok"
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)

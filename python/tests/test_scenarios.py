@@ -81,11 +81,20 @@ def test_faults_have_the_text_of_the_command(
 
 
 def test_faults_of_set_have_the_text_of_the_command(command: Command, tmp_path: Path) -> None:
-    for key, value in [("tcp.cx", "cubic"), ("link.wire.rate", "5"), ("tcp.cc", "cubik"), ("link.*.noise.loss", "200 %")]:
+    for key, value in [("tcp.cx", "cubic"), ("link.wire.rate", "5"), ("tcp.cc", "cubik"), ("link.*.noise.loss", "200 %"), ("seed", 2**63)]:
         out = command("run", "hello", "--set", f"{key}={value}", cwd=tmp_path)
         with pytest.raises(rl.ScenarioError) as error:
             rl.load("hello").set(key, value)
         assert out.returncode == 2 and str(error.value).strip() == out.stderr.strip()
+
+
+def test_numbers_that_are_too_large_are_named() -> None:
+    s = rl.load("hello")
+    for number, limit in ((2**63, 2**63 - 1), (-(2**63) - 1, -(2**63))):
+        for key in ("seed", "tcp.initial_window"):
+            with pytest.raises(rl.ScenarioError, match=rf"{number} does not fit into 64 bits\s+help: the limit is {limit}"):
+                s.set(key, number)
+    assert s.set("seed", 2**63 - 1).seed == 2**63 - 1
 
 
 def test_other_faults_have_it_too(command: Command, tmp_path: Path) -> None:
@@ -121,6 +130,6 @@ def test_files_outside_the_folder_are_refused(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     (tmp_path / "trace.txt").write_text("1\n2\n")
-    link = {"name": "l", "between": ["server", "car"], "delay": "1 ms", "trace": "../trace.txt"}
-    with pytest.raises(rl.ScenarioError):
+    link = {"name": "l", "between": ["server", "car"], "delay": "1 ms", "timeline": {"file": "../trace.txt"}, "rate": "1 Mbit/s"}
+    with pytest.raises(rl.ScenarioError, match="which\\s.*allow_outside=True"):
         rl.scenario({**PAIR, "link": [link]}, folder=inner)

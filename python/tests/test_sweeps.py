@@ -96,7 +96,6 @@ def test_what_is_refused(
     cases: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
         ({"tcp.cx": ["a", "b"]}, {}, ["--set", "tcp.cx=a,b"]),
         ({"tcp.cc": ["cubic", "cubik"]}, {}, ["--set", "tcp.cc=cubic,cubik"]),
-        ({}, {"replicas": 0}, ["--replicas", "0"]),
         ({}, {"metrics": ["throughput"]}, ["--metric", "throughput"]),
     ]
     for vary, options, words in cases:
@@ -104,6 +103,17 @@ def test_what_is_refused(
         with pytest.raises(rl.RoughlinkError) as error:
             rl.sweep(s, vary, folder=tmp_path / "never", **options)
         assert out.returncode == 2 and str(error.value).split() == out.stderr.split()
+    for options, text in [
+        ({"replicas": 0}, "help: replicas=1 or more"),
+        ({"max_runs": 5}, "help: vary less, or max_runs=6 if you mean it"),
+        ({"folder": tmp_path / "cable.toml"}, "folder=\\.\\.\\."),
+    ]:
+        with pytest.raises(rl.RoughlinkError, match=text):
+            rl.sweep(s, {"tcp.cc": ["cubic", "bbr"]}, **{"folder": tmp_path / "never", **options})
+    for name in ("replicas", "seed", "jobs", "max_memory", "max_runs"):
+        for number in (-1, 2**64):
+            with pytest.raises(ValueError, match=f"^{name} is {number}: a whole number from 0 to"):
+                rl.sweep(s, {}, folder=tmp_path / "never", **{name: number})  # type: ignore[arg-type]
     for values, said in [([], "has no values"), (["cubic", "cubic"], "twice: cubic")]:
         with pytest.raises(ValueError, match=said):
             rl.sweep(s, {"tcp.cc": values}, folder=tmp_path / "never")
@@ -137,6 +147,9 @@ def test_what_was_finished_is_kept(scenario: Path, tmp_path: Path) -> None:
         for line in child.stdout:
             if int(line.split()[1]) >= 20:
                 break
+        # What is there can be read while the sweep goes on.
+        now = rl.read(tmp_path / "kept")
+        assert child.poll() is None
         child.send_signal(signal.SIGINT)
         try:
             _, said = child.communicate(timeout=60)
@@ -145,6 +158,9 @@ def test_what_was_finished_is_kept(scenario: Path, tmp_path: Path) -> None:
             raise
     assert said.strip().endswith("KeyboardInterrupt"), said
     kept = runs(tmp_path / "kept")
+    then = rl.read(tmp_path / "kept")
+    assert isinstance(now, rl.Sweep) and isinstance(then, rl.Sweep)
+    assert 20 <= len(now.runs) <= len(then.runs) == len(kept) < then.planned == now.planned == 2000
     assert 20 <= len(kept) < 2000
     s = rl.load(scenario).set("duration", "60 s")
     for result in list(kept.values())[:10]:

@@ -28,7 +28,7 @@ use roughlink_lab::experiment::result::{self, ExperimentResult};
 use roughlink_lab::experiment::{Plan, split};
 use roughlink_lab::folder::{self, Content};
 use roughlink_lab::library::Overrides;
-use roughlink_lab::part::Part;
+use roughlink_lab::part::{self, Part};
 use roughlink_lab::report;
 use roughlink_lab::store::{Store, folder_of};
 use roughlink_scenario::{MOST_SHOWN, schema as scenario_schema};
@@ -51,6 +51,7 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
     let quiet = grid.form.quiet;
     let base = Path::new("results").join(name);
     let mut store = opened(plan, grid, &base)?;
+    part::describe(plan, &store)?;
     work(plan.jobs(), &mut store, grid)?;
     let (result, report) = folder::finish(plan, &store, REVISION)?;
     reported(&report, quiet);

@@ -1,16 +1,19 @@
-//! A result folder: the `results.json` of a grid, which is written here, or the `summary.json` and the flow series of `run -o`, as the
-//! input of a report.
+//! A result folder: the `results.json` of a grid, which is written here, or the `summary.json` and the series of `run -o`; as the
+//! input of a report, and as tables.
 
 pub mod run;
 mod table;
+
+pub use table::{Heading, Table, Values};
 
 use crate::disk::{self, Folder};
 use crate::error::LabError;
 use crate::experiment::Plan;
 use crate::experiment::result::{ExperimentResult, ReportInput};
 use crate::experiment::table::RUNS_TABLE;
-use crate::store::Store;
-use crate::{output, report};
+use crate::store::{RUNS, Records, Store};
+use crate::{output, part, report};
+use roughlink_core::trace::columns::Series;
 use run::Run;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,21 +79,68 @@ pub enum Content {
     Run(Box<Run>),
 }
 
+/// Which of them it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The results of a sweep, a comparison or a paper: [`grid`], [`runs`].
+    Grid,
+    /// The result of a run: [`summary`], [`series`].
+    Run,
+    /// Runs whose statistics are not there, as the sweep was not finished or is a part: [`unfinished`].
+    Unfinished,
+}
+
 /// Reads a result folder.
 pub fn read(folder: &Path) -> Result<Content, LabError> {
+    match kind(folder)? {
+        Kind::Grid => Ok(Content::Grid(Box::new(grid(folder)?))),
+        Kind::Run => run::read(folder).map(|run| Content::Run(Box::new(run))),
+        Kind::Unfinished => Err(not_found(folder)),
+    }
+}
+
+/// What is in a folder.
+pub fn kind(folder: &Path) -> Result<Kind, LabError> {
     output::recover(folder);
     let holds = |name: &str| Folder::open(folder).is_ok_and(|f| matches!(f.kind(name), Ok(Some(_))));
-    if holds(RESULTS) {
-        return json(&folder.join(RESULTS)).map(|input| Content::Grid(Box::new(input)));
-    }
-    if holds(SUMMARY) {
-        return run::read(folder).map(|run| Content::Run(Box::new(run)));
-    }
-    Err(LabError::NotFound {
+    let kinds = [(RESULTS, Kind::Grid), (SUMMARY, Kind::Run), (RUNS, Kind::Unfinished)];
+    kinds.into_iter().find(|(name, _)| holds(name)).map(|(_, kind)| kind).ok_or_else(|| not_found(folder))
+}
+
+/// The statistics of a grid.
+pub fn grid(folder: &Path) -> Result<ReportInput, LabError> {
+    json(&folder.join(RESULTS))
+}
+
+/// The table of the runs of a grid; none of a paper.
+pub fn runs(folder: &Path) -> Result<Option<Table>, LabError> {
+    Table::open(&folder.join(RUNS_TABLE))
+}
+
+/// The text of the result of a run.
+pub fn summary(folder: &Path) -> Result<String, LabError> {
+    let path = folder.join(SUMMARY);
+    let text = disk::read(&path).and_then(|text| String::from_utf8(text).map_err(io::Error::other));
+    text.map_err(|source| LabError::Read { path, source })
+}
+
+/// A series of a run, if the folder has it.
+pub fn series(folder: &Path, series: Series) -> Result<Option<Table>, LabError> {
+    Table::open(&folder.join(output::table_name(series)))
+}
+
+/// The plan of a sweep or comparison that is not finished, and those of its runs that are.
+pub fn unfinished(folder: &Path) -> Result<(Plan, Records), LabError> {
+    let records = Records::read(folder)?;
+    Ok((part::plan_of(folder, &records)?, records))
+}
+
+fn not_found(folder: &Path) -> LabError {
+    LabError::NotFound {
         what: "result folder",
         name: folder.display().to_string(),
         help: format!("a folder that `run -o`, `sweep`, `compare` or `reproduce` left has {SUMMARY} or {RESULTS}"),
-    })
+    }
 }
 
 fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, LabError> {

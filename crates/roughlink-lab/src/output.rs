@@ -265,7 +265,7 @@ impl Sink for Tables {
 }
 
 /// The file of a series.
-fn table_name(series: Series) -> &'static str {
+pub(crate) fn table_name(series: Series) -> &'static str {
     match series {
         Series::Flows => "flows.parquet",
         Series::Links => "links.parquet",

@@ -1,14 +1,14 @@
 //! A grid in parts, each done by a process of its own, on any machine: [`Part`] says which runs, [`merge`] puts their stores together.
 //!
-//! A part's folder is a run store, with what the whole was made of in `plan.json`. So parts are merged without the scenario and without
-//! the command line of the sweep, and on a machine that has neither.
+//! The folder of a part, as that of the whole, is a run store with what the whole was made of in `plan.json`. So parts are merged, and
+//! what is not finished is read, without the scenario and without the command line of the sweep, and on a machine that has neither.
 
 use crate::disk;
 use crate::error::LabError;
 use crate::experiment::Plan;
 use crate::experiment::order::Order;
 use crate::runner::ENGINE;
-use crate::store::{Damage, Record, Store, identity_of};
+use crate::store::{Damage, Record, Records, Store, identity_of};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -38,9 +38,40 @@ impl Part {
     /// # Errors
     /// It cannot be written.
     pub fn describe(self, plan: &Plan, store: &Store) -> Result<(), LabError> {
-        let Some(order) = plan.portable() else { return Ok(()) };
-        write(store, &Described { parts: Some(self.of), order })
+        write(store, plan, Some(self.of))
     }
+}
+
+/// Writes into the folder of a sweep or comparison what it was made of.
+///
+/// # Errors
+/// It cannot be written.
+pub fn describe(plan: &Plan, store: &Store) -> Result<(), LabError> {
+    write(store, plan, None)
+}
+
+/// The plan of the whole to which the finished runs of a folder belong.
+///
+/// # Errors
+/// The folder does not say it, or another engine did them.
+pub fn plan_of(folder: &Path, runs: &Records) -> Result<Plan, LabError> {
+    let Some(Described { order, .. }) = read(folder)? else {
+        let (name, n) = (folder.display(), runs.len());
+        return Err(LabError::Usage {
+            message: format!("{name} is not finished: it has {n} runs, and no {DESCRIPTION} that says of what"),
+            help: "the command that began it goes on from there".into(),
+        });
+    };
+    same_engine(folder, &order, "read it with the program that began it, or begin it again")?;
+    order.plan()
+}
+
+fn same_engine(folder: &Path, order: &Order, help: &str) -> Result<(), LabError> {
+    if order.engine == ENGINE {
+        return Ok(());
+    }
+    let message = format!("{} is of roughlink {}, this is {ENGINE}", folder.display(), order.engine);
+    Err(LabError::Usage { message, help: help.into() })
 }
 
 impl FromStr for Part {
@@ -60,7 +91,7 @@ impl FromStr for Part {
     }
 }
 
-/// What is written into the folder of a part.
+/// What is written into a folder.
 #[derive(Debug, Serialize, Deserialize)]
 struct Described {
     /// Into how many parts the whole is divided, if the folder has one of them.
@@ -143,13 +174,7 @@ pub fn merge(folders: &[PathBuf], output: &Path) -> Result<Merged, LabError> {
             );
         }
         let Some(Described { parts, order }) = read(folder)? else { continue };
-        if order.engine != ENGINE {
-            let (folder, engine) = (folder.display(), &order.engine);
-            return wrong(
-                format!("{folder} is of roughlink {engine}, this is {ENGINE}"),
-                "merge with the program that made the parts, or make all parts with this one",
-            );
-        }
+        same_engine(folder, &order, "merge with the program that made the parts, or make all parts with this one")?;
         divisions.extend(parts);
         match &mut described {
             None => described = Some((folder, order)),
@@ -178,7 +203,7 @@ pub fn merge(folders: &[PathBuf], output: &Path) -> Result<Merged, LabError> {
     }
     let mut store = Store::of(output, &identity)?;
     let one = (divisions.len() == 1).then(|| divisions.first().copied()).flatten();
-    write(&store, &Described { parts: None, order })?;
+    keep(&store, &Described { parts: None, order })?;
     let (missing, parts) = found.put(&plan, &mut store, one)?;
     store.sync()?;
     let parts = one.map(|of| (parts.into_iter().collect(), of));
@@ -273,12 +298,17 @@ fn read(folder: &Path) -> Result<Option<Described>, LabError> {
     }
 }
 
-fn write(store: &Store, described: &Described) -> Result<(), LabError> {
+fn write(store: &Store, plan: &Plan, parts: Option<usize>) -> Result<(), LabError> {
+    let Some(order) = plan.portable() else { return Ok(()) };
+    keep(store, &Described { parts, order })
+}
+
+fn keep(store: &Store, described: &Described) -> Result<(), LabError> {
     let text = serde_json::to_string_pretty(described).expect("plain data") + "\n";
     store.write(DESCRIPTION, text.as_bytes()).map(drop)
 }
 
-/// What a part belongs to.
+/// What the whole was made of.
 pub const DESCRIPTION: &str = "plan.json";
 /// Runs that are named if they are missing.
 const MOST_SHOWN: usize = 10;

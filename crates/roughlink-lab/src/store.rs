@@ -39,6 +39,50 @@ pub struct Record {
     pub watched: Option<Watched>,
 }
 
+/// Finished runs.
+#[derive(Debug, Default)]
+pub struct Records(HashMap<String, Record>);
+
+impl Records {
+    /// Those of the store in `folder`, which may be that of a process that goes on: nothing is locked, and nothing changed.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no store.
+    pub fn read(folder: &Path) -> Result<Records, LabError> {
+        let path = folder.join(RUNS);
+        let text = disk::read(&path).map_err(|source| LabError::Read { path, source })?;
+        let found = Found::read(&text).ok_or_else(|| foreign(folder, RUNS))?;
+        Ok(found.records.into_iter().collect())
+    }
+
+    /// A finished run.
+    pub fn get(&self, key: &str) -> Option<&Record> {
+        self.0.get(key)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl FromIterator<Record> for Records {
+    fn from_iter<I: IntoIterator<Item = Record>>(runs: I) -> Self {
+        Records(runs.into_iter().map(|record| (record.key.clone(), record)).collect())
+    }
+}
+
+impl AsRef<Records> for Records {
+    fn as_ref(&self) -> &Records {
+        self
+    }
+}
+
 /// An open run store, locked against other processes.
 #[derive(Debug)]
 pub struct Store {
@@ -48,7 +92,7 @@ pub struct Store {
     end: u64,
     /// Lines that could not be written yet.
     unwritten: Vec<u8>,
-    records: HashMap<String, Record>,
+    records: Records,
     damage: Option<Damage>,
 }
 
@@ -93,7 +137,7 @@ impl Store {
             file.cut(found.sound.len() as u64).map_err(failed(RUNS))?;
         }
         let end = found.sound.len() as u64;
-        let records = found.records.into_iter().map(|record| (record.key.clone(), record)).collect();
+        let records = found.records.into_iter().collect();
         Ok(Store { folder: dir, file, end, unwritten: Vec::new(), records, damage })
     }
 
@@ -128,7 +172,7 @@ impl Store {
 
     /// Its finished runs; it is closed.
     pub fn into_records(self) -> impl Iterator<Item = Record> {
-        self.records.into_values()
+        self.records.0.into_values()
     }
 
     /// How many runs it has.
@@ -155,7 +199,7 @@ impl Store {
         for record in records {
             let line = line(&record).map_err(|source| LabError::Write { path: self.path(), source })?;
             self.unwritten.extend_from_slice(&line);
-            self.records.insert(record.key.clone(), record);
+            self.records.0.insert(record.key.clone(), record);
         }
         self.flush()
     }
@@ -198,6 +242,12 @@ impl Store {
 
     fn path(&self) -> PathBuf {
         self.folder().join(RUNS)
+    }
+}
+
+impl AsRef<Records> for Store {
+    fn as_ref(&self) -> &Records {
+        &self.records
     }
 }
 

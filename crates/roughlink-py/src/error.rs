@@ -82,7 +82,7 @@ impl From<Failure> for PyErr {
             }
             Failure::Lab(e) => e,
         };
-        let text = e.drawn(Form::Plain).trim_end().to_owned();
+        let text = drawn(&e);
         // A drawing begins on a line of its own, below the name of the exception.
         let text = if matches!(e, LabError::File(_)) { format!("\n{text}") } else { text.trim_start().to_owned() };
         match e {
@@ -93,6 +93,27 @@ impl From<Failure> for PyErr {
         }
     }
 }
+
+/// The text of the command line, with the names of arguments in place of its options.
+pub(crate) fn drawn(e: &LabError) -> String {
+    let renamed = |text: String| ARGUMENTS.iter().fold(text, |text, (option, name)| text.replace(option, name));
+    let text = match e {
+        LabError::File(_) => renamed(e.drawn(Form::Plain)),
+        // Renamed before its lines are broken.
+        other => drawing::plain(&Plain::new(other, other.help().map(renamed)), Form::Plain),
+    };
+    text.trim_end().to_owned()
+}
+
+const ARGUMENTS: [(&str, &str); 7] = [
+    ("--allow-outside", "allow_outside=True"),
+    ("--max-events", "max_events=..."),
+    ("--max-memory", "max_memory=..."),
+    ("--max-runs ", "max_runs="),
+    ("--replicas ", "replicas="),
+    ("sweep --set flow.NAME.cc=...", "{\"flow.NAME.cc\": [...]}"),
+    ("with -o", "with folder=..."),
+];
 
 /// Unwinds from where only a run can tell that something cannot be done.
 pub(crate) struct Misuse(pub(crate) &'static str);

@@ -2,6 +2,7 @@
 
 use crate::cc::in_python;
 use crate::error::{Failure, guarded};
+use crate::run::Run;
 use crate::scenario::{Scenario, limits_of, usage};
 use crate::table::{Table, Values, real, words};
 use arrow_array::Int64Array;
@@ -11,11 +12,12 @@ use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan as LabPlan;
 use roughlink_lab::experiment::grid::{Grid, choices as choices_of, sweep as plan_of};
 use roughlink_lab::experiment::table::Values as Column;
-use roughlink_lab::folder::{self, Content};
+use roughlink_lab::experiment::result::ReportInput;
 use roughlink_lab::runner::{self, Ending, Job, Stop};
-use roughlink_lab::store::{Store, folder_of};
+use roughlink_lab::store::{Records, Store, folder_of};
+use roughlink_lab::{folder, part};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -65,7 +67,7 @@ impl Plan {
         py.detach(|| {
             guarded(|| {
                 let plan = self.plan();
-                let mut store = Store::of(&folder, &plan.identity())?;
+                let mut store = opened(&plan, &folder)?;
                 let asked = Arc::new(AtomicBool::new(false));
                 let mut raised: Option<PyErr> = None;
                 let mut tell = |told: Told| {
@@ -102,6 +104,13 @@ impl Plan {
     }
 }
 
+/// The store for the runs of a plan, with what they are made of.
+pub(crate) fn opened(plan: &LabPlan, folder: &Path) -> Result<Store, LabError> {
+    let store = Store::of(folder, &plan.identity())?;
+    part::describe(plan, &store)?;
+    Ok(store)
+}
+
 /// A job whose result a run store can have: it takes results from runs before, and does not know the code of a Python class.
 fn kept(job: Job) -> Result<Job, LabError> {
     match in_python(&job.scenario) {
@@ -121,9 +130,9 @@ pub(crate) fn outcome(plan: &LabPlan, store: &Store) -> Result<Outcome, Failure>
     Ok((store.folder().to_path_buf(), json(&result), table(plan, store)))
 }
 
-/// The table of the runs that a store has.
-fn table(plan: &LabPlan, store: &Store) -> Table {
-    let columns = plan.columns(store);
+/// The table of finished runs.
+fn table(plan: &LabPlan, runs: &impl AsRef<Records>) -> Table {
+    let columns = plan.columns(runs);
     Table::of(
         columns
             .iter()
@@ -175,13 +184,28 @@ pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
     guarded(|| Ok(choices_of(text)?))
 }
 
-/// What a result folder has: the statistics of its experiments, or the result of its run, as JSON.
+/// What a result folder has.
+#[derive(IntoPyObject)]
+pub(crate) enum Found {
+    Run(Run),
+    /// The statistics of experiments as JSON; the runs of a sweep or comparison; how many there will be, if it is not finished.
+    Grid((String, Option<Table>, Option<usize>)),
+}
+
+/// Reads a result folder; a table may take so many bytes.
 #[pyfunction]
-pub(crate) fn read(folder: PathBuf) -> PyResult<String> {
-    guarded(|| {
-        Ok(match folder::read(&folder)? {
-            Content::Grid(input) => json(&input),
-            Content::Run(run) => json(&run.result),
-        })
-    })
+pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64) -> PyResult<Found> {
+    let read = || match folder::kind(&folder)? {
+        folder::Kind::Run => Run::read(&folder, most).map(Found::Run),
+        folder::Kind::Grid => {
+            let runs = folder::runs(&folder)?.map(|file| Table::stored(&file, most)).transpose()?;
+            Ok(Found::Grid((json(&folder::grid(&folder)?), runs, None)))
+        }
+        folder::Kind::Unfinished => {
+            let (plan, records) = folder::unfinished(&folder)?;
+            let input = ReportInput { experiments: vec![plan.result(&records)], ..ReportInput::default() };
+            Ok(Found::Grid((json(&input), Some(table(&plan, &records)), Some(plan.runs()))))
+        }
+    };
+    py.detach(|| guarded(read))
 }

@@ -2,15 +2,14 @@
 //! may be processes on other machines. Between them go bytes: the plan with all files of its scenarios, numbers of runs, and the lines of
 //! the run store with their checksums.
 
-use crate::error::{Failure, guarded};
-use crate::grid::{Outcome, Plan, outcome};
+use crate::error::{Failure, drawn, guarded};
+use crate::grid::{Outcome, Plan, opened, outcome};
 use crate::run::watched;
 use crate::scenario::{limits_of, usage};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use roughlink_core::net::{Exceeded, Limits};
-use roughlink_lab::drawing::Form;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan as LabPlan;
 use roughlink_lab::experiment::order::Order;
@@ -59,8 +58,7 @@ impl Work {
     /// Opens the folder.
     #[new]
     fn new(py: Python<'_>, plan: Py<Plan>, folder: PathBuf, max_memory: Option<u64>) -> PyResult<Self> {
-        let identity = plan.get().plan().identity();
-        let store = py.detach(|| guarded(|| Ok(Store::of(&folder, &identity)?)))?;
+        let store = py.detach(|| guarded(|| Ok(opened(&plan.get().plan(), &folder)?)))?;
         let state = State {
             store: Some(store),
             next: 0,
@@ -229,7 +227,7 @@ impl Share {
                         }
                         Err(LabError::Exceeded { limit: Exceeded::Stopped { .. }, .. }) => break,
                         Err(e) => {
-                            let text = e.drawn(Form::Plain).trim_end().to_owned();
+                            let text = drawn(&e);
                             faults.push((matches!(e, LabError::Broken { .. }), text));
                         }
                     }

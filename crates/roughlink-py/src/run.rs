@@ -1,17 +1,23 @@
 //! A run, and what came out of it.
 
 use crate::cc::bind;
-use crate::error::Failure;
+use crate::error::{Failure, guarded};
 use crate::table::{Kept, Table, TooLong, Values, flags, real, whole, words};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RttResult, RunResult};
 use roughlink_core::net::{Limits, Network, Options};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::columns::{Recorder, Series};
 use roughlink_core::units::Time;
+use roughlink_lab::error::LabError;
+use roughlink_lab::folder;
 use roughlink_lab::quantity::QUANTITIES;
 use roughlink_lab::runner::timed;
+use std::collections::HashMap;
+use std::io;
 use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -32,10 +38,43 @@ pub(crate) struct Wanted {
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Run {
     result: RunResult,
-    series: Option<Kept>,
+    /// The result as it was read; that of an emulation says more.
+    text: Option<String>,
+    series: Place,
+}
+
+/// Where the series of a run are.
+enum Place {
+    Nowhere,
+    Here(HashMap<Series, Table>),
+    /// In a result folder; each may take so many bytes when it is read.
+    There(PathBuf, u64),
 }
 
 impl Run {
+    /// That of a result folder.
+    pub(crate) fn read(folder: &Path, most: u64) -> Result<Self, Failure> {
+        let text = folder::summary(folder)?;
+        let wrong = |e| LabError::Read { path: folder.to_owned(), source: io::Error::other(e) };
+        let result = serde_json::from_str(&text).map_err(wrong)?;
+        Ok(Run { result, text: Some(text), series: Place::There(folder.to_owned(), most) })
+    }
+
+    fn table(&self, series: Series) -> Result<Option<Table>, Failure> {
+        match &self.series {
+            Place::Nowhere => Ok(None),
+            Place::Here(tables) => Ok(tables.get(&series).cloned()),
+            Place::There(folder, most) => match folder::series(folder, series)? {
+                Some(file) => Table::stored(&file, *most).map(Some),
+                // Without gateways there is no file of them, and with series there is that of flows.
+                None if series == Series::Gateways && self.result.gateways.is_empty() => {
+                    Ok(folder::series(folder, Series::Flows)?.map(|_| Table::empty(series)))
+                }
+                None => Ok(None),
+            },
+        }
+    }
+
     pub(crate) fn new(py: Python<'_>, scenario: &Arc<Scenario>, wanted: Wanted) -> Result<Self, Failure> {
         let Wanted { replica, series, limits, cc } = wanted;
         let mut own = None;
@@ -53,8 +92,8 @@ impl Run {
                 (None, None) => network.run(),
                 _ => network.run_observed(&mut observers),
             })?;
-            let series = observers.0.map(Recorder::finish).transpose().map_err(|TooLong| Failure::Series(most))?;
-            Ok(Run { result, series })
+            let kept = observers.0.map(Recorder::finish).transpose().map_err(|TooLong| Failure::Series(most))?;
+            Ok(Run { result, text: None, series: kept.map_or(Place::Nowhere, |kept| Place::Here(kept.tables())) })
         };
         match ends {
             None => py.detach(|| watched(&stop, work))?,
@@ -91,9 +130,21 @@ const LOOK: Duration = Duration::from_millis(100);
 
 #[pymethods]
 impl Run {
+    /// That of a result as `json` gives it, with the series that were kept.
+    #[staticmethod]
+    fn of(json: String, series: Option<Vec<(String, PyRef<'_, Table>)>>) -> PyResult<Self> {
+        let result = serde_json::from_str(&json).map_err(|e| PyValueError::new_err(format!("no result of a run: {e}")))?;
+        let series = series.map_or(Place::Nowhere, |tables| {
+            let named = |(name, table): (String, PyRef<'_, Table>)| Some((named(&name)?, table.clone()));
+            Place::Here(tables.into_iter().filter_map(named).collect())
+        });
+        Ok(Run { result, text: Some(json), series })
+    }
+
     /// The object that `roughlink run --json` prints.
     fn json(&self) -> String {
-        serde_json::to_string(&self.result).expect("results have a JSON form")
+        let made = || serde_json::to_string(&self.result).expect("results have a JSON form");
+        self.text.clone().unwrap_or_else(made)
     }
 
     /// What flows achieved.
@@ -133,10 +184,31 @@ impl Run {
         ])
     }
 
-    /// One of the series, if they were recorded.
-    fn series(&self, name: &str) -> Option<Table> {
-        let series = Series::ALL.into_iter().find(|series| series.name() == name)?;
-        self.series.as_ref().map(|kept| kept.table(series))
+    /// One of the series, if it was kept.
+    fn series(&self, py: Python<'_>, name: &str) -> PyResult<Option<Table>> {
+        py.detach(|| guarded(|| named(name).map_or(Ok(None), |series| self.table(series))))
+    }
+
+    /// All series that were kept, with their names; none if none were.
+    fn kept(&self, py: Python<'_>) -> PyResult<Option<Vec<(&'static str, Table)>>> {
+        py.detach(|| {
+            guarded(|| {
+                let mut tables = Vec::new();
+                for series in Series::ALL {
+                    tables.extend(self.table(series)?.map(|table| (series.name(), table)));
+                }
+                Ok((!tables.is_empty()).then_some(tables))
+            })
+        })
+    }
+
+    /// The result folder that has the series, if they were not kept in memory.
+    #[getter]
+    fn folder(&self) -> Option<PathBuf> {
+        match &self.series {
+            Place::There(folder, _) => Some(folder.clone()),
+            _ => None,
+        }
     }
 
     /// The names of the series, each with those of its columns.
@@ -144,6 +216,10 @@ impl Run {
     fn series_columns() -> Vec<(&'static str, Vec<&'static str>)> {
         Series::ALL.map(|series| (series.name(), series.fields().iter().map(|f| f.name).collect())).to_vec()
     }
+}
+
+fn named(name: &str) -> Option<Series> {
+    Series::ALL.into_iter().find(|series| series.name() == name)
 }
 
 fn flows(all: &[FlowResult]) -> Table {

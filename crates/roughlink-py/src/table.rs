@@ -2,7 +2,7 @@
 //! (<https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html>).
 
 use crate::error::{Failure, guarded};
-use arrow_array::builder::make_view;
+use arrow_array::builder::{StringViewBuilder, make_view};
 use arrow_array::cast::AsArray as _;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -10,12 +10,16 @@ use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringViewArray,
 };
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyBytes, PyCapsule};
 use roughlink_core::trace::columns::{self, Column, Kind, Series, Sink};
+use roughlink_lab::folder;
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// A table.
@@ -37,12 +41,36 @@ pub(crate) struct Values<'a> {
 impl Table {
     /// One of columns, which are of one length.
     pub(crate) fn of(columns: Vec<Values<'_>>) -> Self {
-        let field =
-            |c: &Values<'_>| heading(c.name, c.values.data_type().clone(), c.values.is_nullable(), c.unit, c.meaning);
+        let field = |c: &Values<'_>| {
+            let kind = c.values.data_type();
+            heading(c.name, kind.clone(), *kind == DataType::Float64 || c.values.is_nullable(), c.unit, c.meaning)
+        };
         let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
         let arrays = columns.into_iter().map(|c| c.values).collect();
         let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).expect("columns of one length");
         Table { schema, batches: vec![batch] }
+    }
+
+    /// That of a result folder, if it takes at most so many bytes.
+    pub(crate) fn stored(file: &folder::Table, most: u64) -> Result<Self, Failure> {
+        let headings = file.headings()?;
+        let fields = headings.iter().map(|h| heading(&h.name, kind(h.kind), h.nullable, &h.unit, &h.meaning));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let names: Vec<&str> = headings.iter().map(|h| &*h.name).collect();
+        let (mut batches, mut bytes) = (Vec::new(), 0);
+        file.each(&names, |rows, columns| {
+            let arrays = columns.iter().map(|column| read(column, rows)).collect();
+            let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).expect("the columns of the file");
+            bytes += batch.get_array_memory_size() as u64;
+            batches.push(batch);
+            if bytes > most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        if bytes > most { Err(Failure::Series(most)) } else { Ok(Table { schema, batches }) }
+    }
+
+    /// One of a series without rows.
+    pub(crate) fn empty(series: Series) -> Self {
+        Table { schema: schema(series), batches: Vec::new() }
     }
 
     fn position(&self, name: &str) -> PyResult<usize> {
@@ -54,6 +82,33 @@ impl Table {
 
 #[pymethods]
 impl Table {
+    /// It as an Arrow IPC stream.
+    fn ipc<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let written = || {
+            let mut out = StreamWriter::try_new(Vec::new(), &self.schema)?;
+            self.batches.iter().try_for_each(|batch| out.write(batch))?;
+            out.into_inner()
+        };
+        let bytes = py.detach(|| guarded(|| written().map_err(failed)))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// That of an Arrow IPC stream.
+    #[staticmethod]
+    fn of_ipc(bytes: &[u8]) -> PyResult<Self> {
+        let read = || {
+            let reader = StreamReader::try_new(bytes, None)?;
+            let schema = reader.schema();
+            Ok(Table { schema, batches: reader.collect::<Result<_, _>>()? })
+        };
+        let table = read().map_err(|e: ArrowError| PyValueError::new_err(format!("no table: {e}")))?;
+        let ours = [DataType::Int64, DataType::Float64, DataType::Boolean, DataType::Utf8View];
+        match table.schema.fields().iter().find(|field| !ours.contains(field.data_type())) {
+            None => Ok(table),
+            Some(field) => Err(PyValueError::new_err(format!("no table: a column of type {}", field.data_type()))),
+        }
+    }
+
     fn __len__(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
     }
@@ -188,9 +243,11 @@ impl Kept {
         Kept { batches: HashMap::new(), bytes: 0, most }
     }
 
-    /// One of the series.
-    pub(crate) fn table(&self, series: Series) -> Table {
-        Table { schema: schema(series), batches: self.batches.get(&series).cloned().unwrap_or_default() }
+    /// The series.
+    pub(crate) fn tables(mut self) -> HashMap<Series, Table> {
+        let mut table =
+            |series| Table { batches: self.batches.remove(&series).unwrap_or_default(), ..Table::empty(series) };
+        Series::ALL.map(|series| (series, table(series))).into()
     }
 }
 
@@ -209,16 +266,33 @@ impl Sink for Kept {
 }
 
 fn schema(series: Series) -> SchemaRef {
-    let field = |f: &columns::Field| {
-        let kind = match f.kind {
-            Kind::Whole => DataType::Int64,
-            Kind::Real => DataType::Float64,
-            Kind::Flag => DataType::Boolean,
-            Kind::Word => DataType::Utf8View,
-        };
-        heading(f.name, kind, f.nullable, f.unit, f.meaning)
-    };
+    let field = |f: &columns::Field| heading(f.name, kind(f.kind), f.nullable, f.unit, f.meaning);
     Arc::new(Schema::new(series.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+fn kind(kind: Kind) -> DataType {
+    match kind {
+        Kind::Whole => DataType::Int64,
+        Kind::Real => DataType::Float64,
+        Kind::Flag => DataType::Boolean,
+        Kind::Word => DataType::Utf8View,
+    }
+}
+
+/// A column of so many rows of a file.
+fn read(column: &folder::Values, rows: usize) -> ArrayRef {
+    match column {
+        folder::Values::Whole(v) => Arc::new(v.iter().copied().collect::<Int64Array>()),
+        folder::Values::Real(v) => real(v.iter().copied()),
+        folder::Values::Flags(v) => Arc::new(v.iter().copied().collect::<BooleanArray>()),
+        folder::Values::Words(_) => {
+            // Each word is there once.
+            let mut words = StringViewBuilder::with_capacity(rows).with_deduplicate_strings();
+            (0..rows).for_each(|row| words.append_value(column.word(row)));
+            Arc::new(words.finish())
+        }
+        folder::Values::Absent => unreachable!("it has the columns of its headings"),
+    }
 }
 
 fn array(column: &Column<'_>) -> ArrayRef {

@@ -11,10 +11,11 @@
 use super::kinds::{chosen, excluded, has, keys, kinds, meanings};
 use super::noise::named;
 use super::problem::{Problem, Report, suggest};
-use super::shape::{alternatives, name_of, resolve};
+use super::shape::{alternatives, name_of, resolve, too_large};
 use super::syntax;
 use serde_json::Value as Schema;
 use std::collections::BTreeSet;
+use std::num::{IntErrorKind, ParseIntError};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 /// The text with all overrides written into it; those that cannot be are reported.
@@ -62,7 +63,7 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
             };
             return set(make(table, key, false)?, &inner, rest, value);
         }
-        put(table, key, read(value, false));
+        put(table, key, read(value, false)?);
         return Ok(());
     }
     let kind = chosen(place.schema, table.get("kind").and_then(Item::as_str));
@@ -88,7 +89,7 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
             return Err(Problem::new(format!("`{key}` is a list of tables")).help(help));
         }
         let (value, params) = if key == "cc" { with_parameters(value)? } else { (value, None) };
-        put(table, key, read(value, all.iter().all(|s| text_only(resolve(s, place.root)))));
+        put(table, key, read(value, all.iter().all(|s| text_only(resolve(s, place.root))))?);
         remove_excluded(table, place.schema, key);
         if let Some(params) = params {
             remove(table, "cc_params");
@@ -319,13 +320,17 @@ fn text_only(schema: &Schema) -> bool {
     schema["type"] == "string" || schema.get("oneOf").is_some() || schema.get("const").is_some()
 }
 
-fn read(value: &str, text_only: bool) -> Value {
+fn read(value: &str, text_only: bool) -> Result<Value, Problem> {
+    let large = |e: &ParseIntError| matches!(e.kind(), IntErrorKind::PosOverflow | IntErrorKind::NegOverflow);
     let mut read = match value.trim().parse::<Value>() {
         Ok(value) if value.is_str() || !text_only => value,
+        _ if !text_only && value.trim().parse::<i64>().as_ref().is_err_and(large) => {
+            return Err(too_large(value.trim()));
+        }
         _ => Value::from(value),
     };
     read.decor_mut().clear();
-    read
+    Ok(read)
 }
 
 /// The parts of a path; a part in quotes may hold dots.

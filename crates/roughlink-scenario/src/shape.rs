@@ -173,9 +173,7 @@ fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &S
             }
         }
         DeValue::Integer(n) if i64::from_str_radix(n.as_str(), n.radix()).is_err() => {
-            let bound = if n.as_str().starts_with('-') { i64::MIN } else { i64::MAX };
-            let problem = Problem::new(format!("{n} does not fit into 64 bits")).at(span, "");
-            report.error(problem.help(format!("the limit is {bound}")));
+            report.error(too_large(&n.to_string()).at(span, ""));
             return false;
         }
         DeValue::Float(x)
@@ -209,6 +207,12 @@ fn value(item: &mut Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, root: &S
     let problem = Problem::new(format!("`{key}` must be {wanted}")).at(span, format!("this is {found}"));
     report.error(problem.help(format!("write {key} = {}", example(schema, within, root))));
     false
+}
+
+/// A whole number is larger than a file can have.
+pub(super) fn too_large(n: &str) -> Problem {
+    let bound = if n.starts_with('-') { i64::MIN } else { i64::MAX };
+    Problem::new(format!("{n} does not fit into 64 bits")).help(format!("the limit is {bound}"))
 }
 
 /// The example of a key, its own or that of its quantity.

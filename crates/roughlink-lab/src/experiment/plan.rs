@@ -13,7 +13,7 @@ use crate::library::{Overrides, Parsed, Source};
 use crate::metric::{self, Metric, known};
 use crate::runner::{Job, key};
 use crate::statistics::{spearman, summary, wilson};
-use crate::store::{Record, Store};
+use crate::store::{Record, Records};
 use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
 use roughlink_core::net::{NetworkError, routing};
 use roughlink_core::scenario::Scenario;
@@ -294,8 +294,9 @@ impl Plan {
         key(cell.fingerprint, replica, self.experiment.watch.as_ref())
     }
 
-    /// Cells and statistics from the store; runs that it lacks are missing from the replicas.
-    pub fn result(&self, store: &Store) -> ExperimentResult {
+    /// Cells and statistics of finished runs; those that are not there are missing from the replicas.
+    pub fn result(&self, runs: &impl AsRef<Records>) -> ExperimentResult {
+        let runs = runs.as_ref();
         let e = &self.experiment;
         let mut result = ExperimentResult {
             experiment: e.id.clone(),
@@ -316,7 +317,7 @@ impl Plan {
             return result;
         }
         for cell in self.all() {
-            let records: Vec<&Record> = (0..e.replicas).filter_map(|r| store.get(&self.key(&cell, r))).collect();
+            let records: Vec<&Record> = (0..e.replicas).filter_map(|r| runs.get(&self.key(&cell, r))).collect();
             self.measure(&cell, &records, &mut result);
         }
         if let Some(watch) = &e.watch {
@@ -507,6 +508,7 @@ mod tests {
     use super::*;
     use crate::experiment::file;
     use crate::runner;
+    use crate::store::Store;
     use std::sync::atomic::AtomicBool;
 
     /// A grid over seeds up to `seeds` and a window up to `windows`.

@@ -5,7 +5,7 @@
 use super::{Plan, quantity};
 use crate::error::LabError;
 use crate::metric::{self, Metric};
-use crate::store::{Record, Store};
+use crate::store::{Record, Records, Store};
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -55,14 +55,15 @@ impl Plan {
         write(&self.columns(store)).map_err(failed)
     }
 
-    /// The columns of the table.
-    pub fn columns(&self, store: &Store) -> Vec<Column> {
+    /// The columns of the table of finished runs.
+    pub fn columns(&self, runs: &impl AsRef<Records>) -> Vec<Column> {
+        let records = runs.as_ref();
         let e = &self.experiment;
         let cells: Vec<super::plan::Planned> = self.all().collect();
         let runs: Vec<(&super::plan::Planned, &Record)> = cells
             .iter()
             .flat_map(|cell| (0..e.replicas).map(move |replica| (cell, replica)))
-            .filter_map(|(cell, replica)| Some((cell, store.get(&self.key(cell, replica))?)))
+            .filter_map(|(cell, replica)| Some((cell, records.get(&self.key(cell, replica))?)))
             .collect();
         let column = |name: &str, unit: &str, meaning: &str, values| Column {
             name: name.into(),

@@ -5,47 +5,72 @@
 
 use crate::disk;
 use crate::error::LabError;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, Type as Physical};
 use parquet::column::page::{Page, PageMetadata, PageReader};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{FileReader as _, SerializedFileReader, SerializedPageReader};
+use parquet::schema::types::ColumnDescPtr;
+use roughlink_core::trace::columns::Kind;
 use std::fs::File;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A series of a result folder.
-pub(super) struct Table {
+/// A table of a result folder.
+#[allow(missing_debug_implementations, reason = "the reader of Parquet has none")]
+pub struct Table {
     path: PathBuf,
     reader: SerializedFileReader<File>,
     file: Arc<File>,
     most_rows: u64,
 }
 
+/// The heading of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heading {
+    /// Its name.
+    pub name: String,
+    /// Type of its values.
+    pub kind: Kind,
+    /// Values may be absent.
+    pub nullable: bool,
+    /// Unit; empty if there is none.
+    pub unit: String,
+    /// Its meaning; empty if the file does not say.
+    pub meaning: String,
+}
+
 /// A column of some rows.
 #[derive(Debug, PartialEq)]
-pub(super) enum Values {
+pub enum Values {
     /// The file has no such column: an earlier version wrote it.
     Absent,
-    /// Numbers, flags as 0 and 1.
-    Numbers(Vec<Option<f64>>),
-    /// Words.
+    /// Whole numbers.
+    Whole(Vec<Option<i64>>),
+    /// Numbers.
+    Real(Vec<Option<f64>>),
+    /// Yes and no.
+    Flags(Vec<Option<bool>>),
+    /// Words, empty where there is none.
     Words(Vec<ByteArray>),
 }
 
 impl Values {
-    /// The number in a row.
+    /// The number in a row, of a flag 0 or 1.
     pub(super) fn number(&self, row: usize) -> Option<f64> {
         match self {
-            Values::Numbers(numbers) => numbers[row],
-            _ => None,
+            Values::Whole(numbers) => numbers[row].map(|n| n as f64),
+            Values::Real(numbers) => numbers[row],
+            Values::Flags(flags) => flags[row].map(|flag| f64::from(u8::from(flag))),
+            Values::Words(_) | Values::Absent => None,
         }
     }
 
     /// The word in a row; empty if there is none.
-    pub(super) fn word(&self, row: usize) -> &str {
+    pub fn word(&self, row: usize) -> &str {
         match self {
             Values::Words(words) => words[row].as_utf8().unwrap_or_default(),
             _ => "",
@@ -55,7 +80,9 @@ impl Values {
     fn len(&self) -> usize {
         match self {
             Values::Absent => 0,
-            Values::Numbers(numbers) => numbers.len(),
+            Values::Whole(numbers) => numbers.len(),
+            Values::Real(numbers) => numbers.len(),
+            Values::Flags(flags) => flags.len(),
             Values::Words(words) => words.len(),
         }
     }
@@ -76,60 +103,110 @@ impl Table {
         Ok(Some(Table { path: path.to_owned(), reader, file: Arc::new(file), most_rows }))
     }
 
-    /// Calls `each` with a number of rows and the columns `names` of them, from the first rows to the last.
+    /// Its columns.
+    ///
+    /// # Errors
+    /// One has a type that roughlink does not write.
+    pub fn headings(&self) -> Result<Vec<Heading>, LabError> {
+        let about = self.reader.metadata().file_metadata();
+        let notes = about.key_value_metadata().map_or(&[][..], Vec::as_slice);
+        let note = |key: String| notes.iter().find(|n| n.key == key).and_then(|n| n.value.clone()).unwrap_or_default();
+        let heading = |column: &ColumnDescPtr| {
+            let name = column.path().string();
+            let kind = match column.physical_type() {
+                Physical::INT64 => Kind::Whole,
+                Physical::DOUBLE => Kind::Real,
+                Physical::BOOLEAN => Kind::Flag,
+                Physical::BYTE_ARRAY => Kind::Word,
+                _ => return Err(self.failed(foreign())),
+            };
+            let (unit, meaning) = (note(format!("{name}.unit")), note(format!("{name}.meaning")));
+            Ok(Heading { kind, nullable: column.max_def_level() > 0, unit, meaning, name })
+        };
+        about.schema_descr().columns().iter().map(heading).collect()
+    }
+
+    /// Calls `each` with a number of rows and the columns `names` of them, from the first rows to the last, or until it breaks off.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn each(
+        &self,
+        names: &[&str],
+        mut each: impl FnMut(usize, &[Values]) -> ControlFlow<()>,
+    ) -> Result<(), LabError> {
+        let mut left = self.most_rows;
+        for group in 0..self.reader.num_row_groups() {
+            if self.group(group, names, &mut left, &mut each).map_err(|e| self.failed(e))?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`Table::each`], of all rows.
     pub(super) fn read<const N: usize>(
         &self,
         names: [&str; N],
         mut each: impl FnMut(usize, &[Values; N]),
     ) -> Result<(), LabError> {
-        let mut read = || {
-            let mut left = self.most_rows;
-            (0..self.reader.num_row_groups()).try_for_each(|group| self.group(group, names, &mut left, &mut each))
-        };
-        read().map_err(|e| LabError::Read { path: self.path.clone(), source: io::Error::other(e) })
+        self.each(&names, |rows, columns| {
+            each(rows, columns.try_into().expect("a column for each name"));
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn failed(&self, e: ParquetError) -> LabError {
+        LabError::Read { path: self.path.clone(), source: io::Error::other(e) }
     }
 
     /// Reads a row group, which may have `left` rows.
-    fn group<const N: usize>(
+    fn group(
         &self,
         index: usize,
-        names: [&str; N],
+        names: &[&str],
         left: &mut u64,
-        each: &mut impl FnMut(usize, &[Values; N]),
-    ) -> Result<(), ParquetError> {
+        each: &mut impl FnMut(usize, &[Values]) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, ParquetError> {
         let group = self.reader.metadata().row_group(index);
-        let mut readers = [const { None }; N];
-        for (reader, name) in readers.iter_mut().zip(names) {
-            if let Some(column) = group.columns().iter().find(|c| c.column_path().string() == name) {
-                let rows = usize::try_from(group.num_rows())?;
-                // Pages are decompressed by `Pages`.
-                let plain = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
-                let pages = SerializedPageReader::new(Arc::clone(&self.file), &plain, rows, None)?;
-                let pages = Box::new(Pages { pages, compression: column.compression() });
-                *reader = Some(get_column_reader(column.column_descr_ptr(), pages));
-            }
+        let mut readers = Vec::new();
+        for name in names {
+            let reader = match group.columns().iter().find(|c| c.column_path().string() == *name) {
+                None => None,
+                Some(column) => {
+                    let rows = usize::try_from(group.num_rows())?;
+                    // Pages are decompressed by `Pages`.
+                    let plain = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
+                    let pages = SerializedPageReader::new(Arc::clone(&self.file), &plain, rows, None)?;
+                    let pages = Box::new(Pages { pages, compression: column.compression() });
+                    Some(get_column_reader(column.column_descr_ptr(), pages))
+                }
+            };
+            readers.push(reader);
         }
         loop {
-            let mut columns = [const { Values::Absent }; N];
-            for (values, reader) in columns.iter_mut().zip(&mut readers) {
-                if let Some(reader) = reader {
-                    *values = column(reader)?;
-                }
-            }
+            let read = |reader: &mut Option<ColumnReader>| reader.as_mut().map_or(Ok(Values::Absent), column);
+            let columns = readers.iter_mut().map(read).collect::<Result<Vec<_>, _>>()?;
             let mut lengths = columns.iter().filter(|c| **c != Values::Absent).map(Values::len);
             let rows = lengths.next().unwrap_or(0);
             if lengths.any(|other| other != rows) {
                 return Err(ParquetError::General("its columns have different numbers of rows".into()));
             }
             if rows == 0 {
-                return Ok(());
+                return Ok(ControlFlow::Continue(()));
             }
             *left = left.checked_sub(rows as u64).ok_or_else(|| {
                 ParquetError::General(format!("it has more than {ROWS_OF_A_BYTE} rows for each of its bytes"))
             })?;
-            each(rows, &columns);
+            if each(rows, &columns).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
     }
+}
+
+fn foreign() -> ParquetError {
+    ParquetError::General("a column of a type that roughlink does not write".into())
 }
 
 /// The pages of a column, decompressed if that does not make them too large.
@@ -180,21 +257,14 @@ impl Iterator for Pages {
 /// The next rows of a column, [`AT_ONCE`] unless it ends.
 fn column(reader: &mut ColumnReader) -> Result<Values, ParquetError> {
     Ok(match reader {
-        ColumnReader::Int64ColumnReader(r) => Values::Numbers(numbers(r, |v| v as f64)?),
-        ColumnReader::DoubleColumnReader(r) => Values::Numbers(numbers(r, |v| v)?),
-        ColumnReader::BoolColumnReader(r) => Values::Numbers(numbers(r, |v| f64::from(u8::from(v)))?),
+        ColumnReader::Int64ColumnReader(r) => Values::Whole(some(r)?),
+        ColumnReader::DoubleColumnReader(r) => Values::Real(some(r)?),
+        ColumnReader::BoolColumnReader(r) => Values::Flags(some(r)?),
         ColumnReader::ByteArrayColumnReader(r) => {
             Values::Words(some(r)?.into_iter().map(Option::unwrap_or_default).collect())
         }
-        _ => return Err(ParquetError::General("a column of a type that roughlink does not write".into())),
+        _ => return Err(foreign()),
     })
-}
-
-fn numbers<T: DataType>(
-    reader: &mut ColumnReaderImpl<T>,
-    number: impl Fn(T::T) -> f64,
-) -> Result<Vec<Option<f64>>, ParquetError> {
-    Ok(some(reader)?.into_iter().map(|v| v.map(&number)).collect())
 }
 
 /// The next values of a column, none where it is null.

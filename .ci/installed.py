@@ -1,0 +1,54 @@
+"""Tries the installed package, with Python's own library alone and no compiler on the path."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+for name in ("cc", "gcc", "clang", "ld", "cargo", "rustc"):
+    assert shutil.which(name) is None, f"{name} is on the path"
+
+import roughlink as rl
+
+about = distribution("roughlink")
+root = Path(rl.__file__).parent
+assert Path(sys.prefix) in root.parents, root
+assert about.version == rl.__version__
+assert about.metadata["Requires-Python"] == ">=3.10"
+assert about.metadata["License-Expression"] == "MIT OR Apache-2.0"
+assert any(url.startswith("Repository, https://") for url in about.metadata.get_all("Project-URL", []))
+assert all("extra ==" in needed for needed in about.requires or []), about.requires
+files = {path.name for path in about.files or []}
+assert {"py.typed", "_native.pyi", "LICENSE-APACHE", "LICENSE-MIT"} <= files, files
+
+run = rl.load("hello").run(series=True)
+(throughput,) = run.flows["throughput_mbps"]
+assert 9 < throughput < 10, throughput
+cwnd = run.series("cwnd")
+assert len(cwnd) > 100 and max(cwnd["cwnd_bytes"]) > 10_000
+again = pickle.loads(pickle.dumps(run))
+assert again.result == run.result and again.series("cwnd")["cwnd_bytes"] == cwnd["cwnd_bytes"]
+try:
+    rl.load("hello").set("tcp.cc", "cubik")
+except rl.ScenarioError as e:
+    assert "did you mean `cubic`?" in str(e), e
+else:
+    raise AssertionError("a wrong value was taken")
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    noisy = rl.load("hello").set("link.wire.noise", {"kind": "random", "loss": "1 %"})
+    vary = {"tcp.cc": ["newreno", "cubic"], "link.wire.noise.loss": ["0.5 %", "2 %"]}
+    swept = rl.sweep(noisy, vary, replicas=2, folder="out", progress=False)
+    rows = swept.summary()
+    assert len(rows) == 4 and len(swept.runs) == 8 and rows[0]["mean"] > rows[1]["mean"] > 0, rows
+    read = rl.read("out")
+    assert isinstance(read, rl.Sweep) and read.summary() == rows
+    assert list(read.runs.rows()) == list(swept.runs.rows())
+
+print(f"roughlink {rl.__version__} in Python {sys.version.split()[0]}: {throughput:.3f} Mbit/s")

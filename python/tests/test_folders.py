@@ -1,0 +1,178 @@
+"""Result folders, read back: the same numbers as in the program that wrote them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pytest
+import roughlink as rl
+from conftest import Command, same, timeless
+from test_sweeps import SCENARIO, VARY, runs
+
+matplotlib.use("Agg")
+
+SERIES = ("flows", "links", "segments", "gateways")
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # flows that would start later; calls are not drawn
+@pytest.mark.parametrize("name", ["hello", "hdplc-home"])
+def test_a_run_is_read(name: str, command: Command, tmp_path: Path) -> None:
+    duration = "5 s"
+    words = ["run", name, "--set", f"duration={duration}", "--replica", "1", "-o", "out", "--no-capture", "--quiet"]
+    assert command(*words, cwd=tmp_path).returncode == 0
+    live = rl.load(name).set("duration", duration).run(replica=1, series=True)
+    read = rl.read(tmp_path / "out")
+    assert isinstance(read, rl.Run)
+    assert timeless(read.result) == timeless(live.result) and read.result["wall_s"] > 0
+    assert same(read.flows, live.flows) and same(read.links, live.links)
+    for series in SERIES:
+        assert same(read.series(series), live.series(series)), series
+    assert len(read.series("segments")) > 100
+    assert (len(read.series("gateways")) > 0) == (name == "hdplc-home")
+    assert same(read.series("queue"), live.series("queue"))
+    assert repr(read) == repr(live) and read._repr_html_() == live._repr_html_()
+    drawn = [[list(curve.get_data().values) for curve in run.plot().patches] for run in (read, live)]
+    assert drawn[0] == drawn[1] and drawn[0]
+
+
+def test_series_that_are_not_there(command: Command, tmp_path: Path) -> None:
+    assert command("run", "hello", "-o", "out", "--no-capture", "--quiet", cwd=tmp_path).returncode == 0
+    (tmp_path / "out" / "links.parquet").unlink()
+    read = rl.read(tmp_path / "out")
+    assert isinstance(read, rl.Run) and len(read.series("cwnd")) > 100
+    with pytest.raises(ValueError, match="out has no series `links`"):
+        read.series("queue")
+    small = rl.read(tmp_path / "out", max_series=1000)
+    assert isinstance(small, rl.Run) and small.flows["delivered_bytes"] == read.flows["delivered_bytes"]
+    with pytest.raises(rl.LimitError, match="max_series"):
+        small.series("segments")
+    flows = tmp_path / "out" / "flows.parquet"
+    flows.write_bytes(flows.read_bytes()[:-100])
+    damaged = rl.read(tmp_path / "out")
+    assert isinstance(damaged, rl.Run)
+    with pytest.raises(rl.RoughlinkError, match=r"cannot read .*flows\.parquet"):
+        damaged.series("cwnd")
+    (tmp_path / "out" / "summary.json").write_text("{}")
+    with pytest.raises(rl.RoughlinkError, match="cannot read"):
+        rl.read(tmp_path / "out")
+
+
+def test_an_emulation_keeps_what_else_it_says(command: Command, tmp_path: Path) -> None:
+    """Its result has more members than that of a run, and its series are CSV files."""
+    out = command("run", "hello", "--json", "--quiet", cwd=tmp_path)
+    (tmp_path / "summary.json").write_text(json.dumps({**json.loads(out.stdout), "lateness_us": {"p99": 12.5}}))
+    (tmp_path / "links.csv").write_text("time_s,link\n")
+    read = rl.read(tmp_path)
+    assert isinstance(read, rl.Run) and read.result["lateness_us"] == {"p99": 12.5} and len(read.links) == 2
+    with pytest.raises(ValueError, match="has no series `gateways`"):
+        read.series("gateways")
+
+
+def test_a_sweep_is_read(tmp_path: Path) -> None:
+    live = rl.sweep(rl.scenario(SCENARIO), VARY, replicas=3, folder=tmp_path / "out")
+    read = rl.read(tmp_path / "out")
+    assert isinstance(read, rl.Sweep) and read.folder == tmp_path / "out"
+    assert read.result == live.result and read.summary() == live.summary() and read.metrics == live.metrics
+    assert read.summary(by="tcp.cc") == live.summary(by="tcp.cc")
+    assert same(read.runs, live.runs) and read.planned == len(read.runs) == 12
+    assert repr(read) == repr(live) and read._repr_html_() == live._repr_html_()
+    with pytest.raises(rl.LimitError):
+        rl.read(tmp_path / "out", max_series=100)
+
+
+def test_a_comparison_is_read(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "cable.toml").write_text(SCENARIO)
+    words = ["compare", "cable.toml", "--cc", "newreno,cubic", "--replicas", "3", "-o", "out", "--quiet", "--json"]
+    printed = json.loads(command(*words, cwd=tmp_path).stdout)
+    read = rl.read(tmp_path / "out")
+    assert isinstance(read, rl.Sweep) and read.result == printed and read.planned == len(read.runs) == 6
+    rows = read.summary()
+    assert [row["cc"] for row in rows] == ["newreno", "cubic"]
+    assert [row["mean"] for row in rows] == [c["measured"] for c in printed["cells"] if c["metric"] == read.metrics[0]]
+
+
+def test_a_paper_is_read(command: Command, tmp_path: Path) -> None:
+    words = ["reproduce", "wave", "start-on-l2", "--quick", "--replicas", "2", "-o", "out", "--quiet"]
+    assert command(*words, cwd=tmp_path).returncode == 0
+    written = json.loads((tmp_path / "out" / "results.json").read_text())
+    read = rl.read(tmp_path / "out")
+    assert isinstance(read, rl.Paper) and read.title == written["title"] and read.claims == written["claims"]
+    (experiment,) = read.experiments.values()
+    assert experiment.result == written["experiments"][0] and experiment.result["stacks"] == ["ns2", "linux"]
+    rows = experiment.summary()
+    assert {row["stack"] for row in rows} == {"ns2", "linux"} and len(rows) > 2
+    cells = [cell for cell in experiment.result["cells"] if cell["metric"] == experiment.metrics[0]]
+    assert [row["mean"] for row in rows] == [cell["measured"] for cell in cells]
+    for html in (read._repr_html_(), experiment._repr_html_()):
+        assert "<table" in html
+    assert "1 experiments" in repr(read) and "start-on-l2" in repr(experiment)
+
+
+def test_a_part_is_read(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "cable.toml").write_text(SCENARIO)
+    words = ["sweep", "cable.toml", "--set", "tcp.cc=newreno,cubic", "--replicas", "4", "--quiet"]
+    assert command(*words, "-o", "whole", cwd=tmp_path).returncode == 0
+    assert command(*words, "--part", "2/3", "-o", "part", cwd=tmp_path).returncode == 0
+    before = content(tmp_path / "part")
+    whole, part = rl.read(tmp_path / "whole"), rl.read(tmp_path / "part")
+    assert isinstance(whole, rl.Sweep) and isinstance(part, rl.Sweep)
+    assert (len(part.runs), part.planned, len(whole.runs)) == (3, 8, 8)
+    assert "3 of 8 runs" in repr(part) and "3 of 8 runs" in part._repr_html_()
+    rows = list(whole.runs.rows())
+    assert list(part.runs.rows()) == rows[1::3]
+    assert [row["runs"] for row in part.summary()] == [2, 1]
+    assert part.summary()[1]["mean"] == rows[4 + 3]["throughput_mbps"] and part.summary()[1]["low"] is None
+    assert content(tmp_path / "part") == before
+
+
+def test_what_says_not_what_it_is_of(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "cable.toml").write_text(SCENARIO)
+    words = ["sweep", "cable.toml", "--set", "tcp.cc=newreno,cubic", "--part", "1/2", "-o", "part", "--quiet"]
+    assert command(*words, cwd=tmp_path).returncode == 0
+    plan = tmp_path / "part" / "plan.json"
+    plan.write_text(plan.read_text().replace('"engine": "', '"engine": "0.'))
+    with pytest.raises(rl.RoughlinkError, match="is of roughlink 0."):
+        rl.read(tmp_path / "part")
+    plan.unlink()
+    with pytest.raises(rl.RoughlinkError, match=r"not finished: it has 3 runs"):
+        rl.read(tmp_path / "part")
+    store = tmp_path / "part" / "runs.jsonl"
+    assert len(runs(store.parent)) == 3
+    store.write_text("my own notes\n")
+    with pytest.raises(rl.RoughlinkError, match="not results"):
+        rl.read(tmp_path / "part")
+
+
+def test_a_wrong_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("dear")
+    for wrong in (tmp_path, tmp_path / "absent", tmp_path / "notes.txt"):
+        with pytest.raises(rl.RoughlinkError, match=r"no result folder .* has summary.json or results.json") as error:
+            rl.read(wrong)
+        assert str(wrong) in str(error.value).replace("\n  │ ", "")
+    (tmp_path / "results.json").write_text("[]")
+    with pytest.raises(rl.RoughlinkError, match=r"cannot read"):
+        rl.read(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["notes.txt", "results.json"]
+
+
+def test_a_sweep_that_failed_in_part_shows_the_rest(tmp_path: Path) -> None:
+    s = rl.scenario(SCENARIO)
+    vary: dict[str, Any] = {"tcp.cc": ["newreno", "cubic"], "link.plc.delay": ["10 ms", "2 s"]}
+    s = s.set({"link.plc.rate": "50 Mbit/s", "link.plc.noise.loss": "0 %"})
+    whole = rl.sweep(s, vary, replicas=1, folder=tmp_path / "whole")
+    with pytest.raises(rl.LimitError, match=r"max_memory=\.\.\. allows more"):
+        rl.sweep(s, vary, replicas=1, folder=tmp_path / "out", max_memory=1_000_000)
+    read = rl.read(tmp_path / "out")
+    assert isinstance(read, rl.Sweep) and read.planned == 4 and 0 < len(read.runs) < 4
+    for row, all_of_it in zip(read.summary(), whole.summary(), strict=True):
+        assert row["mean"] == (all_of_it["mean"] if row["runs"] else None)
+    # Another call goes on from there.
+    again = rl.sweep(s, vary, replicas=1, folder=tmp_path / "out")
+    assert again.summary() == whole.summary() and len(again.runs) == 4
