@@ -49,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> int:
             engine="local" if given.ray is None else "ray",
             ray_address=given.ray,
         )
-    except RoughlinkError as e:
+    except (RoughlinkError, ValueError) as e:
         print(_with_options(str(e)), file=sys.stderr)
         return 2
     except ImportError as e:
@@ -71,9 +71,12 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _with_options(text: str) -> str:
     """A message with options in place of the arguments that they stand for."""
-    for argument, option in (("allow_outside=True", "--allow-outside"), ("max_runs=", "--max-runs "), ("replicas=", "--replicas "), ("folder=...", "-o")):
+    for argument, option in _OPTIONS.items():
         text = text.replace(argument, option)
     return text
+
+
+_OPTIONS = {"allow_outside=True": "--allow-outside", "max_runs=": "--max-runs ", "replicas=": "--replicas ", "folder=...": "-o"}
 
 
 if __name__ == "__main__":

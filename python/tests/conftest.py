@@ -48,3 +48,8 @@ def same(one: rl.Table, other: rl.Table) -> bool:
     """Whether values, types, units and meanings are equal."""
     a, b = pa.table(one), pa.table(other)
     return a.schema.equals(b.schema, check_metadata=True) and bool(a.equals(b)) and [*one.rows()] == [*other.rows()]
+
+
+def said(error: pytest.ExceptionInfo[BaseException]) -> str:
+    """The text of an exception, with its broken lines joined."""
+    return " ".join(str(error.value).replace("│", "").split())

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib
 import pytest
 import roughlink as rl
-from conftest import Command, same, timeless
+from conftest import Command, said, same, timeless
 from test_sweeps import SCENARIO, VARY, runs
 
 matplotlib.use("Agg")
@@ -38,7 +38,8 @@ def test_a_run_is_read(name: str, command: Command, tmp_path: Path) -> None:
     assert (len(read.series("gateways")) > 0) == (name == "hdplc-home")
     assert same(read.series("queue"), live.series("queue"))
     assert repr(read) == repr(live) and read._repr_html_() == live._repr_html_()
-    drawn = [[list(curve.get_data().values) for curve in run.plot().patches] for run in (read, live)]
+    pictures: list[Any] = [read.plot().patches, live.plot().patches]
+    drawn = [[list(curve.get_data().values) for curve in curves] for curves in pictures]
     assert drawn[0] == drawn[1] and drawn[0]
 
 
@@ -57,8 +58,9 @@ def test_series_that_are_not_there(command: Command, tmp_path: Path) -> None:
     flows.write_bytes(flows.read_bytes()[:-100])
     damaged = rl.read(tmp_path / "out")
     assert isinstance(damaged, rl.Run)
-    with pytest.raises(rl.RoughlinkError, match=r"cannot read .*flows\.parquet"):
+    with pytest.raises(rl.RoughlinkError) as error:
         damaged.series("cwnd")
+    assert "cannot read" in said(error) and "out/flows.parquet: " in said(error)
     (tmp_path / "out" / "summary.json").write_text("{}")
     with pytest.raises(rl.RoughlinkError, match="cannot read"):
         rl.read(tmp_path / "out")
@@ -127,8 +129,9 @@ def test_a_part_is_read(command: Command, tmp_path: Path) -> None:
     assert "3 of 8 runs" in repr(part) and "3 of 8 runs" in part._repr_html_()
     rows = list(whole.runs.rows())
     assert list(part.runs.rows()) == rows[1::3]
-    assert [row["runs"] for row in part.summary()] == [2, 1]
-    assert part.summary()[1]["mean"] == rows[4 + 3]["throughput_mbps"] and part.summary()[1]["low"] is None
+    assert [row["runs"] for row in part.summary()] == [1, 2]
+    assert part.summary()[0]["mean"] == rows[1]["throughput_mbps"] and part.summary()[0]["low"] is None
+    assert part.summary()[1]["mean"] == pytest.approx((rows[4]["throughput_mbps"] + rows[7]["throughput_mbps"]) / 2)
     assert content(tmp_path / "part") == before
 
 
@@ -138,24 +141,27 @@ def test_what_says_not_what_it_is_of(command: Command, tmp_path: Path) -> None:
     assert command(*words, cwd=tmp_path).returncode == 0
     plan = tmp_path / "part" / "plan.json"
     plan.write_text(plan.read_text().replace('"engine": "', '"engine": "0.'))
-    with pytest.raises(rl.RoughlinkError, match="is of roughlink 0."):
+    with pytest.raises(rl.RoughlinkError) as error:
         rl.read(tmp_path / "part")
+    assert f"part is of roughlink 0.{rl.__version__}" in said(error)
     plan.unlink()
-    with pytest.raises(rl.RoughlinkError, match=r"not finished: it has 3 runs"):
+    with pytest.raises(rl.RoughlinkError) as error:
         rl.read(tmp_path / "part")
+    assert "part is not finished: it has 3 runs, and no plan.json" in said(error)
     store = tmp_path / "part" / "runs.jsonl"
     assert len(runs(store.parent)) == 3
     store.write_text("my own notes\n")
-    with pytest.raises(rl.RoughlinkError, match="not results"):
+    with pytest.raises(rl.RoughlinkError) as error:
         rl.read(tmp_path / "part")
+    assert "part holds files that are not results" in said(error)
 
 
 def test_a_wrong_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("dear")
     for wrong in (tmp_path, tmp_path / "absent", tmp_path / "notes.txt"):
-        with pytest.raises(rl.RoughlinkError, match=r"no result folder .* has summary.json or results.json") as error:
+        with pytest.raises(rl.RoughlinkError) as error:
             rl.read(wrong)
-        assert str(wrong) in str(error.value).replace("\n  │ ", "")
+        assert f"{wrong.name}`" in said(error) and "left has summary.json or results.json" in said(error)
     (tmp_path / "results.json").write_text("[]")
     with pytest.raises(rl.RoughlinkError, match=r"cannot read"):
         rl.read(tmp_path)
@@ -163,14 +169,14 @@ def test_a_wrong_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_sweep_that_failed_in_part_shows_the_rest(tmp_path: Path) -> None:
-    s = rl.scenario(SCENARIO)
-    vary: dict[str, Any] = {"tcp.cc": ["newreno", "cubic"], "link.plc.delay": ["10 ms", "2 s"]}
-    s = s.set({"link.plc.rate": "50 Mbit/s", "link.plc.noise.loss": "0 %"})
+    s = rl.load("hello")
+    vary: dict[str, Any] = {"tcp.cc": ["newreno", "cubic"], "flow.*.bytes": ["100 kB", "10 MB"]}
     whole = rl.sweep(s, vary, replicas=1, folder=tmp_path / "whole")
-    with pytest.raises(rl.LimitError, match=r"max_memory=\.\.\. allows more"):
-        rl.sweep(s, vary, replicas=1, folder=tmp_path / "out", max_memory=1_000_000)
+    with pytest.raises(rl.LimitError) as error:
+        rl.sweep(s, vary, replicas=1, folder=tmp_path / "out", max_memory=1)
+    assert said(error).endswith("max_memory=... allows more")
     read = rl.read(tmp_path / "out")
-    assert isinstance(read, rl.Sweep) and read.planned == 4 and 0 < len(read.runs) < 4
+    assert isinstance(read, rl.Sweep) and read.planned == 4 and len(read.runs) == 2
     for row, all_of_it in zip(read.summary(), whole.summary(), strict=True):
         assert row["mean"] == (all_of_it["mean"] if row["runs"] else None)
     # Another call goes on from there.

@@ -153,6 +153,14 @@ def test_the_command_is_the_sweep(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "did you mean" in capsys.readouterr().err
     assert main([*words, "--set", "tcp.cc=bbr", "-o", str(tmp_path / "y")]) == 2
     assert "set twice" in capsys.readouterr().err
+    for wrong, help in [
+        (["--replicas", "0"], "--replicas 1 or more"),
+        (["--replicas", "-1"], "replicas is -1"),
+        (["--max-runs", "3"], "--max-runs 4 if you mean it"),
+        (["--seed", "7", "-o", str(tmp_path / "x")], "name another folder with -o"),
+    ]:
+        assert main([*words, "-o", str(tmp_path / "y"), *wrong]) == 2
+        assert help in capsys.readouterr().err
 
 
 def test_engines_are_named() -> None:

@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import roughlink as rl
-from conftest import Command, results, same, timeless
+from conftest import Command, results, said, same, timeless
 from roughlink import _native
 
 from matplotlib.patches import StepPatch
@@ -93,8 +93,9 @@ def test_tables_are_not_copied() -> None:
 def test_limits() -> None:
     with pytest.raises(rl.LimitError, match=r"more than 10 events.*\n.*max_events=\.\.\. allows more"):
         rl.load("hello").run(max_events=10)
-    with pytest.raises(rl.LimitError, match=r"max_memory=\.\.\. allows more"):
+    with pytest.raises(rl.LimitError) as error:
         rl.load("hello").run(max_memory=1000)
+    assert said(error).endswith("max_memory=... allows more")
     with pytest.raises(rl.LimitError, match="series take more than 1 MB"):
         rl.load("hello").run(series=True, max_series=1_000_000)
     with pytest.raises(rl.RoughlinkError, match="no unit"):

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 import roughlink as rl
-from conftest import Command, results, timeless
+from conftest import Command, results, said, timeless
 
 VARY: dict[str, Any] = {"tcp.cc": ["newreno", "cubic"], "link.plc.noise.loss": ["0.5 %", "2 %"]}
 SCENARIO = """
@@ -58,7 +58,8 @@ def test_the_store_is_that_of_the_command(scenario: Path, command: Command, tmp_
     before = (tmp_path / "command" / "runs.jsonl").read_bytes()
     rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "command")
     assert (tmp_path / "command" / "runs.jsonl").read_bytes() == before
-    assert rl.read(tmp_path / "python")["experiments"][0]["cells"] == from_command["cells"]
+    read = rl.read(tmp_path / "command")
+    assert isinstance(read, rl.Sweep) and read.result["cells"] == from_command["cells"]
 
 
 def test_summaries(scenario: Path, tmp_path: Path) -> None:
@@ -103,23 +104,25 @@ def test_what_is_refused(
         with pytest.raises(rl.RoughlinkError) as error:
             rl.sweep(s, vary, folder=tmp_path / "never", **options)
         assert out.returncode == 2 and str(error.value).split() == out.stderr.split()
-    for options, text in [
-        ({"replicas": 0}, "help: replicas=1 or more"),
-        ({"max_runs": 5}, "help: vary less, or max_runs=6 if you mean it"),
-        ({"folder": tmp_path / "cable.toml"}, "folder=\\.\\.\\."),
-    ]:
-        with pytest.raises(rl.RoughlinkError, match=text):
-            rl.sweep(s, {"tcp.cc": ["cubic", "bbr"]}, **{"folder": tmp_path / "never", **options})
-    for name in ("replicas", "seed", "jobs", "max_memory", "max_runs"):
-        for number in (-1, 2**64):
-            with pytest.raises(ValueError, match=f"^{name} is {number}: a whole number from 0 to"):
-                rl.sweep(s, {}, folder=tmp_path / "never", **{name: number})  # type: ignore[arg-type]
-    for values, said in [([], "has no values"), (["cubic", "cubic"], "twice: cubic")]:
-        with pytest.raises(ValueError, match=said):
+    for values, text in [([], "has no values"), (["cubic", "cubic"], "twice: cubic")]:
+        with pytest.raises(ValueError, match=text):
             rl.sweep(s, {"tcp.cc": values}, folder=tmp_path / "never")
     assert not (tmp_path / "never").exists()
     with pytest.warns(UserWarning, match="starts when the scenario is over"):
         rl.sweep(s, {"flow.download.start": ["0 s", "20 s"]}, replicas=1, folder=tmp_path / "late")
+    helps: list[tuple[dict[str, Any], str]] = [
+        ({"replicas": 0}, "help: replicas=1 or more"),
+        ({"max_runs": 5}, "help: vary less, or max_runs=6 if you mean it"),
+        ({"folder": tmp_path / "late"}, "help: name another folder with folder=..., or remove this one"),
+    ]
+    for options, text in helps:
+        with pytest.raises(rl.RoughlinkError) as error:
+            rl.sweep(s, {"tcp.cc": ["cubic", "bbr"]}, **{"folder": tmp_path / "never", **options})
+        assert text in said(error)
+    for name in ("replicas", "seed", "jobs", "max_memory", "max_runs"):
+        for number in (-1, 2**64):
+            with pytest.raises(ValueError, match=f"^{name} is {number}: a whole number from 0 to"):
+                rl.sweep(s, {}, folder=tmp_path / "never", **{name: number})  # type: ignore[arg-type]
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter.txt").write_text("dear")
     with pytest.raises(rl.RoughlinkError, match="letter.txt"):

@@ -164,7 +164,8 @@ fn now() -> Instant {
 }
 
 /// The files of a sweep in the order in which they are written.
-const WRITTEN: [&str; 6] = ["runs.lock", "experiment.id", RUNS, "runs.parquet", "results.json", "report.html"];
+const WRITTEN: [&str; 7] =
+    ["runs.lock", "experiment.id", "plan.json", RUNS, "runs.parquet", "results.json", "report.html"];
 
 /// Runs the command where no file can grow beyond `limit` bytes: a write behind it fails, and one across it is cut short.
 fn limited(args: &[&str], folder: &Path, limit: usize) -> Output {
@@ -187,7 +188,7 @@ fn a_failing_write_is_named_and_loses_nothing() {
         return;
     }
     // Of so many cells and metrics that `results.json` is the larger one of the two tables.
-    let ccs = "tcp.cc=newreno,cubic,illinois,bic,htcp,vegas";
+    let ccs = "tcp.cc=newreno,cubic,illinois,bic,htcp,vegas,veno,hybla,yeah";
     let set = ["--set", ccs, "--set", "flow.*.bytes=20 kB", "--replicas", "1", "--jobs", "1"];
     let metrics = ["throughput_mbps", "rtt_p95_ms", "timeouts", "retransmits"].map(|name| ["--metric", name]).concat();
     let args = [&["sweep", "hello", "--quiet", "-o", "out"], &set[..], &metrics].concat();
@@ -204,14 +205,16 @@ fn a_failing_write_is_named_and_loses_nothing() {
 
     // What is written one after the other, and a size that its file has halfway.
     let mut size = 0;
-    let lines = whole[1].split_inclusive(|b| *b == b'\n').map(|line| {
+    let lines = whole[2].split_inclusive(|b| *b == b'\n').map(|line| {
         size += line.len();
         (RUNS, size - line.len() / 2)
     });
     let mut writes = vec![("runs.lock", 1)];
     writes.extend(lines);
-    writes.insert(2, (WRITTEN[1], whole[0].len() - 1)); // after the heading of the runs
-    writes.extend((3..6).map(|i| (WRITTEN[i], whole[i - 1].len() - 1)));
+    for i in [1, 2] {
+        writes.insert(i + 1, (WRITTEN[i], whole[i - 1].len() - 1)); // after the heading of the runs
+    }
+    writes.extend((4..7).map(|i| (WRITTEN[i], whole[i - 1].len() - 1)));
     let mut failed = BTreeMap::new();
     // In a new folder, and where all runs are there and only the rest is written again.
     for limit in writes.iter().map(|(_, size)| *size) {
@@ -219,7 +222,7 @@ fn a_failing_write_is_named_and_loses_nothing() {
             let folder = tempfile::tempdir().unwrap();
             if resumed {
                 fs::create_dir(folder.path().join("out")).unwrap();
-                fs::write(folder.path().join("out").join(RUNS), &whole[1]).unwrap();
+                fs::write(folder.path().join("out").join(RUNS), &whole[2]).unwrap();
             }
             let first = writes.iter().position(|(name, size)| *size >= limit && !(resumed && *name == RUNS));
             let out = limited(&args, folder.path(), limit);
@@ -241,8 +244,9 @@ fn a_failing_write_is_named_and_loses_nothing() {
             assert_eq!((code(&again), stderr(&again).as_str()), (0, ""));
             assert!(runs().starts_with(&stored), "{limit} {resumed}");
             // The lines of runs have the time that they took; all other files are those of an undisturbed sweep.
-            let [id, _, rest @ ..] = &files(folder.path())[..] else { panic!() };
-            assert!(*id == whole[0] && *rest == whole[2..], "{limit} {resumed}: other bytes");
+            let [id, plan, _, rest @ ..] = &files(folder.path())[..] else { panic!() };
+            let equal = [id, plan] == [&whole[0], &whole[1]] && *rest == whole[3..];
+            assert!(equal, "{limit} {resumed}: other bytes");
             assert_eq!(names(&folder.path().join("out")), there, "{limit} {resumed}");
         }
     }

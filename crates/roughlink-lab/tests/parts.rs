@@ -3,6 +3,7 @@
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan;
 use roughlink_lab::experiment::grid::{Grid, compare, sweep};
+use roughlink_lab::folder;
 use roughlink_lab::library::Source;
 use roughlink_lab::part::{DESCRIPTION, Part, merge};
 use roughlink_lab::runner::{self, ENGINE, Ending};
@@ -127,6 +128,22 @@ fn what_is_missing_is_named_with_its_parts() {
     drop(merged);
     let again = whole(&plan, &dir.path().join("merged"));
     assert_eq!(again.len(), 6);
+}
+
+/// While another process goes on with it, too.
+#[test]
+fn what_is_not_finished_is_read() {
+    let root = tempfile::tempdir().unwrap();
+    let (plan, path) = (plan(2), root.path().join("part"));
+    work(&plan, "2/2", &path);
+    let busy = Store::open(&path).unwrap();
+    assert_eq!(folder::kind(&path).unwrap(), folder::Kind::Unfinished);
+    let (read, records) = folder::unfinished(&path).unwrap();
+    assert_eq!((read.identity(), read.runs(), records.len()), (plan.identity(), 6, 3));
+    let (result, again) = (plan.result(&busy), read.result(&records));
+    assert_eq!(again, result);
+    assert_eq!(again.cells.iter().map(|cell| cell.replicas).collect::<Vec<_>>(), [1, 1, 1]);
+    assert!(folder::read(&path).is_err(), "there is nothing to report yet");
 }
 
 #[test]

@@ -396,6 +396,22 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_what_it_reads_as() {
+        let kind = |value: &str, text_only| read(value, text_only).map(|v| v.type_name());
+        assert_eq!(kind("9223372036854775807", false), Ok("integer"));
+        assert_eq!(kind("1e30", false), Ok("float"));
+        for text in ["007", "5 ms", "+", "1_", "v2"] {
+            assert_eq!(kind(text, false), Ok("string"), "{text}");
+        }
+        for (large, limit) in [("9223372036854775808", i64::MAX), (" -9223372036854775809", i64::MIN)] {
+            let problem = kind(large, false).unwrap_err();
+            assert_eq!(problem.message, format!("{} does not fit into 64 bits", large.trim()));
+            assert_eq!(problem.help, Some(format!("the limit is {limit}")));
+            assert_eq!(kind(large, true), Ok("string"), "a name may have any digits");
+        }
+    }
+
+    #[test]
     fn paths_are_taken_apart() {
         assert_eq!(segments("link.\"a.b\".rate").unwrap(), ["link", "a.b", "rate"]);
         assert_eq!(segments("seed").unwrap(), ["seed"]);
