@@ -13,6 +13,7 @@ use crate::experiment::result::{ExperimentResult, ReportInput};
 use crate::experiment::table::RUNS_TABLE;
 use crate::store::{RUNS, Records, Store};
 use crate::{output, part, report};
+use roughlink_core::metrics::RunResult;
 use roughlink_core::trace::columns::Series;
 use run::Run;
 use std::io;
@@ -117,11 +118,14 @@ pub fn runs(folder: &Path) -> Result<Option<Table>, LabError> {
     Table::open(&folder.join(RUNS_TABLE))
 }
 
-/// The text of the result of a run.
-pub fn summary(folder: &Path) -> Result<String, LabError> {
+/// The result of a run, and its text, which says more of an emulation.
+pub fn summary(folder: &Path) -> Result<(RunResult, String), LabError> {
     let path = folder.join(SUMMARY);
-    let text = disk::read(&path).and_then(|text| String::from_utf8(text).map_err(io::Error::other));
-    text.map_err(|source| LabError::Read { path, source })
+    let read = || {
+        let text = String::from_utf8(disk::read(&path)?).map_err(io::Error::other)?;
+        Ok((serde_json::from_str(&text)?, text))
+    };
+    read().map_err(|source| LabError::Read { path: path.clone(), source })
 }
 
 /// A series of a run, if the folder has it.

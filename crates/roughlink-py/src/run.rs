@@ -10,12 +10,10 @@ use roughlink_core::net::{Limits, Network, Options};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::trace::columns::{Recorder, Series};
 use roughlink_core::units::Time;
-use roughlink_lab::error::LabError;
 use roughlink_lab::folder;
 use roughlink_lab::quantity::QUANTITIES;
 use roughlink_lab::runner::timed;
 use std::collections::HashMap;
-use std::io;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,10 +52,10 @@ enum Place {
 impl Run {
     /// That of a result folder.
     pub(crate) fn read(folder: &Path, most: u64) -> Result<Self, Failure> {
-        let text = folder::summary(folder)?;
-        let wrong = |e| LabError::Read { path: folder.to_owned(), source: io::Error::other(e) };
-        let result = serde_json::from_str(&text).map_err(wrong)?;
-        Ok(Run { result, text: Some(text), series: Place::There(folder.to_owned(), most) })
+        let (result, text) = folder::summary(folder)?;
+        // The series are read later, from wherever the program works then.
+        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+        Ok(Run { result, text: Some(text), series: Place::There(folder, most) })
     }
 
     fn table(&self, series: Series) -> Result<Option<Table>, Failure> {
@@ -133,7 +131,8 @@ impl Run {
     /// That of a result as `json` gives it, with the series that were kept.
     #[staticmethod]
     fn of(json: String, series: Option<Vec<(String, PyRef<'_, Table>)>>) -> PyResult<Self> {
-        let result = serde_json::from_str(&json).map_err(|e| PyValueError::new_err(format!("no result of a run: {e}")))?;
+        let result =
+            serde_json::from_str(&json).map_err(|e| PyValueError::new_err(format!("no result of a run: {e}")))?;
         let series = series.map_or(Place::Nowhere, |tables| {
             let named = |(name, table): (String, PyRef<'_, Table>)| Some((named(&name)?, table.clone()));
             Place::Here(tables.into_iter().filter_map(named).collect())
