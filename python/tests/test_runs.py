@@ -226,18 +226,22 @@ def test_ctrl_c_ends_a_cell_of_a_notebook() -> None:
     try:
         client.wait_for_ready(timeout=60)
 
-        def answer(cell: str) -> Any:
-            asked = client.execute(cell)
+        def answer(cell: str, interrupt: bool = False) -> Any:
+            asked = client.execute(cell, stop_on_error=False)
+            while interrupt and "ready" not in client.get_iopub_msg(timeout=60)["content"].get("text", ""):
+                pass
+            if interrupt:
+                time.sleep(1)
+                kernel.interrupt_kernel()
             while (reply := client.get_shell_msg(timeout=60))["parent_header"]["msg_id"] != asked:
                 pass
             return reply["content"]
 
-        first, _, last = ENDLESS.partition('print("ready", flush=True)')
+        first, ready, last = ENDLESS.partition('print("ready", flush=True)')
         assert last.strip() == "WHAT" and answer(first)["status"] == "ok"
         for what in ("s.run()", "rl.sweep(s, {'seed': [1, 2]}, folder=__import__('tempfile').mkdtemp(), progress=False)"):
-            threading.Timer(2, kernel.interrupt_kernel).start()
-            stopped = answer(what)
-            assert (stopped["status"], stopped["ename"]) == ("error", "KeyboardInterrupt"), stopped
+            stopped = answer(f"{ready}\n{what}", interrupt=True)
+            assert (stopped["status"], stopped.get("ename")) == ("error", "KeyboardInterrupt"), stopped
         assert answer("assert rl.load('hello').run().flows['delivered_bytes'] == [10_000_000]")["status"] == "ok"
     finally:
         client.stop_channels()
