@@ -108,6 +108,39 @@ fn a_folder_of_another_experiment_is_refused() {
 }
 
 #[test]
+fn more_replicas_continue_in_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let sweep = |replicas: &str, output: &[&str]| {
+        let noise = "link.wire.noise={ kind = \"random\", loss = \"1 %\" }";
+        let args = ["sweep", "hello", "--set", "flow.*.bytes=100 kB", "--set", noise, "--replicas", replicas, "--json"];
+        roughlink_in(&[&args, output].concat(), folder.path())
+    };
+    let lines = |name: &str| {
+        let runs = std::fs::read_to_string(folder.path().join(name).join("runs.jsonl")).unwrap();
+        runs.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let samples = |out: &std::process::Output| {
+        let found: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        found["cells"][0]["samples"].as_array().unwrap().clone()
+    };
+    let few = samples(&sweep("2", &["-o", "out"]));
+    let before = lines("out");
+    let more = sweep("5", &["-o", "out"]);
+    assert_eq!(code(&more), 0, "{}", stderr(&more));
+    let (many, after) = (samples(&more), lines("out"));
+    assert_eq!((few.len(), many.len(), &many[..2]), (2, 5, &few[..]));
+    assert_eq!((after.len(), &after[..before.len()]), (before.len() + 3, &before[..]), "no run is repeated");
+    assert_eq!(many, samples(&sweep("5", &["-o", "new"])));
+    // Fewer do not replace more.
+    let fewer = sweep("2", &["-o", "out"]);
+    assert!(code(&fewer) == 2 && stderr(&fewer).contains("another experiment"), "{}", stderr(&fewer));
+    for (replicas, name) in [("2", "sweep-hello"), ("5", "sweep-hello"), ("2", "sweep-hello-2")] {
+        let said = stderr(&sweep(replicas, &[]));
+        assert!(said.contains(&format!("results: results/{name};")), "{said}");
+    }
+}
+
+#[test]
 fn deterministic_results_are_marked() {
     let folder = tempfile::tempdir().unwrap();
     let compare = |set: &[&str], metric: &str| {

@@ -8,12 +8,14 @@ pub mod claims;
 pub mod file;
 pub mod functions;
 pub mod grid;
+pub mod identity;
 pub mod order;
 pub mod paper;
 pub mod plan;
 pub mod result;
 pub mod table;
 
+pub use identity::Identity;
 pub use plan::Plan;
 
 use crate::library::{Overrides, Source};

@@ -188,7 +188,7 @@ pub fn merge(folders: &[PathBuf], output: &Path) -> Result<Merged, LabError> {
         );
     };
     let plan = order.plan()?;
-    if plan.identity() != identity {
+    if plan.identity().to_string() != identity {
         return wrong(
             format!("{} does not describe the runs beside it", folder.join(DESCRIPTION).display()),
             "run the part again: it writes that file anew",
@@ -201,7 +201,7 @@ pub fn merge(folders: &[PathBuf], output: &Path) -> Result<Merged, LabError> {
         damage.extend(part.damage().cloned());
         found.take(folder, part, &plan)?;
     }
-    let mut store = Store::of(output, &identity)?;
+    let mut store = Store::of(output, &plan.identity())?;
     let one = (divisions.len() == 1).then(|| divisions.first().copied()).flatten();
     keep(&store, &Described { parts: None, order })?;
     let (missing, parts) = found.put(&plan, &mut store, one)?;

@@ -18,6 +18,7 @@ pub use lines::{Damage, line, records};
 
 use crate::disk::{self, File, Folder, Kind};
 use crate::error::LabError;
+use crate::experiment::Identity;
 use crate::watch::Watched;
 use lines::{Found, foreign};
 use roughlink_core::metrics::RunResult;
@@ -142,11 +143,11 @@ impl Store {
     }
 
     /// Opens the store of the experiment with this [identity](crate::experiment::Plan::identity), which is written into the
-    /// folder. A folder that has the results of another one is refused.
-    pub fn of(folder: &Path, identity: &str) -> Result<Store, LabError> {
-        if identity_of(folder).is_some_and(|other| other != identity) {
+    /// folder. A folder that has the results of another one is refused, and so is one that has more runs of each cell.
+    pub fn of(folder: &Path, identity: &Identity) -> Result<Store, LabError> {
+        if identity_of(folder).is_some_and(|known| !identity.continues(&known)) {
             return Err(LabError::Usage {
-                message: format!("{} has the results of another experiment", folder.display()),
+                message: format!("{} has the results of another experiment, or of more replicas", folder.display()),
                 help: "name another folder with -o, or remove this one".into(),
             });
         }
@@ -252,8 +253,8 @@ impl AsRef<Records> for Store {
 }
 
 /// The folder for the results of the experiment with this `identity`: `base`, or, where that holds other results or
-/// anything else, `base-2`, `base-3` and so on. The same experiment gets the same folder again.
-pub fn folder_of(base: &Path, identity: &str) -> PathBuf {
+/// anything else, `base-2`, `base-3` and so on. The same experiment gets the same folder again, also with more runs.
+pub fn folder_of(base: &Path, identity: &Identity) -> PathBuf {
     let numbered = |n: u32| {
         let mut name = base.as_os_str().to_owned();
         name.push(format!("-{n}"));
@@ -261,7 +262,7 @@ pub fn folder_of(base: &Path, identity: &str) -> PathBuf {
     };
     let mut folders = std::iter::once(base.to_path_buf()).chain((2..).map(numbered));
     let free = |folder: &PathBuf| match identity_of(folder) {
-        Some(found) => found == identity,
+        Some(known) => identity.continues(&known),
         None => !folder.exists() || fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none()),
     };
     folders.find(free).expect("there is always another number")

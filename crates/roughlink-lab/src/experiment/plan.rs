@@ -5,6 +5,7 @@
 //! neither time nor memory before the first run grows with the number of cells. A wrong cell ends the sweep then; what was
 //! finished is kept.
 
+use super::identity::Identity;
 use super::order::Order;
 use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, MetricResult, Rank, real_stack};
 use super::{Axis, Experiment, Point, quantity};
@@ -19,10 +20,8 @@ use roughlink_core::net::{NetworkError, routing};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use roughlink_scenario::Warning;
-use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::Hasher as _;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -265,28 +264,22 @@ impl Plan {
         self.experiment.metrics = names.iter().map(|n| Metric::new(n).expect("a metric that there is")).collect();
     }
 
-    /// What distinguishes it from other experiments: scenarios, axes, replicas and metrics, but not the engine. Of a large
-    /// grid the cells that are read first stand for the others, together with all values.
-    pub fn identity(&self) -> String {
+    /// What distinguishes it from other experiments. Of a large grid the cells that are read first stand for the others,
+    /// together with all values.
+    pub fn identity(&self) -> Identity {
         let e = &self.experiment;
-        let mut hash = SipHasher13::new();
-        let mut add = |text: &str| {
-            hash.write_u64(text.len() as u64);
-            hash.write(text.as_bytes());
-        };
-        e.axes.iter().for_each(|a| add(&a.name));
-        e.metrics.iter().for_each(|m| add(m.name()));
+        let mut texts: Vec<String> = e.axes.iter().map(|a| a.name.clone()).collect();
+        texts.extend(e.metrics.iter().map(|m| m.name().to_owned()));
         for (cell, _) in &self.first {
-            add(&cell.stack);
-            cell.at.iter().for_each(|value| add(value));
-            add(&format!("{:032x}", cell.fingerprint));
+            texts.push(cell.stack.clone());
+            texts.extend(cell.at.iter().cloned());
+            texts.push(format!("{:032x}", cell.fingerprint));
         }
         if self.first.len() < self.cells() {
-            e.stacks.iter().for_each(|s| add(&format!("{s:?}")));
-            e.axes.iter().for_each(|a| add(&format!("{a:?}")));
+            texts.extend(e.stacks.iter().map(|s| format!("{s:?}")));
+            texts.extend(e.axes.iter().map(|a| format!("{a:?}")));
         }
-        add(&e.replicas.to_string());
-        format!("{:032x}", hash.finish128().as_u128())
+        Identity::of(texts, e.replicas)
     }
 
     /// What identifies the result of a run.
@@ -538,7 +531,7 @@ mod tests {
         // What is known of a cell does not depend on when it was read.
         let again: Vec<String> = plan.all().take(READ_FIRST + 3).map(|cell| plan.key(&cell, 0)).collect();
         assert_eq!(again.into_iter().collect::<BTreeSet<_>>(), kept);
-        assert_ne!(plan.identity(), Plan::new(grid(1000, 999)).unwrap().identity());
+        assert!(!plan.identity().continues(&Plan::new(grid(1000, 999)).unwrap().identity().to_string()));
     }
 
     #[test]

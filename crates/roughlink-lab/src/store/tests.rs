@@ -23,8 +23,9 @@ fn another_experiment_gets_another_folder() {
     let root = tempfile::tempdir().unwrap();
     let base = root.path().join("sweep-x.y");
     let numbered = |n: u32| root.path().join(format!("sweep-x.y-{n}"));
-    let take = |identity: &str| {
-        let folder = folder_of(&base, identity);
+    let take = |name: &str| {
+        let identity = Identity::of([name], 1);
+        let folder = folder_of(&base, &identity);
         let store = Store::open(&folder).unwrap();
         store.write(IDENTITY, format!("{identity}\n").as_bytes()).unwrap();
         folder

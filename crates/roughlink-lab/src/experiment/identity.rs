@@ -1,0 +1,55 @@
+//! What distinguishes the results of one experiment from those of others.
+
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
+use std::fmt;
+use std::hash::Hasher as _;
+
+/// The identity of an experiment: scenarios, axes, metrics and replicas, but not the engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// Everything but the replicas.
+    hash: SipHasher13,
+    replicas: u32,
+}
+
+impl Identity {
+    /// That of what the texts describe, in their order, with so many runs of each cell.
+    pub(crate) fn of(texts: impl IntoIterator<Item = impl AsRef<str>>, replicas: u32) -> Identity {
+        let mut identity = Identity { hash: SipHasher13::new(), replicas };
+        texts.into_iter().for_each(|text| add(&mut identity.hash, text.as_ref()));
+        identity
+    }
+
+    /// Whether results with the identity `known` are those of this experiment, with as many runs of each cell or fewer: then
+    /// only runs are missing.
+    pub fn continues(&self, known: &str) -> bool {
+        (1..=self.replicas).rev().any(|replicas| Identity { replicas, ..*self }.to_string() == known)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut hash = self.hash;
+        add(&mut hash, &self.replicas.to_string());
+        write!(f, "{:032x}", hash.finish128().as_u128())
+    }
+}
+
+fn add(hash: &mut SipHasher13, text: &str) {
+    hash.write_u64(text.len() as u64);
+    hash.write(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_runs_continue_what_fewer_began() {
+        let [few, many] = [3, 50].map(|replicas| Identity::of(["tcp.cc", "cubic"], replicas));
+        assert!(many.continues(&few.to_string()) && many.continues(&many.to_string()));
+        assert!(!few.continues(&many.to_string()));
+        assert!(!many.continues(&Identity::of(["tcp.cc", "reno"], 3).to_string()));
+        assert!(!many.continues(&Identity::of(["tcp.c", "ccubic"], 3).to_string()));
+    }
+}
