@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from ._estimate import Estimate
+from ._scenario import Value, text_of
 from ._table import shown
 
 
@@ -22,51 +23,75 @@ class Experiment:
         """The names of what was measured, the main one first."""
         return [metric["name"] for metric in self.result["metrics"]]
 
-    def summary(self, metric: str | None = None, *, by: str | Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """Means, as the command line computes them, and their differences from the first row.
+    def unit(self, key: str) -> str | None:
+        """The unit that all values of a key have, as far as it is known: of sweeps."""
+        del key
+        return None
 
-        A row has the values of the keys; ``mean``, ``low`` and ``high`` (95 % interval, Student; of shares of runs Wilson); ``runs``;
-        ``difference``, ``difference_low`` and ``difference_high`` (95 %, Welch). ``None`` where there is none: the mean of what was not
-        reached in every run, the interval of what is not random.
+    def summary(
+        self,
+        metric: str | None = None,
+        *,
+        by: str | Sequence[str] | None = None,
+        against: Mapping[str, Value] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Means, as the command line computes them, and their differences from one of them.
+
+        A row has the values of the keys, and of those that are quantities of one unit also the number, ``KEY.number``; ``mean``, ``low``
+        and ``high`` (95 % interval, Student; of shares of runs Wilson); ``runs``; ``difference``, ``difference_low`` and
+        ``difference_high`` (95 %, Welch). ``None`` where there is none: the mean of what was not reached in every run, the interval of
+        what is not random.
 
         Args:
             metric: its name; the main one if none is given.
             by: keys that make a row. Over the others the mean is taken, each combination of their values counting the same, and its
                 interval is Student's over the replicas; all keys that were varied if none are given.
+            against: what a row's difference is from: the row that has these values, and of other keys the same as it. With
+                ``{"tcp.cc": "cubic"}`` each algorithm is compared with CUBIC under the same noise. The first row if none are given.
 
         Raises:
-            KeyError: it was not measured, or the key not varied.
+            KeyError: it was not measured, or a key does not make rows.
+            ValueError: a key never had the value.
         """
         wanted = metric or self.metrics[0]
         if wanted not in self.metrics:
             raise KeyError(f"{wanted} was not measured: there are {', '.join(self.metrics)}")
-        varied = [axis["name"] for axis in self.result["axes"]]
+        axes = {axis["name"]: {v["value"]: v.get("number") for v in axis["values"]} for axis in self.result["axes"]}
         if len(self.result["stacks"]) > 1:
-            varied = [_STACK, *varied]
-        keys = varied if by is None else [by] if isinstance(by, str) else list(by)
+            axes = {_STACK: dict.fromkeys(self.result["stacks"]), **axes}
+        keys = list(axes) if by is None else [by] if isinstance(by, str) else list(by)
         for key in keys:
-            if key not in varied:
-                raise KeyError(f"{key} was not varied: there are {', '.join(varied)}")
+            if key not in axes:
+                raise KeyError(f"{key} was not varied: there are {', '.join(axes)}")
+        fixed = {key: text_of(value, key) for key, value in (against or {}).items()}
+        for key, text in fixed.items():
+            if key not in keys:
+                raise KeyError(f"{key} does not make rows: there are {', '.join(keys)}")
+            if text not in axes[key]:
+                raise ValueError(f"{key} was not {text}: there are {', '.join(axes[key])}")
         groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for cell in self.result["cells"]:
             if cell["metric"] == wanted:
                 groups.setdefault(tuple(_value(cell, key) for key in keys), []).append(cell)
+        estimates = {values: Estimate.of(cells) for values, cells in groups.items()}
+        numbers = {key: axes[key] for key in keys if self.unit(key) is not None}
         rows = []
-        first: Estimate | None = None
-        for values, cells in groups.items():
-            estimate = Estimate.of(cells)
-            first = first or estimate
+        for values, estimate in estimates.items():
+            cells, named = groups[values], dict(zip(keys, values, strict=True))
+            compared = tuple({**named, **fixed}.values()) if fixed else next(iter(estimates))
             low, high = estimate.interval() if len(cells) > 1 else _interval(cells[0], estimate)
-            difference = estimate.minus(first)
-            below, above = difference.interval()
+            # Of an unfinished sweep there may be nothing to compare with.
+            difference = estimate.minus(estimates[compared]) if compared in estimates else None
+            below, above = difference.interval() if difference else (None, None)
             rows.append(
                 {
-                    **dict(zip(keys, values, strict=True)),
+                    **named,
+                    **{f"{key}.number": of[named[key]] for key, of in numbers.items()},
                     "mean": estimate.mean,
                     "low": low,
                     "high": high,
                     "runs": sum(cell["replicas"] for cell in cells),
-                    "difference": difference.mean,
+                    "difference": difference.mean if difference else None,
                     "difference_low": below,
                     "difference_high": above,
                 }
@@ -80,8 +105,9 @@ class Experiment:
         rows = self.summary()
         if not rows:
             return f"<p>{escape(self.result['title'])}</p>"
-        head = "".join(f"<th>{escape(key)}</th>" for key in rows[0])
-        body = "".join("<tr>" + "".join(f"<td>{shown(v)}</td>" for v in row.values()) + "</tr>" for row in rows)
+        heading = [key for key in rows[0] if not key.endswith(".number")]
+        head = "".join(f"<th>{escape(key)}</th>" for key in heading)
+        body = "".join("<tr>" + "".join(f"<td>{shown(row[key])}</td>" for key in heading) + "</tr>" for row in rows)
         return f"<p>{escape(self.metrics[0])}</p><table><tr>{head}</tr>{body}</table>"
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from ._run import Run
+    from ._sweep import Sweep
 
 
 def new_axes() -> Any:
@@ -49,6 +52,40 @@ def throughput(run: Run, axes: Axes | None) -> Axes:
     if left_out:
         warnings.warn(f"not drawn, as there is no series of what they deliver: {', '.join(left_out)}", stacklevel=3)
     return drawn
+
+
+def means(sweep: Sweep, metric: str, x: str | None, by: str | Sequence[str] | None, axes: Axes | None) -> Axes:
+    """The means of a metric with their intervals."""
+    rows = sweep.summary(metric, by=by)
+    keys = [axis["name"] for axis in sweep.result["axes"] if axis["name"] in rows[0]]
+    if not keys:
+        raise ValueError("nothing was varied, so there is nothing to draw over")
+    if x is None:
+        # As many as there can be of those with numbers, and of several the first; without numbers the first key.
+        x = max(keys, key=lambda key: (f"{key}.number" in rows[0], len({row[key] for row in rows})))
+    elif x not in keys:
+        raise KeyError(f"{x} does not make rows: there are {', '.join(keys)}")
+    at = f"{x}.number" if f"{x}.number" in rows[0] else x
+    lines: dict[str, list[dict[str, Any]]] = {}
+    others = [key for key in keys if key != x]
+    for row in rows:
+        lines.setdefault(", ".join(row[key] for key in others), []).append(row)
+    drawn: Axes = new_axes() if axes is None else axes
+    for (label, line), marker in zip(lines.items(), cycle("os^Dv")):
+        known = [row for row in line if row["mean"] is not None]
+        reach = [[0.0 if row[end] is None else abs(row["mean"] - row[end]) for row in known] for end in ("low", "high")]
+        xs, ys = ([row[key] for row in known] for key in (at, "mean"))
+        drawn.errorbar(xs, ys, reach, marker=marker, capsize=3, label=label or None)
+    about = next(each for each in sweep.result["metrics"] if each["name"] == metric)
+    drawn.set_xlabel(_with_unit(x, sweep.unit(x)))
+    drawn.set_ylabel(_with_unit(about["label"], about["unit"]))
+    if others:
+        drawn.legend(title=", ".join(others))
+    return drawn
+
+
+def _with_unit(what: str, unit: str | None) -> str:
+    return f"{what}, {unit}" if unit else what
 
 
 _INTERVALS = 100

@@ -8,13 +8,16 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _native
 from ._experiment import Experiment
 from ._scenario import Scenario, Value, optional, text_of, warn, whole
 from ._scenario import scenario as scenario_of
 from ._table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Sweep(Experiment):
@@ -28,6 +31,38 @@ class Sweep(Experiment):
         """A row for each run that is finished: what was varied, replica, seed, and every metric."""
         self.planned = len(runs) if planned is None else planned
         """How many runs it has once it is finished."""
+
+    def unit(self, key: str) -> str | None:
+        """The unit that all values of a key have, empty if they are plain numbers; ``None`` if they are no numbers or differ in it."""
+        names = {f"{key}.number", f"axis.{key}.number"}
+        return next((column.unit for column in self.runs.columns if column.name in names), None)
+
+    def plot(
+        self,
+        metric: str | None = None,
+        *,
+        x: str | None = None,
+        by: str | Sequence[str] | None = None,
+        axes: Axes | None = None,
+    ) -> Axes:
+        """Draws means with their 95 % intervals, a line for each combination of the other keys. It needs matplotlib.
+
+        Args:
+            metric: its name; the main one if none is given.
+            x: the key along the x axis; of those that make rows, the one with the most values that are numbers, if none is given.
+            by: as for :meth:`summary`.
+            axes: where to draw; new ones if none are given.
+
+        Returns:
+            The axes.
+
+        Raises:
+            KeyError: as for :meth:`summary`, or `x` does not make rows.
+            ValueError: nothing was varied.
+        """
+        from ._plot import means
+
+        return means(self, metric or self.metrics[0], x, by, axes)
 
     def __repr__(self) -> str:
         return f"<roughlink.Sweep of {self._counted()} in {str(self.folder)!r}>"
@@ -65,7 +100,8 @@ def sweep(
         replicas: runs of each combination, with other random numbers.
         metrics: names of what is measured (``roughlink metric list``); if none are given, what is usual for the flows.
         seed: of all random streams, instead of the scenario's.
-        folder: where results are kept; one below ``results`` that is free or has those of the same sweep, if none is given.
+        folder: where results are kept; one below ``results`` that is free or has those of the same sweep, if none is given. To a folder
+            that has the same sweep with fewer replicas, those that are missing are added.
         jobs: runs at a time; as many as there are processors, if no number is given. On Ray, tasks at a time.
         progress: show progress on standard error; if it is not said, at a terminal and in notebooks.
         max_memory: bytes that packets and records of a run may take; 256 MB if none is given.

@@ -9,10 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+import numpy as np
 import polars as pl
 import pytest
 import roughlink as rl
 from conftest import Command, results, said, timeless
+
+from matplotlib.container import ErrorbarContainer
+
+matplotlib.use("Agg")
 
 VARY: dict[str, Any] = {"tcp.cc": ["newreno", "cubic"], "link.plc.noise.loss": ["0.5 %", "2 %"]}
 SCENARIO = """
@@ -86,7 +92,61 @@ def test_summaries(scenario: Path, tmp_path: Path) -> None:
         swept.summary("throughput")
     with pytest.raises(KeyError, match="not varied"):
         swept.summary(by=["cc"])
-    assert "<table" in swept._repr_html_()
+    html = swept._repr_html_()
+    assert "<table" in html and "link.plc.noise.loss" in html and ".number" not in html
+
+
+def test_differences_are_from_what_was_asked_for(scenario: Path, tmp_path: Path) -> None:
+    swept = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out")
+    key = "link.plc.noise.loss"
+    assert (swept.unit(key), swept.unit("tcp.cc")) == ("%", None)
+    rows = swept.summary(against={"tcp.cc": "newreno"})
+    assert [r[f"{key}.number"] for r in rows] == [0.5, 2.0] * 2 and "tcp.cc.number" not in rows[0]
+    for cubic, newreno in zip(rows[2:], rows[:2], strict=True):
+        assert cubic[key] == newreno[key] and (newreno["difference"], newreno["difference_low"]) == (0, None)
+        assert cubic["difference"] == pytest.approx(cubic["mean"] - newreno["mean"])
+        assert cubic["difference_low"] < cubic["difference"] < cubic["difference_high"]
+    assert swept.summary(against={"tcp.cc": "newreno", key: "0.5 %"}) == swept.summary()
+    (_, cubic) = swept.summary(by="tcp.cc", against={"tcp.cc": "newreno"})
+    assert cubic == swept.summary(by="tcp.cc")[1]
+    with pytest.raises(KeyError, match="does not make rows"):
+        swept.summary(by="tcp.cc", against={key: "2 %"})
+    with pytest.raises(ValueError, match="tcp.cc was not reno: there are newreno, cubic"):
+        swept.summary(against={"tcp.cc": "reno"})
+
+
+def test_pictures(scenario: Path, tmp_path: Path) -> None:
+    swept = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out", metrics=["throughput_mbps", "timeouts"])
+    axes = swept.plot()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("link.plc.noise.loss, %", "Throughput per flow, Mbit/s")
+    drawn = [(bars.get_label(), bars) for bars in axes.containers]
+    assert [label for label, _ in drawn] == ["newreno", "cubic"]
+    rows = swept.summary()
+    for n, (_, bars) in enumerate(drawn):
+        assert isinstance(bars, ErrorbarContainer)
+        line, _, (reach,) = bars.lines
+        of = rows[2 * n : 2 * n + 2]
+        assert line is not None
+        assert np.asarray(line.get_xydata()).tolist() == [[r["link.plc.noise.loss.number"], r["mean"]] for r in of]
+        for segment, row in zip(reach.get_segments(), of, strict=True):
+            assert [y for _, y in segment] == pytest.approx([row["low"], row["high"]])
+    over_algorithms = swept.plot("timeouts", x="tcp.cc", by="tcp.cc")
+    assert over_algorithms.get_legend() is None and over_algorithms.get_xlabel() == "tcp.cc"
+    assert [label.get_text() for label in over_algorithms.get_xticklabels()] == ["newreno", "cubic"]
+    assert swept.plot(axes=axes) is axes and len(axes.containers) == 4
+    with pytest.raises(KeyError, match="does not make rows"):
+        swept.plot(x="link.plc.noise.loss", by="tcp.cc")
+    with pytest.raises(ValueError, match="nothing was varied"):
+        rl.sweep(rl.load(scenario), {}, folder=tmp_path / "one").plot()
+
+
+def test_more_replicas_are_added(scenario: Path, tmp_path: Path) -> None:
+    few, many = (rl.sweep(rl.load(scenario), VARY, replicas=n, folder=tmp_path / "out") for n in (2, 3))
+    assert (len(few.runs), len(many.runs)) == (8, 12)
+    for before, after in zip(few.result["cells"], many.result["cells"], strict=True):
+        assert after["samples"][:2] == before["samples"] and len(after["samples"]) == 3
+    with pytest.raises(rl.RoughlinkError, match=r"more\W+replicas"):
+        rl.sweep(rl.load(scenario), VARY, replicas=2, folder=tmp_path / "out")
 
 
 def test_what_is_refused(
