@@ -15,7 +15,7 @@ HOSTILE_FILES ?= 20000
 # The commit whose results `make unchanged` compares with.
 REV ?= HEAD
 
-.PHONY: help reproduce build release test check deny docs bench validate fuzz hostile unchanged wheel clean
+.PHONY: help reproduce build release test check deny docs notebooks bench validate fuzz hostile unchanged wheel clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers, write results/index.html; PAPER=v2g one of them'
@@ -25,6 +25,7 @@ help:
 	@echo 'make check       formatting and lints'
 	@echo 'make deny        licences, sources and advisories of what is built in'
 	@echo 'make docs        write the reference pages that are made from the program'
+	@echo 'make notebooks   execute the notebooks and write their outputs'
 	@echo 'make bench       benchmarks'
 	@echo 'make validate    side by side with ns-3 3.44 and Linux 6.18; FULL=1 for the long form'
 	@echo 'make fuzz        fuzz each target for FUZZ_TIME=$(FUZZ_TIME) s'
@@ -71,6 +72,10 @@ deny:
 
 docs: build
 	target/release/roughlink reference docs/reference
+
+notebooks:
+	@.ci/setup build python
+	.ci/python notebooks
 
 bench:
 	@.ci/setup build
