@@ -16,6 +16,7 @@ without a copy; they need no other library themselves.
 
 from ._cc import UNLIMITED, CongestionControl, Permit, register
 from ._native import Ack, Congestion, Flow, LinkEvent, RateSample, Sent
+from ._estimate import Estimate
 from ._native import Fault, LimitError, RoughlinkError, ScenarioError, __version__
 from ._run import Run
 from ._scenario import Scenario, load, run, scenario, scenarios, schema
@@ -29,6 +30,7 @@ __all__ = [
     "Column",
     "Congestion",
     "CongestionControl",
+    "Estimate",
     "Experiment",
     "Fault",
     "Flow",

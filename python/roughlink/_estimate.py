@@ -11,7 +11,7 @@ from . import _native
 
 
 class Estimate(NamedTuple):
-    """A mean."""
+    """A mean, and how far off it may be."""
 
     mean: float | None
     """``None`` if it is not known."""
@@ -29,12 +29,13 @@ class Estimate(NamedTuple):
         if all(cell.get("deterministic") for cell in cells):
             return cls(fmean(cell["measured"] for cell in cells), 0.0, 0.0)
         samples = _by_replica(cells)
-        n = len(samples)
         mean = cells[0]["measured"] if len(cells) == 1 else fmean(cell["measured"] for cell in cells)
-        # Equal values say something once the sign test does: with six.
-        if n < 2 or (n < 6 and min(samples) == max(samples)):
-            return cls(mean, None, 0.0)
-        return cls(mean, sqrt(variance(samples) / n), n - 1.0)
+        return cls(mean, *_error(samples))
+
+    @classmethod
+    def of_samples(cls, samples: Sequence[float]) -> Estimate:
+        """The mean of independent values, such as those of replicas, or of the differences between two algorithms in the same replicas."""
+        return cls(fmean(samples), *_error(samples)) if samples else cls(None, None, 0.0)
 
     def interval(self) -> tuple[float | None, float | None]:
         """The 95 % interval (Student)."""
@@ -53,6 +54,15 @@ class Estimate(NamedTuple):
         squares = [self.error**2, other.error**2]
         slack = sum(s**2 / f for s, f in zip(squares, (self.freedom, other.freedom), strict=True) if s)
         return Estimate(mean, sqrt(sum(squares)), sum(squares) ** 2 / slack if slack else 0.0)
+
+
+def _error(samples: Sequence[float]) -> tuple[float | None, float]:
+    """The standard error of a mean, and its degrees of freedom."""
+    n = len(samples)
+    # Equal values say something once the sign test does: with six.
+    if n < 2 or (n < 6 and min(samples) == max(samples)):
+        return None, 0.0
+    return sqrt(variance(samples) / n), n - 1.0
 
 
 def _by_replica(cells: Sequence[dict[str, Any]]) -> list[float]:

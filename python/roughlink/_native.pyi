@@ -25,6 +25,7 @@ __all__ = [
     "__version__",
     "choices",
     "engine",
+    "exp2",
     "names",
     "read",
     "register",
@@ -293,9 +294,8 @@ class Congestion:
 class Batch:
     def __new__(
         cls,
-        scenario: Scenario,
+        scenarios: Sequence[Scenario],
         flow: str | None,
-        count: int,
         seconds: float | None,
         round_trips: float,
         threads: int,
@@ -305,6 +305,7 @@ class Batch:
     def seen(self) -> bytes: ...
     def times(self) -> list[float]: ...
 
+def exp2(logs: bytes) -> bytes: ...
 def register(name: str, summary: str) -> None: ...
 
 @final

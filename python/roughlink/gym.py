@@ -25,13 +25,16 @@ changes, from -1 (half) to 1 (twice). Retransmissions are the endpoint's: losses
 
 **Reward**: ``throughput * delivered - delay * (rtt - min_rtt) - loss * loss``, with the weights of :class:`Reward`.
 
-An episode begins when the flow does. It is terminated when all bytes have arrived or the connection gave up, truncated when the scenario is over.
+An episode begins when the first data leave, in a window of 10 segments. It is terminated when all bytes have arrived or the connection gave
+up, truncated when the scenario is over.
+
+A policy works without Gymnasium, too, for any flow of any scenario: :class:`Deployed`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
@@ -43,13 +46,12 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from . import _native
+from ._deployed import OBSERVATION, Decisions, Deployed, Numbers
 from ._scenario import Scenario, scenario as scenario_of
 
-Numbers = NDArray[np.float32]
-What = Union[Scenario, str, "Mapping[str, Any]"]
+__all__ = ["OBSERVATION", "Deployed", "Numbers", "Reward", "TransportEnv", "TransportVectorEnv"]
 
-OBSERVATION = ("delivered", "sent", "rtt", "min_rtt", "loss", "window", "in_flight", "recovering", "interval")
-"""The names of what is observed, in this order."""
+What = Union[Scenario, str, "Mapping[str, Any]"]
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,11 @@ class Reward:
 
 
 class _Flows:
-    """Networks of a scenario, and what their agents decided."""
+    """Networks, and what their agents decided."""
 
     def __init__(
         self,
-        scenario: What,
-        count: int,
+        scenarios: list[Scenario],
         *,
         flow: str | None,
         action: Literal["window", "rate"],
@@ -91,41 +92,30 @@ class _Flows:
         reward: Reward | None,
         threads: int,
     ) -> None:
-        if action not in ("window", "rate"):
-            raise ValueError(f"action={action!r}: 'window' or 'rate' is expected")
-        made = scenario if isinstance(scenario, Scenario) else scenario_of(scenario)
-        self.batch = _native.Batch(made._native, flow, count, interval_s, round_trips, threads)
-        self.count = count
-        self.action = action
-        self.multiplicative = multiplicative
-        self.max_window = max_window
+        self.decisions = Decisions(action, multiplicative, max_window, max_rate_mbps)
+        self.batch = _native.Batch([made._native for made in scenarios], flow, interval_s, round_trips, threads)
+        self.count = len(scenarios)
         self.reward = reward or Reward()
-        self.least, self.most, self.first = (
-            (1.0, max_window, 10.0) if action == "window" else (0.01, max_rate_mbps, 1.0)
-        )
-        if not self.least < self.most < np.inf:
-            raise ValueError(f"the largest {action} is {self.most}: it must be above {self.least}")
-        self.value = np.full(count, self.first)
-        low, high = (-1.0, 1.0) if multiplicative else (self.least, self.most)
+        self.value = np.full(self.count, self.decisions.first)
+        low, high = (-1.0, 1.0) if multiplicative else (self.decisions.least, self.decisions.most)
         self.action_space = Box(np.float32(low), np.float32(high), (1,), np.float32)
         most = np.array([np.inf, np.inf, np.inf, np.inf, 1, np.inf, np.inf, 1, np.inf], np.float32)
         self.observation_space = Box(np.zeros(len(most), np.float32), most, dtype=np.float32)
 
     def reset(self, which: list[int], replicas: list[int]) -> None:
         self.batch.reset(list(zip(which, replicas, strict=True)))
-        self.value[which] = min(self.first, self.most)
+        self.value[which] = self.decisions.first
 
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[np.uint8]:
         given = np.asarray(actions, np.float64).reshape(self.count)
         if not np.isfinite(given[active]).all():
             raise ValueError(f"an action is no number: {given}")
-        asked = self.value * 2.0 ** np.clip(given, -1, 1) if self.multiplicative else given
-        self.value = np.where(active, np.clip(asked, self.least, self.most), self.value)
+        self.value = np.where(active, self.decisions.after(self.value, given), self.value)
         both = np.zeros((self.count, 2))
-        if self.action == "window":
+        if self.decisions.action == "window":
             both[:, 0] = self.value
         else:
-            both[:, 0], both[:, 1] = self.max_window, self.value
+            both[:, 0], both[:, 1] = self.decisions.max_window, self.value
         both[~active, 0] = -1
         return np.frombuffer(self.batch.step(both.tobytes()), np.uint8)
 
@@ -170,8 +160,7 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
     ) -> None:
         self.render_mode = render_mode
         self._flows = _Flows(
-            scenario,
-            1,
+            [scenario_of(scenario)],
             flow=flow,
             action=action,
             multiplicative=multiplicative,
@@ -216,6 +205,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
 
     Args:
         num_envs: how many.
+        scenario: that of all, or a list with one for each.
         threads: how many threads run them; as many as there are cores if none is given.
 
     The other arguments are those of :class:`TransportEnv`.
@@ -226,7 +216,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
     def __init__(
         self,
         num_envs: int = 1,
-        scenario: What = "hello",
+        scenario: What | Sequence[What] = "hello",
         *,
         flow: str | None = None,
         action: Literal["window", "rate"] = "window",
@@ -239,11 +229,15 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
         threads: int | None = None,
         render_mode: None = None,
     ) -> None:
+        scenarios: list[What] = (
+            [scenario] * num_envs if isinstance(scenario, (Scenario, str, Mapping)) else list(scenario)
+        )
+        if len(scenarios) != num_envs:
+            raise ValueError(f"{len(scenarios)} scenarios for {num_envs} environments")
         self.num_envs = num_envs
         self.render_mode = render_mode
         self._flows = _Flows(
-            scenario,
-            num_envs,
+            _made(scenarios),
             flow=flow,
             action=action,
             multiplicative=multiplicative,
@@ -263,7 +257,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
         self._over = np.ones(num_envs, np.bool_)
 
     def reset(
-        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Numbers, dict[str, Any]]:
         """Begins all again, or those of ``options["reset_mask"]``. A number as `seed` is that of the first; the others have those after it, as
         separate environments would."""
@@ -298,6 +292,12 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
 
     def _info(self) -> dict[str, Any]:
         return {"time_s": np.array(self._flows.batch.times()), "replica": self._replica.copy()}
+
+
+def _made(whats: list[What]) -> list[Scenario]:
+    """The scenarios; what occurs more than once is read once."""
+    made: dict[int, Scenario] = {}
+    return [made[id(what)] if id(what) in made else made.setdefault(id(what), scenario_of(what)) for what in whats]
 
 
 def _cores() -> int:

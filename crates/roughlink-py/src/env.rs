@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::{Ack, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, Sent, Vitals};
 use roughlink_core::net::{Network, Options};
-use roughlink_core::scenario::Scenario as Plain;
+use roughlink_core::scenario::{FlowSpec, Scenario as Plain};
 use roughlink_core::units::{Rate, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -57,8 +57,10 @@ impl Shared {
 #[derive(Debug)]
 struct Told {
     shared: Shared,
+    mss: u32,
     sends: bool,
-    at: Time,
+    /// When it looks at the window again: just after the first data left, and after each decision.
+    at: Option<Time>,
 }
 
 impl CongestionControl for Told {
@@ -82,7 +84,7 @@ impl CongestionControl for Told {
     }
     fn vitals(&self) -> Vitals {
         let desk = self.shared.desk();
-        let cwnd = (desk.window * f64::from(desk.flow.mss)) as u64;
+        let cwnd = (desk.window * f64::from(self.mss)) as u64;
         Vitals { cwnd, ssthresh: u64::MAX, rate: desk.rate, phase: "controlled" }
     }
     fn listens(&self) -> Listens {
@@ -93,6 +95,7 @@ impl CongestionControl for Told {
         if !self.sends && sent.len > 0 && !desk.claimed {
             self.sends = true;
             desk.claimed = true;
+            self.at = Some(flow.now.saturating_add(Time(1)));
         }
         if self.sends {
             desk.sent += u64::from(sent.len);
@@ -100,11 +103,10 @@ impl CongestionControl for Told {
         }
     }
     fn on_timer(&mut self, _: &Flow) {
-        // It was asked for to look at the window again.
-        self.at = self.shared.desk().due;
+        self.at = Some(self.shared.desk().due);
     }
     fn timer(&self) -> Option<Time> {
-        Some(self.at)
+        self.at
     }
 }
 
@@ -118,6 +120,7 @@ enum Interval {
 /// A network, and the desk of the flow that is controlled.
 struct World {
     scenario: Arc<Plain>,
+    flow: usize,
     shared: Shared,
     network: Option<Network>,
     now: Time,
@@ -134,26 +137,29 @@ impl World {
         let shared = Shared(Arc::default());
         let mut scenario = scenario.clone();
         let desk = shared.clone();
-        scenario.flows[flow].factory = Some(Arc::new(move |_| {
-            let at = desk.desk().due;
-            Box::new(Told { shared: desk.clone(), sends: false, at })
-        }));
-        World { scenario: Arc::new(scenario), shared, network: None, now: Time::ZERO, took: Time::ZERO }
+        scenario.flows[flow].factory =
+            Some(Arc::new(move |flow| Box::new(Told { shared: desk.clone(), mss: flow.mss, sends: false, at: None })));
+        World { scenario: Arc::new(scenario), flow, shared, network: None, now: Time::ZERO, took: Time::ZERO }
     }
 
-    /// Begins again, when the flow does.
-    fn reset(&mut self, flow: usize, replica: u32) -> Result<(), Failure> {
-        let start = self.scenario.flows[flow].start;
-        let due = start.saturating_add(Time(1));
-        *self.shared.desk() = Desk { window: FIRST_WINDOW, due, ..Desk::default() };
+    /// Begins again, when the first data leave: an agent has nothing to decide before.
+    fn reset(&mut self, replica: u32) -> Result<(), Failure> {
+        *self.shared.desk() = Desk { window: FIRST_WINDOW, ..Desk::default() };
         let mut network = Network::new(Arc::clone(&self.scenario), Options { replica, ..Options::default() })?;
-        network.wake(start);
-        (self.now, self.took, self.network) = (start, Time::ZERO, Some(network));
+        self.now = Time::ZERO;
+        while !self.shared.desk().claimed && self.now < self.scenario.duration {
+            self.now = network.next_wake().min(self.scenario.duration);
+            network.wake(self.now);
+            if let Some(exceeded) = network.exceeded() {
+                return Err(exceeded.into());
+            }
+        }
+        (self.took, self.network) = (Time::ZERO, Some(network));
         Ok(())
     }
 
     /// Runs for an interval. How it ended.
-    fn step(&mut self, flow: usize, interval: Interval, window: f64, rate: f64) -> Result<u8, Failure> {
+    fn step(&mut self, interval: Interval, window: f64, rate: f64) -> Result<u8, Failure> {
         let Some(network) = &mut self.network else {
             return Err(usage(&"a step before the first reset", "reset it").into());
         };
@@ -177,7 +183,7 @@ impl World {
         }
         self.took = until - self.now;
         self.now = until;
-        let all = match self.scenario.flows[flow].traffic {
+        let all = match self.scenario.flows[self.flow].traffic {
             Traffic::Bulk { bytes } => bytes.unwrap_or(u64::MAX),
             _ => u64::MAX,
         };
@@ -207,10 +213,9 @@ impl World {
     }
 }
 
-/// Networks of the same scenario, each with random numbers of its own.
+/// Networks, each with a scenario and random numbers of its own.
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Batch {
-    flow: usize,
     interval: Interval,
     threads: usize,
     worlds: Mutex<Vec<World>>,
@@ -218,33 +223,37 @@ pub(crate) struct Batch {
 
 #[pymethods]
 impl Batch {
-    /// `count` networks, whose flow `flow` is controlled; the first transfer if none is named. A step takes `seconds`, or else `round_trips`.
+    /// Networks of these scenarios, whose flow `flow` is controlled; the first transfer if none is named. A step takes `seconds`, or else
+    /// `round_trips`.
     #[new]
     fn new(
         py: Python<'_>,
-        scenario: &Scenario,
+        scenarios: Vec<Bound<'_, Scenario>>,
         flow: Option<&str>,
-        count: usize,
         seconds: Option<f64>,
         round_trips: f64,
         threads: usize,
     ) -> PyResult<Self> {
-        let plain = &*scenario.scenario;
-        let transfers = |i: &usize| {
-            let f = &plain.flows[*i];
-            f.factory.is_some() && matches!(f.traffic, Traffic::Bulk { .. }) && flow.is_none_or(|name| f.name == name)
+        let controlled = |scenario: &Bound<'_, Scenario>| {
+            let plain = Arc::clone(&scenario.get().scenario);
+            let is = |f: &FlowSpec| {
+                let transfer = f.factory.is_some() && matches!(f.traffic, Traffic::Bulk { .. });
+                transfer && flow.is_none_or(|name| f.name == name)
+            };
+            let Some(at) = plain.flows.iter().position(is) else {
+                let named = flow.map_or_else(String::new, |name| format!(" `{name}`"));
+                return Err(PyValueError::new_err(format!("the scenario has no transfer (kind = \"bulk\"){named}")));
+            };
+            Ok((plain, at))
         };
-        let Some(flow) = (0..plain.flows.len()).find(transfers) else {
-            let named = flow.map_or_else(String::new, |name| format!(" `{name}`"));
-            return Err(PyValueError::new_err(format!("the scenario has no transfer (kind = \"bulk\"){named}")));
-        };
+        let plans = scenarios.iter().map(controlled).collect::<PyResult<Vec<_>>>()?;
         let interval = match seconds {
             Some(s) if s >= 1e-6 && s.is_finite() => Interval::Fixed(Time::from_secs_f64(s)),
             None if round_trips > 0.0 && round_trips.is_finite() => Interval::RoundTrips(round_trips),
             _ => return Err(PyValueError::new_err("a step takes at least a microsecond, or some round trips")),
         };
-        let worlds = py.detach(|| (0..count).map(|_| World::new(plain, flow)).collect());
-        Ok(Batch { flow, interval, threads: threads.max(1), worlds: Mutex::new(worlds) })
+        let worlds = py.detach(|| plans.iter().map(|(plain, flow)| World::new(plain, *flow)).collect());
+        Ok(Batch { interval, threads: threads.max(1), worlds: Mutex::new(worlds) })
     }
 
     /// Begins again, those with these numbers, each as a replica of the scenario.
@@ -256,7 +265,7 @@ impl Batch {
                     let count = worlds.len();
                     let world =
                         worlds.get_mut(i).ok_or_else(|| usage(&format!("{i} of {count} networks"), "count from 0"))?;
-                    world.reset(self.flow, replica)?;
+                    world.reset(replica)?;
                 }
                 Ok(())
             })
@@ -277,7 +286,7 @@ impl Batch {
                     each.map(|(world, action)| {
                         let number = |at: usize| f64::from_ne_bytes(action[at..at + 8].try_into().expect("8 bytes"));
                         let (window, rate) = (number(0), number(8));
-                        if window >= 0.0 { world.step(self.flow, self.interval, window, rate) } else { Ok(GOES_ON) }
+                        if window >= 0.0 { world.step(self.interval, window, rate) } else { Ok(GOES_ON) }
                     })
                     .collect()
                 };
@@ -316,6 +325,14 @@ impl Batch {
     fn times(&self) -> Vec<f64> {
         self.worlds().iter().map(|world| world.now.as_secs_f64()).collect()
     }
+}
+
+/// The powers of two of numbers (float64), the same bits on every machine.
+#[pyfunction]
+pub(crate) fn exp2<'py>(py: Python<'py>, logs: &[u8]) -> Bound<'py, PyBytes> {
+    let number = |bytes: &[u8]| f64::from_ne_bytes(bytes.try_into().expect("8 bytes"));
+    let powers: Vec<u8> = logs.chunks_exact(8).flat_map(|bytes| libm::exp2(number(bytes)).to_ne_bytes()).collect();
+    PyBytes::new(py, &powers)
 }
 
 /// Bytes of an action.

@@ -32,7 +32,7 @@ mod _native {
     #[pymodule_export]
     use crate::cc::register;
     #[pymodule_export]
-    use crate::env::Batch;
+    use crate::env::{Batch, exp2};
     #[pymodule_export]
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
