@@ -1,0 +1,136 @@
+"""The example that trains a policy, and the policy that it trained."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+sys.path.insert(0, str(EXAMPLES))
+
+import held_out  # noqa: E402
+import learn  # noqa: E402
+import roughlink as rl  # noqa: E402
+import roughlink.gym as rg  # noqa: E402
+
+SMALL = learn.Plan(generations=8, pairs=8, cables=3, steps=60, rate=0.1)
+
+
+def test_training_improves_and_repeats() -> None:
+    curves: list[list[float]] = []
+    ends = []
+    for threads in (1, 2):
+        curve: list[float] = []
+        ends.append(learn.train(SMALL, threads, lambda generation, value, weights: curve.append(value), every=4))
+        curves.append(curve)
+    assert np.array_equal(ends[0], ends[1]) and curves[0] == curves[1]
+    assert len(curves[0]) == 3
+    assert curves[0][-1] > curves[0][0] + 0.1
+
+
+def test_the_committed_policy_does_what_it_did() -> None:
+    policy = learn.Policy.load(learn.COMMITTED)
+    link = learn.cable(10, 10, 1, 100)
+    env = rg.TransportEnv(link, max_window=learn.MAX_WINDOW)
+    actor = learn.Actor(policy.weights[None])
+    seen, _ = env.reset(seed=1)
+    actions = []
+    for _ in range(200):
+        action = actor.act(seen[None])[0]
+        actions.append(float(action[0]).hex())
+        seen, *_ = env.step(action)
+    # These bits are the same on every machine.
+    assert actions[:4] + actions[-1:] == ACTIONS
+    assert float(learn.returns(policy.weights[None], [(link, 10)], 200, 1, 1)[0, 0]).hex() == RETURN
+
+
+ACTIONS = ["0x1.ec21160000000p-2", "0x1.4b4ace0000000p-2", "0x1.b1766c0000000p-3", "0x1.86a9d00000000p-2", "-0x1.7da62e0000000p-5"]
+RETURN = "0x1.8ed917838edf4p-1"
+
+
+def test_a_policy_is_kept_as_it_is(tmp_path: Path) -> None:
+    policy = learn.Policy(np.random.default_rng(1).standard_normal(learn.PARAMETERS), {"command": "none"})
+    policy.save(tmp_path / "p.json")
+    again = learn.Policy.load(tmp_path / "p.json")
+    assert np.array_equal(again.weights, policy.weights) and again.made == policy.made
+    assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
+
+
+GOOD: dict[str, Any] = json.loads(learn.COMMITTED.read_text())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file"),
+        ("{", "no JSON"),
+        ("[]", "no policy"),
+        ("{}", "no policy"),
+        (json.dumps({**GOOD, "features": ["speed"]}), "other features"),
+        (json.dumps({**GOOD, "weights": GOOD["weights"][1:]}), f"{learn.PARAMETERS - 1} weights"),
+        (json.dumps({**GOOD, "weights": [float("nan"), *GOOD["weights"][1:]]}), "finite"),
+        (json.dumps({**GOOD, "weights": ["1", *GOOD["weights"][1:]]}), "numbers"),
+    ],
+)
+def test_what_is_no_policy_is_said(text: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.json"
+    if text is not None:
+        path.write_text(text)
+    monkeypatch.setattr(sys, "argv", ["learn.py", "evaluate", "--policy", str(path)])
+    assert learn.main() == 1
+    out = capsys.readouterr()
+    assert out.out == "" and out.err.startswith(f"learn.py: {path}") and said in out.err
+
+
+def test_ctrl_c_keeps_what_was_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def stops(*args: Any) -> Any:
+        raise KeyboardInterrupt
+
+    real = learn.returns
+    calls = iter([real, stops])
+    monkeypatch.setattr(learn, "returns", lambda *args: next(calls)(*args))
+    monkeypatch.setattr(sys, "argv", ["learn.py", "train", "--generations", "2", "--out", str(tmp_path / "p.json")])
+    assert learn.main() == 130
+    assert learn.Policy.load(tmp_path / "p.json").made["generations"] == 0
+    assert "stopped" in capsys.readouterr().err
+
+
+def test_the_evaluation_compares_the_same_links(capsys: pytest.CaptureFixture[str]) -> None:
+    policy = learn.Policy.load(learn.COMMITTED)
+    names = ["cable 5 %", "with CUBIC, 1 %", "charging session"]
+    assert held_out.evaluate(policy, 3, names, None) == 0
+    lines = capsys.readouterr().out.splitlines()
+    # Five metrics: all links have throughput, round-trip time and retransmissions, one has a second download and one a session.
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 5 * 2 + 3 * 3 + 1 + 1
+    assert all(line.count("|") == len(held_out.ALGORITHMS) + 4 for line in table)
+    link = next(link for link in held_out.LINKS if link.name == "cable 5 %")
+    found = held_out.measure(link, range(2))
+    assert all(len(samples) == 2 for samples in found.values())
+    metric = "throughput, Mbit/s"
+    assert min(mine[metric] / its[metric] for mine, its in zip(found["learned"], found["cubic"], strict=True)) > 1.5
+    assert held_out.evaluate(policy, 1, ["nowhere"], None) == 2
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_links_of_the_evaluation_are_others_than_those_of_training() -> None:
+    drawn = {learn.drawn(np.random.default_rng([seed, 0]))[0].text for seed in range(20)}
+    made = {link.make(np.random.default_rng([held_out.SEED, replica])).text for link in held_out.LINKS for replica in range(2)}
+    assert not drawn & made
+    for link in held_out.LINKS:
+        scenario = link.make(np.random.default_rng(1))
+        assert link.flow in scenario.flows, link.name
+
+
+def test_a_policy_is_an_algorithm_of_any_run() -> None:
+    policy = learn.Policy.load(learn.COMMITTED)
+    rl.register("learned", policy.algorithm)
+    run = learn.cable(10, 10, 1, 100).set({"tcp.cc": "learned", "duration": "5 s"}).run()
+    assert run.flows["throughput_mbps"][0] > 8

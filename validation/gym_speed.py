@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Steps per second of `roughlink.gym`, beside the same environment in Gymnasium's own ways to run several: one process for each
+(`AsyncVectorEnv`), and one after the other (`SyncVectorEnv`). Alternating rounds; medians of steps per second and of steps per second of CPU time, of
+all processes together, and the ratio of the latter to the first in the same round. The CPU time depends less on what else the machine does. A
+step is a round trip of a flow with 10 segments in its window. Linux; run by an interpreter that has `roughlink` and `gymnasium`.
+
+    PYTHONPATH=python target/python/bin/python validation/gym_speed.py
+"""
+
+import argparse
+import os
+import statistics
+import time
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import roughlink as rl
+import roughlink.gym as rg
+
+SCENARIO = rl.load("hello").set({"flow.download.bytes": "unlimited", "duration": "1 h"})
+ID = "roughlink/Transport-v0"
+
+
+def ways():
+    """Name, environments, and what makes them."""
+    for count in (1, 2, 4):
+        name = f"AsyncVectorEnv, {count} process{'es' if count > 1 else ''}"
+        yield name, count, lambda n=count: gymnasium.make_vec(ID, n, vectorization_mode="async", scenario=SCENARIO)
+    yield "SyncVectorEnv, 100", 100, lambda: gymnasium.make_vec(ID, 100, vectorization_mode="sync", scenario=SCENARIO)
+    for count in (100, 1000):
+        for threads in (1, 2):
+            name = f"TransportVectorEnv, {count}, {threads} thread{'s' if threads > 1 else ''}"
+            yield name, count, lambda n=count, t=threads: rg.TransportVectorEnv(n, SCENARIO, threads=t)
+
+
+def cpu(env):
+    """CPU seconds of this process and those of an environment."""
+    pids = [os.getpid(), *(process.pid for process in getattr(env, "processes", ()))]
+    stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+    return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")
+
+
+def rate(env, count, seconds):
+    """Steps per second and per second of CPU time, all environments together."""
+    env.reset(seed=1)
+    actions = np.zeros((count, 1), np.float32)
+    env.step(actions)
+    steps, begin, spent = 0, time.perf_counter(), cpu(env)
+    while time.perf_counter() - begin < seconds:
+        for _ in range(10):
+            env.step(actions)
+        steps += 10 * count
+    return steps / (time.perf_counter() - begin), steps / (cpu(env) - spent)
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--seconds", type=float, default=2.0, help="of each way in each round")
+    args = p.parse_args()
+    envs = [(name, count, make()) for name, count, make in ways()]
+    rates = {name: [] for name, _, _ in envs}
+    try:
+        for _ in range(args.rounds):
+            for name, count, env in envs:
+                rates[name].append(rate(env, count, args.seconds))
+    finally:
+        for _, _, env in envs:
+            env.close()
+    first = [per_cpu for _, per_cpu in rates[envs[0][0]]]
+    for name, found in rates.items():
+        ratios = [per_cpu / base for (_, per_cpu), base in zip(found, first, strict=True)]
+        wall, per_cpu = (statistics.median(each) for each in zip(*found, strict=True))
+        print(f"{name:35} {wall:8.0f} /s {per_cpu:8.0f} /s of CPU {statistics.median(ratios):6.1f} ({min(ratios):.1f} to {max(ratios):.1f})")
+    print("load:", *os.getloadavg())
+
+
+if __name__ == "__main__":
+    main()
