@@ -5,11 +5,18 @@ all processes together, and the ratio of the latter to the first in the same rou
 step is a round trip of a flow with 10 segments in its window. Linux; run by an interpreter that has `roughlink` and `gymnasium`.
 
     PYTHONPATH=python target/python/bin/python validation/gym_speed.py
+
+With `--ns3-gym PROGRAM --ns3-gym-python FOLDER` beside ns3-gym, too, and the ratios are to it: the program is its example rl-tcp,
+compiled; the folder is its `model/ns3gym`, with `messages_pb2.py` in it. The flow has the same bottleneck and window, and decides in
+fixed steps that are as long. It needs `pyzmq` and `protobuf`.
 """
 
 import argparse
 import os
+import socket
 import statistics
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -27,11 +34,50 @@ def ways():
     for count in (1, 2, 4):
         name = f"AsyncVectorEnv, {count} process{'es' if count > 1 else ''}"
         yield name, count, lambda n=count: gymnasium.make_vec(ID, n, vectorization_mode="async", scenario=SCENARIO)
+    yield "one TransportEnv", 1, lambda: gymnasium.make(ID, scenario=SCENARIO).unwrapped
     yield "SyncVectorEnv, 100", 100, lambda: gymnasium.make_vec(ID, 100, vectorization_mode="sync", scenario=SCENARIO)
     for count in (100, 1000):
         for threads in (1, 2):
             name = f"TransportVectorEnv, {count}, {threads} thread{'s' if threads > 1 else ''}"
             yield name, count, lambda n=count, t=threads: rg.TransportVectorEnv(n, SCENARIO, threads=t)
+
+
+class Ns3Gym:
+    """ns3-gym's environment of a flow, and its simulation."""
+
+    def __init__(self, program, folder):
+        # It was written for older versions of NumPy and Gymnasium.
+        np.int, np.float = int, float
+        for name in [name for name in sys.modules if name.partition(".")[0] == "gymnasium"]:
+            sys.modules[name.replace("gymnasium", "gym", 1)] = sys.modules[name]
+        sys.path.insert(0, str(folder))
+        from ns3gym.ns3env import Ns3Env
+
+        with socket.socket() as free:
+            free.bind(("", 0))
+            port = free.getsockname()[1]
+        link = ["--bottleneck_bandwidth=10Mbps", "--bottleneck_delay=10ms", "--access_bandwidth=1Gbps", "--access_delay=0.01ms", "--mtu=1500"]
+        time_based = ["--transport_prot=TcpRlTimeBased", f"--envTimeStep={NS3_STEP_S}", "--duration=1000000", "--data=0"]
+        process = subprocess.Popen([program, f"--openGymPort={port}", *time_based, *link], stdout=subprocess.DEVNULL)
+        self.processes = [process]
+        self.env = Ns3Env(port=port, stepTime=NS3_STEP_S, startSim=False)
+        for _ in range(100):  # beyond the handshake
+            self.step(None)
+
+    def reset(self, seed):
+        pass
+
+    def step(self, actions):
+        self.env.step([65535, 10 * 1440])  # ssthresh and window, bytes
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+NS3_STEP_S = 0.0212
+"""A round trip of 20 ms, and the time that a packet takes."""
 
 
 def cpu(env):
@@ -44,7 +90,7 @@ def cpu(env):
 def rate(env, count, seconds):
     """Steps per second and per second of CPU time, all environments together."""
     env.reset(seed=1)
-    actions = np.zeros((count, 1), np.float32)
+    actions = np.zeros((count, 1) if hasattr(env, "num_envs") else 1, np.float32)
     env.step(actions)
     steps, begin, spent = 0, time.perf_counter(), cpu(env)
     while time.perf_counter() - begin < seconds:
@@ -58,8 +104,11 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--seconds", type=float, default=2.0, help="of each way in each round")
+    p.add_argument("--ns3-gym", metavar="PROGRAM")
+    p.add_argument("--ns3-gym-python", metavar="FOLDER")
     args = p.parse_args()
-    envs = [(name, count, make()) for name, count, make in ways()]
+    base = [("ns3-gym, rl-tcp", 1, Ns3Gym(args.ns3_gym, args.ns3_gym_python))] if args.ns3_gym else []
+    envs = base + [(name, count, make()) for name, count, make in ways()]
     rates = {name: [] for name, _, _ in envs}
     try:
         for _ in range(args.rounds):

@@ -66,8 +66,17 @@ LINKS = [
     Link("far server", "10 Mbit/s, 100 ms, 100 packets, 1 %: a longer way", near(10, 100, 1, 100)),
     Link("clean cable", "10 Mbit/s, 10 ms, 100 packets, no noise", near(10, 10, 0, 100)),
     Link("clean, far server", "10 Mbit/s, 100 ms, 50 packets, no noise", near(10, 100, 0, 50)),
-    Link("Green PHY", "the modem's cable of charging-download, which loses next to nothing, with its heavy noise",
-         fixed("charging-download", link__cable__noise='{ kind = "measured", class = "heavy" }', duration="60 s", flow__cable__bytes="unlimited"), "cable"),
+    Link(
+        "Green PHY",
+        "the modem's cable of charging-download with its heavy noise, of which TCP loses nothing",
+        fixed(
+            "charging-download",
+            link__cable__noise='{ kind = "measured", class = "heavy" }',
+            duration="60 s",
+            flow__cable__bytes="unlimited",
+        ),
+        "cable",
+    ),
     Link("charging session", "charging-firmware: a download beside a session with a limit of 250 ms", fixed("charging-firmware"), "firmware"),
     Link("satellite", "8 Mbit/s, 250 ms, 200 packets, 0.2 %", near(8, 250, 0.2, 200)),
     Link("handover", "satellite-handover: 2 Mbit/s and 30 ms, from 30 s on 8 Mbit/s and 240 ms", fixed("satellite-handover"), "transfer"),
@@ -77,13 +86,20 @@ LINKS = [
     Link("with its like, 1 %", "cable 1 % with a second download under the same algorithm, from 10 s on", shared(1, "10 s"), alike=True),
 ]
 
-METRICS: dict[str, Callable[[dict[str, Any], dict[str, Any] | None], float | None]] = {
-    "throughput, Mbit/s": lambda flow, other: flow["throughput_mbps"],
-    "95th percentile of the round-trip time, ms": lambda flow, other: flow["rtt_ms"]["p95"],
-    "segments that are retransmissions, %": lambda flow, other: 100 * flow["retransmits"] / flow["segments"],
-    "throughput of the other flow, Mbit/s": lambda flow, other: other["throughput_mbps"] if other and other["kind"] == "bulk" else None,
-    "limits of 250 ms passed by the session": lambda flow, other: float(sum(other["session"]["violations"].values())) if other and "session" in other else None,
-}
+
+def metrics(flow: dict[str, Any], other: dict[str, Any] | None) -> dict[str, float]:
+    """What is compared: of the flow, and of the other of its run, if there is one."""
+    found = {
+        "throughput, Mbit/s": flow["throughput_mbps"],
+        "95th percentile of the round-trip time, ms": flow["rtt_ms"]["p95"],
+        "segments that are retransmissions, %": 100 * flow["retransmits"] / flow["segments"],
+    }
+    if other and "session" in other:
+        found["limits of 250 ms passed by the session"] = float(sum(other["session"]["violations"].values()))
+    elif other:
+        found["throughput of the other flow, Mbit/s"] = other["throughput_mbps"]
+    return found
+
 
 Samples = dict[str, list[dict[str, float]]]
 """For each algorithm, for each replica, what was measured."""
@@ -99,8 +115,7 @@ def measure(link: Link, replicas: Iterable[int]) -> Samples:
             result = scenario.set({f"flow.{link.flow}.cc": name, **both}).run(replica=SEED + replica).result
             flow = next(flow for flow in result["flows"] if flow["name"] == link.flow)
             other = next((flow for flow in result["flows"] if flow["name"] in ("other", "session")), None)
-            values = {metric: of(flow, other) for metric, of in METRICS.items()}
-            found[name].append({metric: value for metric, value in values.items() if value is not None})
+            found[name].append(metrics(flow, other))
     return found
 
 
@@ -132,13 +147,11 @@ def evaluate(policy: Policy, replicas: int, names: list[str] | None, picture: Pa
         if names is None or link.name in names:
             print(f"{link.name}: {link.what}", file=sys.stderr, flush=True)
             measured.append((link, measure(link, range(replicas))))
-    for metric in METRICS:
-        having = [(link, found) for link, found in measured if metric in found["cubic"][0]]
-        if having:
-            print(f"\n{metric}, mean of {replicas} replicas; differences with 95 % intervals:\n")
-            print("| link | " + " | ".join(ALGORITHMS) + " | learned - cubic | learned - bbr |")
-            print("|---|" + "---|" * (len(ALGORITHMS) + 2))
-        for link, found in having:
+    for metric in dict.fromkeys(metric for _, found in measured for metric in found["cubic"][0]):
+        print(f"\n{metric}, mean of {replicas} replicas; differences with 95 % intervals:\n")
+        print("| link | " + " | ".join(ALGORITHMS) + " | learned - cubic | learned - bbr |")
+        print("|---|" + "---|" * (len(ALGORITHMS) + 2))
+        for link, found in [(link, found) for link, found in measured if metric in found["cubic"][0]]:
             print("| " + " | ".join([link.name, *row(found, metric)]) + " |")
     if picture:
         draw(measured, picture)
@@ -152,9 +165,18 @@ def draw(measured: list[tuple[Link, Samples]], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    shown = {"learned": ("#1f5fa8", "o", 8.0), "bbr": ("#c8571b", "s", 6.0), "illinois-aa": ("#3a8f4d", "^", 6.0), "newreno-sc": ("#8a8a8a", "D", 5.0)}
+    shown = {
+        "learned": ("#1f5fa8", "o", 8.0),
+        "bbr": ("#c8571b", "s", 6.0),
+        "illinois-aa": ("#3a8f4d", "^", 6.0),
+        "newreno-sc": ("#8a8a8a", "D", 5.0),
+    }
+    titles = {
+        "throughput, Mbit/s": "Throughput",
+        "95th percentile of the round-trip time, ms": "Round-trip time, 95th percentile",
+    }
     figure, both = plt.subplots(2, 1, figsize=(7, 13), layout="constrained")
-    for axes, metric, title in zip(both, METRICS, ("Throughput", "Round-trip time, 95th percentile"), strict=False):
+    for axes, (metric, title) in zip(both, titles.items(), strict=True):
         for y, (_, found) in enumerate(measured):
             for i, (name, (colour, marker, size)) in enumerate(shown.items()):
                 pairs = zip(found[name], found["cubic"], strict=True)

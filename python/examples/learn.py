@@ -50,7 +50,8 @@ class Actor:
         self.queued, self.lost, self.before, self.best, self.last = np.zeros((5, len(weights)))
 
     def features(self, seen: rg.Numbers) -> list[Floats]:
-        """What the last interval was like, for each row, in the order of `FEATURES`. None has a unit, so that links of any rate and length look alike."""
+        """What the last interval was like, for each row, in the order of `FEATURES`. None has a unit, so that links of any rate and
+        length look alike."""
         delivered, _, rtt, least, lost, window, in_flight, recovering, _ = seen.astype(np.float64).T
         # With few segments in flight a delayed acknowledgement looks like a queue, and a window that falls would stay there.
         believed = (rtt > 0) & (window >= 4)

@@ -79,7 +79,9 @@ GOOD: dict[str, Any] = json.loads(learn.COMMITTED.read_text())
         (json.dumps({**GOOD, "weights": ["1", *GOOD["weights"][1:]]}), "numbers"),
     ],
 )
-def test_what_is_no_policy_is_said(text: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_policy_is_said(
+    text: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "bad.json"
     if text is not None:
         path.write_text(text)

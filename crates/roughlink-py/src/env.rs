@@ -146,7 +146,8 @@ impl World {
     fn reset(&mut self, replica: u32) -> Result<(), Failure> {
         *self.shared.desk() = Desk { window: FIRST_WINDOW, ..Desk::default() };
         let mut network = Network::new(Arc::clone(&self.scenario), Options { replica, ..Options::default() })?;
-        self.now = Time::ZERO;
+        self.now = self.scenario.flows[self.flow].start.min(self.scenario.duration);
+        network.wake(self.now);
         while !self.shared.desk().claimed && self.now < self.scenario.duration {
             self.now = network.next_wake().min(self.scenario.duration);
             network.wake(self.now);
