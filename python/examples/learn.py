@@ -6,7 +6,7 @@
 
 The policy is a weighted sum of nine features of the last round trip, and its action the factor of the window for the next. It is trained by an
 evolution strategy with antithetic sampling in one `roughlink.gym.TransportVectorEnv`, as docs/how-to/learning.md explains. The same
-options give the same policy bit for bit, on any machine and any number of threads.
+options give the same policy bit for bit, with any number of threads.
 
 It needs `roughlink[gym]`, and for pictures matplotlib.
 """
@@ -261,7 +261,7 @@ def main() -> int:
     e = commands.add_parser("evaluate", help="compare a policy with other algorithms on links that it was not trained on")
     e.add_argument("--policy", type=Path, default=COMMITTED, help="its file; the committed one by default")
     e.add_argument("--replicas", type=int, default=24, help="runs of each algorithm on each link (default: 24)")
-    e.add_argument("--links", help="names of links, with commas between; all by default")
+    e.add_argument("--link", action="append", metavar="NAME", help="one of the links; may be repeated; all by default")
     e.add_argument("--picture", type=Path, help="draw it")
     args = p.parse_args()
     for name in ("generations", "pairs", "cables", "steps", "replicas"):
@@ -272,7 +272,7 @@ def main() -> int:
             return train_and_save(args)
         from held_out import evaluate
 
-        return evaluate(Policy.load(args.policy), args.replicas, args.links.split(",") if args.links else None, args.picture)
+        return evaluate(Policy.load(args.policy), args.replicas, args.link, args.picture)
     except (PolicyError, rl.RoughlinkError, OSError) as error:
         print(f"learn.py: {error}", file=sys.stderr)
         return 1
