@@ -193,7 +193,7 @@ def test_replicas_name_the_episodes_of_the_vector_environment() -> None:
             if over[i]:
                 episodes.append((int(last[i]), rows[i]))
                 rows[i] = []
-                assert info["replica"][i] == single[i].reset()[1]["replica"] != last[i] and info["time_s"][i] == 0
+                assert info["replica"][i] == single[i].reset()[1]["replica"] != last[i] and info["time_s"][i] < 0.03
             else:
                 assert info["replica"][i] == last[i]
                 rows[i].append((actions[i], seen[i], info["time_s"][i]))
