@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the algorithms share. An algorithm is a file with its arithmetic, functions of its own state and of the connection
+ * (`struct flow`), and ends with ALGORITHM(...). The hooks of the kernel are here, once: they fill `struct flow` from the
+ * socket, call the algorithm, and write the window back. So the arithmetic knows nothing of sockets, and `replay`, a
+ * program that only tests load, drives the same lines with recorded events.
+ *
+ *   function        the kernel calls it                                         Rust (roughlink_core::cc)
+ *   begin           init: the connection is established                         Construct::new
+ *   sample          pkts_acked: each ACK, before loss detection                 on_ack, its measurements
+ *   avoid           cong_avoid: each ACK that may raise the window              on_ack, its growth
+ *   ssthresh        ssthresh: an episode begins, loss, time-out or mark         on_congestion
+ *   changed         set_state: loss recovery enters f->state                    Flow::state
+ *   recovered       CA_EVENT_COMPLETE_CWR: a reduction is complete              on_recovered
+ *   started         CA_EVENT_TX_START: the first segment after an idle time     on_sent, tx_start
+ *   undone          undo_cwnd: the last episode was spurious                    on_undo
+ *
+ * All windows are segments, as in the kernel. Fractions are integers times a power of two that their name or a comment
+ * beside them gives.
+ *
+ * Parameters: before it includes this file, an algorithm defines PARAMETERS(P) as P(name, scale) P(name, scale) and so on,
+ * or as nothing. The loader sets `parameters.name` to the Rust algorithm's value, within its range, times `scale`, rounded;
+ * a flag is 0 or 1.
+ */
+#ifndef ROUGHLINK_ALGORITHM_H
+#define ROUGHLINK_ALGORITHM_H
+
+#include "kernel.h"
+
+#define MEMBER(name, scale) u32 name;
+const volatile struct {
+	PARAMETERS(MEMBER)
+	u32 end;
+} parameters SEC(".rodata.parameters") = {};
+
+/* The same for the loader: a name and its scale per line, in the order of the members. */
+#define LINE(name, scale) #name " " #scale "\n"
+const char slots[] SEC(".rodata.slots") = "" PARAMETERS(LINE);
+
+/* The connection, and the acknowledgement that is being processed. A recorded event has the same layout. */
+struct flow {
+	u64 now_us;
+	u32 kind; /* enum kind */
+	u32 connection; /* counted from 1 */
+	u32 mss;
+	u32 cwnd, ssthresh; /* segments; ~0 = unlimited */
+	u32 prior_cwnd, prior_ssthresh; /* before the episode */
+	u32 in_flight; /* segments */
+	u32 snd_una, snd_nxt; /* sequence numbers */
+	u32 srtt_us; /* 0 = not yet measured */
+	s32 rtt_us; /* sample of this ACK; -1 = none */
+	u32 acked; /* bytes cumulatively acknowledged by this ACK */
+	u32 segments; /* credited to growth */
+	u8 state; /* enum tcp_ca_state */
+	u8 may_grow; /* the window was the limit */
+	u16 family, local_port, remote_port; /* of the kind OPENED */
+	u32 remote[4]; /* its address, IPv4 in the first */
+	u64 unused;
+};
+_Static_assert(sizeof(struct flow) == 96, "as in event.rs");
+
+enum kind { OPENED = 1, ACK, CONGESTION, TIMEOUT, TIMEOUT_AGAIN, STATE, RECOVERED, UNDONE, STARTED, CLOSED, SAMPLE };
+
+/* Each in a map of its own, which other programs find by its section. */
+
+/* What is loaded: the algorithm and its parameters as the loader wrote them, TOML. */
+const volatile char description[1024] SEC(".rodata.what") = {};
+
+/* Of all connections since it was loaded. */
+struct {
+	u64 opened, closed, congestions, timeouts, undone, not_recorded;
+} counters SEC(".data.counters") = {};
+
+/* What goes into the ring: 0 nothing, 1 all but acknowledgements, 2 everything. `roughlink cc stat` sets it. */
+volatile u32 recording SEC(".data.recording") = 0;
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF);
+	MAP_NUMBER(max_entries, 1 << 18);
+} ring SEC(".maps");
+
+/* Whether sequence number `a` is beyond `b` (RFC 9293 section 3.4). */
+INLINE bool after(u32 a, u32 b)
+{
+	return (s32)(a - b) > 0;
+}
+
+INLINE u32 least(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
+
+INLINE u32 most(u32 a, u32 b)
+{
+	return a > b ? a : b;
+}
+
+INLINE bool in_slow_start(const struct flow *f)
+{
+	return f->cwnd < f->ssthresh;
+}
+
+/* Slow start for `segments`, not beyond ssthresh (RFC 5681 section 3.1, RFC 3465); what is left of them. */
+INLINE u32 slow_start(struct flow *f, u32 segments)
+{
+	u32 room = f->ssthresh - f->cwnd;
+	u32 used = least(segments, room);
+
+	f->cwnd += used;
+	return segments - used;
+}
+
+/* A segment for every `w` acknowledged, counted in `count` (RFC 5681 equation 3 in whole segments, as Linux does it). */
+INLINE void additive_increase(struct flow *f, u32 *count, u32 w, u32 segments)
+{
+	u32 n = *count;
+
+	w = most(w, 1);
+	if (n >= w) {
+		n = 0;
+		f->cwnd++;
+	}
+	n += segments;
+	if (n >= w) {
+		u32 k = n / w;
+
+		n -= k * w;
+		f->cwnd += k;
+	}
+	*count = n;
+}
+
+/* Growth of NewReno: slow start, then a segment per window. */
+INLINE void reno(struct flow *f, u32 *count)
+{
+	u32 left = f->segments;
+
+	if (in_slow_start(f))
+		left = slow_start(f, left);
+	if (left)
+		additive_increase(f, count, f->cwnd, left);
+}
+
+/* --- Between the kernel and the algorithm --- */
+
+/* In front of the algorithm's state, in the 104 bytes that the kernel keeps per connection. */
+struct common {
+	u32 connection;
+	u32 una;
+};
+
+#define CLOSED_FLOW { .rtt_us = -1 }
+
+INLINE u32 in_flight(const struct tcp_sock *tp)
+{
+	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
+}
+
+/* What the algorithm may want to know; what it does not read, the compiler leaves out. */
+INLINE void look(struct flow *f, struct sock *sk, const struct common *c)
+{
+	const struct tcp_sock *tp = (void *)sk;
+	const struct inet_connection_sock *icsk = (void *)sk;
+
+	f->now_us = tp->tcp_mstamp;
+	f->connection = c->connection;
+	f->mss = tp->mss_cache;
+	f->cwnd = tp->snd_cwnd;
+	f->ssthresh = tp->snd_ssthresh >= 0x7fffffff ? ~0u : tp->snd_ssthresh;
+	f->prior_cwnd = tp->prior_cwnd;
+	f->prior_ssthresh = tp->prior_ssthresh;
+	f->in_flight = in_flight(tp);
+	f->snd_una = tp->snd_una;
+	f->snd_nxt = tp->snd_nxt;
+	f->srtt_us = tp->srtt_us >> 3;
+	f->state = BIT_FIELD(icsk, icsk_ca_state);
+	f->rtt_us = -1;
+}
+
+/* The window and threshold that the algorithm wants, within what the socket allows. */
+INLINE void write_back(struct sock *sk, const struct flow *f)
+{
+	struct tcp_sock *tp = (void *)sk;
+	u32 cwnd = least(f->cwnd, tp->snd_cwnd_clamp);
+	u32 ssthresh = f->ssthresh == ~0u ? 0x7fffffff : f->ssthresh;
+
+	if (cwnd != tp->snd_cwnd)
+		tp->snd_cwnd = most(cwnd, 1);
+	if (ssthresh != tp->snd_ssthresh)
+		tp->snd_ssthresh = ssthresh;
+}
+
+/* Whether the window limits what is sent: at the last round, or in slow start if half of it was used (RFC 7661, Linux). */
+INLINE bool window_is_the_limit(const struct tcp_sock *tp)
+{
+	if (BIT_FIELD(tp, is_cwnd_limited))
+		return 1;
+	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+INLINE int record(const struct flow *f)
+{
+	struct flow *to;
+
+	if (!f)
+		return 0;
+	to = bpf_ringbuf_reserve(&ring, sizeof *to, 0);
+	if (!to) {
+		__sync_fetch_and_add(&counters.not_recorded, 1);
+		return 0;
+	}
+	*to = *f;
+	bpf_ringbuf_submit(to, 0);
+	return 0;
+}
+
+INLINE void note(struct flow *f, u32 kind, u32 level)
+{
+	if (recording < level)
+		return;
+	f->kind = kind;
+	record(f);
+}
+
+#define STATE(sk) ((struct state *)((struct inet_connection_sock *)(sk))->icsk_ca_priv)
+
+/*
+ * The programs and the algorithm's entry. Its functions are named in any order, as .begin = begin; those left out do
+ * nothing. The name and, if asked for, the flags are the loader's to set.
+ */
+struct state;
+struct algorithm {
+	void (*begin)(struct state *, struct flow *);
+	void (*sample)(struct state *, struct flow *);
+	void (*avoid)(struct state *, struct flow *);
+	u32 (*ssthresh)(struct state *, struct flow *);
+	void (*changed)(struct state *, struct flow *);
+	void (*recovered)(struct state *, struct flow *);
+	void (*started)(struct state *, struct flow *);
+	void (*undone)(struct state *, struct flow *);
+};
+
+#define CALL(what, s, f)                         \
+	do {                                     \
+		if (algorithm.what)              \
+			algorithm.what((s), (f)); \
+	} while (0)
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* The programs, for an algorithm that has defined `struct state`, its `common` first, and `algorithm`. */
+#include "algorithm.h"
+
+_Static_assert(sizeof(struct state) <= 104, "the kernel keeps 104 bytes per connection");
+
+char _license[] SEC("license") = "GPL";
+
+SEC("struct_ops")
+int opened(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct state *s = STATE(sk);
+	struct flow f = {};
+
+	s->common.connection = __sync_fetch_and_add(&counters.opened, 1) + 1;
+	s->common.una = ((struct tcp_sock *)sk)->snd_una;
+	look(&f, sk, &s->common);
+	f.family = sk->__sk_common.skc_family;
+	f.local_port = sk->__sk_common.skc_num;
+	f.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
+	f.remote[0] = sk->__sk_common.skc_daddr;
+	if (f.family == AF_INET6)
+		__builtin_memcpy(f.remote, &sk->__sk_common.skc_v6_daddr, sizeof f.remote);
+	note(&f, OPENED, 1);
+	CALL(begin, s, &f);
+	write_back(sk, &f);
+	return 0;
+}
+
+SEC("struct_ops")
+int closed(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct flow f = {};
+
+	look(&f, sk, &STATE(sk)->common);
+	__sync_fetch_and_add(&counters.closed, 1);
+	note(&f, CLOSED, 1);
+	return 0;
+}
+
+SEC("struct_ops")
+int sampled(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	const struct ack_sample *a = (void *)ctx[1];
+	struct state *s = STATE(sk);
+	struct flow f = {};
+
+	look(&f, sk, &s->common);
+	f.rtt_us = a->rtt_us;
+	f.acked = f.snd_una - s->common.una;
+	s->common.una = f.snd_una;
+	note(&f, SAMPLE, 2);
+	CALL(sample, s, &f);
+	return 0;
+}
+
+SEC("struct_ops")
+int avoided(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct state *s = STATE(sk);
+	struct flow f = {};
+
+	look(&f, sk, &s->common);
+	f.segments = ctx[2];
+	f.may_grow = window_is_the_limit((void *)sk);
+	note(&f, ACK, 2);
+	CALL(avoid, s, &f);
+	write_back(sk, &f);
+	return 0;
+}
+
+SEC("struct_ops")
+int reduced(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct state *s = STATE(sk);
+	struct flow f = {};
+
+	look(&f, sk, &s->common);
+	__sync_fetch_and_add(&counters.congestions, 1);
+	note(&f, CONGESTION, 1);
+	return algorithm.ssthresh(s, &f);
+}
+
+SEC("struct_ops")
+int changed_state(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct state *s = STATE(sk);
+	struct flow f = {};
+
+	look(&f, sk, &s->common);
+	f.state = ctx[1];
+	if (f.state == TCP_CA_Loss)
+		__sync_fetch_and_add(&counters.timeouts, 1);
+	note(&f, STATE, 1);
+	CALL(changed, s, &f);
+	write_back(sk, &f);
+	return 0;
+}
+
+SEC("struct_ops")
+int happened(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct state *s = STATE(sk);
+	u32 event = ctx[1];
+	struct flow f = {};
+
+	if (event != CA_EVENT_TX_START && event != CA_EVENT_COMPLETE_CWR)
+		return 0;
+	look(&f, sk, &s->common);
+	if (event == CA_EVENT_TX_START) {
+		note(&f, STARTED, 2);
+		CALL(started, s, &f);
+	} else {
+		note(&f, RECOVERED, 1);
+		CALL(recovered, s, &f);
+	}
+	write_back(sk, &f);
+	return 0;
+}
+
+SEC("struct_ops")
+int undone(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct state *s = STATE(sk);
+	struct flow f = {};
+
+	look(&f, sk, &s->common);
+	__sync_fetch_and_add(&counters.undone, 1);
+	note(&f, UNDONE, 1);
+	CALL(undone, s, &f);
+	return most(f.cwnd, f.prior_cwnd);
+}
+
+SEC(".struct_ops.link")
+struct tcp_congestion_ops entry = {
+	.init = (void *)opened,
+	.release = (void *)closed,
+	.pkts_acked = (void *)sampled,
+	.cong_avoid = (void *)avoided,
+	.ssthresh = (void *)reduced,
+	.set_state = (void *)changed_state,
+	.cwnd_event = (void *)happened,
+	.undo_cwnd = (void *)undone,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "roughlink", /* the loader's to set */
+};
+_Static_assert(__builtin_offsetof(struct tcp_congestion_ops, name) == 72, "as in load.rs");
+
+/* --- The same arithmetic, driven by a recorded event at a time; only tests load it --- */
+
+struct state replayed;
+struct flow replay_flow;
+bool replay_recovered;
+
+SEC("syscall")
+int replay(struct flow *e)
+{
+	struct state *s = &replayed;
+	struct flow f = *e;
+
+	/* The window is the replay's own. */
+	f.cwnd = replay_flow.cwnd;
+	f.ssthresh = replay_flow.ssthresh;
+	f.prior_cwnd = replay_flow.prior_cwnd;
+	f.prior_ssthresh = replay_flow.prior_ssthresh;
+	switch (e->kind) {
+	case OPENED:
+		__builtin_memset(s, 0, sizeof *s);
+		f.cwnd = e->cwnd;
+		f.ssthresh = e->ssthresh;
+		f.prior_cwnd = 0;
+		f.prior_ssthresh = ~0u;
+		replay_recovered = 0;
+		CALL(begin, s, &f);
+		break;
+	case ACK:
+		f.state = replay_flow.state;
+		CALL(sample, s, &f);
+		if (f.state != e->state) {
+			f.state = e->state;
+			CALL(changed, s, &f);
+		}
+		if (replay_recovered) {
+			replay_recovered = 0;
+			CALL(recovered, s, &f);
+		}
+		if (f.segments && (f.may_grow || (f.state == TCP_CA_Open && f.acked)))
+			CALL(avoid, s, &f);
+		break;
+	case CONGESTION:
+	case TIMEOUT:
+	case TIMEOUT_AGAIN:
+		if (e->kind != TIMEOUT_AGAIN) {
+			u32 ssthresh = algorithm.ssthresh(s, &f);
+
+			if (e->state <= TCP_CA_Disorder) {
+				f.prior_cwnd = f.cwnd;
+				f.prior_ssthresh = f.ssthresh;
+			}
+			f.ssthresh = f.cwnd = ssthresh;
+		}
+		if (e->kind != CONGESTION)
+			f.cwnd = 1;
+		f.state = e->kind == CONGESTION ? TCP_CA_Recovery : TCP_CA_Loss;
+		CALL(changed, s, &f);
+		break;
+	case RECOVERED:
+		replay_recovered = replay_flow.state != TCP_CA_Loss;
+		break;
+	case UNDONE:
+		CALL(undone, s, &f);
+		f.cwnd = most(f.cwnd, f.prior_cwnd);
+		f.ssthresh = most(f.ssthresh, f.prior_ssthresh);
+		break;
+	case STARTED:
+		CALL(started, s, &f);
+		break;
+	}
+	f.state = e->kind == RECOVERED || e->kind == UNDONE || e->kind == STARTED ? replay_flow.state : f.state;
+	replay_flow = f;
+	e->cwnd = f.cwnd;
+	e->ssthresh = f.ssthresh;
+	return 0;
+}

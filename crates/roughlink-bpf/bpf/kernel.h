@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the programs use of the kernel: declarations by hand, of these members only. `preserve_access_index` makes every
+ * access a CO-RE relocation (Compile Once, Run Everywhere): the loader finds where the running kernel has the member.
+ * The helpers' numbers are part of the kernel's user API (enum bpf_func_id).
+ */
+#ifndef ROUGHLINK_KERNEL_H
+#define ROUGHLINK_KERNEL_H
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+typedef long long s64;
+typedef _Bool bool;
+
+#define SEC(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+
+#define RELOCATED __attribute__((preserve_access_index))
+
+struct in6_addr {
+	u8 bytes[16];
+};
+
+struct sock_common {
+	u32 skc_daddr, skc_rcv_saddr;
+	u16 skc_dport, skc_num; /* the first in network order */
+	u16 skc_family;
+	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
+} RELOCATED;
+
+struct sock {
+	struct sock_common __sk_common;
+	unsigned long sk_pacing_rate; /* bytes per second */
+	u32 sk_pacing_status;
+} RELOCATED;
+
+struct inet_connection_sock {
+	u8 icsk_ca_state : 5;
+	u64 icsk_ca_priv[13];
+} RELOCATED;
+
+struct tcp_sock {
+	u32 mss_cache;
+	u32 snd_cwnd, snd_cwnd_cnt, snd_ssthresh, snd_cwnd_clamp;
+	u32 prior_cwnd, prior_ssthresh;
+	u32 packets_out, sacked_out, lost_out, retrans_out, max_packets_out;
+	u32 snd_una, snd_nxt;
+	u32 srtt_us; /* eight times the smoothed RTT */
+	u64 tcp_mstamp; /* us */
+	u8 is_cwnd_limited : 1;
+} RELOCATED;
+
+struct ack_sample {
+	u32 pkts_acked;
+	s32 rtt_us;
+} RELOCATED;
+
+struct rate_sample {
+	s32 delivered;
+	long interval_us, rtt_us;
+	u32 acked_sacked;
+} RELOCATED;
+
+enum tcp_ca_event { CA_EVENT_TX_START, CA_EVENT_CWND_RESTART, CA_EVENT_COMPLETE_CWR, CA_EVENT_LOSS };
+enum tcp_ca_state { TCP_CA_Open, TCP_CA_Disorder, TCP_CA_CWR, TCP_CA_Recovery, TCP_CA_Loss };
+
+/* Anyone may select the algorithm, and a namespace other than the first may have it as its default. */
+#define TCP_CONG_NON_RESTRICTED 1
+
+#define AF_INET6 10
+
+struct tcp_congestion_ops {
+	u32 (*ssthresh)(struct sock *);
+	void (*cong_avoid)(struct sock *, u32, u32);
+	void (*set_state)(struct sock *, u8);
+	void (*cwnd_event)(struct sock *, enum tcp_ca_event);
+	void (*pkts_acked)(struct sock *, const struct ack_sample *);
+	u32 (*min_tso_segs)(struct sock *);
+	void (*cong_control)(struct sock *, u32, int, const struct rate_sample *);
+	u32 (*undo_cwnd)(struct sock *);
+	u32 (*sndbuf_expand)(struct sock *);
+	char name[16];
+	u32 flags;
+	void (*init)(struct sock *);
+	void (*release)(struct sock *);
+} RELOCATED;
+
+/* A bit field as it lies in the running kernel; __builtin_preserve_field_info's kinds are clang's. */
+#define BIT_FIELD(s, field)                                                                       \
+	((*(u8 *)((u8 *)(s) + __builtin_preserve_field_info((s)->field, 0 /* byte offset */))     \
+	  << (__builtin_preserve_field_info((s)->field, 4 /* left shift of a u64 */) & 63))       \
+	 >> __builtin_preserve_field_info((s)->field, 5 /* right shift */))
+
+/* Maps by BTF: a type is given by a pointer, a number by the length of an array. */
+#define MAP_NUMBER(name, n) int(*name)[n]
+enum bpf_map_type { BPF_MAP_TYPE_RINGBUF = 27 };
+
+static void *(*const bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
+static void (*const bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
+
+#endif

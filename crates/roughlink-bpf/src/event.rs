@@ -1,0 +1,172 @@
+//! What the programs record, `struct flow` of `bpf/algorithm.h`: the connection and what happened to it.
+
+/// What happened, `enum kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// The connection is established.
+    Opened = 1,
+    /// An ACK that may raise the window; in a stream for replay, any ACK, with its sample.
+    Ack = 2,
+    /// An episode begins: ssthresh was asked for.
+    Congestion = 3,
+    /// An episode begins with a retransmission time-out; in streams for replay.
+    Timeout = 4,
+    /// A time-out within an episode; in streams for replay.
+    TimeoutAgain = 5,
+    /// Loss recovery enters `state`.
+    State = 6,
+    /// The reduction is complete; in streams for replay, the state is Open again.
+    Recovered = 7,
+    /// The last episode was spurious.
+    Undone = 8,
+    /// The first segment after an idle time leaves.
+    Started = 9,
+    /// The connection is released.
+    Closed = 10,
+    /// The measurements of an ACK.
+    Sample = 11,
+}
+
+const KINDS: [Kind; 11] = [
+    Kind::Opened,
+    Kind::Ack,
+    Kind::Congestion,
+    Kind::Timeout,
+    Kind::TimeoutAgain,
+    Kind::State,
+    Kind::Recovered,
+    Kind::Undone,
+    Kind::Started,
+    Kind::Closed,
+    Kind::Sample,
+];
+
+/// Bytes of a record.
+pub const SIZE: usize = 96;
+
+/// One record. Windows are segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub kind: Kind,
+    /// When, microseconds of the kernel's clock.
+    pub now_us: u64,
+    /// Number of the connection, from 1.
+    pub connection: u32,
+    /// Bytes of a full segment.
+    pub mss: u32,
+    /// Congestion window before the event; after it in what a replay returns.
+    pub cwnd: u32,
+    /// Slow-start threshold, `u32::MAX` = unlimited; before or after as `cwnd`.
+    pub ssthresh: u32,
+    /// Segments believed to be in the network.
+    pub in_flight: u32,
+    /// Sequence number of the first unacknowledged byte.
+    pub snd_una: u32,
+    /// Sequence number of the next new byte.
+    pub snd_nxt: u32,
+    /// Smoothed RTT, microseconds; 0 = not measured.
+    pub srtt_us: u32,
+    /// RTT sample of the ACK, microseconds; negative = none.
+    pub rtt_us: i32,
+    /// Bytes cumulatively acknowledged by the ACK.
+    pub acked: u32,
+    /// Segments credited to growth.
+    pub segments: u32,
+    /// State of loss recovery, as Linux numbers them.
+    pub state: u8,
+    /// The window may grow.
+    pub may_grow: bool,
+    /// AF_INET or AF_INET6, with `Opened` only, as are the next three.
+    pub family: u16,
+    /// Local port.
+    pub local_port: u16,
+    /// Remote port.
+    pub remote_port: u16,
+    /// Remote address in network order, IPv4 in the first four bytes.
+    pub remote: [u8; 16],
+}
+
+impl Event {
+    /// An event at time 0 of a connection of which nothing is known.
+    pub fn new(kind: Kind) -> Self {
+        let mut e = Event::decode(&[&[0; 8][..], &1u32.to_le_bytes(), &[0; SIZE - 12]].concat()).expect("a kind");
+        e.kind = kind;
+        e.rtt_us = -1;
+        e
+    }
+
+    /// From the bytes of a record; `None` if it is none.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; SIZE] = bytes.try_into().ok()?;
+        let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let u16_at = |at: usize| u16::from_ne_bytes(bytes[at..at + 2].try_into().expect("two bytes"));
+        Some(Event {
+            now_us: u64::from_ne_bytes(bytes[..8].try_into().expect("eight bytes")),
+            kind: *KINDS.get((u32_at(8) as usize).checked_sub(1)?)?,
+            connection: u32_at(12),
+            mss: u32_at(16),
+            cwnd: u32_at(20),
+            ssthresh: u32_at(24),
+            in_flight: u32_at(36),
+            snd_una: u32_at(40),
+            snd_nxt: u32_at(44),
+            srtt_us: u32_at(48),
+            rtt_us: u32_at(52).cast_signed(),
+            acked: u32_at(56),
+            segments: u32_at(60),
+            state: bytes[64],
+            may_grow: bytes[65] != 0,
+            family: u16_at(66),
+            local_port: u16_at(68),
+            remote_port: u16_at(70),
+            remote: bytes[72..88].try_into().expect("sixteen bytes"),
+        })
+    }
+
+    /// The bytes of the record.
+    pub fn encode(&self) -> [u8; SIZE] {
+        let mut out = [0; SIZE];
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &self.now_us.to_ne_bytes());
+        put(64, &[self.state, u8::from(self.may_grow)]);
+        for (at, value) in [
+            (8, self.kind as u32),
+            (12, self.connection),
+            (16, self.mss),
+            (20, self.cwnd),
+            (24, self.ssthresh),
+            (36, self.in_flight),
+            (40, self.snd_una),
+            (44, self.snd_nxt),
+            (48, self.srtt_us),
+            (52, self.rtt_us.cast_unsigned()),
+            (56, self.acked),
+            (60, self.segments),
+        ] {
+            put(at, &value.to_ne_bytes());
+        }
+        for (at, value) in [(66, self.family), (68, self.local_port), (70, self.remote_port)] {
+            put(at, &value.to_ne_bytes());
+        }
+        put(72, &self.remote);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_survives_the_way_through_bytes() {
+        for (i, kind) in KINDS.into_iter().enumerate() {
+            let e = Event { cwnd: 7, rtt_us: -1, remote: [3; 16], may_grow: true, now_us: 1 << 40, ..Event::new(kind) };
+            assert_eq!(kind as usize, i + 1);
+            assert_eq!(Event::decode(&e.encode()), Some(e));
+        }
+        assert_eq!(Event::decode(&[0; SIZE]), None, "no kind 0");
+        assert_eq!(Event::decode(&[1; 20]), None, "too short");
+    }
+}

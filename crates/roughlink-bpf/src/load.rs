@@ -1,0 +1,124 @@
+//! Loading: an algorithm with its parameters becomes a congestion control of the running kernel.
+
+use crate::catalogue::{Entry, NAME_MAX};
+use crate::error::KernelError;
+use crate::parameters;
+use libbpf_rs::{Link, MapCore as _, Object, ObjectBuilder, OpenObject};
+use toml::Table;
+
+/// The compiled programs by name.
+static PROGRAMS: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/programs.rs"));
+
+/// What to load.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// The algorithm.
+    pub entry: &'static Entry,
+    /// Its name in the kernel.
+    pub name: String,
+    /// Parameters over the algorithm's defaults.
+    pub parameters: Table,
+}
+
+/// The longest description that a program has room for, bytes.
+const DESCRIPTION: usize = 1023;
+/// Where the name stands in `struct tcp_congestion_ops` of `bpf/kernel.h`.
+const NAME_AT: usize = 72;
+
+impl Wish {
+    /// The algorithm `name` with its defaults, under its own name.
+    ///
+    /// # Errors
+    /// [`KernelError::UnknownAlgorithm`].
+    pub fn new(name: &str) -> Result<Self, KernelError> {
+        let entry = Entry::find(name).ok_or_else(|| KernelError::UnknownAlgorithm(name.to_owned()))?;
+        Ok(Wish { entry, name: entry.name.to_owned(), parameters: Table::new() })
+    }
+
+    /// The program with its parameters written, not yet in the kernel.
+    pub(crate) fn open(&self) -> Result<OpenObject, KernelError> {
+        check_name(&self.name)?;
+        let bytes = PROGRAMS.iter().find(|(name, _)| *name == self.entry.program).expect("the catalogue's test").1;
+        let mut open = ObjectBuilder::default()
+            .name("roughlink")
+            .and_then(|builder| builder.open_memory(bytes))
+            .map_err(KernelError::bpf(format!("read the program `{}`", self.entry.program)))?;
+        let list = initial(&open, ".rodata.slots");
+        let slots = parameters::slots(list.trim_end_matches('\0'));
+        let all = parameters::checked(self.entry, &self.parameters, &slots)?;
+        let description = self.description(&all);
+        for mut map in open.maps_mut() {
+            let name = map.name().to_owned();
+            let Some(data) = map.initial_value_mut() else { continue };
+            match name.to_str() {
+                Some("entry") => put_text(&mut data[NAME_AT..=NAME_AT + NAME_MAX], &self.name),
+                Some(".rodata.what") => put_text(data, &description),
+                Some(".rodata.parameters") => parameters::write(&all, &slots, data)?,
+                _ => {}
+            }
+        }
+        Ok(open)
+    }
+
+    /// Puts it into the kernel. It can be selected from now on, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// A parameter is wrong, the kernel refuses the program, or there is an algorithm of this name already.
+    pub fn load(&self) -> Result<Loaded, KernelError> {
+        let mut open = self.open()?;
+        for mut program in open.progs_mut() {
+            if program.name() == "replay" {
+                program.set_autoload(false);
+            }
+        }
+        let mut object = open.load().map_err(KernelError::bpf(format!("load `{}` into the kernel", self.name)))?;
+        let mut entry = object.maps_mut().find(|m| m.name() == "entry").expect("hooks.h has it");
+        let link = entry.attach_struct_ops().map_err(KernelError::bpf(format!("register `{}`", self.name)))?;
+        drop(entry);
+        Ok(Loaded { object, link })
+    }
+
+    /// What is loaded, in TOML, as far as there is room.
+    fn description(&self, all: &Table) -> String {
+        let mut out = Table::new();
+        out.insert("algorithm".into(), self.entry.name.into());
+        out.insert("version".into(), env!("CARGO_PKG_VERSION").into());
+        out.insert("parameters".into(), all.clone().into());
+        let text = out.to_string();
+        if text.len() > DESCRIPTION { format!("algorithm = \"{}\"\n", self.entry.name) } else { text }
+    }
+}
+
+/// An algorithm that the kernel has as long as this lives.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Its programs and maps.
+    pub object: Object,
+    /// What keeps it registered.
+    pub link: Link,
+}
+
+/// The text that a map of the program begins with.
+fn initial(open: &OpenObject, map: &str) -> String {
+    let value = open.maps().find(|m| m.name() == map).and_then(|m| m.initial_value().map(<[u8]>::to_vec));
+    String::from_utf8(value.unwrap_or_default()).expect("algorithm.h has ASCII only")
+}
+
+fn check_name(name: &str) -> Result<(), KernelError> {
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > NAME_MAX {
+        "it is longer than 15 characters"
+    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) || name.starts_with('.') {
+        "it may have letters, digits, `-`, `_` and `.`, and not begin with a dot"
+    } else {
+        return Ok(());
+    };
+    Err(KernelError::Name { name: name.to_owned(), reason })
+}
+
+/// `text` with zeros behind it; the caller has made sure that it fits.
+fn put_text(to: &mut [u8], text: &str) {
+    to.fill(0);
+    to[..text.len()].copy_from_slice(text.as_bytes());
+}

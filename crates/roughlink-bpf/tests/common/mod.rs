@@ -1,0 +1,120 @@
+//! What the tests in the kernel share.
+
+use roughlink_bpf::event::{Event, Kind};
+use roughlink_core::cc::{Ack, Algorithm, Congestion, CongestionControl, Construct, Flow, Permit, REGISTRY, Sent, Vitals};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+/// Parameters of [`Recorded`].
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Params {
+    /// The algorithm that is recorded.
+    pub inner: String,
+    /// Its parameters.
+    #[schemars(with = "BTreeMap<String, String>")]
+    pub params: toml::Table,
+}
+
+thread_local! {
+    static STREAM: RefCell<Vec<Event>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An algorithm whose events are recorded, of all connections of this thread, as the kernel's programs record them.
+#[derive(Debug)]
+pub struct Recorded {
+    inner: Box<dyn CongestionControl>,
+    connection: u32,
+}
+
+impl Recorded {
+    /// What is named `recorded` in scenarios from now on.
+    pub fn register() {
+        let entry = Algorithm::new::<Recorded>("recorded", "another algorithm, recorded", "a test");
+        drop(REGISTRY.add(entry)); // another test may have done it
+    }
+
+    /// What was recorded in this thread since the last call.
+    pub fn take() -> Vec<Event> {
+        STREAM.take()
+    }
+
+    fn note(&self, flow: &Flow, kind: Kind, more: impl FnOnce(&mut Event)) {
+        let mss = u64::from(flow.mss);
+        let mut e = Event {
+            now_us: flow.now.as_micros(),
+            connection: self.connection,
+            mss: flow.mss,
+            cwnd: (flow.initial_window / mss) as u32,
+            ssthresh: u32::try_from(flow.initial_ssthresh / mss).unwrap_or(u32::MAX),
+            in_flight: (flow.in_flight / mss) as u32,
+            snd_una: flow.snd_una as u32,
+            snd_nxt: flow.snd_nxt as u32,
+            srtt_us: flow.srtt.as_micros() as u32,
+            state: flow.state as u8,
+            ..Event::new(kind)
+        };
+        // Linux numbers Cwr before Recovery.
+        e.state = [0, 1, 3, 4, 2][usize::from(e.state)];
+        more(&mut e);
+        STREAM.with_borrow_mut(|stream| stream.push(e));
+    }
+}
+
+impl Construct for Recorded {
+    type Params = Params;
+    fn new(params: &Params, flow: &Flow) -> Self {
+        let factory = REGISTRY.find(&params.inner).expect("a name").factory("linux", &params.params).expect("valid");
+        let connection = STREAM.with_borrow(|s| 1 + s.iter().filter(|e| e.kind == Kind::Opened).count());
+        let made = Recorded { inner: factory(flow), connection: connection as u32 };
+        made.note(flow, Kind::Opened, |_| ());
+        made
+    }
+}
+
+impl CongestionControl for Recorded {
+    fn on_ack(&mut self, flow: &Flow, ack: &Ack) {
+        self.note(flow, Kind::Ack, |e| {
+            e.rtt_us = ack.rtt.map_or(-1, |t| t.as_micros() as i32);
+            e.acked = ack.acked as u32;
+            e.segments = ack.segments;
+            e.may_grow = ack.may_grow;
+        });
+        self.inner.on_ack(flow, ack);
+    }
+    fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
+        let kind = match cause {
+            Congestion::Loss | Congestion::Ecn => Kind::Congestion,
+            Congestion::Timeout => Kind::Timeout,
+            Congestion::TimeoutAgain => Kind::TimeoutAgain,
+        };
+        self.note(flow, kind, |_| ());
+        self.inner.on_congestion(flow, cause);
+    }
+    fn permit(&self, flow: &Flow) -> Permit {
+        self.inner.permit(flow)
+    }
+    fn vitals(&self) -> Vitals {
+        self.inner.vitals()
+    }
+    fn on_sent(&mut self, flow: &Flow, sent: &Sent) {
+        if sent.tx_start {
+            self.note(flow, Kind::Started, |e| {
+                if !sent.retransmission {
+                    e.snd_nxt = sent.seq as u32;
+                }
+            });
+        }
+        self.inner.on_sent(flow, sent);
+    }
+    fn on_recovered(&mut self, flow: &Flow) {
+        self.note(flow, Kind::Recovered, |_| ());
+        self.inner.on_recovered(flow);
+    }
+    fn on_undo(&mut self, flow: &Flow) {
+        self.note(flow, Kind::Undone, |_| ());
+        self.inner.on_undo(flow);
+    }
+}
