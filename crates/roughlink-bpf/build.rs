@@ -22,14 +22,27 @@ fn main() {
     for name in &names {
         let object = Path::new(&out).join(format!("{name}.o"));
         let compiled = Command::new(&clang)
-            .args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-target", "bpf", "-mcpu=v3", "-fdebug-compilation-dir", "."])
+            .args([
+                "-O2",
+                "-g",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                "-target",
+                "bpf",
+                "-mcpu=v3",
+                "-fdebug-compilation-dir",
+                ".",
+            ])
             .args(["-c", &format!("bpf/{name}.bpf.c"), "-o"])
             .arg(&object)
             .status();
         match compiled {
             Ok(status) if status.success() => {}
             Ok(status) => panic!("{clang} could not compile bpf/{name}.bpf.c ({status})"),
-            Err(e) => panic!("{clang} compiles the kernel's programs and could not be run: {e}; `make kernel` installs it"),
+            Err(e) => {
+                panic!("{clang} compiles the kernel's programs and could not be run: {e}; `make kernel` installs it")
+            }
         }
         list.push_str(&format!("    (\"{name}\", include_bytes!({object:?})),\n"));
     }

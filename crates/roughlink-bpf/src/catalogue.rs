@@ -5,7 +5,7 @@ use roughlink_core::cc::{Algorithm, REGISTRY};
 /// An algorithm of the registry whose arithmetic is a program in `bpf/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name in scenario files, and in the kernel unless another is asked for.
+    /// Its name in scenario files.
     pub name: &'static str,
     /// The file in `bpf/`, without `.bpf.c`: names that differ in parameters only share one.
     pub program: &'static str,
@@ -30,6 +30,11 @@ impl Entry {
     /// The entry for `name`.
     pub fn find(name: &str) -> Option<&'static Entry> {
         ENTRIES.iter().find(|e| e.name == name)
+    }
+
+    /// Its name in the kernel, unless another is asked for: the kernel takes no hyphens.
+    pub fn name_in_kernel(&self) -> String {
+        self.name.replace('-', "_")
     }
 
     /// The algorithm in Rust: summary, source, parameters.

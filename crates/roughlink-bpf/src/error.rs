@@ -21,7 +21,7 @@ pub enum KernelError {
     #[error("{0}")]
     Parameter(String),
     /// A call into the kernel failed.
-    #[error("could not {action}: {source}")]
+    #[error("could not {action}: {source:#}")]
     Bpf {
         /// What was tried.
         action: String,

@@ -8,6 +8,10 @@
 
 pub mod catalogue;
 #[cfg(feature = "kernel")]
+pub mod check;
+#[cfg(feature = "kernel")]
+pub mod defaults;
+#[cfg(feature = "kernel")]
 mod error;
 #[cfg(feature = "kernel")]
 pub mod event;
@@ -15,6 +19,8 @@ pub mod event;
 pub mod load;
 #[cfg(feature = "kernel")]
 mod parameters;
+#[cfg(feature = "kernel")]
+pub mod pinned;
 #[cfg(feature = "kernel")]
 pub mod replay;
 

@@ -1,9 +1,12 @@
 //! Loading: an algorithm with its parameters becomes a congestion control of the running kernel.
 
 use crate::catalogue::{Entry, NAME_MAX};
+use crate::defaults;
 use crate::error::KernelError;
 use crate::parameters;
+use crate::pinned::What;
 use libbpf_rs::{Link, MapCore as _, Object, ObjectBuilder, OpenObject};
+use roughlink_host::Namespace;
 use toml::Table;
 
 /// The compiled programs by name.
@@ -32,19 +35,42 @@ impl Wish {
     /// [`KernelError::UnknownAlgorithm`].
     pub fn new(name: &str) -> Result<Self, KernelError> {
         let entry = Entry::find(name).ok_or_else(|| KernelError::UnknownAlgorithm(name.to_owned()))?;
-        Ok(Wish { entry, name: entry.name.to_owned(), parameters: Table::new() })
+        Ok(Wish { entry, name: entry.name_in_kernel(), parameters: Table::new() })
+    }
+
+    /// Whether it makes sense, without the kernel.
+    ///
+    /// # Errors
+    /// The name or a parameter is wrong.
+    pub fn check(&self) -> Result<(), KernelError> {
+        self.open().map(drop)
+    }
+
+    /// All parameters that the program has, with their values.
+    ///
+    /// # Errors
+    /// A parameter is wrong.
+    pub fn all_parameters(&self) -> Result<Table, KernelError> {
+        let open = self.read()?;
+        let list = initial(&open, ".rodata.slots");
+        parameters::checked(self.entry, &self.parameters, &parameters::slots(&list))
+    }
+
+    /// The program as it was compiled.
+    fn read(&self) -> Result<OpenObject, KernelError> {
+        let bytes = PROGRAMS.iter().find(|(name, _)| *name == self.entry.program).expect("the catalogue's test").1;
+        ObjectBuilder::default()
+            .name("roughlink")
+            .and_then(|builder| builder.open_memory(bytes))
+            .map_err(KernelError::bpf(format!("read the program `{}`", self.entry.program)))
     }
 
     /// The program with its parameters written, not yet in the kernel.
     pub(crate) fn open(&self) -> Result<OpenObject, KernelError> {
         check_name(&self.name)?;
-        let bytes = PROGRAMS.iter().find(|(name, _)| *name == self.entry.program).expect("the catalogue's test").1;
-        let mut open = ObjectBuilder::default()
-            .name("roughlink")
-            .and_then(|builder| builder.open_memory(bytes))
-            .map_err(KernelError::bpf(format!("read the program `{}`", self.entry.program)))?;
+        let mut open = self.read()?;
         let list = initial(&open, ".rodata.slots");
-        let slots = parameters::slots(list.trim_end_matches('\0'));
+        let slots = parameters::slots(&list);
         let all = parameters::checked(self.entry, &self.parameters, &slots)?;
         let description = self.description(&all);
         for mut map in open.maps_mut() {
@@ -65,6 +91,9 @@ impl Wish {
     /// # Errors
     /// A parameter is wrong, the kernel refuses the program, or there is an algorithm of this name already.
     pub fn load(&self) -> Result<Loaded, KernelError> {
+        if defaults::registered()?.contains(&self.name) {
+            return Err(KernelError::State(format!("the kernel has a `{}` already", self.name)));
+        }
         let mut open = self.open()?;
         for mut program in open.progs_mut() {
             if program.name() == "replay" {
@@ -78,14 +107,22 @@ impl Wish {
         Ok(Loaded { object, link })
     }
 
-    /// What is loaded, in TOML, as far as there is room.
-    fn description(&self, all: &Table) -> String {
-        let mut out = Table::new();
-        out.insert("algorithm".into(), self.entry.name.into());
-        out.insert("version".into(), env!("CARGO_PKG_VERSION").into());
-        out.insert("parameters".into(), all.clone().into());
-        let text = out.to_string();
-        if text.len() > DESCRIPTION { format!("algorithm = \"{}\"\n", self.entry.name) } else { text }
+    /// What is loaded, in TOML; a text that is too long loses the parameters.
+    fn description(&self, parameters: &Table) -> String {
+        let here = (String::new(), Namespace::here());
+        let before = here.1.ok().and_then(|n| defaults::default_of(&(here.0, n)).ok()).unwrap_or_default();
+        let mut what = What {
+            algorithm: self.entry.name.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            process: std::process::id(),
+            before,
+            parameters: parameters.clone(),
+        };
+        let text = |what: &What| toml::to_string(what).expect("plain values");
+        if text(&what).len() > DESCRIPTION {
+            what.parameters.clear();
+        }
+        text(&what)
     }
 }
 
@@ -101,7 +138,8 @@ pub struct Loaded {
 /// The text that a map of the program begins with.
 fn initial(open: &OpenObject, map: &str) -> String {
     let value = open.maps().find(|m| m.name() == map).and_then(|m| m.initial_value().map(<[u8]>::to_vec));
-    String::from_utf8(value.unwrap_or_default()).expect("algorithm.h has ASCII only")
+    let text = String::from_utf8(value.unwrap_or_default()).expect("algorithm.h has ASCII only");
+    text.trim_end_matches('\0').to_owned()
 }
 
 fn check_name(name: &str) -> Result<(), KernelError> {
@@ -109,8 +147,8 @@ fn check_name(name: &str) -> Result<(), KernelError> {
         "it is empty"
     } else if name.len() > NAME_MAX {
         "it is longer than 15 characters"
-    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b)) || name.starts_with('.') {
-        "it may have letters, digits, `-`, `_` and `.`, and not begin with a dot"
+    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.".contains(&b)) || name.starts_with('.') {
+        "the kernel takes letters, digits, `_` and `.`; a dot may not be the first"
     } else {
         return Ok(());
     };

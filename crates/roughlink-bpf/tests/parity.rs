@@ -52,7 +52,8 @@ fn simulated(name: &str, n: usize) -> Vec<Event> {
     for seed in 1.. {
         for (i, link) in LINKS.iter().enumerate() {
             let text = scenario(name, *link, [20, 100, 400][(i + seed as usize) % 3], seed);
-            let (scenario, _) = roughlink_scenario::parse(&text, "line", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e:?}"));
+            let (scenario, _) = roughlink_scenario::parse(&text, "line", &[], &|_| Err("no files".into()))
+                .unwrap_or_else(|e| panic!("{e:?}"));
             let end = scenario.duration;
             Network::new(scenario, Options::default()).expect("a path").wake(end);
             let stream = Recorded::take();

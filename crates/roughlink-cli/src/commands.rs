@@ -10,6 +10,11 @@ pub(crate) mod emulate;
 #[path = "commands/no_emulation.rs"]
 pub(crate) mod emulate;
 pub(crate) mod gateway;
+#[cfg(feature = "kernel")]
+pub(crate) mod kernel;
+#[cfg(not(feature = "kernel"))]
+#[path = "commands/no_kernel.rs"]
+pub(crate) mod kernel;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod metric;

@@ -7,8 +7,10 @@ use crate::ip::ip;
 use crate::nodes::path_of;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{getgid, getuid};
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::os::fd::{AsRawFd as _, RawFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::thread;
@@ -51,6 +53,20 @@ impl Namespace {
     pub fn named(name: &str) -> Result<Self, HostError> {
         let path = if name.contains('/') { name.to_owned() } else { format!("/run/netns/{name}") };
         File::open(&path).map(Namespace).map_err(HostError::of(format!("open the network namespace {path}")))
+    }
+
+    /// Those that can be found from here: of processes, of mounts such as `ip netns` makes, and of descriptors that processes
+    /// hold. Each once, with words for people; the caller's own first.
+    pub fn all() -> Vec<(String, Self)> {
+        let mut seen = HashSet::new();
+        let mut found = Vec::new();
+        for (words, path) in paths() {
+            let Ok(file) = File::open(&path) else { continue };
+            if file.metadata().is_ok_and(|m| seen.insert((m.dev(), m.ino()))) {
+                found.push((words, Namespace(file)));
+            }
+        }
+        found
     }
 
     /// The same, held once more.
@@ -99,6 +115,30 @@ impl Namespace {
             Ok(work())
         })
     }
+}
+
+/// Where namespaces may be found, each with words for it; a process that is not ours hides its own.
+fn paths() -> Vec<(String, String)> {
+    let mut all = vec![("this namespace".to_owned(), "/proc/thread-self/ns/net".to_owned())];
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    all.extend(mounts.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let path = fields.get(4).filter(|_| fields[3].starts_with("net:["))?.replace("\\040", " ");
+        Some((path.strip_prefix("/run/netns/").unwrap_or(&path).to_owned(), path))
+    }));
+    let entries = |folder: &str| -> Vec<String> {
+        let read = fs::read_dir(folder).into_iter().flatten();
+        read.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect()
+    };
+    for process in entries("/proc").into_iter().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) {
+        let words = format!("process {process}");
+        all.push((words.clone(), format!("/proc/{process}/ns/net")));
+        let folder = format!("/proc/{process}/fd");
+        let is_net = |path: &String| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("net:["));
+        let held = entries(&folder).into_iter().map(|fd| format!("{folder}/{fd}")).filter(is_net);
+        all.extend(held.map(|path| (words.clone(), path)));
+    }
+    all
 }
 
 /// Does something in a thread of its own.

@@ -1,7 +1,9 @@
 //! What the tests in the kernel share.
 
 use roughlink_bpf::event::{Event, Kind};
-use roughlink_core::cc::{Ack, Algorithm, Congestion, CongestionControl, Construct, Flow, Permit, REGISTRY, Sent, Vitals};
+use roughlink_core::cc::{
+    Ack, Algorithm, Congestion, CongestionControl, Construct, Flow, Permit, REGISTRY, Sent, Vitals,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;

@@ -1,13 +1,13 @@
 //! `roughlink cc`
 
-use crate::args::List;
+use crate::args::CcList;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
 use roughlink_core::cc::{REGISTRY, STACKS};
 use serde_json::json;
 
 /// Lists the algorithms.
-pub(crate) fn list(args: &List) -> Result<(), Failure> {
+pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     if args.json {
         let all: Vec<_> = REGISTRY
             .iter()

@@ -1,0 +1,71 @@
+//! Which algorithm new connections of a network namespace get: net.ipv4.tcp_congestion_control, per namespace, and for IPv6
+//! too.
+//!
+//! A namespace goes on using an algorithm for new connections after its loader has ended: who unloads one must give
+//! each such namespace another default first.
+
+use crate::error::KernelError;
+use roughlink_host::Namespace;
+use std::fs;
+
+const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// A namespace, with the name or path by which it was found.
+pub type Place = (String, Namespace);
+
+/// The default of a namespace.
+///
+/// # Errors
+/// It cannot be joined.
+pub fn default_of(place: &Place) -> Result<String, KernelError> {
+    let read = within(place, || fs::read_to_string(DEFAULT))?;
+    Ok(read.map_err(KernelError::file(format!("read {DEFAULT} of {}", place.0)))?.trim().to_owned())
+}
+
+/// Makes `name` the default of a namespace.
+///
+/// # Errors
+/// It cannot be joined, or the kernel refuses.
+pub fn set_default(place: &Place, name: &str) -> Result<(), KernelError> {
+    let written = within(place, || fs::write(DEFAULT, name))?;
+    written.map_err(KernelError::file(format!("make `{name}` the default of {}", place.0)))
+}
+
+/// The namespaces whose default is `name`.
+pub fn holders(name: &str) -> Vec<Place> {
+    Namespace::all().into_iter().filter(|place| default_of(place).is_ok_and(|d| d == name)).collect()
+}
+
+/// All algorithms that the kernel has.
+///
+/// # Errors
+/// There is no /proc.
+pub fn registered() -> Result<Vec<String>, KernelError> {
+    let text = fs::read_to_string(AVAILABLE).map_err(KernelError::file(format!("read {AVAILABLE}")))?;
+    Ok(text.split_whitespace().map(str::to_owned).collect())
+}
+
+/// Gives every namespace whose default is `name` another one, the first of `instead` that the kernel takes; how many there were.
+///
+/// # Errors
+/// A namespace still has it.
+pub fn replace(name: &str, instead: &[&str]) -> Result<usize, KernelError> {
+    let places = holders(name);
+    for place in &places {
+        if !instead.iter().filter(|other| **other != name).any(|other| set_default(place, other).is_ok()) {
+            return Err(KernelError::State(format!(
+                "`{name}` is still the default of {}, which took no other",
+                place.0
+            )));
+        }
+    }
+    match holders(name).first() {
+        Some(place) => Err(KernelError::State(format!("`{name}` has become the default of {} again", place.0))),
+        None => Ok(places.len()),
+    }
+}
+
+fn within<T: Send>(place: &Place, work: impl FnOnce() -> T + Send) -> Result<T, KernelError> {
+    place.1.within(work).map_err(|e| KernelError::State(e.to_string()))
+}

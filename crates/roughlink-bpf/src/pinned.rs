@@ -1,0 +1,275 @@
+//! What is loaded, found by what it has in the BPF file system: a folder per algorithm with the maps that others may read, and
+//! the link, if the algorithm is to outlive its loader.
+
+use crate::defaults;
+use crate::error::KernelError;
+use crate::event::Event;
+use crate::load::Loaded;
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBufferBuilder};
+use nix::mount::{MsFlags, mount};
+use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, thread};
+
+/// The BPF file system, where systemd mounts it.
+const BPFFS: &str = "/sys/fs/bpf";
+/// The folder of what roughlink has loaded.
+pub const ROOT: &str = "/sys/fs/bpf/roughlink";
+/// The maps of a program that are pinned, and under what names.
+const MAPS: [(&str, &str); 4] =
+    [(".rodata.what", "what"), (".data.counters", "counters"), (".data.recording", "recording"), ("ring", "ring")];
+const LINK: &str = "link";
+/// How often, 10 ms apart, the kernel is asked whether an algorithm has gone.
+const TRIES: u32 = 300;
+
+/// An algorithm that roughlink has loaded.
+#[derive(Clone, Debug)]
+pub struct Pinned {
+    /// Its name in the kernel.
+    pub name: String,
+    /// What its loader wrote down.
+    pub what: What,
+    /// It stays when its loader ends.
+    pub persists: bool,
+    /// The kernel has it; else its loader was killed, and this is what is left.
+    pub registered: bool,
+}
+
+/// What a loader writes down.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct What {
+    /// The algorithm.
+    pub algorithm: String,
+    /// The version of roughlink.
+    pub version: String,
+    /// Its process.
+    pub process: u32,
+    /// The default of the loader's namespace before.
+    pub before: String,
+    /// All parameters that the program has.
+    pub parameters: toml::Table,
+}
+
+/// What a program counts, of all connections since it was loaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Connections that began with the algorithm or were given it.
+    pub opened: u64,
+    /// Those of them that ended, or were given another.
+    pub closed: u64,
+    /// Episodes: losses, time-outs and marks that reduced the window.
+    pub congestions: u64,
+    /// Time-outs.
+    pub timeouts: u64,
+    /// Episodes that were spurious and undone.
+    pub undone: u64,
+    /// Records for which there was no room.
+    pub not_recorded: u64,
+}
+
+/// What `unload` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unloaded {
+    /// Namespaces that were given another default.
+    pub namespaces: usize,
+    /// Connections that go on with it until they end.
+    pub connections: u64,
+}
+
+impl Pinned {
+    /// All of them, by name.
+    ///
+    /// # Errors
+    /// /proc or the folder cannot be read.
+    pub fn all() -> Result<Vec<Self>, KernelError> {
+        let registered = defaults::registered()?;
+        let entries = match fs::read_dir(ROOT) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(KernelError::file(format!("read {ROOT}"))(e)),
+        };
+        let mut names: Vec<String> = entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
+        names.sort();
+        let read = |name: String| Pinned {
+            what: read_what(&name).unwrap_or_default(),
+            persists: folder(&name).join(LINK).exists(),
+            registered: registered.contains(&name),
+            name,
+        };
+        Ok(names.into_iter().map(read).collect())
+    }
+
+    /// That of this name.
+    ///
+    /// # Errors
+    /// There is none, or as [`Pinned::all`].
+    pub fn find(name: &str) -> Result<Self, KernelError> {
+        let not_here = || KernelError::State(format!("roughlink has loaded no `{name}`"));
+        Self::all()?.into_iter().find(|p| p.name == name).ok_or_else(not_here)
+    }
+
+    /// What it has counted.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn counters(&self) -> Result<Counters, KernelError> {
+        let bytes = first_value(&self.map("counters")?)?;
+        let mut numbers = bytes.chunks_exact(8).map(|c| u64::from_ne_bytes(c.try_into().expect("eight bytes")));
+        let mut next = || numbers.next().unwrap_or(0);
+        Ok(Counters {
+            opened: next(),
+            closed: next(),
+            congestions: next(),
+            timeouts: next(),
+            undone: next(),
+            not_recorded: next(),
+        })
+    }
+
+    /// Has events recorded and passes them on until `on_events`, which is called at least every 100 ms, returns false.
+    /// `acknowledgements` too, or only what is rarer.
+    ///
+    /// # Errors
+    /// A map cannot be read or written.
+    pub fn follow(
+        &self,
+        acknowledgements: bool,
+        mut on_events: impl FnMut(&[Event]) -> bool,
+    ) -> Result<(), KernelError> {
+        let (ring, recording) = (self.map("ring")?, self.map("recording")?);
+        let events = std::cell::RefCell::new(Vec::new());
+        let mut builder = RingBufferBuilder::new();
+        let take = |bytes: &[u8]| {
+            events.borrow_mut().extend(Event::decode(bytes));
+            0
+        };
+        builder.add(&ring, take).map_err(KernelError::bpf("read the ring of events"))?;
+        let ring = builder.build().map_err(KernelError::bpf("read the ring of events"))?;
+        let record = |level: u32| {
+            let written = recording.update(&[0; 4], &level.to_ne_bytes(), MapFlags::ANY);
+            written.map_err(KernelError::bpf("turn recording on or off"))
+        };
+        record(if acknowledgements { 2 } else { 1 })?;
+        loop {
+            let polled = ring.poll(Duration::from_millis(100));
+            let go_on = on_events(&events.take());
+            match polled {
+                Err(e) if e.kind() != libbpf_rs::ErrorKind::Interrupted => {
+                    record(0)?;
+                    return Err(KernelError::bpf("wait for events")(e));
+                }
+                _ if go_on => {}
+                _ => return record(0),
+            }
+        }
+    }
+
+    fn map(&self, name: &str) -> Result<MapHandle, KernelError> {
+        let path = folder(&self.name).join(name);
+        MapHandle::from_pinned_path(&path).map_err(KernelError::bpf(format!("open {}", path.display())))
+    }
+}
+
+impl Loaded {
+    /// Lets others find it: its maps appear in the BPF file system, which is mounted if it is not, and if it is to persist,
+    /// its link too.
+    ///
+    /// # Errors
+    /// The file system cannot be mounted or written, or there is something of this name.
+    pub fn pin(&mut self, name: &str, persist: bool) -> Result<(), KernelError> {
+        mount_bpffs()?;
+        let folder = folder(name);
+        fs::create_dir_all(ROOT).map_err(KernelError::file(format!("make {ROOT}")))?;
+        let action =
+            format!("make {}; `roughlink cc unload {name}` removes what a killed loader left", folder.display());
+        fs::create_dir(&folder).map_err(KernelError::file(action))?;
+        let pinned = self.pin_in(&folder, persist);
+        if pinned.is_err() {
+            remove(&folder);
+        }
+        pinned
+    }
+
+    fn pin_in(&mut self, folder: &Path, persist: bool) -> Result<(), KernelError> {
+        for mut map in self.object.maps_mut() {
+            if let Some((_, name)) = MAPS.iter().find(|(map_name, _)| map.name() == *map_name) {
+                let path = folder.join(name);
+                map.pin(&path).map_err(KernelError::bpf(format!("pin {}", path.display())))?;
+            }
+        }
+        if persist {
+            let path = folder.join(LINK);
+            self.link.pin(&path).map_err(KernelError::bpf(format!("pin {}", path.display())))?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes `name` from the kernel: namespaces whose default it is get another first. Connections keep it until they end.
+///
+/// # Errors
+/// roughlink has loaded no such algorithm, a process still holds it, or a namespace took no other default.
+pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
+    let is_registered = || defaults::registered().map(|all| all.iter().any(|n| n == name));
+    let pinned = Pinned::find(name).ok();
+    if pinned.is_none() && (is_registered()? || defaults::holders(name).is_empty()) {
+        return Err(KernelError::State(format!("roughlink has loaded no `{name}`")));
+    }
+    let what = pinned.as_ref().map(|p| p.what.clone()).unwrap_or_default();
+    let counters = pinned.as_ref().and_then(|p| p.counters().ok()).unwrap_or_default();
+    let namespaces = defaults::replace(name, &[&what.before, "cubic", "reno"])?;
+    remove(&folder(name));
+    for _ in 0..TRIES {
+        if !is_registered()? {
+            // Who asked in between.
+            let late = defaults::replace(name, &[&what.before, "cubic", "reno"])?;
+            let connections = counters.opened.saturating_sub(counters.closed);
+            return Ok(Unloaded { namespaces: namespaces + late, connections });
+        }
+        if Path::new(&format!("/proc/{}", what.process)).exists() && !pinned.as_ref().is_some_and(|p| p.persists) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Err(KernelError::State(format!(
+        "`{name}` is no namespace's default any more, but process {} still holds it: end that process",
+        what.process
+    )))
+}
+
+/// Mounts the BPF file system unless it is there.
+fn mount_bpffs() -> Result<(), KernelError> {
+    if statfs(BPFFS).is_ok_and(|s| s.filesystem_type() == BPF_FS_MAGIC) {
+        return Ok(());
+    }
+    let mounted = mount(Some("bpf"), BPFFS, Some("bpf"), MsFlags::empty(), None::<&str>);
+    mounted.map_err(|e| KernelError::file(format!("mount the BPF file system at {BPFFS}"))(e.into()))
+}
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(ROOT).join(name)
+}
+
+/// Removes a folder of pins, as far as it is there.
+fn remove(folder: &Path) {
+    for name in MAPS.iter().map(|m| m.1).chain([LINK]) {
+        let _ = fs::remove_file(folder.join(name));
+    }
+    let _ = fs::remove_dir(folder);
+    let _ = fs::remove_dir(ROOT); // if it was the last
+}
+
+fn read_what(name: &str) -> Option<What> {
+    let map = MapHandle::from_pinned_path(folder(name).join("what")).ok()?;
+    let text = String::from_utf8(first_value(&map).ok()?).ok()?;
+    toml::from_str(text.trim_end_matches('\0')).ok()
+}
+
+/// The only value of a map of one variable.
+fn first_value(map: &MapHandle) -> Result<Vec<u8>, KernelError> {
+    let value = map.lookup(&[0; 4], MapFlags::ANY).map_err(KernelError::bpf("read a map"))?;
+    value.ok_or_else(|| KernelError::State("a map of the program is empty".into()))
+}

@@ -1,0 +1,324 @@
+//! `roughlink cc check`, `load`, `unload`, `stat` and `list --kernel`: algorithms in the running kernel.
+
+use crate::args::{CcList, List, Load, Stat, Unload};
+use crate::failure::{Failure, print, print_json, say};
+use crate::progress::on_stop;
+use crate::show;
+use roughlink_bpf::KernelError;
+use roughlink_bpf::catalogue::ENTRIES;
+use roughlink_bpf::check::needs;
+use roughlink_bpf::defaults::{Place, holders, set_default};
+use roughlink_bpf::event::{Event, Kind};
+use roughlink_bpf::load::Wish;
+use roughlink_bpf::pinned::{self, Pinned};
+use roughlink_host::Namespace;
+use roughlink_lab::error::LabError;
+use roughlink_lab::nearest;
+use serde_json::json;
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The name under which the V2G paper's NewReno ND is known: it is no algorithm of the sender.
+const ND: &str = "newreno-nd";
+
+/// Bad input, or what the machine lacks.
+fn failure(e: KernelError) -> Failure {
+    let usage = |message: String, help: String| LabError::Usage { message, help }.into();
+    match e {
+        KernelError::UnknownAlgorithm(name) if name == ND => usage(
+            format!(
+                "`{ND}` is NewReno with a receiver that acknowledges every segment: nothing for the sender's kernel"
+            ),
+            "at the receiver: ip route change ROUTE quickack 1".into(),
+        ),
+        KernelError::UnknownAlgorithm(ref name) => {
+            usage(e.to_string(), nearest::suggest(name, "there are", ENTRIES.iter().map(|e| e.name)))
+        }
+        KernelError::Parameter(message) => usage(message, "`roughlink cc list --kernel` lists parameters".into()),
+        KernelError::Name { .. } => usage(e.to_string(), "another one with --as".into()),
+        KernelError::State(message) => Failure::Machine(message, None),
+        other => Failure::Machine(other.to_string(), Some("`roughlink cc check` says what is missing")),
+    }
+}
+
+/// What the machine has and lacks.
+pub(crate) fn check(args: &List) -> Result<(), Failure> {
+    let all = needs();
+    if args.json {
+        let all: Vec<_> = all.iter().map(|n| json!({ "name": n.name, "found": n.found, "fix": n.fix })).collect();
+        return print_json(&all);
+    }
+    let mut table = show::table(&["what", "here", "if it is not enough"]);
+    for need in &all {
+        table.add_row([need.name, &need.found, need.fix.unwrap_or("")]);
+    }
+    print(&format!("{table}\n"))?;
+    match all.iter().any(|n| n.name == "load" && n.fix.is_some()) {
+        true => Err(Failure::Machine("algorithms cannot be loaded here".into(), None)),
+        false => Ok(()),
+    }
+}
+
+/// What can be loaded, and what is.
+pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
+    let loaded = Pinned::all().map_err(failure)?;
+    let uses = |name: &str| holders(name).into_iter().map(|(place, _)| place).collect::<Vec<_>>();
+    if args.json {
+        let of = |p: &Pinned| {
+            json!({ "name": p.name, "algorithm": p.what.algorithm, "version": p.what.version, "process": p.what.process,
+                "parameters": p.what.parameters, "persists": p.persists, "registered": p.registered,
+                "counters": p.counters().ok(), "default_of": uses(&p.name) })
+        };
+        let can: Vec<_> = ENTRIES
+            .iter()
+            .map(|e| Ok(json!({ "name": e.name, "name_in_kernel": e.name_in_kernel(), "parameters": Wish::new(e.name)?.all_parameters()? })))
+            .collect::<Result<_, KernelError>>()
+            .map_err(failure)?;
+        return print_json(&json!({ "loaded": loaded.iter().map(of).collect::<Vec<_>>(), "available": can }));
+    }
+    if !loaded.is_empty() {
+        let mut table = show::table(&["in the kernel", "algorithm", "until", "open", "default of"]);
+        for p in &loaded {
+            let counters = p.counters().unwrap_or_default();
+            let until = match (p.registered, p.persists) {
+                (false, _) => "its loader was killed: `roughlink cc unload` removes the rest".to_owned(),
+                (true, true) => "`roughlink cc unload`".to_owned(),
+                (true, false) => format!("process {} ends", p.what.process),
+            };
+            let open = counters.opened.saturating_sub(counters.closed).to_string();
+            table.add_row([&p.name, &p.what.algorithm, &until, &open, &uses(&p.name).join(", ")]);
+        }
+        print(&format!("{table}\n"))?;
+    }
+    let mut table = show::table(&["name", "what it does", "from", "parameters"]);
+    for e in ENTRIES {
+        let parameters: Vec<String> = Wish::new(e.name)
+            .map_err(failure)?
+            .all_parameters()
+            .map_err(failure)?
+            .iter()
+            .map(|(k, v)| format!("{k} = {v}"))
+            .collect();
+        let algorithm = e.algorithm();
+        table.add_row([e.name, algorithm.summary, algorithm.source, &parameters.join("\n")]);
+    }
+    print(&format!("{table}\n"))
+}
+
+/// Loads one, and stays until it is told to end unless it is pinned.
+pub(crate) fn load(args: &Load) -> Result<(), Failure> {
+    let mut wish = Wish::new(&args.name).map_err(failure)?;
+    for (key, value) in &args.parameters {
+        let parsed: toml::Table = format!("value = {value}").parse().map_err(|_| LabError::Usage {
+            message: format!("`{value}` is no value of `{key}`"),
+            help: "write a number, or true or false".into(),
+        })?;
+        wish.parameters.insert(key.clone(), parsed["value"].clone());
+    }
+    if let Some(name) = &args.rename {
+        wish.name.clone_from(name);
+    }
+    wish.check().map_err(failure)?;
+    if args.unit {
+        return print(&unit(&wish.name)?);
+    }
+    // Before anything is loaded: a namespace that is not there costs nothing.
+    let places = places(args)?;
+    let mut loaded = wish.load().map_err(failure)?;
+    loaded.pin(&wish.name, args.pin).map_err(failure)?;
+    let named = if wish.name == wish.entry.name { String::new() } else { format!(" as `{}`", wish.name) };
+    let undo = |e: KernelError| {
+        // What is not pinned ends with `loaded`.
+        let _ = pinned::unload(&wish.name);
+        failure(e)
+    };
+    for place in &places {
+        set_default(place, &wish.name).map_err(undo)?;
+    }
+    let whose: Vec<&str> = places.iter().map(|p| p.0.as_str()).collect();
+    let whose = if whose.is_empty() { String::new() } else { format!(", the default of {}", whose.join(", ")) };
+    say(&format!("`{}` is in the kernel{named}{whose}", wish.entry.name));
+    if args.pin {
+        return Ok(());
+    }
+    say("Ctrl-C takes it out");
+    let stop = on_stop(|| ());
+    while !stop.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let counters = Pinned::find(&wish.name).and_then(|p| p.counters()).unwrap_or_default();
+    drop(loaded);
+    pinned::unload(&wish.name).map_err(failure)?;
+    Err(Failure::Interrupted(format!(
+        "`{}` is out of the kernel; it had {} connections and {} losses, {} of them time-outs",
+        wish.name, counters.opened, counters.congestions, counters.timeouts
+    )))
+}
+
+/// Takes some out.
+pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
+    let names = match args.all {
+        true => Pinned::all().map_err(failure)?.into_iter().map(|p| p.name).collect(),
+        false => args.names.clone(),
+    };
+    let mut failed = None;
+    for name in &names {
+        match pinned::unload(name) {
+            Ok(done) => {
+                let mut message = format!("`{name}` is out of the kernel");
+                if done.namespaces > 0 {
+                    let _ = write!(message, "; {} namespaces have another default", done.namespaces);
+                }
+                if done.connections > 0 {
+                    let _ = write!(message, "; {} connections go on with it until they end", done.connections);
+                }
+                say(&message);
+            }
+            Err(e) => failed = failed.or(Some(e)),
+        }
+    }
+    failed.map_or(Ok(()), |e| Err(failure(e)))
+}
+
+/// What one has counted, or what happens to its connections.
+pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
+    let pinned = Pinned::find(&args.name).map_err(failure)?;
+    if !args.follow {
+        let counters = pinned.counters().map_err(failure)?;
+        if args.json {
+            return print_json(&json!({ "name": pinned.name, "what": pinned.what, "counters": counters }));
+        }
+        let c = counters;
+        let parameters: Vec<String> = pinned.what.parameters.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        return print(&format!(
+            "{} ({}): {}\nconnections: {} opened, {} open\nepisodes: {} congestion, {} time-outs, {} undone\n",
+            pinned.name,
+            pinned.what.algorithm,
+            if parameters.is_empty() { "no parameters".into() } else { parameters.join(", ") },
+            c.opened,
+            c.opened.saturating_sub(c.closed),
+            c.congestions,
+            c.timeouts,
+            c.undone
+        ));
+    }
+    let stop = on_stop(|| ());
+    let mut outcome = Ok(());
+    if !args.json {
+        print("      time  connection  event               cwnd  ssthresh  in flight    srtt ms\n")?;
+    }
+    let before = pinned.counters().map_err(failure)?.not_recorded;
+    pinned
+        .follow(args.acks, |events| {
+            let text: String = events.iter().map(|e| if args.json { json_line(e) } else { line(e) }).collect();
+            outcome = if text.is_empty() { Ok(()) } else { print(&text) };
+            outcome.is_ok() && !stop.load(Ordering::SeqCst)
+        })
+        .map_err(failure)?;
+    let lost = pinned.counters().map_err(failure)?.not_recorded.saturating_sub(before);
+    if lost > 0 {
+        say(&format!("{lost} events were not recorded: they came faster than they were read"));
+    }
+    outcome?;
+    Err(Failure::Interrupted("stopped following".into()))
+}
+
+/// The namespaces whose default is to be set, named as they were.
+fn places(args: &Load) -> Result<Vec<Place>, Failure> {
+    let open = |name: &String| match Namespace::named(name) {
+        Ok(namespace) => Ok((name.clone(), namespace)),
+        Err(e) => Err(Failure::Machine(e.to_string(), Some("`ip netns list` lists their names"))),
+    };
+    if args.default && args.netns.is_empty() {
+        let here = Namespace::here().map_err(|e| Failure::Machine(e.to_string(), None))?;
+        return Ok(vec![("this namespace".to_owned(), here)]);
+    }
+    args.netns.iter().map(open).collect()
+}
+
+/// A systemd unit that does what the command line says, without --unit, at each start.
+fn unit(name: &str) -> Result<String, Failure> {
+    let program = std::env::current_exe().map_err(|e| Failure::Machine(e.to_string(), None))?;
+    let quoted = |word: String| match word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=".contains(c)) {
+        true => word,
+        false => {
+            format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$"))
+        }
+    };
+    let mut words: Vec<String> = std::env::args().skip(1).filter(|w| w != "--unit").map(quoted).collect();
+    if !words.iter().any(|w| w == "--pin") {
+        words.push("--pin".into());
+    }
+    let program = quoted(program.display().to_string());
+    Ok(format!(
+        "# /etc/systemd/system/roughlink-cc-{name}.service; then: systemctl enable --now roughlink-cc-{name}
+[Unit]
+Description=TCP congestion control {name} in the kernel (roughlink)
+Before=network-pre.target
+Wants=network-pre.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart={program} {}
+ExecStop={program} cc unload {name}
+
+[Install]
+WantedBy=multi-user.target
+",
+        words.join(" ")
+    ))
+}
+
+/// What happened, for people.
+fn said(e: &Event) -> String {
+    match e.kind {
+        Kind::Opened => format!("opened to {}", peer(e)),
+        Kind::Closed => "closed".into(),
+        Kind::Congestion => "congestion".into(),
+        Kind::Timeout | Kind::TimeoutAgain => "time-out".into(),
+        Kind::Recovered => "recovered".into(),
+        Kind::Undone => "undone".into(),
+        Kind::Started => "starts again".into(),
+        Kind::Ack => format!("ack of {}", e.segments),
+        Kind::Sample => format!("rtt {} us", e.rtt_us),
+        Kind::State => format!("state {}", state(e.state)),
+    }
+}
+
+fn line(e: &Event) -> String {
+    let ssthresh = if e.ssthresh == u32::MAX { "-".into() } else { e.ssthresh.to_string() };
+    let (seconds, srtt) = (e.now_us as f64 / 1e6, f64::from(e.srtt_us) / 1e3);
+    format!(
+        "{seconds:>10.3}  {:>10}  {:<18}  {:>4}  {ssthresh:>8}  {:>9}  {srtt:>9.3}\n",
+        e.connection,
+        said(e),
+        e.cwnd,
+        e.in_flight
+    )
+}
+
+fn json_line(e: &Event) -> String {
+    let kind = format!("{:?}", e.kind).to_lowercase();
+    let peer = (e.kind == Kind::Opened).then(|| peer(e));
+    let ssthresh = (e.ssthresh != u32::MAX).then_some(e.ssthresh);
+    let rtt = (e.rtt_us >= 0).then_some(e.rtt_us);
+    let line = json!({ "time_us": e.now_us, "connection": e.connection, "event": kind, "peer": peer,
+        "local_port": peer.is_some().then_some(e.local_port), "state": state(e.state), "cwnd": e.cwnd,
+        "ssthresh": ssthresh, "in_flight": e.in_flight, "srtt_us": e.srtt_us, "rtt_us": rtt, "segments": e.segments });
+    format!("{line}\n")
+}
+
+fn peer(e: &Event) -> String {
+    let address = match e.family {
+        10 => IpAddr::V6(Ipv6Addr::from(e.remote)),
+        _ => IpAddr::V4(Ipv4Addr::new(e.remote[0], e.remote[1], e.remote[2], e.remote[3])),
+    };
+    std::net::SocketAddr::new(address, e.remote_port).to_string()
+}
+
+fn state(number: u8) -> &'static str {
+    ["open", "disorder", "cwr", "recovery", "loss"].get(usize::from(number)).copied().unwrap_or("unknown")
+}

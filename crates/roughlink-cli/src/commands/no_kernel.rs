@@ -1,0 +1,32 @@
+//! `roughlink cc` for the kernel, in a program that was built without its algorithms.
+
+use crate::args::{CcList, List, Load, Stat, Unload};
+use crate::failure::Failure;
+
+pub(crate) fn list(_: &CcList) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn check(_: &List) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn load(_: &Load) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn unload(_: &Unload) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn stat(_: &Stat) -> Result<(), Failure> {
+    refused()
+}
+
+fn refused() -> Result<(), Failure> {
+    let message = "this roughlink was built without the algorithms for the Linux kernel (feature `kernel`)".to_owned();
+    Err(Failure::Machine(
+        message,
+        Some("`make kernel` builds one with them; it needs clang, libelf-dev and zlib1g-dev"),
+    ))
+}
