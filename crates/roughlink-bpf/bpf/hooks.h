@@ -34,6 +34,8 @@ int closed(u64 *ctx)
 	struct sock *sk = (void *)ctx[0];
 	struct flow f = {};
 
+	if (!STATE(sk)->common.connection)
+		return 0; /* it was never established */
 	look(&f, sk, &STATE(sk)->common);
 	__sync_fetch_and_add(&counters.closed, 1);
 	note(&f, CLOSED, 1);
@@ -93,6 +95,8 @@ int changed_state(u64 *ctx)
 	struct state *s = STATE(sk);
 	struct flow f = {};
 
+	if (!s->common.connection)
+		return 0; /* the handshake's: it is before `opened` */
 	look(&f, sk, &s->common);
 	f.state = ctx[1];
 	if (f.state == TCP_CA_Loss)

@@ -316,7 +316,7 @@ fn peer(e: &Event) -> String {
         10 => IpAddr::V6(Ipv6Addr::from(e.remote)),
         _ => IpAddr::V4(Ipv4Addr::new(e.remote[0], e.remote[1], e.remote[2], e.remote[3])),
     };
-    std::net::SocketAddr::new(address, e.remote_port).to_string()
+    std::net::SocketAddr::new(address.to_canonical(), e.remote_port).to_string()
 }
 
 fn state(number: u8) -> &'static str {
