@@ -53,7 +53,8 @@ pub fn registered() -> Result<Vec<String>, KernelError> {
 pub fn replace(name: &str, instead: &[&str]) -> Result<usize, KernelError> {
     let places = holders(name);
     for place in &places {
-        if !instead.iter().filter(|other| **other != name).any(|other| set_default(place, other).is_ok()) {
+        let others = instead.iter().filter(|other| !other.is_empty() && **other != name);
+        if !{ others }.any(|other| set_default(place, other).is_ok()) {
             return Err(KernelError::State(format!(
                 "`{name}` is still the default of {}, which took no other",
                 place.0

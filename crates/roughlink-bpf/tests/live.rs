@@ -1,0 +1,346 @@
+//! The algorithms in the running kernel, with real connections between two network namespaces of the test's own.
+#![cfg(feature = "kernel")]
+
+use nix::sys::socket::{setsockopt, sockopt};
+use roughlink_bpf::catalogue::ENTRIES;
+use roughlink_bpf::defaults::{default_of, holders, registered, set_default};
+use roughlink_bpf::load::{Loaded, Wish};
+use roughlink_bpf::pinned::{Pinned, unload};
+use roughlink_host::{Namespace, is_allowed};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Two namespaces with a link between them; both go with this.
+struct Pair {
+    names: [String; 2],
+}
+
+/// Where the second of a pair is.
+const FAR: &str = "10.77.0.2";
+
+impl Pair {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let n = COUNT.fetch_add(1, Ordering::SeqCst);
+        let pair = Pair { names: ["a", "b"].map(|side| format!("rlcc{}-{n}{side}", std::process::id())) };
+        let [a, b] = &pair.names;
+        for words in [
+            format!("netns add {a}"),
+            format!("netns add {b}"),
+            format!("-n {a} link add v0 type veth peer name v0 netns {b}"),
+            format!("-n {a} addr add 10.77.0.1/24 dev v0"),
+            format!("-n {b} addr add {FAR}/24 dev v0"),
+            format!("-n {a} link set v0 up"),
+            format!("-n {b} link set v0 up"),
+            format!("-n {a} link set lo up"),
+        ] {
+            let done = Command::new("ip").args(words.split(' ')).status().expect("ip runs");
+            assert!(done.success(), "ip {words}");
+        }
+        pair
+    }
+
+    fn place(&self, side: usize) -> (String, Namespace) {
+        let name = &self.names[side];
+        (name.clone(), Namespace::named(name).expect("it was made"))
+    }
+
+    /// A thread's work in the namespace of one side.
+    fn within<T: Send>(&self, side: usize, work: impl FnOnce() -> T + Send) -> T {
+        self.place(side).1.within(work).expect("it can be joined")
+    }
+
+    fn command(&self, side: usize, words: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.names[side]]).args(words.split(' ')).stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = Command::new("ip").args(["netns", "del", name]).status();
+        }
+    }
+}
+
+/// Why the kernel cannot be tried here, if it cannot.
+fn unable() -> Option<&'static str> {
+    if !is_allowed() {
+        Some("not root")
+    } else if Command::new("ip").arg("-V").stdout(Stdio::null()).status().is_err() {
+        Some("no `ip`")
+    } else {
+        None
+    }
+}
+
+macro_rules! or_skip {
+    () => {
+        if let Some(reason) = unable() {
+            println!("skipped: {reason}");
+            return;
+        }
+    };
+}
+
+/// An algorithm in the kernel; nothing of it is left after the test, also if that fails.
+struct Held(String, Option<Loaded>);
+
+impl Held {
+    fn pin(&mut self, persist: bool) {
+        let pinned = self.1.as_mut().expect("it is loaded").pin(&self.0, persist);
+        pinned.expect("the BPF file system");
+    }
+
+    /// The loader ends.
+    fn end(&mut self) {
+        self.1 = None;
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.end();
+        let _ = unload(&self.0);
+    }
+}
+
+/// `algorithm` in the kernel under a name that no other test has.
+fn loaded(algorithm: &str, name: &str) -> (Wish, Held) {
+    let mut wish = Wish::new(algorithm).expect("a name");
+    wish.name = name.to_owned();
+    let loaded = wish.load().unwrap_or_else(|e| panic!("{algorithm}: {e}"));
+    (wish, Held(name.to_owned(), Some(loaded)))
+}
+
+/// A connection that uses `name`.
+fn connect(name: &str) -> TcpStream {
+    let stream = TcpStream::connect((FAR, 7777)).expect("somebody listens");
+    stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a socket");
+    setsockopt(&stream, sockopt::TcpCongestion, &name.into()).expect("the kernel has it");
+    stream
+}
+
+/// Reads until the other end has sent everything; how much it was.
+fn drain(mut stream: TcpStream) -> usize {
+    let mut buffer = vec![0; 1 << 16];
+    let mut sum = 0;
+    while let Ok(n @ 1..) = stream.read(&mut buffer) {
+        sum += n;
+    }
+    sum
+}
+
+/// Somebody at the far side who reads everything of every connection until `stop`, and how much each one brought.
+fn listen(pair: &Pair, stop: &AtomicBool) -> Vec<usize> {
+    let listener = pair.within(1, || TcpListener::bind((FAR, 7777)).expect("the address is there"));
+    listener.set_nonblocking(true).expect("a socket");
+    let mut readers = Vec::new();
+    loop {
+        // In this order: who connected before `stop` was set is still served.
+        let stopped = stop.load(Ordering::SeqCst);
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).expect("a socket");
+                stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a socket");
+                readers.push(thread::spawn(move || drain(stream)));
+            }
+            Err(_) if stopped => break,
+            Err(_) => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+    readers.into_iter().map(|r| r.join().expect("it reads")).collect()
+}
+
+/// Runs `work` in the near namespace while somebody reads at the far one; what arrived.
+fn with_listener(pair: &Pair, work: impl FnOnce() + Send) -> Vec<usize> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| listen(pair, &stop));
+        thread::sleep(Duration::from_millis(50));
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pair.within(0, work)));
+        stop.store(true, Ordering::SeqCst);
+        let read = reader.join().expect("it listens");
+        if let Err(panic) = outcome {
+            std::panic::resume_unwind(panic);
+        }
+        read
+    })
+}
+
+#[test]
+fn each_algorithm_passes_the_verifier_and_carries_data() {
+    or_skip!();
+    let pair = Pair::new();
+    for (i, entry) in ENTRIES.iter().enumerate() {
+        let (wish, _loaded) = loaded(entry.name, &format!("carry{i}"));
+        let arrived = with_listener(&pair, || {
+            let mut stream = connect(&wish.name);
+            stream.write_all(&vec![7; 5_000_000]).expect("the connection lives");
+        });
+        assert_eq!(arrived, [5_000_000], "{}", entry.name);
+    }
+}
+
+#[test]
+fn each_algorithm_carries_iperf3_both_ways() {
+    or_skip!();
+    if Command::new("iperf3").arg("-v").stdout(Stdio::null()).status().is_err() {
+        println!("skipped: no iperf3");
+        return;
+    }
+    let pair = Pair::new();
+    for (i, entry) in ENTRIES.iter().enumerate() {
+        let (wish, _loaded) = loaded(entry.name, &format!("iperf{i}"));
+        for direction in ["", " -R"] {
+            let mut server = pair.command(1, "timeout 20 iperf3 -s -1").stdout(Stdio::null()).spawn().expect("iperf3");
+            thread::sleep(Duration::from_millis(200));
+            let words = format!("timeout 20 iperf3 -c {FAR} -n 20M -J -C {}{direction}", wish.name);
+            let out = pair.command(0, &words).output().expect("iperf3");
+            let text = String::from_utf8_lossy(&out.stdout);
+            assert!(out.status.success(), "{}{direction}: {text}", entry.name);
+            assert!(text.contains(&format!("\"sender_tcp_congestion\":\t\"{}\"", wish.name)), "{direction}: {text}");
+            server.wait().expect("it ends");
+        }
+    }
+}
+
+#[test]
+fn a_thousand_connections_are_opened_and_killed() {
+    or_skip!();
+    let pair = Pair::new();
+    let (wish, mut held) = loaded("illinois", "thousand");
+    held.pin(false);
+    with_listener(&pair, || {
+        for i in 0..1000 {
+            let mut stream = connect(&wish.name);
+            stream.write_all(&[1; 3000]).expect("the connection lives");
+            if i % 2 == 0 {
+                // A reset instead of an end.
+                let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
+                setsockopt(&stream, sockopt::Linger, &linger).expect("a socket");
+            }
+        }
+    });
+    let counters = Pinned::find(&wish.name).and_then(|p| p.counters()).expect("it is there");
+    assert_eq!(counters.opened, 1000, "{counters:?}");
+    assert!(counters.closed >= 990 && counters.closed <= 1000, "{counters:?}");
+    held.end();
+    assert!(unload(&wish.name).is_ok());
+    assert!(Pinned::find(&wish.name).is_err());
+}
+
+#[test]
+fn it_is_loaded_and_unloaded_a_hundred_times_under_traffic() {
+    or_skip!();
+    let pair = Pair::new();
+    let arrived = with_listener(&pair, || {
+        let mut streams = Vec::new();
+        for i in 0..100 {
+            let (wish, mut held) = loaded(ENTRIES[i % ENTRIES.len()].name, "again");
+            let mut stream = connect(&wish.name);
+            stream.write_all(&[5; 200_000]).expect("the connection lives");
+            held.end();
+            // The connection goes on with what is no longer registered.
+            stream.write_all(&[5; 100_000]).expect("the connection lives");
+            streams.push(stream);
+            let is_there = || registered().expect("/proc").contains(&wish.name);
+            let gone = (0..5000).any(|_| {
+                thread::sleep(Duration::from_millis(1));
+                !is_there()
+            });
+            assert!(gone, "round {i}");
+        }
+    });
+    assert_eq!(arrived.len(), 100);
+    assert!(arrived.iter().all(|n| *n == 300_000), "{arrived:?}");
+}
+
+#[test]
+fn who_unloads_leaves_no_namespace_behind() {
+    or_skip!();
+    let pair = Pair::new();
+    let (wish, mut held) = loaded("newreno-sc", "default1");
+    held.pin(true);
+    held.end();
+    let place = pair.place(0);
+    let before = default_of(&place).expect("a default");
+    set_default(&place, &wish.name).expect("it may be a default");
+    assert_eq!(holders(&wish.name).len(), 1);
+    let arrived = with_listener(&pair, || {
+        // Nobody asks for the algorithm: it is the default.
+        let mut stream = TcpStream::connect((FAR, 7777)).expect("somebody listens");
+        stream.write_all(&[1; 100_000]).expect("the connection lives");
+    });
+    assert_eq!(arrived, [100_000]);
+    assert!(Pinned::find(&wish.name).and_then(|p| p.counters()).expect("pinned").opened >= 1);
+    let done = unload(&wish.name).expect("it was loaded");
+    assert_eq!(done.namespaces, 1);
+    assert_eq!(default_of(&place).expect("a default"), before);
+    assert!(holders(&wish.name).is_empty());
+    assert!(!registered().expect("/proc").contains(&wish.name));
+    assert!(unload(&wish.name).is_err(), "it is gone");
+}
+
+#[test]
+fn a_namespace_that_outlived_the_loader_is_given_another_default() {
+    or_skip!();
+    let pair = Pair::new();
+    let (wish, mut held) = loaded("newreno", "outlived");
+    let place = pair.place(0);
+    set_default(&place, &wish.name).expect("it may be a default");
+    held.end();
+    assert_eq!(default_of(&place).expect("a default"), wish.name, "the kernel keeps it");
+    assert_eq!(unload(&wish.name).expect("something is left").namespaces, 1);
+    assert!(holders(&wish.name).is_empty());
+}
+
+#[test]
+fn a_name_is_taken_once_and_others_are_not_ours() {
+    or_skip!();
+    let (wish, _held) = loaded("newreno", "twice");
+    assert!(wish.load().unwrap_err().to_string().contains("already"));
+    assert!(unload("cubic").is_err(), "it is the kernel's own");
+    assert!(registered().expect("/proc").contains(&"cubic".to_owned()));
+}
+
+#[test]
+fn events_of_connections_can_be_followed() {
+    or_skip!();
+    use roughlink_bpf::event::Kind;
+    let pair = Pair::new();
+    let (wish, mut held) = loaded("newreno", "follow");
+    held.pin(false);
+    let pinned = Pinned::find(&wish.name).expect("it is pinned");
+    let mut seen = Vec::new();
+    thread::scope(|scope| {
+        let traffic = scope.spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            with_listener(&pair, || {
+                connect(&wish.name).write_all(&vec![1; 1_000_000]).expect("the connection lives");
+            })
+        });
+        let mut rounds = 0;
+        let follow = pinned.follow(true, |events| {
+            seen.extend_from_slice(events);
+            rounds += 1;
+            rounds < 200 && !seen.iter().any(|e| e.kind == Kind::Closed)
+        });
+        follow.expect("it can be followed");
+        assert_eq!(traffic.join().expect("it runs"), [1_000_000]);
+    });
+    let first = seen.first().expect("events");
+    assert_eq!((first.kind, first.remote_port), (Kind::Opened, 7777));
+    assert_eq!(first.remote[..4], [10, 77, 0, 2]);
+    assert!(seen.iter().any(|e| e.kind == Kind::Ack && e.segments > 0 && e.mss > 1000));
+    assert!(seen.iter().any(|e| e.kind == Kind::Sample && e.rtt_us > 0));
+    assert!(seen.iter().any(|e| e.kind == Kind::Closed));
+    held.end();
+    unload(&wish.name).expect("the pins are left");
+}
