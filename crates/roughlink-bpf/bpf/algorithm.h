@@ -15,6 +15,11 @@
  *   started         CA_EVENT_TX_START: the first segment after an idle time     on_sent, tx_start
  *   undone          undo_cwnd: the last episode was spurious                    on_undo
  *
+ * An algorithm that defines PACED before it includes hooks.h sets window and pacing rate itself, also during recovery:
+ *
+ *   control         cong_control: each ACK                                      on_ack
+ *   burst           min_tso_segs: segments that leave at once                   on_timer
+ *
  * All windows are segments, as in the kernel. Fractions are integers times a power of two that their name or a comment
  * beside them gives.
  *
@@ -53,9 +58,10 @@ struct flow {
 	u32 segments; /* credited to growth */
 	u8 state; /* enum tcp_ca_state */
 	u8 may_grow; /* the window was the limit */
-	u16 family, local_port, remote_port; /* of the kind OPENED */
+	u16 family, local_port, remote_port; /* of the kind OPENED, as is `remote` */
 	u32 remote[4]; /* its address, IPv4 in the first */
-	u64 unused;
+	u32 delivered; /* bytes newly acknowledged or SACKed by this ACK, for paced algorithms */
+	u32 interval_us; /* between bursts, of a paced algorithm that has them */
 };
 _Static_assert(sizeof(struct flow) == 96, "as in event.rs");
 
@@ -238,6 +244,8 @@ struct algorithm {
 	void (*recovered)(struct state *, struct flow *);
 	void (*started)(struct state *, struct flow *);
 	void (*undone)(struct state *, struct flow *);
+	void (*control)(struct state *, struct flow *);
+	u32 (*burst)(void);
 };
 
 #define CALL(what, s, f)                         \

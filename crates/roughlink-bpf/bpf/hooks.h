@@ -6,6 +6,23 @@ _Static_assert(sizeof(struct state) <= 104, "the kernel keeps 104 bytes per conn
 
 char _license[] SEC("license") = "GPL";
 
+#ifdef PACED
+#define SK_PACING_NEEDED 1
+
+/* The pacing rate, bytes per second: a burst per interval. Without fq, TCP's own timer keeps it. */
+INLINE void pace(struct sock *sk, const struct flow *f)
+{
+	u64 rate = (u64)algorithm.burst() * f->mss * 1000000 / most(f->interval_us, 1);
+
+	if (!sk->sk_pacing_status)
+		sk->sk_pacing_status = SK_PACING_NEEDED;
+	if (rate != sk->sk_pacing_rate)
+		sk->sk_pacing_rate = rate;
+}
+#else
+#define pace(sk, f)
+#endif
+
 SEC("struct_ops")
 int opened(u64 *ctx)
 {
@@ -25,6 +42,7 @@ int opened(u64 *ctx)
 	note(&f, OPENED, 1);
 	CALL(begin, s, &f);
 	write_back(sk, &f);
+	pace(sk, &f);
 	return 0;
 }
 
@@ -59,6 +77,42 @@ int sampled(u64 *ctx)
 	return 0;
 }
 
+#ifdef PACED
+
+/* cong_control(sk, ack, flag, rs) since Linux 6.10; the loader refuses kernels that have (sk, rs). */
+SEC("struct_ops")
+int controlled(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	const struct rate_sample *rs = (void *)ctx[3];
+	struct state *s = STATE(sk);
+	struct flow f = {};
+
+	look(&f, sk, &s->common);
+	f.rtt_us = rs->rtt_us;
+	f.delivered = rs->acked_sacked * f.mss;
+	note(&f, ACK, 2);
+	algorithm.control(s, &f);
+	write_back(sk, &f);
+	pace(sk, &f);
+	return 0;
+}
+
+SEC("struct_ops")
+int at_once(void *ctx __attribute__((unused)))
+{
+	return algorithm.burst();
+}
+
+/* The send buffer holds three windows, so that the application is not the limit. */
+SEC("struct_ops")
+int expanded(void *ctx __attribute__((unused)))
+{
+	return 3;
+}
+
+#else
+
 SEC("struct_ops")
 int avoided(u64 *ctx)
 {
@@ -74,6 +128,8 @@ int avoided(u64 *ctx)
 	write_back(sk, &f);
 	return 0;
 }
+
+#endif
 
 SEC("struct_ops")
 int reduced(u64 *ctx)
@@ -104,6 +160,7 @@ int changed_state(u64 *ctx)
 	note(&f, STATE, 1);
 	CALL(changed, s, &f);
 	write_back(sk, &f);
+	pace(sk, &f);
 	return 0;
 }
 
@@ -148,7 +205,13 @@ struct tcp_congestion_ops entry = {
 	.init = (void *)opened,
 	.release = (void *)closed,
 	.pkts_acked = (void *)sampled,
+#ifdef PACED
+	.cong_control = (void *)controlled,
+	.min_tso_segs = (void *)at_once,
+	.sndbuf_expand = (void *)expanded,
+#else
 	.cong_avoid = (void *)avoided,
+#endif
 	.ssthresh = (void *)reduced,
 	.set_state = (void *)changed_state,
 	.cwnd_event = (void *)happened,
@@ -196,6 +259,7 @@ int replay(struct flow *e)
 			replay_recovered = 0;
 			CALL(recovered, s, &f);
 		}
+		CALL(control, s, &f);
 		if (f.segments && (f.may_grow || (f.state == TCP_CA_Open && f.acked)))
 			CALL(avoid, s, &f);
 		break;
@@ -232,5 +296,6 @@ int replay(struct flow *e)
 	replay_flow = f;
 	e->cwnd = f.cwnd;
 	e->ssthresh = f.ssthresh;
+	e->interval_us = f.interval_us;
 	return 0;
 }

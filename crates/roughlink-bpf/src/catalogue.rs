@@ -17,6 +17,7 @@ pub const ENTRIES: &[Entry] = &[
     entry("newreno-sc", "newreno"),
     entry("illinois", "illinois"),
     entry("illinois-aa", "illinois"),
+    entry("wave", "wave"),
 ];
 
 /// The longest name that the kernel takes, bytes (TCP_CA_NAME_MAX less the zero).

@@ -86,6 +86,10 @@ pub struct Event {
     pub remote_port: u16,
     /// Remote address in network order, IPv4 in the first four bytes.
     pub remote: [u8; 16],
+    /// Bytes newly acknowledged or SACKed by the ACK, for algorithms that pace.
+    pub delivered: u32,
+    /// Interval between bursts, microseconds, of an algorithm that has them.
+    pub interval_us: u32,
 }
 
 impl Event {
@@ -122,6 +126,8 @@ impl Event {
             local_port: u16_at(68),
             remote_port: u16_at(70),
             remote: bytes[72..88].try_into().expect("sixteen bytes"),
+            delivered: u32_at(88),
+            interval_us: u32_at(92),
         })
     }
 
@@ -144,6 +150,8 @@ impl Event {
             (52, self.rtt_us.cast_unsigned()),
             (56, self.acked),
             (60, self.segments),
+            (88, self.delivered),
+            (92, self.interval_us),
         ] {
             put(at, &value.to_ne_bytes());
         }

@@ -5,8 +5,9 @@ use crate::defaults;
 use crate::error::KernelError;
 use crate::parameters;
 use crate::pinned::What;
-use libbpf_rs::{Link, MapCore as _, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, MapCore as _, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
 use roughlink_host::Namespace;
+use std::cell::RefCell;
 use toml::Table;
 
 /// The compiled programs by name.
@@ -100,9 +101,12 @@ impl Wish {
                 program.set_autoload(false);
             }
         }
-        let mut object = open.load().map_err(KernelError::bpf(format!("load `{}` into the kernel", self.name)))?;
+        let (loaded, said) = listen(|| open.load());
+        let action = format!("load `{}` into the kernel{said}", self.name);
+        let mut object = loaded.map_err(KernelError::bpf(action))?;
         let mut entry = object.maps_mut().find(|m| m.name() == "entry").expect("hooks.h has it");
-        let link = entry.attach_struct_ops().map_err(KernelError::bpf(format!("register `{}`", self.name)))?;
+        let (link, said) = listen(|| entry.attach_struct_ops());
+        let link = link.map_err(KernelError::bpf(format!("register `{}`{said}", self.name)))?;
         drop(entry);
         Ok(Loaded { object, link })
     }
@@ -134,6 +138,23 @@ pub struct Loaded {
     /// What keeps it registered.
     pub link: Link,
 }
+
+/// What libbpf says while `work` is done, the last words of it, to be put behind what was tried: the kernel's reasons are among them.
+fn listen<T>(work: impl FnOnce() -> T) -> (T, String) {
+    thread_local!(static SAID: RefCell<String> = const { RefCell::new(String::new()) });
+    fn hear(_: PrintLevel, text: String) {
+        SAID.with_borrow_mut(|said| said.push_str(&text));
+    }
+    set_print(Some((PrintLevel::Warn, hear)));
+    let done = work();
+    let said = SAID.take();
+    let lines: Vec<&str> = said.lines().filter(|l| !l.starts_with("processed ") && !l.contains("--")).collect();
+    let last = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("; ");
+    (done, if last.is_empty() { last } else { format!(" ({last})") })
+}
+
+/// How many lines of a verifier's log a message has room for.
+const LINES_SHOWN: usize = 4;
 
 /// The text that a map of the program begins with.
 fn initial(open: &OpenObject, map: &str) -> String {

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * TCP Wave (Abdelsalam, Luglio, Roseti, Zampognaro, ICETE 2016), with the measurements of `wave-fr` of roughlink: a train
+ * is what is delivered of a burst, SACKs included. BPF timers reach no socket, so the clock of the bursts is TCP's pacing:
+ * a burst per interval, as one packet of BURST segments (min_tso_segs), and a window that never is the limit.
+ *
+ * Scales: times in us; queueing_share, max_alpha and blind_factor in 1/65536, weights of the filters in 1/65536: exact to
+ * 1 us per filter step.
+ *
+ * What differs from simulation: the kernel tells of the last segment that an ACK delivers when it left, not of each; a train is
+ * complete with the first ACK of a later burst, not with the last of its own bytes; the first ten segments are not
+ * paced; a fast retransmission is paced with the others instead of being taken from the next burst.
+ */
+#define PARAMETERS(P)                                                                        \
+	P(burst0, 1) P(txtime0_ms, 1000) P(min_txtime_ms, 1000) P(beta_ms, 1000)             \
+	P(queueing_share, 65536) P(max_alpha, 65536) P(blind_factor, 65536) P(min_train, 1)
+#include "algorithm.h"
+
+#define ONE 65536
+/* No window: the receiver's and the clock are the limits. */
+#define OPEN_WINDOW 65535
+
+struct state {
+	struct common common;
+	u32 interval; /* TxTime */
+	u32 dispersion; /* duration of a whole burst's train, filtered; 0 = not measured */
+	u32 min_rtt, max_rtt, avg_rtt; /* us; 0 = none yet */
+	u32 skip; /* trains to pass over before the next update */
+	/* The train under way: */
+	u32 sent; /* when its burst left, low 32 bits of us */
+	u32 rtt; /* of its first ACK; 0 = there is none */
+	u32 first, last; /* ACKs */
+	u32 bytes, first_bytes;
+};
+
+INLINE u32 burst(void)
+{
+	return most(parameters.burst0, 1);
+}
+
+INLINE void open_up(struct state *s, struct flow *f)
+{
+	f->interval_us = s->interval;
+	f->cwnd = OPEN_WINDOW;
+	f->ssthresh = ~0u;
+}
+
+INLINE void begin(struct state *s, struct flow *f)
+{
+	s->interval = parameters.txtime0_ms;
+	s->dispersion = s->min_rtt = s->max_rtt = s->avg_rtt = s->skip = 0;
+	s->sent = s->rtt = s->first = s->last = s->bytes = s->first_bytes = 0;
+	open_up(s, f);
+}
+
+/* `a` with weight `w` / 65536, else `b`. */
+INLINE u32 weighted(u32 a, u32 w, u32 b)
+{
+	return ((u64)a * w + (u64)b * (ONE - w)) / ONE;
+}
+
+/* Section 3.2: the interval of the bursts to come, from a complete train. */
+INLINE void update(struct state *s, u32 whole)
+{
+	u32 rtt = s->rtt, least_rtt = s->min_rtt ? least(s->min_rtt, rtt) : rtt;
+	u32 behind = s->bytes - s->first_bytes;
+	u32 spread = s->last - s->first, sample, queueing;
+
+	/* The longer the queue, the less a sample counts. */
+	s->avg_rtt = s->avg_rtt ? weighted(s->avg_rtt, (u64)(rtt - least_rtt) * ONE / most(rtt, 1), rtt) : least_rtt;
+	queueing = s->avg_rtt > least_rtt ? s->avg_rtt - least_rtt : 0;
+	/* The segments after the first ACK arrived within the spread: scaled to a whole burst. */
+	sample = (u64)spread * whole / most(behind, 1);
+	if (sample) {
+		u32 before = s->dispersion;
+
+		if (before && sample > before) {
+			/* A slower pace counts only as far as a queue confirms it. */
+			u32 alpha = least((u64)queueing * ONE / most(parameters.beta_ms, 1), parameters.max_alpha);
+
+			s->dispersion = weighted(before, ONE - least(alpha, ONE), sample);
+		} else {
+			s->dispersion = sample;
+		}
+	}
+	if (queueing > parameters.beta_ms) {
+		/* Adjustment: from the longest interval, after the trains that are under way. */
+		s->skip = s->avg_rtt / most(s->interval, 1);
+		s->min_rtt = 0;
+		s->avg_rtt = s->max_rtt;
+		s->interval = parameters.txtime0_ms;
+		return;
+	}
+	if (s->dispersion)
+		s->interval = s->dispersion + (u64)queueing * parameters.queueing_share / ONE;
+	else
+		s->interval = (u64)s->interval * parameters.blind_factor / ONE;
+	s->interval = least(most(s->interval, parameters.min_txtime_ms), parameters.txtime0_ms);
+}
+
+INLINE void complete(struct state *s, const struct flow *f)
+{
+	u32 whole = burst() * f->mss;
+
+	if (s->rtt && s->bytes >= parameters.min_train * f->mss) {
+		if (s->skip)
+			s->skip--;
+		else
+			update(s, whole);
+	}
+	s->rtt = 0;
+}
+
+INLINE void control(struct state *s, struct flow *f)
+{
+	u32 now = f->now_us, sent = now - f->rtt_us;
+
+	/* A retransmission's copy is not told from the original: no sample. */
+	if (f->delivered && f->rtt_us > 0 && (!s->rtt || !after(s->sent, sent))) {
+		if (s->rtt && sent != s->sent)
+			complete(s, f);
+		if (!s->rtt) {
+			s->sent = sent;
+			s->rtt = f->rtt_us;
+			s->first = now;
+			s->bytes = 0;
+			s->first_bytes = f->delivered;
+			s->min_rtt = s->min_rtt ? least(s->min_rtt, s->rtt) : s->rtt;
+			s->max_rtt = most(s->max_rtt, s->rtt);
+		}
+		s->last = now;
+		s->bytes += f->delivered;
+		if (s->bytes >= burst() * f->mss)
+			complete(s, f);
+	}
+	open_up(s, f);
+}
+
+/* Section 2.2: a time-out takes the network for unknown. */
+INLINE void changed(struct state *s, struct flow *f)
+{
+	if (f->state == TCP_CA_Loss) {
+		s->interval = parameters.txtime0_ms;
+		s->min_rtt = 0;
+		s->rtt = 0;
+	}
+	open_up(s, f);
+}
+
+/* Bursts go on. */
+INLINE u32 ssthresh(struct state *s, struct flow *f)
+{
+	(void)s;
+	return f->ssthresh;
+}
+
+static const struct algorithm algorithm = {
+	.begin = begin, .control = control, .changed = changed, .ssthresh = ssthresh, .burst = burst,
+};
+
+#define PACED
+#include "hooks.h"
