@@ -15,11 +15,12 @@ HOSTILE_FILES ?= 20000
 # The commit whose results `make unchanged` compares with.
 REV ?= HEAD
 
-.PHONY: help reproduce build release test check deny docs notebooks bench validate fuzz hostile unchanged wheel clean
+.PHONY: help reproduce build kernel release test check deny docs notebooks bench validate fuzz hostile unchanged wheel clean
 
 help:
 	@echo 'make reproduce   build, recompute all four papers, write results/index.html; PAPER=v2g one of them'
 	@echo 'make release     the program as it ships, compiled with a profile of its own runs; minutes'
+	@echo 'make kernel      the program with the algorithms for the Linux kernel: target/release/roughlink'
 	@echo 'make test        set up, then run all tests'
 	@echo 'make wheel       the Python package, to be installed elsewhere: target/wheels'
 	@echo 'make check       formatting and lints'
@@ -37,6 +38,10 @@ build:
 	@.ci/setup build
 	$(CARGO) build --release --locked --bin roughlink
 
+kernel:
+	@.ci/setup build kernel
+	.ci/with-kernel must $(CARGO) build --release --locked --bin roughlink
+
 release:
 	@.ci/setup build
 	@.ci/release
@@ -48,8 +53,8 @@ reproduce: build
 test: SHELL := /bin/bash
 test: .SHELLFLAGS := -o pipefail -c
 test:
-	@.ci/setup build tests python; mkdir -p target
-	$(CARGO) test --workspace --locked --no-fail-fast 2>&1 | tee target/test.log
+	@.ci/setup build tests kernel python; mkdir -p target
+	.ci/with-kernel $(CARGO) test --workspace --locked --no-fail-fast 2>&1 | tee target/test.log
 	.ci/python test
 	@.ci/summary target/test.log
 
@@ -58,10 +63,10 @@ wheel:
 	.ci/python wheel
 
 check:
-	@.ci/setup build
+	@.ci/setup build kernel
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	.ci/with-kernel $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@if command -v c++ >/dev/null; then set -x; \
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked -- -D warnings; \
 	else echo 'skipped: the fuzz targets, which need a C++ compiler'; fi

@@ -10,9 +10,9 @@ pub(crate) mod emulate;
 #[path = "commands/no_emulation.rs"]
 pub(crate) mod emulate;
 pub(crate) mod gateway;
-#[cfg(feature = "kernel")]
+#[cfg(all(feature = "kernel", target_os = "linux"))]
 pub(crate) mod kernel;
-#[cfg(not(feature = "kernel"))]
+#[cfg(not(all(feature = "kernel", target_os = "linux")))]
 #[path = "commands/no_kernel.rs"]
 pub(crate) mod kernel;
 pub(crate) mod man;
