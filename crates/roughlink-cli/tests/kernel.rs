@@ -1,0 +1,184 @@
+//! `roughlink cc` for the kernel, as a user calls it.
+
+mod common;
+
+use common::{code, roughlink, stderr};
+
+#[cfg(not(all(feature = "kernel", target_os = "linux")))]
+#[test]
+fn a_program_without_them_says_how_to_get_them() {
+    for args in
+        [&["cc", "load", "illinois-aa"][..], &["cc", "check"], &["cc", "list", "--kernel"], &["cc", "unload", "x"]]
+    {
+        let out = roughlink(args);
+        assert_eq!(code(&out), 3, "{args:?}");
+        assert!(stderr(&out).contains("make kernel"), "{}", stderr(&out));
+    }
+}
+
+#[cfg(all(feature = "kernel", target_os = "linux"))]
+mod built_in {
+    use super::common::{json, output, stdout};
+    use super::*;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::path::Path;
+    use std::process::{Child, Command, Stdio};
+    use std::thread;
+    use std::time::Duration;
+
+    /// A test's algorithm under a name of its own, which is unloaded at the end, also if the test fails.
+    struct Named(String);
+
+    impl Named {
+        /// `None` where nothing can be loaded.
+        fn new(test: &str) -> Option<Self> {
+            let check = roughlink(&["cc", "check", "--json"]);
+            let needs = json(&check);
+            let load = needs.as_array().and_then(|all| all.iter().find(|n| n["name"] == "load")).expect("it tries");
+            if !load["fix"].is_null() {
+                println!("skipped: {}", load["found"]);
+                return None;
+            }
+            Some(Named(format!("t{}{test}", std::process::id())))
+        }
+
+        fn load(&self, more: &[&str]) -> Child {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_roughlink"));
+            command.args(["cc", "load", "newreno-sc", "--as", &self.0]).args(more).env("NO_COLOR", "1");
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built")
+        }
+
+        fn is_registered(&self) -> bool {
+            let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("/proc");
+            all.split_whitespace().any(|name| name == self.0)
+        }
+
+        /// Waits until it is there, or is not.
+        fn wait(&self, registered: bool) {
+            let there = (0..1000).any(|_| {
+                thread::sleep(Duration::from_millis(10));
+                self.is_registered() == registered
+            });
+            assert!(there, "{} registered: {}", self.0, !registered);
+        }
+
+        fn folder(&self) -> String {
+            format!("/sys/fs/bpf/roughlink/{}", self.0)
+        }
+
+        fn unload(&self) -> std::process::Output {
+            roughlink(&["cc", "unload", &self.0])
+        }
+    }
+
+    impl Drop for Named {
+        fn drop(&mut self) {
+            self.unload();
+        }
+    }
+
+    fn kill(child: &Child, signal: &str) {
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill").success());
+    }
+
+    #[test]
+    fn it_stays_until_ctrl_c() {
+        let Some(name) = Named::new("a") else { return };
+        let child = name.load(&[]);
+        name.wait(true);
+        let listed = json(&roughlink(&["cc", "list", "--kernel", "--json"]));
+        let mine = listed["loaded"].as_array().expect("a list").iter().find(|l| l["name"] == name.0.as_str());
+        assert_eq!(mine.expect("it is listed")["parameters"]["min_ssthresh"], 10);
+        kill(&child, "-INT");
+        let out = output(child);
+        assert_eq!(out.status.signal(), Some(2), "{}", stderr(&out));
+        assert!(stderr(&out).contains("is out of the kernel; it had 0 connections"), "{}", stderr(&out));
+        assert!(!name.is_registered());
+        assert!(!Path::new(&name.folder()).exists());
+    }
+
+    #[test]
+    fn what_a_killed_loader_leaves_is_unloaded() {
+        let Some(name) = Named::new("b") else { return };
+        let child = name.load(&[]);
+        name.wait(true);
+        kill(&child, "-KILL");
+        drop(output(child));
+        name.wait(false);
+        assert!(Path::new(&name.folder()).exists(), "the maps are pinned");
+        let listed = stdout(&roughlink(&["cc", "list", "--kernel"]));
+        assert!(listed.contains("loader was killed"), "{listed}");
+        let again = name.load(&[]);
+        let out = output(again);
+        assert_eq!(code(&out), 3);
+        assert!(stderr(&out).contains("roughlink cc unload"), "{}", stderr(&out));
+        assert_eq!(code(&name.unload()), 0);
+        assert!(!Path::new(&name.folder()).exists());
+        assert_eq!(code(&name.unload()), 3, "nothing is left");
+    }
+
+    #[test]
+    fn pinned_it_outlives_its_loader_as_the_default_of_a_namespace() {
+        let Some(name) = Named::new("c") else { return };
+        struct Netns(String);
+        impl Drop for Netns {
+            fn drop(&mut self) {
+                let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+            }
+        }
+        let netns = Netns(format!("rl{}", std::process::id()));
+        if !Command::new("ip").args(["netns", "add", &netns.0]).status().is_ok_and(|s| s.success()) {
+            println!("skipped: no network namespace");
+            return;
+        }
+        let out = output(name.load(&["--netns", &netns.0, "--default", "--pin", "--param", "min_ssthresh=20"]));
+        assert_eq!(code(&out), 0, "{}", stderr(&out));
+        let default = || {
+            let args = ["netns", "exec", &netns.0, "cat", "/proc/sys/net/ipv4/tcp_congestion_control"];
+            stdout(&Command::new("ip").args(args).output().expect("ip"))
+        };
+        assert_eq!(default().trim(), name.0);
+        let stat = stdout(&roughlink(&["cc", "stat", &name.0]));
+        assert!(stat.contains("min_ssthresh = 20") && stat.contains("connections: 0 opened"), "{stat}");
+        let out = name.unload();
+        assert!(stderr(&out).contains("namespaces have another default"), "{}", stderr(&out));
+        assert_ne!(default().trim(), name.0);
+        assert!(!name.is_registered());
+    }
+
+    #[test]
+    fn bad_input_is_refused_before_the_kernel_is_asked() {
+        for (args, code_, text) in [
+            (&["foo"][..], 2, "there is no `foo` for the kernel"),
+            (&["illinios"], 2, "did you mean `illinois`?"),
+            (&["newreno-nd"], 2, "quickack 1"),
+            (&["illinois", "--param", "alpha_max=x"], 2, "`x` is no value of `alpha_max`"),
+            (&["illinois", "--param", "alpha_max"], 2, "not a setting"),
+            (&["illinois", "--param", "alpha_max=-1"], 2, "must be finite and not negative"),
+            (&["illinois", "--param", "alpha_max=1e9"], 2, "must be between 0 and"),
+            (&["illinois", "--param", "alpha=1"], 2, "has no parameter `alpha`"),
+            (&["illinois", "--param", "whole_credit=true"], 2, "cannot be set in the kernel"),
+            (&["illinois", "--as", "a-b"], 2, "the kernel takes letters"),
+            (&["illinois", "--as", "sixteencharacter"], 2, "longer than"),
+            (&["illinois", "--netns", "x"], 2, "--default"),
+            (&["illinois", "--default", "--netns", "there/is/none"], 3, "network namespace"),
+        ] {
+            let out = roughlink(&[&["cc", "load"], args].concat());
+            assert_eq!(code(&out), code_, "{args:?}: {}", stderr(&out));
+            assert!(stderr(&out).contains(text), "{args:?}: {}", stderr(&out));
+        }
+        for command in ["stat", "unload"] {
+            let out = roughlink(&["cc", command, "cubic"]);
+            assert_eq!(code(&out), 3);
+            assert!(stderr(&out).contains("roughlink has loaded no `cubic`"), "{}", stderr(&out));
+        }
+    }
+
+    #[test]
+    fn a_unit_says_what_the_command_line_did() {
+        let args = ["cc", "load", "newreno-sc", "--param", "min_ssthresh=20", "--default", "--unit"];
+        let out = stdout(&roughlink(&args));
+        assert!(out.contains("cc load newreno-sc --param min_ssthresh=20 --default --pin\n"), "{out}");
+        assert!(out.contains("cc unload newreno_sc\n"), "{out}");
+    }
+}
