@@ -18,6 +18,7 @@ pub const ENTRIES: &[Entry] = &[
     entry("illinois", "illinois"),
     entry("illinois-aa", "illinois"),
     entry("wave", "wave"),
+    entry("avoca", "avoca"),
 ];
 
 /// The longest name that the kernel takes, bytes (TCP_CA_NAME_MAX less the zero).

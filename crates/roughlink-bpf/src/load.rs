@@ -79,6 +79,7 @@ impl Wish {
             let Some(data) = map.initial_value_mut() else { continue };
             match name.to_str() {
                 Some("entry") => put_text(&mut data[NAME_AT..=NAME_AT + NAME_MAX], &self.name),
+                Some(".rodata.name") => put_text(data, &self.name),
                 Some(".rodata.what") => put_text(data, &description),
                 Some(".rodata.parameters") => parameters::write(&all, &slots, data)?,
                 _ => {}

@@ -8,6 +8,7 @@ use crate::load::Loaded;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBufferBuilder};
 use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
+use roughlink_host::Namespace;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,9 +19,17 @@ const BPFFS: &str = "/sys/fs/bpf";
 /// The folder of what roughlink has loaded.
 pub const ROOT: &str = "/sys/fs/bpf/roughlink";
 /// The maps of a program that are pinned, and under what names.
-const MAPS: [(&str, &str); 4] =
-    [(".rodata.what", "what"), (".data.counters", "counters"), (".data.recording", "recording"), ("ring", "ring")];
+const MAPS: [(&str, &str); 5] = [
+    (".rodata.what", "what"),
+    (".data.counters", "counters"),
+    (".data.recording", "recording"),
+    ("ring", "ring"),
+    (".data.coverage", COVERAGE),
+];
 const LINK: &str = "link";
+/// The map, and the iterator, of an algorithm that is told of coverage.
+const COVERAGE: &str = "coverage";
+const LOOK_AGAIN: &str = "look_again";
 /// How often, 10 ms apart, the kernel is asked whether an algorithm has gone.
 const TRIES: u32 = 300;
 
@@ -167,6 +176,26 @@ impl Pinned {
         }
     }
 
+    /// Tells an algorithm that listens to it whether there is coverage, and has every connection of every namespace look at once.
+    ///
+    /// # Errors
+    /// The algorithm does not listen, or a file of it cannot be read or written.
+    pub fn set_coverage(&self, there: bool) -> Result<(), KernelError> {
+        let look_again = folder(&self.name).join(LOOK_AGAIN);
+        if !look_again.exists() {
+            return Err(KernelError::State(format!("`{}` does not listen to coverage; `avoca` does", self.name)));
+        }
+        let written = self.map(COVERAGE)?.update(&[0; 4], &u32::from(there).to_ne_bytes(), MapFlags::ANY);
+        written.map_err(KernelError::bpf("write down the coverage"))?;
+        for (words, namespace) in Namespace::all() {
+            // One that has gone since has no connections.
+            if let Ok(read) = namespace.within(|| fs::read(&look_again)) {
+                read.map_err(KernelError::file(format!("have the connections of {words} look")))?;
+            }
+        }
+        Ok(())
+    }
+
     fn map(&self, name: &str) -> Result<MapHandle, KernelError> {
         let path = folder(&self.name).join(name);
         MapHandle::from_pinned_path(&path).map_err(KernelError::bpf(format!("open {}", path.display())))
@@ -199,6 +228,11 @@ impl Loaded {
                 let path = folder.join(name);
                 map.pin(&path).map_err(KernelError::bpf(format!("pin {}", path.display())))?;
             }
+        }
+        if let Some(program) = self.object.progs_mut().find(|p| p.name() == LOOK_AGAIN) {
+            let path = folder.join(LOOK_AGAIN);
+            let pinned = program.attach().and_then(|mut link| link.pin(&path));
+            pinned.map_err(KernelError::bpf(format!("pin {}", path.display())))?;
         }
         if persist {
             let path = folder.join(LINK);
@@ -255,7 +289,7 @@ fn folder(name: &str) -> PathBuf {
 
 /// Removes a folder of pins, as far as it is there.
 fn remove(folder: &Path) {
-    for name in MAPS.iter().map(|m| m.1).chain([LINK]) {
+    for name in MAPS.iter().map(|m| m.1).chain([LINK, LOOK_AGAIN]) {
         let _ = fs::remove_file(folder.join(name));
     }
     let _ = fs::remove_dir(folder);

@@ -311,6 +311,59 @@ fn a_name_is_taken_once_and_others_are_not_ours() {
 }
 
 #[test]
+fn avoca_is_silent_outside_coverage() {
+    or_skip!();
+    let pair = Pair::new();
+    let (wish, mut held) = loaded("avoca", "coverage");
+    held.pin(false);
+    let pinned = Pinned::find(&wish.name).expect("it is pinned");
+    let sent = AtomicU32::new(0);
+    let arrived = with_listener(&pair, || {
+        // Slow enough to be interrupted.
+        for words in ["qdisc add dev v0 root tbf rate 20mbit burst 20kb latency 50ms"] {
+            let done = Command::new("tc").args(words.split(' ')).status();
+            assert!(done.is_ok_and(|s| s.success()), "tc {words}");
+        }
+        let mut stream = connect(&wish.name);
+        let window = || -> u32 {
+            let out = Command::new("ss").args(["-Htin", "dport", "=", ":7777"]).output().expect("ss, beside ip");
+            let text = String::from_utf8_lossy(&out.stdout).into_owned();
+            let cwnd = text.split_whitespace().find_map(|word| word.strip_prefix("cwnd:"));
+            cwnd.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no window in {text}"))
+        };
+        thread::scope(|scope| {
+            let mut writer = stream.try_clone().expect("a socket");
+            let sent = &sent;
+            scope.spawn(move || {
+                while sent.load(Ordering::SeqCst) < 4_000_000 {
+                    writer.write_all(&[1; 50_000]).expect("the connection lives");
+                    sent.fetch_add(50_000, Ordering::SeqCst);
+                }
+            });
+            thread::sleep(Duration::from_millis(300));
+            let before = window();
+            pinned.set_coverage(false).expect("it listens");
+            let without = window();
+            thread::sleep(Duration::from_millis(100));
+            let later = window();
+            pinned.set_coverage(true).expect("it listens");
+            let after = window();
+            thread::sleep(Duration::from_millis(100));
+            assert!(before >= 10 && after >= 10, "{before}, {without}, {later}, {after}");
+            assert_eq!((without, later), (1, 1));
+        });
+        stream.flush().expect("a socket");
+    });
+    assert_eq!(arrived, [sent.load(Ordering::SeqCst) as usize]);
+    held.end();
+    unload(&wish.name).expect("the pins are left");
+    let (wish, mut held) = loaded("newreno", "nocoverage");
+    held.pin(false);
+    let pinned = Pinned::find(&wish.name).expect("it is pinned");
+    assert!(pinned.set_coverage(true).unwrap_err().to_string().contains("does not listen"));
+}
+
+#[test]
 fn events_of_connections_can_be_followed() {
     or_skip!();
     use roughlink_bpf::event::Kind;

@@ -408,6 +408,11 @@ Examples:
   sudo roughlink cc unload illinois_aa
   sudo roughlink cc unload --all")]
     Unload(Unload),
+    /// Tell `avoca` in the kernel whether there is coverage (Linux).
+    #[command(
+        after_help = "Example:\n  sudo roughlink cc coverage avoca off; sleep 20; sudo roughlink cc coverage avoca on"
+    )]
+    Coverage(Coverage),
     /// Show what an algorithm in the kernel has counted, or follow its connections (Linux).
     #[command(after_help = "Examples:
   sudo roughlink cc stat illinois_aa
@@ -458,6 +463,20 @@ pub(crate) struct Unload {
     /// All that roughlink has loaded.
     #[arg(long, conflicts_with = "names")]
     pub all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Coverage {
+    /// Its name in the kernel.
+    pub name: String,
+    /// Whether there is coverage.
+    pub coverage: Switch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
 }
 
 #[derive(Debug, Args)]

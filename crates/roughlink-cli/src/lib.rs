@@ -50,6 +50,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Cc(Cc::Check(args)) => commands::kernel::check(&args),
         Command::Cc(Cc::Load(args)) => commands::kernel::load(&args),
         Command::Cc(Cc::Unload(args)) => commands::kernel::unload(&args),
+        Command::Cc(Cc::Coverage(args)) => commands::kernel::coverage(&args),
         Command::Cc(Cc::Stat(args)) => commands::kernel::stat(&args),
         Command::Gateway(Gateway::List(args)) => commands::gateway::list(&args),
         Command::Scenario(Scenario::List(args)) => commands::scenario::list(&args),

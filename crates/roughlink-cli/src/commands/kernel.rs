@@ -1,6 +1,6 @@
 //! `roughlink cc check`, `load`, `unload`, `stat` and `list --kernel`: algorithms in the running kernel.
 
-use crate::args::{CcList, List, Load, Stat, Unload};
+use crate::args::{CcList, Coverage, List, Load, Stat, Switch, Unload};
 use crate::failure::{Failure, print, print_json, say};
 use crate::progress::on_stop;
 use crate::show;
@@ -180,6 +180,12 @@ pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
         }
     }
     failed.map_or(Ok(()), |e| Err(failure(e)))
+}
+
+/// Tells an algorithm whether there is coverage.
+pub(crate) fn coverage(args: &Coverage) -> Result<(), Failure> {
+    let pinned = Pinned::find(&args.name).map_err(failure)?;
+    pinned.set_coverage(args.coverage == Switch::On).map_err(failure)
 }
 
 /// What one has counted, or what happens to its connections.

@@ -1,6 +1,6 @@
 //! `roughlink cc` for the kernel, in a program that was built without its algorithms.
 
-use crate::args::{CcList, List, Load, Stat, Unload};
+use crate::args::{CcList, Coverage, List, Load, Stat, Unload};
 use crate::failure::Failure;
 
 pub(crate) fn list(_: &CcList) -> Result<(), Failure> {
@@ -16,6 +16,10 @@ pub(crate) fn load(_: &Load) -> Result<(), Failure> {
 }
 
 pub(crate) fn unload(_: &Unload) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn coverage(_: &Coverage) -> Result<(), Failure> {
     refused()
 }
 

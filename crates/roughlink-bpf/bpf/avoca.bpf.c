@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * AVOCA (AVOCA paper, sections I and IV) with NewReno inside: no new data leaves outside coverage, and NewReno starts afresh
+ * when coverage begins. Coverage is what `roughlink cc coverage` writes: 0 = none, else the number of the coverage.
+ * Whole segments; exact.
+ *
+ * What differs from simulation: the kernel's retransmission timer goes on outside coverage, a segment at a time and backed off,
+ * because no program can stop it; it is not reset when coverage begins, but new data then leaves at once, and its
+ * acknowledgement lets loss recovery repair what was lost.
+ */
+#define PARAMETERS(P)
+#include "algorithm.h"
+
+volatile u32 coverage SEC(".data.coverage") = 1;
+
+struct state {
+	struct common common;
+	u32 count; /* segments acknowledged since the last increase */
+	u32 initial; /* window of a new connection */
+	u32 coverage; /* as it was when last looked at */
+};
+
+/* Whether the connection is in transmit mode. On entering it, the window is that of a new connection (section IV). */
+INLINE bool transmits(struct state *s, struct flow *f)
+{
+	u32 now = coverage;
+
+	if (now && now != s->coverage) {
+		s->count = 0;
+		f->cwnd = s->initial;
+		f->ssthresh = ~0u;
+	}
+	s->coverage = now;
+	if (!now)
+		f->cwnd = 1; /* the kernel has no window of nothing */
+	return now;
+}
+
+INLINE void begin(struct state *s, struct flow *f)
+{
+	s->count = 0;
+	s->initial = 10; /* RFC 6928; a connection that is given the algorithm again has had other windows */
+	/* A new one keeps the window that the route or an earlier connection gave it. */
+	s->coverage = f->in_flight || f->cwnd < s->initial ? 0 : coverage;
+	transmits(s, f);
+}
+
+INLINE void avoid(struct state *s, struct flow *f)
+{
+	if (transmits(s, f) && f->may_grow)
+		reno(f, &s->count);
+}
+
+/* RFC 5681 equation 4; outside coverage every parameter keeps its value (section I). */
+INLINE u32 ssthresh(struct state *s, struct flow *f)
+{
+	if (!coverage)
+		return f->ssthresh;
+	s->count = 0;
+	return most(f->cwnd / 2, 2);
+}
+
+INLINE void changed(struct state *s, struct flow *f)
+{
+	transmits(s, f);
+}
+
+static const struct algorithm algorithm = { .begin = begin, .avoid = avoid, .ssthresh = ssthresh, .changed = changed };
+
+#include "hooks.h"
+
+/* --- Coverage has changed: every connection with the algorithm looks at it now --- */
+
+#define IPPROTO_TCP 6
+#define TCP_NODELAY 1
+#define TCP_CONGESTION 13
+
+struct bpf_iter__tcp {
+	void *meta;
+	struct sock_common *sk_common;
+} RELOCATED;
+
+static struct tcp_sock *(*const bpf_skc_to_tcp_sock)(void *sk) = (void *)137;
+static long (*const bpf_setsockopt)(void *sk, int level, int name, void *value, int len) = (void *)49;
+static long (*const bpf_getsockopt)(void *sk, int level, int name, void *value, int len) = (void *)57;
+
+/* The loader's to set: the name in the kernel. */
+const volatile char own_name[16] SEC(".rodata.name") = {};
+
+/*
+ * Who reads the iterator runs this for each connection of its namespace. The algorithm is exchanged for another and back, which
+ * is the only way to call it outside of an event, and TCP is told to send what it has.
+ */
+SEC("iter/tcp")
+int look_again(struct bpf_iter__tcp *ctx)
+{
+	char name[16] = {}, other[16] = "reno";
+	int one = 1;
+	struct sock_common *sk = ctx->sk_common;
+	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : (void *)0;
+
+	if (!tp || bpf_getsockopt(tp, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name))
+		return 0;
+	for (int i = 0; i < 16; i++)
+		if (name[i] != own_name[i])
+			return 0;
+	bpf_setsockopt(tp, IPPROTO_TCP, TCP_CONGESTION, other, sizeof other);
+	bpf_setsockopt(tp, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name);
+	bpf_setsockopt(tp, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	return 0;
+}
