@@ -3,100 +3,243 @@
 
 mod common;
 
-use common::Recorded;
+use common::{Recorded, numbered};
 use roughlink_bpf::catalogue::ENTRIES;
 use roughlink_bpf::event::{Event, Kind};
 use roughlink_bpf::load::Wish;
 use roughlink_bpf::replay::{InKernel, InRust, agree};
+use roughlink_core::cc::CongestionState;
 use roughlink_core::net::{Network, Options};
+use roughlink_core::units::Time;
+use toml::Table;
 
-/// Rough links of many kinds: a satellite, a power line with bursts of noise, a short queue, an application that pauses.
-const LINKS: &[(&str, &str, &str)] = &[
-    ("20 Mbit/s", "10 ms", "{ kind = \"burst\", start = \"0.05 %\", length = [1, 4] }"),
-    ("50 Mbit/s", "300 ms", "{ kind = \"random\", loss = \"0.01 %\" }"),
-    ("5 Mbit/s", "40 ms", "{ kind = \"burst\", start = \"1 %\", length = [1, 4] }"),
-    ("100 Mbit/s", "40 ms", "{ kind = \"none\" }"),
+/// Rough links, and keys of the connection and its flow: together they make every kind of event.
+const NETWORKS: &[Rough] = &[
+    // A power line with bursts of noise.
+    bulk(r#"rate = "20 Mbit/s", delay = "10 ms", noise = { kind = "burst", start = "0.05 %", length = [1, 4] }"#),
+    // A satellite.
+    bulk(r#"rate = "50 Mbit/s", delay = "300 ms", noise = { kind = "random", loss = "0.01 %" }"#),
+    // A queue that overflows.
+    bulk(r#"rate = "100 Mbit/s", delay = "40 ms""#),
+    // Heavy noise: time-outs, and time-outs again.
+    bulk(r#"rate = "5 Mbit/s", delay = "40 ms", noise = { kind = "burst", mean = "5 %", length = [1, 4] }"#),
+    bulk(r#"rate = "2 Mbit/s", delay = "15 ms", noise = { kind = "burst", mean = "8 %", length = { geometric = 6 } }"#),
+    // Coverage that comes and goes: time-outs that back off.
+    bulk(
+        r#"rate = "4 Mbit/s", delay = "20 ms", noise = { kind = "random", loss = "0.1 %" },
+timeline = { steps = [{ at = "1 s", for = "1.2 s", up = false }, { at = "4 s", for = "400 ms", up = false }], repeat = "6 s" }"#,
+    ),
+    // A modem that holds packets back: spurious time-outs.
+    bulk(
+        r#"rate = "6 Mbit/s", delay = "20 ms", noise = { kind = "random", loss = "0.05 %" },
+timeline = { steps = [{ at = "1 s", for = "900 ms", up = false }], repeat = "3 s", policy = "keep" }"#,
+    ),
+    // Paths of different lengths, one after the other.
+    bulk(
+        r#"rate = "6 Mbit/s", delay = "15 ms", noise = { kind = "random", loss = "0.02 %" },
+timeline = { steps = [{ at = "2 s", for = "2 s", delay = "500 ms" }], repeat = "4 s" }"#,
+    ),
+    // Paths of different lengths at once: reordering, and fast retransmits that prove to be spurious.
+    bulk(
+        r#"rate = "20 Mbit/s", delay = "20 ms", jitter = "12 ms", reorder = true, noise = { kind = "random", loss = "0.02 %" }"#,
+    ),
+    // An application that sends 256 KiB and waits.
+    Rough {
+        link: r#"rate = "20 Mbit/s", delay = "30 ms", noise = { kind = "burst", start = "0.1 %", length = [1, 4] }"#,
+        tcp: "",
+        flow: r#"kind = "request", discovery = false, period = "1.5 s", pause = "10 ms",
+processing = { cable_check = "0 s", precharge = "0 s" },
+messages = { current_demand = { request = "256 KiB", timeout = "5 s" } }"#,
+    },
+    // Marks instead of losses.
+    Rough {
+        link: r#"rate = "30 Mbit/s", delay = "15 ms", qdisc = { kind = "threshold", at = "20 pkt" }"#,
+        tcp: "ecn = true",
+        flow: r#"kind = "bulk""#,
+    },
 ];
 
-fn scenario(name: &str, (rate, delay, noise): (&str, &str, &str), queue: u32, seed: u64) -> String {
+/// What a stream of events comes from: keys of the link, of `[tcp]` and of the flow.
+struct Rough {
+    link: &'static str,
+    tcp: &'static str,
+    flow: &'static str,
+}
+
+const fn bulk(link: &'static str) -> Rough {
+    Rough { link, tcp: "", flow: r#"kind = "bulk""# }
+}
+
+/// Algorithms whose programs count as they do: not a single window differs, whatever `agree` would allow.
+const EXACT: &[&str] = &["newreno", "newreno-sc"];
+
+/// Parameters far from the defaults, with shorter streams.
+const VARIANTS: &[(&str, &str)] = &[("newreno", "min_ssthresh = 40")];
+
+/// What the streams of all algorithms together must have, and how often at least.
+const WANTED: &[(What, usize)] = &[
+    (What::Event(Kind::Ack), 100_000),
+    (What::Event(Kind::Congestion), 1000),
+    (What::Event(Kind::Timeout), 100),
+    (What::Event(Kind::TimeoutAgain), 100),
+    (What::Event(Kind::Recovered), 1000),
+    (What::Event(Kind::Undone), 100),
+    (What::Event(Kind::Started), 500),
+    (What::AckIn(CongestionState::Open), 100_000),
+    (What::AckIn(CongestionState::Disorder), 1000),
+    (What::AckIn(CongestionState::Cwr), 1000),
+    (What::AckIn(CongestionState::Recovery), 1000),
+    (What::AckIn(CongestionState::Loss), 1000),
+];
+
+/// An event, or an acknowledgement that leaves the connection in a state.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Event(Kind),
+    AckIn(CongestionState),
+}
+
+impl What {
+    fn is(self, event: &Event) -> bool {
+        match self {
+            What::Event(kind) => event.kind == kind,
+            What::AckIn(state) => event.kind == Kind::Ack && event.state == numbered(state),
+        }
+    }
+}
+
+fn scenario(name: &str, parameters: &Table, rough: &Rough, queue: u32, seed: u64) -> String {
+    let Rough { link, tcp, flow } = rough;
+    let parameters = toml::Value::Table(parameters.clone());
     format!(
         r#"
 seed = {seed}
 duration = "120 s"
 node = [{{ name = "a" }}, {{ name = "b" }}]
+link = [{{ name = "line", between = ["a", "b"], queue = "{queue} pkt", {link} }}]
+flow = [{{ name = "flow", from = "a", to = "b", {flow} }}]
 [tcp]
 stack = "linux"
 cc = "recorded"
-[tcp.cc_params]
-inner = "{name}"
-[[link]]
-name = "line"
-between = ["a", "b"]
-rate = "{rate}"
-delay = "{delay}"
-queue = "{queue} pkt"
-noise = {noise}
-[[flow]]
-name = "bulk"
-kind = "bulk"
-from = "a"
-to = "b"
+cc_params = {{ inner = "{name}", params = {parameters} }}
+{tcp}
 "#
     )
 }
 
-/// Events of `name` in simulation, one connection after the other, `n` at least.
-fn simulated(name: &str, n: usize) -> Vec<Event> {
-    Recorded::register();
+/// Events of `name` in simulation, one connection after the other: `n` at least, from every network as many.
+fn simulated(name: &str, parameters: &Table, n: usize) -> Vec<Event> {
+    let share = n.div_ceil(NETWORKS.len());
     let mut all = Vec::new();
-    for seed in 1.. {
-        for (i, link) in LINKS.iter().enumerate() {
-            let text = scenario(name, *link, [20, 100, 400][(i + seed as usize) % 3], seed);
-            let (scenario, _) = roughlink_scenario::parse(&text, "line", &[], &|_| Err("no files".into()))
-                .unwrap_or_else(|e| panic!("{e:?}"));
-            let end = scenario.duration;
-            Network::new(scenario, Options::default()).expect("a path").wake(end);
-            let stream = Recorded::take();
-            // The receiving end has an algorithm of its own, which sends nothing.
-            let sender = stream.iter().find(|e| e.kind == Kind::Ack).expect("it sends").connection;
-            all.extend(stream.into_iter().filter(|e| e.connection == sender).take(n / 8));
-            if all.len() >= n {
-                return all;
+    for (i, rough) in NETWORKS.iter().enumerate() {
+        let mut left = share;
+        for seed in 1.. {
+            let text = scenario(name, parameters, rough, [20, 400, 100][(i + seed as usize) % 3], seed);
+            let stream = connection(&text, left.min(share / 2 + 1));
+            left -= stream.len();
+            all.extend(stream);
+            if left == 0 {
+                break;
             }
         }
     }
-    unreachable!("seeds do not end")
+    all
 }
 
-/// Plays `stream` through both; the number of events whose windows do not agree, and the first of them.
-fn differences(name: &str, stream: &[Event]) -> (usize, Option<String>) {
-    let wish = Wish::new(name).expect("a name");
-    let mut kernel = InKernel::new(&wish).unwrap_or_else(|e| panic!("{name}: {e:?}"));
+/// The first `most` events of the sending end.
+fn connection(scenario: &str, most: usize) -> Vec<Event> {
+    Recorded::register();
+    let (scenario, _) = roughlink_scenario::parse(scenario, "rough", &[], &|_| Err("no files".into()))
+        .unwrap_or_else(|e| panic!("{e:?}"));
+    let end = scenario.duration;
+    let mut network = Network::new(scenario, Options::default()).expect("a path");
+    let (mut now, mut events) = (Time::ZERO, Vec::new());
+    let mut sender = 0;
+    while now < end && events.len() < most {
+        now += Time::from_secs(1);
+        network.wake(now);
+        let more = Recorded::take();
+        if now == Time::from_secs(1) {
+            // The other end has an algorithm, too, and so has an end before its handshake.
+            let acks = |connection| more.iter().filter(|e| e.connection == connection && e.acked > 0).count();
+            sender = more.iter().map(|e| e.connection).max_by_key(|c| acks(*c)).expect("it begins at once");
+        }
+        events.extend(more.into_iter().filter(|e| e.connection == sender));
+    }
+    events.truncate(most);
+    events
+}
+
+/// How far the two are apart on a stream.
+#[derive(Default)]
+struct Differences {
+    /// Events after which the windows do not agree.
+    wrong: usize,
+    /// The first of them.
+    first: String,
+    /// Events after which they are not the same.
+    unequal: usize,
+    /// The largest difference, segments, and what it is a part of.
+    largest: (u64, u64),
+}
+
+/// Plays `stream` through both.
+fn differences(wish: &Wish, stream: &[Event]) -> Differences {
+    let mut kernel = InKernel::new(wish).unwrap_or_else(|e| panic!("{}: {e:?}", wish.name));
     let mut rust = None;
-    let (mut wrong, mut first) = (0, None);
+    let mut d = Differences::default();
     for (i, event) in stream.iter().enumerate() {
         if event.kind == Kind::Opened {
-            rust = Some(InRust::new(&wish, event).expect("defaults"));
+            rust = Some(InRust::new(wish, event).expect("the parameters are valid"));
         }
         let there = kernel.take(event).expect("it runs");
         let here = rust.as_mut().expect("the stream begins with a connection").take(event);
+        d.unequal += usize::from(here != there);
+        for (a, b) in [(here.0, there.0), (here.1, there.1)] {
+            if a.abs_diff(b) > d.largest.0 {
+                d.largest = (a.abs_diff(b), a);
+            }
+        }
         if !agree(here.0, there.0) || !agree(here.1, there.1) {
-            wrong += 1;
-            first.get_or_insert_with(|| format!("event {i}, {event:?}: {here:?} in Rust, {there:?} in the kernel"));
+            if d.wrong == 0 {
+                d.first = format!("event {i}, {event:?}: {here:?} in Rust, {there:?} in the kernel");
+            }
+            d.wrong += 1;
         }
     }
-    (wrong, first)
+    d
+}
+
+/// Compares the two on `n` events; how many there are of each of `WANTED`.
+fn check(name: &str, parameters: &str, n: usize) -> Vec<usize> {
+    let wish = Wish { parameters: parameters.parse().expect("TOML"), ..Wish::new(name).expect("a name") };
+    let stream = simulated(name, &wish.parameters, n);
+    let counts: Vec<_> = WANTED.iter().map(|(what, _)| stream.iter().filter(|e| what.is(e)).count()).collect();
+    let d = differences(&wish, &stream);
+    let (by, of) = d.largest;
+    println!("{name} {parameters:?}: {counts:?}, {} windows not the same, at most {by} of {of}", d.unequal);
+    assert_eq!(d.wrong, 0, "{name} {parameters:?}: {}", d.first);
+    assert!(d.unequal == 0 || !EXACT.contains(&name), "{name} {parameters:?}: {} windows differ", d.unequal);
+    counts
 }
 
 #[test]
 fn programs_compute_what_the_algorithms_do_in_simulation() {
-    let n = 100_000;
+    println!("{:?}", WANTED.iter().map(|(what, _)| what).collect::<Vec<_>>());
+    let mut all = [0; WANTED.len()];
     for entry in ENTRIES {
-        let stream = simulated(entry.name, n);
-        let count = |kind| stream.iter().filter(|e| e.kind == kind).count();
-        let of = [Kind::Ack, Kind::Congestion, Kind::Timeout, Kind::Recovered, Kind::Undone, Kind::Started].map(count);
-        let (wrong, first) = differences(entry.name, &stream);
-        println!("{}: {} events, {of:?}, {wrong} differ", entry.name, stream.len());
-        assert_eq!(wrong, 0, "{}: {}", entry.name, first.unwrap_or_default());
+        for (total, n) in all.iter_mut().zip(check(entry.name, "", 100_000)) {
+            *total += n;
+        }
+    }
+    for ((what, least), n) in WANTED.iter().zip(all) {
+        assert!(n >= *least, "{what:?} only {n} times: the streams do not show what happens then");
+    }
+}
+
+#[test]
+fn programs_follow_their_parameters() {
+    for (name, parameters) in VARIANTS {
+        check(name, parameters, 20_000);
     }
 }

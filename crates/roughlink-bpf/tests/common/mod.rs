@@ -2,11 +2,11 @@
 
 use roughlink_bpf::event::{Event, Kind};
 use roughlink_core::cc::{
-    Ack, Algorithm, Congestion, CongestionControl, Construct, Flow, Permit, REGISTRY, Sent, Vitals,
+    Ack, Algorithm, Congestion, CongestionControl, CongestionState, Construct, Flow, Permit, REGISTRY, Sent, Vitals,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 /// Parameters of [`Recorded`].
@@ -22,6 +22,7 @@ pub struct Params {
 
 thread_local! {
     static STREAM: RefCell<Vec<Event>> = const { RefCell::new(Vec::new()) };
+    static CONNECTIONS: Cell<u32> = const { Cell::new(0) };
 }
 
 /// An algorithm whose events are recorded, of all connections of this thread, as the kernel's programs record them.
@@ -55,13 +56,22 @@ impl Recorded {
             snd_una: flow.snd_una as u32,
             snd_nxt: flow.snd_nxt as u32,
             srtt_us: flow.srtt.as_micros() as u32,
-            state: flow.state as u8,
+            state: numbered(flow.state),
             ..Event::new(kind)
         };
-        // Linux numbers Cwr before Recovery.
-        e.state = [0, 1, 3, 4, 2][usize::from(e.state)];
         more(&mut e);
         STREAM.with_borrow_mut(|stream| stream.push(e));
+    }
+}
+
+/// The number that Linux has for `state`.
+pub fn numbered(state: CongestionState) -> u8 {
+    match state {
+        CongestionState::Open => 0,
+        CongestionState::Disorder => 1,
+        CongestionState::Cwr => 2,
+        CongestionState::Recovery => 3,
+        CongestionState::Loss => 4,
     }
 }
 
@@ -69,8 +79,8 @@ impl Construct for Recorded {
     type Params = Params;
     fn new(params: &Params, flow: &Flow) -> Self {
         let factory = REGISTRY.find(&params.inner).expect("a name").factory("linux", &params.params).expect("valid");
-        let connection = STREAM.with_borrow(|s| 1 + s.iter().filter(|e| e.kind == Kind::Opened).count());
-        let made = Recorded { inner: factory(flow), connection: connection as u32 };
+        CONNECTIONS.set(CONNECTIONS.get() + 1);
+        let made = Recorded { inner: factory(flow), connection: CONNECTIONS.get() };
         made.note(flow, Kind::Opened, |_| ());
         made
     }
