@@ -17,6 +17,10 @@ pub const ENTRIES: &[Entry] = &[
     entry("newreno-sc", "newreno"),
     entry("illinois", "illinois"),
     entry("illinois-aa", "illinois"),
+    entry("hybla", "hybla"),
+    entry("scalable", "scalable"),
+    entry("highspeed", "highspeed"),
+    entry("bic", "bic"),
     entry("wave", "wave"),
     entry("avoca", "avoca"),
 ];

@@ -21,6 +21,15 @@ const NETWORKS: &[Rough] = &[
     bulk(r#"rate = "50 Mbit/s", delay = "300 ms", noise = { kind = "random", loss = "0.01 %" }"#),
     // A queue that overflows.
     bulk(r#"rate = "100 Mbit/s", delay = "40 ms""#),
+    // Windows of thousands of segments.
+    Rough {
+        link: r#"rate = "10 Gbit/s", delay = "50 ms", noise = { kind = "random", loss = "0.01 %" }"#,
+        tcp: r#"initial_window = 20000
+initial_ssthresh = "40000 pkt"
+rcv_buf = "1 GiB"
+snd_buf = "1 GiB""#,
+        flow: r#"kind = "bulk""#,
+    },
     // Heavy noise: time-outs, and time-outs again.
     bulk(r#"rate = "5 Mbit/s", delay = "40 ms", noise = { kind = "burst", mean = "5 %", length = [1, 4] }"#),
     bulk(r#"rate = "2 Mbit/s", delay = "15 ms", noise = { kind = "burst", mean = "8 %", length = { geometric = 6 } }"#),
@@ -71,10 +80,21 @@ const fn bulk(link: &'static str) -> Rough {
 }
 
 /// Algorithms whose programs count as they do: not a single window differs, whatever `agree` would allow.
-const EXACT: &[&str] = &["newreno", "newreno-sc"];
+const EXACT: &[&str] = &["newreno", "newreno-sc", "hybla", "scalable", "highspeed", "bic"];
 
 /// Parameters far from the defaults, with shorter streams.
-const VARIANTS: &[(&str, &str)] = &[("newreno", "min_ssthresh = 40")];
+const VARIANTS: &[(&str, &str)] = &[
+    ("newreno", "min_ssthresh = 40"),
+    ("hybla", "rrtt_ms = 1"),
+    ("hybla", "rrtt_ms = 4000000\nstart_at_rho = false\nmax_window = 50"),
+    ("hybla", "rrtt_ms = 10\nmax_window = 4294967295"),
+    ("scalable", "a = 1.0\nb = 0.0"),
+    ("scalable", "a = 0.0003\nb = 0.999"),
+    ("scalable", "a = 1e-12\nb = 0.3"),
+    ("bic", "beta = 0.0001\nmax_increment = 4294967295\nfast_convergence = false"),
+    ("bic", "beta = 0.9999\nlow_window = 200\nsearch = 2\nsmooth_part = 4294967295\nfirst_count = 4294967295"),
+    ("bic", "low_window = 0\nsearch = 4294967295\nsmooth_part = 1\nfirst_count = 1"),
+];
 
 /// What the streams of all algorithms together must have, and how often at least.
 const WANTED: &[(What, usize)] = &[

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * BIC (Xu, Harfoush, Rhee, INFOCOM 2004, section 3): a binary search for the window of the last loss, in steps of at most
+ * `max_increment` segments per RTT (Smax); beyond that window a slow start away from it ("max probing"). Up to `low_window`
+ * segments NewReno.
+ *
+ * Scales: beta in 1/1024, as in the Rust algorithm; the mean number of segments per ACK in 1/16; all else whole segments.
+ */
+#define PARAMETERS(P)                                                                            \
+	P(beta, 1024) P(max_increment, 1) P(low_window, 1) P(search, 1) P(smooth_part, 1)        \
+	P(fast_convergence, 1) P(first_count, 1)
+#include "algorithm.h"
+
+#define ONE 1024u
+/* The rate of growth is computed anew when the window changes and after 1/32 s, in whole ms as Linux's clock counts. */
+#define RENEWAL_US 31000
+
+struct state {
+	struct common common;
+	u32 last_max; /* window of the last loss; 0 = none yet */
+	u32 per_increase; /* segments acknowledged for one more, as of the next two */
+	u32 renewed_window; /* 0 = not yet */
+	u64 renewed_us;
+	u32 per_ack16; /* mean number of segments that an ACK acknowledges, 16ths */
+	u32 count; /* segments acknowledged since the last increase */
+};
+
+INLINE void begin(struct state *s, struct flow *f)
+{
+	(void)f;
+	s->last_max = 0;
+	s->renewed_window = 0;
+	s->per_ack16 = 2 * 16;
+	s->count = 0;
+}
+
+/* The mean over the ACKs that find the connection in the Open state; whole 16ths. */
+INLINE void sample(struct state *s, struct flow *f)
+{
+	if (f->state == TCP_CA_Open)
+		s->per_ack16 += (f->acked + f->mss - 1) / most(f->mss, 1) - s->per_ack16 / 16;
+}
+
+/* How many segments are to be acknowledged for one more segment of window: the window over its increase per RTT. */
+INLINE u64 search_count(const struct state *s, u64 w)
+{
+	u64 max = s->last_max, search = parameters.search, smax = parameters.max_increment;
+	u64 smooth = w * parameters.smooth_part / search; /* search segments within smooth_part RTTs */
+	u64 distance;
+
+	if (w < max) {
+		distance = (max - w) / search;
+		if (distance > smax)
+			return w / smax; /* additive increase */
+		if (distance <= 1)
+			return smooth;
+		return w / distance; /* binary search: a jump of 1 / search of the way */
+	}
+	if (w < max + search)
+		return smooth;
+	if (w < max + smax * (search - 1))
+		return w * (search - 1) / (w - max); /* max probing */
+	return w / smax;
+}
+
+INLINE void renew(struct state *s, const struct flow *f)
+{
+	u64 w = most(f->cwnd, 1), count;
+
+	if (s->renewed_window == w && f->now_us - s->renewed_us <= RENEWAL_US)
+		return;
+	s->renewed_window = w;
+	s->renewed_us = f->now_us;
+	if (w <= parameters.low_window) {
+		s->per_increase = w;
+		return;
+	}
+	count = search_count(s, w);
+	if (!s->last_max && count > parameters.first_count)
+		count = parameters.first_count;
+	/* Counted per ACK; 2^32 - 1 and more is as good as never. */
+	if (count > ~0u)
+		count = ~0u;
+	count = count * 16 / most(s->per_ack16, 1);
+	s->per_increase = count > ~0u ? ~0u : most(count, 1);
+}
+
+INLINE void avoid(struct state *s, struct flow *f)
+{
+	u32 left = f->segments;
+
+	if (!f->may_grow)
+		return;
+	if (in_slow_start(f))
+		left = slow_start(f, left);
+	if (!left)
+		return;
+	renew(s, f);
+	additive_increase(f, &s->count, s->per_increase, left);
+}
+
+/*
+ * The window is multiplied by beta, and what it was is the next maximum. Fast convergence: below the last maximum the next
+ * one is (1 + beta) / 2 of it, which leaves bandwidth to others.
+ */
+INLINE u32 ssthresh(struct state *s, struct flow *f)
+{
+	u64 w = most(f->cwnd, 1);
+	u32 beta = parameters.beta;
+
+	s->count = 0;
+	s->last_max = parameters.fast_convergence && w < s->last_max ? w * (ONE + beta) / (2 * ONE) : w;
+	return most(w <= parameters.low_window ? w / 2 : w * beta / ONE, 2);
+}
+
+/* After a time-out nothing is known. */
+INLINE void changed(struct state *s, struct flow *f)
+{
+	if (f->state == TCP_CA_Loss)
+		begin(s, f);
+}
+
+static const struct algorithm algorithm = {
+	.begin = begin, .sample = sample, .avoid = avoid, .ssthresh = ssthresh, .changed = changed,
+};
+
+#include "hooks.h"
