@@ -3,7 +3,9 @@
  * TCP-Illinois (Liu, Basar, Srikant, VALUETOOLS 2006; figures 9 and 10 of the V2G paper), with the parameters of figure 10
  * Illinois AA.
  *
- * Scales: alpha in 1/65536 segment, beta and d1..d3 in 1/65536. An alpha of 0.3 is exact to 3e-5. Delays are whole us.
+ * Scales: alpha in 1/65536 segment, beta and d1..d3 in 1/65536. An alpha of 0.3 is exact to 3e-5. RTTs are whole us, their
+ * mean and the delays in 1/16 us, since a queue of 10 Gbit/s is a few us long; up to 120 s, the longest time-out of Linux,
+ * nothing overflows.
  */
 #define PARAMETERS(P)                                                                               \
 	P(alpha_max, 65536) P(alpha_min, 65536) P(alpha_base, 65536)                                \
@@ -102,8 +104,8 @@ INLINE void adapt(struct state *s, const struct flow *f)
 	}
 	if (!s->samples)
 		return;
-	da = s->sum_rtt / s->samples - s->base_rtt;
-	dm = s->max_rtt - s->base_rtt;
+	da = s->sum_rtt * 16 / s->samples - s->base_rtt * 16ull; /* 1/16 us */
+	dm = (s->max_rtt - s->base_rtt) * 16ull;
 	if (da * ONE > parameters.d1 * dm) {
 		s->above = 1;
 		s->alpha = alpha(da, dm);
