@@ -25,6 +25,7 @@ fn the_table_is_that_of_the_rust_algorithm() {
         .collect();
     let wanted: Vec<String> = rows.chunks(6).map(|line| format!("\t{}", line.join(" "))).collect();
     let program = include_str!("../bpf/highspeed.bpf.c");
-    let written = program.split_once("table[] = {\n").and_then(|(_, rest)| rest.split_once("\n};")).expect("the table").0;
+    let written =
+        program.split_once("table[] = {\n").and_then(|(_, rest)| rest.split_once("\n};")).expect("the table").0;
     assert!(written == wanted.join("\n"), "table[] should be\n{}", wanted.join("\n"));
 }

@@ -4,7 +4,7 @@
 use roughlink_bpf::load::Wish;
 
 fn refusal(wish: &Wish) -> String {
-    wish.load().expect_err("refused").to_string()
+    wish.check().expect_err("refused").to_string()
 }
 
 #[test]
@@ -44,12 +44,13 @@ fn parameters() {
 
 #[test]
 fn names() {
-    let letters = "it may have letters, digits, `-`, `_` and `.`, and not begin with a dot";
+    let letters = "the kernel takes letters, digits, `_` and `.`; a dot may not be the first";
     for (name, why) in [
         ("", "it is empty"),
-        ("sixteen-letters-", "it is longer than 15 characters"),
+        ("sixteen_letters_", "it is longer than 15 characters"),
         (".hidden", letters),
         ("two words", letters),
+        ("new-reno", letters),
         ("a/b", letters),
         ("naïve", letters),
     ] {
