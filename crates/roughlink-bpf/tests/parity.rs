@@ -247,7 +247,8 @@ fn check(name: &str, parameters: &str, n: usize) -> Vec<usize> {
 fn programs_compute_what_the_algorithms_do_in_simulation() {
     println!("{:?}", WANTED.iter().map(|(what, _)| what).collect::<Vec<_>>());
     let mut all = [0; WANTED.len()];
-    for entry in ENTRIES {
+    // Wave has a clock in place of windows; its program says what differs from simulation.
+    for entry in ENTRIES.iter().filter(|e| e.program != "wave") {
         for (total, n) in all.iter_mut().zip(check(entry.name, "", 100_000)) {
             *total += n;
         }
