@@ -159,7 +159,7 @@ INLINE void changed(struct state *s, struct flow *f)
 		return;
 	s->alpha = parameters.alpha_base;
 	s->beta = parameters.beta_base;
-	s->low = 0;
+	s->low = s->credit = 0;
 	s->above = 0;
 	new_round(s, f);
 }

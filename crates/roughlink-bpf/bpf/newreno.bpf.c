@@ -24,6 +24,13 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 	return most(f->cwnd / 2, parameters.min_ssthresh);
 }
 
-static const struct algorithm algorithm = { .avoid = avoid, .ssthresh = ssthresh };
+/* A time-out within an episode: ssthresh is not asked for. */
+INLINE void changed(struct state *s, struct flow *f)
+{
+	if (f->state == TCP_CA_Loss)
+		s->count = 0;
+}
+
+static const struct algorithm algorithm = { .avoid = avoid, .ssthresh = ssthresh, .changed = changed };
 
 #include "hooks.h"

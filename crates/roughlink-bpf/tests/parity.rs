@@ -85,6 +85,8 @@ const EXACT: &[&str] = &["newreno", "newreno-sc", "hybla", "scalable", "highspee
 /// Parameters far from the defaults, with shorter streams.
 const VARIANTS: &[(&str, &str)] = &[
     ("newreno", "min_ssthresh = 40"),
+    ("illinois", "alpha_max = 60000.0\nalpha_min = 0.001\nbeta_max = 1.0\nd1 = 0.9\nd2 = 1.0\nd3 = 60000.0"),
+    ("illinois", "win_thresh = 0\ntheta = 1\nbeta_min = 0.0\nd1 = 0.0\nrtt_limit_ms = 0.0"),
     ("hybla", "rrtt_ms = 1"),
     ("hybla", "rrtt_ms = 4000000\nstart_at_rho = false\nmax_window = 50"),
     ("hybla", "rrtt_ms = 10\nmax_window = 4294967295"),
