@@ -108,7 +108,6 @@ impl Wish {
         let mut entry = object.maps_mut().find(|m| m.name() == "entry").expect("hooks.h has it");
         let (link, said) = listen(|| entry.attach_struct_ops());
         let link = link.map_err(KernelError::bpf(format!("register `{}`{said}", self.name)))?;
-        drop(entry);
         Ok(Loaded { object, link })
     }
 

@@ -40,12 +40,24 @@ impl InKernel {
     /// # Errors
     /// The kernel refuses to run the program.
     pub fn take(&mut self, event: &Event) -> Result<Windows, KernelError> {
+        let after = self.play(event)?;
+        Ok((u64::from(after.cwnd), threshold(after.ssthresh)))
+    }
+
+    /// Takes in an event, and returns the interval between bursts after it, microseconds, of an algorithm that has bursts.
+    ///
+    /// # Errors
+    /// As [`InKernel::take`].
+    pub fn pace(&mut self, event: &Event) -> Result<u32, KernelError> {
+        Ok(self.play(event)?.interval_us)
+    }
+
+    fn play(&mut self, event: &Event) -> Result<Event, KernelError> {
         let mut bytes = event.encode();
         let program = self.0.progs_mut().find(|p| p.name() == "replay").expect("hooks.h has it");
         let input = ProgramInput { context_in: Some(&mut bytes), ..ProgramInput::default() };
         program.test_run(input).map_err(KernelError::bpf("run the replay"))?;
-        let after = Event::decode(&bytes).expect("the kind is still there");
-        Ok((u64::from(after.cwnd), threshold(after.ssthresh)))
+        Ok(Event::decode(&bytes).expect("the kind is still there"))
     }
 }
 

@@ -260,6 +260,29 @@ fn programs_compute_what_the_algorithms_do_in_simulation() {
     }
 }
 
+/// Wave has a clock in place of windows: the interval between its bursts is compared. In simulation it knows of each segment when
+/// it left, and of a repair which copy arrived; a program knows of the last of an ACK, and nothing of repairs.
+#[test]
+fn wave_keeps_the_pace_that_it_keeps_in_simulation() {
+    for rough in NETWORKS.iter().take(3) {
+        let text = scenario("wave-fr", &Table::new(), rough, 400, 1);
+        let stream = connection(&text, 20_000);
+        let mut kernel = InKernel::new(&Wish::new("wave").expect("a name")).expect("it loads");
+        let (mut within, mut acks) = (0, 0);
+        let mut worst = 0.0_f64;
+        for event in &stream {
+            let there = kernel.pace(event).expect("it runs");
+            if event.kind == Kind::Ack {
+                acks += 1;
+                let ratio = f64::from(there) / f64::from(event.interval_us);
+                worst = worst.max((ratio - 1.0).abs());
+                within += usize::from((ratio - 1.0).abs() < 0.01);
+            }
+        }
+        println!("{}: {within} of {acks} within 1 %, worst {worst}", rough.link);
+    }
+}
+
 #[test]
 fn programs_follow_their_parameters() {
     for (name, parameters) in VARIANTS {

@@ -4,6 +4,7 @@ use roughlink_bpf::event::{Event, Kind};
 use roughlink_core::cc::{
     Ack, Algorithm, Congestion, CongestionControl, CongestionState, Construct, Flow, Permit, REGISTRY, Sent, Vitals,
 };
+use roughlink_core::units::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cell::{Cell, RefCell};
@@ -75,6 +76,15 @@ pub fn numbered(state: CongestionState) -> u8 {
     }
 }
 
+impl Recorded {
+    /// How often a burst leaves, of an algorithm that has bursts.
+    fn interval_us(&self) -> Option<u32> {
+        let vitals = self.inner.vitals();
+        let rate = vitals.rate.filter(|rate| rate.as_bps() > 0)?;
+        Some((vitals.cwnd as f64 * 8e6 / rate.as_bps() as f64).round() as u32)
+    }
+}
+
 impl Construct for Recorded {
     type Params = Params;
     fn new(params: &Params, flow: &Flow) -> Self {
@@ -93,8 +103,18 @@ impl CongestionControl for Recorded {
             e.acked = ack.acked as u32;
             e.segments = ack.segments;
             e.may_grow = ack.may_grow;
+            e.delivered = ack.delivered as u32;
         });
         self.inner.on_ack(flow, ack);
+        // The kernel's sample is that of the last segment that was delivered, unless it was ever sent again.
+        let sent = ack.rate.filter(|rate| !rate.retransmitted).map(|rate| rate.sent_at);
+        let interval = self.interval_us();
+        STREAM.with_borrow_mut(|stream| {
+            if let (Some(e), Some(interval)) = (stream.last_mut(), interval) {
+                e.rtt_us = sent.map_or(-1, |t| (flow.now - t).as_micros() as i32);
+                e.interval_us = interval;
+            }
+        });
     }
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let kind = match cause {
@@ -128,5 +148,11 @@ impl CongestionControl for Recorded {
     fn on_undo(&mut self, flow: &Flow) {
         self.note(flow, Kind::Undone, |_| ());
         self.inner.on_undo(flow);
+    }
+    fn on_timer(&mut self, flow: &Flow) {
+        self.inner.on_timer(flow);
+    }
+    fn timer(&self) -> Option<Time> {
+        self.inner.timer()
     }
 }
