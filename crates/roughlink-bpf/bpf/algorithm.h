@@ -101,6 +101,12 @@ INLINE u32 most(u32 a, u32 b)
 	return a > b ? a : b;
 }
 
+/* a b / c rounded down, exact although a b may have 96 bits: of the quotient a / c and the remainder. c is not 0. */
+INLINE u64 times_over(u64 a, u32 b, u32 c)
+{
+	return a / c * b + a % c * b / c;
+}
+
 INLINE bool in_slow_start(const struct flow *f)
 {
 	return f->cwnd < f->ssthresh;

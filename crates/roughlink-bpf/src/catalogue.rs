@@ -23,6 +23,11 @@ pub const ENTRIES: &[Entry] = &[
     entry("bic", "bic"),
     entry("wave", "wave"),
     entry("avoca", "avoca"),
+    entry("westwood", "westwood"),
+    entry("veno", "veno"),
+    entry("vegas", "vegas"),
+    entry("htcp", "htcp"),
+    entry("yeah", "yeah"),
 ];
 
 /// The longest name that the kernel takes, bytes (TCP_CA_NAME_MAX less the zero).
