@@ -266,6 +266,8 @@ int replay(struct flow *e)
 	case CONGESTION:
 	case TIMEOUT:
 	case TIMEOUT_AGAIN:
+		if (e->state != replay_flow.state)
+			CALL(changed, s, &f); /* another episode has just ended */
 		if (e->kind != TIMEOUT_AGAIN) {
 			u32 ssthresh = algorithm.ssthresh(s, &f);
 

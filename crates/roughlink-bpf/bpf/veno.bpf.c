@@ -2,8 +2,8 @@
 /*
  * Veno (Fu and Liew, IEEE JSAC 21(2), 2003, section II). N comes from each ACK's own RTT, as in Linux.
  *
- * Scales: N in 1/`resolution` segment, rounded up; exact at any window. `random_loss` in 1/2^24: what a loss leaves is that
- * of the real number for 0.8 and windows up to 2^24 segments, at most one segment less or more for any other.
+ * Scales: N in 1/`resolution` segment, rounded up; exact at any window. `random_loss` in 1/2^24, and half a unit more, so that
+ * a tenth of ten is one: with d decimals, what a loss leaves is exact for windows up to 2^24 / 10^d segments.
  */
 #define PARAMETERS(P) \
 	P(beta, 1) P(random_loss, 16777216) P(resolution, 1) P(min_samples, 1) P(forget_when_idle, 1)
@@ -35,12 +35,13 @@ INLINE bool congested(const struct state *s)
 	return s->backlog >= (u64)parameters.beta * parameters.resolution;
 }
 
-/* N = W - W BaseRTT / RTT (section II). No RTT is 2^32 - 1 us here, and nearly the whole window counts. */
+/* N = W - W BaseRTT / RTT (section II); without an RTT, the whole window. */
 INLINE void measure(struct state *s, const struct flow *f)
 {
 	u64 parts = (u64)most(f->cwnd, 1) * parameters.resolution;
+	u32 base = s->samples.base, rtt = s->samples.rtt;
 
-	s->backlog = parts - times_over(parts, s->samples.base, s->samples.rtt);
+	s->backlog = rtt == NO_RTT && base != NO_RTT ? parts : parts - times_over(parts, base, rtt);
 }
 
 /* Below beta a segment per round, from beta on every other round (section II, additive increase). */
@@ -80,7 +81,8 @@ INLINE void avoid(struct state *s, struct flow *f)
 /* A loss leaves half of the window on a congested path, else 4/5 (section II, multiplicative decrease). */
 INLINE u32 ssthresh(struct state *s, struct flow *f)
 {
-	u32 left = congested(s) ? f->cwnd / 2 : (u64)f->cwnd * parameters.random_loss >> 24;
+	u64 part = 2 * (u64)parameters.random_loss + 1; /* 1/2^25 */
+	u32 left = congested(s) ? f->cwnd / 2 : f->cwnd * part >> 25;
 
 	s->count = 0;
 	return most(left, 2);
