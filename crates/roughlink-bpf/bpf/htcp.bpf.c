@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * H-TCP (Shorten and Leith, PFLDnet 2004; draft-leith-tcp-htcp, sections 3 and 4), with Linux's scaling of alpha by the RTT.
+ * H-TCP (Shorten and Leith, PFLDnet 2004; draft-leith-tcp-htcp, sections 3 and 4), with Linux's scaling of alpha by the
+ * RTT.
  *
- * Scales: alpha and beta in 1/128, times in ms (RTTs rounded up), rates in whole segments per second: those of the reference,
- * so without further error. alpha is at most 2^25 segments, more than any window. `beta_min` and `beta_max` come in 1/2^24 and
- * are rounded down to 1/128.
+ * Scales: alpha and beta in 1/128, times in ms (RTTs rounded up), rates in whole segments per second: those of the Rust
+ * algorithm, so without further error. alpha is at most 2^25 segments, more than any window. `beta_min` and `beta_max` come
+ * in 1/2^24 and are rounded down to 1/128.
  */
 #define PARAMETERS(P)                                                                             \
 	P(delta_l_ms, 1) P(beta_min, 16777216) P(beta_max, 16777216) P(throughput_ratio, 1000)    \
@@ -94,8 +95,8 @@ INLINE void sample(struct state *s, struct flow *f)
 }
 
 /*
- * Section 3.1: alpha = 1 + 10 (Delta - Delta_L) + ((Delta - Delta_L) / 2)^2 in seconds, times 2 (1 - beta). Linux multiplies by
- * RTTmin / 100 ms, within 1/10 and 2, in eighths.
+ * Section 3.1: alpha = 1 + 10 (Delta - Delta_L) + ((Delta - Delta_L) / 2)^2 in seconds, times 2 (1 - beta). Linux multiplies
+ * by RTTmin / 100 ms, within 1/10 and 2, in eighths.
  */
 INLINE void update_alpha(struct state *s, const struct flow *f)
 {

@@ -36,8 +36,8 @@ INLINE void sample(struct state *s, struct flow *f)
 }
 
 /*
- * Section 3.2: Expected = W / BaseRTT, Actual = W / RTT. (Expected - Actual) RTT = W (RTT - BaseRTT) / BaseRTT segments wait
- * in the network (the paper multiplies by BaseRTT instead); W BaseRTT / RTT would leave none waiting.
+ * Section 3.2: Expected = W / BaseRTT, Actual = W / RTT. (Expected - Actual) RTT = W (RTT - BaseRTT) / BaseRTT segments
+ * wait in the network (the paper multiplies by BaseRTT instead); W BaseRTT / RTT would leave none waiting.
  */
 INLINE void adjust(struct state *s, struct flow *f)
 {

@@ -2,8 +2,8 @@
 /*
  * Veno (Fu and Liew, IEEE JSAC 21(2), 2003, section II). N comes from each ACK's own RTT, as in Linux.
  *
- * Scales: N in 1/`resolution` segment, rounded up; exact at any window. `random_loss` in 1/2^24, and half a unit more, so that
- * a tenth of ten is one: with d decimals, what a loss leaves is exact for windows up to 2^24 / 10^d segments.
+ * Scales: N in 1/`resolution` segment, rounded up; exact at any window. `random_loss` in 1/2^24, and half a unit more, so
+ * that a tenth of ten is one: with d decimals, what a loss leaves is exact for windows up to 2^24 / 10^d segments.
  */
 #define PARAMETERS(P) \
 	P(beta, 1) P(random_loss, 16777216) P(resolution, 1) P(min_samples, 1) P(forget_when_idle, 1)
