@@ -268,7 +268,7 @@ impl CongestionControl for Westwood {
 
     fn on_recovered(&mut self, _flow: &Flow) {
         // Done by `on_ack`, which has the last ACK of the recovery counted first, as Linux does.
-        self.recovered = !self.params.at_once && self.cause != Congestion::Timeout;
+        self.recovered = !self.params.at_once && !self.cause.is_timeout();
     }
 
     fn on_undo(&mut self, _flow: &Flow) {
@@ -423,12 +423,14 @@ mod tests {
         let v = cc.vitals();
         assert_eq!((v.cwnd, v.ssthresh), (cc.capacity(&f), cc.capacity(&f)));
         assert!(v.cwnd >= 24 * MSS);
-        // A time-out: ssthresh at once, and the end of the repair changes nothing.
-        cc.on_congestion(&f, Congestion::Timeout);
-        assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (MSS, v.ssthresh));
-        cc.on_recovered(&f);
-        cc.on_ack(&f, &ack(1));
-        assert_eq!(cc.vitals().cwnd, MSS);
+        // A time-out: ssthresh at once, and the end of the repair changes nothing, after a second one, too.
+        for cause in [Congestion::Timeout, Congestion::TimeoutAgain] {
+            cc.on_congestion(&f, cause);
+            assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (MSS, v.ssthresh));
+            cc.on_recovered(&f);
+            cc.on_ack(&f, &ack(1));
+            assert_eq!(cc.vitals().cwnd, MSS);
+        }
     }
 
     #[test]
