@@ -121,6 +121,52 @@ impl InRust {
     }
 }
 
+/// A stream that programs in the kernel recorded of one connection, for replay: the sample and the growth of an ACK are one event,
+/// after what loss detection made of it, as in Rust; an episode has its cause.
+pub fn for_replay(recorded: &[Event]) -> Vec<Event> {
+    let mut out = Vec::new();
+    let (mut ack, mut episode, mut state) = (None::<Event>, None::<Event>, OPEN);
+    for &e in recorded {
+        // What does not belong to the ACK that is being processed comes after it.
+        let is_timer = e.kind == Kind::State && e.state == LOSS;
+        if matches!(e.kind, Kind::Sample | Kind::Started | Kind::Closed) || is_timer {
+            out.extend(ack.take());
+        }
+        match e.kind {
+            Kind::Opened | Kind::Started | Kind::Undone => out.push(e),
+            Kind::Sample => ack = Some(Event { kind: Kind::Ack, segments: 0, may_grow: false, ..e }),
+            Kind::Ack => {
+                let (rtt_us, acked) = ack.take().map_or((-1, 0), |sample| (sample.rtt_us, sample.acked));
+                out.push(Event { rtt_us, acked, ..e });
+            }
+            Kind::Congestion => episode = Some(e),
+            Kind::State => {
+                let kind = match (episode.is_some(), e.state) {
+                    (true, LOSS) => Some(Kind::Timeout),
+                    (true, _) => Some(Kind::Congestion),
+                    (false, LOSS) => Some(Kind::TimeoutAgain),
+                    (false, OPEN) if state > DISORDER => Some(Kind::Recovered),
+                    _ => None,
+                };
+                // The state before, as in Rust.
+                out.extend(kind.map(|kind| Event { kind, state, ..episode.take().unwrap_or(e) }));
+                state = e.state;
+                if let Some(ack) = &mut ack {
+                    ack.state = state;
+                }
+            }
+            Kind::Closed | Kind::Recovered | Kind::Timeout | Kind::TimeoutAgain => {}
+        }
+    }
+    out.extend(ack);
+    out
+}
+
+/// States of loss recovery, as Linux numbers them.
+const OPEN: u8 = 0;
+const DISORDER: u8 = 1;
+const LOSS: u8 = 4;
+
 /// The largest difference of windows that two implementations of the same algorithm may have: a segment, or 1 %.
 pub fn agree(a: u64, b: u64) -> bool {
     a.abs_diff(b) <= (a.max(b) / 100).max(1)

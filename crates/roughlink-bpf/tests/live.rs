@@ -4,8 +4,10 @@
 use nix::sys::socket::{setsockopt, sockopt};
 use roughlink_bpf::catalogue::ENTRIES;
 use roughlink_bpf::defaults::{default_of, holders, registered, set_default};
+use roughlink_bpf::event::{Event, Kind};
 use roughlink_bpf::load::{Loaded, Wish};
 use roughlink_bpf::pinned::{Pinned, unload};
+use roughlink_bpf::replay::{InKernel, InRust, agree, for_replay};
 use roughlink_host::{Namespace, is_allowed};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -311,6 +313,71 @@ fn a_name_is_taken_once_and_others_are_not_ours() {
 }
 
 #[test]
+fn what_the_kernel_recorded_is_computed_alike_by_both() {
+    or_skip!();
+    // A queue of 20 packets that overflows.
+    let pair = Pair::new();
+    let words = format!("-n {} qdisc add dev v0 root tbf rate 30mbit burst 4kb limit 30kb", pair.names[0]);
+    assert!(Command::new("tc").args(words.split(' ')).status().is_ok_and(|s| s.success()), "tc {words}");
+    let mut losses = 0;
+    for (i, entry) in ENTRIES.iter().filter(|e| e.program != "wave").enumerate() {
+        let (wish, mut held) = loaded(entry.name, &format!("record{i}"));
+        held.pin(false);
+        let pinned = Pinned::find(&wish.name).expect("it is pinned");
+        let mut recorded = Vec::new();
+        thread::scope(|scope| {
+            let traffic = scope.spawn(|| {
+                thread::sleep(Duration::from_millis(200));
+                with_listener(&pair, || {
+                    connect(&wish.name).write_all(&vec![1; 3_000_000]).expect("the connection lives");
+                })
+            });
+            let mut rounds = 0;
+            let follow = pinned.follow(true, |events| {
+                recorded.extend_from_slice(events);
+                rounds += 1;
+                rounds < 2000 && !recorded.iter().any(|e: &Event| e.kind == Kind::Closed)
+            });
+            follow.expect("it can be followed");
+            assert_eq!(traffic.join().expect("it runs"), [3_000_000]);
+        });
+        assert_eq!(pinned.counters().expect("pinned").not_recorded, 0);
+        let stream = for_replay(&recorded);
+        let count = |kind| stream.iter().filter(|e| e.kind == kind).count();
+        println!(
+            "{}: {} events, {} losses, {} time-outs",
+            entry.name,
+            stream.len(),
+            count(Kind::Congestion),
+            count(Kind::Timeout)
+        );
+        assert!(count(Kind::Ack) > 300, "{}: {}", entry.name, stream.len());
+        losses += count(Kind::Congestion);
+        assert_eq!(count(Kind::Opened), 1);
+        let mut kernel = InKernel::new(&wish).expect("it loads");
+        let mut rust = InRust::new(&wish, &stream[0]).expect("the parameters are valid");
+        let mut same = 0;
+        let mut before = None;
+        for event in &stream {
+            // What the connection really had, as far as nothing but the algorithm sets it.
+            if event.kind == Kind::Ack
+                && event.state == 0
+                && before.is_some_and(|w: u64| w.abs_diff(u64::from(event.cwnd)) <= 1)
+            {
+                same += 1;
+            }
+            let (there, here) = (kernel.take(event).expect("it runs"), rust.take(event));
+            assert!(agree(here.0, there.0) && agree(here.1, there.1), "{}: {event:?}: {here:?}, {there:?}", entry.name);
+            before = Some(there.0);
+        }
+        let open = stream.iter().filter(|e| e.kind == Kind::Ack && e.state == 0).count();
+        println!("  {same} of {open} ACKs in the Open state found the window that the replay has");
+        assert!(same * 50 >= open * 49, "{}: {same} of {open}", entry.name);
+    }
+    assert!(losses > 20, "{losses}"); // Vegas may have none
+}
+
+#[test]
 fn avoca_is_silent_outside_coverage() {
     or_skip!();
     let pair = Pair::new();
@@ -366,7 +433,6 @@ fn avoca_is_silent_outside_coverage() {
 #[test]
 fn events_of_connections_can_be_followed() {
     or_skip!();
-    use roughlink_bpf::event::Kind;
     let pair = Pair::new();
     let (wish, mut held) = loaded("newreno", "follow");
     held.pin(false);
