@@ -139,7 +139,7 @@ fn what_is_not_finished_is_read() {
     let busy = Store::open(&path).unwrap();
     assert_eq!(folder::kind(&path).unwrap(), folder::Kind::Unfinished);
     let (read, records) = folder::unfinished(&path).unwrap();
-    assert_eq!((read.identity(), read.runs(), records.len()), (plan.identity(), 6, 3));
+    assert_eq!((read.identity().to_string(), read.runs(), records.len()), (plan.identity().to_string(), 6, 3));
     let (result, again) = (plan.result(&busy), read.result(&records));
     assert_eq!(again, result);
     assert_eq!(again.cells.iter().map(|cell| cell.replicas).collect::<Vec<_>>(), [1, 1, 1]);
