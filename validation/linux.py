@@ -16,16 +16,13 @@ Needs no ns-3. With --strict the exit code is 5 unless, over the cells, the medi
 
 import csv
 import json
-import os
-import statistics
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from roughlink_validation import cli, matrix, one_link, page
-from roughlink_validation.matrix import Cell, Outcome
+from roughlink_validation.comparison import compare, summary
 from roughlink_validation.measuring import measure
-from roughlink_validation.simulators import Missing, run_cell
+from roughlink_validation.simulators import Missing
 
 REFERENCE = Path(__file__).resolve().parent / "reference" / "linux-matrix-6.18.csv"
 MEDIAN, NINTH_DECILE = 0.05, 0.15
@@ -48,52 +45,6 @@ def options():
     measuring.add_argument("--load", type=float, default=30, metavar="MBIT", help="what emulations side by side may carry in all")
     measuring.add_argument("--jobs", type=int, default=4, help="emulations side by side")
     return parser.parse_args()
-
-
-def compare(roughlink: Path, rows: dict[Cell, list[matrix.Row]]) -> list[dict]:
-    """Of each cell both sides' means over the same seeds."""
-    jobs = [(cell, row.seed) for cell, runs in rows.items() for row in runs]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        ours = dict(zip(jobs, pool.map(lambda job: run_cell(roughlink, *job), jobs), strict=True))
-    compared = []
-    for cell, runs in rows.items():
-        theirs, here = [row.outcome for row in runs], [ours[cell, row.seed] for row in runs]
-        compared.append({
-            **{key: getattr(cell, key) for key in matrix.CELL_COLUMNS},
-            "block": cell.block,
-            "cell": str(cell),
-            "runs": len(runs),
-            "ratio": mean("goodput_mbps", here) / mean("goodput_mbps", theirs),
-            "ratio_error": error([o.goodput_mbps for o in here], [o.goodput_mbps for o in theirs]),
-            **{f"linux_{key}": mean(key, theirs) for key in matrix.OUTCOME_COLUMNS},
-            **{f"roughlink_{key}": mean(key, here) for key in matrix.OUTCOME_COLUMNS},
-        })
-    return compared
-
-
-def mean(key: str, outcomes: list[Outcome]) -> float:
-    return statistics.fmean(getattr(o, key) for o in outcomes)
-
-
-def error(ours: list[float], theirs: list[float]) -> float | None:
-    """Half of the 95 % interval of the ratio of means, from the differences of runs with the same seed."""
-    if len(ours) < 2:
-        return None
-    ratio = sum(ours) / sum(theirs)
-    return cli.mean_ci([a - ratio * b for a, b in zip(ours, theirs, strict=True)])[1] / statistics.fmean(theirs)
-
-
-def summary(cells: list[dict]) -> dict:
-    off = [abs(c["ratio"] - 1) for c in cells]
-    return {
-        "cells": len(cells),
-        "runs": sum(c["runs"] for c in cells),
-        "median_ratio": statistics.median(c["ratio"] for c in cells),
-        "median_off": statistics.median(off),
-        "p90_off": cli.quantile(off, 0.9),
-        "within_5": sum(o <= 0.05 for o in off) / len(off),
-        "within_15": sum(o <= 0.15 for o in off) / len(off),
-    }
 
 
 def show(cells: list[dict], every: bool) -> None:

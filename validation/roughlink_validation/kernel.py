@@ -111,8 +111,8 @@ def latest_us(cell: Cell) -> float:
     return max(1000.0, cell.delay_ms * 2 * 1000 / 40)
 
 
-def measure(roughlink: Path, cell: Cell, seed: int) -> tuple[Row, list[dict]]:
-    """The kernel's run of a cell, and its samples of TCP_INFO."""
+def measure(roughlink: Path, cell: Cell, seed: int, name: str | None = None) -> tuple[Row, list[dict]]:
+    """The kernel's run of a cell, and its samples of TCP_INFO. `name` is what the kernel calls the algorithm, if not as the cell does."""
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         at.chmod(0o777)
@@ -120,7 +120,7 @@ def measure(roughlink: Path, cell: Cell, seed: int) -> tuple[Row, list[dict]]:
         words = [str(roughlink), "emulate", str(at / "link.toml"), "--json", "--quiet", "--seed", str(seed), "--max-lateness", f"{latest_us(cell):g} us"]
         words += ["--until", "server", "--for", f"{cell.duration_s + 30} s"]
         words += ["--exec", "client", "--", sys.executable, "-c", RECEIVER, folder, cell.ack]
-        words += ["--exec", "server", "--", sys.executable, "-c", SENDER, folder, cell.cc, str(cell.flows), str(cell.duration_s)]
+        words += ["--exec", "server", "--", sys.executable, "-c", SENDER, folder, name or cell.cc, str(cell.flows), str(cell.duration_s)]
         done = subprocess.run(words, check=False, capture_output=True, text=True)
         if done.returncode == 3:
             raise Missing(done.stderr.strip())

@@ -29,15 +29,15 @@ class Cell:
     jitter_ms: int = 0  # uniform, of each packet by itself, so that packets overtake each other
     flows: int = 1
     ack: str = "delayed"  # or "each": every segment acknowledged at once
+    duration_s: int = 0  # 0 = 20, or 40 where a window that grows from loss to loss over a round trip of 300 ms needs its time
+
+    def __post_init__(self) -> None:
+        if not self.duration_s:
+            object.__setattr__(self, "duration_s", 40 if self.delay_ms >= 150 else 20)
 
     @property
     def random(self) -> bool:
         return self.loss_pct > 0 or self.jitter_ms > 0
-
-    @property
-    def duration_s(self) -> int:
-        """A window that grows from loss to loss over a round trip of 300 ms needs its time."""
-        return 40 if self.delay_ms >= 150 else 20
 
     @property
     def block(self) -> str:

@@ -3,6 +3,7 @@
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,8 +38,10 @@ class Room:
             self.changed.notify_all()
 
 
-def measure(roughlink: Path, table: Path, cells: list[Cell], seeds: int, load: float, jobs: int) -> None:
-    """What the table lacks: first one run of each cell, then the other seeds."""
+def measure(
+    roughlink: Path, table: Path, cells: list[Cell], seeds: int, load: float, jobs: int, names: Mapping[str, str] | None = None
+) -> None:
+    """What the table lacks: first one run of each cell, then the other seeds. `names` are the kernel's for algorithms that it calls otherwise."""
     have = {(row.cell, row.seed) for row in matrix.read(table)}
     wanted = [(cell, seed) for seed in range(1, seeds + 1) for cell in cells if seed == 1 or cell.random]
     todo = [run for run in wanted if run not in have]
@@ -54,7 +57,7 @@ def measure(roughlink: Path, table: Path, cells: list[Cell], seeds: int, load: f
                 if stopped.is_set():
                     return
                 try:
-                    row, _ = kernel.measure(roughlink, cell, seed)
+                    row, _ = kernel.measure(roughlink, cell, seed, (names or {}).get(cell.cc))
                     break
                 except kernel.Late:
                     with lock:

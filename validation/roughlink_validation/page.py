@@ -1,17 +1,23 @@
-"""The comparison with Linux as tables of a page: ratios of goodput, of the main block as a map of links."""
+"""The comparisons with Linux as tables of a page: ratios of goodput, of the main block as a map of links."""
 
 from pathlib import Path
 
 from roughlink_validation.matrix import ALGORITHMS
-
-BEGIN, END = "<!-- linux.py --page: begin -->", "<!-- linux.py --page: end -->"
+from roughlink_validation.simulators import Failed
 
 
 def write(page: Path, cells: list[dict], summary) -> None:
-    """Renews what lies between the two marks of the page."""
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{tables(cells, summary)}\n\n{END}{after}")
+    renew(page, "linux.py", tables(cells, summary))
+
+
+def renew(page: Path, script: str, text: str) -> None:
+    """Puts `text` between the two marks that the script has in the page."""
+    begin, end = (f"<!-- {script} --page: {word} -->" for word in ("begin", "end"))
+    before, found, rest = page.read_text().partition(begin)
+    _, ended, after = rest.partition(end)
+    if not (found and ended):
+        raise Failed(f"{page} has not both {begin} and {end}")
+    page.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
 
 
 def tables(cells: list[dict], summary) -> str:

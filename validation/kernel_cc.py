@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Roughlink's algorithms in the running kernel against the same algorithms in simulation with `stack = "linux"`.
+
+The link is of 10 Mbit/s with a queue of 100 packets; round trips of 22 and 80 ms; without loss and with 0.1 to 5 % in bursts of one to
+four packets of the data. A kernel is at each end of the emulated link, the algorithm in the sending one. Packet n of the data meets the same fate on both
+sides. A cell's ratio is that of the mean goodputs over the same seeds, simulation / kernel.
+
+Runs side by side share the machine; one whose link was late is repeated. Whatever ends the script, the algorithms are out of the kernel
+afterwards. --table keeps the runs, one per line, and only those that it lacks are measured: so it can be stopped and taken up again.
+
+Needs root and a roughlink with the algorithms (`make kernel`), else the exit code is 3; --kept compares the runs of the table again and needs neither. With
+--strict the exit code is 5 unless, for each algorithm, the median of |ratio - 1| is within 5 % and every cell within 15 %.
+"""
+
+import itertools
+import json
+import signal
+import statistics
+import sys
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+
+from roughlink_validation import cli, matrix, page
+from roughlink_validation.comparison import compare, summary
+from roughlink_validation.loading import algorithms, loaded
+from roughlink_validation.matrix import Cell
+from roughlink_validation.measuring import measure
+from roughlink_validation.simulators import Failed, Missing
+
+REFERENCE = Path(__file__).resolve().parent / "reference" / "kernel-cc-6.18.csv"
+MEDIAN, CELL = 0.05, 0.15
+LOSSES = [0, 0.1, 0.5, 1, 2, 5]
+RTTS = [22, 80]
+
+
+def options():
+    parser = cli.parser(__doc__)
+    parser.add_argument("--cc", nargs="+", metavar="NAME", help="algorithms (default: all that the program has for the kernel)")
+    parser.add_argument("--loss", nargs="+", type=float, default=LOSSES, metavar="PERCENT")
+    parser.add_argument("--rtt", nargs="+", type=int, default=RTTS, metavar="MS", help="round trips, even numbers")
+    parser.add_argument("--seconds", type=int, default=20, help="of a run")
+    parser.add_argument("--seeds", type=int, default=2, help="runs of each cell with losses; others have one")
+    parser.add_argument("--quick", action="store_true", help="one seed, 5 s, 22 ms, 0 and 1 %%")
+    parser.add_argument("--load", type=float, default=30, metavar="MBIT", help="what emulations side by side may carry in all")
+    parser.add_argument("--jobs", type=int, default=4, help="emulations side by side")
+    parser.add_argument("--table", type=Path, metavar="FILE", help=f"where the kernel's runs are kept (default: nowhere; with --kept {REFERENCE.name})")
+    parser.add_argument("--kept", action="store_true", help="measure nothing: compare the runs of the table")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="renew the tables of this page (docs/validation/kernel-cc.md)")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--strict", action="store_true", help="exit code 5 unless the ratios are within their bounds")
+    o = parser.parse_args()
+    if any(rtt < 2 or rtt % 2 for rtt in o.rtt):
+        parser.error("--rtt: even numbers of milliseconds, half of it is the delay of each way")
+    if o.quick:
+        o.loss, o.rtt, o.seconds, o.seeds = [0, 1], [22], 5, 1
+    return o
+
+
+def wanted(o, names: list[str]) -> list[Cell]:
+    product = itertools.product(o.rtt, o.loss, names)
+    return [Cell(cc, 10, rtt // 2, 100, float(loss), duration_s=o.seconds) for rtt, loss, cc in product]
+
+
+def chosen(o, there: list[str]) -> list[str]:
+    if unknown := set(o.cc or []) - set(there):
+        raise Failed(f"not for the kernel: {', '.join(sorted(unknown))}; there are {', '.join(there)}")
+    return o.cc or there
+
+
+def rows_of(o, roughlink: Path) -> dict[Cell, list[matrix.Row]]:
+    with nullcontext() if o.table or o.kept else tempfile.TemporaryDirectory() as folder:
+        table = o.table or (REFERENCE if o.kept else Path(folder) / "runs.csv")
+        if o.kept:
+            names = chosen(o, list(dict.fromkeys(row.cell.cc for row in matrix.read(table))))
+        else:
+            names = chosen(o, algorithms(roughlink))
+            with loaded(roughlink, names) as held:
+                measure(roughlink, table, wanted(o, names), o.seeds, o.load, o.jobs, {cc: name for cc, (name, _) in held.items()})
+        rows = matrix.by_cell(matrix.read(table))
+    return {cell: rows[cell] for cell in wanted(o, names) if cell in rows}
+
+
+def by_algorithm(cells: list[dict]) -> dict[str, list[dict]]:
+    return {cc: [c for c in cells if c["cc"] == cc] for cc in dict.fromkeys(c["cc"] for c in cells)}
+
+
+def link(c: dict) -> str:
+    return f"{2 * c['delay_ms']} ms, {c['loss_pct']:g} %"
+
+
+def off(c: dict) -> float:
+    return abs(c["ratio"] - 1)
+
+
+def spread(cells: list[dict]) -> float | None:
+    spreads = [c["spread"] for c in cells if c["spread"] is not None]
+    return statistics.median(spreads) if spreads else None
+
+
+def show(cells: list[dict]) -> None:
+    print(f"{'':<34}{'Mbit/s':^24}{'':>8}{'retransmissions':>16}{'queue, packets':>18}")
+    print(f"{'cell':<34}{'kernel':>8}{'here':>8}{'ratio':>8}{'seeds':>8}{'kernel':>8}{'here':>8}{'kernel':>9}{'here':>8}")
+    for c in cells:
+        between = f"±{c['spread'] / 2:.2f}" if c["spread"] is not None else ""
+        print(f"{c['cc']:<14}{link(c):<20}{c['linux_goodput_mbps']:>8.2f}{c['roughlink_goodput_mbps']:>8.2f}{c['ratio']:>8.2f}{between:>8}"
+              f"{c['linux_retransmits']:>8.0f}{c['roughlink_retransmits']:>8.0f}{c['linux_queue_pkt_mean']:>9.1f}{c['roughlink_queue_pkt_mean']:>8.1f}")
+    print(f"\n{'':<14}{'cells':>6}{'|ratio - 1|: median':>21}{'furthest':>10}  {'where':<14}{'between seeds':>16}")
+    for name, group in [*by_algorithm(cells).items(), ("all", cells)]:
+        worst, between = max(group, key=off), spread(group)
+        print(f"{name:<14}{len(group):>6}{summary(group)['median_off']:>21.3f}{worst['ratio']:>10.2f}  {link(worst):<14}"
+              f"{f'{between:.3f}' if between is not None else '':>16}")
+
+
+def tables(cells: list[dict]) -> str:
+    links = list(dict.fromkeys(map(link, cells)))
+    lines = ["| | " + " | ".join(links) + " | median \\|ratio - 1\\| | between seeds |", "|---" * (len(links) + 3) + "|"]
+    for name, group in by_algorithm(cells).items():
+        ratios, between = {link(c): c["ratio"] for c in group}, spread(group)
+        lines.append(f"| {name} | " + " | ".join(page.shade(ratios.get(at)) for at in links)
+                     + f" | {page.percent(summary(group)['median_off'])} | {page.percent(between) if between is not None else ''} |")
+    whole = summary(cells)
+    return (f"{whole['cells']} cells, {whole['runs']} runs of the kernel. Of |ratio - 1| the median is **{page.percent(whole['median_off'])}**; "
+            f"{sum(off(c) <= CELL for c in cells)} cells are within 15 %. Beyond 5 % in italics, beyond 15 % bold:\n\n" + "\n".join(lines))
+
+
+def main() -> int:
+    o = options()
+    # As Ctrl-C: everything is put away.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    roughlink = o.roughlink.resolve()
+    if not roughlink.exists():
+        raise Missing(f"no roughlink program at {o.roughlink}: make kernel, or --roughlink PATH")
+    rows = rows_of(o, roughlink)
+    if not rows:
+        raise Missing("the table has no such cell")
+    cells = compare(roughlink, rows)
+    if o.page:
+        page.renew(o.page, "kernel_cc.py", tables(cells))
+    if o.json:
+        print(json.dumps({"algorithms": {cc: summary(group) for cc, group in by_algorithm(cells).items()}, "cells": cells}, indent=1))
+    else:
+        show(cells)
+    good = all(summary(group)["median_off"] <= MEDIAN and max(map(off, group)) <= CELL for group in by_algorithm(cells).values())
+    return cli.EXPECTATION if o.strict and not good else 0
+
+
+if __name__ == "__main__":
+    sys.exit(cli.guarded(main))

@@ -1,0 +1,63 @@
+"""What the kernel did in each cell, beside simulations of the same cell with the same seeds."""
+
+import os
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from roughlink_validation import cli, matrix
+from roughlink_validation.matrix import Cell, Outcome
+from roughlink_validation.simulators import run_cell
+
+
+def compare(roughlink: Path, rows: dict[Cell, list[matrix.Row]]) -> list[dict]:
+    """Of each cell both sides' means over the same seeds."""
+    jobs = [(cell, row.seed) for cell, runs in rows.items() for row in runs]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        ours = dict(zip(jobs, pool.map(lambda job: run_cell(roughlink, *job), jobs), strict=True))
+    compared = []
+    for cell, runs in rows.items():
+        theirs, here = [row.outcome for row in runs], [ours[cell, row.seed] for row in runs]
+        compared.append({
+            **{key: getattr(cell, key) for key in matrix.CELL_COLUMNS},
+            "block": cell.block,
+            "cell": str(cell),
+            "runs": len(runs),
+            "ratio": mean("goodput_mbps", here) / mean("goodput_mbps", theirs),
+            "spread": spread(here, theirs),
+            "ratio_error": error([o.goodput_mbps for o in here], [o.goodput_mbps for o in theirs]),
+            **{f"linux_{key}": mean(key, theirs) for key in matrix.OUTCOME_COLUMNS},
+            **{f"roughlink_{key}": mean(key, here) for key in matrix.OUTCOME_COLUMNS},
+        })
+    return compared
+
+
+def mean(key: str, outcomes: list[Outcome]) -> float:
+    return statistics.fmean(getattr(o, key) for o in outcomes)
+
+
+def spread(ours: list[Outcome], theirs: list[Outcome]) -> float | None:
+    """The largest ratio of a single seed less the smallest."""
+    ratios = [a.goodput_mbps / b.goodput_mbps for a, b in zip(ours, theirs, strict=True)]
+    return max(ratios) - min(ratios) if len(ratios) > 1 else None
+
+
+def error(ours: list[float], theirs: list[float]) -> float | None:
+    """Half of the 95 % interval of the ratio of means, from the differences of runs with the same seed."""
+    if len(ours) < 2:
+        return None
+    ratio = sum(ours) / sum(theirs)
+    return cli.mean_ci([a - ratio * b for a, b in zip(ours, theirs, strict=True)])[1] / statistics.fmean(theirs)
+
+
+def summary(cells: list[dict]) -> dict:
+    off = [abs(c["ratio"] - 1) for c in cells]
+    return {
+        "cells": len(cells),
+        "runs": sum(c["runs"] for c in cells),
+        "median_ratio": statistics.median(c["ratio"] for c in cells),
+        "median_off": statistics.median(off),
+        "p90_off": cli.quantile(off, 0.9),
+        "within_5": sum(o <= 0.05 for o in off) / len(off),
+        "within_15": sum(o <= 0.15 for o in off) / len(off),
+    }
