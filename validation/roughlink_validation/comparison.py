@@ -2,7 +2,9 @@
 
 import os
 import statistics
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from roughlink_validation import cli, matrix
@@ -10,11 +12,15 @@ from roughlink_validation.matrix import Cell, Outcome
 from roughlink_validation.simulators import run_cell
 
 
-def compare(roughlink: Path, rows: dict[Cell, list[matrix.Row]]) -> list[dict]:
-    """Of each cell both sides' means over the same seeds."""
+def compare(roughlink: Path, rows: dict[Cell, list[matrix.Row]], names: Mapping[str, str] | None = None) -> list[dict]:
+    """Of each cell both sides' means over the same seeds. `names` are the simulation's for algorithms that it calls otherwise."""
     jobs = [(cell, row.seed) for cell, runs in rows.items() for row in runs]
+
+    def simulate(cell: Cell, seed: int) -> Outcome:
+        return run_cell(roughlink, replace(cell, cc=(names or {}).get(cell.cc, cell.cc)), seed)
+
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        ours = dict(zip(jobs, pool.map(lambda job: run_cell(roughlink, *job), jobs), strict=True))
+        ours = dict(zip(jobs, pool.map(lambda job: simulate(*job), jobs), strict=True))
     compared = []
     for cell, runs in rows.items():
         theirs, here = [row.outcome for row in runs], [ours[cell, row.seed] for row in runs]
