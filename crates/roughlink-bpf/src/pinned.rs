@@ -247,31 +247,42 @@ impl Loaded {
 /// # Errors
 /// roughlink has loaded no such algorithm, a process still holds it, or a namespace took no other default.
 pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
-    let is_registered = || defaults::registered().map(|all| all.iter().any(|n| n == name));
     let pinned = Pinned::find(name).ok();
-    if pinned.is_none() && (is_registered()? || defaults::holders(name).is_empty()) {
+    // The kernel takes a moment to forget what a loader had that has just ended.
+    if pinned.is_none() && (defaults::holders(name).is_empty() || !is_gone(name, || false)?) {
         return Err(KernelError::State(format!("roughlink has loaded no `{name}`")));
     }
     let what = pinned.as_ref().map(|p| p.what.clone()).unwrap_or_default();
     let counters = pinned.as_ref().and_then(|p| p.counters().ok()).unwrap_or_default();
     let namespaces = defaults::replace(name, &[&what.before, "cubic", "reno"])?;
     remove(&folder(name));
-    for _ in 0..TRIES {
-        if !is_registered()? {
-            // Who asked in between.
-            let late = defaults::replace(name, &[&what.before, "cubic", "reno"])?;
-            let connections = counters.opened.saturating_sub(counters.closed);
-            return Ok(Unloaded { namespaces: namespaces + late, connections });
-        }
-        if Path::new(&format!("/proc/{}", what.process)).exists() && !pinned.as_ref().is_some_and(|p| p.persists) {
-            break;
-        }
-        thread::sleep(Duration::from_millis(10));
+    // Its loader, if that is another process and the algorithm's life is its own.
+    let loader = format!("/proc/{}", what.process);
+    let is_its = pinned.as_ref().is_some_and(|p| !p.persists) && what.process != std::process::id();
+    if is_gone(name, || is_its && Path::new(&loader).exists())? {
+        // Who asked in between.
+        let late = defaults::replace(name, &[&what.before, "cubic", "reno"])?;
+        let connections = counters.opened.saturating_sub(counters.closed);
+        return Ok(Unloaded { namespaces: namespaces + late, connections });
     }
     Err(KernelError::State(format!(
         "`{name}` is no namespace's default any more, but process {} still holds it: end that process",
         what.process
     )))
+}
+
+/// Waits until the kernel has no algorithm of this name; false if it keeps it, or if somebody is known to hold it.
+fn is_gone(name: &str, is_held: impl Fn() -> bool) -> Result<bool, KernelError> {
+    for _ in 0..TRIES {
+        if !defaults::registered()?.iter().any(|n| n == name) {
+            return Ok(true);
+        }
+        if is_held() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    Ok(false)
 }
 
 /// Mounts the BPF file system unless it is there.
