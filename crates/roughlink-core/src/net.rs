@@ -39,6 +39,7 @@ pub use reading::Reading;
 use routing::Hop;
 pub use routing::NoPath;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -54,6 +55,8 @@ pub struct Options {
     /// comes from the host is handed to [`Network::receive`] or [`Network::forward`], what is for it is had from
     /// [`Network::transmit`].
     pub ports: Vec<usize>,
+    /// Flows of the scenario whose ends stay in the network although there are ports at their nodes.
+    pub inside: BTreeSet<usize>,
     /// Where hosts are that are none of the nodes: what comes in for one of these addresses goes to the node, as by a route
     /// there. Of several prefixes the longest counts; those of links' own networks and of groups are not routed.
     pub beyond: Vec<(Prefix, usize)>,

@@ -136,6 +136,8 @@ pub struct FlowSpec {
     pub cc: String,
     /// Makes its congestion control.
     pub factory: Option<cc::Factory>,
+    /// Parameters of its congestion control over the algorithm's own, which are those of its stack.
+    pub cc_params: toml::Table,
     /// Its packets have IPv6 headers; else IPv4's.
     pub ipv6: bool,
     /// Differentiated services codepoint of its packets, both ways, 0 to 63.

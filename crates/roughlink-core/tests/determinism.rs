@@ -188,6 +188,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
                 sctp: None,
                 cc: cc.into(),
                 factory: Some(factory.clone()),
+                cc_params: toml::Table::new(),
                 ipv6: false,
                 dscp: 0,
                 priority: None,

@@ -8,7 +8,7 @@
 use crate::error::{HostError, Unfit};
 use crate::namespace::Namespace;
 use crate::offload::{HEADER, Undone};
-use crate::packet_option::{be_promiscuous, ignore_outgoing, tell_of_offloads, tell_of_tags};
+use crate::socket_option::{be_promiscuous, ignore_outgoing, tell_of_offloads, tell_of_tags};
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};

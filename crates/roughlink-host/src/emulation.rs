@@ -17,6 +17,7 @@ use roughlink_core::net::addresses::{Prefix, link_local, node_address, node_addr
 use roughlink_core::net::{Limits, Network, Observer, Options, PortStats};
 use roughlink_core::scenario::{Interface, LinkSpec, Scenario};
 use roughlink_core::units::Time;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::panic::resume_unwind;
@@ -46,7 +47,7 @@ pub enum Place {
 }
 
 /// How to emulate.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Replica number: the same scenario with other random numbers.
     pub replica: u32,
@@ -56,6 +57,8 @@ pub struct Settings {
     pub live: bool,
     /// Devices lose their carrier while the links at their nodes are down.
     pub carrier: bool,
+    /// Flows that stay simulated although their nodes are real.
+    pub inside: BTreeSet<usize>,
     /// A node and addresses that are routed to it, for links that begin there; it forwards packets.
     pub behind: Option<(usize, Block)>,
 }
@@ -105,6 +108,7 @@ impl Emulation {
             limits: settings.limits,
             changes: settings.live,
             ports: hosts.iter().map(|host| host.node).collect(),
+            inside: settings.inside.clone(),
             ..Options::default()
         };
         let network = Network::new(Arc::clone(&scenario), options)?;
@@ -204,7 +208,7 @@ impl Emulation {
             counts.oversized = edge.devices.iter().map(Device::oversized).sum();
             Carried { network, observer, conversations, ending, counts, changes: watch.changed() }
         });
-        Running { thread, stop, nodes, listed, live }
+        Running { thread, stop, nodes, listed, live, clock }
     }
 }
 
@@ -232,6 +236,8 @@ pub struct Running<O> {
     #[expect(dead_code, reason = "it is found by its name")]
     listed: File,
     live: Option<Arc<Live>>,
+    /// The network's time.
+    pub(crate) clock: Clock,
 }
 
 /// What an emulation achieved.

@@ -42,6 +42,14 @@ pub enum HostError {
         /// Why not.
         reason: Unfit,
     },
+    /// Kernels cannot carry what a scenario has.
+    #[error("{}{reason}", flow.iter().map(|flow| format!("flow {flow}: ")).collect::<String>())]
+    Transfer {
+        /// The flow, if it is one.
+        flow: Option<String>,
+        /// Why not.
+        reason: String,
+    },
     /// Links are nested too deeply.
     #[error("there are no addresses for one more link within a link")]
     Nested,
@@ -111,7 +119,10 @@ impl HostError {
                 "a link that starts has it locked for a moment, nothing else needs it; `roughlink link --generate` prints a scenario for `emulate --here host`, which chooses no addresses",
             ),
             HostError::Unfit { reason, .. } => Some(reason.1),
-            HostError::NoInterface { .. } | HostError::Network(_) | HostError::Ip { .. } => None,
+            HostError::NoInterface { .. }
+            | HostError::Network(_)
+            | HostError::Ip { .. }
+            | HostError::Transfer { .. } => None,
         }
     }
 }

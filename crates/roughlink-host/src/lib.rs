@@ -11,12 +11,14 @@
 //! | `block` | addresses for links that are told none, also nested ones |
 //! | `device` | TUN and TAP devices with their addresses and routes; one face for these and attached ones |
 //! | `ethernet`, `neighbours` | where frames go; ARP and neighbour discovery |
-//! | `attached`, `offload`, `packet_option` | devices that were there before; the last has the only unsafe code |
+//! | `attached`, `offload` | devices that were there before |
+//! | `socket_option` | options of sockets without a library: the only unsafe code |
 //! | `carrier` | devices are told that their links are down |
 //! | `conversations` | what real programs said to each other, and what came of it |
 //! | `relay` | the loop in real time, and what it counted |
 //! | `live` | samples of an emulation at work, and changes of its links from outside |
 //! | `emulation` | a scenario with real nodes: opened, started, finished |
+//! | `transfers` | flows of a scenario that the kernels of its nodes carry |
 //! | `program` | programs at the nodes, and how they end |
 //! | `undelivered` | what programs that have ended still had to send |
 //! | `inside` | what runs between this program and theirs, in a process of its own |
@@ -47,10 +49,11 @@ mod namespace;
 mod neighbours;
 mod nodes;
 mod offload;
-mod packet_option;
 mod program;
 mod realtime;
 mod relay;
+mod socket_option;
+mod transfers;
 mod undelivered;
 
 pub use abilities::{Ability, abilities};
@@ -64,3 +67,4 @@ pub use nodes::{Directory, Listed, OWN_NODE, directories, variable};
 pub use program::{Attended, Ended, Launcher, Output, Program, Sink, attend};
 pub use realtime::Effort;
 pub use relay::{Ending, Lateness};
+pub use transfers::{Transferred, Transfers, Vitals};

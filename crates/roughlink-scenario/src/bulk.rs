@@ -57,7 +57,7 @@ impl Bulk {
                 context.note_fragments((u64::from(sctp.config.payload) + 48, false), sctp.place, place.path);
                 spec.sctp = Some(Arc::new(sctp.config));
                 spec.cc = sctp.cc.name.to_owned();
-                spec.factory = Some(sctp.factory);
+                (spec.factory, spec.cc_params) = (Some(sctp.factory), sctp.params);
             }
             return;
         }

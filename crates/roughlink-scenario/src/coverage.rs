@@ -281,6 +281,7 @@ pub(super) fn coverage(
                     sctp: None,
                     cc: String::new(),
                     factory: None,
+                    cc_params: toml::Table::new(),
                     ipv6: false,
                     dscp: 0,
                     priority: None,

@@ -149,6 +149,7 @@ impl Context<'_> {
             sctp: None,
             cc: String::new(),
             factory: None,
+            cc_params: toml::Table::new(),
             ipv6: false,
             dscp: report.read(&f.dscp).map_or(0, |dscp| dscp.0),
             priority: self.priority(f, &path, report),
@@ -192,7 +193,7 @@ impl Context<'_> {
             self.used.push((transport.config.stack, transport.cc));
             spec.tcp = self.share(transport.config);
             spec.cc = transport.cc.name.to_owned();
-            spec.factory = Some(transport.factory);
+            (spec.factory, spec.cc_params) = (Some(transport.factory), transport.params);
         }
     }
 

@@ -34,6 +34,7 @@ pub(super) struct Resolved {
     pub config: SctpConfig,
     pub cc: &'static Algorithm,
     pub factory: cc::Factory,
+    pub params: toml::Table,
     /// What decides about the size of its packets.
     pub place: Range<usize>,
 }
@@ -76,8 +77,8 @@ pub(super) fn resolve(
     };
     let shared = global.and_then(|s| s.cc_params.as_ref()).filter(|_| common.map_or(DEFAULT_CC, |a| a.name) == cc.name);
     let sources: Vec<&At<_>> = shared.into_iter().chain(&flow.cc_params).collect();
-    let factory = factory(Stack::Rfc, cc, toml::Table::new(), &sources, &span, report)?;
-    Some(Resolved { config, cc, factory, place })
+    let (factory, params) = factory(Stack::Rfc, cc, toml::Table::new(), &sources, &span, report)?;
+    Some(Resolved { config, cc, factory, params, place })
 }
 
 /// Sets what is given, and reports what makes no sense.

@@ -59,6 +59,8 @@ pub(super) struct Resolved {
     pub config: TcpConfig,
     pub cc: &'static Algorithm,
     pub factory: cc::Factory,
+    /// Parameters over the algorithm's own.
+    pub params: toml::Table,
 }
 
 fn good<T: Clone>(leaf: &Option<Leaf<T>>) -> Option<T> {
@@ -126,8 +128,8 @@ impl Sources<'_> {
                 config
             }
         };
-        let factory = self.factory(stack, cc, report)?;
-        Some(Resolved { config, cc, factory })
+        let (factory, params) = self.factory(stack, cc, report)?;
+        Some(Resolved { config, cc, factory, params })
     }
 
     fn algorithm(&self, report: &mut Report) -> Option<&'static Algorithm> {
@@ -172,7 +174,7 @@ impl Sources<'_> {
         config
     }
 
-    fn factory(&self, stack: Stack, cc: &'static Algorithm, report: &mut Report) -> Option<cc::Factory> {
+    fn factory(&self, stack: Stack, cc: &'static Algorithm, report: &mut Report) -> Option<(cc::Factory, toml::Table)> {
         let global = good(&self.global.cc).map_or(DEFAULT_CC, |cc| cc.0.name) == cc.name;
         let sources: Vec<&At<Params>> =
             self.global.cc_params.iter().filter(|_| global).chain(&self.flow.cc_params).collect();
@@ -250,7 +252,7 @@ impl Sources<'_> {
     }
 }
 
-/// Makes `cc` with `params` and over them those of `sources`, the later ones winning; `span` is what to underline when the
+/// Makes `cc` with `params` and over them those of `sources`, the later ones winning, and returns all of these, too; `span` is what to underline when the
 /// fault has no key of its own.
 pub(super) fn factory(
     stack: Stack,
@@ -259,7 +261,7 @@ pub(super) fn factory(
     sources: &[&At<Params>],
     span: &Range<usize>,
     report: &mut Report,
-) -> Option<cc::Factory> {
+) -> Option<(cc::Factory, toml::Table)> {
     for source in sources {
         for (key, value) in &source.value.0 {
             params.insert(key.get_ref().clone(), value.get_ref().clone());
@@ -271,18 +273,17 @@ pub(super) fn factory(
         all.into_iter().find(|k| k.get_ref() == key).map(toml::Spanned::span)
     };
     let whole = || sources.last().map_or_else(|| span.clone(), |s| s.span.clone());
-    cc.factory(stack.name(), &params)
-        .map_err(|e| {
-            let problem = Problem::new(e.to_string());
-            report.error(match e {
-                BuildError::UnknownParameter { key, known, .. } => {
-                    let help = suggest(&key, "its parameters are", known.iter().map(String::as_str));
-                    problem.at(place(&key).unwrap_or_else(whole), "").help(help)
-                }
-                _ => problem.at(whole(), "").help(defaults(cc, stack, &params)),
-            });
-        })
-        .ok()
+    let made = cc.factory(stack.name(), &params).map_err(|e| {
+        let problem = Problem::new(e.to_string());
+        report.error(match e {
+            BuildError::UnknownParameter { key, known, .. } => {
+                let help = suggest(&key, "its parameters are", known.iter().map(String::as_str));
+                problem.at(place(&key).unwrap_or_else(whole), "").help(help)
+            }
+            _ => problem.at(whole(), "").help(defaults(cc, stack, &params)),
+        });
+    });
+    Some((made.ok()?, params))
 }
 
 /// The defaults of the given parameters.

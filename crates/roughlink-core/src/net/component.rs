@@ -127,7 +127,8 @@ impl Component {
                 paths.extend(p.iter().map(|&h| local[h as usize]));
                 path[i + 1] = paths.len() as u32;
             }
-            let ends = [spec.from, spec.to].map(|node| options.ports.contains(&node));
+            let stays = options.inside.contains(&global);
+            let ends = [spec.from, spec.to].map(|node| !stays && options.ports.contains(&node));
             built.push(Flow::new(spec, (index, global), path, ends, s.duration, seed));
         }
         if pipes.iter().any(Pipe::has_discipline) {

@@ -167,6 +167,7 @@ fn flow(index: usize, nodes: usize, bytes: u64) -> impl Strategy<Value = FlowSpe
                 cc,
                 sctp: None,
                 factory,
+                cc_params: toml::Table::new(),
                 ipv6: false,
                 dscp: 0,
                 priority: None,

@@ -19,6 +19,7 @@ use roughlink_host::{
     become_root, is_allowed,
 };
 use roughlink_lab::error::LabError;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -59,6 +60,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
         limits: plan.limits,
         live: door.is_some() || plan.output.is_some(),
         carrier: plan.carrier,
+        inside: BTreeSet::new(),
         behind: plan.claim.as_ref().map(|claim| (1, claim.block)),
     };
     let scenario = Arc::new(scenario);

@@ -1,0 +1,65 @@
+//! The one module with code that the compiler cannot check: options of packet sockets, packet(7), and of TCP, tcp(7), for which there is no library.
+//!
+//! **What there is to audit.** [`set`] and [`get`] have the only `unsafe` blocks. [`set`] hands `setsockopt` the address and the size of a value that lives
+//! until the call is over. The kernel copies that many bytes at most and keeps no pointer. The types that it is called with here are `c_int` and
+//! `packet_mreq`, plain C data without padding, which the kernel expects for these options (linux/if_packet.h). [`get`] hands `getsockopt` the address and
+//! the size of bytes; the kernel writes that many at most, and how many it wrote.
+
+#![expect(unsafe_code, reason = "no library sets these options; the module is as small as it can be")]
+
+use nix::errno::Errno;
+use nix::libc::{
+    IPPROTO_TCP, PACKET_ADD_MEMBERSHIP, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING, PACKET_MR_PROMISC, PACKET_VNET_HDR,
+    SOL_PACKET, TCP_INFO, TCP_WINDOW_CLAMP, c_int, getsockopt, packet_mreq, setsockopt, socklen_t,
+};
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+
+/// The socket does not receive what its machine sends.
+pub(crate) fn ignore_outgoing(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    set(socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &1)
+}
+
+/// With each frame comes what the kernel has taken out of it: the VLAN tag.
+pub(crate) fn tell_of_tags(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    set(socket, SOL_PACKET, PACKET_AUXDATA, &1)
+}
+
+/// Before each frame there is a header that says what is still to be done to it: linux/virtio_net.h.
+pub(crate) fn tell_of_offloads(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    set(socket, SOL_PACKET, PACKET_VNET_HDR, &1)
+}
+
+/// The device with this index takes frames for others, too, until the socket is closed.
+pub(crate) fn be_promiscuous(socket: BorrowedFd<'_>, device: usize) -> Result<(), Errno> {
+    let request =
+        packet_mreq { mr_ifindex: device as c_int, mr_type: PACKET_MR_PROMISC as u16, mr_alen: 0, mr_address: [0; 8] };
+    set(socket, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request)
+}
+
+/// The connections of this socket announce a window of at most so many bytes.
+pub(crate) fn clamp_window(socket: BorrowedFd<'_>, bytes: u32) -> Result<(), Errno> {
+    set(socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, &(bytes as c_int))
+}
+
+/// `struct tcp_info` of linux/tcp.h, as much of it as the kernel has; a connection's state and counts.
+pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    let mut bytes = vec![0; 256];
+    let length = get(socket, IPPROTO_TCP, TCP_INFO, &mut bytes)?;
+    bytes.truncate(length);
+    Ok(bytes)
+}
+
+fn set<T: Copy>(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &T) -> Result<(), Errno> {
+    // SAFETY: the pointer and the length are those of `value`, which is borrowed until after the call; the kernel only reads it.
+    let done = unsafe {
+        setsockopt(socket.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), size_of::<T>() as socklen_t)
+    };
+    Errno::result(done).map(drop)
+}
+
+fn get(socket: BorrowedFd<'_>, level: c_int, option: c_int, value: &mut [u8]) -> Result<usize, Errno> {
+    let mut length = value.len() as socklen_t;
+    // SAFETY: the pointer and the length are those of `value`, which is borrowed until after the call; any bytes are a valid value of it.
+    let done = unsafe { getsockopt(socket.as_raw_fd(), level, option, value.as_mut_ptr().cast(), &mut length) };
+    Errno::result(done).map(|_| length as usize)
+}

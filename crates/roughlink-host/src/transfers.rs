@@ -1,0 +1,538 @@
+//! Transfers that the kernels of this machine carry.
+//!
+//! The `bulk` flows of a scenario go over the TCP of kernels, each from a network namespace at one of its nodes to one at the other, over the
+//! network as it is simulated elsewhere. All other flows stay simulated, also at these nodes. A flow has the addresses and ports that it has in
+//! simulation, so links know it, with its priority class.
+//!
+//! | of the scenario | at the kernels |
+//! |---|---|
+//! | `cc` | `TCP_CONGESTION`, by the kernel's own name for it |
+//! | `snd_buf`, `rcv_buf` in bytes | the announced window, `TCP_WINDOW_CLAMP`: the smaller of the two |
+//! | `"auto"` | the kernel's own growth, up to the limits that the `linux` stack has |
+//! | `delayed_ack = 1` | `quickack 1` on the receiver's route |
+//!
+//! Other keys of `tcp` are the kernel's business, and a flow that sets one is refused.
+//!
+//! Two threads serve all sockets of a run, one those that send and one those that receive, with the priority of the loop: a kernel acknowledges
+//! when the program has read, if what is unread narrows the window, so a reader that waits for a processor would change what is measured.
+//!
+//! Of a connection everything is read from `TCP_INFO`, at intervals and at the end; `timeouts` are all that the kernel counts there. Fast recoveries and what was
+//! taken back it counts for a namespace only (`TcpExt` in /proc/net/netstat): they are shared out evenly among the flows that send there, so that their sum and mean
+//! are right and the share of a single one of several flows is not.
+
+use crate::emulation::{Emulation, Host, Outcome, Place, Settings};
+use crate::error::HostError;
+use crate::ip::{ip, ip_prints};
+use crate::namespace::Namespace;
+use crate::realtime::{Clock, hurry};
+use crate::socket_option::{clamp_window, tcp_info};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::sockopt::{RcvBufForce, TcpCongestion};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, connect, setsockopt, socket,
+};
+use roughlink_core::app::Traffic;
+use roughlink_core::metrics::jain;
+use roughlink_core::net::addresses::addresses;
+use roughlink_core::net::{Limits, NoObserver};
+use roughlink_core::packet::Protocol;
+use roughlink_core::scenario::{Interface, Scenario};
+use roughlink_core::tcp::{Buffer, Stack, TcpConfig};
+use roughlink_core::units::Time;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+/// What is to be carried, and how.
+pub struct Transfers<'a> {
+    /// The scenario.
+    pub scenario: Arc<Scenario>,
+    /// Replica number: other random numbers.
+    pub replica: u32,
+    /// What the network may use.
+    pub limits: Limits,
+    /// The kernel's name of a flow's congestion control, for each flow of the scenario; unused for those that stay simulated.
+    pub names: &'a [String],
+    /// How often connections are looked at.
+    pub every: Time,
+}
+
+/// A connection at a moment, by its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vitals {
+    /// The flow, by its number in the scenario.
+    pub flow: usize,
+    /// Since the start of the scenario.
+    pub at: Time,
+    /// Congestion window, segments.
+    pub cwnd: u32,
+    /// Payload of a full segment, bytes.
+    pub mss: u32,
+    /// Not acknowledged, segments.
+    pub in_flight: u32,
+    /// Smoothed round trip.
+    pub srtt: Time,
+    /// Segments with data that were sent, repetitions included.
+    pub segments: u64,
+    /// Bytes that the receiver has read.
+    pub delivered: u64,
+}
+
+/// What was carried.
+#[derive(Debug)]
+pub struct Transferred {
+    /// What an emulation has; the transfers are among the flows of its result.
+    pub outcome: Outcome,
+    /// What was seen of the connections, in order of time.
+    pub vitals: Vec<Vitals>,
+}
+
+/// One transfer.
+struct Transfer {
+    /// Its number in the scenario.
+    flow: usize,
+    start: Time,
+    bytes: Option<u64>,
+    from: SocketAddr,
+    to: SocketAddr,
+    /// Places of its nodes in the list of hosts.
+    ends: [usize; 2],
+    cc: String,
+    window: Option<u32>,
+    each: bool,
+    /// What the receiver has read, and when it last did, ns.
+    read: AtomicU64,
+    read_at: AtomicU64,
+}
+
+impl Transfer {
+    fn is_done(&self) -> bool {
+        self.bytes == Some(self.read.load(Ordering::Acquire))
+    }
+}
+
+impl Transfers<'_> {
+    /// Whether the kernels can carry it.
+    ///
+    /// # Errors
+    /// [`HostError::Transfer`]: a flow needs what a kernel cannot be told, or there is none.
+    pub fn check(scenario: &Scenario) -> Result<(), HostError> {
+        let none = || HostError::Transfer { flow: None, reason: "the scenario has no `bulk` flow".into() };
+        carried(scenario).next().ok_or_else(none)?;
+        for i in carried(scenario) {
+            let flow = &scenario.flows[i];
+            let wrong = |reason: String| Err(HostError::Transfer { flow: Some(flow.name.clone()), reason });
+            if flow.protocol() != Protocol::Tcp {
+                return wrong("it is SCTP, and only TCP of the kernel is used".into());
+            }
+            if [flow.from, flow.to].iter().any(|n| matches!(scenario.interfaces.get(n), Some(Interface::Attached(_)))) {
+                return wrong("its node is behind a device of this machine".into());
+            }
+            if flow.dscp != 0 {
+                return wrong("it has a `dscp`".into());
+            }
+            if let Some(key) = decided_by_kernels(&flow.tcp, flow.ipv6) {
+                return wrong(format!("`tcp.{key}` is decided by the kernel"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries them in real time, until all are done or the scenario's duration is over. Nothing if `stop` was set before.
+    ///
+    /// # Errors
+    /// As [`Emulation::open`]; the kernel does not have an algorithm, or is older than Linux 6.7.
+    pub fn carry(&self, stop: &AtomicBool) -> Result<Option<Transferred>, HostError> {
+        let scenario = &self.scenario;
+        Self::check(scenario)?;
+        let mut nodes: Vec<usize> =
+            carried(scenario).flat_map(|i| [scenario.flows[i].from, scenario.flows[i].to]).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let hosts: Vec<Host> = nodes.iter().map(|&node| Host { node, place: Place::Own }).collect();
+        let transfers: Vec<Transfer> = carried(scenario).map(|i| self.transfer(i, &nodes)).collect();
+        let settings = Settings {
+            replica: self.replica,
+            limits: self.limits,
+            inside: (0..scenario.flows.len()).filter(|i| transfers.iter().all(|t| t.flow != *i)).collect(),
+            ..Settings::default()
+        };
+        let emulation = Emulation::open(Arc::clone(scenario), &hosts, &settings)?;
+        (0..hosts.len()).try_for_each(|host| emulation.namespace(host).within(limit_buffers)?)?;
+        let listeners = listen(&emulation, &transfers)?;
+        let senders: Vec<TcpStream> =
+            transfers.iter().map(|t| sender(emulation.namespace(t.ends[0]), t)).collect::<Result<_, _>>()?;
+        let before: Vec<Counters> = counters(&hosts, |host| emulation.namespace(host))?;
+        let running = emulation.start(NoObserver);
+        let (clock, over) = (running.clock, AtomicBool::new(false));
+        let ended = |all: bool| all || running.is_over() || stop.load(Ordering::Relaxed);
+        let (vitals, last) = thread::scope(|scope| {
+            scope.spawn(|| receive(&listeners, &transfers, (clock, &over)));
+            let sent = scope.spawn(|| send(&senders, &transfers, (clock, self.every), &ended, scenario));
+            let sent = sent.join();
+            over.store(true, Ordering::Release);
+            sent.unwrap_or_else(|panic| resume_unwind(panic))
+        })?;
+        let after = counters(&hosts, |host| running.namespace(host))?;
+        if stop.load(Ordering::Relaxed) {
+            drop(running.finish());
+            return Ok(None);
+        }
+        let (mut outcome, _) = running.finish();
+        for (n, (transfer, last)) in transfers.iter().zip(&last).enumerate() {
+            let host = transfer.ends[0];
+            let beside = transfers.iter().filter(|t| t.ends[0] == host).count() as u64;
+            let place = transfers[..n].iter().filter(|t| t.ends[0] == host).count() as u64;
+            let part = |of: fn(&Counters) -> u64| {
+                let all = of(&after[host]) - of(&before[host]);
+                all / beside + u64::from(place < all % beside)
+            };
+            report(&mut outcome, transfer, last, [part(|c| c.recoveries), part(|c| c.undone)]);
+        }
+        let transfers = outcome.result.flows.iter().filter(|f| f.is_transfer());
+        outcome.result.jain = jain(transfers.filter_map(|f| f.throughput_mbps));
+        Ok(Some(Transferred { outcome, vitals }))
+    }
+
+    fn transfer(&self, i: usize, nodes: &[usize]) -> Transfer {
+        let flow = &self.scenario.flows[i];
+        let [from, to] = addresses(&self.scenario, i).sockets();
+        let place = |node| nodes.binary_search(&node).expect("the nodes of all transfers are there");
+        let Traffic::Bulk { bytes } = flow.traffic else { unreachable!("only these are carried") };
+        let size = |buffer| if let Buffer::Bytes(bytes) = buffer { Some(bytes) } else { None };
+        Transfer {
+            flow: i,
+            start: flow.start,
+            bytes,
+            from,
+            to,
+            ends: [place(flow.from), place(flow.to)],
+            cc: self.names[i].clone(),
+            window: [size(flow.tcp.snd_buf), size(flow.tcp.rcv_buf)]
+                .into_iter()
+                .flatten()
+                .min()
+                .map(|bytes| bytes.min(MOST_WINDOW) as u32),
+            each: flow.tcp.delayed_ack == 1,
+            read: AtomicU64::new(0),
+            read_at: AtomicU64::new(flow.start.0),
+        }
+    }
+}
+
+/// The flows that kernels carry.
+fn carried(scenario: &Scenario) -> impl Iterator<Item = usize> {
+    let flows = scenario.flows.iter().enumerate();
+    flows.filter(|(_, f)| matches!(f.traffic, Traffic::Bulk { .. })).map(|(i, _)| i)
+}
+
+/// A key of `tcp` that is not as it is on the `linux` stack, and that a kernel is not told.
+fn decided_by_kernels(config: &TcpConfig, ipv6: bool) -> Option<String> {
+    let linux = TcpConfig::preset(Stack::Linux);
+    let told = TcpConfig {
+        snd_buf: config.snd_buf,
+        rcv_buf: config.rcv_buf,
+        delayed_ack: config.delayed_ack.min(linux.delayed_ack),
+        mss: if ipv6 { config.mss } else { linux.mss },
+        ..linux
+    };
+    let table = |config: &TcpConfig| toml::Table::try_from(config).unwrap_or_default();
+    let (given, told) = (table(config), table(&told));
+    given.iter().find(|(key, value)| told.get(*key) != Some(value)).map(|(key, _)| key.clone())
+}
+
+/// The limits up to which buffers grow are those that the `linux` stack has, in the namespace of the calling thread.
+fn limit_buffers() -> Result<(), HostError> {
+    for (file, limits) in BUFFERS {
+        let path = format!("/proc/sys/net/ipv4/{file}");
+        fs::write(&path, limits).map_err(HostError::of(format!("write {path}")))?;
+    }
+    Ok(())
+}
+
+/// Sockets that wait for the transfers at their nodes, before anything is sent.
+fn listen(emulation: &Emulation, transfers: &[Transfer]) -> Result<Vec<TcpListener>, HostError> {
+    let mut all: BTreeMap<SocketAddr, TcpListener> = BTreeMap::new();
+    for t in transfers {
+        let namespace = emulation.namespace(t.ends[1]);
+        if t.each {
+            namespace.within(|| acknowledge_each(&t.from.ip().to_string()))??;
+        }
+        if !all.contains_key(&t.to) {
+            let open = || TcpListener::bind(t.to).and_then(|l| l.set_nonblocking(true).map(|()| l));
+            let listener = namespace.within(open)?.map_err(HostError::of(format!("listen at {}", t.to)))?;
+            if let Some(window) = t.window {
+                let set = || {
+                    // A buffer that grows takes the window along.
+                    setsockopt(&listener, RcvBufForce, &(4 * window as usize))?;
+                    clamp_window(listener.as_fd(), window)
+                };
+                set().map_err(HostError::errno(format!("set the window at {}", t.to)))?;
+            }
+            all.insert(t.to, listener);
+        }
+    }
+    Ok(all.into_values().collect())
+}
+
+/// The kernel of the calling thread's namespace acknowledges every segment from `peer`.
+fn acknowledge_each(peer: &str) -> Result<(), HostError> {
+    let family = if peer.contains(':') { "-6" } else { "-4" };
+    let route = ip_prints(&[family, "route", "show", peer])?;
+    let words: Vec<&str> = route.lines().next().unwrap_or_default().split_whitespace().collect();
+    ip(&[format!("route change {} quickack 1", words.join(" "))])
+}
+
+/// A socket that has its algorithm and address, and is not connected.
+fn sender(namespace: &Namespace, t: &Transfer) -> Result<TcpStream, HostError> {
+    let family = if t.from.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let open = || {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let fd = socket(family, SockType::Stream, flags, SockProtocol::Tcp)?;
+        bind(fd.as_raw_fd(), &SockaddrStorage::from(t.from))?;
+        Ok(fd)
+    };
+    let fd = namespace.within(open)?.map_err(HostError::errno(format!("open a socket at {}", t.from)))?;
+    let name = t.cc.clone().into();
+    setsockopt(&fd, TcpCongestion, &name).map_err(HostError::errno(format!("select the kernel's `{}`", t.cc)))?;
+    Ok(TcpStream::from(fd))
+}
+
+/// Reads what comes, until `over` is set.
+fn receive(listeners: &[TcpListener], transfers: &[Transfer], (clock, over): (Clock, &AtomicBool)) {
+    let _ = hurry();
+    let mut buffer = vec![0; CHUNK];
+    let mut open: Vec<(TcpStream, &Transfer)> = Vec::new();
+    while !over.load(Ordering::Acquire) {
+        let waiting = listeners.iter().map(|l| l.as_fd()).chain(open.iter().map(|(s, _)| s.as_fd()));
+        let mut polled: Vec<PollFd<'_>> = waiting.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        if poll(&mut polled, PollTimeout::from(LOOK)).is_err() {
+            continue; // a signal
+        }
+        let ready: Vec<bool> = polled.iter().map(|p| p.any() == Some(true)).collect();
+        let (new, old) = ready.split_at(listeners.len());
+        let mut at = old.iter();
+        open.retain_mut(|(stream, t)| {
+            if at.next() != Some(&true) {
+                return true;
+            }
+            match stream.read(&mut buffer) {
+                Ok(0) => false,
+                Ok(n) => {
+                    t.read_at.store(clock.now().0, Ordering::Relaxed);
+                    t.read.fetch_add(n as u64, Ordering::Release);
+                    true
+                }
+                Err(e) => matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+            }
+        });
+        for (listener, _) in listeners.iter().zip(new).filter(|(_, ready)| **ready) {
+            let Ok((stream, peer)) = listener.accept() else { continue };
+            let whose = transfers.iter().find(|t| t.from == peer);
+            if let Some(t) = whose.filter(|_| stream.set_nonblocking(true).is_ok()) {
+                open.push((stream, t));
+            }
+        }
+    }
+}
+
+/// What is known of a connection at its end.
+struct Last {
+    info: Info,
+    failed: bool,
+}
+
+/// Sends, and looks at the connections, until all is done.
+fn send(
+    senders: &[TcpStream],
+    transfers: &[Transfer],
+    (clock, every): (Clock, Time),
+    ended: &(dyn Fn(bool) -> bool + Sync),
+    scenario: &Scenario,
+) -> Result<(Vec<Vitals>, Vec<Last>), HostError> {
+    let _ = hurry();
+    let block = vec![0; CHUNK];
+    // The network goes on for flows that stay simulated.
+    let open_end = scenario.flows.len() > transfers.len() || transfers.iter().any(|t| t.bytes.is_none());
+    let mut left: Vec<Option<u64>> = transfers.iter().map(|t| t.bytes.or(Some(u64::MAX))).collect();
+    let (mut begun, mut failed) = (vec![false; senders.len()], vec![false; senders.len()]);
+    let (mut vitals, mut due) = (Vec::new(), Time::ZERO);
+    loop {
+        let now = clock.now();
+        for (i, t) in transfers.iter().enumerate().filter(|(_, t)| t.start <= now) {
+            if !begun[i] {
+                begun[i] = true;
+                failed[i] = begin(&senders[i], t).is_err();
+            }
+        }
+        if now >= due {
+            for (i, t) in transfers.iter().enumerate().filter(|(i, t)| begun[*i] && !failed[*i] && !t.is_done()) {
+                vitals.push(Info::of(&senders[i])?.vitals(t, now));
+            }
+            due = Time(now.0 / every.0 * every.0) + every;
+        }
+        let all = !open_end && transfers.iter().zip(&failed).all(|(t, failed)| t.is_done() || *failed);
+        if ended(all) {
+            break;
+        }
+        let sending: Vec<usize> = (0..senders.len()).filter(|&i| begun[i] && !failed[i] && left[i].is_some()).collect();
+        let mut polled: Vec<PollFd<'_>> =
+            sending.iter().map(|&i| PollFd::new(senders[i].as_fd(), PollFlags::POLLOUT)).collect();
+        let starts = transfers.iter().zip(&begun).filter(|(_, begun)| !**begun).map(|(t, _)| t.start);
+        let next = starts.chain([due]).min().unwrap_or(due);
+        let wait = next.saturating_sub(clock.now()).0.div_ceil(1_000_000).min(u64::from(LOOK)) as u16;
+        if poll(&mut polled, PollTimeout::from(wait)).is_err() {
+            continue; // a signal
+        }
+        let ready: Vec<bool> = polled.iter().map(|p| p.any() == Some(true)).collect();
+        for (&i, _) in sending.iter().zip(ready).filter(|(_, ready)| *ready) {
+            let most = left[i].unwrap_or(0).min(CHUNK as u64) as usize;
+            match (&senders[i]).write(&block[..most]) {
+                Ok(n) => {
+                    left[i] = left[i].map(|left| left - n as u64);
+                    if left[i] == Some(0) {
+                        left[i] = None;
+                        let _ = senders[i].shutdown(Shutdown::Write);
+                    }
+                }
+                Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(_) => failed[i] = true,
+            }
+        }
+    }
+    let last = senders.iter().zip(failed).map(|(s, failed)| Ok(Last { info: Info::of(s)?, failed }));
+    Ok((vitals, last.collect::<Result<_, HostError>>()?))
+}
+
+fn begin(sender: &TcpStream, t: &Transfer) -> Result<(), Errno> {
+    match connect(sender.as_raw_fd(), &SockaddrStorage::from(t.to)) {
+        Err(Errno::EINPROGRESS) => Ok(()),
+        other => other,
+    }
+}
+
+/// `struct tcp_info`, in the order of linux/tcp.h.
+struct Info(Vec<u8>);
+
+impl Info {
+    fn of(socket: &TcpStream) -> Result<Info, HostError> {
+        let bytes = tcp_info(socket.as_fd()).map_err(HostError::errno("ask for TCP_INFO"))?;
+        match bytes.len() {
+            TOTAL_RTO_END.. => Ok(Info(bytes)),
+            _ => Err(HostError::System {
+                what: "count time-outs: TCP_INFO has their number since Linux 6.7".into(),
+                source: io::Error::from(io::ErrorKind::Unsupported),
+            }),
+        }
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_ne_bytes(self.0[at..at + 4].try_into().expect("four bytes"))
+    }
+
+    fn timeouts(&self) -> u64 {
+        let bytes = &self.0[TOTAL_RTO_END - 2..TOTAL_RTO_END];
+        u64::from(u16::from_ne_bytes(bytes.try_into().expect("two bytes")))
+    }
+
+    fn vitals(&self, t: &Transfer, at: Time) -> Vitals {
+        Vitals {
+            flow: t.flow,
+            at,
+            cwnd: self.u32(80),
+            mss: self.u32(16),
+            in_flight: self.u32(24),
+            srtt: Time::from_micros(u64::from(self.u32(68))),
+            segments: u64::from(self.u32(DATA_SEGMENTS)),
+            delivered: t.read.load(Ordering::Acquire),
+        }
+    }
+}
+
+/// What a kernel counts for a namespace.
+struct Counters {
+    recoveries: u64,
+    undone: u64,
+}
+
+fn counters<'n>(hosts: &[Host], namespace: impl Fn(usize) -> &'n Namespace) -> Result<Vec<Counters>, HostError> {
+    let read = |host: usize| {
+        let path = "/proc/thread-self/net/netstat";
+        let text =
+            namespace(host).within(|| fs::read_to_string(path))?.map_err(HostError::of(format!("read {path}")))?;
+        let all = extended(&text);
+        let sum = |names: &[&str]| names.iter().filter_map(|name| all.get(name)).sum();
+        Ok(Counters {
+            recoveries: sum(&["TCPSackRecovery", "TCPRenoRecovery"]),
+            undone: sum(&["TCPFullUndo", "TCPPartialUndo", "TCPDSACKUndo", "TCPLossUndo"]),
+        })
+    };
+    (0..hosts.len()).map(read).collect()
+}
+
+/// The counters of `TcpExt`: a line of names, and one of values.
+fn extended(text: &str) -> BTreeMap<&str, u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let values = values.split_whitespace().map(|v| v.parse().unwrap_or(0));
+    names.split_whitespace().zip(values).collect()
+}
+
+/// Writes what a transfer did over what the network knows of its flow.
+fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]: [u64; 2]) {
+    let (read, read_at) = (t.read.load(Ordering::Acquire), Time(t.read_at.load(Ordering::Acquire)));
+    let spent = read_at.saturating_sub(t.start).as_secs_f64();
+    let conversation = outcome.achieved.conversations.iter().find(|c| c.from == t.from.to_string());
+    let flow = &mut outcome.result.flows[t.flow];
+    flow.start_s = t.start.as_secs_f64();
+    flow.end_s = t.is_done().then(|| read_at.as_secs_f64());
+    flow.completed = t.is_done();
+    flow.failed = last.failed;
+    flow.delivered_bytes = read;
+    flow.throughput_mbps = (spent > 0.0).then(|| read as f64 * 8.0 / spent / 1e6);
+    flow.segments = u64::from(last.info.u32(DATA_SEGMENTS));
+    flow.retransmits = u64::from(last.info.u32(TOTAL_RETRANS));
+    flow.timeouts = last.info.timeouts();
+    (flow.fast_recoveries, flow.undos) = (recoveries, undone);
+    flow.rtt_ms = conversation.and_then(|c| c.forward.rtt_ms);
+}
+
+/// Least, initial and largest size of buffers that grow, bytes: `roughlink_core::tcp::Buffer::Auto` has the same.
+const BUFFERS: [(&str, &str); 2] = [("tcp_rmem", "4096 131072 6291456"), ("tcp_wmem", "4096 16384 4194304")];
+/// Bytes that are written or read at a time.
+const CHUNK: usize = 1 << 18;
+/// The largest window that can be announced (RFC 7323 section 2.3), bytes.
+const MOST_WINDOW: u64 = 1 << 30;
+/// After this many milliseconds it is looked whether all is over.
+const LOOK: u8 = 20;
+const TOTAL_RETRANS: usize = 100;
+const DATA_SEGMENTS: usize = 156;
+const TOTAL_RTO_END: usize = 242;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_their_names() {
+        let text = "TcpExt: SyncookiesSent TCPSackRecovery\nTcpExt: 3 7\nIpExt: TCPSackRecovery\nIpExt: 9\n";
+        assert_eq!(extended(text).get("TCPSackRecovery"), Some(&7));
+    }
+
+    #[test]
+    fn a_kernel_decides_all_but_buffers_and_acknowledgements() {
+        let linux = TcpConfig::preset(Stack::Linux);
+        let same = TcpConfig { delayed_ack: 1, rcv_buf: Buffer::Bytes(1 << 17), ..linux.clone() };
+        assert_eq!(decided_by_kernels(&same, false), None);
+        let other = TcpConfig { initial_window: 1, ..linux };
+        assert_eq!(decided_by_kernels(&other, false).as_deref(), Some("initial_window"));
+        assert!(decided_by_kernels(&TcpConfig::preset(Stack::Ns3), false).is_some());
+    }
+}
