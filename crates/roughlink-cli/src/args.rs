@@ -698,6 +698,9 @@ pub(crate) enum StackArg {
     Ns2,
     /// The stack that behaves like today's Linux.
     Linux,
-    /// Both, side by side.
+    /// The two that a paper's experiments have, side by side.
     Both,
+    /// These two, and beside them TCP of the kernel that runs: in real time, over emulated links, with this program's algorithms in
+    /// the kernel. Needs root and `make kernel`.
+    Kernel,
 }

@@ -97,7 +97,7 @@ impl Failure {
         match self {
             Failure::Closed => 0,
             Failure::Lab(LabError::Broken { .. }) | Failure::Fault(_) => FAULT,
-            Failure::Lab(LabError::Write { .. } | LabError::InUse { .. })
+            Failure::Lab(LabError::Write { .. } | LabError::InUse { .. } | LabError::NotDone { .. })
             | Failure::Folder(OutputError::Write { .. } | OutputError::Busy(_))
             | Failure::Output(_)
             | Failure::Machine(..) => 3,

@@ -5,7 +5,7 @@ use crate::commands::emulate::is_ignored;
 use crate::failure::{Failure, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use roughlink_lab::error::LabError;
-use roughlink_lab::runner::{self, Ending, Job, Progress};
+use roughlink_lab::runner::{self, Ending, Executor, Job, Progress};
 use roughlink_lab::store::Store;
 #[cfg(unix)]
 use signal_hook::{
@@ -84,6 +84,16 @@ pub(crate) fn work(
     store: &mut Store,
     grid: &Grid,
 ) -> Result<(), Failure> {
+    work_by(&|job, stop| Ok(job.simulate(stop)?), jobs, store, grid)
+}
+
+/// The same, where `executor` does the runs.
+pub(crate) fn work_by(
+    executor: Executor<'_>,
+    jobs: impl Iterator<Item = Result<Job, LabError>>,
+    store: &mut Store,
+    grid: &Grid,
+) -> Result<(), Failure> {
     let threads =
         grid.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get));
     let folder = store.folder().display().to_string();
@@ -95,7 +105,7 @@ pub(crate) fn work(
     let limits = grid.memory.limits();
     let jobs = jobs.map(|job| Ok(Job { limits, ..job? }));
     let stop = on_stop(|| say("stopping after the runs under way; press Ctrl-C again to stop at once"));
-    let ending = runner::run(jobs, store, threads, stop, &mut |p| show.update(p));
+    let ending = runner::run_by(executor, jobs, store, threads, stop, &mut |p| show.update(p));
     show.finish();
     match ending? {
         Ending::Complete => Ok(()),

@@ -76,6 +76,16 @@ pub enum LabError {
         /// How many other runs exceed theirs.
         others: usize,
     },
+    /// The machine could not do a run.
+    #[error("{run}: {why}{}", if *others > 0 { format!("; nor could {others} other runs be done") } else { String::new() })]
+    NotDone {
+        /// Which run of a grid.
+        run: String,
+        /// Why not.
+        why: String,
+        /// How many other runs were not done.
+        others: usize,
+    },
     /// A run broke an invariant of the engine.
     #[error("{count} of the runs failed; the first: {message}")]
     Broken {
@@ -107,6 +117,9 @@ impl LabError {
                 Some("the disk is full; free some space and run the same command again: finished runs are kept".into())
             }
             LabError::Exceeded { limit, .. } => Some(exceeded_help(limit).into()),
+            LabError::NotDone { .. } => {
+                Some("the same command goes on from there; with --jobs 1 the machine has less to do at a time".into())
+            }
             LabError::Write { .. } => Some("name a folder that can be written to with -o".into()),
             _ => None,
         }

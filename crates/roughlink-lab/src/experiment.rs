@@ -68,7 +68,12 @@ pub struct Experiment {
     pub function: Option<functions::Function>,
     /// Fewer and smaller cells.
     pub quick: bool,
+    /// The same where the kernel of this machine carries the transfers, in real time, and so usually with fewer and smaller cells.
+    pub on_kernel: Option<Box<Experiment>>,
 }
+
+/// The name of the stack that is no simulated one: TCP of the kernel that runs.
+pub const KERNEL: &str = "kernel";
 
 /// A stack, and the overrides that apply on it.
 #[derive(Clone, Debug, PartialEq, Eq)]

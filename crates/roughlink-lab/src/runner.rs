@@ -53,7 +53,11 @@ impl Job {
         s.flows.iter().map(|f| flow(&f.traffic)).sum::<f64>() as u64 + 1
     }
 
-    fn run(&self, stop: Option<Arc<AtomicBool>>) -> Result<Record, Exceeded> {
+    /// Simulates it.
+    ///
+    /// # Errors
+    /// It exceeds its limits, or `stop` was set.
+    pub fn simulate(&self, stop: Option<Arc<AtomicBool>>) -> Result<Record, Exceeded> {
         let options = Options { replica: self.replica, limits: self.limits, stop, ..Options::default() };
         let mut network = Network::new(Arc::clone(&self.scenario), options).expect("it was routed before");
         let (result, watched) = match &self.watch {
@@ -66,6 +70,24 @@ impl Job {
             }
         };
         Ok(Record { key: self.key.clone(), result, watched })
+    }
+}
+
+/// Who does runs, each in a thread of its own, until the flag is set.
+pub type Executor<'a> = &'a (dyn Fn(&Job, Option<Arc<AtomicBool>>) -> Result<Record, Failed> + Sync);
+
+/// Why a run was not done.
+#[derive(Debug)]
+pub enum Failed {
+    /// It exceeds its limits, or was stopped.
+    Exceeded(Exceeded),
+    /// The machine could not do it: why.
+    Machine(String),
+}
+
+impl From<Exceeded> for Failed {
+    fn from(limit: Exceeded) -> Self {
+        Failed::Exceeded(limit)
     }
 }
 
@@ -151,6 +173,21 @@ pub enum Ending {
 /// # Errors
 /// A job that cannot be had ends it, as does a store that cannot be written. Runs that fail do not end the others.
 pub fn run<'a>(
+    jobs: impl Iterator<Item = Result<Job, LabError>>,
+    store: &mut Store,
+    threads: usize,
+    stop: impl Into<Stop<'a>>,
+    report: &mut dyn FnMut(Progress),
+) -> Result<Ending, LabError> {
+    run_by(&|job, stop| Ok(job.simulate(stop)?), jobs, store, threads, stop, report)
+}
+
+/// As [`run`], where `executor` does the runs.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_by<'a>(
+    executor: Executor<'_>,
     mut jobs: impl Iterator<Item = Result<Job, LabError>>,
     store: &mut Store,
     threads: usize,
@@ -188,7 +225,7 @@ pub fn run<'a>(
             break;
         }
         batch.sort_by_cached_key(|job| (std::cmp::Reverse(job.cost()), job.key.clone()));
-        run_batch(&batch, store, threads, stop, &mut progress, &mut faults, report);
+        run_batch((executor, &batch), store, threads, stop, &mut progress, &mut faults, report);
         let written = store.sync(); // also repeats writes that failed
         faults.store.take().map_or(written, Err)?;
         if stop.is_asked() {
@@ -197,6 +234,9 @@ pub fn run<'a>(
     }
     if let Some(message) = faults.broken.first() {
         return Err(LabError::Broken { count: faults.broken.len(), message: message.clone() });
+    }
+    if let Some((run, why)) = faults.not_done.first() {
+        return Err(LabError::NotDone { run: run.clone(), why: why.clone(), others: faults.not_done.len() - 1 });
     }
     if let Some((title, limit)) = faults.exceeded.first() {
         return Err(LabError::Exceeded { run: Some(title.clone()), limit: *limit, others: faults.exceeded.len() - 1 });
@@ -209,7 +249,7 @@ pub fn run<'a>(
 /// # Errors
 /// It exceeds its limits, was stopped, or breaks an invariant of the engine.
 pub fn one(job: &Job, stop: &Arc<AtomicBool>) -> Result<Record, LabError> {
-    match catch_unwind(AssertUnwindSafe(|| job.run(Some(Arc::clone(stop))))) {
+    match catch_unwind(AssertUnwindSafe(|| job.simulate(Some(Arc::clone(stop))))) {
         Ok(done) => done.map_err(|limit| LabError::Exceeded { run: Some(job.title.clone()), limit, others: 0 }),
         Err(panic) => {
             let message = format!("{}: {}", job.title, message(panic.as_ref()));
@@ -223,6 +263,8 @@ pub fn one(job: &Job, stop: &Arc<AtomicBool>) -> Result<Record, LabError> {
 struct Faults {
     /// Panics.
     broken: Vec<String>,
+    /// Runs that the machine could not do.
+    not_done: Vec<(String, String)>,
     /// Runs that exceeded their limits.
     exceeded: Vec<(String, Exceeded)>,
     /// A result could not be kept.
@@ -230,7 +272,7 @@ struct Faults {
 }
 
 fn run_batch(
-    jobs: &[Job],
+    (executor, jobs): (Executor<'_>, &[Job]),
     store: &mut Store,
     threads: usize,
     stop: Stop<'_>,
@@ -247,8 +289,8 @@ fn run_batch(
             scope.spawn(move || {
                 while !stop.is_asked() && !give_up.load(Ordering::Relaxed) {
                     let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                    let outcome = catch_unwind(AssertUnwindSafe(|| job.run(stop.within())));
-                    if matches!(outcome, Ok(Err(Exceeded::Stopped { .. }))) {
+                    let outcome = catch_unwind(AssertUnwindSafe(|| executor(job, stop.within())));
+                    if matches!(outcome, Ok(Err(Failed::Exceeded(Exceeded::Stopped { .. })))) {
                         return;
                     }
                     if sender.send((job, outcome)).is_err() {
@@ -270,7 +312,8 @@ fn run_batch(
                                 faults.store.get_or_insert(e);
                             }
                         }
-                        Ok(Err(exceeded)) => faults.exceeded.push((job.title.clone(), exceeded)),
+                        Ok(Err(Failed::Exceeded(limit))) => faults.exceeded.push((job.title.clone(), limit)),
+                        Ok(Err(Failed::Machine(why))) => faults.not_done.push((job.title.clone(), why)),
                         Err(panic) => faults.broken.push(format!("{}: {}", job.title, message(panic.as_ref()))),
                     }
                     report(*progress);

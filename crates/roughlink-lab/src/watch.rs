@@ -225,16 +225,53 @@ impl Observer for Watcher {
         if let Some(seen) = &mut self.seen {
             seen.flow(now, index, sender, delivered);
         }
-        let watch = &mut self.flows[index];
+        let (flow, stats) = (sender.flow(), sender.stats());
+        if let Some(recovery) = &mut self.flows[index].recovery {
+            recovery.delivered(now, delivered);
+            recovery.sent(now, stats.segments);
+        }
+        self.look(&Look {
+            flow: index,
+            at: now,
+            cwnd: sender.cc().vitals().cwnd,
+            mss: flow.mss,
+            in_flight: flow.in_flight,
+            srtt: flow.srtt,
+            segments: stats.segments,
+            delivered,
+        });
+    }
+}
+
+/// A sender at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// The flow, by its number in the scenario.
+    pub flow: usize,
+    /// When.
+    pub at: Time,
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Payload of a full segment, bytes.
+    pub mss: u32,
+    /// Sent and not acknowledged, bytes.
+    pub in_flight: u64,
+    /// Smoothed round trip.
+    pub srtt: Time,
+    /// Segments with data sent so far, repetitions included.
+    pub segments: u64,
+    /// Bytes delivered so far.
+    pub delivered: u64,
+}
+
+impl Watcher {
+    /// Notes the state of a sender, which holds until it is looked at again.
+    pub fn look(&mut self, look: &Look) {
+        let (now, watch) = (look.at, &mut self.flows[look.flow]);
         // The previous value holds at all points before now.
         while watch.grid.len() < self.points && self.every.0 * (watch.grid.len() as u64) < now.0 {
             watch.grid.push(watch.last);
         }
-        if let Some(recovery) = &mut watch.recovery {
-            recovery.delivered(now, delivered);
-            recovery.sent(now, sender.stats().segments);
-        }
-        let (flow, vitals) = (sender.flow(), sender.cc().vitals());
         if let Some(since) = watch.since {
             let spent = now.saturating_sub(since).as_secs_f64();
             watch.time += spent;
@@ -244,14 +281,14 @@ impl Observer for Watcher {
             }
         }
         watch.since = Some(now);
-        watch.cwnd_segments = vitals.cwnd as f64 / f64::from(flow.mss.max(1));
+        watch.cwnd_segments = look.cwnd as f64 / f64::from(look.mss.max(1));
         watch.last = [
-            delivered as f64 / 1e6,
-            vitals.cwnd as f64 / 1e3,
-            flow.in_flight as f64 / 1e3,
-            flow.srtt.as_secs_f64() * 1e3,
-            sender.stats().segments as f64 * f64::from(flow.mss) / 1e6,
-            delivered as f64 / 1e6,
+            look.delivered as f64 / 1e6,
+            look.cwnd as f64 / 1e3,
+            look.in_flight as f64 / 1e3,
+            look.srtt.as_secs_f64() * 1e3,
+            look.segments as f64 * f64::from(look.mss) / 1e6,
+            look.delivered as f64 / 1e6,
         ];
     }
 }

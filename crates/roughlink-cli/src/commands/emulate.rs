@@ -32,6 +32,8 @@ use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
 pub(crate) use link::link;
+#[cfg(feature = "kernel")]
+pub(crate) use result::faults;
 pub(crate) use roughlink_host::inside::is_ignored;
 
 /// The command by which this program calls itself between an emulation and its programs. It is none for people.

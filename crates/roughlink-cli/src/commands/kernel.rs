@@ -24,7 +24,7 @@ use std::time::Duration;
 const ND: &str = "newreno-nd";
 
 /// Bad input, or what the machine lacks.
-fn failure(e: KernelError) -> Failure {
+pub(super) fn failure(e: KernelError) -> Failure {
     let usage = |message: String, help: String| LabError::Usage { message, help }.into();
     match e {
         KernelError::UnknownAlgorithm(name) if name == ND => usage(

@@ -27,7 +27,7 @@ pub(crate) fn stat(_: &Stat) -> Result<(), Failure> {
     refused()
 }
 
-fn refused() -> Result<(), Failure> {
+pub(crate) fn refused() -> Result<(), Failure> {
     let message = "this roughlink was built without the algorithms for the Linux kernel (feature `kernel`)".to_owned();
     Err(Failure::Machine(
         message,

@@ -1,5 +1,11 @@
 //! `roughlink reproduce`
 
+#[cfg(all(feature = "kernel", target_os = "linux"))]
+mod kernel;
+#[cfg(not(all(feature = "kernel", target_os = "linux")))]
+#[path = "reproduce/no_kernel.rs"]
+mod kernel;
+
 use super::{pretty, warn_of};
 use crate::args::{Reproduce, StackArg};
 use crate::failure::{Failure, print, print_json, say};
@@ -8,7 +14,7 @@ use crate::show;
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::paper::Paper;
 use roughlink_lab::experiment::result::{Cell, ClaimResult, ExperimentResult, Outcome, ReportInput};
-use roughlink_lab::experiment::{Plan, assignment, grid, paper, split};
+use roughlink_lab::experiment::{Experiment, KERNEL, Plan, assignment, grid, paper, split};
 use roughlink_lab::folder::{self, Content};
 use roughlink_lab::nearest;
 use roughlink_lab::report::index::{self, Entry};
@@ -30,6 +36,9 @@ fn one(args: &Reproduce, paper: &Paper) -> Result<(), Failure> {
     let mut used = BTreeSet::new();
     let plans = plans(args, paper, &args.experiments, &mut used)?;
     all_used(args, &used)?;
+    if args.stack == StackArg::Kernel && plans.iter().all(|p| p.on_kernel.is_none()) {
+        return Err(no_kernel(paper.short()).into());
+    }
     let folder = args.grid.output.clone().unwrap_or_else(|| PathBuf::from(RESULTS).join(paper.short()));
     let input = recompute(args, paper, &plans, &folder)?;
     if args.grid.form.json {
@@ -61,7 +70,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
         }
     }
     let mut used = BTreeSet::new();
-    let mut grids: Vec<(Paper, Vec<Plan>)> = Vec::new();
+    let mut grids: Vec<(Paper, Vec<Plans>)> = Vec::new();
     for paper in papers {
         let chosen: Vec<String> = args.experiments.iter().filter(|e| paper.has(e)).cloned().collect();
         if args.experiments.is_empty() || !chosen.is_empty() {
@@ -75,7 +84,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     let path = root.join(INDEX);
     let failed = |source| LabError::Write { path: path.clone(), source };
     std::fs::create_dir_all(&root).map_err(failed)?;
-    let entry = |(paper, _): &(Paper, Vec<Plan>)| Entry {
+    let entry = |(paper, _): &(Paper, Vec<Plans>)| Entry {
         title: paper.title.clone(),
         link: format!("{}/{}", paper.short(), folder::REPORT),
         // The results of an earlier run are shown until they are recomputed.
@@ -108,9 +117,13 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
 }
 
 /// Does the runs of a paper that the folder lacks, and writes results and report into it.
-fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plan], folder: &Path) -> Result<ReportInput, Failure> {
+fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) -> Result<ReportInput, Failure> {
     let mut store = Store::open(folder)?;
-    work(plans.iter().flat_map(Plan::jobs), &mut store, &args.grid)?;
+    work(plans.iter().flat_map(|p| p.simulated.jobs()), &mut store, &args.grid)?;
+    let on_kernel: Vec<&Plan> = plans.iter().filter_map(|p| p.on_kernel.as_ref()).collect();
+    if !on_kernel.is_empty() {
+        kernel::work(&on_kernel, &mut store, &args.grid)?;
+    }
     let experiments: Vec<ExperimentResult> = plans.iter().map(|p| p.result(&store)).collect();
     let claims = paper.claims(&experiments)?;
     let input = ReportInput {
@@ -145,6 +158,22 @@ fn judge(args: &Reproduce, inputs: &[&ReportInput]) -> Result<(), Failure> {
     Err(Failure::Expectation(format!("not as published:\n  {}{undecided}", missed.join("\n  "))))
 }
 
+/// The grids of an experiment.
+struct Plans {
+    simulated: Plan,
+    /// What the kernel carries, under `--stack kernel`.
+    on_kernel: Option<Plan>,
+}
+
+impl Plans {
+    fn result(&self, store: &Store) -> ExperimentResult {
+        match &self.on_kernel {
+            None => self.simulated.result(store),
+            Some(kernel) => self.simulated.result_beside(kernel, store),
+        }
+    }
+}
+
 /// The grids of the `chosen` experiments of a paper, all if none is chosen. Adds the `--only` options that apply to
 /// `used`.
 fn plans<'a>(
@@ -152,53 +181,74 @@ fn plans<'a>(
     paper: &Paper,
     chosen: &[String],
     used: &mut BTreeSet<&'a str>,
-) -> Result<Vec<Plan>, LabError> {
-    let mut experiments = paper.experiments(chosen, args.quick)?;
-    for experiment in &mut experiments {
+) -> Result<Vec<Plans>, LabError> {
+    let mut all = Vec::new();
+    for mut experiment in paper.experiments(chosen, args.quick)? {
         match args.stack {
             StackArg::Ns3 => experiment.only_stacks(&["ns3"]),
             StackArg::Ns2 => experiment.only_stacks(&["ns2"]),
             StackArg::Linux => experiment.only_stacks(&["linux"]),
-            StackArg::Both => {}
+            StackArg::Both | StackArg::Kernel => {}
         }
-        if let Some(n) = args.replicas {
-            experiment.replicas = grid::replicas(n)?;
-        }
-        experiment.command += &super::rest(args);
+        let on_kernel = experiment.on_kernel.take().filter(|_| args.stack == StackArg::Kernel);
+        asked(args, &mut experiment, chosen, used)?;
+        let simulated = Plan::with_limit(experiment, args.grid.max_runs)?;
+        // Warnings matter to users who set keys themselves; the paper's own reading is explained in its files.
+        warn_of(&simulated, args.grid.form.quiet || args.set.is_empty());
+        let on_kernel = match on_kernel {
+            None => None,
+            Some(mut own) => match asked(args, &mut own, &[], used)? {
+                true => Some(Plan::with_limit(*own, args.grid.max_runs)?),
+                false => None, // it has none of the values that are wanted
+            },
+        };
+        all.push(Plans { simulated, on_kernel });
     }
+    Ok(all)
+}
+
+/// Makes an experiment what the command line asks for. Returns whether it has some of the values that are wanted of each axis; if some
+/// experiment is `chosen` by its name, it has to have all.
+fn asked<'a>(
+    args: &'a Reproduce,
+    experiment: &mut Experiment,
+    chosen: &[String],
+    used: &mut BTreeSet<&'a str>,
+) -> Result<bool, LabError> {
+    if let Some(n) = args.replicas {
+        experiment.replicas = grid::replicas(n)?;
+    }
+    experiment.command += &super::rest(args);
+    let mut has_all = true;
     for text in &args.only {
-        let (axis, values) = assignment(text)?;
-        for experiment in experiments.iter_mut().filter(|e| e.axes.iter().any(|a| a.name == axis)) {
-            // An experiment that varies fewer values keeps those that it has.
-            let values = split(&values);
-            let has = |v: &String| {
-                experiment
-                    .axes
-                    .iter()
-                    .any(|a| a.name == axis && a.points.iter().any(|p| p.value == *v || p.label == *v))
-            };
-            let known: Vec<String> = values.iter().filter(|v| has(v)).cloned().collect();
-            if chosen.is_empty() && known.is_empty() {
-                continue;
-            }
-            experiment.only(&axis, if chosen.is_empty() { &known } else { &values })?;
-            used.insert(text);
+        let (name, values) = assignment(text)?;
+        let Some(axis) = experiment.axes.iter().find(|a| a.name == name) else { continue };
+        let values = split(&values);
+        // An experiment that varies fewer values keeps those that it has.
+        let has = |v: &&String| axis.points.iter().any(|p| p.value == **v || p.label == **v);
+        let known: Vec<String> = values.iter().filter(has).cloned().collect();
+        if chosen.is_empty() && known.is_empty() {
+            has_all = false;
+            continue;
         }
+        experiment.only(&name, if chosen.is_empty() { &known } else { &values })?;
+        used.insert(text);
     }
     let seed = args.grid.seed.map(|n| format!("seed={n}"));
-    for text in args.set.iter().chain(&seed) {
+    let is_function = experiment.function.is_some();
+    for text in args.set.iter().chain(&seed).filter(|_| !is_function) {
         let (key, value) = assignment(text)?;
-        for experiment in experiments.iter_mut().filter(|e| e.function.is_none()) {
-            experiment.set(&key, &value)?;
-        }
+        experiment.set(&key, &value)?;
     }
-    let plans: Vec<Plan> =
-        experiments.into_iter().map(|e| Plan::with_limit(e, args.grid.max_runs)).collect::<Result<_, _>>()?;
-    for plan in &plans {
-        // Warnings matter to users who set keys themselves; the paper's own reading is explained in its files.
-        warn_of(plan, args.grid.form.quiet || args.set.is_empty());
+    Ok(has_all)
+}
+
+/// What is said of a paper that no kernel is compared with.
+fn no_kernel(paper: &str) -> LabError {
+    LabError::Usage {
+        message: format!("no experiment of `{paper}` that was asked for is made for `--stack {KERNEL}`"),
+        help: "those with a `[kernel]` table are: roughlink reproduce v2g --stack kernel".into(),
     }
-    Ok(plans)
 }
 
 /// Checks that every `--only` applies to some experiment.

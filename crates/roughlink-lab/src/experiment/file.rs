@@ -2,7 +2,7 @@
 
 use super::functions::{self, Function};
 use super::result::{Figure, FigureKind};
-use super::{Axis, Experiment, Point, Published, StackChoice};
+use super::{Axis, Experiment, KERNEL, Point, Published, StackChoice};
 use crate::error::LabError;
 use crate::library::Source;
 use crate::metric::{self, Metric};
@@ -50,7 +50,9 @@ struct File {
     /// The axis whose order is compared with the published one.
     rank: Option<Spanned<String>>,
     /// How `--quick` reduces it.
-    quick: Option<Quick>,
+    quick: Option<Reduction>,
+    /// `--stack kernel` adds it to what the kernel carries, so reduced, beside `--quick`: each run takes the time that it is about.
+    kernel: Option<Reduction>,
     /// How to draw it.
     #[serde(default)]
     figure: FigureTable,
@@ -120,10 +122,10 @@ struct PublishedTable {
     points: Vec<Spanned<Vec<toml::Value>>>,
 }
 
-/// `[quick]`
+/// `[quick]`, `[kernel]`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Quick {
+struct Reduction {
     /// Fewer runs of each cell.
     replicas: Option<u32>,
     /// Fewer values of an axis.
@@ -311,17 +313,39 @@ impl Reader {
             span,
             function,
             quick: false,
+            on_kernel: None,
         };
+        let whole = experiment.axes.clone();
         if let Some(q) = file.quick.filter(|_| quick) {
             experiment.quick = true;
             experiment.command += " --quick";
-            experiment.replicas = q.replicas.unwrap_or(experiment.replicas).max(1);
-            experiment.set.extend(q.set);
-            for (name, values) in q.only {
-                self.check(experiment.only(&name, values.get_ref()), values.span());
-            }
+            self.reduce(&mut experiment, q, None);
+        }
+        if let Some(k) = file.kernel {
+            let linux = experiment.stacks.iter().find(|s| s.name == "linux");
+            let set = linux.map_or_else(|| stack("linux".into(), StackTable::default()).set, |s| s.set.clone());
+            let stacks = vec![StackChoice { name: KERNEL.into(), set }];
+            let mut own = Experiment { stacks, ..experiment.clone() };
+            self.reduce(&mut own, k, Some(&whole));
+            experiment.on_kernel = Some(Box::new(own));
         }
         Some(experiment)
+    }
+
+    /// Of an axis that has been reduced before, `whole` has all values, and those that are left are kept.
+    fn reduce(&mut self, experiment: &mut Experiment, to: Reduction, whole: Option<&[Axis]>) {
+        experiment.replicas = to.replicas.unwrap_or(experiment.replicas).max(1);
+        experiment.set.extend(to.set);
+        for (name, values) in to.only {
+            let axis = |axes: &[Axis]| axes.iter().find(|a| a.name == name).cloned();
+            let (all, left) = (whole.and_then(axis), axis(&experiment.axes));
+            let gone = |v: &&String| {
+                let has = |a: &Option<Axis>| a.as_ref().is_some_and(|a| a.points.iter().any(|p| p.value == **v));
+                has(&all) && !has(&left)
+            };
+            let kept: Vec<String> = values.get_ref().iter().filter(|v| !gone(v)).cloned().collect();
+            self.check(experiment.only(&name, &kept), values.span());
+        }
     }
 
     fn function(&mut self, table: FunctionTable) -> Option<Function> {

@@ -227,6 +227,7 @@ fn plan(
         span: (Time::ZERO, Time::MAX),
         function: None,
         quick: false,
+        on_kernel: None,
     };
     let mut plan = make(experiment, grid.most_runs)?;
     if grid.metrics.is_empty() {

@@ -8,7 +8,7 @@
 use super::identity::Identity;
 use super::order::Order;
 use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, MetricResult, Rank, real_stack};
-use super::{Axis, Experiment, Point, quantity};
+use super::{Axis, Experiment, KERNEL, Point, quantity};
 use crate::error::LabError;
 use crate::library::{Overrides, Parsed, Source};
 use crate::metric::{self, Metric, known};
@@ -169,6 +169,8 @@ impl Plan {
         let labels = points.iter().map(|(_, p)| label(p)).collect();
         let ran_on = points.iter().rev().find_map(|(_, p)| own_stack(p)).filter(|own| *own != stack.name);
         let ran_on = ran_on.unwrap_or_default().to_owned();
+        // A kernel is not the same twice.
+        let random = random || stack.name == KERNEL;
         Planned { stack: stack.name.clone(), ran_on, at, labels, fingerprint, random }
     }
 
@@ -284,7 +286,8 @@ impl Plan {
 
     /// What identifies the result of a run.
     pub(super) fn key(&self, cell: &Planned, replica: u32) -> String {
-        key(cell.fingerprint, replica, self.experiment.watch.as_ref())
+        let simulated = key(cell.fingerprint, replica, self.experiment.watch.as_ref());
+        if cell.real_stack() == KERNEL { format!("{simulated}-{}", kernel_release()) } else { simulated }
     }
 
     /// Cells and statistics of finished runs; those that are not there are missing from the replicas.
@@ -323,6 +326,34 @@ impl Plan {
             }));
         }
         result.ranks = self.ranks(&result);
+        result
+    }
+
+    /// As [`Plan::result`], with what `kernel`, the plan of [`Experiment::on_kernel`], measured as one more stack.
+    pub fn result_beside(&self, kernel: &Plan, runs: &impl AsRef<Records>) -> ExperimentResult {
+        let (e, own) = (&self.experiment, &kernel.experiment);
+        let mut how = vec![match own.replicas {
+            1 => "one run of each cell".to_owned(),
+            n => format!("{n} runs of each cell"),
+        }];
+        how.extend(own.set.iter().filter(|pair| !e.set.contains(pair)).map(|(key, value)| format!("{key} = {value}")));
+        for (axis, all) in own.axes.iter().zip(&e.axes).filter(|(axis, all)| axis.points.len() < all.points.len()) {
+            let labels: Vec<&str> = axis.points.iter().map(|p| p.label.as_str()).collect();
+            how.push(format!(
+                "of `{}` {} of {} values: {}",
+                all.label,
+                labels.len(),
+                all.points.len(),
+                labels.join(", ")
+            ));
+        }
+        let remarks = format!(
+            "On `{KERNEL}` TCP of Linux {} carried the transfers, in real time: {}.",
+            kernel_release(),
+            how.join("; ")
+        );
+        let mut result = self.result(runs);
+        result.add(kernel.result(runs), &remarks);
         result
     }
 
@@ -456,7 +487,8 @@ impl<I: ExactSizeIterator<Item = usize>> Iterator for Jobs<'_, I> {
         let (_, cell, scenario) = self.cell.as_ref()?;
         let title = format!("{} {} replica {replica}", self.plan.experiment.id, cell.at.join(" "));
         let watch = self.plan.experiment.watch.clone();
-        Some(Ok(Job::new(scenario.clone(), cell.fingerprint, replica, watch, title)))
+        let key = self.plan.key(cell, replica);
+        Some(Ok(Job { key, ..Job::new(scenario.clone(), cell.fingerprint, replica, watch, title) }))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -484,6 +516,12 @@ fn own_stack(point: &Point) -> Option<&str> {
 /// A value for people, with the stack if it sets one.
 fn label(point: &Point) -> String {
     own_stack(point).map_or_else(|| point.label.clone(), |stack| format!("{} ({stack})", point.label))
+}
+
+/// The release of the kernel that runs, as `uname -r` has it.
+pub fn kernel_release() -> String {
+    let read = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    read.map_or_else(|_| "unknown".into(), |text| text.trim().to_owned())
 }
 
 /// The `i`-th combination; the last axis varies fastest.

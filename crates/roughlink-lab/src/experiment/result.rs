@@ -41,6 +41,17 @@ pub struct ExperimentResult {
     pub ranks: Vec<Rank>,
 }
 
+impl ExperimentResult {
+    /// Adds the results of the same experiment on another stack, with remarks on how that was done.
+    pub fn add(&mut self, other: ExperimentResult, remarks: &str) {
+        self.about = format!("{}\n\n{remarks}", self.about).trim_start().to_owned();
+        self.stacks.extend(other.stacks);
+        self.cells.extend(other.cells);
+        self.curves.extend(other.curves);
+        self.ranks.extend(other.ranks);
+    }
+}
+
 /// An axis of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisResult {

@@ -208,7 +208,7 @@ pub(super) fn verdict(outcome: &Outcome, why: Attended, ended: &[Ended], most_la
 }
 
 /// In what the link was not what it should have been.
-fn faults(outcome: &Outcome, most_late: Time) -> Vec<String> {
+pub(crate) fn faults(outcome: &Outcome, most_late: Time) -> Vec<String> {
     let late = |times: Option<Lateness>| times.map(|l| l.p99).filter(|p99| *p99 > most_late.0 as f64 / 1e3);
     let longest_stall = Time(most_late.0.saturating_mul(STALL));
     let of = |us, what| format!("99 % of the packets {what} within {us:.0} us, not {most_late}");
