@@ -5,7 +5,7 @@ use crate::load::Wish;
 use libbpf_rs::btf::types::{FuncProto, Ptr, Struct};
 use libbpf_rs::btf::{Btf, ReferencesType as _};
 use roughlink_host::is_allowed;
-use std::fs;
+use std::{fmt, fs};
 
 /// One thing that is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,19 +18,41 @@ pub struct Need {
     pub fix: Option<&'static str>,
 }
 
-/// The number of arguments of `cong_control`: four since Linux 6.10, two before; and whether there is `min_tso_segs`, which
-/// Linux 7.1 names otherwise.
-///
-/// # Errors
-/// The kernel has no BTF, or another `tcp_congestion_ops`.
-pub fn signature() -> Result<(usize, bool), KernelError> {
-    let btf = Btf::from_vmlinux().map_err(KernelError::bpf("read the kernel's BTF"))?;
-    let unknown = || KernelError::State("the kernel has another struct tcp_congestion_ops than is known".into());
-    let ops = btf.type_by_name::<Struct<'_>>("tcp_congestion_ops").ok_or_else(unknown)?;
-    let member = |name: &str| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
-    let pointer = btf.type_by_id::<Ptr<'_>>(member("cong_control").ok_or_else(unknown)?.ty).ok_or_else(unknown)?;
-    let function = FuncProto::try_from(pointer.referenced_type()).map_err(|_| unknown())?;
-    Ok((function.iter().count(), member("min_tso_segs").is_some()))
+/// What of the kernel's `tcp_congestion_ops` has changed between versions, as far as programs use it: those that pace do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The number of arguments of `cong_control`: four since Linux 6.10, two before.
+    pub arguments: usize,
+    /// There is `min_tso_segs`, which Linux 7.1 names otherwise.
+    pub min_tso_segs: bool,
+}
+
+impl Interface {
+    /// That of the running kernel.
+    ///
+    /// # Errors
+    /// The kernel has no BTF, or another `tcp_congestion_ops`.
+    pub fn running() -> Result<Self, KernelError> {
+        let btf = Btf::from_vmlinux().map_err(KernelError::bpf("read the kernel's BTF"))?;
+        let unknown = || KernelError::State("the kernel has another struct tcp_congestion_ops than is known".into());
+        let ops = btf.type_by_name::<Struct<'_>>("tcp_congestion_ops").ok_or_else(unknown)?;
+        let member = |name: &str| ops.iter().find(|m| m.name.is_some_and(|n| n == name));
+        let pointer = btf.type_by_id::<Ptr<'_>>(member("cong_control").ok_or_else(unknown)?.ty).ok_or_else(unknown)?;
+        let function = FuncProto::try_from(pointer.referenced_type()).map_err(|_| unknown())?;
+        Ok(Interface { arguments: function.iter().count(), min_tso_segs: member("min_tso_segs").is_some() })
+    }
+
+    /// Whether programs that pace know it.
+    pub fn paces(self) -> bool {
+        self == Interface { arguments: 4, min_tso_segs: true }
+    }
+}
+
+impl fmt::Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is = if self.min_tso_segs { "is" } else { "is not" };
+        write!(f, "cong_control has {} arguments; min_tso_segs {is} there", self.arguments)
+    }
 }
 
 /// Everything that is needed, in the order in which it is needed.
@@ -39,14 +61,10 @@ pub fn needs() -> Vec<Need> {
     let mut all = Vec::new();
     let mut need = |name, found: String, fix: Option<&'static str>| all.push(Need { name, found, fix });
     need("kernel", read("/proc/sys/kernel/osrelease").unwrap_or_else(|e| e.to_string()), None);
-    match signature() {
-        Ok((arguments, min_tso_segs)) => {
-            let found = format!(
-                "cong_control has {arguments} arguments; min_tso_segs {}",
-                if min_tso_segs { "is there" } else { "is not there" }
-            );
+    match Interface::running() {
+        Ok(found) => {
             let fix = "`wave` needs the interface of Linux 6.10 to 7.0; the others do not use these";
-            need("types", found, (arguments != 4 || !min_tso_segs).then_some(fix));
+            need("types", found.to_string(), (!found.paces()).then_some(fix));
         }
         Err(e) => {
             need("types", e.to_string(), Some("a kernel built with CONFIG_DEBUG_INFO_BTF, as distributions have"))
@@ -71,4 +89,17 @@ pub fn needs() -> Vec<Need> {
         Err(e) => need("load", e.to_string(), Some("the reason is above, or in what the kernel says here")),
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_interface_paces() {
+        let of = |arguments, min_tso_segs| Interface { arguments, min_tso_segs };
+        assert!(of(4, true).paces());
+        assert!(!of(2, true).paces() && !of(4, false).paces());
+        assert_eq!(of(2, false).to_string(), "cong_control has 2 arguments; min_tso_segs is not there");
+    }
 }

@@ -1,6 +1,7 @@
 //! Loading: an algorithm with its parameters becomes a congestion control of the running kernel.
 
 use crate::catalogue::{Entry, NAME_MAX};
+use crate::check::Interface;
 use crate::defaults;
 use crate::error::KernelError;
 use crate::parameters;
@@ -93,10 +94,25 @@ impl Wish {
     /// # Errors
     /// A parameter is wrong, the kernel refuses the program, or there is an algorithm of this name already.
     pub fn load(&self) -> Result<Loaded, KernelError> {
+        self.load_into(Interface::running)
+    }
+
+    /// The same, into a kernel of which `interface` is known.
+    fn load_into(&self, interface: impl FnOnce() -> Result<Interface, KernelError>) -> Result<Loaded, KernelError> {
         if defaults::registered()?.contains(&self.name) {
             return Err(KernelError::State(format!("the kernel has a `{}` already", self.name)));
         }
         let mut open = self.open()?;
+        // The programs of the others are the same for all kernels.
+        if open.progs().any(|program| program.name() == "controlled") {
+            let found = interface()?;
+            if !found.paces() {
+                return Err(KernelError::State(format!(
+                    "`{}` needs the interface of Linux 6.10 to 7.0, and here {found}",
+                    self.entry.name
+                )));
+            }
+        }
         for mut program in open.progs_mut() {
             if program.name() == "replay" {
                 program.set_autoload(false);
@@ -180,4 +196,25 @@ fn check_name(name: &str) -> Result<(), KernelError> {
 fn put_text(to: &mut [u8], text: &str) {
     to.fill(0);
     to[..text.len()].copy_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_paces_is_not_loaded_into_a_kernel_with_another_interface() {
+        let other = || Ok(Interface { arguments: 2, min_tso_segs: true });
+        let refused = Wish::new("wave").unwrap().load_into(other).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "`wave` needs the interface of Linux 6.10 to 7.0, and here cong_control has 2 arguments; min_tso_segs is there"
+        );
+        let asked = || -> Result<Interface, KernelError> { panic!("nothing that depends on it is loaded") };
+        let wish = Wish { name: format!("u{}", std::process::id()), ..Wish::new("newreno").unwrap() };
+        // Without root the kernel refuses it, after that.
+        if let Err(e) = wish.load_into(asked) {
+            assert!(!e.to_string().contains("interface"), "{e}");
+        }
+    }
 }

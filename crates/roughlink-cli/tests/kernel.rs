@@ -4,12 +4,36 @@ mod common;
 
 use common::{code, roughlink, stderr};
 
+/// A few short transfers of an experiment that has algorithms of the kernel's own and of ours.
+const ON_KERNEL: &[&str] = &[
+    "reproduce",
+    "v2g",
+    "linux",
+    "--stack",
+    "kernel",
+    "--only",
+    "loss=1 %",
+    "--only",
+    "cc=cubic,newreno-sc",
+    "--set",
+    "flow.download.bytes=500 kB",
+    "--replicas",
+    "2",
+    "-o",
+    "out",
+    "--json",
+];
+
 #[cfg(not(all(feature = "kernel", target_os = "linux")))]
 #[test]
 fn a_program_without_them_says_how_to_get_them() {
-    for args in
-        [&["cc", "load", "illinois-aa"][..], &["cc", "check"], &["cc", "list", "--kernel"], &["cc", "unload", "x"]]
-    {
+    for args in [
+        &["cc", "load", "illinois-aa"][..],
+        &["cc", "check"],
+        &["cc", "list", "--kernel"],
+        &["cc", "unload", "x"],
+        ON_KERNEL,
+    ] {
         let out = roughlink(args);
         assert_eq!(code(&out), 3, "{args:?}");
         assert!(stderr(&out).contains("make kernel"), "{}", stderr(&out));
@@ -18,7 +42,7 @@ fn a_program_without_them_says_how_to_get_them() {
 
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod built_in {
-    use super::common::{json, output, stdout};
+    use super::common::{json, output, roughlink_in, stdout};
     use super::*;
     use std::os::unix::process::ExitStatusExt as _;
     use std::path::Path;
@@ -180,5 +204,61 @@ mod built_in {
         let out = stdout(&roughlink(&args));
         assert!(out.contains("cc load newreno-sc --param min_ssthresh=20 --default --pin\n"), "{out}");
         assert!(out.contains("cc unload newreno_sc\n"), "{out}");
+    }
+
+    /// Whether the kernel has an algorithm of runs whose process has ended; that of another test may go on.
+    fn has_leftovers() -> bool {
+        let all = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").expect("/proc");
+        let process = |name: &str| Some(name.strip_prefix('r')?.split_once('_')?.0.to_owned());
+        let ended =
+            |process: String| process.parse::<u32>().is_ok() && !Path::new(&format!("/proc/{process}")).exists();
+        all.split_whitespace().filter_map(process).any(ended)
+    }
+
+    #[test]
+    fn a_paper_is_judged_on_the_kernel_beside_its_stacks() {
+        if Named::new("p").is_none() {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = roughlink_in(ON_KERNEL, folder.path());
+        if code(&first) == 3 && stderr(&first).contains("TUN") {
+            println!("skipped: {}", stderr(&first));
+            return;
+        }
+        assert_eq!(code(&first), 0, "{}", stderr(&first));
+        let result = json(&first);
+        assert_eq!(result["stacks"], serde_json::json!(["linux", "kernel"]));
+        let about = result["about"].as_str().expect("a text");
+        assert!(about.contains("On `kernel` TCP of Linux ") && about.contains("2 runs of each cell"), "{about}");
+        let cells = result["cells"].as_array().expect("cells");
+        let of = |stack: &str, cc: &str| {
+            let mut found = cells.iter().filter(|c| c["stack"] == stack && c["axes"]["cc"] == cc);
+            found.next().unwrap_or_else(|| panic!("{cc} on {stack}: {cells:?}"))
+        };
+        for cc in ["cubic", "newreno-sc"] {
+            let (linux, kernel) = (of("linux", cc), of("kernel", cc));
+            for cell in [linux, kernel] {
+                assert_eq!(cell["samples"].as_array().expect("samples").len(), 2, "{cell}");
+                assert!((0.1..10.0).contains(&cell["measured"].as_f64().expect("a value")), "{cell}");
+            }
+            assert_ne!(linux["measured"], kernel["measured"], "one is a simulation");
+        }
+        // The kernel takes them out soon after the process has ended.
+        let gone = (0..1000).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            !has_leftovers()
+        });
+        assert!(gone, "they are out of the kernel");
+        // The runs are kept: the same again measures nothing, and no run is the same twice.
+        let again = roughlink_in(ON_KERNEL, folder.path());
+        assert_eq!(json(&again)["cells"], result["cells"]);
+    }
+
+    #[test]
+    fn only_experiments_that_are_made_for_it_run_on_the_kernel() {
+        let out = roughlink(&["reproduce", "wave", "fig4", "--stack", "kernel"]);
+        assert_eq!(code(&out), 2, "{}", stderr(&out));
+        assert!(stderr(&out).contains("`--stack kernel`"), "{}", stderr(&out));
     }
 }

@@ -41,6 +41,7 @@ use roughlink_core::scenario::{Interface, Scenario};
 use roughlink_core::tcp::{Buffer, Stack, TcpConfig};
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -265,18 +266,18 @@ fn listen(emulation: &Emulation, transfers: &[Transfer]) -> Result<Vec<TcpListen
         if t.each {
             namespace.within(|| acknowledge_each(&t.from.ip().to_string()))??;
         }
-        if !all.contains_key(&t.to) {
+        if let Entry::Vacant(free) = all.entry(t.to) {
             let open = || TcpListener::bind(t.to).and_then(|l| l.set_nonblocking(true).map(|()| l));
             let listener = namespace.within(open)?.map_err(HostError::of(format!("listen at {}", t.to)))?;
             if let Some(window) = t.window {
                 let set = || {
-                    // A buffer that grows takes the window along.
-                    setsockopt(&listener, RcvBufForce, &(4 * window as usize))?;
+                    // A buffer that grows takes the window along. Half of what it is set to holds this window, with the kernel's own use of memory.
+                    setsockopt(&listener, RcvBufForce, &(2 * window as usize))?;
                     clamp_window(listener.as_fd(), window)
                 };
                 set().map_err(HostError::errno(format!("set the window at {}", t.to)))?;
             }
-            all.insert(t.to, listener);
+            free.insert(listener);
         }
     }
     Ok(all.into_values().collect())
@@ -328,6 +329,8 @@ fn receive(listeners: &[TcpListener], transfers: &[Transfer], (clock, over): (Cl
                 Ok(n) => {
                     t.read_at.store(clock.now().0, Ordering::Relaxed);
                     t.read.fetch_add(n as u64, Ordering::Release);
+                    // Linux takes it back when the share of a segment in the memory that it occupies changes (tcp_measure_rcv_mss).
+                    let _ = t.window.map(|window| clamp_window(stream.as_fd(), window));
                     true
                 }
                 Err(e) => matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
@@ -374,7 +377,10 @@ fn send(
         }
         if now >= due {
             for (i, t) in transfers.iter().enumerate().filter(|(i, t)| begun[*i] && !failed[*i] && !t.is_done()) {
-                vitals.push(Info::of(&senders[i])?.vitals(t, now));
+                let info = Info::of(&senders[i])?;
+                if info.is_connected() {
+                    vitals.push(info.vitals(t, now));
+                }
             }
             due = Time(now.0 / every.0 * every.0) + every;
         }
@@ -435,6 +441,11 @@ impl Info {
 
     fn u32(&self, at: usize) -> u32 {
         u32::from_ne_bytes(self.0[at..at + 4].try_into().expect("four bytes"))
+    }
+
+    /// Segment size and window are not known before.
+    fn is_connected(&self) -> bool {
+        self.0[0] != SYN_SENT
     }
 
     fn timeouts(&self) -> u64 {
@@ -512,6 +523,8 @@ const CHUNK: usize = 1 << 18;
 const MOST_WINDOW: u64 = 1 << 30;
 /// After this many milliseconds it is looked whether all is over.
 const LOOK: u8 = 20;
+/// A state of a connection, by its number in Linux.
+const SYN_SENT: u8 = 2;
 const TOTAL_RETRANS: usize = 100;
 const DATA_SEGMENTS: usize = 156;
 const TOTAL_RTO_END: usize = 242;

@@ -21,6 +21,37 @@ fn all_shipped_experiments_have_a_plan() {
 }
 
 #[test]
+fn what_a_kernel_carries_is_planned_beside_it() {
+    let fig4 = |quick| {
+        let fig4 = Paper::named("v2g").unwrap().experiments(&["fig4".into()], quick).unwrap().remove(0);
+        let kernel = *fig4.on_kernel.clone().expect("it has a table");
+        (Plan::new(fig4).unwrap(), Plan::new(kernel).unwrap())
+    };
+    let values = |plan: &Plan, axis: usize| plan.experiment.axes[axis].points.len();
+    let (simulated, kernel) = fig4(false);
+    assert_eq!((values(&simulated, 0), values(&simulated, 1)), (8, 10));
+    assert_eq!((values(&kernel, 0), values(&kernel, 1), kernel.experiment.replicas), (8, 9, 3));
+    // What it has in common with the other stacks are other runs there, and the same on no other kernel.
+    let keys = |plan: &Plan| plan.jobs().map(|job| job.unwrap().key).collect::<BTreeSet<String>>();
+    assert!(keys(&simulated).is_disjoint(&keys(&kernel)));
+    let release = roughlink_lab::experiment::plan::kernel_release();
+    assert!(keys(&kernel).iter().all(|key| key.ends_with(&release)), "{release}");
+    let folder = tempfile::tempdir().unwrap();
+    let result = simulated.result_beside(&kernel, &Store::open(folder.path()).unwrap());
+    assert_eq!(result.stacks, ["ns3", "linux", "kernel"]);
+    assert_eq!(result.cells.iter().filter(|c| c.stack == "kernel").count(), 72);
+    assert!(result.cells.iter().filter(|c| c.stack == "kernel").all(|c| !c.deterministic), "also without losses");
+    let remark = result.about.lines().last().unwrap();
+    assert!(
+        remark.contains("3 runs of each cell; flow.download.bytes = 10 MB; of `Congestion control` 9 of 10"),
+        "{remark}"
+    );
+    // `--quick` reduces it further.
+    let (_, quick) = fig4(true);
+    assert_eq!((values(&quick, 0), values(&quick, 1)), (4, 9));
+}
+
+#[test]
 fn table_2_is_complete() {
     let paper = Paper::named("v2g").unwrap();
     let table2 = paper.experiments(&["table2".into()], false).unwrap().remove(0);

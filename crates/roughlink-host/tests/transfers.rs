@@ -1,0 +1,135 @@
+//! Flows of a scenario that the kernels of this machine carry, in namespaces that each test makes and that end with it.
+//!
+//! Where namespaces or TUN devices are not to be had, the tests say so and are skipped. No test asserts that something is fast.
+
+#![cfg(target_os = "linux")]
+
+use roughlink_core::app::Traffic;
+use roughlink_core::net::Limits;
+use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Time;
+use roughlink_host::{HostError, Transferred, Transfers};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const LINK: &str = "duration = \"60 s\"\nnode = [{ name = \"a\" }, { name = \"b\" }]\n[tcp]\nstack = \"linux\"\ncc = \"reno\"\n\
+    [[link]]\nname = \"wire\"\nbetween = [\"a\", \"b\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n";
+
+fn parse(text: &str) -> Scenario {
+    roughlink_scenario::parse(text, "test", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
+}
+
+fn flow(name: &str, more: &str) -> String {
+    format!("[[flow]]\nname = \"{name}\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n{more}\n")
+}
+
+/// Lets the kernels carry it; `None`, and why on standard error, where that is not possible.
+fn carry(scenario: &Scenario) -> Option<Transferred> {
+    let names = vec!["reno".to_owned(); scenario.flows.len()];
+    let every = Time::from_millis(10);
+    let scenario = Arc::new(scenario.clone());
+    let transfers = Transfers { scenario, replica: 0, limits: Limits::default(), names: &names, every };
+    match transfers.carry(&AtomicBool::new(false)) {
+        Ok(done) => Some(done.expect("nobody stopped it")),
+        Err(HostError::System { what, source })
+            if [ErrorKind::PermissionDenied, ErrorKind::NotFound, ErrorKind::Unsupported].contains(&source.kind()) =>
+        {
+            eprintln!("skipped: this machine cannot {what}: {source}");
+            None
+        }
+        Err(e) => panic!("{}", e.whole()),
+    }
+}
+
+#[test]
+fn kernels_carry_transfers_and_what_they_did_is_the_flows_result() {
+    let noise = "noise = { kind = \"burst\", mean = \"3 %\", length = [1, 4], direction = \"forward\" }\n";
+    let two = flow("one", "bytes = \"1 MB\"") + &flow("two", "bytes = \"500 kB\"\nstart = \"300 ms\"");
+    let Some(done) = carry(&parse(&(LINK.to_owned() + noise + &two))) else { return };
+    let result = &done.outcome.result;
+    let wire = &result.links[0].forward;
+    assert!(wire.lost > 0, "{wire:?}");
+    for (flow, bytes) in result.flows.iter().zip([1_000_000, 500_000]) {
+        assert_eq!((flow.delivered_bytes, flow.completed, flow.failed), (bytes, true, false), "{flow:?}");
+        assert!(flow.segments >= bytes / 1448 + flow.retransmits, "{flow:?}");
+        let (end, rate) = (flow.end_s.unwrap(), flow.throughput_mbps.unwrap());
+        assert!((rate - bytes as f64 * 8e-6 / (end - flow.start_s)).abs() < 1e-9 && rate < 20.0, "{flow:?}");
+        assert!(flow.rtt_ms.unwrap().min >= 10.0, "{flow:?}");
+    }
+    assert_eq!(result.flows[1].start_s, 0.3);
+    let sum = |of: fn(&roughlink_core::metrics::FlowResult) -> u64| result.flows.iter().map(of).sum::<u64>();
+    assert!(sum(|f| f.retransmits) > 0 && sum(|f| f.fast_recoveries + f.timeouts) > 0, "{:?}", result.flows);
+    // The link saw what the kernels counted, and a SYN, a FIN and acknowledgements alone besides.
+    assert!(wire.packets + wire.dropped >= sum(|f| f.segments), "{wire:?} {:?}", result.flows);
+    for flow in [0, 1] {
+        let mine: Vec<_> = done.vitals.iter().filter(|v| v.flow == flow).collect();
+        assert!(mine.len() > 5 && mine.iter().all(|v| v.mss == 1448 && v.cwnd > 0), "{mine:?}");
+        assert!(mine.windows(2).all(|w| w[0].at < w[1].at && w[0].delivered <= w[1].delivered), "{mine:?}");
+    }
+}
+
+#[test]
+fn windows_acknowledgements_and_priorities_are_those_of_the_scenario() {
+    // 20 Mbit/s x 10 ms is 25 kB: the window of 16 KiB is what limits.
+    let text = LINK.to_owned() + &flow("narrow", "bytes = \"1 MB\"\ntcp = { rcv_buf = \"16 KiB\" }");
+    let Some(narrow) = carry(&parse(&text)) else { return };
+    // The kernel lets it be wider for the first round trips.
+    let later = narrow.vitals.iter().filter(|v| v.at > Time::from_millis(150));
+    let most = later.map(|v| v.in_flight * v.mss).max().unwrap();
+    assert!((8_000..=16_384).contains(&most), "{most}");
+    let acknowledgements = |more: &str| {
+        let done = carry(&parse(&(LINK.to_owned() + &flow("it", &format!("bytes = \"2 MB\"\n{more}"))))).unwrap();
+        let link = &done.outcome.result.links[0];
+        link.reverse.packets as f64 / link.forward.packets as f64
+    };
+    let (each, delayed) = (acknowledgements("tcp = { delayed_ack = 1 }"), acknowledgements(""));
+    // Of the others many are acknowledged at once, too: at the start, and where the sender's kernel sets PSH.
+    assert!(each > 0.95 && delayed < each - 0.1, "{each} {delayed}");
+}
+
+#[test]
+fn other_flows_stay_simulated_at_the_same_nodes() {
+    let cbr = "[[flow]]\nname = \"cbr\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"100 kbit/s\"\npacket = \"500 B\"\n";
+    let text = LINK.replace("60 s", "2 s") + cbr + &flow("real", "bytes = \"1 MB\"");
+    let scenario = parse(&text);
+    let Some(done) = carry(&scenario) else { return };
+    let [cbr, real] = &done.outcome.result.flows[..] else { panic!() };
+    assert_eq!((real.delivered_bytes, real.completed), (1_000_000, true));
+    // It goes on when the transfer is done: 25 packets a second.
+    assert!((45..=50).contains(&cbr.segments), "{cbr:?}");
+    let kinds: BTreeSet<bool> = scenario.flows.iter().map(|f| matches!(f.traffic, Traffic::Bulk { .. })).collect();
+    assert_eq!(kinds.len(), 2, "one of each");
+}
+
+#[test]
+fn what_a_kernel_cannot_be_told_is_refused() {
+    let refused = |text: &str| Transfers::check(&parse(text)).unwrap_err().whole();
+    let one = |more: &str| LINK.to_owned() + &flow("f", more);
+    assert_eq!(refused(&one("tcp = { initial_window = 3 }")), "flow f: `tcp.initial_window` is decided by the kernel");
+    assert_eq!(refused(&one("tcp = { stack = \"ns3\" }")).split(" is ").nth(1), Some("decided by the kernel"));
+    assert_eq!(refused(&one("dscp = \"EF\"")), "flow f: it has a `dscp`");
+    let sctp = LINK.replace("[tcp]\nstack = \"linux\"\ncc = \"reno\"\n", "") + &flow("f", "transport = \"sctp\"");
+    assert_eq!(refused(&sctp), "flow f: it is SCTP, and only TCP of the kernel is used");
+    let none =
+        LINK.to_owned() + "[[flow]]\nname = \"c\"\nkind = \"cbr\"\nfrom = \"a\"\nto = \"b\"\nrate = \"1 Mbit/s\"\n";
+    assert_eq!(refused(&none), "the scenario has no `bulk` flow");
+    assert!(Transfers::check(&parse(&one("tcp = { rcv_buf = \"64 KiB\", delayed_ack = 1 }"))).is_ok());
+}
+
+#[test]
+fn a_transfer_is_given_up_when_it_is_told_to() {
+    let scenario = Arc::new(parse(&(LINK.to_owned() + &flow("endless", ""))));
+    let names = vec!["reno".to_owned()];
+    let transfers =
+        Transfers { scenario, replica: 0, limits: Limits::default(), names: &names, every: Time::from_millis(10) };
+    match transfers.carry(&AtomicBool::new(true)) {
+        Ok(done) => assert!(done.is_none(), "it was told to stop before it began"),
+        Err(e) => eprintln!("skipped: {}", e.whole()),
+    }
+    // The kernel has no such algorithm.
+    let names = vec!["nonesuch".to_owned()];
+    let refused = Transfers { names: &names, ..transfers }.carry(&AtomicBool::new(false)).unwrap_err().whole();
+    assert!(refused.contains("select the kernel's `nonesuch`") || refused.contains("cannot"), "{refused}");
+}
