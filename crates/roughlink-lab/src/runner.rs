@@ -27,16 +27,18 @@ pub struct Job {
     pub title: String,
     /// What it may use; this does not change its result.
     pub limits: Limits,
+    /// It takes the time that it is about.
+    pub real_time: bool,
 }
 
 impl Job {
     /// A job; `fingerprint` identifies the scenario ([`crate::library::Parsed`]).
     pub fn new(scenario: Arc<Scenario>, fingerprint: u128, replica: u32, watch: Option<Watch>, title: String) -> Self {
         let key = key(fingerprint, replica, watch.as_ref());
-        Job { key, scenario, replica, watch, title, limits: Limits::default() }
+        Job { key, scenario, replica, watch, title, limits: Limits::default(), real_time: false }
     }
 
-    /// Estimated cost: bytes to be carried.
+    /// Estimated cost: bytes to be carried, or in real time how many of them the slowest link carries meanwhile.
     pub fn cost(&self) -> u64 {
         let s = &self.scenario;
         let seconds = s.duration.as_secs_f64();
@@ -50,7 +52,8 @@ impl Job {
             }
             Traffic::Request { .. } => 0.0, // it mostly waits
         };
-        s.flows.iter().map(|f| flow(&f.traffic)).sum::<f64>() as u64 + 1
+        let costs = s.flows.iter().map(|f| flow(&f.traffic));
+        (if self.real_time { costs.fold(0.0, f64::max) } else { costs.sum() }) as u64 + 1
     }
 
     /// Simulates it.

@@ -488,7 +488,8 @@ impl<I: ExactSizeIterator<Item = usize>> Iterator for Jobs<'_, I> {
         let title = format!("{} {} replica {replica}", self.plan.experiment.id, cell.at.join(" "));
         let watch = self.plan.experiment.watch.clone();
         let key = self.plan.key(cell, replica);
-        Some(Ok(Job { key, ..Job::new(scenario.clone(), cell.fingerprint, replica, watch, title) }))
+        let real_time = cell.real_stack() == KERNEL;
+        Some(Ok(Job { key, real_time, ..Job::new(scenario.clone(), cell.fingerprint, replica, watch, title) }))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

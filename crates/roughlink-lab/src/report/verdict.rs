@@ -3,6 +3,7 @@
 use super::claims::{confirmed, met};
 use super::html::{escape, paragraphs, slug, with_interval};
 use super::view::{Dimension, dimensions, stacks};
+use crate::experiment::KERNEL;
 use crate::experiment::result::{Cell, Choice, ExperimentResult, FACTOR, ReportInput};
 use crate::statistics::Interval;
 use std::collections::BTreeMap;
@@ -42,7 +43,7 @@ fn figures(input: &ReportInput) -> String {
     format!("{}{quick}.", parts.join("; "))
 }
 
-/// What to use on Linux, if cells of the `linux` stack answer that.
+/// What to use on Linux, if cells of the kernel answer that, or else those of the `linux` stack.
 pub(super) fn linux(input: &ReportInput) -> String {
     let Some(choice) = input.summary.as_ref().and_then(|s| s.linux.as_ref()) else { return String::new() };
     let Some(experiment) = input.experiments.iter().find(|e| e.experiment == choice.experiment) else {
@@ -113,11 +114,13 @@ fn metric<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> &'a str {
     }
 }
 
-/// The cells of the metric on Linux for each combination of the other axes, in the order of the experiment.
+/// The cells of the metric on Linux, on the kernel if it was measured, for each combination of the other axes, in the order of the experiment.
 fn places<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> Vec<(BTreeMap<String, String>, Vec<&'a Cell>)> {
     let metric = metric(experiment, choice);
     let mut out: Vec<(BTreeMap<String, String>, Vec<&Cell>)> = Vec::new();
-    for cell in experiment.cells.iter().filter(|c| c.metric == metric && c.real_stack() == "linux") {
+    let on = |stack: &str| experiment.cells.iter().any(|c| c.real_stack() == stack && c.measured.is_some());
+    let stack = if on(KERNEL) { KERNEL } else { "linux" };
+    for cell in experiment.cells.iter().filter(|c| c.metric == metric && c.real_stack() == stack) {
         let mut at = cell.axes.clone();
         at.remove(&choice.axis);
         match out.iter_mut().find(|(known, _)| *known == at) {
