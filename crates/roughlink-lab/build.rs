@@ -33,17 +33,27 @@ fn main() {
     let packed = BASE64_STANDARD.encode(packed.finish().expect("memory takes everything"));
     fs::write(out.join("library.txt"), packed).expect("the build folder is writable");
 
-    let core = root.join("crates/roughlink-core/src");
-    println!("cargo:rerun-if-changed={}", core.display());
+    let crates = root.join("crates");
+    println!("cargo:rustc-env=ROUGHLINK_ENGINE={}", hash(&crates, &[("roughlink-core/src", "core", &["rs"])]));
+    let carriers = [("roughlink-host/src", "host", &["rs"][..]), ("roughlink-bpf/bpf", "bpf", &["c", "h"])];
+    println!("cargo:rustc-env=ROUGHLINK_CARRIER={}", hash(&crates, &carriers));
+}
+
+/// A hash of the sources in folders, each with the name that it has in it and the extensions of its files.
+fn hash(crates: &Path, folders: &[(&str, &str, &[&str])]) -> String {
     let mut sources = BTreeMap::new();
-    collect(&core, "core", &["rs"], &mut sources);
+    for (folder, name, extensions) in folders {
+        let folder = crates.join(folder);
+        println!("cargo:rerun-if-changed={}", folder.display());
+        collect(&folder, name, extensions, &mut sources);
+    }
     let mut hash = 0xcbf2_9ce4_8422_2325_u64; // FNV-1a
     for (name, path) in &sources {
         for byte in name.bytes().chain(fs::read(path).unwrap_or_default()) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
-    println!("cargo:rustc-env=ROUGHLINK_ENGINE={hash:016x}");
+    format!("{hash:016x}")
 }
 
 /// The basic bundle of plotly.js: scatter, bar and pie, and all that reports draw is made of the first two.

@@ -231,6 +231,7 @@ mod built_in {
         assert_eq!(result["stacks"], serde_json::json!(["linux", "kernel"]));
         let about = result["about"].as_str().expect("a text");
         assert!(about.contains("On `kernel` TCP of Linux ") && about.contains("2 runs of each cell"), "{about}");
+        assert!(!about.contains("10 MB"), "the command line has the last word: {about}");
         let cells = result["cells"].as_array().expect("cells");
         let of = |stack: &str, cc: &str| {
             let mut found = cells.iter().filter(|c| c["stack"] == stack && c["axes"]["cc"] == cc);
@@ -259,6 +260,6 @@ mod built_in {
     fn only_experiments_that_are_made_for_it_run_on_the_kernel() {
         let out = roughlink(&["reproduce", "wave", "fig4", "--stack", "kernel"]);
         assert_eq!(code(&out), 2, "{}", stderr(&out));
-        assert!(stderr(&out).contains("`--stack kernel`"), "{}", stderr(&out));
+        assert!(stderr(&out).contains("with `--stack kernel`"), "{}", stderr(&out));
     }
 }

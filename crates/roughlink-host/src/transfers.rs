@@ -91,7 +91,7 @@ pub struct Vitals {
 pub struct Transferred {
     /// What an emulation has; the transfers are among the flows of its result.
     pub outcome: Outcome,
-    /// What was seen of the connections, in order of time.
+    /// What was seen of the connections, for each in order of time, the last at its end.
     pub vitals: Vec<Vitals>,
 }
 
@@ -174,19 +174,20 @@ impl Transfers<'_> {
         let running = emulation.start(NoObserver);
         let (clock, over) = (running.clock, AtomicBool::new(false));
         let ended = |all: bool| all || running.is_over() || stop.load(Ordering::Relaxed);
-        let (vitals, last) = thread::scope(|scope| {
+        let sent = thread::scope(|scope| {
             scope.spawn(|| receive(&listeners, &transfers, (clock, &over)));
             let sent = scope.spawn(|| send(&senders, &transfers, (clock, self.every), &ended, scenario));
             let sent = sent.join();
             over.store(true, Ordering::Release);
-            sent.unwrap_or_else(|panic| resume_unwind(panic))
-        })?;
-        let after = counters(&hosts, |host| running.namespace(host))?;
+            sent
+        });
+        let after = counters(&hosts, |host| running.namespace(host));
+        // Whatever happened, the network ends here.
+        let (mut outcome, _) = running.finish();
+        let ((vitals, last), after) = (sent.unwrap_or_else(|panic| resume_unwind(panic))?, after?);
         if stop.load(Ordering::Relaxed) {
-            drop(running.finish());
             return Ok(None);
         }
-        let (mut outcome, _) = running.finish();
         for (n, (transfer, last)) in transfers.iter().zip(&last).enumerate() {
             let host = transfer.ends[0];
             let beside = transfers.iter().filter(|t| t.ends[0] == host).count() as u64;
@@ -272,7 +273,7 @@ fn listen(emulation: &Emulation, transfers: &[Transfer]) -> Result<Vec<TcpListen
             if let Some(window) = t.window {
                 let set = || {
                     // A buffer that grows takes the window along. Half of what it is set to holds this window, with the kernel's own use of memory.
-                    setsockopt(&listener, RcvBufForce, &(2 * window as usize))?;
+                    setsockopt(&listener, RcvBufForce, &(2 * window as usize).min(i32::MAX as usize))?;
                     clamp_window(listener.as_fd(), window)
                 };
                 set().map_err(HostError::errno(format!("set the window at {}", t.to)))?;
@@ -366,7 +367,7 @@ fn send(
     let open_end = scenario.flows.len() > transfers.len() || transfers.iter().any(|t| t.bytes.is_none());
     let mut left: Vec<Option<u64>> = transfers.iter().map(|t| t.bytes.or(Some(u64::MAX))).collect();
     let (mut begun, mut failed) = (vec![false; senders.len()], vec![false; senders.len()]);
-    let (mut vitals, mut due) = (Vec::new(), Time::ZERO);
+    let (mut vitals, mut noted, mut due) = (Vec::new(), vec![false; senders.len()], Time::ZERO);
     loop {
         let now = clock.now();
         for (i, t) in transfers.iter().enumerate().filter(|(_, t)| t.start <= now) {
@@ -376,13 +377,24 @@ fn send(
             }
         }
         if now >= due {
-            for (i, t) in transfers.iter().enumerate().filter(|(i, t)| begun[*i] && !failed[*i] && !t.is_done()) {
+            for (i, t) in transfers.iter().enumerate() {
+                if !begun[i] || failed[i] || t.is_done() {
+                    continue;
+                }
                 let info = Info::of(&senders[i])?;
-                if info.is_connected() {
+                // The kernel has given it up, or the other end has refused it.
+                failed[i] = info.state() == CLOSE;
+                if info.state() != SYN_SENT {
                     vitals.push(info.vitals(t, now));
                 }
             }
             due = Time(now.0 / every.0 * every.0) + every;
+        }
+        for (i, t) in transfers.iter().enumerate().filter(|(_, t)| t.is_done()) {
+            if !std::mem::replace(&mut noted[i], true) {
+                let at = Time(t.read_at.load(Ordering::Acquire));
+                vitals.push(Info::of(&senders[i])?.vitals(t, at));
+            }
         }
         let all = !open_end && transfers.iter().zip(&failed).all(|(t, failed)| t.is_done() || *failed);
         if ended(all) {
@@ -443,9 +455,8 @@ impl Info {
         u32::from_ne_bytes(self.0[at..at + 4].try_into().expect("four bytes"))
     }
 
-    /// Segment size and window are not known before.
-    fn is_connected(&self) -> bool {
-        self.0[0] != SYN_SENT
+    fn state(&self) -> u8 {
+        self.0[0]
     }
 
     fn timeouts(&self) -> u64 {
@@ -523,8 +534,9 @@ const CHUNK: usize = 1 << 18;
 const MOST_WINDOW: u64 = 1 << 30;
 /// After this many milliseconds it is looked whether all is over.
 const LOOK: u8 = 20;
-/// A state of a connection, by its number in Linux.
+/// States of a connection, by their numbers in Linux. In the first, segment size and window are not known yet.
 const SYN_SENT: u8 = 2;
+const CLOSE: u8 = 7;
 const TOTAL_RETRANS: usize = 100;
 const DATA_SEGMENTS: usize = 156;
 const TOTAL_RTO_END: usize = 242;

@@ -8,11 +8,13 @@ use roughlink_core::app::Traffic;
 use roughlink_core::net::Limits;
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
-use roughlink_host::{HostError, Transferred, Transfers};
+use roughlink_host::{Ending, HostError, Transferred, Transfers};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 const LINK: &str = "duration = \"60 s\"\nnode = [{ name = \"a\" }, { name = \"b\" }]\n[tcp]\nstack = \"linux\"\ncc = \"reno\"\n\
     [[link]]\nname = \"wire\"\nbetween = [\"a\", \"b\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n";
@@ -120,16 +122,33 @@ fn what_a_kernel_cannot_be_told_is_refused() {
 
 #[test]
 fn a_transfer_is_given_up_when_it_is_told_to() {
-    let scenario = Arc::new(parse(&(LINK.to_owned() + &flow("endless", ""))));
+    let short_scenario = || Arc::new(parse(&(LINK.to_owned() + &flow("endless", ""))));
+    let scenario = short_scenario();
     let names = vec!["reno".to_owned()];
     let transfers =
         Transfers { scenario, replica: 0, limits: Limits::default(), names: &names, every: Time::from_millis(10) };
-    match transfers.carry(&AtomicBool::new(true)) {
-        Ok(done) => assert!(done.is_none(), "it was told to stop before it began"),
-        Err(e) => eprintln!("skipped: {}", e.whole()),
+    let stop = AtomicBool::new(false);
+    let done = thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(200));
+            stop.store(true, Ordering::Relaxed);
+        });
+        transfers.carry(&stop)
+    });
+    match done {
+        Ok(done) => assert!(done.is_none(), "it was told to stop"),
+        Err(e) => return eprintln!("skipped: {}", e.whole()),
     }
+    // What exceeds its limits says so.
+    let small = Limits { events: 100, ..Limits::default() };
+    let scenario = Arc::clone(&transfers.scenario);
+    let short = Transfers { scenario, limits: small, ..transfers }.carry(&AtomicBool::new(false)).unwrap().unwrap();
+    assert!(matches!(short.outcome.ending, Ending::Exceeded(_)), "{:?}", short.outcome.ending);
     // The kernel has no such algorithm.
     let names = vec!["nonesuch".to_owned()];
-    let refused = Transfers { names: &names, ..transfers }.carry(&AtomicBool::new(false)).unwrap_err().whole();
+    let scenario = short_scenario();
+    let transfers =
+        Transfers { scenario, replica: 0, limits: Limits::default(), names: &names, every: Time::from_millis(10) };
+    let refused = transfers.carry(&AtomicBool::new(false)).unwrap_err().whole();
     assert!(refused.contains("select the kernel's `nonesuch`") || refused.contains("cannot"), "{refused}");
 }

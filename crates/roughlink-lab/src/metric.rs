@@ -248,6 +248,15 @@ impl Metric {
         matches!(self.of, Of::Mean(..) | Of::Window(_))
     }
 
+    /// Whether a run on a kernel can have it, where nothing but senders is watched: no windows of time, no recovery from outages, no coverage.
+    pub fn is_of_kernels(&self) -> bool {
+        match self.of {
+            Of::Window(_) => false,
+            Of::Mean(quantity) => quantity.name.starts_with("cwnd_"),
+            Of::Flow(_) | Of::Link(_) | Of::Run(_) => true,
+        }
+    }
+
     /// Whether its mean over runs is a share of runs.
     pub fn is_share_of_runs(&self) -> bool {
         matches!(self.of, Of::Flow(q) if q.share) && self.which != Which::Fold(Fold::Sum)

@@ -35,7 +35,7 @@ fn what_a_kernel_carries_is_planned_beside_it() {
     let keys = |plan: &Plan| plan.jobs().map(|job| job.unwrap().key).collect::<BTreeSet<String>>();
     assert!(keys(&simulated).is_disjoint(&keys(&kernel)));
     let release = roughlink_lab::experiment::plan::kernel_release();
-    assert!(keys(&kernel).iter().all(|key| key.ends_with(&release)), "{release}");
+    assert!(keys(&kernel).iter().all(|key| key.ends_with(&format!("-{release}"))), "{release}");
     let folder = tempfile::tempdir().unwrap();
     let result = simulated.result_beside(&kernel, &Store::open(folder.path()).unwrap());
     assert_eq!(result.stacks, ["ns3", "linux", "kernel"]);

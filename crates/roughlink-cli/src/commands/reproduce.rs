@@ -119,10 +119,12 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
 /// Does the runs of a paper that the folder lacks, and writes results and report into it.
 fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) -> Result<ReportInput, Failure> {
     let mut store = Store::open(folder)?;
-    work(plans.iter().flat_map(|p| p.simulated.jobs()), &mut store, &args.grid)?;
     let on_kernel: Vec<&Plan> = plans.iter().filter_map(|p| p.on_kernel.as_ref()).collect();
-    if !on_kernel.is_empty() {
-        kernel::work(&on_kernel, &mut store, &args.grid)?;
+    // Before anything is simulated: it may not be possible here.
+    let ready = if on_kernel.is_empty() { None } else { Some(kernel::Ready::new(&on_kernel, &store)?) };
+    work(plans.iter().flat_map(|p| p.simulated.jobs()), &mut store, &args.grid)?;
+    if let Some(ready) = ready {
+        ready.work(&on_kernel, &mut store, &args.grid)?;
     }
     let experiments: Vec<ExperimentResult> = plans.iter().map(|p| p.result(&store)).collect();
     let claims = paper.claims(&experiments)?;
@@ -182,6 +184,13 @@ fn plans<'a>(
     chosen: &[String],
     used: &mut BTreeSet<&'a str>,
 ) -> Result<Vec<Plans>, LabError> {
+    let is_stack = |text: &String| text.split('=').next().is_some_and(|key| key.trim() == "tcp.stack");
+    if args.stack == StackArg::Kernel && args.set.iter().any(is_stack) {
+        return Err(LabError::Usage {
+            message: format!("`--set tcp.stack` would make the stack `{KERNEL}` another one"),
+            help: format!("leave out one of it and `--stack {KERNEL}`"),
+        });
+    }
     let mut all = Vec::new();
     for mut experiment in paper.experiments(chosen, args.quick)? {
         match args.stack {
@@ -199,7 +208,12 @@ fn plans<'a>(
             None => None,
             Some(mut own) => match asked(args, &mut own, &[], used)? {
                 true => Some(Plan::with_limit(*own, args.grid.max_runs)?),
-                false => None, // it has none of the values that are wanted
+                false => {
+                    if !args.grid.form.quiet {
+                        say(&format!("{}: none of these values is measured on the kernel", own.id));
+                    }
+                    None
+                }
             },
         };
         all.push(Plans { simulated, on_kernel });
@@ -246,8 +260,8 @@ fn asked<'a>(
 /// What is said of a paper that no kernel is compared with.
 fn no_kernel(paper: &str) -> LabError {
     LabError::Usage {
-        message: format!("no experiment of `{paper}` that was asked for is made for `--stack {KERNEL}`"),
-        help: "those with a `[kernel]` table are: roughlink reproduce v2g --stack kernel".into(),
+        message: format!("nothing of `{paper}` that was asked for is measured with `--stack {KERNEL}`"),
+        help: "experiments with a `[kernel]` table are, at the values that it leaves: roughlink reproduce v2g --stack kernel".into(),
     }
 }
 

@@ -322,6 +322,11 @@ impl Reader {
             self.reduce(&mut experiment, q, None);
         }
         if let Some(k) = file.kernel {
+            let not = file.metrics.iter().zip(&experiment.metrics).find(|(_, metric)| !metric.is_of_kernels());
+            if let Some((text, _)) = not {
+                let message = format!("`{}` is not measured on a kernel", text.get_ref());
+                self.wrong(message, text.span(), "leave it out, or `[kernel]`");
+            }
             let linux = experiment.stacks.iter().find(|s| s.name == "linux");
             let set = linux.map_or_else(|| stack("linux".into(), StackTable::default()).set, |s| s.set.clone());
             let stacks = vec![StackChoice { name: KERNEL.into(), set }];

@@ -287,7 +287,10 @@ impl Plan {
     /// What identifies the result of a run.
     pub(super) fn key(&self, cell: &Planned, replica: u32) -> String {
         let simulated = key(cell.fingerprint, replica, self.experiment.watch.as_ref());
-        if cell.real_stack() == KERNEL { format!("{simulated}-{}", kernel_release()) } else { simulated }
+        match cell.real_stack() == KERNEL {
+            true => format!("{simulated}-{CARRIER}-{}", kernel_release()),
+            false => simulated,
+        }
     }
 
     /// Cells and statistics of finished runs; those that are not there are missing from the replicas.
@@ -336,7 +339,11 @@ impl Plan {
             1 => "one run of each cell".to_owned(),
             n => format!("{n} runs of each cell"),
         }];
-        how.extend(own.set.iter().filter(|pair| !e.set.contains(pair)).map(|(key, value)| format!("{key} = {value}")));
+        // The last value of a key is the one that counts.
+        let last = |set: &Overrides| set.iter().cloned().collect::<BTreeMap<String, String>>();
+        let others = last(&e.set);
+        let differ = last(&own.set).into_iter().filter(|(key, value)| others.get(key) != Some(value));
+        how.extend(differ.map(|(key, value)| format!("{key} = {value}")));
         for (axis, all) in own.axes.iter().zip(&e.axes).filter(|(axis, all)| axis.points.len() < all.points.len()) {
             let labels: Vec<&str> = axis.points.iter().map(|p| p.label.as_str()).collect();
             how.push(format!(
@@ -518,6 +525,9 @@ fn own_stack(point: &Point) -> Option<&str> {
 fn label(point: &Point) -> String {
     own_stack(point).map_or_else(|| point.label.clone(), |stack| format!("{} ({stack})", point.label))
 }
+
+/// What puts transfers on a kernel: a hash of its source code.
+const CARRIER: &str = env!("ROUGHLINK_CARRIER");
 
 /// The release of the kernel that runs, as `uname -r` has it.
 pub fn kernel_release() -> String {

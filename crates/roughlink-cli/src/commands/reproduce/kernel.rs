@@ -1,7 +1,7 @@
 //! Runs whose transfers the kernel of this machine carries: `--stack kernel`.
 //!
 //! The algorithms that the runs need are loaded once, under names that nobody else has, and are out of the kernel when the last run has ended or this process has,
-//! however it ends. What the kernel has of its own (`cubic`, `reno`, `bbr`) is used as it is.
+//! however it ends. What this program does not have for the kernel (`cubic`, `reno`, `bbr`) is the kernel's own.
 //!
 //! Runs share the machine as far as its processors are in time for all of them ([`Room`]). One whose link was late says nothing of a link that is not,
 //! and is repeated.
@@ -19,7 +19,7 @@ use roughlink_core::net::Exceeded;
 use roughlink_core::net::routing::Routes;
 use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_core::units::Time;
-use roughlink_host::{Transferred, Transfers, is_allowed};
+use roughlink_host::{Ending, Transferred, Transfers, is_allowed};
 use roughlink_lab::experiment::Plan;
 use roughlink_lab::runner::{Failed, Job};
 use roughlink_lab::store::{Record, Store};
@@ -29,47 +29,55 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// Does the runs of the plans that the store lacks.
-pub(super) fn work(plans: &[&Plan], store: &mut Store, grid: &Grid) -> Result<(), Failure> {
-    let mut lacked = Vec::new();
-    for job in plans.iter().flat_map(|p| p.jobs()) {
-        let job = job?;
-        if store.get(&job.key).is_none() {
-            lacked.push(job.scenario);
-        }
-    }
-    if lacked.is_empty() {
-        return work_by(&|_, _| unreachable!("the store has all"), plans.iter().flat_map(|p| p.jobs()), store, grid);
-    }
-    if !is_allowed() {
-        let help = "run it as root; `roughlink cc check` says what else is missing";
-        return Err(Failure::Machine("TCP of the kernel is measured as root".into(), Some(help)));
-    }
-    lacked.iter().try_for_each(|s| Transfers::check(s)).map_err(|e| Failure::Machine(e.whole(), e.help()))?;
-    let (algorithms, room) = (Algorithms::load(&lacked)?, Room::default());
-    let repeated = AtomicUsize::new(0);
-    let carry = |job: &Job, stop: Option<Arc<AtomicBool>>| {
-        let mut late = String::new();
-        for _ in 0..TRIES {
-            let done = room.within(load(&job.scenario), || algorithms.carry(job, stop.clone()))?;
-            match faults(&done.outcome, MOST_LATE) {
-                faults if faults.is_empty() => return Ok(record(job, done)),
-                faults => late = faults.join("; "),
-            }
-            repeated.fetch_add(1, Ordering::Relaxed);
-        }
-        Err(Failed::Machine(format!("{TRIES} times {late}")))
-    };
-    let done = work_by(&carry, plans.iter().flat_map(|p| p.jobs()), store, grid);
-    match repeated.into_inner() {
-        n if n > 0 && !grid.form.quiet => say(&format!("{n} times a run's link was late; these runs do not count")),
-        _ => {}
-    }
-    done
+/// What runs on the kernel need, at hand.
+pub(super) struct Ready {
+    algorithms: Algorithms,
 }
 
-/// What the transfers of a scenario can load the links with, Mbit/s: the rates of their slowest links, each once.
-fn load(scenario: &Scenario) -> f64 {
+impl Ready {
+    /// Finds out whether this machine can do the runs of the plans that the store lacks, and loads what they need.
+    pub(super) fn new(plans: &[&Plan], store: &Store) -> Result<Self, Failure> {
+        let mut lacked = Vec::new();
+        for job in plans.iter().flat_map(|p| p.jobs()) {
+            let job = job?;
+            if store.get(&job.key).is_none() {
+                lacked.push(job.scenario);
+            }
+        }
+        if !lacked.is_empty() && !is_allowed() {
+            let help = "run it as root; `roughlink cc check` says what else is missing";
+            return Err(Failure::Machine("TCP of the kernel is measured as root".into(), Some(help)));
+        }
+        lacked.iter().try_for_each(|s| Transfers::check(s)).map_err(|e| Failure::Machine(e.whole(), e.help()))?;
+        Ok(Ready { algorithms: Algorithms::load(&lacked)? })
+    }
+
+    /// Does these runs.
+    pub(super) fn work(&self, plans: &[&Plan], store: &mut Store, grid: &Grid) -> Result<(), Failure> {
+        let (room, repeated) = (Room::default(), AtomicUsize::new(0));
+        let carry = |job: &Job, stop: Option<Arc<AtomicBool>>| {
+            let mut late = String::new();
+            for _ in 0..TRIES {
+                let done = room.within(load(&job.scenario), || self.algorithms.carry(job, stop.clone()))?;
+                match faults(&done.outcome, MOST_LATE) {
+                    faults if faults.is_empty() => return Ok(record(job, done)),
+                    faults => late = faults.join("; "),
+                }
+                repeated.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(Failed::Machine(format!("{TRIES} times {late}")))
+        };
+        let done = work_by(&carry, plans.iter().flat_map(|p| p.jobs()), store, grid);
+        let repeated = repeated.into_inner();
+        if repeated > 0 && !grid.form.quiet {
+            say(&format!("{repeated} times the link of a run was late; these do not count"));
+        }
+        done
+    }
+}
+
+/// What the transfers of a scenario can load the links with, bit/s: the rates of their slowest links, each once.
+fn load(scenario: &Scenario) -> u64 {
     let mut routes = Routes::of(scenario);
     let mut slowest = |flow: &FlowSpec| {
         let links = routes.path(flow.from, flow.to)?.into_iter().map(|hop| hop as usize / 2);
@@ -77,29 +85,36 @@ fn load(scenario: &Scenario) -> f64 {
     };
     let transfers = scenario.flows.iter().filter(|f| matches!(f.traffic, Traffic::Bulk { .. }));
     let links: BTreeSet<usize> = transfers.filter_map(&mut slowest).collect();
-    links.into_iter().map(|l| scenario.links[l].model.rate().0 as f64 / 1e6).sum()
+    links.into_iter().map(|l| scenario.links[l].model.rate().0).sum()
 }
 
 /// What runs at a time may load the machine with in all; a run that is too large has it for itself.
 #[derive(Default)]
 struct Room {
-    /// Mbit/s.
-    used: Mutex<f64>,
+    /// bit/s.
+    used: Mutex<u64>,
     left: Condvar,
 }
 
+/// A share of the room, given back when it is dropped, also by a panic.
+struct Share<'r>(&'r Room, u64);
+
 impl Room {
-    fn within<T>(&self, load: f64, work: impl FnOnce() -> T) -> T {
-        let most = PER_PROCESSOR * std::thread::available_parallelism().map_or(1, NonZeroUsize::get) as f64;
+    fn within<T>(&self, load: u64, work: impl FnOnce() -> T) -> T {
+        let most = PER_PROCESSOR * std::thread::available_parallelism().map_or(1, NonZeroUsize::get) as u64;
         let lock = self.used.lock().expect("nobody panics with it");
-        let mut used =
-            self.left.wait_while(lock, |used| *used > 0.0 && *used + load > most).expect("nobody panics with it");
-        *used += load;
-        drop(used);
-        let done = work();
-        *self.used.lock().expect("nobody panics with it") -= load;
-        self.left.notify_all();
-        done
+        let full = |used: &mut u64| *used > 0 && *used + load > most;
+        *self.left.wait_while(lock, full).expect("nobody panics with it") += load;
+        let _share = Share(self, load);
+        work()
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        let Share(room, load) = self;
+        *room.used.lock().expect("nobody panics with it") -= *load;
+        room.left.notify_all();
     }
 }
 
@@ -125,7 +140,7 @@ impl Algorithms {
             }
             let name = if Entry::find(program(flow)).is_some() {
                 let mut wish = Wish::new(program(flow)).map_err(failure)?;
-                wish.name = format!("r{}_{}", std::process::id(), names.len());
+                wish.name = free_name()?;
                 wish.parameters = flow.cc_params.clone();
                 loaded.push(wish.load().map_err(failure)?);
                 wish.name
@@ -154,8 +169,23 @@ impl Algorithms {
             every,
         };
         let done = transfers.carry(&stop.unwrap_or_default()).map_err(|e| Failed::Machine(e.whole()))?;
-        done.ok_or_else(|| Exceeded::Stopped { at: Time::ZERO, duration: job.scenario.duration }.into())
+        let stopped = || Exceeded::Stopped { at: Time::ZERO, duration: job.scenario.duration };
+        let done = done.ok_or_else(stopped)?;
+        match &done.outcome.ending {
+            Ending::Exceeded(limit) => Err((*limit).into()),
+            Ending::Vanished { device, reason } => {
+                Err(Failed::Machine(format!("the device {device} vanished: {reason}")))
+            }
+            Ending::Over | Ending::Stopped => Ok(done),
+        }
     }
+}
+
+/// A name that the kernel does not have. In containers several programs have the same process number.
+fn free_name() -> Result<String, Failure> {
+    let taken = registered().map_err(failure)?;
+    let mut names = (0..).map(|n| format!("r{}_{n}", std::process::id()));
+    Ok(names.find(|name| !taken.contains(name)).expect("there is always another number"))
 }
 
 /// Which algorithm a flow needs.
@@ -193,8 +223,8 @@ fn record(job: &Job, done: Transferred) -> Record {
 
 /// How often a run is repeated whose link was late.
 const TRIES: u32 = 4;
-/// What a processor carries in time, Mbit/s: four carried eight runs of 70 Mbit/s, but for most only at the second attempt.
-const PER_PROCESSOR: f64 = 70.0;
+/// What a processor carries in time, bit/s: four carried eight runs of 70 Mbit/s, but for most only at the second attempt.
+const PER_PROCESSOR: u64 = 70_000_000;
 /// How late one packet in a hundred may be; as `emulate` has it.
 const MOST_LATE: Time = Time(1_000_000);
 /// How often connections are looked at, unless curves are finer.

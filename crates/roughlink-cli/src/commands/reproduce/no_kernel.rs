@@ -6,6 +6,15 @@ use crate::failure::Failure;
 use roughlink_lab::experiment::Plan;
 use roughlink_lab::store::Store;
 
-pub(super) fn work(_: &[&Plan], _: &mut Store, _: &Grid) -> Result<(), Failure> {
-    refused()
+/// There is none.
+pub(super) enum Ready {}
+
+impl Ready {
+    pub(super) fn new(_: &[&Plan], _: &Store) -> Result<Self, Failure> {
+        refused().map(|()| unreachable!("it is an error"))
+    }
+
+    pub(super) fn work(&self, _: &[&Plan], _: &mut Store, _: &Grid) -> Result<(), Failure> {
+        match *self {}
+    }
 }
