@@ -74,7 +74,7 @@ const volatile char description[1024] SEC(".rodata.what") = {};
 
 /* Of all connections since it was loaded. */
 struct {
-	u64 opened, closed, congestions, timeouts, undone, not_recorded;
+	u64 opened, closed, congestions, timeouts, undone, not_recorded, not_asked;
 } counters SEC(".data.counters") = {};
 
 /* What goes into the ring: 0 nothing, 1 all but acknowledgements, 2 everything. `roughlink cc stat` sets it. */
@@ -159,6 +159,7 @@ INLINE void reno(struct flow *f, u32 *count)
 struct common {
 	u32 connection;
 	u32 una;
+	u32 state; /* of congestion, as set_state last said; see caught_up() */
 };
 
 #define CLOSED_FLOW { .rtt_us = -1 }

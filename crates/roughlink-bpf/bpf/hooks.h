@@ -23,6 +23,37 @@ INLINE void pace(struct sock *sk, const struct flow *f)
 #define pace(sk, f)
 #endif
 
+#define INFINITE 0x7fffffff /* TCP_INFINITE_SSTHRESH */
+
+/*
+ * Linux 6.18 does not run every program that it should. Seen where RACK's timer begins a recovery (RFC 8985 section 6.3), a few times in
+ * 10,000: neither `ssthresh` nor `set_state` is run, and what the kernel takes for the threshold is what was on its stack, a number so large that the
+ * connection sends all that its peer allows. The next acknowledgement finds a state of which set_state has not told; then what was
+ * left out is done here, before the kernel computes a window from the threshold.
+ */
+INLINE void caught_up(struct sock *sk, struct state *s, struct flow *f)
+{
+	struct tcp_sock *tp = (void *)sk;
+	u32 cwnd = f->cwnd, want;
+
+	if (f->state == s->common.state)
+		return;
+	s->common.state = f->state;
+	if (f->state < TCP_CA_CWR)
+		return;
+	__sync_fetch_and_add(&counters.not_asked, 1);
+	__sync_fetch_and_add(&counters.congestions, 1);
+	f->cwnd = tp->prior_cwnd; /* before the episode */
+	note(f, CONGESTION, 1);
+	want = least(algorithm.ssthresh(s, f), INFINITE);
+	/* A window larger than that one is no window of the episode: as the kernel begins one by itself after a time-out. */
+	f->cwnd = cwnd > tp->prior_cwnd ? f->in_flight + 1 : cwnd;
+	f->ssthresh = want == INFINITE ? ~0u : want;
+	note(f, STATE, 1);
+	CALL(changed, s, f);
+	write_back(sk, f);
+}
+
 SEC("struct_ops")
 int opened(u64 *ctx)
 {
@@ -33,6 +64,7 @@ int opened(u64 *ctx)
 	s->common.connection = __sync_fetch_and_add(&counters.opened, 1) + 1;
 	s->common.una = ((struct tcp_sock *)sk)->snd_una;
 	look(&f, sk, &s->common);
+	s->common.state = f.state;
 	f.family = sk->__sk_common.skc_family;
 	f.local_port = sk->__sk_common.skc_num;
 	f.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
@@ -69,6 +101,7 @@ int sampled(u64 *ctx)
 	struct flow f = {};
 
 	look(&f, sk, &s->common);
+	caught_up(sk, s, &f);
 	f.rtt_us = a->rtt_us;
 	f.acked = f.snd_una - s->common.una;
 	s->common.una = f.snd_una;
@@ -141,7 +174,7 @@ int reduced(u64 *ctx)
 	look(&f, sk, &s->common);
 	__sync_fetch_and_add(&counters.congestions, 1);
 	note(&f, CONGESTION, 1);
-	return algorithm.ssthresh(s, &f);
+	return least(algorithm.ssthresh(s, &f), INFINITE);
 }
 
 SEC("struct_ops")
@@ -154,7 +187,7 @@ int changed_state(u64 *ctx)
 	if (!s->common.connection)
 		return 0; /* the handshake's: it is before `opened` */
 	look(&f, sk, &s->common);
-	f.state = ctx[1];
+	s->common.state = f.state = ctx[1];
 	if (f.state == TCP_CA_Loss)
 		__sync_fetch_and_add(&counters.timeouts, 1);
 	note(&f, STATE, 1);

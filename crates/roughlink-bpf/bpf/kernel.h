@@ -90,7 +90,7 @@ struct tcp_congestion_ops {
 
 /* A bit field as it lies in the running kernel; __builtin_preserve_field_info's kinds are clang's. */
 #define BIT_FIELD(s, field)                                                                       \
-	((*(u8 *)((u8 *)(s) + __builtin_preserve_field_info((s)->field, 0 /* byte offset */))     \
+	(((u64) * (u8 *)((u8 *)(s) + __builtin_preserve_field_info((s)->field, 0 /* byte offset */))     \
 	  << (__builtin_preserve_field_info((s)->field, 4 /* left shift of a u64 */) & 63))       \
 	 >> __builtin_preserve_field_info((s)->field, 5 /* right shift */))
 

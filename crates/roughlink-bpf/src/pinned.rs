@@ -77,6 +77,8 @@ pub struct Counters {
     pub undone: u64,
     /// Records for which there was no room.
     pub not_recorded: u64,
+    /// Of `congestions`, those that the kernel began without asking the program, which made up for it at the next acknowledgement.
+    pub not_asked: u64,
 }
 
 /// What `unload` did.
@@ -135,6 +137,7 @@ impl Pinned {
             timeouts: next(),
             undone: next(),
             not_recorded: next(),
+            not_asked: next(),
         })
     }
 

@@ -384,7 +384,8 @@ fn send(
                 let info = Info::of(&senders[i])?;
                 // The kernel has given it up, or the other end has refused it.
                 failed[i] = info.state() == CLOSE;
-                if info.state() != SYN_SENT {
+                // A threshold beyond infinity is none: crates/roughlink-bpf/bpf/hooks.h, caught_up(). Nor is the window that follows from it.
+                if info.state() != SYN_SENT && info.u32(SSTHRESH) <= INFINITE {
                     vitals.push(info.vitals(t, now));
                 }
             }
@@ -537,6 +538,8 @@ const LOOK: u8 = 20;
 /// States of a connection, by their numbers in Linux. In the first, segment size and window are not known yet.
 const SYN_SENT: u8 = 2;
 const CLOSE: u8 = 7;
+const SSTHRESH: usize = 76;
+const INFINITE: u32 = i32::MAX as u32;
 const TOTAL_RETRANS: usize = 100;
 const DATA_SEGMENTS: usize = 156;
 const TOTAL_RTO_END: usize = 242;

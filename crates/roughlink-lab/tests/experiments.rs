@@ -136,6 +136,18 @@ const BAD: &[(&str, &str, &str, &str)] = &[
         "did you mean `throughput_mbps`?",
     ),
     ("\"throughput_mbps\"", "\"jain:min\"", "there is no metric `jain:min`", "`jain` is one number for the whole run"),
+    (
+        "metrics = [\"throughput_mbps\"]",
+        "metrics = [\"throughput_mbps[1..2]\"]\nkernel = {}",
+        "`throughput_mbps[1..2]` is not measured on a kernel",
+        "leave it out, or `[kernel]`",
+    ),
+    (
+        "rank = \"cc\"",
+        "rank = \"cc\"\nkernel = { only = { cc = [\"bbr\"] } }",
+        "there is no value of this axis `bbr`",
+        "it has newreno, cubic",
+    ),
     ("rank = \"cc\"", "rank = \"cs\"", "there is no axis `cs`", "did you mean `cc`?"),
     ("[1.0, 2.0]", "[1.0]", "1 values for 2 columns", "as many values as columns"),
     ("\"1 MB\" = [", "\"3 MB\" = [", "axis `bytes` has no value `3 MB`", "did you mean `1 MB`?"),

@@ -199,7 +199,7 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
         let c = counters;
         let parameters: Vec<String> = pinned.what.parameters.iter().map(|(k, v)| format!("{k} = {v}")).collect();
         return print(&format!(
-            "{} ({}): {}\nconnections: {} opened, {} open\nepisodes: {} congestion, {} time-outs, {} undone\n",
+            "{} ({}): {}\nconnections: {} opened, {} open\nepisodes: {} congestion, {} time-outs, {} undone{}\n",
             pinned.name,
             pinned.what.algorithm,
             if parameters.is_empty() { "no parameters".into() } else { parameters.join(", ") },
@@ -207,7 +207,12 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
             c.opened.saturating_sub(c.closed),
             c.congestions,
             c.timeouts,
-            c.undone
+            c.undone,
+            if c.not_asked > 0 {
+                format!("; {} begun by the kernel without asking", c.not_asked)
+            } else {
+                String::new()
+            }
         ));
     }
     let stop = on_stop(|| ());
