@@ -7,6 +7,7 @@
 
 mod figures;
 
+use super::KERNEL;
 use super::file::{fault, read};
 use super::result::{ClaimResult, ExperimentResult, Origin, Outcome, Verdict};
 use crate::error::LabError;
@@ -380,7 +381,9 @@ impl Claim {
 
     /// The written reason with the figures of this run.
     fn why_missed(&self, stack: &str, result: &ExperimentResult, deciding: &Figure, all: &[Figure]) -> String {
-        let Some(reason) = self.reason.get(stack).map(Spanned::get_ref) else { return String::new() };
+        // What holds on the stack that behaves like Linux holds there, unless something else is written.
+        let of_linux = || self.reason.get("linux").filter(|_| stack == KERNEL);
+        let Some(reason) = self.reason.get(stack).or_else(of_linux).map(Spanned::get_ref) else { return String::new() };
         let unit = self.unit(result);
         let with_unit = |text: String| format!("{text} {unit}").trim_end().to_owned();
         let half = deciding.ci95().filter(|_| self.kind != Kind::Rank);
