@@ -19,6 +19,8 @@ pub use lines::{Damage, line, records};
 use crate::disk::{self, File, Folder, Kind};
 use crate::error::LabError;
 use crate::experiment::Identity;
+use crate::experiment::table::RUNS_TABLE;
+use crate::folder::{REPORT, RESULTS};
 use crate::watch::Watched;
 use lines::{Found, foreign};
 use roughlink_core::metrics::RunResult;
@@ -143,17 +145,40 @@ impl Store {
     }
 
     /// Opens the store of the experiment with this [identity](crate::experiment::Plan::identity), which is written into the
-    /// folder. A folder that has the results of another one is refused, and so is one that has more runs of each cell.
+    /// folder. A folder that has the results of another one, or of a paper, is refused, and so is one that has more runs of each cell.
+    /// From one that has fewer, the statistics are removed: until there are those of all runs, it is not finished.
     pub fn of(folder: &Path, identity: &Identity) -> Result<Store, LabError> {
-        if identity_of(folder).is_some_and(|known| !identity.continues(&known)) {
-            return Err(LabError::Usage {
-                message: format!("{} has the results of another experiment, or of more replicas", folder.display()),
-                help: "name another folder with -o, or remove this one".into(),
-            });
-        }
+        let others = || LabError::Usage {
+            message: format!("{} has the results of another experiment, or of more replicas", folder.display()),
+            help: "name another folder with -o, or remove this one".into(),
+        };
+        let known = || match identity_of(folder) {
+            Some(known) if !identity.continues(&known) => Err(others()),
+            known => Ok(known),
+        };
+        known()?;
         let store = Store::open(folder)?;
+        // Once more, as nobody else writes it now.
+        match known()? {
+            Some(known) if known == identity.to_string() => return Ok(store),
+            Some(_) => store.forget_results()?,
+            // Those of a paper.
+            None if matches!(store.folder.kind(RESULTS), Ok(Some(_))) => return Err(others()),
+            None => {}
+        }
         store.write(IDENTITY, format!("{identity}\n").as_bytes())?;
         Ok(store)
+    }
+
+    /// Removes what was made of all runs, first that by which a folder is known to be finished.
+    fn forget_results(&self) -> Result<(), LabError> {
+        for name in [RESULTS, RUNS_TABLE, REPORT] {
+            match self.folder.remove(name) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|source| LabError::Write { path: self.folder().join(name), source })?,
+            }
+        }
+        self.folder.sync().map_err(|source| LabError::Write { path: self.folder().to_path_buf(), source })
     }
 
     /// The folder.

@@ -3,6 +3,7 @@
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan;
 use roughlink_lab::experiment::grid::{Grid, compare, sweep};
+use roughlink_lab::experiment::table::RUNS_TABLE;
 use roughlink_lab::folder;
 use roughlink_lab::library::Source;
 use roughlink_lab::part::{DESCRIPTION, Part, merge};
@@ -144,6 +145,33 @@ fn what_is_not_finished_is_read() {
     assert_eq!(again, result);
     assert_eq!(again.cells.iter().map(|cell| cell.replicas).collect::<Vec<_>>(), [1, 1, 1]);
     assert!(folder::read(&path).is_err(), "there is nothing to report yet");
+}
+
+/// The statistics of fewer replicas are not taken for those of more that are under way or were interrupted.
+#[test]
+fn a_sweep_that_goes_on_with_more_replicas_is_not_finished() {
+    let root = tempfile::tempdir().unwrap();
+    let (few, many, path) = (plan(1), plan(2), root.path().join("out"));
+    folder::finish(&few, &whole(&few, &path), "test").unwrap();
+    assert_eq!(folder::kind(&path).unwrap(), folder::Kind::Grid);
+    // Again with as many: nothing is lost.
+    drop(whole(&few, &path));
+    assert!(matches!(folder::read(&path), Ok(folder::Content::Grid(_))) && path.join(RUNS_TABLE).exists());
+    work(&many, "2/3", &path);
+    for name in [folder::RESULTS, RUNS_TABLE, folder::REPORT] {
+        assert!(!path.join(name).exists(), "{name} is of fewer replicas");
+    }
+    assert!(matches!(folder::read(&path), Err(LabError::NotFound { .. })), "there is nothing to report yet");
+    assert_eq!(folder::kind(&path).unwrap(), folder::Kind::Unfinished);
+    let (read, records) = folder::unfinished(&path).unwrap();
+    assert_eq!((read.runs(), records.len()), (6, 4));
+    assert_eq!(read.result(&records).cells.iter().map(|cell| cell.replicas).collect::<Vec<_>>(), [2, 1, 1]);
+    // A folder of results that are no sweep's is left alone.
+    let paper = root.path().join("paper");
+    drop(Store::open(&paper).unwrap());
+    fs::write(paper.join(folder::RESULTS), "{}").unwrap();
+    assert!(matches!(Store::of(&paper, &few.identity()), Err(LabError::Usage { .. })));
+    assert!(paper.join(folder::RESULTS).exists());
 }
 
 #[test]
