@@ -56,9 +56,10 @@ class Paper:
 def read(folder: str | os.PathLike[str], *, max_series: int = 4_000_000_000) -> Run | Sweep | Paper:
     """The results in a folder, as those who made it got them.
 
-    Of ``roughlink run -o`` and ``emulate -o`` a :class:`Run`; its series are read when they are asked for, if there are any. Of :func:`sweep`,
-    ``roughlink sweep`` and ``compare`` a :class:`Sweep`, with the runs that there are so far if it is not finished or is one part of
-    several (:attr:`Sweep.planned`). Of ``roughlink reproduce`` a :class:`Paper`. All numbers are the same bits as in the program that wrote them.
+    Of ``roughlink run -o`` and ``emulate -o`` a :class:`Run`; its series are read when they are asked for, if there are any, for which the folder
+    has to stay as it is. Of :func:`sweep`, ``roughlink sweep`` and ``compare`` a :class:`Sweep`, with the runs that there are so far if it is not
+    finished or is one part of several (:attr:`Sweep.planned`). Of ``roughlink reproduce`` a :class:`Paper`. All numbers are the same bits as in the
+    program that wrote them.
 
     Args:
         folder: the folder.

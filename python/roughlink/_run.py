@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """What came out of a run. It can be pickled, with its series."""
+    """What came out of a run. It can be pickled, with its series; those that were not read yet are read from its folder."""
 
     def __init__(self, native: _native.Run) -> None:
         self._native = native
@@ -48,6 +48,7 @@ class Run:
             KeyError: there is no such series.
             ValueError: the run kept none.
             LimitError: that of a folder takes more memory than `max_series` of :func:`read` allows.
+            RoughlinkError: the folder has another run by now, or is gone.
         """
         all_columns = dict(_native.Run.series_columns())
         table, columns = name, None
@@ -82,8 +83,10 @@ class Run:
         return throughput(self, axes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kept = self._native.kept()
-        return _again, (self._native.json(), None if kept is None else {name: Table(table) for name, table in kept})
+        # What was read once is kept, even if its folder is gone.
+        read = self._series
+        tables = {name: read[name] if name in read else self._native.series(name) for name, _ in _native.Run.series_columns()}
+        return _again, (self._native.json(), {name: Table(table) for name, table in tables.items() if table is not None} or None)
 
     def __repr__(self) -> str:
         r = self.result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,38 @@ def test_series_that_are_not_there(command: Command, tmp_path: Path, monkeypatch
     with pytest.raises(rl.RoughlinkError) as error:
         rl.read(tmp_path / "out")
     assert "cannot read" in said(error) and "out/summary.json: missing field" in said(error)
+
+
+def test_series_are_those_of_the_run_that_was_read(command: Command, tmp_path: Path) -> None:
+    """The folder may have another run by the time that they are asked for, or be gone."""
+    words = ["run", "hello", "--set", "duration=2 s", "-o", "out", "--no-capture", "--quiet"]
+    assert command(*words, cwd=tmp_path).returncode == 0
+    read = rl.read(tmp_path / "out")
+    assert isinstance(read, rl.Run)
+    again = pickle.loads(pickle.dumps(read))
+    assert same(again.series("flows"), read.series("flows"))
+    assert command(*words, "--set", "seed=7", "--force", cwd=tmp_path).returncode == 0
+    anew = rl.read(tmp_path / "out")
+    assert isinstance(anew, rl.Run) and len(anew.series("links")) > 10
+    (tmp_path / "out").rename(tmp_path / "moved")
+    for run in (read, anew):
+        assert "out no longer has the run that was read from it: cannot read" in _lost(run)
+        # What was read before is kept.
+        assert len(run.series("links" if run is anew else "flows")) > 10
+    (tmp_path / "moved").rename(tmp_path / "out")
+    assert len(anew.series("segments")) > 10 and pickle.dumps(anew)
+    assert "another run is there now" in _lost(read)
+
+
+def _lost(run: rl.Run) -> str:
+    """What is said of a run whose series are no longer where they were."""
+    texts = []
+    for wants in (lambda: run.series("segments"), lambda: pickle.dumps(run)):
+        with pytest.raises(rl.RoughlinkError) as error:
+            wants()
+        texts.append(said(error))
+    assert texts[0] == texts[1]
+    return texts[0]
 
 
 def test_an_emulation_keeps_what_else_it_says(command: Command, tmp_path: Path) -> None:

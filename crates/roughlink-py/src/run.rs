@@ -2,6 +2,7 @@
 
 use crate::cc::bind;
 use crate::error::{Failure, guarded};
+use crate::scenario::usage;
 use crate::table::{Kept, Table, TooLong, Values, flags, real, whole, words};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -62,15 +63,37 @@ impl Run {
         match &self.series {
             Place::Nowhere => Ok(None),
             Place::Here(tables) => Ok(tables.get(&series).cloned()),
-            Place::There(folder, most) => match folder::series(folder, series)? {
-                Some(file) => Table::stored(&file, *most).map(Some),
-                // Without gateways there is no file of them, and with series there is that of flows.
-                None if series == Series::Gateways && self.result.gateways.is_empty() => {
-                    Ok(folder::series(folder, Series::Flows)?.map(|_| Table::empty(series)))
-                }
-                None => Ok(None),
-            },
+            Place::There(folder, most) => {
+                let table = self.stored(folder, *most, series);
+                // Afterwards, as the folder may be replaced meanwhile.
+                self.still_in(folder)?;
+                table
+            }
         }
+    }
+
+    /// A series of a result folder.
+    fn stored(&self, folder: &Path, most: u64, series: Series) -> Result<Option<Table>, Failure> {
+        match folder::series(folder, series)? {
+            Some(file) => Table::stored(&file, most).map(Some),
+            // Without gateways there is no file of them, and with series there is that of flows.
+            None if series == Series::Gateways && self.result.gateways.is_empty() => {
+                Ok(folder::series(folder, Series::Flows)?.map(|_| Table::empty(series)))
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Whether a folder still has this run, and its series with it.
+    fn still_in(&self, folder: &Path) -> Result<(), Failure> {
+        let why = match folder::summary(folder) {
+            Ok((_, text)) if self.text.as_ref() == Some(&text) => return Ok(()),
+            Ok(_) => "another run is there now".to_owned(),
+            Err(e) => e.to_string(),
+        };
+        let message = format!("{} no longer has the run that was read from it: {why}", folder.display());
+        Err(usage(&message, "its series are read when they are asked for: keep the folder meanwhile, or read it again")
+            .into())
     }
 
     pub(crate) fn new(py: Python<'_>, scenario: &Arc<Scenario>, wanted: Wanted) -> Result<Self, Failure> {
@@ -186,19 +209,6 @@ impl Run {
     /// One of the series, if it was kept.
     fn series(&self, py: Python<'_>, name: &str) -> PyResult<Option<Table>> {
         py.detach(|| guarded(|| named(name).map_or(Ok(None), |series| self.table(series))))
-    }
-
-    /// All series that were kept, with their names; none if none were.
-    fn kept(&self, py: Python<'_>) -> PyResult<Option<Vec<(&'static str, Table)>>> {
-        py.detach(|| {
-            guarded(|| {
-                let mut tables = Vec::new();
-                for series in Series::ALL {
-                    tables.extend(self.table(series)?.map(|table| (series.name(), table)));
-                }
-                Ok((!tables.is_empty()).then_some(tables))
-            })
-        })
     }
 
     /// The result folder that has the series, if they were not kept in memory.
