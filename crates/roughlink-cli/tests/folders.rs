@@ -164,6 +164,30 @@ fn foreign_and_finished_folders_are_left_alone() {
     assert_eq!(code(&roughlink(&["run", "hello", "-o", dir, "--force"])), 0);
 }
 
+/// Each would take what the other left for its own.
+#[test]
+fn papers_and_sweeps_have_folders_of_their_own() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = |name: &str| root.path().join(name).to_str().unwrap().to_owned();
+    let (swept, paper) = (folder("swept"), folder("paper"));
+    let sweep =
+        |dir: &str| roughlink(&["sweep", "hello", "--set", "duration=1 s", "--replicas", "1", "--quiet", "-o", dir]);
+    let reproduce = |dir: &str| {
+        roughlink(&["reproduce", "wave", "start-on-l2", "--quick", "--replicas", "1", "--quiet", "-o", dir])
+    };
+    assert_eq!((code(&sweep(&swept)), code(&reproduce(&paper))), (0, 0));
+    for (name, out) in [("swept", reproduce(&swept)), ("paper", sweep(&paper))] {
+        let dir = root.path().join(name);
+        let said = stderr(&out);
+        assert_eq!(code(&out), 2, "{said}");
+        assert!(said.contains(name) && said.contains("has the results of") && said.contains("-o"), "{said}");
+        let results: Value = serde_json::from_slice(&fs::read(dir.join("results.json")).unwrap()).unwrap();
+        assert_eq!(results["summary"].is_object(), name == "paper", "{name} is as it was");
+    }
+    // And each goes on in its own.
+    assert_eq!((code(&sweep(&swept)), code(&reproduce(&paper))), (0, 0));
+}
+
 #[test]
 fn a_file_where_a_folder_should_be() {
     let folder = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ use roughlink_lab::folder::{self, Content};
 use roughlink_lab::nearest;
 use roughlink_lab::report::index::{self, Entry};
 use roughlink_lab::report::verdict;
-use roughlink_lab::store::Store;
+use roughlink_lab::store::{Store, identity_of};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +81,7 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     all_used(args, &used)?;
 
     let root = args.grid.output.clone().unwrap_or_else(|| PathBuf::from(RESULTS));
+    grids.iter().try_for_each(|(paper, _)| no_sweep(&root.join(paper.short())))?;
     let path = root.join(INDEX);
     let failed = |source| LabError::Write { path: path.clone(), source };
     std::fs::create_dir_all(&root).map_err(failed)?;
@@ -116,8 +117,20 @@ fn all(args: &Reproduce) -> Result<(), Failure> {
     judge(args, &inputs)
 }
 
+/// Checks that a folder is not that of a sweep or comparison, whose identity, plan and table would be left beside the results of a paper.
+fn no_sweep(folder: &Path) -> Result<(), LabError> {
+    match identity_of(folder) {
+        None => Ok(()),
+        Some(_) => Err(LabError::Usage {
+            message: format!("{} has the results of a sweep or comparison", folder.display()),
+            help: "name another folder with -o, or remove this one".into(),
+        }),
+    }
+}
+
 /// Does the runs of a paper that the folder lacks, and writes results and report into it.
 fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) -> Result<ReportInput, Failure> {
+    no_sweep(folder)?;
     let mut store = Store::open(folder)?;
     let on_kernel: Vec<&Plan> = plans.iter().filter_map(|p| p.on_kernel.as_ref()).collect();
     // Before anything is simulated: it may not be possible here.
