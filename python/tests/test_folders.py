@@ -125,6 +125,25 @@ def test_a_sweep_is_read(tmp_path: Path) -> None:
         rl.read(tmp_path / "out", max_series=100)
 
 
+def test_a_sweep_without_its_table_is_no_paper(tmp_path: Path) -> None:
+    rl.sweep(rl.scenario(SCENARIO), VARY, replicas=1, folder=tmp_path)
+    results, table = tmp_path / "results.json", tmp_path / "runs.parquet"
+    rows = table.read_bytes()
+    table.unlink()
+    with pytest.raises(rl.RoughlinkError) as error:
+        rl.read(tmp_path)
+    assert "is no whole result of a sweep or comparison: it has no runs.parquet" in said(error)
+    table.write_bytes(rows)
+    written = json.loads(results.read_text())
+    for experiments, n in ([], 0), (written["experiments"] * 2, 2):
+        results.write_text(json.dumps({**written, "experiments": experiments}))
+        with pytest.raises(rl.RoughlinkError) as error:
+            rl.read(tmp_path)
+        assert f"results.json has {n} experiments, not one" in said(error)
+    results.write_text(json.dumps(written))
+    assert isinstance(rl.read(tmp_path), rl.Sweep)
+
+
 def test_a_comparison_is_read(command: Command, tmp_path: Path) -> None:
     (tmp_path / "cable.toml").write_text(SCENARIO)
     words = ["compare", "cable.toml", "--cc", "newreno,cubic", "--replicas", "3", "-o", "out", "--quiet", "--json"]
@@ -151,6 +170,9 @@ def test_a_paper_is_read(command: Command, tmp_path: Path) -> None:
     for html in (read._repr_html_(), experiment._repr_html_()):
         assert "<table" in html
     assert "1 experiments" in repr(read) and "start-on-l2" in repr(experiment)
+    # Whatever else is in its folder.
+    (tmp_path / "out" / "runs.parquet").write_bytes(b"no table")
+    assert isinstance(rl.read(tmp_path / "out"), rl.Paper)
 
 
 def test_a_part_is_read(command: Command, tmp_path: Path) -> None:

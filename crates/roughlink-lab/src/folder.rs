@@ -83,7 +83,7 @@ pub enum Content {
 /// Which of them it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The results of a sweep, a comparison or a paper: [`grid`], [`runs`].
+    /// The results of a sweep, a comparison or a paper: [`grid`], [`tabled`].
     Grid,
     /// The result of a run: [`summary`], [`series`].
     Run,
@@ -113,9 +113,24 @@ pub fn grid(folder: &Path) -> Result<ReportInput, LabError> {
     json(&folder.join(RESULTS))
 }
 
-/// The table of the runs of a grid; none of a paper.
-pub fn runs(folder: &Path) -> Result<Option<Table>, LabError> {
-    Table::open(&folder.join(RUNS_TABLE))
+/// The statistics of a grid, and the table of its runs if it is no paper: of a sweep or comparison there is one experiment.
+///
+/// # Errors
+/// They cannot be read, or do not belong together.
+pub fn tabled(folder: &Path) -> Result<(ReportInput, Option<Table>), LabError> {
+    let input = grid(folder)?;
+    if input.summary.is_some() {
+        return Ok((input, None));
+    }
+    let wrong = |why: String| {
+        let message = format!("{} is no whole result of a sweep or comparison: {why}", folder.display());
+        Err(LabError::Usage { message, help: "the command that made it writes it anew".into() })
+    };
+    match (input.experiments.len(), Table::open(&folder.join(RUNS_TABLE))?) {
+        (1, None) => wrong(format!("it has no {RUNS_TABLE}")),
+        (1, table) => Ok((input, table)),
+        (n, _) => wrong(format!("{RESULTS} has {n} experiments, not one")),
+    }
 }
 
 /// The result of a run, and its text, which says more of an emulation.

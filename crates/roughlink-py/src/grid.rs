@@ -188,7 +188,7 @@ pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
 #[derive(IntoPyObject)]
 pub(crate) enum Found {
     Run(Run),
-    /// The statistics of experiments as JSON; the runs of a sweep or comparison; how many there will be, if it is not finished.
+    /// The statistics of experiments as JSON; the runs, of which a paper alone has none; how many there will be, if it is not finished.
     Grid((String, Option<Table>, Option<usize>)),
 }
 
@@ -198,8 +198,9 @@ pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64) -> PyResult<Found
     let read = || match folder::kind(&folder)? {
         folder::Kind::Run => Run::read(&folder, most).map(Found::Run),
         folder::Kind::Grid => {
-            let runs = folder::runs(&folder)?.map(|file| Table::stored(&file, most)).transpose()?;
-            Ok(Found::Grid((json(&folder::grid(&folder)?), runs, None)))
+            let (input, runs) = folder::tabled(&folder)?;
+            let runs = runs.map(|file| Table::stored(&file, most)).transpose()?;
+            Ok(Found::Grid((json(&input), runs, None)))
         }
         folder::Kind::Unfinished => {
             let (plan, records) = folder::unfinished(&folder)?;
