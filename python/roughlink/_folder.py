@@ -53,7 +53,7 @@ class Paper:
         return f"<p>{escape(self.title)}</p>" + (f"<table><tr>{head}</tr>{body}</table>" if cells else "")
 
 
-def read(folder: str | os.PathLike[str], *, max_series: int = 4_000_000_000) -> Run | Sweep | Paper:
+def read(folder: str | os.PathLike[str], *, max_series: int = 4_000_000_000, max_runs: int = 1_000_000) -> Run | Sweep | Paper:
     """The results in a folder, as those who made it got them.
 
     Of ``roughlink run -o`` and ``emulate -o`` a :class:`Run`; its series are read when they are asked for, if there are any, for which the folder
@@ -64,12 +64,13 @@ def read(folder: str | os.PathLike[str], *, max_series: int = 4_000_000_000) -> 
     Args:
         folder: the folder.
         max_series: bytes that a series, or the table of runs, may take in memory.
+        max_runs: a sweep that is not finished and is to be of more runs is refused.
 
     Raises:
         RoughlinkError: it is no result folder, or a file in it is damaged.
         LimitError: a table takes more than `max_series`.
     """
-    found = _native.read(folder, whole(max_series, "max_series"))
+    found = _native.read(folder, whole(max_series, "max_series"), whole(max_runs, "max_runs"))
     if isinstance(found, _native.Run):
         return Run(found)
     text, runs, planned = found

@@ -368,6 +368,9 @@ pub(crate) struct Merge {
     /// The result folder of the whole.
     #[arg(short, value_name = "DIR")]
     pub output: PathBuf,
+    /// Refuse a whole of more runs.
+    #[arg(long, value_name = "N", default_value_t = MOST_RUNS)]
+    pub max_runs: u64,
     #[command(flatten)]
     pub form: Form,
 }

@@ -148,10 +148,13 @@ pub fn series(folder: &Path, series: Series) -> Result<Option<Table>, LabError> 
     Table::open(&folder.join(output::table_name(series)))
 }
 
-/// The plan of a sweep or comparison that is not finished, and those of its runs that are.
-pub fn unfinished(folder: &Path) -> Result<(Plan, Records), LabError> {
+/// The plan of a sweep or comparison that is not finished, if it is of at most so many runs, and those of them that are.
+///
+/// # Errors
+/// They cannot be read, or the folder does not say of what they are.
+pub fn unfinished(folder: &Path, most: u64) -> Result<(Plan, Records), LabError> {
     let records = Records::read(folder)?;
-    Ok((part::plan_of(folder, &records)?, records))
+    Ok((part::plan_of(folder, &records, most)?, records))
 }
 
 fn not_found(folder: &Path) -> LabError {

@@ -50,11 +50,11 @@ pub fn describe(plan: &Plan, store: &Store) -> Result<(), LabError> {
     write(store, plan, None)
 }
 
-/// The plan of the whole to which the finished runs of a folder belong.
+/// The plan of the whole to which the finished runs of a folder belong, if it is of at most so many.
 ///
 /// # Errors
 /// The folder does not say it, or another engine did them.
-pub fn plan_of(folder: &Path, runs: &Records) -> Result<Plan, LabError> {
+pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<Plan, LabError> {
     let Some(Described { order, .. }) = read(folder)? else {
         let (name, n) = (folder.display(), runs.len());
         return Err(LabError::Usage {
@@ -63,7 +63,28 @@ pub fn plan_of(folder: &Path, runs: &Records) -> Result<Plan, LabError> {
         });
     };
     same_engine(folder, &order, "read it with the program that began it, or begin it again")?;
-    order.plan()
+    planned(folder, &order, identity_of(folder).as_deref(), most)
+}
+
+/// The plan that a folder describes. Whoever wrote it may have meant harm: it has at most so many runs, and this identity.
+fn planned(folder: &Path, order: &Order, identity: Option<&str>, most: u64) -> Result<Plan, LabError> {
+    let path = folder.join(DESCRIPTION);
+    let wrong = |message: String, help: String| Err(LabError::Usage { message, help });
+    let runs = order.runs();
+    if runs > u128::from(most) {
+        return wrong(
+            format!("{} is of {runs} runs, more than {most}", path.display()),
+            format!("--max-runs {runs} if it is to be"),
+        );
+    }
+    let plan = order.plan_within(most)?;
+    if identity != Some(&*plan.identity().to_string()) {
+        return wrong(
+            format!("{} does not describe the runs beside it", path.display()),
+            "the command that began it, run again, writes that file anew".into(),
+        );
+    }
+    Ok(plan)
 }
 
 fn same_engine(folder: &Path, order: &Order, help: &str) -> Result<(), LabError> {
@@ -145,12 +166,12 @@ impl Merged {
 }
 
 /// Puts the runs of folders of the same experiment into one run store at `output`, in the order of the plan. Runs that several of them
-/// have must be equal, apart from the time that they took.
+/// have must be equal, apart from the time that they took. All together they are at most so many.
 ///
 /// # Errors
 /// A folder has no runs, those of another experiment or engine, or is in use; a run has different results; `output` has something else
 /// or cannot be written.
-pub fn merge(folders: &[PathBuf], output: &Path) -> Result<Merged, LabError> {
+pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, LabError> {
     let wrong = |message: String, help: &str| Err(LabError::Usage { message, help: help.into() });
     let mut first: Option<(&Path, String)> = None;
     let mut described: Option<(&Path, Order)> = None;
@@ -187,13 +208,7 @@ pub fn merge(folders: &[PathBuf], output: &Path) -> Result<Merged, LabError> {
             "at least one must have been made by `sweep --part` or `compare --part`",
         );
     };
-    let plan = order.plan()?;
-    if plan.identity().to_string() != identity {
-        return wrong(
-            format!("{} does not describe the runs beside it", folder.join(DESCRIPTION).display()),
-            "run the part again: it writes that file anew",
-        );
-    }
+    let plan = planned(folder, &order, Some(&identity), most)?;
     let mut found = Found::default();
     let mut damage = Vec::new();
     for folder in folders {

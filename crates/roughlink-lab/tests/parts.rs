@@ -3,12 +3,13 @@
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan;
 use roughlink_lab::experiment::grid::{Grid, compare, sweep};
+use roughlink_lab::experiment::plan::MOST_RUNS;
 use roughlink_lab::experiment::table::RUNS_TABLE;
 use roughlink_lab::folder;
 use roughlink_lab::library::Source;
 use roughlink_lab::part::{DESCRIPTION, Part, merge};
 use roughlink_lab::runner::{self, ENGINE, Ending};
-use roughlink_lab::store::{RUNS, Store};
+use roughlink_lab::store::{IDENTITY, RUNS, Store};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,7 @@ fn whole(plan: &Plan, folder: &Path) -> Store {
 }
 
 fn refused(folders: &[PathBuf], output: &Path) -> String {
-    let e = merge(folders, output).unwrap_err();
+    let e = merge(folders, output, MOST_RUNS).unwrap_err();
     format!("{e}; {}", e.help().unwrap_or_default())
 }
 
@@ -104,7 +105,7 @@ fn merged_parts_are_the_whole() {
     }
     // A run that two parts have is taken once.
     work(&plan, "1/2", &parts[3]);
-    let merged = merge(&parts, &dir.path().join("merged")).unwrap();
+    let merged = merge(&parts, &dir.path().join("merged"), MOST_RUNS).unwrap();
     merged.complete().unwrap();
     assert_eq!(merged.store.len(), 9);
     assert_eq!(merged.plan.result(&merged.store), plan.result(&alone));
@@ -121,7 +122,7 @@ fn what_is_missing_is_named_with_its_parts() {
     let parts = [dir.path().join("1"), dir.path().join("3")];
     work(&plan, "1/4", &parts[0]);
     work(&plan, "3/4", &parts[1]);
-    let merged = merge(&parts, &dir.path().join("merged")).unwrap();
+    let merged = merge(&parts, &dir.path().join("merged"), MOST_RUNS).unwrap();
     let said = merged.complete().unwrap_err().to_string();
     assert!(said.contains("3 of 6 runs are missing, of parts 2,4 of 4:\n"), "{said}");
     assert!(said.contains("\n  sweep-v2g-one-car newreno replica 1"), "{said}");
@@ -139,7 +140,7 @@ fn what_is_not_finished_is_read() {
     work(&plan, "2/2", &path);
     let busy = Store::open(&path).unwrap();
     assert_eq!(folder::kind(&path).unwrap(), folder::Kind::Unfinished);
-    let (read, records) = folder::unfinished(&path).unwrap();
+    let (read, records) = folder::unfinished(&path, MOST_RUNS).unwrap();
     assert_eq!((read.identity().to_string(), read.runs(), records.len()), (plan.identity().to_string(), 6, 3));
     let (result, again) = (plan.result(&busy), read.result(&records));
     assert_eq!(again, result);
@@ -163,7 +164,7 @@ fn a_sweep_that_goes_on_with_more_replicas_is_not_finished() {
     }
     assert!(matches!(folder::read(&path), Err(LabError::NotFound { .. })), "there is nothing to report yet");
     assert_eq!(folder::kind(&path).unwrap(), folder::Kind::Unfinished);
-    let (read, records) = folder::unfinished(&path).unwrap();
+    let (read, records) = folder::unfinished(&path, MOST_RUNS).unwrap();
     assert_eq!((read.runs(), records.len()), (6, 4));
     assert_eq!(read.result(&records).cells.iter().map(|cell| cell.replicas).collect::<Vec<_>>(), [2, 1, 1]);
     // A folder of results that are no sweep's is left alone.
@@ -191,7 +192,7 @@ fn what_does_not_belong_together_is_refused() {
     assert!(said.contains("is one of the parts"), "{said}");
 
     let busy = Store::open(&folder("2")).unwrap();
-    assert!(matches!(merge(&[folder("1"), folder("2")], &out), Err(LabError::InUse { .. })));
+    assert!(matches!(merge(&[folder("1"), folder("2")], &out, MOST_RUNS), Err(LabError::InUse { .. })));
     drop(busy);
 
     // A part of another engine.
@@ -202,10 +203,52 @@ fn what_does_not_belong_together_is_refused() {
     assert!(said.contains("is of roughlink 0.0.9+0123, this is"), "{said}");
     // Without a description the others' serves.
     fs::remove_file(&path).unwrap();
-    merge(&[folder("1"), folder("2")], &out).unwrap().complete().unwrap();
+    merge(&[folder("1"), folder("2")], &out, MOST_RUNS).unwrap().complete().unwrap();
     fs::remove_file(folder("1").join(DESCRIPTION)).unwrap();
     let said = refused(&[folder("1"), folder("2")], &out);
     assert!(said.contains("none of the folders has plan.json"), "{said}");
+}
+
+/// Whoever reads a folder need not have made it.
+#[test]
+fn a_plan_is_of_no_more_runs_than_the_reader_allows_and_of_those_beside_it() {
+    let root = tempfile::tempdir().unwrap();
+    let (path, out) = (root.path().join("part"), root.path().join("out"));
+    work(&plan(2), "1/2", &path);
+    let written: serde_json::Value = serde_json::from_slice(&fs::read(path.join(DESCRIPTION)).unwrap()).unwrap();
+    let keys = ["link.plc.rate", "link.plc.delay", "flow.*.bytes"];
+    let varied: Vec<_> = keys.map(|key| (key, (0..1000).map(|n| n.to_string()).collect::<Vec<_>>())).into();
+    let write = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut plan = written.clone();
+        plan["grid"]["most_runs"] = u64::MAX.into();
+        change(&mut plan);
+        fs::write(path.join(DESCRIPTION), plan.to_string()).unwrap();
+    };
+    let both = |most: u64| {
+        let read = folder::unfinished(&path, most).err().map(|e| format!("{e}; {}", e.help().unwrap()));
+        let merged =
+            merge(std::slice::from_ref(&path), &out, most).err().map(|e| format!("{e}; {}", e.help().unwrap()));
+        assert_eq!(read, merged);
+        read.unwrap_or_default()
+    };
+    write(&|plan| plan["kind"]["sweep"]["vary"] = serde_json::json!(varied));
+    assert!(both(MOST_RUNS).contains("plan.json is of 2000000000 runs, more than 1000000; --max-runs 2000000000 if"));
+    write(&|plan| plan["grid"]["replicas"] = u32::MAX.into());
+    assert!(both(MOST_RUNS).contains("plan.json is of 12884901885 runs, more than 1000000"));
+    // More than there are numbers for.
+    let huge: Vec<_> = (0..50).map(|n| (n.to_string(), &varied[0].1)).collect();
+    write(&|plan| plan["kind"]["sweep"]["vary"] = serde_json::json!(huge));
+    assert!(both(u64::MAX).contains("plan.json is of 340282366920938463463374607431768211455 runs, more than"));
+    // Of other runs than those that are there.
+    write(&|plan| plan["grid"]["seed"] = 7.into());
+    assert!(both(MOST_RUNS).contains("plan.json does not describe the runs beside it"));
+    assert!(!out.exists(), "nothing was merged");
+    write(&|_| {});
+    assert!(both(5).contains("plan.json is of 6 runs, more than 5; --max-runs 6 if it is to be"));
+    let (read, records) = folder::unfinished(&path, 6).unwrap();
+    assert_eq!((read.runs(), records.len()), (6, 3));
+    fs::remove_file(path.join(IDENTITY)).unwrap();
+    assert!(folder::unfinished(&path, 6).is_err(), "of what they are is not known");
 }
 
 #[test]
@@ -222,7 +265,7 @@ fn runs_that_differ_are_refused_and_damaged_ones_are_missing() {
     record.result.wall_s += 1.0;
     store.append(record.clone()).unwrap();
     drop(store);
-    merge(&parts, &dir.path().join("same")).unwrap().complete().unwrap();
+    merge(&parts, &dir.path().join("same"), MOST_RUNS).unwrap().complete().unwrap();
     let mut store = Store::open(&parts[1]).unwrap();
     record.result.events += 1;
     store.append(record).unwrap();
@@ -233,7 +276,7 @@ fn runs_that_differ_are_refused_and_damaged_ones_are_missing() {
     let path = parts[0].join(RUNS);
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("\"replica\":0", "\"replica\":7", 1)).unwrap();
-    let merged = merge(&parts[..1], &dir.path().join("damaged")).unwrap();
+    let merged = merge(&parts[..1], &dir.path().join("damaged"), MOST_RUNS).unwrap();
     assert_eq!((merged.damage.len(), merged.missing.len()), (1, 1));
 }
 
@@ -253,7 +296,7 @@ fn parts_carry_the_files_of_their_scenarios() {
     work(&plan, "2/2", &parts[1]);
     let alone = whole(&plan, &dir.path().join("whole"));
     fs::remove_dir_all(&home).unwrap(); // as on another machine
-    let merged = merge(&parts, &dir.path().join("merged")).unwrap();
+    let merged = merge(&parts, &dir.path().join("merged"), MOST_RUNS).unwrap();
     merged.complete().unwrap();
     assert_eq!(merged.plan.result(&merged.store), plan.result(&alone));
     let text = fs::read_to_string(parts[0].join(DESCRIPTION)).unwrap();

@@ -192,9 +192,9 @@ pub(crate) enum Found {
     Grid((String, Option<Table>, Option<usize>)),
 }
 
-/// Reads a result folder; a table may take so many bytes.
+/// Reads a result folder; a table may take so many bytes, and what is not finished may be of so many runs.
 #[pyfunction]
-pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64) -> PyResult<Found> {
+pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64, max_runs: u64) -> PyResult<Found> {
     let read = || match folder::kind(&folder)? {
         folder::Kind::Run => Run::read(&folder, most).map(Found::Run),
         folder::Kind::Grid => {
@@ -203,7 +203,7 @@ pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64) -> PyResult<Found
             Ok(Found::Grid((json(&input), runs, None)))
         }
         folder::Kind::Unfinished => {
-            let (plan, records) = folder::unfinished(&folder)?;
+            let (plan, records) = folder::unfinished(&folder, max_runs)?;
             let input = ReportInput { experiments: vec![plan.result(&records)], ..ReportInput::default() };
             Ok(Found::Grid((json(&input), Some(table(&plan, &records)), Some(plan.runs()))))
         }

@@ -8,7 +8,7 @@ use roughlink_lab::{folder, part};
 
 /// Puts the parts of a grid together.
 pub(crate) fn merge(args: &Merge) -> Result<(), Failure> {
-    let merged = part::merge(&args.folders, &args.output)?;
+    let merged = part::merge(&args.folders, &args.output, args.max_runs)?;
     super::warn_of(&merged.plan, args.form.quiet);
     // Reported even with `--quiet`: a disk that changes data is serious.
     merged.damage.iter().chain(merged.store.damage()).for_each(|damage| say(&damage.to_string()));

@@ -48,7 +48,26 @@ impl Order {
     /// # Errors
     /// As for [`sweep`](super::grid::sweep) and [`compare`](super::grid::compare).
     pub fn plan(&self) -> Result<Plan, LabError> {
-        self.made_by(Plan::with_limit)
+        self.made_by(Plan::with_limit, self.grid.most_runs)
+    }
+
+    /// The plan, if it has at most so many runs, whatever it says itself that it may have: for an order that somebody else wrote.
+    ///
+    /// # Errors
+    /// As for [`Order::plan`].
+    pub fn plan_within(&self, most: u64) -> Result<Plan, LabError> {
+        self.made_by(Plan::with_limit, most)
+    }
+
+    /// How many runs it is of.
+    pub fn runs(&self) -> u128 {
+        let counts: Vec<usize> = match &self.kind {
+            Kind::Sweep { vary } => vary.iter().map(|(_, values)| values.len()).collect(),
+            Kind::Compare { algorithms } => vec![self.scenarios.len(), algorithms.len()],
+        };
+        // What has no values is not varied.
+        let cells = counts.into_iter().fold(1, |product: u128, n| product.saturating_mul(n.max(1) as u128));
+        cells.saturating_mul(u128::from(self.grid.replicas))
     }
 
     /// The plan for who does some of its runs: cells are read when their turn comes, and what is usually measured is not known.
@@ -56,20 +75,21 @@ impl Order {
     /// # Errors
     /// As for [`Order::plan`], as far as they are found without reading a scenario.
     pub fn plan_unread(&self) -> Result<Plan, LabError> {
-        self.made_by(Plan::unread)
+        self.made_by(Plan::unread, self.grid.most_runs)
     }
 
-    fn made_by(&self, make: Make) -> Result<Plan, LabError> {
+    fn made_by(&self, make: Make, most_runs: u64) -> Result<Plan, LabError> {
         let mut scenarios = self.scenarios.clone();
+        let grid = &Grid { most_runs, ..self.grid.clone() };
         let mut plan = match &self.kind {
-            Kind::Sweep { vary } if scenarios.len() == 1 => sweep_by(make, scenarios.remove(0), vary, &self.grid)?,
+            Kind::Sweep { vary } if scenarios.len() == 1 => sweep_by(make, scenarios.remove(0), vary, grid)?,
             Kind::Sweep { .. } => {
                 return Err(LabError::Usage {
                     message: format!("a sweep of {} scenarios", scenarios.len()),
                     help: "name one".into(),
                 });
             }
-            Kind::Compare { algorithms } => compare_by(make, scenarios, algorithms, &self.grid)?,
+            Kind::Compare { algorithms } => compare_by(make, scenarios, algorithms, grid)?,
         };
         plan.order = Some(self.clone());
         Ok(plan)

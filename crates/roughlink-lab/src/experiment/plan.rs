@@ -94,6 +94,8 @@ impl Plan {
         let runs = (experiment.axes.iter().map(|a| a.points.len() as u128))
             .chain([experiment.stacks.len() as u128, u128::from(experiment.replicas)])
             .fold(1, u128::saturating_mul);
+        // All counts below fit where this does.
+        let most = most.min(usize::MAX as u64);
         if runs > u128::from(most) && experiment.function.is_none() {
             return Err(LabError::Usage {
                 message: format!("the grid has {runs} runs, more than {most}"),
@@ -127,17 +129,18 @@ impl Plan {
     /// Number of cells.
     fn cells(&self) -> usize {
         let e = &self.experiment;
-        if e.function.is_some() { 0 } else { e.stacks.len() * self.combinations() }
+        if e.function.is_some() { 0 } else { e.stacks.len().saturating_mul(self.combinations()) }
     }
 
     /// Number of cells on each stack.
     fn combinations(&self) -> usize {
-        self.experiment.axes.iter().map(|a| a.points.len()).product()
+        // With an axis without values the others may be of any size.
+        self.experiment.axes.iter().map(|a| a.points.len()).fold(1, usize::saturating_mul)
     }
 
     /// Number of runs.
     pub fn runs(&self) -> usize {
-        self.cells() * self.experiment.replicas as usize
+        self.cells().saturating_mul(self.experiment.replicas as usize)
     }
 
     /// Cells that have each value of each axis once, the other axes being at their first value.
