@@ -10,6 +10,7 @@ from typing import Any
 import matplotlib
 import pytest
 import roughlink as rl
+from roughlink import _native
 from conftest import Command, said, same, timeless
 from test_sweeps import SCENARIO, VARY, runs
 
@@ -191,6 +192,26 @@ def test_a_part_is_read(command: Command, tmp_path: Path) -> None:
     assert part.summary()[0]["mean"] == rows[1]["throughput_mbps"] and part.summary()[0]["low"] is None
     assert part.summary()[1]["mean"] == pytest.approx((rows[4]["throughput_mbps"] + rows[7]["throughput_mbps"]) / 2)
     assert content(tmp_path / "part") == before
+
+
+def test_what_was_finished_of_a_large_sweep_is_read_with_its_files(tmp_path: Path) -> None:
+    """Most of its scenarios are read when their turn comes, and so are their files."""
+    names = [f"{n}.csv" for n in range(1200)]
+    for n, name in enumerate(names):
+        (tmp_path / name).write_text(f"time_s,rate_mbps\n0,{1 + n}\n")
+    text = SCENARIO.replace("noise = ", 'timeline = { file = "0.csv" }\nnoise = ')
+    (tmp_path / "cable.toml").write_text(text)
+    plan = _native.sweep(rl.load(tmp_path / "cable.toml")._native, [("link.plc.timeline.file", names)], 1, None, [], 2000)
+
+    def stop(runs: int, done: int, kept: int, cost: int, spent: int) -> None:
+        if done >= 100:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        plan.work(tmp_path / "out", 1, None, stop)
+    read = rl.read(tmp_path / "out")
+    assert isinstance(read, rl.Sweep) and 100 <= len(read.runs) == len(runs(tmp_path / "out")) < read.planned == 1200
+    assert {row["link.plc.timeline.file"] for row in read.runs.rows()} & set(names[1000:])
 
 
 def test_what_says_not_what_it_is_of(command: Command, tmp_path: Path) -> None:

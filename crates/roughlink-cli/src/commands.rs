@@ -56,8 +56,11 @@ fn grid(plan: &Plan, grid: &args::Grid, name: &str) -> Result<ExperimentResult, 
     let quiet = grid.form.quiet;
     let base = Path::new("results").join(name);
     let mut store = opened(plan, grid, &base)?;
-    part::describe(plan, &store)?;
-    work(plan.jobs(), &mut store, grid)?;
+    let mut description = part::describe(plan, &store)?;
+    let done = work(plan.jobs(), &mut store, grid);
+    let described = description.renew(plan, &store);
+    done?;
+    described?;
     let (result, report) = folder::finish(plan, &store, REVISION)?;
     reported(&report, quiet);
     if grid.output.is_none() && !quiet {
@@ -84,14 +87,13 @@ fn opened(plan: &Plan, grid: &args::Grid, base: &Path) -> Result<Store, LabError
 fn part(plan: &Plan, part: Part, grid: &args::Grid, name: &str) -> Result<(), Failure> {
     let base = Path::new("results").join(format!("{name}-{}", part.suffix()));
     let mut store = opened(plan, grid, &base)?;
-    part.describe(plan, &store)?;
-    let files = plan.files();
+    let mut description = part.describe(plan, &store)?;
     let numbers = part.numbers(plan.runs());
     let runs = numbers.len();
-    work(plan.jobs_at(numbers), &mut store, grid)?;
-    if plan.files() > files {
-        part.describe(plan, &store)?;
-    }
+    let done = work(plan.jobs_at(numbers), &mut store, grid);
+    let described = description.renew(plan, &store);
+    done?;
+    described?;
     let folder = store.folder();
     if grid.form.json {
         let folder = folder.display().to_string();

@@ -5,6 +5,11 @@ mod common;
 use common::{code, json, roughlink_in, stderr, stdout};
 use std::fs;
 use std::path::Path;
+#[cfg(unix)]
+use std::{
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 const SET: [&str; 6] =
     ["--set", "tcp.cc=newreno,cubic", "--set", "flow.*.bytes=10 kB,20 kB", "--metric", "throughput_mbps,timeouts"];
@@ -89,6 +94,43 @@ fn a_comparison_in_parts_is_shown_as_one() {
     compare(&["--part", "2/2", "-o", "2"]);
     let out = roughlink_in(&["merge", "1", "2", "-o", "merged"], dir.path());
     assert_eq!(stdout(&out), whole);
+}
+
+/// Otherwise nobody else could tell of what the finished runs are: the scenarios beyond the first thousand are read when their turn comes.
+#[cfg(unix)]
+#[test]
+fn a_large_sweep_that_was_stopped_has_the_files_of_its_scenarios() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let names: Vec<String> = (0..1200).map(|n| format!("{n}.csv")).collect();
+    for name in &names {
+        fs::write(dir.join(name), "time_s,rate_mbps\n0,10\n").unwrap();
+    }
+    let nodes = "duration = \"20 s\"\nnode = [{ name = \"a\" }, { name = \"b\" }]\n";
+    let link = "[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"5 ms\"\ntimeline = { file = \"0.csv\" }\n";
+    let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
+    fs::write(dir.join("s.toml"), [nodes, link, flow].concat()).unwrap();
+    let vary = format!("link.l.timeline.file={}", names.join(","));
+    for (folder, part) in [("whole", &[][..]), ("part", &["--part", "1/1"])] {
+        let words = ["sweep", "s.toml", "--set", &vary, "--replicas", "2", "--jobs", "1", "--quiet", "-o", folder];
+        let mut child = Command::new(env!("CARGO_BIN_EXE_roughlink"));
+        let mut child = child.args(words).args(part).current_dir(dir).stderr(Stdio::null()).spawn().unwrap();
+        let done =
+            || fs::read(dir.join(folder).join("runs.jsonl")).map_or(0, |text| text.split(|b| *b == b'\n').count());
+        while done() < 100 && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        let ended = child.wait().unwrap();
+        if ended.success() || !signal.is_ok_and(|s| s.success()) {
+            eprintln!("skipped: the machine is too fast for this sweep, or there is no `kill`");
+            return;
+        }
+        let plan = fs::read_to_string(dir.join(folder).join("plan.json")).unwrap();
+        let plan: serde_json::Value = serde_json::from_str(&plan).unwrap();
+        assert_eq!(plan["scenarios"][0]["files"].as_array().unwrap().len(), 1200, "{folder}: {ended}");
+        assert_eq!(plan["parts"].is_null(), part.is_empty());
+    }
 }
 
 #[test]

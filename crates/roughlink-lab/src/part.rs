@@ -37,8 +37,8 @@ impl Part {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn describe(self, plan: &Plan, store: &Store) -> Result<(), LabError> {
-        write(store, plan, Some(self.of))
+    pub fn describe(self, plan: &Plan, store: &Store) -> Result<Description, LabError> {
+        Description::new(plan, store, Some(self.of))
     }
 }
 
@@ -46,14 +46,48 @@ impl Part {
 ///
 /// # Errors
 /// It cannot be written.
-pub fn describe(plan: &Plan, store: &Store) -> Result<(), LabError> {
-    write(store, plan, None)
+pub fn describe(plan: &Plan, store: &Store) -> Result<Description, LabError> {
+    Description::new(plan, store, None)
+}
+
+/// What a folder says of the whole.
+#[derive(Debug)]
+pub struct Description {
+    parts: Option<usize>,
+    /// How many files it has the texts of.
+    files: usize,
+}
+
+impl Description {
+    fn new(plan: &Plan, store: &Store, parts: Option<usize>) -> Result<Description, LabError> {
+        let description = Description { parts, files: plan.files() };
+        description.write(plan, store)?;
+        Ok(description)
+    }
+
+    /// Writes it anew if scenarios have read further files since, as those of a large grid are read when their turn comes. Without them,
+    /// nobody else knows which runs are finished: it is to be called however the runs ended.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn renew(&mut self, plan: &Plan, store: &Store) -> Result<(), LabError> {
+        if plan.files() > self.files {
+            self.write(plan, store)?;
+            self.files = plan.files();
+        }
+        Ok(())
+    }
+
+    fn write(&self, plan: &Plan, store: &Store) -> Result<(), LabError> {
+        let Some(order) = plan.portable() else { return Ok(()) };
+        keep(store, &Described { parts: self.parts, order })
+    }
 }
 
 /// The plan of the whole to which the finished runs of a folder belong, if it is of at most so many.
 ///
 /// # Errors
-/// The folder does not say it, or another engine did them.
+/// The folder does not say it, or not of all runs, or another engine did them.
 pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<Plan, LabError> {
     let Some(Described { order, .. }) = read(folder)? else {
         let (name, n) = (folder.display(), runs.len());
@@ -63,7 +97,18 @@ pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<Plan, LabErro
         });
     };
     same_engine(folder, &order, "read it with the program that began it, or begin it again")?;
-    planned(folder, &order, identity_of(folder).as_deref(), most)
+    let plan = planned(folder, &order, identity_of(folder).as_deref(), most)?;
+    match plan.unknown(runs) {
+        0 => Ok(plan),
+        n => Err(LabError::Usage {
+            message: format!(
+                "of {} finished runs of {}, {n} have scenarios with files that {DESCRIPTION} lacks",
+                runs.len(),
+                folder.display()
+            ),
+            help: "the command that began it goes on from there, and writes that file anew when it ends".into(),
+        }),
+    }
 }
 
 /// The plan that a folder describes. Whoever wrote it may have meant harm: it has at most so many runs, and this identity.
@@ -311,11 +356,6 @@ fn read(folder: &Path) -> Result<Option<Described>, LabError> {
             Err(e) => Err(LabError::Read { path, source: io::Error::other(e) }),
         },
     }
-}
-
-fn write(store: &Store, plan: &Plan, parts: Option<usize>) -> Result<(), LabError> {
-    let Some(order) = plan.portable() else { return Ok(()) };
-    keep(store, &Described { parts, order })
 }
 
 fn keep(store: &Store, described: &Described) -> Result<(), LabError> {

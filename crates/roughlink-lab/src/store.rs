@@ -63,6 +63,11 @@ impl Records {
         self.0.get(key)
     }
 
+    /// What identifies them, in any order.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()

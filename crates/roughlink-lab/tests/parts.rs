@@ -209,6 +209,37 @@ fn what_does_not_belong_together_is_refused() {
     assert!(said.contains("none of the folders has plan.json"), "{said}");
 }
 
+/// Of a large grid most scenarios are read when their turn comes, and with them their files.
+#[test]
+fn files_that_were_read_later_are_described_however_it_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, path) = (dir.path().join("home"), dir.path().join("part"));
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("s.toml"), TRACED.replace("1 s", "10 ms")).unwrap();
+    let names: Vec<String> = (0..1002).map(|n| format!("{n}.csv")).collect();
+    for (n, name) in names.iter().enumerate().chain([(0, &"rates.csv".to_owned())]) {
+        fs::write(home.join(name), format!("time_s,rate_mbps\n0,{}\n", 2 + n)).unwrap();
+    }
+    let source = Source::scenario(home.join("s.toml").to_str().unwrap()).unwrap();
+    let vary = [("link.l.timeline.file".to_owned(), names)];
+    let plan = sweep(source, &vary, &Grid { replicas: 1, ..Grid::default() }).unwrap();
+    let mut store = Store::of(&path, &plan.identity()).unwrap();
+    let mut description = of("1002/1002").describe(&plan, &store).unwrap();
+    let jobs = plan.jobs_at([0, 1001].into_iter());
+    runner::run(jobs, &mut store, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    fs::remove_dir_all(&home).unwrap(); // as on another machine
+    let said = folder::unfinished(&path, MOST_RUNS).unwrap_err().to_string();
+    assert!(
+        said.contains("of 2 finished runs") && said.contains("1 have scenarios with files that plan.json"),
+        "{said}"
+    );
+    // As at the end of `sweep`, also if it was stopped. Of cell 1000 nobody has read the file, and there is no run.
+    description.renew(&plan, &store).unwrap();
+    let (read, records) = folder::unfinished(&path, MOST_RUNS).unwrap();
+    assert_eq!((read.runs(), records.len()), (1002, 2));
+    assert_eq!(read.result(&records).cells.iter().map(|cell| cell.replicas).sum::<u32>(), 2);
+}
+
 /// Whoever reads a folder need not have made it.
 #[test]
 fn a_plan_is_of_no_more_runs_than_the_reader_allows_and_of_those_beside_it() {

@@ -13,9 +13,10 @@ use roughlink_lab::experiment::Plan as LabPlan;
 use roughlink_lab::experiment::grid::{Grid, choices as choices_of, sweep as plan_of};
 use roughlink_lab::experiment::result::ReportInput;
 use roughlink_lab::experiment::table::Values as Column;
+use roughlink_lab::folder;
+use roughlink_lab::part::{self, Description};
 use roughlink_lab::runner::{self, Ending, Job, Stop};
 use roughlink_lab::store::{Records, Store, folder_of};
-use roughlink_lab::{folder, part};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +68,7 @@ impl Plan {
         py.detach(|| {
             guarded(|| {
                 let plan = self.plan();
-                let mut store = opened(&plan, &folder)?;
+                let (mut store, mut description) = opened(&plan, &folder)?;
                 let asked = Arc::new(AtomicBool::new(false));
                 let mut raised: Option<PyErr> = None;
                 let mut tell = |told: Told| {
@@ -84,6 +85,7 @@ impl Plan {
                 let ending = runner::run(jobs, &mut store, threads, Stop::AtOnce(&asked), &mut |p| {
                     tell((p.runs, p.done, p.kept, p.cost, p.spent));
                 });
+                let described = description.renew(&plan, &store);
                 if let Some(e) = raised {
                     return Err(Failure::Python(e));
                 }
@@ -91,6 +93,7 @@ impl Plan {
                     Ending::Complete => {}
                     Ending::Stopped => unreachable!("only an exception stops it"),
                 }
+                described?;
                 outcome(&plan, &store)
             })
         })
@@ -105,10 +108,10 @@ impl Plan {
 }
 
 /// The store for the runs of a plan, with what they are made of.
-pub(crate) fn opened(plan: &LabPlan, folder: &Path) -> Result<Store, LabError> {
+pub(crate) fn opened(plan: &LabPlan, folder: &Path) -> Result<(Store, Description), LabError> {
     let store = Store::of(folder, &plan.identity())?;
-    part::describe(plan, &store)?;
-    Ok(store)
+    let description = part::describe(plan, &store)?;
+    Ok((store, description))
 }
 
 /// A job whose result a run store can have: it takes results from runs before, and does not know the code of a Python class.

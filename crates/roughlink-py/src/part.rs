@@ -13,6 +13,7 @@ use roughlink_core::net::{Exceeded, Limits};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan as LabPlan;
 use roughlink_lab::experiment::order::Order;
+use roughlink_lab::part::Description;
 use roughlink_lab::runner::{ENGINE, Job, one};
 use roughlink_lab::store::{Store, line, records};
 use std::collections::{HashMap, HashSet};
@@ -34,6 +35,7 @@ pub(crate) struct Work {
 struct State {
     /// None once it is closed.
     store: Option<Store>,
+    description: Description,
     /// The first run that was not looked at yet.
     next: usize,
     /// Runs that were looked at.
@@ -58,9 +60,10 @@ impl Work {
     /// Opens the folder.
     #[new]
     fn new(py: Python<'_>, plan: Py<Plan>, folder: PathBuf, max_memory: Option<u64>) -> PyResult<Self> {
-        let store = py.detach(|| guarded(|| Ok(opened(&plan.get().plan(), &folder)?)))?;
+        let (store, description) = py.detach(|| guarded(|| Ok(opened(&plan.get().plan(), &folder)?)))?;
         let state = State {
             store: Some(store),
+            description,
             next: 0,
             seen: HashSet::new(),
             given: HashMap::new(),
@@ -124,6 +127,7 @@ impl Work {
         py.detach(|| {
             guarded(|| {
                 let damaged = || usage(&"the results of a worker arrived damaged", "try again: what arrived is kept");
+                let plan = self.plan.get().plan();
                 let mut guard = self.state();
                 let state = &mut *guard;
                 let mut new = Vec::new();
@@ -142,6 +146,9 @@ impl Work {
                     state.done += 1;
                     new.push(record);
                 }
+                // With the files that their scenarios have read.
+                let State { store, description, .. } = state;
+                store.as_ref().map_or(Ok(()), |store| description.renew(&plan, store))?;
                 state.store()?.extend(new)?;
                 Ok(())
             })

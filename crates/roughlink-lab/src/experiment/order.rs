@@ -6,7 +6,9 @@ use super::plan::Plan;
 use crate::error::LabError;
 use crate::library::{Folder, Source};
 use crate::runner::ENGINE;
+use crate::store::Records;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 
 /// A sweep or a comparison that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +119,35 @@ impl Order {
         let files =
             files.iter().flat_map(|(of, files)| files.iter().map(move |(name, text)| (&**of, &**name, &**text)));
         self.give(files);
+    }
+}
+
+impl Plan {
+    /// What it was made of, with the texts of all files that its scenarios have read so far; none if it is no sweep and no comparison.
+    pub fn portable(&self) -> Option<Order> {
+        let mut order = self.order.clone()?;
+        let files = self.files.borrow();
+        order.give(files.iter().map(|((of, name), text)| (&**of, &**name, &**text)));
+        Some(order)
+    }
+
+    /// How many files its scenarios have read so far.
+    pub fn files(&self) -> usize {
+        self.files.borrow().len()
+    }
+
+    /// How many of these runs, which are of this plan, belong to cells that cannot be read, as their files are not there. Those of other
+    /// engines are of no cell, and no loss.
+    pub(crate) fn unknown(&self, runs: &Records) -> usize {
+        let mut own: HashSet<&str> = runs.keys().filter(|key| key.ends_with(ENGINE)).collect();
+        let mut cells = 0;
+        for cell in self.all() {
+            cells += 1;
+            for replica in 0..self.experiment.replicas {
+                own.remove(&*self.key(&cell, replica));
+            }
+        }
+        if cells < self.cells() { own.len() } else { 0 }
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Plan {
     /// Kinds of the flows of the scenarios that were read before any run.
     kinds: BTreeSet<&'static str>,
     /// Texts of the files that its scenarios have read, by the scenario's name and theirs.
-    files: RefCell<BTreeMap<(String, String), String>>,
+    pub(super) files: RefCell<BTreeMap<(String, String), String>>,
 }
 
 /// Runs of a grid, unless more are asked for: each needs a record in memory.
@@ -113,21 +113,8 @@ impl Plan {
         })
     }
 
-    /// What it was made of, with the texts of all files that its scenarios have read so far; none if it is no sweep and no comparison.
-    pub fn portable(&self) -> Option<Order> {
-        let mut order = self.order.clone()?;
-        let files = self.files.borrow();
-        order.give(files.iter().map(|((of, name), text)| (&**of, &**name, &**text)));
-        Some(order)
-    }
-
-    /// How many files its scenarios have read so far.
-    pub fn files(&self) -> usize {
-        self.files.borrow().len()
-    }
-
     /// Number of cells.
-    fn cells(&self) -> usize {
+    pub(super) fn cells(&self) -> usize {
         let e = &self.experiment;
         if e.function.is_some() { 0 } else { e.stacks.len().saturating_mul(self.combinations()) }
     }
