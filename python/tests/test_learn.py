@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,49 @@ def test_the_evaluation_compares_the_same_links(capsys: pytest.CaptureFixture[st
     assert "nowhere" in capsys.readouterr().err
 
 
+RANGES = {"rate": (2, 20), "delay": (4, 40), "loss": (0.1, 2.5), "queue": (25, 200), "burst": (4, 4)}
+"""Of what is trained on, as docs/how-to/learning.md has them."""
+
+
+def parameters(scenario: rl.Scenario) -> dict[str, float] | None:
+    """Those of a cable with one flow, without `loss` and `burst` if nothing is lost; none if it is something else."""
+    text = scenario.text
+    if 'name = "Cable"' not in text or text.count('"bulk"') != 1:
+        return None
+    links = {name: part for part in text.split("[[") for name in ("internet", "plc") if f'name = "{name}"' in part}
+    patterns = [
+        ("rate", "plc", r'rate = "([\d.]+) Mbit/s"'),
+        ("delay", "internet", r'delay = "([\d.]+) ms"'),
+        ("queue", "plc", r'queue = "(\d+) pkt"'),
+        ("loss", "plc", r'mean = "([\d.]+) %"'),
+        ("burst", "plc", r"length = \[1, (\d+)\]"),
+    ]
+    matches = {name: re.search(pattern, links[link]) for name, link, pattern in patterns}
+    found = {name: float(match[1]) for name, match in matches.items() if match}
+    # The cable itself has a part of the delay.
+    return {**found, "delay": found["delay"] + 0.9}
+
+
+def is_trained_on(scenario: rl.Scenario) -> bool:
+    found = parameters(scenario)
+    return found is not None and all(RANGES[name][0] - 1e-6 <= value <= RANGES[name][1] + 1e-6 for name, value in found.items())
+
+
 def test_links_of_the_evaluation_are_others_than_those_of_training() -> None:
-    drawn = {learn.drawn(np.random.default_rng([seed, 0]))[0].text for seed in range(20)}
-    made = {link.make(np.random.default_rng([held_out.SEED, replica])).text for link in held_out.LINKS for replica in range(2)}
-    assert not drawn & made
+    random = np.random.default_rng([1, 0])
+    drawn = [learn.drawn(random)[0] for _ in range(300)]
+    assert all(is_trained_on(scenario) for scenario in drawn)
+    for name, (low, high) in RANGES.items():
+        values = [found[name] for scenario in drawn if (found := parameters(scenario)) and name in found]
+        assert min(values) < low * 1.1 and max(values) > high / 1.1, f"{name} is from {min(values)} to {max(values)}"
+    # Only these two are of the kind that is trained on, with other random numbers.
+    made = [(link.name, link.make(np.random.default_rng([held_out.SEED, n]))) for link in held_out.LINKS for n in range(24)]
+    same = {name for name, scenario in made if is_trained_on(scenario)}
+    assert same == {"cable 1 %", "clean cable"}
+    plan = learn.Plan()
+    seeds = range(learn.FIRST_SEED - learn.CHECKED, learn.FIRST_SEED + plan.generations * plan.cables)
+    assert not any(held_out.SEED + replica in seeds for replica in range(1000))
+    assert held_out.SEED not in range(plan.seed, plan.seed + 1000), "links are drawn with other numbers"
     for link in held_out.LINKS:
         scenario = link.make(np.random.default_rng(1))
         assert link.flow in scenario.flows, link.name
