@@ -33,8 +33,19 @@ pub fn set_default(place: &Place, name: &str) -> Result<(), KernelError> {
 }
 
 /// The namespaces whose default is `name`.
-pub fn holders(name: &str) -> Vec<Place> {
-    Namespace::all().into_iter().filter(|place| default_of(place).is_ok_and(|d| d == name)).collect()
+///
+/// # Errors
+/// One cannot be looked at.
+pub fn holders(name: &str) -> Result<Vec<Place>, KernelError> {
+    let mut all = Vec::new();
+    let visited = Namespace::visit(|words, namespace| {
+        let place = (words, namespace);
+        if default_of(&place).is_ok_and(|default| default == name) {
+            all.push(place);
+        }
+    });
+    visited.map_err(|e| KernelError::State(e.whole()))?;
+    Ok(all)
 }
 
 /// All algorithms that the kernel has.
@@ -51,7 +62,7 @@ pub fn registered() -> Result<Vec<String>, KernelError> {
 /// # Errors
 /// A namespace still has it.
 pub fn replace(name: &str, instead: &[&str]) -> Result<usize, KernelError> {
-    let places = holders(name);
+    let places = holders(name)?;
     for place in &places {
         let others = instead.iter().filter(|other| !other.is_empty() && **other != name);
         if !{ others }.any(|other| set_default(place, other).is_ok()) {
@@ -61,7 +72,7 @@ pub fn replace(name: &str, instead: &[&str]) -> Result<usize, KernelError> {
             )));
         }
     }
-    match holders(name).first() {
+    match holders(name)?.first() {
         Some(place) => Err(KernelError::State(format!("`{name}` has become the default of {} again", place.0))),
         None => Ok(places.len()),
     }

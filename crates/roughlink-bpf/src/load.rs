@@ -184,8 +184,8 @@ fn check_name(name: &str) -> Result<(), KernelError> {
         "it is empty"
     } else if name.len() > NAME_MAX {
         "it is longer than 15 characters"
-    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.".contains(&b)) || name.starts_with('.') {
-        "the kernel takes letters, digits, `_` and `.`; a dot may not be the first"
+    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        "the kernel takes letters, digits and `_`"
     } else {
         return Ok(());
     };

@@ -10,6 +10,8 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 use roughlink_host::Namespace;
 use serde::{Deserialize, Serialize};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, thread};
@@ -97,11 +99,10 @@ impl Pinned {
     /// /proc or the folder cannot be read.
     pub fn all() -> Result<Vec<Self>, KernelError> {
         let registered = defaults::registered()?;
-        let entries = match fs::read_dir(ROOT) {
-            Ok(entries) => entries,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(e) => return Err(KernelError::file(format!("read {ROOT}"))(e)),
-        };
+        if !has_root()? {
+            return Ok(Vec::new());
+        }
+        let entries = fs::read_dir(ROOT).map_err(KernelError::file(format!("read {ROOT}")))?;
         let mut names: Vec<String> = entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
         names.sort();
         let read = |name: String| Pinned {
@@ -184,19 +185,27 @@ impl Pinned {
     /// # Errors
     /// The algorithm does not listen, or a file of it cannot be read or written.
     pub fn set_coverage(&self, there: bool) -> Result<(), KernelError> {
+        if !self.registered {
+            return Err(KernelError::State(format!(
+                "`{}` is not in the kernel any more: its loader was killed",
+                self.name
+            )));
+        }
         let look_again = folder(&self.name).join(LOOK_AGAIN);
         if !look_again.exists() {
             return Err(KernelError::State(format!("`{}` does not listen to coverage; `avoca` does", self.name)));
         }
         let written = self.map(COVERAGE)?.update(&[0; 4], &u32::from(there).to_ne_bytes(), MapFlags::ANY);
         written.map_err(KernelError::bpf("write down the coverage"))?;
-        for (words, namespace) in Namespace::all() {
+        let mut looked = Ok(());
+        let visited = Namespace::visit(|words, namespace| {
             // One that has gone since has no connections.
-            if let Ok(read) = namespace.within(|| fs::read(&look_again)) {
-                read.map_err(KernelError::file(format!("have the connections of {words} look")))?;
+            if let Ok(Err(e)) = namespace.within(|| fs::read(&look_again)) {
+                looked = Err(KernelError::file(format!("have the connections of {words} look"))(e));
             }
-        }
-        Ok(())
+        });
+        visited.map_err(|e| KernelError::State(e.whole()))?;
+        looked
     }
 
     fn map(&self, name: &str) -> Result<MapHandle, KernelError> {
@@ -214,10 +223,22 @@ impl Loaded {
     pub fn pin(&mut self, name: &str, persist: bool) -> Result<(), KernelError> {
         mount_bpffs()?;
         let folder = folder(name);
-        fs::create_dir_all(ROOT).map_err(KernelError::file(format!("make {ROOT}")))?;
-        let action =
-            format!("make {}; `roughlink cc unload {name}` removes what a killed loader left", folder.display());
-        fs::create_dir(&folder).map_err(KernelError::file(action))?;
+        if !has_root()? {
+            match fs::DirBuilder::new().mode(0o755).create(ROOT) {
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {} // another loader, just now
+                made => made.map_err(KernelError::file(format!("make {ROOT}")))?,
+            }
+            has_root()?;
+        }
+        fs::create_dir(&folder).map_err(|e| {
+            let there = e.kind() == ErrorKind::AlreadyExists;
+            let help = if there {
+                format!("; `roughlink cc unload {name}` removes what a killed loader left")
+            } else {
+                String::new()
+            };
+            KernelError::file(format!("make {}{help}", folder.display()))(e)
+        })?;
         let pinned = self.pin_in(&folder, persist);
         if pinned.is_err() {
             remove(&folder);
@@ -252,49 +273,71 @@ impl Loaded {
 pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
     let pinned = Pinned::find(name).ok();
     // The kernel takes a moment to forget what a loader had that has just ended.
-    if pinned.is_none() && (defaults::holders(name).is_empty() || !is_gone(name, || false)?) {
+    if pinned.is_none() && (defaults::holders(name)?.is_empty() || !is_gone(name)?) {
         return Err(KernelError::State(format!("roughlink has loaded no `{name}`")));
     }
     let what = pinned.as_ref().map(|p| p.what.clone()).unwrap_or_default();
+    // A loader that is still there would be left with half of it.
+    let loader = format!("/proc/{}", what.process);
+    let is_its = pinned.as_ref().is_some_and(|p| p.registered && !p.persists);
+    if is_its && what.process != std::process::id() && Path::new(&loader).exists() {
+        return Err(KernelError::State(format!(
+            "`{name}` is held by process {}, which takes it out when it ends: Ctrl-C there, or kill {}",
+            what.process, what.process
+        )));
+    }
     let counters = pinned.as_ref().and_then(|p| p.counters().ok()).unwrap_or_default();
     let namespaces = defaults::replace(name, &[&what.before, "cubic", "reno"])?;
     remove(&folder(name));
-    // Its loader, if that is another process and the algorithm's life is its own.
-    let loader = format!("/proc/{}", what.process);
-    let is_its = pinned.as_ref().is_some_and(|p| !p.persists) && what.process != std::process::id();
-    if is_gone(name, || is_its && Path::new(&loader).exists())? {
+    if is_gone(name)? {
         // Who asked in between.
         let late = defaults::replace(name, &[&what.before, "cubic", "reno"])?;
         let connections = counters.opened.saturating_sub(counters.closed);
         return Ok(Unloaded { namespaces: namespaces + late, connections });
     }
-    Err(KernelError::State(format!(
-        "`{name}` is no namespace's default any more, but process {} still holds it: end that process",
-        what.process
-    )))
+    Err(KernelError::State(format!("`{name}` is no namespace's default any more, but another program still holds it")))
 }
 
-/// Waits until the kernel has no algorithm of this name; false if it keeps it, or if somebody is known to hold it.
-fn is_gone(name: &str, is_held: impl Fn() -> bool) -> Result<bool, KernelError> {
+/// Waits until the kernel has no algorithm of this name; false if it keeps it.
+fn is_gone(name: &str) -> Result<bool, KernelError> {
     for _ in 0..TRIES {
         if !defaults::registered()?.iter().any(|n| n == name) {
             return Ok(true);
-        }
-        if is_held() {
-            break;
         }
         thread::sleep(Duration::from_millis(10));
     }
     Ok(false)
 }
 
-/// Mounts the BPF file system unless it is there.
+/// Mounts the BPF file system unless it is there, so that nobody but root makes anything in it.
 fn mount_bpffs() -> Result<(), KernelError> {
     if statfs(BPFFS).is_ok_and(|s| s.filesystem_type() == BPF_FS_MAGIC) {
         return Ok(());
     }
-    let mounted = mount(Some("bpf"), BPFFS, Some("bpf"), MsFlags::empty(), None::<&str>);
+    let mounts_of = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    if mounts_of("1").is_some_and(|first| mounts_of("self") != Some(first)) {
+        return Err(KernelError::State(format!(
+            "{BPFFS} is not mounted in this mount namespace, which ends with its processes (`ip netns exec` makes one): \
+             load it outside, with --netns NAME"
+        )));
+    }
+    let mounted = mount(Some("bpf"), BPFFS, Some("bpf"), MsFlags::empty(), Some("mode=0755"));
     mounted.map_err(|e| KernelError::file(format!("mount the BPF file system at {BPFFS}"))(e.into()))
+}
+
+/// Whether the folder of what roughlink has loaded is there; it has to be root's.
+fn has_root() -> Result<bool, KernelError> {
+    let found = match fs::symlink_metadata(ROOT) {
+        Ok(found) => found,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(e) => return Err(KernelError::file(format!("look at {ROOT}"))(e)),
+    };
+    match found.is_dir() && found.uid() == 0 && found.mode() & 0o022 == 0 {
+        true => Ok(true),
+        false => {
+            Err(KernelError::State(format!("{ROOT} is not a folder of root's alone, and is not trusted: remove it")))
+        }
+    }
 }
 
 fn folder(name: &str) -> PathBuf {
@@ -307,7 +350,6 @@ fn remove(folder: &Path) {
         let _ = fs::remove_file(folder.join(name));
     }
     let _ = fs::remove_dir(folder);
-    let _ = fs::remove_dir(ROOT); // if it was the last
 }
 
 fn read_what(name: &str) -> Option<What> {

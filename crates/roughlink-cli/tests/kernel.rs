@@ -122,6 +122,36 @@ mod built_in {
     }
 
     #[test]
+    fn what_a_loader_holds_is_left_to_it() {
+        let Some(name) = Named::new("d") else { return };
+        let child = name.load(&[]);
+        name.wait(true);
+        let out = name.unload();
+        assert_eq!(code(&out), 3);
+        assert!(stderr(&out).contains(&format!("is held by process {}", child.id())), "{}", stderr(&out));
+        assert!(name.is_registered() && Path::new(&name.folder()).exists(), "nothing has changed");
+        kill(&child, "-INT");
+        assert_eq!(output(child).status.signal(), Some(2));
+        assert!(!name.is_registered() && !Path::new(&name.folder()).exists());
+    }
+
+    #[test]
+    fn in_a_mount_namespace_of_its_own_nothing_is_pinned() {
+        let Some(name) = Named::new("e") else { return };
+        // As `ip netns exec` does it: another /sys, in which the file system for BPF is not mounted.
+        let words = ["--mount", "sh", "-c", "mount -t sysfs sysfs /sys && exec \"$@\"", "sh"];
+        let mut command = Command::new("unshare");
+        command
+            .args(words)
+            .arg(env!("CARGO_BIN_EXE_roughlink"))
+            .args(["cc", "load", "newreno", "--pin", "--as", &name.0]);
+        let out = command.env("NO_COLOR", "1").output().expect("unshare");
+        assert_eq!(code(&out), 3, "{}", stderr(&out));
+        assert!(stderr(&out).contains("load it outside, with --netns NAME"), "{}", stderr(&out));
+        name.wait(false);
+    }
+
+    #[test]
     fn what_a_killed_loader_leaves_is_unloaded() {
         let Some(name) = Named::new("b") else { return };
         let child = name.load(&[]);

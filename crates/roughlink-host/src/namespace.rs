@@ -5,10 +5,12 @@
 use crate::error::HostError;
 use crate::ip::ip;
 use crate::nodes::path_of;
+use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{getgid, getuid};
 use std::collections::HashSet;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::panic::resume_unwind;
@@ -55,18 +57,26 @@ impl Namespace {
         File::open(&path).map(Namespace).map_err(HostError::of(format!("open the network namespace {path}")))
     }
 
-    /// Those that can be found from here: of processes, of mounts such as `ip netns` makes, and of descriptors that processes
-    /// hold. Each once, with words for people; the caller's own first.
-    pub fn all() -> Vec<(String, Self)> {
+    /// Visits those that can be found from here: of processes, of mounts such as `ip netns` and containers make, in any mount
+    /// namespace, and of descriptors that processes hold. Each once, with words for people; the caller's own first. They are held one at a time.
+    ///
+    /// # Errors
+    /// One cannot be opened although it is there, for lack of descriptors say.
+    pub fn visit(mut visitor: impl FnMut(String, Self)) -> Result<(), HostError> {
         let mut seen = HashSet::new();
-        let mut found = Vec::new();
         for (words, path) in paths() {
-            let Ok(file) = File::open(&path) else { continue };
+            let file = match File::open(&path) {
+                Ok(file) => file,
+                // It has gone since, or is hidden from who is not root.
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => continue,
+                Err(e) if e.raw_os_error() == Some(Errno::ESRCH as i32) => continue,
+                Err(e) => return Err(HostError::of(format!("open the network namespace {path}"))(e)),
+            };
             if file.metadata().is_ok_and(|m| seen.insert((m.dev(), m.ino()))) {
-                found.push((words, Namespace(file)));
+                visitor(words, Namespace(file));
             }
         }
-        found
+        Ok(())
     }
 
     /// The same, held once more.
@@ -120,18 +130,18 @@ impl Namespace {
 /// Where namespaces may be found, each with words for it; a process that is not ours hides its own.
 fn paths() -> Vec<(String, String)> {
     let mut all = vec![("this namespace".to_owned(), "/proc/thread-self/ns/net".to_owned())];
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    all.extend(mounts.lines().filter_map(|line| {
-        let fields: Vec<&str> = line.split(' ').collect();
-        let path = fields.get(4).filter(|_| fields[3].starts_with("net:["))?.replace("\\040", " ");
-        Some((path.strip_prefix("/run/netns/").unwrap_or(&path).to_owned(), path))
-    }));
+    all.extend(mounts("self", ""));
     let entries = |folder: &str| -> Vec<String> {
         let read = fs::read_dir(folder).into_iter().flatten();
         read.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect()
     };
+    let mount_namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    let mut looked_at: HashSet<PathBuf> = mount_namespace("self").into_iter().collect();
     for process in entries("/proc").into_iter().filter(|name| name.bytes().all(|b| b.is_ascii_digit())) {
         let words = format!("process {process}");
+        if mount_namespace(&process).is_some_and(|namespace| looked_at.insert(namespace)) {
+            all.extend(mounts(&process, &format!("/proc/{process}/root")));
+        }
         all.push((words.clone(), format!("/proc/{process}/ns/net")));
         let folder = format!("/proc/{process}/fd");
         let is_net = |path: &String| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("net:["));
@@ -139,6 +149,17 @@ fn paths() -> Vec<(String, String)> {
         all.extend(held.map(|path| (words.clone(), path)));
     }
     all
+}
+
+/// The network namespaces that are mounted where a process sees them, below `root`.
+fn mounts(process: &str, root: &str) -> Vec<(String, String)> {
+    let table = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap_or_default();
+    let mounted = |line: &str| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let path = fields.get(4).filter(|_| fields[3].starts_with("net:["))?.replace("\\040", " ");
+        Some((path.strip_prefix("/run/netns/").unwrap_or(&path).to_owned(), format!("{root}{path}")))
+    };
+    table.lines().filter_map(mounted).collect()
 }
 
 /// Does something in a thread of its own.

@@ -146,7 +146,7 @@ const BAD: &[(&str, &str, &str, &str)] = &[
         "rank = \"cc\"",
         "rank = \"cc\"\nkernel = { only = { cc = [\"bbr\"] } }",
         "there is no value of this axis `bbr`",
-        "it has newreno, cubic",
+        "it has `newreno`, `cubic`",
     ),
     ("rank = \"cc\"", "rank = \"cs\"", "there is no axis `cs`", "did you mean `cc`?"),
     ("[1.0, 2.0]", "[1.0]", "1 values for 2 columns", "as many values as columns"),

@@ -11,7 +11,7 @@ use roughlink_bpf::defaults::{Place, holders, set_default};
 use roughlink_bpf::event::{Event, Kind};
 use roughlink_bpf::load::Wish;
 use roughlink_bpf::pinned::{self, Pinned};
-use roughlink_host::Namespace;
+use roughlink_host::{Namespace, is_allowed};
 use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
 use serde_json::json;
@@ -46,25 +46,27 @@ pub(super) fn failure(e: KernelError) -> Failure {
 /// What the machine has and lacks.
 pub(crate) fn check(args: &List) -> Result<(), Failure> {
     let all = needs();
+    let loadable = match all.iter().any(|n| n.name == "load" && n.fix.is_some()) {
+        true => Err(Failure::Machine("algorithms cannot be loaded here".into(), None)),
+        false => Ok(()),
+    };
     if args.json {
         let all: Vec<_> = all.iter().map(|n| json!({ "name": n.name, "found": n.found, "fix": n.fix })).collect();
-        return print_json(&all);
+        print_json(&all)?;
+        return loadable;
     }
     let mut table = show::table(&["what", "here", "if it is not enough"]);
     for need in &all {
         table.add_row([need.name, &need.found, need.fix.unwrap_or("")]);
     }
     print(&format!("{table}\n"))?;
-    match all.iter().any(|n| n.name == "load" && n.fix.is_some()) {
-        true => Err(Failure::Machine("algorithms cannot be loaded here".into(), None)),
-        false => Ok(()),
-    }
+    loadable
 }
 
 /// What can be loaded, and what is.
 pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     let loaded = Pinned::all().map_err(failure)?;
-    let uses = |name: &str| holders(name).into_iter().map(|(place, _)| place).collect::<Vec<_>>();
+    let uses = |name: &str| holders(name).unwrap_or_default().into_iter().map(|(place, _)| place).collect::<Vec<_>>();
     if args.json {
         let of = |p: &Pinned| {
             json!({ "name": p.name, "algorithm": p.what.algorithm, "version": p.what.version, "process": p.what.process,
@@ -126,6 +128,8 @@ pub(crate) fn load(args: &Load) -> Result<(), Failure> {
     }
     // Before anything is loaded: a namespace that is not there costs nothing.
     let places = places(args)?;
+    // From now on nothing is left half-way.
+    let stop = on_stop(|| ());
     let mut loaded = wish.load().map_err(failure)?;
     loaded.pin(&wish.name, args.pin).map_err(failure)?;
     let named = if wish.name == wish.entry.name { String::new() } else { format!(" as `{}`", wish.name) };
@@ -140,11 +144,12 @@ pub(crate) fn load(args: &Load) -> Result<(), Failure> {
     let whose: Vec<&str> = places.iter().map(|p| p.0.as_str()).collect();
     let whose = if whose.is_empty() { String::new() } else { format!(", the default of {}", whose.join(", ")) };
     say(&format!("`{}` is in the kernel{named}{whose}", wish.entry.name));
-    if args.pin {
+    if args.pin && !stop.load(Ordering::SeqCst) {
         return Ok(());
     }
-    say("Ctrl-C takes it out");
-    let stop = on_stop(|| ());
+    if !args.pin {
+        say("Ctrl-C takes it out");
+    }
     while !stop.load(Ordering::SeqCst) {
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -159,6 +164,9 @@ pub(crate) fn load(args: &Load) -> Result<(), Failure> {
 
 /// Takes some out.
 pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
+    if !is_allowed() {
+        return Err(Failure::Machine("algorithms are taken out of the kernel by root".into(), None));
+    }
     let names = match args.all {
         true => Pinned::all().map_err(failure)?.into_iter().map(|p| p.name).collect(),
         false => args.names.clone(),
@@ -176,7 +184,8 @@ pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
                 }
                 say(&message);
             }
-            Err(e) => failed = failed.or(Some(e)),
+            Err(e) if failed.is_some() => say(&e.to_string()),
+            Err(e) => failed = Some(e),
         }
     }
     failed.map_or(Ok(()), |e| Err(failure(e)))
