@@ -14,7 +14,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{fs, thread};
+use std::{fs, iter, thread};
 
 /// The BPF file system, where systemd mounts it.
 const BPFFS: &str = "/sys/fs/bpf";
@@ -314,8 +314,7 @@ fn mount_bpffs() -> Result<(), KernelError> {
     if statfs(BPFFS).is_ok_and(|s| s.filesystem_type() == BPF_FS_MAGIC) {
         return Ok(());
     }
-    let mounts_of = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
-    if mounts_of("1").is_some_and(|first| mounts_of("self") != Some(first)) {
+    if is_apart() {
         return Err(KernelError::State(format!(
             "{BPFFS} is not mounted in this mount namespace, which ends with its processes (`ip netns exec` makes one): \
              load it outside, with --netns NAME"
@@ -323,6 +322,20 @@ fn mount_bpffs() -> Result<(), KernelError> {
     }
     let mounted = mount(Some("bpf"), BPFFS, Some("bpf"), MsFlags::empty(), Some("mode=0755"));
     mounted.map_err(|e| KernelError::file(format!("mount the BPF file system at {BPFFS}"))(e.into()))
+}
+
+/// Whether a process above this one is in another mount namespace, so that this one's mounts end before it does. Those that
+/// hide theirs, as the first process may, do not count.
+fn is_apart() -> bool {
+    let mounts_of = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
+    let above = |process: &String| {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().to_owned();
+        (parent != "0").then_some(parent)
+    };
+    let own = mounts_of("self");
+    let mut ancestors = iter::successors(above(&"self".to_owned()), above);
+    ancestors.any(|process| mounts_of(&process).is_some_and(|mounts| Some(mounts) != own))
 }
 
 /// Whether the folder of what roughlink has loaded is there; it has to be root's.

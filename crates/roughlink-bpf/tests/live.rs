@@ -400,27 +400,31 @@ fn avoca_is_silent_outside_coverage() {
             let mut writer = stream.try_clone().expect("a socket");
             let sent = &sent;
             scope.spawn(move || {
-                while sent.load(Ordering::SeqCst) < 4_000_000 {
+                while sent.load(Ordering::SeqCst) < 8_000_000 {
                     writer.write_all(&[1; 50_000]).expect("the connection lives");
                     sent.fetch_add(50_000, Ordering::SeqCst);
                 }
             });
             thread::sleep(Duration::from_millis(300));
-            let before = window();
-            pinned.set_coverage(false).expect("it listens");
             // A recovery that is under way goes on: its window is the kernel's (PRR).
-            let mut without = window();
-            for _ in 0..100 {
-                if without == 1 {
-                    break;
+            let until = |wanted: &dyn Fn(u32) -> bool| {
+                let mut now = window();
+                for _ in 0..100 {
+                    if wanted(now) {
+                        break;
+                    }
+                    thread::sleep(Duration::from_millis(10));
+                    now = window();
                 }
-                thread::sleep(Duration::from_millis(10));
-                without = window();
-            }
+                now
+            };
+            let before = until(&|window| window >= 10);
+            pinned.set_coverage(false).expect("it listens");
+            let without = until(&|window| window == 1);
             thread::sleep(Duration::from_millis(100));
             let later = window();
             pinned.set_coverage(true).expect("it listens");
-            let after = window();
+            let after = until(&|window| window >= 10);
             thread::sleep(Duration::from_millis(100));
             assert!(before >= 10 && after >= 10, "{before}, {without}, {later}, {after}");
             assert_eq!((without, later), (1, 1));

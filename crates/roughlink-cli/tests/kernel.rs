@@ -138,8 +138,8 @@ mod built_in {
     #[test]
     fn in_a_mount_namespace_of_its_own_nothing_is_pinned() {
         let Some(name) = Named::new("e") else { return };
-        // As `ip netns exec` does it: another /sys, in which the file system for BPF is not mounted.
-        let words = ["--mount", "sh", "-c", "mount -t sysfs sysfs /sys && exec \"$@\"", "sh"];
+        // As `ip netns exec` does it: another network's /sys, in which the file system for BPF is not mounted.
+        let words = ["--net", "--mount", "sh", "-c", "mount -t sysfs sysfs /sys && exec \"$@\"", "sh"];
         let mut command = Command::new("unshare");
         command
             .args(words)
