@@ -36,6 +36,8 @@ pub(super) struct Receiver {
     delack_at: Time,
     /// Acknowledgements still to be sent at once (Linux quick-ack).
     quick: u32,
+    /// When data last arrived in order.
+    fed_at: Time,
     space: Space,
     delayed_ack: u32,
     timeout: Time,
@@ -82,6 +84,7 @@ impl Receiver {
             ack_now: false,
             delack_at: Time::MAX,
             quick: if cfg.quick_ack { QUICK_ACKS } else { 0 },
+            fed_at: Time::ZERO,
             space: Space {
                 window,
                 max,
@@ -206,6 +209,18 @@ impl Receiver {
         }
     }
 
+    /// Before [`Receiver::on_segment`]: where the bytes from `start` to `end` continue the stream after a silence longer than our
+    /// own RTO, the peer probably begins with a small window, and none of the next acknowledgements is delayed (Linux `tcp_event_data_recv`).
+    #[inline(always)]
+    pub(super) fn note_silence(&mut self, now: Time, (start, end): (u64, u64), rto: Time) {
+        if self.quick_ack && start <= self.nxt && end > self.nxt {
+            if now - self.fed_at > rto {
+                self.enter_quick_ack();
+            }
+            self.fed_at = now;
+        }
+    }
+
     /// [`Receiver::on_segment`] for whatever is not just the next one.
     #[inline(never)]
     fn on_other(&mut self, now: Time, start: u64, len: u64, fin: bool) {
@@ -272,7 +287,6 @@ impl Receiver {
         if self.pending >= self.delayed_ack || fin {
             self.ack_now = true;
         } else if self.quick > 0 {
-            self.quick -= 1;
             self.ack_now = true;
         } else if self.delack_at == Time::MAX {
             self.delack_at = now + self.timeout;
@@ -304,6 +318,9 @@ impl Receiver {
     /// An acknowledgement leaves, alone or on data.
     #[inline]
     pub(super) fn on_ack_sent(&mut self) {
+        if self.ack_now || self.pending > 0 {
+            self.quick = self.quick.saturating_sub(1);
+        }
         self.ack_now = false;
         self.pending = 0;
         self.delack_at = Time::MAX;
@@ -461,6 +478,36 @@ mod tests {
         r.on_segment(Time(0), 1, 500, true, None);
         assert!(r.finished());
         assert_eq!((r.nxt(), r.delivered()), (502, 500));
+    }
+
+    #[test]
+    fn after_a_silence_longer_than_the_rto_nothing_is_delayed() {
+        let rto = Time::from_millis(280);
+        for (stack, silence, at_once) in [
+            (Stack::Linux, Time::from_millis(281), QUICK_ACKS as usize),
+            (Stack::Linux, Time::from_millis(280), 0),
+            (Stack::Rfc, Time::from_secs(9), 0),
+        ] {
+            let mut r = receiver(stack);
+            let mut now = Time::from_secs(1);
+            let mut next = 1;
+            let mut arrive = |r: &mut Receiver, now| {
+                r.note_silence(now, (next, next + 100), rto);
+                r.on_segment(now, next, 100, false, None);
+                next += 100;
+                let answered = r.wants_ack();
+                if answered {
+                    r.on_ack_sent();
+                }
+                answered
+            };
+            for _ in 0..40 {
+                arrive(&mut r, now);
+            }
+            now += silence;
+            let answered = (0..40).take_while(|_| arrive(&mut r, now)).count();
+            assert!(answered == at_once || at_once == 0 && answered <= 1, "{stack:?} after {silence}: {answered}");
+        }
     }
 
     #[test]
