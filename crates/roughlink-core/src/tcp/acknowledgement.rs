@@ -96,7 +96,7 @@ pub(super) fn on_ack(snd: &mut Sender, now: Time, a: &Acknowledgement, sacks: &[
     }
     snd.measured_rtt(a.ack, rtt);
     if snd.cfg.recovery == Recovery::Rack {
-        snd.on_ack_by_time(now, &arrival, &mut d, a.echo, dsack);
+        snd.on_ack_by_time(now, &arrival, &mut d, (a.echo, rtt), dsack);
     } else {
         snd.on_ack_by_count(now, &arrival, &mut d);
     }

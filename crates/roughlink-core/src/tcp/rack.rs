@@ -7,6 +7,7 @@
 
 mod undo;
 
+use super::acknowledgement::RttSample;
 use super::prr::{Progress, Prr};
 use super::recovery::{Arrival, DUP_THRESH};
 use super::scoreboard::Delivered;
@@ -111,14 +112,14 @@ impl Rack {
 }
 
 impl Sender {
-    /// Takes in an acknowledgement whose newly SACKed segments are in `d`. `echo` is its TSecr, `dsack` the bytes that it
-    /// reports to have arrived twice.
+    /// Takes in an acknowledgement whose newly SACKed segments are in `d`. `echo` is its TSecr, `sample` the RTT that it shows, `dsack`
+    /// the bytes that it reports to have arrived twice.
     pub(super) fn on_ack_by_time(
         &mut self,
         now: Time,
         a: &Arrival,
         d: &mut Delivered,
-        echo: Option<u32>,
+        (echo, sample): (Option<u32>, Option<RttSample>),
         dsack: Option<(u64, u64)>,
     ) {
         let prior_una = self.board.una();
@@ -150,7 +151,8 @@ impl Sender {
             self.alert(now, a, d, duplicate, echo, prior_una);
         }
         let lost = self.board.lost().saturating_sub(lost_before);
-        let rtt = d.last_sent.filter(|_| !d.retransmitted).map(|t| now - t);
+        // The algorithm's sample is of the last segment; with retransmissions, that which the RTO has (Linux `tcp_ack_update_rtt`).
+        let rtt = if d.retransmitted { sample.map(|s| s.measured) } else { d.last_sent.map(|t| now - t) };
         let sample = self.rate_sample(now, d, lost, a.prior_in_flight, rtt.unwrap_or_default());
         if advanced {
             self.restart_rto(now);
