@@ -531,6 +531,7 @@ impl Sender {
             self.rack.probe_end = 0;
             self.sync();
             self.core.congestion(Congestion::Loss);
+            self.core.cc.on_recovered(&self.core.flow); // at once: what was lost is repaired
             self.ecn.reduced(self.board.nxt());
         } else if !advanced && !duplicate {
             self.rack.probe_end = 0; // both copies arrived: no loss
