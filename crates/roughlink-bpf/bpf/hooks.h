@@ -304,7 +304,7 @@ int replay(struct flow *e)
 		if (e->kind != TIMEOUT_AGAIN) {
 			u32 ssthresh = algorithm.ssthresh(s, &f);
 
-			if (e->state <= TCP_CA_Disorder) {
+			if (e->state <= TCP_CA_Disorder || e->kind == TIMEOUT) {
 				f.prior_cwnd = f.cwnd;
 				f.prior_ssthresh = f.ssthresh;
 			}

@@ -1,6 +1,6 @@
 //! Arithmetic shared by the window algorithms: slow start, additive increase, reduction, undo.
 
-use super::{Congestion, Flow};
+use super::{Congestion, CongestionState, Flow};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,14 +58,14 @@ impl Window {
     }
 
     /// Reduce for `cause` to `ssthresh`: the window follows it on a loss and falls to one segment on a time-out (RFC
-    /// 5681 section 3.1). The previous values are kept for [`Window::undo`]; a time-out during recovery keeps the older
-    /// ones, as Linux does.
+    /// 5681 section 3.1). The previous values are kept for [`Window::undo`], as Linux does: those before the episode, or, where a
+    /// time-out begins another one, before that.
     pub fn reduce(&mut self, flow: &Flow, cause: Congestion, ssthresh: u64) {
         if cause == Congestion::TimeoutAgain {
             self.cwnd = u64::from(flow.mss);
             return;
         }
-        if flow.state == super::CongestionState::Open || flow.state == super::CongestionState::Disorder {
+        if matches!(flow.state, CongestionState::Open | CongestionState::Disorder) || cause == Congestion::Timeout {
             self.prior_cwnd = self.cwnd;
             self.prior_ssthresh = self.ssthresh;
         }
