@@ -9,6 +9,7 @@ mod acknowledgement;
 mod arrival;
 mod arrived;
 pub mod config;
+mod delayed;
 #[cfg(test)]
 pub(crate) mod dialogue;
 mod ecn;
@@ -363,6 +364,9 @@ impl Endpoint {
         }
         debug_assert_eq!(p.payload(), len);
         p.window = self.rcv.window_field();
+        if len > 0 {
+            self.rcv.on_data_sent(now);
+        }
         if reported {
             self.rcv.on_ack_sent();
         }

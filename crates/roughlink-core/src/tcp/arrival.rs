@@ -173,7 +173,7 @@ impl Endpoint {
     fn take_in(&mut self, now: Time, p: &Packet, segment: &Segment, sacks: &[SackBlock]) {
         let Some(snd) = &mut self.snd else { return };
         let Segment { start, payload, fin, timestamps } = *segment;
-        let rto = snd.core.rtt.rto();
+        let (rto, srtt) = (snd.core.rtt.rto(), snd.core.flow.srtt);
         let window = u64::from(p.window) << self.peer_shift;
         let ack = unwrap(snd.una(), p.ack, self.iss);
         if ack > snd.nxt() {
@@ -209,7 +209,7 @@ impl Endpoint {
             if self.ecn && payload > 0 {
                 self.take_ecn(p, start, start + payload);
             }
-            self.rcv.note_silence(now, (start, start + payload), rto);
+            self.rcv.on_arrival(now, (start, start + payload), rto, srtt);
             self.rcv.on_segment(now, start, payload, fin, timestamps.map(|t| t.0));
             if self.rcv.finished() {
                 self.state = match self.state {

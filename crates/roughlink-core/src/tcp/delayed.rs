@@ -1,0 +1,241 @@
+//! When an acknowledgement may wait, and how long: every second segment, or after a time (RFC 1122 section 4.2.3.2, RFC 5681
+//! section 4.2).
+//!
+//! Linux, `quick_ack`, waits for none of 16 acknowledgements at the beginning, after a duplicate, and after a silence longer than the
+//! RTO, when the peer probably begins with a small window; unless the connection is interactive, that is, answers what it receives
+//! within the time that it would wait (`pingpong`). That time adapts: it follows the gaps between arrivals, doubles where
+//! waiting was in vain, and is between `timeout` and the RTT (`tcp_event_data_recv`, `tcp_send_delayed_ack`,
+//! `tcp_delack_timer_handler`, `tcp_event_data_sent`).
+
+use super::config::TcpConfig;
+use crate::units::Time;
+
+/// The state of waiting.
+#[derive(Clone, Debug)]
+pub(super) struct DelayedAck {
+    /// Segments, of which the last is acknowledged at once.
+    every: u32,
+    /// The time to wait; Linux's least (`TCP_DELACK_MIN`, `TCP_ATO_MIN`).
+    timeout: Time,
+    /// Whether it is Linux's.
+    linux: bool,
+    /// Segments that wait.
+    pending: u32,
+    due: Time,
+    /// Acknowledgements that do not wait.
+    quick: u32,
+    /// Data is answered.
+    interactive: bool,
+    /// When data last arrived in order.
+    fed_at: Time,
+    /// The time to wait, before its bounds (`ato`); zero before the first data.
+    wait: Time,
+    /// Those of the connection.
+    rto: Time,
+    srtt: Time,
+}
+
+impl DelayedAck {
+    pub(super) fn new(cfg: &TcpConfig) -> Self {
+        DelayedAck {
+            every: cfg.delayed_ack,
+            timeout: cfg.delayed_ack_timeout,
+            linux: cfg.quick_ack,
+            pending: 0,
+            due: Time::MAX,
+            quick: 0,
+            interactive: false,
+            fed_at: Time::ZERO,
+            wait: Time::ZERO,
+            rto: Time::ZERO,
+            srtt: Time::ZERO,
+        }
+    }
+
+    /// Answer the first data segment at once, as ns-3 and Linux do.
+    pub(super) fn on_syn(&mut self) {
+        self.pending = self.every.saturating_sub(1);
+    }
+
+    /// When the acknowledgement that waits is due.
+    #[inline]
+    pub(super) fn due(&self) -> Time {
+        self.due
+    }
+
+    /// Whether it is due now. It was waited for in vain.
+    pub(super) fn expires(&mut self, now: Time) -> bool {
+        if self.due > now {
+            return false;
+        }
+        self.due = Time::MAX;
+        self.wait = if self.interactive { self.timeout } else { (self.wait * 2).min(self.rto) };
+        self.interactive = false;
+        true
+    }
+
+    /// Data that continues the stream arrives at a connection with this RTO and smoothed RTT.
+    #[inline(always)]
+    pub(super) fn on_arrival(&mut self, now: Time, rto: Time, srtt: Time) {
+        if !self.linux {
+            return;
+        }
+        let gap = now - self.fed_at;
+        if self.wait.is_zero() {
+            (self.wait, self.quick) = (self.timeout, QUICK_ACKS);
+        } else if gap <= self.timeout / 2 {
+            self.wait = self.wait / 2 + self.timeout / 2;
+        } else if gap < self.wait {
+            self.wait = (self.wait / 2 + gap).min(rto);
+        } else if gap > rto {
+            self.quick = QUICK_ACKS;
+        }
+        (self.fed_at, self.rto, self.srtt) = (now, rto, srtt);
+    }
+
+    /// A segment has arrived in order; whether it is acknowledged at once.
+    #[inline(always)]
+    pub(super) fn on_in_order(&mut self, now: Time) -> bool {
+        self.pending += 1;
+        if self.pending >= self.every || self.quick > 0 && !self.interactive {
+            return true;
+        }
+        if self.due == Time::MAX {
+            self.due = now + self.time();
+        }
+        false
+    }
+
+    fn time(&self) -> Time {
+        let longest = if self.srtt.is_zero() { LONGEST } else { self.srtt.min(LONGEST) };
+        if self.linux { self.wait.min(longest).max(self.timeout) } else { self.timeout }
+    }
+
+    /// Something arrived twice: the peer may have lost acknowledgements.
+    pub(super) fn on_duplicate(&mut self) {
+        if self.linux {
+            (self.quick, self.wait, self.interactive) = (QUICK_ACKS, self.timeout, false);
+        }
+    }
+
+    /// A mark arrived: the peer's window may be small.
+    pub(super) fn on_marked(&mut self) {
+        if self.linux {
+            (self.quick, self.wait, self.interactive) = (self.quick.max(QUICK_ECHOES), self.timeout, false);
+        }
+    }
+
+    /// Data leaves.
+    #[inline]
+    pub(super) fn on_data_sent(&mut self, now: Time) {
+        self.interactive |= self.linux && now - self.fed_at < self.wait;
+    }
+
+    /// An acknowledgement leaves, alone or on data; `wanted`: at once.
+    #[inline]
+    pub(super) fn on_ack_sent(&mut self, wanted: bool) {
+        if self.quick > 0 && (wanted || self.pending > 0) {
+            self.quick -= 1;
+            if self.quick == 0 {
+                self.wait = self.timeout;
+            }
+        }
+        (self.pending, self.due) = (0, Time::MAX);
+    }
+}
+
+/// Linux `tcp_ecn_check_ce`.
+const QUICK_ECHOES: u32 = 2;
+/// Linux `TCP_MAX_QUICKACKS`.
+const QUICK_ACKS: u32 = 16;
+/// Linux `TCP_DELACK_MAX`.
+const LONGEST: Time = Time::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Stack;
+    use super::*;
+
+    const RTO: Time = Time::from_millis(280);
+
+    /// A receiver of small segments, which knows an RTT of 80 ms.
+    struct Fed {
+        delayed: DelayedAck,
+        now: Time,
+    }
+
+    impl Fed {
+        /// Beyond the first acknowledgements.
+        fn new(stack: Stack) -> Self {
+            let mut fed = Fed { delayed: DelayedAck::new(&TcpConfig::preset(stack)), now: Time::from_secs(1) };
+            fed.delayed.on_syn();
+            for _ in 0..40 {
+                fed.arrives(Time::ZERO);
+            }
+            fed.delayed.on_ack_sent(false);
+            fed
+        }
+
+        /// A segment arrives after `gap`; whether it is acknowledged at once.
+        fn arrives(&mut self, gap: Time) -> bool {
+            self.now += gap;
+            self.delayed.on_arrival(self.now, RTO, Time::from_millis(80));
+            let at_once = self.delayed.on_in_order(self.now);
+            if at_once {
+                self.delayed.on_ack_sent(true);
+            }
+            at_once
+        }
+
+        /// How long a lone segment waits that arrives after `gap`.
+        fn waits(&mut self, gap: Time) -> Time {
+            assert!(!self.arrives(gap));
+            let due = self.delayed.due();
+            let waited = due - self.now;
+            self.now = due;
+            assert!(self.delayed.expires(self.now));
+            self.delayed.on_ack_sent(true);
+            waited
+        }
+    }
+
+    #[test]
+    fn after_a_silence_longer_than_the_rto_nothing_is_delayed() {
+        let ms = Time::from_millis;
+        for (stack, silence, at_once) in
+            [(Stack::Linux, ms(281), 16), (Stack::Linux, RTO, 0), (Stack::Rfc, Time::from_secs(9), 0)]
+        {
+            let mut fed = Fed::new(stack);
+            let mut gap = silence;
+            let answered = (0..40).take_while(|_| fed.arrives(std::mem::take(&mut gap))).count();
+            assert_eq!(answered, at_once, "{stack:?} after {silence}");
+        }
+    }
+
+    #[test]
+    fn who_answers_at_once_is_interactive() {
+        let mut fed = Fed::new(Stack::Linux);
+        fed.now += Time::from_secs(1);
+        assert!(fed.arrives(Time::ZERO), "a silence");
+        fed.now += Time::from_millis(10);
+        fed.delayed.on_data_sent(fed.now);
+        assert!(!fed.arrives(Time::from_secs(1)), "an answer is expected");
+        fed.delayed.on_duplicate();
+        assert!(fed.arrives(Time::ZERO));
+    }
+
+    #[test]
+    fn the_time_doubles_in_vain_up_to_the_round_trip_and_falls_with_data() {
+        let ms = Time::from_millis;
+        let mut fed = Fed::new(Stack::Linux);
+        assert_eq!([(); 4].map(|()| fed.waits(ms(100))), [ms(40), ms(80), ms(80), ms(80)]);
+        for _ in 0..10 {
+            fed.arrives(ms(1));
+        }
+        let after = fed.waits(ms(1));
+        assert!(ms(40) <= after && after < ms(41), "{after}");
+        let mut fed = Fed::new(Stack::Rfc);
+        let first = fed.waits(ms(100));
+        assert_eq!(fed.waits(ms(100)), first);
+    }
+}
