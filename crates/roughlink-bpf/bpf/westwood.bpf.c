@@ -104,10 +104,10 @@ INLINE void avoid(struct state *s, struct flow *f)
 		reno(f, &s->count);
 }
 
-/* The paper's BWE RTTmin, segments, at least two. */
+/* The paper's BWE RTTmin, bytes rounded to nearest, in segments, at least two. */
 INLINE u32 capacity(const struct state *s, const struct flow *f)
 {
-	u64 w = times_over(s->bandwidth, s->min_rtt, 1000000) / BYTE_PER_S / most(f->mss, 1);
+	u64 w = (times_over(s->bandwidth, s->min_rtt, 1000000) + BYTE_PER_S / 2) / BYTE_PER_S / most(f->mss, 1);
 
 	return w < 0x7fffffff ? most(w, 2) : 0x7fffffff;
 }

@@ -285,10 +285,11 @@ impl Westwood {
             Sample::Timer | Sample::Ack | Sample::Rtt => flow.min_rtt,
         };
         let mss = u64::from(flow.mss);
-        let bytes = (self.bandwidth * rtt.as_secs_f64() / 8.0) as u64;
+        let bytes = self.bandwidth * rtt.as_secs_f64() / 8.0;
         match self.params.sample {
-            Sample::Window => (bytes / mss).max(2).saturating_mul(mss), // Linux has whole segments
-            Sample::Timer | Sample::Ack | Sample::Rtt => bytes.max(2 * mss),
+            // Linux has whole segments. What is exactly that many must not be one less by a rounding error.
+            Sample::Window => (bytes.round() as u64 / mss).max(2).saturating_mul(mss),
+            Sample::Timer | Sample::Ack | Sample::Rtt => (bytes as u64).max(2 * mss),
         }
     }
 
