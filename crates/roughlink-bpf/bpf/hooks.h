@@ -54,6 +54,17 @@ INLINE void caught_up(struct sock *sk, struct state *s, struct flow *f)
 	write_back(sk, f);
 }
 
+/* To whom the connection is. */
+INLINE void address(struct flow *f, const struct sock_common *sk)
+{
+	f->family = sk->skc_family;
+	f->local_port = sk->skc_num;
+	f->remote_port = __builtin_bswap16(sk->skc_dport);
+	f->remote[0] = sk->skc_daddr;
+	if (f->family == AF_INET6)
+		__builtin_memcpy(f->remote, &sk->skc_v6_daddr, sizeof f->remote);
+}
+
 SEC("struct_ops")
 int opened(u64 *ctx)
 {
@@ -65,12 +76,7 @@ int opened(u64 *ctx)
 	s->common.una = ((struct tcp_sock *)sk)->snd_una;
 	look(&f, sk, &s->common);
 	s->common.state = f.state;
-	f.family = sk->__sk_common.skc_family;
-	f.local_port = sk->__sk_common.skc_num;
-	f.remote_port = __builtin_bswap16(sk->__sk_common.skc_dport);
-	f.remote[0] = sk->__sk_common.skc_daddr;
-	if (f.family == AF_INET6)
-		__builtin_memcpy(f.remote, &sk->__sk_common.skc_v6_daddr, sizeof f.remote);
+	address(&f, &sk->__sk_common);
 	note(&f, OPENED, 1);
 	CALL(begin, s, &f);
 	write_back(sk, &f);
@@ -253,6 +259,41 @@ struct tcp_congestion_ops entry = {
 	.name = "roughlink", /* the loader's to set */
 };
 _Static_assert(__builtin_offsetof(struct tcp_congestion_ops, name) == 72, "as in load.rs");
+
+/* --- The connections that are open --- */
+
+/* The loader's to set: the name in the kernel. */
+const volatile char own_name[16] SEC(".rodata.name") = {};
+
+/* The TCP socket behind `sk`, if it has this algorithm and its connection was established; else none. */
+INLINE struct tcp_sock *ours(struct sock_common *sk)
+{
+	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : (void *)0;
+	const struct tcp_congestion_ops *ops;
+
+	if (!tp)
+		return tp;
+	ops = ((struct inet_connection_sock *)tp)->icsk_ca_ops;
+	for (int i = 0; i < 16; i++)
+		if (ops->name[i] != own_name[i])
+			return (void *)0;
+	return STATE(tp)->common.connection ? tp : (void *)0;
+}
+
+/* Who reads the iterator gets a record of each connection of its namespace. */
+SEC("iter/tcp")
+int connections(struct bpf_iter__tcp *ctx)
+{
+	struct tcp_sock *tp = ours(ctx->sk_common);
+	struct flow f = { .kind = OPENED };
+
+	if (!tp)
+		return 0;
+	look(&f, (void *)tp, &STATE(tp)->common);
+	address(&f, (void *)tp);
+	bpf_seq_write(ctx->meta->seq, &f, sizeof f);
+	return 0;
+}
 
 /* --- The same arithmetic, driven by a recorded event at a time; only tests load it --- */
 

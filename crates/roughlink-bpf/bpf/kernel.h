@@ -37,7 +37,10 @@ struct sock {
 	u32 sk_pacing_status;
 } RELOCATED;
 
+struct tcp_congestion_ops;
+
 struct inet_connection_sock {
+	const struct tcp_congestion_ops *icsk_ca_ops;
 	u8 icsk_ca_state : 5;
 	u64 icsk_ca_priv[13];
 } RELOCATED;
@@ -88,6 +91,16 @@ struct tcp_congestion_ops {
 	void (*release)(struct sock *);
 } RELOCATED;
 
+/* An iterator over sockets, which the kernel runs for each socket of the reader's namespace. */
+struct bpf_iter_meta {
+	void *seq;
+} RELOCATED;
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+} RELOCATED;
+
 /* A bit field as it lies in the running kernel; __builtin_preserve_field_info's kinds are clang's. */
 #define BIT_FIELD(s, field)                                                                       \
 	(((u64) * (u8 *)((u8 *)(s) + __builtin_preserve_field_info((s)->field, 0 /* byte offset */))     \
@@ -100,5 +113,7 @@ enum bpf_map_type { BPF_MAP_TYPE_RINGBUF = 27 };
 
 static void *(*const bpf_ringbuf_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*const bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
+static long (*const bpf_seq_write)(void *seq, const void *data, u32 len) = (void *)127;
+static struct tcp_sock *(*const bpf_skc_to_tcp_sock)(void *sk) = (void *)137;
 
 #endif

@@ -3,7 +3,7 @@
 
 use crate::defaults;
 use crate::error::KernelError;
-use crate::event::Event;
+use crate::event::{Event, SIZE};
 use crate::load::Loaded;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, RingBufferBuilder};
 use nix::mount::{MsFlags, mount};
@@ -29,9 +29,12 @@ const MAPS: [(&str, &str); 5] = [
     (".data.coverage", COVERAGE),
 ];
 const LINK: &str = "link";
+/// The iterator over its connections.
+const CONNECTIONS: &str = "connections";
 /// The map, and the iterator, of an algorithm that is told of coverage.
 const COVERAGE: &str = "coverage";
 const LOOK_AGAIN: &str = "look_again";
+const ITERATORS: [&str; 2] = [CONNECTIONS, LOOK_AGAIN];
 /// How often, 10 ms apart, the kernel is asked whether an algorithm has gone.
 const TRIES: u32 = 300;
 
@@ -191,21 +194,39 @@ impl Pinned {
                 self.name
             )));
         }
-        let look_again = folder(&self.name).join(LOOK_AGAIN);
-        if !look_again.exists() {
+        if !folder(&self.name).join(LOOK_AGAIN).exists() {
             return Err(KernelError::State(format!("`{}` does not listen to coverage; `avoca` does", self.name)));
         }
         let written = self.map(COVERAGE)?.update(&[0; 4], &u32::from(there).to_ne_bytes(), MapFlags::ANY);
         written.map_err(KernelError::bpf("write down the coverage"))?;
-        let mut looked = Ok(());
-        let visited = Namespace::visit(|words, namespace| {
-            // One that has gone since has no connections.
-            if let Ok(Err(e)) = namespace.within(|| fs::read(&look_again)) {
-                looked = Err(KernelError::file(format!("have the connections of {words} look"))(e));
-            }
+        self.read_everywhere(LOOK_AGAIN, |_, _| ())
+    }
+
+    /// The connections that have it, as events of the kind [`Kind::Opened`](crate::event::Kind::Opened) with what they have now, of every namespace that can be
+    /// found, with words for the namespace.
+    ///
+    /// # Errors
+    /// The iterator cannot be read.
+    pub fn connections(&self) -> Result<Vec<(String, Event)>, KernelError> {
+        let mut all = Vec::new();
+        self.read_everywhere(CONNECTIONS, |words, bytes| {
+            all.extend(bytes.chunks_exact(SIZE).filter_map(Event::decode).map(|e| (words.to_owned(), e)));
+        })?;
+        all.sort_by_key(|(_, e)| e.connection);
+        Ok(all)
+    }
+
+    /// Reads one of the iterators in each namespace, which runs it for that namespace's connections.
+    fn read_everywhere(&self, iterator: &str, mut on_read: impl FnMut(&str, &[u8])) -> Result<(), KernelError> {
+        let path = folder(&self.name).join(iterator);
+        let mut outcome = Ok(());
+        let visited = Namespace::visit(|words, namespace| match namespace.within(|| fs::read(&path)) {
+            Ok(Ok(bytes)) => on_read(&words, &bytes),
+            Ok(Err(e)) => outcome = Err(KernelError::file(format!("look at the connections of {words}"))(e)),
+            Err(_) => {} // it has gone since, with its connections
         });
         visited.map_err(|e| KernelError::State(e.whole()))?;
-        looked
+        outcome
     }
 
     fn map(&self, name: &str) -> Result<MapHandle, KernelError> {
@@ -253,8 +274,8 @@ impl Loaded {
                 map.pin(&path).map_err(KernelError::bpf(format!("pin {}", path.display())))?;
             }
         }
-        if let Some(program) = self.object.progs_mut().find(|p| p.name() == LOOK_AGAIN) {
-            let path = folder.join(LOOK_AGAIN);
+        for program in self.object.progs_mut().filter(|p| ITERATORS.iter().any(|name| p.name() == *name)) {
+            let path = folder.join(program.name());
             let pinned = program.attach().and_then(|mut link| link.pin(&path));
             pinned.map_err(KernelError::bpf(format!("pin {}", path.display())))?;
         }
@@ -359,7 +380,7 @@ fn folder(name: &str) -> PathBuf {
 
 /// Removes a folder of pins, as far as it is there.
 fn remove(folder: &Path) {
-    for name in MAPS.iter().map(|m| m.1).chain([LINK, LOOK_AGAIN]) {
+    for name in MAPS.iter().map(|m| m.1).chain(ITERATORS).chain([LINK]) {
         let _ = fs::remove_file(folder.join(name));
     }
     let _ = fs::remove_dir(folder);

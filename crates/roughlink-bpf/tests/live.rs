@@ -427,6 +427,7 @@ fn avoca_is_silent_outside_coverage() {
             let after = until(&|window| window >= 10);
             thread::sleep(Duration::from_millis(100));
             assert!(before >= 10 && after >= 10, "{before}, {without}, {later}, {after}");
+            assert!(!stream.nodelay().expect("a socket"), "it is as the application had it");
             assert_eq!((without, later), (1, 1));
         });
         stream.flush().expect("a socket");
@@ -438,6 +439,36 @@ fn avoca_is_silent_outside_coverage() {
     held.pin(false);
     let pinned = Pinned::find(&wish.name).expect("it is pinned");
     assert!(pinned.set_coverage(true).unwrap_err().to_string().contains("does not listen"));
+}
+
+#[test]
+fn open_connections_are_listed() {
+    or_skip!();
+    let pair = Pair::new();
+    let (wish, mut held) = loaded("illinois", "listed");
+    let (other, mut held_too) = loaded("newreno", "unlisted");
+    [&mut held, &mut held_too].iter_mut().for_each(|held| held.pin(false));
+    let list = |wish: &Wish| Pinned::find(&wish.name).and_then(|p| p.connections()).expect("it can be read");
+    assert_eq!(list(&wish), []);
+    with_listener(&pair, || {
+        let mut streams = [connect(&wish.name), connect(&wish.name), connect(&other.name)];
+        for stream in &mut streams {
+            stream.write_all(&[1; 300_000]).expect("the connection lives");
+        }
+        let open = list(&wish);
+        let ports = |all: &[(String, Event)]| all.iter().map(|(_, e)| e.local_port).collect::<Vec<_>>();
+        let local = |s: &TcpStream| s.local_addr().expect("a socket").port();
+        assert_eq!(ports(&open), [local(&streams[0]), local(&streams[1])]);
+        for (words, e) in &open {
+            assert_eq!(words, "this namespace");
+            assert_eq!((e.remote_port, &e.remote[..4]), (7777, &[10, 77, 0, 2][..]));
+            assert!(e.cwnd >= 10 && e.mss > 1000 && e.srtt_us > 0, "{e:?}");
+        }
+        assert_eq!(ports(&list(&other)), [local(&streams[2])]);
+        // One that is given another algorithm is no connection of this one.
+        setsockopt(&streams[0], sockopt::TcpCongestion, &"cubic".into()).expect("a socket");
+        assert_eq!(ports(&list(&wish)), [local(&streams[1])]);
+    });
 }
 
 #[test]

@@ -416,7 +416,7 @@ Examples:
         after_help = "Example:\n  sudo roughlink cc coverage avoca off; sleep 20; sudo roughlink cc coverage avoca on"
     )]
     Coverage(Coverage),
-    /// Show what an algorithm in the kernel has counted, or follow its connections (Linux).
+    /// Show what an algorithm in the kernel has counted and its open connections, or follow them (Linux).
     #[command(after_help = "Examples:
   sudo roughlink cc stat illinois_aa
   sudo roughlink cc stat illinois_aa --follow

@@ -4,6 +4,7 @@ use crate::args::{CcList, Coverage, List, Load, Stat, Switch, Unload};
 use crate::failure::{Failure, print, print_json, say};
 use crate::progress::on_stop;
 use crate::show;
+use crate::table::Table;
 use roughlink_bpf::KernelError;
 use roughlink_bpf::catalogue::ENTRIES;
 use roughlink_bpf::check::needs;
@@ -14,7 +15,7 @@ use roughlink_bpf::pinned::{self, Pinned};
 use roughlink_host::{Namespace, is_allowed};
 use roughlink_lab::error::LabError;
 use roughlink_lab::nearest;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
@@ -202,12 +203,16 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
     let pinned = Pinned::find(&args.name).map_err(failure)?;
     if !args.follow {
         let counters = pinned.counters().map_err(failure)?;
+        let connections = pinned.connections().map_err(failure)?;
         if args.json {
-            return print_json(&json!({ "name": pinned.name, "what": pinned.what, "counters": counters }));
+            let connections: Vec<_> = connections.iter().map(as_json).collect();
+            return print_json(
+                &json!({ "name": pinned.name, "what": pinned.what, "counters": counters, "connections": connections }),
+            );
         }
         let c = counters;
         let parameters: Vec<String> = pinned.what.parameters.iter().map(|(k, v)| format!("{k} = {v}")).collect();
-        return print(&format!(
+        print(&format!(
             "{} ({}): {}\nconnections: {} opened, {} open\nepisodes: {} congestion, {} time-outs, {} undone{}\n",
             pinned.name,
             pinned.what.algorithm,
@@ -222,7 +227,8 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
             } else {
                 String::new()
             }
-        ));
+        ))?;
+        return if connections.is_empty() { Ok(()) } else { print(&format!("{}\n", table_of(&connections))) };
     }
     let stop = on_stop(|| ());
     let mut outcome = Ok(());
@@ -309,7 +315,7 @@ fn said(e: &Event) -> String {
 }
 
 fn line(e: &Event) -> String {
-    let ssthresh = if e.ssthresh == u32::MAX { "-".into() } else { e.ssthresh.to_string() };
+    let ssthresh = ssthresh(e);
     let (seconds, srtt) = (e.now_us as f64 / 1e6, f64::from(e.srtt_us) / 1e3);
     format!(
         "{seconds:>10.3}  {:>10}  {:<18}  {:>4}  {ssthresh:>8}  {:>9}  {srtt:>9.3}\n",
@@ -320,14 +326,45 @@ fn line(e: &Event) -> String {
     )
 }
 
+/// Connections as they are now, in a table.
+fn table_of(connections: &[(String, Event)]) -> Table {
+    let mut table = show::table(&["connection", "to", "state", "cwnd", "ssthresh", "in flight", "srtt ms", "in"]);
+    for (words, e) in connections {
+        table.add_row([
+            e.connection.to_string(),
+            peer(e),
+            state(e.state).into(),
+            e.cwnd.to_string(),
+            ssthresh(e),
+            e.in_flight.to_string(),
+            format!("{:.3}", f64::from(e.srtt_us) / 1e3),
+            words.clone(),
+        ]);
+    }
+    table
+}
+
+fn as_json((words, e): &(String, Event)) -> Value {
+    json!({ "connection": e.connection, "namespace": words, "peer": peer(e), "local_port": e.local_port, "state": state(e.state),
+        "cwnd": e.cwnd, "ssthresh": limited(e), "in_flight": e.in_flight, "mss": e.mss, "srtt_us": e.srtt_us })
+}
+
+/// The slow-start threshold, if there is one.
+fn limited(e: &Event) -> Option<u32> {
+    (e.ssthresh != u32::MAX).then_some(e.ssthresh)
+}
+
+fn ssthresh(e: &Event) -> String {
+    limited(e).map_or("-".into(), |n| n.to_string())
+}
+
 fn json_line(e: &Event) -> String {
     let kind = format!("{:?}", e.kind).to_lowercase();
     let peer = (e.kind == Kind::Opened).then(|| peer(e));
-    let ssthresh = (e.ssthresh != u32::MAX).then_some(e.ssthresh);
     let rtt = (e.rtt_us >= 0).then_some(e.rtt_us);
     let line = json!({ "time_us": e.now_us, "connection": e.connection, "event": kind, "peer": peer,
         "local_port": peer.is_some().then_some(e.local_port), "state": state(e.state), "cwnd": e.cwnd,
-        "ssthresh": ssthresh, "in_flight": e.in_flight, "srtt_us": e.srtt_us, "rtt_us": rtt, "segments": e.segments });
+        "ssthresh": limited(e), "in_flight": e.in_flight, "srtt_us": e.srtt_us, "rtt_us": rtt, "segments": e.segments });
     format!("{line}\n")
 }
 
