@@ -3,12 +3,13 @@
 
 use nix::sys::socket::{setsockopt, sockopt};
 use roughlink_bpf::catalogue::ENTRIES;
+use roughlink_bpf::check::needs;
 use roughlink_bpf::defaults::{default_of, holders, registered, set_default};
 use roughlink_bpf::event::{Event, Kind};
 use roughlink_bpf::load::{Loaded, Wish};
 use roughlink_bpf::pinned::{Pinned, unload};
 use roughlink_bpf::replay::{InKernel, InRust, agree, for_replay};
-use roughlink_host::{Namespace, is_allowed};
+use roughlink_host::Namespace;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
@@ -72,14 +73,10 @@ impl Drop for Pair {
 }
 
 /// Why the kernel cannot be tried here, if it cannot.
-fn unable() -> Option<&'static str> {
-    if !is_allowed() {
-        Some("not root")
-    } else if Command::new("ip").arg("-V").stdout(Stdio::null()).status().is_err() {
-        Some("no `ip`")
-    } else {
-        None
-    }
+fn unable() -> Option<String> {
+    let lacks = needs().into_iter().find(|need| need.name != "load" && need.fix.is_some());
+    let no_ip = || Command::new("ip").arg("-V").stdout(Stdio::null()).status().is_err().then(|| "no `ip`".to_owned());
+    lacks.map(|need| format!("{}: {}", need.name, need.found)).or_else(no_ip)
 }
 
 macro_rules! or_skip {
