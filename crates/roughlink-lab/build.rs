@@ -35,7 +35,12 @@ fn main() {
 
     let crates = root.join("crates");
     println!("cargo:rustc-env=ROUGHLINK_ENGINE={}", hash(&crates, &[("roughlink-core/src", "core", &["rs"])]));
-    let carriers = [("roughlink-host/src", "host", &["rs"][..]), ("roughlink-bpf/bpf", "bpf", &["c", "h"])];
+    let carriers = [
+        ("roughlink-host/src", "host", &["rs"][..]),
+        ("roughlink-bpf/bpf", "bpf", &["c", "h"]),
+        ("roughlink-bpf/src", "loader", &["rs"]),
+        ("roughlink-cli/src/commands/reproduce", "runs", &["rs"]),
+    ];
     println!("cargo:rustc-env=ROUGHLINK_CARRIER={}", hash(&crates, &carriers));
 }
 

@@ -60,6 +60,11 @@ fn prepare(first: impl FnOnce() + Send + 'static) {
     }
 }
 
+/// Whether somebody has asked that it end.
+pub(crate) fn is_stopping() -> bool {
+    STOP.load(Ordering::SeqCst)
+}
+
 /// Ends the process by the signal that asked for it, if one did: after an exit code alone, a shell would go on with its script, as it
 /// does after a program that has made something else of Ctrl-C.
 pub(crate) fn end_by_signal() {

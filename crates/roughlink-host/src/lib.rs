@@ -67,4 +67,4 @@ pub use nodes::{Directory, Listed, OWN_NODE, directories, variable};
 pub use program::{Attended, Ended, Launcher, Output, Program, Sink, attend};
 pub use realtime::Effort;
 pub use relay::{Ending, Lateness};
-pub use transfers::{Transferred, Transfers, Vitals};
+pub use transfers::{Transferred, Transfers, Vitals, raise_descriptor_limit};

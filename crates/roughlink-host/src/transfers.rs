@@ -20,14 +20,18 @@
 //! taken back it counts for a namespace only (`TcpExt` in /proc/net/netstat): they are shared out evenly among the flows that send there, so that their sum and mean
 //! are right and the share of a single one of several flows is not.
 
+mod counts;
+
 use crate::emulation::{Emulation, Host, Outcome, Place, Settings};
 use crate::error::HostError;
 use crate::ip::{ip, ip_prints};
 use crate::namespace::Namespace;
 use crate::realtime::{Clock, hurry};
-use crate::socket_option::{clamp_window, tcp_info};
+use crate::socket_option::clamp_window;
+use counts::{CLOSE, Counters, INFINITE, Info, SYN_SENT, counters};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::sockopt::{RcvBufForce, TcpCongestion};
 use nix::sys::socket::{
     AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, bind, connect, setsockopt, socket,
@@ -142,6 +146,23 @@ impl Transfers<'_> {
             if let Some(key) = decided_by_kernels(&flow.tcp, flow.ipv6) {
                 return wrong(format!("`tcp.{key}` is decided by the kernel"));
             }
+            // Flows to a node share the socket that waits there, and those of a pair the route.
+            let others =
+                carried(scenario).take_while(|&o| o != i).map(|o| &scenario.flows[o]).filter(|o| o.to == flow.to);
+            for other in others {
+                if window(&flow.tcp) != window(&other.tcp) {
+                    return wrong(format!(
+                        "its buffers are not those of `{}`, which ends at the same node",
+                        other.name
+                    ));
+                }
+                if other.from == flow.from && acknowledges_each(&other.tcp) != acknowledges_each(&flow.tcp) {
+                    return wrong(format!(
+                        "its `delayed_ack` is not that of `{}`, which has the same ends",
+                        other.name
+                    ));
+                }
+            }
         }
         Ok(())
     }
@@ -172,18 +193,23 @@ impl Transfers<'_> {
             transfers.iter().map(|t| sender(emulation.namespace(t.ends[0]), t)).collect::<Result<_, _>>()?;
         let before: Vec<Counters> = counters(&hosts, |host| emulation.namespace(host))?;
         let running = emulation.start(NoObserver);
-        let (clock, over) = (running.clock, AtomicBool::new(false));
-        let ended = |all: bool| all || running.is_over() || stop.load(Ordering::Relaxed);
-        let sent = thread::scope(|scope| {
-            scope.spawn(|| receive(&listeners, &transfers, (clock, &over)));
-            let sent = scope.spawn(|| send(&senders, &transfers, (clock, self.every), &ended, scenario));
-            let sent = sent.join();
-            over.store(true, Ordering::Release);
-            sent
+        let (clock, over, broken) = (running.clock, AtomicBool::new(false), AtomicBool::new(false));
+        let ended = |all: bool| [&broken, stop].iter().any(|s| s.load(Ordering::Relaxed)) || all || running.is_over();
+        let (received, sent) = thread::scope(|scope| {
+            let raised = Raised(&over);
+            let received = scope.spawn(|| {
+                let received = receive(&listeners, &transfers, (clock, &over));
+                broken.store(received.is_err(), Ordering::Relaxed);
+                received
+            });
+            let sent = scope.spawn(|| send(&senders, &transfers, (clock, self.every), &ended, scenario)).join();
+            drop(raised);
+            (received.join(), sent)
         });
         let after = counters(&hosts, |host| running.namespace(host));
         // Whatever happened, the network ends here.
         let (mut outcome, _) = running.finish();
+        received.unwrap_or_else(|panic| resume_unwind(panic))?;
         let ((vitals, last), after) = (sent.unwrap_or_else(|panic| resume_unwind(panic))?, after?);
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
@@ -208,7 +234,6 @@ impl Transfers<'_> {
         let [from, to] = addresses(&self.scenario, i).sockets();
         let place = |node| nodes.binary_search(&node).expect("the nodes of all transfers are there");
         let Traffic::Bulk { bytes } = flow.traffic else { unreachable!("only these are carried") };
-        let size = |buffer| if let Buffer::Bytes(bytes) = buffer { Some(bytes) } else { None };
         Transfer {
             flow: i,
             start: flow.start,
@@ -217,15 +242,20 @@ impl Transfers<'_> {
             to,
             ends: [place(flow.from), place(flow.to)],
             cc: self.names[i].clone(),
-            window: [size(flow.tcp.snd_buf), size(flow.tcp.rcv_buf)]
-                .into_iter()
-                .flatten()
-                .min()
-                .map(|bytes| bytes.min(MOST_WINDOW) as u32),
-            each: flow.tcp.delayed_ack == 1,
+            window: window(&flow.tcp),
+            each: acknowledges_each(&flow.tcp),
             read: AtomicU64::new(0),
             read_at: AtomicU64::new(flow.start.0),
         }
+    }
+}
+
+/// This process may open as many descriptors as it is allowed to: a run with many transfers needs two for each, and several for each node.
+pub fn raise_descriptor_limit() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard); // what lacks then is reported by who lacks it
     }
 }
 
@@ -235,6 +265,26 @@ fn carried(scenario: &Scenario) -> impl Iterator<Item = usize> {
     flows.filter(|(_, f)| matches!(f.traffic, Traffic::Bulk { .. })).map(|(i, _)| i)
 }
 
+/// Sets a flag when it is dropped, whatever happened.
+struct Raised<'f>(&'f AtomicBool);
+
+impl Drop for Raised<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// The window that a flow's buffers allow; `None`: the kernel's own growth.
+fn window(config: &TcpConfig) -> Option<u32> {
+    let size = |buffer| if let Buffer::Bytes(bytes) = buffer { Some(bytes) } else { None };
+    let sizes = [size(config.snd_buf), size(config.rcv_buf)];
+    sizes.into_iter().flatten().min().map(|bytes| bytes.min(MOST_WINDOW) as u32)
+}
+
+fn acknowledges_each(config: &TcpConfig) -> bool {
+    config.delayed_ack == 1
+}
+
 /// A key of `tcp` that is not as it is on the `linux` stack, and that a kernel is not told.
 fn decided_by_kernels(config: &TcpConfig, ipv6: bool) -> Option<String> {
     let linux = TcpConfig::preset(Stack::Linux);
@@ -242,7 +292,8 @@ fn decided_by_kernels(config: &TcpConfig, ipv6: bool) -> Option<String> {
         snd_buf: config.snd_buf,
         rcv_buf: config.rcv_buf,
         delayed_ack: config.delayed_ack.min(linux.delayed_ack),
-        mss: if ipv6 { config.mss } else { linux.mss },
+        // IPv6 leaves 20 bytes less.
+        mss: if ipv6 && config.mss == linux.mss - 20 { config.mss } else { linux.mss },
         ..linux
     };
     let table = |config: &TcpConfig| toml::Table::try_from(config).unwrap_or_default();
@@ -307,9 +358,13 @@ fn sender(namespace: &Namespace, t: &Transfer) -> Result<TcpStream, HostError> {
     Ok(TcpStream::from(fd))
 }
 
-/// Reads what comes, until `over` is set.
-fn receive(listeners: &[TcpListener], transfers: &[Transfer], (clock, over): (Clock, &AtomicBool)) {
-    let _ = hurry();
+/// Reads what comes, until `over` is set. A fault of this machine, such as a lack of descriptors, is none of a transfer's.
+fn receive(
+    listeners: &[TcpListener],
+    transfers: &[Transfer],
+    (clock, over): (Clock, &AtomicBool),
+) -> Result<(), HostError> {
+    hurry()?;
     let mut buffer = vec![0; CHUNK];
     let mut open: Vec<(TcpStream, &Transfer)> = Vec::new();
     while !over.load(Ordering::Acquire) {
@@ -338,13 +393,18 @@ fn receive(listeners: &[TcpListener], transfers: &[Transfer], (clock, over): (Cl
             }
         });
         for (listener, _) in listeners.iter().zip(new).filter(|(_, ready)| **ready) {
-            let Ok((stream, peer)) = listener.accept() else { continue };
+            let (stream, peer) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(e) if PASSING.contains(&e.kind()) => continue,
+                Err(e) => return Err(HostError::of("accept a connection")(e)),
+            };
             let whose = transfers.iter().find(|t| t.from == peer);
             if let Some(t) = whose.filter(|_| stream.set_nonblocking(true).is_ok()) {
                 open.push((stream, t));
             }
         }
     }
+    Ok(())
 }
 
 /// What is known of a connection at its end.
@@ -361,7 +421,7 @@ fn send(
     ended: &(dyn Fn(bool) -> bool + Sync),
     scenario: &Scenario,
 ) -> Result<(Vec<Vitals>, Vec<Last>), HostError> {
-    let _ = hurry();
+    hurry()?;
     let block = vec![0; CHUNK];
     // The network goes on for flows that stay simulated.
     let open_end = scenario.flows.len() > transfers.len() || transfers.iter().any(|t| t.bytes.is_none());
@@ -373,7 +433,7 @@ fn send(
         for (i, t) in transfers.iter().enumerate().filter(|(_, t)| t.start <= now) {
             if !begun[i] {
                 begun[i] = true;
-                failed[i] = begin(&senders[i], t).is_err();
+                begin(&senders[i], t).map_err(HostError::errno(format!("connect to {}", t.to)))?;
             }
         }
         if now >= due {
@@ -383,9 +443,9 @@ fn send(
                 }
                 let info = Info::of(&senders[i])?;
                 // The kernel has given it up, or the other end has refused it.
-                failed[i] = info.state() == CLOSE;
+                failed[i] = info.state() == CLOSE && !t.is_done();
                 // A threshold beyond infinity is none: crates/roughlink-bpf/bpf/hooks.h, caught_up(). Nor is the window that follows from it.
-                if info.state() != SYN_SENT && info.u32(SSTHRESH) <= INFINITE {
+                if info.state() != SYN_SENT && info.ssthresh() <= INFINITE {
                     vitals.push(info.vitals(t, now));
                 }
             }
@@ -422,7 +482,8 @@ fn send(
                     }
                 }
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                Err(_) => failed[i] = true,
+                Err(e) if e.kind() == io::ErrorKind::OutOfMemory => return Err(HostError::of("send")(e)),
+                Err(_) => failed[i] = true, // the connection's
             }
         }
     }
@@ -437,77 +498,6 @@ fn begin(sender: &TcpStream, t: &Transfer) -> Result<(), Errno> {
     }
 }
 
-/// `struct tcp_info`, in the order of linux/tcp.h.
-struct Info(Vec<u8>);
-
-impl Info {
-    fn of(socket: &TcpStream) -> Result<Info, HostError> {
-        let bytes = tcp_info(socket.as_fd()).map_err(HostError::errno("ask for TCP_INFO"))?;
-        match bytes.len() {
-            TOTAL_RTO_END.. => Ok(Info(bytes)),
-            _ => Err(HostError::System {
-                what: "count time-outs: TCP_INFO has their number since Linux 6.7".into(),
-                source: io::Error::from(io::ErrorKind::Unsupported),
-            }),
-        }
-    }
-
-    fn u32(&self, at: usize) -> u32 {
-        u32::from_ne_bytes(self.0[at..at + 4].try_into().expect("four bytes"))
-    }
-
-    fn state(&self) -> u8 {
-        self.0[0]
-    }
-
-    fn timeouts(&self) -> u64 {
-        let bytes = &self.0[TOTAL_RTO_END - 2..TOTAL_RTO_END];
-        u64::from(u16::from_ne_bytes(bytes.try_into().expect("two bytes")))
-    }
-
-    fn vitals(&self, t: &Transfer, at: Time) -> Vitals {
-        Vitals {
-            flow: t.flow,
-            at,
-            cwnd: self.u32(80),
-            mss: self.u32(16),
-            in_flight: self.u32(24),
-            srtt: Time::from_micros(u64::from(self.u32(68))),
-            segments: u64::from(self.u32(DATA_SEGMENTS)),
-            delivered: t.read.load(Ordering::Acquire),
-        }
-    }
-}
-
-/// What a kernel counts for a namespace.
-struct Counters {
-    recoveries: u64,
-    undone: u64,
-}
-
-fn counters<'n>(hosts: &[Host], namespace: impl Fn(usize) -> &'n Namespace) -> Result<Vec<Counters>, HostError> {
-    let read = |host: usize| {
-        let path = "/proc/thread-self/net/netstat";
-        let text =
-            namespace(host).within(|| fs::read_to_string(path))?.map_err(HostError::of(format!("read {path}")))?;
-        let all = extended(&text);
-        let sum = |names: &[&str]| names.iter().filter_map(|name| all.get(name)).sum();
-        Ok(Counters {
-            recoveries: sum(&["TCPSackRecovery", "TCPRenoRecovery"]),
-            undone: sum(&["TCPFullUndo", "TCPPartialUndo", "TCPDSACKUndo", "TCPLossUndo"]),
-        })
-    };
-    (0..hosts.len()).map(read).collect()
-}
-
-/// The counters of `TcpExt`: a line of names, and one of values.
-fn extended(text: &str) -> BTreeMap<&str, u64> {
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
-    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
-    let values = values.split_whitespace().map(|v| v.parse().unwrap_or(0));
-    names.split_whitespace().zip(values).collect()
-}
-
 /// Writes what a transfer did over what the network knows of its flow.
 fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]: [u64; 2]) {
     let (read, read_at) = (t.read.load(Ordering::Acquire), Time(t.read_at.load(Ordering::Acquire)));
@@ -520,8 +510,8 @@ fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]
     flow.failed = last.failed;
     flow.delivered_bytes = read;
     flow.throughput_mbps = (spent > 0.0).then(|| read as f64 * 8.0 / spent / 1e6);
-    flow.segments = u64::from(last.info.u32(DATA_SEGMENTS));
-    flow.retransmits = u64::from(last.info.u32(TOTAL_RETRANS));
+    flow.segments = last.info.data_segments();
+    flow.retransmits = last.info.retransmissions();
     flow.timeouts = last.info.timeouts();
     (flow.fast_recoveries, flow.undos) = (recoveries, undone);
     flow.rtt_ms = conversation.and_then(|c| c.forward.rtt_ms);
@@ -533,25 +523,40 @@ const BUFFERS: [(&str, &str); 2] = [("tcp_rmem", "4096 131072 6291456"), ("tcp_w
 const CHUNK: usize = 1 << 18;
 /// The largest window that can be announced (RFC 7323 section 2.3), bytes.
 const MOST_WINDOW: u64 = 1 << 30;
+/// What `accept` may say although nothing is wrong here.
+const PASSING: [io::ErrorKind; 3] =
+    [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted, io::ErrorKind::ConnectionAborted];
 /// After this many milliseconds it is looked whether all is over.
 const LOOK: u8 = 20;
-/// States of a connection, by their numbers in Linux. In the first, segment size and window are not known yet.
-const SYN_SENT: u8 = 2;
-const CLOSE: u8 = 7;
-const SSTHRESH: usize = 76;
-const INFINITE: u32 = i32::MAX as u32;
-const TOTAL_RETRANS: usize = 100;
-const DATA_SEGMENTS: usize = 156;
-const TOTAL_RTO_END: usize = 242;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_found_by_their_names() {
-        let text = "TcpExt: SyncookiesSent TCPSackRecovery\nTcpExt: 3 7\nIpExt: TCPSackRecovery\nIpExt: 9\n";
-        assert_eq!(extended(text).get("TCPSackRecovery"), Some(&7));
+    fn flows_that_share_a_socket_or_a_route_have_the_same_settings() {
+        let with = |key: &str, second: &str| {
+            let flow = |name: &str, more: &str| {
+                format!(
+                    "[[flow]]\nname = \"{name}\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"1 kB\"\n{more}\n"
+                )
+            };
+            let ends = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n";
+            let text = format!(
+                "name = \"two\"\nduration = \"9 s\"\n{ends}{}{}",
+                flow("x", ""),
+                flow("y", &format!("{key} = {second}"))
+            );
+            let (scenario, _) =
+                roughlink_scenario::parse(&text, "two", &[], &|_| Err("none".into())).expect("a scenario");
+            Transfers::check(&scenario).map_err(|e| e.whole())
+        };
+        assert_eq!(with("tcp.rcv_buf", "\"auto\""), Ok(()));
+        assert!(
+            with("tcp.rcv_buf", "\"64 kB\"")
+                .is_err_and(|e| e.contains("not those of `x`, which ends at the same node"))
+        );
+        assert!(with("tcp.delayed_ack", "1").is_err_and(|e| e.contains("not that of `x`, which has the same ends")));
     }
 
     #[test]

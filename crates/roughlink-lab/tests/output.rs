@@ -148,7 +148,8 @@ fn series_and_summary_agree() {
     let state = |r: &parquet::record::Row| r.get_string(2).unwrap().clone();
     let threshold = |r: &parquet::record::Row| r.get_long(5).ok();
     // One may begin with the acknowledgement that ends another: the threshold tells.
-    let begins = |from: &_, to: &_| state(to) == "Recovery" && (state(from) != "Recovery" || threshold(from) != threshold(to));
+    let begins =
+        |from: &_, to: &_| state(to) == "Recovery" && (state(from) != "Recovery" || threshold(from) != threshold(to));
     let episodes = rows.windows(2).filter(|w| begins(&w[0], &w[1])).count();
     assert_eq!(episodes as u64, flow.fast_recoveries);
     assert!(rows[0].is_null(5).unwrap(), "ssthresh is unlimited at first");

@@ -277,7 +277,7 @@ impl Plan {
     /// What identifies the result of a run.
     pub(super) fn key(&self, cell: &Planned, replica: u32) -> String {
         let simulated = key(cell.fingerprint, replica, self.experiment.watch.as_ref());
-        match cell.real_stack() == KERNEL {
+        match cell.stack == KERNEL {
             true => format!("{simulated}-{CARRIER}-{}", kernel_release()),
             false => simulated,
         }
@@ -485,7 +485,7 @@ impl<I: ExactSizeIterator<Item = usize>> Iterator for Jobs<'_, I> {
         let title = format!("{} {} replica {replica}", self.plan.experiment.id, cell.at.join(" "));
         let watch = self.plan.experiment.watch.clone();
         let key = self.plan.key(cell, replica);
-        let real_time = cell.real_stack() == KERNEL;
+        let real_time = cell.stack == KERNEL;
         Some(Ok(Job { key, real_time, ..Job::new(scenario.clone(), cell.fingerprint, replica, watch, title) }))
     }
 

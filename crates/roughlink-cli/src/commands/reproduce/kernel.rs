@@ -10,7 +10,7 @@ use crate::args::Grid;
 use crate::commands::emulate::faults;
 use crate::commands::kernel::failure;
 use crate::failure::{Failure, say};
-use crate::progress::work_by;
+use crate::progress::{is_stopping, work_by};
 use roughlink_bpf::catalogue::Entry;
 use roughlink_bpf::defaults::registered;
 use roughlink_bpf::load::{Loaded, Wish};
@@ -19,7 +19,7 @@ use roughlink_core::net::Exceeded;
 use roughlink_core::net::routing::Routes;
 use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_core::units::Time;
-use roughlink_host::{Ending, Transferred, Transfers, is_allowed};
+use roughlink_host::{Ending, Outcome, Transferred, Transfers, is_allowed, raise_descriptor_limit};
 use roughlink_lab::experiment::Plan;
 use roughlink_lab::runner::{Failed, Job};
 use roughlink_lab::store::{Record, Store};
@@ -28,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 /// What runs on the kernel need, at hand.
 pub(super) struct Ready {
@@ -48,6 +49,7 @@ impl Ready {
             let help = "run it as root; `roughlink cc check` says what else is missing";
             return Err(Failure::Machine("TCP of the kernel is measured as root".into(), Some(help)));
         }
+        raise_descriptor_limit();
         lacked.iter().try_for_each(|s| Transfers::check(s)).map_err(|e| Failure::Machine(e.whole(), e.help()))?;
         Ok(Ready { algorithms: Algorithms::load(&lacked)? })
     }
@@ -57,9 +59,12 @@ impl Ready {
         let (room, repeated) = (Room::default(), AtomicUsize::new(0));
         let carry = |job: &Job, stop: Option<Arc<AtomicBool>>| {
             let mut late = String::new();
+            let stopped = Exceeded::Stopped { at: Time::ZERO, duration: job.scenario.duration };
             for _ in 0..TRIES {
-                let done = room.within(load(&job.scenario), || self.algorithms.carry(job, stop.clone()))?;
-                match faults(&done.outcome, MOST_LATE) {
+                // Nothing begins after Ctrl-C, also what had to wait or to be repeated.
+                let tried = room.within(load(&job.scenario), || self.algorithms.carry(job, stop.clone()));
+                let done = tried.ok_or(stopped)??;
+                match disturbed(&done.outcome) {
                     faults if faults.is_empty() => return Ok(record(job, done)),
                     faults => late = faults.join("; "),
                 }
@@ -74,6 +79,15 @@ impl Ready {
         }
         done
     }
+}
+
+/// Why what was measured says nothing of the algorithm.
+fn disturbed(outcome: &Outcome) -> Vec<String> {
+    let mut all = faults(outcome, MOST_LATE);
+    if outcome.refused > 0 {
+        all.push(format!("{} packets were not taken by the device of their receiver", outcome.refused));
+    }
+    all
 }
 
 /// What the transfers of a scenario can load the links with, bit/s: the rates of their slowest links, each once.
@@ -100,13 +114,20 @@ struct Room {
 struct Share<'r>(&'r Room, u64);
 
 impl Room {
-    fn within<T>(&self, load: u64, work: impl FnOnce() -> T) -> T {
+    /// Does it as soon as there is room; not at all if the command is to end by then.
+    fn within<T>(&self, load: u64, work: impl FnOnce() -> T) -> Option<T> {
         let most = PER_PROCESSOR * std::thread::available_parallelism().map_or(1, NonZeroUsize::get) as u64;
-        let lock = self.used.lock().expect("nobody panics with it");
-        let full = |used: &mut u64| *used > 0 && *used + load > most;
-        *self.left.wait_while(lock, full).expect("nobody panics with it") += load;
+        let mut used = self.used.lock().expect("nobody panics with it");
+        while *used > 0 && *used + load > most && !is_stopping() {
+            used = self.left.wait_timeout(used, LOOK).expect("nobody panics with it").0;
+        }
+        if is_stopping() {
+            return None;
+        }
+        *used += load;
+        drop(used);
         let _share = Share(self, load);
-        work()
+        Some(work())
     }
 }
 
@@ -221,6 +242,8 @@ fn record(job: &Job, done: Transferred) -> Record {
     Record { key: job.key.clone(), watched: job.watch.as_ref().map(watched), result }
 }
 
+/// After what time it is looked whether the command is to end.
+const LOOK: Duration = Duration::from_millis(100);
 /// How often a run is repeated whose link was late.
 const TRIES: u32 = 4;
 /// What a processor carries in time, bit/s: four carried eight runs of 70 Mbit/s, but for most only at the second attempt.

@@ -1,0 +1,118 @@
+//! What a kernel counts: of a connection in `TCP_INFO`, of a namespace in /proc/net/netstat.
+
+use super::{Transfer, Vitals};
+use crate::emulation::Host;
+use crate::error::HostError;
+use crate::namespace::Namespace;
+use crate::socket_option::tcp_info;
+use roughlink_core::units::Time;
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::Ordering;
+use std::{fs, io};
+
+/// `struct tcp_info`, in the order of linux/tcp.h.
+pub(super) struct Info(Vec<u8>);
+
+impl Info {
+    pub(super) fn of(socket: &TcpStream) -> Result<Info, HostError> {
+        let bytes = tcp_info(socket.as_fd()).map_err(HostError::errno("ask for TCP_INFO"))?;
+        match bytes.len() {
+            TOTAL_RTO_END.. => Ok(Info(bytes)),
+            _ => Err(HostError::System {
+                what: "count time-outs: TCP_INFO has their number since Linux 6.7".into(),
+                source: io::Error::from(io::ErrorKind::Unsupported),
+            }),
+        }
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_ne_bytes(self.0[at..at + 4].try_into().expect("four bytes"))
+    }
+
+    pub(super) fn state(&self) -> u8 {
+        self.0[0]
+    }
+
+    pub(super) fn ssthresh(&self) -> u32 {
+        self.u32(76)
+    }
+
+    pub(super) fn retransmissions(&self) -> u64 {
+        u64::from(self.u32(100))
+    }
+
+    /// With data, repetitions included.
+    pub(super) fn data_segments(&self) -> u64 {
+        u64::from(self.u32(156))
+    }
+
+    pub(super) fn timeouts(&self) -> u64 {
+        let bytes = &self.0[TOTAL_RTO_END - 2..TOTAL_RTO_END];
+        u64::from(u16::from_ne_bytes(bytes.try_into().expect("two bytes")))
+    }
+
+    pub(super) fn vitals(&self, t: &Transfer, at: Time) -> Vitals {
+        Vitals {
+            flow: t.flow,
+            at,
+            cwnd: self.u32(80),
+            mss: self.u32(16),
+            in_flight: self.u32(24),
+            srtt: Time::from_micros(u64::from(self.u32(68))),
+            segments: self.data_segments(),
+            delivered: t.read.load(Ordering::Acquire),
+        }
+    }
+}
+
+/// What a kernel counts for a namespace.
+pub(super) struct Counters {
+    pub(super) recoveries: u64,
+    pub(super) undone: u64,
+}
+
+pub(super) fn counters<'n>(
+    hosts: &[Host],
+    namespace: impl Fn(usize) -> &'n Namespace,
+) -> Result<Vec<Counters>, HostError> {
+    let read = |host: usize| {
+        let path = "/proc/thread-self/net/netstat";
+        let text =
+            namespace(host).within(|| fs::read_to_string(path))?.map_err(HostError::of(format!("read {path}")))?;
+        let all = extended(&text);
+        let sum = |names: &[&str]| names.iter().filter_map(|name| all.get(name)).sum();
+        Ok(Counters {
+            recoveries: sum(&["TCPSackRecovery", "TCPRenoRecovery"]),
+            undone: sum(&["TCPFullUndo", "TCPPartialUndo", "TCPDSACKUndo", "TCPLossUndo"]),
+        })
+    };
+    (0..hosts.len()).map(read).collect()
+}
+
+/// The counters of `TcpExt`: a line of names, and one of values.
+fn extended(text: &str) -> BTreeMap<&str, u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("TcpExt:"));
+    let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+    let values = values.split_whitespace().map(|v| v.parse().unwrap_or(0));
+    names.split_whitespace().zip(values).collect()
+}
+
+/// States of a connection, by their numbers in Linux. In the first, segment size and window are not known yet.
+pub(super) const SYN_SENT: u8 = 2;
+pub(super) const CLOSE: u8 = 7;
+/// The threshold of a connection that has none.
+pub(super) const INFINITE: u32 = i32::MAX as u32;
+const TOTAL_RTO_END: usize = 242;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_found_by_their_names() {
+        let text = "TcpExt: SyncookiesSent TCPSackRecovery\nTcpExt: 3 7\nIpExt: TCPSackRecovery\nIpExt: 9\n";
+        assert_eq!(extended(text).get("TCPSackRecovery"), Some(&7));
+    }
+}
