@@ -173,7 +173,6 @@ impl Endpoint {
     fn take_in(&mut self, now: Time, p: &Packet, segment: &Segment, sacks: &[SackBlock]) {
         let Some(snd) = &mut self.snd else { return };
         let Segment { start, payload, fin, timestamps } = *segment;
-        let (rto, srtt) = (snd.core.rtt.rto(), snd.core.flow.srtt);
         let window = u64::from(p.window) << self.peer_shift;
         let ack = unwrap(snd.una(), p.ack, self.iss);
         if ack > snd.nxt() {
@@ -209,7 +208,11 @@ impl Endpoint {
             if self.ecn && payload > 0 {
                 self.take_ecn(p, start, start + payload);
             }
-            self.rcv.on_arrival(now, (start, start + payload), rto, srtt);
+            if self.rcv.adapts()
+                && let Some(snd) = &self.snd
+            {
+                self.rcv.on_arrival(now, (start, start + payload), snd.core.rtt.rto(), snd.core.flow.srtt);
+            }
             self.rcv.on_segment(now, start, payload, fin, timestamps.map(|t| t.0));
             if self.rcv.finished() {
                 self.state = match self.state {

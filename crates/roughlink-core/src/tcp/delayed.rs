@@ -64,22 +64,28 @@ impl DelayedAck {
     }
 
     /// Whether it is due now. It was waited for in vain.
+    #[inline(always)]
     pub(super) fn expires(&mut self, now: Time) -> bool {
-        if self.due > now {
-            return false;
-        }
+        self.due <= now && self.expired()
+    }
+
+    #[inline(never)]
+    fn expired(&mut self) -> bool {
         self.due = Time::MAX;
         self.wait = if self.interactive { self.timeout } else { (self.wait * 2).min(self.rto) };
         self.interactive = false;
         true
     }
 
+    /// Whether [`DelayedAck::on_arrival`] does anything.
+    #[inline(always)]
+    pub(super) fn adapts(&self) -> bool {
+        self.linux
+    }
+
     /// Data that continues the stream arrives at a connection with this RTO and smoothed RTT.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, rto: Time, srtt: Time) {
-        if !self.linux {
-            return;
-        }
         let gap = now - self.fed_at;
         if self.wait.is_zero() {
             (self.wait, self.quick) = (self.timeout, QUICK_ACKS);
@@ -128,7 +134,9 @@ impl DelayedAck {
     /// Data leaves.
     #[inline]
     pub(super) fn on_data_sent(&mut self, now: Time) {
-        self.interactive |= self.linux && now - self.fed_at < self.wait;
+        if self.linux && !self.interactive {
+            self.interactive = now - self.fed_at < self.wait;
+        }
     }
 
     /// An acknowledgement leaves, alone or on data; `wanted`: at once.

@@ -174,6 +174,7 @@ impl Receiver {
         self.ack_now = true;
     }
     /// Makes the delayed ACK due if its time has come.
+    #[inline]
     pub(super) fn wake(&mut self, now: Time) {
         self.ack_now |= self.delayed.expires(now);
     }
@@ -193,6 +194,12 @@ impl Receiver {
         } else if len > 0 || fin {
             self.on_other(now, start, len, fin);
         }
+    }
+
+    /// Whether it wants to hear of arrivals.
+    #[inline(always)]
+    pub(super) fn adapts(&self) -> bool {
+        self.delayed.adapts()
     }
 
     /// Before [`Receiver::on_segment`] of the bytes from `start` to `end`: what the connection knows of the path.
