@@ -77,15 +77,16 @@ impl DelayedAck {
         true
     }
 
-    /// Whether [`DelayedAck::on_arrival`] does anything.
+    /// Whether the time to wait follows arrivals: [`DelayedAck::on_arrival`] is then owed each of them.
     #[inline(always)]
     pub(super) fn adapts(&self) -> bool {
         self.linux
     }
 
-    /// Data that continues the stream arrives at a connection with this RTO and smoothed RTT.
+    /// Data that continues the stream arrives at a connection with this RTO and smoothed RTT; only if it adapts.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, rto: Time, srtt: Time) {
+        debug_assert!(self.linux);
         let gap = now - self.fed_at;
         if self.wait.is_zero() {
             (self.wait, self.quick) = (self.timeout, QUICK_ACKS);
@@ -187,7 +188,9 @@ mod tests {
         /// A segment arrives after `gap`; whether it is acknowledged at once.
         fn arrives(&mut self, gap: Time) -> bool {
             self.now += gap;
-            self.delayed.on_arrival(self.now, RTO, Time::from_millis(80));
+            if self.delayed.adapts() {
+                self.delayed.on_arrival(self.now, RTO, Time::from_millis(80));
+            }
             let at_once = self.delayed.on_in_order(self.now);
             if at_once {
                 self.delayed.on_ack_sent(true);
