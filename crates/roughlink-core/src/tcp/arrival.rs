@@ -208,9 +208,7 @@ impl Endpoint {
             if self.ecn && payload > 0 {
                 self.take_ecn(p, start, start + payload);
             }
-            if self.rcv.adapts()
-                && let Some(snd) = &self.snd
-            {
+            if let Some(snd) = &self.snd {
                 self.rcv.on_arrival(now, (start, start + payload), snd.core.rtt.rto(), snd.core.flow.srtt);
             }
             self.rcv.on_segment(now, start, payload, fin, timestamps.map(|t| t.0));

@@ -77,16 +77,12 @@ impl DelayedAck {
         true
     }
 
-    /// Whether the time to wait follows arrivals: [`DelayedAck::on_arrival`] is then owed each of them.
-    #[inline(always)]
-    pub(super) fn adapts(&self) -> bool {
-        self.linux
-    }
-
-    /// Data that continues the stream arrives at a connection with this RTO and smoothed RTT; only if it adapts.
+    /// Data that continues the stream arrives at a connection with this RTO and smoothed RTT.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, rto: Time, srtt: Time) {
-        debug_assert!(self.linux);
+        if !self.linux {
+            return;
+        }
         let gap = now - self.fed_at;
         if self.wait.is_zero() {
             (self.wait, self.quick) = (self.timeout, QUICK_ACKS);
@@ -188,9 +184,7 @@ mod tests {
         /// A segment arrives after `gap`; whether it is acknowledged at once.
         fn arrives(&mut self, gap: Time) -> bool {
             self.now += gap;
-            if self.delayed.adapts() {
-                self.delayed.on_arrival(self.now, RTO, Time::from_millis(80));
-            }
+            self.delayed.on_arrival(self.now, RTO, Time::from_millis(80));
             let at_once = self.delayed.on_in_order(self.now);
             if at_once {
                 self.delayed.on_ack_sent(true);

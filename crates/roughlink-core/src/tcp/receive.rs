@@ -196,12 +196,6 @@ impl Receiver {
         }
     }
 
-    /// Whether it wants to hear of arrivals.
-    #[inline(always)]
-    pub(super) fn adapts(&self) -> bool {
-        self.delayed.adapts()
-    }
-
     /// Before [`Receiver::on_segment`] of the bytes from `start` to `end`: what the connection knows of the path.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, now: Time, (start, end): (u64, u64), rto: Time, srtt: Time) {
