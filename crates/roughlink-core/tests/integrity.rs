@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::{Direction, noise::Noise};
-use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
+use roughlink_core::net::{Crossing, Limits, Network, Observer, Options, Sending, Way};
 use roughlink_core::packet::{FlowId, Fragment, Packet, Protocol, Sides};
 use roughlink_core::rng::Seed;
 use roughlink_core::scenario::Scenario;
@@ -141,6 +141,16 @@ proptest! {
 
 proptest! {
     #![proptest_config(cases(300))]
+
+    /// Where a limit ends a run in the middle of what a host sends, too.
+    #[test]
+    fn no_side_slot_leaks_at_a_limit(scenario in networks::networks(150_000), events in 1u64..5_000) {
+        let limits = Limits { events, ..Limits::default() };
+        let mut network = Network::new(scenario.clone(), Options { limits, ..Options::default() }).expect("the chain is connected");
+        let mut watch = Watch { scenario: &scenario, reference: Reference::default() };
+        let _ = network.run_observed(&mut watch);
+        prop_assert_eq!(watch.reference.slots.0, watch.reference.slots.1);
+    }
 
     /// A pipe neither creates nor loses track of packets: each is delivered, dropped, lost or in transit.
     #[test]

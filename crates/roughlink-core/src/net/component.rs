@@ -459,6 +459,7 @@ impl Component {
             let flow = &mut self.flows[index];
             let Some(p) = flow.transmit(now, end, &mut self.sides) else { return };
             if self.budget.step() && self.exceeds(now) {
+                self.sides.free(&p);
                 return;
             }
             let flow = &mut self.flows[index];
