@@ -67,6 +67,7 @@ check:
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path fuzz/Cargo.toml --check
 	.ci/with-kernel $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --bin roughlink --locked -- -D warnings
 	@if command -v c++ >/dev/null; then set -x; \
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir target/fuzz --locked -- -D warnings; \
 	else echo 'skipped: the fuzz targets, which need a C++ compiler'; fi

@@ -1,8 +1,8 @@
 //! The command line interface: commands, arguments, help.
 
-mod cc;
+pub(crate) mod cc;
 
-pub(crate) use cc::{Cc, CcList, Coverage, Load, Stat, Switch, Unload};
+use cc::Cc;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use roughlink_core::net::{Limits, MOST_BYTES};
 use roughlink_lab::error::LabError;

@@ -13,7 +13,8 @@ mod progress;
 mod show;
 mod table;
 
-use args::{Any, Cc, Command, Gateway, Metric, Roughlink, Scenario};
+use args::cc::Cc;
+use args::{Any, Command, Gateway, Metric, Roughlink, Scenario};
 use clap::Parser as _;
 use failure::Failure;
 use std::process::ExitCode;

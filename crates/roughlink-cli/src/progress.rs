@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Set when an end is asked for.
-static STOP: AtomicBool = AtomicBool::new(false);
+pub(crate) static STOP: AtomicBool = AtomicBool::new(false);
 /// By which signal, the first of them.
 #[cfg(unix)]
 static SIGNAL: AtomicUsize = AtomicUsize::new(0);
@@ -58,11 +58,6 @@ fn prepare(first: impl FnOnce() + Send + 'static) {
             }
         });
     }
-}
-
-/// Whether somebody has asked that it end.
-pub(crate) fn is_stopping() -> bool {
-    STOP.load(Ordering::SeqCst)
 }
 
 /// Ends the process by the signal that asked for it, if one did: after an exit code alone, a shell would go on with its script, as it

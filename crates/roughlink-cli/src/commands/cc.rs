@@ -1,6 +1,6 @@
 //! `roughlink cc`
 
-use crate::args::CcList;
+use crate::args::cc::CcList;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
 use roughlink_core::cc::{REGISTRY, STACKS};

@@ -1,6 +1,7 @@
 //! `roughlink cc check`, `load`, `unload`, `stat` and `list --kernel`: algorithms in the running kernel.
 
-use crate::args::{CcList, Coverage, List, Load, Stat, Switch, Unload};
+use crate::args::List;
+use crate::args::cc::{CcList, Coverage, Load, Stat, Switch, Unload};
 use crate::failure::{Failure, print, print_json, say};
 use crate::progress::on_stop;
 use crate::show;

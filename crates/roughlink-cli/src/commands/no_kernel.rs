@@ -1,6 +1,7 @@
 //! `roughlink cc` for the kernel, in a program that was built without its algorithms.
 
-use crate::args::{CcList, Coverage, List, Load, Stat, Unload};
+use crate::args::List;
+use crate::args::cc::{CcList, Coverage, Load, Stat, Unload};
 use crate::failure::Failure;
 
 pub(crate) fn list(_: &CcList) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use crate::args::Grid;
 use crate::commands::emulate::faults;
 use crate::commands::kernel::failure;
 use crate::failure::{Failure, say};
-use crate::progress::{is_stopping, work_by};
+use crate::progress::{STOP, work_by};
 use roughlink_bpf::catalogue::Entry;
 use roughlink_bpf::defaults::registered;
 use roughlink_bpf::load::{Loaded, Wish};
@@ -118,10 +118,10 @@ impl Room {
     fn within<T>(&self, load: u64, work: impl FnOnce() -> T) -> Option<T> {
         let most = PER_PROCESSOR * std::thread::available_parallelism().map_or(1, NonZeroUsize::get) as u64;
         let mut used = self.used.lock().expect("nobody panics with it");
-        while *used > 0 && *used + load > most && !is_stopping() {
+        while *used > 0 && *used + load > most && !STOP.load(Ordering::SeqCst) {
             used = self.left.wait_timeout(used, LOOK).expect("nobody panics with it").0;
         }
-        if is_stopping() {
+        if STOP.load(Ordering::SeqCst) {
             return None;
         }
         *used += load;
