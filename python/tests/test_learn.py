@@ -52,8 +52,8 @@ def test_the_committed_policy_does_what_it_did() -> None:
     assert float(learn.returns(policy.weights[None], [(link, 10)], 200, 1, 1)[0, 0]).hex() == RETURN
 
 
-ACTIONS = ["0x1.ec21160000000p-2", "0x1.4b4ace0000000p-2", "0x1.b1766c0000000p-3", "0x1.8327e00000000p-2", "-0x1.f58c9a0000000p-3"]
-RETURN = "0x1.8edb0da99121ap-1"
+ACTIONS = ["0x1.fdfed60000000p-2", "0x1.770d1a0000000p-2", "0x1.eae2a40000000p-3", "0x1.7688620000000p-2", "-0x1.2ffd320000000p-2"]
+RETURN = "0x1.8df4b2aa79a55p-1"
 
 
 def test_a_policy_is_kept_as_it_is(tmp_path: Path) -> None:
