@@ -70,7 +70,7 @@ enum kind { OPENED = 1, ACK, CONGESTION, TIMEOUT, TIMEOUT_AGAIN, STATE, RECOVERE
 /* Each in a map of its own, which other programs find by its section. */
 
 /* What is loaded: the algorithm and its parameters as the loader wrote them, TOML. */
-const volatile char description[1024] SEC(".rodata.what") = {};
+const volatile char description[4096] SEC(".rodata.what") = {};
 
 /* Of all connections since it was loaded. */
 struct {

@@ -57,27 +57,29 @@ pub fn registered() -> Result<Vec<String>, KernelError> {
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Gives every namespace whose default is `name` another one, the first of `instead` that the kernel takes; how many there were.
+/// Gives every namespace whose default is `name` another one, the first of what `instead` has for it that the kernel takes. Returns the
+/// words for each, and its default now.
 ///
 /// # Errors
 /// A namespace still has it.
-pub fn replace(name: &str, instead: &[&str]) -> Result<usize, KernelError> {
-    let places = holders(name)?;
-    for place in &places {
-        let others = instead.iter().filter(|other| !other.is_empty() && **other != name);
-        if !{ others }.any(|other| set_default(place, other).is_ok()) {
-            return Err(KernelError::State(format!(
-                "`{name}` is still the default of {}, which took no other",
-                place.0
-            )));
+pub fn replace(name: &str, instead: impl Fn(&Place) -> Vec<String>) -> Result<Vec<(String, String)>, KernelError> {
+    let mut given = Vec::new();
+    for place in holders(name)? {
+        let mut others = instead(&place).into_iter().filter(|other| !other.is_empty() && other != name);
+        match others.find(|other| set_default(&place, other).is_ok()) {
+            Some(other) => given.push((place.0, other)),
+            None => {
+                let message = format!("`{name}` is still the default of {}, which took no other", place.0);
+                return Err(KernelError::State(message));
+            }
         }
     }
     match holders(name)?.first() {
         Some(place) => Err(KernelError::State(format!("`{name}` has become the default of {} again", place.0))),
-        None => Ok(places.len()),
+        None => Ok(given),
     }
 }
 
 fn within<T: Send>(place: &Place, work: impl FnOnce() -> T + Send) -> Result<T, KernelError> {
-    place.1.within(work).map_err(|e| KernelError::State(e.to_string()))
+    place.1.within(work).map_err(|e| KernelError::State(format!("{}: {}", place.0, e.whole())))
 }

@@ -17,6 +17,14 @@ pub enum KernelError {
         /// Why not.
         reason: &'static str,
     },
+    /// roughlink has loaded nothing of this name.
+    #[error("roughlink has loaded no `{name}`")]
+    NotLoaded {
+        /// The name.
+        name: String,
+        /// What it has loaded.
+        loaded: Vec<String>,
+    },
     /// A parameter that does not exist, has a wrong value, or is not one of the kernel's program.
     #[error("{0}")]
     Parameter(String),

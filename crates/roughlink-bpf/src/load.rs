@@ -5,7 +5,7 @@ use crate::check::Interface;
 use crate::defaults;
 use crate::error::KernelError;
 use crate::parameters;
-use crate::pinned::What;
+use crate::pinned::{self, Former, Pinned, What};
 use libbpf_rs::{Link, MapCore as _, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
 use roughlink_host::Namespace;
 use std::cell::RefCell;
@@ -23,10 +23,12 @@ pub struct Wish {
     pub name: String,
     /// Parameters over the algorithm's defaults.
     pub parameters: Table,
+    /// Of the namespaces whose default it is to become, what they get back when it is unloaded.
+    pub former: Former,
 }
 
 /// The longest description that a program has room for, bytes.
-const DESCRIPTION: usize = 1023;
+const DESCRIPTION: usize = 4095;
 /// Where the name stands in `struct tcp_congestion_ops` of `bpf/kernel.h`.
 const NAME_AT: usize = 72;
 
@@ -37,7 +39,7 @@ impl Wish {
     /// [`KernelError::UnknownAlgorithm`].
     pub fn new(name: &str) -> Result<Self, KernelError> {
         let entry = Entry::find(name).ok_or_else(|| KernelError::UnknownAlgorithm(name.to_owned()))?;
-        Ok(Wish { entry, name: entry.name_in_kernel(), parameters: Table::new() })
+        Ok(Wish { entry, name: entry.name_in_kernel(), parameters: Table::new(), former: Former::new() })
     }
 
     /// Whether it makes sense, without the kernel.
@@ -100,7 +102,10 @@ impl Wish {
     /// The same, into a kernel of which `interface` is known.
     fn load_into(&self, interface: impl FnOnce() -> Result<Interface, KernelError>) -> Result<Loaded, KernelError> {
         if defaults::registered()?.contains(&self.name) {
-            return Err(KernelError::State(format!("the kernel has a `{}` already", self.name)));
+            let ours = Pinned::find(&self.name).is_ok();
+            let remedy = if ours { format!("`roughlink cc unload {}`, or ", self.name) } else { String::new() };
+            let message = format!("the kernel has a `{}` already: {remedy}another name with --as", self.name);
+            return Err(KernelError::State(message));
         }
         let mut open = self.open()?;
         // The programs of the others are the same for all kernels.
@@ -127,18 +132,22 @@ impl Wish {
         Ok(Loaded { object, link })
     }
 
-    /// What is loaded, in TOML; a text that is too long loses the parameters.
+    /// What is loaded, in TOML; a text that is too long loses what namespaces had, then the parameters.
     fn description(&self, parameters: &Table) -> String {
-        let here = (String::new(), Namespace::here());
-        let before = here.1.ok().and_then(|n| defaults::default_of(&(here.0, n)).ok()).unwrap_or_default();
+        let here = Namespace::here().ok().map(|namespace| (String::new(), namespace));
+        let before = here.and_then(|here| pinned::chain(&here).ok()?.pop()).unwrap_or_default();
         let mut what = What {
             algorithm: self.entry.name.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             process: std::process::id(),
             before,
+            former: self.former.clone(),
             parameters: parameters.clone(),
         };
         let text = |what: &What| toml::to_string(what).expect("plain values");
+        if text(&what).len() > DESCRIPTION {
+            what.former.clear();
+        }
         if text(&what).len() > DESCRIPTION {
             what.parameters.clear();
         }

@@ -1,7 +1,7 @@
 //! What is loaded, found by what it has in the BPF file system: a folder per algorithm with the maps that others may read, and
 //! the link, if the algorithm is to outlive its loader.
 
-use crate::defaults;
+use crate::defaults::{self, Place};
 use crate::error::KernelError;
 use crate::event::{Event, SIZE};
 use crate::load::Loaded;
@@ -10,6 +10,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 use roughlink_host::Namespace;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -63,8 +64,42 @@ pub struct What {
     pub process: u32,
     /// The default of the loader's namespace before.
     pub before: String,
+    /// What the namespaces had whose default it was made.
+    pub former: Former,
     /// All parameters that the program has.
     pub parameters: toml::Table,
+}
+
+/// The defaults that namespaces had, by their numbers: the last first, behind it what that had replaced if roughlink had loaded it.
+pub type Former = BTreeMap<String, Vec<String>>;
+
+/// What these namespaces have as their default now.
+///
+/// # Errors
+/// One cannot be joined.
+pub fn former(places: &[Place]) -> Result<Former, KernelError> {
+    places.iter().map(|place| Ok((number(place)?, chain(place)?))).collect()
+}
+
+/// The default of a namespace, and behind it what that replaced there.
+pub(crate) fn chain(place: &Place) -> Result<Vec<String>, KernelError> {
+    let now = defaults::default_of(place)?;
+    let what = Pinned::find(&now).map(|p| p.what);
+    let mut chain = vec![now];
+    chain.extend(what.iter().flat_map(|what| what.instead(place)).filter(|name| !name.is_empty()));
+    Ok(chain)
+}
+
+fn number(place: &Place) -> Result<String, KernelError> {
+    place.1.inode().map(|inode| inode.to_string()).map_err(|e| KernelError::State(e.whole()))
+}
+
+impl What {
+    /// What a namespace gets whose default it was: what that had, or the loader's own.
+    fn instead(&self, place: &Place) -> Vec<String> {
+        let recorded = number(place).ok().and_then(|number| self.former.get(&number));
+        recorded.into_iter().flatten().chain([&self.before]).cloned().collect()
+    }
 }
 
 /// What a program counts, of all connections since it was loaded.
@@ -87,10 +122,10 @@ pub struct Counters {
 }
 
 /// What `unload` did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unloaded {
-    /// Namespaces that were given another default.
-    pub namespaces: usize,
+    /// Words for the namespaces that were given another default, and which.
+    pub namespaces: Vec<(String, String)>,
     /// Connections that go on with it until they end.
     pub connections: u64,
 }
@@ -122,8 +157,13 @@ impl Pinned {
     /// # Errors
     /// There is none, or as [`Pinned::all`].
     pub fn find(name: &str) -> Result<Self, KernelError> {
-        let not_here = || KernelError::State(format!("roughlink has loaded no `{name}`"));
-        Self::all()?.into_iter().find(|p| p.name == name).ok_or_else(not_here)
+        let mut all = Self::all()?;
+        match all.iter().position(|p| p.name == name) {
+            Some(at) => Ok(all.swap_remove(at)),
+            None => {
+                Err(KernelError::NotLoaded { name: name.to_owned(), loaded: all.into_iter().map(|p| p.name).collect() })
+            }
+        }
     }
 
     /// What it has counted.
@@ -149,7 +189,7 @@ impl Pinned {
     /// `acknowledgements` too, or only what is rarer.
     ///
     /// # Errors
-    /// A map cannot be read or written.
+    /// A map cannot be read or written, or the algorithm is unloaded meanwhile.
     pub fn follow(
         &self,
         acknowledgements: bool,
@@ -168,6 +208,8 @@ impl Pinned {
             let written = recording.update(&[0; 4], &level.to_ne_bytes(), MapFlags::ANY);
             written.map_err(KernelError::bpf("turn recording on or off"))
         };
+        let there = || fs::metadata(folder(&self.name).join("ring")).map(|m| m.ino()).ok();
+        let found = there();
         record(if acknowledgements { 2 } else { 1 })?;
         loop {
             let polled = ring.poll(Duration::from_millis(100));
@@ -176,6 +218,9 @@ impl Pinned {
                 Err(e) if e.kind() != libbpf_rs::ErrorKind::Interrupted => {
                     record(0)?;
                     return Err(KernelError::bpf("wait for events")(e));
+                }
+                _ if go_on && there() != found => {
+                    return Err(KernelError::State(format!("`{}` was unloaded", self.name)));
                 }
                 _ if go_on => {}
                 _ => return record(0),
@@ -200,6 +245,17 @@ impl Pinned {
         let written = self.map(COVERAGE)?.update(&[0; 4], &u32::from(there).to_ne_bytes(), MapFlags::ANY);
         written.map_err(KernelError::bpf("write down the coverage"))?;
         self.read_everywhere(LOOK_AGAIN, |_, _| ())
+    }
+
+    /// Whether there is coverage, of an algorithm that listens to it.
+    ///
+    /// # Errors
+    /// The map cannot be read.
+    pub fn coverage(&self) -> Result<Option<bool>, KernelError> {
+        if !folder(&self.name).join(LOOK_AGAIN).exists() {
+            return Ok(None);
+        }
+        Ok(Some(first_value(&self.map(COVERAGE)?)?.iter().any(|byte| *byte != 0)))
     }
 
     /// The connections that have it, as events of the kind [`Kind::Opened`](crate::event::Kind::Opened) with what they have now, of every namespace that can be
@@ -292,11 +348,13 @@ impl Loaded {
 /// # Errors
 /// roughlink has loaded no such algorithm, a process still holds it, or a namespace took no other default.
 pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
-    let pinned = Pinned::find(name).ok();
-    // The kernel takes a moment to forget what a loader had that has just ended.
-    if pinned.is_none() && (defaults::holders(name)?.is_empty() || !is_gone(name)?) {
-        return Err(KernelError::State(format!("roughlink has loaded no `{name}`")));
-    }
+    let found = Pinned::find(name);
+    let pinned = match found {
+        Ok(pinned) => Some(pinned),
+        // The kernel takes a moment to forget what a loader had that has just ended.
+        Err(e) if defaults::holders(name)?.is_empty() || !is_gone(name)? => return Err(e),
+        Err(_) => None,
+    };
     let what = pinned.as_ref().map(|p| p.what.clone()).unwrap_or_default();
     // A loader that is still there would be left with half of it.
     let loader = format!("/proc/{}", what.process);
@@ -308,13 +366,17 @@ pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
         )));
     }
     let counters = pinned.as_ref().and_then(|p| p.counters().ok()).unwrap_or_default();
-    let namespaces = defaults::replace(name, &[&what.before, "cubic", "reno"])?;
+    let instead = |place: &Place| {
+        let last = ["cubic", "reno"].map(str::to_owned);
+        what.instead(place).into_iter().chain(last).collect()
+    };
+    let mut namespaces = defaults::replace(name, instead)?;
     remove(&folder(name));
     if is_gone(name)? {
         // Who asked in between.
-        let late = defaults::replace(name, &[&what.before, "cubic", "reno"])?;
+        namespaces.extend(defaults::replace(name, instead)?);
         let connections = counters.opened.saturating_sub(counters.closed);
-        return Ok(Unloaded { namespaces: namespaces + late, connections });
+        return Ok(Unloaded { namespaces, connections });
     }
     Err(KernelError::State(format!("`{name}` is no namespace's default any more, but another program still holds it")))
 }

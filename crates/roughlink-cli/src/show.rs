@@ -400,7 +400,7 @@ fn plain(x: f64) -> String {
 }
 
 /// A paragraph wrapped to the width; the first line is indented by `first`, all others by `others`.
-fn wrapped(text: &str, first: &str, others: &str) -> String {
+pub(crate) fn wrapped(text: &str, first: &str, others: &str) -> String {
     let options = textwrap::Options::new(width()).initial_indent(first).subsequent_indent(others);
     textwrap::fill(text, options.break_words(false)) + "\n"
 }

@@ -44,6 +44,7 @@ fn a_program_without_them_says_how_to_get_them() {
 mod built_in {
     use super::common::{json, output, roughlink_in, stdout};
     use super::*;
+    use std::io::Read as _;
     use std::os::unix::process::ExitStatusExt as _;
     use std::path::Path;
     use std::process::{Child, Command, Stdio};
@@ -103,6 +104,36 @@ mod built_in {
 
     fn kill(child: &Child, signal: &str) {
         assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill").success());
+    }
+
+    /// A named network namespace of a test's.
+    struct Netns(String);
+
+    impl Netns {
+        fn new(test: &str) -> Option<Self> {
+            let name = format!("rl{}{test}", std::process::id());
+            if Command::new("ip").args(["netns", "add", &name]).status().is_ok_and(|s| s.success()) {
+                return Some(Netns(name));
+            }
+            println!("skipped: no network namespace");
+            None
+        }
+
+        fn default(&self) -> String {
+            let args = ["netns", "exec", &self.0, "cat", "/proc/sys/net/ipv4/tcp_congestion_control"];
+            stdout(&Command::new("ip").args(args).output().expect("ip")).trim().to_owned()
+        }
+
+        fn set_default(&self, name: &str) -> bool {
+            let write = format!("echo {name} > /proc/sys/net/ipv4/tcp_congestion_control");
+            Command::new("ip").args(["netns", "exec", &self.0, "sh", "-c", &write]).status().is_ok_and(|s| s.success())
+        }
+    }
+
+    impl Drop for Netns {
+        fn drop(&mut self) {
+            let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+        }
     }
 
     #[test]
@@ -174,30 +205,52 @@ mod built_in {
     #[test]
     fn pinned_it_outlives_its_loader_as_the_default_of_a_namespace() {
         let Some(name) = Named::new("c") else { return };
-        struct Netns(String);
-        impl Drop for Netns {
-            fn drop(&mut self) {
-                let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-            }
-        }
-        let netns = Netns(format!("rl{}", std::process::id()));
-        if !Command::new("ip").args(["netns", "add", &netns.0]).status().is_ok_and(|s| s.success()) {
-            println!("skipped: no network namespace");
-            return;
-        }
+        let Some(netns) = Netns::new("c") else { return };
         let out = output(name.load(&["--netns", &netns.0, "--default", "--pin", "--param", "min_ssthresh=20"]));
         assert_eq!(code(&out), 0, "{}", stderr(&out));
-        let default = || {
-            let args = ["netns", "exec", &netns.0, "cat", "/proc/sys/net/ipv4/tcp_congestion_control"];
-            stdout(&Command::new("ip").args(args).output().expect("ip"))
-        };
-        assert_eq!(default().trim(), name.0);
+        assert_eq!(netns.default(), name.0);
+        let unit = stdout(&roughlink(&["cc", "load", "illinois", "--as", &name.0, "--unit"]));
+        assert!(unit.contains(&name.0), "it may replace what roughlink has loaded: {unit}");
         let stat = stdout(&roughlink(&["cc", "stat", &name.0]));
         assert!(stat.contains("min_ssthresh = 20") && stat.contains("connections: 0 opened"), "{stat}");
         let out = name.unload();
-        assert!(stderr(&out).contains("namespaces have another default"), "{}", stderr(&out));
-        assert_ne!(default().trim(), name.0);
+        assert!(stderr(&out).contains(&format!("{} is `{}`", netns.0, netns.default())), "{}", stderr(&out));
+        assert_ne!(netns.default(), name.0);
         assert!(!name.is_registered());
+    }
+
+    #[test]
+    fn a_namespace_gets_back_what_it_had_in_whatever_order() {
+        let (Some(first), Some(second)) = (Named::new("f"), Named::new("g")) else { return };
+        let Some(netns) = Netns::new("f") else { return };
+        let own = ["reno", "cubic"].into_iter().find(|own| netns.set_default(own)).expect("the kernel has one of them");
+        for last in [&first, &second] {
+            for name in [&first, &second] {
+                let out = output(name.load(&["--netns", &netns.0, "--default", "--pin"]));
+                assert_eq!(code(&out), 0, "{}", stderr(&out));
+            }
+            let (begin, between) = if last.0 == first.0 { (&second, &first.0) } else { (&first, &second.0) };
+            assert_eq!(code(&begin.unload()), 0);
+            assert_eq!(netns.default(), *between);
+            assert_eq!(code(&last.unload()), 0);
+            assert_eq!(netns.default(), own);
+        }
+    }
+
+    #[test]
+    fn who_follows_is_told_of_the_end() {
+        let Some(name) = Named::new("h") else { return };
+        assert_eq!(code(&output(name.load(&["--pin"]))), 0);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_roughlink"));
+        command.args(["cc", "stat", &name.0, "--follow"]).env("NO_COLOR", "1");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
+        let mut heading = [0; 10];
+        child.stdout.as_mut().expect("piped").read_exact(&mut heading).expect("it follows");
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(code(&name.unload()), 0);
+        let out = output(child);
+        assert_eq!(code(&out), 3);
+        assert!(stderr(&out).contains("was unloaded"), "{}", stderr(&out));
     }
 
     #[test]
@@ -234,6 +287,11 @@ mod built_in {
         let out = stdout(&roughlink(&args));
         assert!(out.contains("cc load newreno-sc --param min_ssthresh=20 --default --pin\n"), "{out}");
         assert!(out.contains("cc unload newreno_sc\n"), "{out}");
+        let out = stdout(&roughlink(&["cc", "load", "newreno-sc", "--default", "--netns", "there/it/is", "--unit"]));
+        assert!(out.contains("--netns /") && out.contains("/there/it/is --pin\n"), "{out}");
+        let out = roughlink(&["cc", "load", "newreno-sc", "--as", "reno", "--unit"]);
+        assert_eq!(code(&out), 3, "{}", stderr(&out));
+        assert!(stderr(&out).contains("a `reno` of its own"), "{}", stderr(&out));
     }
 
     /// Whether the kernel has an algorithm of runs whose process has ended; that of another test may go on.

@@ -89,6 +89,14 @@ impl Namespace {
         self.0
     }
 
+    /// The number that it has in the kernel, as `ls -iL /proc/self/ns/net` shows it.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn inode(&self) -> Result<u64, HostError> {
+        self.0.metadata().map(|m| m.ino()).map_err(HostError::of("look at a network namespace"))
+    }
+
     /// Where other processes find it as long as it is held.
     pub fn path(&self) -> PathBuf {
         path_of(&self.0)

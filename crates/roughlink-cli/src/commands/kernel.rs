@@ -9,7 +9,7 @@ use crate::table::Table;
 use roughlink_bpf::KernelError;
 use roughlink_bpf::catalogue::ENTRIES;
 use roughlink_bpf::check::needs;
-use roughlink_bpf::defaults::{Place, holders, set_default};
+use roughlink_bpf::defaults::{Place, holders, registered, set_default};
 use roughlink_bpf::event::{Event, Kind};
 use roughlink_bpf::load::Wish;
 use roughlink_bpf::pinned::{self, Pinned};
@@ -40,7 +40,15 @@ pub(super) fn failure(e: KernelError) -> Failure {
         }
         KernelError::Parameter(message) => usage(message, "`roughlink cc list --kernel` lists parameters".into()),
         KernelError::Name { .. } => usage(e.to_string(), "another one with --as".into()),
+        KernelError::NotLoaded { ref name, ref loaded } => {
+            let all = match loaded.is_empty() {
+                true => "nothing is loaded".to_owned(),
+                false => nearest::suggest(name, "loaded are", loaded.iter().map(String::as_str)),
+            };
+            Failure::Machine(format!("{e}; {all}"), None)
+        }
         KernelError::State(message) => Failure::Machine(message, None),
+        KernelError::File { .. } => Failure::Machine(e.to_string(), None),
         other => Failure::Machine(other.to_string(), Some("`roughlink cc check` says what is missing")),
     }
 }
@@ -73,7 +81,7 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
         let of = |p: &Pinned| {
             json!({ "name": p.name, "algorithm": p.what.algorithm, "version": p.what.version, "process": p.what.process,
                 "parameters": p.what.parameters, "persists": p.persists, "registered": p.registered,
-                "counters": p.counters().ok(), "default_of": uses(&p.name) })
+                "counters": p.counters().ok(), "default_of": is_allowed().then(|| uses(&p.name)) })
         };
         let can: Vec<_> = ENTRIES
             .iter()
@@ -85,16 +93,19 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     if !loaded.is_empty() {
         let mut table = show::table(&["in the kernel", "algorithm", "until", "open", "default of"]);
         for p in &loaded {
-            let counters = p.counters().unwrap_or_default();
+            let counters = p.counters().ok();
             let until = match (p.registered, p.persists) {
                 (false, _) => "its loader was killed: `roughlink cc unload` removes the rest".to_owned(),
                 (true, true) => "`roughlink cc unload`".to_owned(),
                 (true, false) => format!("process {} ends", p.what.process),
             };
-            let open = counters.opened.saturating_sub(counters.closed).to_string();
+            let open = counters.map_or("?".into(), |c| c.opened.saturating_sub(c.closed).to_string());
             table.add_row([&p.name, &p.what.algorithm, &until, &open, &uses(&p.name).join(", ")]);
         }
         print(&format!("{table}\n"))?;
+        if !is_allowed() {
+            say("connections and defaults are shown to root");
+        }
     }
     let mut table = show::table(&["name", "what it does", "from", "parameters"]);
     for e in ENTRIES {
@@ -126,10 +137,18 @@ pub(crate) fn load(args: &Load) -> Result<(), Failure> {
     }
     wish.check().map_err(failure)?;
     if args.unit {
+        if registered().map_err(failure)?.contains(&wish.name) && Pinned::find(&wish.name).is_err() {
+            let message = format!("the kernel has a `{}` of its own: another name with --as", wish.name);
+            return Err(Failure::Machine(message, None));
+        }
         return print(&unit(&wish.name)?);
     }
     // Before anything is loaded: a namespace that is not there costs nothing.
     let places = places(args)?;
+    if !is_allowed() {
+        return Err(Failure::Machine("algorithms are put into the kernel by root".into(), None));
+    }
+    wish.former = pinned::former(&places).map_err(failure)?;
     // From now on nothing is left half-way.
     let stop = on_stop(|| ());
     let mut loaded = wish.load().map_err(failure)?;
@@ -178,8 +197,8 @@ pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
         match pinned::unload(name) {
             Ok(done) => {
                 let mut message = format!("`{name}` is out of the kernel");
-                if done.namespaces > 0 {
-                    let _ = write!(message, "; {} namespaces have another default", done.namespaces);
+                for (words, default) in &done.namespaces {
+                    let _ = write!(message, "; the default of {words} is `{default}`");
                 }
                 if done.connections > 0 {
                     let _ = write!(message, "; {} connections go on with it until they end", done.connections);
@@ -205,19 +224,20 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
     if !args.follow {
         let counters = pinned.counters().map_err(failure)?;
         let connections = pinned.connections().map_err(failure)?;
+        let coverage = pinned.coverage().map_err(failure)?;
         if args.json {
             let connections: Vec<_> = connections.iter().map(as_json).collect();
             return print_json(
-                &json!({ "name": pinned.name, "what": pinned.what, "counters": counters, "connections": connections }),
+                &json!({ "name": pinned.name, "what": pinned.what, "coverage": coverage, "counters": counters, "connections": connections }),
             );
         }
         let c = counters;
         let parameters: Vec<String> = pinned.what.parameters.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        let parameters = if parameters.is_empty() { "no parameters".into() } else { parameters.join(", ") };
+        let coverage = coverage.map_or("", |there| if there { "coverage: on\n" } else { "coverage: off\n" });
         print(&format!(
-            "{} ({}): {}\nconnections: {} opened, {} open\nepisodes: {} congestion, {} time-outs, {} undone{}\n",
-            pinned.name,
-            pinned.what.algorithm,
-            if parameters.is_empty() { "no parameters".into() } else { parameters.join(", ") },
+            "{}{coverage}connections: {} opened, {} open\nepisodes: {} congestion, {} time-outs, {} undone{}\n",
+            show::wrapped(&format!("{} ({}): {parameters}", pinned.name, pinned.what.algorithm), "", "  "),
             c.opened,
             c.opened.saturating_sub(c.closed),
             c.congestions,
@@ -274,17 +294,35 @@ fn unit(name: &str) -> Result<String, Failure> {
             format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$"))
         }
     };
-    let mut words: Vec<String> = std::env::args().skip(1).filter(|w| w != "--unit").map(quoted).collect();
+    // systemd begins in the root folder.
+    let absolute = |name: &str| match name.contains('/') {
+        true => std::path::absolute(name).map_or(name.to_owned(), |path| path.display().to_string()),
+        false => name.to_owned(),
+    };
+    let mut words = Vec::new();
+    for word in std::env::args().skip(1).filter(|w| w != "--unit") {
+        let is_name = words.last().is_some_and(|last| last == "--netns");
+        words.push(match word.strip_prefix("--netns=") {
+            Some(name) => format!("--netns={}", absolute(name)),
+            None if is_name => absolute(&word),
+            None => word,
+        });
+    }
     if !words.iter().any(|w| w == "--pin") {
         words.push("--pin".into());
     }
+    let words: Vec<String> = words.into_iter().map(quoted).collect();
     let program = quoted(program.display().to_string());
     Ok(format!(
         "# /etc/systemd/system/roughlink-cc-{name}.service; then: systemctl enable --now roughlink-cc-{name}
 [Unit]
 Description=TCP congestion control {name} in the kernel (roughlink)
-Before=network-pre.target
+# Early, but apart from the order of sysinit.target, which cloud-init has behind the network.
+DefaultDependencies=no
+After=local-fs.target systemd-sysctl.service
+Before=network-pre.target shutdown.target
 Wants=network-pre.target
+Conflicts=shutdown.target
 
 [Service]
 Type=oneshot
