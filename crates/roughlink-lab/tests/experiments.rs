@@ -30,7 +30,7 @@ fn what_a_kernel_carries_is_planned_beside_it() {
     let values = |plan: &Plan, axis: usize| plan.experiment.axes[axis].points.len();
     let (simulated, kernel) = fig4(false);
     assert_eq!((values(&simulated, 0), values(&simulated, 1)), (8, 10));
-    assert_eq!((values(&kernel, 0), values(&kernel, 1), kernel.experiment.replicas), (8, 9, 3));
+    assert_eq!((values(&kernel, 0), values(&kernel, 1), kernel.experiment.replicas), (8, 9, 5));
     // What it has in common with the other stacks are other runs there, and the same on no other kernel.
     let keys = |plan: &Plan| plan.jobs().map(|job| job.unwrap().key).collect::<BTreeSet<String>>();
     assert!(keys(&simulated).is_disjoint(&keys(&kernel)));
@@ -43,7 +43,7 @@ fn what_a_kernel_carries_is_planned_beside_it() {
     assert!(result.cells.iter().filter(|c| c.stack == "kernel").all(|c| !c.deterministic), "also without losses");
     let remark = result.about.lines().last().unwrap();
     assert!(
-        remark.contains("3 runs of each cell; flow.download.bytes = 10 MB; of `Congestion control` 9 of 10"),
+        remark.contains("5 runs of each cell; flow.download.bytes = 10 MB; of `Congestion control` 9 of 10"),
         "{remark}"
     );
     // `--quick` reduces it further.
