@@ -9,11 +9,13 @@ char _license[] SEC("license") = "GPL";
 #ifdef PACED
 #define SK_PACING_NEEDED 1
 
-/* The pacing rate, bytes per second: a burst per interval. Without fq, TCP's own timer keeps it. */
+/* The pacing rate, bytes per second: a burst per interval, and no more than SO_MAX_PACING_RATE. Without fq, TCP's own timer keeps it. */
 INLINE void pace(struct sock *sk, const struct flow *f)
 {
 	u64 rate = (u64)algorithm.burst() * f->mss * 1000000 / most(f->interval_us, 1);
 
+	if (rate > sk->sk_max_pacing_rate)
+		rate = sk->sk_max_pacing_rate;
 	if (!sk->sk_pacing_status)
 		sk->sk_pacing_status = SK_PACING_NEEDED;
 	if (rate != sk->sk_pacing_rate)
@@ -95,6 +97,11 @@ int closed(u64 *ctx)
 	look(&f, sk, &STATE(sk)->common);
 	__sync_fetch_and_add(&counters.closed, 1);
 	note(&f, CLOSED, 1);
+#ifdef PACED
+	/* Whoever is next has a window as the limit. */
+	f.cwnd = most(f.in_flight, 10);
+	write_back(sk, &f);
+#endif
 	return 0;
 }
 
@@ -106,6 +113,8 @@ int sampled(u64 *ctx)
 	struct state *s = STATE(sk);
 	struct flow f = {};
 
+	if (!s->common.connection)
+		return 0; /* the handshake's: it is before `opened` */
 	look(&f, sk, &s->common);
 	caught_up(sk, s, &f);
 	f.rtt_us = a->rtt_us;
@@ -127,6 +136,8 @@ int controlled(u64 *ctx)
 	struct state *s = STATE(sk);
 	struct flow f = {};
 
+	if (!s->common.connection)
+		return 0;
 	look(&f, sk, &s->common);
 	f.rtt_us = rs->rtt_us;
 	f.delivered = rs->acked_sacked * f.mss;
@@ -178,6 +189,8 @@ int reduced(u64 *ctx)
 	struct flow f = {};
 
 	look(&f, sk, &s->common);
+	if (!s->common.connection)
+		return most(f.cwnd / 2, 2); /* a lost SYN; the kernel takes it back with the first acknowledgement */
 	__sync_fetch_and_add(&counters.congestions, 1);
 	note(&f, CONGESTION, 1);
 	return least(algorithm.ssthresh(s, &f), INFINITE);
@@ -191,7 +204,7 @@ int changed_state(u64 *ctx)
 	struct flow f = {};
 
 	if (!s->common.connection)
-		return 0; /* the handshake's: it is before `opened` */
+		return 0;
 	look(&f, sk, &s->common);
 	s->common.state = f.state = ctx[1];
 	if (f.state == TCP_CA_Loss)
@@ -211,7 +224,7 @@ int happened(u64 *ctx)
 	u32 event = ctx[1];
 	struct flow f = {};
 
-	if (event != CA_EVENT_TX_START && event != CA_EVENT_COMPLETE_CWR)
+	if (!s->common.connection || (event != CA_EVENT_TX_START && event != CA_EVENT_COMPLETE_CWR))
 		return 0;
 	look(&f, sk, &s->common);
 	if (event == CA_EVENT_TX_START) {

@@ -19,6 +19,8 @@
 #define ONE 65536
 /* No window: the receiver's and the clock are the limits. */
 #define OPEN_WINDOW 65535
+/* The kernel computes the send buffer of `expanded` windows in an int, with at most this for a segment: a power of two, and headers. */
+#define IN_MEMORY(mss) (2 * ((mss) + 1024) + 512)
 
 struct state {
 	struct common common;
@@ -41,7 +43,7 @@ INLINE u32 burst(void)
 INLINE void open_up(struct state *s, struct flow *f)
 {
 	f->interval_us = s->interval;
-	f->cwnd = OPEN_WINDOW;
+	f->cwnd = least(OPEN_WINDOW, 0x7fffffffu / 3 / IN_MEMORY(f->mss));
 	f->ssthresh = ~0u;
 }
 
@@ -115,6 +117,9 @@ INLINE void control(struct state *s, struct flow *f)
 {
 	u32 now = f->now_us, sent = now - f->rtt_us;
 
+	/* Before the comparison of times turns round, 36 minutes after a train that did not become complete. */
+	if (s->rtt && now - s->last > 1u << 30)
+		s->rtt = 0;
 	/* A retransmission's copy is not told from the original: no sample. */
 	if (f->delivered && f->rtt_us > 0 && (!s->rtt || !after(s->sent, sent))) {
 		if (s->rtt && sent != s->sent)

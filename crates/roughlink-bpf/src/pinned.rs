@@ -242,8 +242,12 @@ impl Pinned {
         if !folder(&self.name).join(LOOK_AGAIN).exists() {
             return Err(KernelError::State(format!("`{}` does not listen to coverage; `avoca` does", self.name)));
         }
+        if self.coverage()? == Some(there) {
+            return Ok(()); // else connections would start afresh once more
+        }
         let written = self.map(COVERAGE)?.update(&[0; 4], &u32::from(there).to_ne_bytes(), MapFlags::ANY);
         written.map_err(KernelError::bpf("write down the coverage"))?;
+        // Connections that could not be told look at their next acknowledgement.
         self.read_everywhere(LOOK_AGAIN, |_, _| ())
     }
 

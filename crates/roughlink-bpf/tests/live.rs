@@ -469,6 +469,26 @@ fn open_connections_are_listed() {
 }
 
 #[test]
+fn what_paces_leaves_a_window_to_the_next() {
+    or_skip!();
+    let pair = Pair::new();
+    let (wave, mut held) = loaded("wave", "leaves");
+    let (next, mut held_too) = loaded("newreno", "takes_over");
+    [&mut held, &mut held_too].iter_mut().for_each(|held| held.pin(false));
+    let window = |wish: &Wish| {
+        let open = Pinned::find(&wish.name).and_then(|p| p.connections()).expect("it can be read");
+        open[0].1.cwnd
+    };
+    with_listener(&pair, || {
+        let mut stream = connect(&wave.name);
+        stream.write_all(&[1; 100_000]).expect("the connection lives");
+        assert!(window(&wave) > 10_000, "nothing but the pace is the limit");
+        setsockopt(&stream, sockopt::TcpCongestion, &next.name.clone().into()).expect("a socket");
+        assert!(window(&next) < 1000, "{}", window(&next));
+    });
+}
+
+#[test]
 fn events_of_connections_can_be_followed() {
     or_skip!();
     let pair = Pair::new();
