@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the algorithms share. An algorithm is a file with its arithmetic, functions of its own state and of the connection
- * (`struct flow`), and ends with ALGORITHM(...). The hooks of the kernel are here, once: they fill `struct flow` from the
- * socket, call the algorithm, and write the window back. So the arithmetic knows nothing of sockets, and `replay`, a
- * program that only tests load, drives the same lines with recorded events.
+ * Types and arithmetic that the algorithms share.
  *
- *   function        the kernel calls it                                         Rust (roughlink_core::cc)
+ * An algorithm is a file with functions over two structs: its state and the connection (`struct flow`). The file lists
+ * these functions in `algorithm` and then includes hooks.h. The programs there fill `struct flow` from the socket, call
+ * the functions and write the window back. The arithmetic is independent of sockets, so `replay`, which only tests
+ * load, runs it on recorded events.
+ *
+ *   function        called by the kernel                                        Rust (roughlink_core::cc)
  *   begin           init: the connection is established                         Construct::new
- *   sample          pkts_acked: each ACK, before loss detection                 on_ack, its measurements
- *   avoid           cong_avoid: each ACK that may raise the window              on_ack, its growth
+ *   sample          pkts_acked: each ACK, before loss detection                 on_ack: measurements
+ *   avoid           cong_avoid: each ACK that may raise the window              on_ack: growth
  *   ssthresh        ssthresh: an episode begins, loss, time-out or mark         on_congestion
  *   changed         set_state: loss recovery enters f->state                    Flow::state
  *   recovered       CA_EVENT_COMPLETE_CWR: a reduction is complete              on_recovered
- *   started         CA_EVENT_TX_START: the first segment after an idle time     on_sent, tx_start
+ *   started         CA_EVENT_TX_START: the first segment after an idle period   on_sent: tx_start
  *   undone          undo_cwnd: the last episode was spurious                    on_undo
  *
- * An algorithm that defines PACED before it includes hooks.h sets window and pacing rate itself, also during recovery:
+ * An algorithm that defines PACED before including hooks.h controls the window and the pacing rate, also in recovery:
  *
  *   control         cong_control: each ACK                                      on_ack
- *   burst           min_tso_segs: segments that leave at once                   on_timer
+ *   burst           min_tso_segs: segments per burst                            on_timer
  *
- * All windows are segments, as in the kernel. Fractions are integers times a power of two that their name or a comment
- * beside them gives.
+ * Windows are segments, as in the kernel. Fractions are integers scaled by a power of two, given by their name or by a
+ * comment.
  *
- * Parameters: before it includes this file, an algorithm defines PARAMETERS(P) as P(name, scale) P(name, scale) and so on,
- * or as nothing. The loader sets `parameters.name` to the Rust algorithm's value, within its range, times `scale`, rounded;
- * a flag is 0 or 1.
+ * Parameters: before including this file, an algorithm defines PARAMETERS(P) as P(name, scale) P(name, scale) and so
+ * on, or as nothing. The loader sets `parameters.name` to the value of the Rust algorithm times `scale`, rounded. A
+ * flag is 0 or 1.
  */
 #ifndef ROUGHLINK_ALGORITHM_H
 #define ROUGHLINK_ALGORITHM_H
@@ -38,11 +40,11 @@ const volatile struct {
 	u32 end;
 } parameters SEC(".rodata.parameters") = {};
 
-/* The same for the loader: a name and its scale per line, in the order of the members. */
+/* Parameter list for the loader: a name and its scale per line, in the order of the members. */
 #define LINE(name, scale) #name " " #scale "\n"
 const char slots[] SEC(".rodata.slots") = "" PARAMETERS(LINE);
 
-/* The connection, and the acknowledgement that is being processed. A recorded event has the same layout. */
+/* State of the connection and the current ACK. A recorded event has the same layout. */
 struct flow {
 	u64 now_us;
 	u32 kind; /* enum kind */
@@ -57,27 +59,27 @@ struct flow {
 	u32 acked; /* bytes cumulatively acknowledged by this ACK */
 	u32 segments; /* credited to growth */
 	u8 state; /* enum tcp_ca_state */
-	u8 may_grow; /* the window was the limit */
-	u16 family, local_port, remote_port; /* of the kind OPENED, as is `remote` */
-	u32 remote[4]; /* its address, IPv4 in the first */
+	u8 may_grow; /* the window limited the sender */
+	u16 family, local_port, remote_port; /* with OPENED only, as is `remote` */
+	u32 remote[4]; /* peer address, IPv4 in the first word */
 	u32 delivered; /* bytes newly acknowledged or SACKed by this ACK, for paced algorithms */
-	u32 interval_us; /* between bursts, of a paced algorithm that has them */
+	u32 interval_us; /* between bursts, for algorithms that send bursts */
 };
 _Static_assert(sizeof(struct flow) == 96, "as in event.rs");
 
 enum kind { OPENED = 1, ACK, CONGESTION, TIMEOUT, TIMEOUT_AGAIN, STATE, RECOVERED, UNDONE, STARTED, CLOSED, SAMPLE };
 
-/* Each in a map of its own, which other programs find by its section. */
+/* Each of the following has a separate map, which the loader finds by its section. */
 
-/* What is loaded: the algorithm and its parameters as the loader wrote them, TOML. */
+/* Load record, TOML: the algorithm and its parameters. */
 const volatile char description[4096] SEC(".rodata.what") = {};
 
-/* Of all connections since it was loaded. */
+/* Counters over all connections since loading. */
 struct {
 	u64 opened, closed, congestions, timeouts, undone, not_recorded, not_asked;
 } counters SEC(".data.counters") = {};
 
-/* What goes into the ring: 0 nothing, 1 all but acknowledgements, 2 everything. `roughlink cc stat` sets it. */
+/* Events that go into the ring: 0 none, 1 all except ACKs, 2 all. `roughlink cc stat` sets it. */
 volatile u32 recording SEC(".data.recording") = 0;
 
 struct {
@@ -85,7 +87,7 @@ struct {
 	MAP_NUMBER(max_entries, 1 << 18);
 } ring SEC(".maps");
 
-/* Whether sequence number `a` is beyond `b` (RFC 9293 section 3.4). */
+/* Returns true if sequence number `a` is after `b` (RFC 9293 section 3.4). */
 INLINE bool after(u32 a, u32 b)
 {
 	return (s32)(a - b) > 0;
@@ -101,7 +103,7 @@ INLINE u32 most(u32 a, u32 b)
 	return a > b ? a : b;
 }
 
-/* a b / c rounded down, exact although a b may have 96 bits: of the quotient a / c and the remainder. c is not 0. */
+/* Returns a * b / c rounded down, exact even if a * b has 96 bits. c must not be 0. */
 INLINE u64 times_over(u64 a, u32 b, u32 c)
 {
 	return a / c * b + a % c * b / c;
@@ -112,7 +114,7 @@ INLINE bool in_slow_start(const struct flow *f)
 	return f->cwnd < f->ssthresh;
 }
 
-/* Slow start for `segments`, not beyond ssthresh (RFC 5681 section 3.1, RFC 3465); what is left of them. */
+/* Slow start for `segments`, at most up to ssthresh (RFC 5681 section 3.1, RFC 3465). Returns the unused segments. */
 INLINE u32 slow_start(struct flow *f, u32 segments)
 {
 	u32 room = f->ssthresh - f->cwnd;
@@ -122,7 +124,10 @@ INLINE u32 slow_start(struct flow *f, u32 segments)
 	return segments - used;
 }
 
-/* A segment for every `w` acknowledged, counted in `count` (RFC 5681 equation 3 in whole segments, as Linux does it). */
+/*
+ * Grows by one segment per `w` acknowledged ones, counted in `count` (RFC 5681 equation 3 in whole segments, as in
+ * Linux).
+ */
 INLINE void additive_increase(struct flow *f, u32 *count, u32 w, u32 segments)
 {
 	u32 n = *count;
@@ -155,11 +160,11 @@ INLINE void reno(struct flow *f, u32 *count)
 
 /* --- Between the kernel and the algorithm --- */
 
-/* In front of the algorithm's state, in the 104 bytes that the kernel keeps per connection. */
+/* First member of the algorithm's state, within the 104 bytes that the kernel keeps per connection. */
 struct common {
 	u32 connection;
 	u32 una;
-	u32 state; /* of congestion, as set_state last said; see caught_up() */
+	u32 state; /* enum tcp_ca_state of the last set_state; see caught_up() */
 };
 
 #define CLOSED_FLOW { .rtt_us = -1 }
@@ -169,7 +174,7 @@ INLINE u32 in_flight(const struct tcp_sock *tp)
 	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
 }
 
-/* What the algorithm may want to know; what it does not read, the compiler leaves out. */
+/* Fills `f` from the socket. The compiler drops the fields that the algorithm does not read. */
 INLINE void look(struct flow *f, struct sock *sk, const struct common *c)
 {
 	const struct tcp_sock *tp = (void *)sk;
@@ -190,7 +195,7 @@ INLINE void look(struct flow *f, struct sock *sk, const struct common *c)
 	f->rtt_us = -1;
 }
 
-/* The window and threshold that the algorithm wants, within what the socket allows. */
+/* Writes the algorithm's window and threshold to the socket, within the socket's limits. */
 INLINE void write_back(struct sock *sk, const struct flow *f)
 {
 	struct tcp_sock *tp = (void *)sk;
@@ -203,7 +208,9 @@ INLINE void write_back(struct sock *sk, const struct flow *f)
 		tp->snd_ssthresh = ssthresh;
 }
 
-/* Whether the window limits what is sent: at the last round, or in slow start if half of it was used (RFC 7661, Linux). */
+/*
+ * Returns true if the window limited the last round, or if slow start used half of it (RFC 7661; tcp_is_cwnd_limited).
+ */
 INLINE bool window_is_the_limit(const struct tcp_sock *tp)
 {
 	if (BIT_FIELD(tp, is_cwnd_limited))
@@ -237,10 +244,7 @@ INLINE void note(struct flow *f, u32 kind, u32 level)
 
 #define STATE(sk) ((struct state *)((struct inet_connection_sock *)(sk))->icsk_ca_priv)
 
-/*
- * The programs and the algorithm's entry. Its functions are named in any order, as .begin = begin; those left out do
- * nothing. The name and, if asked for, the flags are the loader's to set.
- */
+/* Functions of an algorithm, as .begin = begin. Hooks without a function do nothing. */
 struct state;
 struct algorithm {
 	void (*begin)(struct state *, struct flow *);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * AVOCA (AVOCA paper, sections I and IV) with NewReno inside: no new data leaves outside coverage, and NewReno starts afresh
- * when coverage begins. Coverage is what `roughlink cc coverage` writes: 0 = none, else the number of the coverage.
- * Whole segments; exact.
+ * AVOCA (AVOCA paper, sections I and IV) over NewReno: no new data leaves outside coverage, and NewReno starts afresh
+ * when coverage begins. `roughlink cc coverage` writes the coverage: 0 = none, else its number. Whole segments; exact.
  *
- * What differs from simulation: the kernel's retransmission timer goes on outside coverage, a segment at a time and backed off,
- * because no program can stop it; it is not reset when coverage begins, but new data then leaves at once, and its
- * acknowledgement lets loss recovery repair what was lost.
+ * Differences from simulation: outside coverage the kernel's retransmission timer keeps running, with back-off and one
+ * segment per time-out, because no program can stop it. It is not reset when coverage begins. But new data leaves at
+ * once then, and its ACK starts loss recovery.
  */
 #define PARAMETERS(P)
 #include "algorithm.h"
@@ -17,10 +16,10 @@ struct state {
 	struct common common;
 	u32 count; /* segments acknowledged since the last increase */
 	u32 initial; /* window of a new connection */
-	u32 coverage; /* as it was when last looked at */
+	u32 coverage; /* last value read */
 };
 
-/* Whether the connection is in transmit mode. On entering it, the window is that of a new connection (section IV). */
+/* Returns true in transmit mode. Entering it resets the window to its initial value (section IV). */
 INLINE bool transmits(struct state *s, struct flow *f)
 {
 	u32 now = coverage;
@@ -79,9 +78,9 @@ static long (*const bpf_setsockopt)(void *sk, int level, int name, void *value, 
 static long (*const bpf_getsockopt)(void *sk, int level, int name, void *value, int len) = (void *)57;
 
 /*
- * Who reads the iterator runs this for each connection of its namespace. The algorithm is exchanged for another and back, which
- * is the only way to call it outside of an event, and TCP is told to send what it has, which switching Nagle's algorithm off does;
- * then it is as the application had it.
+ * Iterator that makes each connection of the reader's namespace read the coverage. Switching to another algorithm and
+ * back calls the algorithm, which is otherwise possible only in an event. Setting TCP_NODELAY makes TCP send pending
+ * data. The option is restored afterwards.
  */
 SEC("iter/tcp")
 int look_again(struct bpf_iter__tcp *ctx)

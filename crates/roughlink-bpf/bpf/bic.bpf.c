@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * BIC (Xu, Harfoush, Rhee, INFOCOM 2004, section 3): a binary search for the window of the last loss, in steps of at most
- * `max_increment` segments per RTT (Smax); beyond that window a slow start away from it ("max probing"). Up to `low_window`
- * segments NewReno.
+ * BIC (Xu, Harfoush, Rhee, INFOCOM 2004, section 3): a binary search for the window of the last loss, in steps of at
+ * most `max_increment` segments per RTT (Smax). Beyond that window, growth accelerates slowly ("max probing"). Up to
+ * `low_window` segments it is NewReno.
  *
- * Scales: beta in 1/1024, as in the Rust algorithm; the mean number of segments per ACK in 1/16; all else whole segments.
+ * Scales: beta in 1/1024, as in the Rust algorithm; the mean number of segments per ACK in 1/16; all else in segments.
  */
 #define PARAMETERS(P)                                                                            \
 	P(beta, 1024) P(max_increment, 1) P(low_window, 1) P(search, 1) P(smooth_part, 1)        \
@@ -12,7 +12,7 @@
 #include "algorithm.h"
 
 #define ONE 1024u
-/* The rate of growth is computed anew when the window changes and after 1/32 s, in whole ms as Linux's clock counts. */
+/* Growth is recomputed when the window changes and after 1/32 s, in whole ms like Linux's clock. */
 #define RENEWAL_US 31000
 
 struct state {
@@ -41,7 +41,7 @@ INLINE void sample(struct state *s, struct flow *f)
 		s->per_ack16 += (f->acked + f->mss - 1) / most(f->mss, 1) - s->per_ack16 / 16;
 }
 
-/* How many segments are to be acknowledged for one more segment of window: the window over its increase per RTT. */
+/* Acknowledged segments per segment of growth: the window over its increase per RTT. */
 INLINE u64 search_count(const struct state *s, u64 w)
 {
 	u64 max = s->last_max, search = parameters.search, smax = parameters.max_increment;
@@ -78,7 +78,7 @@ INLINE void renew(struct state *s, const struct flow *f)
 	count = search_count(s, w);
 	if (!s->last_max && count > parameters.first_count)
 		count = parameters.first_count;
-	/* Counted per ACK; 2^32 - 1 and more is as good as never. */
+	/* Counted per ACK. 2^32 - 1 and more means practically never. */
 	if (count > ~0u)
 		count = ~0u;
 	count = count * 16 / most(s->per_ack16, 1);
@@ -100,8 +100,8 @@ INLINE void avoid(struct state *s, struct flow *f)
 }
 
 /*
- * The window is multiplied by beta, and what it was is the next maximum. Fast convergence: below the last maximum the next
- * one is (1 + beta) / 2 of it, which leaves bandwidth to others.
+ * Multiplies the window by beta. The window before becomes the next maximum. With fast convergence, a window below the
+ * last maximum sets the next one to (1 + beta) / 2 of itself, which leaves bandwidth to other flows.
  */
 INLINE u32 ssthresh(struct state *s, struct flow *f)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * HighSpeed TCP (RFC 3649): AIMD with an increase a(w) and a decrease b(w) that follow the window, from the table of
+ * HighSpeed TCP (RFC 3649): AIMD with an increase a(w) and a decrease b(w) that depend on the window, by the table of
  * appendix B.
  *
- * Scales: a(w) and windows are whole, b(w) is in 1/256, rounded down: the decrease is up to a 256th of the window smaller
- * than the table's. The table is computed with the parameters of section 5 and cannot be set.
+ * Scales: a(w) and windows in segments; b(w) in 1/256, rounded down, so the decrease is up to 1/256 of the window below
+ * the table's. The table is computed with the parameters of section 5 and cannot be set.
  */
 #define PARAMETERS(P)
 #include "algorithm.h"
 
 /*
- * Row i holds for windows beyond the `w` of row i - 1 up to its own, the last for all that are larger; a(w) = i + 1. It is
- * computed by the Rust algorithm: the test tests/highspeed.rs says what stands here.
+ * Row i applies to windows above the `w` of row i - 1 up to its own, the last row to all larger windows; a(w) = i + 1.
+ * The test tests/highspeed.rs compares the table with the Rust algorithm's and prints it.
  */
 static const struct {
 	u32 w;
@@ -39,7 +39,7 @@ struct state {
 	u32 count; /* a(w) of the ACKs since the last increase */
 };
 
-/* The first row whose window is not below `w`, by halving what is left: 7 steps for up to 128 rows. */
+/* Finds the first row whose window is not below `w` by binary search: 7 steps for up to 128 rows. */
 INLINE u32 row_of(u32 w)
 {
 	u32 low = 0, high = ROWS - 1;
@@ -63,8 +63,8 @@ INLINE void begin(struct state *s, struct flow *f)
 }
 
 /*
- * Section 5: w = w + a(w) / w per ACK, whatever it acknowledges, as Linux counts. An ACK never adds more than a segment:
- * a(w) is below w in every row but the first, where it is 1.
+ * Section 5: w = w + a(w) / w per ACK, regardless of the bytes acknowledged, as in Linux. An ACK never adds more than
+ * one segment, because a(w) is below w in every row but the first, where it is 1.
  */
 INLINE void avoid(struct state *s, struct flow *f)
 {
@@ -92,7 +92,7 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 	return most(f->cwnd - less, 2);
 }
 
-/* A time-out within an episode: ssthresh is not asked for. */
+/* Handles a time-out within an episode, for which the kernel does not call ssthresh. */
 INLINE void changed(struct state *s, struct flow *f)
 {
 	if (f->state == TCP_CA_Loss)

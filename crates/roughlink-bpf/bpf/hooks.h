@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The programs, for an algorithm that has defined `struct state`, its `common` first, and `algorithm`. */
+/* Programs of an algorithm that has defined `struct state`, with `common` as its first member, and `algorithm`. */
 #include "algorithm.h"
 
 _Static_assert(sizeof(struct state) <= 104, "the kernel keeps 104 bytes per connection");
@@ -9,7 +9,10 @@ char _license[] SEC("license") = "GPL";
 #ifdef PACED
 #define SK_PACING_NEEDED 1
 
-/* The pacing rate, bytes per second: a burst per interval, and no more than SO_MAX_PACING_RATE. Without fq, TCP's own timer keeps it. */
+/*
+ * Sets the pacing rate to a burst per interval, at most SO_MAX_PACING_RATE, in bytes per second. Without fq, TCP's own
+ * timer paces.
+ */
 INLINE void pace(struct sock *sk, const struct flow *f)
 {
 	u64 rate = (u64)algorithm.burst() * f->mss * 1000000 / most(f->interval_us, 1);
@@ -28,10 +31,10 @@ INLINE void pace(struct sock *sk, const struct flow *f)
 #define INFINITE 0x7fffffff /* TCP_INFINITE_SSTHRESH */
 
 /*
- * Linux 6.18 does not run every program that it should. Seen where RACK's timer begins a recovery (RFC 8985 section 6.3), a few times in
- * 10,000: neither `ssthresh` nor `set_state` is run, and what the kernel takes for the threshold is what was on its stack, a number so large that the
- * connection sends all that its peer allows. The next acknowledgement finds a state of which set_state has not told; then what was
- * left out is done here, before the kernel computes a window from the threshold.
+ * Makes up for hooks that Linux 6.18 skipped. A few times in 10,000, when RACK's timer begins a recovery (RFC 8985
+ * section 6.3), the kernel runs neither `ssthresh` nor `set_state`. Its threshold is then uninitialized, and so large
+ * that the connection fills the peer's window. At the next ACK the state differs from that of the last set_state. This
+ * function then runs the skipped hooks before the kernel computes a window from the threshold.
  */
 INLINE void caught_up(struct sock *sk, struct state *s, struct flow *f)
 {
@@ -48,7 +51,7 @@ INLINE void caught_up(struct sock *sk, struct state *s, struct flow *f)
 	f->cwnd = tp->prior_cwnd; /* before the episode */
 	note(f, CONGESTION, 1);
 	want = least(algorithm.ssthresh(s, f), INFINITE);
-	/* A window larger than that one is no window of the episode: as the kernel begins one by itself after a time-out. */
+	/* A window larger than before the episode is invalid: start as the kernel does after a time-out. */
 	f->cwnd = cwnd > tp->prior_cwnd ? f->in_flight + 1 : cwnd;
 	f->ssthresh = want == INFINITE ? ~0u : want;
 	note(f, STATE, 1);
@@ -56,7 +59,7 @@ INLINE void caught_up(struct sock *sk, struct state *s, struct flow *f)
 	write_back(sk, f);
 }
 
-/* To whom the connection is. */
+/* Fills in the peer address. */
 INLINE void address(struct flow *f, const struct sock_common *sk)
 {
 	f->family = sk->skc_family;
@@ -93,12 +96,12 @@ int closed(u64 *ctx)
 	struct flow f = {};
 
 	if (!STATE(sk)->common.connection)
-		return 0; /* it was never established */
+		return 0; /* never established */
 	look(&f, sk, &STATE(sk)->common);
 	__sync_fetch_and_add(&counters.closed, 1);
 	note(&f, CLOSED, 1);
 #ifdef PACED
-	/* Whoever is next has a window as the limit. */
+	/* Leave a finite cwnd to the next algorithm. */
 	f.cwnd = most(f.in_flight, 10);
 	write_back(sk, &f);
 #endif
@@ -114,7 +117,7 @@ int sampled(u64 *ctx)
 	struct flow f = {};
 
 	if (!s->common.connection)
-		return 0; /* the handshake's: it is before `opened` */
+		return 0; /* sample of the handshake, before `opened` */
 	look(&f, sk, &s->common);
 	caught_up(sk, s, &f);
 	f.rtt_us = a->rtt_us;
@@ -154,7 +157,7 @@ int at_once(void *ctx __attribute__((unused)))
 	return algorithm.burst();
 }
 
-/* The send buffer holds three windows, so that the application is not the limit. */
+/* Let the send buffer hold three windows, so that the application does not limit the sender. */
 SEC("struct_ops")
 int expanded(void *ctx __attribute__((unused)))
 {
@@ -190,7 +193,7 @@ int reduced(u64 *ctx)
 
 	look(&f, sk, &s->common);
 	if (!s->common.connection)
-		return most(f.cwnd / 2, 2); /* a lost SYN; the kernel takes it back with the first acknowledgement */
+		return most(f.cwnd / 2, 2); /* a lost SYN; the kernel undoes it at the first ACK */
 	__sync_fetch_and_add(&counters.congestions, 1);
 	note(&f, CONGESTION, 1);
 	return least(algorithm.ssthresh(s, &f), INFINITE);
@@ -269,16 +272,16 @@ struct tcp_congestion_ops entry = {
 	.cwnd_event = (void *)happened,
 	.undo_cwnd = (void *)undone,
 	.flags = TCP_CONG_NON_RESTRICTED,
-	.name = "roughlink", /* the loader's to set */
+	.name = "roughlink", /* replaced by the loader */
 };
 _Static_assert(__builtin_offsetof(struct tcp_congestion_ops, name) == 72, "as in load.rs");
 
-/* --- The connections that are open --- */
+/* --- Open connections --- */
 
-/* The loader's to set: the name in the kernel. */
+/* Name in the kernel, set by the loader. */
 const volatile char own_name[16] SEC(".rodata.name") = {};
 
-/* The TCP socket behind `sk`, if it has this algorithm and its connection was established; else none. */
+/* Returns the TCP socket of `sk` if it uses this algorithm and its connection was established, else NULL. */
 INLINE struct tcp_sock *ours(struct sock_common *sk)
 {
 	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : (void *)0;
@@ -293,7 +296,7 @@ INLINE struct tcp_sock *ours(struct sock_common *sk)
 	return STATE(tp)->common.connection ? tp : (void *)0;
 }
 
-/* Who reads the iterator gets a record of each connection of its namespace. */
+/* Iterator that returns a record per connection of the reader's namespace. */
 SEC("iter/tcp")
 int connections(struct bpf_iter__tcp *ctx)
 {
@@ -308,7 +311,7 @@ int connections(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
-/* --- The same arithmetic, driven by a recorded event at a time; only tests load it --- */
+/* --- Replay: runs the arithmetic on one recorded event per call; only tests load it --- */
 
 struct state replayed;
 struct flow replay_flow;
@@ -320,7 +323,7 @@ int replay(struct flow *e)
 	struct state *s = &replayed;
 	struct flow f = *e;
 
-	/* The window is the replay's own. */
+	/* Use the window of the replay, not of the recording. */
 	f.cwnd = replay_flow.cwnd;
 	f.ssthresh = replay_flow.ssthresh;
 	f.prior_cwnd = replay_flow.prior_cwnd;
@@ -354,7 +357,7 @@ int replay(struct flow *e)
 	case TIMEOUT:
 	case TIMEOUT_AGAIN:
 		if (e->state != replay_flow.state)
-			CALL(changed, s, &f); /* another episode has just ended */
+			CALL(changed, s, &f); /* the previous episode has just ended */
 		if (e->kind != TIMEOUT_AGAIN) {
 			u32 ssthresh = algorithm.ssthresh(s, &f);
 

@@ -3,9 +3,9 @@
  * H-TCP (Shorten and Leith, PFLDnet 2004; draft-leith-tcp-htcp, sections 3 and 4), with Linux's scaling of alpha by the
  * RTT.
  *
- * Scales: alpha and beta in 1/128, times in ms (RTTs rounded up), rates in whole segments per second: those of the Rust
- * algorithm, so without further error. alpha is at most 2^25 segments, more than any window. `beta_min` and `beta_max` come
- * in 1/2^24 and are rounded down to 1/128.
+ * Scales, as in the Rust algorithm and therefore without further error: alpha and beta in 1/128, times in ms (RTTs
+ * rounded up), rates in whole segments per second. alpha is at most 2^25 segments, more than any window. `beta_min` and
+ * `beta_max` are given in 1/2^24 and rounded down to 1/128.
  */
 #define PARAMETERS(P)                                                                             \
 	P(delta_l_ms, 1) P(beta_min, 16777216) P(beta_max, 16777216) P(throughput_ratio, 1000)    \
@@ -26,8 +26,8 @@ struct state {
 	u32 rate, max_rate, old_max_rate;
 	struct {
 		u32 last_event, max_rtt, old_max_rate;
-	} before; /* the episode */
-	u8 in_episode; /* and not undone: `before` has a meaning */
+	} before; /* state before the episode */
+	u8 in_episode; /* `before` is valid: an episode that was not undone */
 	u8 adaptive; /* an event has passed since beta was last fixed */
 	u8 sending; /* the first segment has left */
 };
@@ -46,7 +46,7 @@ INLINE void begin(struct state *s, struct flow *f)
 	s->last_event = now(f);
 }
 
-/* Section 4: the throughput, smoothed but for the first three RTTs after an event, and its maximum. */
+/* Section 4: the throughput, smoothed except in the first three RTTs after an event, and its maximum. */
 INLINE void measure_rate(struct state *s, const struct flow *f, u32 acked)
 {
 	u32 elapsed, rate, few = most(s->alpha / ONE, 1);
@@ -58,7 +58,7 @@ INLINE void measure_rate(struct state *s, const struct flow *f, u32 acked)
 	}
 	s->acked += acked;
 	elapsed = now(f) - s->rate_start;
-	/* About a window; none is enough for an alpha beyond it. */
+	/* About a window, which no larger alpha can need. */
 	if (most(f->cwnd, 1) < few || s->acked < most(f->cwnd, 1) - few || !s->min_rtt || elapsed < s->min_rtt)
 		return;
 	rate = (u64)s->acked * 1000 / elapsed;
@@ -72,7 +72,7 @@ INLINE void measure_rate(struct state *s, const struct flow *f, u32 acked)
 	s->rate_start = now(f);
 }
 
-/* f->state is that before this ACK. */
+/* f->state is the state before this ACK. */
 INLINE void sample(struct state *s, struct flow *f)
 {
 	u32 acked = ((u64)f->acked + f->mss - 1) / most(f->mss, 1);
@@ -95,8 +95,8 @@ INLINE void sample(struct state *s, struct flow *f)
 }
 
 /*
- * Section 3.1: alpha = 1 + 10 (Delta - Delta_L) + ((Delta - Delta_L) / 2)^2 in seconds, times 2 (1 - beta). Linux multiplies
- * by RTTmin / 100 ms, within 1/10 and 2, in eighths.
+ * Section 3.1: alpha = 1 + 10 (Delta - Delta_L) + ((Delta - Delta_L) / 2)^2 in seconds, times 2 (1 - beta). Linux also
+ * multiplies by RTTmin / 100 ms, bounded to 1/10 .. 2, in eighths.
  */
 INLINE void update_alpha(struct state *s, const struct flow *f)
 {
@@ -139,7 +139,7 @@ INLINE void update_beta(struct state *s)
 	}
 }
 
-/* A segment for every W / alpha acknowledged (section 3.1). */
+/* Grows by one segment per W / alpha acknowledged ones (section 3.1). */
 INLINE void avoid(struct state *s, struct flow *f)
 {
 	if (!f->may_grow || !f->segments)
@@ -158,7 +158,7 @@ INLINE void avoid(struct state *s, struct flow *f)
 	s->last_acked = 1;
 }
 
-/* W <- beta W (section 3.2). RTTmax comes down by 5 % of its distance, since routes change. */
+/* W <- beta W (section 3.2). RTTmax falls by 5 % of its distance to RTTmin, since routes change. */
 INLINE u32 ssthresh(struct state *s, struct flow *f)
 {
 	update_beta(s);
@@ -168,7 +168,7 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 	return most((u64)f->cwnd * s->beta / ONE, 2);
 }
 
-/* Delta counts from the beginning of the episode, from each time-out, and at last from the end, unless it was undone. */
+/* Delta restarts at the start of an episode, at each time-out, and at the end of the episode unless it was undone. */
 INLINE void changed(struct state *s, struct flow *f)
 {
 	if (f->state <= TCP_CA_Disorder) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * TCP Hybla (Caini, Firrincieli, International Journal of Satellite Communications and Networking 22, 2004, section 3):
- * with rho = max(RTT / RTT0, 1) an ACK adds 2^rho - 1 segments in slow start and rho^2 / cwnd beyond it, whatever it
- * acknowledges. RTT is the smallest smoothed one.
+ * with rho = max(RTT / RTT0, 1), an ACK adds 2^rho - 1 segments in slow start and rho^2 / cwnd after it, regardless of
+ * the bytes acknowledged. RTT is the smallest smoothed one.
  *
- * Scales: rho in 1/8, rounded down, so up to an eighth too small; increments in 1/128 segment, rounded down. What is less
- * than that is a segment per window, as NewReno's.
+ * Scales: rho in 1/8, rounded down, so up to 1/8 too small; increments in 1/128 segment, rounded down. Smaller
+ * increments become one segment per window, as in NewReno.
  */
 #define PARAMETERS(P) P(rrtt_ms, 1000) P(start_at_rho, 1) P(max_window, 1)
 #include "algorithm.h"
@@ -21,10 +21,14 @@ struct state {
 	u8 started; /* the RTT of the handshake is known */
 };
 
-/* 128 2^(k/8), rounded down, k = 0 .. 7. With its section: clang has one for 8 bytes that libbpf does not know. */
+/*
+ * 128 * 2^(k/8), rounded down, k = 0 .. 7. The section is explicit: clang's own one for 8 bytes is unknown to libbpf.
+ */
 static const u8 power[8] SEC(".rodata") = { 128, 139, 152, 165, 181, 197, 215, 234 };
 
-/* rho = max(RTT / RTT0, 1), and what depends on it. Beyond rho = 16 slow start is that of 16: 65535 segments per ACK. */
+/*
+ * Sets rho = max(RTT / RTT0, 1) and its dependents. Above rho = 16, slow start adds 65535 segments per ACK, as for 16.
+ */
 INLINE void normalise(struct state *s, u32 srtt_us)
 {
 	u64 rho8 = srtt_us * 8ull / parameters.rrtt_ms; /* us, by its scale */
@@ -34,7 +38,7 @@ INLINE void normalise(struct state *s, u32 srtt_us)
 	s->slow_start = ((u32)power[s->rho8 % 8] << least(s->rho8 / 8, 16)) - 128;
 }
 
-/* The connection starts with a window of rho segments, if the handshake gave an RTT. */
+/* Starts with a window of rho segments if the handshake gave an RTT. */
 INLINE void start(struct state *s, struct flow *f)
 {
 	if (!f->srtt_us)
@@ -97,7 +101,7 @@ INLINE void grow(struct state *s, struct flow *f)
 	f->cwnd = cwnd > parameters.max_window ? parameters.max_window : cwnd;
 }
 
-/* Section 3 while all is calm, else NewReno. */
+/* Grows by section 3 in the Open state, else as NewReno. */
 INLINE void avoid(struct state *s, struct flow *f)
 {
 	if (!f->may_grow)
@@ -110,7 +114,7 @@ INLINE void avoid(struct state *s, struct flow *f)
 	}
 }
 
-/* Half of the window, in whole segments. */
+/* Halves the window, in whole segments. */
 INLINE u32 ssthresh(struct state *s, struct flow *f)
 {
 	s->count = 0;
@@ -118,7 +122,7 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 	return most(f->cwnd / 2, 2);
 }
 
-/* A time-out within an episode: ssthresh is not asked for. */
+/* Handles a time-out within an episode, for which the kernel does not call ssthresh. */
 INLINE void changed(struct state *s, struct flow *f)
 {
 	if (f->state != TCP_CA_Loss)

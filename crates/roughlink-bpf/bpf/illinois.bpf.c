@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * TCP-Illinois (Liu, Basar, Srikant, VALUETOOLS 2006; figures 9 and 10 of the V2G paper), with the parameters of figure 10
- * Illinois AA.
+ * TCP-Illinois (Liu, Basar, Srikant, VALUETOOLS 2006; figures 9 and 10 of the V2G paper). The parameters of figure 10
+ * make it Illinois AA.
  *
- * Scales: alpha in 1/65536 segment, beta and d1..d3 in 1/65536. An alpha of 0.3 is exact to 3e-5. RTTs are whole us, their
- * mean and the delays in 1/16 us, since a queue of 10 Gbit/s is a few us long; up to 120 s, the longest time-out of Linux,
- * nothing overflows.
+ * Scales: alpha in 1/65536 segment, beta and d1..d3 in 1/65536. An alpha of 0.3 is exact to 3e-5. RTTs are in us. Their
+ * mean and the delays are in 1/16 us, since a queue at 10 Gbit/s is a few us long. Nothing overflows up to 120 s, the
+ * longest time-out of Linux.
  */
 #define PARAMETERS(P)                                                                               \
 	P(alpha_max, 65536) P(alpha_min, 65536) P(alpha_base, 65536)                                \
@@ -64,7 +64,7 @@ INLINE void sample(struct state *s, struct flow *f)
 }
 
 /*
- * Figure 9: kappa1 / (kappa2 + da) beyond d1, continuous there. With x = da - d1 dm and m = dm - d1 dm that is
+ * Figure 9: kappa1 / (kappa2 + da) above d1, continuous at d1. With x = da - d1 dm and m = dm - d1 dm this is
  * m alpha_max / (m + x (alpha_max - alpha_min) / alpha_min).
  */
 INLINE u32 alpha(u64 da, u64 dm)
@@ -92,7 +92,7 @@ INLINE u32 beta(u64 da, u64 dm)
 	return (parameters.beta_min * (d3 - da) + parameters.beta_max * (da - d2)) / (d3 - d2);
 }
 
-/* New alpha and beta from the delays of the round that has ended. */
+/* Computes alpha and beta from the delays of the last round. */
 INLINE void adapt(struct state *s, const struct flow *f)
 {
 	u64 da, dm;
@@ -112,7 +112,7 @@ INLINE void adapt(struct state *s, const struct flow *f)
 	} else if (!s->above) {
 		s->alpha = parameters.alpha_max;
 	} else if (++s->low >= parameters.theta) {
-		/* Back to the maximum after `theta` rounds of low delay. */
+		/* Return to the maximum after `theta` rounds of low delay. */
 		s->low = 0;
 		s->above = 0;
 		s->alpha = parameters.alpha_max;
@@ -152,7 +152,7 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 	return most(f->cwnd - least(less, f->cwnd), 2);
 }
 
-/* After a time-out everything is as if the delays were unknown (V2G equation 3 is the window of one segment). */
+/* Forgets the delays after a time-out (V2G equation 3 sets the window to one segment). */
 INLINE void changed(struct state *s, struct flow *f)
 {
 	if (f->state != TCP_CA_Loss)

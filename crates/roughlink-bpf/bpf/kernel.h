@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the programs use of the kernel: declarations by hand, of these members only. `preserve_access_index` makes every
- * access a CO-RE relocation (Compile Once, Run Everywhere): the loader finds where the running kernel has the member.
- * The helpers' numbers are part of the kernel's user API (enum bpf_func_id).
+ * Declarations of the kernel types and helpers that the programs use, limited to the members that they access.
+ *
+ * `preserve_access_index` makes every access a CO-RE relocation (Compile Once, Run Everywhere), so the loader finds the
+ * member's offset in the running kernel. Helper numbers are part of the kernel's user API (enum bpf_func_id).
  */
 #ifndef ROUGHLINK_KERNEL_H
 #define ROUGHLINK_KERNEL_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * RTT samples of Vegas and Veno: the smallest of the connection, the smallest since the algorithm last looked, and whether
- * they govern the window: in the Open state, until it is left, and anew when it is entered again; else Reno does.
+ * RTT samples of Vegas and Veno: the smallest of the connection and the smallest since the algorithm last read it.
+ *
+ * The samples govern the window in the Open state. Outside of it Reno does, and samples restart when Open begins again.
  */
 #ifndef ROUGHLINK_SAMPLES_H
 #define ROUGHLINK_SAMPLES_H
@@ -16,14 +17,14 @@ struct samples {
 	u8 govern, open;
 };
 
-/* They govern from here on. */
+/* Lets the samples govern the window from now on. */
 INLINE void samples_begin(struct samples *s)
 {
 	s->govern = 1;
 	s->rtt = NO_RTT;
 }
 
-/* As samples_begin(), after an idle time that may have changed the path. */
+/* Restarts all samples after an idle period in which the path may have changed. */
 INLINE void samples_restart(struct samples *s)
 {
 	s->base = NO_RTT;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Scalable TCP (Kelly, CCR 33(2), 2003, section 3): a segment acknowledged adds `a` of a segment, a loss takes away `b`
- * of the window.
+ * Scalable TCP (Kelly, CCR 33(2), 2003, section 3): each acknowledged segment adds `a` segments, and a loss reduces the
+ * window by the fraction `b`.
  *
- * Scales: a and b in 2^-31. 1 / a is a whole number of segments, as in the Rust algorithm; for a = 10^-4 it is off by less
- * than 0.03 before it is rounded. What a loss takes away of a window of w segments is off by less than w 2^-31 before it is
- * rounded down.
+ * Scales: a and b in 2^-31. 1 / a is a whole number of segments, as in the Rust algorithm. For a = 10^-4 its error
+ * before rounding is below 0.03. The error of a reduction of w segments, before rounding down, is below w 2^-31.
  */
 #define PARAMETERS(P) P(a, 2147483648) P(b, 2147483648)
 #include "algorithm.h"
@@ -17,7 +16,7 @@ struct state {
 	u32 count; /* segments acknowledged since the last increase */
 };
 
-/* How many segments acknowledged add one: 1 / a, rounded; an `a` below 2^-32 never does. */
+/* Acknowledged segments per segment of growth: 1 / a, rounded. With `a` below 2^-32 the window never grows. */
 INLINE u32 per_increase(void)
 {
 	u64 a = parameters.a;
@@ -25,7 +24,7 @@ INLINE u32 per_increase(void)
 	return a ? (ONE + a / 2) / a : ~0u;
 }
 
-/* cwnd = cwnd + a; below 1 / a segments that would be less than a segment per window, and it is that. */
+/* cwnd = cwnd + a. A window below 1 / a segments grows by one segment per window, as `a` would give less. */
 INLINE void avoid(struct state *s, struct flow *f)
 {
 	u32 left = f->segments;
@@ -47,7 +46,7 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 	return most(f->cwnd - less, 2);
 }
 
-/* A time-out within an episode: ssthresh is not asked for. */
+/* Handles a time-out within an episode, for which the kernel does not call ssthresh. */
 INLINE void changed(struct state *s, struct flow *f)
 {
 	if (f->state == TCP_CA_Loss)

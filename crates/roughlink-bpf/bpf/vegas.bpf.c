@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Vegas (Brakmo, O'Malley, Peterson, SIGCOMM 1994, sections 3.2 and 3.3), measured as Linux does: the RTT of a round is its
- * smallest sample, slow start doubles every round, a loss halves the window. Outside the Open state it is NewReno.
+ * Vegas (Brakmo, O'Malley, Peterson, SIGCOMM 1994, sections 3.2 and 3.3), as in Linux: the RTT of a round is its
+ * smallest sample, slow start doubles the window every round, and a loss halves it. Outside the Open state it is
+ * NewReno.
  *
- * Whole segments and whole us; products have 64 bits. A backlog is rounded down, by less than a segment.
+ * Segments and us are whole; products have 64 bits. A backlog is rounded down by less than a segment.
  */
 #define PARAMETERS(P) P(alpha, 1) P(beta, 1) P(gamma, 1) P(min_samples, 1) P(forget_when_idle, 1)
 #include "samples.h"
@@ -15,7 +16,7 @@ struct state {
 	u32 count; /* segments acknowledged since the last increase */
 };
 
-/* A round begins that ends when more than what has been sent is acknowledged. */
+/* Begins a round, which ends when an ACK exceeds the data sent so far. */
 INLINE void new_round(struct state *s, const struct flow *f)
 {
 	samples_begin(&s->samples);
@@ -47,7 +48,7 @@ INLINE void adjust(struct state *s, struct flow *f)
 
 	if (in_slow_start(f)) {
 		if (backlog > parameters.gamma) {
-			/* Section 3.3: slow start ends, with the window that is really achieved, plus what truncation took. */
+			/* Section 3.3: slow start ends with the achieved window, plus one segment lost by truncation. */
 			f->cwnd = least(w, w * base / rtt + 1);
 			f->ssthresh = least(f->ssthresh, f->cwnd);
 		} else {
@@ -74,7 +75,7 @@ INLINE void avoid(struct state *s, struct flow *f)
 		if (s->samples.count >= parameters.min_samples)
 			adjust(s, f);
 		else if (f->may_grow)
-			reno(f, &s->count); /* all may be of delayed ACKs */
+			reno(f, &s->count); /* every sample may be from a delayed ACK */
 		new_round(s, f);
 	} else if (in_slow_start(f)) {
 		slow_start(f, f->segments);
@@ -92,7 +93,7 @@ INLINE void changed(struct state *s, struct flow *f)
 	if (samples_changed(&s->samples, f))
 		new_round(s, f);
 	if (f->state == TCP_CA_Loss)
-		s->count = 0; /* a time-out within an episode does not ask for ssthresh */
+		s->count = 0; /* for a time-out within an episode the kernel does not call ssthresh */
 }
 
 INLINE void started(struct state *s, struct flow *f)

@@ -2,8 +2,8 @@
 /*
  * Veno (Fu and Liew, IEEE JSAC 21(2), 2003, section II). N comes from each ACK's own RTT, as in Linux.
  *
- * Scales: N in 1/`resolution` segment, rounded up; exact at any window. `random_loss` in 1/2^24, and half a unit more, so
- * that a tenth of ten is one: with d decimals, what a loss leaves is exact for windows up to 2^24 / 10^d segments.
+ * Scales: N in 1/`resolution` segment, rounded up; exact at any window. `random_loss` in 1/2^24 plus half a unit, so
+ * that a tenth of ten is one. With d decimals, the window after a loss is exact up to 2^24 / 10^d segments.
  */
 #define PARAMETERS(P) \
 	P(beta, 1) P(random_loss, 16777216) P(resolution, 1) P(min_samples, 1) P(forget_when_idle, 1)
@@ -44,7 +44,7 @@ INLINE void measure(struct state *s, const struct flow *f)
 	s->backlog = rtt == NO_RTT && base != NO_RTT ? parts : parts - times_over(parts, base, rtt);
 }
 
-/* Below beta a segment per round, from beta on every other round (section II, additive increase). */
+/* Grows by one segment per round if N is below beta, else every other round (section II, additive increase). */
 INLINE void grow(struct state *s, struct flow *f)
 {
 	u32 left = f->segments;
@@ -78,7 +78,7 @@ INLINE void avoid(struct state *s, struct flow *f)
 		s->samples.rtt = NO_RTT;
 }
 
-/* A loss leaves half of the window on a congested path, else 4/5 (section II, multiplicative decrease). */
+/* Reduces the window to 1/2 on a congested path, else to 4/5 (section II, multiplicative decrease). */
 INLINE u32 ssthresh(struct state *s, struct flow *f)
 {
 	u64 part = 2 * (u64)parameters.random_loss + 1; /* 1/2^25 */
@@ -92,7 +92,7 @@ INLINE void changed(struct state *s, struct flow *f)
 {
 	samples_changed(&s->samples, f);
 	if (f->state == TCP_CA_Loss)
-		s->count = 0; /* a time-out within an episode does not ask for ssthresh */
+		s->count = 0; /* for a time-out within an episode the kernel does not call ssthresh */
 }
 
 INLINE void started(struct state *s, struct flow *f)

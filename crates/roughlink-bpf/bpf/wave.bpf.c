@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * TCP Wave (Abdelsalam, Luglio, Roseti, Zampognaro, ICETE 2016), with the measurements of `wave-fr` of roughlink: a train
- * is what is delivered of a burst, SACKs included. BPF timers reach no socket, so the clock of the bursts is TCP's pacing:
- * a burst per interval, as one packet of BURST segments (min_tso_segs), and a window that never is the limit.
+ * TCP Wave (Abdelsalam, Luglio, Roseti, Zampognaro, ICETE 2016), with the measurements of roughlink's `wave-fr`: a
+ * train is the delivered part of a burst, SACKed data included. BPF timers cannot send from a socket, so TCP's pacing
+ * clocks the bursts: one packet of BURST segments (min_tso_segs) per interval, under a window that never limits the
+ * sender.
  *
- * Scales: times in us; queueing_share, max_alpha and blind_factor in 1/65536, weights of the filters in 1/65536: exact to
- * 1 us per filter step.
+ * Scales: times in us; queueing_share, max_alpha, blind_factor and filter weights in 1/65536. The error is 1 us per
+ * filter step.
  *
- * What differs from simulation: the kernel tells of the last segment that an ACK delivers when it left, not of each; a train is
- * complete with the first ACK of a later burst, not with the last of its own bytes; the first ten segments are not
- * paced; a fast retransmission is paced with the others instead of being taken from the next burst.
+ * Differences from simulation:
+ * - The kernel gives the send time of the last segment that an ACK delivers, not of each one.
+ * - A train is complete at the first ACK of a later burst, not at its own last byte.
+ * - The first ten segments are not paced.
+ * - Retransmissions are paced with the other segments and do not shorten the next burst.
  */
 #define PARAMETERS(P)                                                                        \
 	P(burst0, 1) P(txtime0_ms, 1000) P(min_txtime_ms, 1000) P(beta_ms, 1000)             \
@@ -17,9 +20,9 @@
 #include "algorithm.h"
 
 #define ONE 65536
-/* No window: the receiver's and the clock are the limits. */
+/* Window that never limits the sender: the receive window and the clock do. */
 #define OPEN_WINDOW 65535
-/* The kernel computes the send buffer of `expanded` windows in an int, with at most this for a segment: a power of two, and headers. */
+/* Largest memory of a segment, a power of two plus headers. The kernel computes the send buffer from it in an int. */
 #define IN_MEMORY(mss) (2 * ((mss) + 1024) + 512)
 
 struct state {
@@ -30,7 +33,7 @@ struct state {
 	u32 skip; /* trains to pass over before the next update */
 	/* The train under way: */
 	u32 sent; /* when its burst left, low 32 bits of us */
-	u32 rtt; /* of its first ACK; 0 = there is none */
+	u32 rtt; /* of its first ACK; 0 = no ACK yet */
 	u32 first, last; /* ACKs */
 	u32 bytes, first_bytes;
 };
@@ -61,7 +64,7 @@ INLINE u32 weighted(u32 a, u32 w, u32 b)
 	return ((u64)a * w + (u64)b * (ONE - w)) / ONE;
 }
 
-/* Section 3.2: the interval of the bursts to come, from a complete train. */
+/* Section 3.2: computes the interval of the next bursts from a complete train. */
 INLINE void update(struct state *s, u32 whole)
 {
 	u32 rtt = s->rtt, least_rtt = s->min_rtt ? least(s->min_rtt, rtt) : rtt;
@@ -71,13 +74,13 @@ INLINE void update(struct state *s, u32 whole)
 	/* The longer the queue, the less a sample counts. */
 	s->avg_rtt = s->avg_rtt ? weighted(s->avg_rtt, (u64)(rtt - least_rtt) * ONE / most(rtt, 1), rtt) : least_rtt;
 	queueing = s->avg_rtt > least_rtt ? s->avg_rtt - least_rtt : 0;
-	/* The segments after the first ACK arrived within the spread: scaled to a whole burst. */
+	/* The spread covers the segments after the first ACK: scale it to a whole burst. */
 	sample = (u64)spread * whole / most(behind, 1);
 	if (sample) {
 		u32 before = s->dispersion;
 
 		if (before && sample > before) {
-			/* A slower pace counts only as far as a queue confirms it. */
+			/* Slow down only as far as a queue confirms the measurement. */
 			u32 alpha = least((u64)queueing * ONE / most(parameters.beta_ms, 1), parameters.max_alpha);
 
 			s->dispersion = weighted(before, ONE - least(alpha, ONE), sample);
@@ -86,7 +89,7 @@ INLINE void update(struct state *s, u32 whole)
 		}
 	}
 	if (queueing > parameters.beta_ms) {
-		/* Adjustment: from the longest interval, after the trains that are under way. */
+		/* Adjustment: restart from the longest interval, after the trains in flight. */
 		s->skip = s->avg_rtt / most(s->interval, 1);
 		s->min_rtt = 0;
 		s->avg_rtt = s->max_rtt;
@@ -117,10 +120,10 @@ INLINE void control(struct state *s, struct flow *f)
 {
 	u32 now = f->now_us, sent = now - f->rtt_us;
 
-	/* Before the comparison of times turns round, 36 minutes after a train that did not become complete. */
+	/* Drop a train that stays incomplete for 36 minutes, before the 32-bit time comparison wraps. */
 	if (s->rtt && now - s->last > 1u << 30)
 		s->rtt = 0;
-	/* A retransmission's copy is not told from the original: no sample. */
+	/* No sample from a retransmission, whose copies cannot be told apart. */
 	if (f->delivered && f->rtt_us > 0 && (!s->rtt || !after(s->sent, sent))) {
 		if (s->rtt && sent != s->sent)
 			complete(s, f);
@@ -141,7 +144,7 @@ INLINE void control(struct state *s, struct flow *f)
 	open_up(s, f);
 }
 
-/* Section 2.2: a time-out takes the network for unknown. */
+/* Section 2.2: restarts the measurements after a time-out. */
 INLINE void changed(struct state *s, struct flow *f)
 {
 	if (f->state == TCP_CA_Loss) {
@@ -152,7 +155,7 @@ INLINE void changed(struct state *s, struct flow *f)
 	open_up(s, f);
 }
 
-/* Bursts go on. */
+/* Keeps the bursts unchanged. */
 INLINE u32 ssthresh(struct state *s, struct flow *f)
 {
 	(void)s;

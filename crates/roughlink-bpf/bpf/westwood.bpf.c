@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Westwood+ (Grieco and Mascolo, ACM CCR 34(2), 2004): Reno whose window after a loss is the estimated bandwidth times the
- * smallest RTT. As in Linux a fast recovery starts with half the window and ends with that product.
+ * Westwood+ (Grieco and Mascolo, ACM CCR 34(2), 2004): Reno whose window after a loss is the estimated bandwidth times
+ * the smallest RTT. As in Linux, fast recovery starts with half the window and ends with this product.
  *
- * Scales: bandwidth in 1/256 byte/s. A sample is rounded down, and each filter rounds to nearest, which adds up to
- * 1 / (2 (1 - memory)) units: with 7/8 the estimate is off by at most 9 units, 0.04 byte/s. A sample above 2^36 byte/s
- * (550 Gbit/s) counts as that. `memory` in 1/65536, below 1.
+ * Scales: bandwidth in 1/256 byte/s. A sample is rounded down, and each filter rounds to nearest, which adds an error
+ * of up to 1 / (2 (1 - memory)) units. With 7/8 the estimate is off by at most 9 units, 0.04 byte/s. Samples are
+ * limited to 2^36 byte/s (550 Gbit/s). `memory` is in 1/65536 and below 1.
  */
 #define PARAMETERS(P) P(memory, 65536) P(min_sample_ms, 1000) P(jiffy_ms, 1000) P(forget_rtt, 1)
 #include "algorithm.h"
@@ -18,11 +18,11 @@ struct state {
 	u64 since; /* us: when the current sample began */
 	u64 delivered; /* bytes in it */
 	u64 bandwidth, kept; /* after both filters, after the first; 1/256 byte/s */
-	u64 announced; /* bytes that duplicate ACKs stood for */
+	u64 announced; /* bytes counted for duplicate ACKs */
 	u32 rtt, min_rtt; /* us; 0 = none yet */
 	u32 count; /* segments acknowledged since the last increase */
-	u8 forget; /* the next ACK sets the smallest RTT anew */
-	u8 halved; /* ssthresh was asked for, and the state has not changed since */
+	u8 forget; /* the next ACK restarts the smallest RTT */
+	u8 halved; /* ssthresh was called, and the state has not changed since */
 };
 
 INLINE void begin(struct state *s, struct flow *f)
@@ -63,7 +63,7 @@ INLINE void close_sample(struct state *s, const struct flow *f)
 	s->since = f->now_us;
 }
 
-/* AckedCount: a duplicate ACK stands for a segment, the cumulative ACK after it for what was not announced. */
+/* AckedCount: a duplicate ACK counts as one segment; the next cumulative ACK counts the remaining bytes. */
 INLINE u32 delivered(struct state *s, const struct flow *f)
 {
 	u32 more;
@@ -89,7 +89,7 @@ INLINE void sample(struct state *s, struct flow *f)
 
 	close_sample(s, f);
 	s->delivered += delivered(s, f);
-	/* Of the ACK before this one. */
+	/* Values of the previous ACK. */
 	if (s->rtt) {
 		s->min_rtt = s->forget ? s->rtt : least(s->min_rtt, s->rtt);
 		s->forget = 0;
@@ -119,7 +119,7 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 	return most(f->cwnd / 2, 2);
 }
 
-/* ssthresh() cannot know that it is asked after a time-out; the state entered next tells. */
+/* Handles a time-out, which ssthresh() cannot recognize: only the state entered next shows it. */
 INLINE void changed(struct state *s, struct flow *f)
 {
 	if (f->state == TCP_CA_Loss) {

@@ -2,8 +2,8 @@
 /*
  * YeAH (Baiocchi, Castellani, Vacirca, PFLDnet 2007, section 2).
  *
- * Whole segments and whole us. `a` is in 1/2^31, of which 1 / a in whole segments is exact up to 46,000, beyond that to
- * 1 / (2^32 a); it matters for windows above 1 / a only.
+ * Segments and us are whole. `a` is in 1/2^31. Then 1 / a is exact up to 46,000 segments, and to 1 / (2^32 a) above,
+ * which only matters for windows above 1 / a.
  */
 #define PARAMETERS(P)                                                                     \
 	P(alpha, 1) P(gamma, 1) P(delta, 1) P(epsilon, 1) P(phi, 1) P(rho, 1) P(zeta, 1)  \
@@ -52,7 +52,7 @@ INLINE void sample(struct state *s, struct flow *f)
 	s->samples++;
 }
 
-/* Fast mode is Scalable TCP, a segment for 1 / a acknowledged, slow mode is Reno. */
+/* Grows as Scalable TCP in fast mode, by one segment per 1 / a acknowledged ones, and as Reno in slow mode. */
 INLINE void grow(struct state *s, struct flow *f)
 {
 	u32 left = f->segments, w;
@@ -85,7 +85,7 @@ INLINE void judge(struct state *s, struct flow *f)
 		return;
 	}
 	if (queue > parameters.alpha && w > s->reno_window) {
-		/* Precautionary decongestion: queue / gamma, at most w / 2^epsilon, and not below what Reno has. */
+		/* Precautionary decongestion: by queue / gamma, at most w / 2^epsilon, not below Reno's window. */
 		w -= least(queue / parameters.gamma, (u64)w >> parameters.epsilon);
 		w = most(w, s->reno_window);
 		f->cwnd = f->ssthresh = w;
@@ -107,7 +107,9 @@ INLINE void avoid(struct state *s, struct flow *f)
 	}
 }
 
-/* A loss takes the queue, at least w / 2^delta and at most half; half if Reno flows compete (section 2). */
+/*
+ * Reduces the window by the queue, at least by w / 2^delta and at most by half; by half beside Reno flows (section 2).
+ */
 INLINE u32 ssthresh(struct state *s, struct flow *f)
 {
 	u32 w = f->cwnd;
@@ -121,7 +123,7 @@ INLINE u32 ssthresh(struct state *s, struct flow *f)
 	return w > less + 2 ? w - less : 2;
 }
 
-/* Rust's on_recovered; CA_EVENT_COMPLETE_CWR would leave out the end of the Loss state. */
+/* on_recovered of Rust. CA_EVENT_COMPLETE_CWR would miss the end of the Loss state. */
 INLINE void changed(struct state *s, struct flow *f)
 {
 	bool in_episode = f->state >= TCP_CA_CWR;
@@ -130,7 +132,7 @@ INLINE void changed(struct state *s, struct flow *f)
 		new_round(s, f);
 	s->in_episode = in_episode;
 	if (f->state == TCP_CA_Loss)
-		s->count = 0; /* a time-out within an episode does not ask for ssthresh */
+		s->count = 0; /* for a time-out within an episode the kernel does not call ssthresh */
 }
 
 INLINE void started(struct state *s, struct flow *f)

@@ -1,17 +1,17 @@
-//! Which algorithms there are for the kernel, and which program each one is.
+//! List of the algorithms for the kernel, with the program of each.
 
 use roughlink_core::cc::{Algorithm, REGISTRY};
 
 /// An algorithm of the registry whose arithmetic is a program in `bpf/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name in scenario files.
+    /// Name in scenario files.
     pub name: &'static str,
-    /// The file in `bpf/`, without `.bpf.c`: names that differ in parameters only share one.
+    /// File in `bpf/`, without `.bpf.c`. Names that differ only in parameters share a file.
     pub program: &'static str,
 }
 
-/// All of them.
+/// All algorithms for the kernel.
 pub const ENTRIES: &[Entry] = &[
     entry("newreno", "newreno"),
     entry("newreno-sc", "newreno"),
@@ -30,7 +30,7 @@ pub const ENTRIES: &[Entry] = &[
     entry("yeah", "yeah"),
 ];
 
-/// The longest name that the kernel takes, bytes (TCP_CA_NAME_MAX less the zero).
+/// Longest name that the kernel accepts, bytes (TCP_CA_NAME_MAX without the terminating zero).
 pub const NAME_MAX: usize = 15;
 
 const fn entry(name: &'static str, program: &'static str) -> Entry {
@@ -38,17 +38,17 @@ const fn entry(name: &'static str, program: &'static str) -> Entry {
 }
 
 impl Entry {
-    /// The entry for `name`.
+    /// Finds the entry for `name`.
     pub fn find(name: &str) -> Option<&'static Entry> {
         ENTRIES.iter().find(|e| e.name == name)
     }
 
-    /// Its name in the kernel, unless another is asked for: the kernel takes no hyphens.
+    /// Default name in the kernel, where hyphens are not allowed.
     pub fn name_in_kernel(&self) -> String {
         self.name.replace('-', "_")
     }
 
-    /// The algorithm in Rust: summary, source, parameters.
+    /// Returns the algorithm in Rust, with its summary, source and parameters.
     pub fn algorithm(&self) -> &'static Algorithm {
         REGISTRY.find(self.name).expect("the tests hold the two lists together")
     }

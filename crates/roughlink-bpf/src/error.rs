@@ -1,50 +1,50 @@
-//! What can go wrong between roughlink and the kernel.
+//! Errors of loading, unloading and reading algorithms in the kernel.
 
 use std::io;
 
-/// Why the kernel, or this crate, refused.
+/// Error of an operation on the kernel's algorithms.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelError {
-    /// No such algorithm for the kernel.
-    #[error("there is no `{0}` for the kernel")]
+    /// The algorithm has no program for the kernel.
+    #[error("no program for the kernel implements `{0}`")]
     UnknownAlgorithm(String),
-    /// A name that the kernel cannot take.
-    #[error("`{name}` cannot be a name in the kernel: {reason}")]
+    /// The kernel does not accept the name.
+    #[error("invalid name `{name}` in the kernel: {reason}")]
     Name {
         /// The name.
         name: String,
-        /// Why not.
+        /// Reason for the rejection.
         reason: &'static str,
     },
-    /// roughlink has loaded nothing of this name.
-    #[error("roughlink has loaded no `{name}`")]
+    /// roughlink has not loaded an algorithm of this name.
+    #[error("roughlink has not loaded `{name}`")]
     NotLoaded {
         /// The name.
         name: String,
-        /// What it has loaded.
+        /// Names of the loaded algorithms.
         loaded: Vec<String>,
     },
-    /// A parameter that does not exist, has a wrong value, or is not one of the kernel's program.
+    /// A parameter does not exist, has an invalid value, or is not one of the kernel's program.
     #[error("{0}")]
     Parameter(String),
     /// A call into the kernel failed.
     #[error("could not {action}: {source:#}")]
     Bpf {
-        /// What was tried.
+        /// The failed action, to follow "could not".
         action: String,
-        /// The reason, as libbpf has it.
+        /// Reason from libbpf.
         source: libbpf_rs::Error,
     },
-    /// A file of the kernel's could not be read or written.
+    /// A file of the kernel could not be read or written.
     #[error("could not {action}: {source}")]
     File {
-        /// What was tried.
+        /// The failed action, to follow "could not".
         action: String,
-        /// The reason.
+        /// Reason.
         source: io::Error,
     },
-    /// Something that another program has made, or that is not what it should be.
+    /// The kernel or its files are in an unexpected state.
     #[error("{0}")]
     State(String),
 }

@@ -1,26 +1,26 @@
-//! What the programs record, `struct flow` of `bpf/algorithm.h`: the connection and what happened to it.
+//! Records of the programs (`struct flow` of `bpf/algorithm.h`): the state of a connection at an event.
 
-/// What happened, `enum kind`.
+/// Kind of an event (`enum kind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
     /// The connection is established.
     Opened = 1,
-    /// An ACK that may raise the window; in a stream for replay, any ACK, with its sample.
+    /// An ACK that may raise the window. In a replay: any ACK, with its sample.
     Ack = 2,
-    /// An episode begins: ssthresh was asked for.
+    /// An episode begins: the kernel called `ssthresh`.
     Congestion = 3,
-    /// An episode begins with a retransmission time-out; in streams for replay.
+    /// An episode begins with a retransmission time-out. Only in replays.
     Timeout = 4,
-    /// A time-out within an episode; in streams for replay.
+    /// A time-out within an episode. Only in replays.
     TimeoutAgain = 5,
     /// Loss recovery enters `state`.
     State = 6,
-    /// The reduction is complete; in streams for replay, the state is Open again.
+    /// The reduction is complete. In a replay: the state is Open again.
     Recovered = 7,
     /// The last episode was spurious.
     Undone = 8,
-    /// The first segment after an idle time leaves.
+    /// The first segment after an idle period leaves.
     Started = 9,
     /// The connection is released.
     Closed = 10,
@@ -48,15 +48,15 @@ pub const SIZE: usize = 96;
 /// One record. Windows are segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// Kind of the event.
     pub kind: Kind,
-    /// When, microseconds of the kernel's clock.
+    /// Time of the event, microseconds of the kernel's clock.
     pub now_us: u64,
     /// Number of the connection, from 1.
     pub connection: u32,
     /// Bytes of a full segment.
     pub mss: u32,
-    /// Congestion window before the event; after it in what a replay returns.
+    /// Congestion window before the event, or after it in the result of a replay.
     pub cwnd: u32,
     /// Slow-start threshold, `u32::MAX` = unlimited; before or after as `cwnd`.
     pub ssthresh: u32,
@@ -93,7 +93,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event at time 0 of a connection of which nothing is known.
+    /// Creates an event at time 0 with all other values zero and no RTT sample.
     pub fn new(kind: Kind) -> Self {
         let mut e = Event::decode(&[&[0; 8][..], &1u32.to_le_bytes(), &[0; SIZE - 12]].concat()).expect("a kind");
         e.kind = kind;
@@ -101,7 +101,7 @@ impl Event {
         e
     }
 
-    /// From the bytes of a record; `None` if it is none.
+    /// Decodes a record. Returns `None` if the bytes are not a record.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; SIZE] = bytes.try_into().ok()?;
         let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -131,7 +131,7 @@ impl Event {
         })
     }
 
-    /// The bytes of the record.
+    /// Encodes the record.
     pub fn encode(&self) -> [u8; SIZE] {
         let mut out = [0; SIZE];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);

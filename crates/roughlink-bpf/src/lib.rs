@@ -1,10 +1,11 @@
-//! The project's congestion controls inside the Linux kernel, as BPF programs of the kind struct_ops.
+//! roughlink's congestion controls inside the Linux kernel, as BPF struct_ops programs.
 //!
-//! The arithmetic is in `bpf/`, a C file per algorithm with integers only; parameters, their defaults and ranges are those of
-//! the Rust algorithm of the same name. Here is what loads them ([`load`]), finds them again when the loader has ended
-//! ([`pinned`]), and reads what they count and record ([`event`]).
+//! `bpf/` has the arithmetic, one C file per algorithm, with integers only. Parameters, defaults and ranges are those
+//! of the Rust algorithm of the same name. [`load`] loads an algorithm, [`pinned`] finds it after its loader has ended
+//! and reads its counters, and [`event`] decodes its records.
 //!
-//! Everything but the list of names needs the feature `kernel`, and with it clang and the headers of libelf and zlib.
+//! Everything except the list of names needs the feature `kernel`, which needs clang and the headers of libelf and
+//! zlib.
 
 pub mod catalogue;
 #[cfg(feature = "kernel")]

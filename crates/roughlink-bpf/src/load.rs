@@ -1,66 +1,71 @@
-//! Loading: an algorithm with its parameters becomes a congestion control of the running kernel.
+//! Loading: makes an algorithm with its parameters a congestion control of the running kernel.
 
 use crate::catalogue::{Entry, NAME_MAX};
 use crate::check::Interface;
 use crate::defaults;
 use crate::error::KernelError;
 use crate::parameters;
-use crate::pinned::{self, Former, Pinned, What};
+use crate::pinned::{self, LoadRecord, Pinned, PreviousDefaults};
 use libbpf_rs::{Link, MapCore as _, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
 use roughlink_host::Namespace;
 use std::cell::RefCell;
 use toml::Table;
 
-/// The compiled programs by name.
+/// Compiled programs by name.
 static PROGRAMS: &[(&str, &[u8])] = &include!(concat!(env!("OUT_DIR"), "/programs.rs"));
 
-/// What to load.
+/// An algorithm to load: its name in the kernel and its parameters.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct LoadRequest {
     /// The algorithm.
     pub entry: &'static Entry,
-    /// Its name in the kernel.
+    /// Name in the kernel.
     pub name: String,
-    /// Parameters over the algorithm's defaults.
+    /// Parameters that differ from the algorithm's defaults.
     pub parameters: Table,
-    /// Of the namespaces whose default it is to become, what they get back when it is unloaded.
-    pub former: Former,
+    /// Defaults that namespaces get back when the algorithm is unloaded.
+    pub previous_defaults: PreviousDefaults,
 }
 
-/// The longest description that a program has room for, bytes.
-const DESCRIPTION: usize = 4095;
-/// Where the name stands in `struct tcp_congestion_ops` of `bpf/kernel.h`.
+/// Longest load record that fits into a program, bytes.
+const RECORD_MAX: usize = 4095;
+/// Offset of the name in `struct tcp_congestion_ops` of `bpf/kernel.h`, bytes.
 const NAME_AT: usize = 72;
 
-impl Wish {
-    /// The algorithm `name` with its defaults, under its own name.
+impl LoadRequest {
+    /// Creates a request for the algorithm `name` with its default parameters.
     ///
     /// # Errors
-    /// [`KernelError::UnknownAlgorithm`].
+    /// Returns [`KernelError::UnknownAlgorithm`] if no program exists for `name`.
     pub fn new(name: &str) -> Result<Self, KernelError> {
         let entry = Entry::find(name).ok_or_else(|| KernelError::UnknownAlgorithm(name.to_owned()))?;
-        Ok(Wish { entry, name: entry.name_in_kernel(), parameters: Table::new(), former: Former::new() })
+        Ok(LoadRequest {
+            entry,
+            name: entry.name_in_kernel(),
+            parameters: Table::new(),
+            previous_defaults: PreviousDefaults::new(),
+        })
     }
 
-    /// Whether it makes sense, without the kernel.
+    /// Checks the name and the parameters without loading anything.
     ///
     /// # Errors
-    /// The name or a parameter is wrong.
+    /// Returns an error if the name or a parameter is invalid.
     pub fn check(&self) -> Result<(), KernelError> {
         self.open().map(drop)
     }
 
-    /// All parameters that the program has, with their values.
+    /// Returns all parameters of the program with their values.
     ///
     /// # Errors
-    /// A parameter is wrong.
+    /// Returns an error if a parameter is invalid.
     pub fn all_parameters(&self) -> Result<Table, KernelError> {
         let open = self.read()?;
         let list = initial(&open, ".rodata.slots");
         parameters::checked(self.entry, &self.parameters, &parameters::slots(&list))
     }
 
-    /// The program as it was compiled.
+    /// Opens the compiled program.
     fn read(&self) -> Result<OpenObject, KernelError> {
         let bytes = PROGRAMS.iter().find(|(name, _)| *name == self.entry.program).expect("the catalogue's test").1;
         ObjectBuilder::default()
@@ -69,21 +74,21 @@ impl Wish {
             .map_err(KernelError::bpf(format!("read the program `{}`", self.entry.program)))
     }
 
-    /// The program with its parameters written, not yet in the kernel.
+    /// Opens the program and writes its parameters, without loading it.
     pub(crate) fn open(&self) -> Result<OpenObject, KernelError> {
         check_name(&self.name)?;
         let mut open = self.read()?;
         let list = initial(&open, ".rodata.slots");
         let slots = parameters::slots(&list);
         let all = parameters::checked(self.entry, &self.parameters, &slots)?;
-        let description = self.description(&all);
+        let record = self.record(&all);
         for mut map in open.maps_mut() {
             let name = map.name().to_owned();
             let Some(data) = map.initial_value_mut() else { continue };
             match name.to_str() {
                 Some("entry") => put_text(&mut data[NAME_AT..=NAME_AT + NAME_MAX], &self.name),
                 Some(".rodata.name") => put_text(data, &self.name),
-                Some(".rodata.what") => put_text(data, &description),
+                Some(".rodata.what") => put_text(data, &record),
                 Some(".rodata.parameters") => parameters::write(&all, &slots, data)?,
                 _ => {}
             }
@@ -91,29 +96,29 @@ impl Wish {
         Ok(open)
     }
 
-    /// Puts it into the kernel. It can be selected from now on, until what is returned is dropped.
+    /// Loads the algorithm into the kernel, where sockets can select it until the result is dropped.
     ///
     /// # Errors
-    /// A parameter is wrong, the kernel refuses the program, or there is an algorithm of this name already.
+    /// Returns an error if a parameter is invalid, the kernel rejects the program, or the name is taken.
     pub fn load(&self) -> Result<Loaded, KernelError> {
         self.load_into(Interface::running)
     }
 
-    /// The same, into a kernel of which `interface` is known.
+    /// Loads the algorithm into a kernel with this `interface`.
     fn load_into(&self, interface: impl FnOnce() -> Result<Interface, KernelError>) -> Result<Loaded, KernelError> {
         if defaults::registered()?.contains(&self.name) {
             let ours = Pinned::find(&self.name).is_ok();
-            let remedy = if ours { format!("`roughlink cc unload {}`, or ", self.name) } else { String::new() };
-            let message = format!("the kernel has a `{}` already: {remedy}another name with --as", self.name);
+            let remedy = if ours { format!("run `roughlink cc unload {}`, or ", self.name) } else { String::new() };
+            let message = format!("the kernel already has a `{}`: {remedy}choose another name with --as", self.name);
             return Err(KernelError::State(message));
         }
         let mut open = self.open()?;
-        // The programs of the others are the same for all kernels.
+        // Programs without pacing run on all kernels.
         if open.progs().any(|program| program.name() == "controlled") {
             let found = interface()?;
             if !found.paces() {
                 return Err(KernelError::State(format!(
-                    "`{}` needs the interface of Linux 6.10 to 7.0, and here {found}",
+                    "`{}` needs the interface of Linux 6.10 to 7.0; in this kernel {found}",
                     self.entry.name
                 )));
             }
@@ -123,65 +128,65 @@ impl Wish {
                 program.set_autoload(false);
             }
         }
-        let (loaded, said) = listen(|| open.load());
-        let action = format!("load `{}` into the kernel{said}", self.name);
+        let (loaded, log) = capture_log(|| open.load());
+        let action = format!("load `{}` into the kernel{log}", self.name);
         let mut object = loaded.map_err(KernelError::bpf(action))?;
         let mut entry = object.maps_mut().find(|m| m.name() == "entry").expect("hooks.h has it");
-        let (link, said) = listen(|| entry.attach_struct_ops());
-        let link = link.map_err(KernelError::bpf(format!("register `{}`{said}", self.name)))?;
+        let (link, log) = capture_log(|| entry.attach_struct_ops());
+        let link = link.map_err(KernelError::bpf(format!("register `{}`{log}", self.name)))?;
         Ok(Loaded { object, link })
     }
 
-    /// What is loaded, in TOML; a text that is too long loses what namespaces had, then the parameters.
-    fn description(&self, parameters: &Table) -> String {
+    /// Load record in TOML. If it is too long, previous defaults are left out first, then parameters.
+    fn record(&self, parameters: &Table) -> String {
         let here = Namespace::here().ok().map(|namespace| (String::new(), namespace));
         let before = here.and_then(|here| pinned::chain(&here).ok()?.pop()).unwrap_or_default();
-        let mut what = What {
+        let mut record = LoadRecord {
             algorithm: self.entry.name.into(),
             version: env!("CARGO_PKG_VERSION").into(),
             process: std::process::id(),
             before,
-            former: self.former.clone(),
+            previous_defaults: self.previous_defaults.clone(),
             parameters: parameters.clone(),
         };
-        let text = |what: &What| toml::to_string(what).expect("plain values");
-        if text(&what).len() > DESCRIPTION {
-            what.former.clear();
+        let text = |record: &LoadRecord| toml::to_string(record).expect("plain values");
+        if text(&record).len() > RECORD_MAX {
+            record.previous_defaults.clear();
         }
-        if text(&what).len() > DESCRIPTION {
-            what.parameters.clear();
+        if text(&record).len() > RECORD_MAX {
+            record.parameters.clear();
         }
-        text(&what)
+        text(&record)
     }
 }
 
-/// An algorithm that the kernel has as long as this lives.
+/// A loaded algorithm. Dropping it unregisters the algorithm unless its link is pinned.
 #[derive(Debug)]
 pub struct Loaded {
-    /// Its programs and maps.
+    /// Programs and maps.
     pub object: Object,
-    /// What keeps it registered.
+    /// Link that keeps the algorithm registered.
     pub link: Link,
 }
 
-/// What libbpf says while `work` is done, the last words of it, to be put behind what was tried: the kernel's reasons are among them.
-fn listen<T>(work: impl FnOnce() -> T) -> (T, String) {
-    thread_local!(static SAID: RefCell<String> = const { RefCell::new(String::new()) });
-    fn hear(_: PrintLevel, text: String) {
-        SAID.with_borrow_mut(|said| said.push_str(&text));
+/// Runs `work` and returns the last log lines of libbpf in parentheses, among them the verifier's reasons.
+fn capture_log<T>(work: impl FnOnce() -> T) -> (T, String) {
+    thread_local!(static LOG: RefCell<String> = const { RefCell::new(String::new()) });
+    fn append(_: PrintLevel, text: String) {
+        LOG.with_borrow_mut(|log| log.push_str(&text));
     }
-    set_print(Some((PrintLevel::Warn, hear)));
+    set_print(Some((PrintLevel::Warn, append)));
     let done = work();
-    let said = SAID.take();
-    let lines: Vec<&str> = said.lines().filter(|l| !l.starts_with("processed ") && !l.contains("--")).collect();
+    let log = LOG.take();
+    let lines: Vec<&str> = log.lines().filter(|l| !l.starts_with("processed ") && !l.contains("--")).collect();
     let last = lines[lines.len().saturating_sub(LINES_SHOWN)..].join("; ");
     (done, if last.is_empty() { last } else { format!(" ({last})") })
 }
 
-/// How many lines of a verifier's log a message has room for.
+/// Number of log lines in a message.
 const LINES_SHOWN: usize = 4;
 
-/// The text that a map of the program begins with.
+/// Returns the initial text of a map of the program.
 fn initial(open: &OpenObject, map: &str) -> String {
     let value = open.maps().find(|m| m.name() == map).and_then(|m| m.initial_value().map(<[u8]>::to_vec));
     let text = String::from_utf8(value.unwrap_or_default()).expect("algorithm.h has ASCII only");
@@ -190,18 +195,18 @@ fn initial(open: &OpenObject, map: &str) -> String {
 
 fn check_name(name: &str) -> Result<(), KernelError> {
     let reason = if name.is_empty() {
-        "it is empty"
+        "the name is empty"
     } else if name.len() > NAME_MAX {
-        "it is longer than 15 characters"
+        "the name is longer than 15 characters"
     } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
-        "the kernel takes letters, digits and `_`"
+        "only letters, digits and `_` are allowed"
     } else {
         return Ok(());
     };
     Err(KernelError::Name { name: name.to_owned(), reason })
 }
 
-/// `text` with zeros behind it; the caller has made sure that it fits.
+/// Writes `text`, which must fit, padded with zeros.
 fn put_text(to: &mut [u8], text: &str) {
     to.fill(0);
     to[..text.len()].copy_from_slice(text.as_bytes());
@@ -212,17 +217,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_paces_is_not_loaded_into_a_kernel_with_another_interface() {
+    fn pacing_programs_need_the_interface_that_they_were_written_for() {
         let other = || Ok(Interface { arguments: 2, min_tso_segs: true });
-        let refused = Wish::new("wave").unwrap().load_into(other).unwrap_err().to_string();
+        let refused = LoadRequest::new("wave").unwrap().load_into(other).unwrap_err().to_string();
         assert_eq!(
             refused,
-            "`wave` needs the interface of Linux 6.10 to 7.0, and here cong_control has 2 arguments; min_tso_segs is there"
+            "`wave` needs the interface of Linux 6.10 to 7.0; in this kernel cong_control has 2 arguments and min_tso_segs exists"
         );
-        let asked = || -> Result<Interface, KernelError> { panic!("nothing that depends on it is loaded") };
-        let wish = Wish { name: format!("u{}", std::process::id()), ..Wish::new("newreno").unwrap() };
-        // Without root the kernel refuses it, after that.
-        if let Err(e) = wish.load_into(asked) {
+        let unused = || -> Result<Interface, KernelError> { panic!("NewReno does not depend on the interface") };
+        let request = LoadRequest { name: format!("u{}", std::process::id()), ..LoadRequest::new("newreno").unwrap() };
+        // Without root, loading fails later, in the kernel.
+        if let Err(e) = request.load_into(unused) {
             assert!(!e.to_string().contains("interface"), "{e}");
         }
     }

@@ -4,14 +4,14 @@ use crate::catalogue::Entry;
 use crate::error::KernelError;
 use toml::{Table, Value};
 
-/// A parameter of a program, and what it is multiplied by there.
+/// A parameter of a program with its scale.
 #[derive(Debug)]
 pub(crate) struct Slot<'t> {
     name: &'t str,
     scale: u32,
 }
 
-/// The parameters that a program declares, in order: a name and a scale per line, zeros at the end.
+/// Parses the parameters that a program declares: a name and a scale per line, in order.
 pub(crate) fn slots(text: &str) -> Vec<Slot<'_>> {
     text.lines()
         .filter_map(|line| line.split_once(' '))

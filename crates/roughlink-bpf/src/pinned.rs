@@ -1,5 +1,7 @@
-//! What is loaded, found by what it has in the BPF file system: a folder per algorithm with the maps that others may read, and
-//! the link, if the algorithm is to outlive its loader.
+//! Loaded algorithms, found through the BPF file system.
+//!
+//! Each algorithm has a folder with the maps that other processes may read. The folder also has the link if the
+//! algorithm outlives its loader.
 
 use crate::defaults::{self, Place};
 use crate::error::KernelError;
@@ -17,11 +19,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, iter, thread};
 
-/// The BPF file system, where systemd mounts it.
+/// Mount point of the BPF file system, as systemd uses it.
 const BPFFS: &str = "/sys/fs/bpf";
-/// The folder of what roughlink has loaded.
+/// Folder of the algorithms that roughlink has loaded.
 pub const ROOT: &str = "/sys/fs/bpf/roughlink";
-/// The maps of a program that are pinned, and under what names.
+/// Maps of a program that are pinned, with their file names.
 const MAPS: [(&str, &str); 5] = [
     (".rodata.what", "what"),
     (".data.counters", "counters"),
@@ -30,63 +32,66 @@ const MAPS: [(&str, &str); 5] = [
     (".data.coverage", COVERAGE),
 ];
 const LINK: &str = "link";
-/// The iterator over its connections.
+/// Iterator over the connections of an algorithm.
 const CONNECTIONS: &str = "connections";
-/// The map, and the iterator, of an algorithm that is told of coverage.
+/// Map with the coverage state, for algorithms that use it.
 const COVERAGE: &str = "coverage";
+/// Iterator that makes every connection read the coverage state.
 const LOOK_AGAIN: &str = "look_again";
 const ITERATORS: [&str; 2] = [CONNECTIONS, LOOK_AGAIN];
-/// How often, 10 ms apart, the kernel is asked whether an algorithm has gone.
+/// Number of checks, 10 ms apart, for an algorithm to disappear from the kernel.
 const TRIES: u32 = 300;
 
 /// An algorithm that roughlink has loaded.
 #[derive(Clone, Debug)]
 pub struct Pinned {
-    /// Its name in the kernel.
+    /// Name in the kernel.
     pub name: String,
-    /// What its loader wrote down.
-    pub what: What,
-    /// It stays when its loader ends.
+    /// Description written by the loader.
+    pub record: LoadRecord,
+    /// True if the algorithm stays when its loader ends.
     pub persists: bool,
-    /// The kernel has it; else its loader was killed, and this is what is left.
+    /// True if the kernel has the algorithm. If not, its loader was killed and left only its folder.
     pub registered: bool,
 }
 
-/// What a loader writes down.
+/// Description of a loaded algorithm, written by its loader.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct What {
-    /// The algorithm.
+pub struct LoadRecord {
+    /// Name of the algorithm in scenario files.
     pub algorithm: String,
-    /// The version of roughlink.
+    /// Version of roughlink.
     pub version: String,
-    /// Its process.
+    /// Process ID of the loader.
     pub process: u32,
-    /// The default of the loader's namespace before.
+    /// Default of the loader's namespace before loading.
     pub before: String,
-    /// What the namespaces had whose default it was made.
-    pub former: Former,
-    /// All parameters that the program has.
+    /// Previous defaults of the namespaces whose default the algorithm became.
+    #[serde(rename = "former")]
+    pub previous_defaults: PreviousDefaults,
+    /// All parameters of the program.
     pub parameters: toml::Table,
 }
 
-/// The defaults that namespaces had, by their numbers: the last first, behind it what that had replaced if roughlink had loaded it.
-pub type Former = BTreeMap<String, Vec<String>>;
+/// Previous defaults of namespaces by inode number, latest first. An earlier one follows only if roughlink had loaded
+/// the one before it.
+pub type PreviousDefaults = BTreeMap<String, Vec<String>>;
 
-/// What these namespaces have as their default now.
+/// Returns the current defaults of these namespaces, in the form of [`LoadRecord::previous_defaults`].
 ///
 /// # Errors
-/// One cannot be joined.
-pub fn former(places: &[Place]) -> Result<Former, KernelError> {
+/// Returns an error if a namespace cannot be joined.
+pub fn current_defaults(places: &[Place]) -> Result<PreviousDefaults, KernelError> {
     places.iter().map(|place| Ok((number(place)?, chain(place)?))).collect()
 }
 
-/// The default of a namespace, and behind it what that replaced there.
+/// Returns the default of a namespace, followed by the defaults that it replaced.
 pub(crate) fn chain(place: &Place) -> Result<Vec<String>, KernelError> {
     let now = defaults::default_of(place)?;
-    let what = Pinned::find(&now).map(|p| p.what);
+    let record = Pinned::find(&now).map(|p| p.record);
     let mut chain = vec![now];
-    chain.extend(what.iter().flat_map(|what| what.instead(place)).filter(|name| !name.is_empty()));
+    chain.extend(record.iter().flat_map(|record| record.restored_default(place)).filter(|name| !name.is_empty()));
     Ok(chain)
 }
 
@@ -94,47 +99,48 @@ fn number(place: &Place) -> Result<String, KernelError> {
     place.1.inode().map(|inode| inode.to_string()).map_err(|e| KernelError::State(e.whole()))
 }
 
-impl What {
-    /// What a namespace gets whose default it was: what that had, or the loader's own.
-    fn instead(&self, place: &Place) -> Vec<String> {
-        let recorded = number(place).ok().and_then(|number| self.former.get(&number));
+impl LoadRecord {
+    /// Candidates for the default of a namespace after unloading: its previous ones, then the loader's.
+    fn restored_default(&self, place: &Place) -> Vec<String> {
+        let recorded = number(place).ok().and_then(|number| self.previous_defaults.get(&number));
         recorded.into_iter().flatten().chain([&self.before]).cloned().collect()
     }
 }
 
-/// What a program counts, of all connections since it was loaded.
+/// Counters of a program over all connections since it was loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
-    /// Connections that began with the algorithm or were given it.
+    /// Connections that started with the algorithm or switched to it.
     pub opened: u64,
-    /// Those of them that ended, or were given another.
+    /// Connections that ended or switched to another algorithm.
     pub closed: u64,
     /// Episodes: losses, time-outs and marks that reduced the window.
     pub congestions: u64,
-    /// Time-outs.
+    /// Retransmission time-outs.
     pub timeouts: u64,
-    /// Episodes that were spurious and undone.
+    /// Spurious episodes that were undone.
     pub undone: u64,
-    /// Records for which there was no room.
+    /// Records lost because the ring was full.
     pub not_recorded: u64,
-    /// Of `congestions`, those that the kernel began without asking the program, which made up for it at the next acknowledgement.
+    /// Part of `congestions` that the kernel began without calling `ssthresh`. The program reduced the window at the
+    /// next ACK.
     pub not_asked: u64,
 }
 
-/// What `unload` did.
+/// Result of [`unload`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unloaded {
-    /// Words for the namespaces that were given another default, and which.
+    /// Names of the namespaces whose default changed, with the new default.
     pub namespaces: Vec<(String, String)>,
-    /// Connections that go on with it until they end.
+    /// Open connections that keep the algorithm until they end.
     pub connections: u64,
 }
 
 impl Pinned {
-    /// All of them, by name.
+    /// Lists all loaded algorithms by name.
     ///
     /// # Errors
-    /// /proc or the folder cannot be read.
+    /// Returns an error if /proc or the folder cannot be read.
     pub fn all() -> Result<Vec<Self>, KernelError> {
         let registered = defaults::registered()?;
         if !has_root()? {
@@ -144,7 +150,7 @@ impl Pinned {
         let mut names: Vec<String> = entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
         names.sort();
         let read = |name: String| Pinned {
-            what: read_what(&name).unwrap_or_default(),
+            record: read_record(&name).unwrap_or_default(),
             persists: folder(&name).join(LINK).exists(),
             registered: registered.contains(&name),
             name,
@@ -152,10 +158,10 @@ impl Pinned {
         Ok(names.into_iter().map(read).collect())
     }
 
-    /// That of this name.
+    /// Finds the loaded algorithm `name`.
     ///
     /// # Errors
-    /// There is none, or as [`Pinned::all`].
+    /// Returns [`KernelError::NotLoaded`] if there is none, and the errors of [`Pinned::all`].
     pub fn find(name: &str) -> Result<Self, KernelError> {
         let mut all = Self::all()?;
         match all.iter().position(|p| p.name == name) {
@@ -166,10 +172,10 @@ impl Pinned {
         }
     }
 
-    /// What it has counted.
+    /// Reads the counters.
     ///
     /// # Errors
-    /// The map cannot be read.
+    /// Returns an error if the map cannot be read.
     pub fn counters(&self) -> Result<Counters, KernelError> {
         let bytes = first_value(&self.map("counters")?)?;
         let mut numbers = bytes.chunks_exact(8).map(|c| u64::from_ne_bytes(c.try_into().expect("eight bytes")));
@@ -185,11 +191,12 @@ impl Pinned {
         })
     }
 
-    /// Has events recorded and passes them on until `on_events`, which is called at least every 100 ms, returns false.
-    /// `acknowledgements` too, or only what is rarer.
+    /// Records events and passes them to `on_events` until it returns false.
+    ///
+    /// `on_events` is called at least every 100 ms. ACK events are included only with `acknowledgements`.
     ///
     /// # Errors
-    /// A map cannot be read or written, or the algorithm is unloaded meanwhile.
+    /// Returns an error if a map cannot be read or written, or if the algorithm is unloaded meanwhile.
     pub fn follow(
         &self,
         acknowledgements: bool,
@@ -208,8 +215,8 @@ impl Pinned {
             let written = recording.update(&[0; 4], &level.to_ne_bytes(), MapFlags::ANY);
             written.map_err(KernelError::bpf("turn recording on or off"))
         };
-        let there = || fs::metadata(folder(&self.name).join("ring")).map(|m| m.ino()).ok();
-        let found = there();
+        let ring_inode = || fs::metadata(folder(&self.name).join("ring")).map(|m| m.ino()).ok();
+        let first_inode = ring_inode();
         record(if acknowledgements { 2 } else { 1 })?;
         loop {
             let polled = ring.poll(Duration::from_millis(100));
@@ -219,7 +226,7 @@ impl Pinned {
                     record(0)?;
                     return Err(KernelError::bpf("wait for events")(e));
                 }
-                _ if go_on && there() != found => {
+                _ if go_on && ring_inode() != first_inode => {
                     return Err(KernelError::State(format!("`{}` was unloaded", self.name)));
                 }
                 _ if go_on => {}
@@ -228,33 +235,33 @@ impl Pinned {
         }
     }
 
-    /// Tells an algorithm that listens to it whether there is coverage, and has every connection of every namespace look at once.
+    /// Sets the coverage state and makes every connection of every namespace read it at once.
     ///
     /// # Errors
-    /// The algorithm does not listen, or a file of it cannot be read or written.
-    pub fn set_coverage(&self, there: bool) -> Result<(), KernelError> {
+    /// Returns an error if the algorithm does not use coverage, or if one of its files cannot be read or written.
+    pub fn set_coverage(&self, is_covered: bool) -> Result<(), KernelError> {
         if !self.registered {
             return Err(KernelError::State(format!(
-                "`{}` is not in the kernel any more: its loader was killed",
+                "`{}` is no longer in the kernel: its loader was killed",
                 self.name
             )));
         }
         if !folder(&self.name).join(LOOK_AGAIN).exists() {
-            return Err(KernelError::State(format!("`{}` does not listen to coverage; `avoca` does", self.name)));
+            return Err(KernelError::State(format!("`{}` does not use coverage; `avoca` does", self.name)));
         }
-        if self.coverage()? == Some(there) {
-            return Ok(()); // else connections would start afresh once more
+        if self.coverage()? == Some(is_covered) {
+            return Ok(()); // A second notice of the same state would restart the connections.
         }
-        let written = self.map(COVERAGE)?.update(&[0; 4], &u32::from(there).to_ne_bytes(), MapFlags::ANY);
-        written.map_err(KernelError::bpf("write down the coverage"))?;
-        // Connections that could not be told look at their next acknowledgement.
+        let written = self.map(COVERAGE)?.update(&[0; 4], &u32::from(is_covered).to_ne_bytes(), MapFlags::ANY);
+        written.map_err(KernelError::bpf("set the coverage"))?;
+        // Connections that the iterator misses read the state at their next ACK.
         self.read_everywhere(LOOK_AGAIN, |_, _| ())
     }
 
-    /// Whether there is coverage, of an algorithm that listens to it.
+    /// Returns the coverage state, or `None` if the algorithm does not use it.
     ///
     /// # Errors
-    /// The map cannot be read.
+    /// Returns an error if the map cannot be read.
     pub fn coverage(&self) -> Result<Option<bool>, KernelError> {
         if !folder(&self.name).join(LOOK_AGAIN).exists() {
             return Ok(None);
@@ -262,28 +269,30 @@ impl Pinned {
         Ok(Some(first_value(&self.map(COVERAGE)?)?.iter().any(|byte| *byte != 0)))
     }
 
-    /// The connections that have it, as events of the kind [`Kind::Opened`](crate::event::Kind::Opened) with what they have now, of every namespace that can be
-    /// found, with words for the namespace.
+    /// Lists the connections that use the algorithm, with the names of their namespaces.
+    ///
+    /// Each is an event of the kind [`Kind::Opened`](crate::event::Kind::Opened) with the connection's current values.
+    /// Covers every namespace that can be found.
     ///
     /// # Errors
-    /// The iterator cannot be read.
+    /// Returns an error if the iterator cannot be read.
     pub fn connections(&self) -> Result<Vec<(String, Event)>, KernelError> {
         let mut all = Vec::new();
-        self.read_everywhere(CONNECTIONS, |words, bytes| {
-            all.extend(bytes.chunks_exact(SIZE).filter_map(Event::decode).map(|e| (words.to_owned(), e)));
+        self.read_everywhere(CONNECTIONS, |namespace, bytes| {
+            all.extend(bytes.chunks_exact(SIZE).filter_map(Event::decode).map(|e| (namespace.to_owned(), e)));
         })?;
         all.sort_by_key(|(_, e)| e.connection);
         Ok(all)
     }
 
-    /// Reads one of the iterators in each namespace, which runs it for that namespace's connections.
+    /// Reads `iterator` in each namespace, which runs it for the connections of that namespace.
     fn read_everywhere(&self, iterator: &str, mut on_read: impl FnMut(&str, &[u8])) -> Result<(), KernelError> {
         let path = folder(&self.name).join(iterator);
         let mut outcome = Ok(());
-        let visited = Namespace::visit(|words, namespace| match namespace.within(|| fs::read(&path)) {
-            Ok(Ok(bytes)) => on_read(&words, &bytes),
-            Ok(Err(e)) => outcome = Err(KernelError::file(format!("look at the connections of {words}"))(e)),
-            Err(_) => {} // it has gone since, with its connections
+        let visited = Namespace::visit(|name, namespace| match namespace.within(|| fs::read(&path)) {
+            Ok(Ok(bytes)) => on_read(&name, &bytes),
+            Ok(Err(e)) => outcome = Err(KernelError::file(format!("list the connections of {name}"))(e)),
+            Err(_) => {} // The namespace ended meanwhile, and its connections with it.
         });
         visited.map_err(|e| KernelError::State(e.whole()))?;
         outcome
@@ -296,17 +305,18 @@ impl Pinned {
 }
 
 impl Loaded {
-    /// Lets others find it: its maps appear in the BPF file system, which is mounted if it is not, and if it is to persist,
-    /// its link too.
+    /// Pins the maps in the BPF file system so that other processes find them, and the link too with `persist`.
+    ///
+    /// Mounts the file system if necessary.
     ///
     /// # Errors
-    /// The file system cannot be mounted or written, or there is something of this name.
+    /// Returns an error if the file system cannot be mounted or written, or if `name` exists there.
     pub fn pin(&mut self, name: &str, persist: bool) -> Result<(), KernelError> {
         mount_bpffs()?;
         let folder = folder(name);
         if !has_root()? {
             match fs::DirBuilder::new().mode(0o755).create(ROOT) {
-                Err(e) if e.kind() == ErrorKind::AlreadyExists => {} // another loader, just now
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {} // Another loader was faster.
                 made => made.map_err(KernelError::file(format!("make {ROOT}")))?,
             }
             has_root()?;
@@ -347,45 +357,47 @@ impl Loaded {
     }
 }
 
-/// Removes `name` from the kernel: namespaces whose default it is get another first. Connections keep it until they end.
+/// Removes `name` from the kernel after changing the default of the namespaces that use it. Connections keep the
+/// algorithm until they end.
 ///
 /// # Errors
-/// roughlink has loaded no such algorithm, a process still holds it, or a namespace took no other default.
+/// Returns an error if roughlink has not loaded `name`, if a process still holds it, or if a namespace accepts no other
+/// default.
 pub fn unload(name: &str) -> Result<Unloaded, KernelError> {
     let found = Pinned::find(name);
     let pinned = match found {
         Ok(pinned) => Some(pinned),
-        // The kernel takes a moment to forget what a loader had that has just ended.
+        // After a loader ends, the kernel takes a moment to remove its algorithm.
         Err(e) if defaults::holders(name)?.is_empty() || !is_gone(name)? => return Err(e),
         Err(_) => None,
     };
-    let what = pinned.as_ref().map(|p| p.what.clone()).unwrap_or_default();
-    // A loader that is still there would be left with half of it.
-    let loader = format!("/proc/{}", what.process);
-    let is_its = pinned.as_ref().is_some_and(|p| p.registered && !p.persists);
-    if is_its && what.process != std::process::id() && Path::new(&loader).exists() {
+    let record = pinned.as_ref().map(|p| p.record.clone()).unwrap_or_default();
+    // A running loader holds the link, so the algorithm would stay registered without its folder.
+    let loader = format!("/proc/{}", record.process);
+    let belongs_to_loader = pinned.as_ref().is_some_and(|p| p.registered && !p.persists);
+    if belongs_to_loader && record.process != std::process::id() && Path::new(&loader).exists() {
         return Err(KernelError::State(format!(
-            "`{name}` is held by process {}, which takes it out when it ends: Ctrl-C there, or kill {}",
-            what.process, what.process
+            "process {0} holds `{name}` and unloads it at its end: press Ctrl-C there, or run `kill {0}`",
+            record.process
         )));
     }
     let counters = pinned.as_ref().and_then(|p| p.counters().ok()).unwrap_or_default();
-    let instead = |place: &Place| {
-        let last = ["cubic", "reno"].map(str::to_owned);
-        what.instead(place).into_iter().chain(last).collect()
+    let candidates = |place: &Place| {
+        let last_resort = ["cubic", "reno"].map(str::to_owned);
+        record.restored_default(place).into_iter().chain(last_resort).collect()
     };
-    let mut namespaces = defaults::replace(name, instead)?;
+    let mut namespaces = defaults::replace(name, candidates)?;
     remove(&folder(name));
     if is_gone(name)? {
-        // Who asked in between.
-        namespaces.extend(defaults::replace(name, instead)?);
+        // Namespaces that chose the algorithm in between.
+        namespaces.extend(defaults::replace(name, candidates)?);
         let connections = counters.opened.saturating_sub(counters.closed);
         return Ok(Unloaded { namespaces, connections });
     }
-    Err(KernelError::State(format!("`{name}` is no namespace's default any more, but another program still holds it")))
+    Err(KernelError::State(format!("`{name}` is no longer a default anywhere, but another program still holds it")))
 }
 
-/// Waits until the kernel has no algorithm of this name; false if it keeps it.
+/// Waits until the kernel has no algorithm `name`. Returns false if it still has it at the end.
 fn is_gone(name: &str) -> Result<bool, KernelError> {
     for _ in 0..TRIES {
         if !defaults::registered()?.iter().any(|n| n == name) {
@@ -396,24 +408,24 @@ fn is_gone(name: &str) -> Result<bool, KernelError> {
     Ok(false)
 }
 
-/// Mounts the BPF file system unless it is there, so that nobody but root makes anything in it.
+/// Mounts the BPF file system, writable by root only, unless it is mounted.
 fn mount_bpffs() -> Result<(), KernelError> {
     if statfs(BPFFS).is_ok_and(|s| s.filesystem_type() == BPF_FS_MAGIC) {
         return Ok(());
     }
-    if is_apart() {
+    if in_temporary_mount_namespace() {
         return Err(KernelError::State(format!(
-            "{BPFFS} is not mounted in this mount namespace, which ends with its processes (`ip netns exec` makes one): \
-             load it outside, with --netns NAME"
+            "{BPFFS} is not mounted in this mount namespace, which ends with its processes (`ip netns exec` creates \
+             one): load it outside, with --netns NAME"
         )));
     }
     let mounted = mount(Some("bpf"), BPFFS, Some("bpf"), MsFlags::empty(), Some("mode=0755"));
     mounted.map_err(|e| KernelError::file(format!("mount the BPF file system at {BPFFS}"))(e.into()))
 }
 
-/// Whether a process above this one is in another mount namespace, so that this one's mounts end before it does. Those that
-/// hide theirs, as the first process may, do not count.
-fn is_apart() -> bool {
+/// Returns true if an ancestor of this process is in another mount namespace, so mounts made here may end early.
+/// Ancestors that hide their namespace, as the first process may, are ignored.
+fn in_temporary_mount_namespace() -> bool {
     let mounts_of = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     let above = |process: &String| {
         let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
@@ -425,17 +437,20 @@ fn is_apart() -> bool {
     ancestors.any(|process| mounts_of(&process).is_some_and(|mounts| Some(mounts) != own))
 }
 
-/// Whether the folder of what roughlink has loaded is there; it has to be root's.
+/// Returns true if the folder [`ROOT`] exists.
+///
+/// # Errors
+/// Returns an error if other users than root may write to it.
 fn has_root() -> Result<bool, KernelError> {
     let found = match fs::symlink_metadata(ROOT) {
         Ok(found) => found,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(e) => return Err(KernelError::file(format!("look at {ROOT}"))(e)),
+        Err(e) => return Err(KernelError::file(format!("read {ROOT}"))(e)),
     };
     match found.is_dir() && found.uid() == 0 && found.mode() & 0o022 == 0 {
         true => Ok(true),
         false => {
-            Err(KernelError::State(format!("{ROOT} is not a folder of root's alone, and is not trusted: remove it")))
+            Err(KernelError::State(format!("{ROOT} is not trusted, since others than root may write to it: remove it")))
         }
     }
 }
@@ -444,7 +459,7 @@ fn folder(name: &str) -> PathBuf {
     Path::new(ROOT).join(name)
 }
 
-/// Removes a folder of pins, as far as it is there.
+/// Removes a folder of pins, or as much of it as exists.
 fn remove(folder: &Path) {
     for name in MAPS.iter().map(|m| m.1).chain(ITERATORS).chain([LINK]) {
         let _ = fs::remove_file(folder.join(name));
@@ -452,13 +467,13 @@ fn remove(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
 
-fn read_what(name: &str) -> Option<What> {
+fn read_record(name: &str) -> Option<LoadRecord> {
     let map = MapHandle::from_pinned_path(folder(name).join("what")).ok()?;
     let text = String::from_utf8(first_value(&map).ok()?).ok()?;
     toml::from_str(text.trim_end_matches('\0')).ok()
 }
 
-/// The only value of a map of one variable.
+/// Reads the single value of a map with one variable.
 fn first_value(map: &MapHandle) -> Result<Vec<u8>, KernelError> {
     let value = map.lookup(&[0; 4], MapFlags::ANY).map_err(KernelError::bpf("read a map"))?;
     value.ok_or_else(|| KernelError::State("a map of the program is empty".into()))

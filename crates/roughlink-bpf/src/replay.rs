@@ -1,9 +1,11 @@
-//! One stream of events through both implementations of an algorithm: the Rust one, which is the reference, and the
-//! kernel's program, run by the kernel on recorded events (BPF_PROG_TEST_RUN) instead of a socket.
+//! Replay of one stream of events through both implementations of an algorithm.
+//!
+//! The Rust implementation is the reference. The kernel runs its program on recorded events (BPF_PROG_TEST_RUN) instead
+//! of a socket.
 
 use crate::error::KernelError;
 use crate::event::{Event, Kind};
-use crate::load::Wish;
+use crate::load::LoadRequest;
 use libbpf_rs::{Object, ProgramInput};
 use roughlink_core::cc::{Ack, Congestion, CongestionControl, CongestionState, Flow, Sent};
 use roughlink_core::units::Time;
@@ -11,17 +13,17 @@ use roughlink_core::units::Time;
 /// Window and slow-start threshold after an event, segments.
 pub type Windows = (u64, u64);
 
-/// The kernel's side.
+/// Algorithm that runs in the kernel.
 #[derive(Debug)]
 pub struct InKernel(Object);
 
 impl InKernel {
-    /// The program of `wish` in the kernel, for no connection.
+    /// Loads the replay program of `request`, without registering an algorithm.
     ///
     /// # Errors
-    /// As [`Wish::load`].
-    pub fn new(wish: &Wish) -> Result<Self, KernelError> {
-        let mut open = wish.open()?;
+    /// Returns the errors of [`LoadRequest::load`].
+    pub fn new(request: &LoadRequest) -> Result<Self, KernelError> {
+        let mut open = request.open()?;
         for mut map in open.maps_mut() {
             if map.name() == "entry" {
                 map.set_autocreate(false).map_err(KernelError::bpf("leave out the entry"))?;
@@ -31,23 +33,23 @@ impl InKernel {
             let is_replay = program.name() == "replay";
             program.set_autoload(is_replay);
         }
-        let action = format!("load the replay of `{}`", wish.entry.name);
+        let action = format!("load the replay of `{}`", request.entry.name);
         Ok(InKernel(open.load().map_err(KernelError::bpf(action))?))
     }
 
-    /// Takes in an event, and returns the windows after it.
+    /// Processes an event and returns the windows after it.
     ///
     /// # Errors
-    /// The kernel refuses to run the program.
+    /// Returns an error if the kernel does not run the program.
     pub fn take(&mut self, event: &Event) -> Result<Windows, KernelError> {
         let after = self.play(event)?;
         Ok((u64::from(after.cwnd), threshold(after.ssthresh)))
     }
 
-    /// Takes in an event, and returns the interval between bursts after it, microseconds, of an algorithm that has bursts.
+    /// Processes an event and returns the interval between bursts after it, in microseconds.
     ///
     /// # Errors
-    /// As [`InKernel::take`].
+    /// Returns the errors of [`InKernel::take`].
     pub fn pace(&mut self, event: &Event) -> Result<u32, KernelError> {
         Ok(self.play(event)?.interval_us)
     }
@@ -61,7 +63,7 @@ impl InKernel {
     }
 }
 
-/// The reference.
+/// Algorithm that runs in Rust: the reference.
 #[derive(Debug)]
 pub struct InRust {
     cc: Box<dyn CongestionControl>,
@@ -69,27 +71,27 @@ pub struct InRust {
 }
 
 impl InRust {
-    /// The algorithm of `wish` at the beginning of a connection that `opened` describes.
+    /// Creates the algorithm of `request` at the start of the connection that `opened` describes.
     ///
     /// # Errors
-    /// [`KernelError::Parameter`].
-    pub fn new(wish: &Wish, opened: &Event) -> Result<Self, KernelError> {
-        let factory = wish.entry.algorithm().factory("linux", &wish.parameters);
+    /// Returns [`KernelError::Parameter`] if a parameter is invalid.
+    pub fn new(request: &LoadRequest, opened: &Event) -> Result<Self, KernelError> {
+        let factory = request.entry.algorithm().factory("linux", &request.parameters);
         let factory = factory.map_err(|e| KernelError::Parameter(e.to_string()))?;
         let mut flow = Flow {
             initial_window: u64::from(opened.cwnd) * u64::from(opened.mss),
             initial_ssthresh: threshold(opened.ssthresh).saturating_mul(u64::from(opened.mss)),
             ..Flow::default()
         };
-        look(&mut flow, opened);
+        update(&mut flow, opened);
         Ok(InRust { cc: factory(&flow), flow })
     }
 
-    /// Takes in an event, and returns the windows after it.
+    /// Processes an event and returns the windows after it.
     pub fn take(&mut self, event: &Event) -> Windows {
         let flow = &mut self.flow;
         let prior_una = flow.snd_una;
-        look(flow, event);
+        update(flow, event);
         let mss = u64::from(event.mss);
         match event.kind {
             Kind::Ack => {
@@ -121,13 +123,15 @@ impl InRust {
     }
 }
 
-/// A stream that programs in the kernel recorded of one connection, for replay: the sample and the growth of an ACK are one event,
-/// after what loss detection made of it, as in Rust; an episode has its cause.
+/// Converts the events that the kernel's program recorded of one connection into a replay.
+///
+/// As in Rust, one event has both the sample and the growth of an ACK and follows loss detection. Episodes have a
+/// cause.
 pub fn for_replay(recorded: &[Event]) -> Vec<Event> {
     let mut out = Vec::new();
     let (mut ack, mut episode, mut state) = (None::<Event>, None::<Event>, OPEN);
     for &e in recorded {
-        // What does not belong to the ACK that is being processed comes after it.
+        // Events that do not belong to the current ACK follow it.
         let is_timer = e.kind == Kind::State && e.state == LOSS;
         if matches!(e.kind, Kind::Sample | Kind::Started | Kind::Closed) || is_timer {
             out.extend(ack.take());
@@ -148,7 +152,7 @@ pub fn for_replay(recorded: &[Event]) -> Vec<Event> {
                     (false, OPEN) if state > DISORDER => Some(Kind::Recovered),
                     _ => None,
                 };
-                // The state before, as in Rust.
+                // As in Rust, the event has the state before it.
                 out.extend(kind.map(|kind| Event { kind, state, ..episode.take().unwrap_or(e) }));
                 state = e.state;
                 if let Some(ack) = &mut ack {
@@ -162,12 +166,12 @@ pub fn for_replay(recorded: &[Event]) -> Vec<Event> {
     out
 }
 
-/// States of loss recovery, as Linux numbers them.
+/// States of loss recovery (Linux `enum tcp_ca_state`).
 const OPEN: u8 = 0;
 const DISORDER: u8 = 1;
 const LOSS: u8 = 4;
 
-/// The largest difference of windows that two implementations of the same algorithm may have: a segment, or 1 %.
+/// Returns true if two windows differ by at most one segment or 1 %.
 pub fn agree(a: u64, b: u64) -> bool {
     a.abs_diff(b) <= (a.max(b) / 100).max(1)
 }
@@ -176,8 +180,8 @@ fn threshold(ssthresh: u32) -> u64 {
     if ssthresh == u32::MAX { u64::MAX } else { u64::from(ssthresh) }
 }
 
-/// The state of the connection at `event`.
-fn look(flow: &mut Flow, event: &Event) {
+/// Brings `flow` to the state at `event`.
+fn update(flow: &mut Flow, event: &Event) {
     let mss = u64::from(event.mss);
     let on = |from: u64, to: u32| from.wrapping_add(u64::from(to.wrapping_sub(from as u32)));
     flow.now = Time::from_micros(event.now_us);

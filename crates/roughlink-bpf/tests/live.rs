@@ -1,4 +1,4 @@
-//! The algorithms in the running kernel, with real connections between two network namespaces of the test's own.
+//! Algorithms in the running kernel, with real connections between two network namespaces that the test creates.
 #![cfg(feature = "kernel")]
 
 use nix::sys::socket::{setsockopt, sockopt};
@@ -6,7 +6,7 @@ use roughlink_bpf::catalogue::ENTRIES;
 use roughlink_bpf::check::needs;
 use roughlink_bpf::defaults::{default_of, holders, registered, set_default};
 use roughlink_bpf::event::{Event, Kind};
-use roughlink_bpf::load::{Loaded, Wish};
+use roughlink_bpf::load::{LoadRequest, Loaded};
 use roughlink_bpf::pinned::{Pinned, unload};
 use roughlink_bpf::replay::{InKernel, InRust, agree, for_replay};
 use roughlink_host::Namespace;
@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Two namespaces with a link between them; both go with this.
+/// Two namespaces with a link between them, removed on drop.
 struct Pair {
     names: [String; 2],
 }
 
-/// Where the second of a pair is.
+/// Address of the second namespace of a pair.
 const FAR: &str = "10.77.0.2";
 
 impl Pair {
@@ -52,7 +52,7 @@ impl Pair {
         (name.clone(), Namespace::named(name).expect("it was made"))
     }
 
-    /// A thread's work in the namespace of one side.
+    /// Runs `work` on a thread in the namespace of one side.
     fn within<T: Send>(&self, side: usize, work: impl FnOnce() -> T + Send) -> T {
         self.place(side).1.within(work).expect("it can be joined")
     }
@@ -72,7 +72,7 @@ impl Drop for Pair {
     }
 }
 
-/// Why the kernel cannot be tried here, if it cannot.
+/// Returns the reason if the kernel cannot be tested here.
 fn unable() -> Option<String> {
     let lacks = needs().into_iter().find(|need| need.name != "load" && need.fix.is_some());
     let no_ip = || Command::new("ip").arg("-V").stdout(Stdio::null()).status().is_err().then(|| "no `ip`".to_owned());
@@ -88,37 +88,37 @@ macro_rules! or_skip {
     };
 }
 
-/// An algorithm in the kernel; nothing of it is left after the test, also if that fails.
-struct Held(String, Option<Loaded>);
+/// A loaded algorithm, removed on drop even if the test fails.
+struct LoadGuard(String, Option<Loaded>);
 
-impl Held {
+impl LoadGuard {
     fn pin(&mut self, persist: bool) {
         let pinned = self.1.as_mut().expect("it is loaded").pin(&self.0, persist);
         pinned.expect("the BPF file system");
     }
 
-    /// The loader ends.
+    /// Ends the loader.
     fn end(&mut self) {
         self.1 = None;
     }
 }
 
-impl Drop for Held {
+impl Drop for LoadGuard {
     fn drop(&mut self) {
         self.end();
         let _ = unload(&self.0);
     }
 }
 
-/// `algorithm` in the kernel under a name that no other test has.
-fn loaded(algorithm: &str, name: &str) -> (Wish, Held) {
-    let mut wish = Wish::new(algorithm).expect("a name");
-    wish.name = name.to_owned();
-    let loaded = wish.load().unwrap_or_else(|e| panic!("{algorithm}: {e}"));
-    (wish, Held(name.to_owned(), Some(loaded)))
+/// Loads `algorithm` under a name that no other test uses.
+fn loaded(algorithm: &str, name: &str) -> (LoadRequest, LoadGuard) {
+    let mut request = LoadRequest::new(algorithm).expect("a name");
+    request.name = name.to_owned();
+    let loaded = request.load().unwrap_or_else(|e| panic!("{algorithm}: {e}"));
+    (request, LoadGuard(name.to_owned(), Some(loaded)))
 }
 
-/// A connection that uses `name`.
+/// Opens a connection that uses `name`.
 fn connect(name: &str) -> TcpStream {
     let stream = TcpStream::connect((FAR, 7777)).expect("somebody listens");
     stream.set_write_timeout(Some(Duration::from_secs(20))).expect("a socket");
@@ -126,7 +126,7 @@ fn connect(name: &str) -> TcpStream {
     stream
 }
 
-/// Reads until the other end has sent everything; how much it was.
+/// Reads until the other end closes and returns the number of bytes.
 fn drain(mut stream: TcpStream) -> usize {
     let mut buffer = vec![0; 1 << 16];
     let mut sum = 0;
@@ -136,13 +136,13 @@ fn drain(mut stream: TcpStream) -> usize {
     sum
 }
 
-/// Somebody at the far side who reads everything of every connection until `stop`, and how much each one brought.
+/// Accepts and reads connections at the far side until `stop`, and returns the bytes of each.
 fn listen(pair: &Pair, stop: &AtomicBool) -> Vec<usize> {
     let listener = pair.within(1, || TcpListener::bind((FAR, 7777)).expect("the address is there"));
     listener.set_nonblocking(true).expect("a socket");
     let mut readers = Vec::new();
     loop {
-        // In this order: who connected before `stop` was set is still served.
+        // Read `stop` first, so that connections made before it was set are still served.
         let stopped = stop.load(Ordering::SeqCst);
         match listener.accept() {
             Ok((stream, _)) => {
@@ -157,7 +157,7 @@ fn listen(pair: &Pair, stop: &AtomicBool) -> Vec<usize> {
     readers.into_iter().map(|r| r.join().expect("it reads")).collect()
 }
 
-/// Runs `work` in the near namespace while somebody reads at the far one; what arrived.
+/// Runs `work` in the near namespace while the far one reads, and returns the bytes of each connection.
 fn with_listener(pair: &Pair, work: impl FnOnce() + Send) -> Vec<usize> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -178,9 +178,9 @@ fn each_algorithm_passes_the_verifier_and_carries_data() {
     or_skip!();
     let pair = Pair::new();
     for (i, entry) in ENTRIES.iter().enumerate() {
-        let (wish, _loaded) = loaded(entry.name, &format!("carry{i}"));
+        let (request, _loaded) = loaded(entry.name, &format!("carry{i}"));
         let arrived = with_listener(&pair, || {
-            let mut stream = connect(&wish.name);
+            let mut stream = connect(&request.name);
             stream.write_all(&vec![7; 5_000_000]).expect("the connection lives");
         });
         assert_eq!(arrived, [5_000_000], "{}", entry.name);
@@ -196,15 +196,15 @@ fn each_algorithm_carries_iperf3_both_ways() {
     }
     let pair = Pair::new();
     for (i, entry) in ENTRIES.iter().enumerate() {
-        let (wish, _loaded) = loaded(entry.name, &format!("iperf{i}"));
+        let (request, _loaded) = loaded(entry.name, &format!("iperf{i}"));
         for direction in ["", " -R"] {
             let mut server = pair.command(1, "timeout 20 iperf3 -s -1").stdout(Stdio::null()).spawn().expect("iperf3");
             thread::sleep(Duration::from_millis(200));
-            let words = format!("timeout 20 iperf3 -c {FAR} -n 20M -J -C {}{direction}", wish.name);
+            let words = format!("timeout 20 iperf3 -c {FAR} -n 20M -J -C {}{direction}", request.name);
             let out = pair.command(0, &words).output().expect("iperf3");
             let text = String::from_utf8_lossy(&out.stdout);
             assert!(out.status.success(), "{}{direction}: {text}", entry.name);
-            assert!(text.contains(&format!("\"sender_tcp_congestion\":\t\"{}\"", wish.name)), "{direction}: {text}");
+            assert!(text.contains(&format!("\"sender_tcp_congestion\":\t\"{}\"", request.name)), "{direction}: {text}");
             server.wait().expect("it ends");
         }
     }
@@ -214,42 +214,42 @@ fn each_algorithm_carries_iperf3_both_ways() {
 fn a_thousand_connections_are_opened_and_killed() {
     or_skip!();
     let pair = Pair::new();
-    let (wish, mut held) = loaded("illinois", "thousand");
+    let (request, mut held) = loaded("illinois", "thousand");
     held.pin(false);
     with_listener(&pair, || {
         for i in 0..1000 {
-            let mut stream = connect(&wish.name);
+            let mut stream = connect(&request.name);
             stream.write_all(&[1; 3000]).expect("the connection lives");
             if i % 2 == 0 {
-                // A reset instead of an end.
+                // Reset instead of FIN.
                 let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
                 setsockopt(&stream, sockopt::Linger, &linger).expect("a socket");
             }
         }
     });
-    let counters = Pinned::find(&wish.name).and_then(|p| p.counters()).expect("it is there");
+    let counters = Pinned::find(&request.name).and_then(|p| p.counters()).expect("it is there");
     assert_eq!(counters.opened, 1000, "{counters:?}");
     assert!(counters.closed >= 990 && counters.closed <= 1000, "{counters:?}");
     held.end();
-    assert!(unload(&wish.name).is_ok());
-    assert!(Pinned::find(&wish.name).is_err());
+    assert!(unload(&request.name).is_ok());
+    assert!(Pinned::find(&request.name).is_err());
 }
 
 #[test]
-fn it_is_loaded_and_unloaded_a_hundred_times_under_traffic() {
+fn loading_and_unloading_works_a_hundred_times_under_traffic() {
     or_skip!();
     let pair = Pair::new();
     let arrived = with_listener(&pair, || {
         let mut streams = Vec::new();
         for i in 0..100 {
-            let (wish, mut held) = loaded(ENTRIES[i % ENTRIES.len()].name, "again");
-            let mut stream = connect(&wish.name);
+            let (request, mut held) = loaded(ENTRIES[i % ENTRIES.len()].name, "again");
+            let mut stream = connect(&request.name);
             stream.write_all(&[5; 200_000]).expect("the connection lives");
             held.end();
-            // The connection goes on with what is no longer registered.
+            // The connection keeps the unregistered algorithm.
             stream.write_all(&[5; 100_000]).expect("the connection lives");
             streams.push(stream);
-            let is_there = || registered().expect("/proc").contains(&wish.name);
+            let is_there = || registered().expect("/proc").contains(&request.name);
             let gone = (0..5000).any(|_| {
                 thread::sleep(Duration::from_millis(1));
                 !is_there()
@@ -262,55 +262,55 @@ fn it_is_loaded_and_unloaded_a_hundred_times_under_traffic() {
 }
 
 #[test]
-fn who_unloads_leaves_no_namespace_behind() {
+fn unloading_resets_the_default_of_every_namespace() {
     or_skip!();
     let pair = Pair::new();
-    let (wish, mut held) = loaded("newreno-sc", "default1");
+    let (request, mut held) = loaded("newreno-sc", "default1");
     held.pin(true);
     held.end();
     let place = pair.place(0);
     let before = default_of(&place).expect("a default");
-    set_default(&place, &wish.name).expect("it may be a default");
-    assert_eq!(holders(&wish.name).expect("they can be looked at").len(), 1);
+    set_default(&place, &request.name).expect("it may be a default");
+    assert_eq!(holders(&request.name).expect("they can be looked at").len(), 1);
     let arrived = with_listener(&pair, || {
-        // Nobody asks for the algorithm: it is the default.
+        // The socket gets the algorithm as the default, without asking for it.
         let mut stream = TcpStream::connect((FAR, 7777)).expect("somebody listens");
         stream.write_all(&[1; 100_000]).expect("the connection lives");
     });
     assert_eq!(arrived, [100_000]);
-    assert!(Pinned::find(&wish.name).and_then(|p| p.counters()).expect("pinned").opened >= 1);
-    let done = unload(&wish.name).expect("it was loaded");
+    assert!(Pinned::find(&request.name).and_then(|p| p.counters()).expect("pinned").opened >= 1);
+    let done = unload(&request.name).expect("it was loaded");
     assert_eq!(done.namespaces.len(), 1);
     assert_eq!(default_of(&place).expect("a default"), before);
-    assert!(holders(&wish.name).expect("they can be looked at").is_empty());
-    assert!(!registered().expect("/proc").contains(&wish.name));
-    assert!(unload(&wish.name).is_err(), "it is gone");
+    assert!(holders(&request.name).expect("they can be looked at").is_empty());
+    assert!(!registered().expect("/proc").contains(&request.name));
+    assert!(unload(&request.name).is_err(), "it is gone");
 }
 
 #[test]
-fn a_namespace_that_outlived_the_loader_is_given_another_default() {
+fn a_namespace_that_outlived_the_loader_gets_another_default() {
     or_skip!();
     let pair = Pair::new();
-    let (wish, mut held) = loaded("newreno", "outlived");
+    let (request, mut held) = loaded("newreno", "outlived");
     let place = pair.place(0);
-    set_default(&place, &wish.name).expect("it may be a default");
+    set_default(&place, &request.name).expect("it may be a default");
     held.end();
-    assert_eq!(default_of(&place).expect("a default"), wish.name, "the kernel keeps it");
-    assert_eq!(unload(&wish.name).expect("something is left").namespaces.len(), 1);
-    assert!(holders(&wish.name).expect("they can be looked at").is_empty());
+    assert_eq!(default_of(&place).expect("a default"), request.name, "the kernel keeps it");
+    assert_eq!(unload(&request.name).expect("something is left").namespaces.len(), 1);
+    assert!(holders(&request.name).expect("they can be looked at").is_empty());
 }
 
 #[test]
-fn a_name_is_taken_once_and_others_are_not_ours() {
+fn a_name_loads_once_and_only_roughlink_algorithms_are_found() {
     or_skip!();
-    let (wish, _held) = loaded("newreno", "twice");
-    assert!(wish.load().unwrap_err().to_string().contains("already"));
+    let (request, _held) = loaded("newreno", "twice");
+    assert!(request.load().unwrap_err().to_string().contains("already"));
     assert!(unload("cubic").is_err(), "it is the kernel's own");
     assert!(registered().expect("/proc").contains(&"cubic".to_owned()));
 }
 
 #[test]
-fn what_the_kernel_recorded_is_computed_alike_by_both() {
+fn recorded_kernel_events_replay_alike_in_both() {
     or_skip!();
     // A queue of 20 packets that overflows.
     let pair = Pair::new();
@@ -318,15 +318,15 @@ fn what_the_kernel_recorded_is_computed_alike_by_both() {
     assert!(Command::new("tc").args(words.split(' ')).status().is_ok_and(|s| s.success()), "tc {words}");
     let mut losses = 0;
     for (i, entry) in ENTRIES.iter().filter(|e| e.program != "wave").enumerate() {
-        let (wish, mut held) = loaded(entry.name, &format!("record{i}"));
+        let (request, mut held) = loaded(entry.name, &format!("record{i}"));
         held.pin(false);
-        let pinned = Pinned::find(&wish.name).expect("it is pinned");
+        let pinned = Pinned::find(&request.name).expect("it is pinned");
         let mut recorded = Vec::new();
         thread::scope(|scope| {
             let traffic = scope.spawn(|| {
                 thread::sleep(Duration::from_millis(200));
                 with_listener(&pair, || {
-                    connect(&wish.name).write_all(&vec![1; 3_000_000]).expect("the connection lives");
+                    connect(&request.name).write_all(&vec![1; 3_000_000]).expect("the connection lives");
                 })
             });
             let mut rounds = 0;
@@ -351,12 +351,12 @@ fn what_the_kernel_recorded_is_computed_alike_by_both() {
         assert!(count(Kind::Ack) > 300, "{}: {}", entry.name, stream.len());
         losses += count(Kind::Congestion);
         assert_eq!(count(Kind::Opened), 1);
-        let mut kernel = InKernel::new(&wish).expect("it loads");
-        let mut rust = InRust::new(&wish, &stream[0]).expect("the parameters are valid");
+        let mut kernel = InKernel::new(&request).expect("it loads");
+        let mut rust = InRust::new(&request, &stream[0]).expect("the parameters are valid");
         let mut same = 0;
         let mut before = None;
         for event in &stream {
-            // What the connection really had, as far as nothing but the algorithm sets it.
+            // The connection's own window, where only the algorithm sets it.
             if event.kind == Kind::Ack
                 && event.state == 0
                 && before.is_some_and(|w: u64| w.abs_diff(u64::from(event.cwnd)) <= 1)
@@ -378,15 +378,15 @@ fn what_the_kernel_recorded_is_computed_alike_by_both() {
 fn avoca_is_silent_outside_coverage() {
     or_skip!();
     let pair = Pair::new();
-    let (wish, mut held) = loaded("avoca", "coverage");
+    let (request, mut held) = loaded("avoca", "coverage");
     held.pin(false);
-    let pinned = Pinned::find(&wish.name).expect("it is pinned");
+    let pinned = Pinned::find(&request.name).expect("it is pinned");
     let sent = AtomicU32::new(0);
     let arrived = with_listener(&pair, || {
         // Slow enough to be interrupted.
         let words = "qdisc add dev v0 root tbf rate 20mbit burst 20kb latency 50ms";
         assert!(Command::new("tc").args(words.split(' ')).status().is_ok_and(|s| s.success()), "tc {words}");
-        let mut stream = connect(&wish.name);
+        let mut stream = connect(&request.name);
         let window = || -> u32 {
             let out = Command::new("ss").args(["-Htin", "dport", "=", ":7777"]).output().expect("ss, beside ip");
             let text = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -403,7 +403,7 @@ fn avoca_is_silent_outside_coverage() {
                 }
             });
             thread::sleep(Duration::from_millis(300));
-            // A recovery that is under way goes on: its window is the kernel's (PRR).
+            // The kernel (PRR) sets the window of a recovery in progress.
             let until = |wanted: &dyn Fn(u32) -> bool| {
                 let mut now = window();
                 for _ in 0..100 {
@@ -431,10 +431,10 @@ fn avoca_is_silent_outside_coverage() {
     });
     assert_eq!(arrived, [sent.load(Ordering::SeqCst) as usize]);
     held.end();
-    unload(&wish.name).expect("the pins are left");
-    let (wish, mut held) = loaded("newreno", "nocoverage");
+    unload(&request.name).expect("the pins are left");
+    let (request, mut held) = loaded("newreno", "nocoverage");
     held.pin(false);
-    let pinned = Pinned::find(&wish.name).expect("it is pinned");
+    let pinned = Pinned::find(&request.name).expect("it is pinned");
     assert!(pinned.set_coverage(true).unwrap_err().to_string().contains("does not listen"));
 }
 
@@ -442,17 +442,18 @@ fn avoca_is_silent_outside_coverage() {
 fn open_connections_are_listed() {
     or_skip!();
     let pair = Pair::new();
-    let (wish, mut held) = loaded("illinois", "listed");
+    let (request, mut held) = loaded("illinois", "listed");
     let (other, mut held_too) = loaded("newreno", "unlisted");
     [&mut held, &mut held_too].iter_mut().for_each(|held| held.pin(false));
-    let list = |wish: &Wish| Pinned::find(&wish.name).and_then(|p| p.connections()).expect("it can be read");
-    assert_eq!(list(&wish), []);
+    let list =
+        |request: &LoadRequest| Pinned::find(&request.name).and_then(|p| p.connections()).expect("it can be read");
+    assert_eq!(list(&request), []);
     with_listener(&pair, || {
-        let mut streams = [connect(&wish.name), connect(&wish.name), connect(&other.name)];
+        let mut streams = [connect(&request.name), connect(&request.name), connect(&other.name)];
         for stream in &mut streams {
             stream.write_all(&[1; 300_000]).expect("the connection lives");
         }
-        let open = list(&wish);
+        let open = list(&request);
         let ports = |all: &[(String, Event)]| all.iter().map(|(_, e)| e.local_port).collect::<Vec<_>>();
         let local = |s: &TcpStream| s.local_addr().expect("a socket").port();
         assert_eq!(ports(&open), [local(&streams[0]), local(&streams[1])]);
@@ -462,21 +463,21 @@ fn open_connections_are_listed() {
             assert!(e.cwnd >= 10 && e.mss > 1000 && e.srtt_us > 0, "{e:?}");
         }
         assert_eq!(ports(&list(&other)), [local(&streams[2])]);
-        // One that is given another algorithm is no connection of this one.
+        // A connection that switched to another algorithm is not listed.
         setsockopt(&streams[0], sockopt::TcpCongestion, &"cubic".into()).expect("a socket");
-        assert_eq!(ports(&list(&wish)), [local(&streams[1])]);
+        assert_eq!(ports(&list(&request)), [local(&streams[1])]);
     });
 }
 
 #[test]
-fn what_paces_leaves_a_window_to_the_next() {
+fn pacing_algorithms_leave_a_window_to_the_next() {
     or_skip!();
     let pair = Pair::new();
     let (wave, mut held) = loaded("wave", "leaves");
     let (next, mut held_too) = loaded("newreno", "takes_over");
     [&mut held, &mut held_too].iter_mut().for_each(|held| held.pin(false));
-    let window = |wish: &Wish| {
-        let open = Pinned::find(&wish.name).and_then(|p| p.connections()).expect("it can be read");
+    let window = |request: &LoadRequest| {
+        let open = Pinned::find(&request.name).and_then(|p| p.connections()).expect("it can be read");
         open[0].1.cwnd
     };
     with_listener(&pair, || {
@@ -492,15 +493,15 @@ fn what_paces_leaves_a_window_to_the_next() {
 fn events_of_connections_can_be_followed() {
     or_skip!();
     let pair = Pair::new();
-    let (wish, mut held) = loaded("newreno", "follow");
+    let (request, mut held) = loaded("newreno", "follow");
     held.pin(false);
-    let pinned = Pinned::find(&wish.name).expect("it is pinned");
+    let pinned = Pinned::find(&request.name).expect("it is pinned");
     let mut seen = Vec::new();
     thread::scope(|scope| {
         let traffic = scope.spawn(|| {
             thread::sleep(Duration::from_millis(300));
             with_listener(&pair, || {
-                connect(&wish.name).write_all(&vec![1; 1_000_000]).expect("the connection lives");
+                connect(&request.name).write_all(&vec![1; 1_000_000]).expect("the connection lives");
             })
         });
         let mut rounds = 0;
@@ -519,5 +520,5 @@ fn events_of_connections_can_be_followed() {
     assert!(seen.iter().any(|e| e.kind == Kind::Sample && e.rtt_us > 0));
     assert!(seen.iter().any(|e| e.kind == Kind::Closed));
     held.end();
-    unload(&wish.name).expect("the pins are left");
+    unload(&request.name).expect("the pins are left");
 }

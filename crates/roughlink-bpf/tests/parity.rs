@@ -1,4 +1,4 @@
-//! Every program computes what its algorithm in Rust does: one stream of events through both.
+//! Programs compute the same as their Rust algorithms: each stream of events is replayed through both.
 #![cfg(feature = "kernel")]
 
 mod common;
@@ -6,14 +6,14 @@ mod common;
 use common::{Recorded, numbered};
 use roughlink_bpf::catalogue::ENTRIES;
 use roughlink_bpf::event::{Event, Kind};
-use roughlink_bpf::load::Wish;
+use roughlink_bpf::load::LoadRequest;
 use roughlink_bpf::replay::{InKernel, InRust, agree};
 use roughlink_core::cc::CongestionState;
 use roughlink_core::net::{Network, Options};
 use roughlink_core::units::Time;
 use toml::Table;
 
-/// Rough links, and keys of the connection and its flow: together they make every kind of event.
+/// Links and settings that together cause every kind of event.
 const NETWORKS: &[Rough] = &[
     // A power line with bursts of noise.
     bulk(r#"rate = "20 Mbit/s", delay = "10 ms", noise = { kind = "burst", start = "0.05 %", length = [1, 4] }"#),
@@ -38,7 +38,7 @@ snd_buf = "1 GiB""#,
         r#"rate = "4 Mbit/s", delay = "20 ms", noise = { kind = "random", loss = "0.1 %" },
 timeline = { steps = [{ at = "1 s", for = "1.2 s", up = false }, { at = "4 s", for = "400 ms", up = false }], repeat = "6 s" }"#,
     ),
-    // A modem that holds packets back: spurious time-outs.
+    // A modem that delays packets: spurious time-outs.
     bulk(
         r#"rate = "6 Mbit/s", delay = "20 ms", noise = { kind = "random", loss = "0.05 %" },
 timeline = { steps = [{ at = "1 s", for = "900 ms", up = false }], repeat = "3 s", policy = "keep" }"#,
@@ -68,7 +68,7 @@ messages = { current_demand = { request = "256 KiB", timeout = "5 s" } }"#,
     },
 ];
 
-/// What a stream of events comes from: keys of the link, of `[tcp]` and of the flow.
+/// Source of a stream of events: keys of the link, of `[tcp]` and of the flow.
 struct Rough {
     link: &'static str,
     tcp: &'static str,
@@ -79,7 +79,7 @@ const fn bulk(link: &'static str) -> Rough {
     Rough { link, tcp: "", flow: r#"kind = "bulk""# }
 }
 
-/// Algorithms whose programs count as they do: not a single window differs, whatever `agree` would allow.
+/// Algorithms whose programs compute exactly the same windows, without the tolerance of `agree`.
 const EXACT: &[&str] = &[
     "newreno",
     "newreno-sc",
@@ -129,30 +129,30 @@ const VARIANTS: &[(&str, &str)] = &[
     ("htcp", "delta_l_ms = 4000000000\nrtt_step_ms = 4000000000"),
 ];
 
-/// What the streams of all algorithms together must have, and how often at least.
-const WANTED: &[(What, usize)] = &[
-    (What::Event(Kind::Ack), 100_000),
-    (What::Event(Kind::Congestion), 1000),
-    (What::Event(Kind::Timeout), 100),
-    (What::Event(Kind::TimeoutAgain), 100),
-    (What::Event(Kind::Recovered), 1000),
-    (What::Event(Kind::Undone), 100),
-    (What::Event(Kind::Started), 500),
-    (What::AckIn(CongestionState::Open), 100_000),
-    (What::AckIn(CongestionState::Disorder), 1000),
-    (What::AckIn(CongestionState::Cwr), 1000),
-    (What::AckIn(CongestionState::Recovery), 1000),
-    (What::AckIn(CongestionState::Loss), 1000),
+/// Least number of occurrences of each event in the streams of all algorithms together.
+const WANTED: &[(Occurrence, usize)] = &[
+    (Occurrence::Event(Kind::Ack), 100_000),
+    (Occurrence::Event(Kind::Congestion), 1000),
+    (Occurrence::Event(Kind::Timeout), 100),
+    (Occurrence::Event(Kind::TimeoutAgain), 100),
+    (Occurrence::Event(Kind::Recovered), 1000),
+    (Occurrence::Event(Kind::Undone), 100),
+    (Occurrence::Event(Kind::Started), 500),
+    (Occurrence::AckIn(CongestionState::Open), 100_000),
+    (Occurrence::AckIn(CongestionState::Disorder), 1000),
+    (Occurrence::AckIn(CongestionState::Cwr), 1000),
+    (Occurrence::AckIn(CongestionState::Recovery), 1000),
+    (Occurrence::AckIn(CongestionState::Loss), 1000),
 ];
 
-/// An event, or an acknowledgement that leaves the connection in a state.
+/// An event, or an ACK in a state of the connection.
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum Occurrence {
     Event(Kind),
     AckIn(CongestionState),
 }
 
-impl What {
+impl Occurrence {
     fn is(self, event: &Event) -> bool {
         match self {
             What::Event(kind) => event.kind == kind,
@@ -180,7 +180,7 @@ cc_params = {{ inner = "{name}", params = {parameters} }}
     )
 }
 
-/// Events of `name` in simulation, one connection after the other: `n` at least, from every network as many.
+/// Simulates `name` in every network and returns at least `n` events, about the same number from each.
 fn simulated(name: &str, parameters: &Table, n: usize) -> Vec<Event> {
     let share = n.div_ceil(NETWORKS.len());
     let mut all = Vec::new();
@@ -199,7 +199,7 @@ fn simulated(name: &str, parameters: &Table, n: usize) -> Vec<Event> {
     all
 }
 
-/// The first `most` events of the sending end.
+/// Returns the first `most` events of the sending end.
 fn connection(scenario: &str, most: usize) -> Vec<Event> {
     Recorded::register();
     let (scenario, _) = roughlink_scenario::parse(scenario, "rough", &[], &|_| Err("no files".into()))
@@ -213,7 +213,7 @@ fn connection(scenario: &str, most: usize) -> Vec<Event> {
         network.wake(now);
         let more = Recorded::take();
         if now == Time::from_secs(1) {
-            // The other end has an algorithm, too, and so has an end before its handshake.
+            // Skip the algorithms of the other end and of an end before its handshake.
             let acks = |connection| more.iter().filter(|e| e.connection == connection && e.acked > 0).count();
             sender = more.iter().map(|e| e.connection).max_by_key(|c| acks(*c)).expect("it begins at once");
         }
@@ -223,27 +223,27 @@ fn connection(scenario: &str, most: usize) -> Vec<Event> {
     events
 }
 
-/// How far the two are apart on a stream.
+/// Differences between both implementations on a stream.
 #[derive(Default)]
 struct Differences {
-    /// Events after which the windows do not agree.
+    /// Events after which the windows differ by more than the tolerance.
     wrong: usize,
-    /// Events after which they are not the same.
+    /// Events after which the windows differ.
     unequal: usize,
-    /// The first of them.
+    /// Description of the first difference.
     first: String,
-    /// The largest difference, segments, and what it is a part of.
+    /// Largest difference, and the window in Rust there, segments.
     largest: (u64, u64),
 }
 
-/// Plays `stream` through both.
-fn differences(wish: &Wish, stream: &[Event]) -> Differences {
-    let mut kernel = InKernel::new(wish).unwrap_or_else(|e| panic!("{}: {e:?}", wish.name));
+/// Replays `stream` through both implementations.
+fn differences(request: &LoadRequest, stream: &[Event]) -> Differences {
+    let mut kernel = InKernel::new(request).unwrap_or_else(|e| panic!("{}: {e:?}", request.name));
     let mut rust = None;
     let mut d = Differences::default();
     for (i, event) in stream.iter().enumerate() {
         if event.kind == Kind::Opened {
-            rust = Some(InRust::new(wish, event).expect("the parameters are valid"));
+            rust = Some(InRust::new(request, event).expect("the parameters are valid"));
         }
         let there = kernel.take(event).expect("it runs");
         let here = rust.as_mut().expect("the stream begins with a connection").take(event);
@@ -263,12 +263,13 @@ fn differences(wish: &Wish, stream: &[Event]) -> Differences {
     d
 }
 
-/// Compares the two on `n` events; how many there are of each of `WANTED`.
+/// Compares both implementations on `n` events and returns the counts of the occurrences in `WANTED`.
 fn check(name: &str, parameters: &str, n: usize) -> Vec<usize> {
-    let wish = Wish { parameters: parameters.parse().expect("TOML"), ..Wish::new(name).expect("a name") };
-    let stream = simulated(name, &wish.parameters, n);
+    let request =
+        LoadRequest { parameters: parameters.parse().expect("TOML"), ..LoadRequest::new(name).expect("a name") };
+    let stream = simulated(name, &request.parameters, n);
     let counts: Vec<_> = WANTED.iter().map(|(what, _)| stream.iter().filter(|e| what.is(e)).count()).collect();
-    let d = differences(&wish, &stream);
+    let d = differences(&request, &stream);
     let (by, of) = d.largest;
     println!("{name} {parameters:?}: {counts:?}, {} windows not the same, at most {by} of {of}", d.unequal);
     assert_eq!(d.wrong, 0, "{name} {parameters:?}: {}", d.first);
@@ -285,7 +286,7 @@ fn check(name: &str, parameters: &str, n: usize) -> Vec<usize> {
 fn programs_compute_what_the_algorithms_do_in_simulation() {
     println!("{:?}", WANTED.iter().map(|(what, _)| what).collect::<Vec<_>>());
     let mut all = [0; WANTED.len()];
-    // Wave has a clock in place of windows; its program says what differs from simulation.
+    // Wave has a clock instead of a window: see the next test.
     for entry in ENTRIES.iter().filter(|e| e.program != "wave") {
         for (total, n) in all.iter_mut().zip(check(entry.name, "", 100_000)) {
             *total += n;
@@ -296,14 +297,15 @@ fn programs_compute_what_the_algorithms_do_in_simulation() {
     }
 }
 
-/// Wave has a clock in place of windows: the interval between its bursts is compared. In simulation it knows of each segment when
-/// it left, and of a repair which copy arrived; a program knows of the last of an ACK, and nothing of repairs.
+/// Wave has a clock instead of a window, so this test compares the interval between bursts. The kernel gives a program
+/// the send time of the last segment of an ACK only, and none for retransmissions. Simulation has the time of every
+/// segment.
 #[test]
 fn wave_keeps_the_pace_that_it_keeps_in_simulation() {
     for rough in NETWORKS.iter().take(3) {
         let text = scenario("wave-fr", &Table::new(), rough, 400, 1);
         let stream = connection(&text, 20_000);
-        let mut kernel = InKernel::new(&Wish::new("wave").expect("a name")).expect("it loads");
+        let mut kernel = InKernel::new(&LoadRequest::new("wave").expect("a name")).expect("it loads");
         let (mut within, mut acks, mut worst) = (0, 0, 0.0_f64);
         for event in &stream {
             let there = kernel.pace(event).expect("it runs");

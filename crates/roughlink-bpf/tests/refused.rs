@@ -1,10 +1,10 @@
-//! What cannot be loaded is refused before the kernel sees it, with the reason.
+//! Invalid requests are rejected with a reason before they reach the kernel.
 #![cfg(feature = "kernel")]
 
-use roughlink_bpf::load::Wish;
+use roughlink_bpf::load::LoadRequest;
 
-fn refusal(wish: &Wish) -> String {
-    wish.check().expect_err("refused").to_string()
+fn refusal(request: &LoadRequest) -> String {
+    request.check().expect_err("refused").to_string()
 }
 
 #[test]
@@ -23,9 +23,9 @@ fn parameters() {
             "min_ssthresh = -1",
             "parameters of `newreno`: invalid value: integer `-1`, expected a whole number of 0 or more, in `min_ssthresh`",
         ),
-        // A choice that only other stacks have.
+        // A parameter that only other stacks have.
         ("newreno", "abc = false", "`abc` of `newreno` cannot be set in the kernel; these can: min_ssthresh"),
-        // 65536 and a scale of 65536 do not fit into 32 bits; what fits is named.
+        // 65536 with a scale of 65536 does not fit into 32 bits. The message gives the range.
         (
             "illinois",
             "alpha_max = 65536.0",
@@ -37,18 +37,19 @@ fn parameters() {
             "`rtt_limit_ms` must be between 0 and 4294967.295 in the kernel, not 4294968",
         ),
     ] {
-        let wish = Wish { parameters: given.parse().expect("TOML"), ..Wish::new(name).expect("a name") };
-        assert_eq!(refusal(&wish), why, "{given}");
+        let request =
+            LoadRequest { parameters: given.parse().expect("TOML"), ..LoadRequest::new(name).expect("a name") };
+        assert_eq!(refusal(&request), why, "{given}");
     }
 }
 
 #[test]
 fn names() {
-    // The kernel itself would take a dot, but its file system for BPF does not.
-    let letters = "the kernel takes letters, digits and `_`";
+    // The kernel would accept a dot, but the BPF file system does not.
+    let letters = "only letters, digits and `_` are allowed";
     for (name, why) in [
-        ("", "it is empty"),
-        ("sixteen_letters_", "it is longer than 15 characters"),
+        ("", "the name is empty"),
+        ("sixteen_letters_", "the name is longer than 15 characters"),
         (".hidden", letters),
         ("a.b", letters),
         ("two words", letters),
@@ -56,8 +57,11 @@ fn names() {
         ("a/b", letters),
         ("naïve", letters),
     ] {
-        let wish = Wish { name: name.into(), ..Wish::new("newreno").expect("a name") };
-        assert_eq!(refusal(&wish), format!("`{name}` cannot be a name in the kernel: {why}"));
+        let request = LoadRequest { name: name.into(), ..LoadRequest::new("newreno").expect("a name") };
+        assert_eq!(refusal(&request), format!("invalid name `{name}` in the kernel: {why}"));
     }
-    assert_eq!(Wish::new("nonesuch").expect_err("no program").to_string(), "there is no `nonesuch` for the kernel");
+    assert_eq!(
+        LoadRequest::new("nonesuch").expect_err("no program").to_string(),
+        "no program for the kernel implements `nonesuch`"
+    );
 }

@@ -238,7 +238,7 @@ mod built_in {
     }
 
     #[test]
-    fn who_follows_is_told_of_the_end() {
+    fn following_ends_when_the_algorithm_is_unloaded() {
         let Some(name) = Named::new("h") else { return };
         assert_eq!(code(&output(name.load(&["--pin"]))), 0);
         let mut command = Command::new(env!("CARGO_BIN_EXE_roughlink"));
@@ -254,18 +254,18 @@ mod built_in {
     }
 
     #[test]
-    fn bad_input_is_refused_before_the_kernel_is_asked() {
+    fn bad_input_is_rejected_before_loading() {
         for (args, code_, text) in [
-            (&["foo"][..], 2, "there is no `foo` for the kernel"),
+            (&["foo"][..], 2, "no program for the kernel implements `foo`"),
             (&["illinios"], 2, "did you mean `illinois`?"),
             (&["newreno-nd"], 2, "quickack 1"),
-            (&["illinois", "--param", "alpha_max=x"], 2, "`x` is no value of `alpha_max`"),
+            (&["illinois", "--param", "alpha_max=x"], 2, "invalid value `x` of `alpha_max`"),
             (&["illinois", "--param", "alpha_max"], 2, "not a setting"),
             (&["illinois", "--param", "alpha_max=-1"], 2, "must be finite and not negative"),
             (&["illinois", "--param", "alpha_max=1e9"], 2, "must be between 0 and"),
             (&["illinois", "--param", "alpha=1"], 2, "has no parameter `alpha`"),
             (&["illinois", "--param", "whole_credit=true"], 2, "cannot be set in the kernel"),
-            (&["illinois", "--as", "a-b"], 2, "the kernel takes letters"),
+            (&["illinois", "--as", "a-b"], 2, "only letters, digits"),
             (&["illinois", "--as", "sixteencharacter"], 2, "longer than"),
             (&["illinois", "--netns", "x"], 2, "--default"),
             (&["illinois", "--default", "--netns", "there/is/none"], 3, "network namespace"),
@@ -277,7 +277,7 @@ mod built_in {
         for command in ["stat", "unload"] {
             let out = roughlink(&["cc", command, "cubic"]);
             assert_eq!(code(&out), 3);
-            assert!(stderr(&out).contains("roughlink has loaded no `cubic`"), "{}", stderr(&out));
+            assert!(stderr(&out).contains("roughlink has not loaded `cubic`"), "{}", stderr(&out));
         }
     }
 
@@ -291,7 +291,7 @@ mod built_in {
         assert!(out.contains("--netns /") && out.contains("/there/it/is --pin\n"), "{out}");
         let out = roughlink(&["cc", "load", "newreno-sc", "--as", "reno", "--unit"]);
         assert_eq!(code(&out), 3, "{}", stderr(&out));
-        assert!(stderr(&out).contains("a `reno` of its own"), "{}", stderr(&out));
+        assert!(stderr(&out).contains("already has a `reno`"), "{}", stderr(&out));
     }
 
     /// Whether the kernel has an algorithm of runs whose process has ended; that of another test may go on.

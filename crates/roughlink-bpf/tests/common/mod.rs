@@ -1,4 +1,4 @@
-//! What the tests in the kernel share.
+//! A congestion control that records its events in the format of the kernel's programs.
 
 use roughlink_bpf::event::{Event, Kind};
 use roughlink_core::cc::{
@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
-    /// The algorithm that is recorded.
+    /// Name of the recorded algorithm.
     pub inner: String,
-    /// Its parameters.
+    /// Parameters of the recorded algorithm.
     #[schemars(with = "BTreeMap<String, String>")]
     pub params: toml::Table,
 }
@@ -26,7 +26,7 @@ thread_local! {
     static CONNECTIONS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// An algorithm whose events are recorded, of all connections of this thread, as the kernel's programs record them.
+/// An algorithm that records the events of all connections of this thread.
 #[derive(Debug)]
 pub struct Recorded {
     inner: Box<dyn CongestionControl>,
@@ -34,13 +34,13 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// What is named `recorded` in scenarios from now on.
+    /// Registers the algorithm as `recorded`.
     pub fn register() {
         let entry = Algorithm::new::<Recorded>("recorded", "another algorithm, recorded", "a test");
-        drop(REGISTRY.add(entry)); // another test may have done it
+        drop(REGISTRY.add(entry)); // Fails if another test was first.
     }
 
-    /// What was recorded in this thread since the last call.
+    /// Returns the events that this thread recorded since the last call.
     pub fn take() -> Vec<Event> {
         STREAM.take()
     }
@@ -65,7 +65,7 @@ impl Recorded {
     }
 }
 
-/// The number that Linux has for `state`.
+/// Number of `state` in Linux (`enum tcp_ca_state`).
 pub fn numbered(state: CongestionState) -> u8 {
     match state {
         CongestionState::Open => 0,
@@ -77,7 +77,7 @@ pub fn numbered(state: CongestionState) -> u8 {
 }
 
 impl Recorded {
-    /// How often a burst leaves, of an algorithm that has bursts.
+    /// Interval between bursts, for algorithms that send bursts.
     fn interval_us(&self) -> Option<u32> {
         let vitals = self.inner.vitals();
         let rate = vitals.rate.filter(|rate| rate.as_bps() > 0)?;
@@ -106,7 +106,7 @@ impl CongestionControl for Recorded {
             e.delivered = ack.delivered as u32;
         });
         self.inner.on_ack(flow, ack);
-        // The kernel's sample is that of the last segment that was delivered, unless it was ever sent again.
+        // The kernel samples the last delivered segment unless it was ever retransmitted.
         let sent = ack.rate.filter(|rate| !rate.retransmitted).map(|rate| rate.sent_at);
         let interval = self.interval_us();
         STREAM.with_borrow_mut(|stream| {

@@ -11,7 +11,7 @@ use roughlink_bpf::catalogue::ENTRIES;
 use roughlink_bpf::check::needs;
 use roughlink_bpf::defaults::{Place, holders, registered, set_default};
 use roughlink_bpf::event::{Event, Kind};
-use roughlink_bpf::load::Wish;
+use roughlink_bpf::load::LoadRequest;
 use roughlink_bpf::pinned::{self, Pinned};
 use roughlink_host::{Namespace, is_allowed};
 use roughlink_lab::error::LabError;
@@ -22,38 +22,38 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The name under which the V2G paper's NewReno ND is known: it is no algorithm of the sender.
+/// Name of the V2G paper's NewReno ND, which is an option of the receiver and not an algorithm of the sender.
 const ND: &str = "newreno-nd";
 
-/// Bad input, or what the machine lacks.
+/// Classifies an error as bad input or as a missing feature of the machine.
 pub(super) fn failure(e: KernelError) -> Failure {
     let usage = |message: String, help: String| LabError::Usage { message, help }.into();
     match e {
         KernelError::UnknownAlgorithm(name) if name == ND => usage(
             format!(
-                "`{ND}` is NewReno with a receiver that acknowledges every segment: nothing for the sender's kernel"
+                "`{ND}` is NewReno with a receiver that acknowledges every segment, so the sender's kernel needs nothing"
             ),
-            "at the receiver: ip route change ROUTE quickack 1".into(),
+            "run `ip route change ROUTE quickack 1` at the receiver".into(),
         ),
         KernelError::UnknownAlgorithm(ref name) => {
-            usage(e.to_string(), nearest::suggest(name, "there are", ENTRIES.iter().map(|e| e.name)))
+            usage(e.to_string(), nearest::suggest(name, "available:", ENTRIES.iter().map(|e| e.name)))
         }
         KernelError::Parameter(message) => usage(message, "`roughlink cc list --kernel` lists parameters".into()),
-        KernelError::Name { .. } => usage(e.to_string(), "another one with --as".into()),
+        KernelError::Name { .. } => usage(e.to_string(), "choose another name with --as".into()),
         KernelError::NotLoaded { ref name, ref loaded } => {
             let all = match loaded.is_empty() {
                 true => "nothing is loaded".to_owned(),
-                false => nearest::suggest(name, "loaded are", loaded.iter().map(String::as_str)),
+                false => nearest::suggest(name, "loaded:", loaded.iter().map(String::as_str)),
             };
             Failure::Machine(format!("{e}; {all}"), None)
         }
         KernelError::State(message) => Failure::Machine(message, None),
         KernelError::File { .. } => Failure::Machine(e.to_string(), None),
-        other => Failure::Machine(other.to_string(), Some("`roughlink cc check` says what is missing")),
+        other => Failure::Machine(other.to_string(), Some("run `roughlink cc check` to see what is missing")),
     }
 }
 
-/// What the machine has and lacks.
+/// Lists the requirements and their state on this machine.
 pub(crate) fn check(args: &List) -> Result<(), Failure> {
     let all = needs();
     let loadable = match all.iter().any(|n| n.name == "load" && n.fix.is_some()) {
@@ -65,7 +65,7 @@ pub(crate) fn check(args: &List) -> Result<(), Failure> {
         print_json(&all)?;
         return loadable;
     }
-    let mut table = show::table(&["what", "here", "if it is not enough"]);
+    let mut table = show::table(&["requirement", "on this machine", "fix"]);
     for need in &all {
         table.add_row([need.name, &need.found, need.fix.unwrap_or("")]);
     }
@@ -73,19 +73,19 @@ pub(crate) fn check(args: &List) -> Result<(), Failure> {
     loadable
 }
 
-/// What can be loaded, and what is.
+/// Lists the algorithms that are loaded and those that can be.
 pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     let loaded = Pinned::all().map_err(failure)?;
     let uses = |name: &str| holders(name).unwrap_or_default().into_iter().map(|(place, _)| place).collect::<Vec<_>>();
     if args.json {
         let of = |p: &Pinned| {
-            json!({ "name": p.name, "algorithm": p.what.algorithm, "version": p.what.version, "process": p.what.process,
-                "parameters": p.what.parameters, "persists": p.persists, "registered": p.registered,
+            json!({ "name": p.name, "algorithm": p.record.algorithm, "version": p.record.version, "process": p.record.process,
+                "parameters": p.record.parameters, "persists": p.persists, "registered": p.registered,
                 "counters": p.counters().ok(), "default_of": is_allowed().then(|| uses(&p.name)) })
         };
         let can: Vec<_> = ENTRIES
             .iter()
-            .map(|e| Ok(json!({ "name": e.name, "name_in_kernel": e.name_in_kernel(), "parameters": Wish::new(e.name)?.all_parameters()? })))
+            .map(|e| Ok(json!({ "name": e.name, "name_in_kernel": e.name_in_kernel(), "parameters": LoadRequest::new(e.name)?.all_parameters()? })))
             .collect::<Result<_, KernelError>>()
             .map_err(failure)?;
         return print_json(&json!({ "loaded": loaded.iter().map(of).collect::<Vec<_>>(), "available": can }));
@@ -95,21 +95,21 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
         for p in &loaded {
             let counters = p.counters().ok();
             let until = match (p.registered, p.persists) {
-                (false, _) => "its loader was killed: `roughlink cc unload` removes the rest".to_owned(),
+                (false, _) => "loader was killed: run `roughlink cc unload` to clean up".to_owned(),
                 (true, true) => "`roughlink cc unload`".to_owned(),
-                (true, false) => format!("process {} ends", p.what.process),
+                (true, false) => format!("process {} ends", p.record.process),
             };
             let open = counters.map_or("?".into(), |c| c.opened.saturating_sub(c.closed).to_string());
-            table.add_row([&p.name, &p.what.algorithm, &until, &open, &uses(&p.name).join(", ")]);
+            table.add_row([&p.name, &p.record.algorithm, &until, &open, &uses(&p.name).join(", ")]);
         }
         print(&format!("{table}\n"))?;
         if !is_allowed() {
-            say("connections and defaults are shown to root");
+            say("connections and defaults are shown only to root");
         }
     }
-    let mut table = show::table(&["name", "what it does", "from", "parameters"]);
+    let mut table = show::table(&["name", "summary", "source", "parameters"]);
     for e in ENTRIES {
-        let parameters: Vec<String> = Wish::new(e.name)
+        let parameters: Vec<String> = LoadRequest::new(e.name)
             .map_err(failure)?
             .all_parameters()
             .map_err(failure)?
@@ -122,71 +122,71 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
     print(&format!("{table}\n"))
 }
 
-/// Loads one, and stays until it is told to end unless it is pinned.
+/// Loads an algorithm. Unless it is pinned, waits for a signal and unloads it.
 pub(crate) fn load(args: &Load) -> Result<(), Failure> {
-    let mut wish = Wish::new(&args.name).map_err(failure)?;
+    let mut request = LoadRequest::new(&args.name).map_err(failure)?;
     for (key, value) in &args.parameters {
         let parsed: toml::Table = format!("value = {value}").parse().map_err(|_| LabError::Usage {
-            message: format!("`{value}` is no value of `{key}`"),
+            message: format!("invalid value `{value}` of `{key}`"),
             help: "write a number, or true or false".into(),
         })?;
-        wish.parameters.insert(key.clone(), parsed["value"].clone());
+        request.parameters.insert(key.clone(), parsed["value"].clone());
     }
     if let Some(name) = &args.rename {
-        wish.name.clone_from(name);
+        request.name.clone_from(name);
     }
-    wish.check().map_err(failure)?;
+    request.check().map_err(failure)?;
     if args.unit {
-        if registered().map_err(failure)?.contains(&wish.name) && Pinned::find(&wish.name).is_err() {
-            let message = format!("the kernel has a `{}` of its own: another name with --as", wish.name);
-            return Err(Failure::Machine(message, None));
+        if registered().map_err(failure)?.contains(&request.name) && Pinned::find(&request.name).is_err() {
+            let message = format!("the kernel already has a `{}`", request.name);
+            return Err(Failure::Machine(message, Some("choose another name with --as")));
         }
-        return print(&unit(&wish.name)?);
+        return print(&unit(&request.name)?);
     }
-    // Before anything is loaded: a namespace that is not there costs nothing.
+    // Fail for a missing namespace before anything is loaded.
     let places = places(args)?;
     if !is_allowed() {
-        return Err(Failure::Machine("algorithms are put into the kernel by root".into(), None));
+        return Err(Failure::Machine("loading needs root".into(), None));
     }
-    wish.former = pinned::former(&places).map_err(failure)?;
-    // From now on nothing is left half-way.
+    request.previous_defaults = pinned::current_defaults(&places).map_err(failure)?;
+    // From here on, a signal no longer ends the process with half of the work done.
     let stop = on_stop(|| ());
-    let mut loaded = wish.load().map_err(failure)?;
-    loaded.pin(&wish.name, args.pin).map_err(failure)?;
-    let named = if wish.name == wish.entry.name { String::new() } else { format!(" as `{}`", wish.name) };
+    let mut loaded = request.load().map_err(failure)?;
+    loaded.pin(&request.name, args.pin).map_err(failure)?;
+    let named = if request.name == request.entry.name { String::new() } else { format!(" as `{}`", request.name) };
     let undo = |e: KernelError| {
-        // What is not pinned ends with `loaded`.
-        let _ = pinned::unload(&wish.name);
+        // Without a pinned link, dropping `loaded` unregisters the algorithm.
+        let _ = pinned::unload(&request.name);
         failure(e)
     };
     for place in &places {
-        set_default(place, &wish.name).map_err(undo)?;
+        set_default(place, &request.name).map_err(undo)?;
     }
     let whose: Vec<&str> = places.iter().map(|p| p.0.as_str()).collect();
     let whose = if whose.is_empty() { String::new() } else { format!(", the default of {}", whose.join(", ")) };
-    say(&format!("`{}` is in the kernel{named}{whose}", wish.entry.name));
+    say(&format!("`{}` is in the kernel{named}{whose}", request.entry.name));
     if args.pin && !stop.load(Ordering::SeqCst) {
         return Ok(());
     }
     if !args.pin {
-        say("Ctrl-C takes it out");
+        say("press Ctrl-C to unload");
     }
     while !stop.load(Ordering::SeqCst) {
         std::thread::sleep(Duration::from_millis(50));
     }
-    let counters = Pinned::find(&wish.name).and_then(|p| p.counters()).unwrap_or_default();
+    let counters = Pinned::find(&request.name).and_then(|p| p.counters()).unwrap_or_default();
     drop(loaded);
-    pinned::unload(&wish.name).map_err(failure)?;
+    pinned::unload(&request.name).map_err(failure)?;
     Err(Failure::Interrupted(format!(
-        "`{}` is out of the kernel; it had {} connections and {} losses, {} of them time-outs",
-        wish.name, counters.opened, counters.congestions, counters.timeouts
+        "unloaded `{}` after {} connections with {} losses, {} of them time-outs",
+        request.name, counters.opened, counters.congestions, counters.timeouts
     )))
 }
 
-/// Takes some out.
+/// Unloads algorithms.
 pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
     if !is_allowed() {
-        return Err(Failure::Machine("algorithms are taken out of the kernel by root".into(), None));
+        return Err(Failure::Machine("unloading needs root".into(), None));
     }
     let names = match args.all {
         true => Pinned::all().map_err(failure)?.into_iter().map(|p| p.name).collect(),
@@ -196,12 +196,12 @@ pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
     for name in &names {
         match pinned::unload(name) {
             Ok(done) => {
-                let mut message = format!("`{name}` is out of the kernel");
-                for (words, default) in &done.namespaces {
-                    let _ = write!(message, "; the default of {words} is `{default}`");
+                let mut message = format!("unloaded `{name}`");
+                for (namespace, default) in &done.namespaces {
+                    let _ = write!(message, "; the default of {namespace} is now `{default}`");
                 }
                 if done.connections > 0 {
-                    let _ = write!(message, "; {} connections go on with it until they end", done.connections);
+                    let _ = write!(message, "; {} connections keep it until they end", done.connections);
                 }
                 say(&message);
             }
@@ -212,13 +212,13 @@ pub(crate) fn unload(args: &Unload) -> Result<(), Failure> {
     failed.map_or(Ok(()), |e| Err(failure(e)))
 }
 
-/// Tells an algorithm whether there is coverage.
+/// Sets the coverage state of an algorithm.
 pub(crate) fn coverage(args: &Coverage) -> Result<(), Failure> {
     let pinned = Pinned::find(&args.name).map_err(failure)?;
     pinned.set_coverage(args.coverage == Switch::On).map_err(failure)
 }
 
-/// What one has counted, or what happens to its connections.
+/// Prints the counters and connections of an algorithm, or follows its events.
 pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
     let pinned = Pinned::find(&args.name).map_err(failure)?;
     if !args.follow {
@@ -228,23 +228,23 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
         if args.json {
             let connections: Vec<_> = connections.iter().map(as_json).collect();
             return print_json(
-                &json!({ "name": pinned.name, "what": pinned.what, "coverage": coverage, "counters": counters, "connections": connections }),
+                &json!({ "name": pinned.name, "what": pinned.record, "coverage": coverage, "counters": counters, "connections": connections }),
             );
         }
         let c = counters;
-        let parameters: Vec<String> = pinned.what.parameters.iter().map(|(k, v)| format!("{k} = {v}")).collect();
+        let parameters: Vec<String> = pinned.record.parameters.iter().map(|(k, v)| format!("{k} = {v}")).collect();
         let parameters = if parameters.is_empty() { "no parameters".into() } else { parameters.join(", ") };
-        let coverage = coverage.map_or("", |there| if there { "coverage: on\n" } else { "coverage: off\n" });
+        let coverage = coverage.map_or("", |is_on| if is_on { "coverage: on\n" } else { "coverage: off\n" });
         print(&format!(
             "{}{coverage}connections: {} opened, {} open\nepisodes: {} congestion, {} time-outs, {} undone{}\n",
-            show::wrapped(&format!("{} ({}): {parameters}", pinned.name, pinned.what.algorithm), "", "  "),
+            show::wrapped(&format!("{} ({}): {parameters}", pinned.name, pinned.record.algorithm), "", "  "),
             c.opened,
             c.opened.saturating_sub(c.closed),
             c.congestions,
             c.timeouts,
             c.undone,
             if c.not_asked > 0 {
-                format!("; {} begun by the kernel without asking", c.not_asked)
+                format!("; {} begun by the kernel without calling `ssthresh`", c.not_asked)
             } else {
                 String::new()
             }
@@ -266,17 +266,17 @@ pub(crate) fn stat(args: &Stat) -> Result<(), Failure> {
         .map_err(failure)?;
     let lost = pinned.counters().map_err(failure)?.not_recorded.saturating_sub(before);
     if lost > 0 {
-        say(&format!("{lost} events were not recorded: they came faster than they were read"));
+        say(&format!("{lost} events were lost: they came faster than they were read"));
     }
     outcome?;
     Err(Failure::Interrupted("stopped following".into()))
 }
 
-/// The namespaces whose default is to be set, named as they were.
+/// Opens the namespaces whose default will change.
 fn places(args: &Load) -> Result<Vec<Place>, Failure> {
     let open = |name: &String| match Namespace::named(name) {
         Ok(namespace) => Ok((name.clone(), namespace)),
-        Err(e) => Err(Failure::Machine(e.to_string(), Some("`ip netns list` lists their names"))),
+        Err(e) => Err(Failure::Machine(e.to_string(), Some("run `ip netns list` for the names"))),
     };
     if args.default && args.netns.is_empty() {
         let here = Namespace::here().map_err(|e| Failure::Machine(e.to_string(), None))?;
@@ -285,7 +285,7 @@ fn places(args: &Load) -> Result<Vec<Place>, Failure> {
     args.netns.iter().map(open).collect()
 }
 
-/// A systemd unit that does what the command line says, without --unit, at each start.
+/// Returns a systemd unit that repeats this command line, without --unit, at each boot.
 fn unit(name: &str) -> Result<String, Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::Machine(e.to_string(), None))?;
     let quoted = |word: String| match word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=".contains(c)) {
@@ -294,7 +294,7 @@ fn unit(name: &str) -> Result<String, Failure> {
             format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$"))
         }
     };
-    // systemd begins in the root folder.
+    // systemd starts units in the root folder.
     let absolute = |name: &str| match name.contains('/') {
         true => std::path::absolute(name).map_or(name.to_owned(), |path| path.display().to_string()),
         false => name.to_owned(),
@@ -317,7 +317,7 @@ fn unit(name: &str) -> Result<String, Failure> {
         "# /etc/systemd/system/roughlink-cc-{name}.service; then: systemctl enable --now roughlink-cc-{name}
 [Unit]
 Description=TCP congestion control {name} in the kernel (roughlink)
-# Early, but apart from the order of sysinit.target, which cloud-init has behind the network.
+# Early, but not ordered by sysinit.target: cloud-init places that after the network.
 DefaultDependencies=no
 After=local-fs.target systemd-sysctl.service
 Before=network-pre.target shutdown.target
@@ -337,8 +337,8 @@ WantedBy=multi-user.target
     ))
 }
 
-/// What happened, for people.
-fn said(e: &Event) -> String {
+/// Describes an event.
+fn description(e: &Event) -> String {
     match e.kind {
         Kind::Opened => format!("opened to {}", peer(e)),
         Kind::Closed => "closed".into(),
@@ -359,16 +359,16 @@ fn line(e: &Event) -> String {
     format!(
         "{seconds:>10.3}  {:>10}  {:<18}  {:>4}  {ssthresh:>8}  {:>9}  {srtt:>9.3}\n",
         e.connection,
-        said(e),
+        description(e),
         e.cwnd,
         e.in_flight
     )
 }
 
-/// Connections as they are now, in a table.
+/// Table of the open connections.
 fn table_of(connections: &[(String, Event)]) -> Table {
     let mut table = show::table(&["connection", "to", "state", "cwnd", "ssthresh", "in flight", "srtt ms", "in"]);
-    for (words, e) in connections {
+    for (namespace, e) in connections {
         table.add_row([
             e.connection.to_string(),
             peer(e),
@@ -377,18 +377,18 @@ fn table_of(connections: &[(String, Event)]) -> Table {
             ssthresh(e),
             e.in_flight.to_string(),
             format!("{:.3}", f64::from(e.srtt_us) / 1e3),
-            words.clone(),
+            namespace.clone(),
         ]);
     }
     table
 }
 
-fn as_json((words, e): &(String, Event)) -> Value {
-    json!({ "connection": e.connection, "namespace": words, "peer": peer(e), "local_port": e.local_port, "state": state(e.state),
+fn as_json((namespace, e): &(String, Event)) -> Value {
+    json!({ "connection": e.connection, "namespace": namespace, "peer": peer(e), "local_port": e.local_port, "state": state(e.state),
         "cwnd": e.cwnd, "ssthresh": limited(e), "in_flight": e.in_flight, "mss": e.mss, "srtt_us": e.srtt_us })
 }
 
-/// The slow-start threshold, if there is one.
+/// Slow-start threshold, or `None` if it is unlimited.
 fn limited(e: &Event) -> Option<u32> {
     (e.ssthresh != u32::MAX).then_some(e.ssthresh)
 }

@@ -13,7 +13,7 @@ use crate::failure::{Failure, say};
 use crate::progress::{STOP, work_by};
 use roughlink_bpf::catalogue::Entry;
 use roughlink_bpf::defaults::registered;
-use roughlink_bpf::load::{Loaded, Wish};
+use roughlink_bpf::load::{LoadRequest, Loaded};
 use roughlink_core::app::Traffic;
 use roughlink_core::net::Exceeded;
 use roughlink_core::net::routing::Routes;
@@ -160,15 +160,15 @@ impl Algorithms {
                 continue;
             }
             let name = if Entry::find(program(flow)).is_some() {
-                let mut wish = Wish::new(program(flow)).map_err(failure)?;
-                wish.name = free_name()?;
-                wish.parameters = flow.cc_params.clone();
-                loaded.push(wish.load().map_err(failure)?);
-                wish.name
+                let mut request = LoadRequest::new(program(flow)).map_err(failure)?;
+                request.name = free_name()?;
+                request.parameters = flow.cc_params.clone();
+                loaded.push(request.load().map_err(failure)?);
+                request.name
             } else if flow.cc_params.is_empty() && has.contains(&flow.cc) {
                 flow.cc.clone()
             } else {
-                let message = format!("there is no `{}` for the kernel, and it has none of its own", flow.cc);
+                let message = format!("neither roughlink nor this kernel provides `{}`", flow.cc);
                 let help = "`roughlink cc list --kernel` lists what there is; one of the kernel's own may be a module: modprobe tcp_NAME";
                 return Err(Failure::Machine(message, Some(help)));
             };
