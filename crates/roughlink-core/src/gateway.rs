@@ -1,13 +1,13 @@
-//! Gateways: elements between the ends of a TCP connection that observe its segments, and may rewrite the advertised
-//! window or send segments of their own.
+//! Gateways: elements between the ends of TCP connections that observe segments, change the advertised window, and may
+//! send segments.
 //!
-//! A gateway is pure logic: it receives [`Segment`]s, never bytes, and has the verbs of every element. The same
-//! object stands in a scenario ([`packets`]) and on a real interface ([`bytes`]).
+//! A gateway is pure logic: it receives [`Segment`]s, never bytes, and has the verbs of every element. The same object
+//! works in a scenario ([`packets`]) and on a real interface ([`bytes`]).
 //!
-//! | name | where it stands | what it does |
+//! | name | place | effect |
 //! |---|---|---|
-//! | `muniz`, `mizutani` | in the modem that sends over the power line | keeps the modem's queue short, with `muniz` equal parts: [`window`] |
-//! | `avoca-rx` | on the train | closes windows before coverage ends and opens them when it is back: [`avoca_rx`] |
+//! | `muniz`, `mizutani` | modem that sends over the power line | keeps the modem's queue short, `muniz` with equal shares: [`window`] |
+//! | `avoca-rx` | train | closes windows before coverage ends and opens them afterwards: [`avoca_rx`] |
 //!
 //! To add a gateway: one file, one line in [`REGISTRY`].
 
@@ -29,7 +29,7 @@ pub mod window;
 
 pub use registry::{BuildError, Construct, Kind, NO_GATEWAY, REGISTRY, build, kind};
 
-/// Which way a segment travels past the gateway.
+/// Direction in which a segment passes the gateway.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Heading {
     /// Toward the hosts that the gateway serves: into the house, to the passengers.
@@ -39,7 +39,7 @@ pub enum Heading {
 }
 
 impl Heading {
-    /// The other way.
+    /// Returns the opposite direction.
     pub const fn opposite(self) -> Self {
         match self {
             Heading::Inward => Heading::Outward,
@@ -67,10 +67,10 @@ impl Key {
     }
 }
 
-/// A TCP segment, as far as gateways receive it.
+/// The fields of a TCP segment that gateways use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// Its flow, in the direction in which it travels.
+    /// Flow and direction of the segment.
     pub key: Key,
     /// Sequence number.
     pub seq: u32,
@@ -78,9 +78,9 @@ pub struct Segment {
     pub ack: u32,
     /// TCP flags ([`flags`]).
     pub flags: u8,
-    /// The window field, unscaled: the one thing that a gateway may change.
+    /// Window field, unscaled: the only field that a gateway may change.
     pub window: u16,
-    /// Bytes of payload; of a first fragment, those in the fragment.
+    /// Bytes of payload; in a first fragment, those of the fragment.
     pub payload: u32,
     /// The options of a SYN.
     pub syn: Option<SynOptions>,
@@ -90,12 +90,12 @@ pub struct Segment {
     pub signed: bool,
     /// Multipath TCP (RFC 8684): the window belongs to the whole connection.
     pub multipath: bool,
-    /// What the frame that it came in began with.
+    /// Link header of its frame.
     pub link: Option<bytes::LinkHeader>,
 }
 
 impl Segment {
-    /// A segment of `key` with nothing set.
+    /// Creates a segment of `key` with all other fields zero.
     pub const fn new(key: Key) -> Self {
         Segment {
             key,
@@ -111,7 +111,7 @@ impl Segment {
             link: None,
         }
     }
-    /// Whether flag `f` is set.
+    /// Returns true if flag `f` is set.
     #[inline]
     pub const fn is(&self, f: u8) -> bool {
         self.flags & f != 0
@@ -124,21 +124,20 @@ impl Segment {
     }
 }
 
-/// What a gateway may ask the modem that sends over the rough link. An SDU is one IP packet in its transmit queue, a
-/// PDU the frame that carries up to [`Modem::limit`] of them.
+/// State of the modem that sends over the rough link. An SDU is one IP packet in its transmit queue. A PDU is a frame
+/// with up to [`Modem::limit`] SDUs.
 pub trait Modem {
-    /// SDUs of flow `key` that wait.
+    /// Queued SDUs of flow `key`.
     fn waiting(&self, key: &Key) -> u32;
-    /// SDUs of flow `key` that wait or were sent and are not acknowledged by the other modem.
+    /// SDUs of flow `key` that are queued, or sent and not acknowledged by the other modem.
     fn backlog(&self, key: &Key) -> u32;
-    /// As [`Modem::backlog`], of everything in the queue, whatever its flow or protocol.
+    /// Backlog ([`Modem::backlog`]) of all flows and protocols together.
     fn occupied(&self) -> u32;
-    /// How long it takes to send a PDU of `sdus` full-sized SDUs, from one access to the medium to the next. It grows
-    /// with `sdus`.
+    /// Time to send a PDU of `sdus` full-sized SDUs, from one access to the medium to the next. Increases with `sdus`.
     fn cycle_time(&self, sdus: u32) -> Time;
-    /// The most SDUs in a PDU in the current condition (L of the PLC paper).
+    /// Largest number of SDUs in a PDU in the current condition (L of the PLC paper).
     fn limit(&self) -> u32;
-    /// Moving average of the share of SDUs that the other modem rejected; 0 from a modem that does not report it.
+    /// Moving average of the share of SDUs that the other modem rejected; 0 if the modem does not report it.
     fn rejected(&self) -> f64 {
         0.0
     }
@@ -146,66 +145,66 @@ pub trait Modem {
 
 /// An element on the path of TCP. After each call, [`Gateway::transmit`] must be called until it returns nothing.
 pub trait Gateway: Debug + Send {
-    /// `segment` passes, and goes on as it is afterwards. `modem` is the modem at this node, if there is one.
+    /// Processes `segment`, which is forwarded with any changes. `modem` is the modem at this node, if any.
     fn receive(&mut self, now: Time, heading: Heading, segment: &mut Segment, modem: Option<&dyn Modem>);
-    /// A segment that the gateway itself sends, and its direction.
+    /// Returns the next segment that the gateway sends, with its direction.
     fn transmit(&mut self, _now: Time) -> Option<(Heading, Segment)> {
         None
     }
-    /// Processes what is due.
+    /// Runs the timers that are due.
     fn wake(&mut self, now: Time);
-    /// When the gateway must be woken; [`Time::MAX`] = never. A late call, or none, costs accuracy, not correctness.
+    /// Time of the next call of `wake`; [`Time::MAX`] = never. A late or missing call costs accuracy, not correctness.
     fn next_wake(&self) -> Time;
-    /// A link event reached this node.
+    /// Processes a link event at this node.
     fn on_link(&mut self, _now: Time, _event: &LinkEvent) {}
-    /// Numbers for traces.
+    /// Returns statistics for traces.
     fn stats(&self, modem: Option<&dyn Modem>) -> Stats;
 }
 
-/// A gateway's numbers.
+/// Statistics of a gateway.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Stats {
-    /// The flows in its table, in the order of their keys.
+    /// Flows in its table, ordered by key.
     pub flows: Vec<FlowStats>,
-    /// What happened since the start.
+    /// Counters since the start.
     pub counters: flows::Counters,
     /// Segments that the gateway originated.
     pub originated: u64,
 }
 
-/// The numbers of one flow.
+/// Statistics of one flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlowStats {
-    /// The flow, in the inward direction.
+    /// Flow, in the inward direction.
     pub key: Key,
-    /// Its phase in the flow table.
+    /// Phase in the flow table.
     pub phase: flows::Phase,
-    /// It counts among the flows that share the rough link now.
+    /// True if the flow shares the rough link now.
     pub active: bool,
     /// RTT estimate of the handshake.
     pub rtt: Option<Time>,
-    /// A segment of the handshake was repeated, so that the estimate may be of another one.
+    /// True if a repeated segment of the handshake makes the estimate uncertain.
     pub ambiguous: bool,
-    /// Its share of all SDUs in the modem, 0 to 1; 0 when that is empty or there is none.
+    /// Share of the SDUs in the modem, 0 to 1; 0 if the modem is empty or missing.
     pub queue_share: f64,
-    /// Segments of it whose window was changed.
+    /// Segments whose window was changed.
     pub rewritten: u64,
-    /// The state of its rate control, if it has any.
+    /// State of the rate control, if any.
     pub control: Option<Control>,
 }
 
 /// Rate control of one flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Control {
-    /// The window it is allowed, SDUs (Awnd of the PLC paper).
+    /// Allowed window, SDUs (Awnd of the PLC paper).
     pub awnd: f64,
-    /// The most SDUs that the link can carry within its RTT (Sample_Awnd).
+    /// Largest number of SDUs that the link can carry within the RTT (Sample_Awnd).
     pub sample: f64,
     /// RTT over the smallest RTT (rho) at the last update.
     pub rho: f64,
 }
 
-/// `a < b` in the sequence space (RFC 9293 section 3.4).
+/// Returns true if `a < b` in the sequence space (RFC 9293 section 3.4).
 #[inline]
 const fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0

@@ -1,25 +1,24 @@
-//! The flows that pass a gateway: the options of their handshake, their RTT, which are active, when they are removed.
+//! Table of the flows that pass a gateway: handshake options, RTT, activity and expiry.
 //!
-//! The RTT is that of S. Jaiswal et al. (INFOCOM 2004), figure 11 of the PLC paper: from the SYN to the third segment of
-//! the handshake, both seen here. All three cross both halves of the path, so it is the RTT between the ends whichever
-//! side opens. It is taken once and never refreshed, as in the paper.
+//! The RTT is the time from the SYN to the third segment of the handshake, both seen at the gateway (S. Jaiswal et al.,
+//! INFOCOM 2004; figure 11 of the PLC paper). The three segments cross both halves of the path, so this is the RTT
+//! between the ends, whichever side opens. As in the paper, it is measured once.
 //!
-//! A flow whose SYN was not seen passes unmodified: its window scale and RTT are unknown. So does one while it is signed
-//! (TCP-MD5, TCP-AO) or its window is shared (Multipath TCP), as its newest segments say, or for which the table has no
-//! place.
+//! Some flows pass unmodified: those whose SYN was not seen, because their window scale and RTT are unknown; those that
+//! are signed (TCP-MD5, TCP-AO) or share a window (Multipath TCP), as long as their latest segments say so; and those
+//! for which the table is full.
 //!
-//! **Forged segments.** A segment changes what is known of a flow only if the windows of both ends admit it ([`flow`]).
-//! Nothing is believed because one end says it: a SYN begins an entry of its own, beside the flow that has the same
-//! addresses and ports, and takes its place when the third segment of the handshake has passed. So does the first segment
-//! of a flow whose beginning was not seen: the other end has to answer it. Entries that are not confirmed have their own
-//! parts of the table, one for handshakes and one for the others, in which the oldest gives way. A confirmed flow evicts only
-//! an inactive one, that which was silent for longest. A flood of SYNs, whatever addresses it invents, competes with
-//! handshakes and with no flow; it is the thought behind SYN cookies (RFC 4987 section 3.6), for one who must remember
-//! the options of the SYN.
+//! **Forged segments.** A segment changes the state of a flow only if the windows of both ends admit it ([`flow`]). One
+//! end alone proves nothing. A SYN creates a separate entry beside the flow with the same addresses and ports, and
+//! replaces it when the third segment of the handshake has passed. The first segment of a flow whose SYN was not seen
+//! also creates an entry, which the other end must confirm by an answer. Unconfirmed entries have separate parts of the
+//! table, one for handshakes and one for the others, where the oldest entry is evicted. A confirmed flow evicts only
+//! the flow that has been inactive for longest. A flood of SYNs therefore competes with handshakes and never with
+//! flows. SYN cookies (RFC 4987 section 3.6) follow the same idea, but a gateway must keep the options of the SYN.
 //!
-//! **Work.** Each lookup, entry and eviction costs O(log n). A flow has one timer and one place in the order of eviction. Both
-//! are moved back only when their turn comes, so that a segment costs no update of them; each segment has at most one of
-//! these moves to its account.
+//! **Cost.** Lookup, insertion and eviction cost O(log n). A flow has one timer and one place in the order of eviction.
+//! Both move back only when their turn comes, so a segment does not update them. Each segment causes at most one such
+//! move.
 
 mod flow;
 mod params;
@@ -39,7 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// The SYN has passed; the third segment of the handshake has not.
+    /// The SYN has passed, but the third segment of the handshake has not.
     Handshake,
     /// The handshake has passed, and the RTT is known.
     Established,
@@ -53,31 +52,31 @@ pub enum Phase {
     Slow,
 }
 
-/// What the table counted.
+/// Counters of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counters {
-    /// Flows whose handshake was seen to its end.
+    /// Flows with a complete handshake.
     pub established: u64,
-    /// Flows whose beginning was not seen, and that both ends take part in.
+    /// Flows without a SYN, confirmed by both ends.
     pub mid_stream: u64,
-    /// How often a flow was left alone for its signature.
+    /// Number of times a flow was left unmodified because it is signed.
     pub signed: u64,
-    /// How often a flow was left alone for Multipath TCP.
+    /// Number of times a flow was left unmodified because of Multipath TCP.
     pub multipath: u64,
-    /// Flows left alone for their long RTT.
+    /// Flows left unmodified because of a long RTT.
     pub slow: u64,
-    /// Handshakes that did not end in time, or gave way to newer ones.
+    /// Handshakes that timed out or were evicted by newer ones.
     pub unfinished: u64,
-    /// Inactive flows that were evicted for a new one.
+    /// Inactive flows evicted for a new one.
     pub evicted: u64,
-    /// Flows whose ports were used again.
+    /// Flows replaced by a new connection with the same ports.
     pub replaced: u64,
     /// Segments of flows that did not fit into the table.
     pub untracked: u64,
 }
 
-/// An entry of the table: the flow of a key (that of its inward direction), or a handshake with the same addresses and ports,
-/// by the heading and the sequence number of its SYN.
+/// Identifier of an entry: a flow by its key (of the inward direction), or a handshake with the same addresses and
+/// ports by the heading and the sequence number of its SYN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Id {
     /// The addresses and ports of its inward direction.
@@ -95,13 +94,13 @@ impl Id {
 /// The result of [`Flows::observe`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Seen {
-    /// Its flow, if the windows of both ends admit it.
+    /// Flow of the segment, if the windows of both ends admit the segment.
     pub flow: Option<Id>,
-    /// They do, and it acknowledges something. What it advertises is accepted.
+    /// True if the segment is admitted and carries an ACK, so that its window counts.
     pub credible: bool,
-    /// The flow became active with this segment.
+    /// True if this segment made the flow active.
     pub activated: bool,
-    /// Its acknowledgement number is higher than any before.
+    /// True if the acknowledgement number is higher than all before.
     pub advanced: bool,
 }
 
@@ -109,7 +108,7 @@ pub struct Seen {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Handshakes,
-    /// Their beginning was not seen, and the other end has not answered.
+    /// Flows without a SYN that the other end has not answered.
     Unanswered,
     Flows,
 }
@@ -119,25 +118,25 @@ enum Part {
 pub struct Flows<S> {
     params: Params,
     map: BTreeMap<Id, Flow<S>>,
-    /// By part, the entries that may be evicted: those not confirmed by their beginning, inactive flows by a time at or
+    /// Entries that may be evicted, by part: unconfirmed ones by their first segment, inactive flows by a time at or
     /// before their last segment.
     order: [BTreeSet<(Time, Id)>; 3],
     /// Every entry, by a time at or before its deadline.
     timers: BTreeSet<(Time, Id)>,
     next_expiry: Time,
-    /// How often a flow became active.
+    /// Number of times a flow became active.
     pub entered: u64,
-    /// How often a flow stopped being active.
+    /// Number of times a flow became inactive.
     pub left: u64,
-    /// What the table did with flows and segments.
+    /// Counters.
     pub counters: Counters,
-    /// Entries looked at to expire or evict one.
+    /// Entries examined to expire or evict one.
     #[cfg(test)]
     pub steps: u64,
 }
 
 impl<S: Default> Flows<S> {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(params: Params) -> Self {
         Flows {
             params,
@@ -152,24 +151,24 @@ impl<S: Default> Flows<S> {
             steps: 0,
         }
     }
-    /// The flow of `key`.
+    /// Returns the flow of `key`.
     pub fn get(&self, key: &Key) -> Option<&Flow<S>> {
         self.map.get(&Id::of(*key))
     }
-    /// An entry.
+    /// Returns the entry `id`.
     pub fn get_mut(&mut self, id: &Id) -> Option<&mut Flow<S>> {
         self.map.get_mut(id)
     }
-    /// All flows and handshakes.
+    /// Iterates over all flows and handshakes.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Flow<S>)> {
         self.map.iter().map(|(id, flow)| (&id.key, flow))
     }
-    /// All flows and handshakes, to change what the gateway keeps of them.
+    /// Iterates mutably over all flows and handshakes.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Key, &mut Flow<S>)> {
         self.map.iter_mut().map(|(id, flow)| (&id.key, flow))
     }
-    /// The numbers of all flows; `control` are those of a flow's state. Of a key that has a flow or several handshakes, the
-    /// first.
+    /// Statistics of all flows, with `control` applied to the state of each. A key with several entries appears once,
+    /// with its first entry.
     pub fn stats(&self, modem: Option<&dyn Modem>, control: impl Fn(&S) -> Option<Control>) -> Stats {
         let occupied = modem.map_or(0, Modem::occupied);
         let share = |key: &Key| match modem {
@@ -190,12 +189,12 @@ impl<S: Default> Flows<S> {
         };
         Stats { flows: firsts.map(of).collect(), counters: self.counters, originated: 0 }
     }
-    /// When [`Flows::expire`] may have something to do.
+    /// Time at which [`Flows::expire`] must be called next.
     pub fn next_expiry(&self) -> Time {
         self.next_expiry
     }
 
-    /// Processes a segment, before it is changed.
+    /// Processes a segment before the gateway changes it.
     pub fn observe(&mut self, now: Time, heading: Heading, s: &Segment) -> Seen {
         self.expire(now);
         let key = inward(heading, s.key);
@@ -218,7 +217,7 @@ impl<S: Default> Flows<S> {
         Seen { flow: Some(id), credible: s.is(flags::ACK), activated, advanced }
     }
 
-    /// Removes what has timed out.
+    /// Removes expired entries.
     pub fn expire(&mut self, now: Time) {
         if now < self.next_expiry {
             return;
@@ -266,7 +265,7 @@ impl<S: Default> Flows<S> {
 
     fn on_syn(&mut self, now: Time, heading: Heading, key: Key, s: &Segment) -> Option<Id> {
         if self.get(&key).is_some_and(|f| f.began_with(heading, s)) {
-            return None; // its own SYN, late
+            return None; // a late copy of the flow's SYN
         }
         let id = Id { key, handshake: Some((heading, s.seq)) };
         if let Some(flow) = self.map.get_mut(&id).filter(|f| f.began_with(heading, s)) {
@@ -281,7 +280,7 @@ impl<S: Default> Flows<S> {
         self.map.get_mut(&id).expect("it was found").on_syn_ack(heading, s).then_some(id)
     }
 
-    /// Neither SYN nor RST.
+    /// Processes a segment that is neither SYN nor RST.
     fn on_other(&mut self, now: Time, heading: Heading, key: Key, s: &Segment) -> Option<Id> {
         if let Some(id) = self.handshake(key, heading, s.seq).filter(|id| self.map[id].is_third(heading, s)) {
             return self.establish(now, id);
@@ -293,17 +292,17 @@ impl<S: Default> Flows<S> {
         }
         let early = self.handshake(key, heading.opposite(), s.ack);
         if early.is_some_and(|id| self.map[&id].was_answered() && self.map[&id].admits(heading, s)) {
-            return early; // the end that was asked sends before the third segment has passed
+            return early; // the passive end sends before the third segment has passed
         }
         if flow.is_some_and(|f| f.confirmed) || flow.is_none() && !self.has_place() {
             return None;
         }
-        // Its beginning was not seen; or the other end has not answered what is known, and this is as good.
+        // A flow without a SYN; or the known one is unanswered, and this segment is as good.
         let data = heading == Heading::Inward && s.payload > 0 && s.is(flags::ACK);
         if data { self.enter(id, Flow::new(Phase::MidStream, heading, now)) } else { None }
     }
 
-    /// The newest handshake by a SYN of `opener` that begins before `number`.
+    /// Finds the newest handshake by a SYN of `opener` that begins before `number`.
     fn handshake(&self, key: Key, opener: Heading, number: u32) -> Option<Id> {
         if self.order[Part::Handshakes as usize].is_empty() {
             return None;
@@ -315,7 +314,7 @@ impl<S: Default> Flows<S> {
         found.map(|(&id, _)| id)
     }
 
-    /// The third segment of handshake `id` passes: it becomes the flow of its key.
+    /// Processes the third segment of handshake `id`, which becomes the flow of its key.
     fn establish(&mut self, now: Time, id: Id) -> Option<Id> {
         let mut flow = self.take(&id).expect("it was found");
         let id = Id::of(id.key);
@@ -329,14 +328,15 @@ impl<S: Default> Flows<S> {
         Some(id)
     }
 
-    /// A segment of the unanswered flow `id` was admitted: whether it stays. If both ends have sent one, it is confirmed.
+    /// Confirms the unanswered flow `id` if both ends have sent an admitted segment. Returns false if the flow was
+    /// removed.
     fn confirm(&mut self, id: Id) -> bool {
         if !self.map[&id].both_sent() {
             return true;
         }
         let mut flow = self.take(&id).expect("it was found");
         if !self.has_place() {
-            return false; // it evicts no flow: a handshake may
+            return false; // only a complete handshake may evict a flow
         }
         self.counters.mid_stream += 1;
         flow.confirmed = true;
@@ -344,7 +344,8 @@ impl<S: Default> Flows<S> {
         true
     }
 
-    /// Draws the conclusions of a segment for flow `id`: whether it became active. `data`: it brought some in.
+    /// Updates activity, phase and timers of flow `id` after a segment, with `data` if it carried inward data. Returns
+    /// true if the flow became active.
     fn settle(&mut self, id: Id, data: bool) -> bool {
         let flow = self.map.get_mut(&id).expect("it was found");
         let was = flow.active;
@@ -374,7 +375,7 @@ impl<S: Default> Flows<S> {
         !was && flow.active
     }
 
-    /// A new entry that is not confirmed, in the place of the oldest of its part if that is full.
+    /// Inserts an unconfirmed entry, and evicts the oldest one of its part if the part is full.
     fn enter(&mut self, id: Id, flow: Flow<S>) -> Option<Id> {
         self.take(&id);
         let part = Part::of(&id, &flow);
@@ -385,7 +386,8 @@ impl<S: Default> Flows<S> {
         Some(id)
     }
 
-    /// Removes the flow that has been inactive for longest, or the oldest entry of another part, if there is one.
+    /// Removes the flow that has been inactive for longest, or the oldest entry of another part. Returns false if there
+    /// is none.
     fn evict(&mut self, part: Part) -> bool {
         while let Some(&(at, id)) = self.order[part as usize].first() {
             self.step();
@@ -404,13 +406,13 @@ impl<S: Default> Flows<S> {
         false
     }
 
-    /// Flows of the part that is called so.
+    /// Number of confirmed flows.
     fn flows(&self) -> usize {
         let [handshakes, unanswered, _] = self.order.each_ref().map(BTreeSet::len);
         self.map.len() - handshakes - unanswered
     }
 
-    /// Whether there is place for a flow without evicting one. If not, the segment that asks is counted.
+    /// Returns true if a flow fits without evicting one. If not, counts the segment as untracked.
     fn has_place(&mut self) -> bool {
         let place = self.flows() < self.params.capacity;
         self.counters.untracked += u64::from(!place);
@@ -453,7 +455,7 @@ impl Part {
     }
 }
 
-/// The key of the inward direction.
+/// Returns the key of the inward direction.
 pub(super) fn inward(heading: Heading, key: Key) -> Key {
     match heading {
         Heading::Inward => key,

@@ -1,24 +1,27 @@
 //! Rate control by the advertised window: the schemes of the PLC paper (Muniz, Tsukamoto, Tsuru, Oie 2013).
 //!
-//! The gateway is the modem that sends over the power line into the house. It gives each flow a window, counted in SDUs
-//! (one IP packet, one full TCP segment), and writes it into the acknowledgements that pass toward the sender:
+//! The gateway is the modem that sends over the power line into the house. It assigns each flow a window in SDUs (one
+//! SDU is an IP packet with a full TCP segment) and writes it into the ACKs that pass toward the sender:
 //!
-//! 1. the RTT of the handshake (section 5, figure 11): [`super::flows`];
-//! 2. [`sample_awnd`]: the most SDUs that the link can carry within it (section 5);
-//! 3. [`share`]: equation 1, each flow's window when it joins (section 5);
-//! 4. then, with every acknowledgement, [`mizutani`] (the previous scheme: section 5, figure 12) or [`muniz`] (the proposed one:
-//!    section 6, figure 20) moves the window so that a backlog in the modem comes to its target: the flow's to L/N, or, by
-//!    default of `mizutani`, that of all flows to L.
+//! 1. [`super::flows`] measures the RTT of the handshake (section 5, figure 11).
+//! 2. [`sample_awnd`] gives the largest number of SDUs that the link can carry within this RTT (section 5).
+//! 3. [`share`] gives the flow's first window (section 5, equation 1).
+//! 4. At every ACK, [`mizutani`] (previous scheme: section 5, figure 12) or [`muniz`] (proposed scheme: section 6, figure 20)
+//!    moves the window so that a backlog in the modem approaches its target. The target is L/N for the backlog of the flow,
+//!    or, by default with `mizutani`, L for the backlog of all flows.
 //!
-//! By equation 1 alone all windows come out equal and rates are as 1/RTT; equal backlogs make equal rates, a common backlog
-//! does not.
+//! Equation 1 alone makes all windows equal, and so rates proportional to 1/RTT. Equal backlogs make rates equal; a
+//! common backlog does not.
 //!
-//! What the paper leaves open is a parameter. Its own words decide two of the defaults: a window changes with every TCP
-//! ACK (section 5), and `2^rho[i]-1` of figure 20 is read as 2^(rho-1), for "rho - 1 is used" (section 6). Section 6 also says that
-//! rho is not updated; then a long flow that comes first keeps rho = 1 for ever, so by default it is. In figure 12 `Queued_pkt[i]`
-//! is the queue of the flow; then the previous scheme is fair, which figure 8(a) shows it is not. If the queue is that of all
-//! flows it is unfair, and the paper's other claims about the scheme have the same verdicts in both readings
-//! (docs/validation/plc.md), so that is the default of `mizutani`.
+//! Points that the paper leaves open are parameters. Its text decides two defaults: a window changes with every TCP ACK
+//! (section 5), and `2^rho[i]-1` of figure 20 means 2^(rho-1), because "rho - 1 is used" (section 6). Two defaults
+//! deviate:
+//!
+//! - Section 6 says that rho is not updated. A long flow that comes first would then keep rho = 1 for ever, so rho is
+//!   updated.
+//! - In figure 12 `Queued_pkt[i]` is the queue of the flow. Then the previous scheme is fair, but figure 8(a) shows
+//!   that it is not. With the queue of all flows it is unfair, and the other claims about it have the same verdicts in
+//!   both readings (docs/validation/plc.md). So `mizutani` uses the queue of all flows.
 
 mod params;
 
@@ -34,12 +37,12 @@ use crate::units::Time;
 pub struct RateControl {
     params: Params,
     flows: Flows<Managed>,
-    /// The flows that share the link, as of `entered` and `left` of the table.
+    /// Flows that share the link, as of the table's counts `entered` and `left`.
     sharing: SharingFlows,
     joined: (u64, u64),
     /// L, and the cycle time of a PDU with L SDUs.
     pdu: (u32, Time),
-    /// The share of the SDUs that counts: all, or those that need not be sent again.
+    /// Share of the SDUs that counts: all, or those that are not repeated.
     usable: f64,
 }
 
@@ -117,7 +120,7 @@ impl Gateway for RateControl {
 }
 
 impl RateControl {
-    /// Takes note of flows that joined or left and of another PDU size, rate or error.
+    /// Applies changes of the active flows and of the PDU size, rate and errors.
     fn follow(&mut self, modem: &dyn Modem) {
         let joined = (self.flows.entered, self.flows.left);
         if joined != self.joined {
@@ -146,7 +149,7 @@ impl RateControl {
         }
     }
 
-    /// Does `f` to every active flow with its window by equation 1 and the floor.
+    /// Calls `f` for every active flow with its window by equation 1 and the floor.
     fn each(&mut self, f: impl Fn(&mut Control, f64, f64)) {
         let (floor, inverse) = (self.params.floor, self.sharing.inverse);
         for (_, flow) in self.flows.iter_mut().filter(|(_, flow)| flow.active) {
@@ -156,13 +159,13 @@ impl RateControl {
         }
     }
 
-    /// A flow joins: it gets its window by equation 1, and the others make room.
+    /// Adds a flow: sets its window by equation 1 and reduces the others.
     fn admit(&mut self, id: &Id, modem: &dyn Modem) {
         let SharingFlows { inverse, min_rtt, .. } = self.sharing;
         let Some(flow) = self.flows.get_mut(id) else { return };
         let rtt = flow.rtt.expect("an active flow has an RTT");
         match &mut flow.state.control {
-            Some(c) => c.awnd = c.awnd.min(share(c.sample, rtt, inverse)).max(self.params.floor), // it was inactive
+            Some(c) => c.awnd = c.awnd.min(share(c.sample, rtt, inverse)).max(self.params.floor), // returns from inactivity
             None => {
                 let sample = usable_sample(&self.params, rtt, self.usable, modem);
                 let awnd = share(sample, rtt, inverse).max(self.params.floor);
@@ -176,7 +179,7 @@ impl RateControl {
         }
     }
 
-    /// An acknowledgement of flow `id` passes: its window moves.
+    /// Moves the window of flow `id` for an ACK.
     fn adapt(&mut self, now: Time, id: &Id, seen: Seen, modem: &dyn Modem) {
         let (p, sharing) = (&self.params, self.sharing);
         let Some(flow) = self.flows.get_mut(id) else { return };
@@ -213,7 +216,7 @@ impl RateControl {
         .max(p.floor);
     }
 
-    /// Puts the window into `segment`, if the flow is under control.
+    /// Writes the window into `segment` if the flow is controlled.
     fn rewrite(&mut self, id: &Id, segment: &mut Segment, controlled: bool) {
         let Some(flow) = self.flows.get_mut(id) else { return };
         let (shift, mss) = (flow.shift(Heading::Outward), flow.mss(&id.key));
@@ -230,8 +233,8 @@ impl RateControl {
     }
 }
 
-/// Sample_Awnd, "the maximum number of transmitted SDUs within the RTT" (section 5): the most SDUs that the link of `modem` can
-/// carry within `rtt`, at least 2.
+/// Sample_Awnd, "the maximum number of transmitted SDUs within the RTT" (section 5): the largest number of SDUs that
+/// the link of `modem` can carry within `rtt`, at least 2.
 pub fn sample_awnd(sample: Sample, rtt: Time, modem: &dyn Modem) -> f64 {
     let limit = modem.limit();
     let cycle = modem.cycle_time(limit).0.max(1);
@@ -240,7 +243,7 @@ pub fn sample_awnd(sample: Sample, rtt: Time, modem: &dyn Modem) -> f64 {
         Sample::Fluid => rtt.0 as f64 / cycle as f64 * f64::from(limit),
         Sample::Whole => {
             let rest = Time(rtt.0 % cycle);
-            // The largest n below L whose PDU is done in the rest.
+            // The largest n below L whose PDU fits into the rest.
             let (mut n, mut above) = (0, limit.max(1));
             while above - n > 1 {
                 let middle = n + (above - n) / 2;
@@ -256,23 +259,24 @@ pub fn sample_awnd(sample: Sample, rtt: Time, modem: &dyn Modem) -> f64 {
     sdus.max(LEAST_SAMPLE)
 }
 
-/// Sample_Awnd of a flow, of which the share `usable` counts.
+/// Sample_Awnd of a flow, scaled by the share `usable`.
 fn usable_sample(p: &Params, rtt: Time, usable: f64, modem: &dyn Modem) -> f64 {
     (sample_awnd(p.sample, rtt, modem) * usable).max(LEAST_SAMPLE)
 }
 
-/// Equation 1 (section 5): a flow's window when flows whose 1/RTT, in 1/s, sum to `inverse` share the link, itself included.
+/// Equation 1 (section 5): window of a flow. `inverse` is the sum of 1/RTT, in 1/s, of all flows that share the link.
 pub fn share(sample: f64, rtt: Time, inverse: f64) -> f64 {
     sample / rtt.as_secs_f64() / inverse
 }
 
-/// Figure 12 (section 5): toward a backlog `queue` of `part`, by 1/N. As printed `queue` is the flow's and `part` is L/N; by default
-/// `queue` is that of all flows and `part` is L ([`Queue::Total`]).
+/// Figure 12 (section 5): moves the window by 1/N so that the backlog `queue` approaches `part`. As printed, `queue` is
+/// the flow's and `part` is L/N. By default `queue` is that of all flows and `part` is L ([`Queue::Total`]).
 pub fn mizutani(awnd: f64, queue: f64, part: f64, n: f64) -> f64 {
     if queue >= part { awnd - 1.0 / n } else { awnd + 1.0 / n }
 }
 
-/// Figure 20 (section 6): toward a backlog `queue` of `part` = L/N, by 2^rho per window, and down to `sample` from above it.
+/// Figure 20 (section 6): moves the window by 2^rho per window so that the backlog `queue` approaches `part` = L/N. A
+/// window above `sample` falls.
 pub fn muniz(awnd: f64, sample: f64, queue: f64, part: f64, rho: f64, decrease: Decrease) -> f64 {
     let power = libm::exp2(rho);
     if awnd > sample {
@@ -284,7 +288,7 @@ pub fn muniz(awnd: f64, sample: f64, queue: f64, part: f64, rho: f64, decrease: 
     if queue <= part { awnd + power / awnd } else { awnd - power / awnd }
 }
 
-/// SDUs: a window below two lets no delayed acknowledgement be answered.
+/// Least Sample_Awnd, SDUs: with less than two, delayed ACKs would stall the sender.
 const LEAST_SAMPLE: f64 = 2.0;
 
 #[cfg(test)]
@@ -534,7 +538,8 @@ mod tests {
         b
     }
 
-    /// Of a segment in fragments only the first is seen, with 960 of 1460 bytes: the acknowledgement of the whole is accepted.
+    /// Of a segment in fragments only the first is seen, with 960 of 1460 bytes: the acknowledgement of the whole is
+    /// accepted.
     #[test]
     fn fragments_do_not_take_edges_back() {
         let mut b = held();

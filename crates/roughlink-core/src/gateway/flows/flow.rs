@@ -1,12 +1,12 @@
-//! A flow: its two ends as their segments show them, and which segments may change what is known of it.
+//! State of a flow: both ends, as their segments show them, and the rules by which segments change it.
 //!
-//! Anybody can send a segment in another's name. So only those count that both ends would accept: that begin in the window
-//! which the other end has offered, and acknowledge what that end may have sent (G. van Rooij, Real stateful TCP packet
-//! filtering in IP Filter, 2001; netfilter tracks connections by the same four bounds). Where a receiver asks for more than
-//! the window, so does the gateway: a RST needs the exact number (RFC 5961 section 3.2), and a FIN counts when the other
-//! end has acknowledged it and nothing was sent beyond it.
+//! Segments can be forged. Only segments count that both ends would accept: they begin in the window that the other end
+//! has offered, and acknowledge data that it may have sent (G. van Rooij, Real stateful TCP packet filtering in IP
+//! Filter, 2001; netfilter uses the same four bounds). Where receivers check more than the window, so does the gateway:
+//! a RST needs the exact number (RFC 5961 section 3.2), and a FIN counts when the other end has acknowledged it and
+//! nothing was sent after it.
 //!
-//! Whoever knows the numbers of a flow, or speaks in the name of both ends, cannot be told from them.
+//! An attacker that knows the numbers of a flow, or forges both ends, cannot be detected.
 
 use super::{Counters, Params, Phase};
 use crate::gateway::bytes::LinkHeader;
@@ -18,21 +18,21 @@ use crate::wire::IpPair;
 /// One end of a flow, as its segments show it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct End {
-    /// Options of its SYN, and the sequence numbers of that and after it.
+    /// Options of its SYN, with the sequence numbers of the SYN and of the byte after it.
     pub(super) syn: Option<SynOptions>,
     pub(super) syn_range: Option<(u32, u32)>,
-    /// The sequence number after what it has sent, as far as the window allowed it.
+    /// Sequence number after the data that it has sent, limited by the window.
     pub next: Option<u32>,
-    /// The right edge of the windows it has advertised: the highest acknowledgement plus window. And the widest of them.
+    /// Right edge of the advertised windows, the highest sum of acknowledgement and window; and the widest window.
     right: Option<u32>,
     widest: u32,
-    /// The highest acknowledgement it has sent, and the newest window field that came with it, as it was sent.
+    /// Highest acknowledgement number, with the latest window field sent with it.
     pub ack: Option<(u32, u16)>,
-    /// TSval and TSecr of its newest segment that had them.
+    /// TSval and TSecr of its latest segment with timestamps.
     pub timestamps: Option<(u32, u32)>,
-    /// The sequence number after its FIN.
+    /// Sequence number after its FIN.
     fin: Option<u32>,
-    /// What its newest segment carried that forbids to write into it.
+    /// Feature of its latest segment that forbids changing the window.
     mark: Option<Phase>,
 }
 
@@ -43,43 +43,43 @@ impl End {
     }
 }
 
-/// A flow, with what the gateway keeps of it.
+/// A flow, with the gateway's own state `S`.
 #[derive(Clone, Debug)]
 pub struct Flow<S> {
-    /// What is known of it, apart from what excludes it.
+    /// Phase, apart from reasons to leave the flow unmodified.
     pub(super) known: Phase,
-    /// The round-trip time of its handshake; which of two SYNs was answered may be `ambiguous`.
+    /// Round-trip time of the handshake.
     pub rtt: Option<Time>,
-    /// Whether more than one SYN may be the one that was answered.
+    /// True if more than one SYN may be the answered one, so that `rtt` may be wrong.
     pub ambiguous: bool,
-    /// Inward data passed lately and will go on: it shares the rough link.
+    /// True if inward data passed lately and more is expected: the flow shares the rough link.
     pub active: bool,
     /// Segments whose window was changed.
     pub rewritten: u64,
-    /// What the gateway keeps of it.
+    /// State of the gateway.
     pub state: S,
-    /// The link header of what it sends outward.
+    /// Link header of outward segments.
     pub link: Option<LinkHeader>,
-    /// Both ends have shown that they know of it.
+    /// True if segments of both ends confirm the flow.
     pub(super) confirmed: bool,
-    /// It is counted among those that are left alone.
+    /// True if the flow is counted as left unmodified.
     pub(super) left_alone: bool,
-    /// When the table's timer for it fires, and its time in the order of eviction.
+    /// Time of the table's timer for it, and its time in the order of eviction.
     pub(super) due: Time,
     pub(super) queued: Option<Time>,
     pub(super) last_seen: Time,
-    /// The ends, by the heading of what they send.
+    /// Ends, by the heading of their segments.
     pub(super) ends: [End; 2],
-    /// The heading of the SYN.
+    /// Heading of the SYN.
     pub(super) opener: Heading,
-    /// First SYN, last SYN, and the last before the SYN-ACK.
+    /// Times of the first SYN, the last SYN, and the last SYN before the SYN-ACK.
     opened: Time,
     syn_at: Time,
     answered_syn_at: Option<Time>,
     last_data: Option<Time>,
     /// Bytes of the largest inward segment.
     largest: u32,
-    /// Both ends have sent a FIN.
+    /// Time at which both ends had sent a FIN.
     closed: Option<Time>,
 }
 
@@ -109,7 +109,7 @@ impl<S: Default> Flow<S> {
         }
     }
 
-    /// The flow that the SYN `s` opens.
+    /// Creates the flow that the SYN `s` opens.
     pub(super) fn of_syn(now: Time, heading: Heading, s: &Segment) -> Self {
         let mut flow = Flow::new(Phase::Handshake, heading, now);
         flow.ends[heading as usize] = End::of_syn(s);
@@ -118,33 +118,33 @@ impl<S: Default> Flow<S> {
 }
 
 impl<S> Flow<S> {
-    /// Its phase in the flow table.
+    /// Phase in the flow table.
     pub fn phase(&self) -> Phase {
         self.ends.iter().find_map(|e| e.mark).unwrap_or(self.known)
     }
 
-    /// Whether its window must not be touched.
+    /// Returns true if its windows must not be changed.
     pub fn excluded(&self) -> bool {
         self.ends.iter().any(|e| e.mark.is_some())
     }
 
-    /// The end whose segments travel `heading`.
+    /// Returns the end whose segments travel `heading`.
     pub fn end_of(&self, heading: Heading) -> &End {
         &self.ends[heading as usize]
     }
 
-    /// Whether data have come in.
+    /// Returns true if inward data has passed.
     pub fn has_data(&self) -> bool {
         self.last_data.is_some()
     }
 
-    /// Whether no more data come in: the end outside has closed, and that is acknowledged.
+    /// Returns true if no more inward data can follow: the outer end has closed, and its FIN is acknowledged.
     pub fn finished(&self) -> bool {
         self.has_closed(Heading::Inward)
     }
 
-    /// The shift of the window field of segments that travel `heading`, other than SYNs: the one that their sender
-    /// announced, if both ends did (RFC 7323 section 2.2).
+    /// Window shift of segments that travel `heading`, except SYNs: as announced by their sender, or 0 unless both ends
+    /// announced one (RFC 7323 section 2.2).
     pub fn shift(&self, heading: Heading) -> u8 {
         let scale = |h: Heading| self.ends[h as usize].syn.and_then(|o| o.window_scale);
         match (scale(heading), scale(heading.opposite())) {
@@ -153,8 +153,8 @@ impl<S> Flow<S> {
         }
     }
 
-    /// Payload bytes of a full segment: the smaller MSS announced, less the timestamps if both ends use them. A MSS that
-    /// was not announced is the default, or the largest segment that came in: simulated stacks announce none.
+    /// Payload bytes of a full segment: the smaller announced MSS, less the timestamps if both ends use them. Without
+    /// an announcement, the default or the largest inward segment, since some simulated stacks announce no MSS.
     pub fn mss(&self, key: &Key) -> u32 {
         // RFC 9293 section 3.7.1.
         let default = match key {
@@ -168,13 +168,13 @@ impl<S> Flow<S> {
         if syns.iter().any(|o| o.mss == 0) { mss.max(self.largest) } else { mss }
     }
 
-    /// Its SYN once more.
+    /// Processes a repeated SYN.
     pub(super) fn on_syn_again(&mut self, now: Time) {
         self.syn_at = now;
         self.ambiguous = true;
     }
 
-    /// A SYN-ACK: whether it answers the SYN.
+    /// Processes a SYN-ACK. Returns true if it answers the SYN.
     pub(super) fn on_syn_ack(&mut self, heading: Heading, s: &Segment) -> bool {
         let (first, end) = self.ends[self.opener as usize].syn_range.expect("a handshake begins with a SYN");
         let fits = s.ack.wrapping_sub(first) <= end.wrapping_sub(first) && s.ack != first;
@@ -186,14 +186,14 @@ impl<S> Flow<S> {
         fits
     }
 
-    /// Whether `s` is the third segment of the handshake: the first of the opener that acknowledges the SYN-ACK.
+    /// Returns true if `s` is the third segment of the handshake: the opener's first that acknowledges the SYN-ACK.
     pub(super) fn is_third(&self, heading: Heading, s: &Segment) -> bool {
         let answer = self.ends[self.opener.opposite() as usize].syn_range;
         let fits = answer.is_some_and(|(first, _)| s.ack == first.wrapping_add(1));
         fits && heading == self.opener && self.admits(heading, s)
     }
 
-    /// The third segment has passed.
+    /// Completes the handshake.
     pub(super) fn establish(&mut self, now: Time, p: &Params, counters: &mut Counters) {
         let rtt = now.saturating_sub(self.answered_syn_at.expect("the third segment follows the second"));
         self.rtt = Some(rtt.clamp(Time::from_millis(p.min_rtt_ms), Time::from_millis(p.max_rtt_ms)));
@@ -207,60 +207,60 @@ impl<S> Flow<S> {
         self.confirmed = true;
     }
 
-    /// Whether `s` is its SYN.
+    /// Returns true if `s` is its SYN.
     pub(super) fn began_with(&self, heading: Heading, s: &Segment) -> bool {
         heading == self.opener && self.ends[heading as usize].syn_range == Some((s.seq, s.end()))
     }
 
-    /// Whether the SYN of the handshake was answered.
+    /// Returns true if its SYN was answered.
     pub(super) fn was_answered(&self) -> bool {
         self.answered_syn_at.is_some()
     }
 
-    /// Whether the RST `s` refuses the handshake: it acknowledges the SYN (RFC 9293 section 3.10.7.3).
+    /// Returns true if the RST `s` refuses the handshake by acknowledging the SYN (RFC 9293 section 3.10.7.3).
     pub(super) fn is_refused_by(&self, heading: Heading, s: &Segment) -> bool {
         let [opener, asked] = [self.opener, self.opener.opposite()].map(|h| &self.ends[h as usize]);
         let fits = opener.next == Some(s.ack) && asked.next.is_none_or(|next| next == s.seq);
         heading != self.opener && s.is(flags::ACK) && fits
     }
 
-    /// Whether segments of both ends were seen.
+    /// Returns true if both ends have sent segments.
     pub(super) fn both_sent(&self) -> bool {
         self.ends.iter().all(|e| e.next.is_some())
     }
 
-    /// Its time in the order of eviction.
+    /// Time in the order of eviction.
     pub(super) fn rank(&self) -> Time {
         if self.confirmed { self.last_seen } else { self.opened }
     }
 
-    /// Whether the windows of both ends admit `s`, which is neither SYN nor RST.
+    /// Returns true if the windows of both ends admit `s`, which is neither SYN nor RST.
     pub(super) fn admits(&self, heading: Heading, s: &Segment) -> bool {
         let (own, peer) = (&self.ends[heading as usize], &self.ends[heading.opposite() as usize]);
-        // It begins in the window that the other end has offered, and ends no more than a window before the newest.
+        // The segment begins in the offered window and ends at most a window before the newest data.
         let right = peer.right.or(own.next.map(|next| next.wrapping_add(peer.widest)));
         let newest = own.next.or(peer.ack.map(|(ack, _)| ack));
         let sequence = right.is_none_or(|right| !before(right, s.seq))
             && newest.is_none_or(|next| !before(s.end(), next.wrapping_sub(peer.widest).wrapping_sub(PROBE)));
-        // Not all that was sent was seen to its end: a first fragment shows only the beginning of its segment, and
-        // there may be another path. But nothing was sent for which there was no room.
+        // Sent data may be unknown: a first fragment shows only the beginning of its segment, and there may be another
+        // path. But the window limits what was sent.
         let room = own.right.filter(|_| self.scaled()).is_some_and(|right| !before(right, s.ack));
         let acknowledgement = peer.next.is_none_or(|next| {
             let oldest = next.wrapping_sub(own.widest.max(OLDEST_ACK));
             (room || !before(next, s.ack)) && !before(s.ack, oldest)
         });
-        // Without an acknowledgement, nobody accepts it (RFC 9293 section 3.10.7.4).
+        // Receivers drop segments without ACK (RFC 9293 section 3.10.7.4).
         s.is(flags::ACK) && sequence && acknowledgement
     }
 
-    /// Whether the RST `s` ends the flow.
+    /// Returns true if the RST `s` ends the flow.
     pub(super) fn ends_with(&self, heading: Heading, s: &Segment) -> bool {
         let (own, peer) = (&self.ends[heading as usize], &self.ends[heading.opposite() as usize]);
         own.next == Some(s.seq) || peer.ack.is_some_and(|(ack, _)| ack == s.seq)
     }
 
-    /// Processes an admitted segment: numbers, windows, data, marks and the closing of both ends. Whether it acknowledges more
-    /// than any before.
+    /// Processes the numbers, window, data, marks and FIN of an admitted segment. Returns true if its acknowledgement
+    /// number is the highest so far.
     pub(super) fn track(&mut self, now: Time, heading: Heading, s: &Segment) -> bool {
         self.last_seen = now;
         let offered = self.ends[heading.opposite() as usize].right;
@@ -270,7 +270,7 @@ impl<S> Flow<S> {
             (false, false) => ASSUMED_WINDOW,
         };
         let end = &mut self.ends[heading as usize];
-        // What its receiver takes of it (RFC 9293 section 3.10.7.4); a probe of a closed window is a byte beyond.
+        // The receiver accepts data up to here (RFC 9293 section 3.10.7.4). A zero-window probe lies one byte beyond.
         let reached = match offered {
             Some(right) if before(right, s.end()) => right.wrapping_add(PROBE),
             _ => s.end(),
@@ -282,7 +282,7 @@ impl<S> Flow<S> {
         if s.timestamps.is_some() {
             end.timestamps = s.timestamps;
         }
-        // Nothing is sent beyond a FIN: what was already, or is later, shows that it was not the end's own.
+        // Data beyond a FIN, sent before or later, shows that the FIN was forged.
         let last = s.end().wrapping_sub(1);
         let fits = offered.is_none_or(|right| !before(right, last)) && newest.is_none_or(|next| !before(last, next));
         if s.is(flags::FIN) && fits {
@@ -303,7 +303,7 @@ impl<S> Flow<S> {
                 end.right = Some(right);
             }
             advanced = end.ack.is_some_and(|(ack, _)| before(ack, s.ack));
-            // The window of a SYN is not to be repeated by another segment.
+            // Other segments must not repeat the window of a SYN, which is never scaled.
             if !s.is(flags::SYN) && (advanced || end.ack.is_none_or(|(ack, _)| ack == s.ack)) {
                 end.ack = Some((s.ack, s.window));
             }
@@ -319,13 +319,13 @@ impl<S> Flow<S> {
         advanced
     }
 
-    /// Whether the end whose segments travel `heading` has sent a FIN that the other has acknowledged.
+    /// Returns true if the end whose segments travel `heading` has sent a FIN that the other end has acknowledged.
     fn has_closed(&self, heading: Heading) -> bool {
         let acked = self.ends[heading.opposite() as usize].ack;
         self.ends[heading as usize].fin.is_some_and(|fin| acked.is_some_and(|(ack, _)| !before(ack, fin)))
     }
 
-    /// Whether the scale of its windows is known: both SYNs were seen.
+    /// Returns true if the window scales are known, because both SYNs were seen.
     fn scaled(&self) -> bool {
         self.ends.iter().all(|e| e.syn_range.is_some())
     }
@@ -335,7 +335,7 @@ impl<S> Flow<S> {
         self.last_data.unwrap_or(Time::ZERO).saturating_add(Time::from_millis(p.inactive_ms).max(rtts))
     }
 
-    /// When it is removed if nothing more passes.
+    /// Time of removal if no more segments pass.
     pub(super) fn end(&self, p: &Params) -> Time {
         if !self.confirmed {
             return self.opened.saturating_add(Time::from_millis(p.handshake_ms));
@@ -348,7 +348,7 @@ impl<S> Flow<S> {
         self.last_seen.saturating_add(Time::from_millis(if half_closed { p.half_closed_ms } else { p.idle_ms }))
     }
 
-    /// When something about it changes if nothing more passes.
+    /// Time of the next change if no more segments pass.
     pub(super) fn deadline(&self, p: &Params) -> Time {
         let end = self.end(p);
         if self.active { end.min(self.inactive_at(p)) } else { end }
@@ -357,10 +357,10 @@ impl<S> Flow<S> {
 
 const BOTH: [Heading; 2] = [Heading::Inward, Heading::Outward];
 const MAX_SHIFT: u8 = 14; // RFC 7323 section 2.3
-const TIMESTAMPS: u32 = 12; // with the padding that everyone sends (RFC 7323 appendix A)
-/// A probe of a closed window lies a byte beyond it.
+const TIMESTAMPS: u32 = 12; // with the usual padding (RFC 7323 appendix A)
+/// Bytes by which a zero-window probe exceeds the window.
 const PROBE: u32 = 1;
-/// How far behind what was sent an acknowledgement may be, bytes, where no window was wider: as netfilter.
+/// Largest distance of an acknowledgement behind the sent data, bytes, unless a window was wider (as in netfilter).
 const OLDEST_ACK: u32 = 66_000;
-/// The window of an end whose scale is not known, bytes.
+/// Assumed window of an end whose scale is unknown, bytes.
 const ASSUMED_WINDOW: u32 = 1 << 20;
