@@ -1,28 +1,29 @@
-//! TCP Wave: bursts by the clock instead of a window that ACKs open (Wave paper: Abdelsalam, Luglio, Roseti, Zampognaro,
-//! ICETE 2016).
+//! TCP Wave: bursts by the clock instead of a window that ACKs open (Wave paper: Abdelsalam, Luglio, Roseti,
+//! Zampognaro, ICETE 2016).
 //!
-//! Every TxTime a burst of BURST segments leaves, retransmissions first, whatever has been acknowledged. Each burst is
-//! answered by a train of ACKs: its delay shows queues, its duration shows the rate of the bottleneck, and the two set
-//! TxTime. A fast retransmission takes its packet from the next burst. The paper describes the repair of errors and refers
-//! to Abdelsalam et al. 2015 for the rate; what it leaves open follows the authors' public Linux sender, in our words.
+//! Every TxTime a burst of BURST segments leaves, retransmissions first, regardless of ACKs. A train of ACKs answers
+//! each burst. Its delay shows queues, its duration shows the rate of the bottleneck, and both determine TxTime. A fast
+//! retransmission takes its packet from the next burst. The paper describes error repair and refers to Abdelsalam et
+//! al. 2015 for the rate. Open points follow the authors' public Linux sender, in our words.
 //!
 //! Assumptions:
-//! - BURST stays BURST0, as in the Linux sender; the paper calls it dynamic and gives no rule.
-//! - A time-out discards the smallest RTT (`timeout_forgets_min_rtt`): the paper takes the network for unknown then, and its
-//!   sender is at the new link's rate with the first whole train, which a smallest RTT of a shorter link prevents.
+//! - BURST stays BURST0, as in the Linux sender. The paper calls it dynamic and gives no rule.
+//! - A time-out discards the smallest RTT (`timeout_forgets_min_rtt`). The paper treats the network as unknown then.
+//!   Its sender reaches the new link's rate with the first whole train, which the smallest RTT of a shorter link would
+//!   prevent.
 //! - A train is scaled to a whole burst (`scale_dispersion`): n ACKs have n - 1 gaps, and a fast retransmission or the
 //!   application may have left the burst short.
-//! - A duplicate ACK shows that a segment has arrived and belongs to a train like others (`duplicates`); trains that wait
-//!   for repairs grow as long as those. After a time-out duplicates answer needless copies: they count again once something is
-//!   acknowledged that left after the repair.
-//! - An ACK of more than two segments is no delayed ACK (`max_ack_segments`): it ends a loss and jumps over what had arrived.
-//!   It completes the train under way (section 2.1) and shows nothing of its pace.
-//! - When there is nothing to send the clock stands still: the next burst leaves with the next data.
+//! - A duplicate ACK shows that a segment has arrived, and is part of a train like other ACKs (`duplicates`). Otherwise
+//!   trains would last as long as repairs. After a time-out, duplicate ACKs answer needless copies. They count again
+//!   once data sent after the repair is acknowledged.
+//! - An ACK of more than two segments is not a delayed ACK (`max_ack_segments`): it ends a loss and covers data that
+//!   arrived earlier. It completes the current train (section 2.1) but does not show its pace.
+//! - The clock stops when there is no data to send. The next burst leaves with the next data.
 //!
-//! What the endpoint must do comes with the name as keys of `[tcp]`: a fast retransmit per three duplicate ACKs
-//! (`recovery = "reno"`: Wave has no window, so nothing else of it applies), no SACK, an RTO of at least 1 s.
-//! `wave-fr` repairs every hole that SACKs show within the schedule of bursts, and measures what arrives rather than what
-//! is acknowledged. It handles the case that the paper leaves open: an outage shorter than the RTO.
+//! Each name sets the keys of `[tcp]` that it needs. `wave` sets one fast retransmit per three duplicate ACKs
+//! (`recovery = "reno"`, of which only this applies, as Wave has no window), no SACK, and an RTO of at least 1 s.
+//! `wave-fr` repairs every hole that SACKs show within the schedule of bursts, and measures deliveries instead of
+//! acknowledgements. This handles a case that the paper leaves open: an outage shorter than the RTO.
 
 use super::registry::Construct;
 use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Permit, Sent, Vitals};
@@ -55,8 +56,8 @@ pub struct Params {
     pub blind_factor: f64,
     /// Trains of fewer segments measure nothing.
     pub min_train: u32,
-    /// Scale the duration of a train to n gaps for n ACKs and to a whole burst: unscaled, ten segments acknowledged in pairs
-    /// read 20 % short.
+    /// Scale the duration of a train to n gaps for n ACKs and to a whole burst: unscaled, ten segments acknowledged in
+    /// pairs read 20 % short.
     pub scale_dispersion: bool,
     /// A time-out discards the smallest RTT.
     pub timeout_forgets_min_rtt: bool,
@@ -64,8 +65,8 @@ pub struct Params {
     pub trains: Attribution,
     /// With `trains = "acknowledged"`: how duplicate ACKs count towards trains.
     pub duplicates: Duplicates,
-    /// With `trains = "acknowledged"`: segments that one ACK of the receiver covers at most (RFC 5681 section 4.2: 2). One that
-    /// covers more ends a loss.
+    /// With `trains = "acknowledged"`: segments that one ACK of the receiver covers at most (RFC 5681 section 4.2: 2).
+    /// One that covers more ends a loss.
     pub max_ack_segments: u32,
 }
 
@@ -73,8 +74,8 @@ pub struct Params {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Attribution {
-    /// Those that acknowledge its data, whichever copy arrived: while a loss is repaired, RTTs grow with the repair (Wave
-    /// paper, section 2.1). They are also what the RTO is made from, without Karn's rule (section 2.2).
+    /// Those that acknowledge its data, whichever copy arrived: while a loss is repaired, RTTs grow with the repair
+    /// (Wave paper, section 2.1). They are also what the RTO is made from, without Karn's rule (section 2.2).
     Acknowledged,
     /// Those that deliver its segments, SACKs included, each copy counting where it was sent.
     Delivered,
@@ -86,11 +87,11 @@ pub enum Attribution {
 pub enum Duplicates {
     /// Nothing: a train goes on with the repair (Wave paper, section 2.1, taken literally).
     Ignored,
-    /// Each stands for one segment more than the last; the count begins anew with each cumulative ACK, as the one that brings a
-    /// fast retransmit (RFC 5681 section 3.2).
+    /// Each stands for one segment more than the last; the count begins anew with each cumulative ACK, as the one that
+    /// brings a fast retransmit (RFC 5681 section 3.2).
     Anew,
-    /// Each stands for one segment more until all is repaired: the count of delivered segments of the Linux sender without SACK
-    /// (`sacked_out`).
+    /// Each stands for one segment more until all is repaired: the count of delivered segments of the Linux sender
+    /// without SACK (`sacked_out`).
     Counted,
 }
 
@@ -114,13 +115,13 @@ impl Default for Params {
     }
 }
 
-/// The keys of `[tcp]` that `wave` sets.
+/// Keys of `[tcp]` that `wave` sets.
 pub const TCP: &str =
     "recovery = \"reno\"\nsack = false\nfr_off_until = \"last_sent\"\nmin_rto = \"1 s\"\nrto_floor = \"total\"";
-/// What `wave-fr` sets.
+/// Parameters that `wave-fr` sets.
 pub const FR: &str = "trains = \"delivered\"";
-/// The keys of `[tcp]` that `wave-fr` sets. The timer of tail loss probes starts anew with every segment sent: with bursts that
-/// go on during an outage it would never run out, nor would the RTO.
+/// Keys of `[tcp]` that `wave-fr` sets. Every segment sent restarts the timer of tail loss probes. Bursts continue
+/// during an outage, so neither this timer nor the RTO would expire with `tlp`.
 pub const FR_TCP: &str =
     "recovery = \"rack\"\nsack = true\ntlp = false\nundo = false\nmin_rto = \"1 s\"\nrto_floor = \"total\"";
 
@@ -132,30 +133,30 @@ pub struct Wave {
     burst: u64,
     /// TxTime.
     interval: Time,
-    /// What may still leave of this burst.
+    /// Bytes of this burst that have not left.
     left: u64,
-    /// What left besides the bursts and is taken from the next.
+    /// Bytes sent outside of bursts, to be taken from the next one.
     debt: u64,
-    /// When the next burst is due; `None` while this one has not begun.
+    /// Time of the next burst; `None` until this one begins.
     next_at: Option<Time>,
-    /// No segment of this burst is in `trains` yet.
+    /// True until `trains` has a segment of this burst.
     unrecorded: bool,
     trains: Trains,
-    /// Bytes above what is acknowledged that duplicate ACKs reported (`sacked_out` of Linux without SACK).
+    /// Bytes above the acknowledged ones that duplicate ACKs reported (`sacked_out` of Linux without SACK).
     guessed: u64,
-    /// What had been sent when the loss was noticed: once that is acknowledged, nothing is guessed.
+    /// `snd_nxt` at the detection of the loss. Once it is acknowledged, `guessed` is 0.
     recover: u64,
-    /// Duplicates count when more than this is acknowledged; `u64::MAX` from a time-out until its repair is over.
+    /// Duplicate ACKs count above this offset; `u64::MAX` from a time-out until the end of its repair.
     duplicates_off_until: u64,
-    /// The last ACK was a duplicate that did not count: the next one ends a loss.
+    /// True if the last ACK was a duplicate that did not count. The next ACK then ends a loss.
     duplicate: bool,
-    /// Duration of a whole burst's train, filtered.
+    /// Filtered duration of a whole burst's train.
     dispersion: Option<Time>,
-    /// Smallest RTT since the last adjustment, the largest of the connection.
+    /// Smallest RTT since the last adjustment, and the largest of the connection.
     min_rtt: Option<Time>,
     max_rtt: Time,
     avg_rtt: Option<Time>,
-    /// Trains to pass over before the next update (`stab`).
+    /// Trains to skip before the next update (`stab`).
     skip: u64,
     phase: &'static str,
 }
@@ -216,7 +217,7 @@ impl CongestionControl for Wave {
             }
             Attribution::Delivered => {
                 let Some(rate) = &ack.rate else { return };
-                // Too early for the copy: the original has arrived (RFC 8985 section 6.2 step 2).
+                // Too early to answer the copy: the original has arrived (RFC 8985 section 6.2 step 2).
                 let rtt = flow.now.saturating_sub(rate.sent_at);
                 if rate.retransmitted && self.min_rtt.is_some_and(|min| rtt < min) {
                     return;
@@ -232,7 +233,7 @@ impl CongestionControl for Wave {
             if flow.snd_una >= self.recover {
                 self.recover = flow.snd_nxt;
             }
-            return; // bursts go on
+            return; // bursts continue
         }
         // Section 2.2.
         self.interval = milliseconds(self.params.txtime0_ms);
@@ -251,7 +252,7 @@ impl CongestionControl for Wave {
         }
     }
 
-    /// What is in flight does not matter: an ACK releases nothing.
+    /// The permit ignores data in flight, because ACKs release nothing.
     fn permit(&self, flow: &Flow) -> Permit {
         Permit::window(flow.in_flight + self.left)
     }
@@ -272,7 +273,7 @@ impl CongestionControl for Wave {
             self.next_at = Some(flow.now + self.interval);
             self.unrecorded = true;
         }
-        // What was acknowledged of an older burst counts for that one, unless a time-out made all bursts new.
+        // Repairs count for the burst of the original, unless a time-out restarted all bursts.
         let repair = sent.retransmission && flow.state != CongestionState::Loss;
         if !repair || self.params.trains == Attribution::Delivered {
             let first = std::mem::take(&mut self.unrecorded);
@@ -284,7 +285,7 @@ impl CongestionControl for Wave {
         let paid = self.debt.min(self.burst);
         self.debt -= paid;
         self.left = self.burst - paid;
-        // The next burst begins with its first segment, unless nothing of this one still fits.
+        // The next burst begins with its first segment, unless the debt leaves no room for one.
         self.next_at = (self.left < u64::from(flow.mss)).then(|| flow.now + self.interval);
     }
 
@@ -304,21 +305,21 @@ impl CongestionControl for Wave {
 }
 
 impl Wave {
-    /// The newly arrived data that an ACK from `prior` to `una` shows, if any.
+    /// New arrivals that an ACK from `prior` to `una` shows, if any.
     fn advance(&self, flow: &Flow, prior: u64, una: u64) -> Option<Advance> {
         let (from, to) = (prior + self.guessed, una + self.guessed(flow, prior, una));
         let jump = to > from + u64::from(self.params.max_ack_segments) * u64::from(flow.mss);
         (to > from).then(|| Advance { to, bytes: to - from, ends_loss: jump || self.duplicate })
     }
 
-    /// Bytes above `una` that have arrived as far as duplicate ACKs show.
+    /// Bytes above `una` that have arrived according to duplicate ACKs.
     fn guessed(&self, flow: &Flow, prior: u64, una: u64) -> u64 {
         let mss = u64::from(flow.mss);
         let guessed = match una - prior {
             0 if una > self.duplicates_off_until => self.guessed + mss,
             0 => self.guessed,
             _ if self.params.duplicates == Duplicates::Anew || una >= self.recover => 0,
-            acked => self.guessed.saturating_sub(acked.saturating_sub(mss)), // one of them is the repair
+            acked => self.guessed.saturating_sub(acked.saturating_sub(mss)), // one segment is the repair
         };
         guessed.min(flow.snd_nxt.saturating_sub(una))
     }
@@ -337,11 +338,11 @@ impl Wave {
         }
     }
 
-    /// A train is complete: the interval of the bursts to come.
+    /// Computes the interval of the next bursts from a complete train.
     fn update(&mut self, train: &Train) {
         let rtt = train.first_rtt;
         let min = self.min_rtt.map_or(rtt, |min| min.min(rtt));
-        // The longer the queue, the less a sample counts.
+        // Samples count less with a longer queue.
         let avg = self.avg_rtt.map_or(min, |avg| {
             let a = (rtt - min).as_secs_f64() / rtt.as_secs_f64();
             weighted(avg, a, rtt)
@@ -351,7 +352,7 @@ impl Wave {
         let beta = milliseconds(self.params.beta_ms);
         let sample = self.sample(train, avg);
         if let Some(sample) = sample {
-            // A slower pace counts only as far as a queue confirms it.
+            // Slow down only as far as a queue confirms the sample.
             self.dispersion = Some(match self.dispersion {
                 Some(previous) if sample > previous => {
                     let alpha = (queueing.as_secs_f64() / beta.as_secs_f64()).min(self.params.max_alpha);
@@ -370,23 +371,23 @@ impl Wave {
         }
         let interval = match self.dispersion {
             Some(dispersion) => dispersion + scaled(queueing, self.params.queueing_share),
-            None => scaled(self.interval, self.params.blind_factor), // nothing to go by
+            None => scaled(self.interval, self.params.blind_factor), // no measurement yet
         };
         self.interval = interval.max(milliseconds(self.params.min_txtime_ms)).min(milliseconds(self.params.txtime0_ms));
         self.phase = TRACKING;
     }
 
-    /// The duration of a train of a whole burst at the pace of `train`; `None` if that shows no pace.
+    /// Duration of a whole burst's train at the pace of `train`; `None` if `train` shows no pace.
     fn sample(&self, train: &Train, avg_rtt: Time) -> Option<Time> {
         let scale = if self.params.scale_dispersion { train.scale } else { 1.0 };
         let sample = scaled(train.spread, scale);
-        // Section 3.2: the time that a repair took is no pace.
+        // Section 3.2: the duration of a repair is not a pace.
         let repair = train.partial && sample > avg_rtt;
         (!sample.is_zero() && !repair).then_some(sample)
     }
 }
 
-/// `a` with weight `w`, else `b`.
+/// Mean of `a` with weight `w` and `b` with the rest.
 fn weighted(a: Time, w: f64, b: Time) -> Time {
     Time::from_secs_f64(a.as_secs_f64() * w + b.as_secs_f64() * (1.0 - w))
 }

@@ -1,9 +1,9 @@
-//! Speech codecs by name: what a packet holds, and how the codec and lost packets impair speech.
+//! Speech codecs by name: packet contents, and impairment by the codec and by lost packets.
 //!
-//! Frame sizes are those of RFC 3551, section 4.5, in the packets for which ITU-T G.113, appendix I, table I.4 gives Ie and Bpl.
-//! The text of G.113 was not at hand; its values are taken where independent implementations of the E-model agree on
-//! them. That leaves out G.726, GSM-FR, iLBC and AMR below 12.2 kbit/s, for which they do not agree or give no Bpl, and
-//! Opus, which G.113 does not have.
+//! Frame sizes follow RFC 3551 section 4.5. Packets are those for which ITU-T G.113 (appendix I, table I.4) gives Ie
+//! and Bpl. The text of G.113 was not at hand, so values are used only where independent implementations of the E-model
+//! agree. This excludes G.726, GSM-FR, iLBC and AMR below 12.2 kbit/s, for which they disagree or give no Bpl, and
+//! Opus, which G.113 lacks.
 
 use super::emodel::BPL_BARE;
 use crate::units::Time;
@@ -28,25 +28,25 @@ pub enum Codec {
     GsmEfr,
 }
 
-/// The packets and the impairment of a codec.
+/// Packets and impairment of a codec.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speech {
     /// Speech per packet, bytes.
     pub payload: u16,
-    /// Time between packets: the speech that one holds.
+    /// Time between packets, equal to the speech per packet.
     pub interval: Time,
-    /// Speech that the encoder waits for beyond the frame.
+    /// Speech beyond the frame that the encoder needs.
     pub lookahead: Time,
     /// Equipment impairment Ie without loss.
     pub ie: f64,
     /// Packet-loss robustness Bpl.
     pub bpl: f64,
-    /// Its payload type in RTP (RFC 3551 section 6).
+    /// Payload type in RTP (RFC 3551 section 6).
     pub payload_type: u8,
 }
 
 impl Codec {
-    /// Its packets and its impairment.
+    /// Returns the packets and the impairment of the codec.
     pub const fn speech(self) -> Speech {
         let (payload, interval_ms, lookahead_us, ie, bpl, payload_type) = match self {
             Codec::G711 => (160, 20, 0, 0.0, BPL_BARE, 0),
@@ -59,14 +59,15 @@ impl Codec {
     }
 }
 
-/// The first payload type that has no fixed meaning: two ends agree on one for GSM-EFR, which has none of its own.
+/// First dynamic payload type. GSM-EFR has no static one, so both ends agree on a dynamic type.
 const DYNAMIC: u8 = 96;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The packets carry the bit rate of the codec; GSM-EFR has 244 bits a frame and a signature of 4 (RFC 3551 section 4.5.9).
+    /// Packets carry the bit rate of the codec. GSM-EFR frames have 244 bits and a signature of 4 (RFC 3551 section
+    /// 4.5.9).
     #[test]
     fn packets_hold_what_the_bit_rate_says() {
         for (codec, kbps) in [(Codec::G711, 64.0), (Codec::G729, 8.0), (Codec::G7231, 6.4), (Codec::GsmEfr, 12.4)] {

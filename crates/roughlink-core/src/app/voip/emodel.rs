@@ -1,7 +1,7 @@
 //! The E-model (ITU-T G.107): from delay and loss to a transmission rating and a mean opinion score.
 //!
-//! All parameters but delay, packet loss and those of the codec have the recommendation's defaults. Echo is taken as
-//! cancelled, so delay counts once, as Idd.
+//! Delay, packet loss and the codec are inputs; all other parameters have the recommendation's defaults. Echo counts as
+//! canceled, so delay appears only in Idd.
 
 use super::Speech;
 use schemars::JsonSchema;
@@ -19,7 +19,7 @@ pub enum EModel {
     Simple,
 }
 
-/// The delay impairment Idd for `ta` ms from mouth to ear.
+/// Delay impairment Idd for `ta` ms from mouth to ear.
 pub fn delay_impairment(model: EModel, ta: f64) -> f64 {
     match model {
         EModel::G107 if ta <= 100.0 => 0.0,
@@ -32,29 +32,31 @@ pub fn delay_impairment(model: EModel, ta: f64) -> f64 {
     }
 }
 
-/// The equipment impairment Ie,eff of a codec of whose packets the share `loss` (0 to 1) is lost with `burst_ratio` (G.107).
+/// Equipment impairment Ie,eff of a codec that loses the share `loss` (0 to 1) of its packets with `burst_ratio`
+/// (G.107).
 pub fn loss_impairment(loss: f64, burst_ratio: f64, codec: &Speech) -> f64 {
     let ppl = 100.0 * loss;
     codec.ie + (MOST_IE - codec.ie) * ppl / (ppl / burst_ratio + codec.bpl)
 }
 
-/// BurstR: the mean length of a run of losses over that of independent losses at the same rate, at least 1. G.107 permits
-/// values up to 2, and above them calls its formula valid only while less than 2 % are lost (as commonly cited; the text was
-/// not at hand): ratings of calls with long outages show "bad", not how bad.
+/// BurstR: mean length of a loss run over the mean length for independent losses at the same rate, at least 1.
+///
+/// G.107 permits values up to 2. Above 2 its formula is valid only for losses below 2 % (as commonly cited; the text
+/// was not at hand). Ratings of calls with long outages therefore mean "bad" without a degree.
 pub fn burst_ratio(packets: u64, lost: u64, runs: u64) -> f64 {
     if lost == 0 || lost == packets {
-        return 1.0; // nothing to compare with
+        return 1.0; // no losses, or only losses
     }
     let expected = 1.0 / (1.0 - lost as f64 / packets as f64);
     (lost as f64 / runs as f64 / expected).max(1.0)
 }
 
-/// The transmission rating R, 0 to 100. Impairments may sum to more than there is: MOS is 1 at 0 already (G.107 annex B).
+/// Transmission rating R, 0 to 100. A negative sum counts as 0, where MOS is already 1 (G.107 annex B).
 pub fn rating(idd: f64, ie_eff: f64) -> f64 {
     (R_0 - idd - ie_eff).clamp(0.0, 100.0)
 }
 
-/// The mean opinion score that a rating stands for (G.107 annex B).
+/// Mean opinion score of a rating (G.107 annex B).
 pub fn mos(r: f64) -> f64 {
     if r <= 0.0 {
         1.0
@@ -66,14 +68,14 @@ pub fn mos(r: f64) -> f64 {
     }
 }
 
-/// Ie,eff with everything lost, and so the most that Ie can be (G.107).
+/// Ie,eff if all packets are lost, the upper limit of Ie (G.107).
 pub const MOST_IE: f64 = 95.0;
 /// Packet-loss robustness of G.711 without packet-loss concealment (G.113 appendix I).
 pub const BPL_BARE: f64 = 4.3;
 /// With concealment (G.711 appendix I).
 pub const BPL_CONCEALED: f64 = 25.1;
 
-/// The rating without delay and loss: Ro - Is + A with the default values.
+/// Rating without delay and loss: Ro - Is + A with the default values.
 const R_0: f64 = 93.2;
 /// Delay sensitivity sT of the default class.
 const S_T: f64 = 1.0;
@@ -142,7 +144,7 @@ mod tests {
             assert!((1.0..=4.5).contains(&m), "{r}: {m}");
         }
         assert_eq!((mos(-1.0), mos(3.0), mos(100.0)), (1.0, 1.0, 4.5));
-        // A minute from mouth to ear, half of it lost.
+        // A minute from mouth to ear, and half of the packets lost.
         for model in [EModel::G107, EModel::Simple] {
             assert_eq!(rating(delay_impairment(model, 60_000.0), loss_impairment(0.5, 100.0, &g711(BPL_BARE))), 0.0);
         }

@@ -1,4 +1,4 @@
-//! RTP (RFC 3550): what the packets of a call hold where they leave the network, and what is known of a talker outside.
+//! RTP (RFC 3550): packets of a call that leave the network, and the state of a talker outside.
 
 use super::{Sender, VoipConfig};
 use crate::units::Time;
@@ -6,13 +6,13 @@ use crate::units::Time;
 /// The fixed header (RFC 3550 section 5.1), without CSRCs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// What the payload is (RFC 3551 section 6).
+    /// Payload type (RFC 3551 section 6).
     pub payload_type: u8,
-    /// Counts packets.
+    /// Packet number.
     pub sequence: u16,
-    /// Counts samples.
+    /// Sample number.
     pub timestamp: u32,
-    /// The source.
+    /// Source.
     pub ssrc: u32,
 }
 
@@ -20,7 +20,7 @@ impl Header {
     /// Bytes of the header.
     pub const BYTES: u16 = 12;
 
-    /// The bytes; no marker, as there is no silence suppression (RFC 3551 section 4.1).
+    /// Encodes the header, without marker because there is no silence suppression (RFC 3551 section 4.1).
     pub fn to_bytes(self) -> [u8; Header::BYTES as usize] {
         let mut b = [0; Header::BYTES as usize];
         b[0] = VERSION << 6;
@@ -31,8 +31,8 @@ impl Header {
         b
     }
 
-    /// The header of an RTP packet that is sound (RFC 3550 appendix A.1): version 2, no RTCP, and room for all that it
-    /// announces.
+    /// Decodes the header of a valid RTP packet (RFC 3550 appendix A.1): version 2, not RTCP, long enough for its
+    /// contents.
     pub fn read(packet: &[u8]) -> Option<Header> {
         let (h, rest) = packet.split_first_chunk::<{ Header::BYTES as usize }>()?;
         let word = |i: usize| u32::from_be_bytes([h[i], h[i + 1], h[i + 2], h[i + 3]]);
@@ -55,7 +55,7 @@ impl Header {
     }
 }
 
-/// What a talker here gives its packets: SSRC, and where sequence numbers and timestamps begin (RFC 3550 section 5.1: at random).
+/// Random SSRC and first sequence number and timestamp of a talker (RFC 3550 section 5.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
     ssrc: u32,
@@ -64,13 +64,13 @@ pub struct Source {
 }
 
 impl Source {
-    /// From 64 random bits.
+    /// Creates the values from 64 random bits.
     pub fn new(bits: u64) -> Self {
         let ssrc = (bits >> 32) as u32;
         Source { ssrc, sequence: (bits >> 16) as u16, timestamp: (bits as u32).rotate_left(16) ^ ssrc }
     }
 
-    /// The UDP payload of packet `number`: its header and silence.
+    /// Returns the UDP payload of packet `number`: header and silence.
     pub fn packet(&self, cfg: &VoipConfig, number: u32) -> Vec<u8> {
         let speech = &cfg.speech;
         let ticks = u128::from(speech.interval.0) * u128::from(number) * CLOCK / 1_000_000_000;
@@ -86,25 +86,25 @@ impl Source {
     }
 }
 
-/// What the packets of a talker outside show where they enter the network.
+/// State of a talker outside, from its packets where they enter the network.
 ///
-/// Their numbers are those of RTP, unwrapped (RFC 3550 appendix A.1). Of its own clock nothing is known: the departure of a packet
-/// is when it entered, so what delayed it before that is not seen; one that was lost before is seen by the gap in the
-/// numbers, and how many were sent by the first and the highest number (appendix A.3), so not what was lost before the first or
-/// after the last that entered. Timestamps show how much speech a packet has, whatever the codec's usual packets have. Two packets
-/// in a row that do not continue what was heard are a talker that began anew, and are counted on from there.
+/// Packet numbers are unwrapped RTP sequence numbers (RFC 3550 appendix A.1). The talker's clock is unknown, so the
+/// time of entry counts as departure, and earlier delays are invisible. Gaps in the numbers show earlier losses. The
+/// first and the highest number give the count of sent packets (appendix A.3), so losses before the first or after the
+/// last entry are invisible. Timestamps give the speech per packet. Two consecutive packets that do not continue the
+/// sequence mark a restarted talker, whose packets are counted from there.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
     latest: Option<Latest>,
-    /// When the first packet entered.
+    /// Entry of the first packet.
     since: Time,
-    /// The lowest and the highest number so far.
+    /// Lowest and highest number so far.
     lowest: u32,
     highest: u32,
-    /// Samples, and packets, from one to the next highest number of the same source.
+    /// Samples and packets between successive highest numbers of the same source.
     samples: u64,
     steps: u64,
-    /// Source and sequence number with which a talker would begin anew.
+    /// Source and sequence number that would continue a restarted talker.
     anew: Option<(u32, u16)>,
 }
 
@@ -117,7 +117,7 @@ struct Latest {
 }
 
 impl Heard {
-    /// A packet entered the network. Returns its number, unless it does not continue what was heard.
+    /// Processes a packet that entered the network. Returns its number, or `None` if it does not continue the sequence.
     pub fn hear(&mut self, now: Time, h: &Header) -> Option<u32> {
         let Some(latest) = self.latest else {
             self.since = now;
@@ -156,12 +156,12 @@ impl Heard {
         number
     }
 
-    /// Nobody has been heard.
+    /// Returns true if no packet has entered.
     pub fn is_silent(&self) -> bool {
         self.latest.is_none()
     }
 
-    /// The talker as far as it was heard, at its own pace; without timestamps that can be true, at the codec's.
+    /// Returns the talker as observed, at its own pace, or at the codec's if the timestamps are implausible.
     pub fn sender(&self, cfg: &VoipConfig) -> Sender {
         let usual = cfg.speech.interval;
         if self.is_silent() {
@@ -182,20 +182,20 @@ impl Heard {
 
 /// Version of RTP.
 const VERSION: u8 = 2;
-/// What payload types of RTCP packets look like (RFC 5761 section 4).
+/// Payload types that belong to RTCP (RFC 5761 section 4).
 const RTCP: std::ops::RangeInclusive<u8> = 64..=95;
-/// The clock of all codecs here, Hz (RFC 3551 section 6).
+/// Clock of all supported codecs, Hz (RFC 3551 section 6).
 const CLOCK: u128 = 8000;
-/// The payload type of G.711 with the mu-law, and its silence.
+/// Payload type of G.711 with mu-law, and its silence.
 const PCMU: u8 = 0;
 const PCMU_SILENCE: u8 = 0xff;
-/// By how many packets one may come late (RFC 3550 appendix A.1).
+/// Largest lateness of a packet, packets (RFC 3550 appendix A.1).
 const MAX_MISORDER: i64 = 100;
-/// The number of the packet that is heard first: some that it has overtaken may follow.
+/// Number of the first packet to enter, which leaves room for earlier ones that it overtook.
 const FIRST: u32 = MAX_MISORDER as u32;
-/// By how many packets a talker may be ahead of the pace of the shortest, for jumps and bursts (same place).
+/// Largest lead over the pace of the shortest packets, for jumps and bursts, packets (RFC 3550 appendix A.1).
 const MAX_DROPOUT: u64 = 3000;
-/// The least and the most speech of a packet: frames of 2.5 ms, and what a receiver should accept (RFC 3551 section 4.2).
+/// Least and most speech of a packet: frames of 2.5 ms, and the limit for receivers (RFC 3551 section 4.2).
 const LEAST_SPEECH: Time = Time::from_micros(2_500);
 const MOST_SPEECH: Time = Time::from_millis(200);
 
@@ -253,14 +253,14 @@ mod tests {
         let mut heard = Heard::default();
         let ms = Time::from_millis;
         assert!(heard.is_silent() && heard.sender(&cfg).sent() == 0);
-        // The first is overtaken by none, the second by the first; a copy; the wrap; a gap; one that is late.
+        // In order: first packet, an overtaken one, a copy, the wrap, a gap, a late packet.
         let sequences = [65_534, 65_533, 65_534, 65_535, 0, 5, 2];
         let numbers = sequences.map(|s| heard.hear(ms(1000), &header(s)).unwrap());
         assert_eq!(numbers, [100, 99, 100, 101, 102, 107, 104]);
         let sender = heard.sender(&cfg);
         assert_eq!((sender.sent(), sender.departure(99)), (9, ms(980)));
         assert_eq!(heard.hear(ms(1000), &Header { ssrc: 10, ..header(6) }), None);
-        // Once more around, and far behind.
+        // Wrap once more, then a packet far behind.
         for i in 1..=70_000 {
             let number = heard.hear(ms(1000 + 20 * i), &header(65_534_u16.wrapping_add(i as u16)));
             assert_eq!(number, Some(100 + i as u32));
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(heard.sender(&cfg).sent(), 70_002);
     }
 
-    /// Packets of 10 or 40 ms where the codec's usual ones have 20.
+    /// Packets have 10 or 40 ms instead of the codec's usual 20.
     #[test]
     fn timestamps_show_the_pace() {
         let cfg = VoipConfig::default();
@@ -283,7 +283,7 @@ mod tests {
         }
     }
 
-    /// A redialled call, a sequence that begins again, and a pause beyond half of all numbers: the second packet counts.
+    /// After a new call, a restarted sequence, or a gap of more than half of all numbers, the second packet counts.
     #[test]
     fn a_talker_may_begin_anew() {
         let mut heard = Heard::default();
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!([hear(3, 1), hear(3, 9), hear(2, 40_003)], [None, None, Some(107)]);
     }
 
-    /// Numbers that run away do not make the listener remember a call of years.
+    /// Implausible numbers do not make the listener allocate memory for a call of years.
     #[test]
     fn numbers_do_not_run_ahead_of_time() {
         let cfg = VoipConfig::default();
@@ -309,7 +309,7 @@ mod tests {
             }
         }
         assert!(heard.sender(&cfg).sent() <= 3101 && listener.bytes() < 100_000);
-        // Before the first there are not many either.
+        // Only a few packets may precede the first.
         let mut heard = Heard::default();
         heard.hear(Time::ZERO, &header(1000));
         assert_eq!(heard.hear(Time::ZERO, &header(900)), Some(0));

@@ -1,24 +1,23 @@
-//! Outstanding bursts, and the ACK trains that answer them.
+//! Outstanding bursts and the ACK trains that answer them.
 
 use super::{Attribution, Sent};
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// A burst that has left.
+/// A burst that was sent.
 #[derive(Clone, Debug)]
 struct Burst {
-    /// Stream offsets: what it carried lies between them.
+    /// Stream offsets of its first byte and after its last.
     start: u64,
     end: u64,
     sent_at: Time,
     bytes: u64,
     segments: u32,
-    /// The ACKs that answered it, once there is one.
+    /// ACKs that answered it, from the first one on.
     train: Option<AckTrain>,
-    /// An ACK that ended a loss covered a part of it: ACKs no longer show when its segments arrived, so there is no
-    /// pace.
+    /// True if an ACK that ended a loss covered a part of the burst. ACKs then no longer show a pace.
     no_pace: bool,
-    /// A time-out interrupted its train: the next ACK ends it.
+    /// True if a time-out interrupted the train. The next ACK then ends it.
     interrupted: bool,
 }
 
@@ -27,7 +26,7 @@ struct AckTrain {
     first: Time,
     last: Time,
     acks: u32,
-    /// Bytes that these ACKs delivered, and the first of them.
+    /// Bytes delivered by all these ACKs, and by the first.
     bytes: u64,
     first_bytes: u64,
 }
@@ -35,40 +34,39 @@ struct AckTrain {
 /// The measurement of a complete ACK train.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Train {
-    /// From the departure of the burst to the first ACK.
+    /// Time from the departure of the burst to the first ACK.
     pub first_rtt: Time,
-    /// From the first ACK to the last that shows when a segment arrived; zero unless at least two do.
+    /// Time between the first and the last ACK that show the arrival of a segment; zero with fewer than two.
     pub spread: Time,
-    /// How long a whole burst takes at the pace of these ACKs, over `spread`: n ACKs have n - 1 gaps, and a burst may have
-    /// been short.
+    /// Ratio of the duration of a whole burst to `spread`: n ACKs have n - 1 gaps, and the burst may have been short.
     pub scale: f64,
     /// Segments of the burst.
     pub segments: u32,
-    /// The last ACK ended a loss or came after a time-out.
+    /// True if the last ACK ended a loss or followed a time-out.
     pub partial: bool,
 }
 
-/// The data that an ACK shows to have arrived.
+/// Arrivals that an ACK shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advance {
-    /// Stream offset: as much data has arrived as lies below it.
+    /// Stream offset equal to the amount of data that has arrived.
     pub to: u64,
-    /// Bytes of it that are new.
+    /// New bytes.
     pub bytes: u64,
-    /// It ends a loss: some of the data arrived earlier.
+    /// True if the ACK ends a loss, so that some of the data arrived earlier.
     pub ends_loss: bool,
 }
 
-/// What one ACK contributed.
+/// Measurements of one ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct AckReport {
-    /// It is the first of a train: the RTT.
+    /// RTT, if the ACK is the first of a train.
     pub first_rtt: Option<Time>,
-    /// It completed a train.
+    /// Train that the ACK completed.
     pub train: Option<Train>,
 }
 
-/// The bursts not yet answered, oldest first.
+/// Bursts that are not completely answered, oldest first.
 #[derive(Clone, Debug)]
 pub(super) struct Trains {
     bursts: VecDeque<Burst>,
@@ -78,7 +76,7 @@ pub(super) struct Trains {
 }
 
 impl Burst {
-    /// An ACK of its train; the RTT if it is the first.
+    /// Adds an ACK to the train. Returns the RTT if it is the first.
     fn add_ack(&mut self, now: Time, bytes: u64) -> Option<Time> {
         if let Some(t) = &mut self.train {
             t.last = now;
@@ -97,7 +95,7 @@ impl Burst {
                 let gaps = f64::from(t.acks) / f64::from((t.acks - 1).max(1));
                 gaps * whole as f64 / self.bytes as f64
             }
-            // Segments may be missing: those after the first ACK arrived within the spread.
+            // Segments may be missing. Those after the first ACK arrived within the spread.
             _ => whole as f64 / (t.bytes - t.first_bytes).max(1) as f64,
         };
         Some(Train {
@@ -115,7 +113,7 @@ impl Trains {
         Trains { bursts: VecDeque::new(), attribution, whole }
     }
 
-    /// A segment leaves at `now`: the first of a burst, or one more of the last.
+    /// Records a segment sent at `now`: the `first` of a new burst, or one more of the last burst.
     pub(super) fn on_sent(&mut self, now: Time, sent: &Sent, first: bool) {
         let (start, end) = (sent.seq, sent.seq + u64::from(sent.len));
         match self.bursts.back_mut() {
@@ -137,8 +135,8 @@ impl Trains {
         }
     }
 
-    /// A time-out: unacknowledged data leaves again in new bursts. A train under way ends with the next ACK. Delivered
-    /// data still belongs to the burst that it left with.
+    /// Processes a time-out: unacknowledged data leaves again in new bursts. The current train ends with the next ACK.
+    /// Delivered data still counts for its first burst.
     pub(super) fn on_timeout(&mut self, una: u64) {
         if self.attribution == Attribution::Delivered {
             return;
@@ -152,13 +150,13 @@ impl Trains {
         }
     }
 
-    /// An ACK. Trains are attributed in order. One that ends a loss or passes whole bursts completes one train and is no part of
-    /// its pace, and what it covers of the next burst takes that one's pace.
+    /// Processes an ACK, attributed to bursts in order. An ACK that ends a loss or passes whole bursts completes one
+    /// train without being part of its pace, and the next burst that it partly covers has no pace.
     pub(super) fn on_acknowledged(&mut self, now: Time, advance: Advance) -> AckReport {
         let mut report = AckReport::default();
         let next = self.bursts.get(1);
         let jumps = advance.ends_loss || next.is_some_and(|next| next.end <= advance.to);
-        // A delayed ACK that covers the end of one burst and the start of the next was waiting for the next.
+        // A delayed ACK over the end of one burst and the start of the next waited for the next.
         let crosses = next.is_some_and(|next| next.start < advance.to && advance.to < next.end);
         let Some(front) = self.bursts.front_mut().filter(|b| advance.to > b.start) else { return report };
         let late = jumps || (crosses && !front.interrupted);
@@ -183,8 +181,8 @@ impl Trains {
         report
     }
 
-    /// The RTT of the burst whose first ACK this one will be, at most one per ACK. Where a time-out interrupted a train, the
-    /// first burst since then.
+    /// RTT of the burst that this ACK is the first to answer, at most one per ACK. After an interrupted train it is
+    /// that of the first burst since the time-out.
     pub(super) fn answered(&self, now: Time, advance: Advance) -> Option<Time> {
         let mut bursts = self.bursts.iter();
         let front = bursts.next().filter(|b| advance.to > b.start)?;
@@ -200,8 +198,8 @@ impl Trains {
         Some(now - burst.sent_at)
     }
 
-    /// `bytes` were delivered, the most recently sent of them at `sent_at`: an ACK of the burst that left then. With its
-    /// first ACK a train completes the one before.
+    /// Processes an ACK that delivered `bytes`, the latest of them sent at `sent_at`, for the burst of that time. The
+    /// first ACK of a train completes the train before.
     pub(super) fn on_delivered(&mut self, now: Time, sent_at: Time, bytes: u64) -> AckReport {
         let mut report = AckReport::default();
         let Ok(i) = self.bursts.binary_search_by_key(&sent_at, |b| b.sent_at) else { return report };
