@@ -6,12 +6,12 @@
     >>> run.flows["throughput_mbps"]
     [9.2...]
 
-A scenario is what the command line calls a scenario: a file, one that is built in, or a dictionary with the same keys
-(``docs/reference/keys.md``). Times, rates and sizes are text with a unit, such as ``"10 ms"``, ``"2 Mbit/s"`` and ``"1 MB"``. The same
-scenario, seed and replica give the same result as the command line, bit for bit.
+A scenario is a file, a built-in scenario, or a dictionary with the same keys (``docs/reference/keys.md``). Times, rates
+and sizes are text with a unit, such as ``"10 ms"``, ``"2 Mbit/s"`` and ``"1 MB"``. The same scenario, seed and replica
+give the same result as the command line, bit for bit.
 
-Tables have ``__arrow_c_stream__``, so ``polars.DataFrame(run.flows)`` and ``pandas.DataFrame.from_arrow(run.flows)`` take them
-without a copy; they need no other library themselves.
+Tables have ``__arrow_c_stream__``, so ``polars.DataFrame(run.flows)`` and ``pandas.DataFrame.from_arrow(run.flows)``
+use them without a copy. Tables themselves need no other library.
 """
 
 from ._cc import UNLIMITED, CongestionControl, Permit, register

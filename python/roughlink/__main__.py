@@ -10,25 +10,26 @@ from . import RoughlinkError, __version__, _native, load, sweep
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Does what the words of a command line say. Returns the exit code: 0, 2 for what cannot be done, 130 for Ctrl-C."""
+    """Executes a command line. Returns the exit code: 0, 2 for invalid input, 3 for a missing package, 130 for Ctrl-C.
+    """
     parser = argparse.ArgumentParser(prog="python -m roughlink", description="Simulates transport over links that lose packets.")
     parser.add_argument("--version", action="version", version=f"roughlink {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     of = commands.add_parser(
         "sweep",
         help="run a scenario over a grid of values",
-        description="Runs a scenario over a grid of values. The same command again goes on where it was interrupted.",
+        description="Runs a scenario over a grid of values. Repeat the command to continue an interrupted sweep.",
     )
     of.add_argument("scenario", help="a scenario file, or the name of a built-in scenario")
     of.add_argument("--set", action="append", default=[], metavar="KEY=A,B,...", help="a key and its values")
     of.add_argument("--replicas", type=int, default=3, metavar="N", help="runs of each cell (3)")
-    of.add_argument("--metric", action="append", default=[], metavar="NAME", help="what to measure")
+    of.add_argument("--metric", action="append", default=[], metavar="NAME", help="metrics to measure")
     of.add_argument("--seed", type=int, metavar="N", help="seed of all random streams, instead of the scenario's")
     of.add_argument("--max-runs", type=int, default=1_000_000, metavar="N", help="refuse a grid of more runs (1000000)")
     of.add_argument("--jobs", type=int, metavar="N", help="runs at a time; tasks at a time on Ray")
     of.add_argument("--allow-outside", action="store_true", help="let the scenario read files outside its own folder")
-    of.add_argument("-o", dest="folder", metavar="DIR", help="the result folder; it is resumed if it has results")
-    of.add_argument("--ray", metavar="ADDRESS", help="the Ray cluster that does it: an address, `auto` for the one of this machine, or `local`")
+    of.add_argument("-o", dest="folder", metavar="DIR", help="result folder; a sweep in it is resumed")
+    of.add_argument("--ray", metavar="ADDRESS", help="Ray cluster: an address, `auto` for the one of this machine, or `local`")
     given = parser.parse_args(words)
     try:
         vary: dict[str, list[str]] = {}
@@ -56,7 +57,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(e, file=sys.stderr)
         return 3
     except KeyboardInterrupt:
-        print("stopped; the same command goes on from what was finished", file=sys.stderr)
+        print("stopped; repeat the command to continue", file=sys.stderr)
         return 130
     for metric in found.metrics:
         print(metric)
@@ -70,7 +71,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _with_options(text: str) -> str:
-    """A message with options in place of the arguments that they stand for."""
+    """Replaces Python arguments in a message by command-line options."""
     for argument, option in _OPTIONS.items():
         text = text.replace(argument, option)
     return text

@@ -1,4 +1,4 @@
-"""What an agent sees and decides, and its policy as a congestion control."""
+"""Observations and actions of an agent, and a congestion control that runs its policy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ._native import Ack, Congestion, Flow, Sent
 Numbers = NDArray[np.float32]
 
 OBSERVATION = ("delivered", "sent", "rtt", "min_rtt", "loss", "window", "in_flight", "recovering", "interval")
-"""The names of what is observed, in this order."""
+"""Names of the observed values, in order."""
 
 
 class Decisions:
-    """What actions mean."""
+    """Translation of actions to windows or rates."""
 
     def __init__(
         self, action: Literal["window", "rate"], multiplicative: bool, max_window: float, max_rate_mbps: float
@@ -35,9 +35,9 @@ class Decisions:
         self.first = min(first, self.most)
 
     def after(self, value: NDArray[np.float64], given: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The windows or rates that actions make of those before."""
+        """Applies actions to the previous windows or rates."""
         if self.multiplicative:
-            # NumPy's powers differ in their last bits between machines.
+            # The last bits of NumPy's powers differ between machines.
             factors = np.frombuffer(_native.exp2(np.clip(given, -1, 1).tobytes()), np.float64)
             given = value * factors.reshape(value.shape)
         clipped: NDArray[np.float64] = np.clip(given, self.least, self.most)
@@ -45,19 +45,20 @@ class Decisions:
 
 
 class Deployed(CongestionControl):
-    """A policy as an algorithm for any flow of any scenario. It sees and decides what it would as the agent of
-    :class:`TransportEnv` with the same arguments, bit for bit.
+    """Congestion control that runs a policy, for any flow of any scenario. Observations and decisions are the same, bit
+    for bit, as for the agent of :class:`TransportEnv` with the same arguments.
 
         >>> import roughlink.gym as rg
         >>> roughlink.register("learned", lambda flow: rg.Deployed(flow, lambda seen: 0.1 if seen[4] < 0.01 else -0.1))
 
-    It costs some microseconds for each segment, and what the policy costs for each step.
+    The cost is a few microseconds per segment plus one call of the policy per step.
 
     Args:
-        flow: the connection, as for each algorithm.
-        policy: the action for an observation, called once for each step of this connection. One with a memory needs to be made anew for each.
+        flow: the connection, as for every algorithm.
+        policy: function from an observation to an action, called once per step. Connections must not share a policy
+            with memory.
 
-    The other arguments are those of :class:`TransportEnv`.
+    The other arguments are the same as for :class:`TransportEnv`.
     """
 
     phase = "controlled"
@@ -76,7 +77,7 @@ class Deployed(CongestionControl):
     ) -> None:
         super().__init__(flow)
         if interval_s is not None and not 1e-6 <= interval_s < np.inf or not 0 < round_trips < np.inf:
-            raise ValueError("a step takes at least a microsecond, or some round trips")
+            raise ValueError("a step must take at least a microsecond, or a positive number of round trips")
         self._decisions = Decisions(action, multiplicative, max_window, max_rate_mbps)
         self._policy = policy
         self._interval_s, self._round_trips = interval_s, round_trips
@@ -84,13 +85,13 @@ class Deployed(CongestionControl):
         self._window = FIRST_WINDOW  # segments
         self.cwnd, self.ssthresh = int(self._window * flow.mss), UNLIMITED
         self._flow = flow
-        # Times are whole nanoseconds. Only the end that sends decides.
+        # Times are whole nanoseconds. Only the sending end decides.
         self._since = 0
         self._due: int | None = None
         self._begin()
 
     def _begin(self) -> None:
-        """An interval begins."""
+        """Begins an interval."""
         self._delivered = self._lost = self._sent = self._rtts = self._rtt = 0
 
     def on_ack(self, flow: Flow, ack: Ack) -> None:
@@ -131,14 +132,14 @@ class Deployed(CongestionControl):
         return window if self.rate_bps is None else (window, self.rate_bps)
 
     def _look(self, flow: Flow) -> None:
-        """Decides, if it is time. A decision takes effect a nanosecond after the interval that it is based on."""
+        """Decides if a decision is due. It takes effect one nanosecond after the interval that it is based on."""
         if self._due is None or round(flow.now * 1e9) < self._due:
             return
         now = self._due - 1
         seen = self._seen(now - self._since)
         given = np.asarray(self._policy(seen), np.float64).reshape(1)
         if not np.isfinite(given[0]):
-            raise ValueError(f"an action is no number: {given}")
+            raise ValueError(f"an action is not a finite number: {given}")
         self._value = self._decisions.after(self._value, given)
         if self._decisions.action == "window":
             self._window = float(self._value[0])
@@ -172,4 +173,4 @@ class Deployed(CongestionControl):
 FIRST_WINDOW = 10.0
 """Segments before the first decision (RFC 6928)."""
 INTERVALS_NS = (10_000_000, 1_000_000_000)
-"""A step of round trips lies within these."""
+"""Limits of a step in round trips, ns."""

@@ -17,7 +17,7 @@ from ._table import Table
 
 
 class Paper:
-    """The results of ``roughlink reproduce``: a paper's experiments, and what became of its claims."""
+    """Results of ``roughlink reproduce``: the experiments of a paper and the verdicts on its claims."""
 
     def __init__(self, folder: Path, result: dict[str, Any]) -> None:
         self.folder = folder
@@ -27,18 +27,18 @@ class Paper:
 
     @property
     def title(self) -> str:
-        """Its title."""
+        """Title of the paper."""
         title: str = self.result["title"]
         return title
 
     @property
     def experiments(self) -> dict[str, Experiment]:
-        """Its experiments by name, such as ``"v2g/table2"``, in the order of the paper."""
+        """Experiments by name, such as ``"v2g/table2"``, in the order of the paper."""
         return {each["experiment"]: Experiment(each) for each in self.result["experiments"]}
 
     @property
     def claims(self) -> list[dict[str, Any]]:
-        """Its claims, with the verdict for each stack."""
+        """Claims of the paper, with a verdict for each stack."""
         claims: list[dict[str, Any]] = self.result["claims"]
         return claims
 
@@ -54,21 +54,21 @@ class Paper:
 
 
 def read(folder: str | os.PathLike[str], *, max_series: int = 4_000_000_000, max_runs: int = 1_000_000) -> Run | Sweep | Paper:
-    """The results in a folder, as those who made it got them.
+    """Reads the results in a folder, with the same bits as the program that wrote them.
 
-    Of ``roughlink run -o`` and ``emulate -o`` a :class:`Run`; its series are read when they are asked for, if there are any, for which the folder
-    has to stay as it is. Of :func:`sweep`, ``roughlink sweep`` and ``compare`` a :class:`Sweep`, with the runs that there are so far if it is not
-    finished or is one part of several (:attr:`Sweep.planned`). Of ``roughlink reproduce`` a :class:`Paper`. All numbers are the same bits as in the
-    program that wrote them.
+    Returns a :class:`Run` for folders of ``roughlink run -o`` and ``emulate -o``. Its series are read on first use, so
+    the folder must not change until then. Returns a :class:`Sweep` for folders of :func:`sweep`, ``roughlink sweep``
+    and ``compare``; an unfinished sweep, or one part of several, has the runs so far (:attr:`Sweep.planned`). Returns a
+    :class:`Paper` for folders of ``roughlink reproduce``.
 
     Args:
         folder: the folder.
-        max_series: bytes that a series, or the table of runs, may take in memory.
-        max_runs: a sweep that is not finished and is to be of more runs is refused.
+        max_series: limit for a series or the table of runs in memory, bytes.
+        max_runs: limit for the planned runs of an unfinished sweep.
 
     Raises:
-        RoughlinkError: it is no result folder, or a file in it is damaged.
-        LimitError: a table takes more than `max_series`.
+        RoughlinkError: the folder has no results, or a file in it is damaged.
+        LimitError: a table exceeds `max_series`.
     """
     found = _native.read(folder, whole(max_series, "max_series"), whole(max_runs, "max_runs"))
     if isinstance(found, _native.Run):

@@ -1,6 +1,7 @@
-"""Sweeps on a Ray cluster: chunks of runs are tasks, and what they give is kept in the one run store of the driver.
+"""Sweeps on a Ray cluster: chunks of runs are tasks, and the driver keeps their results in its run store.
 
-A worker needs this package in the same version and nothing else: the plan goes to it with the texts of all files that the scenarios read.
+A worker needs only this package in the same version. The plan that it receives has the text of all files that the
+scenarios read.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def work(
     address: str | None,
     report: Report,
 ) -> tuple[PathLike[str], str, _native.Table]:
-    """Does the runs of a plan that the folder lacks on the cluster at `address`, and gives what :meth:`_native.Plan.work` gives."""
+    """Executes the missing runs of a plan on the cluster at `address`. Returns the result of :meth:`_native.Plan.work`.
+    """
     try:
         ray: Any = import_module("ray")
     except ImportError as e:
@@ -42,7 +44,7 @@ def work(
 
 @contextmanager
 def _cluster(ray: Any, address: str | None) -> Iterator[None]:
-    """Connected to a cluster; to the one that the program uses already, if it does."""
+    """Connects to a cluster, or uses the connection of the program."""
     if ray.is_initialized():
         yield
         return
@@ -54,7 +56,7 @@ def _cluster(ray: Any, address: str | None) -> Iterator[None]:
 
 
 class _Driver:
-    """What is under way on the cluster."""
+    """Tasks in progress on the cluster."""
 
     def __init__(self, ray: Any, todo: _native.Work, jobs: int | None, report: Report) -> None:
         self.ray = ray
@@ -63,7 +65,7 @@ class _Driver:
         self.report = report
         self.task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_runs)
         self.under_way: dict[Any, int] = {}
-        """The cost of each task that was given out."""
+        """Cost of each task in progress."""
         self.files = -1
         self.described: Any = None
         self.digest = ""
@@ -72,7 +74,7 @@ class _Driver:
         self.faults: list[tuple[bool, str]] = []
 
     def drive(self) -> None:
-        """Until all runs are in the store. What has arrived is there, however it ends."""
+        """Works until all runs are in the store. Results that have arrived are kept even after an error."""
         more = True
         try:
             while more or self.under_way:
@@ -86,15 +88,15 @@ class _Driver:
             self.end()
             raise
         if self.faults:
-            # As on one machine: a run that fails does not end the others.
+            # As on one machine, a failed run does not end the others.
             ours, text = sorted(self.faults, key=lambda fault: not fault[0])[0]
             others = len(self.faults) - 1
-            text += f"\nSo have {others} other runs." if others else ""
+            text += f"\n{others} other runs also failed." if others else ""
             raise (_native.Fault if ours else _native.LimitError)(text)
 
     def give(self) -> bool:
-        """Gives out the next chunk; whether there was one."""
-        # The first are of one run each: then it is known how long a run takes.
+        """Submits the next chunk. Returns false if there was none."""
+        # The first chunks have one run each and show how long a run takes.
         budget = int(self.cost / self.seconds * _CHUNK_S) if self.seconds > 0 else 1
         chunk = self.todo.chunk(max(budget, 1), _MOST_RUNS)
         if chunk is None:
@@ -105,12 +107,12 @@ class _Driver:
             description = self.todo.description()
             self.digest = hashlib.sha256(description).hexdigest()
             self.described = self.ray.put(description)
-        # In a list, it is not fetched for a task whose process has it already.
+        # Within a list, Ray fetches the object only if the process does not have it yet.
         self.under_way[self.task.remote([self.described], self.digest, numbers)] = cost
         return True
 
     def take(self, timeout: float) -> None:
-        """Keeps what has arrived; waits so long if nothing has, s."""
+        """Keeps the results that have arrived; waits up to `timeout` s for the first."""
         all_tasks = list(self.under_way)
         if not self.ray.wait(all_tasks, num_returns=1, timeout=timeout)[0]:
             return
@@ -118,31 +120,31 @@ class _Driver:
             try:
                 lines, faults, seconds = self.ray.get(task, timeout=_FETCH_S)
             except self.ray.exceptions.GetTimeoutError:
-                continue  # its node was lost, and it is done again
+                continue  # Its node was lost; Ray repeats the task.
             except self.ray.exceptions.RayTaskError as e:
                 if isinstance(e.cause, _native.RoughlinkError):
                     raise e.cause from None
                 raise _native.RoughlinkError(
-                    f"a worker failed: {e.cause or e}\nIt needs Python with roughlink {_native.__version__}: pip install it on every node, "
-                    "or name it in the runtime_env of ray.init"
+                    f"a worker failed: {e.cause or e}\nInstall roughlink {_native.__version__} with pip on every node, or name it in the "
+                    "runtime_env of ray.init"
                 ) from e
             except self.ray.exceptions.RayError as e:
                 raise _native.RoughlinkError(
-                    f"a task was lost {_RETRIES + 1} times: {e}\nWhat was finished is kept: the same call goes on from there."
+                    f"a task was lost {_RETRIES + 1} times: {e}\nFinished runs are kept: the same call continues from there."
                 ) from e
             self.todo.keep(lines)
-            # From here on it is in the store; before, it is still fetched if Ctrl-C comes.
+            # Remove the task only after its results are in the store, in case of Ctrl-C.
             self.cost += self.under_way.pop(task)
             self.seconds += seconds
             self.faults += faults
 
     def end(self) -> None:
-        """Keeps what has arrived and gives up the rest."""
+        """Keeps the results that have arrived and cancels the other tasks."""
         try:
             if self.under_way:
                 self.take(timeout=0)
         except Exception:
-            pass  # what ended it is raised instead
+            pass  # The caller raises the original error.
         for task in self.under_way:
             self.ray.cancel(task, force=True)
 
@@ -151,7 +153,7 @@ _shares: dict[str, _native.Share] = {}
 
 
 def _runs(described: list[Any], digest: str, numbers: list[int]) -> tuple[bytes, list[tuple[bool, str]], float]:
-    """The task: does these runs of a plan. Gives lines of the run store, what failed, and how long it took, s."""
+    """Task: executes runs of a plan. Returns lines of the run store, failures, and the time taken, s."""
     share = _shares.get(digest)
     if share is None:
         _shares.clear()
@@ -162,7 +164,7 @@ def _runs(described: list[Any], digest: str, numbers: list[int]) -> tuple[bytes,
 
 
 _CHUNK_S = 2.0
-"""How long a task is to take: long beside what Ray needs for one, short beside what a lost node costs."""
+"""Target duration of a task, s: long against Ray's overhead, short against the cost of a lost node."""
 _MOST_RUNS = 1000
 _RETRIES = 10
 _FETCH_S = 10.0

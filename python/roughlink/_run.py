@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """What came out of a run. It can be pickled, with its series; those that were not read yet are read from its folder."""
+    """Result of a run. Pickling includes the series, which are first read from the folder if necessary."""
 
     def __init__(self, native: _native.Run) -> None:
         self._native = native
@@ -23,32 +23,33 @@ class Run:
 
     @cached_property
     def result(self) -> dict[str, Any]:
-        """The object that ``roughlink run --json`` prints (``docs/reference/results.md``)."""
+        """The JSON object of ``roughlink run --json`` (``docs/reference/results.md``)."""
         found: dict[str, Any] = json.loads(self._native.json())
         return found
 
     @cached_property
     def flows(self) -> Table:
-        """A row for each flow: what it achieved."""
+        """Table with the results of each flow."""
         return Table(self._native.flows())
 
     @cached_property
     def links(self) -> Table:
-        """A row for each direction of each link: what it carried, lost and dropped."""
+        """Table with the counters of each link direction: carried, lost and dropped packets."""
         return Table(self._native.links())
 
     def series(self, name: str) -> Table:
-        """A time series, if the run kept them (``series=True``), or if its folder has them (:func:`read`).
+        """Returns a time series, if the run kept series (``series=True``) or its folder has them (:func:`read`).
 
         Args:
-            name: ``"flows"``, ``"links"``, ``"segments"`` or ``"gateways"`` for all columns; or one column of these, with or without its
-                unit (``"cwnd"``, ``"rtt_ms"``), which comes with its time, ns, and the names of what it belongs to.
+            name: ``"flows"``, ``"links"``, ``"segments"`` or ``"gateways"`` for a whole table; or the name of one
+                column, with or without unit (``"cwnd"``, ``"rtt_ms"``), which is returned with its time (ns) and the
+                names of its flow, link or gateway.
 
         Raises:
-            KeyError: there is no such series.
-            ValueError: the run kept none.
-            LimitError: that of a folder takes more memory than `max_series` of :func:`read` allows.
-            RoughlinkError: the folder has another run by now, or is gone.
+            KeyError: no series has this name.
+            ValueError: the run has no series.
+            LimitError: the series in the folder exceeds `max_series` of :func:`read`.
+            RoughlinkError: the folder was removed or now has another run.
         """
         all_columns = dict(_native.Run.series_columns())
         table, columns = name, None
@@ -56,7 +57,7 @@ class Run:
             found = [(t, c) for t, cs in all_columns.items() for c in cs if c == name or c.rsplit("_", 1)[0] == name]
             if not found:
                 known = ", ".join([*all_columns, *(c for cs in all_columns.values() for c in cs)])
-                raise KeyError(f"there is no series `{name}`: there are {known}")
+                raise KeyError(f"unknown series `{name}`; expected one of {known}")
             table, column = found[0]
             keys: list[str] = [key for key in ("time_ns", "gateway", "flow", "link", "direction") if key in all_columns[table]]
             columns = [*keys, column] if column not in keys else [*keys]
@@ -69,11 +70,11 @@ class Run:
         return Table(native) if columns is None else Table(native.select(columns))
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draws the throughput of transfers over time, Mbit/s in a hundred intervals. It needs matplotlib and a run with series. What calls,
-        sessions and datagrams at a constant rate deliver is in no series, so they are left out, with a warning.
+        """Plots the throughput of transfers over time, in Mbit/s over a hundred intervals. Needs matplotlib and a run
+        with series. Calls, sessions and constant-rate flows have no series and are left out with a warning.
 
         Args:
-            axes: where to draw; new ones if none are given.
+            axes: axes to draw on; new ones by default.
 
         Returns:
             The axes.
@@ -83,7 +84,7 @@ class Run:
         return throughput(self, axes)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What was read once is kept, even if its folder is gone.
+        # Series that were read stay available after the folder is removed.
         read = self._series
         tables = {name: read[name] if name in read else self._native.series(name) for name, _ in _native.Run.series_columns()}
         return _again, (self._native.json(), {name: Table(table) for name, table in tables.items() if table is not None} or None)

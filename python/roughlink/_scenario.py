@@ -17,13 +17,14 @@ from ._cc import Maker, bound
 from ._run import Run
 
 Value = Union[str, int, float, bool, SupportsInt, "list[Any]", "dict[str, Any]"]
-"""A value of a key: text as it stands in a file after ``=`` or with a unit, a number, a yes or no, a list or a table."""
+"""Value of a key: text as in a file after ``=``, with or without a unit; a number; a boolean; a list; or a table."""
 
 
 class Scenario:
-    """A network, its traffic, and how long it is simulated. It does not change: :meth:`set` makes another one.
+    """A network with its traffic and duration. Immutable: :meth:`set` returns a new one.
 
-    Made by :func:`load` and :func:`scenario`. Scenarios can be compared and pickled, together with the files that they read.
+    Created by :func:`load` and :func:`scenario`. Scenarios can be compared and pickled, together with the files that
+    they read.
     """
 
     def __init__(self, native: _native.Scenario) -> None:
@@ -31,45 +32,45 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """Its title."""
+        """Title of the scenario."""
         return self._native.name
 
     @property
     def text(self) -> str:
-        """It as a file, with everything that was set."""
+        """The scenario as TOML, with all overrides applied."""
         return self._native.text
 
     @property
     def seed(self) -> int:
-        """The seed of its random streams."""
+        """Seed of the random streams."""
         return self._native.seed
 
     @property
     def duration_s(self) -> float:
-        """How long it is simulated at most, s."""
+        """Longest simulated time, s."""
         return self._native.duration_s
 
     @property
     def nodes(self) -> list[str]:
-        """The names of its nodes."""
+        """Names of the nodes."""
         return self._native.nodes
 
     @property
     def links(self) -> list[str]:
-        """The names of its links."""
+        """Names of the links."""
         return self._native.links
 
     @property
     def flows(self) -> list[str]:
-        """The names of its flows."""
+        """Names of the flows."""
         return self._native.flows
 
     def set(self, key: str | Mapping[str, Value], value: Value | None = None) -> Scenario:
-        """The same scenario with another value of a key, or of several: ``s.set("link.plc.rate", "5 Mbit/s")``,
+        """Returns a copy with one or several keys changed: ``s.set("link.plc.rate", "5 Mbit/s")``,
         ``s.set({"tcp.cc": "cubic", "seed": 7})``. Keys are those of ``--set`` on the command line.
 
         Raises:
-            ScenarioError: there is no such key, or the value is not one for it.
+            ScenarioError: the key does not exist, or the value is invalid.
         """
         if isinstance(key, str):
             key = {key: value}  # type: ignore[dict-item]
@@ -86,24 +87,25 @@ class Scenario:
         max_events: int | None = None,
         cc: Mapping[str, Maker] | None = None,
     ) -> Run:
-        """Simulates it. Other threads of Python go on meanwhile. Ctrl-C ends it, in the main thread; in others it goes on to its end.
+        """Simulates the scenario. Other Python threads keep running. Ctrl-C ends a run in the main thread; in others it
+        runs to its end.
 
         Args:
-            replica: the same scenario with other random numbers, from 0.
-            series: keep time series of flows, links and segments: :meth:`Run.series`.
-            sample: of series, keep at most one row in this time beside changes of state; ``"0 s"`` keeps all.
-            max_memory: bytes that packets on their way and records of senders may take; 256 MB if none is given.
-            max_series: bytes that the series may take beside that; a row of a flow has some 150.
-            max_events: events that it may have; without a limit if none is given.
-            cc: algorithms of your own for this run, in place of those that :func:`register` has under the same names.
+            replica: number of the run, from 0; each has different random numbers.
+            series: keep time series of flows, links and segments (:meth:`Run.series`).
+            sample: least time between rows of a series, except for changes of state; ``"0 s"`` keeps all rows.
+            max_memory: limit for packets in flight and records of senders, bytes; 256 MB by default.
+            max_series: limit for the series, bytes; a row of a flow takes about 150.
+            max_events: limit for the number of events; none by default.
+            cc: Python algorithms for this run, by name, instead of those of :func:`register`.
 
         Raises:
             ScenarioError: a flow has no path.
-            LimitError: it needs more than `max_memory`, `max_series` or `max_events`.
-            ValueError: a number is out of its range.
+            LimitError: the run exceeds `max_memory`, `max_series` or `max_events`.
+            ValueError: a number is out of range.
             KeyboardInterrupt: Ctrl-C was pressed.
 
-        What an algorithm of your own raises comes through as it is.
+        Exceptions of Python algorithms are passed on unchanged.
         """
         mine = bound(self._native.algorithms, cc)
         kept = (sample, whole(max_series, "max_series")) if series else None
@@ -127,28 +129,29 @@ class Scenario:
 
 
 def load(name: str | os.PathLike[str], *, allow_outside: bool = False) -> Scenario:
-    """The scenario of a file, or one that is built in (:func:`scenarios`).
+    """Loads a scenario file or a built-in scenario (:func:`scenarios`).
 
     Args:
         name: a path, or the name of a built-in scenario such as ``"hello"``.
-        allow_outside: it may refer to files outside its folder.
+        allow_outside: permit references to files outside the scenario's folder.
 
     Raises:
-        ScenarioError: the file is wrong; the text has the place.
-        RoughlinkError: there is no such file.
+        ScenarioError: the file is invalid; the message has the position.
+        RoughlinkError: the file does not exist.
     """
     return _made(_native.Scenario.read(os.fspath(name), allow_outside))
 
 
 def scenario(what: Scenario | str | os.PathLike[str] | Mapping[str, Any], *, folder: str | os.PathLike[str] | None = None) -> Scenario:
-    """A scenario of a dictionary, of the text of a file (any text with a line break), or of a path or name as for :func:`load`.
+    """Creates a scenario from a dictionary, from the text of a file (any text with a line break), or from a path or
+    name as in :func:`load`.
 
     Args:
-        what: the keys of a scenario file, or its text, or a name.
-        folder: where files are that it refers to; the working directory if none is given.
+        what: the keys of a scenario file, or its text, or a path or name.
+        folder: folder of the files that it refers to, by default the working directory.
 
     Raises:
-        ScenarioError: it is wrong.
+        ScenarioError: the scenario is invalid.
     """
     if isinstance(what, Scenario):
         return what
@@ -162,28 +165,28 @@ def scenario(what: Scenario | str | os.PathLike[str] | Mapping[str, Any], *, fol
 
 
 def scenarios() -> list[str]:
-    """The names of the built-in scenarios."""
+    """Lists the names of the built-in scenarios."""
     return _native.names()
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of scenario files."""
+    """Returns the JSON Schema of scenario files."""
     found: dict[str, Any] = json.loads(_native.schema())
     return found
 
 
 def run(what: Scenario | str | os.PathLike[str] | Mapping[str, Any], **options: Any) -> Run:
-    """Runs what :func:`scenario` makes a scenario of; options are those of :meth:`Scenario.run`."""
+    """Creates a scenario (:func:`scenario`) and runs it with the options of :meth:`Scenario.run`."""
     return scenario(what).run(**options)
 
 
 def text_of(value: Value, key: str = "") -> str:
-    """A value as `--set` has it."""
+    """Formats a value as for `--set`."""
     return value if isinstance(value, str) else _toml(json.loads(plain(value, key)))
 
 
 def _toml(value: Any) -> str:
-    """JSON as a value of TOML."""
+    """Formats a JSON value as TOML."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{_toml(name)} = {_toml(inner)}" for name, inner in value.items()) + " }"
     if isinstance(value, list):
@@ -192,10 +195,10 @@ def _toml(value: Any) -> str:
 
 
 def plain(value: object, key: str) -> str:
-    """A value as JSON; numbers and arrays of NumPy are numbers and lists.
+    """Formats a value as JSON. NumPy numbers and arrays become numbers and lists.
 
     Raises:
-        TypeError: it has no place in a scenario.
+        TypeError: the value cannot be part of a scenario.
     """
 
     def default(other: object) -> object:
@@ -221,11 +224,11 @@ def plain(value: object, key: str) -> str:
 
 
 def whole(value: SupportsIndex, name: str, most: int = 2**63 - 1) -> int:
-    """An argument that is a whole number from 0 on.
+    """Checks an argument that must be a whole number from 0 to `most`.
 
     Raises:
-        TypeError: it is none.
-        ValueError: it is out of range.
+        TypeError: the argument is not a whole number.
+        ValueError: the number is out of range.
     """
     try:
         number = index(value)
@@ -237,12 +240,12 @@ def whole(value: SupportsIndex, name: str, most: int = 2**63 - 1) -> int:
 
 
 def optional(value: SupportsIndex | None, name: str) -> int | None:
-    """As :func:`whole`, if there is one."""
+    """Checks an optional argument with :func:`whole`."""
     return None if value is None else whole(value, name)
 
 
 def warn(texts: Iterable[str]) -> None:
-    """Warns of what is allowed but probably not meant."""
+    """Warns of settings that are valid but probably unintended."""
     for text in texts:
         warnings.warn(f"\n{text}", stacklevel=4)
 

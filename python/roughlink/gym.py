@@ -1,34 +1,35 @@
-"""Environments for reinforcement learning: a flow whose window or pacing rate an agent decides. It needs gymnasium 1.1 or later.
+"""Reinforcement-learning environments: an agent controls the window or the pacing rate of a flow. Needs gymnasium 1.1
+or later.
 
     >>> import gymnasium, roughlink.gym
     >>> env = gymnasium.make("roughlink/Transport-v0", scenario="charging-download")
     >>> many = gymnasium.make_vec("roughlink/Transport-v0", num_envs=1000, scenario="charging-download")
 
-The network is simulated in this process: nothing is compiled, no socket is opened, no other process is waited for.
+The network is simulated in this process, without compilation, sockets or other processes.
 
 **Observation**, nine numbers (float32) of the last interval:
 
 ===  ============  ========  =====================================================================
-  0  delivered     Mbit/s    newly acknowledged
-  1  sent          Mbit/s    payload that left, retransmissions included
-  2  rtt           s         mean round-trip time; 0 if none was measured
-  3  min_rtt       s         the smallest of the connection so far; 0 if none was measured
-  4  loss          share     of what was delivered or found lost, what was found lost
-  5  window        segments  the window in force
-  6  in_flight     segments  believed to be in the network
-  7  recovering    0 or 1    losses are being repaired
-  8  interval      s         how long the interval was
+  0  delivered     Mbit/s    newly acknowledged payload
+  1  sent          Mbit/s    payload sent, retransmissions included
+  2  rtt           s         mean round-trip time; 0 if not measured
+  3  min_rtt       s         smallest round-trip time of the connection; 0 if not measured
+  4  loss          share     lost bytes divided by lost and delivered bytes
+  5  window        segments  current window
+  6  in_flight     segments  estimated segments in the network
+  7  recovering    0 or 1    1 while losses are repaired
+  8  interval      s         length of the interval
 ===  ============  ========  =====================================================================
 
-**Action**, one number: the window in segments or the pacing rate in Mbit/s; or, by default, the binary logarithm of the factor by which it
-changes, from -1 (half) to 1 (twice). Retransmissions are the endpoint's: losses are repaired, and do not change the window by themselves.
+**Action**, one number: the window in segments or the pacing rate in Mbit/s. By default it is the binary logarithm of a factor for the
+current value, from -1 (half) to 1 (double). The endpoint repairs losses itself; they do not change the window.
 
 **Reward**: ``throughput * delivered - delay * (rtt - min_rtt) - loss * loss``, with the weights of :class:`Reward`.
 
-An episode begins when the first data leave, in a window of 10 segments. It is terminated when all bytes have arrived or the connection gave
-up, truncated when the scenario is over.
+An episode begins with the first data segment and a window of 10 segments. It is terminated when all bytes have arrived
+or the connection gives up, and truncated at the end of the scenario.
 
-A policy works without Gymnasium, too, for any flow of any scenario: :class:`Deployed`.
+Policies also work without Gymnasium, for any flow of any scenario: :class:`Deployed`.
 """
 
 from __future__ import annotations
@@ -51,22 +52,22 @@ from ._scenario import Scenario, scenario as scenario_of
 
 __all__ = ["OBSERVATION", "Deployed", "Numbers", "Reward", "TransportEnv", "TransportVectorEnv"]
 
-What = Union[Scenario, str, "Mapping[str, Any]"]
+ScenarioLike = Union[Scenario, str, "Mapping[str, Any]"]
 
 
 @dataclass(frozen=True)
 class Reward:
-    """The weights of a reward."""
+    """Weights of a reward."""
 
     throughput: float = 1.0
-    """For each Mbit/s delivered."""
+    """Reward per Mbit/s delivered."""
     delay: float = 10.0
-    """For each second that round trips take longer than the shortest so far."""
+    """Penalty per second of round-trip time above the minimum."""
     loss: float = 0.0
-    """For a loss of everything."""
+    """Penalty for a loss of 100 %."""
 
     def of(self, seen: Numbers) -> NDArray[np.float64]:
-        """The rewards for observations, a row for each."""
+        """Returns the reward of each observation (row)."""
         numbers = seen.astype(np.float64)
         queued = np.where(numbers[:, 2] > 0, numbers[:, 2] - numbers[:, 3], 0.0)
         rewards: NDArray[np.float64] = (
@@ -76,7 +77,7 @@ class Reward:
 
 
 class _Flows:
-    """Networks, and what their agents decided."""
+    """Networks with the decisions of their agents."""
 
     def __init__(
         self,
@@ -109,7 +110,7 @@ class _Flows:
     def step(self, actions: NDArray[Any], active: NDArray[np.bool_]) -> NDArray[np.uint8]:
         given = np.asarray(actions, np.float64).reshape(self.count)
         if not np.isfinite(given[active]).all():
-            raise ValueError(f"an action is no number: {given}")
+            raise ValueError(f"an action is not a finite number: {given}")
         self.value = np.where(active, self.decisions.after(self.value, given), self.value)
         both = np.zeros((self.count, 2))
         if self.decisions.action == "window":
@@ -124,29 +125,30 @@ class _Flows:
 
 
 class TransportEnv(gymnasium.Env[Numbers, Numbers]):
-    """A flow under control: ``gymnasium.make("roughlink/Transport-v0", scenario=...)``.
+    """Environment with one controlled flow: ``gymnasium.make("roughlink/Transport-v0", scenario=...)``.
 
     Args:
         scenario: a scenario, its name, or its keys.
-        flow: the transfer that is controlled; the first if none is named. Its ``tcp.cc`` does not matter.
-        action: what is decided, ``"window"`` (segments) or ``"rate"`` (pacing, Mbit/s).
-        multiplicative: actions are logarithms of factors, from -1 to 1; else the value itself.
-        interval_s: how long a step is, s; if none is given it is `round_trips`.
-        round_trips: how many smoothed round-trip times a step takes, 10 ms to 1 s altogether.
-        max_window: the largest window, segments; it holds with ``action="rate"``, too.
-        max_rate_mbps: the largest pacing rate, Mbit/s.
+        flow: name of the controlled transfer, by default the first. Its ``tcp.cc`` is ignored.
+        action: the controlled quantity, ``"window"`` (segments) or ``"rate"`` (pacing, Mbit/s).
+        multiplicative: if true, actions are logarithms of factors, from -1 to 1; else the value itself.
+        interval_s: length of a step, s; by default `round_trips`.
+        round_trips: length of a step in smoothed round-trip times, limited to 10 ms to 1 s.
+        max_window: largest window, segments, also with ``action="rate"``.
+        max_rate_mbps: largest pacing rate, Mbit/s.
         reward: weights.
-        render_mode: none is known.
+        render_mode: must be ``None``.
 
-    The seed of :meth:`reset` decides everything random; episodes after it without a seed differ from each other, the same way each time. ``info`` has
-    ``time_s`` and ``replica``: the random numbers are those of ``scenario.run(replica=...)``.
+    The seed of :meth:`reset` determines all random numbers. Later episodes without a seed differ from each other in a
+    reproducible way. ``info`` has ``time_s`` and ``replica``; the random numbers are those of
+    ``scenario.run(replica=...)``.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(
         self,
-        scenario: What = "hello",
+        scenario: ScenarioLike = "hello",
         *,
         flow: str | None = None,
         action: Literal["window", "rate"] = "window",
@@ -185,7 +187,7 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
 
     def step(self, action: Numbers) -> tuple[Numbers, float, bool, bool, dict[str, Any]]:
         if self._over:
-            raise gymnasium.error.ResetNeeded("the episode is over: reset() begins another")
+            raise gymnasium.error.ResetNeeded("the episode is over: call reset()")
         end = int(self._flows.step(action, np.ones(1, np.bool_))[0])
         self._over = end != _GOES_ON
         seen = self._flows.seen()
@@ -197,18 +199,18 @@ class TransportEnv(gymnasium.Env[Numbers, Numbers]):
 
 
 class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
-    """Many of :class:`TransportEnv` in one process, each with a network of its own, on all cores:
+    """Vector of :class:`TransportEnv` in one process and on all cores, each with a separate network:
     ``gymnasium.make_vec("roughlink/Transport-v0", num_envs=1000, scenario=...)``.
 
-    An environment whose episode is over begins another in the next step, whose action does not count and whose reward is 0
+    The step after the end of an episode starts another one; its action is ignored and its reward is 0
     (``AutoresetMode.NEXT_STEP``). Results do not depend on the number of threads.
 
     Args:
-        num_envs: how many.
-        scenario: that of all, or a list with one for each.
-        threads: how many threads run them; as many as there are cores if none is given.
+        num_envs: number of environments.
+        scenario: one scenario for all, or a list with one for each.
+        threads: number of threads, by default the number of cores.
 
-    The other arguments are those of :class:`TransportEnv`.
+    The other arguments are the same as for :class:`TransportEnv`.
     """
 
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}
@@ -216,7 +218,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
     def __init__(
         self,
         num_envs: int = 1,
-        scenario: What | Sequence[What] = "hello",
+        scenario: ScenarioLike | Sequence[ScenarioLike] = "hello",
         *,
         flow: str | None = None,
         action: Literal["window", "rate"] = "window",
@@ -229,7 +231,7 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
         threads: int | None = None,
         render_mode: None = None,
     ) -> None:
-        scenarios: list[What] = (
+        scenarios: list[ScenarioLike] = (
             [scenario] * num_envs if isinstance(scenario, (Scenario, str, Mapping)) else list(scenario)
         )
         if len(scenarios) != num_envs:
@@ -259,8 +261,8 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Numbers, dict[str, Any]]:
-        """Begins all again, or those of ``options["reset_mask"]``. A number as `seed` is that of the first; the others have those after it, as
-        separate environments would."""
+        """Restarts all environments, or those in ``options["reset_mask"]``. With a number as `seed`, environment i gets
+        ``seed + i``."""
         mask = (options or {}).get("reset_mask", np.ones(self.num_envs, np.bool_))
         seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
         if len(seeds) != self.num_envs:
@@ -294,10 +296,10 @@ class TransportVectorEnv(VectorEnv[Numbers, Numbers, NDArray[Any]]):
         return {"time_s": np.array(self._flows.batch.times()), "replica": self._replica.copy()}
 
 
-def _made(whats: list[What]) -> list[Scenario]:
-    """The scenarios; what occurs more than once is read once."""
+def _made(sources: list[ScenarioLike]) -> list[Scenario]:
+    """Reads the scenarios, each repeated object only once."""
     made: dict[int, Scenario] = {}
-    return [made[id(what)] if id(what) in made else made.setdefault(id(what), scenario_of(what)) for what in whats]
+    return [made[id(each)] if id(each) in made else made.setdefault(id(each), scenario_of(each)) for each in sources]
 
 
 def _cores() -> int:
