@@ -143,7 +143,7 @@ def test_names_that_cannot_be_are_refused(name: str) -> None:
 
 
 def test_classes_without_a_flow_are_refused() -> None:
-    with pytest.raises(ValueError, match="registered name"):
+    with pytest.raises(ValueError, match="is not registered"):
         FIXED.run(cc={"never-heard-of": Fixed})
     with pytest.raises(ValueError, match="no flow"):
         FIXED.run(cc={"py-newreno": NewReno})

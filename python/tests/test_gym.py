@@ -299,7 +299,7 @@ def test_what_cannot_be_deployed_ends_the_run(options: dict[str, Any]) -> None:
 
 
 def test_an_action_of_a_deployed_policy_must_be_a_number() -> None:
-    with pytest.raises(ValueError, match="no number"):
+    with pytest.raises(ValueError, match="not a finite number"):
         rl.load("hello").set("tcp.cc", "deployed").run(cc={"deployed": lambda flow: rg.Deployed(flow, lambda seen: float("nan"))})
 
 
