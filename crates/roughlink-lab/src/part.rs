@@ -1,7 +1,8 @@
-//! A grid in parts, each done by a process of its own, on any machine: [`Part`] says which runs, [`merge`] puts their stores together.
+//! Grids divided into parts that run in separate processes, on any machine. [`Part`] selects the runs of a part,
+//! [`merge`] combines the stores.
 //!
-//! The folder of a part, as that of the whole, is a run store with what the whole was made of in `plan.json`. So parts are merged, and
-//! what is not finished is read, without the scenario and without the command line of the sweep, and on a machine that has neither.
+//! The folder of a part, like that of the whole grid, is a run store with a description of the whole grid in
+//! `plan.json`. Merging parts and reading unfinished sweeps therefore needs neither the scenario nor the command line.
 
 use crate::disk;
 use crate::error::LabError;
@@ -15,7 +16,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// A part of a grid: `3/20` is the third of twenty. It has every twentieth run, so that parts take about as long as each other.
+/// A part of a grid: `3/20` is the third of twenty. It has every twentieth run, so that all parts take about the same
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     number: usize,
@@ -23,38 +25,38 @@ pub struct Part {
 }
 
 impl Part {
-    /// The numbers of its runs in a plan of so many.
+    /// Numbers of its runs in a plan of `runs` runs.
     pub fn numbers(self, runs: usize) -> impl ExactSizeIterator<Item = usize> {
         (self.number - 1..runs.max(self.number - 1)).step_by(self.of)
     }
 
-    /// The last word of the name of its folder, if none is given.
+    /// Suffix of its default folder name.
     pub fn suffix(self) -> String {
         format!("part-{}-of-{}", self.number, self.of)
     }
 
-    /// Writes into the folder of the part what the whole was made of.
+    /// Writes the description of the whole grid into the folder of the part.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn describe(self, plan: &Plan, store: &Store) -> Result<Description, LabError> {
         Description::new(plan, store, Some(self.of))
     }
 }
 
-/// Writes into the folder of a sweep or comparison what it was made of.
+/// Writes the description of a sweep or comparison into its folder.
 ///
 /// # Errors
-/// It cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn describe(plan: &Plan, store: &Store) -> Result<Description, LabError> {
     Description::new(plan, store, None)
 }
 
-/// What a folder says of the whole.
+/// Description of the whole grid in a folder.
 #[derive(Debug)]
 pub struct Description {
     parts: Option<usize>,
-    /// How many files it has the texts of.
+    /// Number of files whose text it has.
     files: usize,
 }
 
@@ -65,11 +67,11 @@ impl Description {
         Ok(description)
     }
 
-    /// Writes it anew if scenarios have read further files since, as those of a large grid are read when their turn comes. Without them,
-    /// nobody else knows which runs are finished: it is to be called however the runs ended.
+    /// Rewrites the description if scenarios have read further files since, which large grids do late. Finished runs
+    /// cannot be identified without these files, so call it however the runs ended.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// Returns an error if the file cannot be written.
     pub fn renew(&mut self, plan: &Plan, store: &Store) -> Result<(), LabError> {
         if plan.files() > self.files {
             self.write(plan, store)?;
@@ -80,16 +82,17 @@ impl Description {
 
     fn write(&self, plan: &Plan, store: &Store) -> Result<(), LabError> {
         let Some(order) = plan.portable() else { return Ok(()) };
-        keep(store, &Described { parts: self.parts, order })
+        keep(store, &PlanFile { parts: self.parts, order })
     }
 }
 
-/// The plan of the whole to which the finished runs of a folder belong, if it is of at most so many.
+/// Returns the plan of the whole grid to which the finished runs of a folder belong.
 ///
 /// # Errors
-/// The folder does not say it, or not of all runs, or another engine did them.
+/// Returns an error if the folder does not describe all its runs, if another engine executed them, or if the plan has
+/// more than `most` runs.
 pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<Plan, LabError> {
-    let Some(Described { order, .. }) = read(folder)? else {
+    let Some(PlanFile { order, .. }) = read(folder)? else {
         let (name, n) = (folder.display(), runs.len());
         return Err(LabError::Usage {
             message: format!("{name} is not finished: it has {n} runs, and no {DESCRIPTION} that says of what"),
@@ -111,7 +114,7 @@ pub fn plan_of(folder: &Path, runs: &Records, most: u64) -> Result<Plan, LabErro
     }
 }
 
-/// The plan that a folder describes. Whoever wrote it may have meant harm: it has at most so many runs, and this identity.
+/// Returns the plan that a folder describes. The description is untrusted, so its size and identity are checked.
 fn planned(folder: &Path, order: &Order, identity: Option<&str>, most: u64) -> Result<Plan, LabError> {
     let path = folder.join(DESCRIPTION);
     let wrong = |message: String, help: String| Err(LabError::Usage { message, help });
@@ -157,36 +160,37 @@ impl FromStr for Part {
     }
 }
 
-/// What is written into a folder.
+/// Contents of `plan.json`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Described {
-    /// Into how many parts the whole is divided, if the folder has one of them.
+struct PlanFile {
+    /// Number of parts, if the folder has one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     parts: Option<usize>,
     #[serde(flatten)]
     order: Order,
 }
 
-/// What came of merging parts.
+/// Result of merging parts.
 #[derive(Debug)]
 pub struct Merged {
-    /// The plan of the whole.
+    /// Plan of the whole grid.
     pub plan: Plan,
-    /// Its run store.
+    /// Run store of the whole grid.
     pub store: Store,
-    /// The damage that was found in the parts.
+    /// Damage found in the parts.
     pub damage: Vec<Damage>,
     /// Titles of the runs that no part has.
     pub missing: Vec<String>,
-    /// The numbers of the parts to which they belong, and how many parts there are; none if the folders are parts of different divisions.
+    /// Numbers of the parts with missing runs, and the number of all parts; `None` if the folders come from different
+    /// divisions.
     pub parts: Option<(Vec<usize>, usize)>,
 }
 
 impl Merged {
-    /// That runs are missing, if any are.
+    /// Checks that no run is missing.
     ///
     /// # Errors
-    /// They are.
+    /// Returns an error that lists the missing runs.
     pub fn complete(&self) -> Result<(), LabError> {
         if self.missing.is_empty() {
             return Ok(());
@@ -210,12 +214,12 @@ impl Merged {
     }
 }
 
-/// Puts the runs of folders of the same experiment into one run store at `output`, in the order of the plan. Runs that several of them
-/// have must be equal, apart from the time that they took. All together they are at most so many.
+/// Combines the runs of folders of the same experiment in one run store at `output`, in the order of the plan. Runs in
+/// several folders must have equal results, apart from their wall-clock time.
 ///
 /// # Errors
-/// A folder has no runs, those of another experiment or engine, or is in use; a run has different results; `output` has something else
-/// or cannot be written.
+/// Returns an error if a folder has no runs, or runs of another experiment or engine, or is in use; if results of a run
+/// differ; if the plan has more than `most` runs; or if `output` has other contents or cannot be written.
 pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, LabError> {
     let wrong = |message: String, help: &str| Err(LabError::Usage { message, help: help.into() });
     let mut first: Option<(&Path, String)> = None;
@@ -239,7 +243,7 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
                 "parts are made by the same command, but for --part and -o, from the same scenario",
             );
         }
-        let Some(Described { parts, order }) = read(folder)? else { continue };
+        let Some(PlanFile { parts, order }) = read(folder)? else { continue };
         same_engine(folder, &order, "merge with the program that made the parts, or make all parts with this one")?;
         divisions.extend(parts);
         match &mut described {
@@ -254,7 +258,7 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
         );
     };
     let plan = planned(folder, &order, Some(&identity), most)?;
-    let mut found = Found::default();
+    let mut found = PartRecords::default();
     let mut damage = Vec::new();
     for folder in folders {
         let part = Store::open(folder)?;
@@ -263,21 +267,21 @@ pub fn merge(folders: &[PathBuf], output: &Path, most: u64) -> Result<Merged, La
     }
     let mut store = Store::of(output, &plan.identity())?;
     let one = (divisions.len() == 1).then(|| divisions.first().copied()).flatten();
-    keep(&store, &Described { parts: None, order })?;
+    keep(&store, &PlanFile { parts: None, order })?;
     let (missing, parts) = found.put(&plan, &mut store, one)?;
     store.sync()?;
     let parts = one.map(|of| (parts.into_iter().collect(), of));
     Ok(Merged { plan, store, damage, missing, parts })
 }
 
-/// Runs of several folders.
+/// Records of several folders.
 #[derive(Default)]
-struct Found {
+struct PartRecords {
     records: HashMap<String, (Record, PathBuf)>,
 }
 
-impl Found {
-    /// Adds the runs of a folder.
+impl PartRecords {
+    /// Adds the records of a folder.
     fn take(&mut self, folder: &Path, part: Store, plan: &Plan) -> Result<(), LabError> {
         for record in part.into_records() {
             match self.records.get(&record.key) {
@@ -289,7 +293,7 @@ impl Found {
         Ok(())
     }
 
-    /// Puts them into a store, and says which are missing: their titles, and of so many parts those that they belong to.
+    /// Writes the records to a store. Returns the titles of the missing runs and the numbers of their parts.
     fn put(
         mut self,
         plan: &Plan,
@@ -322,9 +326,9 @@ impl Found {
     }
 }
 
-/// Whether they are the same but for the time that they took.
+/// Returns true if two records are equal apart from their wall-clock time.
 pub fn equal(one: &Record, other: &Record) -> bool {
-    // As they are written: what is no number equals itself there.
+    // Compare the text, in which NaN equals itself.
     let text = |record: &Record| {
         let mut record = record.clone();
         record.result.wall_s = 0.0;
@@ -341,12 +345,12 @@ fn differ(plan: &Plan, key: &str, one: &Path, other: &Path) -> LabError {
     }
 }
 
-/// Whether these are the same folder.
+/// Returns true if both paths are the same folder.
 fn same(one: &Path, other: &Path) -> bool {
     matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
-fn read(folder: &Path) -> Result<Option<Described>, LabError> {
+fn read(folder: &Path) -> Result<Option<PlanFile>, LabError> {
     let path = folder.join(DESCRIPTION);
     match disk::read(&path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -358,14 +362,14 @@ fn read(folder: &Path) -> Result<Option<Described>, LabError> {
     }
 }
 
-fn keep(store: &Store, described: &Described) -> Result<(), LabError> {
+fn keep(store: &Store, described: &PlanFile) -> Result<(), LabError> {
     let text = serde_json::to_string_pretty(described).expect("plain data") + "\n";
     store.write(DESCRIPTION, text.as_bytes()).map(drop)
 }
 
-/// What the whole was made of.
+/// File with the description of the whole grid.
 pub const DESCRIPTION: &str = "plan.json";
-/// Runs that are named if they are missing.
+/// Largest number of missing runs in a message.
 const MOST_SHOWN: usize = 10;
-/// Runs that are written at a time.
+/// Number of runs written at a time.
 const BATCH: usize = 256;

@@ -1,4 +1,4 @@
-//! Does runs on all cores: one thread per run, the longest first; finished runs are kept in the store.
+//! Execution of runs on all cores: one thread per run, longest runs first. Finished runs go into the store.
 
 use crate::error::LabError;
 use crate::store::{Record, Store};
@@ -12,33 +12,33 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// A run to do.
+/// A run to execute.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What identifies its result: scenario, replica, what is watched, engine.
+    /// Key of the result: scenario, replica, recorded quantities and engine.
     pub key: String,
-    /// What is run.
+    /// Scenario of the run.
     pub scenario: Arc<Scenario>,
-    /// Which replica.
+    /// Number of the replica.
     pub replica: u32,
-    /// What is recorded.
+    /// Quantities to record.
     pub watch: Option<Watch>,
-    /// Its title for people.
+    /// Title for messages.
     pub title: String,
-    /// What it may use; this does not change its result.
+    /// Resource limits, which do not change the result.
     pub limits: Limits,
-    /// It takes the time that it is about.
+    /// True if the run takes the time that it represents.
     pub real_time: bool,
 }
 
 impl Job {
-    /// A job; `fingerprint` identifies the scenario ([`crate::library::Parsed`]).
+    /// Creates a job. `fingerprint` identifies the scenario ([`crate::library::Parsed`]).
     pub fn new(scenario: Arc<Scenario>, fingerprint: u128, replica: u32, watch: Option<Watch>, title: String) -> Self {
         let key = key(fingerprint, replica, watch.as_ref());
         Job { key, scenario, replica, watch, title, limits: Limits::default(), real_time: false }
     }
 
-    /// Estimated cost: bytes to be carried, or in real time how many of them the slowest link carries meanwhile.
+    /// Estimated cost: bytes carried by all flows, or, in real time, the largest number of bytes of one flow.
     pub fn cost(&self) -> u64 {
         let s = &self.scenario;
         let seconds = s.duration.as_secs_f64();
@@ -56,10 +56,10 @@ impl Job {
         (if self.real_time { costs.fold(0.0, f64::max) } else { costs.sum() }) as u64 + 1
     }
 
-    /// Simulates it.
+    /// Simulates the run.
     ///
     /// # Errors
-    /// It exceeds its limits, or `stop` was set.
+    /// Returns an error if the run exceeds its limits or `stop` was set.
     pub fn simulate(&self, stop: Option<Arc<AtomicBool>>) -> Result<Record, Exceeded> {
         let options = Options { replica: self.replica, limits: self.limits, stop, ..Options::default() };
         let mut network = Network::new(Arc::clone(&self.scenario), options).expect("it was routed before");
@@ -76,15 +76,15 @@ impl Job {
     }
 }
 
-/// Who does runs, each in a thread of its own, until the flag is set.
+/// Function that executes a run in the calling thread until the flag is set.
 pub type Executor<'a> = &'a (dyn Fn(&Job, Option<Arc<AtomicBool>>) -> Result<Record, Failed> + Sync);
 
-/// Why a run was not done.
+/// Reason why a run has no result.
 #[derive(Debug)]
 pub enum Failed {
-    /// It exceeds its limits, or was stopped.
+    /// The run exceeded its limits or was stopped.
     Exceeded(Exceeded),
-    /// The machine could not do it: why.
+    /// The machine could not execute the run, with the reason.
     Machine(String),
 }
 
@@ -94,7 +94,7 @@ impl From<Exceeded> for Failed {
     }
 }
 
-/// What identifies the result of a run.
+/// Returns the key of the result of a run.
 pub(crate) fn key(fingerprint: u128, replica: u32, watch: Option<&Watch>) -> String {
     let watched = watch.map_or_else(String::new, |w| {
         let flow = w.flow.as_deref().unwrap_or_default();
@@ -103,7 +103,7 @@ pub(crate) fn key(fingerprint: u128, replica: u32, watch: Option<&Watch>) -> Str
     format!("{fingerprint:032x}-{replica}{watched}-{ENGINE}")
 }
 
-/// Runs something and notes the wall-clock time that it took.
+/// Executes `run` and sets its wall-clock time.
 #[allow(clippy::disallowed_methods, reason = "wall_s is a wall-clock time; nothing simulated depends on it")]
 pub fn timed(run: impl FnOnce() -> Result<RunResult, Exceeded>) -> Result<RunResult, Exceeded> {
     let start = std::time::Instant::now();
@@ -112,69 +112,71 @@ pub fn timed(run: impl FnOnce() -> Result<RunResult, Exceeded>) -> Result<RunRes
     Ok(result)
 }
 
-/// The progress of a grid of runs, in units of [`Job::cost`].
+/// Progress of a grid of runs, in units of [`Job::cost`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Runs of this grid.
     pub runs: usize,
-    /// Runs done, those from the store included.
+    /// Finished runs, including those from the store.
     pub done: usize,
     /// Runs that the store already had.
     pub kept: usize,
-    /// Cost of the runs that the store lacked; of those not planned yet, an estimate.
+    /// Cost of the runs that the store lacked, estimated for runs not planned yet.
     pub cost: u64,
-    /// Cost of those of them that have been planned.
+    /// Cost of the planned runs among them.
     pub planned: u64,
-    /// Cost of those that are done.
+    /// Cost of the finished runs among them.
     pub spent: u64,
 }
 
-/// By what a grid of runs is ended before all are done: no run begins once it is set.
+/// Flag that ends a grid of runs early. Once it is set, no run begins.
 #[derive(Clone, Copy, Debug)]
 pub enum Stop<'a> {
-    /// Runs under way are finished.
+    /// Finishes the runs in progress.
     AfterRuns(&'a AtomicBool),
-    /// Runs under way are given up.
+    /// Abandons the runs in progress.
     AtOnce(&'a Arc<AtomicBool>),
 }
 
 impl Stop<'_> {
-    fn is_asked(&self) -> bool {
+    fn is_requested(&self) -> bool {
         match self {
-            Stop::AfterRuns(asked) => asked.load(Ordering::Relaxed),
-            Stop::AtOnce(asked) => asked.load(Ordering::Relaxed),
+            Stop::AfterRuns(flag) => flag.load(Ordering::Relaxed),
+            Stop::AtOnce(flag) => flag.load(Ordering::Relaxed),
         }
     }
 
-    /// What a run under way is to look at.
+    /// Flag that runs in progress must check.
     fn within(&self) -> Option<Arc<AtomicBool>> {
         match self {
             Stop::AfterRuns(_) => None,
-            Stop::AtOnce(asked) => Some(Arc::clone(asked)),
+            Stop::AtOnce(flag) => Some(Arc::clone(flag)),
         }
     }
 }
 
 impl<'a> From<&'a AtomicBool> for Stop<'a> {
-    fn from(asked: &'a AtomicBool) -> Self {
-        Stop::AfterRuns(asked)
+    fn from(flag: &'a AtomicBool) -> Self {
+        Stop::AfterRuns(flag)
     }
 }
 
-/// How a grid of runs ended.
+/// Outcome of a grid of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All runs are in the store.
     Complete,
-    /// It was interrupted; what was finished is in the store.
+    /// The grid was interrupted; the store has the finished runs.
     Stopped,
 }
 
-/// Does the jobs that the store lacks, on `threads` threads, until all are done or `stop` says so. `report` is called
-/// every second and whenever a run is done. Jobs are asked for a batch at a time, and the longest of a batch begin first.
+/// Executes the jobs that the store lacks on `threads` threads, until all are done or `stop` is set.
+///
+/// Calls `report` every second and after each run. Jobs are planned in batches, and the longest of a batch start first.
 ///
 /// # Errors
-/// A job that cannot be had ends it, as does a store that cannot be written. Runs that fail do not end the others.
+/// Returns an error at once if a job cannot be planned or the store cannot be written. Failed runs do not end the
+/// others; their error is returned at the end.
 pub fn run<'a>(
     jobs: impl Iterator<Item = Result<Job, LabError>>,
     store: &mut Store,
@@ -185,10 +187,10 @@ pub fn run<'a>(
     run_by(&|job, stop| Ok(job.simulate(stop)?), jobs, store, threads, stop, report)
 }
 
-/// As [`run`], where `executor` does the runs.
+/// Executes jobs like [`run`], with `executor` for each run.
 ///
 /// # Errors
-/// As for [`run`].
+/// Returns the errors of [`run`].
 pub fn run_by<'a>(
     executor: Executor<'_>,
     mut jobs: impl Iterator<Item = Result<Job, LabError>>,
@@ -218,7 +220,7 @@ pub fn run_by<'a>(
                 batch.push(job);
             }
         }
-        // Of those to come, the costs are taken to be those of the others.
+        // Estimate the cost of later jobs by the mean so far.
         let left = jobs.size_hint().0;
         progress.runs = seen.len() + left;
         let lacked = (seen.len() - progress.kept).max(1);
@@ -231,7 +233,7 @@ pub fn run_by<'a>(
         run_batch((executor, &batch), store, threads, stop, &mut progress, &mut faults, report);
         let written = store.sync(); // also repeats writes that failed
         faults.store.take().map_or(written, Err)?;
-        if stop.is_asked() {
+        if stop.is_requested() {
             break;
         }
     }
@@ -247,10 +249,10 @@ pub fn run_by<'a>(
     Ok(if progress.done < progress.runs { Ending::Stopped } else { Ending::Complete })
 }
 
-/// Does one run, until `stop` is set.
+/// Executes one run until `stop` is set.
 ///
 /// # Errors
-/// It exceeds its limits, was stopped, or breaks an invariant of the engine.
+/// Returns an error if the run exceeds its limits, is stopped, or breaks an invariant of the engine.
 pub fn one(job: &Job, stop: &Arc<AtomicBool>) -> Result<Record, LabError> {
     match catch_unwind(AssertUnwindSafe(|| job.simulate(Some(Arc::clone(stop))))) {
         Ok(done) => done.map_err(|limit| LabError::Exceeded { run: Some(job.title.clone()), limit, others: 0 }),
@@ -261,16 +263,16 @@ pub fn one(job: &Job, stop: &Arc<AtomicBool>) -> Result<Record, LabError> {
     }
 }
 
-/// What went wrong with runs.
+/// Failures of runs.
 #[derive(Default)]
 struct Faults {
-    /// Panics.
+    /// Messages of panics.
     broken: Vec<String>,
-    /// Runs that the machine could not do.
+    /// Titles of runs that the machine could not execute, with the reasons.
     not_done: Vec<(String, String)>,
-    /// Runs that exceeded their limits.
+    /// Titles of runs that exceeded their limits.
     exceeded: Vec<(String, Exceeded)>,
-    /// A result could not be kept.
+    /// First error of writing a result.
     store: Option<LabError>,
 }
 
@@ -290,7 +292,7 @@ fn run_batch(
         for _ in 0..threads.clamp(1, jobs.len().max(1)) {
             let (sender, next, give_up) = (sender.clone(), &next, &give_up);
             scope.spawn(move || {
-                while !stop.is_asked() && !give_up.load(Ordering::Relaxed) {
+                while !stop.is_requested() && !give_up.load(Ordering::Relaxed) {
                     let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
                     let outcome = catch_unwind(AssertUnwindSafe(|| executor(job, stop.within())));
                     if matches!(outcome, Ok(Err(Failed::Exceeded(Exceeded::Stopped { .. })))) {
@@ -328,7 +330,7 @@ fn run_batch(
     });
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 pub fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("it panicked").to_owned()
