@@ -1,5 +1,5 @@
-//! A result folder: the `results.json` of a grid, which is written here, or the `summary.json` and the series of `run -o`; as the
-//! input of a report, and as tables.
+//! Result folders: the `results.json` of a grid, or the `summary.json` and the series of `run -o`, as input of a report
+//! and as tables.
 
 pub mod run;
 mod table;
@@ -19,18 +19,19 @@ use run::Run;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The statistics of a grid of runs.
+/// File with the statistics of a grid of runs.
 pub const RESULTS: &str = "results.json";
-/// The result of a single run.
+/// File with the result of a single run.
 const SUMMARY: &str = "summary.json";
 
-/// The report.
+/// File with the report.
 pub const REPORT: &str = "report.html";
 
-/// Writes the results of a plan whose runs the store has: the table of runs, the statistics, the report. Returns where the report is.
+/// Writes the table of runs, the statistics and the report of a plan whose runs are in the store. Returns the path of
+/// the report.
 ///
 /// # Errors
-/// One of them cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn finish(plan: &Plan, store: &Store, revision: &str) -> Result<(ExperimentResult, PathBuf), LabError> {
     let result = plan.result(store);
     store.write(RUNS_TABLE, &plan.table(store)?)?;
@@ -45,17 +46,17 @@ pub fn finish(plan: &Plan, store: &Store, revision: &str) -> Result<(ExperimentR
     Ok((result, keep(store, &input)?))
 }
 
-/// Writes statistics and report. Returns where the report is.
+/// Writes statistics and report. Returns the path of the report.
 ///
 /// # Errors
-/// One of them cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn keep(store: &Store, input: &ReportInput) -> Result<PathBuf, LabError> {
     let text = serde_json::to_string_pretty(input).expect("results have a JSON form") + "\n";
     store.write(RESULTS, text.as_bytes())?;
     store.write(REPORT, report::render(input).as_bytes())
 }
 
-/// How the results were made, for the heading of a report: by which revision of the program, with how many replicas.
+/// Facts for the heading of a report: revision of the program and number of replicas.
 pub fn facts(experiments: &[ExperimentResult], revision: &str) -> Vec<(String, String)> {
     let cells = experiments.iter().flat_map(|e| &e.cells);
     let replicas = cells.map(|c| c.replicas).filter(|&n| n > 0);
@@ -71,23 +72,23 @@ pub fn facts(experiments: &[ExperimentResult], revision: &str) -> Vec<(String, S
     facts
 }
 
-/// What a folder holds.
+/// Contents of a result folder.
 #[derive(Debug)]
 pub enum Content {
-    /// The results of a sweep, a comparison or a paper.
+    /// Results of a sweep, a comparison or a paper.
     Grid(Box<ReportInput>),
-    /// The results of `run -o`.
+    /// Results of `run -o`.
     Run(Box<Run>),
 }
 
-/// Which of them it holds.
+/// Kind of a result folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The results of a sweep, a comparison or a paper: [`grid`], [`tabled`].
     Grid,
     /// The result of a run: [`summary`], [`series`].
     Run,
-    /// Runs whose statistics are not there, as the sweep was not finished or is a part: [`unfinished`].
+    /// Runs without statistics, because the sweep is unfinished or a part: [`unfinished`].
     Unfinished,
 }
 
@@ -100,7 +101,7 @@ pub fn read(folder: &Path) -> Result<Content, LabError> {
     }
 }
 
-/// What is in a folder.
+/// Returns the kind of a folder.
 pub fn kind(folder: &Path) -> Result<Kind, LabError> {
     output::recover(folder);
     let holds = |name: &str| Folder::open(folder).is_ok_and(|f| matches!(f.kind(name), Ok(Some(_))));
@@ -108,15 +109,15 @@ pub fn kind(folder: &Path) -> Result<Kind, LabError> {
     kinds.into_iter().find(|(name, _)| holds(name)).map(|(_, kind)| kind).ok_or_else(|| not_found(folder))
 }
 
-/// The statistics of a grid.
+/// Reads the statistics of a grid.
 pub fn grid(folder: &Path) -> Result<ReportInput, LabError> {
     json(&folder.join(RESULTS))
 }
 
-/// The statistics of a grid, and the table of its runs if it is no paper: of a sweep or comparison there is one experiment.
+/// Reads the statistics of a grid and, for a sweep or comparison, the table of its runs.
 ///
 /// # Errors
-/// They cannot be read, or do not belong together.
+/// Returns an error if a file cannot be read, or if statistics and table do not match.
 pub fn tabled(folder: &Path) -> Result<(ReportInput, Option<Table>), LabError> {
     let input = grid(folder)?;
     if input.summary.is_some() {
@@ -133,7 +134,7 @@ pub fn tabled(folder: &Path) -> Result<(ReportInput, Option<Table>), LabError> {
     }
 }
 
-/// The result of a run, and its text, which says more of an emulation.
+/// Reads the result of a run, with the JSON text, which has more data for emulations.
 pub fn summary(folder: &Path) -> Result<(RunResult, String), LabError> {
     let path = folder.join(SUMMARY);
     let read = || {
@@ -143,15 +144,15 @@ pub fn summary(folder: &Path) -> Result<(RunResult, String), LabError> {
     read().map_err(|source| LabError::Read { path: path.clone(), source })
 }
 
-/// A series of a run, if the folder has it.
+/// Reads a series of a run, if the folder has it.
 pub fn series(folder: &Path, series: Series) -> Result<Option<Table>, LabError> {
     Table::open(&folder.join(output::table_name(series)))
 }
 
-/// The plan of a sweep or comparison that is not finished, if it is of at most so many runs, and those of them that are.
+/// Reads the plan of an unfinished sweep or comparison of at most `most` runs, with the finished runs.
 ///
 /// # Errors
-/// They cannot be read, or the folder does not say of what they are.
+/// Returns an error if they cannot be read, or if the folder does not describe the sweep.
 pub fn unfinished(folder: &Path, most: u64) -> Result<(Plan, Records), LabError> {
     let records = Records::read(folder)?;
     Ok((part::plan_of(folder, &records, most)?, records))

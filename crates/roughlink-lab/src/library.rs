@@ -14,25 +14,25 @@ use std::path::{Path, PathBuf};
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
-/// The text of a file and where it came from.
+/// Text of a file and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Its name in messages: the path as given, or `scenarios/hello.toml` for an embedded file.
+    /// Name in messages: the path as given, or `scenarios/hello.toml` for an embedded file.
     pub name: String,
-    /// Its text.
+    /// Text of the file.
     pub text: String,
-    /// The folder of the files that it refers to; none for an embedded file.
+    /// Folder of the files that it refers to; `None` for an embedded file.
     pub folder: Option<Folder>,
 }
 
-/// The folder of a scenario file.
+/// Folder of a scenario file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folder {
-    /// Where it is; nothing is read from this machine's disk if it is nowhere.
+    /// Path; with `None` nothing is read from disk.
     pub path: Option<PathBuf>,
-    /// The scenario may read files outside it.
+    /// True if the scenario may read files outside the folder.
     pub allow_outside: bool,
-    /// Names and texts of files that came with the scenario, from another machine perhaps. They are taken instead of those on the disk.
+    /// Names and texts of files that came with the scenario, to be used instead of files on disk.
     pub given: Texts,
 }
 
@@ -47,21 +47,21 @@ pub type Overrides = Vec<(String, String)>;
 pub struct Parsed {
     /// The scenario.
     pub scenario: Scenario,
-    /// What is allowed but probably not meant.
+    /// Settings that are valid but probably unintended.
     pub warnings: Vec<Warning>,
     /// Names and texts of the files that it reads.
     pub files: Texts,
-    /// What identifies it: its text after overrides and the texts of the files it reads.
+    /// Hash of its text after overrides and of the texts of its files.
     pub fingerprint: u128,
 }
 
 impl Source {
-    /// The scenario called `name`: a path, or the name of an embedded one (`hello`).
+    /// Finds the scenario `name`: a path, or the name of an embedded one (`hello`).
     pub fn scenario(name: &str) -> Result<Source, LabError> {
         Source::find(name, "scenarios", "scenario")
     }
 
-    /// A file on disk, or embedded below `folder`.
+    /// Finds a file on disk, or embedded below `folder`.
     pub(crate) fn find(name: &str, folder: &str, what: &'static str) -> Result<Source, LabError> {
         let path = Path::new(name);
         if path.is_file() {
@@ -83,7 +83,7 @@ impl Source {
         })
     }
 
-    /// Lets the scenario read files outside its folder, or not.
+    /// Sets whether the scenario may read files outside its folder.
     #[must_use]
     pub fn allow_outside(mut self, allow: bool) -> Self {
         if let Some(folder) = &mut self.folder {
@@ -92,13 +92,13 @@ impl Source {
         self
     }
 
-    /// The file's name without folder and extension.
+    /// File name without folder and extension.
     pub fn stem(&self) -> &str {
         let name = self.name.rsplit(['/', '\\']).next().unwrap_or(&self.name);
         name.strip_suffix(".toml").unwrap_or(name)
     }
 
-    /// Reads it as a scenario.
+    /// Parses the text as a scenario.
     pub fn parse(&self, overrides: &[(String, String)]) -> Result<Parsed, LabError> {
         let read_too: RefCell<Texts> = RefCell::default();
         let load = |name: &str| {
@@ -120,7 +120,7 @@ impl Source {
             hash.write_u64(text.len() as u64);
             hash.write(text.as_bytes());
         }
-        // A scenario without a name is named after its file, and the result contains the name.
+        // The result has the name, which is that of the file if the scenario has none.
         hash.write(scenario.name.as_bytes());
         Ok(Parsed { scenario, warnings, files, fingerprint: hash.finish128().as_u128() })
     }
@@ -134,12 +134,12 @@ pub fn names(folder: &str) -> Vec<String> {
 }
 
 impl Folder {
-    /// The folder at `path`; files outside it may not be read.
+    /// Creates a folder whose scenario may not read files outside.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Folder { path: Some(path.into()), ..Folder::default() }
     }
 
-    /// The text of the file `name`, or why it cannot be had.
+    /// Returns the text of the file `name`, or the reason why it cannot be read.
     fn read(&self, name: &str) -> Result<String, String> {
         if let Some((_, text)) = self.given.iter().find(|(given, _)| given == name) {
             return Ok(text.clone());
@@ -155,19 +155,19 @@ impl Folder {
     }
 }
 
-/// The text of a file on disk.
+/// Reads a text file from disk.
 ///
 /// # Errors
-/// What is no regular file, and what [`text_of`] refuses.
+/// Returns an error if it is not a regular file, and the errors of [`text_of`].
 fn read_text(path: &Path, most: u64) -> io::Result<String> {
     disk::regular(&std::fs::metadata(path)?)?; // before it is opened: a FIFO would wait for a writer
     text_of(File::open(path)?, most)
 }
 
-/// What `file` has, as text.
+/// Reads `file` as text.
 ///
 /// # Errors
-/// What has more than `most` bytes, and what is not UTF-8.
+/// Returns an error if it has more than `most` bytes or is not UTF-8.
 pub fn text_of(file: impl Read, most: u64) -> io::Result<String> {
     let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     let mut bytes = Vec::new();
@@ -181,7 +181,7 @@ pub fn text_of(file: impl Read, most: u64) -> io::Result<String> {
     })
 }
 
-/// Bytes of a scenario: 150,000 flows, each with its node and link. In memory it is up to eighty times as large.
+/// Largest scenario file, bytes: 150,000 flows, each with a node and a link. It takes up to 80 times as much memory.
 pub const LARGEST_SCENARIO: u64 = 32_000_000;
-/// Bytes of a trace or log: 10^7 lines.
+/// Largest trace or log, bytes: 10^7 lines.
 const LARGEST_TRACE: u64 = 256_000_000;

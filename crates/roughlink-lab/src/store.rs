@@ -1,12 +1,12 @@
 //! The run store: `runs.jsonl` in a result folder, one JSON line per finished run, appended.
 //!
-//! A killed process loses only the runs under way: an incomplete last line is cut off when the store is opened again.
-//! Each line has a checksum (`lines`): a damaged line is moved to `runs.damaged.jsonl`, and its run is repeated. A folder
-//! is ours if it is empty or if the store in it is ours, which is checked before anything is changed.
+//! A killed process loses only the runs in progress: an incomplete last line is removed when the store is opened again.
+//! Each line has a checksum (`lines`). A damaged line is moved to `runs.damaged.jsonl`, and its run is repeated. A
+//! folder is accepted if it is empty or has a store, which is checked before any change.
 //!
-//! While a store is open, its folder and `runs.jsonl` are locked. The folder's lock holds even if files in it are deleted,
-//! but some systems cannot lock folders. Both locks are the operating system's, so they end with their process;
-//! `runs.lock` holds the process number only for the message to the user.
+//! While a store is open, its folder and `runs.jsonl` are locked. The folder's lock holds even if files in it are
+//! deleted, but some systems cannot lock folders. Both locks are the operating system's, so they end with their
+//! process; `runs.lock` holds the process number only for the message to the user.
 
 #[cfg(test)]
 mod faults;
@@ -33,11 +33,11 @@ use std::path::{Path, PathBuf};
 /// A finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// What was run: [`crate::runner::Job::key`].
+    /// Key of the run: [`crate::runner::Job::key`].
     pub key: String,
-    /// What came out.
+    /// Result of the run.
     pub result: RunResult,
-    /// What was recorded during the run, if anything.
+    /// Quantities recorded during the run, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<Watched>,
 }
@@ -47,10 +47,10 @@ pub struct Record {
 pub struct Records(HashMap<String, Record>);
 
 impl Records {
-    /// Those of the store in `folder`, which may be that of a process that goes on: nothing is locked, and nothing changed.
+    /// Reads the store in `folder` without locking or changing it. Another process may be using it.
     ///
     /// # Errors
-    /// It cannot be read, or is no store.
+    /// Returns an error if the store cannot be read or the folder has none.
     pub fn read(folder: &Path) -> Result<Records, LabError> {
         let path = folder.join(RUNS);
         let text = disk::read(&path).map_err(|source| LabError::Read { path, source })?;
@@ -58,22 +58,22 @@ impl Records {
         Ok(found.records.into_iter().collect())
     }
 
-    /// A finished run.
+    /// Returns the finished run with this key.
     pub fn get(&self, key: &str) -> Option<&Record> {
         self.0.get(key)
     }
 
-    /// What identifies them, in any order.
+    /// Keys of the runs, in any order.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// How many there are.
+    /// Number of runs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no runs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -105,7 +105,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in `folder`, creating both if necessary. A folder that holds files but no store is refused.
+    /// Opens the store in `folder`, and creates both if necessary. A folder with files but no store is rejected.
     pub fn open(folder: &Path) -> Result<Store, LabError> {
         let dir = Folder::make(folder).map_err(|source| match source.kind() {
             io::ErrorKind::AlreadyExists => foreign(folder, "a file"),
@@ -149,9 +149,11 @@ impl Store {
         Ok(Store { folder: dir, file, end, unwritten: Vec::new(), records, damage })
     }
 
-    /// Opens the store of the experiment with this [identity](crate::experiment::Plan::identity), which is written into the
-    /// folder. A folder that has the results of another one, or of a paper, is refused, and so is one that has more runs of each cell.
-    /// From one that has fewer, the statistics are removed: until there are those of all runs, it is not finished.
+    /// Opens the store of the experiment with this [identity](crate::experiment::Plan::identity) and writes the
+    /// identity into the folder.
+    ///
+    /// Rejects a folder with results of another experiment or a paper, or with more runs per cell. If it has fewer runs
+    /// per cell, its statistics are removed, because the folder is unfinished until all runs are done.
     pub fn of(folder: &Path, identity: &Identity) -> Result<Store, LabError> {
         let others = || LabError::Usage {
             message: format!("{} has the results of another experiment, or of more replicas", folder.display()),
@@ -163,11 +165,11 @@ impl Store {
         };
         known()?;
         let store = Store::open(folder)?;
-        // Once more, as nobody else writes it now.
+        // Check again, now that no other process can write.
         match known()? {
             Some(known) if known == identity.to_string() => return Ok(store),
             Some(_) => store.forget_results()?,
-            // Those of a paper.
+            // Results of a paper.
             None if matches!(store.folder.kind(RESULTS), Ok(Some(_))) => return Err(others()),
             None => {}
         }
@@ -175,7 +177,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Removes what was made of all runs, first that by which a folder is known to be finished.
+    /// Removes statistics and report, first the file that marks a folder as finished.
     fn forget_results(&self) -> Result<(), LabError> {
         for name in [RESULTS, RUNS_TABLE, REPORT] {
             match self.folder.remove(name) {
@@ -186,32 +188,32 @@ impl Store {
         self.folder.sync().map_err(|source| LabError::Write { path: self.folder().to_path_buf(), source })
     }
 
-    /// The folder.
+    /// Path of the folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The damage that was found when the store was opened.
+    /// Damage found when the store was opened.
     pub fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
     }
 
-    /// A finished run.
+    /// Returns the finished run with this key.
     pub fn get(&self, key: &str) -> Option<&Record> {
         self.records.get(key)
     }
 
-    /// Its finished runs; it is closed.
+    /// Closes the store and returns its finished runs.
     pub fn into_records(self) -> impl Iterator<Item = Record> {
         self.records.0.into_values()
     }
 
-    /// How many runs it has.
+    /// Number of finished runs.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether it has none.
+    /// Returns true if the store has no runs.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -222,10 +224,10 @@ impl Store {
         self.extend([record])
     }
 
-    /// Adds finished runs, with one write.
+    /// Adds finished runs with one write.
     ///
     /// # Errors
-    /// As for [`Store::append`].
+    /// Returns the errors of [`Store::append`].
     pub fn extend(&mut self, records: impl IntoIterator<Item = Record>) -> Result<(), LabError> {
         for record in records {
             let line = line(&record).map_err(|source| LabError::Write { path: self.path(), source })?;
@@ -256,13 +258,13 @@ impl Store {
         Ok(())
     }
 
-    /// Makes sure that what was appended is on the disk.
+    /// Flushes all appended runs to disk.
     pub fn sync(&mut self) -> Result<(), LabError> {
         self.flush()?;
         self.file.sync().map_err(|source| LabError::Write { path: self.path(), source })
     }
 
-    /// Writes another file of the result folder, whole or not at all.
+    /// Writes another file of the result folder atomically.
     pub fn write(&self, name: &str, text: &[u8]) -> Result<PathBuf, LabError> {
         let path = self.folder().join(name);
         match self.folder.replace(name, text) {
@@ -282,8 +284,8 @@ impl AsRef<Records> for Store {
     }
 }
 
-/// The folder for the results of the experiment with this `identity`: `base`, or, where that holds other results or
-/// anything else, `base-2`, `base-3` and so on. The same experiment gets the same folder again, also with more runs.
+/// Returns the folder for the results of the experiment with this `identity`: `base`, or `base-2`, `base-3` and so on
+/// if `base` has other contents. The same experiment gets the same folder again, even with more runs.
 pub fn folder_of(base: &Path, identity: &Identity) -> PathBuf {
     let numbered = |n: u32| {
         let mut name = base.as_os_str().to_owned();
@@ -298,13 +300,13 @@ pub fn folder_of(base: &Path, identity: &Identity) -> PathBuf {
     folders.find(free).expect("there is always another number")
 }
 
-/// The identity of the experiment whose results `folder` holds, if it has one.
+/// Reads the identity of the experiment whose results are in `folder`, if it has one.
 pub fn identity_of(folder: &Path) -> Option<String> {
     let text = disk::read(&folder.join(IDENTITY)).ok()?;
     Some(String::from_utf8(text).ok()?.trim().to_owned())
 }
 
-/// A folder is ours if it has a run store or is empty. Whether a file of that name is a store depends on its content.
+/// Checks that a folder is empty or has a run store, which is recognized by the contents of the file.
 fn check_ours(folder: &Folder) -> Result<(), LabError> {
     let unreadable = |source| LabError::Read { path: folder.path().to_path_buf(), source };
     match folder.kind(RUNS).map_err(unreadable)? {
@@ -320,12 +322,12 @@ fn check_ours(folder: &Folder) -> Result<(), LabError> {
     }
 }
 
-/// The process number in `runs.lock`.
+/// Reads the process ID in `runs.lock`.
 fn process(folder: &Folder) -> Option<u32> {
     String::from_utf8(folder.read(LOCK).ok()?).ok()?.trim().parse().ok()
 }
 
-/// Writes the process number into a new `runs.lock`.
+/// Writes the process ID into a new `runs.lock`.
 fn name_process(folder: &Folder) -> io::Result<()> {
     if folder.kind(LOCK)?.is_some() {
         folder.remove(LOCK)?;
@@ -348,10 +350,10 @@ fn set_aside(folder: &Folder, lines: &[u8]) -> io::Result<()> {
     folder.replace(DAMAGED, &all).map(drop)
 }
 
-/// The file that identifies the experiment.
+/// File with the identity of the experiment.
 pub const IDENTITY: &str = "experiment.id";
-/// The file of finished runs.
+/// File of finished runs.
 pub const RUNS: &str = "runs.jsonl";
-/// The file of damaged lines.
+/// File of damaged lines.
 pub const DAMAGED: &str = "runs.damaged.jsonl";
 const LOCK: &str = "runs.lock";

@@ -1,7 +1,7 @@
-//! Grids that a user asks for: [`sweep`] varies keys of a scenario, [`compare`] puts scenarios and algorithms side by side.
+//! Grids of runs: [`sweep`] varies keys of a scenario, [`compare`] runs scenarios and algorithms side by side.
 //!
-//! Both give a [`Plan`]. Its runs are done by [`runner::run`](crate::runner::run) into a [`Store`](crate::store::Store), and
-//! [`Plan::result`] computes the statistics from there:
+//! Both return a [`Plan`]. [`runner::run`](crate::runner::run) executes its runs into a [`Store`](crate::store::Store),
+//! and [`Plan::result`] computes the statistics:
 //!
 //! ```
 //! use roughlink_lab::experiment::grid::{Grid, sweep};
@@ -36,20 +36,20 @@ use crate::watch::Watch;
 use roughlink_core::units::Time;
 use serde::{Deserialize, Serialize};
 
-/// What a grid has beside its axes.
+/// Settings of a grid apart from its axes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grid {
     /// Keys with a value for all runs.
     pub set: Overrides,
-    /// Seed of all random streams, instead of the scenario's.
+    /// Seed of all random streams, if not the scenario's.
     pub seed: Option<u64>,
     /// Runs of each cell.
     pub replicas: u32,
-    /// Names of the [metrics](crate::metric); if empty, those that are usual for the kinds of flows.
+    /// Names of the [metrics](crate::metric); if empty, the default metrics of the kinds of flows.
     pub metrics: Vec<String>,
-    /// The command that makes it again, for the report.
+    /// Command that repeats the grid, for the report.
     pub command: String,
-    /// A grid of more runs is refused.
+    /// Largest number of runs.
     pub most_runs: u64,
 }
 
@@ -66,17 +66,18 @@ impl Default for Grid {
     }
 }
 
-/// A scenario over the product of the values of keys. A key with several values is an axis; one with a single value is fixed,
-/// after those of `grid.set`. The axis of numbers with the most values is the figure's x, the first other one its series.
+/// Plans a scenario over the product of the values of keys. A key with several values is an axis. A key with a single
+/// value is fixed and applied after `grid.set`. The numeric axis with the most values is the x axis of the figure, and
+/// the first other axis its series.
 ///
 /// # Errors
-/// A key that is varied twice, no replicas, an unknown metric, too many runs; and whatever makes one of the scenarios wrong,
-/// with its place in the file.
+/// Returns an error for a key that is varied twice, zero replicas, an unknown metric, too many runs, and for an invalid
+/// scenario, with the position in its file.
 pub fn sweep(scenario: Source, vary: &[(String, Vec<String>)], grid: &Grid) -> Result<Plan, LabError> {
     Order::new(Kind::Sweep { vary: vary.to_vec() }, vec![scenario], grid).plan()
 }
 
-/// As [`sweep`], by `make`.
+/// Plans like [`sweep`], with `make`.
 pub(super) fn sweep_by(
     make: Make,
     scenario: Source,
@@ -113,16 +114,16 @@ pub(super) fn sweep_by(
     Ok(plan)
 }
 
-/// Scenarios, algorithms (with their parameters: `avoca{hysteresis=6}`), or each of these algorithms on each of these
-/// scenarios, side by side. The first is what the others are compared with.
+/// Plans scenarios, algorithms (with parameters: `avoca{hysteresis=6}`), or each algorithm on each scenario side by
+/// side. The first is the baseline of the comparison.
 ///
 /// # Errors
-/// Fewer than two things to compare, and as for [`sweep`].
+/// Returns an error for fewer than two things to compare, and the errors of [`sweep`].
 pub fn compare(scenarios: Vec<Source>, algorithms: &[String], grid: &Grid) -> Result<Plan, LabError> {
     Order::new(Kind::Compare { algorithms: algorithms.to_vec() }, scenarios, grid).plan()
 }
 
-/// As [`compare`], by `make`.
+/// Plans like [`compare`], with `make`.
 pub(super) fn compare_by(
     make: Make,
     scenarios: Vec<Source>,
@@ -160,7 +161,7 @@ pub(super) fn compare_by(
     plan(make, words, first, grid.set.clone(), axes, figure, grid, &["throughput_mbps", "timeouts", "rtt_mean_ms"])
 }
 
-/// A key and its values from a command line, `key=a,b,c`. A single value is kept as it is written.
+/// Parses a key with its values from a command line, `key=a,b,c`. A single value is kept as it is written.
 pub fn choices(text: &str) -> Result<(String, Vec<String>), LabError> {
     let (key, value) = assignment(text)?;
     let values = split(&value);
@@ -175,9 +176,9 @@ pub fn replicas(n: u32) -> Result<u32, LabError> {
     Err(LabError::Usage { message: "no replicas, no result".into(), help: "--replicas 1 or more".into() })
 }
 
-/// Runs of each cell of a sweep, unless another number is asked for.
+/// Default number of runs of each cell of a sweep.
 pub const SWEEP_REPLICAS: u32 = 3;
-/// Runs of each cell of a comparison, unless another number is asked for.
+/// Default number of runs of each cell of a comparison.
 pub const COMPARE_REPLICAS: u32 = 6;
 
 fn axis(name: &str, label: &str, keys: &[&str], points: Vec<Point>) -> Axis {
@@ -189,11 +190,11 @@ fn point(value: &str) -> Point {
     Point { value: value.into(), label: value.into(), scenario: None, set: Vec::new() }
 }
 
-/// What makes a plan: [`Plan::with_limit`] or [`Plan::unread`].
+/// Constructor of a plan: [`Plan::with_limit`] or [`Plan::unread`].
 pub(super) type Make = fn(Experiment, u64) -> Result<Plan, LabError>;
 
-/// The plan of a grid called `id` and `title`. `transfers` is what is usually measured of transfers.
-#[expect(clippy::too_many_arguments, reason = "what the two kinds of grids differ in")]
+/// Creates the plan of a grid. `transfers` is the default metric of transfers.
+#[expect(clippy::too_many_arguments, reason = "the differences between the two kinds of grids")]
 fn plan(
     make: Make,
     (id, title): (String, String),

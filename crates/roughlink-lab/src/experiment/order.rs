@@ -1,5 +1,5 @@
-//! What a plan was made of, in a form that another process or machine makes the same plan of: the texts of the scenarios and of the files
-//! that they read, and everything that was asked for.
+//! Portable description of a plan, from which another process or machine creates the same plan: the texts of the
+//! scenarios and of their files, and all settings of the grid.
 
 use super::grid::{Grid, Make, compare_by, sweep_by};
 use super::plan::Plan;
@@ -10,17 +10,17 @@ use crate::store::Records;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-/// A sweep or a comparison that was asked for.
+/// Description of a sweep or a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// The engine that is to do it, as [`ENGINE`] has it: another one may get other results.
+    /// Engine of the results ([`ENGINE`]); other engines may give other results.
     pub engine: String,
-    /// What it is.
+    /// Kind of the grid.
     pub kind: Kind,
-    /// What is run.
+    /// Scenarios to run.
     #[serde(with = "given")]
     pub scenarios: Vec<Source>,
-    /// What else was asked for.
+    /// Other settings.
     pub grid: Grid,
 }
 
@@ -30,12 +30,12 @@ pub struct Order {
 pub enum Kind {
     /// [`sweep`](super::grid::sweep).
     Sweep {
-        /// Keys and their values.
+        /// Keys with their values.
         vary: Vec<(String, Vec<String>)>,
     },
     /// [`compare`](super::grid::compare).
     Compare {
-        /// Algorithms; none if scenarios are compared.
+        /// Algorithms; empty to compare scenarios only.
         algorithms: Vec<String>,
     },
 }
@@ -45,37 +45,38 @@ impl Order {
         Order { engine: ENGINE.into(), kind, scenarios, grid: grid.clone() }
     }
 
-    /// The plan.
+    /// Creates the plan.
     ///
     /// # Errors
-    /// As for [`sweep`](super::grid::sweep) and [`compare`](super::grid::compare).
+    /// Returns the errors of [`sweep`](super::grid::sweep) and [`compare`](super::grid::compare).
     pub fn plan(&self) -> Result<Plan, LabError> {
         self.made_by(Plan::with_limit, self.grid.most_runs)
     }
 
-    /// The plan, if it has at most so many runs, whatever it says itself that it may have: for an order that somebody else wrote.
+    /// Creates the plan of an untrusted order, with at most `most` runs regardless of its own limit.
     ///
     /// # Errors
-    /// As for [`Order::plan`].
+    /// Returns the errors of [`Order::plan`].
     pub fn plan_within(&self, most: u64) -> Result<Plan, LabError> {
         self.made_by(Plan::with_limit, most)
     }
 
-    /// How many runs it is of.
+    /// Number of runs.
     pub fn runs(&self) -> u128 {
         let counts: Vec<usize> = match &self.kind {
             Kind::Sweep { vary } => vary.iter().map(|(_, values)| values.len()).collect(),
             Kind::Compare { algorithms } => vec![self.scenarios.len(), algorithms.len()],
         };
-        // What has no values is not varied.
+        // A key without values is not an axis.
         let cells = counts.into_iter().fold(1, |product: u128, n| product.saturating_mul(n.max(1) as u128));
         cells.saturating_mul(u128::from(self.grid.replicas))
     }
 
-    /// The plan for who does some of its runs: cells are read when their turn comes, and what is usually measured is not known.
+    /// Creates the plan for a worker that executes some of its runs. Cells are read when needed, and default metrics
+    /// are unknown.
     ///
     /// # Errors
-    /// As for [`Order::plan`], as far as they are found without reading a scenario.
+    /// Returns the errors of [`Order::plan`] that can be found without reading a scenario.
     pub fn plan_unread(&self) -> Result<Plan, LabError> {
         self.made_by(Plan::unread, self.grid.most_runs)
     }
@@ -97,8 +98,8 @@ impl Order {
         Ok(plan)
     }
 
-    /// Lets its scenarios have these files: the name of a scenario, that of a file, the file's text. From then on they read none from
-    /// the disk.
+    /// Provides files for its scenarios: name of the scenario, name of the file, text of the file. The scenarios then
+    /// read no files from disk.
     pub fn give<'a>(&mut self, files: impl Iterator<Item = (&'a str, &'a str, &'a str)>) {
         let folders = self.scenarios.iter_mut().filter_map(|s| Some((&*s.name, s.folder.as_mut()?)));
         let mut folders: Vec<(&str, &mut Folder)> = folders.collect();
@@ -112,7 +113,7 @@ impl Order {
         }
     }
 
-    /// Takes over the files that another order of the same runs has and this one lacks.
+    /// Adds the files that another order of the same runs has and this one lacks.
     pub fn complete(&mut self, other: &Order) {
         let of = |s: &'_ Source| s.folder.iter().flat_map(|f| f.given.clone()).collect::<Vec<_>>();
         let files: Vec<_> = other.scenarios.iter().map(|s| (s.name.clone(), of(s))).collect();
@@ -123,7 +124,8 @@ impl Order {
 }
 
 impl Plan {
-    /// What it was made of, with the texts of all files that its scenarios have read so far; none if it is no sweep and no comparison.
+    /// Returns the order of the plan, with the texts of all files that its scenarios have read so far; `None` unless it
+    /// is a sweep or a comparison.
     pub fn portable(&self) -> Option<Order> {
         let mut order = self.order.clone()?;
         let files = self.files.borrow();
@@ -131,13 +133,13 @@ impl Plan {
         Some(order)
     }
 
-    /// How many files its scenarios have read so far.
+    /// Number of files that its scenarios have read so far.
     pub fn files(&self) -> usize {
         self.files.borrow().len()
     }
 
-    /// How many of these runs, which are of this plan, belong to cells that cannot be read, as their files are not there. Those of other
-    /// engines are of no cell, and no loss.
+    /// Number of `runs` that belong to cells of this plan that cannot be read because files are missing. Runs of other
+    /// engines belong to no cell and are not counted.
     pub(crate) fn unknown(&self, runs: &Records) -> usize {
         let mut own: HashSet<&str> = runs.keys().filter(|key| key.ends_with(ENGINE)).collect();
         let mut cells = 0;
@@ -151,7 +153,7 @@ impl Plan {
     }
 }
 
-/// Scenarios with the texts of their files, and without the place of these.
+/// Serialization of scenarios with the texts of their files and without paths.
 mod given {
     use super::{Folder, Source};
     use crate::library::Texts;
@@ -161,7 +163,7 @@ mod given {
     struct Given {
         name: String,
         text: String,
-        /// None if it is built in: so are its files.
+        /// `None` for a built-in scenario, whose files are built in too.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         files: Option<Texts>,
     }

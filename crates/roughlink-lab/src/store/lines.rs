@@ -14,10 +14,10 @@ use std::path::PathBuf;
 /// The first line.
 pub(super) const HEADER: &[u8] = b"{\"roughlink\":\"runs\",\"format\":1}\n";
 
-/// The line of a record, including the line feed.
+/// Formats the line of a record, including the line feed.
 ///
 /// # Errors
-/// It has no JSON form.
+/// Returns an error if the record cannot be written as JSON.
 pub fn line(record: &Record) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record).map_err(io::Error::other)?;
     line.pop(); // the closing brace
@@ -26,7 +26,7 @@ pub fn line(record: &Record) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// What follows the `text` of a record on its line.
+/// Returns the end of a line after the `text` of its record.
 fn check(text: &[u8]) -> String {
     format!("{CHECK}{:016x}\"}}\n", SipHasher13::new().hash(text))
 }
@@ -43,13 +43,13 @@ pub(super) struct Found {
     pub(super) damaged: Vec<u8>,
     /// Their numbers, from one.
     pub(super) lines: Vec<usize>,
-    /// No line has a valid checksum, as in the store of an earlier version.
+    /// True if no line has a valid checksum, as in the store of an earlier version.
     pub(super) unchecked: bool,
 }
 
 impl Found {
-    /// Parses the text of a store; `None` if it is something else. An incomplete last line is left by a killed process and
-    /// ignored.
+    /// Parses the text of a store. Returns `None` if it is something else. Ignores an incomplete last line, which a
+    /// killed process leaves.
     pub(super) fn read(text: &[u8]) -> Option<Self> {
         let mut found = Found { sound: HEADER.to_vec(), unchecked: true, ..Found::default() };
         let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
@@ -71,12 +71,12 @@ impl Found {
     }
 }
 
-/// The records of lines, if all of these are intact.
+/// Parses lines. Returns `None` if a line is damaged.
 pub fn records(lines: &[u8]) -> Option<Vec<Record>> {
     lines.split_inclusive(|b| *b == b'\n').map(sound).collect()
 }
 
-/// The record of an intact line.
+/// Parses a line. Returns `None` if it is damaged.
 fn sound(line: &[u8]) -> Option<Record> {
     let text = &line[..line.len().checked_sub(check(b"").len())?];
     if line[text.len()..] != *check(text).as_bytes() {
@@ -91,7 +91,7 @@ pub struct Damage {
     pub(super) path: PathBuf,
     /// Their numbers, from one.
     pub lines: Vec<usize>,
-    /// They have no checksums, because an earlier version wrote them.
+    /// True if the lines have no checksums because an earlier version wrote them.
     pub unchecked: bool,
     pub(super) aside: PathBuf,
 }
@@ -123,7 +123,7 @@ impl fmt::Display for Damage {
 /// Most line numbers in a message.
 const MOST_SHOWN: usize = 10;
 
-/// The folder holds a file that is not ours.
+/// Error for a folder with a foreign file.
 pub(super) fn foreign(folder: &std::path::Path, example: &str) -> LabError {
     LabError::Foreign { path: folder.to_path_buf(), example: example.to_owned() }
 }
