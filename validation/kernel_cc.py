@@ -35,7 +35,7 @@ MEDIAN, CELL = 0.05, 0.15
 LOSSES = [0, 0.1, 0.5, 1, 2, 5]
 RTTS = [22, 80]
 OWN = ["reno", "cubic"]
-# Linux repairs all holes of a window for any algorithm, like `wave-fr`.
+# Linux repairs all holes of a window at once, like `wave-fr`, and the program `wave` uses the measurements of `wave-fr`.
 SIMULATED_AS = {"wave": "wave-fr"}
 
 

@@ -86,7 +86,7 @@ def send_for(c, seconds, acks=1 << 32):
                 break
     return time.monotonic() - begin, windows
 
-# The kernel takes a route's window from what it keeps of the destination, which it does from the first connection that ends in order.
+# The kernel applies a route's window from its entry for the destination, which the first orderly closed connection makes.
 with socket.create_connection((os.environ["PEER"], 7000)) as c:
     c.send(block)
     c.shutdown(socket.SHUT_WR)
@@ -95,7 +95,7 @@ for line in sys.stdin:
     name, seconds = line.split()
     c = socket.socket()
     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
-    # At the end what waits to be sent is thrown away.
+    # Discard unsent data at the end.
     c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     c.connect((os.environ["PEER"], 7000))
     c.setblocking(False)
