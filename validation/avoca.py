@@ -8,8 +8,8 @@ of table 3: there all four losses of a day are multiplied by one factor to match
 
 The paper's TCP is read as ns-2's SCTP agent; `--transport tcp` fits the other reading. AVOCA's volumes are not used:
 the volume that AVOCA carries at the fitted losses is a prediction, which the script prints. With as many parameters as
-volumes there are no degrees of freedom, so any remaining error is chance. The fit uses the same runs that the experiments
-repeat; their `--seed` shows the size of this chance."""
+volumes there are no degrees of freedom, so any remaining error is chance. The fit uses the same runs that the
+experiments repeat; their `--seed` shows the size of this chance."""
 
 import json
 import math
@@ -99,7 +99,8 @@ def settings(losses: dict[str, float]) -> list[str]:
 
 def main() -> int:
     arguments = parser(__doc__)
-    arguments.add_argument("--transport", choices=sorted(GRIDS), default="sctp", help="reading of the paper's TCP (default: sctp)")
+    arguments.add_argument("--transport", choices=sorted(GRIDS), default="sctp",
+                           help="reading of the paper's TCP (default: sctp)")
     arguments.add_argument("--rounds", type=int, default=5, help="maximum rounds of correction after the first guess")
     given = arguments.parse_args()
     grid = GRIDS[given.transport]

@@ -2,9 +2,9 @@
 """Measures steps per second of `roughlink.gym`, and of the same environment in Gymnasium's own vector environments.
 
 Gymnasium runs environments in one process each (`AsyncVectorEnv`) or one after the other (`SyncVectorEnv`). Rounds
-alternate. The output has medians of steps per second and of steps per second of CPU time, summed over all processes, and
-the latter's ratio to the first row in the same round. CPU time depends less on other load on the machine. A step is a
-round trip of a flow with 10 segments in its window. Linux only; needs `roughlink` and `gymnasium`.
+alternate. The output has medians of steps per second and of steps per second of CPU time, summed over all processes,
+and the latter's ratio to the first row in the same round. CPU time depends less on other load on the machine. A step is
+a round trip of a flow with 10 segments in its window. Linux only; needs `roughlink` and `gymnasium`.
 
     PYTHONPATH=python target/python/bin/python validation/gym_speed.py
 

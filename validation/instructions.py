@@ -6,9 +6,9 @@ divided by the difference in delivered packets, is the cost of a packet without 
 run, so a change of 1 % is visible. `instructions.toml` keeps the figures of a binary with the tests' profile
 (cargo build --profile test).
 
-With --strict the exit code is 5 if a case differs from the file by more than 2 %: costs have risen, or the file is out of
-date. --against PATH compares with another binary instead of the file; --update writes the file. Exits with 3 if valgrind
-is missing. Needs no ns-3.
+With --strict the exit code is 5 if a case differs from the file by more than 2 %: costs have risen, or the file is out
+of date. --against PATH compares with another binary instead of the file; --update writes the file. Exits with 3 if
+valgrind is missing. Needs no ns-3.
 """
 
 import re
@@ -68,9 +68,11 @@ CASES = {
 
 def options():
     parser = cli.parser(__doc__)
-    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=", ".join(CASES).replace("%", "%%"))
+    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="NAME",
+                        help=", ".join(CASES).replace("%", "%%"))
     parser.add_argument("--against", type=Path, metavar="PATH", help="compare with this roughlink program")
-    parser.add_argument("--strict", action="store_true", help="exit code 5 unless every case is within 2 %% of the file")
+    parser.add_argument("--strict", action="store_true",
+                        help="exit code 5 unless every case is within 2 %% of the file")
     parser.add_argument("--update", action="store_true", help="write the measured figures to instructions.toml")
     return parser.parse_args()
 

@@ -10,8 +10,8 @@ Parallel runs share the machine; a run whose link was late is repeated. The algo
 --table keeps the runs, one per line, and only missing runs are measured, so the script can be stopped and resumed.
 
 Needs root and a roughlink with the algorithms (`make kernel`), else exits with 3. --kept compares the runs of the table
-again and needs neither. With --strict the exit code is 5 unless, for each algorithm, the median of |ratio - 1| is within
-5 % and every cell within 15 %.
+again and needs neither. With --strict the exit code is 5 unless, for each algorithm, the median of |ratio - 1| is
+within 5 % and every cell within 15 %.
 """
 
 import itertools
@@ -35,14 +35,17 @@ MEDIAN, CELL = 0.05, 0.15
 LOSSES = [0, 0.1, 0.5, 1, 2, 5]
 RTTS = [22, 80]
 OWN = ["reno", "cubic"]
-# Linux repairs all holes of a window at once, like `wave-fr`, and the program `wave` uses the measurements of `wave-fr`.
+# Linux repairs all holes of a window at once, like `wave-fr`, and the program `wave` uses the measurements of
+# `wave-fr`.
 SIMULATED_AS = {"wave": "wave-fr"}
 
 
 def options():
     parser = cli.parser(__doc__)
-    parser.add_argument("--cc", nargs="+", metavar="NAME", help="algorithms (default: all that roughlink provides for the kernel)")
-    parser.add_argument("--own", nargs="*", default=OWN, metavar="NAME", help="the kernel's own, as a reference: their differences are not the programs'")
+    parser.add_argument("--cc", nargs="+", metavar="NAME",
+                        help="algorithms (default: all that roughlink provides for the kernel)")
+    parser.add_argument("--own", nargs="*", default=OWN, metavar="NAME",
+                        help="the kernel's own, as a reference: their differences are not the programs'")
     parser.add_argument("--loss", nargs="+", type=float, default=LOSSES, metavar="PERCENT")
     parser.add_argument("--rtt", nargs="+", type=int, default=RTTS, metavar="MS", help="round trips, even numbers")
     parser.add_argument("--seconds", type=int, default=20, help="duration of a run")
@@ -50,9 +53,11 @@ def options():
     parser.add_argument("--quick", action="store_true", help="one seed, 5 s, 22 ms, 0 and 1 %%")
     parser.add_argument("--load", type=float, default=30, metavar="MBIT", help="total rate of parallel emulations")
     parser.add_argument("--jobs", type=int, default=4, help="parallel emulations")
-    parser.add_argument("--table", type=Path, metavar="FILE", help=f"file for the kernel's runs (default: none; with --kept {REFERENCE.name})")
+    parser.add_argument("--table", type=Path, metavar="FILE",
+                        help=f"file for the kernel's runs (default: none; with --kept {REFERENCE.name})")
     parser.add_argument("--kept", action="store_true", help="compare the runs of the table, measure nothing")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="renew the tables of this page (docs/validation/kernel-cc.md)")
+    parser.add_argument("--page", type=Path, metavar="FILE",
+                        help="renew the tables of this page (docs/validation/kernel-cc.md)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--strict", action="store_true", help="exit code 5 unless the ratios are within their bounds")
     o = parser.parse_args()

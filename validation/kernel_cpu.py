@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Measures the cost of an acknowledgement in the sending kernel, for roughlink's algorithms and the kernel's own cubic.
 
-Two namespaces are joined by a pair of virtual devices, and both programs run on one processor. Packets have one segment,
-and the route holds the window at 64 segments, so that each algorithm does the same work. Rounds alternate between cubic,
-the algorithm, and the algorithm while the kernel counts the time of BPF programs (kernel.bpf_stats_enabled), which itself
-costs time. The last gives ns and programs per ACK. The first two give the processor time of both ends per ACK that the
-sender received, as a ratio, round by round. Cubic against cubic shows the noise.
+Two namespaces are joined by a pair of virtual devices, and both programs run on one processor. Packets have one
+segment, and the route holds the window at 64 segments, so that each algorithm does the same work. Rounds alternate
+between cubic, the algorithm, and the algorithm while the kernel counts the time of BPF programs
+(kernel.bpf_stats_enabled), which itself costs time. The last gives ns and programs per ACK. The first two give the
+processor time of both ends per ACK that the sender received, as a ratio, round by round. Cubic against cubic shows the
+noise.
 
-Wave paces bursts and derives its pace from the arrivals of each burst. Use packets of a whole burst (--segments 10). The
-processor then mostly waits for the clock, so the rounds differ in more than arithmetic.
+Wave paces bursts and derives its pace from the arrivals of each burst. Use packets of a whole burst (--segments 10).
+The processor then mostly waits for the clock, so the rounds differ in more than arithmetic.
 
 Needs root and a roughlink with the algorithms (`make kernel`), else exits with 3. At the end the algorithms and
 namespaces are always removed and the setting is restored.
@@ -56,7 +57,8 @@ while True:
     connection.close()
 """
 
-# Opens a connection for each input line (algorithm, seconds) and prints a line of counts for that time, from ACK 200 on.
+# Opens a connection for each input line (algorithm, seconds) and prints a line of counts for that time, from ACK 200
+# on.
 SENDER = BOTH + """
 while not os.path.exists(folder + "/reader"):
     time.sleep(0.01)
@@ -86,7 +88,8 @@ def send_for(c, seconds, acks=1 << 32):
                 break
     return time.monotonic() - begin, windows
 
-# The kernel applies a route's window from its entry for the destination, which the first orderly closed connection makes.
+# The kernel applies a route's window from its entry for the destination, which the first orderly closed connection
+# makes.
 with socket.create_connection((os.environ["PEER"], 7000)) as c:
     c.send(block)
     c.shutdown(socket.SHUT_WR)
@@ -110,7 +113,8 @@ for line in sys.stdin:
 
 def options():
     parser = cli.parser(__doc__)
-    parser.add_argument("--cc", nargs="+", metavar="NAME", help="algorithms (default: all that roughlink provides for the kernel)")
+    parser.add_argument("--cc", nargs="+", metavar="NAME",
+                        help="algorithms (default: all that roughlink provides for the kernel)")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=0.5, help="duration of a connection; each round has three")
     parser.add_argument("--segments", type=int, default=1, help="segments in a packet of the sender's device")

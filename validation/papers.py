@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Judges the claims of the Wave, AVOCA and PLC papers with Linux at the ends, compared with the same runs in simulation.
+"""Judges the claims of the Wave, AVOCA and PLC papers with Linux at the ends, and with the same runs in simulation.
 
-The same code measures simulated and emulated runs in the captures of their hosts. A claim is confirmed if every run meets
-it, refuted if none does, and undecided otherwise; the interval is the range of the runs. A full pass takes about half an
-hour, since emulations run in real time. Each result is stored at once, and an interrupted pass resumes where it stopped.
+The same code measures simulated and emulated runs in the captures of their hosts. A claim is confirmed if every run
+meets it, refuted if none does, and undecided otherwise; the interval is the range of the runs. A full pass takes about
+half an hour, since emulations run in real time. Each result is stored at once, and an interrupted pass resumes where it
+stopped.
 
 Needs root, or user namespaces; Linux only. Exits with 3 if emulation is not possible.
 """
@@ -29,7 +30,8 @@ def main() -> int:
     parser.add_argument("--runs", type=int, metavar="N", help="runs of each case (default: 3, with --quick 1)")
     parser.add_argument("--jobs", type=int, default=6, metavar="N", help="parallel emulations (default: 6)")
     parser.add_argument("--simulate", action="store_true", help="run only the simulations")
-    parser.add_argument("--store", type=Path, default=CACHE / "papers", metavar="DIR", help="folder for results of runs")
+    parser.add_argument("--store", type=Path, default=CACHE / "papers", metavar="DIR",
+                        help="folder for results of runs")
     parser.add_argument("--again", action="store_true", help="discard stored results")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write claims and runs to this file")
     options = parser.parse_args()

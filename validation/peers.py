@@ -81,7 +81,7 @@ def flood(seconds: float, rate: float, size: int) -> tuple[list[str], list[str]]
 
 
 def wanted(emulator: Emulator, case: str) -> bool:
-    """Returns true if the case applies: variants matter in some cases only, plain devices have no delay, rate or loss."""
+    """Returns true if the case applies: variants matter in some cases, plain devices have no delay, rate or loss."""
     if emulator.name == "veth":
         return case in ("tcp", "echo-0") or case.startswith("cpu")
     if "," in emulator.name:
@@ -354,7 +354,8 @@ def main() -> int:
     parser = cli.parser(__doc__)
     parser.add_argument("--rattan", default="rattan", metavar="PATH", help="Rattan's program (default: in PATH)")
     parser.add_argument("--mahimahi", metavar="DIR", help="folder of mm-delay, mm-link and mm-loss (default: in PATH)")
-    parser.add_argument("--built", action="append", default=[], metavar="NAME=TEXT", help="build of `rattan` or `mahimahi`: commit, flags")
+    parser.add_argument("--built", action="append", default=[], metavar="NAME=TEXT",
+                        help="build of `rattan` or `mahimahi`: commit, flags")
     parser.add_argument("--note", default="", help="other load on the machine during the measurement")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="veth, netem, roughlink, rattan, mahimahi")
     parser.add_argument("--cases", nargs="+", choices=("tcp", "echo", "cpu", "rate", "loss"))
@@ -362,7 +363,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rates", type=float, nargs="+", default=[10, 100], metavar="MBIT")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all results in this file, after each round")
-    parser.add_argument("--from", type=Path, nargs="+", dest="read", metavar="FILE", help="read these results, measure nothing")
+    parser.add_argument("--from", type=Path, nargs="+", dest="read", metavar="FILE",
+                        help="read these results, measure nothing")
     parser.add_argument("--page", type=Path, metavar="FILE", help="rewrite the tables of this page")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

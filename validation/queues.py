@@ -2,9 +2,9 @@
 """Compares CoDel and FQ-CoDel with ns-3 3.44's: marks or drops, goodput and the delay in the queue.
 
 Bulk transfers with NewReno run for a minute over 10 Mbit/s with a round-trip time of 40 ms, with and without ECN. Both
-simulators use the parameters of the RFCs. Only the hash of fq_codel is random, so there is one run each. Two differences
-are by construction. ns-3's device holds one packet (1.2 ms) in addition to the one on the wire, both outside the
-discipline. For a mark ns-3 reduces the window step by step (PRR); the `ns3` stack here reduces it at once.
+simulators use the parameters of the RFCs. Only the hash of fq_codel is random, so there is one run each. Two
+differences are by construction. ns-3's device holds one packet (1.2 ms) in addition to the one on the wire, both
+outside the discipline. For a mark ns-3 reduces the window step by step (PRR); the `ns3` stack here reduces it at once.
 """
 
 import json

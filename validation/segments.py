@@ -2,12 +2,13 @@
 """Compares the segments of roughlink's endpoint with ns-3 3.44's when the same packets are lost.
 
 NewReno, 2 MB, delayed ACK of 2; without SACK unless --sack. Each case loses packets by their arrival number at the car
-(the SYN is 0, the ACK of the handshake 1, every IP fragment counts), so no random number is involved. Sequence, length and
-retransmission flag of every data segment must agree; the difference in time is reported, and bounded by --time-tolerance.
+(the SYN is 0, the ACK of the handshake 1, every IP fragment counts), so no random number is involved. Sequence, length
+and retransmission flag of every data segment must agree; the difference in time is reported, and bounded by
+--time-tolerance.
 
-ns-3's links add a PPP header of 2 bytes to each packet, 1.6 us at 10 Mbit/s: times drift by that much per packet
-unless roughlink's links do the same (--link-overhead 2). ns-3's bulk application writes 512 bytes at a time, so a full
-send buffer makes it send short segments; the send buffer here is 1 MiB, larger than the window, except in `send-buffer`.
+ns-3's links add a PPP header of 2 bytes to each packet, 1.6 us at 10 Mbit/s: times drift by that much per packet unless
+roughlink's links do the same (--link-overhead 2). ns-3's bulk application writes 512 bytes at a time, so a full send
+buffer makes it send short segments; the send buffer here is 1 MiB, larger than the window, except in `send-buffer`.
 
 --write DIR stores ns-3's traces; --from DIR compares with stored ones, and then needs no ns-3.
 """
@@ -73,7 +74,8 @@ def options():
     parser.add_argument("--cc", default="newreno", metavar="NAME")
     parser.add_argument("--sack", action="store_true", help="with SACK (and PRR, as always)")
     parser.add_argument("--link-overhead", type=int, default=0, metavar="BYTES")
-    parser.add_argument("--time-tolerance", type=float, metavar="US", help="a larger difference in time is a divergence")
+    parser.add_argument("--time-tolerance", type=float, metavar="US",
+                        help="a larger difference in time is a divergence")
     parser.add_argument("--context", type=int, default=5, help="segments shown before and after a divergence")
     parser.add_argument("--from", dest="stored", type=Path, metavar="DIR")
     parser.add_argument("--write", type=Path, metavar="DIR", help="only store ns-3's traces")

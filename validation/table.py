@@ -2,8 +2,8 @@
 """Compares the throughput of every variant on the V2G scenario between roughlink and ns-3 3.44.
 
 Each cell is the mean over the seeds +- its 95 % confidence interval; the ratio is roughlink / ns-3. The two draw
-different losses, so single seeds do not match. Two means agree if they differ by less than their intervals allow (column
-`sigma`: the difference in standard errors; beyond 3 is a real difference).
+different losses, so single seeds do not match. Two means agree if they differ by less than their intervals allow
+(column `sigma`: the difference in standard errors; beyond 3 is a real difference).
 
 A burst that is counted in packets can hit every retransmission of a stalled sender, which then gives up after 6
 (--data-retries). Such flows count with their delivery until then, and their number is shown.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Traces one cell of linux.py's matrix in the kernel and in simulation: window, threshold, RTT, retransmissions over time.
+"""Traces a cell of linux.py's matrix in kernel and simulation: window, threshold, RTT, retransmissions over time.
 
     validation/trace.py cc=cubic rate_mbit=10 delay_ms=40 queue_pkt=10 loss_pct=1 --seed 2 -o trace
 
@@ -31,7 +31,8 @@ def options():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--flow", type=int, default=0, help="number of the flow to trace")
     parser.add_argument("--until", type=float, metavar="SECONDS", help="draw only this much of the run")
-    parser.add_argument("--from", dest="before", type=Path, metavar="DIR", help="use the kernel run of an earlier trace")
+    parser.add_argument("--from", dest="before", type=Path, metavar="DIR",
+                        help="use the kernel run of an earlier trace")
     parser.add_argument("-o", dest="out", type=Path, required=True, metavar="DIR")
     return parser.parse_args()
 

@@ -6,9 +6,9 @@
 
 The first form builds the commit in a temporary git worktree, and the program of the working tree, both with the tests'
 profile (builds of commits are kept). The second form takes two programs. Both programs run every built-in scenario with
-`--json` and every paper with `reproduce PAPER --quick`. The comparison covers the statistics and all single runs, bit for
-bit. Fields that measure or describe the program itself are not compared (NOT_RESULTS). Use --ignore for a new field,
-which its commit must explain.
+`--json` and every paper with `reproduce PAPER --quick`. The comparison covers the statistics and all single runs, bit
+for bit. Fields that measure or describe the program itself are not compared (NOT_RESULTS). Use --ignore for a new
+field, which its commit must explain.
 
 Exits with 1 if anything differs, or if a scenario or paper of the commit is gone. New ones are listed and do not count.
 """
@@ -46,15 +46,17 @@ def options():
     parser.add_argument("--target-dir", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")),
                         help="build folder for both, so that dependencies are built once (default: target)")
     parser.add_argument("--limit", type=float, default=1200, metavar="S", help="seconds that a run may take (1200)")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this scenario or paper; repeatable")
-    parser.add_argument("--ignore", action="append", default=[], metavar="FIELD", help="a field not to compare; repeatable")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME",
+                        help="this scenario or paper; repeatable")
+    parser.add_argument("--ignore", action="append", default=[], metavar="FIELD",
+                        help="a field not to compare; repeatable")
     chosen = parser.parse_args()
     if (chosen.revision is None) == (chosen.old is None):
         parser.error("name a commit, or a program with --old")
     return chosen
 
 
-# ---- The two programs -------------------------------------------------------------------------------------------------
+# ---- The two programs ------------------------------------------------------------------------------------------------
 
 
 def git(*arguments: str) -> str:
@@ -194,7 +196,7 @@ def with_runs(statistics: dict, store: Path) -> dict:
     return {"runs": dict(sorted(runs.items())), "statistics": statistics}
 
 
-# ---- The comparison ---------------------------------------------------------------------------------------------------
+# ---- The comparison --------------------------------------------------------------------------------------------------
 
 ABSENT = object()
 

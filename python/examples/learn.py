@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Trains a small congestion control on noisy power-line cables and compares it with others on links not used in training.
+"""Trains a small congestion control on noisy power-line cables, and compares it with others on other links.
 
     python python/examples/learn.py train --out policy.json --curve curve.png
     python python/examples/learn.py evaluate --policy policy.json --picture learned.png
 
-The policy is a weighted sum of nine features of the last round trip; the action is the factor of the window for the next.
-An evolution strategy with antithetic sampling trains it in one `roughlink.gym.TransportVectorEnv`; docs/how-to/learning.md
-explains the details. The same options give the same policy bit for bit, with any number of threads.
+The policy is a weighted sum of nine features of the last round trip; the action is the factor of the window for the
+next. An evolution strategy with antithetic sampling trains it in one `roughlink.gym.TransportVectorEnv`;
+docs/how-to/learning.md explains the details. The same options give the same policy bit for bit, with any number of
+threads.
 
 Needs `roughlink[gym]`, and matplotlib for pictures.
 """
@@ -42,8 +43,8 @@ class PolicyError(ValueError):
 class Actor:
     """Running policies, one for each row of weights, each with its own memory.
 
-    Only sums and quotients in a fixed order are used, because the last bits of NumPy's powers and matrix products depend
-    on the machine.
+    Only sums and quotients in a fixed order are used, because the last bits of NumPy's powers and matrix products
+    depend on the machine.
     """
 
     def __init__(self, weights: Floats) -> None:
@@ -70,7 +71,7 @@ class Actor:
         return [queued, self.queued, lost, self.lost, used, recovering, trend, of_best, self.last]
 
     def act(self, seen: rg.Numbers) -> rg.Numbers:
-        """Returns an action for each row: the binary logarithm of the factor by which the window changes, from -1 to 1."""
+        """Returns an action for each row: the binary logarithm of the factor of the window, from -1 to 1."""
         out = self.weights[:, -1]
         for i, feature in enumerate(self.features(seen)):
             out = out + self.weights[:, i] * feature
@@ -167,8 +168,8 @@ def between(random: np.random.Generator, low: float, high: float) -> float:
 def returns(weights: Floats, links: list[tuple[rl.Scenario, float]], steps: int, seed: int, threads: int | None) -> Floats:
     """Computes the return of each policy (row) on each link (column). All policies meet the same noise.
 
-    The return is a mean over the time of an episode: the share of the link's rate that is delivered, minus `DELAY` times
-    the share of the round-trip time spent in queues, minus `LOSS` times the share of packets lost.
+    The return is a mean over the time of an episode: the share of the link's rate that is delivered, minus `DELAY`
+    times the share of the round-trip time spent in queues, minus `LOSS` times the share of packets lost.
     """
     many, count = len(weights), len(links)
     scenarios = [scenario for scenario, _ in links] * many
@@ -208,8 +209,8 @@ def train(
 ) -> Floats:
     """Trains a policy and returns its weights.
 
-    In each generation, pairs of policies on both sides of the current one run on the same newly drawn links. The current
-    policy moves toward the better ones, with Adam and a shrinking step.
+    In each generation, pairs of policies on both sides of the current one run on the same newly drawn links. The
+    current policy moves toward the better ones, with Adam and a shrinking step.
 
     Args:
         plan: Options of the training; `plan.seed` determines all random numbers.

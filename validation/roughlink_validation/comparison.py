@@ -13,7 +13,7 @@ from roughlink_validation.simulators import run_cell
 
 
 def compare(roughlink: Path, rows: dict[Cell, list[matrix.Row]], names: Mapping[str, str] | None = None) -> list[dict]:
-    """Returns both sides' means of each cell over the same seeds; `names` maps algorithms to other names in simulation."""
+    """Returns both sides' means of each cell over the same seeds; `names` maps algorithms to names in simulation."""
     jobs = [(cell, row.seed) for cell, runs in rows.items() for row in runs]
 
     def simulate(cell: Cell, seed: int) -> Outcome:

@@ -262,8 +262,8 @@ class Run:
 def run(emulator: Emulator, link: Link, outside: list[str], inside: list[str], folder: Path, ends: Path, seconds: float) -> Run:
     """Runs programs of `ends` at both ends, each given as its arguments.
 
-    `OUT` stands for the output file, which is named after the program's mode. The processor time of the emulator and the
-    ends is measured in the middle of the run.
+    `OUT` stands for the output file, which is named after the program's mode. The processor time of the emulator and
+    the ends is measured in the middle of the run.
     """
     for stale in folder.iterdir():
         stale.unlink()

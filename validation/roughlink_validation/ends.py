@@ -7,8 +7,8 @@
 Both run until SIGTERM, which `roughlink emulate` sends at the end of the scenario. Then they write FILE: the kernel's
 TCP_INFO of each connection (at the end and every 100 ms), and the counters of the network namespace.
 
-Without privileges only the algorithms in net.ipv4.tcp_allowed_congestion_control are available; as root the programs may
-use any in `tcp_available_congestion_control`.
+Without privileges only the algorithms in net.ipv4.tcp_allowed_congestion_control are available; as root the programs
+may use any in `tcp_available_congestion_control`.
 """
 
 import argparse

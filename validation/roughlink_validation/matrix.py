@@ -9,8 +9,8 @@ from pathlib import Path
 
 ALGORITHMS = ("reno", "cubic", "bbr")
 
-# Buffers of both sides: `tcp_rmem` and `tcp_wmem` of the two namespaces. The `linux` stack grows its buffers up to these
-# limits; Linux 6.18 itself has 32 MiB for receiving.
+# Buffers of both sides: `tcp_rmem` and `tcp_wmem` of the two namespaces. The `linux` stack grows its buffers up to
+# these limits; Linux 6.18 itself has 32 MiB for receiving.
 SYSCTLS = {
     "tcp_rmem": "4096 131072 6291456",
     "tcp_wmem": "4096 16384 4194304",
@@ -91,7 +91,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Results of a run: goodput of all flows at the receiver, the sender's retransmissions and mean RTT, the link's queue."""
+    """Results of a run: goodput of all flows, the sender's retransmissions and mean RTT, the link's queue."""
 
     goodput_mbps: float
     retransmits: int
@@ -119,7 +119,7 @@ COLUMNS = [*CELL_COLUMNS, "seed", *OUTCOME_COLUMNS, "late_p50_us", "late_p99_us"
 
 
 def cells() -> Iterator[Cell]:
-    """Yields all cells: the full product of algorithm, rate, delay and queue without loss and with 1 %, then the edges."""
+    """Yields all cells: algorithm x rate x delay x queue without loss and with 1 %, then the edges."""
     for loss, rate, delay, queue, cc in itertools.product((0, 1), (2, 10, 100), (2, 10, 40, 150), (10, 100), ALGORITHMS):
         yield Cell(cc, rate, delay, queue, loss)
     for loss, delay, cc in itertools.product((0.1, 3, 5), (10, 40), ALGORITHMS):
