@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The loss of each class of stations on the Circle line, calibrated on the AVOCA paper's volumes of what it calls TCP.
+"""Calibrates the loss of each class of stations on the Circle line with the AVOCA paper's volumes of its "TCP".
 
-The paper measured the channel in each station and does not publish it. Rate and delay are known from its table 4; what is
-left is one loss for each class and day. Here the loop is run at a common loss, for a grid of losses, and for each class the
-loss is read off at which its stations bring the published volume (table 3). For table 2, whose totals are not the sums of
-table 3, all four losses of a day are multiplied by one factor, so that the day's total comes out.
+The paper measured the channel in each station and does not publish it. Rate and delay are known from its table 4; one
+loss for each class and day remains. The script runs the loop at a common loss, for a grid of losses. For each class it
+interpolates the loss at which the stations carry the published volume (table 3). The totals of table 2 are not the sums
+of table 3: there all four losses of a day are multiplied by one factor to match the day's total.
 
-The paper's TCP is read as ns-2's SCTP agent; `--transport tcp` fits the other reading. AVOCA's volumes are not looked at: what
-it brings at the losses found is a prediction, and printed. With as many parameters as volumes there are no degrees of
-freedom: what is left of an error is chance. It is fitted on the very runs that the experiments repeat; their `--seed` shows
-how much chance there is."""
+The paper's TCP is read as ns-2's SCTP agent; `--transport tcp` fits the other reading. AVOCA's volumes are not used:
+the volume that AVOCA carries at the fitted losses is a prediction, which the script prints. With as many parameters as
+volumes there are no degrees of freedom, so any remaining error is chance. The fit uses the same runs that the
+experiments repeat; their `--seed` shows the size of this chance."""
 
 import json
 import math
@@ -30,23 +30,23 @@ AVOCA_TOTAL = {"normal": 1221.39, "bank-holiday": 1073.11, "rush-hour": 1010.76}
 AVOCA_BY_CLASS = {"normal": (230, 177, 138, 100), "bank-holiday": (224, 162, 117, 75), "rush-hour": (224, 158, 109, 59)}
 # Losses of the grid, from less to more than any class needs.
 GRIDS = {"sctp": [0.012 * 1.3**i for i in range(9)], "tcp": [0.004 * 1.35**i for i in range(9)]}
-# What makes the scenario's flow AVOCA, which is left alone for the baseline.
+# Overrides that turn the scenario's flow into AVOCA; the baseline runs without them.
 AVOCA = {
     "sctp": ["flow.download.cc=avoca", 'flow.download.cc_params={ inner = "sctp", params = { min_ssthresh = 2 } }'],
     "tcp": ["flow.download.cc=avoca"],
 }
-# Replicas of the experiments: it is their runs that are fitted.
+# Replicas of the experiments: the fit uses their runs.
 REPLICAS = {2: 16, 3: 24}
 # Volume falls faster than the loss rises; a shorter step does not overshoot.
 STEP = 0.6
 SCENARIO = Path(__file__).resolve().parent.parent / "scenarios" / "circle-line.toml"
-# An error that is not worth another round.
+# Errors below this need no further round.
 GOOD = 0.015
 METRICS = ["covered_mb", *(f"covered_mb@{c}" for c in CLASSES)]
 
 
 def sweep(roughlink: Path, replicas: int, settings: list[str]) -> list[dict[str, float]]:
-    """The metrics of each cell, in the order of the varied value."""
+    """Returns the metrics of each cell, in the order of the varied value."""
     with tempfile.TemporaryDirectory() as folder:
         command = [roughlink, "sweep", SCENARIO, "--json", "--quiet", "--replicas", str(replicas),
                    "-o", Path(folder) / "sweep", "--metric", ",".join(METRICS)]
@@ -67,7 +67,7 @@ def percent(loss: float) -> str:
 
 
 def between(xs: list[float], ys: list[float], y: float) -> float:
-    """Where the falling curve through the points, straight in both logarithms, is y."""
+    """Returns the x at which the falling curve through the points (linear in both logarithms) is y."""
     for (x0, y0), (x1, y1) in zip(zip(xs, ys), zip(xs[1:], ys[1:])):
         if y0 >= y >= y1:
             return math.exp(math.log(x0) + (math.log(x1) - math.log(x0)) * math.log(y0 / y) / math.log(y0 / y1))
@@ -75,14 +75,14 @@ def between(xs: list[float], ys: list[float], y: float) -> float:
 
 
 def volume(xs: list[float], ys: list[float], x: float) -> float:
-    """The volume at a loss, by the same curve, continued at its ends."""
+    """Returns the volume at a loss on the same curve, extrapolated at its ends."""
     i = min(max(sum(1 for a in xs if a <= x) - 1, 0), len(xs) - 2)
     t = math.log(x / xs[i]) / math.log(xs[i + 1] / xs[i])
     return ys[i] * (ys[i + 1] / ys[i]) ** t
 
 
 def factor(grid: list[float], curves: dict[str, list[float]], losses: dict[str, float], total: float) -> float:
-    """By what the losses of a day are multiplied to give its total."""
+    """Returns the factor for the losses of a day that gives the day's total."""
     low, high = 0.01, 10.0
     for _ in range(60):
         middle = math.sqrt(low * high)
@@ -99,8 +99,9 @@ def settings(losses: dict[str, float]) -> list[str]:
 
 def main() -> int:
     arguments = parser(__doc__)
-    arguments.add_argument("--transport", choices=sorted(GRIDS), default="sctp", help="what the paper's TCP is (default: sctp)")
-    arguments.add_argument("--rounds", type=int, default=5, help="most rounds of correction after the first guess")
+    arguments.add_argument("--transport", choices=sorted(GRIDS), default="sctp",
+                           help="reading of the paper's TCP (default: sctp)")
+    arguments.add_argument("--rounds", type=int, default=5, help="maximum rounds of correction after the first guess")
     given = arguments.parse_args()
     grid = GRIDS[given.transport]
     baseline = [f"flow.download.transport={given.transport}"]
@@ -121,7 +122,7 @@ def main() -> int:
                 k = factor(grid, curves, losses, TOTAL[day])
                 losses = {c: k * loss for c, loss in losses.items()}
                 wanted = {"covered_mb": TOTAL[day]}
-            # Which packets are lost changes with every loss, so that of several rounds the best is kept.
+            # Every loss rate loses different packets, so keep the best of several rounds.
             best = (math.inf, losses, {})
             for _ in range(given.rounds):
                 found = sweep(given.roughlink, REPLICAS[table], baseline + settings(losses))[0]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Random networks, roughlink against ns-3 3.44: 24 seeds, 8 MB, SACK on and off.
+"""Compares roughlink with ns-3 3.44 on random networks: 24 seeds, 8 MB, SACK on and off.
 
 Each seed draws the rate of the slow link (2 to 50 Mbit/s), its queue, both delays and the probability that a burst
-of losses starts (0 to 1.2 %). Printed are the median of roughlink / ns-3 throughput and how far single pairs
-stray: the 90th percentile of max(r, 1/r). The two simulators draw different losses, so pairs stray even when
-the models are the same: each throughput is the mean of --runs runs, and ns-3 against itself with other random
-streams is the noise floor to compare with.
+of losses starts (0 to 1.2 %). The output is the median of roughlink / ns-3 throughput and the spread of single pairs:
+the 90th percentile of max(r, 1/r). The two simulators draw different losses, so pairs differ even if the models are the
+same. Each throughput is therefore the mean of --runs runs, and ns-3 against itself with other random streams gives the
+noise floor.
 """
 
 import json

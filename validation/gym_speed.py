@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Steps per second of `roughlink.gym`, beside the same environment in Gymnasium's own ways to run several: one process for each
-(`AsyncVectorEnv`), and one after the other (`SyncVectorEnv`). Alternating rounds; medians of steps per second and of steps per second of CPU time, of
-all processes together, and the ratio of the latter to the first in the same round. The CPU time depends less on what else the machine does. A
-step is a round trip of a flow with 10 segments in its window. Linux; run by an interpreter that has `roughlink` and `gymnasium`.
+"""Measures steps per second of `roughlink.gym`, and of the same environment in Gymnasium's own vector environments.
+
+Gymnasium runs environments in one process each (`AsyncVectorEnv`) or one after the other (`SyncVectorEnv`). Rounds
+alternate. The output has medians of steps per second and of steps per second of CPU time, summed over all processes,
+and the latter's ratio to the first row in the same round. CPU time depends less on other load on the machine. A step is
+a round trip of a flow with 10 segments in its window. Linux only; needs `roughlink` and `gymnasium`.
 
     PYTHONPATH=python target/python/bin/python validation/gym_speed.py
 
-With `--ns3-gym PROGRAM --ns3-gym-python FOLDER` beside ns3-gym, too, and the ratios are to it: the program is its example rl-tcp,
-compiled; the folder is its `model/ns3gym`, with `messages_pb2.py` in it. The flow has the same bottleneck and window, and decides in
-fixed steps that are as long. It needs `pyzmq` and `protobuf`.
+`--ns3-gym PROGRAM --ns3-gym-python FOLDER` adds ns3-gym, and the ratios are then to ns3-gym. PROGRAM is its compiled
+example rl-tcp. FOLDER is its `model/ns3gym` with `messages_pb2.py`. The flow has the same bottleneck and window, and
+decides in fixed steps of the same length. Needs `pyzmq` and `protobuf`.
 """
 
 import argparse
@@ -30,7 +32,7 @@ ID = "roughlink/Transport-v0"
 
 
 def ways():
-    """Name, environments, and what makes them."""
+    """Yields the name, number and constructor of environments."""
     for count in (1, 2, 4):
         name = f"AsyncVectorEnv, {count} process{'es' if count > 1 else ''}"
         yield name, count, lambda n=count: gymnasium.make_vec(ID, n, vectorization_mode="async", scenario=SCENARIO)
@@ -43,10 +45,10 @@ def ways():
 
 
 class Ns3Gym:
-    """ns3-gym's environment of a flow, and its simulation."""
+    """ns3-gym's environment of a flow, with its simulation."""
 
     def __init__(self, program, folder):
-        # It was written for older versions of NumPy and Gymnasium.
+        # ns3-gym was written for older versions of NumPy and Gymnasium.
         np.int, np.float = int, float
         for name in [name for name in sys.modules if name.partition(".")[0] == "gymnasium"]:
             sys.modules[name.replace("gymnasium", "gym", 1)] = sys.modules[name]
@@ -81,14 +83,14 @@ NS3_STEP_S = 0.0212
 
 
 def cpu(env):
-    """CPU seconds of this process and those of an environment."""
+    """Returns the CPU seconds of this process and of an environment's processes."""
     pids = [os.getpid(), *(process.pid for process in getattr(env, "processes", ()))]
     stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
     return sum(int(stat[11]) + int(stat[12]) for stat in stats) / os.sysconf("SC_CLK_TCK")
 
 
 def rate(env, count, seconds):
-    """Steps per second and per second of CPU time, all environments together."""
+    """Returns steps per second and per second of CPU time, summed over all environments."""
     env.reset(seed=1)
     actions = np.zeros((count, 1) if hasattr(env, "num_envs") else 1, np.float32)
     env.step(actions)
@@ -103,7 +105,7 @@ def rate(env, count, seconds):
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--seconds", type=float, default=2.0, help="of each way in each round")
+    p.add_argument("--seconds", type=float, default=2.0, help="time for each row in each round")
     p.add_argument("--ns3-gym", metavar="PROGRAM")
     p.add_argument("--ns3-gym-python", metavar="FOLDER")
     args = p.parse_args()

@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
-"""Hostile scenario files: each must run, or be refused with its place, reason and fix.
+"""Tries hostile scenario files: each must run, or be refused with position, reason and fix.
 
-Every file is made from a seed and its number, so a finding can be repeated alone:
+A seed and a number determine each file, so a finding can be repeated:
 
     hostile.py --seed 1 --only 4711
 
-Where the files come from: the shipped scenarios and experiments, cut and with bytes flipped; the same scenarios with keys
-changed, added and removed as the program's own schema allows, or just beyond it; large networks and timelines; names that a
-terminal acts on; referenced files that are something else; overrides.
+The files are:
+- the shipped scenarios and experiments, cut and with bytes flipped,
+- the same scenarios with keys changed, added and removed, within the program's schema or just beyond it,
+- large networks and timelines,
+- names with terminal control characters,
+- referenced files of the wrong type, and overrides.
 
 A finding is
 - an exit code other than 0 and 2,
-- more than 2 s of CPU or 500 MB of memory (a run is cut off after a number of events, so it is no excuse),
-- a refusal that names neither a place in the file, nor a key, nor an element,
-- a character on the terminal that it would act on,
+- more than 2 s of CPU or 500 MB of memory (a limit of events ends long runs, so run length is no excuse),
+- a refusal that names neither a position in the file, nor a key, nor an element,
+- a control character on the terminal,
 - a long message, or far more results than there are flows.
 
-The files of findings are kept, with the command that repeats each. Exit code 5 if there is any. Linux; Python alone.
+The files of findings are kept, with the command that repeats each. Exits with 5 if there are findings. Linux only; no
+Python packages needed.
 """
 
 import argparse
@@ -41,31 +45,31 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CPU_S, MEMORY_MB, ERRORS_KB, EVENTS = 2.0, 500, 100, 100_000
-# What the machine must survive if the program does not keep to the limits.
+# Hard limits of the process, in case the program exceeds its own.
 KILL_CPU_S, KILL_MEMORY, KILL_FILE, KILL_WALL_S = 10, 6 << 30, 1 << 30, 120
 
 
-# ---- Files ------------------------------------------------------------------------------------------------------------
+# ---- Files -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Case:
-    """A scenario, the files beside it, and how it is run."""
+    """A scenario, its other files, and the command to run."""
 
     kind: str
     text: bytes
     sets: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
-    # By name: bytes, or what is there instead of a regular file.
+    # By name: bytes, or the kind of special file in place of a regular one.
     beside: dict[str, object] = field(default_factory=dict)
 
 
 class Bare(str):
-    """TOML as it is to be written."""
+    """Literal TOML text."""
 
 
 def toml(value) -> str:
-    """A value as TOML, tables inline."""
+    """Formats a value as TOML, tables inline."""
     match value:
         case Bare():
             return str(value)
@@ -88,7 +92,7 @@ def key_of(key: str) -> str:
 
 
 def document(tables: dict) -> str:
-    """A scenario: keys first, then its tables, each list of tables under headings."""
+    """Formats a scenario: keys first, then its tables, each list of tables under headings."""
     lines = [f"{key_of(k)} = {toml(v)}" for k, v in tables.items() if not is_heading(v)]
     for name, value in tables.items():
         if is_heading(value):
@@ -103,7 +107,7 @@ def is_heading(value) -> bool:
 
 
 def network(nodes=("a", "b"), **more) -> dict:
-    """A chain of links with one transfer over all of them."""
+    """Returns a chain of links with one transfer over all of them."""
     return {
         "duration": "2 s",
         "node": [{"name": n} for n in nodes],
@@ -115,7 +119,7 @@ def network(nodes=("a", "b"), **more) -> dict:
     } | more
 
 
-# ---- Values -----------------------------------------------------------------------------------------------------------
+# ---- Values ----------------------------------------------------------------------------------------------------------
 
 UNITS = {
     "ms": ["ns", "us", "ms", "s", "min"],
@@ -142,7 +146,7 @@ TEXTS = [
 
 
 class Maker:
-    """Makes files from a source of chance, the program's schema and the shipped files."""
+    """Generator of files from random numbers, the program's schema and the shipped files."""
 
     def __init__(self, rng: random.Random, schema: dict, shipped: dict[str, str]):
         self.r, self.schema, self.shipped = rng, schema, shipped
@@ -160,7 +164,7 @@ class Maker:
         return self.r.choice(TEXTS) if self.r.random() < 0.7 else "".join(chr(self.r.randrange(1, 0x3000)) for _ in range(8))
 
     def wrong(self):
-        """A value of any type."""
+        """Returns a value of any type."""
         r = self.r
         return r.choice([
             lambda: r.choice([True, False]),
@@ -176,7 +180,7 @@ class Maker:
         ])()  # fmt: skip
 
     def value(self, schema: dict, depth: int = 0):
-        """A value that the schema allows, mostly."""
+        """Returns a value that the schema allows, in most cases."""
         r = self.r
         if depth > 6 or r.random() < 0.02:
             return self.wrong()
@@ -222,7 +226,7 @@ class Maker:
             made |= {self.text(): self.value(extra if isinstance(extra, dict) else {}, depth + 1) for _ in range(r.randrange(3))}
         return made
 
-    # ---- Kinds of files, each by its method -------------------------------------------------------------------------
+    # ---- Kinds of files, a method for each -------------------------------------------------------------------------
 
     def case(self) -> Case:
         kinds = [k for k in dir(self) if k.startswith("of_")]
@@ -235,14 +239,14 @@ class Maker:
         return case
 
     def base(self) -> dict:
-        """A valid scenario as tables."""
+        """Returns a valid scenario as tables."""
         r = self.r
         if r.random() < 0.4:
             return network([f"n{i}" for i in range(r.randrange(2, 6))])
         return tomllib.loads(self.shipped[r.choice([name for name in self.shipped if name.startswith("scenarios/")])])
 
     def keys_at(self, tables: dict, path: tuple) -> dict:
-        """The keys that the table at a path may have, with their schemas."""
+        """Returns the keys that the table at a path may have, with their schemas."""
         here, value = self.form(self.schema, tables), tables
         for key in path:
             value = value[key]
@@ -251,7 +255,7 @@ class Maker:
         return here.get("properties", {})
 
     def form(self, schema: dict, value) -> dict:
-        """Of the forms that a schema allows, one that fits the kind of a value."""
+        """Returns one of the schema's forms that fits the kind of a value."""
         for _ in range(8):
             if "$ref" in schema:
                 schema = self.schema["$defs"][schema["$ref"].rsplit("/", 1)[1]]
@@ -266,7 +270,7 @@ class Maker:
         return schema
 
     def places(self, value, path=()) -> list[tuple]:
-        """Paths of all tables."""
+        """Returns the paths of all tables."""
         inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else []
         here = [path] if isinstance(value, dict) else []
         return here + [p for key, v in inner for p in self.places(v, (*path, key))]
@@ -308,7 +312,7 @@ class Maker:
         return document(tables)
 
     def of_values(self) -> str:
-        """Only values that a key may have, so that many are valid."""
+        """Changes keys to allowed values only, so that many files are valid."""
         tables = self.base()
         for _ in range(self.r.randrange(1, 3)):
             self.edit(tables, values_only=True)
@@ -392,7 +396,7 @@ class Maker:
         return document(tables)
 
     def of_amounts(self) -> str:
-        """Valid, but far too much of something."""
+        """Makes a valid file with far too much of something."""
         r = self.r
         tables = network()
         link, flow = tables["link"][0], tables["flow"][0]
@@ -492,7 +496,7 @@ class Maker:
             words, here = [], tables
             for key in path:
                 here = here[key]
-                # Elements of lists are called by their names.
+                # Overrides refer to elements of lists by name.
                 word = here.get("name", "*") if isinstance(key, int) and isinstance(here, dict) else key
                 words.append(str(word) if r.random() < 0.9 else r.choice(["*", "a", "plc", "0", "99"]))
             words.append(r.choice([*properties, "x"]) if r.random() < 0.95 else self.text())
@@ -502,11 +506,11 @@ class Maker:
         return case
 
 
-# ---- Trying them ------------------------------------------------------------------------------------------------------
+# ---- Running the files -----------------------------------------------------------------------------------------------
 
 
 def write(case: Case, folder: Path):
-    """Puts the files of a case into a folder."""
+    """Writes the files of a case into a folder."""
     (folder / "scenario.toml").write_bytes(case.text)
     for name, what in case.beside.items():
         path = folder / name
@@ -557,14 +561,14 @@ def run(program: Path, case: Case, folder: Path) -> Outcome:
 
 
 def acts(text: str) -> str | None:
-    """A character that a terminal acts on, if there is one."""
+    """Returns a control character that a terminal would interpret, if there is one."""
     for c in set(text) - {"\n", "\t"}:
         if unicodedata.category(c) == "Cc" or c in "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069":
             return c
     return None
 
 
-# How refusals say where: the line, the file, the override, the element, or the limit of a run.
+# Positions in refusals: the line, the file, the override, the element, or the limit of a run.
 PLACE = re.compile(
     r"scenario\.toml[^\n]{0,40}:\d+:\d+|scenario\.toml(?: with overrides)?: |cannot read scenario\.toml: |override `|is not a setting"
     r"|flow `[^`]*` has no path|the run has more than"
@@ -572,7 +576,7 @@ PLACE = re.compile(
 
 
 def faults(case: Case, o: Outcome) -> list[str]:
-    """What is wrong with an outcome."""
+    """Returns the faults of an outcome."""
     found = []
     if o.code not in (0, 2):
         found.append(f"exit code {o.code}")
@@ -602,9 +606,9 @@ def main() -> int:
     parser.add_argument("--roughlink", type=Path, default=ROOT / "target/release/roughlink", help="the program")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--files", type=int, default=20_000)
-    parser.add_argument("--only", type=int, help="the number of one file, which is tried and explained")
+    parser.add_argument("--only", type=int, help="number of one file to try and explain")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--keep", type=Path, default=ROOT / "target/hostile", help="the folder for files of findings")
+    parser.add_argument("--keep", type=Path, default=ROOT / "target/hostile", help="folder for the files of findings")
     args = parser.parse_args()
     program = args.roughlink.resolve()
     schema = json.loads(subprocess.run([program, "schema"], check=True, capture_output=True).stdout)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Instructions per delivered packet, its acknowledgement included: what a packet costs, whatever else the machine does.
+"""Counts instructions per delivered packet, including its acknowledgement: the cost independent of the machine's load.
 
-valgrind's callgrind counts the instructions of two runs of a scenario, one longer than the other; the difference, divided by the
-difference in delivered packets, is the cost of a packet without start-up. The count is the same from run to run, so one per cent is
-seen. `instructions.toml` keeps the figures of a binary that was built with the profile of the tests (cargo build --profile test).
+valgrind's callgrind counts the instructions of two runs of a scenario, one longer than the other. The difference,
+divided by the difference in delivered packets, is the cost of a packet without start-up. The count is the same in every
+run, so a change of 1 % is visible. `instructions.toml` keeps the figures of a binary with the tests' profile
+(cargo build --profile test).
 
-With --strict the exit code is 5 if a case costs more than 2 % more than the file says, or so much less that the file is not true
-any more. --against PATH compares with another binary instead of the file; --update writes the file. Without valgrind nothing is
-measured and the exit code is 3. Needs no ns-3.
+With --strict the exit code is 5 if a case differs from the file by more than 2 %: costs have risen, or the file is out
+of date. --against PATH compares with another binary instead of the file; --update writes the file. Exits with 3 if
+valgrind is missing. Needs no ns-3.
 """
 
 import re
@@ -29,14 +30,14 @@ TOLERANCE = 0.02
 
 ONE = Scenario(bytes=0, segment=1448, send_size=1448, delay1_ms=10.0, delay2_ms=0.9)
 MANY = ONE.with_(groups=7, flows_per_group=3)
-# A stack tunes everything else by itself.
+# A stack sets everything else itself.
 LINUX = ('stack = "ns3"', 'stack = "linux"')
 CABLE = re.compile(r'name = "plc"\n(between = .*)\n(?:.*\n)*?mtu = .*\n')
 
 
 @dataclass(frozen=True)
 class Case:
-    """A scenario and the ends of its two runs, s. `changes` are made to its file: a pattern and what takes its place."""
+    """A scenario and the end times of its two runs in s. `changes` edit its file: patterns and their replacements."""
 
     scenario: Scenario
     seconds: tuple[float, float]
@@ -67,15 +68,17 @@ CASES = {
 
 def options():
     parser = cli.parser(__doc__)
-    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="NAME", help=", ".join(CASES).replace("%", "%%"))
+    parser.add_argument("--case", nargs="+", choices=CASES, default=list(CASES), metavar="NAME",
+                        help=", ".join(CASES).replace("%", "%%"))
     parser.add_argument("--against", type=Path, metavar="PATH", help="compare with this roughlink program")
-    parser.add_argument("--strict", action="store_true", help="exit code 5 unless every case is within 2 %% of the file")
-    parser.add_argument("--update", action="store_true", help="write what was measured to instructions.toml")
+    parser.add_argument("--strict", action="store_true",
+                        help="exit code 5 unless every case is within 2 %% of the file")
+    parser.add_argument("--update", action="store_true", help="write the measured figures to instructions.toml")
     return parser.parse_args()
 
 
 def instructions(binary: Path, case: Case, seconds: float) -> tuple[int, int]:
-    """Of a whole run, and the packets that it delivered."""
+    """Returns the instructions of a whole run, and the delivered packets."""
     with tempfile.TemporaryDirectory() as folder:
         file, log = Path(folder) / "scenario.toml", Path(folder) / "log"
         file.write_text(case.toml(seconds))
@@ -89,7 +92,7 @@ def instructions(binary: Path, case: Case, seconds: float) -> tuple[int, int]:
 
 
 def per_packet(binary: Path, names: list[str]) -> dict[str, float]:
-    """The cost of each case; runs share the machine's cores."""
+    """Returns the cost of each case; runs share the machine's cores."""
     runs = [(CASES[name], seconds) for name in names for seconds in CASES[name].seconds]
     with ThreadPoolExecutor(cpu_count()) as pool:
         counts = list(pool.map(lambda run: instructions(binary, *run), runs))

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Roughlink's algorithms in the running kernel against the same algorithms in simulation with `stack = "linux"`.
+"""Compares roughlink's algorithms in the running kernel with the same algorithms in simulation with `stack = "linux"`.
 
-The link is of 10 Mbit/s with a queue of 100 packets; round trips of 22 and 80 ms; without loss and with 0.1 to 5 % in bursts of one to
-four packets of the data. A kernel is at each end of the emulated link, the algorithm in the sending one. Packet n of the data meets the same fate on both
-sides. A cell's ratio is that of the mean goodputs over the same seeds, simulation / kernel.
+The link has 10 Mbit/s and a queue of 100 packets; round trips take 22 and 80 ms. There is no loss, or 0.1 to 5 % of the
+data in bursts of one to four packets. Kernels are at both ends of the emulated link, and the sending one uses the
+algorithm. Packet n of the data meets the same fate in simulation and emulation. A cell's ratio is the mean goodput in
+simulation over the mean goodput in the kernel, for the same seeds.
 
-Runs side by side share the machine; one whose link was late is repeated. Whatever ends the script, the algorithms are out of the kernel
-afterwards. --table keeps the runs, one per line, and only those that it lacks are measured: so it can be stopped and taken up again.
+Parallel runs share the machine; a run whose link was late is repeated. The algorithms are always unloaded at the end.
+--table keeps the runs, one per line, and only missing runs are measured, so the script can be stopped and resumed.
 
-Needs root and a roughlink with the algorithms (`make kernel`), else the exit code is 3; --kept compares the runs of the table again and needs neither. With
---strict the exit code is 5 unless, for each algorithm, the median of |ratio - 1| is within 5 % and every cell within 15 %.
+Needs root and a roughlink with the algorithms (`make kernel`), else exits with 3. --kept compares the runs of the table
+again and needs neither. With --strict the exit code is 5 unless, for each algorithm, the median of |ratio - 1| is
+within 5 % and every cell within 15 %.
 """
 
 import itertools
@@ -33,24 +35,29 @@ MEDIAN, CELL = 0.05, 0.15
 LOSSES = [0, 0.1, 0.5, 1, 2, 5]
 RTTS = [22, 80]
 OWN = ["reno", "cubic"]
-# Linux repairs all holes of a window, whatever the algorithm, as `wave-fr` does; the program has the measurements of that.
+# Linux repairs all holes of a window at once, like `wave-fr`, and the program `wave` uses the measurements of
+# `wave-fr`.
 SIMULATED_AS = {"wave": "wave-fr"}
 
 
 def options():
     parser = cli.parser(__doc__)
-    parser.add_argument("--cc", nargs="+", metavar="NAME", help="algorithms (default: all that the program has for the kernel)")
-    parser.add_argument("--own", nargs="*", default=OWN, metavar="NAME", help="the kernel's own, beside: what differs there is not the programs'")
+    parser.add_argument("--cc", nargs="+", metavar="NAME",
+                        help="algorithms (default: all that roughlink provides for the kernel)")
+    parser.add_argument("--own", nargs="*", default=OWN, metavar="NAME",
+                        help="the kernel's own, as a reference: their differences are not the programs'")
     parser.add_argument("--loss", nargs="+", type=float, default=LOSSES, metavar="PERCENT")
     parser.add_argument("--rtt", nargs="+", type=int, default=RTTS, metavar="MS", help="round trips, even numbers")
-    parser.add_argument("--seconds", type=int, default=20, help="of a run")
+    parser.add_argument("--seconds", type=int, default=20, help="duration of a run")
     parser.add_argument("--seeds", type=int, default=2, help="runs of each cell with losses; others have one")
     parser.add_argument("--quick", action="store_true", help="one seed, 5 s, 22 ms, 0 and 1 %%")
-    parser.add_argument("--load", type=float, default=30, metavar="MBIT", help="what emulations side by side may carry in all")
-    parser.add_argument("--jobs", type=int, default=4, help="emulations side by side")
-    parser.add_argument("--table", type=Path, metavar="FILE", help=f"where the kernel's runs are kept (default: nowhere; with --kept {REFERENCE.name})")
-    parser.add_argument("--kept", action="store_true", help="measure nothing: compare the runs of the table")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="renew the tables of this page (docs/validation/kernel-cc.md)")
+    parser.add_argument("--load", type=float, default=30, metavar="MBIT", help="total rate of parallel emulations")
+    parser.add_argument("--jobs", type=int, default=4, help="parallel emulations")
+    parser.add_argument("--table", type=Path, metavar="FILE",
+                        help=f"file for the kernel's runs (default: none; with --kept {REFERENCE.name})")
+    parser.add_argument("--kept", action="store_true", help="compare the runs of the table, measure nothing")
+    parser.add_argument("--page", type=Path, metavar="FILE",
+                        help="renew the tables of this page (docs/validation/kernel-cc.md)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--strict", action="store_true", help="exit code 5 unless the ratios are within their bounds")
     o = parser.parse_args()
@@ -131,7 +138,7 @@ def tables(cells: list[dict]) -> str:
 
 def main() -> int:
     o = options()
-    # As Ctrl-C: everything is put away.
+    # Treat SIGTERM like Ctrl-C, so that everything is cleaned up.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     roughlink = o.roughlink.resolve()
     if not roughlink.exists():

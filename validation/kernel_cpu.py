@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""What an acknowledgement costs the sending kernel: roughlink's algorithms beside the kernel's own cubic, in one run.
+"""Measures the cost of an acknowledgement in the sending kernel, for roughlink's algorithms and the kernel's own cubic.
 
-Two namespaces with a pair of virtual devices between them, both programs on one processor; packets of one segment, a window held at
-64 segments by the route, so that each algorithm does the same work. Rounds alternate: cubic, the algorithm, and the algorithm again while the kernel
-counts the time of BPF programs (kernel.bpf_stats_enabled), which itself costs time. From the last come ns and programs per ACK; from the first two the
-processor time of both ends per ACK that the sender received, as a ratio, round by round. `cubic` beside itself shows the noise.
+Two namespaces are joined by a pair of virtual devices, and both programs run on one processor. Packets have one
+segment, and the route holds the window at 64 segments, so that each algorithm does the same work. Rounds alternate
+between cubic, the algorithm, and the algorithm while the kernel counts the time of BPF programs
+(kernel.bpf_stats_enabled), which itself costs time. The last gives ns and programs per ACK. The first two give the
+processor time of both ends per ACK that the sender received, as a ratio, round by round. Cubic against cubic shows the
+noise.
 
-Wave paces bursts, and takes its pace from what arrives of each. It needs packets of a whole burst (--segments 10), and most of the time the
-processor then waits for the clock, so that its rounds differ in more than arithmetic.
+Wave paces bursts and derives its pace from the arrivals of each burst. Use packets of a whole burst (--segments 10).
+The processor then mostly waits for the clock, so the rounds differ in more than arithmetic.
 
-Needs root and a roughlink with the algorithms (`make kernel`), else the exit code is 3. Whatever ends the script, the algorithms and namespaces are
-gone afterwards, and the setting is what it was.
+Needs root and a roughlink with the algorithms (`make kernel`), else exits with 3. At the end the algorithms and
+namespaces are always removed and the setting is restored.
 """
 
 import json
@@ -55,7 +57,8 @@ while True:
     connection.close()
 """
 
-# For each line of its input, an algorithm and seconds, a connection; and a line of what it did in that time, which begins with ACK 200.
+# Opens a connection for each input line (algorithm, seconds) and prints a line of counts for that time, from ACK 200
+# on.
 SENDER = BOTH + """
 while not os.path.exists(folder + "/reader"):
     time.sleep(0.01)
@@ -85,7 +88,8 @@ def send_for(c, seconds, acks=1 << 32):
                 break
     return time.monotonic() - begin, windows
 
-# The kernel takes a route's window from what it keeps of the destination, which it does from the first connection that ends in order.
+# The kernel applies a route's window from its entry for the destination, which the first orderly closed connection
+# makes.
 with socket.create_connection((os.environ["PEER"], 7000)) as c:
     c.send(block)
     c.shutdown(socket.SHUT_WR)
@@ -94,7 +98,7 @@ for line in sys.stdin:
     name, seconds = line.split()
     c = socket.socket()
     c.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
-    # At the end what waits to be sent is thrown away.
+    # Discard unsent data at the end.
     c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     c.connect((os.environ["PEER"], 7000))
     c.setblocking(False)
@@ -109,10 +113,11 @@ for line in sys.stdin:
 
 def options():
     parser = cli.parser(__doc__)
-    parser.add_argument("--cc", nargs="+", metavar="NAME", help="algorithms (default: all that the program has for the kernel)")
+    parser.add_argument("--cc", nargs="+", metavar="NAME",
+                        help="algorithms (default: all that roughlink provides for the kernel)")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of a connection; each round has three")
-    parser.add_argument("--segments", type=int, default=1, help="that the sender's device takes as one packet")
+    parser.add_argument("--seconds", type=float, default=0.5, help="duration of a connection; each round has three")
+    parser.add_argument("--segments", type=int, default=1, help="segments in a packet of the sender's device")
     parser.add_argument("--quick", action="store_true", help="three rounds of 0.2 s")
     parser.add_argument("--json", action="store_true")
     o = parser.parse_args()
@@ -123,8 +128,8 @@ def options():
 
 @contextmanager
 def pair(folder: Path, segments: int) -> Iterator[subprocess.Popen]:
-    """A sender that takes its rounds from its input, with a reader behind a pair of devices."""
-    # The last processor: the first has most of a small machine's interrupts.
+    """Starts a sender that reads its rounds from its input, and a reader behind a pair of devices."""
+    # Use the last processor: the first handles most of a small machine's interrupts.
     arguments = [str(folder), str(machine.PROCESSORS - 1)]
     for name, program in (("outside", READER), ("inside", SENDER)):
         (folder / f"{name}.py").write_text(program)
@@ -164,13 +169,13 @@ def round_of(ends: subprocess.Popen, name: str, seconds: float, softirqs: Path) 
     if not line:
         raise Failed(f"{name}: {ends.stderr.read().strip()[-1500:] or 'the sender ended'}")
     done = json.loads(line)
-    # What the kernel's own thread took over from the two, it did for them.
+    # The kernel's own thread took over work from the two programs: count it as theirs.
     done["cpu_ns"] += (machine.ran(softirqs) - before) * 1e9
     return done
 
 
 def programs(loader: int) -> tuple[int, int]:
-    """Time, ns, and number of runs of the programs that a process holds."""
+    """Returns the time in ns and the number of runs of a process's BPF programs."""
     total = {}
     for file in Path(f"/proc/{loader}/fdinfo").iterdir():
         said = dict(line.split(":", 1) for line in file.read_text().splitlines() if ":" in line)
@@ -193,7 +198,7 @@ def measure(o, names: list[str], held: dict[str, tuple[str, int]], folder: Path)
     rounds, softirqs = {cc: [] for cc in [CUBIC, *names]}, softirq_thread()
     with kept_setting(), pair(folder, o.segments) as ends:
         STATS.write_text("0")
-        round_of(ends, CUBIC, o.seconds, softirqs)  # caches, neighbours
+        round_of(ends, CUBIC, o.seconds, softirqs)  # caches, neighbors
         for number in range(o.rounds):
             cli.progress(f"round {number + 1} of {o.rounds}")
             for cc in rounds:

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The claims of the Wave, AVOCA and PLC papers with Linux at the ends, beside the same runs in simulation.
+"""Judges the claims of the Wave, AVOCA and PLC papers with Linux at the ends, and with the same runs in simulation.
 
-Each run is measured in the capture of its hosts, by the same code whether it was simulated or emulated. A claim is confirmed if every run
-meets it, refuted if none does, undecided otherwise; the interval is the range of the runs. A full pass takes about half an hour, since
-emulations run in real time; each result is stored when it is there, and a pass that was interrupted goes on where it was.
+The same code measures simulated and emulated runs in the captures of their hosts. A claim is confirmed if every run
+meets it, refuted if none does, and undecided otherwise; the interval is the range of the runs. A full pass takes about
+half an hour, since emulations run in real time. Each result is stored at once, and an interrupted pass resumes where it
+stopped.
 
-Needs root, or user namespaces; Linux only. Code 3: emulation is not possible here.
+Needs root, or user namespaces; Linux only. Exits with 3 if emulation is not possible.
 """
 
 import concurrent.futures
@@ -27,11 +28,12 @@ def main() -> int:
     parser.add_argument("systems", nargs="*", choices=[*SYSTEMS, []], help="wave, avoca, plc; all if none is named")
     parser.add_argument("--quick", action="store_true", help="one run each of a few cases, three minutes")
     parser.add_argument("--runs", type=int, metavar="N", help="runs of each case (default: 3, with --quick 1)")
-    parser.add_argument("--jobs", type=int, default=6, metavar="N", help="emulations side by side (default: 6)")
-    parser.add_argument("--simulate", action="store_true", help="the simulations only")
-    parser.add_argument("--store", type=Path, default=CACHE / "papers", metavar="DIR", help="where results of runs are kept")
-    parser.add_argument("--again", action="store_true", help="forget what is kept")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write claims and runs into this file, too")
+    parser.add_argument("--jobs", type=int, default=6, metavar="N", help="parallel emulations (default: 6)")
+    parser.add_argument("--simulate", action="store_true", help="run only the simulations")
+    parser.add_argument("--store", type=Path, default=CACHE / "papers", metavar="DIR",
+                        help="folder for results of runs")
+    parser.add_argument("--again", action="store_true", help="discard stored results")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write claims and runs to this file")
     options = parser.parse_args()
     if not options.roughlink.exists():
         raise Missing(f"no roughlink program at {options.roughlink}: cargo build --release, or --roughlink PATH")
@@ -58,7 +60,7 @@ def main() -> int:
 
 
 def perform(roughlink: Path, store: Store, runs: list[Run], jobs: int) -> None:
-    """Emulations side by side, the longest first, so that the last do not run alone; beside them simulations, one after the other."""
+    """Runs emulations in parallel, the longest first so that the last do not run alone, and simulations in sequence."""
     missing = [run for run in runs if store.get(run) is None]
     simulated = [run for run in missing if run.column != KERNEL]
     real = sorted((run for run in missing if run.column == KERNEL), key=lambda run: (run.seed, -run.duration_s))

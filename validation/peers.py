@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
-"""roughlink beside netem, Rattan and Mahimahi, and how late an emulated link is on this machine.
+"""Compares roughlink with netem, Rattan and Mahimahi, and measures the lateness of an emulated link on this machine.
 
-The same two programs (ends.c) are put at both ends of a path, by one emulator after the other in rounds, so that a busy
-machine treats them alike:
+The same two programs (ends.c) run at both ends of a path. The emulators take turns in rounds, so that a busy machine
+affects them alike:
 
 tcp       one TCP connection over a pair without a limit: throughput, retransmissions
 echo      200 datagrams a second are answered over 10 ms each way; then beside 10 and 100 Mbit/s of other datagrams
-cpu       what a packet costs at 5,000 and 20,000 packets of 200 B a second over 10 ms
-rate      a link of 10 and of 100 Mbit/s that is offered half as much again: its rate, and when each packet of 1500 B leaves
-loss      which of 2,000 packets a second are lost at 1 %, and whether they are the same in each round
+cpu       cost of a packet at 5,000 and 20,000 packets of 200 B a second over 10 ms
+rate      links of 10 and 100 Mbit/s with 1.5 times as much offered: rate, and departure time of each packet of 1500 B
+loss      losses among 2,000 packets a second at 1 %, and whether the same packets are lost in each round
 
-`--only roughlink` is how late roughlink is, by its own account. What is not installed is left out, with the reason. Needs root and a C compiler;
-Linux only. Code 3: not possible here; 1: a run failed.
+`--only roughlink` measures the lateness that roughlink reports. Emulators that are not installed are skipped, with the
+reason. Needs root and a C compiler; Linux only. Exit codes: 3 not possible on this machine, 1 a run failed.
 
   validation/peers.py --rattan PATH --mahimahi DIR --json validation/reference/peers-MACHINE.json
-  validation/peers.py --from validation/reference/peers-*.json --page docs/validation/peers.md    rewrites the page's tables
+  validation/peers.py --from validation/reference/peers-*.json --page docs/validation/peers.md    (rewrites the tables)
 """
 
 import argparse
@@ -48,7 +48,7 @@ QUIET = 0.02  # more steal than this marks a run
 
 @dataclass(frozen=True)
 class Case:
-    """What runs outside and inside a path, and what is made of the numbers that both left."""
+    """Programs to run outside and inside a path, and the evaluation of their output."""
 
     link: Link
     outside: list[str]
@@ -68,7 +68,7 @@ def cases(rates: list[float], seconds: float) -> dict[str, Case]:
     for rate in (5_000, 20_000):
         made[f"cpu-{rate}"] = Case(delay, *flood(seconds, rate, 200 - HEADERS), lambda r, s, rate=rate: cpu(r, rate))
     for rate in rates:
-        # So much more than the link carries that its queue bridges the moments in which the sender has no processor.
+        # Offer more than the link carries: its queue bridges the times in which the sender has no processor.
         offered = 1.5 * rate * 1e6 / 8 / PACKET
         made[f"rate-{rate:g}"] = Case(Link(delay_ms=WAY_MS, rate_mbit=rate), *flood(seconds, offered, PACKET - HEADERS),
                                       lambda r, s, rate=rate: limited(r, s, rate))
@@ -81,7 +81,7 @@ def flood(seconds: float, rate: float, size: int) -> tuple[list[str], list[str]]
 
 
 def wanted(emulator: Emulator, case: str) -> bool:
-    """Variants of an emulator are measured where they can matter; devices without an emulator have no delay, rate or loss."""
+    """Returns true if the case applies: variants matter in some cases, plain devices have no delay, rate or loss."""
     if emulator.name == "veth":
         return case in ("tcp", "echo-0") or case.startswith("cpu")
     if "," in emulator.name:
@@ -97,8 +97,7 @@ def tcp(r: Run, _: float) -> dict:
 
 
 def echo(r: Run, _: float) -> dict:
-    """Errors, us. `rtt` is what the program sees; `path` ends and begins at the kernel's time stamps: without what the programs' own
-    waking takes."""
+    """Returns delay errors in us: `rtt` in the program, `path` between kernel timestamps, without wake-up times."""
     saw = r.saw["ask"]
     if not saw:
         raise Failed("no answer came back")
@@ -123,12 +122,12 @@ def cpu(r: Run, rate: float) -> dict:
 
 
 def per_packet(r: Run, packets: float) -> dict:
-    """us of a processor; nothing if a program had ended when it was looked at."""
+    """Returns processor time in us; empty if a program had ended before the measurement."""
     return {f"{who}_us": r.cpu[who] / packets * 1e6 for who in ("emulator", "ends") if r.cpu[who] >= 0}
 
 
 def limited(r: Run, seconds: float, rate: float) -> dict:
-    """While the queue is full: from half a second after the first packet until the sender stops."""
+    """Evaluates the time with a full queue: from half a second after the first packet until the sender stops."""
     times = r.saw["udp-read"][1::2]
     sent, _, ns = r.saw["udp-send"]
     offered = sent * PACKET * 8e3 / ns
@@ -175,14 +174,14 @@ def measure(options) -> dict:
             "rounds": options.rounds, "kernel": os.uname().release, "processors": os.cpu_count(), "processor": processor(),
             "note": options.note, "cc": CC, "versions": {e.name: e.version for e in here if "," not in e.name}, "absent": absent, "runs": []}
     with tempfile.TemporaryDirectory(prefix="roughlink-peers-") as name:
-        # Programs inside Mahimahi are nobody's.
+        # Programs inside Mahimahi run as `nobody`.
         top = Path(name)
         top.chmod(0o755)
         ends, folder = compiled(top), top / "run"
         folder.mkdir()
         folder.chmod(0o777)
         for number in range(options.rounds):
-            # Each round begins with another emulator, so that none is always the first.
+            # Start each round with another emulator, so that none is always first.
             order = here[number % len(here):] + here[:number % len(here)]
             for case_name, case in todo.items():
                 for emulator in order:
@@ -206,7 +205,7 @@ def measure(options) -> dict:
 
 
 def write(file: Path, made: dict) -> None:
-    """JSON with a line for each run."""
+    """Writes JSON with a line for each run."""
     made = rounded(made)
     head = "".join(f" {json.dumps(key)}: {json.dumps(value)},\n" for key, value in made.items() if key != "runs")
     file.write_text("{\n" + head + ' "runs": [\n' + ",\n".join(f"  {json.dumps(row)}" for row in made["runs"]) + "\n ]\n}\n")
@@ -229,7 +228,7 @@ def processor() -> str:
 # The tables.
 
 def spread(values: list[float], digits: int = 0) -> str:
-    """The median and, of several rounds, the smallest and largest."""
+    """Formats the median and, for several rounds, the smallest and largest value."""
     if not values:
         return "-"
     middle = f"{statistics.median(values):,.{digits}f}"
@@ -256,7 +255,7 @@ class Results:
         return [r for r in self.made["runs"] if r["case"] == case and r["emulator"] == emulator]
 
     def marked(self, rows: list[dict]) -> str:
-        """Runs during which the host took more than QUIET of the processors, and runs that failed: an end had no processor, or worse."""
+        """Counts runs with more than QUIET of steal, and runs without a result (such as an end without a processor)."""
         failed = sum("failed" in r for r in rows)
         steal = sum(r.get("machine", {}).get("steal", 0) > QUIET for r in rows)
         text = [f"{steal} of {len(rows)}" if steal else "", f"{failed} without result" if failed else ""]
@@ -277,7 +276,7 @@ class Results:
 
 
 def of(rows: list[dict], *path: str) -> list[float]:
-    """The values of a field, of the runs that have it."""
+    """Returns the values of a field in the runs that have it."""
     values = []
     for row in rows:
         for name in path:
@@ -353,18 +352,20 @@ def rewrite(page: Path, text: str) -> None:
 
 def main() -> int:
     parser = cli.parser(__doc__)
-    parser.add_argument("--rattan", default="rattan", metavar="PATH", help="the program of Rattan (default: in PATH)")
-    parser.add_argument("--mahimahi", metavar="DIR", help="the folder of mm-delay, mm-link and mm-loss (default: in PATH)")
-    parser.add_argument("--built", action="append", default=[], metavar="NAME=TEXT", help="what is known of `rattan` or `mahimahi`: commit, flags")
-    parser.add_argument("--note", default="", help="what else ran on the machine")
+    parser.add_argument("--rattan", default="rattan", metavar="PATH", help="Rattan's program (default: in PATH)")
+    parser.add_argument("--mahimahi", metavar="DIR", help="folder of mm-delay, mm-link and mm-loss (default: in PATH)")
+    parser.add_argument("--built", action="append", default=[], metavar="NAME=TEXT",
+                        help="build of `rattan` or `mahimahi`: commit, flags")
+    parser.add_argument("--note", default="", help="other load on the machine during the measurement")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="veth, netem, roughlink, rattan, mahimahi")
     parser.add_argument("--cases", nargs="+", choices=("tcp", "echo", "cpu", "rate", "loss"))
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rates", type=float, nargs="+", default=[10, 100], metavar="MBIT")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep all results in this file, after each round")
-    parser.add_argument("--from", type=Path, nargs="+", dest="read", metavar="FILE", help="measure nothing, read results")
-    parser.add_argument("--page", type=Path, metavar="FILE", help="rewrite the tables of this page instead of printing them")
+    parser.add_argument("--from", type=Path, nargs="+", dest="read", metavar="FILE",
+                        help="read these results, measure nothing")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="rewrite the tables of this page")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.read:

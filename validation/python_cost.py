@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""What Python costs beside the command line: CPU time of 1000 small runs in one process each way, in alternating rounds, and the time that
-5 million rows of series take to reach Polars. Run by an interpreter that has `roughlink` and `polars`.
+"""Measures the cost of Python compared with the command line.
+
+The script measures the CPU time of 1000 small runs, in one process per variant and in alternating rounds. It also
+measures the time to move 5 million rows of series to Polars. The interpreter needs `roughlink` and `polars`.
 
     PYTHONPATH=python target/python/bin/python validation/python_cost.py --roughlink target/release/roughlink
 """
@@ -27,7 +29,7 @@ rl.sweep(rl.load("hello").set("duration", "5 s"), {"seed": list(range(RUNS))}, r
 
 
 def cpu(words: list[str], cwd: Path) -> float:
-    """CPU seconds of a command."""
+    """Returns the CPU seconds of a command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(words, cwd=cwd, check=True, capture_output=True, timeout=3600)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -35,7 +37,7 @@ def cpu(words: list[str], cwd: Path) -> float:
 
 
 def rows() -> None:
-    """The time for a table of some five million rows to become a frame of Polars."""
+    """Prints the time to turn a table of some five million rows into a Polars frame."""
     import polars as pl
     import roughlink as rl
 

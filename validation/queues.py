@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""CoDel and FQ-CoDel beside those of ns-3 3.44: marks or drops, goodput and the delay in the queue.
+"""Compares CoDel and FQ-CoDel with ns-3 3.44's: marks or drops, goodput and the delay in the queue.
 
-Bulk transfers with NewReno run for a minute over 10 Mbit/s with a round-trip time of 40 ms, with ECN and without. Both
-simulators have the parameters of the RFCs. Nothing here is random but the hash of fq_codel, so there is one run each. What differs by
-construction: ns-3's device holds one packet (1.2 ms) beside the one on the wire, the discipline sees neither; and ns-3 reduces the
-window for a mark step by step, by PRR, where the `ns3` stack here reduces it at once.
+Bulk transfers with NewReno run for a minute over 10 Mbit/s with a round-trip time of 40 ms, with and without ECN. Both
+simulators use the parameters of the RFCs. Only the hash of fq_codel is random, so there is one run each. Two
+differences are by construction. ns-3's device holds one packet (1.2 ms) in addition to the one on the wire, both
+outside the discipline. For a mark ns-3 reduces the window step by step (PRR); the `ns3` stack here reduces it at once.
 """
 
 import json

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Segment by segment: does roughlink's endpoint send what ns-3 3.44's sends when the same packets are lost?
+"""Compares the segments of roughlink's endpoint with ns-3 3.44's when the same packets are lost.
 
 NewReno, 2 MB, delayed ACK of 2; without SACK unless --sack. Each case loses packets by their arrival number at the car
-(the SYN is 0, the ACK of the handshake 1, every IP fragment counts), so no random number is involved. Sequence, length and
-retransmission flag of every data segment must agree; the difference in time is reported, and bounded by --time-tolerance.
+(the SYN is 0, the ACK of the handshake 1, every IP fragment counts), so no random number is involved. Sequence, length
+and retransmission flag of every data segment must agree; the difference in time is reported, and bounded by
+--time-tolerance.
 
-ns-3's links add a PPP header of 2 bytes to each packet, 1.6 us at 10 Mbit/s: times drift by that much per packet
-unless roughlink's links do the same (--link-overhead 2). ns-3's bulk application writes 512 bytes at a time, so a full
-send buffer makes it send short segments; the send buffer here is 1 MiB, larger than the window, except in `send-buffer`.
+ns-3's links add a PPP header of 2 bytes to each packet, 1.6 us at 10 Mbit/s: times drift by that much per packet unless
+roughlink's links do the same (--link-overhead 2). ns-3's bulk application writes 512 bytes at a time, so a full send
+buffer makes it send short segments; the send buffer here is 1 MiB, larger than the window, except in `send-buffer`.
 
 --write DIR stores ns-3's traces; --from DIR compares with stored ones, and then needs no ns-3.
 """
@@ -32,7 +33,7 @@ MANY = tuple(sorted(random.Random("segments").sample(range(40, 1300), 25)))
 
 
 def lost_retransmission(ns3: Ns3, scenario: Scenario) -> tuple[int, ...]:
-    """Packet 30, and the arrival number that its retransmission then has."""
+    """Returns packet 30 and the arrival number of its retransmission."""
     arrivals = read_arrivals(ns3, scenario.with_(drop=(30,)))
     seq = arrivals[30]
     return (30, next(n for n, s in enumerate(arrivals) if s == seq and n > 30))
@@ -45,7 +46,7 @@ def last(count: int):
     return numbers
 
 
-# name -> what to drop (numbers, or a function that asks a run of ns-3), and changes to the base scenario
+# name -> packets to drop (numbers, or a function that takes them from a run of ns-3), and changes to the base scenario
 CASES = {
     "no-loss": ((), {}),
     "single": ((30,), {}),
@@ -73,7 +74,8 @@ def options():
     parser.add_argument("--cc", default="newreno", metavar="NAME")
     parser.add_argument("--sack", action="store_true", help="with SACK (and PRR, as always)")
     parser.add_argument("--link-overhead", type=int, default=0, metavar="BYTES")
-    parser.add_argument("--time-tolerance", type=float, metavar="US", help="a larger difference in time is a divergence")
+    parser.add_argument("--time-tolerance", type=float, metavar="US",
+                        help="a larger difference in time is a divergence")
     parser.add_argument("--context", type=int, default=5, help="segments shown before and after a divergence")
     parser.add_argument("--from", dest="stored", type=Path, metavar="DIR")
     parser.add_argument("--write", type=Path, metavar="DIR", help="only store ns-3's traces")
@@ -121,7 +123,7 @@ def same(a: Segment, b: Segment, tolerance_us: float | None) -> bool:
 
 
 def divergence(theirs: list[Segment], ours: list[Segment], tolerance_us: float | None) -> int | None:
-    """Index of the first pair that differs, or of the end of the shorter list; None when all agree."""
+    """Returns the index of the first pair that differs, or of the end of the shorter list; None if all agree."""
     for index, (a, b) in enumerate(zip(theirs, ours)):
         if not same(a, b, tolerance_us):
             return index

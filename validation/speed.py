@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""CPU time per delivered packet and memory per flow, roughlink and ns-3 3.44 in turn.
+"""Measures CPU time per delivered packet and memory per flow of roughlink and ns-3 3.44.
 
-Groups of up to three flows share one chain of links; groups share nothing. Rounds alternate between the simulators, ratios are taken
-round by round, then the median: a busy machine moves both. ns-3 counts user CPU of its event loop alone; roughlink is
-charged its whole process, start-up included, unless its JSON result has a `cpu_s` (then both are event loops).
-roughlink simulates --stretch times as long, so that a run lasts long enough to be timed.
-Both applications write whole segments, unless --write says 512 as in ns-3's default: the pieces cost it time and memory.
+Groups of up to three flows share one chain of links; groups share nothing. Rounds alternate between the simulators, and
+the result is the median of the rounds' ratios, because a busy machine affects both. For ns-3 only the user CPU time of
+the event loop counts. For roughlink the whole process counts, including start-up, unless its JSON result has a `cpu_s`
+(then both are event loops). roughlink simulates --stretch times as long, so that a run lasts long enough to be timed.
+Both applications write whole segments unless --write is 512, ns-3's default: the pieces cost ns-3 time and memory.
 Memory per flow = (peak with 999 flows - peak with 3) / 996.
 """
 
@@ -89,7 +89,7 @@ def main() -> int:
         many, few = CASES["999"].with_(cc=o.cc, duration_s=1), BASE.with_(cc=o.cc, flows_per_group=3, duration_s=1)
         for name, simulator in simulators.items():
             cli.progress(f"memory, {simulator.name}")
-            # Few flows end too soon for their memory to be seen; time does not change it once windows are open.
+            # Few flows end too soon to measure their memory; once windows are open, time does not change it.
             peaks = [peak_rss_kb(simulator, s.with_(duration_s=s.duration_s * stretch[name] * scale))
                      for s, scale in ((many, 1), (few, 100 if name == "roughlink" else 1))]
             memory[f"{name}_kb_per_flow"] = (peaks[0] - peaks[1]) / 996

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Throughput of every variant on the V2G scenario, roughlink and ns-3 3.44 side by side.
+"""Compares the throughput of every variant on the V2G scenario between roughlink and ns-3 3.44.
 
-Each cell is the mean over the seeds +- the 95 % confidence interval of that mean; the ratio is roughlink / ns-3.
-The two draw different losses, so single seeds do not match: two means agree when they differ by less than
-their intervals allow (column `sigma`: the difference in standard errors; beyond 3 is a real difference).
-A burst that is counted in packets can swallow every retransmission of a stalled sender, which then gives up after 6
-(--data-retries): such flows count with what they delivered until then, and their number is shown.
+Each cell is the mean over the seeds +- its 95 % confidence interval; the ratio is roughlink / ns-3. The two draw
+different losses, so single seeds do not match. Two means agree if they differ by less than their intervals allow
+(column `sigma`: the difference in standard errors; beyond 3 is a real difference).
+
+A burst that is counted in packets can hit every retransmission of a stalled sender, which then gives up after 6
+(--data-retries). Such flows count with their delivery until then, and their number is shown.
 """
 
 import json
@@ -38,7 +39,7 @@ def options():
 
 
 def measure(simulator, scenario: Scenario, seeds: int) -> tuple[float, float, int]:
-    """Mean throughput, half width of its confidence interval, and how many runs were not completed."""
+    """Returns the mean throughput, the half width of its confidence interval, and the number of incomplete runs."""
     values = []
     incomplete = 0
     for seed in range(1, seeds + 1):

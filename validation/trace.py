@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""One cell of the matrix of linux.py under the kernel and in simulation, over time: window, threshold, RTT, retransmissions.
+"""Traces a cell of linux.py's matrix in kernel and simulation: window, threshold, RTT, retransmissions over time.
 
     validation/trace.py cc=cubic rate_mbit=10 delay_ms=40 queue_pkt=10 loss_pct=1 --seed 2 -o trace
 
-The kernel runs now (root or user namespaces; as long as the cell lasts) and is asked every 10 ms (TCP_INFO); the simulation gives its
-series. Written are DIR/trace.csv, with the same columns for both sides, DIR/trace.svg, and DIR/kernel.json with all that the kernel
-said. --from DIR draws again what a kernel did before, beside a new simulation. Code 3: emulation is not possible here, or pyarrow or
-matplotlib is missing (validation/requirements-trace.txt).
+The kernel run takes as long as the cell (needs root or user namespaces) and is sampled every 10 ms (TCP_INFO); the
+simulation provides its series. The output is DIR/trace.csv with the same columns for both sides, DIR/trace.svg, and
+DIR/kernel.json with all samples of the kernel. --from DIR compares an earlier kernel run with a new simulation. Exits
+with 3 if emulation is not possible, or if pyarrow or matplotlib is missing (validation/requirements-trace.txt).
 """
 
 import csv
@@ -21,7 +21,7 @@ from roughlink_validation.simulators import Missing, call
 
 COLUMNS = ("time_s", "cwnd_pkt", "ssthresh_pkt", "in_flight_pkt", "srtt_ms", "pacing_mbps", "retransmits", "acked_mb")
 STEP_S = 0.01
-# Before the first RTT the kernel says the largest number, in bytes per second.
+# The kernel's value before the first RTT: the largest number, in bytes per second.
 UNLIMITED = 1e9
 
 
@@ -29,9 +29,10 @@ def options():
     parser = cli.parser(__doc__)
     parser.add_argument("cell", nargs="+", metavar="KEY=VALUE", help=f"the cell: {', '.join(CELL_COLUMNS)}")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--flow", type=int, default=0, help="which of several flows")
-    parser.add_argument("--until", type=float, metavar="SECONDS", help="draw this much of it")
-    parser.add_argument("--from", dest="before", type=Path, metavar="DIR", help="the kernel's run of an earlier trace")
+    parser.add_argument("--flow", type=int, default=0, help="number of the flow to trace")
+    parser.add_argument("--until", type=float, metavar="SECONDS", help="draw only this much of the run")
+    parser.add_argument("--from", dest="before", type=Path, metavar="DIR",
+                        help="use the kernel run of an earlier trace")
     parser.add_argument("-o", dest="out", type=Path, required=True, metavar="DIR")
     return parser.parse_args()
 
@@ -68,7 +69,7 @@ def of_simulation(roughlink: Path, cell: Cell, seed: int, flow: int) -> list[dic
                  if r["flow"] == name and r["retransmission"]]
     rows, due, repaired, mss = [], 0.0, 0, 1448
     for before, sample in zip(samples, samples[1:] + [None]):
-        # What holds at the end of each step: the last sample before it.
+        # The value at the end of each step is the last sample before it.
         until = sample["time_ns"] / 1e9 if sample else cell.duration_s
         while due < until:
             if due >= before["time_ns"] / 1e9:

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Are the results what they were at a commit? Proves that a rewrite changes none.
+"""Compares all results with those of a commit, to prove that a rewrite changes none.
 
     unchanged.py main~3
     unchanged.py --old ./roughlink-before --new target/debug/roughlink
 
-The first form builds the commit in a temporary worktree of git and the program of the working tree, both as the tests do (a
-commit that was built before is kept); the second takes two programs. Each runs every built-in scenario with `--json`, and
-`reproduce PAPER --quick` of every paper, of which all single runs are compared beside the statistics. Numbers must be the
-same bits. Not compared are the fields that measure or describe the program itself: those of NOT_RESULTS, and what --ignore
-names, which is for a field that is new and shown to be so in its commit.
+The first form builds the commit in a temporary git worktree, and the program of the working tree, both with the tests'
+profile (builds of commits are kept). The second form takes two programs. Both programs run every built-in scenario with
+`--json` and every paper with `reproduce PAPER --quick`. The comparison covers the statistics and all single runs, bit
+for bit. Fields that measure or describe the program itself are not compared (NOT_RESULTS). Use --ignore for a new
+field, which its commit must explain.
 
-Exit code 1 if anything differs, or if a scenario or paper of the commit is gone; new ones are listed and do not count.
+Exits with 1 if anything differs, or if a scenario or paper of the commit is gone. New ones are listed and do not count.
 """
 
 import argparse
@@ -33,28 +33,30 @@ from roughlink_validation.simulators import Failed, Missing
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ["cargo", "build", "--workspace", "--locked", "--profile", "test", "--bin", "roughlink"]
-# By name: the wall-clock time of a run, and the revision that heads a report.
+# Field names: the wall-clock time of a run, and the revision in the head of a report.
 NOT_RESULTS = {"wall_s", "Revision"}
 WIDTH = 80
 
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("revision", nargs="?", help="the commit to compare with")
+    parser.add_argument("revision", nargs="?", help="commit to compare with")
     parser.add_argument("--old", type=Path, metavar="PATH", help="this program instead of a commit")
     parser.add_argument("--new", type=Path, metavar="PATH", help="this program instead of the working tree's")
     parser.add_argument("--target-dir", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")),
-                        help="where both are built, so that dependencies are built once (default: target)")
+                        help="build folder for both, so that dependencies are built once (default: target)")
     parser.add_argument("--limit", type=float, default=1200, metavar="S", help="seconds that a run may take (1200)")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this scenario or paper; repeatable")
-    parser.add_argument("--ignore", action="append", default=[], metavar="FIELD", help="a field not to compare; repeatable")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME",
+                        help="this scenario or paper; repeatable")
+    parser.add_argument("--ignore", action="append", default=[], metavar="FIELD",
+                        help="a field not to compare; repeatable")
     chosen = parser.parse_args()
     if (chosen.revision is None) == (chosen.old is None):
         parser.error("name a commit, or a program with --old")
     return chosen
 
 
-# ---- The two programs -------------------------------------------------------------------------------------------------
+# ---- The two programs ------------------------------------------------------------------------------------------------
 
 
 def git(*arguments: str) -> str:
@@ -65,7 +67,7 @@ def git(*arguments: str) -> str:
 
 
 def build(tree: Path, target: Path) -> Path:
-    """The program of the sources in `tree`; cargo says on standard error what it does."""
+    """Builds the program from the sources in `tree` and returns its path; cargo reports on standard error."""
     done = subprocess.run(BUILD, cwd=tree, env=os.environ | {"CARGO_TARGET_DIR": str(target)}, stdout=sys.stderr)
     if done.returncode != 0:
         raise Failed(f"{' '.join(BUILD)} failed in {tree}")
@@ -74,7 +76,7 @@ def build(tree: Path, target: Path) -> Path:
 
 @contextlib.contextmanager
 def alone(folder: Path):
-    """One at a time: what is found in `folder` then was left by one that was killed."""
+    """Locks `folder`, so that anything found in it is the leftover of a killed process."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
@@ -87,7 +89,7 @@ def alone(folder: Path):
 
 @contextlib.contextmanager
 def worktree(commit: str, at: Path):
-    """The commit, checked out at `at` while it is needed."""
+    """Checks out the commit at `at` for the duration of the context."""
 
     def remove():
         with uninterrupted(), contextlib.suppress(Failed):
@@ -112,7 +114,7 @@ def uninterrupted():
 
 
 def program_of(revision: str, target: Path) -> Path:
-    """The program of a commit. The worktree has the same place each time, so cargo's files for it are replaced."""
+    """Returns the program of a commit. The worktree always has the same path, so cargo replaces its files."""
     commit = git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
     folder = target / "unchanged"
     kept = folder / f"roughlink-{commit[:12]}"
@@ -126,19 +128,19 @@ def program_of(revision: str, target: Path) -> Path:
     return kept
 
 
-# ---- What they give ---------------------------------------------------------------------------------------------------
+# ---- Their results ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Side:
-    """A program, and a folder for what it writes."""
+    """A program, and a folder for its output."""
 
     program: Path
     folder: Path
 
     @contextlib.contextmanager
     def started(self, arguments: list[str]):
-        """Run it; what it prints goes to files, so that neither side waits for the other to be read."""
+        """Starts the program with output to files, so that neither side blocks on an unread pipe."""
         with (self.folder / "stdout").open("w+") as out, (self.folder / "stderr").open("w+") as err:
             process = subprocess.Popen([self.program, *arguments], cwd=self.folder, stdout=out, stderr=err)
             try:
@@ -158,7 +160,7 @@ class Side:
 
 
 def both(sides: list[Side], arguments: list[str], limit: float) -> list:
-    """The JSON that each prints; they run at the same time."""
+    """Runs both programs at the same time and returns the JSON of each."""
     end = time.monotonic() + limit
     with contextlib.ExitStack() as stack:
         started = [stack.enter_context(side.started(arguments)) for side in sides]
@@ -170,7 +172,7 @@ def both(sides: list[Side], arguments: list[str], limit: float) -> list:
 
 
 def names(sides: list[Side], limit: float) -> list[list[tuple[str, str]]]:
-    """What each can do: (kind, name)."""
+    """Returns the scenarios and papers of each program, as (kind, name)."""
     scenarios, papers = (both(sides, list_, limit) for list_ in (["scenario", "list", "--json"], ["reproduce", "--json"]))
     return [[("run", e["name"]) for e in s] + [("reproduce", e["paper"]) for e in p] for s, p in zip(scenarios, papers)]
 
@@ -183,7 +185,7 @@ def results(sides: list[Side], kind: str, name: str, limit: float) -> list:
 
 
 def with_runs(statistics: dict, store: Path) -> dict:
-    """The statistics of a paper, and each run behind them."""
+    """Returns the statistics of a paper with all its single runs."""
     statistics["facts"] = dict(statistics["facts"])
     runs = {}
     for line in store.read_text().splitlines()[1:]:
@@ -194,13 +196,13 @@ def with_runs(statistics: dict, store: Path) -> dict:
     return {"runs": dict(sorted(runs.items())), "statistics": statistics}
 
 
-# ---- The comparison ---------------------------------------------------------------------------------------------------
+# ---- The comparison --------------------------------------------------------------------------------------------------
 
 ABSENT = object()
 
 
 def differences(old, new, ignored: set[str], path: str = ""):
-    """(path, old, new) of every field that is not the same, in the order of the results."""
+    """Yields (path, old, new) of every field that differs, in the order of the results."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             if key not in ignored:
@@ -209,7 +211,7 @@ def differences(old, new, ignored: set[str], path: str = ""):
         for i in range(max(len(old), len(new))):
             pair = [side[i] if i < len(side) else ABSENT for side in (old, new)]
             yield from differences(*pair, ignored, f"{path}[{label(pair[0], i)}]")
-    # Of floats, `repr` is exact, and tells -0 from 0.
+    # `repr` of floats is exact and distinguishes -0 from 0.
     elif type(old) is not type(new) or repr(old) != repr(new):
         yield path, old, new
 
@@ -284,7 +286,7 @@ def main() -> int:
                 raise Missing(f"there is no program {program}")
             own = Path(folder) / side
             own.mkdir()
-            # Of its own, so that a build meanwhile does not exchange it.
+            # Use a copy, so that a concurrent build does not replace the program.
             sides.append(Side(Path(shutil.copy2(program.resolve(), own / "roughlink")), own))
         return compare(sides, chosen)
 

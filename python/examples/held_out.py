@@ -1,4 +1,4 @@
-"""Links on which no policy was trained, and how algorithms compare on them: `learn.py evaluate`."""
+"""Links that are not used in training, and the comparison of algorithms on them: `learn.py evaluate`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ import roughlink as rl
 from learn import Policy, between, cable
 
 ALGORITHMS = ["learned", "cubic", "newreno", "newreno-sc", "illinois-aa", "bbr"]
-"""Of these `learned` is compared with CUBIC, as all are in pictures, and with BBR."""
+"""Compared algorithms. Tables show the differences of `learned` from CUBIC and BBR; pictures compare all with CUBIC."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A link, of which each replica draws one, or a scenario whose replicas differ in what is random in it."""
+    """A link that is drawn for each replica, or a scenario with random parts that differ between replicas."""
 
     name: str
     what: str
     make: Callable[[np.random.Generator], rl.Scenario]
     flow: str = "download"
     alike: bool = False
-    """The other flow has the same algorithm."""
+    """True if the other flow uses the same algorithm."""
 
 
 def near(rate_mbps: float, delay_ms: float, loss_percent: float, queue: int, burst: int = 4) -> Callable[[np.random.Generator], rl.Scenario]:
-    """Cables with up to a fifth more or less rate and delay."""
+    """Returns a maker of cables with up to a quarter more or a fifth less rate and delay."""
 
     def make(random: np.random.Generator) -> rl.Scenario:
         rate, delay = (x * between(random, 0.8, 1.25) for x in (rate_mbps, delay_ms))
@@ -40,13 +40,13 @@ def near(rate_mbps: float, delay_ms: float, loss_percent: float, queue: int, bur
 
 
 def fixed(name: str, **keys: object) -> Callable[[np.random.Generator], rl.Scenario]:
-    """A built-in scenario, on the Linux stack."""
+    """Returns a maker of a built-in scenario on the Linux stack."""
     values = {"tcp.stack": "linux", **{key.replace("__", "."): str(value) for key, value in keys.items()}}
     return lambda random: rl.load(name).set(values)
 
 
 def shared(loss_percent: float, start: str = "0 s") -> Callable[[np.random.Generator], rl.Scenario]:
-    """A cable of 10 Mbit/s with another download, under CUBIC unless it is given another algorithm."""
+    """Returns a maker of a cable of 10 Mbit/s with another download, under CUBIC unless set otherwise."""
 
     def make(random: np.random.Generator) -> rl.Scenario:
         one = near(10, 10, loss_percent, 100)(random)
@@ -88,7 +88,7 @@ LINKS = [
 
 
 def metrics(flow: dict[str, Any], other: dict[str, Any] | None) -> dict[str, float]:
-    """What is compared: of the flow, and of the other of its run, if there is one."""
+    """Returns the compared metrics of the flow, and of the run's other flow if there is one."""
     found = {
         "throughput, Mbit/s": flow["throughput_mbps"],
         "95th percentile of the round-trip time, ms": flow["rtt_ms"]["p95"],
@@ -102,11 +102,11 @@ def metrics(flow: dict[str, Any], other: dict[str, Any] | None) -> dict[str, flo
 
 
 Samples = dict[str, list[dict[str, float]]]
-"""For each algorithm, for each replica, what was measured."""
+"""Metrics of each replica, by algorithm."""
 
 
 def measure(link: Link, replicas: Iterable[int]) -> Samples:
-    """Runs of all algorithms, which meet the same links and random numbers in the same replicas."""
+    """Runs all algorithms, with the same links and random numbers in the same replicas."""
     found: Samples = {name: [] for name in ALGORITHMS}
     for replica in replicas:
         scenario = link.make(np.random.default_rng([SEED, replica]))
@@ -120,11 +120,11 @@ def measure(link: Link, replicas: Iterable[int]) -> Samples:
 
 
 SEED = 2_000_000
-"""Training has others."""
+"""First seed of the evaluation; training uses other seeds."""
 
 
 def row(found: Samples, metric: str) -> list[str]:
-    """The mean of each algorithm, and the differences of `learned` from CUBIC and BBR in the same replicas."""
+    """Formats the mean of each algorithm, and the differences of `learned` from CUBIC and BBR in the same replicas."""
     cells = [f"{rl.Estimate.of_samples([sample[metric] for sample in found[name]]).mean:.3g}" for name in ALGORITHMS]
     for name in ("cubic", "bbr"):
         pairs = zip(found["learned"], found[name], strict=True)
@@ -135,7 +135,7 @@ def row(found: Samples, metric: str) -> list[str]:
 
 
 def evaluate(policy: Policy, replicas: int, names: list[str] | None, picture: Path | None) -> int:
-    """The command: prints a table in Markdown for each metric."""
+    """Runs the command `evaluate`: prints a Markdown table for each metric."""
     known = [link.name for link in LINKS]
     for name in names or ():
         if name not in known:
@@ -159,7 +159,7 @@ def evaluate(policy: Policy, replicas: int, names: list[str] | None, picture: Pa
 
 
 def draw(measured: list[tuple[Link, Samples]], path: Path) -> None:
-    """What each gets relative to CUBIC in the same replicas: geometric means with their 95 % intervals."""
+    """Draws results relative to CUBIC in the same replicas: geometric means with their 95 % intervals."""
     import matplotlib
 
     matplotlib.use("Agg")

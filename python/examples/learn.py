@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Trains a small congestion control on noisy power-line cables, and compares it with others on links that it was not trained on.
+"""Trains a small congestion control on noisy power-line cables, and compares it with others on other links.
 
     python python/examples/learn.py train --out policy.json --curve curve.png
     python python/examples/learn.py evaluate --policy policy.json --picture learned.png
 
-The policy is a weighted sum of nine features of the last round trip, and its action the factor of the window for the next. It is trained by an
-evolution strategy with antithetic sampling in one `roughlink.gym.TransportVectorEnv`, as docs/how-to/learning.md explains. The same
-options give the same policy bit for bit, with any number of threads.
+The policy is a weighted sum of nine features of the last round trip; the action is the factor of the window for the
+next. An evolution strategy with antithetic sampling trains it in one `roughlink.gym.TransportVectorEnv`;
+docs/how-to/learning.md explains the details. The same options give the same policy bit for bit, with any number of
+threads.
 
-It needs `roughlink[gym]`, and for pictures matplotlib.
+Needs `roughlink[gym]`, and matplotlib for pictures.
 """
 
 from __future__ import annotations
@@ -31,18 +32,19 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 FEATURES = ("queued", "queued slowly", "lost", "lost slowly", "used", "recovering", "trend", "of best", "last action")
-PARAMETERS = len(FEATURES) + 1  # and what is added
+PARAMETERS = len(FEATURES) + 1  # and a constant
 COMMITTED = Path(__file__).with_name("policy.json")
 
 
 class PolicyError(ValueError):
-    """A file that is no policy; the text says why."""
+    """A file is not a valid policy; the message gives the reason."""
 
 
 class Actor:
-    """Policies at work, one for each row of weights, each with a memory of its own.
+    """Running policies, one for each row of weights, each with its own memory.
 
-    It has sums and quotients only, in an order of its own: the last bits of NumPy's powers and products of matrices depend on the machine.
+    Only sums and quotients in a fixed order are used, because the last bits of NumPy's powers and matrix products
+    depend on the machine.
     """
 
     def __init__(self, weights: Floats) -> None:
@@ -50,10 +52,12 @@ class Actor:
         self.queued, self.lost, self.before, self.best, self.last = np.zeros((5, len(weights)))
 
     def features(self, seen: rg.Numbers) -> list[Floats]:
-        """What the last interval was like, for each row, in the order of `FEATURES`. None has a unit, so that links of any rate and
-        length look alike."""
+        """Returns the features of the last interval for each row, in the order of `FEATURES`.
+
+        Features have no unit, so that links of any rate and length look alike.
+        """
         delivered, _, rtt, least, lost, window, in_flight, recovering, _ = seen.astype(np.float64).T
-        # With few segments in flight a delayed acknowledgement looks like a queue, and a window that falls would stay there.
+        # With few segments in flight a delayed acknowledgement looks like a queue, and a small window would stay small.
         believed = (rtt > 0) & (window >= 4)
         queued = np.where(believed, np.minimum(rtt / np.where(believed, least, 1) - 1, 4), 0)
         self.queued = self.queued + (queued - self.queued) / 8
@@ -67,7 +71,7 @@ class Actor:
         return [queued, self.queued, lost, self.lost, used, recovering, trend, of_best, self.last]
 
     def act(self, seen: rg.Numbers) -> rg.Numbers:
-        """The actions for observations, a row for each: binary logarithms of the factors by which windows change, from -1 to 1."""
+        """Returns an action for each row: the binary logarithm of the factor of the window, from -1 to 1."""
         out = self.weights[:, -1]
         for i, feature in enumerate(self.features(seen)):
             out = out + self.weights[:, i] * feature
@@ -78,18 +82,18 @@ class Actor:
 
 @dataclass(frozen=True)
 class Policy:
-    """A trained policy, and how it was made."""
+    """A trained policy and the options that made it."""
 
     weights: Floats
     made: dict[str, Any]
 
     def algorithm(self, flow: rl.Flow) -> rl.CongestionControl:
-        """It as an algorithm: ``roughlink.register("learned", policy.algorithm)``."""
+        """Returns the policy as an algorithm for a flow: ``roughlink.register("learned", policy.algorithm)``."""
         actor = Actor(self.weights[None])
         return rg.Deployed(flow, lambda seen: actor.act(seen[None]), max_window=MAX_WINDOW)
 
     def save(self, path: Path) -> None:
-        """Writes it, whole or not at all."""
+        """Writes the policy atomically."""
         text = {"policy": FORMAT, "features": FEATURES, "made": self.made, "weights": self.weights.tolist()}
         part = path.with_name(path.name + ".part")
         part.write_text(json.dumps(text, indent=1) + "\n")
@@ -97,10 +101,10 @@ class Policy:
 
     @classmethod
     def load(cls, path: Path) -> Policy:
-        """Reads one.
+        """Reads a policy.
 
         Raises:
-            PolicyError: it is none, or one with other features.
+            PolicyError: The file is not a policy, or a policy with other features.
         """
         try:
             found = json.loads(path.read_text())
@@ -122,12 +126,15 @@ class Policy:
 
 FORMAT = "roughlink learn.py 1"
 MAX_WINDOW = 500
-"""Segments."""
+"""Maximum window in segments."""
 
 
 def cable(rate_mbps: float, delay_ms: float, loss_percent: float, queue: int, burst: int = 4) -> rl.Scenario:
-    """A car that downloads over a charging cable which loses packets in bursts of 1 to `burst`: the path of the scenario v2g-one-car with
-    another rate, one-way delay, mean loss and queue, packets of 1500 bytes and the Linux stack."""
+    """Returns a download to a car over a charging cable that loses packets in bursts of 1 to `burst`.
+
+    This is the path of the scenario v2g-one-car with another rate, one-way delay, mean loss and queue, packets of 1500
+    bytes and the Linux stack.
+    """
     noise: dict[str, Any] = {"kind": "burst", "mean": f"{loss_percent} %", "length": [1, burst], "direction": "forward"}
     plc: dict[str, Any] = {"rate": f"{rate_mbps} Mbit/s", "delay": "0.9 ms", "queue": f"{queue} pkt"}
     return rl.scenario(
@@ -146,7 +153,7 @@ def cable(rate_mbps: float, delay_ms: float, loss_percent: float, queue: int, bu
 
 
 def drawn(random: np.random.Generator) -> tuple[rl.Scenario, float]:
-    """A cable of those that it is trained on, and its rate, Mbit/s."""
+    """Draws a cable for training; returns it with its rate in Mbit/s."""
     rate = between(random, 2, 20)
     delay = between(random, 4, 40)
     loss = 0.0 if random.random() < 0.25 else between(random, 0.1, 2.5)
@@ -154,14 +161,16 @@ def drawn(random: np.random.Generator) -> tuple[rl.Scenario, float]:
 
 
 def between(random: np.random.Generator, low: float, high: float) -> float:
-    """A number, uniform in its logarithm, to three decimals."""
+    """Draws a number, uniform in its logarithm, rounded to three decimals."""
     return float(round(low * (high / low) ** random.random(), 3))
 
 
 def returns(weights: Floats, links: list[tuple[rl.Scenario, float]], steps: int, seed: int, threads: int | None) -> Floats:
-    """The return of each policy (row) on each link (column): the mean over the time of an episode of the share of the link's rate that is delivered,
-    less `DELAY` times the share of the round-trip time that is spent in queues and `LOSS` times the share of packets that is lost. All policies
-    meet the same noise."""
+    """Computes the return of each policy (row) on each link (column). All policies meet the same noise.
+
+    The return is a mean over the time of an episode: the share of the link's rate that is delivered, minus `DELAY`
+    times the share of the round-trip time spent in queues, minus `LOSS` times the share of packets lost.
+    """
     many, count = len(weights), len(links)
     scenarios = [scenario for scenario, _ in links] * many
     rates = np.array([rate for _, rate in links] * many)
@@ -184,7 +193,7 @@ DELAY, LOSS = 0.5, 1.0
 
 @dataclass(frozen=True)
 class Plan:
-    """How a policy is trained."""
+    """Options of a training."""
 
     seed: int = 1
     generations: int = 100
@@ -198,14 +207,16 @@ class Plan:
 def train(
     plan: Plan, threads: int | None = None, report: Callable[[int, float, Floats], None] | None = None, every: int = 10
 ) -> Floats:
-    """The weights of a policy after some generations. In each, pairs of policies on both sides of the present one are tried on
-    the same newly drawn links, and it moves towards the better ones, with Adam and ever slower.
+    """Trains a policy and returns its weights.
+
+    In each generation, pairs of policies on both sides of the current one run on the same newly drawn links. The
+    current policy moves toward the better ones, with Adam and a shrinking step.
 
     Args:
-        plan: how; all randomness is that of its seed.
-        threads: for the simulations; as many as there are cores if none is given.
-        report: is called every so many generations with their number, the mean return on links drawn apart and the weights.
-        every: generations between reports.
+        plan: Options of the training; `plan.seed` determines all random numbers.
+        threads: Threads for the simulations. Default: the number of cores.
+        report: Called with the generation, the mean return on separate links, and the weights.
+        every: Generations between reports.
     """
     random = np.random.default_rng([plan.seed, 0])
     apart = np.random.default_rng([plan.seed, 1])
@@ -236,13 +247,13 @@ def train(
 
 
 def mean_of(values: Floats) -> float:
-    """The mean, added in order."""
+    """Returns the mean, added in a fixed order."""
     return float(sum(values.tolist()) / len(values))
 
 
 FIRST_SEED = 1_000_000
 CHECKED = 32
-"""Links of the training curve."""
+"""Number of links of the training curve."""
 
 
 def main() -> int:
@@ -250,19 +261,19 @@ def main() -> int:
     commands = p.add_subparsers(dest="command", required=True, metavar="COMMAND")
     usual = Plan()
     t = commands.add_parser("train", help="train a policy", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    t.add_argument("--out", type=Path, default=Path("policy.json"), help="where the policy is written")
-    t.add_argument("--curve", type=Path, help="a picture of the returns, by generation")
-    t.add_argument("--threads", type=int, help="for the simulations; all cores if none is given")
-    t.add_argument("--seed", type=int, default=usual.seed, help="of all randomness")
-    t.add_argument("--generations", type=int, default=usual.generations, help="how long to train")
+    t.add_argument("--out", type=Path, default=Path("policy.json"), help="file for the policy")
+    t.add_argument("--curve", type=Path, help="draw the returns by generation into this file")
+    t.add_argument("--threads", type=int, help="threads for the simulations; all cores if none is given")
+    t.add_argument("--seed", type=int, default=usual.seed, help="seed of all random numbers")
+    t.add_argument("--generations", type=int, default=usual.generations, help="number of generations")
     t.add_argument("--pairs", type=int, default=usual.pairs, help="pairs of policies in a generation")
-    t.add_argument("--cables", type=int, default=usual.cables, help="links that each is tried on")
+    t.add_argument("--cables", type=int, default=usual.cables, help="links for each policy in a generation")
     t.add_argument("--steps", type=int, default=usual.steps, help="round trips on each link")
-    e = commands.add_parser("evaluate", help="compare a policy with other algorithms on links that it was not trained on")
-    e.add_argument("--policy", type=Path, default=COMMITTED, help="its file; the committed one by default")
+    e = commands.add_parser("evaluate", help="compare a policy with other algorithms on links not used in training")
+    e.add_argument("--policy", type=Path, default=COMMITTED, help="file of the policy; the committed one by default")
     e.add_argument("--replicas", type=int, default=24, help="runs of each algorithm on each link (default: 24)")
-    e.add_argument("--link", action="append", metavar="NAME", help="one of the links; may be repeated; all by default")
-    e.add_argument("--picture", type=Path, help="draw it")
+    e.add_argument("--link", action="append", metavar="NAME", help="compare on this link only; may be repeated")
+    e.add_argument("--picture", type=Path, help="draw the comparison into this file")
     args = p.parse_args()
     for name in ("generations", "pairs", "cables", "steps", "replicas"):
         if getattr(args, name, 1) < 1:
@@ -282,7 +293,7 @@ def main() -> int:
 
 
 def train_and_save(args: argparse.Namespace) -> int:
-    """The command `train`. What was reached is kept every ten generations, so that Ctrl-C loses little."""
+    """Runs the command `train`. The policy is saved every ten generations, so that Ctrl-C loses little."""
     plan = Plan(args.seed, args.generations, args.pairs, args.cables, args.steps)
     begin = time.monotonic()
     curve: list[tuple[int, float]] = []
@@ -304,7 +315,7 @@ def train_and_save(args: argparse.Namespace) -> int:
 
 
 def draw(curve: list[tuple[int, float]], path: Path) -> None:
-    """The returns on links drawn apart, by generation."""
+    """Draws the returns on separate links by generation."""
     import matplotlib
 
     matplotlib.use("Agg")

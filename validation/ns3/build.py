@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Compile bulk.cc, or another program beside it, against the ns-3 wheel of the interpreter that runs this file.
+"""Compiles bulk.cc, or another program in its folder, against the ns-3 wheel of the current interpreter.
 
 The program is kept in validation/ns3/build/ under a name that contains a hash of everything it depends on,
-so a second call costs nothing. Exit code 3: the wheel or a C++ compiler is missing.
+so a second call costs nothing. Exits with 3 if the wheel or a C++ compiler is missing.
 """
 
 import argparse
@@ -21,11 +21,11 @@ FLAGS = ["-std=c++20", "-O2", "-Wall", "-Wextra", "-DNS3_BUILD_PROFILE_RELEASE",
 
 
 class Missing(Exception):
-    """The machine lacks something; the message says what and how to get it."""
+    """Missing dependency; the message names it and how to get it."""
 
 
 def wheel() -> tuple[Path, str]:
-    """Where the ns-3 wheel lies, and its version."""
+    """Returns the path of the ns-3 wheel and its version."""
     try:
         found = importlib.metadata.distribution("ns3")
     except importlib.metadata.PackageNotFoundError:
@@ -43,7 +43,7 @@ def library(folder: Path, module: str) -> Path:
 
 
 def build(quiet: bool = True, name: str = "bulk") -> Path:
-    """The path of the compiled program; compiles when something changed."""
+    """Returns the path of the compiled program; compiles it if something has changed."""
     sources = [HERE / f"{name}.cc", HERE / "watch.h"]
     folder, version = wheel()
     compiler = shutil.which(os.environ.get("CXX", "g++"))

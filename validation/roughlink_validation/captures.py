@@ -1,6 +1,6 @@
-"""What a capture (pcapng, IPv4, TCP) shows of transfers: the same code for captures of simulations and of emulations.
+"""Transfers in a capture (pcapng, IPv4, TCP), with the same code for captures of simulations and emulations.
 
-Times are the network's own, from the start of the scenario, seconds.
+Times are the network's, in seconds from the start of the scenario.
 """
 
 import bisect
@@ -20,16 +20,16 @@ class Segment:
 
 @dataclass
 class Transfer:
-    """What a connection carried from the host that opened it."""
+    """Data that a connection carried from the host that opened it."""
 
-    sent: list[Segment] = field(default_factory=list)  # as the sender's interface saw it; empty if it was not captured
+    sent: list[Segment] = field(default_factory=list)  # at the sender's interface; empty if not captured
     arrived: list[Segment] = field(default_factory=list)  # at the receiver's
     windows: list[tuple[float, int, int]] = field(default_factory=list)  # ACKs that reached the sender: time, ack, window in bytes
     first: int | None = None
     scale: int = 0
 
     def delivered(self) -> list[tuple[float, int]]:
-        """Bytes that were in order at the receiver, over time."""
+        """Returns the in-order bytes at the receiver over time."""
         steps, edge, beyond = [], 0, {}
         for segment in self.arrived:
             if segment.seq > edge:
@@ -43,7 +43,7 @@ class Transfer:
         return steps
 
     def repeats(self) -> list[float]:
-        """When segments arrived that are not the newest: retransmissions."""
+        """Returns the arrival times of segments that are not the newest: retransmissions."""
         newest, times = -1, []
         for segment in self.arrived:
             if segment.seq < newest:
@@ -52,7 +52,7 @@ class Transfer:
         return times
 
     def ways(self) -> list[tuple[float, float]]:
-        """When each segment that arrived was sent, and when it arrived."""
+        """Returns the sending and arrival time of each segment that arrived."""
         sent = defaultdict(list)
         for segment in self.sent:
             sent[segment.seq].append(segment.time)
@@ -65,7 +65,7 @@ class Transfer:
 
 
 def at(steps: list[tuple[float, int]], time: float) -> int:
-    """The value that steps have at a time."""
+    """Returns the value of a step function at a time."""
     found = bisect.bisect_right(steps, time, key=lambda s: s[0])
     return steps[found - 1][1] if found else 0
 
@@ -75,8 +75,10 @@ def throughput_mbps(steps: list[tuple[float, int]], begin: float, end: float) ->
 
 
 def recovery_s(steps: list[tuple[float, int]], back: float, end: float, bytes_per_s: float) -> tuple[float, bool]:
-    """How long after `back` the application has 95 % of a rate in each of five consecutive seconds, in steps of 0.1 s, as the metric
-    `recovery_s` of `roughlink reproduce`; or, with False, the time that it took at least."""
+    """Returns the time after `back` until the application gets 95 % of a rate in each of five consecutive seconds.
+
+    The time has steps of 0.1 s, like the metric `recovery_s` of `roughlink reproduce`. With False, it is a lower bound.
+    """
     values = [at(steps, back + i / 10) for i in range(int((end - back) * 10 + 1e-6) + 1)]
     enough = 0.95 * bytes_per_s
     for k in range(len(values) - 50):
@@ -86,17 +88,19 @@ def recovery_s(steps: list[tuple[float, int]], back: float, end: float, bytes_pe
 
 
 def read(path: Path, nodes: list[str], clients: list[str]) -> dict[str, Transfer]:
-    """The transfers of a capture by the node that opened the connection, one each; `nodes` are those of the scenario, whose order gives
-    their addresses."""
+    """Returns the transfers of a capture, one for each node that opened a connection.
+
+    `nodes` are the scenario's; their order gives the addresses.
+    """
     addresses = {node: bytes([10, 0, 0, number + 1]) for number, node in enumerate(nodes)}
     transfers = {addresses[node]: Transfer() for node in clients}
-    own = []  # of each interface, the address of its host
+    own = []  # for each interface the address of its host
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         position, length = 0, len(data)
         while position + 12 <= length:
             kind, size = struct.unpack_from("<II", data, position)
             if position + size > length or size < 12:
-                break  # the last block is not whole
+                break  # the last block is incomplete
             if kind == INTERFACE:
                 host = interface_name(data, position, size).rpartition(":")[0]
                 own.append(addresses[host])
@@ -150,7 +154,7 @@ SYN, ACK, MASK = 2, 16, 0xFFFFFFFF
 
 
 def unwrap(number: int, near: int) -> int:
-    """The number congruent to this one modulo 2^32 that is nearest to another."""
+    """Returns the number congruent to `number` modulo 2^32 that is nearest to `near`."""
     candidate = (near & ~MASK) + number
     return min((candidate - MASK - 1, candidate, candidate + MASK + 1), key=lambda c: abs(c - near))
 

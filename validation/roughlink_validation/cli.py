@@ -1,4 +1,4 @@
-"""What the commands have in common: the --roughlink option, the exit codes, small statistics and tables."""
+"""Common parts of the commands: the --roughlink option, exit codes, small statistics and tables."""
 
 import argparse
 import math
@@ -20,7 +20,7 @@ def parser(description: str) -> argparse.ArgumentParser:
 
 
 def guarded(main) -> int:
-    """Run a command; a missing program is a stated skip (exit code 3), a failed run an error (1)."""
+    """Runs a command; a missing program skips it with a message (exit code 3), a failed run is an error (1)."""
     try:
         return main() or 0
     except Missing as missing:
@@ -48,7 +48,7 @@ T95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.
 
 
 def mean_ci(values: list[float]) -> tuple[float, float]:
-    """Mean and half width of its 95 % confidence interval."""
+    """Returns the mean and the half width of its 95 % confidence interval."""
     if len(values) < 2:
         return values[0], float("nan")
     t = T95[min(len(values) - 1, len(T95)) - 1]
@@ -56,7 +56,7 @@ def mean_ci(values: list[float]) -> tuple[float, float]:
 
 
 def quantile(values: list[float], q: float) -> float:
-    """Linear interpolation between the order statistics."""
+    """Interpolates linearly between the order statistics."""
     ordered = sorted(values)
     at = q * (len(ordered) - 1)
     low = math.floor(at)

@@ -1,4 +1,4 @@
-"""What the kernel did in each cell, beside simulations of the same cell with the same seeds."""
+"""Comparison of the kernel's results in each cell with simulations of the cell with the same seeds."""
 
 import os
 import statistics
@@ -13,7 +13,7 @@ from roughlink_validation.simulators import run_cell
 
 
 def compare(roughlink: Path, rows: dict[Cell, list[matrix.Row]], names: Mapping[str, str] | None = None) -> list[dict]:
-    """Of each cell both sides' means over the same seeds. `names` are the simulation's for algorithms that it calls otherwise."""
+    """Returns both sides' means of each cell over the same seeds; `names` maps algorithms to names in simulation."""
     jobs = [(cell, row.seed) for cell, runs in rows.items() for row in runs]
 
     def simulate(cell: Cell, seed: int) -> Outcome:
@@ -43,13 +43,13 @@ def mean(key: str, outcomes: list[Outcome]) -> float:
 
 
 def spread(ours: list[Outcome], theirs: list[Outcome]) -> float | None:
-    """The largest ratio of a single seed less the smallest."""
+    """Returns the largest ratio of a single seed minus the smallest."""
     ratios = [a.goodput_mbps / b.goodput_mbps for a, b in zip(ours, theirs, strict=True)]
     return max(ratios) - min(ratios) if len(ratios) > 1 else None
 
 
 def error(ours: list[float], theirs: list[float]) -> float | None:
-    """Half of the 95 % interval of the ratio of means, from the differences of runs with the same seed."""
+    """Returns half of the 95 % interval of the ratio of means, from differences of runs with the same seed."""
     if len(ours) < 2:
         return None
     ratio = sum(ours) / sum(theirs)

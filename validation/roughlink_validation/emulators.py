@@ -1,7 +1,7 @@
-"""The emulators that peers.py compares: how each puts one program outside and one inside a path, and what a run of them left.
+"""Emulators that peers.py compares: starting programs outside and inside a path, and collecting the output of a run.
 
-Every run is in namespaces of its own for processes, mounts and the network, which the kernel takes back with their first process.
-That process dies with this one, whatever ends it, so nothing remains: no device, address, rule, process or mount.
+Every run has new namespaces for processes, mounts and the network. The kernel removes them when their first process
+ends, and that process dies with this one. So nothing remains: no device, address, rule, process or mount.
 """
 
 import os
@@ -14,31 +14,31 @@ from pathlib import Path
 from roughlink_validation import machine
 from roughlink_validation.simulators import Failed, Missing, parse
 
-# The ends have an ordinary priority also where the emulator has a real-time one, which they would inherit.
+# The ends get normal priority; otherwise they would inherit the emulator's real-time priority.
 ORDINARY = "chrt -o 0 sh"
-# Mahimahi refuses to be started by root.
+# Mahimahi refuses to run as root.
 NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups"
 NEEDED = ("unshare", "nsenter", "setpriv", "chrt", "ip")
 APART = ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-# Named network namespaces and whatever else lives in /run are of this run alone.
+# A private /run, which also holds named network namespaces.
 PREPARE = "set -e\nip link set lo up\nmount -t tmpfs none /run\nmkdir /run/netns\n"
 
 
 @dataclass(frozen=True)
 class Link:
-    """Each direction of a path."""
+    """Properties of each direction of a path."""
 
     delay_ms: int = 0
     rate_mbit: float | None = None
     loss: float = 0.0
 
 
-QUEUE = 1000  # packets, where there is a rate
+QUEUE = 1000  # packets, on links with a rate
 
 
 @dataclass(frozen=True)
 class Emulator:
-    """`peer` is the variable with the outside's address that the program inside sees."""
+    """An emulator; `peer` is the variable that gives the program inside the outside address."""
 
     name: str
     program: str
@@ -50,16 +50,16 @@ class Emulator:
         raise NotImplementedError
 
     def programs(self) -> tuple[str, ...]:
-        """What is charged to the emulator."""
+        """Names of the programs whose processor time counts as the emulator's."""
         return (self.program,)
 
     def settled(self, stdout: str) -> dict:
-        """What the emulator itself reports of a run."""
+        """Returns the emulator's own report of a run."""
         return {}
 
     @property
     def delays(self) -> bool:
-        """Whether it has the delay of a link."""
+        """Returns true if the emulator can delay packets."""
         return True
 
     @property
@@ -68,7 +68,7 @@ class Emulator:
 
 
 class Roughlink(Emulator):
-    """Asks for SCHED_FIFO itself."""
+    """roughlink, which requests SCHED_FIFO itself."""
 
     def script(self, link: Link, folder: Path) -> str:
         keys = [f'rate = "{link.rate_mbit or 100_000} Mbit/s"', f'delay = "{link.delay_ms} ms"',
@@ -91,7 +91,7 @@ class Roughlink(Emulator):
 
 @dataclass(frozen=True)
 class Rattan(Emulator):
-    """Cells are only those that a path needs; without any, packets go from one device to the other."""
+    """Rattan with only the cells that a path needs; without cells, packets go from one device to the other."""
 
     threads: int = 1
 
@@ -116,13 +116,13 @@ class Rattan(Emulator):
         commands = {"left": "inside", "right": "outside"}
         text.append("[commands]\n" + "".join(f'{side} = {[*ORDINARY.split(), str(folder / end)]}\n' for side, end in commands.items()))
         (folder / "path.toml").write_text("".join(text).replace("'", '"'))
-        # It keeps locks of addresses in /tmp/rattan, which are of this run alone.
+        # Rattan locks addresses in /tmp/rattan; give each run a separate one.
         return (f"mkdir -p /tmp/rattan\nmount -t tmpfs none /tmp/rattan\n"
                 f"{self.first}{self.program} run -c {folder}/path.toml --left-stderr --right-stderr\n")
 
 
 class Mahimahi(Emulator):
-    """Shells within shells, one for each effect; a rate is a list of the milliseconds in which a packet may leave."""
+    """Mahimahi's nested shells, one for each effect; a rate is a list of milliseconds in which a packet may leave."""
 
     def programs(self) -> tuple[str, ...]:
         return tuple(str(Path(self.program) / name) for name in ("mm-delay", "mm-link", "mm-loss"))
@@ -137,22 +137,23 @@ class Mahimahi(Emulator):
             shells.append(f"{rate} {trace} {trace} {queue} --")
         if link.loss:
             shells.append(f"{loss} uplink {link.loss}")
-        # A shell in another wants its namespace to forward, which it has from the machine: it is told to here, and the machine left as it is.
+        # A nested shell needs IP forwarding in its namespace, which normally comes from the machine's setting. Enable
+        # forwarding in the namespace only.
         (folder / "between").write_text(f"echo $$ > {folder}/pid\n"
                                         "until [ $(cat /proc/sys/net/ipv4/ip_forward) = 1 ]; do sleep 0.01; done\nexec \"$@\"\n")
         forward = "echo 1 > /proc/sys/net/ipv4/ip_forward"
         nested = (f"(until [ -s {folder}/pid ]; do sleep 0.01; done; nsenter --net=/proc/$(cat {folder}/pid)/ns/net sh -c '{forward}') &\n"
                   if len(shells) > 1 else "")
-        # It looks for a name server, and never asks it.
+        # Mahimahi requires a name server but never queries it.
         return (f"echo nameserver 127.0.0.1 > /run/resolv.conf\nmount --bind /run/resolv.conf /etc/resolv.conf\n"
                 f"{forward}\n{nested}{ORDINARY} {folder}/outside &\n"
                 f"{self.first}{NOBODY} {f' sh {folder}/between '.join(shells)} {ORDINARY} {folder}/inside\nwait\n")
 
 
 class Veth(Emulator):
-    """A pair of virtual Ethernet devices and nothing else: what the ends and the kernel need by themselves.
+    """A plain pair of virtual Ethernet devices: the baseline cost of the ends and the kernel.
 
-    Segments are as long as packets (`gso_max_segs`), as they are with the others.
+    Segments are as long as packets (`gso_max_segs`), as with the other emulators.
     """
 
     def script(self, link: Link, folder: Path) -> str:
@@ -175,7 +176,7 @@ class Veth(Emulator):
 
 @dataclass(frozen=True)
 class Netem(Veth):
-    """The same devices with netem at both; the Ethernet header does not count (-14)."""
+    """The same devices with netem at both; the Ethernet header is excluded (-14)."""
 
     seed: str = ""
 
@@ -192,7 +193,7 @@ class Netem(Veth):
 
 
 def opportunities(rate_mbit: float) -> list[int]:
-    """The milliseconds in which packets of 1500 B leave: the shortest list of whole milliseconds with exactly this rate."""
+    """Returns the shortest list of whole milliseconds in which packets of 1500 B leave at exactly this rate."""
     for length in range(1, 60_001):
         packets = rate_mbit * length / 12
         if packets >= 1 and abs(packets - round(packets)) < 1e-9:
@@ -201,7 +202,7 @@ def opportunities(rate_mbit: float) -> list[int]:
 
 
 def found(roughlink: Path, rattan: str, mahimahi: str, built: dict[str, str]) -> tuple[list[Emulator], list[str]]:
-    """The emulators that are here, and why others are not."""
+    """Returns the available emulators, and the reasons why others are missing."""
     for tool in NEEDED:
         if not shutil.which(tool):
             raise Missing(f"no {tool}: it is in util-linux or iproute2")
@@ -249,7 +250,7 @@ def succeeds(script: str) -> bool:
 
 @dataclass
 class Run:
-    """What a run left: the numbers of each program of the ends by its name, and what the machine did meanwhile; and the delay of a way."""
+    """Output of a run: numbers by end program, processor times and state of the machine, and the one-way delay."""
 
     way_ms: float = 0.0
     saw: dict[str, list[int]] = field(default_factory=dict)
@@ -259,9 +260,10 @@ class Run:
 
 
 def run(emulator: Emulator, link: Link, outside: list[str], inside: list[str], folder: Path, ends: Path, seconds: float) -> Run:
-    """Runs programs of `ends` at both ends: each is its arguments, `OUT` for the file it writes, which is named after its mode.
+    """Runs programs of `ends` at both ends, each given as its arguments.
 
-    In the middle of the time it is measured what processors the emulator and the ends take.
+    `OUT` stands for the output file, which is named after the program's mode. The processor time of the emulator and
+    the ends is measured in the middle of the run.
     """
     for stale in folder.iterdir():
         stale.unlink()
@@ -296,8 +298,10 @@ def run(emulator: Emulator, link: Link, outside: list[str], inside: list[str], f
 
 
 def watch(process: subprocess.Popen, programs: tuple[str, ...], ends: Path, file: Path, seconds: float) -> dict:
-    """The time on a processor, s, that the emulator and the ends took in the middle of the time, when all is under way: from half
-    a second after the last program has made its file."""
+    """Returns the processor time in s of the emulator and the ends in the middle of the run.
+
+    The measurement starts half a second after the last program has created its file.
+    """
     begin = time.monotonic()
     while not file.exists() and process.poll() is None and time.monotonic() < begin + 15:
         time.sleep(0.01)

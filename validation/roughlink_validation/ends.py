@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The programs at the Linux ends of an emulated path: one that sends as much as its kernel lets it, and one that reads.
+"""Programs at the Linux ends of an emulated path: one sends as much as its kernel accepts, the other reads.
 
     ends.py send NODE PORT [--cc reno] [--mss 960] [--start 1.0] [--trace FILE]
     ends.py sink PORT... [--trace FILE]
 
-Both run until they are told to end (SIGTERM), as `roughlink emulate` does when the scenario is over. Then the file has what the kernel
-knows of the connection (TCP_INFO, in the end and every 100 ms) and what the counters of its network namespace say.
+Both run until SIGTERM, which `roughlink emulate` sends at the end of the scenario. Then they write FILE: the kernel's
+TCP_INFO of each connection (at the end and every 100 ms), and the counters of the network namespace.
 
-A kernel refuses algorithms that are not in net.ipv4.tcp_allowed_congestion_control to a program without privileges; as root the programs
-may choose each that `tcp_available_congestion_control` has.
+Without privileges only the algorithms in net.ipv4.tcp_allowed_congestion_control are available; as root the programs
+may use any in `tcp_available_congestion_control`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import sys
 import time
 from pathlib import Path
 
-# What is read of struct tcp_info (linux/tcp.h): name, offset.
+# Fields read from struct tcp_info (linux/tcp.h): name, offset.
 FIELDS = {
     "B": {"state": 0, "ca_state": 1, "retransmits": 2, "probes": 3, "backoff": 4},
     "I": {"rto_us": 8, "snd_mss": 16, "unacked": 24, "sacked": 28, "lost": 32, "retrans": 36, "rtt_us": 68, "ssthresh": 76, "cwnd": 80,
@@ -35,7 +35,7 @@ BLOCK = bytes(1 << 16)
 
 
 def tcp_info(connection: socket.socket) -> dict:
-    """What the kernel says of a connection; an older one knows fewer fields."""
+    """Returns the kernel's TCP_INFO of a connection; older kernels have fewer fields."""
     raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     return {
         name: struct.unpack_from("=" + form, raw, at)[0]
@@ -46,7 +46,7 @@ def tcp_info(connection: socket.socket) -> dict:
 
 
 def counters() -> dict:
-    """The counters of TCP of this network namespace."""
+    """Returns the TCP counters of this network namespace."""
     seen = {}
     for name in ("snmp", "netstat"):
         lines = Path("/proc/net", name).read_text().splitlines()
@@ -57,7 +57,7 @@ def counters() -> dict:
 
 
 class Told(Exception):
-    """The program was told to end."""
+    """Request to end (SIGTERM)."""
 
 
 def send(node: str, port: int, cc: str | None, mss: int | None, start: float, record) -> None:
@@ -72,7 +72,7 @@ def send(node: str, port: int, cc: str | None, mss: int | None, start: float, re
         try:
             connection.connect((to, port))
             break
-        except ConnectionRefusedError:  # it does not listen yet
+        except ConnectionRefusedError:  # not listening yet
             connection.close()
             time.sleep(0.05)
     record.connections[port] = connection
@@ -100,7 +100,7 @@ def sink(ports: list[int], record) -> None:
 
 
 class Record:
-    """What became of the connections of a program."""
+    """Record of a program's connections."""
 
     def __init__(self) -> None:
         self.before, self.connections, self.samples, self.due = counters(), {}, [], 0.0
@@ -125,7 +125,7 @@ def main() -> None:
     sender.add_argument("node")
     sender.add_argument("port", type=int)
     sender.add_argument("--cc")
-    sender.add_argument("--mss", type=int, help="the largest segment, options of its header included")
+    sender.add_argument("--mss", type=int, help="maximum segment size, including TCP options")
     sender.add_argument("--start", type=float, default=0.0)
     reader.add_argument("port", type=int, nargs="+")
     for kind in (sender, reader):
@@ -137,7 +137,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, told)
     try:
-        os.nice(-10)  # what it measures is the kernel, not the other programs of the machine
+        os.nice(-10)  # measure the kernel, not the load of other programs
     except PermissionError:
         pass
     record = Record()

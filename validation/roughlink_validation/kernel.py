@@ -1,4 +1,4 @@
-"""One cell of the matrix under two Linux kernels: programs at the nodes of `roughlink emulate`, and what they report."""
+"""Runs one cell of the matrix between two Linux kernels, with programs at the nodes of `roughlink emulate`."""
 
 import json
 import platform
@@ -10,8 +10,8 @@ from pathlib import Path
 from roughlink_validation.matrix import SYSCTLS, Cell, Outcome, Row
 from roughlink_validation.simulators import Failed, Missing, parse
 
-# At both nodes: the limits of the buffers, and the link's own priority. The kernel acknowledges when the program has read, if what is
-# unread narrows the window: a reader that waits for a core would acknowledge many segments at once.
+# At both nodes: the limits of the buffers, and the link's own priority. If unread data narrows the window, the kernel
+# acknowledges only after the program has read: a reader that waits for a core would acknowledge many segments at once.
 BOTH = f"""
 import json, os, selectors, signal, socket, struct, subprocess, sys, time
 folder = sys.argv[1]
@@ -24,7 +24,7 @@ for key, value in {SYSCTLS!r}.items():
         f.write(value)
 """
 
-# Writes [[time, bytes so far], ...] when the emulation tells it to end.
+# Writes [[time, bytes so far], ...] when the emulation ends it.
 RECEIVER = BOTH + """
 if sys.argv[2] == "each":
     route = subprocess.run(["ip", "-4", "route", "show", os.environ["ROUGHLINK_SERVER"]], capture_output=True, text=True, check=True)
@@ -50,7 +50,7 @@ finally:
         json.dump(rows, f)
 """
 
-# Writes when it started, and every 10 ms what the kernel says of each connection (TCP_INFO, linux/tcp.h).
+# Writes its start time, and TCP_INFO (linux/tcp.h) of each connection every 10 ms.
 SENDER = BOTH + """
 algorithm, flows, seconds = sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 while not os.path.exists(folder + "/listening"):
@@ -99,7 +99,7 @@ os._exit(0)
 
 
 class Late(Exception):
-    """The emulated link did not keep its times; what was measured says nothing of it."""
+    """The emulated link fell behind real time; the measurement is invalid."""
 
 
 def release() -> str:
@@ -107,12 +107,15 @@ def release() -> str:
 
 
 def latest_us(cell: Cell) -> float:
-    """How late one packet in a hundred may be: 1 ms, or on long paths a fortieth of the round trip."""
+    """Returns the limit of the 99th percentile of lateness: 1 ms, or on long paths a fortieth of the round trip."""
     return max(1000.0, cell.delay_ms * 2 * 1000 / 40)
 
 
 def measure(roughlink: Path, cell: Cell, seed: int, name: str | None = None) -> tuple[Row, list[dict]]:
-    """The kernel's run of a cell, and its samples of TCP_INFO. `name` is what the kernel calls the algorithm, if not as the cell does."""
+    """Runs a cell between kernels; returns its row and samples of TCP_INFO.
+
+    `name` is the kernel's name of the algorithm if it differs from the cell's.
+    """
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
         at.chmod(0o777)

@@ -1,4 +1,4 @@
-"""Algorithms of roughlink in the running kernel, for as long as a comparison lasts."""
+"""Loading of roughlink's algorithms into the running kernel for the duration of a comparison."""
 
 import json
 import os
@@ -14,7 +14,7 @@ AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 def algorithms(roughlink: Path) -> list[str]:
-    """The algorithms that this roughlink has for the kernel."""
+    """Returns the algorithms that this roughlink provides for the kernel."""
     if not roughlink.exists():
         raise Missing(f"no roughlink program at {roughlink}: make kernel, or --roughlink PATH")
     if os.geteuid():
@@ -33,9 +33,9 @@ def said(roughlink: Path, *words: str) -> str:
 
 @contextmanager
 def loaded(roughlink: Path, wanted: list[str]) -> Iterator[dict[str, tuple[str, int]]]:
-    """Of each algorithm its name in the kernel, which no other program uses, and the process that holds it there.
+    """Loads algorithms; yields for each its name in the kernel, which is unique, and the process that holds it there.
 
-    The processes end with this one, whatever ends it, and take the algorithms out.
+    The processes always end with this one and unload the algorithms.
     """
     with ExitStack() as stack:
         yield {cc: stack.enter_context(one(roughlink, cc, f"v{os.getpid()}_{number}")) for number, cc in enumerate(wanted)}
@@ -43,7 +43,7 @@ def loaded(roughlink: Path, wanted: list[str]) -> Iterator[dict[str, tuple[str, 
 
 @contextmanager
 def one(roughlink: Path, cc: str, name: str) -> Iterator[tuple[str, int]]:
-    # In a session of its own: Ctrl-C is for this program, which ends the connections first.
+    # Use a new session: Ctrl-C must reach only this program, which ends the connections first.
     words = ["setpriv", "--pdeathsig", "TERM", str(roughlink), "cc", "load", cc, "--as", name]
     loader = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:

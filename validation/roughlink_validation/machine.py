@@ -1,4 +1,4 @@
-"""What Linux says of processes and processors, and the files of numbers that validation/ends.c writes."""
+"""Linux's figures of processes and processors, and the number files of validation/ends.c."""
 
 import array
 import os
@@ -20,7 +20,7 @@ def numbers(file: Path) -> list[int]:
 
 @dataclass(frozen=True)
 class Machine:
-    """The processors' time so far, s, by what it went to, and how much of it went to this script's own programs."""
+    """Cumulative processor time in s by use, and the part used by this script's own programs."""
 
     wall: float
     spent: dict[str, float]
@@ -34,7 +34,7 @@ class Machine:
         return cls(time.monotonic(), {name: n / TICK for name, n in zip(FIELDS, ticks)}, usage.ru_utime + usage.ru_stime)
 
     def since(self, start: "Machine") -> dict:
-        """Shares of all processors: `steal` the host of a virtual machine took, `others` went to programs that are not this script's."""
+        """Returns shares of all processors: `steal` by the host of a virtual machine, `others` by foreign programs."""
         all_of_it = (self.wall - start.wall) * PROCESSORS
         spent = {name: self.spent[name] - start.spent[name] for name in FIELDS}
         busy = sum(spent[name] for name in ("user", "nice", "system", "irq", "softirq"))
@@ -51,7 +51,7 @@ class Process:
 
 
 def tree(root: int) -> list[Process]:
-    """The descendants of a process."""
+    """Returns the descendants of a process."""
     everyone: dict[int, list[Process]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -72,8 +72,11 @@ def tree(root: int) -> list[Process]:
 
 
 def processors(root: int, programs: tuple[str, ...], ends: str) -> dict[str, float]:
-    """The time, s, that the threads of these programs have run so far, as the scheduler counts it: what the kernel did for others
-    in their context is in it, softirqs above all, unless it accounts for interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING)."""
+    """Returns the run time in s of these programs' threads so far, as counted by the scheduler.
+
+    This includes work that the kernel did for others in their context, mainly softirqs, unless the kernel accounts for
+    interrupts separately (CONFIG_IRQ_TIME_ACCOUNTING).
+    """
     seen = {"ns": time.time_ns(), "emulator": 0.0, "ends": 0.0}
     for process in tree(root):
         who = "emulator" if process.program in programs else "ends" if process.program == ends else None
@@ -90,5 +93,5 @@ def ran(task: Path) -> float:
 
 
 def between(first: dict[str, float], last: dict[str, float]) -> dict[str, float]:
-    """What was taken between two looks, and when they were: ns by the clock of the time stamps."""
+    """Returns the time used between two samples, and the times of the samples in ns, on the clock of the timestamps."""
     return {"from": first["ns"], "to": last["ns"]} | {who: last[who] - first[who] for who in ("emulator", "ends")}

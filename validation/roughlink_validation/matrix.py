@@ -1,4 +1,4 @@
-"""The links of the comparison with Linux, each as a scenario for both sides, and the table of what the kernel did on them."""
+"""Links of the comparison with Linux, each as a scenario for both sides, and the table of the kernel's results."""
 
 import csv
 import itertools
@@ -9,8 +9,8 @@ from pathlib import Path
 
 ALGORITHMS = ("reno", "cubic", "bbr")
 
-# What both sides are given: `tcp_rmem` and `tcp_wmem` of the two namespaces. The limits are those up to which the `linux`
-# stack grows its buffers; Linux 6.18 itself has 32 MiB for receiving.
+# Buffers of both sides: `tcp_rmem` and `tcp_wmem` of the two namespaces. The `linux` stack grows its buffers up to
+# these limits; Linux 6.18 itself has 32 MiB for receiving.
 SYSCTLS = {
     "tcp_rmem": "4096 131072 6291456",
     "tcp_wmem": "4096 16384 4194304",
@@ -19,17 +19,17 @@ SYSCTLS = {
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One link and what is sent over it. Of the losses it has the average, in bursts of one to four packets of the data."""
+    """A link and its flows. `loss` is the average; losses come in bursts of one to four packets of the data."""
 
     cc: str
     rate_mbit: int
     delay_ms: int
     queue_pkt: int
     loss_pct: float = 0.0
-    jitter_ms: int = 0  # uniform, of each packet by itself, so that packets overtake each other
+    jitter_ms: int = 0  # uniform and independent for each packet, so that packets overtake each other
     flows: int = 1
     ack: str = "delayed"  # or "each": every segment acknowledged at once
-    duration_s: int = 0  # 0 = 20, or 40 where a window that grows from loss to loss over a round trip of 300 ms needs its time
+    duration_s: int = 0  # 0 = 20, or 40 if a window grows from loss to loss over a round trip of 300 ms
 
     def __post_init__(self) -> None:
         if not self.duration_s:
@@ -41,7 +41,7 @@ class Cell:
 
     @property
     def block(self) -> str:
-        """Which part of the matrix it is in."""
+        """Returns the part of the matrix that contains the cell."""
         if self.flows > 1:
             return f"{self.flows} flows"
         if self.jitter_ms:
@@ -58,7 +58,7 @@ class Cell:
         return " ".join([self.cc, f"{self.rate_mbit} Mbit/s {self.delay_ms} ms {self.queue_pkt} pkt", *more])
 
     def scenario(self, traffic: bool = True) -> str:
-        """The link as a scenario; with its flows for a simulation, without them for programs at both nodes."""
+        """Returns the link as a scenario, with its flows for a simulation, without them for programs at both nodes."""
         lines = [
             f'name = "{self}"',
             f'duration = "{self.duration_s} s"',
@@ -91,7 +91,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run achieved: goodput of all flows at the receiver, the sender's retransmissions and mean RTT, the link's queue."""
+    """Results of a run: goodput of all flows, the sender's retransmissions and mean RTT, the link's queue."""
 
     goodput_mbps: float
     retransmits: int
@@ -119,7 +119,7 @@ COLUMNS = [*CELL_COLUMNS, "seed", *OUTCOME_COLUMNS, "late_p50_us", "late_p99_us"
 
 
 def cells() -> Iterator[Cell]:
-    """All cells: the full product of algorithm, rate, delay and queue without loss and with 1 %, then the edges."""
+    """Yields all cells: algorithm x rate x delay x queue without loss and with 1 %, then the edges."""
     for loss, rate, delay, queue, cc in itertools.product((0, 1), (2, 10, 100), (2, 10, 40, 150), (10, 100), ALGORITHMS):
         yield Cell(cc, rate, delay, queue, loss)
     for loss, delay, cc in itertools.product((0.1, 3, 5), (10, 40), ALGORITHMS):
@@ -137,7 +137,7 @@ def cells() -> Iterator[Cell]:
 
 
 def chosen(all_cells: Iterator[Cell], only: list[str]) -> list[Cell]:
-    """The cells that match every KEY=VALUE[,VALUE...] of `only`; keys are the columns that describe a cell."""
+    """Returns the cells that match every KEY=VALUE[,VALUE...] of `only`; keys are the columns that describe a cell."""
     wanted = {}
     for word in only:
         key, _, values = word.partition("=")
@@ -164,7 +164,7 @@ def read(file: Path) -> list[Row]:
 
 
 def append(file: Path, row: Row) -> None:
-    """One line more, whole or not at all; with the heading if the file is new."""
+    """Appends one line atomically, with the heading if the file is new."""
     new = not file.exists()
     with file.open("a", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")

@@ -1,4 +1,4 @@
-"""Many cells of the matrix under the kernel, some of them side by side, with what they did added to the table line by line."""
+"""Measures many cells of the matrix with the kernel, several in parallel, and appends the results to the table."""
 
 import sys
 import threading
@@ -11,13 +11,13 @@ from roughlink_validation import kernel, matrix
 from roughlink_validation.matrix import Cell
 from roughlink_validation.simulators import Failed, Missing, run_cell
 
-# How often a run is repeated whose link was late.
+# Maximum repetitions of a run whose link was late.
 TRIES = 4
 
 
 @dataclass
 class Room:
-    """What runs side by side may carry in all; a run beyond that has the machine for itself."""
+    """Total rate that parallel runs may carry; a run above this limit runs alone."""
 
     load: float
     jobs: int
@@ -41,7 +41,10 @@ class Room:
 def measure(
     roughlink: Path, table: Path, cells: list[Cell], seeds: int, load: float, jobs: int, names: Mapping[str, str] | None = None
 ) -> None:
-    """What the table lacks: first one run of each cell, then the other seeds. `names` are the kernel's for algorithms that it calls otherwise."""
+    """Measures the runs missing from the table: first one run of each cell, then the other seeds.
+
+    `names` maps algorithms to different names in the kernel.
+    """
     have = {(row.cell, row.seed) for row in matrix.read(table)}
     wanted = [(cell, seed) for seed in range(1, seeds + 1) for cell in cells if seed == 1 or cell.random]
     todo = [run for run in wanted if run not in have]

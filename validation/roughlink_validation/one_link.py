@@ -1,8 +1,8 @@
-"""One link in front of Linux 6.18, measured with iperf3 and another relay than roughlink's.
+"""One link between hosts with Linux 6.18, measured with iperf3 and a relay other than roughlink.
 
-reference/linux-6.18.csv: 20 s of iperf3 through a relay that is a link of 10 Mbit/s, 10.9 ms each way, with a queue of 100
-packets and bursts of one to four losses on the way of the data; two seeds each. Both draw their own losses, so single runs do
-not match, means do. Without loss nothing is drawn and everything must.
+reference/linux-6.18.csv has 20 s of iperf3 through a relay that emulates a link of 10 Mbit/s, 10.9 ms each way, with a
+queue of 100 packets and bursts of one to four losses in the direction of the data, with two seeds each. Kernel and
+simulation draw different losses, so means match and single runs do not. Without loss, single runs must match.
 """
 
 import csv
@@ -55,7 +55,7 @@ class Cell:
 
 
 def reference() -> dict[tuple[str, float], Cell]:
-    """(algorithm, burst start in percent) -> the kernel's runs; all of the one link that SCENARIO describes."""
+    """Returns the kernel's runs by (algorithm, burst start in percent), all on the link that SCENARIO describes."""
     rows = defaultdict(list)
     with REFERENCE.open(newline="") as file:
         for row in csv.DictReader(file):
@@ -103,7 +103,7 @@ def compare(roughlink: Path, replicas: int) -> list[dict]:
 
 
 def within(cells: list[dict]) -> bool:
-    """Every ratio within 25 % of one, and their median within 10 %."""
+    """Returns true if every ratio is within 25 % of one, and their median within 10 %."""
     ratios = [cell["ratio"] for cell in cells]
     return all(abs(r - 1) <= CELL for r in ratios) and abs(statistics.median(ratios) - 1) <= MEDIAN
 

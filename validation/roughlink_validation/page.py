@@ -1,4 +1,4 @@
-"""The comparisons with Linux as tables of a page: ratios of goodput, of the main block as a map of links."""
+"""Tables of a page for the comparisons with Linux: ratios of goodput, and a map of links for the main block."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ def write(page: Path, cells: list[dict], summary) -> None:
 
 
 def renew(page: Path, script: str, text: str) -> None:
-    """Puts `text` between the two marks that the script has in the page."""
+    """Replaces the text between the script's two marks in the page with `text`."""
     begin, end = (f"<!-- {script} --page: {word} -->" for word in ("begin", "end"))
     before, found, rest = page.read_text().partition(begin)
     _, ended, after = rest.partition(end)

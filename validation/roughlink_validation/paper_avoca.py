@@ -91,7 +91,7 @@ def run(case: str, cc: str, agent: str, column: str, stops: list, duration: floa
 INTERESTING = ("TCPTimeouts", "TCPLossProbes", "TCPSpuriousRTOs", "RetransSegs", "TCPFromZeroWindowAdv", "TCPToZeroWindowAdv", "TCPWinProbe",
                "TCPKeepAlive", "TCPDSACKRecv", "TCPSlowStartRetrans", "TCPLostRetransmit", "TCPFullUndo", "TCPDSACKUndo", "TCPTSReorder")
 OUTAGES = (5, 20, 50)
-# What "TCP" is: the paper's in its column, what Linux ships in the others; beside it two more.
+# Meaning of "TCP": the paper's in its column, Linux's default in the others; plus two more algorithms.
 TCP = {PAPER: "newreno", MODEL: "cubic", KERNEL: "cubic"}
 BOTH = (MODEL, KERNEL)
 
@@ -123,7 +123,7 @@ def resume(get, case: str):
 
 
 def longest(name: str):
-    """The longest of the waits after the outages."""
+    """Makes a function for the longest of the waits after the outages."""
 
     def value(get):
         waits = [wait for outage in OUTAGES if (wait := resume(get, f"{name}, {outage} s")) is not None]
@@ -141,7 +141,7 @@ def total(name: str, metric: str):
 
 
 def gain(name: str, of: str = "avoca-rx"):
-    """Per cent more than without the agent."""
+    """Makes a function for the gain over a run without the agent, in percent."""
 
     def value(get):
         more = ratio(get(f"{name}, {of}, line" if of == "avoca-rx" else f"{of}, line", "megabytes"), get(f"{name}, none, line", "megabytes"))

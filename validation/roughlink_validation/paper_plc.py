@@ -110,7 +110,7 @@ stop = "40 s"
 """
 HOUSE = ("japan", "usa", "router", "modem1", "modem2", "house")
 WITH_CALLS = HOUSE + ("caller", "telephone", "elsewhere")
-# One way: from a server until the modem has a packet, and from the modem's peer to the house, seconds.
+# One-way delays in seconds: from a server to the modem, and from the modem's peer to the house.
 BEFORE = {"japan": 0.030 + 2 * 120e-6, "usa": 0.090 + 2 * 120e-6}
 AFTER = 0.0003 + 120e-6
 FRAME = 31
@@ -170,8 +170,10 @@ def least_and_most(transfer: Transfer, begin: float) -> tuple[int, int]:
 
 
 def backlog(transfers: dict[str, Transfer], begin: float, end: float) -> tuple[float, float]:
-    """Packets of the transfers between the modem's input and its peer's output: those that wait, are on air, or are held back until an
-    earlier one has been repeated; mean and 95th percentile."""
+    """Returns mean and 95th percentile of the packets between the modem's input and its peer's output.
+
+    These packets wait, are on air, or are held back until an earlier one has been repeated.
+    """
     entered, left = [], []
     for server, transfer in transfers.items():
         for sent, arrived in transfer.ways():
@@ -183,7 +185,7 @@ def backlog(transfers: dict[str, Transfer], begin: float, end: float) -> tuple[f
     return sum(counts) / len(counts), float(sorted(counts)[int(len(counts) * 0.95)])
 
 
-# What "TCP" is: ns-2's NewReno with SACK in the paper's column, in the others what is nearest to it.
+# Meaning of "TCP": ns-2's NewReno with SACK in the paper's column, the closest algorithm in the others.
 TCP = {PAPER: "newreno", MODEL: "reno", KERNEL: "reno"}
 SCHEMES = ("none", "mizutani", "muniz")
 

@@ -1,4 +1,4 @@
-"""A run of a scenario, simulated or emulated, measured in the same way; claims and the verdicts on them."""
+"""Runs of a scenario, simulated or emulated, with the same measurements; claims and their verdicts."""
 
 import hashlib
 import json
@@ -15,20 +15,20 @@ from pathlib import Path
 from roughlink_validation import captures
 from roughlink_validation.simulators import Failed, Missing, parse
 
-# The columns of the table: where a run's transports are.
+# Columns of the table: location of a run's transports.
 PAPER, MODEL, KERNEL = "paper", "model", "kernel"
 COLUMNS = {PAPER: "simulated, as published", MODEL: "simulated, Linux's rules", KERNEL: "emulated, Linux kernel"}
 ENDS = Path(__file__).resolve().parent / "ends.py"
-# Captures are large and the loop that writes them must not wait for a disk.
+# Captures are large, and the loop that writes them must not wait for a disk.
 MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
-# A run whose link was later than this in one packet of a hundred is repeated, at most so often; the least late one counts.
+# A run with a larger 99th percentile of lateness is repeated up to this many times; the run with the smallest counts.
 LATE_US, TRIES = 2000, 2
-VERSION = 1  # of what the measures below mean: stored runs of another are not used
+VERSION = 1  # of the definitions below: stored runs of another version are not used
 
 
 @dataclass
 class Observed:
-    """What a run left."""
+    """Output of a run."""
 
     transfers: dict[str, captures.Transfer]  # by sending node
     result: dict
@@ -78,7 +78,7 @@ class Run:
     def once(self, roughlink: Path) -> dict:
         with tempfile.TemporaryDirectory(dir=MEMORY) as made:
             folder = Path(made)
-            folder.chmod(0o777)  # without root the programs are another user
+            folder.chmod(0o777)  # without root the programs run as another user
             scenario = folder / "scenario.toml"
             scenario.write_text(self.toml)
             if self.column == KERNEL:
@@ -116,19 +116,19 @@ class Run:
 
 
 class Unfinished(Exception):
-    """A program was ended before it had written what it knows."""
+    """A program ended before it had written its results."""
 
 
 class AtLeast(float):
-    """A time that had not ended when the run did."""
+    """Lower bound of a time that had not ended by the end of the run."""
 
 
 class AtMost(float):
-    """A ratio to such a time."""
+    """Upper bound of a ratio to such a time."""
 
 
 def ratio(a: float | None, b: float | None) -> float | None:
-    """a / b; None if one of them is not known well enough."""
+    """Returns a / b, or None if the bounds of one of them do not allow a ratio."""
     if a is None or b is None or not b or (isinstance(a, AtLeast) and isinstance(b, AtLeast)):
         return None
     return AtLeast(a / b) if isinstance(a, AtLeast) else AtMost(a / b) if isinstance(b, AtLeast) else a / b
@@ -136,12 +136,12 @@ def ratio(a: float | None, b: float | None) -> float | None:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement that the columns are judged by."""
+    """A statement to judge in each column."""
 
     name: str
     text: str
     place: str
-    value: Callable[[Callable[[str, str], float | None]], float | None]  # of one run each of the cases that it asks for
+    value: Callable[[Callable[[str, str], float | None]], float | None]  # from one run of each case that it reads
     least: float | None = None
     most: float | None = None
     origin: str = "paper"
@@ -149,7 +149,7 @@ class Claim:
     unit: str = ""
 
     def met(self, value: float) -> bool | None:
-        """Whether a value meets the claim; None if it is a bound that decides nothing."""
+        """Returns true if a value meets the claim, None if the value is a bound that decides nothing."""
         if isinstance(value, AtLeast):
             if self.most is not None:
                 return False if value > self.most else None
@@ -161,7 +161,7 @@ class Claim:
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
     def judge(self, values: list[float]) -> str:
-        """Confirmed if every run meets the claim, refuted if none does."""
+        """Returns the verdict: confirmed if every run meets the claim, refuted if none does."""
         verdicts = [self.met(value) for value in values]
         if not verdicts:
             return "-"
@@ -169,7 +169,7 @@ class Claim:
 
 
 def summary(values: list[float]) -> str:
-    """The median of the runs and their range."""
+    """Formats the median and the range of the runs."""
     if not values:
         return "-"
     ordered = sorted(values)
@@ -187,7 +187,7 @@ def shown(value: float) -> str:
 
 
 class Store:
-    """Results of runs, each in a file of its own as soon as it is there."""
+    """Store of results of runs, each in a separate file as soon as it exists."""
 
     def __init__(self, folder: Path, roughlink: Path) -> None:
         self.folder = folder

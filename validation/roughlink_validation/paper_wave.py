@@ -1,4 +1,4 @@
-"""TCP Wave over a handover: our sender and a Linux receiver, beside Linux senders over the same handover."""
+"""TCP Wave over a handover: our sender with a Linux receiver, compared with Linux senders over the same handover."""
 
 from roughlink_validation.captures import at, recovery_s, throughput_mbps
 from roughlink_validation.paper_runs import KERNEL, MODEL, PAPER, AtLeast, Claim, Observed, Run, Unfinished, ratio
@@ -7,7 +7,7 @@ NODES = ("source", "r1", "r2", "sink")
 PORT = 42000
 PAYLOAD = 948  # of packets of 1000 bytes with timestamps
 LINKS = {"terrestrial": ("2 Mbit/s", "30 ms", 2e6), "satellite": ("8 Mbit/s", "240 ms", 8e6)}
-OURS = ("wave", "wave-fr")  # senders that no kernel has: simulated in every column
+OURS = ("wave", "wave-fr")  # not available in a kernel: simulated in every column
 
 SCENARIO = """
 name = "handover"
@@ -50,7 +50,7 @@ from = "source"
 to = "sink"
 start = "3 s"
 """
-# The paper's simulator, as experiments/wave has it; Wave keeps its own rule about fast retransmit after a time-out.
+# The paper's simulator, as in experiments/wave; Wave keeps its own rule about fast retransmit after a time-out.
 NS2 = """stack = "ns2"
 mss = "960 B"
 mss_includes_options = true
@@ -65,7 +65,7 @@ limited_transmit = false
 PLENTY = """snd_buf = "128 MiB"
 rcv_buf = "128 MiB"
 """
-# How Linux acknowledges, and the most that its receive buffer grows to.
+# Linux's acknowledgements, and the maximum size of its receive buffer.
 LINUX_RECEIVER = """delayed_ack = 2
 delayed_ack_timeout = "40 ms"
 quick_ack = true
@@ -88,7 +88,7 @@ def tcp(cc: str, column: str) -> str:
 
 
 def run(cc: str, column: str, to: str, outage: float, start: float, duration: float, seed: int) -> Run:
-    """A handover to one of the links at an instant that depends on the seed, which is all that it decides."""
+    """Returns a run with a handover to one of the links; the seed decides only the time of the handover."""
     begin = round(start + 0.3 * (seed - 1), 1)
     old, new = (LINKS[name] for name in (("satellite", to) if to == "terrestrial" else ("terrestrial", to)))
     text = SCENARIO.format(duration=duration, tcp=tcp(cc, column), rate=old[0], delay=old[1], new_rate=new[0], new_delay=new[1],
@@ -129,12 +129,12 @@ def run(cc: str, column: str, to: str, outage: float, start: float, duration: fl
                programs, ("source", "sink"))
 
 
-# congestion control, to, outage, instant, duration, columns
+# congestion control, to, outage, time, duration, columns
 CASES = [(cc, to, outage, 30, duration, (PAPER, MODEL, KERNEL)) for cc, to, outage, duration in (
     ("wave", "satellite", 2, 60), ("wave", "satellite", 10, 65), ("wave", "satellite", 0.5, 125), ("wave", "terrestrial", 2, 60),
     ("wave", "terrestrial", 10, 65), ("wave", "terrestrial", 0.5, 90), ("wave-fr", "satellite", 2, 60), ("wave-fr", "satellite", 0.5, 60),
     ("wave-fr", "terrestrial", 2, 60), ("reno", "satellite", 2, 90))]
-# A window-based TCP leaves the satellite when it fills it: Linux's after 60 s, the published one, with its handover at 300 s.
+# A window-based TCP leaves the satellite after it has filled the link: Linux's at 60 s, the published one at 300 s.
 PUBLISHED_START = 300
 CASES += [("reno", "terrestrial", outage, 60, 80 + outage, (PAPER, MODEL, KERNEL)) for outage in (0.5, 2, 10)]
 CASES += [(cc, "satellite", 2, 30, 75, (MODEL, KERNEL)) for cc in ("cubic", "bbr")]
@@ -154,7 +154,7 @@ def runs(seeds: int, quick: bool) -> list[Run]:
 
 
 def recovery(get, case: str):
-    """None, too, if the transfer did not have the rate of the slower link before: then there is nothing to recover."""
+    """Returns the recovery time, or None if the transfer did not reach the slower link's rate before the handover."""
     value = get(case, "recovery_s")
     if value is None or not get(case, "was_moving"):
         return None

@@ -1,6 +1,6 @@
-"""One scenario, said twice: as flags of ns3/bulk.cc and as a roughlink TOML file.
+"""A scenario in two forms: as flags of ns3/bulk.cc and as a roughlink TOML file.
 
-    sa --(rate1, delay1)-- secc --(rate2, delay2, queue, noise)-- evcc      `groups` times, sharing nothing
+    sa --(rate1, delay1)-- secc --(rate2, delay2, queue, noise)-- evcc      `groups` times, independent
 """
 
 from dataclasses import dataclass, replace

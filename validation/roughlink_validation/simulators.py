@@ -1,4 +1,4 @@
-"""Run either simulator and return its JSON result; keep ns-3's results, which cost minutes, in a cache."""
+"""Runs of either simulator with its JSON result, and a cache of ns-3's results, which take minutes."""
 
 import csv
 import gzip
@@ -20,13 +20,13 @@ CACHE = HERE / ".cache"
 DEFAULT_BINARY = HERE.parent / "target" / "release" / "roughlink"
 
 sys.path.insert(0, str(HERE / "ns3"))
-import build as ns3_build  # noqa: E402  (the compile step lives beside the C++ source)
+import build as ns3_build  # noqa: E402  (the compile step is next to the C++ source)
 
 Missing = ns3_build.Missing
 
 
 class Failed(Exception):
-    """A simulator ended with an error; the message holds what it said."""
+    """A simulator ended with an error; the message contains its output."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,10 @@ class Roughlink:
         self.binary = binary.resolve()
 
     def run(self, scenario: Scenario, watch_memory: bool = False) -> dict:
-        """The result, with `cpu_s` added (user + system of the whole process unless it reports its own)
-        and, if asked for, `peak_rss_kb`."""
+        """Runs the scenario and returns the result with `cpu_s` and, on request, `peak_rss_kb` added.
+
+        `cpu_s` is user + system time of the whole process, unless the process reports its own.
+        """
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "scenario.toml"
             file.write_text(scenario.toml())
@@ -95,8 +97,10 @@ class Roughlink:
 
 
 def read_roughlink_segments(folder: Path) -> list[Segment]:
-    """The data segments of flow 0 from a result folder. The one place that knows roughlink's trace format:
-    segments.csv with the columns time_ns, flow, seq, len, retransmission."""
+    """Reads the data segments of flow 0 from a result folder.
+
+    Only this function depends on roughlink's trace format: segments.csv with time_ns, flow, seq, len, retransmission.
+    """
     file = folder / "segments.csv"
     if not file.exists():
         raise Failed(f"roughlink wrote no {file.name} into its result folder: {sorted(p.name for p in folder.iterdir())}")
@@ -109,7 +113,7 @@ def read_roughlink_segments(folder: Path) -> list[Segment]:
 
 
 def read_ns3_segments(file: Path) -> list[Segment]:
-    """The data segments of flow 0 from a trace of bulk.cc, where the first byte of the stream is number 1."""
+    """Reads the data segments of flow 0 from a trace of bulk.cc, where the first byte of the stream is number 1."""
     opened = gzip.open(file, "rt", newline="") if file.suffix == ".gz" else file.open(newline="")
     with opened as stream:
         return from_first_byte(
@@ -126,7 +130,7 @@ def from_first_byte(rows) -> list[Segment]:
 
 
 def run_cell(roughlink: Path, cell: Cell, seed: int) -> Outcome:
-    """A cell of the comparison with Linux, simulated."""
+    """Simulates a cell of the comparison with Linux."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "link.toml"
         file.write_text(cell.scenario())
@@ -143,7 +147,7 @@ def run_cell(roughlink: Path, cell: Cell, seed: int) -> Outcome:
 
 
 def delivered_packets(result: dict, scenario: Scenario) -> int:
-    """Full segments that the delivered bytes make up, the same count for both simulators."""
+    """Returns the delivered bytes in full segments, the same count for both simulators."""
     return sum(-(-flow["delivered_bytes"] // scenario.segment) for flow in result["flows"])
 
 
@@ -177,7 +181,7 @@ def call(command: list[str], watch_memory: bool = False) -> Done:
 
 
 class PeakMemory:
-    """The largest VmHWM seen while a process lives. Its ru_maxrss would remember this Python's size at fork."""
+    """Largest VmHWM during a process's life. ru_maxrss would include this Python's size at fork."""
 
     def __init__(self, pid: int) -> None:
         self.kb = 0
@@ -209,7 +213,7 @@ def parse(who: str, text: str) -> dict:
 
 
 def read_arrivals(ns3: Ns3, scenario: Scenario) -> list[int]:
-    """Sequence number of every packet that reaches the car, by arrival number (0 for later fragments)."""
+    """Reads the sequence number of every packet that reaches the car, by arrival number (0 for later fragments)."""
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace.csv"
         ns3.trace(scenario, trace, kinds="arrive")
