@@ -12,11 +12,13 @@
 //!   `snd_nxt` and the bytes delivered: no phase is preferred, and the same run gives the same phases.
 //! - Linux counts packets, this counts bytes and rounds targets up to whole segments.
 //! - Linux subtracts what its pacing layer holds back from the data in flight; the endpoint holds nothing back.
+//! - Linux does not renew an expired smallest RTT from an ACK that the receiver may have delayed. Here every RTT counts.
 //!
-//! `ns3` is ns-3's TcpBbr: gains 2.89 and 1/2.89, a quantum of one segment, no rounding to even windows, no policer
-//! detection, ACK aggregation reset after 4096 bytes, the window left alone after a time-out and set to ssthresh
-//! at the end of a fast recovery (which during startup is unlimited), the last RTT measured also of ACKs that give
-//! none, an initial rate without margin.
+//! `ns3` is ns-3 3.44's TcpBbr: gains 2.89 and 1/2.89, a quantum of one segment, no rounding to even windows, and no
+//! policer detection. ACK aggregation is reset after 4096 bytes and measures time in whole seconds, so its estimate is
+//! nearly always a few segments. An RTT equal to the smallest one renews it. The window does not change after a
+//! time-out and becomes ssthresh at the end of a fast recovery (unlimited during startup). ACKs without an RTT reuse the
+//! last one, and the initial rate has no margin.
 
 use super::registry::Construct;
 use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent, Vitals};
@@ -335,7 +337,8 @@ impl Bbr {
     fn update_min_rtt(&mut self, flow: &Flow, sample: &RateSample) {
         let window = milliseconds(self.params.min_rtt_window_ms);
         let expired = flow.now > self.min_rtt_at.saturating_add(window);
-        if !sample.rtt.is_zero() && (sample.rtt <= self.min_rtt || expired) {
+        let renews = sample.rtt < self.min_rtt || self.params.renew_equal_rtt && sample.rtt == self.min_rtt;
+        if !sample.rtt.is_zero() && (renews || expired) {
             self.min_rtt = sample.rtt;
             self.min_rtt_at = flow.now;
         }

@@ -452,6 +452,6 @@ impl Sender {
 
     fn left(&mut self, now: Time, rate: Option<Rate>, sent: cc::Sent) {
         self.sync();
-        self.core.left(now, sent, 48, rate);
+        self.core.left(now, sent, rate);
     }
 }

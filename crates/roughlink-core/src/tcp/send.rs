@@ -528,7 +528,7 @@ impl Sender {
         if self.cfg.recovery == Recovery::Prr {
             self.core.flow.cwnd_limited = self.permitted < self.core.flow.in_flight + u64::from(self.core.flow.mss);
         }
-        self.core.left(now, Sent { seq: start, len, retransmission: again, tx_start: idle }, 40, rate);
+        self.core.left(now, Sent { seq: start, len, retransmission: again, tx_start: idle }, rate);
         if self.cfg.recovery == Recovery::Rack {
             self.after_send(now);
         }

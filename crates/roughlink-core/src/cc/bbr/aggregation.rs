@@ -41,7 +41,11 @@ impl Aggregation {
                 self.excess = [0, self.excess[0]];
             }
         }
-        let mut expected = carried(bandwidth, now.saturating_sub(self.epoch));
+        let mut elapsed = now.saturating_sub(self.epoch);
+        if p.aggregation_whole_seconds {
+            elapsed = Time(elapsed.0 - elapsed.0 % SECOND);
+        }
+        let mut expected = carried(bandwidth, elapsed);
         // ACKs are no faster than the path, so none are aggregated; the length of an epoch is limited, too.
         if self.acked <= expected || self.acked + acked >= p.aggregation_reset {
             self.restart(now);
@@ -54,9 +58,11 @@ impl Aggregation {
 
 /// Bytes that `bandwidth` (bytes per second) carries in `time`.
 fn carried(bandwidth: u64, time: Time) -> u64 {
-    const SECOND: u128 = 1_000_000_000;
-    u64::try_from(u128::from(bandwidth) * u128::from(time.0) / SECOND).unwrap_or(u64::MAX)
+    u64::try_from(u128::from(bandwidth) * u128::from(time.0) / u128::from(SECOND)).unwrap_or(u64::MAX)
 }
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -87,5 +93,18 @@ mod tests {
             a.update(&p, Time::from_millis(ms), true, bandwidth, 1000, 12_000);
         }
         assert_eq!(a.max(), 1000);
+    }
+
+    /// ns-3 3.44 keeps the epoch in a `uint32_t` of seconds (`TcpBbr::UpdateAckAggregation`): evenly spaced ACKs count as
+    /// aggregated until the epoch is reset.
+    #[test]
+    fn whole_seconds_make_even_acks_look_aggregated() {
+        let p = Params { aggregation_whole_seconds: true, aggregation_reset: 4096, ..Params::default() };
+        let bandwidth = Rate::from_mbps(8).bytes_per_sec();
+        let mut a = Aggregation::new(Time::ZERO);
+        for ms in 1..=20 {
+            a.update(&p, Time::from_millis(ms), false, bandwidth, 1000, 1_000_000);
+        }
+        assert_eq!(a.max(), 4000);
     }
 }
