@@ -131,7 +131,7 @@ fn overrides_reach_a_noise_whatever_its_form() {
 }
 
 #[test]
-fn every_key_of_the_mac_is_taken() {
+fn every_key_of_the_mac_is_accepted() {
     let us = Time::from_micros;
     let c = cable(
         r#"

@@ -76,7 +76,7 @@ const OURS: Init =
 const HEADERS: usize = 32;
 
 #[test]
-fn bundles_and_parts_of_messages_are_understood() {
+fn bundles_and_fragments_are_accepted() {
     let (mut network, mut now) = (network("outside", "ours"), Time::ZERO);
     let begin = bundle(0, &[chunk(Packet::sctp_init(ID, 0, &OURS), Some(Side::Init(OURS)), &[])]);
     let ack = answers(&mut network, &mut now, &begin);
@@ -109,7 +109,7 @@ fn bundles_and_parts_of_messages_are_understood() {
 
 /// The cookie of another implementation is returned unchanged, whatever its length.
 #[test]
-fn a_cookie_is_echoed_whatever_it_is() {
+fn cookie_is_echoed_unchanged() {
     let (mut network, mut now) = (network("ours", "outside"), Time::from_millis(10));
     let begin = network.transmit(now).expect("an INIT").datagram;
     let their = init(&begin);

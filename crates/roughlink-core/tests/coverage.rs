@@ -166,7 +166,7 @@ fn hosts_take_the_threshold_from_the_coverage() {
 }
 
 #[test]
-fn keys_without_effect_are_refused_or_warned_of() {
+fn keys_without_effect_are_rejected_or_reported() {
     let log = |_: &str| Ok("time_s,signal_dbm\n0,-60\n1,-60\n2,-90\n".to_owned());
     let visit = "timetable = [{ arrive = \"0 s\", depart = \"50 s\" }]";
     let station = "stations = [{ distance = \"5 m\" }]\nspeed = \"1 m/s\"\ndwell = \"5 s\"";
@@ -256,7 +256,7 @@ fn a_log_of_the_field() {
 }
 
 #[test]
-fn coverage_that_makes_no_sense_is_refused() {
+fn invalid_coverage_is_rejected() {
     let often = (0..8).map(|i| format!("{},-60\n", f64::from(i) / 2000.0)).collect::<String>();
     let back = |name: &str| {
         let lines = if name == "often" { often.as_str() } else { "5,-60\n4,-60\n" };

@@ -125,7 +125,7 @@ fn quality(f: &FlowResult) -> [VoipResult; 2] {
 }
 
 #[test]
-fn a_call_is_judged_alike_with_one_end_outside() {
+fn call_quality_is_the_same_with_one_end_outside() {
     for (codec, payload_type, ticks, link) in [
         ("g711", 0, 160, PLAIN),
         ("g711", 0, 160, ROUGH),
@@ -176,7 +176,7 @@ fn a_call_is_judged_alike_with_one_end_outside() {
 
 /// The path before the port reorders, duplicates and loses packets; the network detects it by the sequence numbers.
 #[test]
-fn what_happens_before_the_port_is_seen_by_the_numbers() {
+fn sequence_numbers_reveal_loss_before_the_port() {
     let s = only(0, &chain(PLAIN, "kind = \"voip\"\nstop = \"21 s\""));
     let ms = Time::from_millis;
     let regular: Vec<_> = (0..1000).map(|n| (ms(20 * n + 5), n as usize)).collect();
@@ -314,7 +314,7 @@ fn nobody_answers() {
 
 /// A vehicle of another scenario, with unknown addresses, finds the waiting charger.
 #[test]
-fn a_stranger_finds_the_charger() {
+fn unknown_vehicle_finds_the_charger() {
     let waiting =
         "kind = \"request\"\nip = 4\n[[flow]]\nname = \"g\"\nfrom = \"a\"\nto = \"b\"\nkind = \"request\"\nip = 4";
     let s = only(0, &chain(PLAIN, waiting));
@@ -412,7 +412,7 @@ fn charger_hears(bytes: &[u8], closes: bool) -> (SessionResult, Vec<u8>) {
 }
 
 #[test]
-fn a_charger_survives_what_a_vehicle_says() {
+fn charger_survives_invalid_messages() {
     let begin = |bytes: &[u8]| [&message(0, 42), bytes].concat();
     let failed = |cause| (Outcome::Failed, Some(cause));
     let setup = (Outcome::Aborted, Some(Cause::SeccCommunicationSetup));
@@ -465,7 +465,7 @@ fn a_flood_of_requests_takes_no_memory() {
 
 /// A vehicle that does not wait for answers is rejected, whichever requests it sends.
 #[test]
-fn requests_one_upon_another_end_a_session() {
+fn request_before_the_response_ends_a_session() {
     for second in [0, 5, 10] {
         let bytes = [message(0, 42), message(second, 42)].concat();
         let (r, _) = charger_hears(&bytes, false);
@@ -475,7 +475,7 @@ fn requests_one_upon_another_end_a_session() {
 
 /// Before a session begins, its charger does nothing.
 #[test]
-fn no_session_before_its_start() {
+fn charger_ignores_requests_before_its_session() {
     let s = only(0, &chain(PLAIN, "kind = \"request\"\nstart = \"5 s\""));
     let mut network = open(&s, &[0]);
     let mut vehicle = Peer::new(addresses(&s, 0), true);
@@ -491,7 +491,7 @@ fn no_session_before_its_start() {
 
 /// The peer named in the scenario talks; a stranger from another port does not take its place.
 #[test]
-fn a_stranger_does_not_take_over() {
+fn stranger_does_not_replace_the_peer() {
     let s = only(0, &chain(PLAIN, "kind = \"voip\"\nstop = \"5 s\""));
     let mut network = open(&s, &[0]);
     let known = addresses(&s, 0);
@@ -541,7 +541,7 @@ fn vehicle_hears(closes: usize, mut reply: impl FnMut(usize) -> Vec<u8>) -> Sess
 }
 
 #[test]
-fn a_vehicle_survives_what_a_charger_says() {
+fn vehicle_survives_invalid_messages() {
     // The vehicle's plan for direct current, as message numbers.
     let plan = [0, 1, 2, 4, 5, 6, 7, 8, 9].into_iter().chain([10; 200]);
     let right: Vec<u8> = plan.collect();
@@ -576,7 +576,7 @@ proptest! {
 
     /// A stream of messages with bytes changed, removed and inserted: the session ends, or waits for the rest.
     #[test]
-    fn anything_may_come_in_a_stream(
+    fn arbitrary_streams_do_no_harm(
         codes in prop::collection::vec((0u8..0x80, 9u32..200), 1..12),
         faults in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..3), 0..6),
         closes in any::<bool>(),
@@ -597,7 +597,7 @@ proptest! {
 
     /// Datagrams of all kinds at a call and a session: foreign ones are counted and have no other effect.
     #[test]
-    fn anything_may_come_in_a_datagram(
+    fn arbitrary_datagrams_do_no_harm(
         payloads in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..40), any::<bool>()), 1..40),
     ) {
         let voip = only(0, &chain(PLAIN, "kind = \"voip\"\nstop = \"5 s\""));

@@ -54,7 +54,7 @@ proptest! {
     /// Frames with any content and padding, even if a link fragments them: links count the bytes after the header and
     /// its tags.
     #[test]
-    fn frames_leave_as_they_came(
+    fn frames_leave_unchanged(
         kind in prop::sample::select(vec![0x0806_u16, 0x88e1, 0x8100, 0x8864, 0x0800, 0x86dd, 0x1234]),
         body in prop::collection::vec(any::<u8>(), 1..1450),
     ) {
@@ -80,7 +80,7 @@ proptest! {
     /// The same datagrams in frames, between any addresses, with or without tags and padding: the same ones are lost,
     /// and the others are due at the same times.
     #[test]
-    fn frames_meet_the_fate_of_their_datagrams(
+    fn frames_fare_like_their_datagrams(
         seed in 0u64..1000,
         tagged in any::<bool>(),
         strange in any::<bool>(),
@@ -109,7 +109,7 @@ proptest! {
 /// Two hosts with foreign addresses on a power line with a gateway: the gateway finds each conversation and reduces
 /// windows within frames.
 #[test]
-fn a_gateway_sees_what_is_in_frames() {
+fn gateway_rewrites_segments_in_frames() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     let plain = chain([PLAIN, PLAIN], flow);
     let gateway = "[[gateway]]\nnode = \"m\"\nkind = \"muniz\"\n";
@@ -175,7 +175,7 @@ fn a_gateway_sees_what_is_in_frames() {
 
 /// Frames that cannot pass are counted.
 #[test]
-fn frames_that_go_nowhere() {
+fn frames_that_cannot_pass_are_counted() {
     let mut network = open(chain([PLAIN, PLAIN], ""));
     network.forward(Time::ZERO, [0, 1], &HEADER[..13]);
     network.forward(Time::ZERO, [0, 1], HEADER);

@@ -80,7 +80,7 @@ fn config(link: &str) -> HdplcConfig {
 }
 
 #[test]
-fn every_key_of_a_home_power_line_is_taken() {
+fn every_key_of_a_home_power_line_is_accepted() {
     assert_eq!(config(""), HdplcConfig::default());
     let us = Time::from_micros;
     let all = config(
@@ -138,7 +138,7 @@ fn noise_is_scaled_to_the_error_of_the_largest_packets() {
 }
 
 #[test]
-fn calls_have_their_keys() {
+fn calls_accept_their_keys() {
     let voip = |keys: &str| {
         let s = parse(&edited("kind = \"voip\"\n", &format!("kind = \"voip\"\n{keys}\n"))).unwrap();
         match s.flows[1].traffic {
@@ -325,7 +325,7 @@ fn results_include_medium_and_gateway() {
 
 /// The PHY rate halves, and so do the packets that the link carries within an RTT and the bound of the window.
 #[test]
-fn gateways_notice_another_rate() {
+fn gateways_follow_rate_changes() {
     let sample = |link: &str| {
         let text = edited("kind = \"hdplc\"\n", &format!("kind = \"hdplc\"\n{link}\n"));
         let r = run(&text.replace("kind = \"muniz\"", "kind = \"muniz\"\nparams = { sample = \"whole\" }"));

@@ -307,7 +307,7 @@ fn a_gap_that_is_never_closed() {
 /// AVOCA with partial reliability abandons the messages in flight when coverage ends. The peer never reads the skipped
 /// messages and reads the rest in order.
 #[test]
-fn what_is_skipped_is_never_read() {
+fn skipped_messages_are_never_read() {
     let sctp = SctpConfig { partial_reliability: true, ..SctpConfig::default() };
     let factory = |cc: &str| cc::algorithm(cc).unwrap().factory("rfc", &toml::Table::new()).unwrap();
     let mut pair = [

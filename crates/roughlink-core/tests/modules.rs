@@ -29,7 +29,7 @@ fn uses(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn modules_use_only_those_before_them() {
+fn modules_depend_only_on_earlier_ones() {
     let order = order();
     let place = |module: &str| order.iter().position(|m| m == module);
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -197,7 +197,7 @@ fn a_transfer_from_network_to_network() {
 
 /// A gateway between a port and a host controls connections that enter at the port.
 #[test]
-fn a_gateway_rewrites_what_passes_from_outside() {
+fn gateway_rewrites_segments_from_outside() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     let plain = chain(PLAIN, flow);
     let gateway = "[[gateway]]\nnode = \"m\"\nkind = \"muniz\"\n";
@@ -285,7 +285,7 @@ fn reply(size: usize) -> Vec<u8> {
 
 /// Results may be read while a packet is between two links.
 #[test]
-fn a_result_counts_nothing_that_is_still_to_come() {
+fn results_exclude_future_events() {
     let [fast, slow] = ["100 Mbit/s", "1 Mbit/s"].map(|rate| format!("rate = \"{rate}\"\ndelay = \"20 ms\""));
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     let slow_second = chain_of([&fast, &slow], flow);
@@ -303,7 +303,7 @@ fn a_result_counts_nothing_that_is_still_to_come() {
 
 /// A capture contains each datagram that crosses a port once on its way out of the host and once on its way in.
 #[test]
-fn captures_see_what_crosses_ports() {
+fn captures_contain_datagrams_that_cross_ports() {
     let scenario = chain(PLAIN, "");
     let files = vec![(Vec::new(), vec![0, 2])];
     let mut capture = Capture::new(&scenario, files, None).map_err(|e| e.1).unwrap();
@@ -317,7 +317,7 @@ fn captures_see_what_crosses_ports() {
 
 /// A capture at a simulated host shows the fragments of a datagram that a link fragmented.
 #[test]
-fn captures_bear_parts_that_reach_a_simulated_host() {
+fn captures_show_fragments_at_a_simulated_host() {
     let scenario = chain_of([PLAIN, &format!("{PLAIN}\nmtu = \"600 B\"")], "");
     let mut capture = Capture::new(&scenario, vec![(Vec::new(), vec![0, 2])], None).map_err(|e| e.1).unwrap();
     let mut network = Network::new(scenario, Options { ports: vec![0], ..Options::default() }).unwrap();
@@ -377,7 +377,7 @@ fn connections_from_outside_find_their_flows() {
 /// A change from outside has the same effect as the same step of a timeline, even if the timeline keeps changing the
 /// link.
 #[test]
-fn a_change_from_outside_is_a_step_of_a_timeline() {
+fn external_change_equals_timeline_step() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     let steps = [
         "{ at = \"10 s\", rate = \"500 kbit/s\", delay = \"90 ms\" }",
@@ -411,7 +411,7 @@ fn a_change_from_outside_is_a_step_of_a_timeline() {
 
 /// The state of links at an instant agrees with their results and with the changes made.
 #[test]
-fn a_reading_has_the_state_and_the_counts_of_a_link() {
+fn readings_agree_with_link_state_and_counters() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     for changes in [false, true] {
         let options = Options { changes, ..Options::default() };
@@ -446,7 +446,7 @@ fn a_reading_has_the_state_and_the_counts_of_a_link() {
 
 /// A changeable network that is not changed has the results of an unchangeable one.
 #[test]
-fn readiness_for_changes_changes_nothing() {
+fn allowing_changes_has_no_effect() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     for link in [PLAIN, ROUGH] {
         let run = |changes| {
@@ -491,7 +491,7 @@ fn way(network: &mut Network, port: usize, datagram: &[u8]) -> Option<usize> {
 
 /// Nodes have the given addresses instead of assigned ones, and nothing else depends on them.
 #[test]
-fn given_addresses_are_in_place_of_assigned_ones() {
+fn given_addresses_replace_assigned_ones() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"1 MB\"\n";
     let plain = chain(ROUGH, flow);
     let v4 = Ipv4Addr::new(192, 168, 7, 2);

@@ -73,7 +73,7 @@ fn a_call_does_not_wait_behind_downloads() {
 }
 
 #[test]
-fn without_a_discipline_nothing_is_said_of_one() {
+fn results_without_a_discipline_mention_none() {
     let r = run(&text("", PIPE, &[("f", BULK)]));
     assert!(r.links[0].forward.qdisc.is_none());
 }

@@ -312,7 +312,7 @@ fn assert_helpful(problems: &[Problem], of: &str) {
 }
 
 #[test]
-fn the_good_one_is_good() {
+fn unmodified_scenario_is_valid() {
     let (_, warnings) = roughlink_scenario::parse(GOOD, "good.toml", &[], &load).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(warnings, [], "{}", warnings[0].render("good.toml", GOOD));
 }
@@ -453,7 +453,7 @@ proptest! {
 
 /// The largest integers plus headers must not overflow.
 #[test]
-fn a_segment_beyond_all_integers_is_refused() {
+fn segment_size_overflow_is_rejected() {
     for size in ["4294967295 B", "18446744073709551615 B"] {
         let error = roughlink_scenario::parse(&edited(&[("1448 B", size)]), "large.toml", &[], &load).unwrap_err();
         assert_helpful(&error.problems, size);
@@ -462,7 +462,7 @@ fn a_segment_beyond_all_integers_is_refused() {
 
 /// Endless nesting must not overflow the stack.
 #[test]
-fn depth_is_no_danger() {
+fn deep_nesting_does_not_overflow_the_stack() {
     const DEEP: usize = 100_000;
     for text in [
         "x = ".to_owned() + &"[".repeat(DEEP),

@@ -182,7 +182,7 @@ fn moved(value: &Value, by: f64) -> String {
 }
 
 #[test]
-fn every_algorithm_asks_for_keys_that_there_are() {
+fn every_algorithm_names_existing_keys() {
     for algorithm in cc::REGISTRY.iter() {
         let mut keys = toml::Table::try_from(TcpConfig::default()).expect("plain values");
         keys.extend(algorithm.tcp.parse::<toml::Table>().expect("TOML"));

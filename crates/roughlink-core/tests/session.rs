@@ -54,7 +54,7 @@ fn absent_keys_have_defaults() {
 }
 
 #[test]
-fn every_key_is_taken() {
+fn every_key_of_a_session_is_accepted() {
     let (ms, s) = (Time::from_millis, Time::from_secs);
     let read = session(
         r#"
@@ -109,7 +109,7 @@ fn every_key_is_taken() {
 }
 
 #[test]
-fn each_message_has_a_table_of_its_own() {
+fn each_message_has_its_own_table() {
     let names = [
         "supported_app_protocol",
         "session_setup",

@@ -164,7 +164,7 @@ proptest! {
 
     /// Loss, reordering, duplication, outages, small windows, slow readers, in all stacks with all algorithms.
     #[test]
-    fn what_is_written_is_what_is_read(
+    fn reader_gets_what_the_writer_wrote(
         ends in [end(), end()],
         air in air(),
     ) {
