@@ -8,7 +8,7 @@
 //! never received the closed window, so it repairs its losses.
 //!
 //! Closing moves the right edge back, which a receiver should not do and a sender must survive (RFC 9293 section 3.8.6:
-//! the usable window may become negative). This is the only change: the gateway never advertises or acknowledges more
+//! the usable window may become negative). Nothing else moves back: the gateway never advertises or acknowledges more
 //! than the receiver did, and its segments repeat earlier ones except for the window.
 //!
 //! A warning is a signal at or below the threshold, or `Down`; [`crate::cc::coverage`] defines coverage. A warning may

@@ -41,8 +41,8 @@ pub struct HdplcConfig {
     /// PHY rate. Default 18.62 Mbit/s (paper).
     #[serde(skip)]
     pub rate: Rate,
-    /// PHY rate over time: (from when on, rate), ascending; a PDU is sent at the rate of its start. Before the first entry
-    /// `rate` holds. Default empty: the paper fixes the rate.
+    /// PHY rate over time: (start, rate), ascending; `rate` applies before the first entry. A PDU keeps the rate of its
+    /// start. Default empty: the paper fixes the rate.
     #[serde(skip)]
     pub rate_trace: Vec<(Time, Rate)>,
     /// Largest IP packet, bytes; larger ones become fragments (RFC 791). Default 1500.

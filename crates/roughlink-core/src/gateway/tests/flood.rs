@@ -221,7 +221,7 @@ impl<'g> Flood<'g> {
             _ => {
                 let which = self.below(self.past.len() as u64) as usize;
                 let (heading, again) = self.past[which];
-                // With one segment from each end, an old connection could be replayed from beginning to end.
+                // Old segments of both ends could replay a finished connection from beginning to end.
                 let open = self.honest.iter().any(|h| h.open && h.key == again.key);
                 if heading == Heading::Inward && (self.outage || !open) {
                     return (Heading::Outward, syn(self.honest[victim].key.reversed(), seq));
@@ -404,8 +404,8 @@ fn control_is_kept_in_a_flood() {
     control_is_kept(100_000);
 }
 
-/// Ten million segments for each gateway of the registry; takes some minutes: `cargo test --workspace --lib
-/// gateway::tests::flood -- --ignored`.
+/// Ten million segments for each gateway of the registry; takes some minutes:
+/// `cargo test --workspace --lib gateway::tests::flood -- --ignored`.
 #[test]
 #[ignore = "takes minutes"]
 fn control_is_kept_in_a_long_flood() {

@@ -194,7 +194,8 @@ impl Medium for GreenPhy {
         }
         match self.phase {
             Phase::Idle => self.contend(now),
-            Phase::Backoff(since, _) if since == now => self.contend(now), // stations that become ready at the same time take part
+            // Stations that become ready at the same time take part.
+            Phase::Backoff(since, _) if since == now => self.contend(now),
             _ => {}
         }
     }

@@ -342,7 +342,8 @@ fn impulses_corrupt_blocks_as_computed() {
 
 #[test]
 fn an_undecodable_frame_control_silences_the_medium() {
-    // All delimiters are lost in the first 100 ms; a collision-free station needs at least delimiter + EIFS for each try.
+    // All delimiters are lost in the first 100 ms; each try of a station without collisions takes at least
+    // delimiter + EIFS.
     let recorded = vec![(Time::ZERO, 1.0), (Time::from_millis(100), 0.0)];
     let noise = AirNoise { recorded, ..Default::default() };
     let config = GreenPhyConfig { noise, robust_share: 1.0, transmissions: 255, ..plain() };
