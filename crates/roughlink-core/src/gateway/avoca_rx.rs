@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::gateway::tests::{Bench, key_of};
 
-    /// Creates a connection with timestamps whose window field has a recognizable byte.
+    /// Creates a connection without window scaling that last advertised 1234 bytes.
     fn bench(toml: &str) -> Bench<AvocaRx> {
         let mut b = Bench::new(AvocaRx::new(&toml::from_str(toml).unwrap()));
         b.open(0, 60);
