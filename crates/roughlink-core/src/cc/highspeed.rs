@@ -4,11 +4,11 @@
 //! As in Linux and ns-3, a(w) and b(w) come from the table of appendix B, with a row for every integer a(w). [`Table`]
 //! does not store it, but computes rows from the formulas of section 5 as far as a connection's window needs them.
 //!
-//! Defaults are those of Linux's `tcp_highspeed`: a(w) is added per *ACK*, however many segments it covers; b(w) is
-//! truncated to a 256th and belongs to the window at the last growth beyond ssthresh; the table ends at 89053 segments.
+//! Defaults are those of Linux's `tcp_highspeed`. a(w) is added per *ACK*, however many segments it covers. b(w) is
+//! truncated to a 256th and belongs to the window at the last growth beyond ssthresh. The table ends at 89053 segments.
 //!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpHighSpeed: slow start adds one segment per ACK; a(w) counts per acknowledged
-//! segment; b(w) is rounded to two decimals and belongs to the bytes in flight, from which the decrease starts. (ns-3
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpHighSpeed. Slow start adds one segment per ACK. a(w) counts per acknowledged
+//! segment. b(w) is rounded to two decimals and belongs to the bytes in flight, from which the decrease starts. (ns-3
 //! has 53667 instead of the table's 53677; this is not reproduced.)
 
 use super::newreno::slow_start_per_ack;

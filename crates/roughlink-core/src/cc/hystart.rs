@@ -56,8 +56,8 @@ pub struct Params {
     pub css_growth_divisor: u64,
     /// HyStart++: rounds of CSS (CSS_ROUNDS).
     pub css_rounds: u32,
-    /// Variant of the classic arithmetic. In ns-3's, only the first samples of a round count, there is no allowance for
-    /// offloading, the check precedes the renewal of the round, and slow start overshoots ssthresh.
+    /// Variant of the classic arithmetic. In ns-3's, only the first samples of a round count, and there is no allowance
+    /// for offloading. The check precedes the renewal of the round, and slow start overshoots ssthresh.
     pub arithmetic: Arithmetic,
 }
 

@@ -4,9 +4,11 @@
 //!
 //! Defaults are Linux's `tcp_illinois`, with real numbers instead of the kernel's fixed point (alpha in 1/128, beta in
 //! 1/64, so the kernel's alpha_min is 0.297). `illinois-aa` of the V2G paper is the same with alpha 11 to 1 and beta
-//! .025 to .5. `ns3` differs in five points: delays in whole milliseconds; a window threshold that is always exceeded
-//! (it compares bytes with segments); credit in whole segments (below alpha = 0.5 an ACK for two segments adds
-//! nothing); a reduction of the bytes in flight; rounds of low delay also count while alpha is at its maximum.
+//! .025 to .5.
+//!
+//! `ns3` has delays in whole milliseconds and a window threshold that is always exceeded (it compares bytes with
+//! segments). Credit counts whole segments: below alpha = 0.5 an ACK for two segments adds nothing. A loss reduces the
+//! bytes in flight. Rounds of low delay also count while alpha is at its maximum.
 
 use super::newreno::Halve;
 use super::registry::Construct;

@@ -2,10 +2,12 @@
 //! Peterson, "TCP Vegas: New Techniques for Congestion Detection and Avoidance", SIGCOMM 1994, sections 3.2 and 3.3;
 //! Brakmo and Peterson, IEEE JSAC 13(8), 1995).
 //!
-//! Defaults are Linux's `tcp_vegas`: the stack detects losses; slow start doubles every round (in the paper every other
-//! round); the RTT of a round is its smallest sample out of at least three; the backlog is measured against the base
-//! RTT; a loss halves the window. `ns3` measures the backlog as in the paper, rounded up, and a loss only removes one
-//! segment from the window. Outside the Open state both grow like NewReno.
+//! Defaults are Linux's `tcp_vegas`. The stack detects losses. Slow start doubles every round (in the paper every other
+//! round). The RTT of a round is its smallest sample out of at least three. The backlog is measured against the base
+//! RTT. A loss halves the window.
+//!
+//! `ns3` measures the backlog as in the paper, rounded up, and a loss only removes one segment from the window. Outside
+//! the Open state, both grow like NewReno.
 
 use super::newreno::per_ack;
 use super::registry::Construct;

@@ -56,7 +56,7 @@ impl Default for Params {
             needs_l3: true,
             lead_ms: 5_000,
             opening_acks: 3,
-            // Outside coverage every flow is idle. As long as a NAT keeps one (RFC 5382, REQ-5).
+            // Outside coverage every flow is idle. The timeout is the one of NATs (RFC 5382, REQ-5).
             table: flows::Params { idle_ms: 7_440_000, ..Default::default() },
         }
     }

@@ -2,11 +2,13 @@
 //! discovery of the charger (ISO 15118-2 sections 7.8 and 7.10.1).
 //!
 //! Headers, lengths, addresses and ports are real. EXI documents are not: a session has only the kind and the length of
-//! a message. The document is replaced by one byte with the message number and, for a response, whether the charger is
+//! a message. One byte replaces the document. It holds the message number and, for a response, whether the charger is
 //! not done yet or refuses the request ([`MESSAGE`], [`RESPONSE`], [`ONGOING`], [`REFUSED`]). The message's name in
 //! ASCII follows for readers of a capture, truncated if there is no room, then zeros. Two roughlink networks can
-//! therefore talk over any path. They cannot talk to real vehicles and chargers, and neither takes the other's messages
-//! for its own: an EXI header begins with the bits 10 (W3C EXI 1.0 section 5.2), and none of these bytes does.
+//! therefore talk over any path.
+//!
+//! Real vehicles and chargers cannot talk to roughlink. Neither side takes the other's messages for its own: an EXI
+//! header begins with the bits 10 (W3C EXI 1.0 section 5.2), and none of these bytes does.
 
 use super::message::{Document, LONGEST_MESSAGE, Message, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
 use super::{Side, Written};

@@ -1,9 +1,8 @@
 //! Honest flows among many forged segments in each gateway, from a seed. Control of every honest flow must be exact,
 //! and the work per segment must not grow with the table.
 //!
-//! The attackers have all information except the sequence numbers of a flow. They have addresses, ports and link
-//! headers, and in many segments one of the two numbers, but never both: segments within both windows are admitted, as
-//! by every receiver. They send
+//! The attackers have addresses, ports and link headers, but never both sequence numbers of a flow; many segments have
+//! one of them. (Every receiver admits segments within both windows.) The attackers send
 //!
 //! - SYN, SYN-ACK, RST, FIN, data, acknowledgements and marked segments in the name of honest flows, in both
 //!   directions;

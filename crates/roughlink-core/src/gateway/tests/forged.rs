@@ -156,7 +156,7 @@ fn a_fin_counts_when_nothing_follows_it() {
     }
 }
 
-/// Numbers far from those of the flow change nothing: segments of the agent still match the receiver.
+/// Numbers far outside the windows change nothing: the agent's segments still match the receiver.
 #[test]
 fn numbers_beyond_the_windows_move_nothing() {
     let mut b = train();
