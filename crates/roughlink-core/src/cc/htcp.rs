@@ -2,8 +2,8 @@
 //! Shorten, D. Leith, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004; D. Leith, R. Shorten,
 //! draft-leith-tcp-htcp, sections 3 and 4).
 //!
-//! Delta is the time in seconds since the last congestion event. alpha = 1 up to Delta_L = 1 s, then `1 + 10 (Delta -
-//! Delta_L) + ((Delta - Delta_L) / 2)^2`, scaled by 2 (1 - beta). beta = RTTmin / RTTmax within [0.5, 0.8], but 0.5 if
+//! Delta is the time in seconds since the last congestion event. alpha = 1 up to Delta_L = 1 s, then 1 + 10 (Delta -
+//! Delta_L) + ((Delta - Delta_L) / 2)^2, scaled by 2 (1 - beta). beta = RTTmin / RTTmax within [0.5, 0.8], but 0.5 if
 //! the throughput changed by more than 20 % between the last two events.
 //!
 //! Defaults are those of Linux's `tcp_htcp`: 128ths for alpha and beta, time in jiffies (1 ms), alpha also scaled by

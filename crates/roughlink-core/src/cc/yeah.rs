@@ -1,11 +1,11 @@
 //! YeAH: Scalable TCP while the queue is short, Reno with decongestion while it is long (A. Baiocchi, A. Castellani, F.
 //! Vacirca, "YeAH-TCP: yet another highspeed TCP", PFLDnet 2007, section 2).
 //!
-//! Once per RTT the queue is estimated from the smallest RTT of the round and of the connection: `queue = (RTT -
-//! RTTbase) w / RTT`. *Fast* mode (`queue <= alpha` and `RTT - RTTbase <= RTTbase / phi`) grows like Scalable TCP.
-//! *Slow* mode grows like Reno. With more than `alpha` queued, it reduces the window by `queue / gamma`, by at most `w
-//! / 2^epsilon` and not below the estimated window of competing Reno flows. A loss removes the queue, at least `w /
-//! 2^delta` and at most half; after `rho` rounds of slow mode (Reno flows compete) it removes half.
+//! Once per RTT the queue is estimated from the smallest RTT of the round and of the connection:
+//! `queue = (RTT - RTTbase) w / RTT`. *Fast* mode (`queue <= alpha` and `RTT - RTTbase <= RTTbase / phi`) grows like
+//! Scalable TCP. *Slow* mode grows like Reno. With more than `alpha` queued, it reduces the window by `queue / gamma`,
+//! by at most `w / 2^epsilon` and not below the estimated window of competing Reno flows. A loss removes the queue, at
+//! least `w / 2^delta` and at most half; after `rho` rounds of slow mode (Reno flows compete) it removes half.
 //!
 //! Defaults are those of Linux's `tcp_yeah`. The base RTT is reset when sending restarts with nothing in flight.
 //!

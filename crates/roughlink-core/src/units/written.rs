@@ -86,8 +86,8 @@ pub mod share {
     }
 }
 
-/// Plain numbers written as a frequency: `#[serde(with = "units::hertz")]`, `#[schemars(with =
-/// "units::hertz::Hertz")]`.
+/// Plain numbers written as a frequency: `#[serde(with = "units::hertz")]`,
+/// `#[schemars(with = "units::hertz::Hertz")]`.
 pub mod hertz {
     use super::*;
 
