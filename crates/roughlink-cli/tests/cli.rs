@@ -1,4 +1,4 @@
-//! The command line: exit codes, the fields of `--json`, the answers to wrong input.
+//! Command line: exit codes, fields of `--json`, responses to wrong input.
 
 mod common;
 
@@ -10,7 +10,7 @@ fn keys(value: &Value) -> Vec<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-/// Every one of `wanted` is a key.
+/// Asserts that all `wanted` keys exist.
 fn has(value: &Value, wanted: &[&str]) {
     for key in wanted {
         assert!(value.get(key).is_some(), "no `{key}` in {:?}", keys(value));
@@ -18,7 +18,7 @@ fn has(value: &Value, wanted: &[&str]) {
 }
 
 #[test]
-fn the_json_of_a_run_is_the_contract() {
+fn json_of_a_run_has_the_documented_fields() {
     let out = roughlink(&["run", "three-cars", "--json", "--seed", "7", "--replica", "2"]);
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     let run = json(&out);
@@ -61,8 +61,7 @@ fn a_charging_session_is_shown_message_by_message() {
     let session = line("session session: completed at ");
     assert!(session.ends_with("survived: yes"), "{session}");
     line("limits passed: message 1");
-    // 2 s of a request each 100 ms, one of which a contactor delays.
-    // The table is in two parts.
+    // 2 s with a request every 100 ms, one of which a contactor delays. The table has two parts.
     let parts = text.lines().filter(|l| l.trim_start().starts_with("current demand"));
     let demand: Vec<&str> = parts.flat_map(str::split_whitespace).collect();
     let requests: u32 = demand[2].parse().unwrap();
@@ -96,7 +95,7 @@ fn the_same_run_gives_the_same_result() {
 }
 
 #[test]
-fn the_json_of_an_experiment_is_the_contract() {
+fn json_of_an_experiment_has_the_documented_fields() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     let out = roughlink(&[
@@ -209,14 +208,14 @@ fn strict_is_exit_code_5() {
         ];
         roughlink(&args)
     };
-    // A tenth of a second of delay cannot give the paper's results.
+    // A delay of a tenth of a second cannot give the paper's results.
     let out = strict("100 ms", "far");
     assert_eq!(code(&out), 5, "{}", stderr(&out));
     assert!(stderr(&out).contains("times the published value"), "{}", stderr(&out));
 }
 
 #[test]
-fn other_commands_print_what_they_should() {
+fn other_commands_print_their_output() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["reproduce"], &["v2g", "table2", "fig12"]),
         (&["reproduce", "--json"], &["\"experiment\": \"v2g/fig11a\""]),
@@ -277,7 +276,7 @@ fn a_closed_pipe_is_no_error() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    drop(child.stdout.take()); // as `| head` does, at the first byte
+    drop(child.stdout.take()); // like `| head` at the first byte
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!((child.wait().unwrap().code(), said.as_str()), (Some(0), ""));

@@ -1,4 +1,4 @@
-//! What an emulation says of conversations, beside what the kernel says of them itself and what tshark reads in the capture.
+//! Conversations reported by an emulation, compared with the kernel's counters and tshark's view of the capture.
 
 #![cfg(target_os = "linux")]
 
@@ -8,7 +8,7 @@ use common::emulated::{emulate, folder};
 use common::{code, json, stderr, stdout};
 use std::process::Command;
 
-/// Receives what one connection brings.
+/// Receives the data of one connection.
 const SERVER: &str = "
 import socket, time
 s = socket.create_server(('10.0.0.1', 7000))
@@ -21,7 +21,7 @@ time.sleep(0.5)
 print('received', n)
 ";
 
-/// Sends a megabyte and prints what the kernel says of it: struct tcp_info of linux/tcp.h.
+/// Sends a megabyte and prints the kernel's counters: struct tcp_info of linux/tcp.h.
 const CLIENT: &str = "
 import json, os, socket, struct, time
 for _ in range(500):
@@ -41,7 +41,7 @@ print('info', json.dumps(dict(rtt=u(68), retrans=u(100), acked=u(120, 'Q'), leas
 ";
 
 #[test]
-fn the_kernel_and_tshark_say_the_same() {
+fn kernel_and_tshark_agree_with_the_report() {
     let Some(folder) = folder() else { return };
     let tool = |name: &str| Command::new(name).arg("--version").output().is_ok();
     if !tool("python3") {
@@ -66,13 +66,13 @@ fn the_kernel_and_tshark_say_the_same() {
     assert!((1_000_000..=1_000_002).contains(&info["acked"].as_u64().unwrap()), "{info}");
     assert!(ours["retransmits"].as_u64() > Some(0));
     assert_eq!(ours["retransmits"], info["retrans"]);
-    // The kernel's times have the lateness of the machine in them.
+    // The kernel's times include the lateness of the machine.
     let least = info["least"].as_f64().unwrap() / 1e3;
     let rtt = |name: &str| ours["rtt_ms"][name].as_f64().unwrap();
-    // Where a segment was sent again it goes by the timestamps, whose unit is a millisecond.
+    // After a retransmission the RTT comes from the timestamps, whose unit is a millisecond.
     assert!(rtt("min") >= 10.0 && rtt("min") <= least + 1.0, "{} ms, the kernel {least}", rtt("min"));
     assert!(rtt("min") <= rtt("p50") && rtt("p50") <= rtt("p99"));
-    // Everything on this link is a conversation: what one loses the link has lost.
+    // All traffic on this link belongs to conversations, so their losses are the link's losses.
     let sum = |name: &str| {
         all.iter().flat_map(|c| [&c["forward"][name], &c["reverse"][name]]).filter_map(|n| n.as_u64()).sum::<u64>()
     };
@@ -87,7 +87,7 @@ fn the_kernel_and_tshark_say_the_same() {
         eprintln!("tshark is missing");
         return;
     }
-    // At the client's interface alone: in the whole capture each packet is there twice.
+    // At the client's interface only: the whole capture contains each packet twice.
     let read = |args: &[&str]| {
         let out = Command::new("tshark").args(args).current_dir(folder.path()).output().unwrap();
         assert!(out.status.success(), "{}", stderr(&out));

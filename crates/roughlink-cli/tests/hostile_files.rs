@@ -1,4 +1,4 @@
-//! Files that mean harm, or come from an accident: an error with its place, of bounded length, and nothing read that should not be.
+//! Malicious and accidental input files: an error with its place, of bounded length, and no forbidden file is read.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn run(folder: &Path, text: &[u8], more: &[&str]) -> Output {
 
 fn refused(out: &Output, reason: &str) -> String {
     assert_eq!(code(out), 2, "{}", stderr(out));
-    // Wrapped, with a bar before each further line.
+    // The message is wrapped, with a bar before each continuation line.
     let said: Vec<_> = stderr(out).split_whitespace().filter(|word| *word != "│").map(str::to_owned).collect();
     let said = said.join(" ");
     assert!(said.contains(reason), "{reason:?} is not in {said}");
@@ -30,11 +30,11 @@ fn long_lines_are_clipped_and_do_not_panic() {
     let long = "a".repeat(70_000);
     let said = refused(&run(folder.path(), format!("x = \"{long}\" !\n").as_bytes(), &[]), "s.toml:1:70008:");
     assert!(said.len() < 2_000, "{} bytes", said.len());
-    // A long value in the message itself.
+    // A long value within the message.
     let said =
         refused(&run(folder.path(), format!("duration = \"{long}\"\n").as_bytes(), &[]), "is not a number and a unit");
     assert!(said.len() < 10_000, "{} bytes", said.len());
-    // A warning about a long line, and a short line beside a long one.
+    // A warning about a long line, and about a short line beside a long one.
     let far = format!("{HELLO}noise = {{ kind = \"none\" }} # {long}\ncolour = 1\n");
     let said = refused(&run(folder.path(), far.as_bytes(), &[]), "has no key `colour`");
     assert!(said.len() < 2_000, "{} bytes", said.len());
@@ -53,7 +53,7 @@ fn twenty_problems_are_shown_and_the_others_counted() {
 }
 
 #[test]
-fn what_a_terminal_acts_on_is_shown_as_escapes() {
+fn control_characters_are_shown_as_escapes() {
     let folder = tempfile::tempdir().unwrap();
     let hidden = |text: &str| text.contains(['\u{1b}', '\u{7}', '\u{202e}']);
     let title = HELLO.replacen("\"h\"", "\"\\u001b]0;owned\\u0007 \\u202egnp\"", 1);
@@ -131,14 +131,14 @@ fn a_seed_is_a_positive_integer_of_63_bits() {
     assert_eq!(code(&out), 0, "{}", stderr(&out));
 }
 
-/// Refused, with exit code 2; memory is what matters, and a run that fills it takes a moment.
+/// Rejected with exit code 2. Memory matters most, and a run can fill it within a moment.
 #[test]
 fn runs_have_limits_of_events_and_memory() {
     let folder = tempfile::tempdir().unwrap();
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
     let out = run(folder.path(), format!("{HELLO}{flow}").as_bytes(), &["--max-events", "100"]);
     refused(&out, "the run has more than 100 events; it ended at");
-    // All at once, and over a path that holds without end.
+    // A burst of all segments at once, and paths that hold packets without limit.
     let tcp = "[tcp]\ninitial_window = 4000000000\nrcv_buf = \"9000 GB\"\nsnd_buf = \"9000 GB\"\n";
     let long = HELLO.replace("\"1 s\"", "\"100 s\"").replace("1 Mbit/s", "1000 Gbit/s");
     let long = long.replace("delay = \"1 ms\"", "delay = \"1 s\"");
@@ -165,13 +165,13 @@ fn runs_have_limits_of_events_and_memory() {
 }
 
 #[test]
-fn a_segment_beyond_all_bounds_is_refused() {
+fn too_large_segment_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let more = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n[tcp]\nmss = \"4294967295 B\"\n";
     refused(&run(folder.path(), format!("{HELLO}{more}").as_bytes(), &[]), "`mss` = 4294967295 B is too large");
 }
 
-/// A packet after a long time would wait for all of them to be drawn.
+/// Before a packet that comes after a long time, all impulses up to then would be drawn.
 #[test]
 fn noise_of_too_many_impulses_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What the program lists: scenarios, metrics, completions, manual pages, its revision.
+//! Listings of the program: scenarios, metrics, completions, manual pages, revision.
 
 mod common;
 
@@ -8,15 +8,14 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs it; it must succeed.
+/// Runs the program and returns its output; it must succeed.
 fn said(args: &[&str]) -> String {
     let out = roughlink(args);
     assert_eq!(code(&out), 0, "{args:?}: {}", stderr(&out));
     stdout(&out)
 }
 
-/// The verdict and the output of a checker on `text`, which it reads from a file; `None` where there is no such
-/// program.
+/// Runs a checker on a file with `text` and returns its verdict and output; `None` if the checker is not installed.
 fn check(program: &str, args: &[&str], text: &str) -> Option<(bool, String)> {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
@@ -111,7 +110,7 @@ fn a_copy_writes_nothing_outside_its_folder() {
     ] {
         let out = roughlink(&["scenario", "copy", &path(from), &path(to)]);
         assert_eq!(code(&out), 2);
-        // Wrapped, with a bar before each further line.
+        // The message is wrapped, with a bar before each continuation line.
         let said: Vec<_> = stderr(&out).split_whitespace().filter(|word| *word != "│").map(str::to_owned).collect();
         assert!(said.join(" ").contains(reason), "{said:?}");
     }
@@ -130,7 +129,7 @@ fn every_metric_has_unit_and_meaning() {
         assert!(one["unit"].is_string() && ["flow", "link", "run"].contains(&one["of"].as_str().unwrap()), "{one}");
         assert!(!one["meaning"].as_str().unwrap().is_empty());
     }
-    // `--metric` takes each of them.
+    // `--metric` accepts each of them.
     let metrics: Vec<String> = (all.as_array().unwrap().iter())
         .map(|one| one["name"].as_str().unwrap().replace("[A..B]", "[0..1]"))
         .filter(|name| !name.starts_with("covered"))
@@ -167,7 +166,7 @@ fn man_accepts_the_manual_pages() {
         let page = said(args);
         assert!(page.starts_with(".ie") && page.contains(".TH roughlink") && page.contains(text), "{page}");
         if let Some((_, complaints)) = check("mandoc", &["-Tlint", "-Wwarning"], &page) {
-            // The page has no date: the build's would make another page each day.
+            // The page has no date: the date of the build would change the page every day.
             let others: Vec<&str> = complaints.lines().filter(|line| !line.contains(" date")).collect();
             assert!(others.is_empty(), "{args:?}: {others:#?}");
         }
@@ -203,7 +202,7 @@ fn results_name_the_revision() {
     assert!(fs::read_to_string(dir.join("results.json")).unwrap().contains(&revision));
 }
 
-/// The doctor lists only what this program has.
+/// The doctor lists only features of this program.
 #[test]
 fn the_doctor_lists_what_exists() {
     let facts = json(&roughlink(&["doctor", "--json"]));

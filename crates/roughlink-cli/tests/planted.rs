@@ -21,7 +21,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A folder of the user's, with files whose names the program uses too.
+/// Folder of the user with files whose names the program uses too.
 struct Docs(PathBuf);
 
 impl Docs {
@@ -43,7 +43,7 @@ impl Docs {
 }
 
 #[test]
-fn planted_links_lead_nowhere() {
+fn planted_links_are_not_followed() {
     let root = tempfile::tempdir().unwrap();
     let docs = Docs::new(root.path());
     let run = &["run", "hello", "--quiet", "-o"][..];
@@ -63,7 +63,7 @@ fn planted_links_lead_nowhere() {
                     let what = [command, &[dir.to_str().unwrap()], force].concat();
                     let out = roughlink(&what);
                     let said = stderr(&out);
-                    // A link with the name of a leftover is removed, but not its target.
+                    // A link with the name of a leftover is removed, but its target is not.
                     let leftover = name.ends_with(".roughlink-new");
                     assert!(code(&out) == 2 || (leftover && code(&out) == 0), "{what:?} {name}: {} {said}", code(&out));
                     assert!(!said.contains("panicked") && (leftover || dir.join(name).is_symlink()), "{said}");
@@ -119,9 +119,9 @@ fn the_lock_survives_its_file() {
     first.wait().unwrap();
 }
 
-/// Results of one seed are replaced by those of the next, with kills at 30 moments.
+/// The results of each seed replace those of the previous one, with kills at 30 moments.
 #[test]
-fn a_kill_while_results_are_replaced_leaves_the_old_or_the_new() {
+fn kill_during_replacement_leaves_old_or_new_results() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("results");
     let command = |seed: u64| {
@@ -163,11 +163,11 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// The files of a sweep in the order in which they are written.
+/// Files of a sweep in the order in which they are written.
 const WRITTEN: [&str; 7] =
     ["runs.lock", "experiment.id", "plan.json", RUNS, "runs.parquet", "results.json", "report.html"];
 
-/// Runs the command where no file can grow beyond `limit` bytes: a write behind it fails, and one across it is cut short.
+/// Runs the command with a limit for file sizes in bytes: a write beyond it fails, and one across it is truncated.
 fn limited(args: &[&str], folder: &Path, limit: usize) -> Output {
     let limited = format!("trap '' XFSZ; exec prlimit --fsize={limit} \"$@\"");
     Command::new("sh")
@@ -179,15 +179,15 @@ fn limited(args: &[&str], folder: &Path, limit: usize) -> Output {
         .unwrap()
 }
 
-/// Each write of a sweep fails once: each line of `runs.jsonl`, and every other file, if it can be reached by a limit of size.
-/// Unit tests of the lab make the other changes on disk fail.
+/// Each write of a sweep fails once: each line of `runs.jsonl`, and every other file that a size limit can reach. Unit
+/// tests of the lab make the other changes on disk fail.
 #[test]
-fn a_failing_write_is_named_and_loses_nothing() {
+fn failing_write_is_reported_and_loses_nothing() {
     if Command::new("prlimit").arg("--version").output().is_err() {
         eprintln!("skipped: no prlimit on the path");
         return;
     }
-    // Of so many cells and metrics that `results.json` is the larger one of the two tables.
+    // Enough cells and metrics that `results.json` is the larger one of the two tables.
     let ccs = "tcp.cc=newreno,cubic,illinois,bic,htcp,vegas,veno,hybla,yeah";
     let set = ["--set", ccs, "--set", "flow.*.bytes=20 kB", "--replicas", "1", "--jobs", "1"];
     let metrics = ["throughput_mbps", "rtt_p95_ms", "timeouts", "retransmits"].map(|name| ["--metric", name]).concat();
@@ -203,7 +203,7 @@ fn a_failing_write_is_named_and_loses_nothing() {
     there.sort();
     assert_eq!(names(&undisturbed.path().join("out")), there);
 
-    // What is written one after the other, and a size that its file has halfway.
+    // Files in the order of writing, each with a size that it has halfway.
     let mut size = 0;
     let lines = whole[2].split_inclusive(|b| *b == b'\n').map(|line| {
         size += line.len();
@@ -216,7 +216,7 @@ fn a_failing_write_is_named_and_loses_nothing() {
     }
     writes.extend((4..7).map(|i| (WRITTEN[i], whole[i - 1].len() - 1)));
     let mut failed = BTreeMap::new();
-    // In a new folder, and where all runs are there and only the rest is written again.
+    // In a new folder, and in a folder where all runs exist and only the other files are written again.
     for limit in writes.iter().map(|(_, size)| *size) {
         for resumed in [false, true] {
             let folder = tempfile::tempdir().unwrap();
@@ -235,7 +235,7 @@ fn a_failing_write_is_named_and_loses_nothing() {
             assert_eq!(code(&out), 3, "{limit} {resumed}: {said}");
             assert!(said.contains(&format!("out/{name}: File too large")), "{limit} {resumed}, {name}: {said}");
             *failed.entry(name).or_insert(0) += 1;
-            // What was finished stays, and is not run again.
+            // Finished runs stay and do not run again.
             let runs = || fs::read(folder.path().join("out").join(RUNS)).unwrap_or_default();
             let stored = runs();
             let finished = if resumed { &writes } else { &writes[..first] }.iter().filter(|(name, _)| *name == RUNS);
@@ -243,7 +243,7 @@ fn a_failing_write_is_named_and_loses_nothing() {
             let again = roughlink_in(&args, folder.path());
             assert_eq!((code(&again), stderr(&again).as_str()), (0, ""));
             assert!(runs().starts_with(&stored), "{limit} {resumed}");
-            // The lines of runs have the time that they took; all other files are those of an undisturbed sweep.
+            // The lines of runs include their duration; all other files equal those of an undisturbed sweep.
             let [id, plan, _, rest @ ..] = &files(folder.path())[..] else { panic!() };
             let equal = [id, plan] == [&whole[0], &whole[1]] && *rest == whole[3..];
             assert!(equal, "{limit} {resumed}: other bytes");
@@ -256,7 +256,7 @@ fn a_failing_write_is_named_and_loses_nothing() {
 
 /// A damaged line is reported by its number, and the results do not change.
 #[test]
-fn a_flipped_digit_is_not_believed() {
+fn flipped_digit_is_detected() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("out");
     let set = ["--set", "tcp.cc=newreno,cubic", "--set", "flow.*.bytes=100 kB", "--replicas", "3"];

@@ -1,4 +1,4 @@
-//! The pages of docs/reference that the program generates are current.
+//! The generated pages of docs/reference are current.
 
 mod common;
 

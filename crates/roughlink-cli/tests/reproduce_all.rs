@@ -1,15 +1,15 @@
-//! `reproduce all`: every paper has its report, and one page links to them.
+//! `reproduce all`: every paper has a report, and one page links to all reports.
 
 mod common;
 
 use common::{code, roughlink, stderr, stdout};
 use std::fs;
 
-/// An experiment of each paper that takes next to nothing.
+/// A very short experiment of each paper.
 const SMALL: [&str; 4] = ["fig5", "fig9-10", "table4", "--quick"];
 
 #[test]
-fn the_index_leads_to_four_reports() {
+fn index_links_to_four_reports() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("results");
     let dir = root.to_str().unwrap();
@@ -38,7 +38,7 @@ fn the_index_leads_to_four_reports() {
 }
 
 #[test]
-fn options_that_fit_no_paper_are_refused() {
+fn options_for_no_paper_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("out");
     for (args, said) in [

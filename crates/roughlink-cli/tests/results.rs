@@ -1,4 +1,4 @@
-//! The results of grids: folders, schema, random and exact values, and tables that fit the terminal.
+//! Results of grids: folders, schema, random and exact values, and tables that fit the terminal.
 
 mod common;
 
@@ -82,8 +82,8 @@ fn another_experiment_does_not_overwrite_the_first() {
     assert!(said.contains("-o DIR"), "{said}");
     let second = runs("sweep-hello-2");
     assert_ne!(first, second);
-    // Each sweep finds its own folder again and computes nothing; options for output and parallelism do not make
-    // another experiment.
+    // Each sweep finds its folder again and computes nothing; options for output and parallelism do not change the
+    // experiment.
     assert!(sweep("10 kB", &["--jobs", "1"]).contains("results: results/sweep-hello;"));
     assert!(sweep("20 kB", &["--json"]).contains("results: results/sweep-hello-2;"));
     assert_eq!((runs("sweep-hello"), runs("sweep-hello-2")), (first, second));
@@ -131,7 +131,7 @@ fn more_replicas_continue_in_the_folder() {
     assert_eq!((few.len(), many.len(), &many[..2]), (2, 5, &few[..]));
     assert_eq!((after.len(), &after[..before.len()]), (before.len() + 3, &before[..]), "no run is repeated");
     assert_eq!(many, samples(&sweep("5", &["-o", "new"])));
-    // Fewer do not replace more.
+    // Fewer replicas do not replace more.
     let fewer = sweep("2", &["-o", "out"]);
     assert!(code(&fewer) == 2 && stderr(&fewer).contains("another experiment"), "{}", stderr(&fewer));
     for (replicas, name) in [("2", "sweep-hello"), ("5", "sweep-hello"), ("2", "sweep-hello-2")] {
@@ -178,7 +178,7 @@ fn default_metrics_fit_the_flows() {
 
 /// A call does not count as a slow transfer.
 #[test]
-fn throughput_is_that_of_the_transfers() {
+fn throughput_counts_only_transfers() {
     let folder = tempfile::tempdir().unwrap();
     let args = ["sweep", "hdplc-home", "--set", "duration=12 s", "--replicas", "1", "--quiet", "--json", "--metric"];
     let names = "throughput_mbps,throughput_mbps@flow1,throughput_mbps@flow2,throughput_mbps@flow3,throughput_mbps:min,voice_mos";
@@ -205,7 +205,7 @@ fn a_missing_recovery_is_a_lower_bound() {
         "--quiet",
     ];
     let text = ok(&args, folder.path());
-    // The link is back at 32 s, the run ends at 60 s, and the last five seconds cannot begin a recovery any more.
+    // The link is back at 32 s and the run ends at 60 s; a recovery cannot start in the last five seconds.
     assert!(text.lines().any(|l| l.contains("newreno") && l.contains("> 23.00")), "{text}");
     assert!(text.lines().any(|l| l.contains("wave") && !l.contains('>')), "{text}");
     assert!(text.contains("is a lower bound"), "{text}");
@@ -240,7 +240,7 @@ fn algorithms_are_compared_with_their_parameters() {
     }
 }
 
-/// Two runs of five decide hardly anything, and an undecided claim is not a miss.
+/// Two runs out of five decide hardly anything, and an undecided claim is not a miss.
 #[test]
 fn undecided_claims_are_not_misses() {
     let folder = tempfile::tempdir().unwrap();
@@ -263,7 +263,7 @@ fn undecided_claims_are_not_misses() {
         "--strict",
     ];
     let out = roughlink_in(&args, folder.path());
-    // Lines are broken between words.
+    // Lines break between words.
     let text = stdout(&out).split_whitespace().collect::<Vec<_>>().join(" ");
     let said = stderr(&out);
     assert!(text.contains("undecided") && text.contains("A single run of a random scenario has no interval"), "{text}");
@@ -291,7 +291,7 @@ fn tables_fit_80_columns() {
     ] {
         let set = ["--set", set];
         let run = fits(&[&["run", scenario][..], &set, &["--quiet"]].concat());
-        // Values are not broken: the unit stands behind its number.
+        // Values are not broken: the unit stays with its number.
         assert!(run.lines().all(|l| !matches!(l.trim(), "ms" | "s" | "MB" | "kB")), "{run}");
         let compared =
             fits(&[&["compare", scenario, "--cc", "newreno,cubic,avoca{rss_threshold=-110}"][..], &set, &few].concat());

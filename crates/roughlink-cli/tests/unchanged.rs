@@ -1,4 +1,4 @@
-//! `validation/unchanged.py` tells programs apart by their results.
+//! `validation/unchanged.py` distinguishes programs by their results.
 
 #![cfg(unix)]
 
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 const ROUGHLINK: &str = env!("CARGO_BIN_EXE_roughlink");
 
-/// Compares it with `new`, on one scenario; `None` without Python.
+/// Compares this program with `new` on one scenario; `None` without Python.
 fn unchanged(new: &Path) -> Option<Output> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../validation/unchanged.py");
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
@@ -20,7 +20,7 @@ fn unchanged(new: &Path) -> Option<Output> {
     out.ok()
 }
 
-/// A program that behaves as this one, but for what `sed` does to its output.
+/// Creates a program that behaves like this one, except that `sed` changes its output.
 fn altered(folder: &Path, sed: &str) -> std::path::PathBuf {
     let program = folder.join("altered");
     fs::write(&program, format!("#!/bin/sh\n'{ROUGHLINK}' \"$@\" | sed '{sed}'\n")).unwrap();
@@ -29,7 +29,7 @@ fn altered(folder: &Path, sed: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn only_a_result_makes_a_difference() {
+fn only_results_make_a_difference() {
     let folder = tempfile::tempdir().unwrap();
     let wall = altered(folder.path(), r#"s/"wall_s": .*/"wall_s": 17.5,/"#);
     let Some(same) = unchanged(&wall) else { return };

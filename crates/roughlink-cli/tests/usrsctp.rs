@@ -1,6 +1,7 @@
-//! Our SCTP and libusrsctp's (usrsctp.c), an implementation that is not ours, at the two ends of emulated links.
+//! Interoperation of roughlink's SCTP and libusrsctp (usrsctp.c), an independent implementation, at the two ends of
+//! emulated links.
 //!
-//! Skipped, with the reason, where there is no C compiler, no libusrsctp, or nothing can be emulated.
+//! Skipped with a reason where there is no C compiler, no libusrsctp, or no emulation.
 
 #![cfg(target_os = "linux")]
 
@@ -14,7 +15,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A folder with the program `peer`; `None`, and why on standard error, where it cannot be used.
+/// Creates a folder with the program `peer`; `None`, with the reason on standard error, if it cannot be used.
 fn folder() -> Option<tempfile::TempDir> {
     if !can_emulate() {
         return None;
@@ -36,11 +37,11 @@ fn folder() -> Option<tempfile::TempDir> {
 }
 
 const PLAIN: &str = "rate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n";
-/// Losses in both directions, packets that overtake each other, and an MTU that fragments all but the shortest messages.
+/// Losses in both directions, reordering, and an MTU that fragments all but the shortest messages.
 const ROUGH: &str = "rate = \"5 Mbit/s\"\ndelay = \"5 ms\"\njitter = \"6 ms\"\nreorder = true\nmtu = \"576 B\"\n\
                      noise = { kind = \"burst\", start = \"1 %\", length = [1, 3], direction = \"both\" }\n";
 
-/// Emulates a transfer of `bytes` between the nodes `ours` and `linux`, at which `script` runs, and returns the result.
+/// Emulates a transfer of `bytes` between the nodes `ours` and `linux`, where `script` runs, and returns the result.
 fn transfer(folder: &Path, link: &str, (from, to): (&str, &str), bytes: usize, script: &str) -> Value {
     let payload = if link == ROUGH { 500 } else { 1452 };
     let text = format!(
@@ -54,7 +55,7 @@ fn transfer(folder: &Path, link: &str, (from, to): (&str, &str), bytes: usize, s
     let args = ["emulate", "one.toml", "--max-lateness", "10 s", "--capture", "one.pcapng", "--json"];
     let out = roughlink_in(&[&args[..], &["--exec", "linux", "--", "sh", "-c", script]].concat(), folder);
     assert_eq!(code(&out), 0, "{}", stderr(&out));
-    // What neither end says is wrong with the other.
+    // Signs of protocol errors that neither end reports.
     let wrong = "_ws.malformed || ip.checksum.status == 0 || sctp.checksum.status == 0 || sctp.chunk_type == 6 \
                  || sctp.chunk_type == 9 || icmp";
     let tshark = ["-n", "-o", "sctp.checksum:CRC 32c", "-o", "ip.check_checksum:TRUE", "-Y", wrong, "-r", "one.pcapng"];
@@ -68,7 +69,7 @@ fn transfer(folder: &Path, link: &str, (from, to): (&str, &str), bytes: usize, s
     result
 }
 
-/// Every byte that we send arrives.
+/// Every byte sent by roughlink arrives.
 #[test]
 fn usrsctp_receives_what_our_sctp_sends() {
     const BYTES: usize = 200_000;
@@ -78,7 +79,7 @@ fn usrsctp_receives_what_our_sctp_sends() {
         let result = transfer(folder.path(), link, ("ours", "linux"), BYTES, script);
         let got = fs::read(folder.path().join("got")).unwrap();
         let mut expected = vec![0; BYTES];
-        // The pattern of each message begins with its TSN.
+        // The pattern of each message starts with its TSN.
         for (message, tsn) in expected.chunks_mut(payload).zip(1..) {
             pattern(tsn, message);
         }
@@ -89,7 +90,7 @@ fn usrsctp_receives_what_our_sctp_sends() {
     }
 }
 
-/// Messages that are bundled, that fill a packet, that fill several, and that are longer than our buffer.
+/// Messages that are bundled, fill a packet, fill several, or are longer than roughlink's buffer.
 #[test]
 fn our_sctp_receives_what_usrsctp_sends() {
     const BYTES: usize = 300_000;

@@ -1,11 +1,11 @@
-//! A packet in flight: 32 bytes, `Copy`, its payload implied.
+//! A packet in flight: 32 bytes, `Copy`, with implied payload.
 //!
-//! A packet has the fields of the wire format, so sequence and acknowledgement numbers are the 32 bits of the
-//! header; endpoints keep 64-bit stream offsets and unwrap. What does not fit (SACK blocks, the values
-//! of SYN options) lies in a side slot, referred to by index; the code that consumes or drops a packet frees
-//! the slot ([`Sides::free`]), so a table holds exactly what is on air. The index takes 24 bits; the other 8 of its word are
-//! the traffic class: DSCP (RFC 2474) and ECN (RFC 3168). The fields are named for TCP; `packet/sctp.rs` has a table of what
-//! they hold in an SCTP packet.
+//! The fields are those of the wire format: sequence and acknowledgement numbers have the 32 bits of the header, and
+//! endpoints unwrap them to 64-bit stream offsets. Content that does not fit (SACK blocks, the values of SYN options)
+//! is stored in a side slot and referred to by index. The code that consumes or drops a packet frees the slot
+//! ([`Sides::free`]), so the table holds exactly the content of packets on air. The index takes 24 bits. The other 8
+//! bits of its word are the traffic class: DSCP (RFC 2474) and ECN (RFC 3168). The fields are named for TCP; the table
+//! in `packet/sctp.rs` lists their content in an SCTP packet.
 
 mod sctp;
 
@@ -27,26 +27,26 @@ pub mod flags {
     pub const CWR: u8 = 0x80;
 }
 
-/// The flow a packet belongs to and its direction.
+/// Flow and direction of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct FlowId(pub u32);
 
 impl FlowId {
-    /// Flow number `index`, from its source to its destination, or back when `reverse`.
+    /// Creates the id of flow `index`: from source to destination, or back if `reverse`.
     pub const fn new(index: u32, reverse: bool) -> Self {
         FlowId(index << 1 | reverse as u32)
     }
-    /// The flow's number.
+    /// Returns the flow's number.
     #[inline]
     pub const fn index(self) -> usize {
         (self.0 >> 1) as usize
     }
-    /// Whether the packet travels from the flow's destination to its source.
+    /// Returns true if the packet travels from the flow's destination to its source.
     #[inline]
     pub const fn reverse(self) -> bool {
         self.0 & 1 == 1
     }
-    /// The opposite direction of the same flow.
+    /// Returns the opposite direction of the same flow.
     pub const fn flipped(self) -> Self {
         FlowId(self.0 ^ 1)
     }
@@ -63,7 +63,7 @@ pub enum Protocol {
     Sctp,
 }
 
-/// Which part of an IP datagram a packet is.
+/// Part of an IP datagram in a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fragment {
     /// The whole datagram.
@@ -79,18 +79,18 @@ pub enum Fragment {
 /// The ECN field of the IP header (RFC 3168 section 5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ecn {
-    /// The transport does not know ECN.
+    /// The transport does not support ECN.
     NotEct = 0b00,
     /// ECN-capable transport, codepoint 1.
     Ect1 = 0b01,
-    /// ECN-capable transport, codepoint 0: what TCP sets.
+    /// ECN-capable transport, codepoint 0: set by TCP.
     Ect0 = 0b10,
     /// Congestion experienced.
     Ce = 0b11,
 }
 
 impl Ecn {
-    /// The two lowest bits of `bits`.
+    /// Returns the codepoint in the two lowest bits of `bits`.
     #[inline]
     pub const fn from_bits(bits: u8) -> Ecn {
         match bits & 0b11 {
@@ -104,7 +104,7 @@ impl Ecn {
 
 /// No side slot.
 pub const NO_SIDE: u32 = SIDE;
-/// The bits of [`Packet::side`] that are the index; those above are the traffic class.
+/// Bits of [`Packet::side`] that hold the index; the bits above hold the traffic class.
 const SIDE: u32 = 0x00ff_ffff;
 const CLASS_SHIFT: u32 = 24;
 
@@ -113,9 +113,9 @@ const INFO_TCP: u8 = 0;
 const INFO_UDP: u8 = 1;
 const INFO_SCTP: u8 = 2;
 const INFO_TCP_IPV6: u8 = 3;
-/// With TCP.
+/// With TCP: timestamps option present.
 const INFO_TIMESTAMPS: u8 = 0b0000_0100;
-/// With UDP, which has no timestamps.
+/// With UDP, which has no timestamps: IPv6 header.
 const INFO_UDP_IPV6: u8 = 0b0000_0100;
 const INFO_FRAGMENT: u8 = 0b0001_1000;
 const INFO_SACKS: u8 = 0b1110_0000;
@@ -126,7 +126,7 @@ const INFO_SACKS: u8 = 0b1110_0000;
 pub struct Packet {
     /// Flow and direction.
     pub flow: FlowId,
-    /// TCP sequence number; datagram number of a UDP flow; a TSN of SCTP.
+    /// TCP sequence number; number of a UDP datagram; TSN of SCTP.
     pub seq: u32,
     /// TCP acknowledgement number; verification tag of SCTP; fragment offset in bytes of a fragment after the first.
     pub ack: u32,
@@ -134,11 +134,11 @@ pub struct Packet {
     pub tsval: u32,
     /// TSecr (RFC 7323), ms; with UDP the high half of the send time in ns.
     pub tsecr: u32,
-    /// Index of the side slot, or [`NO_SIDE`], and the traffic class above.
+    /// Index of the side slot, or [`NO_SIDE`], with the traffic class in the upper bits.
     side: u32,
-    /// Length of the IP packet in bytes, its header included.
+    /// Length of the IP packet in bytes, including its header.
     pub size: u16,
-    /// The window field, unscaled as on the wire; chunk flags of SCTP.
+    /// Window field, unscaled as on the wire; chunk flags of SCTP.
     pub window: u16,
     /// IPv4 identification.
     pub ident: u16,
@@ -150,8 +150,8 @@ pub struct Packet {
 const _: () = assert!(std::mem::size_of::<Packet>() == 32);
 
 impl Packet {
-    /// An empty TCP packet: headers only, no options, nothing set. `size` is set by
-    /// [`Packet::set_payload`] once options are known.
+    /// Creates an empty TCP packet: headers only, no options. [`Packet::set_payload`] sets `size` once the options are
+    /// known.
     pub const fn tcp(flow: FlowId) -> Self {
         Packet {
             flow,
@@ -168,7 +168,7 @@ impl Packet {
         }
     }
 
-    /// A UDP datagram of `payload` bytes with number `seq`, sent at `now`.
+    /// Creates a UDP datagram of `payload` bytes with number `seq`, sent at `now`.
     pub const fn udp(flow: FlowId, seq: u32, payload: u16, now: Time) -> Self {
         let mut p = Packet::tcp(flow);
         p.info = INFO_UDP;
@@ -179,8 +179,8 @@ impl Packet {
         p
     }
 
-    /// An IP datagram of `size` bytes that came from outside at `now`, its bytes in side slot `side`. What they are is not
-    /// looked at: links and queues take it for UDP.
+    /// Creates a packet for an external IP datagram of `size` bytes that entered at `now`; side slot `side` holds its
+    /// bytes. The content is not examined: links and queues treat it as UDP.
     pub const fn opaque(flow: FlowId, size: u16, ipv6: bool, side: u32, now: Time) -> Self {
         let mut p = Packet::udp(flow, 0, 0, now);
         p.info = if ipv6 { INFO_UDP | INFO_UDP_IPV6 } else { INFO_UDP };
@@ -189,20 +189,20 @@ impl Packet {
         p
     }
 
-    /// Index of the side slot, or [`NO_SIDE`].
+    /// Returns the index of the side slot, or [`NO_SIDE`].
     #[inline]
     pub const fn side(&self) -> u32 {
         self.side & SIDE
     }
 
-    /// Puts what the packet carries in side slot `side`; [`NO_SIDE`] = it carries nothing.
+    /// Sets the side slot of the packet's content; [`NO_SIDE`] = no content.
     #[inline]
     pub const fn set_side(&mut self, side: u32) {
         debug_assert!(side <= SIDE);
         self.side = self.side & !SIDE | side;
     }
 
-    /// The traffic class: DSCP and ECN, as in the second byte of an IPv4 header.
+    /// Returns the traffic class: DSCP and ECN, as in the second byte of an IPv4 header.
     #[inline]
     pub const fn traffic_class(&self) -> u8 {
         (self.side >> CLASS_SHIFT) as u8
@@ -214,7 +214,7 @@ impl Packet {
         self.side = self.side & SIDE | (class as u32) << CLASS_SHIFT;
     }
 
-    /// The ECN codepoint.
+    /// Returns the ECN codepoint.
     #[inline]
     pub const fn ecn(&self) -> Ecn {
         Ecn::from_bits(self.traffic_class())
@@ -226,7 +226,7 @@ impl Packet {
         self.set_traffic_class(self.traffic_class() & !0b11 | ecn as u8);
     }
 
-    /// Marks the packet with CE, unless its transport does not know ECN. Whether it is marked now.
+    /// Marks the packet with CE if its transport supports ECN. Returns true if the packet is marked now.
     pub fn mark(&mut self) -> bool {
         let capable = self.ecn() != Ecn::NotEct;
         if capable {
@@ -235,7 +235,7 @@ impl Packet {
         capable
     }
 
-    /// The differentiated services codepoint, 0 to 63.
+    /// Returns the differentiated services codepoint, 0 to 63.
     #[inline]
     pub const fn dscp(&self) -> u8 {
         self.traffic_class() >> 2
@@ -247,12 +247,12 @@ impl Packet {
         self.set_traffic_class(dscp << 2 | self.traffic_class() & 0b11);
     }
 
-    /// When a UDP datagram was sent, or came from outside.
+    /// Returns the time at which a UDP datagram was sent, or an external one entered.
     pub const fn udp_sent_at(&self) -> Time {
         Time(self.tsval as u64 | (self.tsecr as u64) << 32)
     }
 
-    /// The transport protocol.
+    /// Returns the transport protocol.
     #[inline]
     pub const fn protocol(&self) -> Protocol {
         match self.info & INFO_PROTOCOL {
@@ -262,7 +262,7 @@ impl Packet {
         }
     }
 
-    /// Whether it has an IPv6 header; else an IPv4 header, 20 bytes shorter.
+    /// Returns true for an IPv6 header, false for an IPv4 header, which is 20 bytes shorter.
     #[inline]
     pub const fn is_ipv6(&self) -> bool {
         match self.info & INFO_PROTOCOL {
@@ -272,7 +272,7 @@ impl Packet {
         }
     }
 
-    /// Gives a packet of TCP or UDP that is complete otherwise an IPv6 header in place of its IPv4 header.
+    /// Replaces the IPv4 header of an otherwise complete TCP or UDP packet by an IPv6 header.
     #[inline]
     pub fn set_ipv6(&mut self) {
         debug_assert!(!self.is_ipv6() && matches!(self.protocol(), Protocol::Tcp | Protocol::Udp));
@@ -280,7 +280,7 @@ impl Packet {
         self.size += IPV6_EXTRA;
     }
 
-    /// Bytes of the IP header; with IPv6, of the fragment header (RFC 8200 section 4.5), too.
+    /// Returns the length of the IP header in bytes, including the fragment header of IPv6 (RFC 8200 section 4.5).
     #[inline]
     pub const fn ip_header_bytes(&self) -> u16 {
         match (self.is_ipv6(), self.fragment()) {
@@ -290,7 +290,7 @@ impl Packet {
         }
     }
 
-    /// Whether the timestamps option is present.
+    /// Returns true if the timestamps option is present.
     #[inline]
     pub const fn has_timestamps(&self) -> bool {
         self.info & INFO_TIMESTAMPS != 0 && self.info & INFO_PROTOCOL != INFO_UDP
@@ -304,13 +304,13 @@ impl Packet {
         self.tsecr = tsecr;
     }
 
-    /// The number of SACK blocks in the side slot (0 to 4).
+    /// Returns the number of SACK blocks in the side slot (0 to 4).
     #[inline]
     pub const fn sacks(&self) -> usize {
         ((self.info & INFO_SACKS) >> 5) as usize
     }
 
-    /// Declares `n` SACK blocks, held in side slot `side`.
+    /// Sets the number of SACK blocks to `n`, held in side slot `side`.
     #[inline]
     pub fn set_sacks(&mut self, n: usize, side: u32) {
         debug_assert!(n <= 4);
@@ -318,7 +318,7 @@ impl Packet {
         self.set_side(side);
     }
 
-    /// Which part of a datagram this is.
+    /// Returns the part of the datagram that this packet carries.
     #[inline]
     pub const fn fragment(&self) -> Fragment {
         match (self.info & INFO_FRAGMENT) >> 3 {
@@ -329,7 +329,7 @@ impl Packet {
         }
     }
 
-    /// Declares which part of a datagram this is.
+    /// Sets the part of the datagram that this packet carries.
     pub fn set_fragment(&mut self, f: Fragment) {
         let bits = match f {
             Fragment::Whole => 0,
@@ -340,14 +340,14 @@ impl Packet {
         self.info = self.info & !INFO_FRAGMENT | bits << 3;
     }
 
-    /// Whether flag `f` (one of [`flags`]) is set.
+    /// Returns true if flag `f` (one of [`flags`]) is set.
     #[inline]
     pub const fn is(&self, f: u8) -> bool {
         self.flags & f != 0
     }
 
-    /// Bytes of IP and transport header, options included, padded as on the wire. SYN options follow
-    /// [`SynOptions::header_bytes`] and are added by the caller through `syn_options`.
+    /// Returns the bytes of IP and transport header, including options, padded as on the wire. SYN options take
+    /// [`SynOptions::header_bytes`]; the caller adds them through `syn_options`.
     #[inline]
     pub const fn header_bytes(&self, syn_options: u16) -> u16 {
         match self.protocol() {
@@ -366,25 +366,25 @@ impl Packet {
         n
     }
 
-    /// The payload of a whole TCP segment over IPv4 that has no options but, if `timestamps`, those, nor a traffic class, nor anything
-    /// else beside its header; `None` if it is anything else.
+    /// Returns the payload of a plain TCP segment: whole, over IPv4, no traffic class, no side slot, and no options
+    /// except timestamps, present as `timestamps` says. Returns `None` for any other packet.
     #[inline(always)]
     pub const fn plain_payload(&self, timestamps: bool) -> Option<u16> {
         let (info, header) = if timestamps { (INFO_TCP | INFO_TIMESTAMPS, 52) } else { (INFO_TCP, 40) };
         if self.info == info && self.side == NO_SIDE { Some(self.size - header) } else { None }
     }
 
-    /// Sets the size for `len` bytes of payload; call when all options are set.
+    /// Sets the size for `len` bytes of payload. Call it after all options are set.
     #[inline]
     pub fn set_payload(&mut self, len: u16) {
         self.size = self.header_bytes(0) + len;
     }
 
-    /// Bytes of payload of a whole datagram that is not a SYN.
+    /// Returns the bytes of payload of a whole datagram that is not a SYN.
     #[inline]
     pub const fn payload(&self) -> u32 {
         match self.protocol() {
-            // Data on a SYN (TCP Fast Open) is not modelled.
+            // Data on a SYN (TCP Fast Open) is not modeled.
             Protocol::Tcp if self.flags & flags::SYN != 0 => 0,
             Protocol::Tcp | Protocol::Udp => (self.size - self.header_bytes(0)) as u32,
             Protocol::Sctp => (self.size - self.sctp_header_bytes() - self.sctp_padding()) as u32,
@@ -392,7 +392,7 @@ impl Packet {
     }
 }
 
-/// How much longer an IPv6 header (RFC 8200) is than one of IPv4 without options, bytes.
+/// Difference between an IPv6 header (RFC 8200) and an IPv4 header without options, bytes.
 pub const IPV6_EXTRA: u16 = 20;
 
 /// A SACK block: `[left, right)` in 32-bit sequence numbers (RFC 2018 section 3).
@@ -400,7 +400,7 @@ pub const IPV6_EXTRA: u16 = 20;
 pub struct SackBlock {
     /// First sequence number of the block.
     pub left: u32,
-    /// The sequence number after the block.
+    /// Sequence number after the block.
     pub right: u32,
 }
 
@@ -418,7 +418,7 @@ pub struct SynOptions {
 }
 
 impl SynOptions {
-    /// Bytes these options take in the header, padded to words as Linux lays them out.
+    /// Returns the bytes of these options in the header, padded to words as in Linux.
     pub const fn header_bytes(&self) -> u16 {
         let mut n = if self.mss > 0 { 4 } else { 0 };
         if self.timestamps {
@@ -433,14 +433,14 @@ impl SynOptions {
     }
 }
 
-/// What a packet carries beside its 32 bytes.
+/// Content of a packet beyond its 32 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// SACK blocks; [`Packet::sacks`] is the number of valid ones.
+    /// SACK blocks, of which the first [`Packet::sacks`] are valid.
     Sacks([SackBlock; 4]),
     /// The options of a SYN.
     Syn(SynOptions),
-    /// Gap ack blocks and duplicates of a SACK.
+    /// Gap ack blocks and duplicates of an SCTP SACK.
     Gaps(Gaps),
     /// The content of an INIT or INIT ACK.
     Init(Init),
@@ -448,14 +448,14 @@ pub enum Side {
     Cookie(Cookie),
     /// The streams of a FORWARD TSN.
     Skipped(Skipped),
-    /// The bytes of what came from outside ([`Sides::outside`]), by their number.
+    /// External bytes ([`Sides::outside`]), by number.
     Outside(u32),
-    /// The content of a HEARTBEAT or HEARTBEAT ACK ([`Sides::carried`]), by its number.
+    /// Content of a HEARTBEAT or HEARTBEAT ACK ([`Sides::carried`]), by number.
     Heartbeat(u32),
 }
 
 impl Side {
-    /// The number of the bytes that it stands for, if it does.
+    /// Returns the number of the stored bytes, if any.
     fn number(&self) -> Option<u32> {
         match self {
             Side::Outside(number) | Side::Heartbeat(number) | Side::Cookie(Cookie::Other { number, .. }) => {
@@ -467,21 +467,21 @@ impl Side {
     }
 }
 
-/// The side slots of the packets on air.
+/// Side slots of the packets on air.
 #[derive(Clone, Debug, Default)]
 pub struct Sides {
     slots: Vec<Side>,
     free: Vec<u32>,
-    /// What came from outside, and which of these slots are not in use.
+    /// External datagrams and frames, and the indices that are free.
     outside: Vec<Outside>,
     unused: Vec<u32>,
 }
 
-/// What came from outside: an IP datagram, or a frame of a link layer.
+/// External bytes: an IP datagram, or a frame of a link layer.
 #[derive(Clone, Debug, Default)]
 struct Outside {
     bytes: Vec<u8>,
-    /// Where the IP datagram is in it; empty if there is none.
+    /// Position of the IP datagram; empty if there is no datagram.
     datagram: Range<usize>,
 }
 
@@ -502,14 +502,14 @@ impl Sides {
             }
         }
     }
-    /// Stores what came from outside, in which an IP datagram is at `datagram`, or none if that is empty, and returns the index of
-    /// its slot.
+    /// Stores external bytes with the position of their IP datagram (empty if there is none). Returns the index of the
+    /// side slot.
     pub fn store_outside(&mut self, bytes: &[u8], datagram: Range<usize>) -> u32 {
         let number = self.store_bytes(bytes);
         self.outside[number as usize].datagram = datagram;
         self.store(Side::Outside(number))
     }
-    /// Stores bytes for which a side is to stand, and returns their number.
+    /// Stores bytes that a side slot will refer to and returns their number.
     pub fn store_bytes(&mut self, bytes: &[u8]) -> u32 {
         let number = self.unused.pop().unwrap_or_else(|| {
             self.outside.push(Outside::default());
@@ -518,42 +518,43 @@ impl Sides {
         self.outside[number as usize].bytes.extend_from_slice(bytes);
         number
     }
-    /// Bytes of all that came from outside.
+    /// Returns the total size of the external bytes.
     pub fn outside_bytes(&self) -> usize {
         self.outside.iter().map(|slot| slot.bytes.len()).sum()
     }
-    /// The bytes of a packet that came from outside, if it is one.
+    /// Returns the bytes of an external packet, `None` for others.
     pub fn outside(&self, packet: &Packet) -> Option<&[u8]> {
         match self.get(packet) {
             Some(Side::Outside(number)) => Some(&self.outside[*number as usize].bytes),
             _ => None,
         }
     }
-    /// The IP datagram of a packet that came from outside, if it has one.
+    /// Returns the IP datagram of an external packet, if any.
     pub fn datagram(&self, packet: &Packet) -> Option<&[u8]> {
         let Some(Side::Outside(number)) = self.get(packet) else { return None };
         let slot = &self.outside[*number as usize];
         slot.bytes.get(slot.datagram.clone()).filter(|datagram| !datagram.is_empty())
     }
-    /// The same, to be rewritten.
+    /// Returns the IP datagram of an external packet for rewriting, if any.
     pub fn datagram_mut(&mut self, packet: &Packet) -> Option<&mut [u8]> {
         let Some(Side::Outside(number)) = self.slots.get(packet.side() as usize) else { return None };
         let slot = &mut self.outside[*number as usize];
         slot.bytes.get_mut(slot.datagram.clone()).filter(|datagram| !datagram.is_empty())
     }
-    /// What a chunk carries that only another implementation of SCTP understands, if it does: a cookie, the content of a HEARTBEAT.
+    /// Returns the content of a chunk that only another SCTP implementation can interpret: a cookie or the content of a
+    /// HEARTBEAT.
     pub fn carried(&self, packet: &Packet) -> Option<&[u8]> {
         match self.get(packet) {
             None | Some(Side::Outside(_)) => None,
             Some(side) => Some(&self.outside[side.number()? as usize].bytes),
         }
     }
-    /// What `packet` carries, if anything.
+    /// Returns the content of `packet`, if any.
     #[inline]
     pub fn get(&self, packet: &Packet) -> Option<&Side> {
         self.slots.get(packet.side() as usize)
     }
-    /// The packet's SACK blocks, possibly none.
+    /// Returns the SACK blocks of `packet`, possibly none.
     #[inline]
     pub fn sacks(&self, packet: &Packet) -> &[SackBlock] {
         match self.get(packet) {
@@ -561,7 +562,7 @@ impl Sides {
             _ => &[],
         }
     }
-    /// Gives the packet's slot back; to be called once for every packet that ends.
+    /// Frees the packet's slot; call it once for every packet that ends.
     #[inline]
     pub fn free(&mut self, packet: &Packet) {
         let side = packet.side();
@@ -573,7 +574,7 @@ impl Sides {
             self.free.push(side);
         }
     }
-    /// Slots in use: for leak tests.
+    /// Returns the number of slots in use, for leak tests.
     pub fn in_use(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -1,35 +1,35 @@
-//! Entries that scenario files call by name, the built-in ones and those that a program adds: congestion controls
+//! Entries that scenario files refer to by name, built-in or added by a program: congestion controls
 //! ([`crate::cc::REGISTRY`]) and gateways ([`crate::gateway::REGISTRY`]).
 
 use std::sync::RwLock;
 
 /// An entry with a name.
 pub trait Named {
-    /// What scenario files call it.
+    /// Returns the name in scenario files.
     fn name(&self) -> &'static str;
-    /// Why it cannot be an entry, if so.
+    /// Checks that the entry is valid.
     ///
     /// # Errors
-    /// The reason.
+    /// Returns the reason why the entry is invalid.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// The entries of one kind. There is one registry of each kind in a process; entries are added, never removed, so that
-/// whoever has found an entry may keep it.
+/// Entries of one kind. A process has one registry of each kind. Entries are added and never removed, so callers may
+/// keep a reference to an entry.
 pub struct Registry<T: 'static> {
     built_in: &'static [T],
     added: RwLock<Vec<&'static T>>,
 }
 
-/// Why an entry was not added.
+/// Error of [`Registry::add`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// The name is that of another entry.
+    /// Another entry has the name.
     #[error("the name `{0}` is taken")]
     Taken(&'static str),
-    /// It cannot be an entry.
+    /// The entry is invalid.
     #[error("`{0}`: {1}")]
     Invalid(&'static str, String),
 }
@@ -39,21 +39,21 @@ impl<T: Named + 'static> Registry<T> {
         Registry { built_in, added: RwLock::new(Vec::new()) }
     }
 
-    /// All entries: the built-in ones in their order, then those that were added.
+    /// Iterates over all entries: the built-in ones in their order, then the added ones.
     pub fn iter(&self) -> impl Iterator<Item = &'static T> + Clone + use<T> {
         let added = self.added.read().unwrap_or_else(|e| e.into_inner()).clone();
         self.built_in.iter().chain(added)
     }
 
-    /// The entry `name`.
+    /// Returns the entry `name`.
     pub fn find(&self, name: &str) -> Option<&'static T> {
         self.iter().find(|entry| entry.name() == name)
     }
 
-    /// Adds an entry, for as long as the process runs. Files that are read from now on can name it.
+    /// Adds an entry for the lifetime of the process. Files read later can refer to it.
     ///
     /// # Errors
-    /// There is an entry of that name, or it cannot be an entry.
+    /// Fails if the name is taken or the entry is invalid.
     pub fn add(&self, entry: T) -> Result<(), Refused> {
         entry.check().map_err(|reason| Refused::Invalid(entry.name(), reason))?;
         let mut added = self.added.write().unwrap_or_else(|e| e.into_inner());

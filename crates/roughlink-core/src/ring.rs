@@ -1,14 +1,14 @@
-//! A queue in slots whose number is a power of two, so that a position is found by a mask: it holds what every packet
-//! passes through, the packets on a pipe and the segments at a sender.
+//! Queue for the elements that every packet passes: the packets on a pipe and the segments at a sender. The number of
+//! slots is a power of two, so a mask finds a position.
 
 use std::ops::{Index, IndexMut};
 
-/// First in, first out; every element can be reached by its position.
+/// First-in-first-out queue with access to every element by position.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<T> {
-    /// A power of two of them, or none. Those not in use hold what was there before.
+    /// Slots: a power of two, or none. Unused ones hold earlier values.
     slots: Vec<T>,
-    /// Counts up without end; the mask makes a slot of it.
+    /// Grows without bound; the mask turns it into a slot.
     head: usize,
     len: usize,
 }
@@ -28,7 +28,7 @@ impl<T: Copy> Ring<T> {
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Elements for which there are slots.
+    /// Returns the number of slots.
     pub(crate) fn capacity(&self) -> usize {
         self.slots.len()
     }
@@ -74,14 +74,14 @@ impl<T: Copy> Ring<T> {
         self.drop_front(1);
         Some(first)
     }
-    /// Drops the first `n`.
+    /// Drops the first `n` elements.
     #[inline(always)]
     pub(crate) fn drop_front(&mut self, n: usize) {
         debug_assert!(n <= self.len);
         self.head = self.head.wrapping_add(n);
         self.len -= n;
     }
-    /// Twice the slots; `filler` is put into those that nothing has been in.
+    /// Doubles the number of slots; `filler` initializes the new ones.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, filler: T) {
@@ -90,7 +90,7 @@ impl<T: Copy> Ring<T> {
         self.slots.resize((2 * self.slots.len()).max(LEAST_SLOTS), filler);
         self.head = 0;
     }
-    /// Puts `value` before the element at `position`.
+    /// Inserts `value` before the element at `position`.
     pub(crate) fn insert(&mut self, position: usize, value: T) {
         self.push_back(value);
         for i in (position + 1..self.len).rev() {
@@ -104,7 +104,8 @@ impl<T: Copy> Ring<T> {
         }
         self.len -= 1;
     }
-    /// How many of the first elements satisfy `before`, which is true of none after the first of which it is false.
+    /// Returns the number of leading elements that satisfy `before`, which must be false for all elements after the
+    /// first for which it is false.
     pub(crate) fn partition_point(&self, before: impl Fn(&T) -> bool) -> usize {
         let (mut low, mut high) = (0, self.len);
         while low < high {
@@ -120,7 +121,7 @@ impl<T: Copy> Ring<T> {
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
         (0..self.len).map(|i| &self[i])
     }
-    /// Changes every element.
+    /// Applies `change` to every element.
     pub(crate) fn for_each_mut(&mut self, mut change: impl FnMut(&mut T)) {
         for i in 0..self.len {
             change(&mut self[i]);
@@ -146,7 +147,7 @@ impl<T: Copy> IndexMut<usize> for Ring<T> {
     }
 }
 
-/// As many as a queue that is hardly used needs.
+/// Number of slots for a queue that is hardly used.
 const LEAST_SLOTS: usize = 4;
 
 #[cfg(test)]

@@ -1,26 +1,26 @@
-//! Random streams: one per component and purpose, so that adding a flow or a node never changes
-//! the random numbers of another.
+//! Random streams: one per component and purpose, so adding a flow or a node never changes the random numbers of
+//! another.
 //!
-//! A stream is `Pcg64(SipHash-2-4-128("seed\0replica\0name\0purpose"))`: PCG XSL-RR 128/64 (O'Neill 2014),
-//! keyed with zeros, the hash's two halves giving state and increment. Both algorithms are fixed by
-//! published test vectors; the test below pins their composition.
+//! A stream is `Pcg64(SipHash-2-4-128("seed\0replica\0name\0purpose"))`: PCG XSL-RR 128/64 (O'Neill 2014). The hash is
+//! keyed with zeros, and its two halves give state and increment. Published test vectors fix both algorithms; the test
+//! below fixes their composition.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng as _;
 use siphasher::sip128::{Hasher128, SipHasher24};
 use std::hash::Hasher;
 
-/// The source of all random streams of a run.
+/// Source of all random streams of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seed {
     /// The scenario's seed.
     pub seed: u64,
-    /// The replica: run number with the same seed.
+    /// Replica: number of the run with the same seed.
     pub replica: u32,
 }
 
 impl Seed {
-    /// The stream of component `name` for `purpose`, e.g. `("plc.forward", "noise")`.
+    /// Returns the stream of component `name` for `purpose`, e.g. `("plc.forward", "noise")`.
     pub fn stream(&self, name: &str, purpose: &str) -> Stream {
         let mut h = SipHasher24::new();
         h.write(&self.seed.to_le_bytes());
@@ -33,26 +33,26 @@ impl Seed {
         Stream(Pcg64::new(wide(key.h1, 0x9e37_79b9_7f4a_7c15), wide(key.h2, 0)))
     }
 
-    /// The field of component `name` for `purpose`.
+    /// Returns the field of component `name` for `purpose`.
     pub fn field(&self, name: &str, purpose: &str) -> Field {
         Field(self.stream(name, purpose).bits())
     }
 }
 
-/// Random numbers by position instead of by order: earlier calls do not matter. The mixing function is that of
-/// SplitMix64 (Steele, Lea and Flood 2014).
+/// Random numbers by position instead of by order: earlier calls have no effect. The mixing function is SplitMix64's
+/// (Steele, Lea and Flood 2014).
 #[derive(Clone, Copy, Debug)]
 pub struct Field(u64);
 
 impl Field {
-    /// Uniform in [0, 1), 53 bits: always the same at the same place.
+    /// Returns a uniform number in [0, 1), 53 bits: always the same at the same position.
     #[inline]
     pub fn unit(&self, x: u64, y: u64) -> f64 {
         (mix(mix(self.0.wrapping_add(x)).wrapping_add(y)) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 }
 
-/// One step of SplitMix64.
+/// Performs one step of SplitMix64.
 #[inline]
 fn mix(x: u64) -> u64 {
     let z = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -66,39 +66,39 @@ fn mix(x: u64) -> u64 {
 pub struct Stream(Pcg64);
 
 impl Stream {
-    /// Uniform over all 64-bit values.
+    /// Returns a number uniform over all 64-bit values.
     #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
-    /// Uniform in [0, 1), 53 bits.
+    /// Returns a uniform number in [0, 1), 53 bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
-    /// True with the probability that [`threshold`] turned into a number.
+    /// Returns true with the probability that [`threshold`] converted to a number.
     #[inline]
     pub fn hit(&mut self, threshold: u64) -> bool {
         (self.bits() >> 11) < threshold
     }
-    /// Uniform in `lo..=hi` (Lemire's multiply-shift; bias below 2^-32 for ranges under 2^32).
+    /// Returns a uniform number in `lo..=hi` (Lemire's multiply-shift; bias below 2^-32 for ranges under 2^32).
     #[inline]
     pub fn range(&mut self, lo: u64, hi: u64) -> u64 {
         let span = hi - lo + 1;
         lo + ((u128::from(self.bits()) * u128::from(span)) >> 64) as u64
     }
-    /// Exponential with the given mean.
+    /// Returns an exponential number with the given mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * libm::log(1.0 - self.unit())
     }
-    /// Standard normal (Box-Muller, one of the pair).
+    /// Returns a standard normal number (Box-Muller, one of the pair).
     pub fn normal(&mut self) -> f64 {
         let r = libm::sqrt(-2.0 * libm::log(1.0 - self.unit()));
         r * libm::cos(2.0 * std::f64::consts::PI * self.unit())
     }
 }
 
-/// The number below which a 53-bit draw must fall to have probability `p` (clamped to [0, 1]).
+/// Returns the bound below which a 53-bit draw falls with probability `p` (clamped to [0, 1]).
 pub fn threshold(p: f64) -> u64 {
     (p.clamp(0.0, 1.0) * (1u64 << 53) as f64) as u64
 }

@@ -1,9 +1,9 @@
-//! Text of others in messages, tables and names.
+//! Text from outside in messages, tables and names.
 
 use std::borrow::Cow;
 
-/// `text` with what a terminal would act on shown as escapes: control characters other than line ends and tabs, and the
-/// characters that change the direction of writing (Unicode Standard Annex 9, section 2).
+/// Returns `text` with escapes for characters that a terminal would interpret: control characters other than line ends
+/// and tabs, and characters that change the writing direction (Unicode Standard Annex 9, section 2).
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
         return Cow::Borrowed(text);
@@ -12,19 +12,19 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
-/// Whether a terminal acts on a character and does not show it.
+/// Returns true if a terminal interprets the character instead of showing it.
 pub fn is_hidden(c: char) -> bool {
     let control = c.is_control() && !matches!(c, '\n' | '\t');
     control || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// `text` on one line.
+/// Returns `text` on one line.
 pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A name that is safe in an address, an `id` and a file name: `v2g/table2` gives `v2g-table2`. If nothing of `text` is
-/// left, it is `otherwise`.
+/// Returns a name that is safe in an address, an `id` and a file name: `v2g/table2` gives `v2g-table2`. Returns
+/// `otherwise` if no character of `text` is left.
 pub fn slug(text: &str, otherwise: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -1,6 +1,7 @@
-//! The output of a run beside its summary: time series as columns, and captures.
+//! Output of a run beyond its summary: time series as columns, and captures.
 //!
-//! Both are [`Observer`](crate::net::Observer)s, and both write to what they are given: nothing here depends on files.
+//! Both are [`Observer`](crate::net::Observer)s and write to the sink or writer of the caller: nothing here depends on
+//! files.
 
 pub mod capture;
 pub mod columns;

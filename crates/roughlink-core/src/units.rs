@@ -1,8 +1,8 @@
 //! Units of the simulation: time, rate, size.
 //!
-//! Time is integer nanoseconds since the start of the scenario; the same type carries instants and
-//! intervals, as in ns-3. Rates are bit/s. Every quantity in a scenario file carries its unit; the
-//! parsers here are the only place where unit names are known.
+//! Time is integer nanoseconds since the start of the scenario; the same type holds instants and intervals, as in ns-3.
+//! Rates are in bit/s. Every quantity in a scenario file carries its unit; only the parsers here know the names of
+//! units.
 
 mod parse;
 mod written;
@@ -18,9 +18,9 @@ use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
 pub struct Time(pub u64);
 
 impl Time {
-    /// The start of the scenario; an empty interval.
+    /// Start of the scenario; an empty interval.
     pub const ZERO: Time = Time(0);
-    /// Later than everything: "never".
+    /// The end of the clock: "never".
     pub const MAX: Time = Time(u64::MAX);
 
     /// `n` nanoseconds.
@@ -63,26 +63,26 @@ impl Time {
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
-    /// `self - other`, or zero if `other` is later.
+    /// Returns `self - other`, or zero if `other` is later.
     pub const fn saturating_sub(self, other: Time) -> Time {
         Time(self.0.saturating_sub(other.0))
     }
-    /// `self + other`, or [`Time::MAX`].
+    /// Returns `self + other`, at most [`Time::MAX`].
     pub const fn saturating_add(self, other: Time) -> Time {
         Time(self.0.saturating_add(other.0))
     }
-    /// Whether it is [`Time::MAX`]: never.
+    /// Returns true for [`Time::MAX`]: never.
     pub fn is_max(&self) -> bool {
         *self == Time::MAX
     }
-    /// Whether this is the empty interval.
+    /// Returns true for the empty interval.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 }
 
-/// A sum beyond the end of the clock is its end, which never comes: a packet at the end of a long queue on a slow link may
-/// depart after centuries.
+/// Sums saturate at the end of the clock, "never": the last packet of a long queue on a slow link may depart after
+/// centuries.
 impl Add for Time {
     type Output = Time;
     #[inline]
@@ -151,14 +151,14 @@ impl Rate {
     pub const fn bytes_per_sec(self) -> u64 {
         self.0 / 8
     }
-    /// The time that `bytes` take at this rate, rounded down; "never" at rate 0.
+    /// Returns the time that `bytes` take at this rate, rounded down; "never" at rate 0.
     pub const fn time_for(self, bytes: u64) -> Time {
         if self.0 == 0 {
             return Time::MAX;
         }
         Time(mul_div(bytes, 8_000_000_000, self.0))
     }
-    /// The rate of `bytes` in `time`; zero when `time` is zero.
+    /// Returns the rate of `bytes` in `time`; zero if `time` is zero.
     pub const fn from_bytes_per(bytes: u64, time: Time) -> Rate {
         if time.0 == 0 {
             return Rate(0);
@@ -167,7 +167,7 @@ impl Rate {
     }
 }
 
-/// `a * b / c`, rounded down, whatever the product is. Nearly always 64 bits suffice for it.
+/// Returns `a * b / c`, rounded down, without overflow of the product. 64 bits nearly always suffice.
 const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     match a.checked_mul(b) {
         Some(product) => product / c,
@@ -175,38 +175,38 @@ const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     }
 }
 
-/// Turns sizes into serialisation times at one rate, carrying the remainder below a nanosecond so that
-/// a long train of packets takes exactly its bits divided by the rate.
+/// Converts sizes to serialization times at one rate. The remainder below a nanosecond is carried over, so a long train
+/// of packets takes exactly its bits divided by the rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Serializer {
     rate: u64,
     carry: u64,
-    /// A size that takes a whole number of nanoseconds, and that number: most packets are alike.
+    /// A size that takes a whole number of nanoseconds, and that number: most packets have the same size.
     exact: (u32, u64),
 }
 
 impl Serializer {
-    /// A serialiser at `rate`, nothing carried.
+    /// Creates a serializer at `rate` without remainder.
     pub const fn new(rate: Rate) -> Self {
         Serializer { rate: rate.0, carry: 0, exact: (0, 0) }
     }
-    /// A serialiser at `rate` that carries `remainder`, in bit ns; see [`Serializer::remainder`].
+    /// Creates a serializer at `rate` that carries `remainder`, in bit ns; see [`Serializer::remainder`].
     pub const fn resume(rate: Rate, remainder: u64) -> Self {
         Serializer { rate: rate.0, carry: remainder, exact: (0, 0) }
     }
-    /// The rate.
+    /// Returns the rate.
     pub const fn rate(&self) -> Rate {
         Rate(self.rate)
     }
-    /// What the last size left below a nanosecond, in bit ns (bits x 1e9).
+    /// Returns the remainder of the last size, below a nanosecond, in bit ns (bits x 1e9).
     pub const fn remainder(&self) -> u64 {
         self.carry
     }
-    /// The time `bytes` take, continuing the carried remainder. Sizes up to 2^31 bytes.
+    /// Returns the time that `bytes` take, including the carried remainder. Sizes up to 2^31 bytes.
     #[inline]
     pub fn time(&mut self, bytes: u32) -> Time {
         if bytes == self.exact.0 {
-            return Time(self.exact.1); // leaves the carry as it is
+            return Time(self.exact.1); // does not change the remainder
         }
         let n = u64::from(bytes) * 8_000_000_000;
         let total = n + self.carry;
@@ -220,26 +220,26 @@ impl Serializer {
     }
 }
 
-/// The limit of a queue. Only what waits counts, not the packet being serialised.
+/// Limit of a queue. The packet being serialized does not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueLimit {
-    /// At most this many packets wait.
+    /// Maximum number of waiting packets.
     Packets(u32),
-    /// At most this many bytes (IP length) wait.
+    /// Maximum number of waiting bytes (IP length).
     Bytes(u64),
 }
 
-/// Why a quantity could not be read.
+/// Error of parsing a quantity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct UnitError {
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// What to write instead, if it can be guessed.
+    /// Suggested correction, if one can be guessed.
     pub help: Option<String>,
 }
 
-/// serde's message about a parameter of a wrong type, without the names of Rust's types, and which parameter it is.
+/// Names the parameter of a wrong type and gives serde's message without the names of Rust types.
 pub(crate) fn plain(e: &toml::de::Error) -> String {
     let whole = "a whole number of 0 or more";
     let words = [("f64", "a number"), ("usize", whole), ("u64", whole), ("u32", whole), ("u16", whole), ("u8", whole)];

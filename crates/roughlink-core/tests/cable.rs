@@ -1,4 +1,4 @@
-//! Scenario files with a charging cable: the resulting values, and faults.
+//! Scenario files with a charging cable: resulting values and faults.
 
 use roughlink_core::link::greenphy::{Class, GreenPhyConfig, Robo};
 use roughlink_core::link::noise::AirNoise;
@@ -9,7 +9,7 @@ use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 use std::fmt::Write as _;
 
-/// One car, a cable and a transfer; `LINK` is where keys of the cable go.
+/// One car, a cable and a transfer; `LINK` is replaced by keys of the cable.
 const CABLE: &str = r#"duration = "10 s"
 node = [{ name = "secc" }, { name = "evcc" }]
 
@@ -78,7 +78,7 @@ fn a_noise_may_be_its_name() {
     }
     let layers = noise(r#"["cable", { kind = "switching", from = "1 s" }, "weak"]"#);
     assert_eq!(layers.impulses.len(), 3);
-    // Elsewhere, too.
+    // Without a cable, too.
     let text = CABLE.replace("kind = \"greenphy\"", "rate = \"1 Mbit/s\"\ndelay = \"1 ms\"");
     read(&text.replace("LINK", "asymmetric = { noise = \"none\" }\ntimeline = [{ at = \"1 s\", noise = \"none\" }]"));
     for (bad, message, help) in [
@@ -131,7 +131,7 @@ fn overrides_reach_a_noise_whatever_its_form() {
 }
 
 #[test]
-fn every_key_of_the_mac_is_taken() {
+fn every_key_of_the_mac_is_accepted() {
     let us = Time::from_micros;
     let c = cable(
         r#"
@@ -168,7 +168,7 @@ fn every_key_of_the_mac_is_taken() {
         ..GreenPhyConfig::hpgp_std()
     };
     assert_eq!(c, expected);
-    let short = cable("profile = \"hpgp-mini\"\nmac = { max_pbs = 8 }"); // its blocks are short
+    let short = cable("profile = \"hpgp-mini\"\nmac = { max_pbs = 8 }"); // mini has short blocks
     assert_eq!(short, GreenPhyConfig { max_pbs: 8, ..GreenPhyConfig::hpgp_mini() });
 }
 
@@ -178,7 +178,7 @@ fn noise_with_a_name() {
     assert_eq!(noise(r#"{ kind = "clean" }"#), AirNoise::clean());
     assert_eq!(noise(r#"[{ kind = "inverter45" }]"#), AirNoise::inverter45());
     assert_eq!(noise(r#"{ kind = "stress" }"#), AirNoise::stress());
-    // A block of HS is 465 us on air.
+    // A block of HS takes 465 us on air.
     let air = GreenPhyConfig::hpgp_hs().payload_air(1);
     let scaled = noise(r#"{ kind = "inverter45", mean = "2 %" }"#);
     assert!((scaled.expected_error(air, 1.0) - 0.02).abs() < 1e-9);
@@ -239,7 +239,7 @@ fn layers_add_up() {
     assert_eq!(noise("[]"), AirNoise::default());
 }
 
-/// Two more cars at the first one's cable.
+/// Two more cars at the first car's cable.
 const THREE: &str = r#"duration = "10 s"
 node = [{ name = "hub" }, { name = "a" }, { name = "b" }, { name = "c" }]
 

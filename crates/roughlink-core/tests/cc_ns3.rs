@@ -1,4 +1,4 @@
-//! The `ns3` presets against ns-3 itself: the same events give the same windows, to the byte.
+//! The `ns3` presets compared with ns-3: the same events give the same windows, to the byte.
 
 use roughlink_core::cc::{Ack, Congestion, CongestionState, Flow, build};
 use roughlink_core::units::Time;
@@ -52,7 +52,7 @@ fn compare(algorithms: &[&str], trace: &str) {
                 }
                 "P" => cc.on_ack(&flow, &duplicate),
                 "E" => {
-                    // ns-3 takes the duplicates off and passes nothing on if that gives a negative number.
+                    // ns-3 subtracts the duplicates and passes nothing on if the result is negative.
                     ack.rtt = ack.rtt.filter(|_| segments >= duplicates);
                     flow.state = CongestionState::Open;
                     cc.on_ack(&flow, &ack);

@@ -1,4 +1,4 @@
-//! SCTP at a port, from a peer that bundles chunks, divides messages and sends what we do not know.
+//! SCTP at a port, from a peer that bundles chunks, fragments messages and sends unknown chunks.
 
 use roughlink_core::net::{Network, Options};
 use roughlink_core::packet::{Chunk, FlowId, Gaps, Init, Packet, Side, chunk_flags};
@@ -6,7 +6,7 @@ use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair, checksum, crc32c};
 
 const ID: FlowId = FlowId::new(0, false);
-/// From the peer, node `outside`, to ours.
+/// Addresses from the peer, node `outside`, to the scenario's node.
 const BETWEEN: Addresses = Addresses {
     ip: IpPair::V4 { src: std::net::Ipv4Addr::new(10, 0, 0, 2), dst: std::net::Ipv4Addr::new(10, 0, 0, 1) },
     src_port: 50_000,
@@ -23,14 +23,14 @@ fn network(from: &str, to: &str) -> Network {
     Network::new(scenario, Options { ports: vec![1], ..Options::default() }).unwrap()
 }
 
-/// The bytes of one chunk.
+/// Returns the bytes of one chunk.
 fn chunk(p: Packet, side: Option<Side>, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     wire::encode(&p, side.as_ref(), &BETWEEN, payload, &mut bytes).unwrap();
     bytes.split_off(HEADERS)
 }
 
-/// A datagram with chunks.
+/// Creates a datagram with chunks.
 fn bundle(tag: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     wire::encode(&Packet::sctp(ID, tag, Chunk::CookieAck), None, &BETWEEN, &[0; 0][..], &mut bytes).unwrap();
@@ -53,7 +53,7 @@ fn data(tsn: u32, flags: u8) -> Vec<u8> {
     chunk(p, None, &[7; 1000])
 }
 
-/// What the network answers to a datagram within a second: chunks and their datagrams.
+/// Returns the network's answers to a datagram within a second: chunks and their datagrams.
 fn answers(network: &mut Network, now: &mut Time, datagram: &[u8]) -> Vec<(Chunk, Vec<u8>)> {
     network.receive(*now, 0, datagram);
     *now += Time::from_secs(1);
@@ -76,7 +76,7 @@ const OURS: Init =
 const HEADERS: usize = 32;
 
 #[test]
-fn bundles_and_parts_of_messages_are_understood() {
+fn bundles_and_fragments_are_accepted() {
     let (mut network, mut now) = (network("outside", "ours"), Time::ZERO);
     let begin = bundle(0, &[chunk(Packet::sctp_init(ID, 0, &OURS), Some(Side::Init(OURS)), &[])]);
     let ack = answers(&mut network, &mut now, &begin);
@@ -90,7 +90,7 @@ fn bundles_and_parts_of_messages_are_understood() {
     assert_eq!(chunks(&back), [Chunk::CookieAck, Chunk::HeartbeatAck, Chunk::Sack]);
     assert_eq!(wire::decode(&back[2].1).unwrap().packet.seq, 1001);
     assert_eq!((&back[1].1[24..28], &back[1].1[33..]), (&77_u32.to_be_bytes()[..], &heartbeat[1..]));
-    // A heartbeat with another tag, and one that another implementation cut short.
+    // A heartbeat with another tag, and a truncated one of another implementation.
     assert!(answers(&mut network, &mut now, &bundle(tag ^ 1, &[heartbeat])).is_empty());
     let cut = bundle(tag, &[data(1002, chunk_flags::END), vec![0, 3, 0, 40]]);
     assert_eq!(chunks(&answers(&mut network, &mut now, &cut)), [Chunk::Sack]);
@@ -107,21 +107,21 @@ fn bundles_and_parts_of_messages_are_understood() {
     assert!(!network.result().flows[0].failed);
 }
 
-/// The cookie of another implementation comes back byte for byte, however long.
+/// The cookie of another implementation is returned unchanged, whatever its length.
 #[test]
-fn a_cookie_is_echoed_whatever_it_is() {
+fn cookie_is_echoed_unchanged() {
     let (mut network, mut now) = (network("ours", "outside"), Time::from_millis(10));
     let begin = network.transmit(now).expect("an INIT").datagram;
     let their = init(&begin);
     let cookie: Vec<u8> = (0..301_u32).map(|i| i as u8).collect();
-    let mut parameters = vec![0, 1, 0, 8, 0, 0, 0, 0]; // heartbeat info has no business here, and ends the list
+    let mut parameters = vec![0, 1, 0, 8, 0, 0, 0, 0]; // misplaced heartbeat info ends the list
     parameters.splice(..0, [&[0, 7, 1, 49][..], &cookie, &[0; 3]].concat());
     let fixed = [&77_u32.to_be_bytes()[..], &100_000_u32.to_be_bytes(), &[0, 10, 0, 10], &1000_u32.to_be_bytes()];
     let mut ack = [&[2, 0, 0, 0][..], &fixed.concat(), &parameters].concat();
     let length = ack.len() as u16;
     ack[2..4].copy_from_slice(&length.to_be_bytes());
     let mut back = bundle(their.tag, &[ack]);
-    // From where the INIT went, to where it came from.
+    // From the destination of the INIT to its source.
     let [src, dst] = wire::decode(&begin).unwrap().addresses.sockets();
     assert_eq!((src.port(), dst.port()), (50_000, 42_000));
     back[20..22].copy_from_slice(&dst.port().to_be_bytes());

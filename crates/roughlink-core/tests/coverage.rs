@@ -1,4 +1,4 @@
-//! Coverage in scenario files: when the link is up, what hosts are notified of and when, who else is in the station.
+//! Coverage in scenario files: state of the link, notifications of hosts and their times, other flows in the station.
 
 use roughlink_core::cc::LinkEvent::{self, Configured, Down, Signal, Up};
 use roughlink_core::net::{Network, Options};
@@ -71,7 +71,7 @@ fn stations_on_the_way() {
     let load = &s.flows[1];
     assert_eq!((load.name.as_str(), load.start), ("load at X, 100 s", Time::from_secs(100)));
     let result = Network::new(s.clone(), Options::default()).unwrap().run().unwrap();
-    // 300 kbit/s in datagrams of 1000 B, of which 28 are headers, from 103 s (before that nothing gets through) to 120 s.
+    // 300 kbit/s in datagrams of 1000 B with 28 B of headers, from 103 s (before that nothing gets through) to 120 s.
     let kbits = result.flows[1].delivered_bytes * 8 / 1000;
     assert!((4700..=4960).contains(&kbits), "{kbits}");
 }
@@ -87,7 +87,7 @@ fn a_timetable_in_a_loop() {
     let up: Vec<u64> = states(&s).iter().filter(|s| s.1).map(|s| s.0 / 1000).collect();
     assert_eq!(up, [0, 100, 200, 300, 400, 500, 600]);
     let down: Vec<u64> = notices_of(&s).iter().filter(|h| h.1 == Down).map(|h| h.0 / 1000).collect();
-    // Repeated when it comes true: in between it may have been considered wrong.
+    // The warning is repeated when it comes true, because a host may have considered it wrong in between.
     assert_eq!(down[..7], [0, 47, 50, 117, 120, 247, 250]);
 }
 
@@ -103,15 +103,15 @@ fn a_useless_coverage_warning_is_reported() {
     assert_eq!(late, ["the warning comes before coverage at X can be used"]);
     let early = messages(&format!("{visit}warning = \"6 s\"\n{agent}"));
     assert_eq!(early, ["`avoca-rx` is warned 6 s before coverage at X ends, and believes it for 5 s"]);
-    // The end of X is known when the train is in Y already: that is no early warning of the end of Y.
+    // The end of X becomes known when the train is already in Y: this is not an early warning of the end of Y.
     let close = "notice = \"5 s\"\ntimetable = [{ name = \"X\", arrive = \"50 s\", depart = \"80 s\" }, \
                  { name = \"Y\", arrive = \"82 s\", depart = \"180 s\" }]\n";
     assert_eq!(messages(&format!("{close}{agent}")), [""; 0]);
     assert_eq!(messages(&format!("{visit}warning = \"6 s\"\n{agent}params = {{ lead_ms = 6000 }}")), [""; 0]);
 }
 
-/// A threshold that no signal reaches keeps a flow silent although the link is up, which is reported; a weak signal
-/// outside coverage is not.
+/// A threshold above all signals keeps a flow silent although the link is up, which is reported. A weak signal outside
+/// coverage is not reported.
 #[test]
 fn a_flow_held_in_coverage_is_reported() {
     let run = |first: &str, second: &str, params: &str| {
@@ -129,20 +129,20 @@ fn a_flow_held_in_coverage_is_reported() {
     let (delivered, warnings) = run(weak, weak, "");
     assert!(!delivered);
     assert_eq!(warnings.len(), 1);
-    // 70 s and 100 s, but for the 10 ms until hosts are notified and the last second, of which they are warned.
+    // 70 s and 100 s, minus the 10 ms until hosts are notified, and the last second, of which they are warned.
     let said = "flow `f` sends nothing for 167.98 s of the 170 s in which link `wifi` is up, from 10.01 s on";
     assert_eq!(warnings[0].0, said);
     assert!(warnings[0].1.contains("`avoca` holds it") && warnings[0].1.contains("-85 dBm"), "{warnings:?}");
     assert!(run(weak, weak, "rss_threshold = -90.0").1.is_empty());
     assert_eq!(run(", signal = \"-60 dBm\"", weak, "rss_threshold = -10.0").1.len(), 1);
-    // Weak in one of the stations.
+    // Weak signal in one of the stations.
     for (first, second, lost) in [(weak, "", "68.99 s of the 170 s"), ("", weak, "98.99 s of the 170 s")] {
         let (delivered, warnings) = run(first, second, "");
         assert!(delivered && warnings[0].0.contains(lost), "{warnings:?}");
     }
 }
 
-/// The threshold of the coverage also applies to the algorithm and the agent, unless they state another.
+/// The threshold of the coverage also applies to the algorithm and the agent by default.
 #[test]
 fn hosts_take_the_threshold_from_the_coverage() {
     let log = "time_s,signal_dbm\n0,-95\n10,-100\n20,-105\n30,-111\n40,-109\n50,-104\n60,-109\n70,-120\n";
@@ -166,7 +166,7 @@ fn hosts_take_the_threshold_from_the_coverage() {
 }
 
 #[test]
-fn keys_without_effect_are_refused_or_warned_of() {
+fn keys_without_effect_are_rejected_or_reported() {
     let log = |_: &str| Ok("time_s,signal_dbm\n0,-60\n1,-60\n2,-90\n".to_owned());
     let visit = "timetable = [{ arrive = \"0 s\", depart = \"50 s\" }]";
     let station = "stations = [{ distance = \"5 m\" }]\nspeed = \"1 m/s\"\ndwell = \"5 s\"";
@@ -216,7 +216,7 @@ fn a_log_with_a_threshold() {
             (70_000, false, 2000)
         ]
     );
-    // It ends within coverage: the last measurement holds as long as others did, or until the loop closes.
+    // The log ends within coverage: its last measurement is valid as long as others, or until the loop closes.
     assert!(warnings[0].message.contains("ends within coverage, at 60 s"), "{warnings:?}");
     let (s, _) = parse("log = \"l.csv\"\nhysteresis = \"5 dB\"\nrepeat = \"100 s\"", &load).unwrap();
     let up: Vec<u64> = states(&s).iter().filter(|s| s.1 && s.2 == 5000).map(|s| s.0 / 1000).collect();
@@ -256,7 +256,7 @@ fn a_log_of_the_field() {
 }
 
 #[test]
-fn coverage_that_makes_no_sense_is_refused() {
+fn invalid_coverage_is_rejected() {
     let often = (0..8).map(|i| format!("{},-60\n", f64::from(i) / 2000.0)).collect::<String>();
     let back = |name: &str| {
         let lines = if name == "often" { often.as_str() } else { "5,-60\n4,-60\n" };

@@ -1,5 +1,5 @@
-//! Calls and charging sessions of which one end is outside the network: what crosses the port is RTP and V2GTP, the result is
-//! that of both ends inside, and whatever comes in does no harm.
+//! Calls and charging sessions with one end outside the network. The port carries RTP and V2GTP, the result equals that
+//! with both ends inside, and invalid input does no harm.
 
 #[path = "common/join.rs"]
 mod join;
@@ -23,7 +23,8 @@ const PLAIN: &str = "rate = \"10 Mbit/s\"\ndelay = \"5 ms\"";
 const ROUGH: &str = "rate = \"1 Mbit/s\"\ndelay = \"7 ms\"\njitter = \"3 ms\"\n\
                      noise = { kind = \"burst\", start = \"2 %\", length = [1, 3] }";
 
-/// Nodes `a`, `m` and `b`, links `first` and `second` with the keys `link`, and a flow `f` with the keys `flow`.
+/// Creates nodes `a`, `m` and `b`, links `first` and `second` with the keys `link`, and a flow `f` with the keys
+/// `flow`.
 fn chain(link: &str, flow: &str) -> Scenario {
     let text = format!(
         r#"
@@ -47,7 +48,7 @@ to = "b"
     roughlink_scenario::parse(&text, "ends", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
 }
 
-/// The scenario with one of its links alone, from `a` to `b`; everything keeps its name and number.
+/// Returns the scenario reduced to one of its links, from `a` to `b`; names and numbers stay the same.
 fn only(link: usize, s: &Scenario) -> Scenario {
     let mut one = s.clone();
     one.links = vec![s.links[link].clone()];
@@ -75,7 +76,7 @@ fn udp(addresses: &Addresses, payload: &[u8]) -> Vec<u8> {
 
 // Calls.
 
-/// RTP as RFC 3550 section 5.1 has it, from the bytes of an IPv4 datagram: payload type, number, timestamp, source, payload.
+/// Parses RTP (RFC 3550 section 5.1) in an IPv4 datagram: payload type, number, timestamp, source, payload.
 fn rtp(datagram: &[u8]) -> (u8, u16, u32, u32, &[u8]) {
     assert_eq!((datagram[0], datagram[9]), (0x45, 17));
     let rtp = &datagram[28..];
@@ -84,7 +85,7 @@ fn rtp(datagram: &[u8]) -> (u8, u16, u32, u32, &[u8]) {
     (rtp[1], u16::from_be_bytes([rtp[2], rtp[3]]), long(4), long(8), &rtp[12..])
 }
 
-/// The RTP packet of a talker outside.
+/// Creates the RTP packet of a talker outside.
 fn speech(sequence: u16, ssrc: u32) -> Vec<u8> {
     let mut packet = vec![0x80, 0];
     packet.extend(sequence.to_be_bytes());
@@ -94,7 +95,7 @@ fn speech(sequence: u16, ssrc: u32) -> Vec<u8> {
     packet
 }
 
-/// When the end at `b` of a call inside sends.
+/// Send times of the end at `b` of a call inside.
 #[derive(Default)]
 struct Departures(Vec<Time>);
 
@@ -106,7 +107,7 @@ impl Observer for Departures {
     }
 }
 
-/// A call of a minute of which the talker at `b` is outside and sends `say(n)` at each `(time, n)`.
+/// Runs a call of a minute whose talker at `b` is outside and sends `say(n)` at each `(time, n)`.
 fn call(s: &Scenario, said: &[(Time, usize)], say: impl Fn(usize) -> Vec<u8>) -> (FlowResult, Vec<Outgoing>, Network) {
     let back = addresses(s, 0).reversed();
     let mut network = open(s, &[2]);
@@ -124,7 +125,7 @@ fn quality(f: &FlowResult) -> [VoipResult; 2] {
 }
 
 #[test]
-fn a_call_is_judged_alike_with_one_end_outside() {
+fn call_quality_is_the_same_with_one_end_outside() {
     for (codec, payload_type, ticks, link) in [
         ("g711", 0, 160, PLAIN),
         ("g711", 0, 160, ROUGH),
@@ -158,7 +159,7 @@ fn a_call_is_judged_alike_with_one_end_outside() {
         }
         assert_eq!(network.port_stats().sent as usize, left.len());
 
-        // What left is one stream of RTP at the codec's pace, with gaps where the link lost something.
+        // The output is one RTP stream at the codec's pace, with gaps where the link lost packets.
         let (_, first, start, source, _) = rtp(&left[0].datagram);
         let mut numbers = BTreeSet::new();
         for out in &left {
@@ -173,9 +174,9 @@ fn a_call_is_judged_alike_with_one_end_outside() {
     }
 }
 
-/// The path before the port reorders, copies and loses; the network sees it by the numbers.
+/// The path before the port reorders, duplicates and loses packets; the network detects it by the sequence numbers.
 #[test]
-fn what_happens_before_the_port_is_seen_by_the_numbers() {
+fn sequence_numbers_reveal_loss_before_the_port() {
     let s = only(0, &chain(PLAIN, "kind = \"voip\"\nstop = \"21 s\""));
     let ms = Time::from_millis;
     let regular: Vec<_> = (0..1000).map(|n| (ms(20 * n + 5), n as usize)).collect();
@@ -185,7 +186,8 @@ fn what_happens_before_the_port_is_seen_by_the_numbers() {
     };
     let (even, _) = told(&regular);
     assert_eq!((even.sent, even.received, even.loss), (1000, 1000, Some(0.0)));
-    // The first two change places, and so do others; every tenth comes twice; each hundredth is lost, and the last ten are.
+    // The first two are swapped, and so are others; every tenth is duplicated; every hundredth and the last ten are
+    // lost.
     let mut said = regular.clone();
     for pair in said.chunks_mut(50) {
         (pair[0].1, pair[1].1) = (pair[1].1, pair[0].1);
@@ -224,7 +226,7 @@ fn of(f: &FlowResult) -> SessionResult {
     (**f.session.as_ref().unwrap()).clone()
 }
 
-/// A session with both ends inside, and the same with the vehicle in one network and the charger in another.
+/// Runs a session with both ends inside, and the same session with vehicle and charger in two networks.
 fn together_and_apart(s: &Scenario) -> [FlowResult; 3] {
     let mut networks = [open(&only(0, s), &[2]), open(&only(1, s), &[0])];
     join(&mut networks, s.duration);
@@ -246,7 +248,7 @@ fn a_session_from_network_to_network() {
                 let (both, evcc, secc) = (of(&whole), of(&vehicle), of(&charger));
                 let what = format!("{keys} over {link}: {both:?} {evcc:?} {secc:?}");
                 assert_eq!(both.outcome, Outcome::Completed, "{what}");
-                // The vehicle knows everything but how the charger fared.
+                // The vehicle's network has everything except the charger's counters.
                 let expected = SessionResult {
                     sequence_errors: evcc.sequence_errors,
                     slow_responses: evcc.slow_responses,
@@ -277,7 +279,7 @@ fn a_session_from_network_to_network() {
     assert!(lossy > 20, "{lossy}");
 }
 
-/// Limits are passed alike, and what ends a session ends it alike.
+/// The same limits are violated, and a session ends for the same reasons.
 #[test]
 fn limits_hold_across_a_port() {
     let noise = "rate = \"10 Mbit/s\"\ndelay = \"5 ms\"\ntimeline = [{ at = \"12 s\", up = false }, { at = \"12.6 s\", up = true }]";
@@ -289,7 +291,7 @@ fn limits_hold_across_a_port() {
         assert_eq!((&evcc.violations, evcc.first_violation_s), (&both.violations, both.first_violation_s));
         assert_eq!(both.violations.get(&Cause::Message), Some(&1));
         let (outcome, cause) = if policy == "abort" {
-            (Outcome::Failed, Some(Cause::Connection)) // that is what the charger sees of it
+            (Outcome::Failed, Some(Cause::Connection)) // as the charger sees it
         } else {
             (Outcome::Completed, None)
         };
@@ -297,7 +299,7 @@ fn limits_hold_across_a_port() {
     }
 }
 
-/// The charger is nowhere: the session fails as it does with a charger whose datagrams are all lost.
+/// Without a charger, the session fails as with a charger whose datagrams are all lost.
 #[test]
 fn nobody_answers() {
     let s = only(0, &chain(PLAIN, "kind = \"request\"\nlimits = { discovery_tries = 7 }"));
@@ -310,9 +312,9 @@ fn nobody_answers() {
     assert!(asked.iter().all(|out| out.datagram[48..] == [1, 0xfe, 0x90, 0, 0, 0, 0, 2, 0x10, 0]));
 }
 
-/// A vehicle of another scenario, whose addresses nobody here knows, finds the charger that waits.
+/// A vehicle of another scenario, with unknown addresses, finds the waiting charger.
 #[test]
-fn a_stranger_finds_the_charger() {
+fn unknown_vehicle_finds_the_charger() {
     let waiting =
         "kind = \"request\"\nip = 4\n[[flow]]\nname = \"g\"\nfrom = \"a\"\nto = \"b\"\nkind = \"request\"\nip = 4";
     let s = only(0, &chain(PLAIN, waiting));
@@ -331,7 +333,7 @@ fn a_stranger_finds_the_charger() {
     assert_eq!(tries, [1, 0], "both protocols have found the same session");
 }
 
-/// A message of `bytes` bytes, header included, that is what `code` says.
+/// Creates a message of `bytes` bytes, header included, with the type byte `code`.
 fn message(code: u8, bytes: u32) -> Vec<u8> {
     let mut m = vec![1, 0xfe, 0x80, 1];
     m.extend((bytes - 8).to_be_bytes());
@@ -340,7 +342,7 @@ fn message(code: u8, bytes: u32) -> Vec<u8> {
     m
 }
 
-/// A host outside with a TCP connection.
+/// Host outside with a TCP connection.
 struct Peer {
     stream: Stream,
     now: Time,
@@ -365,7 +367,7 @@ impl Peer {
         self.left.extend(bytes);
     }
 
-    /// Exchanges datagrams with port 0 until `end` ms; `answer` says what to reply to what was heard so far, which it may take.
+    /// Exchanges datagrams with port 0 until `end` ms. `answer` consumes received bytes and returns the reply.
     fn talk(&mut self, network: &mut Network, end: u64, mut answer: impl FnMut(&mut Vec<u8>) -> Vec<u8>) {
         let (mut bytes, mut some) = (Vec::new(), [0; 4096]);
         while self.now < Time::from_millis(end) {
@@ -395,7 +397,7 @@ impl Peer {
     }
 }
 
-/// What becomes of a charger to whom a vehicle outside says `bytes`, and closes then if it `closes`.
+/// Returns the result of a charger after a vehicle outside sends `bytes`, and closes if `closes` is set.
 fn charger_hears(bytes: &[u8], closes: bool) -> (SessionResult, Vec<u8>) {
     let s = only(
         0,
@@ -410,7 +412,7 @@ fn charger_hears(bytes: &[u8], closes: bool) -> (SessionResult, Vec<u8>) {
 }
 
 #[test]
-fn a_charger_survives_what_a_vehicle_says() {
+fn charger_survives_invalid_messages() {
     let begin = |bytes: &[u8]| [&message(0, 42), bytes].concat();
     let failed = |cause| (Outcome::Failed, Some(cause));
     let setup = (Outcome::Aborted, Some(Cause::SeccCommunicationSetup));
@@ -441,7 +443,7 @@ fn a_charger_survives_what_a_vehicle_says() {
     }
 }
 
-/// Nothing ends a session whose vehicle asks again and again whether it is authorized; nor is any of it remembered.
+/// No limit ends a session whose vehicle keeps asking for authorization, and its messages take no memory.
 #[test]
 fn a_flood_of_requests_takes_no_memory() {
     let s = only(0, &chain(PLAIN, "kind = \"request\"\nturnaround = \"0 s\""));
@@ -461,9 +463,9 @@ fn a_flood_of_requests_takes_no_memory() {
     assert!(asked.count > 2_000, "{asked:?}");
 }
 
-/// A vehicle that does not wait for answers is no vehicle, whatever it asks.
+/// A vehicle that does not wait for answers is rejected, whichever requests it sends.
 #[test]
-fn requests_one_upon_another_end_a_session() {
+fn request_before_the_response_ends_a_session() {
     for second in [0, 5, 10] {
         let bytes = [message(0, 42), message(second, 42)].concat();
         let (r, _) = charger_hears(&bytes, false);
@@ -471,9 +473,9 @@ fn requests_one_upon_another_end_a_session() {
     }
 }
 
-/// A charger here, of a session that begins later: nothing happens before.
+/// Before a session begins, its charger does nothing.
 #[test]
-fn no_session_before_its_start() {
+fn charger_ignores_requests_before_its_session() {
     let s = only(0, &chain(PLAIN, "kind = \"request\"\nstart = \"5 s\""));
     let mut network = open(&s, &[0]);
     let mut vehicle = Peer::new(addresses(&s, 0), true);
@@ -487,9 +489,9 @@ fn no_session_before_its_start() {
     assert_eq!((r.outcome, r.cause), (Outcome::Failed, Some(Cause::SequenceError)), "{r:?}");
 }
 
-/// The peer that the scenario has in mind talks; a stranger from another port does not take its place.
+/// The peer named in the scenario talks; a stranger from another port does not take its place.
 #[test]
-fn a_stranger_does_not_take_over() {
+fn stranger_does_not_replace_the_peer() {
     let s = only(0, &chain(PLAIN, "kind = \"voip\"\nstop = \"5 s\""));
     let mut network = open(&s, &[0]);
     let known = addresses(&s, 0);
@@ -510,7 +512,8 @@ fn a_stranger_does_not_take_over() {
     }
 }
 
-/// What becomes of a vehicle whose charger outside replies with `reply(n)` to its message number `n`, and closes after `closes`.
+/// Returns the result of a vehicle whose charger outside sends `reply(n)` to message number `n` and closes after
+/// `closes` messages.
 fn vehicle_hears(closes: usize, mut reply: impl FnMut(usize) -> Vec<u8>) -> SessionResult {
     let keys = "kind = \"request\"\ndiscovery = false\npolicy = \"abort\"\npause = \"10 ms\"\ncharge = \"2 s\"\n\
                 processing = { cable_check = \"0 s\", precharge = \"0 s\" }";
@@ -538,8 +541,8 @@ fn vehicle_hears(closes: usize, mut reply: impl FnMut(usize) -> Vec<u8>) -> Sess
 }
 
 #[test]
-fn a_vehicle_survives_what_a_charger_says() {
-    // Its plan with direct current, as the numbers of the messages.
+fn vehicle_survives_invalid_messages() {
+    // The vehicle's plan for direct current, as message numbers.
     let plan = [0, 1, 2, 4, 5, 6, 7, 8, 9].into_iter().chain([10; 200]);
     let right: Vec<u8> = plan.collect();
     let good = |n: usize| message(0x10 | right[n], 40);
@@ -571,9 +574,9 @@ fn a_vehicle_survives_what_a_charger_says() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A stream that is mostly messages, with bytes changed, cut out and put in: the session ends, or waits for the rest.
+    /// A stream of messages with bytes changed, removed and inserted: the session ends, or waits for the rest.
     #[test]
-    fn anything_may_come_in_a_stream(
+    fn arbitrary_streams_do_no_harm(
         codes in prop::collection::vec((0u8..0x80, 9u32..200), 1..12),
         faults in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..3), 0..6),
         closes in any::<bool>(),
@@ -592,9 +595,9 @@ proptest! {
         prop_assert!(r.messages.iter().map(|m| m.requests).sum::<u64>() <= codes.len() as u64);
     }
 
-    /// Datagrams of all kinds at a call and at a session: what is none of theirs is counted, and nothing else happens.
+    /// Datagrams of all kinds at a call and a session: foreign ones are counted and have no other effect.
     #[test]
-    fn anything_may_come_in_a_datagram(
+    fn arbitrary_datagrams_do_no_harm(
         payloads in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..40), any::<bool>()), 1..40),
     ) {
         let voip = only(0, &chain(PLAIN, "kind = \"voip\"\nstop = \"5 s\""));

@@ -1,4 +1,4 @@
-//! Ethernet frames between two ports of a network: they leave byte for byte, and links treat them as the datagrams that they carry.
+//! Ethernet frames between two ports of a network leave unchanged, and links treat them like the datagrams inside.
 
 use proptest::prelude::*;
 use roughlink_core::net::{Network, Options, Outgoing};
@@ -11,7 +11,7 @@ fn parse(text: &str) -> Scenario {
     roughlink_scenario::parse(text, "frames", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
 }
 
-/// Nodes `a`, `m` and `b`, and the keys of the two links between.
+/// Creates nodes `a`, `m` and `b` and two links with these keys.
 fn chain([first, second]: [&str; 2], more: &str) -> Scenario {
     parse(&format!(
         "duration = \"60 s\"\nnode = [{{ name = \"a\", kernel = true }}, {{ name = \"m\" }}, {{ name = \"b\" }}]\n\
@@ -20,7 +20,7 @@ fn chain([first, second]: [&str; 2], more: &str) -> Scenario {
     ))
 }
 
-/// With ports at `a` and `b`.
+/// Opens ports at `a` and `b`.
 fn open(scenario: Scenario) -> Network {
     Network::new(scenario, Options { ports: vec![0, 2], ..Options::default() }).unwrap()
 }
@@ -31,7 +31,7 @@ const ROUGH: &str = "rate = \"1 Mbit/s\"\ndelay = \"7 ms\"\njitter = \"3 ms\"\nq
 const HEADER: &[u8] = &[2, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 1, 8, 0];
 const TAGGED: &[u8] = &[2, 0, 0, 0, 0, 3, 2, 0, 0, 0, 0, 1, 0x81, 0, 0x20, 5, 8, 0];
 
-/// A UDP datagram of `size` bytes (IP length) between addresses that the scenario does not have, or those that it has.
+/// Creates a UDP datagram of `size` bytes (IP length) between addresses outside or inside the scenario.
 fn datagram(strange: bool, number: u32, size: usize) -> Vec<u8> {
     let third = if strange { 168 } else { 0 };
     let [src, dst] = [1, 3].map(|low| std::net::Ipv4Addr::new(10, third, 0, low));
@@ -51,9 +51,10 @@ fn all(network: &mut Network) -> Vec<Outgoing> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is in it, also if a link cuts it, and padding: links count what comes after the header and its tags.
+    /// Frames with any content and padding, even if a link fragments them: links count the bytes after the header and
+    /// its tags.
     #[test]
-    fn frames_leave_as_they_came(
+    fn frames_leave_unchanged(
         kind in prop::sample::select(vec![0x0806_u16, 0x88e1, 0x8100, 0x8864, 0x0800, 0x86dd, 0x1234]),
         body in prop::collection::vec(any::<u8>(), 1..1450),
     ) {
@@ -76,10 +77,10 @@ proptest! {
         prop_assert!(carried.bytes <= length as u64, "{carried:?}");
     }
 
-    /// The same datagrams in frames, between any addresses, with tags and padding or not: the same are lost, and the others are
-    /// due when they are as datagrams.
+    /// The same datagrams in frames, between any addresses, with or without tags and padding: the same ones are lost,
+    /// and the others are due at the same times.
     #[test]
-    fn frames_meet_the_fate_of_their_datagrams(
+    fn frames_fare_like_their_datagrams(
         seed in 0u64..1000,
         tagged in any::<bool>(),
         strange in any::<bool>(),
@@ -105,21 +106,22 @@ proptest! {
     }
 }
 
-/// Two hosts with addresses of their own on a power line with a gateway: it sees each conversation, and reduces windows within frames.
+/// Two hosts with foreign addresses on a power line with a gateway: the gateway finds each conversation and reduces
+/// windows within frames.
 #[test]
-fn a_gateway_sees_what_is_in_frames() {
+fn gateway_rewrites_segments_in_frames() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     let plain = chain([PLAIN, PLAIN], flow);
     let gateway = "[[gateway]]\nnode = \"m\"\nkind = \"muniz\"\n";
     let mut between = open(chain([PLAIN, "kind = \"hdplc\""], gateway));
     let one = |node| Network::new(plain.clone(), Options { ports: vec![node], ..Options::default() }).unwrap();
     let (mut source, mut sink) = (one(2), one(0));
-    // Outside the two ends the conversation has other addresses, of which the network between has none.
+    // Outside the two ends, the conversation has other addresses, none of which belongs to the network between.
     let moved = |datagram: &[u8], back: bool| {
         let mut bytes = datagram.to_vec();
         let transport = wire::decode(&bytes).unwrap().transport;
         [13, 17].into_iter().for_each(|at| bytes[at] = if back { 0 } else { 7 });
-        // RFC 1624: what the two addresses gain, the checksums of IP and TCP lose.
+        // RFC 1624: the checksums of IP and TCP decrease by as much as the two addresses increase.
         let gain = if back { 0xffff - 14 } else { 14 };
         for at in [10, transport + 16] {
             let sum = u32::from(!u16::from_be_bytes([bytes[at], bytes[at + 1]])) + gain;
@@ -171,9 +173,9 @@ fn a_gateway_sees_what_is_in_frames() {
     assert!(frames > 1000, "{frames} frames, {own} of the gateway's own");
 }
 
-/// What cannot pass is counted.
+/// Frames that cannot pass are counted.
 #[test]
-fn frames_that_go_nowhere() {
+fn frames_that_cannot_pass_are_counted() {
     let mut network = open(chain([PLAIN, PLAIN], ""));
     network.forward(Time::ZERO, [0, 1], &HEADER[..13]);
     network.forward(Time::ZERO, [0, 1], HEADER);

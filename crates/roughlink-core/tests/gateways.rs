@@ -1,4 +1,4 @@
-//! What gateways achieve in a network: a full power line with a short queue, and a transfer that goes on at once after a tunnel.
+//! Gateways in a network: a full power line with a short queue, and a transfer that resumes immediately after a tunnel.
 
 use roughlink_core::cc::LinkEvent;
 use roughlink_core::net::{Crossing, Network, Observer, Options, Sending, Way};
@@ -15,7 +15,7 @@ fn parse(text: &str) -> Scenario {
     roughlink_scenario::parse(text, "t.toml", &[], &load).map(|(s, _)| s).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Downloads from servers `rtts` ms away that begin 5 s after one another, over a power line without errors.
+/// Creates downloads from servers `rtts` ms away that start 5 s after one another, over a power line without errors.
 fn home(cc: &str, gateway: &str, rtts: &[u64]) -> Scenario {
     let mut text = format!(
         "duration = \"60 s\"\ntcp = {{ cc = \"{cc}\" }}\n\
@@ -36,7 +36,7 @@ fn home(cc: &str, gateway: &str, rtts: &[u64]) -> Scenario {
     parse(&text)
 }
 
-/// Bytes delivered from 20 s to 60 s, mean queue and drops at the modem, time-outs.
+/// Returns bytes delivered from 20 s to 60 s, mean queue and drops at the modem, and timeouts.
 fn share(scenario: Scenario) -> (Vec<f64>, f64, u64, u64) {
     let mut network = Network::new(scenario, Options::default()).unwrap();
     network.wake(Time::from_secs(20));
@@ -53,8 +53,8 @@ fn jain(x: &[f64]) -> f64 {
     sum * sum / x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64
 }
 
-/// The proposed scheme on an error-free power line: full link, short queue, no drops, equal rates. A single flow's upper
-/// bound is the bandwidth-delay product without the wait for a PDU, so that it does not fill the link.
+/// The proposed scheme on an error-free power line: full link, short queue, no drops, equal rates. The upper bound of a
+/// single flow is the bandwidth-delay product without the wait for a PDU, so the flow does not fill the link.
 #[test]
 fn muniz_shares_the_power_line() {
     for cc in ["newreno", "cubic"] {
@@ -65,11 +65,11 @@ fn muniz_shares_the_power_line() {
             let part = rates.iter().sum::<f64>() / plain.iter().sum::<f64>();
             let what = format!("{cc} {rtts:?}: {part:.3} of the line, {rates:.0?}, queue {queue:.1}");
             assert!(jain(&rates) >= 0.95 && part >= full, "{what}");
-            assert!(queue <= 62.0, "{what}"); // twice what a PDU takes
+            assert!(queue <= 62.0, "{what}"); // twice the size of a PDU
             assert_eq!((dropped, timeouts), (0, 0), "{what}");
         }
     }
-    // The previous scheme, without cross traffic: no overflow either.
+    // The previous scheme without cross traffic: no overflow either.
     let (_, queue, dropped, _) = share(home("newreno", "mizutani", &[66, 186]));
     assert!(queue < 128.0 && dropped == 0, "{queue} {dropped}");
 }
@@ -77,7 +77,7 @@ fn muniz_shares_the_power_line() {
 const GONE: Time = Time::from_secs(20);
 const BACK: Time = Time::from_secs(40);
 
-/// When new data reached the seat, and up to which byte; and the time-outs of the sender.
+/// Times and offsets of new data at the seat, and timeouts of the sender.
 #[derive(Default, PartialEq, Debug)]
 struct Journey {
     delivered: Vec<(Time, u64)>,
@@ -100,11 +100,12 @@ impl Observer for Journey {
     }
 }
 
-/// Its number among the nodes.
+/// Number of the seat's node.
 const SEAT: usize = 2;
 
 impl Journey {
-    /// From a server 60 ms away; nothing passes between it and the train during `outage`, of which the train is notified as stated.
+    /// Creates a transfer from a server 60 ms away. Nothing passes between server and train during `outage`; `notices`
+    /// are the train's notifications.
     fn new(stack: &str, gateway: &str, notices: &[(Time, LinkEvent)], outage: Option<(Time, Time)>) -> Self {
         let timeline = outage.map_or(String::new(), |(from, to)| {
             format!("timeline = [{{ at = \"{from}\", up = false }}, {{ at = \"{to}\", up = true }}]\n")
@@ -122,11 +123,11 @@ impl Journey {
         Network::new(scenario, Options::default()).unwrap().run_observed(&mut journey).unwrap();
         journey
     }
-    /// How long after `at` something new is delivered.
+    /// Returns the time after `at` until new data is delivered.
     fn silence_after(&self, at: Time) -> Time {
         self.delivered.iter().find(|d| d.0 > at).map_or(Time::MAX, |d| d.0 - at)
     }
-    /// Bytes delivered from the first second to the second one.
+    /// Returns the bytes delivered from second `from` to second `to`.
     fn bytes(&self, from: u64, to: u64) -> f64 {
         let by = |at| self.delivered.iter().rfind(|d| d.0 <= Time::from_secs(at)).map_or(0, |d| d.1);
         (by(to) - by(from)) as f64
@@ -135,8 +136,8 @@ impl Journey {
 
 const STACKS: [&str; 4] = ["linux", "rfc", "ns3", "ns2"];
 
-/// 20 s without coverage. Warned half a second ahead, the sender loses nothing and goes on at once; without an agent it
-/// waits for its timer.
+/// 20 s without coverage. Warned half a second ahead, the sender loses nothing and resumes immediately; without an
+/// agent it waits for its timer.
 #[test]
 fn avoca_rx_resumes_at_once() {
     for stack in STACKS {
@@ -174,7 +175,7 @@ fn avoca_rx_does_no_harm() {
             assert!(notified.silence_after(BACK) <= plain.silence_after(BACK), "{stack}, {late} ms late");
             assert!(notified.bytes(0, 100) >= 0.99 * plain.bytes(0, 100), "{stack}, {late} ms late");
         }
-        // Nothing follows: the sender's next probe proves the warning wrong.
+        // Nothing follows the warning: the sender's next probe proves it wrong.
         let wrong = Journey::new(stack, "avoca-rx", &[(GONE, LinkEvent::Signal(-85.0))], None);
         let stopped = wrong.silence_after(GONE + ms(200));
         assert!(stopped > Time::from_secs(4) && stopped < Time::from_secs(20), "{stack}: {stopped}");

@@ -1,4 +1,4 @@
-//! HD-PLC links, gateways and calls in scenario files: what is accepted and refused, and the results.
+//! HD-PLC links, gateways and calls in scenario files: accepted and rejected input, and results.
 
 use roughlink_core::app::Traffic;
 use roughlink_core::app::voip::{Codec, EModel, Reference, Speech, VoipConfig};
@@ -54,7 +54,7 @@ from = "server"
 to = "house"
 "#;
 
-/// The scenario with `old` replaced by `new`.
+/// Returns the scenario with `old` replaced by `new`.
 fn edited(old: &str, new: &str) -> String {
     assert!(HOME.contains(old), "{old}");
     HOME.replacen(old, new, 1)
@@ -80,7 +80,7 @@ fn config(link: &str) -> HdplcConfig {
 }
 
 #[test]
-fn every_key_of_a_home_power_line_is_taken() {
+fn every_key_of_a_home_power_line_is_accepted() {
     assert_eq!(config(""), HdplcConfig::default());
     let us = Time::from_micros;
     let all = config(
@@ -138,7 +138,7 @@ fn noise_is_scaled_to_the_error_of_the_largest_packets() {
 }
 
 #[test]
-fn calls_have_their_keys() {
+fn calls_accept_their_keys() {
     let voip = |keys: &str| {
         let s = parse(&edited("kind = \"voip\"\n", &format!("kind = \"voip\"\n{keys}\n"))).unwrap();
         match s.flows[1].traffic {
@@ -282,7 +282,7 @@ fn idle_gateways_are_reported() {
     assert!(none.contains("has nothing to do") && none.contains("leave the gateway out"), "{none}");
 }
 
-/// Downloads compete; a call takes what it needs and no more.
+/// Downloads compete; a call uses only the bandwidth it needs.
 #[test]
 fn fairness_is_among_the_transfers() {
     let two = HOME.to_owned()
@@ -314,7 +314,7 @@ fn results_include_medium_and_gateway() {
     assert!(flow.rewritten > 1000 && awnd <= sample + 1.0, "{flow:?}");
     let json = serde_json::to_string(&r).unwrap();
     assert_eq!(serde_json::from_str::<RunResult>(&json).unwrap(), r);
-    // Without them neither is mentioned.
+    // Without gateways, the result mentions none.
     let plain = run(&edited("kind = \"muniz\"", "kind = \"none\""));
     assert!(plain.gateways.is_empty() && !serde_json::to_string(&plain).unwrap().contains("gateways"));
     // The gateway keeps the queue short, which improves the call.
@@ -323,9 +323,9 @@ fn results_include_medium_and_gateway() {
     assert!(delay(&r) < delay(&plain), "{} for {}", delay(&r), delay(&plain));
 }
 
-/// The PHY rate falls to half: so does what the link carries within an RTT, and with it the bound of the window.
+/// The PHY rate halves, and so do the packets that the link carries within an RTT and the bound of the window.
 #[test]
-fn gateways_notice_another_rate() {
+fn gateways_follow_rate_changes() {
     let sample = |link: &str| {
         let text = edited("kind = \"hdplc\"\n", &format!("kind = \"hdplc\"\n{link}\n"));
         let r = run(&text.replace("kind = \"muniz\"", "kind = \"muniz\"\nparams = { sample = \"whole\" }"));
@@ -333,7 +333,7 @@ fn gateways_notice_another_rate() {
     };
     let (full, half) = (sample(""), sample("rate_trace = [{ at = \"4 s\", rate = \"9.31 Mbit/s\" }]"));
     assert!((0.45..0.55).contains(&(half / full)), "{half} of {full}");
-    // Frames that are bounded in time carry half as many packets.
+    // Frames limited in time carry half as many packets.
     let bounded = "mac = { max_air = \"10 ms\" }\nrate_trace = [{ at = \"4 s\", rate = \"9.31 Mbit/s\" }]";
     let shorter = sample(bounded);
     assert!(shorter < half, "{shorter} of {half}");
@@ -341,7 +341,7 @@ fn gateways_notice_another_rate() {
 
 #[test]
 fn components_do_not_change_what_a_gateway_receives() {
-    // Another network beside it makes the flows' numbers differ.
+    // Another network shifts the numbers of the flows.
     let beside = "[[node]]\nname = \"a\"\n[[node]]\nname = \"b\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\n\
         rate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n";
     let flow = "[[flow]]\nname = \"other\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\n";
@@ -355,8 +355,8 @@ fn components_do_not_change_what_a_gateway_receives() {
     assert_eq!(apart.gateways[0].flows[0].flow, "download");
 }
 
-/// Two links on one line: each carries less than alone, where a download does not fill the line, and together less than twice as
-/// much. Shares are TCP's; those of the medium are tested with it.
+/// Two links on one line: each carries less than alone, where a download does not fill the line, and together less than
+/// twice as much. Shares depend on TCP; the medium's tests cover the shares of the medium.
 #[test]
 fn links_of_a_home_line_share_it() {
     let line = |cable: &str| {

@@ -1,4 +1,4 @@
-//! Data arrive in order and exactly once, whatever the network does, on any stack with any algorithm.
+//! Data arrives in order and exactly once on any network, with any stack and algorithm.
 
 #[path = "common/networks.rs"]
 mod networks;
@@ -18,18 +18,18 @@ fn cases(n: u32) -> ProptestConfig {
     ProptestConfig { cases: n, max_shrink_iters: 400, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// A reconstruction from packets alone: which bytes reached each receiver.
+/// Reconstruction from packets alone: the bytes that reached each receiver.
 #[derive(Default)]
 struct Reference {
-    /// Where the sender's datagrams lie in its stream: by flow and identification, (start, length).
+    /// Position of the sender's datagrams in its stream: by flow and identification, (start, length).
     sent: HashMap<(usize, u16), (u64, u64)>,
-    /// Bytes of fragments that arrived, after the IP header.
+    /// Bytes of the fragments that arrived, after the IP header.
     pieces: HashMap<(usize, u16), (u64, Option<u64>)>,
-    /// Arrived ranges beyond `contiguous`, and `contiguous`, by flow.
+    /// By flow, ranges that arrived beyond `contiguous`, and `contiguous`.
     ranges: HashMap<usize, (Vec<(u64, u64)>, u64)>,
-    /// Side slots in use at the end, and packets that hold one.
+    /// Side slots in use at the end, and number of packets that hold one.
     slots: (usize, usize),
-    /// Bytes delivered of each flow, and when they last increased.
+    /// Bytes delivered of each flow, and time of the last increase.
     progress: HashMap<usize, (u64, Time)>,
     faults: Vec<String>,
 }
@@ -111,8 +111,8 @@ impl Observer for Watch<'_> {
 proptest! {
     #![proptest_config(cases(1000))]
 
-    /// Whole networks: links that lose, delay, fragment. Every sized flow completes, is reported as failed, or still
-    /// delivers something in each half hour, as over a link that takes one fragment of two.
+    /// Whole networks with links that lose, delay and fragment. Every sized flow completes, is reported as failed, or
+    /// still delivers something in each half hour, as over a link that loses every second fragment.
     #[test]
     fn networks_deliver(scenario in networks::networks(150_000)) {
         let mut network = Network::new(scenario.clone(), Options::default()).expect("the chain is connected");
@@ -142,7 +142,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// Where a limit ends a run in the middle of what a host sends, too.
+    /// Also if a limit ends a run while a host is sending.
     #[test]
     fn no_side_slot_leaks_at_a_limit(scenario in networks::networks(150_000), events in 1u64..5_000) {
         let limits = Limits { events, ..Limits::default() };
@@ -152,7 +152,7 @@ proptest! {
         prop_assert_eq!(watch.reference.slots.0, watch.reference.slots.1);
     }
 
-    /// A pipe neither creates nor loses track of packets: each is delivered, dropped, lost or in transit.
+    /// A pipe neither creates packets nor loses track of them: each is delivered, dropped, lost or in transit.
     #[test]
     fn pipes_conserve_packets(
         offered in proptest::collection::vec((0u64..3_000, 20u16..3_000), 1..400),
@@ -192,7 +192,7 @@ proptest! {
                 bytes_out += u64::from(f.size - 20);
             });
             let pieces = pipe.stats.packets + pipe.stats.dropped - before;
-            // RFC 791: all but the last fragment carry a multiple of 8 bytes.
+            // RFC 791: all fragments but the last carry a multiple of 8 bytes.
             let most = u64::from((mtu - 20) & !7);
             let needed = if size <= mtu { 1 } else { u64::from(size - 20).div_ceil(most) };
             prop_assert_eq!(pieces, needed);

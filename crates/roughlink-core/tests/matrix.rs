@@ -1,5 +1,4 @@
-//! Throughput of every algorithm over loss and buffer, as one table: it shows a change anywhere in the stack, and
-//! where.
+//! Throughput of every algorithm over loss and buffer as one table, which shows any change in the stack and its place.
 
 #[path = "common/one_link.rs"]
 mod one_link;
@@ -40,7 +39,7 @@ fn throughput() {
     insta::assert_snapshot!(table);
 }
 
-/// Through a scenario file, so that an algorithm's name sets the `[tcp]` keys that it requires.
+/// Uses a scenario file, so that an algorithm's name sets the `[tcp]` keys that it requires.
 fn throughput_of(stack: Stack, cc: &str, loss: f64, queue: u32) -> f64 {
     let noise = match loss {
         0.0 => String::new(),
@@ -65,7 +64,7 @@ fn throughput_of(stack: Stack, cc: &str, loss: f64, queue: u32) -> f64 {
     (of(0) + of(1)) / 2.0
 }
 
-/// A path of 0.2 ms is shorter than a tick of the timestamps; losses make samples that only timestamps give.
+/// A path of 0.2 ms is shorter than a tick of the timestamps; after losses only timestamps give RTT samples.
 #[test]
 fn no_round_trip_is_shorter_than_the_path() {
     for stack in Stack::ALL {

@@ -1,4 +1,4 @@
-//! Messages over real datagrams: whatever the channel does, each stream's messages are read whole, once and in order.
+//! Messages over real datagrams: on any channel, each stream's messages are read whole, once and in order.
 
 #[path = "common/air.rs"]
 mod air;
@@ -12,7 +12,7 @@ use roughlink_core::sctp::{Association, Message, SEND_BUFFER, SctpConfig, WriteE
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair};
 
-/// Message `i` of end `end`: its length and every byte follow from both.
+/// Returns message `i` of end `end`; both numbers determine its length and every byte.
 fn message(end: usize, i: usize, most: u16) -> Vec<u8> {
     let length = 1 + i.wrapping_mul(2_654_435_761) % usize::from(most);
     (0..length).map(|at| ((i * 31 + at) >> 2) as u8 ^ end as u8).collect()
@@ -23,7 +23,7 @@ struct End {
     sctp: SctpConfig,
     algorithm: &'static Algorithm,
     messages: usize,
-    /// How long it waits before it reads again, ms, and how many it reads then.
+    /// Wait before the next read, ms, and number of messages read then.
     pause: u64,
     reads: usize,
     tsn: u32,
@@ -47,7 +47,7 @@ fn addresses() -> Addresses {
     Addresses { ip, src_port: 40_000, dst_port: 7 }
 }
 
-/// Runs both ends until both have closed; returns what each read.
+/// Runs both ends until both have closed; returns the messages read by each.
 fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<Message>; 2], String> {
     let mut made = [addresses(), addresses().reversed()].into_iter().zip(ends).map(|(addresses, end)| {
         let factory = end.algorithm.factory("rfc", &toml::Table::new()).expect("its own parameters");
@@ -80,7 +80,7 @@ fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<Message>; 2], String> {
                     break;
                 }
             }
-            // A shutdown ends both directions: whoever has read everything closes.
+            // A shutdown ends both directions, so an end closes after it has read everything.
             if written[i] == ends[i].messages && read[i].len() == ends[1 - i].messages && pair[i].streams() > 0 {
                 pair[i].close();
             }
@@ -139,7 +139,7 @@ proptest! {
     }
 }
 
-/// Two open ends without anything between them.
+/// Creates two open ends that are connected directly.
 fn open(sctp: &SctpConfig) -> [Association; 2] {
     let factory = || cc::algorithm("sctp").unwrap().factory("rfc", &toml::Table::new()).unwrap();
     let mut a = Association::new(addresses(), sctp.clone(), factory(), 5);
@@ -166,7 +166,7 @@ fn exchange([a, b]: &mut [Association; 2], now: Time) {
     }
 }
 
-/// A reader that stops closes the window; the writer is refused, and told when it may go on.
+/// A reader that stops closes the window; writes fail until an event reports that the writer may continue.
 #[test]
 fn back_pressure() {
     let mut pair = open(&SctpConfig { rcv_buf: 4_000, ..SctpConfig::default() });
@@ -208,7 +208,7 @@ fn what_can_never_be_written() {
     pair[0].close();
     assert_eq!(pair[0].write(0, b"x"), Err(WriteError::NotOpen));
     for second in 1..3 {
-        exchange(&mut pair, Time::from_secs(second)); // its SACK is delayed
+        exchange(&mut pair, Time::from_secs(second)); // the SACK is delayed
     }
     assert_eq!(pair[1].read(), Some(Message { stream: 1, bytes: b"good bye".to_vec() }));
     assert_eq!(pair[1].write(0, b"x"), Err(WriteError::NotOpen));
@@ -218,7 +218,7 @@ fn what_can_never_be_written() {
     assert_eq!(closed.write(0, b"early"), Err(WriteError::NotOpen));
 }
 
-/// Chunks that no honest peer sends.
+/// Source of chunks that honest peers never send.
 struct Forger {
     tag: u32,
     first: u32,
@@ -226,7 +226,7 @@ struct Forger {
 }
 
 impl Forger {
-    /// With the tag and the TSNs of end 0, which sends one message.
+    /// Takes the tag and the TSNs of end 0, which sends one message.
     fn new(pair: &mut [Association; 2]) -> Self {
         assert_eq!(pair[0].write(0, b"first"), Ok(true));
         let (now, mut datagram) = (Time::from_secs(1), Vec::new());
@@ -240,7 +240,7 @@ impl Forger {
         wire::encode(&p, None, &addresses(), text, &mut bytes).unwrap();
         assert!(to.receive(self.now, &bytes));
     }
-    /// A message with the TSN `tsn` after the first.
+    /// Delivers a message whose TSN is `tsn` after the first.
     fn data(&self, to: &mut Association, tsn: u32, stream: (u16, u16), text: &[u8]) {
         let tsn = self.first.wrapping_add(tsn);
         self.send(to, Packet::sctp_data(FlowId::new(0, false), self.tag, tsn, stream, text.len() as u16), text);
@@ -251,7 +251,7 @@ fn read_all(a: &mut Association) -> Vec<String> {
     std::iter::from_fn(|| a.read()).map(|m| String::from_utf8_lossy(&m.bytes).into_owned()).collect()
 }
 
-/// a_rwnd of the SACK that leaves now.
+/// Returns the a_rwnd of the SACK that leaves now.
 fn window(a: &mut Association) -> u32 {
     let mut datagram = Vec::new();
     assert!(a.transmit(Time::from_secs(1), &mut datagram));
@@ -260,8 +260,8 @@ fn window(a: &mut Association) -> u32 {
     sack.tsval
 }
 
-/// A peer that uses a message's number twice, streams that were not agreed on, TSNs far ahead and from before the first,
-/// fragments and unordered messages.
+/// A peer that uses a message number twice, streams that were not negotiated, TSNs far ahead and before the first,
+/// fragments, and unordered messages.
 #[test]
 fn strange_chunks() {
     const WHOLE: u8 = chunk_flags::BEGIN | chunk_flags::END;
@@ -280,7 +280,7 @@ fn strange_chunks() {
         let sack = Packet::sctp_sack(FlowId::new(0, false), f.tag, u32::MAX - k, 9, &Gaps::default());
         f.send(b, sack, b"");
     }
-    // Of these the first is new, and waits for none.
+    // The first of these is new and waits for no other.
     for flags in [WHOLE | chunk_flags::UNORDERED, chunk_flags::BEGIN, chunk_flags::END] {
         let mut p = Packet::sctp_data(FlowId::new(0, false), f.tag, f.first.wrapping_add(5), (0, 1), 9);
         p.window = u16::from(flags);
@@ -291,23 +291,23 @@ fn strange_chunks() {
     assert_eq!(window(b), 20_000, "everything is free again");
 }
 
-/// Whatever a peer leaves out, an end keeps no more than its buffer.
+/// Whatever a peer omits, an end keeps no more than its buffer.
 #[test]
 fn a_gap_that_is_never_closed() {
     let mut pair = open(&SctpConfig { rcv_buf: 20_000, ..SctpConfig::default() });
     let f = Forger::new(&mut pair);
     assert_eq!(read_all(&mut pair[1]), ["first"]);
     for tsn in 1..2_000 {
-        f.data(&mut pair[1], tsn, (0, tsn as u16 + 1), &[1; 900]); // number 1 never comes
+        f.data(&mut pair[1], tsn, (0, tsn as u16 + 1), &[1; 900]); // number 1 never arrives
     }
     assert!((1..=900).contains(&window(&mut pair[1])), "{}", window(&mut pair[1]));
     assert_eq!(read_all(&mut pair[1]), [""; 0]);
 }
 
-/// AVOCA with partial reliability gives up what is in flight when coverage ends: what the peer is told to skip is never read,
-/// and the rest in order.
+/// AVOCA with partial reliability abandons the messages in flight when coverage ends. The peer never reads the skipped
+/// messages and reads the rest in order.
 #[test]
-fn what_is_skipped_is_never_read() {
+fn skipped_messages_are_never_read() {
     let sctp = SctpConfig { partial_reliability: true, ..SctpConfig::default() };
     let factory = |cc: &str| cc::algorithm(cc).unwrap().factory("rfc", &toml::Table::new()).unwrap();
     let mut pair = [

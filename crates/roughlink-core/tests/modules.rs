@@ -1,26 +1,26 @@
-//! Modules depend on one another in the order that docs/architecture.md has.
+//! Modules depend on one another only in the order given in docs/architecture.md.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The order that the page has, from the first module, which uses none of the others, to the last.
+/// Returns the order on the page, from the first module, which uses no other, to the last.
 fn order() -> Vec<String> {
     let page = include_str!("../../../docs/architecture.md");
     let line = page.lines().find(|line| line.starts_with("units, ")).expect("the page has the order of modules");
     line.split(", ").map(str::to_owned).collect()
 }
 
-/// Modules of the tests, compiled for them only.
+/// Modules that are compiled for tests only.
 const TEST_ONLY: &[&str] = &["channel.rs", "tcp/dialogue.rs"];
 
-/// All source files of a folder.
+/// Returns all source files of a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder of sources").map(|entry| entry.expect("readable").path());
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// The modules of the crate that a text names, outside of its comments and tests.
+/// Returns the modules of the crate that a text names outside comments and tests.
 fn uses(text: &str) -> BTreeSet<&str> {
     let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -29,7 +29,7 @@ fn uses(text: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn modules_use_only_those_before_them() {
+fn modules_depend_only_on_earlier_ones() {
     let order = order();
     let place = |module: &str| order.iter().position(|m| m == module);
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -1,4 +1,4 @@
-//! Networks with open ports: whoever drives them, and whatever passes, the fate of packets is that of the simulation.
+//! Networks with open ports: driver and traffic do not matter, packets fare as in the simulation.
 
 #[path = "common/join.rs"]
 mod join;
@@ -22,12 +22,12 @@ fn parse(text: &str) -> Scenario {
     roughlink_scenario::parse(text, "ports", &[], &|_| Err("no files".into())).unwrap_or_else(|e| panic!("{e}")).0
 }
 
-/// Nodes `a`, `m` and `b`, each link with the keys `link`, and the tables `more`.
+/// Creates nodes `a`, `m` and `b`, links with the keys `link`, and the tables `more`.
 fn chain(link: &str, more: &str) -> Scenario {
     chain_of([link, link], more)
 }
 
-/// The same with links of their own keys.
+/// Creates the same network with different keys for each link.
 fn chain_of([first, second]: [&str; 2], more: &str) -> Scenario {
     parse(&format!(
         r#"
@@ -74,7 +74,7 @@ fn number(datagram: &[u8]) -> u32 {
     u32::from_be_bytes(*datagram.last_chunk().unwrap())
 }
 
-/// When which datagram of a flow reached its end, and when which left.
+/// Arrival and departure times of the datagrams of a flow.
 #[derive(Default)]
 struct Seen {
     sent: Vec<(Time, u32, u16)>,
@@ -93,8 +93,8 @@ impl Observer for Seen {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What is simulated, and the same datagrams from outside under a clock that is late by up to 5 ms: the same are
-    /// lost, in the same order the others arrive, and each is due when it arrives in the simulation.
+    /// Simulated datagrams, and the same from outside under a clock that is up to 5 ms late: the same ones are lost,
+    /// the others arrive in the same order, and each is due at its arrival time in the simulation.
     #[test]
     fn a_late_clock_loses_the_same_datagrams(
         late in prop::collection::vec(0u64..5_000_000, 1..50),
@@ -117,7 +117,7 @@ proptest! {
         let mut out: Vec<Outgoing> = Vec::new();
         let mut wall = Time::ZERO;
         for (at, seq, size) in seen.sent {
-            // The driver sleeps until something is due, wakes late, and takes in what came at the time at which it came.
+            // The driver sleeps until something is due, wakes late, and enters datagrams with their arrival times.
             while network.next_wake().max(wall) < at {
                 wall = (network.next_wake() + Time(late.next().expect("it never ends"))).min(at);
                 out.extend(std::iter::from_fn(|| network.transmit(wall)));
@@ -131,8 +131,8 @@ proptest! {
         prop_assert_eq!(network.port_stats().sent as usize, out.len());
     }
 
-    /// Bytes leave as they came, whatever they are: other protocols, options, DSCP and ECN, fragments, datagrams that a
-    /// link cuts.
+    /// Datagrams leave unchanged, whatever their content: other protocols, options, DSCP and ECN, fragments, and
+    /// datagrams that a link fragments.
     #[test]
     fn bytes_pass_unchanged(
         protocol in any::<u8>(),
@@ -149,13 +149,13 @@ proptest! {
         bytes.extend_from_slice(&[10, 0, 0, 1, 10, 0, 0, 3]);
         bytes.extend_from_slice(&body);
         let mut padded = bytes.clone();
-        padded.extend_from_slice(&[0xee; 7]); // of the link
+        padded.extend_from_slice(&[0xee; 7]); // padding of the link
         network.receive(Time::ZERO, 0, &padded);
         let out = network.transmit(Time::from_secs(1)).expect("nothing is lost");
         prop_assert_eq!(out.datagram, bytes);
     }
 
-    /// Anything may come in; only IP datagrams for another node pass.
+    /// Any input is allowed; only IP datagrams to another node pass.
     #[test]
     fn noise_does_not_pass(bytes in prop::collection::vec(any::<u8>(), 0..200), v6 in any::<bool>()) {
         let mut network = Network::new(chain(PLAIN, ""), Options { ports: vec![0, 2], ..Options::default() }).unwrap();
@@ -170,7 +170,7 @@ proptest! {
     }
 }
 
-/// A transfer whose ends are in two networks, which know of each other only what their ports carry.
+/// A transfer between two networks that are connected only by their ports.
 #[test]
 fn a_transfer_from_network_to_network() {
     for (transport, version) in [("", ""), ("transport = \"sctp\"", ""), ("", "ip = 6")] {
@@ -195,14 +195,14 @@ fn a_transfer_from_network_to_network() {
     }
 }
 
-/// A gateway between a port and a host of the network controls the connections that come in at the port.
+/// A gateway between a port and a host controls connections that enter at the port.
 #[test]
-fn a_gateway_rewrites_what_passes_from_outside() {
+fn gateway_rewrites_segments_from_outside() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     let plain = chain(PLAIN, flow);
     let gateway = "[[gateway]]\nnode = \"m\"\nkind = \"muniz\"\n";
     let home = chain_of([PLAIN, "kind = \"hdplc\""], &format!("{gateway}{flow}"));
-    // The source is in the network without a gateway; or both are outside of the other.
+    // Case 1: the source is in the network without a gateway. Case 2: each end is outside of the other's network.
     for passing in [false, true] {
         let mut with_gateway = home.clone();
         let ports = if passing {
@@ -249,7 +249,7 @@ fn a_gateway_rewrites_what_passes_from_outside() {
     }
 }
 
-/// What cannot happen any more, or has a time that is over, does no harm.
+/// Impossible and outdated input does no harm.
 #[test]
 fn time_goes_only_forward() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
@@ -262,7 +262,7 @@ fn time_goes_only_forward() {
         network.change(Time::from_secs(at), 0, [true; 2], &slower).unwrap();
         network.result()
     };
-    // It came earlier than what has happened: it counts as of now.
+    // The datagram is older than the network's time: it counts as of now.
     from(&mut network, 10);
     assert_eq!((network.port_stats().received, network.result().sim_s), (1, 30.0));
     // After the end nothing counts.
@@ -275,7 +275,7 @@ fn time_goes_only_forward() {
     assert_eq!(network.change(Time::ZERO, 0, [true; 2], &none), Err(ChangeError::NoRate));
 }
 
-/// A datagram of `size` bytes that comes back.
+/// Creates a datagram of `size` bytes in the reverse direction.
 fn reply(size: usize) -> Vec<u8> {
     let mut out = Vec::new();
     let p = Packet::udp(FlowId::new(0, false), 0, size as u16 - 28, Time::ZERO);
@@ -283,9 +283,9 @@ fn reply(size: usize) -> Vec<u8> {
     out
 }
 
-/// Results may be asked for between a packet's way into one link and out of the next.
+/// Results may be read while a packet is between two links.
 #[test]
-fn a_result_counts_nothing_that_is_still_to_come() {
+fn results_exclude_future_events() {
     let [fast, slow] = ["100 Mbit/s", "1 Mbit/s"].map(|rate| format!("rate = \"{rate}\"\ndelay = \"20 ms\""));
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     let slow_second = chain_of([&fast, &slow], flow);
@@ -301,9 +301,9 @@ fn a_result_counts_nothing_that_is_still_to_come() {
     }
 }
 
-/// A capture has each datagram that crosses a port once, on its way out of the host and on its way in.
+/// A capture contains each datagram that crosses a port once on its way out of the host and once on its way in.
 #[test]
-fn captures_see_what_crosses_ports() {
+fn captures_contain_datagrams_that_cross_ports() {
     let scenario = chain(PLAIN, "");
     let files = vec![(Vec::new(), vec![0, 2])];
     let mut capture = Capture::new(&scenario, files, None).map_err(|e| e.1).unwrap();
@@ -315,9 +315,9 @@ fn captures_see_what_crosses_ports() {
     assert_eq!(file.windows(sent.len()).filter(|part| *part == sent).count(), 2);
 }
 
-/// Of a datagram that a link cuts, a capture at a simulated host has what there is to see.
+/// A capture at a simulated host shows the fragments of a datagram that a link fragmented.
 #[test]
-fn captures_bear_parts_that_reach_a_simulated_host() {
+fn captures_show_fragments_at_a_simulated_host() {
     let scenario = chain_of([PLAIN, &format!("{PLAIN}\nmtu = \"600 B\"")], "");
     let mut capture = Capture::new(&scenario, vec![(Vec::new(), vec![0, 2])], None).map_err(|e| e.1).unwrap();
     let mut network = Network::new(scenario, Options { ports: vec![0], ..Options::default() }).unwrap();
@@ -337,7 +337,7 @@ fn connections_from_outside_find_their_flows() {
     let to = |port| Addresses { src_port: port, ..addresses(&scenario, 0) };
     let options = Options { ports: vec![0, 1], ..Options::default() };
     let mut network = Network::new(scenario.clone(), options).unwrap();
-    // A reset, a segment in the middle of a connection, and a SYN at the wrong port begin nothing.
+    // A reset, a segment in the middle of a connection, and a SYN at the wrong port start nothing.
     for (flags, port) in [(flags::RST, 0), (flags::ACK, 0), (flags::SYN, 1)] {
         let mut p = Packet::tcp(FlowId::new(0, false));
         p.flags = flags;
@@ -374,9 +374,10 @@ fn connections_from_outside_find_their_flows() {
     assert!(result.flows.iter().all(|f| f.completed && f.delivered_bytes == 50_000), "{:?}", result.flows);
 }
 
-/// A change from outside does what the same step of a timeline does, also when the timeline goes on changing the link.
+/// A change from outside has the same effect as the same step of a timeline, even if the timeline keeps changing the
+/// link.
 #[test]
-fn a_change_from_outside_is_a_step_of_a_timeline() {
+fn external_change_equals_timeline_step() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     let steps = [
         "{ at = \"10 s\", rate = \"500 kbit/s\", delay = \"90 ms\" }",
@@ -408,9 +409,9 @@ fn a_change_from_outside_is_a_step_of_a_timeline() {
     assert_eq!(closed.change(Time::ZERO, 0, [true; 2], &Change::default()), Err(ChangeError::Closed));
 }
 
-/// What links are like at an instant is what their results say, and what changes have made of them.
+/// The state of links at an instant agrees with their results and with the changes made.
 #[test]
-fn a_reading_has_the_state_and_the_counts_of_a_link() {
+fn readings_agree_with_link_state_and_counters() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     for changes in [false, true] {
         let options = Options { changes, ..Options::default() };
@@ -443,9 +444,9 @@ fn a_reading_has_the_state_and_the_counts_of_a_link() {
     }
 }
 
-/// A network that may be changed, and is not, has the results of one that may not.
+/// A changeable network that is not changed has the results of an unchangeable one.
 #[test]
-fn readiness_for_changes_changes_nothing() {
+fn allowing_changes_has_no_effect() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"";
     for link in [PLAIN, ROUGH] {
         let run = |changes| {
@@ -455,7 +456,7 @@ fn readiness_for_changes_changes_nothing() {
     }
 }
 
-/// A datagram flow may begin or end outside.
+/// A datagram flow may start or end outside.
 #[test]
 fn a_datagram_flow_has_one_end_outside() {
     let flow = |kind: &str| format!("[[flow]]\nname = \"f\"\n{kind}\nfrom = \"a\"\nto = \"b\"");
@@ -479,7 +480,7 @@ fn from_to(src: &str, dst: &str) -> Vec<u8> {
     datagram_between(IpPair::V4 { src, dst }, 7, 100)
 }
 
-/// The port at which a datagram leaves that comes in at `port`, as it came; none if it does not.
+/// Returns the port at which a datagram entered at `port` leaves unchanged; `None` if it does not leave.
 fn way(network: &mut Network, port: usize, datagram: &[u8]) -> Option<usize> {
     let now = network.next_wake().min(Time::from_millis(1));
     network.receive(now, port, datagram);
@@ -488,9 +489,9 @@ fn way(network: &mut Network, port: usize, datagram: &[u8]) -> Option<usize> {
     Some(out.port)
 }
 
-/// A node has the addresses that it is given and none that was assigned, and nothing else depends on them.
+/// Nodes have the given addresses instead of assigned ones, and nothing else depends on them.
 #[test]
-fn given_addresses_are_in_place_of_assigned_ones() {
+fn given_addresses_replace_assigned_ones() {
     let flow = "[[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a\"\nto = \"b\"\nbytes = \"1 MB\"\n";
     let plain = chain(ROUGH, flow);
     let v4 = Ipv4Addr::new(192, 168, 7, 2);
@@ -513,7 +514,7 @@ fn given_addresses_are_in_place_of_assigned_ones() {
     assert_eq!((network.port_stats().unreachable, network.port_stats().received), (1, 2));
 }
 
-/// Nodes are routers to what is not of the scenario.
+/// Nodes route to addresses outside the scenario.
 #[test]
 fn hosts_beyond_nodes_are_reached_through_them() {
     let prefix = |text: &str, length| Prefix { address: text.parse().unwrap(), length };
@@ -526,7 +527,7 @@ fn hosts_beyond_nodes_are_reached_through_them() {
         (1, "203.0.113.9", "10.0.4.2", Some(0)),
         (0, "10.0.4.2", "203.0.113.9", Some(1)),
         (0, "10.0.4.2", "10.0.1.9", Some(1)), // the longest prefix
-        (1, "10.0.0.3", "203.0.113.9", None), // it is its own way
+        (1, "10.0.0.3", "203.0.113.9", None), // the route leads back to this port
         (0, "10.0.0.1", "224.0.0.251", None),
         (0, "10.0.0.1", "255.255.255.255", None),
         (0, "10.0.0.1", "169.254.0.1", None),

@@ -1,4 +1,4 @@
-//! Queue disciplines and ECN in whole networks, from the keys of a scenario to what is counted.
+//! Queue disciplines and ECN in whole networks, from the keys of a scenario to the counters.
 
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Network, Options};
@@ -55,7 +55,7 @@ fn packets_of_a_connection_with_ecn_are_marked_and_none_is_lost() {
     }
 }
 
-/// A call beside two downloads: how long its packets take.
+/// Packet delay of a call beside two downloads.
 #[test]
 fn a_call_does_not_wait_behind_downloads() {
     let delay = |qdisc: &str, call: &str| {
@@ -73,7 +73,7 @@ fn a_call_does_not_wait_behind_downloads() {
 }
 
 #[test]
-fn without_a_discipline_nothing_is_said_of_one() {
+fn results_without_a_discipline_mention_none() {
     let r = run(&text("", PIPE, &[("f", BULK)]));
     assert!(r.links[0].forward.qdisc.is_none());
 }
@@ -97,7 +97,7 @@ fn keys_without_effect_are_refused() {
     assert!(refused(&text("", PIPE, &[("f", "kind = \"bulk\"\ndscp = 64")])).contains("DSCP"));
 }
 
-/// What came in at a port leaves with two bits changed, and the checksum that covers them.
+/// A datagram from a port leaves with two bits changed, and the checksum that covers them.
 #[test]
 fn a_datagram_from_outside_is_marked_in_place() {
     let link =
@@ -115,7 +115,7 @@ fn a_datagram_from_outside_is_marked_in_place() {
             bytes
         };
         p.set_ecn(ecn);
-        // The first is served at once, the second waits alone; from the third on they find one waiting.
+        // The first is served immediately, the second waits alone; each further one finds one waiting.
         (0..4).for_each(|_| network.receive(Time::ZERO, 0, &write(&p)));
         let out: Vec<Vec<u8>> =
             std::iter::from_fn(|| network.transmit(Time::from_secs(5))).map(|o| o.datagram).collect();

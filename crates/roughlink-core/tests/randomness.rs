@@ -1,4 +1,4 @@
-//! What a scenario says about its own randomness, and whether it is so.
+//! A scenario reports correctly whether it is random.
 
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::{Network, Options};

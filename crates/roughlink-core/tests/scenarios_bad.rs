@@ -1,10 +1,10 @@
-//! Faulty scenario files: each fault is found, has its place and a suggestion. One snapshot shows them all.
+//! Faulty scenario files: each fault is reported with its place and a suggestion. One snapshot contains them all.
 
 use proptest::prelude::*;
 use roughlink_scenario::Problem;
 use std::fmt::Write as _;
 
-/// The scenario that the cases modify.
+/// Scenario that the cases modify.
 const GOOD: &str = r#"name = "good"
 duration = "10 s"
 
@@ -43,7 +43,7 @@ bytes = "10 MB"
 
 const NOISE: &str = r#"{ kind = "burst", mean = "5 %", length = [1, 4] }"#;
 
-/// A title, and replacements in the good scenario; a replacement of nothing is added at the end.
+/// Title, and replacements in the good scenario; a replacement of an empty text is appended at the end.
 const CASES: &[(&str, &[(&str, &str)])] = &[
     ("an address that is none", &[("name = \"car\"", "name = \"car\"\nipv4 = \"192.168.7.256\"\nipv6 = \"10.0.0.9\"")]),
     ("an address with a prefix", &[("name = \"car\"", "name = \"car\"\nipv4 = \"192.168.7.2/24\"")]),
@@ -193,10 +193,10 @@ const CASES: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Noise for both directions and once more for one.
+/// Noise for both directions, and again for one.
 const TWICE: &str = r#"[{ kind = "none" }, { kind = "random", loss = "1 %", direction = "reverse" }]"#;
 
-/// Slips that are no longer valid TOML.
+/// Typos that make the file invalid TOML.
 const NOT_TOML: &[&str] = &[
     "rate = 10 Mbit/s",
     "rate = 10Mbit/s # fast",
@@ -273,7 +273,7 @@ const OVERRIDES: &[(&str, &str)] = &[
     ("link.plc.noise", "[{kind=\"random\", loss=\"1 %\"}, {kind=\"none\"}]"),
 ];
 
-/// Allowed, but probably not meant.
+/// Allowed, but probably a mistake.
 const WARNINGS: &[(&str, &[(&str, &str)])] = &[
     ("fragments", &[("mss = \"1448 B\"", "mss = \"1460 B\"")]),
     ("datagrams in fragments", &[("kind = \"bulk\"", "kind = \"cbr\"\nrate = \"1 Mbit/s\"\npacket = \"4000 B\"")]),
@@ -312,7 +312,7 @@ fn assert_helpful(problems: &[Problem], of: &str) {
 }
 
 #[test]
-fn the_good_one_is_good() {
+fn unmodified_scenario_is_valid() {
     let (_, warnings) = roughlink_scenario::parse(GOOD, "good.toml", &[], &load).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(warnings, [], "{}", warnings[0].render("good.toml", GOOD));
 }
@@ -375,7 +375,7 @@ fn warnings() {
     insta::assert_snapshot!(all);
 }
 
-/// Pieces of scenarios, and others.
+/// Pieces of scenarios and other texts.
 const PIECES: &[&str] = &[
     "[[link]]",
     "[tcp]",
@@ -420,7 +420,7 @@ const PIECES: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Cuts the good scenario up, inserts something else, and sets something.
+    /// Cuts the good scenario, inserts another piece, and sets a key.
     #[test]
     fn no_text_panics(
         cuts in prop::collection::vec((0..GOOD.len(), 0..40usize, 0..PIECES.len() * 2), 1..4),
@@ -451,9 +451,9 @@ proptest! {
     }
 }
 
-/// The largest that an integer holds, with headers beside it, must not overflow.
+/// The largest integers plus headers must not overflow.
 #[test]
-fn a_segment_beyond_all_integers_is_refused() {
+fn segment_size_overflow_is_rejected() {
     for size in ["4294967295 B", "18446744073709551615 B"] {
         let error = roughlink_scenario::parse(&edited(&[("1448 B", size)]), "large.toml", &[], &load).unwrap_err();
         assert_helpful(&error.problems, size);
@@ -462,7 +462,7 @@ fn a_segment_beyond_all_integers_is_refused() {
 
 /// Endless nesting must not overflow the stack.
 #[test]
-fn depth_is_no_danger() {
+fn deep_nesting_does_not_overflow_the_stack() {
     const DEEP: usize = 100_000;
     for text in [
         "x = ".to_owned() + &"[".repeat(DEEP),

@@ -1,5 +1,4 @@
-//! The schema agrees with the parser: a key set to its default changes nothing, and a value beyond its bounds is
-//! refused.
+//! The schema agrees with the parser: a key set to its default changes nothing, and a value out of bounds is rejected.
 
 use roughlink_core::cc;
 use roughlink_core::scenario::Scenario;
@@ -7,7 +6,7 @@ use roughlink_core::tcp::TcpConfig;
 use roughlink_scenario::schema;
 use serde_json::{Map, Value};
 
-/// A scenario of which `link`, `flow` and the rest are lines.
+/// Creates a scenario with the lines `link`, `flow` and `more`.
 fn text(link: &str, flow: &str, more: &str) -> String {
     format!(
         "duration = \"60 s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n{more}\n\
@@ -18,10 +17,10 @@ fn text(link: &str, flow: &str, more: &str) -> String {
 
 const PIPE: &str = "rate = \"10 Mbit/s\"\ndelay = \"1 ms\"";
 const BULK: &str = "kind = \"bulk\"\nbytes = \"1 MB\"";
-/// Keys of a coverage that only one with a log takes.
+/// Keys of a coverage that are accepted only with a log.
 const OF_A_LOG: [&str; 2] = ["threshold", "hysteresis"];
 
-/// The `--set` path of a table of the schema, and a scenario that has the table.
+/// `--set` path of a table of the schema, and a scenario that has the table.
 struct Case {
     table: Map<String, Value>,
     path: &'static str,
@@ -183,7 +182,7 @@ fn moved(value: &Value, by: f64) -> String {
 }
 
 #[test]
-fn every_algorithm_asks_for_keys_that_there_are() {
+fn every_algorithm_names_existing_keys() {
     for algorithm in cc::REGISTRY.iter() {
         let mut keys = toml::Table::try_from(TcpConfig::default()).expect("plain values");
         keys.extend(algorithm.tcp.parse::<toml::Table>().expect("TOML"));

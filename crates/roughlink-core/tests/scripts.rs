@@ -1,8 +1,8 @@
 //! Timed packet scripts against one endpoint: see `common/script.rs` for the notation.
 //!
-//! A script with `[[off]]` tables is played once as it is, and must match; and once for each of them, and must not: a
-//! mechanism that can be switched off unnoticed is not tested. `SCRIPT=part of a name` plays some of them and prints
-//! the exchange of those that do not match.
+//! A script with `[[off]]` tables is played once unchanged and must match. With each of the tables it must not match: a
+//! mechanism that can be disabled without a mismatch is not tested. `SCRIPT=part of a name` plays matching scripts and
+//! prints the exchange of those that fail.
 
 #[path = "common/play.rs"]
 mod play;
@@ -57,7 +57,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 
 #[test]
 fn the_runner_detects_differences() {
-    // Each of these has one fault, which the runner must detect.
+    // Each of these has one error, which the runner must detect.
     let wrong = [
         "0 connect\n+0 > S 0:0(0) <mss 1400>",
         "0 connect\n+.1 > S 0:0(0)",

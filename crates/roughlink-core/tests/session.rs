@@ -1,4 +1,4 @@
-//! Charging sessions in scenario files: the resulting values, faults, and a session over a cable.
+//! Charging sessions in scenario files: resulting values, faults, and a session over a cable.
 
 use roughlink_core::app::Traffic;
 use roughlink_core::app::request::{
@@ -8,7 +8,7 @@ use roughlink_core::net::{Network, Options};
 use roughlink_core::scenario::Scenario;
 use roughlink_core::units::Time;
 
-/// A car at a charger; `FLOW` is where keys of the session go.
+/// A car at a charger; `FLOW` is replaced by keys of the session.
 const SESSION: &str = r#"duration = "60 s"
 node = [{ name = "secc" }, { name = "evcc" }]
 
@@ -54,7 +54,7 @@ fn absent_keys_have_defaults() {
 }
 
 #[test]
-fn every_key_is_taken() {
+fn every_key_of_a_session_is_accepted() {
     let (ms, s) = (Time::from_millis, Time::from_secs);
     let read = session(
         r#"
@@ -109,7 +109,7 @@ fn every_key_is_taken() {
 }
 
 #[test]
-fn each_message_has_a_table_of_its_own() {
+fn each_message_has_its_own_table() {
     let names = [
         "supported_app_protocol",
         "session_setup",
@@ -135,7 +135,7 @@ fn each_message_has_a_table_of_its_own() {
 
 #[test]
 fn tcp_keys_are_those_of_a_transfer() {
-    // The options that a real car offered: MSS 350, window 1500, no others.
+    // Options offered by a real car: MSS 350, window 1500, no others.
     let flow = parse(
         "cc = \"newreno\"\ntcp = { stack = \"rfc\", mss = \"350 B\", rcv_buf = \"1500 B\", window_scaling = false, \
          sack = false, timestamps = false }",
@@ -153,11 +153,11 @@ fn a_session_over_a_quiet_cable_keeps_its_limits() {
     assert!(result.violations.is_empty(), "{result:?}");
     let demand = result.messages.iter().find(|m| m.message == Message::CurrentDemand).unwrap();
     assert!((100..=101).contains(&demand.count), "{demand:?}");
-    // Two crossings of 2.5 ms or so and 10 ms at the charger.
+    // Two crossings of about 2.5 ms, and 10 ms at the charger.
     let latency = demand.latency_ms.unwrap();
     assert!((14.0..17.0).contains(&latency.p50), "{latency:?}");
 
-    // Half a second of noise: a request in it is sent again after it, too late.
+    // Half a second of noise: a request is retransmitted after it, too late.
     let noisy = "noise = [{ kind = \"cable\" }, { kind = \"events\", events = [{ at = \"12 s\", for = \"510 ms\" }] }]";
     let text = SESSION
         .replace("FLOW", "charge = \"10 s\"")
@@ -173,7 +173,7 @@ fn a_session_over_a_quiet_cable_keeps_its_limits() {
     assert_eq!(aborted.end_s, result.first_violation_s);
 }
 
-/// A session is over IPv6 unless it says otherwise, a transfer over IPv4; 20 bytes of each packet are the difference.
+/// Sessions use IPv6 by default, transfers IPv4; packets differ by 20 bytes.
 #[test]
 fn the_ip_version_is_in_every_packet() {
     let of = |kind: &str, keys: &str| {
@@ -193,14 +193,15 @@ fn the_ip_version_is_in_every_packet() {
     assert_eq!((six.0, six.1, four.0, four.1), (true, 1440, false, 1460));
     let four = of("bulk", "bytes = \"30 kB\"\ntcp.mss = \"1440 B\""); // as many segments
     assert_eq!((six.2, six.3), (four.2, four.3 + 20 * four.2));
-    // An answer in one segment of three fragments, and in a short one: 40 and 8 bytes of header (RFC 8200 section 4.5), or 20.
+    // An answer in one segment of three fragments, and in a short one: 40 and 8 bytes of header (RFC 8200 section 4.5),
+    // or 20.
     let long = "charge = \"5 s\"\ntcp.mss = \"3000 B\"\nmessages.session_setup.response = \"3900 B\"\n";
     let (six, four) = (of("request", long), of("request", &format!("{long}ip = 4")));
     assert_eq!((six.1, six.2, six.3), (3000, four.2, four.3 + 20 * four.2 + 8 * 3));
 }
 
-/// A download fills the charger's queue, and the charger's answers wait in it. A priority of their own lets them pass, and so
-/// does a lower one of the download; on the flow it counts more than on the link.
+/// A download fills the charger's queue, where the charger's answers wait. A higher priority for the answers lets them
+/// pass, and so does a lower one for the download. The flow's priority overrides the link's.
 #[test]
 fn a_priority_protects_the_messages_from_a_download() {
     let download = "
@@ -224,7 +225,7 @@ fn a_priority_protects_the_messages_from_a_download() {
     assert!(without > 100.0, "{without}");
     for priority in [("flow.session.priority", "ca2"), ("flow.firmware.priority", "ca0")] {
         let protected = p99(&[priority]);
-        assert!(protected < alone + 10.0, "{protected} with {priority:?}"); // an exchange or two that are under way
+        assert!(protected < alone + 10.0, "{protected} with {priority:?}"); // one or two exchanges in progress
         assert_eq!(p99(&[priority, ("link.plc.class", "ca1")]), protected);
     }
     assert!(p99(&[("flow.session.priority", "ca3"), ("flow.firmware.priority", "ca3")]) > 100.0);

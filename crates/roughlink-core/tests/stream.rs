@@ -1,5 +1,5 @@
-//! Bytes over real datagrams: whatever the channel does, what was written is what is read, and no end sends beyond the
-//! window that it was offered.
+//! Bytes over real datagrams: on any channel, the reader gets what the writer wrote, and no end sends beyond the
+//! offered window.
 
 #[path = "common/air.rs"]
 mod air;
@@ -16,7 +16,7 @@ use roughlink_core::tcp::{Buffer, Sender, Stack, Stream, TcpConfig};
 use roughlink_core::units::Time;
 use roughlink_core::wire::{self, Addresses, IpPair};
 
-/// Byte `i` of what end `end` writes.
+/// Returns byte `i` written by end `end`.
 fn byte(end: usize, i: usize) -> u8 {
     (i.wrapping_mul(2_654_435_761) >> 13) as u8 ^ (end as u8)
 }
@@ -26,7 +26,7 @@ struct End {
     tcp: TcpConfig,
     algorithm: &'static Algorithm,
     bytes: usize,
-    /// How much it writes, and reads, at a time; how long it waits before it reads again, ms.
+    /// Bytes written and read at a time; wait before the next read, ms.
     chunk: (usize, usize),
     pause: u64,
     iss: u32,
@@ -40,7 +40,7 @@ fn end() -> impl Strategy<Value = End> {
         (tcp.snd_buf, tcp.rcv_buf, tcp.mss) = (send, receive, mss);
         tcp
     });
-    // Initial sequence numbers on both sides of the wrap.
+    // Initial sequence numbers on both sides of the wraparound.
     let iss = prop_oneof![Just(0u32), (0u32..20_000).prop_map(|n| u32::MAX - n), any::<u32>()];
     let chunk =
         (prop::sample::select(vec![1usize, 100, 5_000, 40_000]), prop::sample::select(vec![100usize, 700, 1 << 16]));
@@ -51,7 +51,7 @@ fn end() -> impl Strategy<Value = End> {
         .prop_map(|(tcp, algorithm, bytes, (chunk, pause, iss))| End { tcp, algorithm, bytes, chunk, pause, iss })
 }
 
-/// What one end has learnt of its peer's window: the edge beyond which it must not send.
+/// One end's record of its peer's window: the edge beyond which it must not send.
 #[derive(Default)]
 struct Offered {
     shift: Option<u8>,
@@ -78,7 +78,7 @@ impl Offered {
     }
 }
 
-/// Runs both ends until both have closed; returns what each read.
+/// Runs both ends until both have closed; returns the bytes read by each.
 fn run(ends: &[End; 2], mut air: Air) -> Result<[Vec<u8>; 2], String> {
     let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };
     let addresses = Addresses { ip, src_port: 40_000, dst_port: 7 };
@@ -164,7 +164,7 @@ proptest! {
 
     /// Loss, reordering, duplication, outages, small windows, slow readers, in all stacks with all algorithms.
     #[test]
-    fn what_is_written_is_what_is_read(
+    fn reader_gets_what_the_writer_wrote(
         ends in [end(), end()],
         air in air(),
     ) {
@@ -181,7 +181,7 @@ proptest! {
     }
 }
 
-/// A reader that stops closes the window; the writer is told when it may go on; no bytes are lost.
+/// A reader that stops closes the window; the writer gets an event when it may continue; no bytes are lost.
 #[test]
 fn back_pressure() {
     let ip = IpPair::V6 { src: "fd00::1".parse().unwrap(), dst: "fd00::2".parse().unwrap() };
@@ -215,7 +215,7 @@ fn back_pressure() {
     assert_eq!(a.write(&bytes), 10_000);
     assert_eq!(a.write(&bytes[10_000..]), 0);
     exchange(&mut a, &mut b, Time::from_secs(20));
-    // The receiver holds its 4,000 bytes, the sender the rest.
+    // The receiver holds 4,000 bytes, the sender the rest.
     assert_eq!((b.poll_event(), b.poll_event()), (Some(Event::Readable), None));
     assert_eq!((a.poll_event(), a.poll_event()), (Some(Event::Writable), None));
     assert_eq!(a.write(&bytes[10_000..]), 4_000);
@@ -239,8 +239,8 @@ fn back_pressure() {
     assert_eq!(std::iter::from_fn(|| b.poll_event()).last(), Some(Event::PeerClosed));
 }
 
-/// Segments that no honest peer sends: text after a FIN, text without an ACK, before the stream began, and an acknowledgement of
-/// what was never sent.
+/// Segments that honest peers never send: text after a FIN, text without an ACK, text before the stream began, and an
+/// acknowledgement of bytes that were never sent.
 #[test]
 fn strange_segments() {
     let ip = IpPair::V4 { src: [10, 0, 0, 1].into(), dst: [10, 0, 0, 2].into() };

@@ -1,8 +1,8 @@
-//! The window of each algorithm alone: no endpoint and no network, only a path of a given delay, a bottleneck buffer
-//! that adds to it, and losses in stated rounds. One snapshot per algorithm, in packets; `PLOT=folder` draws them
+//! The window of each algorithm alone, without endpoint and network: a path of fixed delay, a bottleneck buffer that
+//! adds to it, and losses in fixed rounds. There is one snapshot per algorithm, in packets; `PLOT=folder` draws them
 //! instead.
 //!
-//! Wave has no window; its rate over time in a network is tested instead: alone, with losses, and beside others.
+//! Wave has no window. Its rate over time in a network is tested instead: alone, with losses, and beside other flows.
 
 use roughlink_core::cc::{
     Ack, Congestion, CongestionControl, CongestionState, Flow, REGISTRY, RateSample, Sent, build,
@@ -14,16 +14,16 @@ use std::path::Path;
 
 const MSS: u64 = 1000;
 const ROUNDS: usize = 80;
-/// The bottleneck passes this many packets per propagation delay; packets beyond that wait and add delay.
+/// Packets that the bottleneck passes per propagation delay; more packets wait and add delay.
 const CAPACITY: u64 = 40;
 const DELAY: Time = Time::from_millis(50);
-/// More than this in flight overflows the bottleneck's buffer.
+/// Packets in flight above which the bottleneck's buffer overflows.
 const MOST: u64 = 4 * CAPACITY;
-/// A fast retransmit in this round and the time-out in that; between them the queue grows by itself.
+/// Round of a fast retransmit and round of a timeout; between them the queue grows without losses.
 const LOSSES: [usize; 2] = [25, 45];
 const TIMEOUT: usize = 62;
 
-/// The state at the start of a round.
+/// State at the start of a round.
 #[derive(Clone, Copy)]
 struct Point {
     cwnd: u64,
@@ -38,7 +38,7 @@ fn trajectory(cc: &mut dyn CongestionControl, flow: &mut Flow) -> Vec<Point> {
     for round in 0..ROUNDS {
         let v = cc.vitals();
         let packets = (v.cwnd / MSS).max(1);
-        // What the window holds beyond the capacity waits in the bottleneck.
+        // Packets of the window beyond the capacity wait in the bottleneck.
         let rtt = DELAY + Time(DELAY.0 * packets.saturating_sub(CAPACITY) / CAPACITY);
         points.push(Point { cwnd: v.cwnd, ssthresh: v.ssthresh, rtt, phase: v.phase });
         let r = Round { packets, rtt, sent_at: flow.now, delivered_then: flow.delivered };
@@ -52,13 +52,13 @@ fn trajectory(cc: &mut dyn CongestionControl, flow: &mut Flow) -> Vec<Point> {
             cc.on_sent(flow, &Sent { seq, len: MSS as u32, retransmission: false, tx_start: i == 0 && round == 0 });
         }
         if round == TIMEOUT {
-            // Everything is lost and repaired a round later.
+            // Everything is lost and is repaired a round later.
             flow.now = r.sent_at + rtt + rtt;
             cc.on_congestion(flow, Congestion::Timeout);
             flow.state = CongestionState::Loss;
             r.repair(cc, flow, packets);
         } else if LOSSES.contains(&round) || packets > MOST {
-            // The first packet is lost: the others come as SACKs, then its repair.
+            // The first packet is lost: the others arrive as SACKs, followed by its repair.
             flow.now = r.acked_at(0);
             cc.on_congestion(flow, Congestion::Loss);
             flow.state = CongestionState::Recovery;
@@ -76,7 +76,7 @@ fn trajectory(cc: &mut dyn CongestionControl, flow: &mut Flow) -> Vec<Point> {
     points
 }
 
-/// A round trip's worth of packets, sent together, acknowledged at the bottleneck's pace.
+/// Packets of one round trip, sent together and acknowledged at the bottleneck's pace.
 struct Round {
     packets: u64,
     rtt: Time,
@@ -90,7 +90,7 @@ impl Round {
         (self.sent_at + self.rtt).saturating_sub(Time(pace * (self.packets - 1 - i))).max(self.sent_at + Time(1))
     }
 
-    /// The ACK of packet `i`: cumulative, or a SACK of it.
+    /// Delivers the ACK of packet `i`: cumulative, or as SACK.
     fn ack(&self, cc: &mut dyn CongestionControl, flow: &mut Flow, i: u64, cumulative: bool) {
         flow.now = self.acked_at(i);
         let (prior_una, prior_in_flight) = (flow.snd_una, flow.in_flight);
@@ -126,7 +126,8 @@ impl Round {
         }
     }
 
-    /// The ACK that ends an episode covers everything that was out, `missing` packets of it delivered only now.
+    /// Delivers the ACK that ends an episode. It covers everything outstanding, including `missing` packets delivered
+    /// only now.
     fn repair(&self, cc: &mut dyn CongestionControl, flow: &mut Flow, missing: u64) {
         let (prior_una, prior_in_flight) = (flow.snd_una, flow.in_flight);
         let acked = flow.snd_nxt - flow.snd_una;
@@ -172,7 +173,7 @@ fn every_algorithm() {
     }
 }
 
-/// A round per line; windows in packets with one decimal.
+/// Formats a round per line; windows in packets with one decimal.
 fn table(points: &[Point]) -> String {
     let packets = |bytes: u64| {
         if bytes > 1 << 40 { "-".to_owned() } else { format!("{}.{}", bytes / MSS, bytes % MSS * 10 / MSS) }
@@ -191,7 +192,7 @@ fn table(points: &[Point]) -> String {
     out
 }
 
-/// The same as a picture: window and threshold over rounds.
+/// Draws window and threshold over rounds.
 fn chart(name: &str, points: &[Point]) -> String {
     let top = points.iter().map(|p| p.cwnd).max().unwrap_or(1).max(MSS) as f64 * 1.05;
     let at = |i: usize, bytes: u64| {
@@ -223,7 +224,7 @@ fn chart(name: &str, points: &[Point]) -> String {
     out
 }
 
-/// What each flow's receiver got per interval, and the phase of its sender.
+/// Delivered bytes of each flow per interval, and the phase of its sender.
 struct Rates {
     step: Time,
     until: Time,
@@ -242,7 +243,7 @@ impl Observer for Rates {
     }
 }
 
-/// Plays the `flows` (algorithm, start in seconds) over one link and tables their rates.
+/// Runs the `flows` (algorithm, start in seconds) over one link and tabulates their rates.
 fn rates(link: &str, flows: &[(&str, u64)], seconds: u64, step: Time) -> String {
     let mut text = format!(
         "seed = 1\nduration = \"{seconds} s\"\ntcp = {{ stack = \"ns3\", mss = \"1000 B\", snd_buf = \"2 MiB\", \
@@ -280,7 +281,7 @@ fn rates(link: &str, flows: &[(&str, u64)], seconds: u64, step: Time) -> String 
     out.lines().map(|l| format!("{}\n", l.trim_end())).collect()
 }
 
-/// The bottleneck of these: 8 Mbit/s, 100 packets of queue.
+/// Keys of the bottleneck: 8 Mbit/s, 100 packets of queue.
 fn bottleneck(delay: &str, more: &str) -> String {
     format!("rate = \"8 Mbit/s\"\ndelay = \"{delay}\"\nqueue = \"100 pkt\"{more}")
 }
@@ -309,7 +310,7 @@ fn wave_beside_others() {
     }
 }
 
-/// A step of the rate or the delay, without an outage.
+/// Steps of the rate or the delay, without an outage.
 #[test]
 fn wave_after_a_step() {
     for (name, step) in [("rate", "rate = \"2 Mbit/s\""), ("delay", "delay = \"240 ms\"")] {

@@ -1,11 +1,11 @@
 //! Folders of results on disk.
 //!
-//! Anyone who can write into a folder of results can create anything under the names that the program uses: a symbolic
-//! link to another file of the user, a FIFO, a device. Therefore a folder is kept open, and its files are accessed through
-//! this handle by plain names. Links are never followed, only regular files are opened, and an existing file is replaced
-//! by renaming a complete one over it. The path of the folder itself is chosen by the user and may contain links.
+//! Other users with write access to a result folder may create anything under the names that the program uses: a
+//! symbolic link to a file of the user, a FIFO, a device. Therefore a folder is kept open, and its files are accessed
+//! through this handle by plain names. Links are never followed, only regular files are opened, and renaming a complete
+//! file replaces an existing one. The user chooses the path of the folder, which may contain links.
 //!
-//! All changes on disk are made here, so that tests can make each of them fail (`faults`).
+//! All changes on disk happen here, so tests can make each of them fail (`faults`).
 
 #[cfg(test)]
 pub(crate) mod faults;
@@ -40,18 +40,18 @@ mod faults {
     }
 }
 
-/// The kind of a directory entry.
+/// Kind of a directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A regular file.
     File,
     /// A folder.
     Folder,
-    /// A link, a FIFO, a device and so on.
+    /// A link, FIFO, device or anything else.
     Other,
 }
 
-/// How a file is opened.
+/// Mode in which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     /// An existing file, for reading.
@@ -81,14 +81,14 @@ impl Folder {
         Folder::open(path)
     }
 
-    /// The parent folder of the file at `path`, and the name of the file.
+    /// Opens the parent folder of the file at `path`, and returns it with the name of the file.
     pub(crate) fn of(path: &Path) -> io::Result<(Self, String)> {
         let name = path.file_name().and_then(OsStr::to_str).ok_or_else(|| refused("it is not the name of a file"))?;
         let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Ok((Folder::open(parent)?, name.to_owned()))
     }
 
-    /// The path that it was opened with.
+    /// Returns the path with which the folder was opened.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -105,14 +105,14 @@ impl Folder {
         self.inside(name)
     }
 
-    /// The names of its entries, sorted.
+    /// Returns the names of its entries, sorted.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let mut names = system::names(&self.handle)?;
         names.sort();
         Ok(names)
     }
 
-    /// The kind of the entry `name`, if it exists.
+    /// Returns the kind of the entry `name`, if it exists.
     pub(crate) fn kind(&self, name: &str) -> io::Result<Option<Kind>> {
         match system::kind(&self.handle, plain(name)?) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
@@ -140,7 +140,7 @@ impl Folder {
         self.file(name, Access::Read).map(|f| f.0)
     }
 
-    /// The content of the file `name`.
+    /// Returns the content of the file `name`.
     pub(crate) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.reader(name)?.read_to_end(&mut bytes)?;
@@ -157,7 +157,7 @@ impl Folder {
         self.file(name, Access::Append)
     }
 
-    /// Replaces or creates the file `name`, atomically, and returns it open.
+    /// Atomically replaces or creates the file `name` and returns it open.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<File> {
         let new = format!(".{name}{NEW}");
         if self.kind(&new)?.is_some() {
@@ -204,19 +204,19 @@ impl Folder {
         system::remove_folder(&self.handle, plain(name)?)
     }
 
-    /// Syncs its entries to disk.
+    /// Syncs the entries of the folder to disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         faults::step()?;
         if faults::SYNC { system::sync(&self.handle) } else { Ok(()) }
     }
 
-    /// Locks the folder itself while it is open; false if another process holds the lock. Unlike the lock of a file, it cannot
-    /// be evaded by deleting the file and creating it again. Does nothing where the system cannot lock folders.
+    /// Locks the folder while it is open; returns false if another process holds the lock. Unlike the lock of a file,
+    /// it cannot be evaded by deleting and recreating the file. Does nothing on systems that cannot lock folders.
     pub(crate) fn lock(&self) -> io::Result<bool> {
         system::lock(&self.handle)
     }
 
-    /// Whether `name` still refers to `file`.
+    /// Returns true if `name` still refers to `file`.
     pub(crate) fn has(&self, name: &str, file: &File) -> io::Result<bool> {
         match system::has(&self.handle, plain(name)?, &file.0) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
@@ -229,8 +229,8 @@ impl Folder {
         system::share_permissions(&self.handle, &inside.handle)
     }
 
-    /// The parent folder and the name of this one in it. `None` if they cannot be determined, or if this is the working
-    /// directory, which must stay the same folder for the user's shell.
+    /// Returns the parent folder and the name of this folder in it. Returns `None` if they cannot be determined, or for
+    /// the working directory, which must stay the same folder for the user's shell.
     pub(crate) fn place(&self) -> Option<(Folder, String)> {
         let (parent, name) = Folder::of(&self.path.canonicalize().ok()?).ok()?;
         let here = system::same(&parent.inside(&name).ok()?.handle, &self.handle).ok()?;
@@ -244,31 +244,31 @@ impl Folder {
 pub(crate) struct File(fs::File);
 
 impl File {
-    /// The content from the current position.
+    /// Returns the content from the current position.
     pub(crate) fn read_all(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.0.read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Its size.
+    /// Returns the size in bytes.
     pub(crate) fn size(&self) -> io::Result<u64> {
         self.0.metadata().map(|m| m.len())
     }
 
-    /// Truncates it.
+    /// Truncates the file to `size` bytes.
     pub(crate) fn cut(&self, size: u64) -> io::Result<()> {
         faults::step()?;
         self.0.set_len(size)
     }
 
-    /// Syncs it to disk.
+    /// Syncs the file to disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         faults::step()?;
         if faults::SYNC { self.0.sync_all() } else { Ok(()) }
     }
 
-    /// Locks it while it is open; false if another process holds the lock.
+    /// Locks the file while it is open; returns false if another process holds the lock.
     pub(crate) fn lock(&self) -> io::Result<bool> {
         match self.0.try_lock() {
             Ok(()) => Ok(true),
@@ -293,24 +293,24 @@ pub(crate) fn reader(path: &Path) -> io::Result<fs::File> {
     folder.reader(&name)
 }
 
-/// The content of the regular file at `path`.
+/// Returns the content of the regular file at `path`.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (folder, name) = Folder::of(path)?;
     folder.read(&name)
 }
 
-/// Replaces or creates the file at `path`, atomically.
+/// Atomically replaces or creates the file at `path`.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (folder, name) = Folder::of(path)?;
     folder.replace(&name, bytes).map(drop)
 }
 
-/// Whether a killed [`Folder::replace`] may have left a file of this name.
+/// Returns true if a killed [`Folder::replace`] may have left a file of this name.
 pub(crate) fn is_leftover(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(NEW)
 }
 
-/// Checks that `name` is a plain name, which cannot refer to another folder.
+/// Returns `name` if it is a plain name, which cannot refer to another folder.
 fn plain(name: &str) -> io::Result<&str> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
@@ -319,8 +319,10 @@ fn plain(name: &str) -> io::Result<&str> {
     }
 }
 
+/// Checks that a file is regular.
+///
 /// # Errors
-/// What is no regular file, such as a FIFO or a device, which might never end.
+/// Fails if the file is not regular, e.g. a FIFO or a device, which might never end.
 pub(crate) fn regular(found: &fs::Metadata) -> io::Result<()> {
     if found.is_file() { Ok(()) } else { Err(refused("it is not a regular file")) }
 }
@@ -329,7 +331,7 @@ fn refused(why: &'static str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, why)
 }
 
-/// Suffix of the name of a file that is going to replace another.
+/// Suffix of the name of a file before it replaces another.
 const NEW: &str = ".roughlink-new";
 
 #[cfg(test)]

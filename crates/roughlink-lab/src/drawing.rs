@@ -1,6 +1,6 @@
-//! Messages as people see them: faults of a file with the lines that they are in, other errors with their causes and advice.
-//! The command line shows them on standard error, Python as the text of an exception. Depends on nothing else of the lab, so that it
-//! can be fuzzed by itself.
+//! Rendering of messages: errors in a file with the lines concerned, other errors with causes and advice. The command
+//! line shows them on standard error, Python as the text of an exception. Uses nothing else from this crate, so that it
+//! can be fuzzed alone.
 
 use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, Report, Severity, SourceCode,
@@ -11,26 +11,26 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// For whom.
+/// Output form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As suits standard error: in colour and as wide as the terminal, if it is one.
+    /// For standard error: with color and terminal width if it is a terminal.
     Terminal,
-    /// Without colours, 80 columns wide.
+    /// Without color, 80 columns wide.
     Plain,
 }
 
-/// The faults of a file.
+/// Renders the errors of a file.
 pub fn errors(e: &ScenarioError, form: Form) -> String {
     drawn((&e.name, &e.text), &e.problems, Severity::Error, form)
 }
 
-/// Warnings about a file with this name and text.
+/// Renders warnings about a file with this name and text.
 pub fn warnings(file: (&str, &str), warnings: &[Problem], form: Form) -> String {
     drawn(file, warnings, Severity::Warning, form)
 }
 
-/// Anything that is not about a place in a file.
+/// Renders a message that is not about a place in a file.
 pub fn plain(message: &Plain, form: Form) -> String {
     draw(message.clone(), form)
 }
@@ -48,7 +48,7 @@ fn draw(what: impl Diagnostic + Send + Sync + 'static, form: Form) -> String {
     out
 }
 
-/// The first problems of a file, and how many more there are.
+/// Renders the first problems of a file, and the number of others.
 fn drawn((name, text): (&str, &str), problems: &[Problem], severity: Severity, form: Form) -> String {
     let source = Arc::new(text.to_owned());
     let mut out = String::new();
@@ -67,7 +67,7 @@ fn drawn((name, text): (&str, &str), problems: &[Problem], severity: Severity, f
     out
 }
 
-/// A problem of a file, as miette draws it.
+/// Problem of a file as a diagnostic of miette.
 #[derive(Debug)]
 struct Fault {
     problem: Problem,
@@ -78,7 +78,7 @@ struct Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.problem.labels.is_empty() {
-            write!(f, "{}: ", self.source.name())?; // without an excerpt nothing else names the file
+            write!(f, "{}: ", self.source.name())?; // without an excerpt, only this names the file
         }
         f.write_str(&visible(&self.problem.message))
     }
@@ -104,17 +104,17 @@ impl Diagnostic for Fault {
     }
 }
 
-/// A message that is not about a place in a file.
+/// Message that is not about a place in a file.
 #[derive(Clone, Debug)]
 pub struct Plain {
-    /// What is wrong.
+    /// Description of the error.
     pub message: String,
-    /// What to do.
+    /// Advice.
     pub help: Option<String>,
 }
 
 impl Plain {
-    /// An error with its causes.
+    /// Creates the message of an error with its causes.
     pub fn new(e: &dyn Error, help: Option<String>) -> Self {
         let mut message = e.to_string();
         let mut source = e.source();
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use roughlink_core::text::is_hidden;
 
-    /// Also one at the end of a line, where it looks like a space.
+    /// A character at the end of a line counts too, where it looks like a space.
     #[test]
     fn no_character_is_drawn_that_a_terminal_acts_on() {
         for hidden in ["\u{b}", "\u{c}", "\u{85}", "\u{1b}[2J", "\r", "\u{202e}"] {

@@ -1,4 +1,4 @@
-//! What can go wrong in the lab.
+//! Errors of the lab.
 
 use crate::drawing::{self, Form, Plain};
 use roughlink_core::net::{Exceeded, NetworkError};
@@ -6,98 +6,98 @@ use roughlink_scenario::ScenarioError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why something could not be done.
+/// Reason why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// A scenario, experiment or claims file is wrong; with the place.
+    /// A scenario, experiment or claims file is invalid; with the place.
     #[error(transparent)]
     File(#[from] Box<ScenarioError>),
     /// A flow has no path.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// No such scenario, experiment or metric.
+    /// Unknown scenario, experiment or metric.
     #[error("there is no {what} `{name}`")]
     NotFound {
-        /// What was looked for.
+        /// Kind of the name.
         what: &'static str,
-        /// The name given.
+        /// The unknown name.
         name: String,
-        /// What there is.
+        /// Known names.
         help: String,
     },
     /// The command line is inconsistent.
     #[error("{message}")]
     Usage {
-        /// What is wrong.
+        /// Description of the inconsistency.
         message: String,
-        /// What to do.
+        /// Advice.
         help: String,
     },
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The disk is full, the folder is not writable, ...
     #[error("cannot write {}", path.display())]
     Write {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// The folder holds something that is not one of our results.
+    /// The folder contains a file that is not one of roughlink's results.
     #[error("{} holds files that are not results of this command", path.display())]
     Foreign {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// One of the files.
+        /// Name of one such file.
         example: String,
     },
     /// Another process writes to the folder.
     #[error("{} is in use by another roughlink (process {owner})", path.display())]
     InUse {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Its process number, if it is known.
+        /// Number of the process, if known.
         owner: String,
     },
     /// A run needs more than its limits allow.
     #[error("{}{limit}{}", run.iter().map(|run| format!("{run}: ")).collect::<String>(),
         if *others > 0 { format!("; so have {others} other runs") } else { String::new() })]
     Exceeded {
-        /// Which run of a grid.
+        /// Name of the run in a grid.
         run: Option<String>,
-        /// The limit.
+        /// Exceeded limit.
         limit: Exceeded,
-        /// How many other runs exceed theirs.
+        /// Number of other runs that exceed their limits.
         others: usize,
     },
-    /// The machine could not do a run.
+    /// The machine could not complete a run.
     #[error("{run}: {why}{}", if *others > 0 { format!("; nor could {others} other runs be done") } else { String::new() })]
     NotDone {
-        /// Which run of a grid.
+        /// Name of the run in a grid.
         run: String,
-        /// Why not.
+        /// Cause.
         why: String,
-        /// How many other runs were not done.
+        /// Number of other runs that were not completed.
         others: usize,
     },
     /// A run broke an invariant of the engine.
     #[error("{count} of the runs failed; the first: {message}")]
     Broken {
-        /// How many.
+        /// Number of failed runs.
         count: usize,
-        /// The panic's message and which run it was.
+        /// Message of the panic, and the run in which it happened.
         message: String,
     },
 }
 
 impl LabError {
-    /// Its message with all that belongs to it.
+    /// Renders the message with causes and advice.
     pub fn drawn(&self, form: Form) -> String {
         match self {
             LabError::File(e) => drawing::errors(e, form),
@@ -105,7 +105,7 @@ impl LabError {
         }
     }
 
-    /// A short advice, if there is one.
+    /// Returns a short advice, if there is one.
     pub fn help(&self) -> Option<String> {
         match self {
             LabError::NotFound { help, .. } | LabError::Usage { help, .. } => Some(help.clone()),
@@ -126,7 +126,7 @@ impl LabError {
     }
 }
 
-/// What lifts a limit.
+/// Returns the advice for an exceeded limit.
 pub fn exceeded_help(limit: &Exceeded) -> &'static str {
     match limit {
         Exceeded::Stopped { .. } => "run it again",

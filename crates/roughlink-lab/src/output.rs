@@ -1,17 +1,17 @@
-//! Result folders: what `run -o DIR` writes.
+//! Result folders, as written by `run -o DIR`.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `config.toml` | the scenario, with the overrides written into it |
+//! | `config.toml` | the scenario, including its overrides |
 //! | `summary.json` | the object that `--json` prints |
 //! | `flows.parquet`, `links.parquet`, `segments.parquet` | time series ([`Series`]) |
-//! | `gateways.parquet` | a further series, if the scenario has gateways |
-//! | `segments.csv` | the data segments once more, for tools without Parquet; `flow` is the flow's number |
-//! | `capture-HOST.pcapng` | a capture at each host ([`roughlink_core::trace::capture`]); or one for all, `capture.pcapng` |
-//! | `manifest.json` | what was run, when and by which version; size and SHA-256 of every file; units of columns |
+//! | `gateways.parquet` | another series, if the scenario has gateways |
+//! | `segments.csv` | the data segments for tools without Parquet; `flow` is the flow's number |
+//! | `capture-HOST.pcapng` | a capture per host ([`roughlink_core::trace::capture`]), or one for all: `capture.pcapng` |
+//! | `manifest.json` | what ran, when and in which version; size and SHA-256 of every file; units of columns |
 //!
-//! A folder is complete when it has a manifest, which is written last: [`Manifest::read`] refuses the folder of an
-//! interrupted run, [`Manifest::verify`] detects later changes.
+//! A folder is complete when it has a manifest, which is written last. [`Manifest::read`] rejects the folder of an
+//! interrupted run, and [`Manifest::verify`] detects later changes.
 
 mod folder;
 mod manifest;
@@ -35,19 +35,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use table::{Csv, Table};
 
-/// What to write, and what may be replaced.
+/// Options of a result folder: its content, and permission to replace results.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// At most one row of a series per flow or link direction and interval, apart from changes of state; zero keeps all
-    /// rows.
+    /// Minimum interval between the rows of a flow or link direction in a series, apart from changes of state; zero
+    /// keeps all rows.
     pub sample: Time,
     /// Write `segments.csv`.
     pub csv: bool,
     /// Write captures.
     pub capture: Option<CaptureSettings>,
-    /// Replace the results that the folder holds.
+    /// Replace existing results in the folder.
     pub force: bool,
-    /// The command line, for the manifest.
+    /// Command line, for the manifest.
     pub command: Vec<String>,
     /// Revision of the program's source, for the manifest.
     pub revision: Option<String>,
@@ -66,32 +66,32 @@ impl Default for Settings {
     }
 }
 
-/// What a capture keeps.
+/// Options of captures.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureSettings {
-    /// Bytes kept of each packet; 0 keeps all. If `None`: [`capture::snaplen`].
+    /// Bytes kept of each packet; 0 keeps all, and `None` uses [`capture::snaplen`].
     pub snaplen: Option<u32>,
     /// Names of the hosts at which to capture; `None` for all.
     pub hosts: Option<Vec<String>>,
-    /// One file for all hosts. Always so with more than [`MOST_CAPTURES`] hosts.
+    /// Write one file for all hosts, as always with more than [`MOST_CAPTURES`] hosts.
     pub one_file: bool,
 }
 
-/// Why no result folder was written. The earlier content of the folder is untouched.
+/// Reason why no result folder was written. The previous content of the folder is untouched.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// There is no network of the scenario.
+    /// The scenario cannot be built as a network.
     #[error(transparent)]
     Network(#[from] NetworkError),
     /// The folder is not empty.
     #[error("`{}` is not empty: choose another folder, or ask for its results to be replaced", .0.display())]
     Exists(PathBuf),
-    /// The folder contains something that is not a result of ours and must not be replaced.
+    /// The folder contains a file that is not one of roughlink's results and must not be replaced.
     #[error("`{}` holds `{found}`, which is not one of roughlink's results, so it is not replaced", .dir.display())]
     Foreign {
-        /// The folder.
+        /// Path of the folder.
         dir: PathBuf,
-        /// What was found there.
+        /// Name of that file.
         found: String,
     },
     /// Another run is writing into the folder.
@@ -111,17 +111,17 @@ pub enum OutputError {
     /// A file could not be written.
     #[error("cannot write `{}`: this run leaves no results", .path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// A file could not be read.
     #[error("cannot read `{}`", .path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The folder has no manifest: its run did not finish.
@@ -130,9 +130,9 @@ pub enum OutputError {
     /// A file differs from the manifest.
     #[error("`{}` differs from the manifest: {found}", .path.display())]
     Changed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was found.
+        /// Difference found.
         found: String,
     },
 }
@@ -140,14 +140,14 @@ pub enum OutputError {
 /// Runs `scenario` and writes its results into the folder `dir`, which is created if necessary.
 ///
 /// # Errors
-/// `dir` is then as it was: earlier results are still there, and nothing incomplete looks complete.
+/// `dir` is unchanged after an error: earlier results are still there, and an incomplete result never looks complete.
 pub fn run_to_folder(
     scenario: &Arc<Scenario>,
     options: Options,
     dir: &Path,
     settings: &Settings,
 ) -> Result<RunResult, OutputError> {
-    // One event queue, so that the capture is in order of time across components.
+    // One event queue, so that the capture is ordered by time across components.
     let mut network = Network::new(Arc::clone(scenario), Options { one_component: true, ..options })?;
     let captures = captures(scenario, settings)?;
     let mut draft = Draft::begin(dir, settings.force)?;
@@ -192,7 +192,7 @@ pub fn run_to_folder(
     Ok(result)
 }
 
-/// The captures to write: names of files, each with the nodes of its hosts.
+/// Returns the captures to write: file names, each with the nodes of its hosts.
 fn captures(scenario: &Scenario, settings: &Settings) -> Result<Vec<(String, Vec<usize>)>, OutputError> {
     let Some(wanted) = &settings.capture else { return Ok(Vec::new()) };
     let mut hosts = capture::hosts(scenario);
@@ -224,7 +224,7 @@ fn captures(scenario: &Scenario, settings: &Settings) -> Result<Vec<(String, Vec
     Ok(captures)
 }
 
-/// The series, each with its files.
+/// Series with their files.
 struct Tables {
     tables: Vec<(Series, Table)>,
     csv: Option<Csv>,
@@ -264,7 +264,7 @@ impl Sink for Tables {
     }
 }
 
-/// The file of a series.
+/// Returns the file name of a series.
 pub(crate) fn table_name(series: Series) -> &'static str {
     match series {
         Series::Flows => "flows.parquet",
@@ -290,13 +290,13 @@ const MANIFEST: &str = "manifest.json";
 const SEGMENTS_CSV: &str = "segments.csv";
 /// Prefix of the names of captures.
 const CAPTURE: &str = "capture";
-/// Up to this many hosts get a file each: a run with a thousand hosts must not need a thousand open files.
+/// Maximum number of hosts with one file each: a run with a thousand hosts must not need a thousand open files.
 pub const MOST_CAPTURES: usize = 64;
-/// Most characters of a host's name in the name of its capture.
+/// Maximum length of a host's name in the name of its capture, characters.
 const LONGEST_HOST: usize = 100;
-/// The files that a run may write, apart from captures.
+/// Files that a run may write, apart from captures.
 const RESULTS: [&str; 9] = [
-    REPORT, // made of the others by `roughlink report`
+    REPORT, // written from the others by `roughlink report`
     CONFIG,
     SUMMARY,
     "flows.parquet",
@@ -307,7 +307,7 @@ const RESULTS: [&str; 9] = [
     MANIFEST, // last: it makes the folder complete
 ];
 
-/// Whether a run may write a file of this name.
+/// Returns true if a run may write a file of this name.
 fn is_result(name: &str) -> bool {
     let capture = name.starts_with(CAPTURE) && name.ends_with(".pcapng") && !name.contains(['/', '\\']);
     RESULTS.contains(&name) || capture

@@ -32,18 +32,18 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-/// Writes a report; a file that is there is replaced only when the new one is complete.
+/// Writes a report; replaces an existing file only when the new one is complete.
 pub fn write(path: &Path, input: &ReportInput) -> io::Result<()> {
     disk::replace(path, render(input).as_bytes())
 }
 
-/// Writes the report of a single run, likewise.
+/// Writes the report of a single run in the same way.
 pub fn write_run(path: &Path, run: &Run) -> io::Result<()> {
     disk::replace(path, run::render(run).as_bytes())
 }
 
-/// The report as text. That of a paper begins with its verdict, a picture and what to use on Linux; the claims follow,
-/// then its description and all its figures.
+/// Renders the report. The report of a paper begins with its verdict, a picture and the recommendation for Linux; the
+/// claims follow, then its description and all its figures.
 pub fn render(input: &ReportInput) -> String {
     let slots = Slots::of(input);
     let ids = ids(&input.experiments);
@@ -72,11 +72,11 @@ pub fn render(input: &ReportInput) -> String {
     page(title, &heading, &main)
 }
 
-/// The first figure of a paper's report: the charts of its first metric, with a link into that `report`.
+/// Renders the first figure of a paper's report: the charts of its first metric, with a link into that `report`.
 fn picture(input: &ReportInput, slots: &Slots, id: &str, report: &str) -> String {
     let wanted = |e: &&ExperimentResult| input.summary.as_ref().is_some_and(|s| s.picture == e.experiment);
     let drawing = |e| figure::drawings(e, slots).into_iter().next();
-    // If the picture's experiment was not run, the first that was.
+    // Without runs of the picture's experiment, use the first experiment that has runs.
     let mut shown = input.experiments.iter().filter(wanted).chain(&input.experiments);
     let Some((experiment, mut drawing)) = shown.find_map(|e| Some((e, drawing(e)?))) else { return String::new() };
     let group = drawing.panels.first().map(|p| p.group.clone());
@@ -93,7 +93,7 @@ fn picture(input: &ReportInput, slots: &Slots, id: &str, report: &str) -> String
     )
 }
 
-/// A unique identifier for each experiment, different from those of other parts of the page.
+/// Returns an identifier for each experiment, unique on the page.
 fn ids(experiments: &[ExperimentResult]) -> Vec<String> {
     let mut taken: BTreeSet<String> = ["main", "about", "claims", "linux", "picture", "theme"].map(String::from).into();
     let mut out = Vec::new();
@@ -193,7 +193,7 @@ fn section(experiment: &ExperimentResult, id: &str, slots: &Slots) -> String {
     out + &data + "</section>\n"
 }
 
-/// A button that saves the points of a section's charts; the page's script takes them from the charts.
+/// Renders a button that saves the points of a section's charts; the page's script reads them from the charts.
 fn points_as_drawn(id: &str) -> String {
     format!("<a class=\"button noprint\" href=\"#{id}\" download=\"{id}.csv\" data-drawn>Points as drawn (CSV)</a>\n")
 }
@@ -248,7 +248,7 @@ fn figure_html(drawing: &Drawing, id: &str) -> String {
     out + "</div>\n"
 }
 
-/// What filled and open markers mean.
+/// Renders the meaning of filled and open markers.
 fn key(drawing: &Drawing) -> String {
     if !drawing.published && !drawing.intervals {
         return String::new();

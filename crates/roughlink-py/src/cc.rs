@@ -1,7 +1,8 @@
 //! Congestion controls that are Python classes.
 //!
-//! A name is added to the registry once, so that scenarios can have it; which class it means is decided when a run begins. An
-//! exception ends the run: nothing of Python is called after it, and the run's observer stops the network before its next event.
+//! A name is added to the registry once, so that scenarios can use it. The start of a run decides which class the name
+//! refers to. An exception ends the run: no Python code is called after it, and the run's observer stops the network
+//! before its next event.
 
 use crate::error::Misuse;
 use crate::view::{AckView, Cause, FlowView, LinkEventView, SentView};
@@ -20,25 +21,25 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Adds a name, which scenarios that are read from now on can have.
+/// Adds a name that scenarios read later can use.
 #[pyfunction]
 pub(crate) fn register(name: &str, summary: &str) -> PyResult<()> {
     let kept = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
-    // Entries stay for as long as the process runs.
+    // Entries stay for the lifetime of the process.
     let entry = Algorithm::new::<Unbound>(kept(name), kept(summary), PYTHON);
     REGISTRY.add(entry).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// What the registry says of where these algorithms are defined.
+/// Source of these algorithms in the registry.
 const PYTHON: &str = "a Python class";
 
-/// The first flow whose algorithm is a Python class has this algorithm.
+/// Returns the algorithm of the first flow that uses a Python class.
 pub(crate) fn in_python(scenario: &Scenario) -> Option<&str> {
     let names = scenario.flows.iter().map(|flow| &*flow.cc);
     names.into_iter().find(|name| REGISTRY.find(name).is_some_and(|entry| entry.source == PYTHON))
 }
 
-/// Has the flows of a scenario use these classes, or whatever makes an algorithm of a flow's state.
+/// Makes the flows of a scenario use these classes, or other callables that create an algorithm from a flow's state.
 pub(crate) fn bind(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>) -> Ends {
     let ends = Ends::default();
     for (name, class) in classes {
@@ -51,7 +52,7 @@ pub(crate) fn bind(scenario: &mut Scenario, classes: Vec<(String, Py<PyAny>)>) -
     ends
 }
 
-/// Ends a run after an exception, which it keeps.
+/// Observer that keeps an exception and ends the run after it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ends(Arc<(AtomicBool, Mutex<Option<PyErr>>)>);
 
@@ -63,7 +64,7 @@ impl Ends {
     fn is_raised(&self) -> bool {
         self.0.0.load(Ordering::Relaxed)
     }
-    /// The exception, if there was one.
+    /// Takes the exception, if there was one.
     pub(crate) fn raised(&self) -> Option<PyErr> {
         self.0.1.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -75,8 +76,8 @@ impl Observer for Ends {
     }
 }
 
-/// What the registry has: a name whose class is not known yet. The reader of scenarios tells such an instance of link events, to find out
-/// whether it would stay silent; a run has an instance of the class in its place.
+/// Registry entry for a name whose class is still unknown. The reader of scenarios passes link events to an instance of
+/// this type, to determine whether the algorithm would never send; a run uses an instance of the class instead.
 #[derive(Debug)]
 struct Unbound(u64);
 
@@ -102,17 +103,17 @@ impl CongestionControl for Unbound {
 
 const NOTHING: Vitals = Vitals { cwnd: 0, ssthresh: u64::MAX, rate: None, phase: "python" };
 
-/// A Python class at work in a connection.
+/// Python class in use by a connection.
 #[derive(Debug)]
 struct Mine {
     name: String,
     ends: Ends,
-    /// None if it could not be made; the run ends.
+    /// `None` if the instance could not be created; the run ends.
     methods: Option<Methods>,
     state: State,
 }
 
-/// The attributes of an instance after the last event, and what `timer` and `starts_anew` answered then.
+/// Attributes of an instance after the last event, and the results of `timer` and `starts_anew` at that time.
 #[derive(Debug)]
 struct State {
     vitals: Vitals,
@@ -120,7 +121,7 @@ struct State {
     starts_anew: bool,
 }
 
-/// The instance, and those of its methods that are not the base class's.
+/// Instance, with those methods that override the base class.
 #[derive(Debug)]
 struct Methods {
     instance: Py<PyAny>,
@@ -165,7 +166,7 @@ impl Methods {
         })
     }
 
-    /// Its attributes and answers, after it was in `phase`.
+    /// Reads attributes and results after the instance was in `phase`.
     fn state(&self, phase: &'static str, py: Python<'_>) -> PyResult<State> {
         let instance = self.instance.bind(py);
         let cwnd = whole(&instance.getattr(intern!(py, "cwnd"))?, "cwnd", "bytes")?;
@@ -208,7 +209,7 @@ impl Mine {
         mine
     }
 
-    /// Calls a method that tells it something, if it has it, and looks at what it is like then.
+    /// Calls an event method, if the class has it, and reads the new state.
     fn tell<A>(&mut self, method: fn(&Methods) -> Option<&Py<PyAny>>, arguments: impl FnOnce() -> A)
     where
         A: for<'py> pyo3::call::PyCallArgs<'py>,
@@ -228,7 +229,7 @@ impl Mine {
         }
     }
 
-    /// What a method answers.
+    /// Calls a method and converts its result.
     fn ask<T>(&self, method: Option<&Py<PyAny>>, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
         let method = method.filter(|_| !self.ends.is_raised())?;
         match Python::attach(|py| ask(method.bind(py))) {
@@ -295,14 +296,14 @@ impl CongestionControl for Mine {
     }
 }
 
-/// A number of bytes, without its fraction.
+/// Converts a number of bytes, truncating its fraction.
 fn whole(value: &Bound<'_, PyAny>, name: &str, unit: &str) -> PyResult<u64> {
     if let Ok(n) = value.extract::<u64>() {
         return Ok(n);
     }
     let wrong = || PyValueError::new_err(format!("{name} is {value}: {unit} are expected, from 0 to {}", u64::MAX));
     let n: f64 = value.extract().map_err(|_| wrong())?;
-    // Infinity is what people write for no threshold.
+    // Users write infinity for no threshold.
     if n >= 0.0 { Ok(n as u64) } else { Err(wrong()) }
 }
 
@@ -328,7 +329,7 @@ fn seconds(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Time>> {
     }
 }
 
-/// What `permit` returned: bytes, bytes and bit/s, or nothing.
+/// Converts the result of `permit`: bytes, bytes and bit/s, or nothing.
 fn permitted(value: &Bound<'_, PyAny>) -> PyResult<Permit> {
     if value.is_none() {
         return Ok(Permit::Hold);
@@ -340,7 +341,8 @@ fn permitted(value: &Bound<'_, PyAny>) -> PyResult<Permit> {
     Ok(Permit::window(whole(value, "the window", "bytes")?))
 }
 
-/// The names of phases live as long as the process. A class that invents ever more of them has the rest called "other".
+/// Returns the name of a phase with the lifetime of the process. A class that keeps inventing names gets "other" for
+/// the rest.
 fn interned(phase: &str) -> &'static str {
     static ALL: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -357,5 +359,5 @@ fn interned(phase: &str) -> &'static str {
 }
 
 const MOST_PHASES: usize = 1000;
-/// Bytes.
+/// Maximum length of a phase's name, bytes.
 const LONGEST_PHASE: usize = 100;

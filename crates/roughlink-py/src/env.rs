@@ -1,8 +1,8 @@
-//! Networks that stop for a decision: the environments of `roughlink.gym`.
+//! Networks that stop for decisions: the environments of `roughlink.gym`.
 //!
-//! A network runs for an interval at a time. Between two intervals its caller sets the window and the pacing rate of one flow, which take
-//! effect a nanosecond later, and reads what that flow achieved meanwhile. Networks of a batch share nothing, so it does not matter
-//! how many threads run them.
+//! A network runs for one interval at a time. Between two intervals, the caller sets the window and the pacing rate of
+//! one flow, which take effect a nanosecond later, and reads what the flow achieved in the interval. Networks of a
+//! batch share nothing, so the number of threads does not change results.
 
 use crate::error::{Failure, guarded};
 use crate::scenario::{Scenario, usage};
@@ -16,31 +16,31 @@ use roughlink_core::scenario::{FlowSpec, Scenario as Plain};
 use roughlink_core::units::{Rate, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Numbers in an observation.
+/// Number of values in an observation.
 const SEEN: usize = 9;
-/// An interval of round trips lies within these, and is the shorter until one has been measured.
+/// Limits of an interval in round trips; before the first RTT sample, the interval is the shorter one.
 const INTERVALS: [Time; 2] = [Time::from_millis(10), Time::from_secs(1)];
 /// Packets in the window before the first decision (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;
-/// Networks below which a second thread is not worth its start.
+/// Number of networks per thread below which a second thread does not pay off.
 const LEAST_PER_THREAD: usize = 16;
 
-/// What an algorithm within a network and the caller outside tell each other.
+/// State shared by the algorithm inside a network and the caller outside.
 #[derive(Debug, Default)]
 struct Desk {
-    /// The window, segments, and the pacing rate.
+    /// Window in segments, and pacing rate.
     window: f64,
     rate: Option<Rate>,
-    /// When the next decision takes effect.
+    /// Time at which the next decision takes effect.
     due: Time,
-    /// Of the interval: bytes delivered, found lost, sent; the sum and the number of RTT samples.
+    /// Counters of the interval: bytes delivered, lost and sent; sum and number of RTT samples.
     delivered: u64,
     lost: u64,
     sent: u64,
     rtt: (Time, u64),
-    /// The connection after the last event.
+    /// State of the connection after the last event.
     flow: Flow,
-    /// The sending end is known: both ends have an instance.
+    /// True once the sending end is known: both ends have an instance.
     claimed: bool,
 }
 
@@ -53,13 +53,13 @@ impl Shared {
     }
 }
 
-/// An algorithm that does as it is told. Recovery repairs losses, and does not change the window.
+/// Algorithm controlled from outside. Recovery repairs losses and does not change the window.
 #[derive(Debug)]
 struct Told {
     shared: Shared,
     mss: u32,
     sends: bool,
-    /// When it looks at the window again: just after the first data left, and after each decision.
+    /// Time at which it applies the window again: just after the first data is sent, and after each decision.
     at: Option<Time>,
 }
 
@@ -110,14 +110,14 @@ impl CongestionControl for Told {
     }
 }
 
-/// How long a step is.
+/// Length of a step.
 #[derive(Clone, Copy)]
 enum Interval {
     Fixed(Time),
     RoundTrips(f64),
 }
 
-/// A network, and the desk of the flow that is controlled.
+/// A network, and the shared state of its controlled flow.
 struct World {
     scenario: Arc<Plain>,
     flow: usize,
@@ -127,7 +127,7 @@ struct World {
     took: Time,
 }
 
-/// How a step ended.
+/// Outcomes of a step.
 const GOES_ON: u8 = 0;
 const TERMINATED: u8 = 1;
 const TRUNCATED: u8 = 2;
@@ -142,7 +142,7 @@ impl World {
         World { scenario: Arc::new(scenario), flow, shared, network: None, now: Time::ZERO, took: Time::ZERO }
     }
 
-    /// Begins again, when the first data leave: an agent has nothing to decide before.
+    /// Restarts the network up to the first data: before it, an agent has nothing to decide.
     fn reset(&mut self, replica: u32) -> Result<(), Failure> {
         *self.shared.desk() = Desk { window: FIRST_WINDOW, ..Desk::default() };
         let mut network = Network::new(Arc::clone(&self.scenario), Options { replica, ..Options::default() })?;
@@ -159,7 +159,7 @@ impl World {
         Ok(())
     }
 
-    /// Runs for an interval. How it ended.
+    /// Runs for an interval and returns its outcome.
     fn step(&mut self, interval: Interval, window: f64, rate: f64) -> Result<u8, Failure> {
         let Some(network) = &mut self.network else {
             return Err(usage(&"a step before the first reset", "reset it").into());
@@ -188,7 +188,7 @@ impl World {
             Traffic::Bulk { bytes } => bytes.unwrap_or(u64::MAX),
             _ => u64::MAX,
         };
-        // Nothing is left to happen once the connection gave up, either.
+        // Nothing more happens after the connection gave up either.
         let over = self.shared.desk().flow.snd_una >= all || network.next_wake() == Time::MAX && until < end;
         Ok(if over {
             TERMINATED
@@ -199,7 +199,7 @@ impl World {
         })
     }
 
-    /// What is seen of the last interval; `roughlink.gym` says what the numbers are.
+    /// Returns the observation of the last interval; `roughlink.gym` documents its values.
     fn seen(&self) -> [f32; SEEN] {
         let desk = self.shared.desk();
         let took = self.took.as_secs_f64();
@@ -214,7 +214,7 @@ impl World {
     }
 }
 
-/// Networks, each with a scenario and random numbers of its own.
+/// Batch of networks, each with a separate scenario and random numbers.
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Batch {
     interval: Interval,
@@ -224,8 +224,8 @@ pub(crate) struct Batch {
 
 #[pymethods]
 impl Batch {
-    /// Networks of these scenarios, whose flow `flow` is controlled; the first transfer if none is named. A step takes `seconds`, or else
-    /// `round_trips`.
+    /// Creates networks of these scenarios that control `flow`, by default the first transfer. A step takes `seconds`,
+    /// or else `round_trips`.
     #[new]
     fn new(
         py: Python<'_>,
@@ -257,7 +257,7 @@ impl Batch {
         Ok(Batch { interval, threads: threads.max(1), worlds: Mutex::new(worlds) })
     }
 
-    /// Begins again, those with these numbers, each as a replica of the scenario.
+    /// Restarts the networks with these numbers, each as a replica of its scenario.
     fn reset(&self, py: Python<'_>, which: Vec<(usize, u32)>) -> PyResult<()> {
         py.detach(|| {
             guarded(|| {
@@ -273,8 +273,9 @@ impl Batch {
         })
     }
 
-    /// A step of all. For each two numbers (float64): the window, segments, and the pacing rate, Mbit/s, 0 for none; a negative window
-    /// leaves a network alone. Returns how each ended: 0 it goes on, 1 the flow is over, 2 the scenario is.
+    /// Steps all networks. `actions` has two numbers (float64) for each: window in segments, and pacing rate in Mbit/s
+    /// (0 for none). A negative window skips the network. Returns an outcome per network: 0 = continues, 1 = the flow
+    /// is over, 2 = the scenario is over.
     fn step<'py>(&self, py: Python<'py>, actions: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
         let ends = py.detach(|| {
             guarded(|| {
@@ -313,7 +314,7 @@ impl Batch {
         Ok(PyBytes::new(py, &ends))
     }
 
-    /// What is seen of each, as float32.
+    /// Returns the observations of all networks as float32.
     fn seen<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let seen: Vec<u8> = py.detach(|| {
             let worlds = self.worlds();
@@ -322,13 +323,13 @@ impl Batch {
         PyBytes::new(py, &seen)
     }
 
-    /// The time in each, s.
+    /// Returns the time in each network, s.
     fn times(&self) -> Vec<f64> {
         self.worlds().iter().map(|world| world.now.as_secs_f64()).collect()
     }
 }
 
-/// The powers of two of numbers (float64), the same bits on every machine.
+/// Returns 2 to the power of each number (float64), with the same bits on every machine.
 #[pyfunction]
 pub(crate) fn exp2<'py>(py: Python<'py>, logs: &[u8]) -> Bound<'py, PyBytes> {
     let number = |bytes: &[u8]| f64::from_ne_bytes(bytes.try_into().expect("8 bytes"));
@@ -336,7 +337,7 @@ pub(crate) fn exp2<'py>(py: Python<'py>, logs: &[u8]) -> Bound<'py, PyBytes> {
     PyBytes::new(py, &powers)
 }
 
-/// Bytes of an action.
+/// Size of an action in bytes.
 const ACTION: usize = 16;
 
 impl Batch {

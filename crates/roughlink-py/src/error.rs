@@ -21,13 +21,13 @@ create_exception!(roughlink, ScenarioError, RoughlinkError, "A scenario is wrong
 create_exception!(roughlink, LimitError, RoughlinkError, "A run needs more than its limits allow.");
 create_exception!(roughlink, Fault, RoughlinkError, "A fault of roughlink itself, which should be reported.");
 
-/// Why something failed.
+/// Reason of a failure.
 pub(crate) enum Failure {
     Lab(LabError),
     Folder(OutputError),
-    /// Series of more bytes than this.
+    /// Series need more than this number of bytes.
     Series(u64),
-    /// An exception that Python raised meanwhile.
+    /// Exception raised by Python code.
     Python(PyErr),
 }
 
@@ -83,7 +83,7 @@ impl From<Failure> for PyErr {
             Failure::Lab(e) => e,
         };
         let text = drawn(&e);
-        // A drawing begins on a line of its own, below the name of the exception.
+        // A drawing starts on a new line, below the name of the exception.
         let text = if matches!(e, LabError::File(_)) { format!("\n{text}") } else { text.trim_start().to_owned() };
         match e {
             LabError::File(_) | LabError::Network(_) => ScenarioError::new_err(text),
@@ -94,12 +94,12 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// The text of the command line, with the names of arguments in place of its options.
+/// Renders the text of the command line, with names of arguments instead of its options.
 pub(crate) fn drawn(e: &LabError) -> String {
     let renamed = |text: String| ARGUMENTS.iter().fold(text, |text, (option, name)| text.replace(option, name));
     let text = match e {
         LabError::File(_) => renamed(e.drawn(Form::Plain)),
-        // Renamed before its lines are broken.
+        // Rename before lines are broken.
         other => drawing::plain(&Plain::new(other, other.help().map(renamed)), Form::Plain),
     };
     text.trim_end().to_owned()
@@ -115,10 +115,10 @@ const ARGUMENTS: [(&str, &str); 7] = [
     ("with -o", "with folder=..."),
 ];
 
-/// Unwinds from where only a run can tell that something cannot be done.
+/// Panic payload for misuse that only a run can detect.
 pub(crate) struct Misuse(pub(crate) &'static str);
 
-/// Does something; a panic becomes an exception.
+/// Runs `work` and converts a panic to an exception.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T, Failure>) -> PyResult<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => done.map_err(PyErr::from),

@@ -1,4 +1,4 @@
-//! Sweeps: many runs on all cores, kept in the run store of the command line.
+//! Sweeps: many runs on all cores, kept in the same run store as those of the command line.
 
 use crate::cc::in_python;
 use crate::error::{Failure, guarded};
@@ -22,25 +22,25 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Runs that are planned.
+/// Planned runs.
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Plan(Mutex<LabPlan>);
 
-/// What a run of a plan is told of its progress: all runs, those done, those that the folder had; the cost of those it lacked, and of
-/// those of them that are done.
+/// Progress passed to the callback: number of all runs, of finished ones, and of those already in the folder; cost of
+/// the missing runs, and of the finished ones among them.
 type Told = (usize, usize, usize, u64, u64);
 
-/// What there is once a plan's runs are done: the folder, the statistics as JSON, the table of runs.
+/// Results of a plan after its runs: the folder, the statistics as JSON, the table of runs.
 pub(crate) type Outcome = (PathBuf, String, Table);
 
 #[pymethods]
 impl Plan {
-    /// How many runs it has.
+    /// Returns the number of runs.
     fn __len__(&self) -> usize {
         self.plan().runs()
     }
 
-    /// What is allowed but probably not meant.
+    /// Returns warnings: input that is allowed but probably a mistake.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         let of = |(name, text, warning): &(String, String, _)| {
@@ -49,13 +49,13 @@ impl Plan {
         self.plan().warnings.iter().map(of).collect()
     }
 
-    /// The folder that has its results already, or the first that is free, below `base`.
+    /// Returns the folder below `base` that already has the results, or the first unused one.
     fn folder(&self, base: PathBuf) -> PathBuf {
         folder_of(&base, &self.plan().identity())
     }
 
-    /// Does the runs that the folder lacks. `report` is called about once a second. Nothing comes of it if Ctrl-C was pressed or
-    /// `report` failed: what was finished by then is in the folder.
+    /// Runs the missing runs of the folder and calls `report` about once a second. After Ctrl-C or a failure of
+    /// `report`, it returns no results; finished runs are in the folder.
     fn work(
         &self,
         py: Python<'_>,
@@ -102,19 +102,20 @@ impl Plan {
 
 impl Plan {
     pub(crate) fn plan(&self) -> MutexGuard<'_, LabPlan> {
-        // A panic was reported; the plan is as it was.
+        // A panic was reported; the plan is unchanged.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The store for the runs of a plan, with what they are made of.
+/// Opens the store for the runs of a plan; returns it with the description of the plan.
 pub(crate) fn opened(plan: &LabPlan, folder: &Path) -> Result<(Store, Description), LabError> {
     let store = Store::of(folder, &plan.identity())?;
     let description = part::describe(plan, &store)?;
     Ok((store, description))
 }
 
-/// A job whose result a run store can have: it takes results from runs before, and does not know the code of a Python class.
+/// Checks that a run store can keep the result of a job: it reuses results of previous runs, and cannot compare the
+/// code of Python classes.
 fn kept(job: Job) -> Result<Job, LabError> {
     match in_python(&job.scenario) {
         None => Ok(job),
@@ -127,13 +128,13 @@ fn kept(job: Job) -> Result<Job, LabError> {
     }
 }
 
-/// Writes and gives what comes of a plan whose runs a store has.
+/// Writes and returns the results of a plan whose runs are all in the store.
 pub(crate) fn outcome(plan: &LabPlan, store: &Store) -> Result<Outcome, Failure> {
     let (result, _) = folder::finish(plan, store, runner::ENGINE)?;
     Ok((store.folder().to_path_buf(), json(&result), table(plan, store)))
 }
 
-/// The table of finished runs.
+/// Returns the table of finished runs.
 fn table(plan: &LabPlan, runs: &impl AsRef<Records>) -> Table {
     let columns = plan.columns(runs);
     Table::of(
@@ -175,7 +176,7 @@ pub(crate) fn sweep(
     Ok(Plan(Mutex::new(plan)))
 }
 
-/// The 97.5 % quantile of Student's distribution.
+/// Returns the 97.5 % quantile of Student's distribution.
 #[pyfunction]
 pub(crate) fn student95(freedom: f64) -> f64 {
     roughlink_lab::statistics::student95(freedom)
@@ -187,15 +188,16 @@ pub(crate) fn choices(text: &str) -> PyResult<(String, Vec<String>)> {
     guarded(|| Ok(choices_of(text)?))
 }
 
-/// What a result folder has.
+/// Content of a result folder.
 #[derive(IntoPyObject)]
 pub(crate) enum Found {
     Run(Run),
-    /// The statistics of experiments as JSON; the runs, of which a paper alone has none; how many there will be, if it is not finished.
+    /// Statistics of experiments as JSON; the runs (absent for a paper alone); the planned number of runs if the folder
+    /// is not finished.
     Grid((String, Option<Table>, Option<usize>)),
 }
 
-/// Reads a result folder; a table may take so many bytes, and what is not finished may be of so many runs.
+/// Reads a result folder. Limits: size of a table in bytes, and number of planned runs of an unfinished folder.
 #[pyfunction]
 pub(crate) fn read(py: Python<'_>, folder: PathBuf, most: u64, max_runs: u64) -> PyResult<Found> {
     let read = || match folder::kind(&folder)? {

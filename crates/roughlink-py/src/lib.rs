@@ -1,18 +1,18 @@
-//! The Python module `roughlink._native`: scenarios, runs and sweeps, and their tables as Arrow.
+//! Python module `roughlink._native`: scenarios, runs and sweeps, and their tables as Arrow.
 //!
-//! It has what needs Rust and nothing else; `python/roughlink` makes of it what people use, with its documentation. Text comes
-//! in as it stands in files and on the command line, results go out as the JSON of the command line and as Arrow tables
-//! (the Arrow PyCapsule interface), which other libraries take without copying them.
+//! This module contains only the parts that need Rust; `python/roughlink` builds the documented user interface on it.
+//! Input is text as in files and on the command line. Results are the JSON of the command line and Arrow tables (the
+//! Arrow PyCapsule interface), which other libraries use without copying.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `cc`, `view` | congestion controls that are Python classes, and what they are shown |
+//! | `cc`, `view` | congestion controls that are Python classes, and their arguments |
 //! | `env` | networks that stop for decisions from outside |
-//! | `error` | exceptions with the text of the command line; a fault of ours is one, too, and no panic |
+//! | `error` | exceptions with the text of the command line, also for panics |
 //! | `scenario` | a scenario: read, changed, described |
 //! | `run` | one run, which Ctrl-C ends |
 //! | `grid` | sweeps with the run store of the command line |
-//! | `part` | sweeps that other processes do, perhaps on other machines |
+//! | `part` | sweeps in other processes, perhaps on other machines |
 //! | `table` | columns with units |
 
 mod cc;

@@ -1,6 +1,6 @@
-//! A sweep that others do: the driver has the plan and the run store ([`Work`]), and gives chunks of runs to workers ([`Share`]), which
-//! may be processes on other machines. Between them go bytes: the plan with all files of its scenarios, numbers of runs, and the lines of
-//! the run store with their checksums.
+//! Distributed sweeps. The driver has the plan and the run store ([`Work`]) and gives chunks of runs to workers
+//! ([`Share`]), which may be processes on other machines. They exchange bytes: the plan with all files of its
+//! scenarios, numbers of runs, and the lines of the run store with their checksums.
 
 use crate::error::{Failure, drawn, guarded};
 use crate::grid::{Outcome, Plan, opened, outcome};
@@ -21,10 +21,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a worker is told of a plan: what it is made of, and the bytes that a run may take.
+/// Description of a plan for a worker: its order, and the maximum memory of a run in bytes.
 type Told = (Order, Option<u64>);
 
-/// The runs of a plan that a folder lacks.
+/// Missing runs of a plan's folder.
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Work {
     plan: Py<Plan>,
@@ -33,14 +33,14 @@ pub(crate) struct Work {
 }
 
 struct State {
-    /// None once it is closed.
+    /// `None` after closing.
     store: Option<Store>,
     description: Description,
-    /// The first run that was not looked at yet.
+    /// First run that was not examined yet.
     next: usize,
-    /// Runs that were looked at.
+    /// Runs that were examined.
     seen: HashSet<String>,
-    /// The cost of runs that were given out.
+    /// Cost of the runs given to workers.
     given: HashMap<String, u64>,
     kept: usize,
     done: usize,
@@ -75,7 +75,8 @@ impl Work {
         Ok(Work { plan, max_memory, state: Mutex::new(state) })
     }
 
-    /// The numbers of the next runs that the folder lacks, of about this cost and at most so many, and their cost; none if there are no more.
+    /// Returns the numbers of the next missing runs, with about this total cost and at most `most` of them, and their
+    /// cost; `None` if no run is left.
     fn chunk(&self, py: Python<'_>, cost: u64, most: usize) -> PyResult<Option<(Vec<usize>, u64)>> {
         py.detach(|| {
             guarded(|| {
@@ -108,20 +109,20 @@ impl Work {
         })
     }
 
-    /// How many files the scenarios have read so far: if there are more, workers need another description.
+    /// Returns the number of files that the scenarios have read so far. If it grows, workers need a new description.
     #[getter]
     fn files(&self) -> usize {
         self.plan.get().plan().files()
     }
 
-    /// What a [`Share`] is made of.
+    /// Returns the description from which a [`Share`] is created.
     fn description<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let order = self.plan.get().plan().portable();
         let told: Told = (order.expect("it is a sweep"), self.max_memory);
         Ok(PyBytes::new(py, &serde_json::to_vec(&told).expect("plain data")))
     }
 
-    /// Adds what a worker has done to the folder. What it has already is left out.
+    /// Adds a worker's results to the folder, except those it already has.
     fn keep(&self, py: Python<'_>, lines: &[u8]) -> PyResult<()> {
         let lines = lines.to_vec();
         py.detach(|| {
@@ -146,7 +147,7 @@ impl Work {
                     state.done += 1;
                     new.push(record);
                 }
-                // With the files that their scenarios have read.
+                // Include the files that their scenarios have read.
                 let State { store, description, .. } = state;
                 store.as_ref().map_or(Ok(()), |store| description.renew(&plan, store))?;
                 state.store()?.extend(new)?;
@@ -155,7 +156,8 @@ impl Work {
         })
     }
 
-    /// All runs, those done, those that the folder had; the cost of those that it lacked, partly estimated, and of those of them that are done.
+    /// Returns the number of all runs, of finished ones, and of those already in the folder; the cost of the missing
+    /// runs, partly estimated, and of the finished ones among them.
     fn progress(&self) -> (usize, usize, usize, u64, u64) {
         let left = |s: &State| self.plan.get().plan().runs() - s.next;
         let s = self.state();
@@ -165,7 +167,7 @@ impl Work {
         (s.seen.len() + left, s.done, s.kept, s.planned + to_come as u64, s.spent)
     }
 
-    /// Writes statistics, table and report. All runs must be there.
+    /// Writes statistics, table and report. All runs must be finished.
     fn finish(&self, py: Python<'_>) -> PyResult<Outcome> {
         py.detach(|| {
             guarded(|| {
@@ -190,14 +192,14 @@ impl Work {
     }
 }
 
-/// A plan of which a worker does some runs.
+/// A plan of which a worker executes some runs.
 #[pyclass(frozen, module = "roughlink._native")]
 pub(crate) struct Share {
     plan: Mutex<LabPlan>,
     limits: Limits,
 }
 
-/// Lines of the run store; and of each run that failed, whether it is a fault of ours, and the message.
+/// Lines of the run store; and for each failed run, its message and whether roughlink is at fault.
 type Done<'py> = (Bound<'py, PyBytes>, Vec<(bool, String)>);
 
 #[pymethods]
@@ -218,7 +220,7 @@ impl Share {
         })
     }
 
-    /// Does these runs, one after the other.
+    /// Executes these runs one after the other.
     fn work<'py>(&self, py: Python<'py>, numbers: Vec<usize>) -> PyResult<Done<'py>> {
         let stop = Arc::new(AtomicBool::new(false));
         let work = || {

@@ -1,4 +1,4 @@
-//! A scenario.
+//! Scenarios.
 
 use crate::error::{Failure, guarded};
 use crate::run::{Run, Wanted};
@@ -13,7 +13,7 @@ use roughlink_scenario::Warning;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A scenario that has been read, and is right.
+/// A scenario that was read and is valid.
 #[pyclass(frozen, module = "roughlink._native")]
 #[derive(Clone)]
 pub(crate) struct Scenario {
@@ -21,7 +21,7 @@ pub(crate) struct Scenario {
     pub(crate) overrides: Overrides,
     pub(crate) scenario: Arc<Network>,
     warnings: Vec<Warning>,
-    /// The files that it reads.
+    /// Files that the scenario reads.
     files: Texts,
 }
 
@@ -34,13 +34,13 @@ impl Scenario {
 
 #[pymethods]
 impl Scenario {
-    /// Reads a file, or one that is built in.
+    /// Reads a file or a built-in scenario.
     #[staticmethod]
     fn read(name: &str, allow_outside: bool) -> PyResult<Self> {
         guarded(|| Scenario::new(Source::scenario(name)?.allow_outside(allow_outside), Vec::new()))
     }
 
-    /// Reads a text; it may refer to files of a folder, and to those whose texts are given.
+    /// Reads a text. It may refer to files in a folder and to files whose texts are given.
     #[staticmethod]
     #[pyo3(signature = (text, name, folder, allow_outside, overrides, given=None))]
     fn of(
@@ -55,7 +55,7 @@ impl Scenario {
         guarded(|| Scenario::new(Source { name, text, folder }.allow_outside(allow_outside), overrides))
     }
 
-    /// Reads a table of keys, as JSON.
+    /// Reads a table of keys as JSON.
     #[staticmethod]
     fn of_json(json: &str, name: String, folder: Option<PathBuf>) -> PyResult<Self> {
         guarded(|| {
@@ -66,13 +66,13 @@ impl Scenario {
         })
     }
 
-    /// The same with other values of keys, as `--set KEY=VALUE` has them.
+    /// Returns a copy with other values of keys, as with `--set KEY=VALUE`.
     fn set(&self, pairs: Overrides) -> PyResult<Self> {
         let overrides = self.overrides.iter().cloned().chain(pairs).collect();
         guarded(|| Scenario::new(self.source.clone(), overrides))
     }
 
-    /// How it is made again, also where its folder is not: the arguments of `of`.
+    /// Returns the arguments of `of` that recreate this scenario, even without its folder.
     fn parts(&self) -> (String, String, Option<PathBuf>, bool, Overrides, Texts) {
         let Source { name, text, folder } = self.source.clone();
         let outside = folder.as_ref().is_some_and(|folder| folder.allow_outside);
@@ -85,7 +85,7 @@ impl Scenario {
         &self.scenario.name
     }
 
-    /// With the values that were set written into it.
+    /// Returns the scenario as TOML with all overrides applied.
     #[getter]
     fn text(&self) -> &str {
         &self.scenario.source
@@ -116,13 +116,13 @@ impl Scenario {
         self.scenario.links.iter().map(|link| link.name.clone()).collect()
     }
 
-    /// The congestion control of each flow, empty for datagram flows.
+    /// Returns the congestion control of each flow; empty for datagram flows.
     #[getter]
     fn algorithms(&self) -> Vec<String> {
         self.scenario.flows.iter().map(|flow| flow.cc.clone()).collect()
     }
 
-    /// What is allowed but probably not meant, each with its place.
+    /// Returns warnings with their places: input that is allowed but probably a mistake.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         let of = |warning| {
@@ -132,8 +132,8 @@ impl Scenario {
         self.warnings.iter().map(of).collect()
     }
 
-    /// Runs it. With series: at most one row per flow or link direction in this time beside changes of state; bytes that they may take.
-    /// The limits are those of bytes and of events.
+    /// Runs the scenario. `series` sets the minimum interval between rows of a flow or link direction, apart from
+    /// changes of state, and the maximum bytes of all series. `limits` are the maximum bytes and events.
     #[pyo3(signature = (replica, series, limits, cc))]
     fn run(
         &self,
@@ -157,7 +157,7 @@ impl Scenario {
     }
 }
 
-/// What a run may use, if it may have so many bytes.
+/// Returns the limits of a run with at most this much memory in bytes.
 pub(crate) fn limits_of(max_memory: Option<u64>) -> Limits {
     max_memory.map_or_else(Limits::default, |bytes| Limits { bytes, ..Limits::default() })
 }
@@ -166,13 +166,13 @@ pub(crate) fn usage(message: &impl ToString, help: &str) -> LabError {
     LabError::Usage { message: message.to_string(), help: help.into() }
 }
 
-/// The built-in scenarios.
+/// Returns the built-in scenarios.
 #[pyfunction]
 pub(crate) fn names() -> Vec<String> {
     library::names("scenarios")
 }
 
-/// The JSON Schema of scenario files.
+/// Returns the JSON Schema of scenario files.
 #[pyfunction]
 pub(crate) fn schema() -> String {
     roughlink_scenario::schema().to_string()

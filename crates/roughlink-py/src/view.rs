@@ -1,4 +1,4 @@
-//! What an algorithm in Python is shown: copies of what an algorithm in Rust is shown. Sizes are bytes, times are seconds.
+//! Arguments of algorithms in Python: copies of those in Rust. Sizes are in bytes, times in seconds.
 
 use pyo3::prelude::*;
 use roughlink_core::cc::{Ack, Congestion, CongestionState, Flow, LinkEvent, RateSample, Sent};
@@ -14,14 +14,14 @@ impl FlowView {
     }
 }
 
-/// A time that may not have been measured yet.
+/// Converts a time; `None` if it was not measured.
 fn measured(time: Time) -> Option<f64> {
     (!time.is_zero() && !time.is_max()).then(|| time.as_secs_f64())
 }
 
 #[pymethods]
 impl FlowView {
-    /// The present, s since the start of the scenario.
+    /// Current time, s since the start of the scenario.
     #[getter]
     fn now(&self) -> f64 {
         self.0.now.as_secs_f64()
@@ -52,7 +52,7 @@ impl FlowView {
     fn outstanding(&self) -> u64 {
         self.0.outstanding
     }
-    /// Bytes delivered so far, cumulatively or selectively acknowledged, each counted once.
+    /// Bytes delivered so far: cumulatively or selectively acknowledged, each counted once.
     #[getter]
     fn delivered(&self) -> u64 {
         self.0.delivered
@@ -67,22 +67,22 @@ impl FlowView {
     fn snd_nxt(&self) -> u64 {
         self.0.snd_nxt
     }
-    /// Smoothed round-trip time (RFC 6298), s; None if it has not been measured.
+    /// Smoothed round-trip time (RFC 6298), s; None if not measured yet.
     #[getter]
     fn srtt(&self) -> Option<f64> {
         measured(self.0.srtt)
     }
-    /// The round-trip time measured last, s; None if it has not been measured.
+    /// Last round-trip time sample, s; None if not measured yet.
     #[getter]
     fn latest_rtt(&self) -> Option<f64> {
         measured(self.0.latest_rtt)
     }
-    /// The smallest round-trip time of the connection, s; None if it has not been measured.
+    /// Smallest round-trip time of the connection, s; None if not measured yet.
     #[getter]
     fn min_rtt(&self) -> Option<f64> {
         measured(self.0.min_rtt)
     }
-    /// Retransmission time-out, s, back-off included.
+    /// Retransmission timeout, s, including back-off.
     #[getter]
     fn rto(&self) -> f64 {
         self.0.rto.as_secs_f64()
@@ -97,32 +97,32 @@ impl FlowView {
     fn initial_ssthresh(&self) -> u64 {
         self.0.initial_ssthresh
     }
-    /// The window that the peer advertises, bytes.
+    /// Window advertised by the peer, bytes.
     #[getter]
     fn send_window(&self) -> u64 {
         self.0.send_window
     }
-    /// What recovery allows to be in flight while it is in charge, bytes; else None.
+    /// Bytes that recovery allows in flight while it is active; else None.
     #[getter]
     fn recovery_window(&self) -> Option<u64> {
         self.0.recovery_window
     }
-    /// The sender used its whole congestion window since the last acknowledgement.
+    /// True if the sender has used its whole congestion window since the last acknowledgement.
     #[getter]
     fn cwnd_limited(&self) -> bool {
         self.0.cwnd_limited
     }
-    /// The application had nothing to send, and what was in flight then has not all been delivered.
+    /// True if the application had nothing to send, and the data in flight at that time has not all been delivered.
     #[getter]
     fn app_limited(&self) -> bool {
         self.0.app_limited
     }
-    /// What was in the network when the last window of data began, bytes.
+    /// Bytes in flight when the last window of data began.
     #[getter]
     fn max_outstanding(&self) -> u64 {
         self.0.max_outstanding
     }
-    /// `cwnd`, bytes, or what recovery allows while it is in charge.
+    /// Returns `cwnd`, or the limit of recovery while it is active; bytes.
     fn window(&self, cwnd: u64) -> u64 {
         self.0.window(cwnd)
     }
@@ -131,7 +131,7 @@ impl FlowView {
     }
 }
 
-/// An acknowledgement, after it was taken in.
+/// An acknowledgement, after it was processed.
 #[pyclass(frozen, name = "Ack", module = "roughlink")]
 pub(crate) struct AckView(pub(crate) Ack);
 
@@ -147,32 +147,32 @@ impl AckView {
     fn delivered(&self) -> u64 {
         self.0.delivered
     }
-    /// Whole segments that it credits to growth; 0 for a duplicate.
+    /// Whole segments credited to growth; 0 for a duplicate.
     #[getter]
     fn segments(&self) -> u32 {
         self.0.segments
     }
-    /// Its sample of the round-trip time, s; None if it gave none.
+    /// Round-trip time sample, s; None if there is no sample.
     #[getter]
     fn rtt(&self) -> Option<f64> {
         self.0.rtt.map(Time::as_secs_f64)
     }
-    /// The window may grow on it: not in recovery, not limited by the application.
+    /// True if the window may grow: not in recovery, not limited by the application.
     #[getter]
     fn may_grow(&self) -> bool {
         self.0.may_grow
     }
-    /// Flow.snd_una before it.
+    /// Flow.snd_una before this acknowledgement.
     #[getter]
     fn prior_una(&self) -> u64 {
         self.0.prior_una
     }
-    /// Flow.in_flight before it, bytes.
+    /// Flow.in_flight before this acknowledgement, bytes.
     #[getter]
     fn prior_in_flight(&self) -> u64 {
         self.0.prior_in_flight
     }
-    /// Its sample of the delivery rate; None if it delivered nothing.
+    /// Delivery rate sample; None if nothing was delivered.
     #[getter]
     fn rate(&self) -> Option<RateView> {
         self.0.rate.map(RateView)
@@ -195,22 +195,22 @@ impl RateView {
     fn prior_delivered(&self) -> u64 {
         self.0.prior_delivered
     }
-    /// The longer of the intervals in which it was sent and acknowledged, s.
+    /// The longer of the send and the acknowledgement interval, s.
     #[getter]
     fn interval(&self) -> f64 {
         self.0.interval.as_secs_f64()
     }
-    /// Round-trip time of the segment, s; None if it had been retransmitted.
+    /// Round-trip time of the segment, s; None if the segment was retransmitted.
     #[getter]
     fn rtt(&self) -> Option<f64> {
         measured(self.0.rtt)
     }
-    /// When the segment left, for the last time, s.
+    /// Time at which the segment was sent last, s.
     #[getter]
     fn sent_at(&self) -> f64 {
         self.0.sent_at.as_secs_f64()
     }
-    /// Bytes found lost since the sample before.
+    /// Bytes detected as lost since the previous sample.
     #[getter]
     fn losses(&self) -> u64 {
         self.0.losses
@@ -225,25 +225,25 @@ impl RateView {
     fn prior_in_flight(&self) -> u64 {
         self.0.prior_in_flight
     }
-    /// The sender had nothing to send when the segment left.
+    /// True if the sender had nothing more to send when it sent the segment.
     #[getter]
     fn app_limited(&self) -> bool {
         self.0.app_limited
     }
-    /// The segment had been retransmitted.
+    /// True if the segment was retransmitted.
     #[getter]
     fn retransmitted(&self) -> bool {
         self.0.retransmitted
     }
 }
 
-/// A segment that has just left.
+/// A segment that has just been sent.
 #[pyclass(frozen, name = "Sent", module = "roughlink")]
 pub(crate) struct SentView(pub(crate) Sent);
 
 #[pymethods]
 impl SentView {
-    /// Offset of its first byte in the stream.
+    /// Stream offset of the first byte.
     #[getter]
     fn seq(&self) -> u64 {
         self.0.seq
@@ -253,19 +253,19 @@ impl SentView {
     fn len(&self) -> u32 {
         self.0.len
     }
-    /// It is a retransmission.
+    /// True for a retransmission.
     #[getter]
     fn retransmission(&self) -> bool {
         self.0.retransmission
     }
-    /// Nothing was in flight before it left.
+    /// True if nothing was in flight before.
     #[getter]
     fn tx_start(&self) -> bool {
         self.0.tx_start
     }
 }
 
-/// What a host is notified of about a link on its flow's path.
+/// An event of a link on the flow's path, as reported to the host.
 #[pyclass(frozen, name = "LinkEvent", module = "roughlink")]
 pub(crate) struct LinkEventView(pub(crate) LinkEvent);
 
@@ -284,7 +284,7 @@ impl LinkEventView {
             LinkEvent::Threshold { .. } => "threshold",
         }
     }
-    /// dBm of "signal" and "threshold", bit/s of "rate", s of "delay" (one way); else None.
+    /// Value in dBm for "signal" and "threshold", bit/s for "rate", s (one way) for "delay"; else None.
     #[getter]
     fn value(&self) -> Option<f64> {
         match self.0 {
@@ -294,7 +294,7 @@ impl LinkEventView {
             _ => None,
         }
     }
-    /// How much more than "threshold" begins coverage, dB; else None.
+    /// Margin above "threshold" at which coverage begins, dB; else None.
     #[getter]
     fn hysteresis(&self) -> Option<f64> {
         match self.0 {
@@ -304,15 +304,15 @@ impl LinkEventView {
     }
 }
 
-/// Why the window must shrink; reported once per episode.
+/// Reason why the window must shrink; reported once per episode.
 #[pyclass(frozen, eq, hash, name = "Congestion", module = "roughlink", rename_all = "SCREAMING_SNAKE_CASE")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Cause {
     /// Fast retransmit.
     Loss,
-    /// Retransmission time-out.
+    /// Retransmission timeout.
     Timeout,
-    /// A time-out within an episode already reported: ssthresh stays, the window falls to one segment.
+    /// Timeout within an episode already reported: ssthresh stays, the window falls to one segment.
     TimeoutAgain,
     /// ECN-Echo.
     Ecn,
@@ -331,7 +331,7 @@ impl From<Congestion> for Cause {
 
 #[pymethods]
 impl Cause {
-    /// It is a retransmission time-out, the first of its episode or not.
+    /// True for a retransmission timeout, whether the first of its episode or not.
     #[getter]
     fn is_timeout(&self) -> bool {
         matches!(self, Cause::Timeout | Cause::TimeoutAgain)

@@ -1,6 +1,7 @@
-//! A page in headless Chromium, driven through its debugging pipe (Chrome DevTools Protocol): messages in JSON, each ended by a zero byte.
+//! A page in headless Chromium, controlled through its debugging pipe (Chrome DevTools Protocol): JSON messages, each
+//! terminated by a zero byte.
 //!
-//! Chromium is taken from `CHROMIUM` or from the path.
+//! `CHROMIUM` gives the path of Chromium; by default it is searched in `PATH`.
 
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -11,19 +12,19 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-/// A page.
+/// Page in a browser.
 pub struct Browser {
     child: Child,
     input: ChildStdin,
     messages: Receiver<Value>,
     sent: u64,
     session: Value,
-    /// What the console said, and what broke.
+    /// Messages of the console, and exceptions.
     pub console: VecDeque<String>,
     _profile: tempfile::TempDir,
 }
 
-/// Where Chromium is; `None`, and a word on standard error, if it is not.
+/// Returns the path of Chromium; `None`, with a message on standard error, if it is missing.
 fn chromium() -> Option<PathBuf> {
     if let Some(given) = std::env::var_os("CHROMIUM") {
         return Some(given.into());
@@ -38,11 +39,11 @@ fn chromium() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// Opens a page of this width.
+    /// Opens a page with this width.
     pub fn open(url: &str, width: u32, dark: bool) -> Option<Self> {
         let program = chromium()?;
         let profile = tempfile::tempdir().unwrap();
-        // The pipe is the descriptors 3 and 4.
+        // The pipe uses descriptors 3 and 4.
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 0</dev/null 1>&2"])
             .arg(program)
@@ -96,7 +97,7 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// The result of a command.
+    /// Sends a command and returns its result.
     fn call(&mut self, method: &str, params: Value) -> Value {
         self.sent += 1;
         let mut message = json!({ "id": self.sent, "method": method, "params": params });
@@ -117,7 +118,7 @@ impl Browser {
         }
     }
 
-    /// The value of an expression.
+    /// Returns the value of an expression.
     pub fn value(&mut self, expression: &str) -> Value {
         self.evaluate(expression).unwrap_or_else(|why| panic!("{expression}: {why}"))
     }
@@ -130,7 +131,7 @@ impl Browser {
         }
     }
 
-    /// Waits until an expression is true; what it looks for may not be there yet.
+    /// Waits until an expression is true; it may refer to elements that do not exist yet.
     pub fn until(&mut self, expression: &str) {
         for _ in 0..PATIENCE.as_millis() / 50 {
             if self.evaluate(expression).is_ok_and(|value| value == true) {
@@ -142,7 +143,7 @@ impl Browser {
         panic!("it does not become true: {expression}; console: {:?}; page: {page}", self.console);
     }
 
-    /// Presses a key, so many times.
+    /// Presses a key `times` times.
     pub fn press(&mut self, key: &str, code: u32, times: usize) {
         for kind in ["rawKeyDown", "keyUp"].repeat(times) {
             self.call("Input.dispatchKeyEvent", json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code }));
@@ -164,7 +165,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its other processes end with the first.
+        // Killing the first process ends the others.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

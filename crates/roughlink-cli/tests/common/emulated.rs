@@ -1,4 +1,4 @@
-//! Emulations as tests run them, and what remains of them.
+//! Emulations in tests, and a check for their remains.
 
 use super::{json, roughlink, roughlink_in};
 use std::fs;
@@ -11,12 +11,12 @@ pub const PAIR: &str = "duration = \"60 s\"\nnode = [{ name = \"server\" }, { na
                         [[link]]\nname = \"plc\"\nbetween = [\"server\", \"car\"]\nrate = \"20 Mbit/s\"\ndelay = \"5 ms\"\n\
                         noise = { kind = \"random\", loss = \"1 %\" }\n";
 
-/// A folder with [`PAIR`]; see [`folder_of`].
+/// Creates a folder with [`PAIR`]; see [`folder_of`].
 pub fn folder() -> Option<tempfile::TempDir> {
     folder_of(PAIR)
 }
 
-/// A folder with a scenario, `pair.toml`; `None` where nothing can be emulated.
+/// Creates a folder with a scenario, `pair.toml`; `None` if emulation is not possible.
 pub fn folder_of(scenario: &str) -> Option<tempfile::TempDir> {
     can_emulate().then(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -25,7 +25,7 @@ pub fn folder_of(scenario: &str) -> Option<tempfile::TempDir> {
     })
 }
 
-/// Whether anything can be emulated here; if not, it says why on standard error.
+/// Returns true if emulation is possible; otherwise prints the reason on standard error.
 pub fn can_emulate() -> bool {
     let here = json(&roughlink(&["doctor", "--json"]));
     let able = |what: &str| here[what] == true;
@@ -36,19 +36,19 @@ pub fn can_emulate() -> bool {
     can
 }
 
-/// Emulates the pair; what is late on a machine that does other things at the same time is not judged.
+/// Emulates the pair. Late packets do not count, because the machine may be busy with other tests.
 pub fn emulate(args: &[&str], folder: &Path) -> Output {
     roughlink_in(&[&["emulate", "pair.toml", "--max-lateness", "10 s"], args].concat(), folder)
 }
 
-/// All processes whose environment has the marker.
+/// Returns all processes whose environment has the marker.
 pub fn marked(marker: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").unwrap().flatten();
     let has = |path: &Path| fs::read(path.join("environ")).is_ok_and(|e| String::from_utf8_lossy(&e).contains(marker));
     all.map(|entry| entry.path()).filter(|p| has(p)).map(|p| p.display().to_string()).collect()
 }
 
-/// Nothing with the marker is left, after a moment at the latest.
+/// Asserts that no process with the marker is left, after a moment at the latest.
 pub fn assert_gone(marker: &str) {
     for _ in 0..500 {
         if marked(marker).is_empty() {

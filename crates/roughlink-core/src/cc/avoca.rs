@@ -1,11 +1,11 @@
 //! AVOCA: an algorithm around another one that does not send outside coverage (AVOCA paper, sections I and IV).
 //!
-//! Transmit mode needs layer 2 up, layer 3 configured and a signal above a threshold; in it, `inner` governs (section IV).
-//! Out of it nothing leaves ([`Permit::Hold`]) and every parameter keeps its value (section I); on entering it, `inner` starts
-//! afresh and the endpoint sends the earliest outstanding data at once, its RTO and back-off initial (section IV,
-//! [`CongestionControl::starts_anew`]).
+//! Transmit mode requires layer 2 up, layer 3 configured and a signal above a threshold; in this mode `inner` controls
+//! the window (section IV). In hold mode nothing is sent ([`Permit::Hold`]) and every parameter keeps its value
+//! (section I). On entering transmit mode, `inner` restarts and the endpoint immediately sends the earliest outstanding
+//! data with initial RTO and back-off (section IV, [`CongestionControl::starts_anew`]).
 //!
-//! What is coverage, and what the paper leaves open about it: [`super::coverage`].
+//! [`super::coverage`] defines coverage, including the points that the paper leaves open.
 
 use super::coverage::{Coverage, Level, Rules};
 use super::registry::{BuildError, Construct, algorithm};
@@ -167,7 +167,7 @@ impl CongestionControl for Avoca {
     }
 }
 
-/// The factory of the inner algorithm; the error for an unknown name suggests the nearest known one.
+/// Returns the factory of the inner algorithm; the error for an unknown name suggests the nearest known one.
 fn build(p: &Params) -> Result<super::Factory, String> {
     algorithm(&p.inner).and_then(|a| a.factory(&p.stack, &p.params)).map_err(|e| {
         let near = match &e {
@@ -232,15 +232,15 @@ mod tests {
             assert_eq!(cc.vitals().cwnd, after);
             cc.on_ack(&f, &ack);
             for again in [LinkEvent::Up, LinkEvent::Configured] {
-                cc.on_link(&f, &again); // already there: no second start
+                cc.on_link(&f, &again); // already in coverage: no second start
             }
             assert_eq!(cc.vitals().cwnd, after + 1_000);
             assert_eq!(cc.starts_anew(), after == 4_000);
         }
     }
 
-    /// Both receive the same events for a few hundred round trips, with losses and time-outs; `outer` must return the
-    /// same as `inner`.
+    /// Sends the same events to both for a few hundred round trips, with losses and timeouts, and asserts that `outer`
+    /// returns the same as `inner`.
     fn same_trajectory(name: &str, mut inner: Box<dyn CongestionControl>, mut outer: Box<dyn CongestionControl>) {
         let mut f = flow();
         (f.send_window, f.cwnd_limited) = (u64::MAX, true);

@@ -1,16 +1,16 @@
-//! BIC: binary search for the window at which the last loss happened (L. Xu, K. Harfoush, I. Rhee, "Binary increase
-//! congestion control for fast, long distance networks", INFOCOM 2004, section 3).
+//! BIC: binary search for the window of the last loss (L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control
+//! for fast, long distance networks", INFOCOM 2004, section 3).
 //!
-//! Below the last maximum the window jumps part of the way towards it per RTT, at most `max_increment` segments (Smax)
-//! and smoothly when it is near; beyond it, it grows slowly first and faster the further it gets ("max probing"). Up to
-//! `low_window` segments BIC is NewReno. Defaults are those of Linux's `tcp_bic`: a jump of 1/4 of the distance,
-//! `beta` in 1024ths, the count per increment divided by the mean number of segments that an ACK covers (starting from
-//! 2) and renewed every 1/32 s, everything reset after a time-out.
+//! Below the last maximum, the window jumps part of the way toward it per RTT, by at most `max_increment` segments
+//! (Smax), and in small steps near it. Beyond the maximum, growth starts slowly and accelerates ("max probing"). Up to
+//! `low_window` segments BIC is NewReno. Defaults are those of Linux's `tcp_bic`: a jump of 1/4 of the distance and
+//! `beta` in 1024ths. The count per increment is divided by the mean number of segments per ACK (initially 2) and
+//! renewed every 1/32 s. A timeout resets everything.
 //!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpBic: slow start adds one segment per ACK; NewReno, halving the bytes in
-//! flight, strictly below `low_window`; the count is renewed on every ACK, ignores delayed ACKs, must be
-//! exceeded and is then dropped; fast convergence sets the maximum to `beta` of the window; `beta` is not rounded; a
-//! time-out discards nothing. Its preset also sets `smooth_part = 5` (ns-3's default; Linux has 20).
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpBic. Slow start adds one segment per ACK. Strictly below `low_window` it is
+//! NewReno and halves the bytes in flight. The count is renewed on every ACK, ignores delayed ACKs, must be exceeded
+//! and is then dropped. Fast convergence sets the maximum to `beta` of the window. `beta` is not rounded. A timeout
+//! discards nothing. The preset also sets `smooth_part = 5` (ns-3's default; Linux has 20).
 
 use super::registry::Construct;
 use super::window::{AdditiveCounter, Arithmetic, Window};
@@ -66,13 +66,13 @@ pub struct Bic {
     counter: AdditiveCounter,
     /// Window at the last loss, segments; 0 = none yet.
     last_max: u64,
-    /// Segments acknowledged per increment, as of `last_time`, when the window was `last_window`.
+    /// Segments acknowledged per increment, computed at `last_time` for window `last_window`.
     count: u64,
     last_window: u64,
     last_time: Option<Time>,
     /// Mean number of segments per ACK, 16ths.
     delayed_ack: u64,
-    /// State of recovery before this ACK, when Linux takes that mean.
+    /// Recovery state before this ACK, at which Linux takes this mean.
     recovery: CongestionState,
     /// Segments acknowledged since the last increment (ns-3).
     acknowledged: u32,
@@ -144,7 +144,7 @@ impl CongestionControl for Bic {
         let w = self.window.segments(flow.mss);
         let linux = self.params.arithmetic == Arithmetic::Linux;
         if cause != Congestion::TimeoutAgain {
-            // Section 3, fast convergence: a flow that lost before its old maximum gives up bandwidth to others.
+            // Section 3, fast convergence: a flow with a loss below its old maximum yields bandwidth to others.
             let keep = if linux { (1.0 + self.beta) / 2.0 } else { self.beta };
             let lower = self.params.fast_convergence && w < self.last_max;
             self.last_max = if lower { (w as f64 * keep) as u64 } else { w };
@@ -194,7 +194,7 @@ impl Bic {
             if w <= self.params.low_window { w } else { (self.search_count(w) * 16 / self.delayed_ack.max(1)).max(1) };
     }
 
-    /// Section 3: how many segments must be acknowledged for one more segment of window.
+    /// Section 3: returns the number of segments that must be acknowledged per segment of growth.
     fn search_count(&self, w: u64) -> u64 {
         let Params { max_increment, search, smooth_part, first_count, .. } = self.params;
         let count = if w < self.last_max {
@@ -217,7 +217,7 @@ impl Bic {
         let mut segments = segments;
         if self.window.in_slow_start() {
             self.window.cwnd += u64::from(mss);
-            // ns-3 counts down in 32 bits also from 0, for an ACK of less than a segment.
+            // ns-3 counts down in 32 bits, even from 0 for an ACK of less than a segment.
             segments = segments.wrapping_sub(1);
         }
         if self.window.in_slow_start() || segments == 0 {
@@ -254,7 +254,7 @@ mod tests {
         cc.last_max = last_max;
         cc
     }
-    /// Segments that `rounds` windows of single ACKs, 10 ms apart, add.
+    /// Returns the segments added by `rounds` windows of single ACKs, 10 ms apart.
     fn grown(cc: &mut Bic, f: &mut Flow, rounds: u64, per_ack: u32) -> u64 {
         let before = cc.window.cwnd;
         for _ in 0..rounds {
@@ -303,8 +303,8 @@ mod tests {
         assert_eq!(cc.window.ssthresh, 10_000);
     }
 
-    /// The mean of 16ths starts from 2 segments per ACK and, being whole, never falls below 31/16. As the count is in
-    /// acknowledged *segments*, that doubles Smax: Linux adds 32 segments per RTT.
+    /// The mean in 16ths starts at 2 segments per ACK and, as an integer, never falls below 31/16. The count is in
+    /// acknowledged *segments*, so this doubles Smax: Linux adds 32 segments per RTT.
     #[test]
     fn additive_increase_is_twice_smax_per_round() {
         for per_ack in [1, 2] {

@@ -1,17 +1,17 @@
-//! Coverage as the events of its link show it to a host: layer 2 associated, layer 3 configured, and a signal above a
-//! threshold (AVOCA paper, section IV). Shared by [`super::avoca`] and the agent [`crate::gateway::avoca_rx`].
+//! Coverage as a host sees it from the events of its link: layer 2 associated, layer 3 configured, and a signal above a
+//! threshold (AVOCA paper, section IV). Used by [`super::avoca`] and the agent [`crate::gateway::avoca_rx`].
 //!
-//! The threshold is the one that the link announces ([`LinkEvent::Threshold`]) unless the parameters state another, so that
-//! a host judges the signal as the network does. What the paper leaves open: without any event there is coverage, as a host
-//! on a link without events would else never send; without a signal there is enough of it; the layer 3 configuration and
-//! the signal are forgotten when layer 2 is lost.
+//! The threshold is the one that the link announces ([`LinkEvent::Threshold`]) unless the parameters state another, so
+//! the host judges the signal like the network. The paper leaves three points open. Without any event there is
+//! coverage; otherwise a host on a link without events would never send. Without a signal event the signal is
+//! sufficient. Loss of layer 2 discards the layer 3 configuration and the signal.
 
 use super::LinkEvent;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The threshold of a link that announces none, dBm: at this signal a Wi-Fi card still keeps a connection. The AVOCA
-/// paper has a threshold, but no value.
+/// Threshold of a link that announces none, dBm: a signal at which a Wi-Fi card still keeps a connection. The AVOCA
+/// paper uses a threshold but gives no value.
 pub const THRESHOLD_DBM: f64 = -80.0;
 
 /// A level in a parameter: stated as a number, or taken from the link's coverage.
@@ -33,7 +33,7 @@ pub enum Announced {
 }
 
 impl Level {
-    /// The default: as the link announces.
+    /// The default: the value that the link announces.
     pub const ANNOUNCED: Level = Level::Announced(Announced::Coverage);
 
     fn or(self, announced: f64) -> f64 {
@@ -44,19 +44,19 @@ impl Level {
     }
 }
 
-/// The parameters of coverage.
+/// Parameters of coverage.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     /// Signal at or below which coverage ends, dBm.
     pub threshold: Level,
-    /// Coverage begins only this much above the threshold, dB.
+    /// Margin above the threshold at which coverage begins, dB.
     pub hysteresis: Level,
-    /// Layer 3 must be configured after each Up; else Up implies it.
+    /// True if layer 3 must be configured after each Up; otherwise Up implies it.
     pub needs_l3: bool,
 }
 
 impl Rules {
-    /// Refuses levels that make no sense.
+    /// Rejects invalid levels.
     pub fn check(&self) -> Result<(), String> {
         let number = |level: Level| level.or(0.0).is_finite();
         if number(self.threshold) && number(self.hysteresis) && self.hysteresis.or(0.0) >= 0.0 {
@@ -66,25 +66,25 @@ impl Rules {
     }
 }
 
-/// A host's view of coverage.
+/// Coverage as seen by a host.
 #[derive(Clone, Debug)]
 pub struct Coverage {
     rules: Rules,
-    /// Threshold and hysteresis that the link announced.
+    /// Threshold and hysteresis announced by the link.
     announced: (f64, f64),
     associated: bool,
     configured: bool,
-    /// Whether the signal is strong enough; `None` = nothing is known of it.
+    /// True if the signal is strong enough; `None` = unknown.
     strong: Option<bool>,
 }
 
 impl Coverage {
-    /// Before any event.
+    /// Creates the state before any event.
     pub fn new(rules: Rules) -> Self {
         Coverage { rules, announced: (THRESHOLD_DBM, 0.0), associated: true, configured: true, strong: Some(true) }
     }
 
-    /// Takes in an event.
+    /// Processes an event.
     pub fn on_link(&mut self, event: &LinkEvent) {
         match *event {
             LinkEvent::Down => (self.associated, self.configured, self.strong) = (false, false, None),
@@ -102,7 +102,7 @@ impl Coverage {
         }
     }
 
-    /// Whether there is coverage.
+    /// Returns true if there is coverage.
     pub fn is_there(&self) -> bool {
         self.associated && self.configured && self.strong != Some(false)
     }
@@ -136,8 +136,7 @@ mod tests {
             (usual, &[announced, Signal(-110.0)], false),
             (usual, &[announced, Signal(-111.0), Signal(-106.0)], false),
             (stated(-80.0, 0.0), &[announced, Signal(-109.9)], false),
-            // The signal that began coverage has weakened by the time layer 3 is configured: that does not end
-            // coverage.
+            // The signal has weakened since coverage began, when layer 3 is configured: this does not end coverage.
             (usual, &[announced, Down, Signal(-100.0), Signal(-107.0), Up, Configured], true),
             (usual, &[announced, Down, Signal(-107.0), Up, Configured], false),
         ];

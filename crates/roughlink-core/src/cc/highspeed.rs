@@ -1,15 +1,15 @@
-//! HighSpeed TCP (RFC 3649): AIMD whose increase a(w) and decrease b(w) depend on the window, so that a large one is
-//! reached at loss rates that exist.
+//! HighSpeed TCP (RFC 3649): AIMD with increase a(w) and decrease b(w) that depend on the window, so that realistic
+//! loss rates allow large windows.
 //!
-//! As in Linux and ns-3, a(w) and b(w) come from the table of appendix B: a row for every whole a(w). The table is not
-//! stored; [`Table`] computes its rows from the formulas of section 5, as far as a connection's window needs them.
+//! As in Linux and ns-3, a(w) and b(w) come from the table of appendix B, with a row for every integer a(w). [`Table`]
+//! does not store it, but computes rows from the formulas of section 5 as far as a connection's window needs them.
 //!
-//! Defaults are those of Linux's `tcp_highspeed`: a(w) is added per *ACK*, whatever it covers; b(w) is truncated to a
-//! 256th and is that of the window at the last growth beyond ssthresh; the table ends at 89053 segments.
+//! Defaults are those of Linux's `tcp_highspeed`. a(w) is added per *ACK*, however many segments it covers. b(w) is
+//! truncated to a 256th and belongs to the window at the last growth beyond ssthresh. The table ends at 89053 segments.
 //!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpHighSpeed: slow start adds one segment per ACK, a(w) counts per acknowledged
-//! segment, b(w) is rounded to two decimals and is that of the bytes in flight, from which the decrease starts. (ns-3
-//! has 53667 for the table's 53677; that is not reproduced.)
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpHighSpeed. Slow start adds one segment per ACK. a(w) counts per acknowledged
+//! segment. b(w) is rounded to two decimals and belongs to the bytes in flight, from which the decrease starts. (ns-3
+//! has 53667 instead of the table's 53677; this is not reproduced.)
 
 use super::newreno::slow_start_per_ack;
 use super::registry::Construct;
@@ -161,8 +161,8 @@ impl CongestionControl for HighSpeed {
     }
 }
 
-/// The table of appendix B: row `i` holds for windows above row `i - 1`'s up to its own, has a(w) = `i + 1`, and is
-/// where a(w) has grown by one since the row before.
+/// Table of appendix B. Row `i` applies to windows above row `i - 1`'s up to its own and has a(w) = `i + 1`. Its window
+/// is where a(w) has grown by one since the previous row.
 #[derive(Clone, Debug)]
 pub struct Table {
     rows: Vec<Row>,
@@ -182,7 +182,7 @@ struct Row {
 }
 
 impl Table {
-    /// The table for `params`, with its first row.
+    /// Creates the table for `params`, with its first row.
     pub fn new(params: &Params) -> Self {
         let first = Row { w: params.low_window as u64, a: 1.0, b: 0.5 };
         Table {
@@ -196,7 +196,7 @@ impl Table {
         }
     }
 
-    /// The row for a window of `w` segments, looked for from `row` on.
+    /// Returns the row for a window of `w` segments, searching upward from `row`.
     #[inline]
     pub fn seek(&mut self, row: usize, w: u64) -> usize {
         let mut row = row;
@@ -209,24 +209,24 @@ impl Table {
         row
     }
 
-    /// b(w) of `row`.
+    /// Returns b(w) of `row`.
     pub fn decrease(&self, row: usize) -> f64 {
         self.rows[row].b
     }
 
-    /// b(w) of section 5: 0.5 at Low_Window, High_Decrease at High_Window, linear in log w between.
+    /// Returns b(w) of section 5: 0.5 at Low_Window, High_Decrease at High_Window, linear in log w between.
     fn b(&self, w: f64) -> f64 {
         (self.high_decrease - 0.5) * (libm::log(w) - libm::log(self.low)) / (libm::log(self.high) - libm::log(self.low))
             + 0.5
     }
 
-    /// a(w) of section 5: w^2 p(w) 2 b(w) / (2 - b(w)).
+    /// Returns a(w) of section 5: w^2 p(w) 2 b(w) / (2 - b(w)).
     fn a(&self, w: f64) -> f64 {
         let b = self.b(w);
         w * w * 2.0 * b / ((2.0 - b) * libm::pow(w, self.exponent) * self.divisor)
     }
 
-    /// Adds the next row, the first window whose a(w) exceeds the last row's by more than 1; false at the end.
+    /// Adds the next row: the first window whose a(w) exceeds the last row's by more than 1. Returns false at the end.
     #[cold]
     fn extend(&mut self) -> bool {
         let last = self.rows[self.rows.len() - 1];
@@ -406,7 +406,7 @@ mod tests {
         }
         assert!(build("highspeed", "linux", "high_window = 38", &flow(1)).is_err());
         assert!(build("highspeed", "linux", "rows = 0", &flow(1)).is_err());
-        // A table that cannot reach its rows ends where a(w) stops growing.
+        // A table that cannot have all its rows ends where a(w) stops growing.
         let mut table = Table::new(&Params { rows: 1000, ..Params::default() });
         assert!(table.seek(0, u64::MAX) < 100);
     }

@@ -1,18 +1,18 @@
-//! H-TCP: the increase grows with the time since the last congestion event, the decrease adapts to the queue
-//! (R. Shorten, D. Leith, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004; D. Leith, R. Shorten,
+//! H-TCP: the increase grows with the time since the last congestion event, and the decrease adapts to the queue (R.
+//! Shorten, D. Leith, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004; D. Leith, R. Shorten,
 //! draft-leith-tcp-htcp, sections 3 and 4).
 //!
-//! Delta seconds after a congestion event, alpha = 1 up to Delta_L = 1 s, then 1 + 10 (Delta - Delta_L) +
-//! ((Delta - Delta_L) / 2)^2, scaled by 2 (1 - beta); beta = RTTmin / RTTmax within [0.5, 0.8], but 0.5 if the
-//! throughput has changed by more than 20 % between the last two events.
+//! Delta is the time in seconds since the last congestion event. alpha = 1 up to Delta_L = 1 s, then 1 + 10 (Delta -
+//! Delta_L) + ((Delta - Delta_L) / 2)^2, scaled by 2 (1 - beta). beta = RTTmin / RTTmax within [0.5, 0.8], but 0.5 if
+//! the throughput changed by more than 20 % between the last two events.
 //!
 //! Defaults are those of Linux's `tcp_htcp`: 128ths for alpha and beta, time in jiffies (1 ms), alpha also scaled by
-//! the RTT, the clock restarted when recovery ends.
+//! the RTT, and the clock restarted when recovery ends.
 //!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpHtcp: slow start adds one segment per ACK and congestion avoidance
-//! `mss^2 / cwnd + alpha` *bytes* per ACK (alpha without its unit of segments: H-TCP there is close to NewReno); beta
-//! adapts if the throughput rose, but did not double (integer division); RTTmin and RTTmax are those since the last
-//! event; the decrease starts from the bytes in flight; no RTT scaling.
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpHtcp. Slow start adds one segment per ACK. Congestion avoidance adds mss^2 /
+//! cwnd + alpha *bytes* per ACK; alpha lacks its unit of segments, so H-TCP is close to NewReno there. beta adapts if
+//! the throughput rose without doubling (integer division). RTTmin and RTTmax cover the time since the last event. The
+//! decrease starts from the bytes in flight. There is no RTT scaling.
 
 use super::newreno::slow_start_per_ack;
 use super::registry::Construct;
@@ -70,9 +70,9 @@ pub const NS3: &str = "arithmetic = \"ns3\"";
 pub struct Htcp {
     window: Window,
     state: State,
-    /// State of recovery before this ACK: both implementations measure before it changes.
+    /// Recovery state before this ACK: both implementations measure before it changes.
     recovery: CongestionState,
-    /// The first segment has left; in Linux Delta counts from then.
+    /// True after the first segment was sent; Linux starts Delta at this time.
     started: bool,
     params: Params,
 }
@@ -191,12 +191,12 @@ impl CongestionControl for Htcp {
     }
 }
 
-/// The state of `tcp_htcp`. Times in jiffies of 1 ms, rates in segments per second, alpha and beta in 128ths.
+/// State of `tcp_htcp`. Times in jiffies of 1 ms, rates in segments per second, alpha and beta in 128ths.
 #[derive(Clone, Debug)]
 struct Linux {
     alpha: u64,
     beta: u64,
-    /// One event has passed since beta was last fixed: it may adapt.
+    /// True if beta may adapt: one event has passed since it was last fixed.
     adaptive: bool,
     /// Segments acknowledged by the last ACK, and since `rate_start`.
     last_acked: u64,
@@ -207,7 +207,7 @@ struct Linux {
     min_rtt: u64,
     max_rtt: u64,
     last_event: u64,
-    /// `last_event`, `max_rtt` and `old_max_rate` as they were before the present episode.
+    /// `last_event`, `max_rtt` and `old_max_rate` before the current episode.
     before: Option<(u64, u64, u64)>,
     rate: u64,
     max_rate: u64,
@@ -234,7 +234,7 @@ impl Linux {
         }
     }
 
-    /// RTTmin, RTTmax and the throughput achieved (`measure_achieved_throughput`).
+    /// Measures RTTmin, RTTmax and the achieved throughput (`measure_achieved_throughput`).
     fn measure(&mut self, params: &Params, flow: &Flow, ack: &Ack, state: CongestionState, window: u64) {
         let now = flow.now.as_millis();
         let acked = ack.acked.div_ceil(u64::from(flow.mss));
@@ -264,7 +264,7 @@ impl Linux {
         }
         self.acked += acked;
         let elapsed = now.saturating_sub(self.rate_start);
-        // In Linux the subtraction is unsigned: an alpha beyond the window gives an impossible count.
+        // Linux subtracts unsigned numbers: an alpha above the window gives an impossible count.
         let enough = window.checked_sub((self.alpha / ONE).max(1)).is_some_and(|n| self.acked >= n);
         if enough && self.min_rtt > 0 && elapsed >= self.min_rtt {
             let rate = self.acked * 1000 / elapsed;
@@ -280,7 +280,7 @@ impl Linux {
         }
     }
 
-    /// A segment for every `window / alpha` acknowledged.
+    /// Adds a segment for every `window / alpha` acknowledged.
     fn grow(&mut self, params: &Params, window: &mut Window, flow: &Flow) {
         if self.count.saturating_mul(self.alpha) / ONE >= window.segments(flow.mss) {
             window.cwnd += u64::from(flow.mss);
@@ -292,7 +292,7 @@ impl Linux {
         self.last_acked = 1;
     }
 
-    /// Section 3.1: alpha from the time since the last event.
+    /// Section 3.1: computes alpha from the time since the last event.
     fn update_alpha(&mut self, params: &Params, now: u64) {
         let since = now.saturating_sub(self.last_event).saturating_sub(params.delta_l_ms);
         let mut factor = 1;
@@ -309,7 +309,7 @@ impl Linux {
         }
     }
 
-    /// Section 3.2: beta from the RTTs if the throughput is steady.
+    /// Section 3.2: computes beta from the RTTs if the throughput is steady.
     fn update_beta(&mut self, params: &Params) {
         let least = (params.beta_min * ONE as f64) as u64;
         if params.bandwidth_switch {
@@ -331,7 +331,7 @@ impl Linux {
         }
     }
 
-    /// The window after an event, segments.
+    /// Returns the window after an event, segments.
     fn reduce(&mut self, params: &Params, flow: &Flow, window: u64) -> u64 {
         let now = flow.now.as_millis();
         self.update_beta(params);
@@ -350,7 +350,7 @@ impl Linux {
     }
 }
 
-/// The state of ns-3's TcpHtcp. Delta counts from the start of the simulation until the first event.
+/// State of ns-3's TcpHtcp. Until the first event, Delta counts from the start of the simulation.
 #[derive(Clone, Debug, Default)]
 struct Ns3 {
     alpha: f64,
@@ -384,7 +384,7 @@ impl Ns3 {
         self.alpha = (2.0 * (1.0 - self.beta) * (1.0 + 10.0 * s + 0.25 * (s * s))).max(1.0);
     }
 
-    /// The bytes that an event leaves.
+    /// Returns the bytes left after an event.
     fn reduce(&mut self, params: &Params, flow: &Flow) -> u64 {
         self.last_event = flow.now;
         self.beta = params.beta_min;
@@ -511,8 +511,8 @@ mod tests {
         for _ in 0..1000 {
             cc.on_ack(&f, &ack(1, 50));
         }
-        // The first increment takes a window and sets alpha to 11; each later one takes w / 11 ACKs and one that grows:
-        // 10 + 1 at first, 15 + 1 at last.
+        // The first increment takes a window and sets alpha to 11. Each later one takes w / 11 ACKs plus the one that
+        // grows: 10 + 1 at first, 15 + 1 in the end.
         let grown = cc.vitals().cwnd / 1000 - 100;
         assert!((60..=75).contains(&grown), "{grown}");
     }
@@ -527,7 +527,8 @@ mod tests {
         f.in_flight = 50_000;
         cc.on_congestion(&f, Congestion::Loss);
         assert_eq!(cc.vitals().ssthresh, 25_000);
-        // 2 kB in 2 s, then 3 kB in 2 s: the throughput rose by less than twice. The ACK that ends recovery is not counted.
+        // 2 kB in 2 s, then 3 kB in 2 s: the throughput rose without doubling. The ACK that ends recovery is not
+        // counted.
         cc.on_ack(&f, &ack(100, 80));
         f.now = Time::from_secs(4);
         cc.on_ack(&f, &ack(3, 80));

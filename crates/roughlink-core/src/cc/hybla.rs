@@ -1,18 +1,18 @@
-//! TCP Hybla: a connection with a long RTT grows its window as fast as one with the reference RTT would
-//! (C. Caini, R. Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", International Journal of
-//! Satellite Communications and Networking 22, 2004, section 3).
+//! TCP Hybla: a connection with a long RTT grows its window as fast as one with the reference RTT (C. Caini, R.
+//! Firrincieli, "TCP Hybla: a TCP enhancement for heterogeneous networks", International Journal of Satellite
+//! Communications and Networking 22, 2004, section 3).
 //!
-//! With the normalised RTT rho = max(RTT / RTT0, 1), an ACK adds `2^rho - 1` segments in slow start and `rho^2 / w`
-//! beyond it. Both implementations take the smallest smoothed RTT for RTT. The paper's further proposals (SACK,
-//! timestamps, packet spacing) are the stack's business.
+//! With the normalized RTT rho = max(RTT / RTT0, 1), an ACK adds `2^rho - 1` segments in slow start and `rho^2 / w`
+//! beyond it. Both implementations use the smallest smoothed RTT as RTT. The paper's further proposals (SACK,
+//! timestamps, packet spacing) belong to the stack.
 //!
-//! Defaults are those of Linux's `tcp_hybla`: RTT0 25 ms, rho in eighths and increments in 128ths of a segment, one
-//! increment per ACK, the initial window replaced by rho segments, NewReno's growth in any state but Open.
+//! Defaults are those of Linux's `tcp_hybla`: RTT0 of 25 ms, rho in eighths, increments in 128ths of a segment, one
+//! increment per ACK, an initial window of rho segments, and NewReno's growth in any state except Open.
 //!
 //! `arithmetic = "ns3"` is ns-3 3.44's TcpHybla: real numbers, one increment per acknowledged segment in congestion
-//! avoidance, half the bytes in flight on a loss; its preset also sets RTT0 50 ms. There rho is 1 until the smoothed
-//! RTT equals its own minimum *including the handshake's*; data segments take longer to serialise than a SYN, so on a
-//! clean path rho never leaves 1 and all that remains of Hybla is that growth counts segments.
+//! avoidance, and half the bytes in flight on a loss. The preset also sets RTT0 to 50 ms. There, rho is 1 until the
+//! smoothed RTT equals its minimum *including the handshake's*. Data segments take longer to serialize than a SYN, so
+//! on a clean path rho stays 1 and the only effect of Hybla is that growth counts segments.
 
 use super::registry::Construct;
 use super::window::{AdditiveCounter, Arithmetic, Window};
@@ -49,16 +49,16 @@ pub const NS3: &str = "arithmetic = \"ns3\"\nrrtt_ms = 50\nstart_at_rho = false\
 pub struct Hybla {
     window: Window,
     reno: AdditiveCounter,
-    /// The RTT of the handshake is known.
+    /// True if the RTT of the handshake is known.
     started: bool,
     min_srtt: Option<Time>,
     /// rho in eighths, at least 8.
     eighths: u64,
     /// `2^rho - 1` in 128ths.
     slow_start: u64,
-    /// Parts of a segment not yet added, 128ths.
+    /// Fractions of a segment not yet added, 128ths.
     parts: u64,
-    /// ACKs whose increment was less than a 128th.
+    /// Number of ACKs whose increment was less than a 128th.
     unrewarded: u64,
     rho: f64,
     credit: f64,
@@ -153,7 +153,7 @@ impl CongestionControl for Hybla {
 }
 
 impl Hybla {
-    /// Takes the RTT of the handshake, if there is one.
+    /// Uses the RTT of the handshake, if there is one.
     fn start(&mut self, flow: &Flow) {
         if flow.srtt.is_zero() {
             return;
@@ -168,7 +168,7 @@ impl Hybla {
         }
     }
 
-    /// Follows the smallest smoothed RTT and recomputes rho when it is met.
+    /// Follows the smallest smoothed RTT, and recomputes rho when an RTT equals it.
     #[inline]
     fn measure(&mut self, flow: &Flow) {
         if flow.srtt.is_zero() {
@@ -185,7 +185,7 @@ impl Hybla {
         }
     }
 
-    /// rho = max(RTT / RTT0, 1), and what depends on it.
+    /// Computes rho = max(RTT / RTT0, 1) and the values that depend on it.
     #[cold]
     fn normalise(&mut self, srtt: Time) {
         match self.params.arithmetic {
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!((cc.rho, cc.window.cwnd), (1.0, 11_000));
         cc.on_ack(&flow(499), &ack(1));
         assert_eq!(cc.rho, 9.98);
-        // Built before the handshake, it takes the RTT with the first segment.
+        // An instance created before the handshake takes the RTT with the first segment.
         let mut cc = Hybla::new(&params, &flow(0));
         cc.on_sent(&flow(500), &Sent { seq: 1, len: 1000, retransmission: false, tx_start: true });
         cc.on_ack(&flow(501), &ack(1));
@@ -391,7 +391,7 @@ mod tests {
                 }
             }
         }
-        // A window of over 128 rho^2 segments still grows by a segment per window.
+        // A window of more than 128 rho^2 segments still grows by a segment per window.
         let (f, mut cc) = after_loss("linux", "start_at_rho = false", 25, 1000);
         for _ in 0..1000 {
             cc.on_ack(&f, &ack(1));

@@ -1,13 +1,13 @@
-//! Leaving slow start before it overflows the queue, for any window algorithm.
+//! HyStart: ends slow start before it overflows the queue, for any window algorithm.
 //!
 //! *Classic* HyStart (S. Ha, I. Rhee, "Taming the elephants: new TCP slow start", NCSU TR 2008; Linux's `tcp_cubic`)
-//! ends slow start when the ACKs of a round, closely spaced, have been arriving for half the minimum RTT (the train
-//! fills the pipe), or when the smallest of the first RTTs of a round exceeds the minimum by an eighth (within 4 ms to
-//! 16 ms).
+//! ends slow start in one of two cases. Either closely spaced ACKs of a round have been arriving for half the minimum
+//! RTT (the train fills the pipe), or the smallest of the first RTTs of a round exceeds the minimum by an eighth
+//! (limited to 4 ms to 16 ms).
 //!
-//! *HyStart++* (RFC 9406) looks only at the delay, from round to round, and does not end slow start at once: five rounds
-//! of conservative slow start (CSS) at a quarter of the growth follow, and if the RTT falls again meanwhile, slow start
-//! resumes. It serves the first slow start of a connection only (section 4.2).
+//! *HyStart++* (RFC 9406) considers only the delay from round to round, and does not end slow start immediately. Five
+//! rounds of conservative slow start (CSS) with a quarter of the growth follow. If the RTT falls again in these rounds,
+//! slow start resumes. HyStart++ applies only to the first slow start of a connection (section 4.2).
 //!
 //! An algorithm keeps a [`HyStart`] beside its [`Window`], calls [`HyStart::on_ack`] for every ACK in slow start and
 //! grows by [`HyStart::slow_start`].
@@ -31,24 +31,24 @@ pub enum Mode {
     PlusPlus,
 }
 
-/// Parameters; the defaults are Linux's and RFC 9406's (section 4.3), which agree where both have one.
+/// Parameters; the defaults are those of Linux and RFC 9406 (section 4.3), which agree where both define one.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Which HyStart.
+    /// Variant.
     pub mode: Mode,
-    /// Classic: smallest window at which it acts, segments.
+    /// Classic: smallest window at which HyStart acts, segments.
     pub low_window: u64,
-    /// Classic: ACKs at most so far apart are a train.
+    /// Classic: largest distance between the ACKs of a train.
     pub ack_delta: Time,
     /// Classic: a train as long as the minimum RTT divided by this ends slow start.
     pub train_divisor: u64,
-    /// Smallest increase of delay that counts (MIN_RTT_THRESH).
+    /// Smallest threshold for an increase of delay (MIN_RTT_THRESH).
     pub delay_min: Time,
-    /// Largest increase of delay that is needed (MAX_RTT_THRESH).
+    /// Largest threshold for an increase of delay (MAX_RTT_THRESH).
     pub delay_max: Time,
-    /// Between them, the increase needed is the RTT divided by this (MIN_RTT_DIVISOR).
+    /// Between these, the threshold is the RTT divided by this (MIN_RTT_DIVISOR).
     pub delay_divisor: u64,
-    /// RTT samples of a round that are needed (N_RTT_SAMPLE).
+    /// RTT samples needed per round (N_RTT_SAMPLE).
     pub samples: u32,
     /// HyStart++: most segments that one ACK adds (L).
     pub limit: u64,
@@ -56,8 +56,8 @@ pub struct Params {
     pub css_growth_divisor: u64,
     /// HyStart++: rounds of CSS (CSS_ROUNDS).
     pub css_rounds: u32,
-    /// Whose classic HyStart. ns-3's: only the first samples of a round count, no allowance for offloading, looks
-    /// before the round is renewed, slow start overshoots ssthresh.
+    /// Variant of the classic arithmetic. In ns-3's, only the first samples of a round count, and there is no allowance
+    /// for offloading. The check precedes the renewal of the round, and slow start overshoots ssthresh.
     pub arithmetic: Arithmetic,
 }
 
@@ -81,7 +81,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Refuses what would divide by zero.
+    /// Rejects parameters that would divide by zero.
     pub fn check(&self) -> Result<(), String> {
         if self.train_divisor == 0 || self.delay_divisor == 0 || self.css_growth_divisor == 0 {
             Err("the divisors of HyStart must be at least 1".into())
@@ -95,27 +95,27 @@ impl Params {
     }
 }
 
-/// HyStart during slow start.
+/// HyStart state of a connection.
 #[derive(Clone, Debug)]
 pub struct HyStart {
     params: Params,
-    /// It has ended slow start, or may not any more.
+    /// True if HyStart has ended slow start or is no longer allowed to.
     done: bool,
     round_start: Time,
-    /// The round ends when this offset is acknowledged.
+    /// Offset whose acknowledgement ends the round.
     round_end: u64,
-    /// When the last ACK of the train arrived.
+    /// Arrival of the last ACK of the train.
     last_ack: Time,
-    /// Smallest RTT of this round and of the last one.
+    /// Smallest RTT of this round and of the previous one.
     round_rtt: Time,
     last_round_rtt: Time,
     sampled: u32,
-    /// In CSS: the RTT that started it, and the rounds since.
+    /// In CSS: the RTT that started it, and the number of rounds since.
     css: Option<(Time, u32)>,
 }
 
 impl HyStart {
-    /// At the start of a connection.
+    /// Creates the state for a new connection.
     pub fn new(params: Params, flow: &Flow) -> Self {
         HyStart {
             done: params.mode == Mode::Off,
@@ -130,8 +130,8 @@ impl HyStart {
         }
     }
 
-    /// An ACK with an RTT sample in slow start; `min_rtt` is the smallest RTT seen by the algorithm. May set ssthresh
-    /// to the window: slow start is over.
+    /// Processes an ACK in slow start with its RTT sample, if any; `min_rtt` is the smallest RTT of the algorithm. Ends
+    /// slow start by setting ssthresh to the window.
     #[inline]
     pub fn on_ack(&mut self, flow: &Flow, ack: &Ack, window: &mut Window, min_rtt: Time) {
         if self.done {
@@ -148,8 +148,8 @@ impl HyStart {
         }
     }
 
-    /// Slow start for `segments`; returns those left for congestion avoidance. ACKs of one round of CSS count for a
-    /// quarter (RFC 9406 section 4.2).
+    /// Grows the window in slow start by `segments` and returns the segments left for congestion avoidance. ACKs in
+    /// rounds of CSS count a quarter (RFC 9406 section 4.2).
     #[inline]
     pub fn slow_start(&mut self, flow: &Flow, window: &mut Window, segments: u64) -> u64 {
         let mss = u64::from(flow.mss);
@@ -167,7 +167,7 @@ impl HyStart {
         window.slow_start(segments.min(self.params.limit) * mss / divisor) * divisor / mss
     }
 
-    /// A congestion event. Classic HyStart starts over after a time-out, HyStart++ has had its only slow start.
+    /// Processes a congestion event. Classic HyStart restarts after a timeout; HyStart++ has no second slow start.
     pub fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         match self.params.mode {
             Mode::Off => {}
@@ -183,12 +183,12 @@ impl HyStart {
         }
     }
 
-    /// Whether conservative slow start is on.
+    /// Returns true during conservative slow start.
     pub fn in_css(&self) -> bool {
         self.css.is_some()
     }
 
-    /// Whether slow start has ended here, or can no longer end here.
+    /// Returns true if HyStart has ended slow start or can no longer end it.
     pub fn is_done(&self) -> bool {
         self.done
     }
@@ -248,7 +248,7 @@ impl HyStart {
             }
         }
         if flow.snd_una >= self.round_end {
-            // The round in which CSS began counts.
+            // The round in which CSS started counts.
             if let Some((_, rounds)) = &mut self.css {
                 *rounds += 1;
                 if *rounds >= self.params.css_rounds {
@@ -261,27 +261,27 @@ impl HyStart {
         }
     }
 
-    /// The increase of delay that matters at `rtt`.
+    /// Returns the significant increase of delay at `rtt`.
     fn threshold(&self, rtt: Time) -> Time {
         (rtt / self.params.delay_divisor).clamp(self.params.delay_min, self.params.delay_max)
     }
 }
 
-/// Linux lengthens the train by the time that four of the largest offloaded packets take at its pacing rate, which in
-/// slow start is two windows per RTT; at most 1 ms (`hystart_ack_delay`).
+/// Returns Linux's extension of the train: the time of four of the largest offloaded packets at the pacing rate, which
+/// in slow start is two windows per RTT; at most 1 ms (`hystart_ack_delay`).
 fn offload_delay(flow: &Flow, cwnd: u64) -> Time {
     let nanos = u128::from(4 * OFFLOAD_BYTES) * u128::from(flow.srtt.0) / u128::from((2 * cwnd).max(1));
     Time(nanos.min(1_000_000) as u64)
 }
 
-/// Largest packet that Linux hands to a card that segments (`sk_gso_max_size`).
+/// Largest packet that Linux passes to a card with segmentation offload (`sk_gso_max_size`).
 const OFFLOAD_BYTES: u64 = 65_536;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A connection in slow start whose ACKs the test delivers one by one.
+    /// A connection in slow start; the test delivers its ACKs one by one.
     struct Connection {
         hystart: HyStart,
         window: Window,
@@ -300,7 +300,7 @@ mod tests {
             };
             Connection { hystart: HyStart::new(params, &flow), window: Window::new(&flow), flow, min_rtt: Time::MAX }
         }
-        /// An ACK of one segment, `gap` after the last, with this RTT.
+        /// Delivers an ACK of one segment, `gap` after the previous one, with this RTT.
         fn ack(&mut self, gap: Time, rtt: Time) {
             let f = &mut self.flow;
             f.now += gap;
@@ -316,14 +316,14 @@ mod tests {
             }
             self.flow.snd_nxt = self.flow.snd_una + self.window.cwnd;
         }
-        /// The ACKs up to the end of the round, spread over an RTT.
+        /// Delivers the ACKs up to the end of the round, spread over an RTT.
         fn round(&mut self, rtt: Time) {
             let n = (self.hystart.round_end - self.flow.snd_una).div_ceil(1000);
             for _ in 0..n {
                 self.ack(rtt / n, rtt);
             }
         }
-        /// Everything sent so far is acknowledged and a window is sent.
+        /// Acknowledges everything sent so far and sends a window.
         fn skip_round(&mut self) {
             self.flow.snd_una = self.flow.snd_nxt;
             self.flow.snd_nxt = self.flow.snd_una + self.window.cwnd;
@@ -341,13 +341,13 @@ mod tests {
     fn a_long_train_ends_slow_start() {
         let mut c = Connection::new(Params::default(), 200);
         c.skip_round();
-        // ACKs 1 ms apart at an RTT of 100 ms: over after half of it and the millisecond of allowance.
+        // ACKs 1 ms apart at an RTT of 100 ms: slow start ends after half the RTT and the millisecond of allowance.
         let mut acks = 0;
         while c.window.in_slow_start() {
             c.ack(ms(1), ms(100));
             acks += 1;
         }
-        // The first ACK starts the round, the train is as long as (100 + 1) / 2 ms after 51 more.
+        // The first ACK starts the round; 51 more make the train (100 + 1) / 2 ms long.
         assert_eq!(acks, 52);
         assert_eq!(c.ssthresh(), c.window.cwnd);
     }
@@ -370,7 +370,7 @@ mod tests {
             for _ in 0..20 {
                 c.ack(ms(10), ms(base + increase));
             }
-            // Within the same round the smallest RTT is still the base.
+            // Within one round, the smallest RTT remains the base.
             assert_eq!(c.ssthresh(), u64::MAX);
             c.skip_round();
             for _ in 0..9 {
@@ -437,7 +437,7 @@ mod tests {
         c.round(ms(127)); // 112 + 14 = 126
         assert!(c.hystart.in_css());
         let before = c.window.cwnd;
-        let mut rounds = 1; // the round in which it began
+        let mut rounds = 1; // the round in which CSS began
         while c.window.in_slow_start() {
             c.round(ms(130));
             rounds += 1;

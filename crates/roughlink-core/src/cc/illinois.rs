@@ -2,11 +2,13 @@
 //! Srikant, "TCP-Illinois: A Loss and Delay-Based Congestion Control Algorithm for High-Speed Networks", VALUETOOLS
 //! 2006 / Performance Evaluation 65, 2008; the curves of the V2G paper's figures 9 and 10).
 //!
-//! Defaults are Linux's `tcp_illinois`, with real numbers where the kernel has fixed point (alpha in 1/128, beta in
-//! 1/64: its alpha_min is 0.297). `illinois-aa` of the V2G paper is the same with alpha 11 to 1 and beta .025 to .5.
-//! `ns3` has delays in whole milliseconds, a window threshold that never holds (it compares bytes with segments),
-//! credit in whole segments (below alpha = 0.5 an ACK for two segments adds nothing), a reduction of the bytes in
-//! flight, and counts rounds of low delay also while alpha is at its maximum.
+//! Defaults are Linux's `tcp_illinois`, with real numbers instead of the kernel's fixed point (alpha in 1/128, beta in
+//! 1/64, so the kernel's alpha_min is 0.297). `illinois-aa` of the V2G paper is the same with alpha 11 to 1 and beta
+//! .025 to .5.
+//!
+//! `ns3` has delays in whole milliseconds and a window threshold that is always exceeded (it compares bytes with
+//! segments). Credit counts whole segments: below alpha = 0.5 an ACK for two segments adds nothing. A loss reduces the
+//! bytes in flight. Rounds of low delay also count while alpha is at its maximum.
 
 use super::newreno::Halve;
 use super::registry::Construct;
@@ -84,21 +86,21 @@ impl Default for Params {
 }
 
 impl Params {
-    /// The increase at average queueing delay `da`, the largest being `dm` (figure 9):
-    /// kappa1 / (kappa2 + da) beyond `d1`, which is continuous there.
+    /// Returns the increase at average queueing delay `da` with largest delay `dm` (figure 9): kappa1 / (kappa2 + da)
+    /// beyond `d1`, continuous at `d1`.
     pub fn alpha(&self, da: f64, dm: f64) -> f64 {
         let d1 = self.d1 * dm;
         if da <= d1 || self.alpha_max <= self.alpha_min {
             return self.alpha_max;
         }
-        // kappa1 = (dm - d1) amin amax / (amax - amin), kappa2 = (dm - d1) amin / (amax - amin) - d1; both times
-        // (amax - amin) / amin.
+        // kappa1 = (dm - d1) amin amax / (amax - amin), kappa2 = (dm - d1) amin / (amax - amin) - d1; both multiplied
+        // by (amax - amin) / amin.
         let (dm, da) = (dm - d1, da - d1);
         dm * self.alpha_max / (dm + da * (self.alpha_max - self.alpha_min) / self.alpha_min)
     }
 
-    /// The part of the window that a loss takes at average queueing delay `da` (figure 9):
-    /// kappa3 + kappa4 da between `d2` and `d3`.
+    /// Returns the part of the window that a loss removes at average queueing delay `da` (figure 9): kappa3 + kappa4 da
+    /// between `d2` and `d3`.
     pub fn beta(&self, da: f64, dm: f64) -> f64 {
         let (d2, d3) = (self.d2 * dm, self.d3 * dm);
         if da <= d2 {
@@ -111,7 +113,8 @@ impl Params {
     }
 }
 
-/// What `illinois-aa` sets (V2G paper, figure 10). Its text lowers beta "for d < d1", its figure and figure 9 up to d2: d2 it is.
+/// Parameters of `illinois-aa` (V2G paper, figure 10). Its text lowers beta "for d < d1"; its figure and figure 9 say
+/// up to d2. The code uses d2.
 pub const ADDED_AGGRESSIVENESS: &str = "alpha_max = 11.0\nalpha_min = 1.0\nbeta_min = 0.025\nbeta_max = 0.5";
 
 /// The `ns3` preset.
@@ -123,20 +126,20 @@ pub const NS3: &str = "win_thresh = 0\nrtt_limit_ms = 0.0\nwhole_milliseconds = 
 pub struct Illinois {
     window: Window,
     params: Params,
-    /// Longer RTTs count as this.
+    /// Limit of RTTs; longer ones count as this.
     rtt_limit: Time,
     alpha: f64,
     beta: f64,
     /// Smallest and largest RTT of the connection.
     base_rtt: Time,
     max_rtt: Time,
-    /// Sum and number of the RTT samples of this round.
+    /// Sum and number of RTT samples of this round.
     sum_rtt: u128,
     samples: u32,
     round_end: u64,
-    /// The delay has left the low zone since alpha was last at its maximum.
+    /// True if the delay has left the low zone since alpha was last at its maximum.
     above: bool,
-    /// Rounds in the low zone.
+    /// Number of rounds in the low zone.
     low: u32,
     /// Segments (Linux) or credit in segments (ns-3) since the last increase.
     credit: u64,
@@ -207,7 +210,7 @@ impl CongestionControl for Illinois {
         }
     }
 
-    /// `W <- W - beta W` (V2G paper, equation 2); after a time-out the window is one segment (equation 3).
+    /// Applies `W <- W - beta W` (V2G paper, equation 2); after a timeout the window is one segment (equation 3).
     fn on_congestion(&mut self, flow: &Flow, cause: Congestion) {
         let mss = u64::from(flow.mss);
         let left = match self.params.halve {
@@ -260,7 +263,7 @@ impl Illinois {
         self.sum_rtt = 0;
     }
 
-    /// New alpha and beta from the delays of the round that has ended.
+    /// Computes alpha and beta from the delays of the past round.
     fn adapt(&mut self, mss: u32) {
         if self.window.cwnd < u64::from(self.params.win_thresh) * u64::from(mss) {
             self.alpha = self.params.alpha_base;
@@ -279,7 +282,7 @@ impl Illinois {
         }
     }
 
-    /// Back to `alpha_max`, but only after `theta` rounds if the delay had been higher.
+    /// Returns alpha to `alpha_max`, after `theta` rounds if the delay had been higher.
     fn low_delay(&mut self) {
         if !self.above {
             self.alpha = self.params.alpha_max;
@@ -295,13 +298,13 @@ impl Illinois {
         }
     }
 
-    /// A delay in microseconds, or in whole milliseconds.
+    /// Returns a delay in microseconds, or in whole milliseconds.
     fn delay(&self, d: Time) -> f64 {
         if self.params.whole_milliseconds { d.as_millis() as f64 } else { d.0 as f64 / 1e3 }
     }
 
-    /// `W <- W + alpha / W`: on every ACK by the V2G paper's equation 1, here for each segment acknowledged, as Linux and
-    /// ns-3 do.
+    /// Applies `W <- W + alpha / W`: per ACK in the V2G paper's equation 1, here per acknowledged segment, as in Linux
+    /// and ns-3.
     fn increase(&mut self, mss: u32, segments: u32) {
         let mut w = self.window.segments(mss);
         if self.params.whole_credit {
@@ -343,7 +346,7 @@ mod tests {
     fn curves_of_figure_9() {
         let p = Params::default();
         let dm = 1000.0;
-        // alpha: 10 up to d1 = .01 dm, continuous there, 0.3 at dm, falling and convex between.
+        // alpha: 10 up to d1 = .01 dm, continuous there, 0.3 at dm, decreasing and convex in between.
         assert!(close(p.alpha(0.0, dm), 10.0) && close(p.alpha(10.0, dm), 10.0));
         assert!(p.alpha(10.001, dm) > 9.999 - 0.005);
         assert!(close(p.alpha(dm, dm), 0.3));
@@ -356,7 +359,7 @@ mod tests {
         assert!(close(p.beta(450.0, dm), 0.3125));
         assert!(close(p.beta(800.0, dm), 0.5) && close(p.beta(dm, dm), 0.5));
         assert!(p.beta(799.999, dm) > 0.4999);
-        // No delay ever seen: the low-delay values.
+        // Without any delay so far: the low-delay values.
         assert!(close(p.alpha(0.0, 0.0), 10.0) && close(p.beta(0.0, 0.0), 0.125));
     }
 
@@ -378,7 +381,7 @@ mod tests {
     fn flow() -> Flow {
         Flow { mss: MSS as u32, initial_window: 40 * MSS, initial_ssthresh: 10 * MSS, ..Flow::default() }
     }
-    /// One round of `n` ACKs of one segment with an RTT of `ms`; alpha and beta adapt at its first ACK.
+    /// Delivers a round of `n` ACKs of one segment with an RTT of `ms`; alpha and beta adapt at its first ACK.
     fn round(cc: &mut Illinois, f: &mut Flow, n: u32, ms: u64) {
         f.snd_una = f.snd_nxt;
         f.snd_nxt += u64::from(n) * MSS;
@@ -414,7 +417,7 @@ mod tests {
         round(&mut cc, &mut f, 39, 100);
         // The kernel drops the credit beyond each whole segment: 8 of the 10.
         assert_eq!(cc.window.cwnd / MSS, 48);
-        // A loss takes an eighth.
+        // A loss removes an eighth.
         cc.on_congestion(&f, Congestion::Loss);
         assert_eq!(cc.vitals().ssthresh / MSS, 42);
     }
@@ -431,7 +434,7 @@ mod tests {
         round(&mut cc, &mut f, 5, 100);
         round(&mut cc, &mut f, 5, 100);
         assert!(close(cc.beta, 0.125));
-        cc.on_congestion(&f, Congestion::Timeout); // reduced with the beta of before
+        cc.on_congestion(&f, Congestion::Timeout); // reduced with the previous beta
         assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh / MSS), (MSS, 37)); // 42 - 5
         assert!(close(cc.alpha, 1.0) && close(cc.beta, 0.5));
     }
@@ -439,20 +442,20 @@ mod tests {
     #[test]
     fn ns3_quirks() {
         let ns3: Params = super::super::algorithm("illinois").unwrap().parameters("ns3").try_into().unwrap();
-        // The threshold never holds: two segments adapt.
+        // The threshold is always exceeded: two segments adapt.
         let small = Flow { initial_window: 2 * MSS, initial_ssthresh: 2 * MSS, ..flow() };
         let (mut f, mut cc) = (small.clone(), Illinois::new(&ns3, &small));
         round(&mut cc, &mut f, 2, 100);
         round(&mut cc, &mut f, 2, 100);
         assert!(close(cc.alpha, 10.0) && close(cc.beta, 0.125));
-        // Less than half a segment of credit per segment vanishes in an ACK for two.
+        // An ACK for two segments loses credit below half a segment each.
         cc.alpha = 0.49;
         let before = cc.window.cwnd;
         for _ in 0..1000 {
             cc.increase(MSS as u32, 2);
         }
         assert_eq!(cc.window.cwnd, before);
-        // What is reduced is in flight: (1 - 1/8) 10 = 8.75.
+        // The reduction starts from the bytes in flight: (1 - 1/8) 10 = 8.75.
         f.in_flight = 10_900;
         cc.on_congestion(&f, Congestion::Loss);
         assert_eq!(cc.vitals().ssthresh, 8 * MSS);

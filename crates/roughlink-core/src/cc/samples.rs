@@ -1,19 +1,20 @@
-//! RTT samples as Vegas and Veno collect them, after Linux's `tcp_vegas` and `tcp_veno`: the smallest of the
-//! connection, the smallest since the algorithm last looked, and whether they govern the window at all.
+//! RTT samples of Vegas and Veno, after Linux's `tcp_vegas` and `tcp_veno`: smallest of the connection, smallest since
+//! the last decision, and whether they control the window.
 
 use super::{Ack, CongestionState};
 use crate::units::Time;
 
-/// The samples of one connection. They govern in the Open state, until it is left, and anew when it is entered again.
+/// RTT samples of one connection. They control the window in the Open state until the connection leaves it, and again
+/// when it returns.
 #[derive(Clone, Debug)]
 pub struct Samples {
     /// Smallest RTT of the connection, [`Time::MAX`] before the first.
     pub base: Time,
     /// Smallest RTT since the algorithm last set it to [`Time::MAX`].
     pub rtt: Time,
-    /// How many there were since the algorithm last set it to zero.
+    /// Number of samples since the algorithm last set it to zero.
     pub count: u32,
-    /// The samples govern; else Reno does.
+    /// True if the samples control the window; otherwise Reno does.
     pub govern: bool,
     open: bool,
 }
@@ -25,7 +26,7 @@ impl Default for Samples {
 }
 
 impl Samples {
-    /// Takes the sample of an ACK that left the connection in `state`; whether the Open state was entered again.
+    /// Adds the sample of an ACK that left the connection in `state`. Returns true if the Open state was entered again.
     pub fn take(&mut self, state: CongestionState, ack: &Ack) -> bool {
         if let Some(rtt) = ack.rtt.filter(|t| !t.is_zero()) {
             self.base = self.base.min(rtt);
@@ -43,19 +44,19 @@ impl Samples {
         entered
     }
 
-    /// The samples govern from here on (Linux `vegas_enable`, `veno_enable`).
+    /// Gives the samples control (Linux `vegas_enable`, `veno_enable`).
     pub fn begin(&mut self) {
         self.govern = true;
         self.rtt = Time::MAX;
     }
 
-    /// As [`Samples::begin`], after an idle period that may have changed the path.
+    /// Same as [`Samples::begin`], after an idle period that may have changed the path.
     pub fn restart(&mut self) {
         self.base = Time::MAX;
         self.begin();
     }
 
-    /// A congestion event: Reno governs until the Open state is entered again.
+    /// Gives Reno control, after a congestion event, until the Open state is entered again.
     pub fn suspend(&mut self) {
         self.govern = false;
         self.open = false;

@@ -1,12 +1,12 @@
-//! Scalable TCP: multiplicative increase, so that recovery takes the same number of RTTs at any rate
-//! (T. Kelly, "Scalable TCP: improving performance in highspeed wide area networks", CCR 33(2), 2003, section 3).
+//! Scalable TCP: multiplicative increase, so recovery takes the same number of RTTs at any rate (T. Kelly, "Scalable
+//! TCP: improving performance in highspeed wide area networks", CCR 33(2), 2003, section 3).
 //!
-//! Each acknowledged segment adds `a`, a loss takes away `b` of the window; below `1 / a` segments the increase is
+//! Each acknowledged segment adds `a`, and a loss removes `b` of the window. Below `1 / a` segments the increase is
 //! NewReno's. Defaults are those of Linux's `tcp_scalable`.
 //!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpScalable: slow start adds one segment per ACK, the part of a count that did
-//! not make a whole segment is dropped, the decrease starts from the bytes in flight. Its preset also sets `a = 0.02`
-//! (ns-3's AIFactor of 50, meant to make up for delayed ACKs, although it counts segments).
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpScalable: slow start adds one segment per ACK, the count drops its remainder
+//! below a whole segment, and the decrease starts from the bytes in flight. The preset also sets `a = 0.02` (ns-3's
+//! AIFactor of 50, meant to compensate for delayed ACKs, although it counts segments).
 
 use super::newreno::slow_start_per_ack;
 use super::registry::Construct;
@@ -124,13 +124,13 @@ impl CongestionControl for Scalable {
     }
 }
 
-/// The count of acknowledged segments that adds one segment: `1 / a`, whole.
+/// Returns the number of acknowledged segments that adds one segment: `1 / a`, as an integer.
 pub(super) fn segments_per_increment(a: f64) -> u64 {
     libm::round(1.0 / a).max(1.0) as u64
 }
 
-/// Congestion avoidance as in ns-3's TcpScalable: a segment for every `min(w, per_increment)` acknowledged, the rest of
-/// the count dropped, the window cut down to whole segments whenever it grows.
+/// Congestion avoidance of ns-3's TcpScalable: adds a segment for every `min(w, per_increment)` acknowledged, drops the
+/// rest of the count, and cuts the window to whole segments whenever it grows.
 pub(super) fn ns3_increase(window: &mut Window, mss: u32, count: &mut u64, per_increment: u64, segments: u32) {
     let mss = u64::from(mss);
     let before = window.cwnd / mss;

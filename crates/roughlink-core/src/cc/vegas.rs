@@ -1,11 +1,13 @@
-//! Vegas: the window follows the number of segments that wait in the network, estimated from the RTT once per
-//! round (Brakmo, O'Malley, Peterson, "TCP Vegas: New Techniques for Congestion Detection and Avoidance", SIGCOMM
-//! 1994, sections 3.2 and 3.3; Brakmo and Peterson, IEEE JSAC 13(8), 1995).
+//! Vegas: the window follows the number of queued segments, estimated from the RTT once per round (Brakmo, O'Malley,
+//! Peterson, "TCP Vegas: New Techniques for Congestion Detection and Avoidance", SIGCOMM 1994, sections 3.2 and 3.3;
+//! Brakmo and Peterson, IEEE JSAC 13(8), 1995).
 //!
-//! Defaults are Linux's `tcp_vegas`: loss detection is the stack's, slow start doubles every round (the paper:
-//! every other), the RTT of a round is its smallest sample and needs three of them, the backlog is measured
-//! against the base RTT, a loss halves the window. `ns3` measures the backlog as the paper does, rounded up, and a
-//! loss takes one segment from the window, nothing more. Outside the Open state both grow as NewReno.
+//! Defaults are Linux's `tcp_vegas`. The stack detects losses. Slow start doubles every round (in the paper every other
+//! round). The RTT of a round is its smallest sample out of at least three. The backlog is measured against the base
+//! RTT. A loss halves the window.
+//!
+//! `ns3` measures the backlog as in the paper, rounded up, and a loss only removes one segment from the window. Outside
+//! the Open state, both grow like NewReno.
 
 use super::newreno::per_ack;
 use super::registry::Construct;
@@ -76,7 +78,7 @@ pub struct Vegas {
     window: Window,
     counter: AdditiveCounter,
     params: Params,
-    /// `rtt` and `count` are those of this round.
+    /// Samples; `rtt` and `count` cover this round.
     samples: Samples,
     round_end: u64,
 }
@@ -158,7 +160,7 @@ impl CongestionControl for Vegas {
 }
 
 impl Vegas {
-    /// A round begins that ends when what was sent up to `edge` is acknowledged.
+    /// Starts a round that ends when everything sent up to `edge` is acknowledged.
     fn begin(&mut self, edge: u64) {
         self.samples.begin();
         self.samples.count = 0;
@@ -184,7 +186,7 @@ impl Vegas {
         }
     }
 
-    /// The decision at the end of a round (section 3.2, and 3.3 for slow start).
+    /// Decides at the end of a round (section 3.2, and 3.3 for slow start).
     fn adjust(&mut self, mss: u32, segments: u32) {
         let Params { alpha, beta, gamma, .. } = self.params;
         let mss_bytes = u64::from(mss);
@@ -192,7 +194,7 @@ impl Vegas {
         let (target, backlog) = self.backlog(w);
         if self.window.in_slow_start() {
             if backlog > u64::from(gamma) {
-                // To the rate that is really achieved; the one more makes up for the division's truncation.
+                // Set the window for the achieved rate; the added one compensates for the truncation of the division.
                 self.window.cwnd = w.min(target + 1) * mss_bytes;
                 self.lower_ssthresh(mss_bytes);
             } else {
@@ -210,7 +212,7 @@ impl Vegas {
         self.window.ssthresh = self.window.ssthresh.max(three_quarters);
     }
 
-    /// Window that would leave no backlog, and the backlog of window `w`; segments.
+    /// Returns the window that would leave no backlog, and the backlog of window `w`; in segments.
     fn backlog(&self, w: u64) -> (u64, u64) {
         let (base, rtt) = (u128::from(self.samples.base.0), u128::from(self.samples.rtt.0));
         let target = (u128::from(w) * base / rtt) as u64;
@@ -248,7 +250,7 @@ mod tests {
     fn ack(ms: u64) -> Ack {
         Ack { acked: MSS, segments: 1, rtt: Some(Time::from_millis(ms)), may_grow: true, ..Ack::default() }
     }
-    /// A round of `n` ACKs with the given RTT; the first may end the round before.
+    /// Delivers a round of `n` ACKs with the given RTT; the first may end the previous round.
     fn round(cc: &mut dyn CongestionControl, f: &mut Flow, n: u64, ms: u64) {
         for _ in 0..n {
             f.snd_una += MSS;
@@ -256,7 +258,7 @@ mod tests {
             cc.on_ack(f, &ack(ms));
         }
     }
-    /// The window after one decision at base RTT 100 ms, window 20 and RTT `ms`, and the window before.
+    /// Returns the windows before and after one decision at base RTT 100 ms, window 20 and RTT `ms`.
     fn decide(stack: &str, params: &str, ms: u64) -> (u64, u64) {
         let mut f = flow();
         let mut cc = build("vegas", stack, params, &f).unwrap();

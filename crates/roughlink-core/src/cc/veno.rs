@@ -1,12 +1,13 @@
-//! Veno: Reno that uses the backlog N of Vegas to decide whether a loss is congestion (Fu and Liew, "TCP Veno: TCP Enhancement
-//! for Transmission over Wireless Access Networks", IEEE JSAC 21(2), 2003).
+//! Veno: Reno that uses the backlog N of Vegas to decide whether a loss is congestion (Fu and Liew, "TCP Veno: TCP
+//! Enhancement for Transmission over Wireless Access Networks", IEEE JSAC 21(2), 2003).
 //!
-//! N = W (1 - base RTT / RTT). Below `beta` segments the path is not congested: the window grows by a segment per
-//! round and a loss takes a fifth; from `beta` on it grows every other round and a loss halves it (section II).
+//! N = W (1 - base RTT / RTT). Below `beta` segments the path is not congested: the window grows by one segment per
+//! round, and a loss removes a fifth. At `beta` and above, the window grows every other round, and a loss halves it
+//! (section II).
 //!
-//! Defaults are Linux's `tcp_veno`: N of every ACK from that ACK's RTT, in half segments; an ACK without an RTT
-//! sample counts as congested. `ns3` forgets its samples at every increase and so nearly always grows as NewReno;
-//! the loss rule works, on bytes in flight.
+//! Defaults are Linux's `tcp_veno`: every ACK computes N from its RTT, in half segments; an ACK without an RTT sample
+//! counts as congested. `ns3` forgets its samples at every increase, so it nearly always grows like NewReno; the loss
+//! rule works, on bytes in flight.
 
 use super::newreno::{Halve, per_ack};
 use super::registry::Construct;
@@ -64,11 +65,11 @@ pub struct Veno {
     window: Window,
     counter: AdditiveCounter,
     params: Params,
-    /// `rtt` is that since the last increase.
+    /// Samples; `rtt` is the smallest since the last increase.
     samples: Samples,
     /// N in parts of a segment.
     backlog: u64,
-    /// The next round on a congested path may grow.
+    /// True if the next round on a congested path may grow.
     increase: bool,
 }
 
@@ -165,8 +166,8 @@ impl Veno {
         self.backlog >= u64::from(self.params.beta) * u64::from(self.params.resolution)
     }
 
-    /// N of the window and the last RTT (section II), counted up to the next part of a segment. Without
-    /// an RTT sample nearly the whole window counts.
+    /// Computes N from the window and the last RTT (section II), rounded up to the next part of a segment. Without an
+    /// RTT sample, nearly the whole window counts.
     fn measure(&mut self, mss: u32) {
         let parts = u128::from(self.window.segments(mss)) * u128::from(self.params.resolution);
         let target = parts * u128::from(self.samples.base.0) / u128::from(self.samples.rtt.0);
@@ -183,7 +184,7 @@ impl Veno {
                 per_ack(&mut self.window, mss, segments);
             }
             if !ss && self.congested() {
-                self.increase = !self.increase; // every other ACK, where the paper has every other round
+                self.increase = !self.increase; // every other ACK, in the paper every other round
             }
             return;
         }
@@ -226,7 +227,7 @@ mod tests {
     fn ack(ms: u64) -> Ack {
         Ack { acked: MSS, segments: 1, rtt: Some(Time::from_millis(ms)), may_grow: true, ..Ack::default() }
     }
-    /// A Veno of 20 segments and base RTT 100 ms after `n` ACKs with an RTT of `ms`.
+    /// Returns a Veno of 20 segments and base RTT 100 ms after `n` ACKs with an RTT of `ms`.
     fn after(params: &str, n: u32, ms: u64) -> Box<dyn CongestionControl> {
         let f = flow();
         let mut cc = build("veno", "linux", params, &f).unwrap();
@@ -253,7 +254,7 @@ mod tests {
         let mut cc = after("random_loss = 0.9", 1, 100);
         cc.on_congestion(&flow(), Congestion::Loss);
         assert_eq!(cc.vitals().ssthresh, 18 * MSS);
-        // A time-out, too (Linux calls the same function), but with a window of one segment.
+        // A timeout does the same (Linux calls the same function), but with a window of one segment.
         let mut cc = after("", 1, 100);
         cc.on_congestion(&flow(), Congestion::Timeout);
         assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (MSS, 16 * MSS));

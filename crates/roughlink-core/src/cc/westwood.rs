@@ -1,21 +1,20 @@
-//! Westwood: Reno growth; after a loss the window becomes what the path carries, the estimated bandwidth times the
-//! smallest RTT.
+//! Westwood: Reno growth; after a loss, the window becomes the estimated bandwidth times the smallest RTT.
 //!
 //! - `westwood` is Westwood+ (Grieco and Mascolo, "Performance evaluation and comparison of Westwood+, New Reno and
-//!   Vegas TCP", ACM CCR 34(2), 2004): one bandwidth sample per RTT. Defaults are Linux's `tcp_westwood`: a sample is
-//!   closed by the first ACK later than max(RTT, 50 ms), goes through two 7/8 filters in a row, a fast recovery
-//!   starts with half the window as target and *ends* with bandwidth x RTT, and a time-out discards the smallest RTT.
+//!   Vegas TCP", ACM CCR 34(2), 2004): one bandwidth sample per RTT. Defaults are Linux's `tcp_westwood`. The first ACK
+//!   later than max(RTT, 50 ms) ends a sample, which passes through two 7/8 filters in a row. A fast recovery starts
+//!   with half the window as target and *ends* with bandwidth x RTT. A timeout discards the smallest RTT.
 //! - `westwood-classic` is the first Westwood (Mascolo et al., "TCP Westwood: Bandwidth Estimation for Enhanced
-//!   Transport over Wireless Links", MobiCom 2001): a sample per ACK through a Tustin filter with a constant
-//!   coefficient (the authors' depends on the time between ACKs). ns-3 had it up to release 3.27, but divided what
-//!   one ACK acknowledges by the whole RTT, which reads a window of w segments w / 2 times too low; its `ns3` preset does
-//!   the same, because the V2G paper's "Westwood" is that.
+//!   Transport over Wireless Links", MobiCom 2001): one sample per ACK, through a Tustin filter with a constant
+//!   coefficient (the authors' coefficient depends on the time between ACKs). ns-3 had it up to release 3.27, but
+//!   divided the bytes of one ACK by the whole RTT, which underestimates a window of w segments by a factor of w / 2.
+//!   The `ns3` preset does the same, because the V2G paper's "Westwood" is this version.
 //!
-//! Both count what an ACK delivers with the papers' AckedCount: a duplicate ACK stands for a segment, and the
-//! cumulative ACK that follows for what they did not announce. `ns3` has the Westwood+ of 3.44: a timer of one
-//! smoothed RTT, the Tustin filter, ssthresh at once, growth per ACK, and its own count of segments.
+//! Both count the delivered bytes of an ACK with the papers' AckedCount: a duplicate ACK counts one segment, and the
+//! following cumulative ACK counts the segments that no duplicate announced. `ns3` has the Westwood+ of 3.44: a timer
+//! of one smoothed RTT, the Tustin filter, ssthresh at once, growth per ACK, and a different count of segments.
 //!
-//! Not modelled: Linux counts the full cumulative ACK when header prediction succeeds, whatever the duplicates reported.
+//! Not modeled: Linux counts the full cumulative ACK when header prediction succeeds, whatever the duplicates reported.
 
 use super::newreno::per_ack;
 use super::registry::Construct;
@@ -103,7 +102,7 @@ impl Default for Params {
     }
 }
 
-/// What `westwood-classic` sets.
+/// Parameters of `westwood-classic`.
 pub const CLASSIC: &str = "sample = \"ack\"\nfilter = \"tustin\"\nmemory = 0.9\njiffy_ms = 0.0\nat_once = true\n\
                            forget_rtt = false";
 /// The `ns3` preset of Westwood+.
@@ -124,20 +123,20 @@ pub struct Westwood {
     params: Params,
     /// Bytes delivered in the current sample.
     delivered: u64,
-    /// When the current sample began.
+    /// Start of the current sample.
     since: Time,
-    /// Length of the current timer sample; zero while there is none.
+    /// Length of the current timer sample; zero if none is running.
     timer: Time,
-    /// Bandwidth in bit/s, filtered, and what the filter keeps: the first stage's output (`Double`) or
-    /// the last sample (`Tustin`).
+    /// Filtered bandwidth in bit/s, and the state of the filter: output of the first stage (`Double`) or the last
+    /// sample (`Tustin`).
     bandwidth: f64,
     kept: f64,
     /// Last RTT, zero before the first.
     rtt: Time,
     min_rtt: Time,
-    /// The next ACK sets the smallest RTT anew.
+    /// True if the next ACK resets the smallest RTT.
     forget: bool,
-    /// Granularity of RTTs and shortest window sample.
+    /// Granularity of RTTs, and shortest window sample.
     jiffy: Time,
     least: Time,
     /// Bytes that duplicate ACKs announced.
@@ -267,7 +266,7 @@ impl CongestionControl for Westwood {
     }
 
     fn on_recovered(&mut self, _flow: &Flow) {
-        // Done by `on_ack`, which has the last ACK of the recovery counted first, as Linux does.
+        // `on_ack` does this, so that the last ACK of the recovery is counted first, as in Linux.
         self.recovered = !self.params.at_once && !self.cause.is_timeout();
     }
 
@@ -277,7 +276,7 @@ impl CongestionControl for Westwood {
 }
 
 impl Westwood {
-    /// Bandwidth x smallest RTT, at least two segments.
+    /// Returns bandwidth x smallest RTT, at least two segments.
     fn capacity(&self, flow: &Flow) -> u64 {
         let rtt = match self.params.sample {
             Sample::Window if self.min_rtt == Time::MAX => self.rtt,
@@ -287,13 +286,13 @@ impl Westwood {
         let mss = u64::from(flow.mss);
         let bytes = self.bandwidth * rtt.as_secs_f64() / 8.0;
         match self.params.sample {
-            // Linux has whole segments. What is exactly that many must not be one less by a rounding error.
+            // Linux uses whole segments. Rounding prevents an error that turns an exact number into one less.
             Sample::Window => (bytes.round() as u64 / mss).max(2).saturating_mul(mss),
             Sample::Timer | Sample::Ack | Sample::Rtt => (bytes as u64).max(2 * mss),
         }
     }
 
-    /// Bytes that this ACK reports as delivered.
+    /// Returns the bytes that this ACK reports as delivered.
     fn count(&mut self, flow: &Flow, ack: &Ack) -> u64 {
         let mss = u64::from(flow.mss);
         match self.params.count {
@@ -335,7 +334,7 @@ impl Westwood {
         }
     }
 
-    /// The sample is complete: filter it, begin the next.
+    /// Ends the sample: filters it and starts the next.
     fn close(&mut self, interval: Time, now: Time) {
         let sample = self.delivered as f64 * 8.0 / interval.as_secs_f64();
         let m = self.params.memory;
@@ -362,7 +361,7 @@ impl Westwood {
     }
 }
 
-/// `t` rounded up to a multiple of `unit`, which may be zero.
+/// Rounds `t` up to a multiple of `unit`, which may be zero.
 fn round_up(t: Time, unit: Time) -> Time {
     if unit.is_zero() { t } else { Time(t.0.div_ceil(unit.0).saturating_mul(unit.0)) }
 }
@@ -424,7 +423,8 @@ mod tests {
         let v = cc.vitals();
         assert_eq!((v.cwnd, v.ssthresh), (cc.capacity(&f), cc.capacity(&f)));
         assert!(v.cwnd >= 24 * MSS);
-        // A time-out: ssthresh at once, and the end of the repair changes nothing, after a second one, too.
+        // After a timeout ssthresh applies immediately; the end of the repair changes nothing, even after a second
+        // timeout.
         for cause in [Congestion::Timeout, Congestion::TimeoutAgain] {
             cc.on_congestion(&f, cause);
             assert_eq!((cc.vitals().cwnd, cc.vitals().ssthresh), (MSS, v.ssthresh));
@@ -474,7 +474,7 @@ mod tests {
         };
         // Twice 7/8: 8, 8 (7/8 + 7/64), 8 (49/64 + ...).
         assert_eq!(sample(&Params::default(), 3), [8000, 7875, 7656]);
-        // Tustin with 0.9: .1 x mean(8, 0), then .9 of it + .1 x mean(0, 8), then .9 of it.
+        // Tustin with 0.9: 0.1 x mean(8, 0); then 0.9 of that + 0.1 x mean(0, 8); then 0.9 of that.
         assert_eq!(sample(&params("westwood-classic", "linux"), 3), [400, 760, 684]);
         assert_eq!(sample(&Params { filter: Filter::None, ..Params::default() }, 2), [8000, 0]);
     }
@@ -485,9 +485,9 @@ mod tests {
         let mut count = |segments| cc.count(&f, &ack(segments)) / MSS;
         assert_eq!((count(1), count(2)), (1, 2)); // delayed ACKs count in full
         assert_eq!((count(0), count(0), count(0)), (1, 1, 1)); // duplicates: one each
-        assert_eq!(count(4), 1); // the ACK that fills the hole: only one segment is new
+        assert_eq!(count(4), 1); // ACK that fills the hole: only one segment is new
         assert_eq!((count(0), count(0), count(0), count(0), count(2)), (1, 1, 1, 1, 1)); // partial ACK
-        assert_eq!(count(3), 1); // the two left over are among the three
+        assert_eq!(count(3), 1); // the remaining two are among the three
     }
 
     #[test]

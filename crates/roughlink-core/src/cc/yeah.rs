@@ -1,19 +1,19 @@
-//! YeAH: Scalable TCP while the queue is short, Reno with decongestion when it is not (A. Baiocchi, A. Castellani,
-//! F. Vacirca, "YeAH-TCP: yet another highspeed TCP", PFLDnet 2007, section 2).
+//! YeAH: Scalable TCP while the queue is short, Reno with decongestion while it is long (A. Baiocchi, A. Castellani, F.
+//! Vacirca, "YeAH-TCP: yet another highspeed TCP", PFLDnet 2007, section 2).
 //!
 //! Once per RTT the queue is estimated from the smallest RTT of the round and of the connection:
-//! `queue = (RTT - RTTbase) w / RTT`. *Fast* mode (`queue <= alpha` and `RTT - RTTbase <= RTTbase / phi`) grows as
-//! Scalable TCP; *slow* mode grows as Reno and, with more than `alpha` queued, takes `queue / gamma` off the window, at
-//! most `w / 2^epsilon` and not below the window that competing Reno flows are thought to have. A loss takes away the
-//! queue, at least `w / 2^delta` and at most half; half after `rho` rounds of slow mode (Reno flows compete).
+//! `queue = (RTT - RTTbase) w / RTT`. *Fast* mode (`queue <= alpha` and `RTT - RTTbase <= RTTbase / phi`) grows like
+//! Scalable TCP. *Slow* mode grows like Reno. With more than `alpha` queued, it reduces the window by `queue / gamma`,
+//! by at most `w / 2^epsilon` and not below the estimated window of competing Reno flows. A loss removes the queue, at
+//! least `w / 2^delta` and at most half; after `rho` rounds of slow mode (Reno flows compete) it removes half.
 //!
-//! Defaults are those of Linux's `tcp_yeah`; the base RTT is reset when sending restarts with nothing in flight.
+//! Defaults are those of Linux's `tcp_yeah`. The base RTT is reset when sending restarts with nothing in flight.
 //!
-//! `arithmetic = "ns3"` is ns-3 3.44's TcpYeah: slow start and Reno's growth are per ACK and slow start spends the
-//! whole ACK, Scalable's is TcpScalable's; a round ends when its last segment is acknowledged, not the one after; the
-//! decrease starts from the bytes in flight and, below two segments of them, wraps around in 32 bits: ssthresh is then
-//! 4 GiB and slow start unbounded. Its preset also sets `phi = 0`: ns-3 divides 1 by phi in integers, so any queueing
-//! delay at all means slow mode.
+//! `arithmetic = "ns3"` is ns-3 3.44's TcpYeah. Slow start and Reno's growth count ACKs, and slow start uses the whole
+//! ACK. Scalable's growth is TcpScalable's. A round ends when its last segment is acknowledged, not the one after. The
+//! decrease starts from the bytes in flight and wraps around in 32 bits below two segments of them: ssthresh is then 4
+//! GiB and slow start unbounded. The preset also sets `phi = 0`: ns-3 divides 1 by phi in integers, so any queueing
+//! delay means slow mode.
 
 use super::newreno::{per_ack, slow_start_per_ack};
 use super::registry::Construct;
@@ -78,13 +78,13 @@ pub struct Yeah {
     base: u64,
     round_rtt: u64,
     samples: u32,
-    /// The round is over when more than this offset is acknowledged.
+    /// The round ends when more than this offset is acknowledged.
     round_end: u64,
-    /// The state is Open again: the next ACK starts a round, after its RTT is taken.
+    /// True if the state is Open again: the next ACK starts a round after its RTT is used.
     restart: bool,
-    /// Segments in the queue in the last round.
+    /// Segments in the queue, from the last round.
     queue: u64,
-    /// Rounds of slow mode in a row, and of fast mode since the last loss.
+    /// Consecutive rounds of slow mode, and rounds of fast mode since the last loss.
     slow_rounds: u64,
     fast_rounds: u64,
     /// Estimated window of a competing Reno flow, segments.
@@ -237,7 +237,7 @@ impl Yeah {
         }
     }
 
-    /// Section 2: the queue of the round, the mode that follows from it, and precautionary decongestion.
+    /// Section 2: estimates the queue of the round, selects the mode, and applies precautionary decongestion.
     fn judge(&mut self, mss: u32) {
         let mut w = self.window.segments(mss);
         let waited = self.round_rtt.saturating_sub(self.base);
@@ -303,7 +303,7 @@ mod tests {
             let rtt = Some(Time::from_millis(rtt_ms));
             self.cc.on_ack(&self.flow, &Ack { acked: 1000, segments: 1, rtt, may_grow: true, ..Ack::default() });
         }
-        /// ACKs until the round is over.
+        /// Delivers ACKs until the round ends and returns their number.
         fn round(&mut self, rtt_ms: u64) -> u64 {
             let end = self.cc.round_end;
             while self.cc.round_end == end {
@@ -323,14 +323,14 @@ mod tests {
         let w = c.segments();
         assert!((1009..=1011).contains(&w), "{w}");
         assert_eq!(c.cc.vitals().phase, "fast mode");
-        // 11 ms of queue at 100 ms are within 1/8 and make 10 % of the window: more than 80 segments.
+        // 11 ms of queue at 100 ms are within 1/8 and are 10 % of the window: more than 80 segments.
         let mut c = Connection::new("", 700);
         c.round(100);
         c.round(111);
         assert_eq!((c.cc.queue, c.cc.vitals().phase), (70, "fast mode"));
     }
 
-    /// queue = w (RTT - base) / RTT = 1020 * 50 / 150 = 340: taken off the window, the rest is Reno's.
+    /// queue = w (RTT - base) / RTT = 1020 * 50 / 150 = 340: removed from the window; the rest grows like Reno.
     #[test]
     fn slow_mode_drains_the_queue() {
         let mut c = Connection::new("", 1000);
@@ -342,7 +342,8 @@ mod tests {
         assert!((675..=685).contains(&w), "{w}");
         assert_eq!((c.cc.vitals().phase, c.cc.window.ssthresh / 1000), ("slow mode", w));
         assert_eq!(c.cc.reno_window, w / 2);
-        // With delay, but at most 80 segments queued, it grows by one per round; without either it is fast again.
+        // With delay but at most 80 segments queued, the window grows by one per round; without either, it is fast
+        // again.
         c.round(115);
         let after = c.segments();
         assert!(after < w + 3, "{after}");

@@ -1,23 +1,22 @@
-//! AVOCA for servers that cannot be changed: an agent on the train (in the AVOCA paper the sender observes the radio).
+//! AVOCA for servers that cannot be changed: an agent on the train. (In the AVOCA paper the sender observes the radio.)
 //!
 //! The idea is Freeze-TCP's (T. Goff, J. Moronski, D. Phatak, V. Gupta, INFOCOM 2000), moved from the receiver into a
-//! gateway. When coverage is about to end, it closes the windows: every acknowledgement that passes outward advertises
-//! 0, and one more is sent at once for each flow. The sender stops, and persists (RFC 9293 section 3.8.6.1) without
-//! losing anything or backing off. When coverage is back, three acknowledgements with the window that the receiver
-//! advertised last make it resume before its next probe: the first is the window update, and all three are duplicates
-//! for a sender that never received the closed window, so that it repairs what it lost.
+//! gateway. When coverage is about to end, the gateway closes the windows: every outgoing acknowledgement advertises 0,
+//! and one more is sent immediately for each flow. The sender stops and persists (RFC 9293 section 3.8.6.1) without
+//! losses or back-off. When coverage returns, three acknowledgements with the last window of the receiver make the
+//! sender resume before its next probe. The first is the window update. All three are duplicates for a sender that
+//! never received the closed window, so it repairs its losses.
 //!
-//! Closing takes back the right edge, which a receiver should not do and a sender must survive (RFC 9293 section 3.8.6:
-//! the usable window may become negative). Nothing else is taken back: the gateway never advertises or acknowledges
-//! more than the receiver did, and its segments repeat earlier ones in all but the window.
+//! Closing moves the right edge back, which a receiver should not do and a sender must survive (RFC 9293 section 3.8.6:
+//! the usable window may become negative). Nothing else moves back: the gateway never advertises or acknowledges more
+//! than the receiver did, and its segments repeat earlier ones except for the window.
 //!
 //! A warning is a signal at or below the threshold, or `Down`; [`crate::cc::coverage`] defines coverage. A warning may
-//! be wrong or late, so data from outside that arrives more than `lead_ms` after it proves coverage and opens the
-//! windows: a wrong warning costs that time and the wait for the sender's next probe. A late one changes nothing while
-//! the link is down, because nothing gets out. Without warnings, nothing is changed.
+//! be wrong or late, so data that arrives from outside more than `lead_ms` after it proves coverage and opens the
+//! windows. A wrong warning costs that time and the wait for the sender's next probe. A late warning changes nothing
+//! while the link is down, because nothing gets out. Without warnings the gateway changes nothing.
 //!
-//! Flows whose beginning was not seen are served too: windows are opened with the same field that was there when they
-//! closed.
+//! Flows whose SYN was not seen are served too: their windows open with the field value they had when they closed.
 
 use super::flows::{self, Flow, Flows, Phase};
 use super::registry::Construct;
@@ -57,7 +56,7 @@ impl Default for Params {
             needs_l3: true,
             lead_ms: 5_000,
             opening_acks: 3,
-            // Outside coverage every flow is idle. As long as a NAT keeps one (RFC 5382, REQ-5).
+            // Outside coverage every flow is idle. The timeout is the one of NATs (RFC 5382, REQ-5).
             table: flows::Params { idle_ms: 7_440_000, ..Default::default() },
         }
     }
@@ -75,16 +74,16 @@ pub struct AvocaRx {
     params: Params,
     flows: Flows<Held>,
     coverage: Coverage,
-    /// Since when windows are closed.
+    /// Time since which the windows are closed.
     closed: Option<Time>,
-    /// Flows for which acknowledgements wait to leave.
+    /// Flows with acknowledgements to send.
     pending: VecDeque<Key>,
     originated: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
-    /// The sender may have received an advertisement of the closed window.
+    /// True if the sender may have received the closed window.
     closed: bool,
 }
 
@@ -115,8 +114,8 @@ impl Gateway for AvocaRx {
         let seen = self.flows.observe(now, heading, segment);
         let lead = Time(self.params.lead_ms.saturating_mul(1_000_000));
         if heading == Heading::Inward && self.closed.is_some_and(|at| now >= at.saturating_add(lead)) {
-            // If the receiver will answer this segment, it opens the window of the flow itself. With three more of the
-            // kind there would be duplicates enough for a needless retransmission.
+            // If the receiver will answer this segment, its answer opens the window of the flow. Three more
+            // acknowledgements of the same kind would be enough duplicates for a needless retransmission.
             if let Some(flow) = seen.flow.and_then(|id| self.flows.get_mut(&id)) {
                 let old = flow.end_of(heading).next.is_some_and(|next| before(segment.seq, next));
                 flow.state.closed &= segment.payload == 0 && !old;
@@ -168,7 +167,7 @@ impl Gateway for AvocaRx {
         match (before, self.coverage.is_there()) {
             (true, false) => self.close(now),
             (false, true) => self.open(),
-            // Repeated after something from outside had disproved the warning: coverage ends now.
+            // Down repeats the warning after data from outside had disproved it: coverage ends now.
             (false, false) if *event == LinkEvent::Down && self.closed.is_none() => self.close(now),
             _ => {}
         }
@@ -180,7 +179,7 @@ impl Gateway for AvocaRx {
 }
 
 impl AvocaRx {
-    /// Coverage is about to end.
+    /// Closes the windows because coverage is about to end.
     fn close(&mut self, now: Time) {
         self.closed = Some(now);
         self.pending.clear();
@@ -190,14 +189,14 @@ impl AvocaRx {
         }
     }
 
-    /// Coverage is back, or never ended.
+    /// Opens the windows because coverage is back or never ended.
     fn open(&mut self) {
         if self.closed.take().is_none() {
             return;
         }
         self.pending.clear();
         for (&key, flow) in self.flows.iter_mut() {
-            // A window that the receiver itself has closed is the receiver's to open.
+            // If the receiver has closed its window, only the receiver opens it.
             let open = flow.end_of(Heading::Outward).ack.is_some_and(|(_, window)| window > 0);
             if std::mem::take(&mut flow.state.closed) && open {
                 self.pending.extend((0..self.params.opening_acks).map(|_| key));
@@ -206,7 +205,8 @@ impl AvocaRx {
     }
 }
 
-/// Whether the window of `flow` is closed and opened: its sender is outside, its header may be written.
+/// Returns true if the gateway closes and opens the window of `flow`: the sender is outside and the header may be
+/// rewritten.
 fn serves(flow: &Flow<Held>) -> bool {
     let writable = !flow.excluded() && flow.phase() != Phase::Handshake;
     writable && flow.has_data() && !flow.finished() && flow.end_of(Heading::Outward).ack.is_some()
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::gateway::tests::{Bench, key_of};
 
-    /// A connection with a byte in the window field that stands for itself, and timestamps.
+    /// Creates a connection without window scaling that last advertised 1234 bytes.
     fn bench(toml: &str) -> Bench<AvocaRx> {
         let mut b = Bench::new(AvocaRx::new(&toml::from_str(toml).unwrap()));
         b.open(0, 60);
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn segments_of_the_gateway_look_like_the_receivers() {
         let mut b = bench("");
-        // The client sends data, acknowledges and echoes; then an older acknowledgement comes late.
+        // The client sends data, acknowledges and echoes; then an older acknowledgement arrives late.
         let s = b.segment(0, Heading::Outward);
         b.pass(Heading::Outward, Segment { payload: 500, timestamps: Some((77, 66)), ..s });
         b.pass(Heading::Outward, Segment { ack: s.ack - 1460, window: 9_999, ..s });
@@ -278,24 +278,24 @@ mod tests {
     #[test]
     fn flows_are_chosen() {
         let mut b = bench("");
-        b.open(1, 20); // no data have come in
+        b.open(1, 20); // no data has arrived
         b.open(2, 20);
         b.data(2, 1);
         b.ack(2, 500);
-        b.fin(2, Heading::Inward); // no more data will
+        b.fin(2, Heading::Inward); // no more data will arrive
         b.open(3, 20);
         b.data(3, 1);
         b.ack(3, 500);
         let signed = Segment { signed: true, ..b.segment(3, Heading::Inward) };
         b.pass(Heading::Inward, signed);
-        // The beginning of this one was not seen.
+        // The SYN of this flow was not seen.
         let s = Segment { seq: 10, ack: 20, payload: 100, flags: flags::ACK, ..Segment::new(key_of(4)) };
         b.pass(Heading::Inward, s);
         b.pass(
             Heading::Outward,
             Segment { seq: 20, ack: 110, window: 5, flags: flags::ACK, ..Segment::new(key_of(4).reversed()) },
         );
-        // The receiver of this one has closed its window itself.
+        // The receiver of this flow has closed its window.
         b.open(5, 20);
         b.data(5, 1);
         b.ack(5, 0);
@@ -335,14 +335,14 @@ mod tests {
         assert_eq!(opened.len(), 1, "flow 0 gets an acknowledgement of its own");
         assert_eq!((opened[0].key.reversed(), opened[0].window), (key_of(1), 500));
         assert_eq!(b.ack(0, 700), 700);
-        // An acknowledgement from the server will not be answered: the gateway has to open the window.
+        // The client will not answer a pure acknowledgement from the server, so the gateway must open the window.
         let mut other = bench("lead_ms = 0\nopening_acks = 1");
         other.gateway.on_link(other.now, &LinkEvent::Down);
         sent(&mut other);
         let s = other.segment(0, Heading::Inward);
         other.pass(Heading::Inward, s);
         assert_eq!(sent(&mut other).len(), 1);
-        // The warning that was wrong is not repeated; the next one counts again.
+        // The wrong warning is not repeated; the next one counts again.
         b.gateway.on_link(b.now, &LinkEvent::Signal(-90.0));
         assert!(sent(&mut b).is_empty());
         b.gateway.on_link(b.now, &LinkEvent::Down);

@@ -1,13 +1,13 @@
 //! A gateway on a real interface: Ethernet frames or IP datagrams, rewritten in place.
 //!
-//! When a window changes, only the window field and the checksum of its segment change (RFC 1624). What cannot be
-//! parsed - other protocols, fragments without a TCP header, truncated bytes - passes unchanged and is counted.
-//! Checksums are not verified: a right one stays right, a wrong one wrong. They must be complete, not left for the
-//! network card to finish.
+//! A window change rewrites only the window field and the checksum of the segment (RFC 1624). Bytes that cannot be
+//! parsed (other protocols, fragments without a TCP header, truncated packets) pass unchanged and are counted.
+//! Checksums are not verified: a correct one stays correct and a wrong one wrong. Checksums must be complete, not left
+//! for the network card to finish.
 //!
-//! A segment that the gateway itself sends gets the link header of the last frame of its flow that went the same way. The
-//! gateway keeps it with the flow ([`Segment::link`]): there is none for a flow that the gateway does not know, and none is
-//! forgotten while it does.
+//! A segment that the gateway originates gets the link header of the last frame of its flow in the same direction. The
+//! gateway keeps the header with the flow ([`Segment::link`]), so it is available exactly while the flow is in the
+//! table.
 
 use super::packets::packet;
 use super::{Gateway, Heading, Key, Modem, Segment};
@@ -15,39 +15,39 @@ use crate::packet::{FlowId, Protocol, Side};
 use crate::units::Time;
 use crate::wire::{self, Decoded, Implied, ethernet};
 
-/// The first header of the bytes.
+/// First header of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Framing {
-    /// An Ethernet header, with up to two VLAN tags and PPPoE.
+    /// Ethernet header, with up to two VLAN tags and PPPoE.
     Ethernet,
-    /// The IP header.
+    /// IP header.
     Ip,
 }
 
-/// Passes frames through a gateway, and builds those that it sends.
+/// Passes frames through a gateway, and builds the frames that the gateway sends.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     framing: Framing,
-    /// Counts.
+    /// Counters.
     pub counters: Counters,
 }
 
-/// Counts of what passed.
+/// Counters of frames and segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// TCP segments that the gateway saw.
+    /// TCP segments that the gateway received.
     pub segments: u64,
-    /// Segments whose window it changed.
+    /// Segments whose window the gateway changed.
     pub rewritten: u64,
     /// UDP, and fragments without a TCP header.
     pub other: u64,
-    /// Frames that are no IP datagram, or one that cannot be parsed.
+    /// Frames without an IP datagram, or with one that cannot be parsed.
     pub opaque: u64,
-    /// Segments of the gateway that could not be sent, because their link header is not known.
+    /// Segments of the gateway that could not be sent because their link header is unknown.
     pub unsent: u64,
 }
 
-/// The bytes of a frame before the IP header.
+/// Bytes of a frame before the IP header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkHeader {
     bytes: [u8; LONGEST],
@@ -55,25 +55,25 @@ pub struct LinkHeader {
 }
 
 impl LinkHeader {
-    /// These bytes, unless there are none or too many.
+    /// Creates the header from its bytes; `None` if there are no bytes or too many.
     pub fn of(link: &[u8]) -> Option<Self> {
         let mut bytes = [0; LONGEST];
         bytes.get_mut(..link.len())?.copy_from_slice(link);
         (!link.is_empty()).then_some(LinkHeader { bytes, length: link.len() as u8 })
     }
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
 }
 
 impl Bytes {
-    /// Frames of kind `framing`.
+    /// Creates the adapter for frames of kind `framing`.
     pub fn new(framing: Framing) -> Self {
         Bytes { framing, counters: Counters::default() }
     }
 
-    /// `frame` passes `gateway` and goes on as it is afterwards.
+    /// Passes `frame` through `gateway`, which may rewrite it.
     pub fn receive(
         &mut self,
         gateway: &mut dyn Gateway,
@@ -104,7 +104,7 @@ impl Bytes {
         }
     }
 
-    /// Appends to `frame` one that `gateway` itself sends, and returns its direction.
+    /// Appends to `frame` the next frame that `gateway` originates, and returns its direction.
     pub fn transmit(&mut self, gateway: &mut dyn Gateway, now: Time, frame: &mut Vec<u8>) -> Option<Heading> {
         loop {
             let (heading, s) = gateway.transmit(now)?;
@@ -121,7 +121,7 @@ impl Bytes {
             let p = packet(FlowId::new(0, false), &s);
             wire::encode(&p, None, &addresses, &Implied::of(&p), frame).expect("an acknowledgement can be written");
             if ethernet::has_pppoe(&frame[start..at]) {
-                let length = (frame.len() - at + 2) as u16; // with the PPP protocol field (RFC 2516 section 4)
+                let length = (frame.len() - at + 2) as u16; // including the PPP protocol field (RFC 2516 section 4)
                 frame[at - 4..at - 2].copy_from_slice(&length.to_be_bytes());
             }
             return Some(heading);
@@ -129,7 +129,7 @@ impl Bytes {
     }
 }
 
-/// The TCP segment of `datagram` passes `gateway` as one of flow `key`, if it has one.
+/// Passes the TCP segment of `datagram`, if any, through `gateway` as a segment of flow `key`.
 pub(super) fn receive(
     gateway: &mut dyn Gateway,
     now: Time,
@@ -145,7 +145,7 @@ pub(super) fn receive(
     rewrite(&decoded, &segment, datagram);
 }
 
-/// Writes the window of `segment` into `datagram`, from which `decoded` was parsed; returns whether it is another one.
+/// Writes the window of `segment` into `datagram`, from which `decoded` was parsed. Returns true if the window differs.
 fn rewrite(decoded: &Decoded, segment: &Segment, datagram: &mut [u8]) -> bool {
     let other = segment.window != decoded.packet.window;
     if other {
@@ -174,7 +174,7 @@ fn segment(d: &Decoded) -> Segment {
     }
 }
 
-/// Bytes of the longest link header: addresses, two tags, PPPoE, with their EtherTypes.
+/// Length of the longest link header: addresses, two tags and PPPoE, with their EtherTypes.
 const LONGEST: usize = 12 + 4 + 4 + 2 + 6 + 2;
 
 #[cfg(test)]
@@ -206,8 +206,8 @@ mod tests {
         out
     }
 
-    /// A flow in the middle of its life, closed and opened: headers of the link and of IP as they were, only the window
-    /// field and the checksum changed.
+    /// Closes and opens a flow whose SYN was not seen: link and IP headers stay the same; only window field and
+    /// checksum change.
     #[test]
     fn frames_are_rewritten_and_sent() {
         let a = addresses();
@@ -245,7 +245,7 @@ mod tests {
             assert_eq!(b.transmit(g, now, &mut sent), None);
             let counted = Counters { segments: 3, rewritten: 1, ..Counters::default() };
             assert_eq!(b.counters, counted);
-            // Somebody else, with other link headers, in the name of the flow and of flows that there are not.
+            // An attacker with other link headers sends in the name of this flow and of flows that do not exist.
             g.on_link(now, &LinkEvent::Down);
             let mut foreign = link.to_vec();
             foreign.iter_mut().take(12).for_each(|byte| *byte = 0xee);

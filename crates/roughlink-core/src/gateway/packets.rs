@@ -1,11 +1,11 @@
-//! A gateway in a simulation: packets whose payload is implied.
+//! A gateway in a simulation, where the payload of packets is implied.
 
 use super::{Gateway, Heading, Key, Modem, Segment, bytes};
 use crate::packet::{FlowId, Fragment, Packet, Protocol, Side, Sides};
 use crate::units::Time;
 
-/// `packet` passes `gateway` and goes on as it is afterwards. Other protocols than TCP, and fragments without a TCP
-/// header, bypass it.
+/// Passes `packet` through `gateway`, which may change it. Protocols other than TCP, and fragments without a TCP
+/// header, bypass the gateway.
 pub fn receive(
     gateway: &mut dyn Gateway,
     now: Time,
@@ -22,7 +22,7 @@ pub fn receive(
     }
 }
 
-/// A packet that `gateway` itself sends.
+/// Returns the next packet that `gateway` originates, with its direction.
 pub fn transmit(gateway: &mut dyn Gateway, now: Time) -> Option<(Heading, Packet)> {
     loop {
         let (heading, s) = gateway.transmit(now)?;
@@ -32,7 +32,7 @@ pub fn transmit(gateway: &mut dyn Gateway, now: Time) -> Option<(Heading, Packet
     }
 }
 
-/// The packet of `flow` that `s`, which has neither payload nor SACK blocks, stands for.
+/// Converts `s`, a segment without payload and SACK blocks, to a packet of `flow`.
 pub(super) fn packet(flow: FlowId, s: &Segment) -> Packet {
     let mut p = Packet::tcp(flow);
     (p.seq, p.ack, p.flags, p.window) = (s.seq, s.ack, s.flags, s.window);

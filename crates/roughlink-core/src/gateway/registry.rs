@@ -1,4 +1,4 @@
-//! The gateways by name, and how a name with parameters becomes a gateway.
+//! Registry of gateways, and construction of a gateway from a name and parameters.
 
 use super::{Gateway, Heading, avoca_rx, window};
 use crate::registry::{Named, Registry};
@@ -7,10 +7,10 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use std::fmt;
 
-/// The name in scenario files of no gateway, so that an experiment can do without one.
+/// Name in scenario files for no gateway, so that an experiment can omit it.
 pub const NO_GATEWAY: &str = "none";
 
-/// All gateways. To add one to roughlink: a line here; from a program of one's own: [`Registry::add`].
+/// All gateways. To add one to roughlink, add a line here; a program adds one with [`Registry::add`].
 pub static REGISTRY: Registry<Kind> = Registry::new(&[
     Kind::new::<window::RateControl>(
         "muniz",
@@ -33,31 +33,31 @@ pub static REGISTRY: Registry<Kind> = Registry::new(&[
     .on_this_side(),
 ]);
 
-/// A gateway that can be built from parameters.
+/// Gateway that can be built from parameters.
 pub trait Construct: Gateway + Sized + 'static {
-    /// Its parameters with their defaults. Unknown keys must be refused (`#[serde(default, deny_unknown_fields)]`).
+    /// Parameters with their defaults. Must reject unknown keys (`#[serde(default, deny_unknown_fields)]`).
     type Params: DeserializeOwned + Serialize + JsonSchema + Default;
-    /// Refuses parameters that make no sense, with the reason.
+    /// Checks the parameters; returns the reason if they are invalid.
     fn check(params: &Self::Params) -> Result<(), String>;
-    /// The gateway at the start of a run.
+    /// Creates the gateway at the start of a run.
     fn new(params: &Self::Params) -> Self;
 }
 
-/// An entry of the registry.
+/// Entry of the registry.
 #[derive(Clone, Copy)]
 pub struct Kind {
     /// Name in scenario files.
     pub name: &'static str,
     /// One line for lists.
     pub summary: &'static str,
-    /// Where it is defined.
+    /// Publication or specification that defines it.
     pub source: &'static str,
     /// Parameters (TOML) that this name sets over the gateway's defaults.
     pub defaults: &'static str,
-    /// Which way a segment heads that leaves over the rough link: the hosts that the gateway serves lie beyond it, or on
+    /// Heading of a segment that leaves over the rough link: tells whether the served hosts are beyond the link or on
     /// this side of it.
     pub over: Heading,
-    /// It uses what a modem reports, so its link must have one.
+    /// True if the gateway uses the state of a modem, so its link must have one.
     pub needs_modem: bool,
     make: fn(toml::Table) -> Result<Box<dyn Gateway>, String>,
     parameters: fn() -> toml::Table,
@@ -65,7 +65,7 @@ pub struct Kind {
 }
 
 impl Kind {
-    /// `G` under `name`, with a line about it and where it is defined.
+    /// Creates the entry of gateway `G` under `name`, with a summary and its source.
     pub const fn new<G: Construct>(name: &'static str, summary: &'static str, source: &'static str) -> Self {
         Kind {
             name,
@@ -79,35 +79,35 @@ impl Kind {
             schema: || schemars::schema_for!(G::Params),
         }
     }
-    /// The hosts that it serves are on this side of the link, as on a train, instead of beyond it.
+    /// Declares that the served hosts are on this side of the link, as on a train, instead of beyond it.
     pub const fn on_this_side(mut self) -> Self {
         self.over = Heading::Outward;
         self
     }
-    /// It needs a modem; a scenario that puts it on another link is refused.
+    /// Declares that the gateway needs a modem; scenarios with it on another link are rejected.
     pub const fn in_a_modem(mut self) -> Self {
         self.needs_modem = true;
         self
     }
-    /// Parameters, in TOML, that this name sets over the gateway's own.
+    /// Sets parameters (TOML) over the gateway's defaults.
     pub const fn defaults(mut self, toml: &'static str) -> Self {
         self.defaults = toml;
         self
     }
 
-    /// Parameters in effect before the scenario's own.
+    /// Returns the parameters in effect before those of the scenario.
     pub fn parameters(&self) -> toml::Table {
         let mut all = (self.parameters)();
         all.extend(self.defaults.parse::<toml::Table>().expect("the registry's own TOML"));
         all
     }
 
-    /// JSON Schema of the parameters.
+    /// Returns the JSON Schema of the parameters.
     pub fn schema(&self) -> schemars::Schema {
         (self.schema)()
     }
 
-    /// A gateway of this kind with `params`.
+    /// Builds a gateway of this kind with `params`.
     pub fn build(&self, params: &toml::Table) -> Result<Box<dyn Gateway>, BuildError> {
         let mut all = self.parameters();
         if let Some(key) = params.keys().find(|&key| !all.contains_key(key)) {
@@ -146,38 +146,38 @@ impl fmt::Debug for Kind {
     }
 }
 
-/// Why a gateway could not be built.
+/// Reason why a gateway could not be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// No such gateway.
+    /// Unknown gateway.
     #[error("there is no gateway `{0}`")]
     UnknownKind(String),
-    /// No such parameter.
+    /// Unknown parameter.
     #[error("`{kind}` has no parameter `{key}`")]
     UnknownParameter {
-        /// The gateway.
+        /// Name of the gateway.
         kind: &'static str,
-        /// The key that is not known.
+        /// The unknown key.
         key: String,
-        /// The keys that are.
+        /// The known keys.
         known: Vec<String>,
     },
     /// A parameter with a wrong type or value.
     #[error("parameters of `{kind}`: {reason}")]
     Parameter {
-        /// The gateway.
+        /// Name of the gateway.
         kind: &'static str,
-        /// What is wrong.
+        /// Description of the error.
         reason: String,
     },
 }
 
-/// The registry's entry for `name`.
+/// Returns the registry's entry for `name`.
 pub fn kind(name: &str) -> Result<&'static Kind, BuildError> {
     REGISTRY.find(name).ok_or_else(|| BuildError::UnknownKind(name.to_owned()))
 }
 
-/// The gateway `name` with `params` in TOML; for tests.
+/// Builds the gateway `name` with `params` in TOML; for tests.
 pub fn build(name: &str, params: &str) -> Result<Box<dyn Gateway>, BuildError> {
     let entry = kind(name)?;
     let params = params

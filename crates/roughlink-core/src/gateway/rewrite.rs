@@ -1,32 +1,32 @@
-//! How a smaller window is put into a segment that advertises one.
+//! Rewriting the window of a segment to a smaller one.
 //!
-//! A window is made smaller, never larger, and the right edge that was advertised is never taken back (RFC 9293 section
-//! 3.8.6: a receiver should not, and Linux does not): what is visible shrinks only as data are acknowledged.
-//! Duplicates of an acknowledgement keep their window, without which the sender would not take them for duplicates
-//! (RFC 5681 section 2). A window is never closed, only a closed one is passed on.
+//! A window becomes smaller, never larger, and the advertised right edge never moves back (RFC 9293 section 3.8.6: a
+//! receiver should not move it back, and Linux does not). The visible window therefore shrinks only as data is
+//! acknowledged. Duplicates of an acknowledgement keep their window; otherwise the sender would not count them as
+//! duplicates (RFC 5681 section 2). Rewriting never closes a window; a closed one passes unchanged.
 //!
-//! The field counts units of 2^scale bytes. It is rounded up, so the sender may get up to a unit more than meant. Where
-//! a unit is more than a segment it is rounded down instead: that takes the edge back by less than a unit, as every
-//! receiver with such a scale does at times (RFC 7323 section 2.4).
+//! The field counts units of 2^scale bytes. Rounding up may give the sender up to one unit more than intended. If a
+//! unit is larger than a segment, the field is rounded down instead. This moves the edge back by less than a unit, as
+//! every receiver with such a scale does at times (RFC 7323 section 2.4).
 
 use super::{Segment, before};
 use crate::packet::flags;
 
-/// The upper limit of the advertised window.
+/// Upper limit of the advertised window.
 #[derive(Clone, Copy, Debug)]
 pub struct WindowLimit {
     /// Bytes.
     pub window: u64,
-    /// Bytes of a full segment.
+    /// Length of a full segment, bytes.
     pub mss: u32,
-    /// The right edge may be taken back, as a literal reading of the PLC paper does.
+    /// True if the right edge may move back, as in a literal reading of the PLC paper.
     pub retract: bool,
 }
 
-/// What one end has advertised so far, as the other end has seen it.
+/// Advertisements of one end, as the other end has seen them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Edge {
-    /// The highest acknowledgement plus window.
+    /// Highest sum of acknowledgement and window.
     right: Option<u32>,
     last: Option<Advertised>,
 }
@@ -39,8 +39,8 @@ struct Advertised {
 }
 
 impl Edge {
-    /// The window field for `s`, which carries an ACK; `shift` is that of its sender. Without `want`, and in a SYN or
-    /// RST, it stays what it is.
+    /// Returns the window field for `s`, which carries an ACK; `shift` is the sender's window scale. Without `want`,
+    /// and in a SYN or RST, the field is unchanged.
     pub fn advertise(&mut self, s: &Segment, shift: u8, want: Option<WindowLimit>) -> u16 {
         let shift = if s.is(flags::SYN) { 0 } else { shift }; // RFC 7323 section 2.2
         let original = u64::from(s.window) << shift;
@@ -49,7 +49,7 @@ impl Edge {
             _ => s.window,
         };
         if s.is(flags::RST) {
-            return field; // its window is meaningless
+            return field; // the window of an RST is meaningless
         }
         let window = u64::from(field) << shift;
         let right = s.ack.wrapping_add(window as u32);
@@ -67,9 +67,9 @@ impl Edge {
         let coarse = 1 << shift > mss;
         let up = |window: u64| window.div_ceil(1 << shift);
         let quantise = |window: u64| if coarse { window >> shift } else { up(window) };
-        let least = original.min(2 * mss); // no silly window, and never closed
+        let least = original.min(2 * mss); // avoids silly windows and never closes
         if let Some(last) = self.last.filter(|l| s.ack == l.ack && s.payload == 0 && !s.is(flags::FIN)) {
-            // As before, unless the receiver itself has moved its window and that is the one that counts.
+            // Repeat the last window, unless the receiver has moved its window and that window is the limit.
             if last.window < last.original || original == last.original {
                 return self.fit(up(original.min(last.window).max(least)), s);
             }
@@ -105,7 +105,7 @@ mod tests {
     fn the_window_shrinks_as_data_are_acknowledged() {
         let mut edge = Edge::default();
         assert_eq!(edge.advertise(&ack(0, 65_535), 0, None), 65_535);
-        // 20 segments wanted, but 65535 bytes are promised from 0.
+        // The limit is 20 segments, but 65535 bytes from 0 are already promised.
         for i in 1..=24 {
             assert_eq!(u32::from(edge.advertise(&ack(i * MSS, 65_535), 0, segments(20))), 65_535 - i * MSS);
         }
@@ -127,9 +127,9 @@ mod tests {
             assert_eq!(edge.advertise(&ack(20_000, 61_000), 0, segments(n)), first, "the receiver's too");
         }
         assert_eq!(edge.advertise(&ack(20_000, 9_000), 0, segments(20)), 9_000, "the receiver's is smaller");
-        // A receiver that was the limit opens its window: an update, not a duplicate.
+        // A receiver whose window was the limit opens it: an update, not a duplicate.
         assert_eq!(edge.advertise(&ack(20_000, 60_000), 0, segments(20)), 29_200);
-        // Data or FIN make it no duplicate.
+        // A segment with data or FIN is not a duplicate.
         let data = Segment { payload: 10, ..ack(20_000, 60_000) };
         assert_eq!(edge.advertise(&data, 0, segments(30)), 43_800);
     }
@@ -146,9 +146,9 @@ mod tests {
     #[test]
     fn the_field_counts_units() {
         let mut edge = Edge::default();
-        // Ceiling for a unit of 128 bytes: 14600 = 114.06 units.
+        // Rounded up for a unit of 128 bytes: 14600 = 114.06 units.
         assert_eq!(edge.advertise(&ack(1 << 20, 512), 7, segments(10)), 115);
-        // A unit of 16 KiB is eleven segments: rounded down, but not to nothing.
+        // A unit of 16 KiB is eleven segments: rounded down, but not to zero.
         let mut edge = Edge::default();
         assert_eq!(edge.advertise(&ack(0, 100), 14, segments(30)), 2);
         assert_eq!(edge.advertise(&ack(40_000, 100), 14, segments(3)), 1);

@@ -1,4 +1,4 @@
-//! What holds for every gateway, and the test bench of the others.
+//! Test bench of the gateways, and tests for all of them.
 
 mod flood;
 mod forged;
@@ -9,13 +9,13 @@ use crate::packet::{FlowId, SynOptions, flags};
 use crate::units::Time;
 use std::collections::BTreeMap;
 
-/// A modem of fixed timings, whose content the test sets.
+/// A modem with fixed timings and a content set by the test.
 pub(super) struct Fake {
     pub limit: u32,
     pub overhead: Time,
     pub sdu: Time,
     pub rejected: f64,
-    /// SDUs waiting, and those together with the unacknowledged.
+    /// SDUs waiting, and SDUs waiting or unacknowledged.
     pub backlog: BTreeMap<Key, (u32, u32)>,
 }
 
@@ -53,17 +53,17 @@ impl Modem for Fake {
     }
 }
 
-/// The inward direction of flow number `flow`.
+/// Returns the inward direction of flow number `flow`.
 pub(super) fn key_of(flow: u32) -> Key {
     Key::Simulated(FlowId::new(flow, false))
 }
 
-/// A gateway, a modem, and connections that clients inside have opened.
+/// A gateway, a modem, and connections opened by clients inside.
 pub(super) struct Bench<G> {
     pub gateway: G,
     pub modem: Fake,
     pub now: Time,
-    /// What server and client send next, by flow.
+    /// Next sequence numbers of server and client, by flow.
     next: BTreeMap<u32, [u32; 2]>,
     pub options: SynOptions,
 }
@@ -78,7 +78,7 @@ impl<G: Gateway> Bench<G> {
             options: SynOptions { mss: 1460, ..SynOptions::default() },
         }
     }
-    /// An acknowledgement without data, as the end would send it now.
+    /// Creates an acknowledgement without data, as the end would send it now.
     pub(super) fn segment(&self, flow: u32, heading: Heading) -> Segment {
         let [server, client] = self.next[&flow];
         let key = key_of(flow);
@@ -103,19 +103,19 @@ impl<G: Gateway> Bench<G> {
         let s = Segment { ack: s.ack + 1, flags: flags::SYN | flags::ACK, syn: Some(self.options), ..s };
         self.pass(Heading::Inward, s);
     }
-    /// The third segment of the handshake.
+    /// Passes the third segment of the handshake.
     pub(super) fn third(&mut self, flow: u32) {
         self.next.get_mut(&flow).unwrap().iter_mut().for_each(|n| *n += 1);
         self.ack(flow, 60_000);
     }
-    /// A handshake that takes `ms`.
+    /// Passes a handshake that takes `ms`.
     pub(super) fn open(&mut self, flow: u32, ms: u64) {
         self.syn(flow);
         self.wait(ms);
         self.syn_ack(flow);
         self.third(flow);
     }
-    /// `n` segments from the server.
+    /// Passes `n` segments from the server.
     pub(super) fn data(&mut self, flow: u32, n: u32) {
         for _ in 0..n {
             let s = Segment { payload: 1460, ..self.segment(flow, Heading::Inward) };
@@ -123,16 +123,16 @@ impl<G: Gateway> Bench<G> {
             self.next.get_mut(&flow).unwrap()[0] += 1460;
         }
     }
-    /// `n` bytes from the server go another way.
+    /// Lets `n` bytes from the server take another path.
     pub(super) fn skip(&mut self, flow: u32, n: u32) {
         self.next.get_mut(&flow).unwrap()[0] += n;
     }
-    /// The client acknowledges everything; what is advertised in the end.
+    /// Acknowledges everything from the client and returns the window advertised after the gateway.
     pub(super) fn ack(&mut self, flow: u32, window: u16) -> u16 {
         let s = Segment { window, ..self.segment(flow, Heading::Outward) };
         self.pass(Heading::Outward, s).window
     }
-    /// A FIN from the end that sends `heading`, acknowledged.
+    /// Passes a FIN from the end that sends `heading`, and its acknowledgement.
     pub(super) fn fin(&mut self, flow: u32, heading: Heading) {
         let s = self.segment(flow, heading);
         self.pass(heading, Segment { flags: s.flags | flags::FIN, ..s });

@@ -1,12 +1,12 @@
-//! HomePlug Green PHY: the power-line network on a charging cable (ISO 15118-3), two modems or several pairs of them.
+//! HomePlug Green PHY: the power-line network on a charging cable (ISO 15118-3), with one or more pairs of modems.
 //!
-//! Green PHY is HomePlug AV cut down to its three ROBO modes. Ethernet frames form a byte stream that is cut into PHY blocks
-//! (PB); up to a few PBs make an MPDU; the receiver's SACK has one bit per PB, and bad PBs are sent again among new ones
-//! (Katar et al., ISPLC 2005). Stations contend slot by slot, by class and with deferral counters.
+//! Green PHY is HomePlug AV reduced to its three ROBO modes. Ethernet frames form a byte stream that is cut into PHY
+//! blocks (PB). An MPDU carries a few PBs. The receiver's SACK has one bit per PB, and bad PBs are sent again together
+//! with new ones (Katar et al., ISPLC 2005). Stations contend slot by slot, by class and with deferral counters.
 //!
-//! The numbers are those published for HomePlug AV and Green PHY; the specification itself was not at hand. Beside the
-//! defaults of [`GreenPhyConfig`] stands what is an assumption. Not modelled: management frames, a contention-free period, and stations
-//! that cannot receive each other.
+//! The values are those published for HomePlug AV and Green PHY; the specification was not available. Comments beside
+//! the defaults of [`GreenPhyConfig`] mark assumptions. Not modeled: management frames, a contention-free period, and
+//! stations that cannot receive each other.
 
 mod cable;
 mod csma;
@@ -40,7 +40,8 @@ pub struct GreenPhyConfig {
     #[serde(with = "units::bytes")]
     #[schemars(with = "Bytes", extend("x-maximum" = "1024 B"))]
     pub frame_overhead: u16,
-    /// Frames that the host's queue holds, one queue for each class in use. Default 100 (assumption): the operating system's; drop-tail.
+    /// Frames that the host's queue holds, one queue for each class in use; drop-tail in the operating system. Default
+    /// 100 (assumption).
     #[serde(skip)]
     pub host_queue: u32,
     /// Frames that the ring between host and modem holds beside `queue`.
@@ -49,7 +50,7 @@ pub struct GreenPhyConfig {
     /// captured sessions; 1 to 5 ms are plausible.
     #[schemars(extend("x-maximum" = "60 s"), example = "1.4 ms")]
     pub latency: Time,
-    /// Priority class of what each port sends, unless a flow has one of its own; ports beyond the list have CA1. Default empty.
+    /// Priority class of each port's packets, unless a flow has a class; ports beyond the list have CA1. Default empty.
     #[serde(skip)]
     pub classes: Vec<Class>,
     /// Length of an access, priority or back-off slot.
@@ -99,7 +100,7 @@ pub struct GreenPhyConfig {
     pub robust_share: f64,
 }
 
-/// The ROBO modes: QPSK with a rate 1/2 turbo code carries one bit per carrier, which is sent in several copies.
+/// ROBO modes: QPSK with a rate 1/2 turbo code carries one bit per carrier, sent in several copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Robo {
     /// High speed: 2 copies, 9.845 Mbit/s.
@@ -122,10 +123,10 @@ pub enum Class {
 }
 
 impl Class {
-    /// All, in rising order.
+    /// All classes, in ascending order.
     pub const ALL: [Class; 4] = [Class::Ca0, Class::Ca1, Class::Ca2, Class::Ca3];
 
-    /// The name, as scenario files have it.
+    /// Returns the name in scenario files.
     pub const fn name(self) -> &'static str {
         ["ca0", "ca1", "ca2", "ca3"][self as usize]
     }
@@ -141,19 +142,19 @@ impl GreenPhyConfig {
     fn new(mode: Robo, max_pbs: usize) -> Self {
         GreenPhyConfig {
             mode,
-            max_pbs, // what fits into 2501.12 us (MaxFL) of payload
+            max_pbs, // as many as fit into 2501.12 us (MaxFL) of payload
             mtu: 1500,
             frame_overhead: 18,                // assumption
             host_queue: 100,                   // assumption
             modem_ring: 10,                    // the transmit ring of the QCA7000 driver
-            latency: Time::from_micros(1_400), // assumption: with it a handshake takes the 5 ms of captured sessions
+            latency: Time::from_micros(1_400), // assumption: a handshake takes 5 ms, as in captured sessions
             classes: Vec::new(),
             slot: Time::from_nanos(35_840),
             cifs: Time::from_micros(100),
             rifs: Time::from_micros(140),         // 30-160 us
             delimiter: Time::from_nanos(110_480), // 51.2 + 59.28
             eifs: Time::from_nanos(2_920_640),
-            eifs_after_collision: false, // assumption: a collision takes as long as its longest MPDU alone
+            eifs_after_collision: false, // assumption: a collision takes as long as its longest MPDU
             backoff_low: Backoff::LOW,
             backoff_high: Backoff::HIGH,
             mains_hz: 50.0,                   // without mains (DC charging) the period is the same
@@ -165,40 +166,40 @@ impl GreenPhyConfig {
         }
     }
 
-    /// Profile `hpgp-hs`.
+    /// Returns profile `hpgp-hs`.
     pub fn hpgp_hs() -> Self {
         Self::new(Robo::Hs, 5)
     }
 
-    /// Profile `hpgp-std`.
+    /// Returns profile `hpgp-std`.
     pub fn hpgp_std() -> Self {
         Self::new(Robo::Std, 2)
     }
 
-    /// Profile `hpgp-mini`.
+    /// Returns profile `hpgp-mini`.
     pub fn hpgp_mini() -> Self {
         Self::new(Robo::Mini, 1)
     }
 
-    /// Air time of the payload of an MPDU with `n` PBs.
+    /// Returns the air time of the payload of an MPDU with `n` PBs.
     pub fn payload_air(&self, n: usize) -> Time {
         let bits = 8 * self.mode.block_bytes() * n as u64;
         self.mode.symbol() * bits.div_ceil(self.mode.bits_per_symbol())
     }
 
-    /// Mean time of an undisturbed exchange with `n` PBs by a station that is alone: priority slots, back-off, delimiter,
-    /// payload, RIFS, SACK, CIFS.
+    /// Returns the mean time of an undisturbed exchange with `n` PBs by a single station: priority slots, back-off,
+    /// delimiter, payload, RIFS, SACK, CIFS.
     pub fn exchange_time(&self, n: usize) -> Time {
         let window = u64::from(self.backoff(Class::Ca1).windows[0]);
         self.slot * 2 + self.slot * (window - 1) / 2 + self.busy(n)
     }
 
-    /// The part of an exchange after the back-off.
+    /// Returns the time of an exchange after the back-off.
     fn busy(&self, n: usize) -> Time {
         self.delimiter * 2 + self.payload_air(n) + self.rifs + self.cifs
     }
 
-    /// Two cycles of the mains.
+    /// Returns two cycles of the mains.
     fn beacon_period(&self) -> Time {
         Time::from_secs_f64(2.0 / self.mains_hz)
     }
@@ -213,7 +214,7 @@ impl GreenPhyConfig {
 }
 
 impl Robo {
-    /// Information bits in a symbol: the usable carriers over the copies.
+    /// Returns the information bits per symbol: usable carriers divided by copies.
     pub const fn bits_per_symbol(self) -> u64 {
         CARRIERS
             / match self {
@@ -223,7 +224,7 @@ impl Robo {
             }
     }
 
-    /// Length of a symbol with its guard interval.
+    /// Returns the length of a symbol with its guard interval.
     pub const fn symbol(self) -> Time {
         Time::from_nanos(match self {
             Robo::Hs | Robo::Std => 46_520,
@@ -231,17 +232,17 @@ impl Robo {
         })
     }
 
-    /// PHY rate.
+    /// Returns the PHY rate.
     pub const fn rate(self) -> Rate {
         Rate(self.bits_per_symbol() * 1_000_000_000 / self.symbol().0)
     }
 
-    /// Bytes of a PB on air.
+    /// Returns the bytes of a PB on air.
     pub const fn block_bytes(self) -> u64 {
         self.body_bytes() + 8 // header and check sequence
     }
 
-    /// Bytes of the frame stream in a PB.
+    /// Returns the bytes of the frame stream in a PB.
     pub const fn body_bytes(self) -> u64 {
         match self {
             Robo::Hs | Robo::Std => 512,

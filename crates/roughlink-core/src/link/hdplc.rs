@@ -1,12 +1,12 @@
-//! HD-PLC, the wavelet form of IEEE 1901: a home power line between two modems or more (PLC paper, sections 3 and 4).
+//! HD-PLC, the wavelet form of IEEE 1901: a home power line between two or more modems (PLC paper, sections 3 and 4).
 //!
-//! A modem queues IP packets, its SDUs. It puts up to 31 of them into a PDU when it has them, or when a timer runs out; the
-//! receiver answers with a PLC-ACK of one bit per SDU; the next PDU carries the failed SDUs first, then new ones. Data and
-//! what comes back share the medium, one PDU at a time, unless the link is configured as full duplex ([`Duplex`]).
+//! A modem queues IP packets, its SDUs. It sends a PDU when it has 31 of them or when a timer expires. The receiver
+//! answers with a PLC-ACK of one bit per SDU. The next PDU carries the failed SDUs first, then new ones. Both
+//! directions share the medium, one PDU at a time, unless the link is configured as full duplex ([`Duplex`]).
 //!
-//! The paper fixes packet size, PHY rate, queue, the 31 SDUs and the rule of repetition, and its authors observed modems whose
-//! inner timing they did not state. Everything else is an assumption, a field of [`HdplcConfig`]; together these timings
-//! move the capacity by some 5 %.
+//! The paper fixes packet size, PHY rate, queue, the 31 SDUs and the rule of repetition. Its authors observed modems
+//! whose internal timing they did not state. Everything else is an assumption, a field of [`HdplcConfig`]; together
+//! these timings change the capacity by about 5 %.
 
 mod duplex;
 mod modem;
@@ -41,8 +41,8 @@ pub struct HdplcConfig {
     /// PHY rate. Default 18.62 Mbit/s (paper).
     #[serde(skip)]
     pub rate: Rate,
-    /// PHY rate over time: (from when on, rate), ascending; a PDU is sent at the rate of its start. Before the first entry
-    /// `rate` holds. Default empty: the paper fixes the rate.
+    /// PHY rate over time: (start, rate), ascending; `rate` applies before the first entry. A PDU keeps the rate of its
+    /// start. Default empty: the paper fixes the rate.
     #[serde(skip)]
     pub rate_trace: Vec<(Time, Rate)>,
     /// Largest IP packet, bytes; larger ones become fragments (RFC 791). Default 1500.
@@ -123,8 +123,8 @@ impl Default for HdplcConfig {
             queue: 256, // paper
             queue_counts_unacknowledged: true,
             max_sdus: 31,                      // paper
-            max_air: Time::MAX,                // 2-25 ms are plausible
-            aggregation: Time::from_millis(2), // it bounds the delay of an idle link and means nothing on a busy one
+            max_air: Time::MAX,                // plausible: 2-25 ms
+            aggregation: Time::from_millis(2), // limits the delay of an idle link; no effect on a busy one
             sdu_overhead: 18,                  // Ethernet header and check sequence
             symbol: Time::from_nanos(8_192),   // 512 samples at 62.5 MHz (IEEE 1901)
             header: Time::from_micros(213),    // 26 symbols (100-400 us)
@@ -134,56 +134,56 @@ impl Default for HdplcConfig {
             access_slots: 8,
             slot: Time::from_nanos(35_840), // IEEE 1901 FFT
             duplex: Duplex::Half,
-            collisions: false, // the paper has no loss on the power line except in full queues
-            transmissions: 8,  // at 14 % error less than 2e-7 of the packets remain
+            collisions: false, // in the paper the power line loses packets only in full queues
+            transmissions: 8,  // at 14 % error, fewer than 2e-7 of the packets are lost
             lifetime: Time::from_millis(500),
             in_order: true,
             noise: AirNoise::inverter45(),
             robust_share: 0.2,
-            error_weight: 0.0625, // some 0.3 s under load
+            error_weight: 0.0625, // about 0.3 s under load
         }
     }
 }
 
 impl HdplcConfig {
-    /// The PHY rate at `now`.
+    /// Returns the PHY rate at `now`.
     pub fn rate_at(&self, now: Time) -> Rate {
         let passed = self.rate_trace.partition_point(|step| step.0 <= now);
         passed.checked_sub(1).map_or(self.rate, |i| self.rate_trace[i].1)
     }
 
-    /// Air time of an SDU of `size` bytes at `rate` of the configuration, before rounding to symbols.
+    /// Returns the air time of an SDU of `size` bytes at the configured `rate`, before rounding to symbols.
     pub fn sdu_air(&self, size: u16) -> Time {
         self.rate.time_for(u64::from(size) + u64::from(self.sdu_overhead))
     }
 
-    /// L: SDUs of the MTU's size in a full PDU that is sent at `rate`.
+    /// Returns L: the number of SDUs of the MTU's size in a full PDU sent at `rate`.
     pub fn sdus_per_pdu(&self, rate: Rate) -> usize {
         let one = rate.time_for(u64::from(self.mtu) + u64::from(self.sdu_overhead));
         let fit = self.max_air.0 / one.0.max(1);
         self.max_sdus.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1)
     }
 
-    /// T_cyc(n): mean time from one PDU to the next if each has `n` SDUs of the MTU's size and is sent at `rate`: access, header,
-    /// SDUs, gap, PLC-ACK.
+    /// Returns T_cyc(n): the mean time from one PDU to the next if each has `n` SDUs of the MTU's size and is sent at
+    /// `rate`. Consists of access, header, SDUs, gap and PLC-ACK.
     pub fn cycle_time(&self, n: usize, rate: Rate) -> Time {
         let bytes = n as u64 * (u64::from(self.mtu) + u64::from(self.sdu_overhead));
         let slots = self.slot * u64::from(self.access_slots - 1) / 2;
         self.access_gap + slots + self.header + self.in_symbols(rate.time_for(bytes)) + self.rifs + self.ack
     }
 
-    /// Mean error ratio of SDUs of `size` bytes: the overlap formula of [`AirNoise::expected_error`].
+    /// Returns the mean error ratio of SDUs of `size` bytes by the overlap formula of [`AirNoise::expected_error`].
     pub fn sdu_error(&self, size: u16) -> f64 {
         self.noise.expected_error(self.sdu_air(size), 1.0)
     }
 
-    /// This link with its noise scaled so that SDUs of the MTU's size have the mean error ratio `target`.
+    /// Returns this link with its noise scaled so that SDUs of the MTU's size have the mean error ratio `target`.
     pub fn with_sdu_error(mut self, target: f64) -> Self {
         self.noise = self.noise.with_error(target, self.sdu_air(self.mtu));
         self
     }
 
-    /// `air`, rounded up to whole symbols.
+    /// Rounds `air` up to whole symbols.
     fn in_symbols(&self, air: Time) -> Time {
         if self.symbol.is_zero() { air } else { self.symbol * air.0.div_ceil(self.symbol.0) }
     }
@@ -204,10 +204,10 @@ mod tests {
         near(c.sdu_air(1500), 652.2);
         near(c.sdu_air(200), 93.7);
         near(c.sdu_air(52), 30.1);
-        // all but the overhead per cycle: access (100 + 3.5 * 35.84), header, gap and PLC-ACK are 751.44 us
+        // SDUs take the rest of the cycle: access (100 + 3.5 * 35.84), header, gap and PLC-ACK are 751.44 us
         assert!((us(c.cycle_time(31, c.rate)) - 751.44 - 20_218.0).abs() < 0.5);
-        // Rounding to symbols adds less than one.
-        // A full queue of 256 at 1478 SDU/s is 173 ms of delay, a PDU of 31 is 21 ms.
+        // Rounding to symbols adds less than one symbol. A full queue of 256 at 1478 SDU/s is 173 ms of delay, a PDU of
+        // 31 is 21 ms.
         let full = c.cycle_time(31, c.rate).as_millis_f64();
         assert!((full - 21.0).abs() < 0.05, "{full}");
         assert!((256.0 / 31.0 * full - 173.0).abs() < 0.5, "{full}");

@@ -1,21 +1,21 @@
 //! SCTP packets (RFC 9260 section 3): a common header and one chunk.
 //!
-//! [`Packet::ack`] holds the verification tag, [`Packet::flags`] the chunk type, [`Packet::window`] the chunk flags. What
-//! the other fields hold depends on the chunk:
+//! [`Packet::ack`] holds the verification tag, [`Packet::flags`] the chunk type, and [`Packet::window`] the chunk
+//! flags. The content of the other fields depends on the chunk:
 //!
 //! | chunk | `seq` | `tsval` | `tsecr` | side slot |
 //! |---|---|---|---|---|
 //! | DATA | TSN | stream, sequence number in it | payload protocol | |
-//! | SACK | cumulative TSN | a_rwnd | | [`Gaps`], if there are any |
+//! | SACK | cumulative TSN | a_rwnd | | [`Gaps`], if any |
 //! | INIT, INIT ACK | | | | [`Init`] |
 //! | COOKIE ECHO | | | | [`Cookie`] |
-//! | HEARTBEAT, HEARTBEAT ACK | | | | their content, [`super::Sides::carried`] |
+//! | HEARTBEAT, HEARTBEAT ACK | | | | content, [`super::Sides::carried`] |
 //! | ERROR | staleness of a cookie, us | first cause | | |
 //! | SHUTDOWN | cumulative TSN | | | |
-//! | FORWARD TSN | new cumulative TSN | | | [`Skipped`], if there are any |
+//! | FORWARD TSN | new cumulative TSN | | | [`Skipped`], if any |
 //!
-//! Packets from outside may have several chunks (section 6.10): here each is a packet of its own. One of a type that is not
-//! known here has no [`Packet::chunk`].
+//! An external packet may have several chunks (section 6.10); each becomes a separate packet. Unknown chunk types have
+//! no [`Packet::chunk`].
 
 use super::{FlowId, INFO_SACKS, INFO_SCTP, Packet};
 
@@ -58,7 +58,7 @@ impl Chunk {
         Chunk::ForwardTsn,
     ];
 
-    /// The chunk with this type number.
+    /// Returns the chunk with this type number.
     pub fn from_code(code: u8) -> Option<Chunk> {
         Chunk::ALL.into_iter().find(|c| *c as u8 == code)
     }
@@ -72,16 +72,16 @@ pub mod chunk_flags {
     pub const BEGIN: u8 = 0x02;
     /// DATA: delivered without regard to the order of its stream.
     pub const UNORDERED: u8 = 0x04;
-    /// ABORT, SHUTDOWN COMPLETE: the verification tag is the receiver's own, reflected.
+    /// ABORT, SHUTDOWN COMPLETE: the verification tag is the receiver's own tag, reflected.
     pub const REFLECTED: u8 = 0x01;
 }
 
 /// A gap ack block: TSNs that have arrived, as offsets from the cumulative TSN (RFC 9260 section 3.3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Gap {
-    /// Offset of its first TSN, at least 2.
+    /// Offset of the first TSN, at least 2.
     pub start: u16,
-    /// Offset of its last TSN.
+    /// Offset of the last TSN.
     pub end: u16,
 }
 
@@ -95,12 +95,12 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Gap ack blocks in one SACK; lower ones go first (16 in Linux too: `SCTP_MAX_GABS`).
+    /// Maximum number of gap ack blocks in a SACK; lower blocks go first (16 in Linux too: `SCTP_MAX_GABS`).
     pub const MOST_GAPS: usize = 16;
-    /// Duplicate TSNs in one SACK.
+    /// Maximum number of duplicate TSNs in a SACK.
     pub const MOST_DUPLICATES: usize = 4;
 
-    /// As many of `gaps` and `duplicates` as a SACK takes.
+    /// Creates a SACK with the first `gaps` and `duplicates`, up to the maximum.
     pub fn new(gaps: impl IntoIterator<Item = Gap>, duplicates: impl IntoIterator<Item = u32>) -> Self {
         let mut all = Gaps::default();
         for (place, gap) in all.gaps.iter_mut().zip(gaps) {
@@ -113,11 +113,11 @@ impl Gaps {
         }
         all
     }
-    /// The gap ack blocks.
+    /// Returns the gap ack blocks.
     pub fn gaps(&self) -> &[Gap] {
         &self.gaps[..usize::from(self.gap_count)]
     }
-    /// TSNs that arrived more than once.
+    /// Returns the TSNs that arrived more than once.
     pub fn duplicates(&self) -> &[u32] {
         &self.duplicates[..usize::from(self.duplicate_count)]
     }
@@ -126,16 +126,16 @@ impl Gaps {
     }
 }
 
-/// A state cookie: opaque to all but its maker (RFC 9260 section 5.1.3).
+/// State cookie: opaque to every host except its creator (RFC 9260 section 5.1.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cookie {
-    /// As long as roughlink's.
+    /// A cookie with the length of roughlink's.
     Own([u8; COOKIE_BYTES as usize]),
-    /// Of another length.
+    /// A cookie of another length.
     Other {
-        /// Where its bytes are: [`super::Sides::carried`].
+        /// Number of its bytes: [`super::Sides::carried`].
         number: u32,
-        /// How many.
+        /// Length in bytes.
         bytes: u16,
     },
 }
@@ -152,19 +152,19 @@ impl Cookie {
 /// The content of an INIT or INIT ACK (RFC 9260 sections 3.3.2 and 3.3.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Init {
-    /// The verification tag that the other side shall use.
+    /// Verification tag that the other side must use.
     pub tag: u32,
     /// Advertised receiver window, bytes.
     pub a_rwnd: u32,
     /// Outbound streams requested.
     pub outbound: u16,
-    /// Most inbound streams accepted.
+    /// Maximum inbound streams accepted.
     pub inbound: u16,
     /// Initial TSN.
     pub tsn: u32,
     /// Forward-TSN-supported (RFC 3758 section 3.1).
     pub forward_tsn: bool,
-    /// The cookie of an INIT ACK.
+    /// Cookie of an INIT ACK.
     pub cookie: Option<Cookie>,
 }
 
@@ -175,8 +175,7 @@ impl Init {
     }
 }
 
-/// The streams that a FORWARD TSN skips messages of, and the last sequence number skipped in each (RFC 3758
-/// section 3.2).
+/// Streams in which a FORWARD TSN skips messages, with the last sequence number skipped in each (RFC 3758 section 3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Skipped {
     streams: [(u16, u16); Skipped::MOST],
@@ -184,11 +183,11 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Streams in one FORWARD TSN; a sender with more to skip uses several.
+    /// Maximum number of streams in a FORWARD TSN; a sender that skips more uses several.
     pub const MOST: usize = 16;
 
-    /// Records that `stream` skips all up to `ssn`, which is later than the one recorded before. False if there is no
-    /// room.
+    /// Records that `stream` skips all messages up to `ssn`, which is later than the `ssn` recorded before. Returns
+    /// false if there is no room.
     pub fn note(&mut self, stream: u16, ssn: u16) -> bool {
         let count = usize::from(self.count);
         if let Some(known) = self.streams[..count].iter_mut().find(|s| s.0 == stream) {
@@ -200,14 +199,14 @@ impl Skipped {
         self.count += 1;
         true
     }
-    /// Stream and last sequence number skipped.
+    /// Returns the streams, each with the last sequence number skipped in each.
     pub fn streams(&self) -> &[(u16, u16)] {
         &self.streams[..usize::from(self.count)]
     }
 }
 
 impl Packet {
-    /// A packet with a chunk that is nothing but its header.
+    /// Creates a packet with a chunk that has no content after its header.
     pub const fn sctp(flow: FlowId, tag: u32, chunk: Chunk) -> Self {
         let mut p = Packet::tcp(flow);
         p.info = INFO_SCTP;
@@ -217,7 +216,7 @@ impl Packet {
         p
     }
 
-    /// DATA: a whole message of `bytes` in stream `stream`, number `ssn` of it.
+    /// Creates a DATA chunk: message `ssn` of stream `stream`, whole, with `bytes` of payload.
     pub const fn sctp_data(flow: FlowId, tag: u32, tsn: u32, (stream, ssn): (u16, u16), bytes: u16) -> Self {
         let mut p = Packet::sctp(flow, tag, Chunk::Data);
         p.seq = tsn;
@@ -227,7 +226,7 @@ impl Packet {
         p
     }
 
-    /// SACK; `gaps` are what [`Packet::side`] must be set to if there are any.
+    /// Creates a SACK. If `gaps` is not empty, set [`Packet::side`] to it.
     pub const fn sctp_sack(flow: FlowId, tag: u32, cumulative: u32, a_rwnd: u32, gaps: &Gaps) -> Self {
         let mut p = Packet::sctp(flow, tag, Chunk::Sack);
         p.seq = cumulative;
@@ -236,28 +235,28 @@ impl Packet {
         p
     }
 
-    /// INIT, or INIT ACK if there is a cookie; [`Packet::side`] must be set to `init`.
+    /// Creates an INIT, or an INIT ACK if `init` has a cookie. Set [`Packet::side`] to `init`.
     pub const fn sctp_init(flow: FlowId, tag: u32, init: &Init) -> Self {
         let mut p = Packet::sctp(flow, tag, if init.cookie.is_some() { Chunk::InitAck } else { Chunk::Init });
         p.size = SCTP_HEADERS + 4 + init.bytes();
         p
     }
 
-    /// COOKIE ECHO; [`Packet::side`] must be set to the cookie.
+    /// Creates a COOKIE ECHO. Set [`Packet::side`] to the cookie.
     pub const fn sctp_cookie_echo(flow: FlowId, tag: u32, cookie: &Cookie) -> Self {
         let mut p = Packet::sctp(flow, tag, Chunk::CookieEcho);
         p.size += cookie.bytes().next_multiple_of(4);
         p
     }
 
-    /// HEARTBEAT or HEARTBEAT ACK with `bytes` of content, to which [`Packet::side`] must be set.
+    /// Creates a HEARTBEAT or HEARTBEAT ACK with `bytes` of content. Set [`Packet::side`] to the content.
     pub const fn sctp_heartbeat(flow: FlowId, tag: u32, chunk: Chunk, bytes: u16) -> Self {
         let mut p = Packet::sctp(flow, tag, chunk);
         p.size += bytes.next_multiple_of(4);
         p
     }
 
-    /// ERROR: the cookie was `staleness` microseconds too old (RFC 9260 section 3.3.10.3).
+    /// Creates an ERROR: the cookie was `staleness` microseconds too old (RFC 9260 section 3.3.10.3).
     pub const fn sctp_stale_cookie(flow: FlowId, tag: u32, staleness: u32) -> Self {
         let mut p = Packet::sctp(flow, tag, Chunk::Error);
         (p.seq, p.tsval) = (staleness, STALE_COOKIE as u32);
@@ -265,7 +264,7 @@ impl Packet {
         p
     }
 
-    /// SHUTDOWN.
+    /// Creates a SHUTDOWN.
     pub const fn sctp_shutdown(flow: FlowId, tag: u32, cumulative: u32) -> Self {
         let mut p = Packet::sctp(flow, tag, Chunk::Shutdown);
         p.seq = cumulative;
@@ -273,7 +272,7 @@ impl Packet {
         p
     }
 
-    /// FORWARD TSN; `skipped` is what [`Packet::side`] must be set to if there is anything in it.
+    /// Creates a FORWARD TSN. If `skipped` is not empty, set [`Packet::side`] to it.
     pub const fn sctp_forward_tsn(flow: FlowId, tag: u32, cumulative: u32, skipped: &Skipped) -> Self {
         let mut p = Packet::sctp(flow, tag, Chunk::ForwardTsn);
         p.seq = cumulative;
@@ -281,13 +280,13 @@ impl Packet {
         p
     }
 
-    /// The chunk of an SCTP packet.
+    /// Returns the chunk of an SCTP packet.
     #[inline]
     pub fn chunk(&self) -> Option<Chunk> {
         Chunk::from_code(self.flags)
     }
 
-    /// Stream and stream sequence number of a DATA chunk.
+    /// Returns stream and stream sequence number of a DATA chunk.
     #[inline]
     pub const fn stream(&self) -> (u16, u16) {
         ((self.tsval >> 16) as u16, self.tsval as u16)
@@ -300,25 +299,26 @@ impl Packet {
         self.size = SCTP_HEADERS + DATA_HEADER + bytes + padding;
     }
 
-    /// Padding of a DATA chunk: it takes the bits that in TCP count the SACK blocks.
+    /// Returns the padding of a DATA chunk, stored in the bits that count the SACK blocks in TCP.
     #[inline]
     pub(super) const fn sctp_padding(&self) -> u16 {
         ((self.info & INFO_SACKS) >> 5) as u16
     }
 
-    /// Bytes of IPv4, common and chunk header before the payload of a DATA chunk; the whole of any other packet.
+    /// Returns the bytes before the payload of a DATA chunk: IPv4 header, common header and chunk header. For any other
+    /// packet, returns its whole size.
     #[inline]
     pub(super) const fn sctp_header_bytes(&self) -> u16 {
         if self.flags == Chunk::Data as u8 { SCTP_HEADERS + DATA_HEADER } else { self.size }
     }
 }
 
-/// The cause of an ERROR by which a cookie is refused as too old (RFC 9260 section 3.3.10.3).
+/// Error cause "stale cookie" of an ERROR chunk (RFC 9260 section 3.3.10.3).
 pub const STALE_COOKIE: u16 = 3;
-/// Bytes of a state cookie of roughlink.
+/// Length of roughlink's state cookie, bytes.
 pub const COOKIE_BYTES: u16 = 48;
 
-/// IPv4 and common header.
+/// Bytes of IPv4 header and common header.
 const SCTP_HEADERS: u16 = 20 + 12;
 const DATA_HEADER: u16 = 16;
 

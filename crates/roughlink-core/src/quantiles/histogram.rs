@@ -1,20 +1,20 @@
 //! Quantiles of a flow's round-trip times within 1 % of their value, in less than a kilobyte.
 //!
-//! Values fall into buckets of which none is wider than 2 % of its lower end, so the middle of a bucket is within 1 % of all
-//! that is in it. Memory is taken octave by octave, for those octaves in which values lie: a flow whose RTTs span a factor of
-//! 16 has five of them, 380 bytes. `hdrhistogram` at this precision takes all octaves at once, 5 kB and more.
+//! No bucket is wider than 2 % of its lower end, so the middle of a bucket is within 1 % of all its values. Memory is
+//! allocated per octave that contains values: a flow whose RTTs span a factor of 16 has five octaves, 380 bytes.
+//! `hdrhistogram` at this precision allocates all octaves at once, 5 kB and more.
 
 use std::collections::BTreeMap;
 
-/// Nanosecond values from 1 us to 137 s; what is smaller or larger counts as the smallest or largest bucket. Minimum, maximum
-/// and mean are exact.
+/// Histogram of values in nanoseconds from 1 us to 137 s. Values out of range count in the first or last bucket.
+/// Minimum, maximum and mean are exact.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    /// Where in `counts` an octave begins, in units of [`PER_OCTAVE`]; [`ABSENT`] until a value falls into it.
+    /// Start of each octave in `counts`, in units of [`PER_OCTAVE`]; [`ABSENT`] until it contains a value.
     octaves: [u8; OCTAVES],
-    /// Counts of the octaves in use, each modulo 2^16.
+    /// Counts of the allocated octaves, each modulo 2^16.
     counts: Vec<u16>,
-    /// How often a count has passed 2^16, by its place in `counts`.
+    /// Overflows of each count past 2^16, by index into `counts`.
     carries: BTreeMap<u16, u32>,
     sum: u128,
     min: u64,
@@ -35,7 +35,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one value.
+    /// Counts a value.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         let exponent = (ns | 1).ilog2();
@@ -54,7 +54,7 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// The place of a value that is out of range, or in an octave without memory, which it gets.
+    /// Returns the index of a value that is out of range or in an octave without memory, which is allocated.
     #[cold]
     fn add(&mut self, ns: u64) -> usize {
         let ns = ns.clamp(LEAST, MOST);
@@ -67,33 +67,33 @@ impl Histogram {
         at(*place, bucket(ns, ns.ilog2()))
     }
 
-    /// Number of values.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         (0..self.counts.len()).map(|i| self.counted(i)).sum()
     }
 
-    /// How many values are in the bucket at a place.
+    /// Returns the number of values in the bucket at index `i`.
     fn counted(&self, i: usize) -> u64 {
         let carried = self.carries.get(&(i as u16)).copied().unwrap_or(0);
         u64::from(self.counts[i]) + (u64::from(carried) << 16)
     }
 
-    /// Smallest value.
+    /// Returns the smallest value.
     pub fn min(&self) -> Option<u64> {
         (!self.counts.is_empty()).then_some(self.min)
     }
 
-    /// Largest value.
+    /// Returns the largest value.
     pub fn max(&self) -> Option<u64> {
         (!self.counts.is_empty()).then_some(self.max)
     }
 
-    /// Mean.
+    /// Returns the mean.
     pub fn mean(&self) -> Option<f64> {
         (!self.counts.is_empty()).then(|| self.sum as f64 / self.count() as f64)
     }
 
-    /// The value below which the share `q` lies, the middle of its bucket.
+    /// Returns the value below which the share `q` of all values lies: the middle of its bucket.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         if self.counts.is_empty() {
             return None;
@@ -112,17 +112,17 @@ impl Histogram {
     }
 }
 
-/// Where a bucket is counted, of an octave at `place`.
+/// Returns the index of the count of `bucket` in the octave at `place`.
 fn at(place: u8, bucket: usize) -> usize {
     usize::from(place) * PER_OCTAVE + bucket
 }
 
-/// The bucket, within its octave, of a value of at least [`LEAST`].
+/// Returns the bucket, within its octave, of a value of at least [`LEAST`].
 fn bucket(ns: u64, exponent: u32) -> usize {
     usize::from(BUCKETS[(ns >> (exponent - CELLS.ilog2())) as usize % CELLS])
 }
 
-/// The middle of a bucket, ns.
+/// Returns the middle of a bucket, ns.
 fn middle(octave: usize, bucket: usize) -> f64 {
     let first = BUCKETS.partition_point(|b| usize::from(*b) < bucket);
     let end = BUCKETS.partition_point(|b| usize::from(*b) <= bucket);
@@ -130,16 +130,16 @@ fn middle(octave: usize, bucket: usize) -> f64 {
     (at(first) + at(end)) / 2.0
 }
 
-/// What is counted apart from smaller and larger values, ns: some 1 us, a power of two.
+/// Lower end of the first bucket, ns: about 1 us, a power of two.
 const LEAST: u64 = 1 << 10;
-/// Some 137 s.
+/// Upper end of the last bucket, ns: about 137 s.
 const MOST: u64 = (1 << 37) - 1;
 const OCTAVES: usize = (MOST.ilog2() - LEAST.ilog2()) as usize + 1;
-/// An octave that has no counts.
+/// Marks an octave without counts.
 const ABSENT: u8 = u8::MAX;
-/// Equal parts of an octave, out of which buckets are made: the logarithm, from a table.
+/// Equal parts of an octave that form the buckets: the logarithm as a table.
 const CELLS: usize = 256;
-/// The bucket that a cell belongs to: as many cells as are together no wider than 2 % of their lower end.
+/// Bucket of each cell; a bucket joins as many cells as fit into 2 % of their lower end.
 static BUCKETS: [u8; CELLS] = buckets();
 const PER_OCTAVE: usize = BUCKETS_OF_LAST + 1;
 const BUCKETS_OF_LAST: usize = buckets()[CELLS - 1] as usize;
@@ -163,13 +163,13 @@ mod tests {
     use super::*;
 
     impl Histogram {
-        /// Bytes that it holds, those of the map estimated by its nodes of eleven entries.
+        /// Bytes held; the map is estimated by its nodes of eleven entries.
         fn bytes(&self) -> usize {
             size_of::<Self>() + self.counts.capacity() * 2 + self.carries.len().div_ceil(6) * 11 * 6
         }
     }
 
-    /// The largest error of quantiles, as a share of the exact value by the same rank.
+    /// Largest error of quantiles, as a share of the exact value of the same rank.
     fn error(values: &mut [u64]) -> f64 {
         let mut h = Histogram::default();
         values.iter().for_each(|v| h.record(*v));
@@ -185,12 +185,12 @@ mod tests {
     fn quantiles_are_within_one_per_cent() {
         let mut even: Vec<u64> = (1..=10_000).map(|i| i * 10_000).collect(); // 10 us .. 100 ms
         assert!(error(&mut even) <= 0.01, "{}", error(&mut even));
-        // 1.1 us .. 75 s: 0.19 % more each time, so that values fall anywhere in their buckets.
+        // 1.1 us .. 75 s in steps of 0.19 %, so values fall anywhere in their buckets.
         let mut wide: Vec<u64> =
             std::iter::successors(Some(1100.0_f64), |v| Some(v * 1.0019)).take(9500).map(|v| v as u64).collect();
         assert!(wide.last().is_some_and(|v| (60_000_000_000..137_000_000_000).contains(v)), "{:?}", wide.last());
         assert!(error(&mut wide) <= 0.01, "{}", error(&mut wide));
-        // What the 95th and the 99th percentile of a shallow queue are apart.
+        // Distance between the 95th and the 99th percentile of a shallow queue.
         let mut h = Histogram::default();
         (0..10_000_u64).for_each(|i| h.record(15_000_000 + 250 * i));
         let (p95, p99) = (h.quantile(0.95).unwrap(), h.quantile(0.99).unwrap());
@@ -214,7 +214,7 @@ mod tests {
             h.record(4_000_000 + 19_990 * i);
         }
         assert!(h.bytes() <= 1024, "{}", h.bytes());
-        // Everywhere.
+        // A value in every octave.
         (0..48).for_each(|bit| h.record(1 << bit));
         assert!(h.bytes() <= 2500, "{}", h.bytes());
     }

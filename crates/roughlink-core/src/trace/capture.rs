@@ -1,12 +1,11 @@
-//! A capture of a run, as a machine at each host would take it: pcapng with one interface per host and link.
+//! Capture of a run as a machine at each host would take it: pcapng with one interface per host and link.
 //!
-//! What is shown is what crosses the border between the host's IP layer and the interface. On the way out that is the
-//! datagram cut to the link's MTU, at the instant at which it is handed over: before the interface's own queue, which
-//! may still drop it. On the way in it is every packet that survived the link, before reassembly. Packets that a node
-//! only forwards are not its own and are not shown.
+//! The capture shows packets that pass between the host's IP layer and the interface. Outgoing: the datagram cut to the
+//! link's MTU, when the IP layer passes it on, before the interface's queue, which may still drop it. Incoming: every
+//! packet that survived the link, before reassembly. Packets that a node only forwards are not shown.
 //!
-//! Addresses and ports are those of [`net::addresses`](crate::net::addresses). A charging session has the framing that
-//! ISO 15118-2 demands, too ([`v2gtp`]), and discovery by multicast.
+//! [`net::addresses`](crate::net::addresses) gives the addresses and ports. A charging session is captured with the
+//! framing of ISO 15118-2 ([`v2gtp`]) and discovery by multicast.
 //!
 //! A packet without wire form (on a link whose MTU cuts TCP headers in two) is left out and counted.
 
@@ -28,37 +27,37 @@ use std::io::{self, Write};
 #[derive(Debug)]
 pub struct Capture<W> {
     files: Vec<Pcapng<W>>,
-    /// For each link, file and interface of its first and of its second node.
+    /// For each link, file and interface of its first and second node.
     interfaces: Vec<[Option<(usize, Interface)>; 2]>,
     mtu: Vec<u16>,
-    /// A packet no larger is never cut.
+    /// Packets up to this size are never cut.
     smallest_mtu: u16,
     flows: Vec<Flow>,
-    /// Bytes that the files keep of a packet at most; 0: all.
+    /// Maximum bytes of a packet that the files keep; 0: all.
     most: u32,
     skipped: u64,
     failed: Option<(usize, io::Error)>,
 }
 
-/// What is known of a flow.
+/// State of a flow.
 #[derive(Debug)]
 struct Flow {
-    /// From its source to its destination.
+    /// Addresses from source to destination.
     addresses: Addresses,
     /// Bytes kept of each packet; 0: all.
     snaplen: u32,
-    /// In each direction, datagrams that may be cut.
+    /// Datagrams that may be cut, per direction.
     cut: [Idents; 2],
-    /// What either side of a session has written; empty for any other flow.
+    /// Bytes written by each side of a session; `None` for other flows.
     session: Option<[Written; 2]>,
 }
 
 impl<W: Write> Capture<W> {
-    /// Begins a capture of `scenario` into `files`, each with the hosts - the nodes where flows begin or end - that are
-    /// captured into it. `snaplen` bytes are kept of each packet (0: all), or what [`snaplen`] has for its flow.
+    /// Starts a capture of `scenario` into `files`, each with the hosts (the nodes where flows begin or end) to capture
+    /// into it. Keeps `snaplen` bytes of each packet (0: all); by default, [`snaplen`] of its flow.
     ///
     /// # Errors
-    /// Those of the files: which, and why.
+    /// Returns the index of the failed file with its error.
     pub fn new(
         scenario: &Scenario,
         files: Vec<(W, Vec<usize>)>,
@@ -105,15 +104,15 @@ impl<W: Write> Capture<W> {
         })
     }
 
-    /// Packets that have no wire form and were left out.
+    /// Returns the number of packets left out because they have no wire form.
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Flushes the writers and gives them back.
+    /// Flushes the writers and returns them.
     ///
     /// # Errors
-    /// The first error of a writer, and which it was; what came after it is lost.
+    /// Returns the first failed writer and its error; later output is lost.
     pub fn finish(self) -> Result<Vec<W>, (usize, io::Error)> {
         match self.failed {
             Some(e) => Err(e),
@@ -121,14 +120,14 @@ impl<W: Write> Capture<W> {
         }
     }
 
-    /// The interface at which a packet is seen, and its file.
+    /// Returns the file and interface at which a packet is seen.
     fn interface(&self, at: Crossing) -> Option<(usize, Interface)> {
-        // Out of the first node or into the second when the direction is forward.
+        // Forward means out of the first node or into the second.
         let end = usize::from((at.hop & 1 == 1) != (at.way == Way::In));
         self.interfaces[(at.hop / 2) as usize][end]
     }
 
-    /// Writes a packet that is whole or the part of a datagram with `bytes` of payload.
+    /// Writes a whole packet, or the part of a datagram with `bytes` of payload.
     fn write(
         &mut self,
         now: Time,
@@ -227,7 +226,7 @@ impl<W: Write> Observer for Capture<W> {
     }
 }
 
-/// The nodes of a scenario where flows begin or end.
+/// Returns the nodes of a scenario where flows begin or end.
 pub fn hosts(scenario: &Scenario) -> Vec<usize> {
     let mut host = vec![false; scenario.nodes.len()];
     for f in &scenario.flows {
@@ -236,9 +235,9 @@ pub fn hosts(scenario: &Scenario) -> Vec<usize> {
     (0..host.len()).filter(|n| host[*n]).collect()
 }
 
-/// Bytes that are kept of each packet of flow `index` unless something else is asked for: the headers, or all of it (0) where
-/// a dissector needs the payload. An SCTP chunk that was cut off is not decoded, and a CRC32c covers all of the packet;
-/// the payload of a charging session is its messages.
+/// Returns the default number of bytes to keep of each packet of flow `index`: the headers, or everything (0) where a
+/// dissector needs the payload. Dissectors do not decode a truncated SCTP chunk, and a CRC32c covers the whole packet.
+/// The payload of a charging session is its messages.
 pub fn snaplen(scenario: &Scenario, index: usize) -> u32 {
     if scenario.flows[index].sctp.is_some() || is_session(scenario, index) { 0 } else { HEADERS }
 }
@@ -247,8 +246,8 @@ fn is_session(scenario: &Scenario, index: usize) -> bool {
     matches!(scenario.flows[index].traffic, Traffic::Request { .. })
 }
 
-/// Payload of the datagrams that may be cut on their way, by identification: a fragment does not show how long the
-/// whole was. Identifications of a flow's direction count up, so the latest are a range modulo 2^16.
+/// Payload length of datagrams that may be cut on their way, by identification: a fragment does not show the length of
+/// the whole. The identifications of a flow's direction count up, so the latest ones form a range modulo 2^16.
 #[derive(Clone, Default, Debug)]
 struct Idents {
     latest: VecDeque<(u16, u16)>,
@@ -271,11 +270,11 @@ impl Idents {
     }
 }
 
-/// Vehicle and charger, as flows have them: source and destination.
+/// Vehicle and charger, in the order of source and destination of a flow.
 const SIDES: [Side; 2] = [Side::Evcc, Side::Secc];
-/// Bytes that hold all headers and options.
+/// Bytes sufficient for all headers and options.
 const HEADERS: u32 = 128;
-/// Datagrams on air, of one flow in one direction, of which the length is known.
+/// Maximum number of datagrams on air with known length, per flow and direction.
 const MOST_CUT: usize = 1 << 14;
 
 #[cfg(test)]

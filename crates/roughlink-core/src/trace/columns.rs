@@ -1,11 +1,11 @@
-//! Time series of a run as columns: what every sender, every queue and every segment did.
+//! Time series of a run as columns: state of each sender and queue, and each segment sent.
 //!
-//! A [`Recorder`] watches a run and hands full batches of columns to a [`Sink`]; it holds one batch of each series, so
-//! its memory does not grow with the run. A row holds from its time until the next row of the same flow or
-//! link direction: what happens at one instant makes one row, and a row that would repeat the one before is left out.
-//! With an interval, the last row of each interval stays, and every change of state stays at its own time.
+//! A [`Recorder`] observes a run and passes full batches of columns to a [`Sink`]. It holds one batch of each series,
+//! so its memory does not grow with the run. A row is valid from its time until the next row of the same flow or link
+//! direction. All changes at one instant make one row, and a row equal to the previous one is omitted. With an
+//! interval, only the last row of each interval is kept; changes of state always keep their own rows.
 //!
-//! Rows of one flow or link direction are in order of time; between them there is no order.
+//! Rows of one flow or link direction are ordered by time; rows of different ones are not ordered.
 
 mod series;
 
@@ -22,11 +22,11 @@ use series::{
 };
 use std::collections::BTreeMap;
 
-/// Takes batches of columns.
+/// Receives batches of columns.
 pub trait Sink {
-    /// Why it failed.
+    /// Error of the sink.
     type Error;
-    /// Takes the next rows of `series`, a column for each of its [`Series::fields`].
+    /// Receives the next rows of `series`, one column for each of its [`Series::fields`].
     fn batch(&mut self, series: Series, columns: &[Column<'_>]) -> Result<(), Self::Error>;
 }
 
@@ -34,7 +34,7 @@ pub trait Sink {
 #[derive(Debug)]
 pub struct Recorder<S: Sink> {
     sink: S,
-    /// ns; 1 keeps every instant.
+    /// Interval in ns; 1 keeps every instant.
     interval: u64,
     names: Names,
     flows: FlowColumns,
@@ -49,7 +49,7 @@ pub struct Recorder<S: Sink> {
     failed: Option<S::Error>,
 }
 
-/// What the codes in the columns stand for.
+/// Names behind the codes in the columns.
 #[derive(Debug)]
 struct Names {
     flows: Words,
@@ -59,7 +59,8 @@ struct Names {
 }
 
 impl<S: Sink> Recorder<S> {
-    /// Records a run of `scenario`, at most one row per `interval` and flow or link direction beside changes of state.
+    /// Creates a recorder for a run of `scenario` that keeps at most one row per `interval` and flow or link direction,
+    /// plus changes of state.
     pub fn new(scenario: &Scenario, interval: Time, sink: S) -> Self {
         Recorder {
             sink,
@@ -82,10 +83,10 @@ impl<S: Sink> Recorder<S> {
         }
     }
 
-    /// Hands over what is left and gives the sink back.
+    /// Passes the remaining rows to the sink and returns it.
     ///
     /// # Errors
-    /// The first error of the sink; what came after it is lost.
+    /// Returns the first error of the sink; later rows are lost.
     pub fn finish(mut self) -> Result<S, S::Error> {
         for held in std::mem::take(&mut self.senders) {
             if let Some(row) = held.rest() {
@@ -219,12 +220,12 @@ impl<S: Sink> Observer for Recorder<S> {
     }
 }
 
-/// A row that may give way to a later one.
+/// A row that a later row may replace.
 trait Row: Copy {
     fn time(&self) -> u64;
-    /// Whether it has the values of `other`, at a later time.
+    /// Returns true if the row equals `other` in all values except the time.
     fn repeats(&self, other: &Self) -> bool;
-    /// Whether it is in another state than `other`.
+    /// Returns true if the row's state differs from that of `other`.
     fn turns(&self, other: &Self) -> bool;
 }
 
@@ -264,10 +265,10 @@ impl Row for GatewayRow {
     }
 }
 
-/// The rows of one flow or link direction on their way into the columns.
+/// Rows of one flow or link direction before they enter the columns.
 #[derive(Clone, Copy, Debug)]
 struct Thinned<R> {
-    /// The latest row, and whether it was kept already.
+    /// Latest row, and whether it was already kept.
     latest: Option<(R, bool)>,
 }
 
@@ -278,7 +279,7 @@ impl<R> Default for Thinned<R> {
 }
 
 impl<R: Row> Thinned<R> {
-    /// Takes `row`, returns the rows that are now to be kept.
+    /// Adds `row` and returns the rows to keep now.
     fn offer(&mut self, row: R, interval: u64) -> [Option<R>; 2] {
         let Some((before, kept)) = self.latest else {
             self.latest = Some((row, true));
@@ -293,18 +294,18 @@ impl<R: Row> Thinned<R> {
         [keep_before.then_some(before), turn.then_some(row)]
     }
 
-    /// What is left at the end.
+    /// Returns the row left at the end, if it is not kept yet.
     fn rest(self) -> Option<R> {
         self.latest.filter(|(_, kept)| !kept).map(|(row, _)| row)
     }
 }
 
-/// What a flow has sent.
+/// Progress of a flow's sender.
 #[derive(Clone, Copy, Default, Debug)]
 struct Stream {
     /// Initial sequence number.
     initial: u32,
-    /// Offset after the last byte that left.
+    /// Stream offset after the last byte sent.
     next: u64,
 }
 
@@ -330,7 +331,7 @@ impl Stream {
     }
 }
 
-/// Rows of a batch.
+/// Rows per batch.
 const BATCH: usize = 1 << 16;
 
 #[cfg(test)]

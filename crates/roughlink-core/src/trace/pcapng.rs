@@ -1,8 +1,8 @@
-//! Captures for Wireshark and its kin: pcapng (draft-ietf-opsawg-pcapng), written to any [`Write`].
+//! Captures for Wireshark and similar tools: pcapng (draft-ietf-opsawg-pcapng), written to any [`Write`].
 //!
-//! One section; an interface per place that was watched, named, of link type RAW (bare IP) and with nanosecond
-//! timestamps counted from the start of the scenario; one enhanced packet block per packet. Blocks are little-endian
-//! whatever the machine, so that equal runs give equal files. Writes are small: give it a buffered writer.
+//! A capture has one section, one interface per capture point, and one enhanced packet block per packet. Interfaces
+//! have a name, link type RAW (bare IP) and nanosecond timestamps that count from the start of the scenario. Blocks are
+//! always little-endian, so equal runs give equal files. Writes are small: pass a buffered writer.
 
 use crate::packet::{Packet, Side};
 use crate::units::Time;
@@ -23,7 +23,7 @@ const USER_APPLICATION: u16 = 4;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
 
-/// Why a packet was not captured.
+/// Reason why a packet was not captured.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The writer failed; the capture may end within a block.
@@ -38,28 +38,28 @@ pub enum TraceError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interface(u32);
 
-/// A capture being written.
+/// Capture in progress.
 #[derive(Debug)]
 pub struct Pcapng<W> {
     out: W,
     snaplen: u32,
-    /// Bytes kept of the packets that come; 0 = all.
+    /// Bytes to keep of later packets; 0 = all.
     keep: u32,
     interfaces: u32,
-    /// The block being made, and the bytes of the packet in it: kept to allocate nothing per packet.
+    /// Current block and the bytes of its packet: buffers reused so that packets allocate nothing.
     block: Vec<u8>,
     packet: Vec<u8>,
 }
 
 impl<W: Write> Pcapng<W> {
-    /// Begins a capture that keeps at most `snaplen` bytes of each packet; 0, as in the file format, keeps all.
+    /// Starts a capture that keeps at most `snaplen` bytes of each packet; 0, as in the file format, keeps all.
     pub fn new(out: W, snaplen: u32) -> io::Result<Self> {
         let mut w = Pcapng { out, snaplen, keep: snaplen, interfaces: 0, block: Vec::new(), packet: Vec::new() };
         w.begin(SECTION_HEADER);
         w.u32(BYTE_ORDER_MAGIC);
         w.u16(1); // version 1.0
         w.u16(0);
-        w.block.extend_from_slice(&[0xff; 8]); // the length of the section is not known
+        w.block.extend_from_slice(&[0xff; 8]); // the length of the section is unknown
         w.option(USER_APPLICATION, b"roughlink");
         w.option(END_OF_OPTIONS, &[]);
         w.end()?;
@@ -83,14 +83,13 @@ impl<W: Write> Pcapng<W> {
         Ok(Interface(self.interfaces - 1))
     }
 
-    /// Keeps at most `bytes` bytes of each packet that comes from now on, which is no more than the file has for all; 0 keeps
-    /// all.
+    /// Keeps at most `bytes` bytes of each packet from now on, which must not exceed the file's `snaplen`; 0 keeps all.
     pub fn keep(&mut self, bytes: u32) {
         debug_assert!(self.snaplen == 0 || (1..=self.snaplen).contains(&bytes));
         self.keep = bytes;
     }
 
-    /// Records `packet`, seen at `interface` at time `at`; the other arguments are those of [`wire::encode`].
+    /// Records `packet`, seen at `interface` at time `at`; see [`wire::encode`] for the other arguments.
     pub fn packet(
         &mut self,
         interface: Interface,
@@ -126,7 +125,7 @@ impl<W: Write> Pcapng<W> {
         self.end()
     }
 
-    /// Flushes the writer and gives it back.
+    /// Flushes the writer and returns it.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)
@@ -135,7 +134,7 @@ impl<W: Write> Pcapng<W> {
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.u32(kind);
-        self.u32(0); // the length, once it is known
+        self.u32(0); // placeholder for the length
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -177,7 +176,7 @@ mod tests {
     const V6: IpPair =
         IpPair::V6 { src: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1), dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2) };
 
-    /// A TCP conversation, with what it needs to be written.
+    /// A TCP conversation and the state to write it.
     struct Conversation {
         out: Pcapng<Vec<u8>>,
         interface: Interface,
@@ -370,8 +369,8 @@ mod tests {
         assert!(matches!(e, Err(TraceError::Io(e)) if e.kind() == io::ErrorKind::StorageFull));
     }
 
-    /// What `tshark` makes of `file`: one line of `fields` for each packet that passes `filter`; `None` if there is no
-    /// tshark on this machine.
+    /// Runs `tshark` on `file` and returns one line of `fields` for each packet that passes `filter`; `None` if tshark
+    /// is not installed.
     fn tshark(file: &[u8], filter: &str, fields: &[&str]) -> Option<Vec<String>> {
         let mut command = Command::new("tshark");
         command.args(["-n", "-r", "-", "-Y", filter, "-T", "fields"]);
@@ -384,7 +383,7 @@ mod tests {
         let mut child = match command.spawn() {
             Ok(child) => child,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                // Past the test harness, which would swallow it.
+                // Bypasses the test harness, which would swallow the message.
                 writeln!(io::stderr(), "skipped: no tshark on this machine to judge the capture").unwrap();
                 return None;
             }
@@ -409,7 +408,7 @@ mod tests {
                        || ip.fragment.error || ipv6.fragment.error";
             assert_eq!(tshark(&file, bad, &fields).unwrap(), Vec::<String>::new());
             if snaplen == 0 {
-                // Every transport header has been checked: a fragmented datagram once, with its last fragment.
+                // Every transport header has been checked; a fragmented datagram is checked once, at its last fragment.
                 let good = "tcp.checksum.status == 1 || udp.checksum.status == 1";
                 assert_eq!(tshark(&file, good, &fields).unwrap().len(), packets - fragments * 2 / 3, "{all:#?}");
                 let lengths = tshark(&file, "frame.number == 14", &["tcp.len", "tcp.reassembled.length"]).unwrap();

@@ -1,8 +1,8 @@
-//! Quantities as scenario files write them: a number and a unit, `"10 Mbit/s"`, `"0.9 ms"`, `"128 KiB"`, `"2 %"`.
+//! Quantities in scenario files: a number and a unit, `"10 Mbit/s"`, `"0.9 ms"`, `"128 KiB"`, `"2 %"`.
 //!
-//! The unit is never optional. Arithmetic is in integers: `"0.9 ms"` is 900000 ns exactly. Times and rates finer than
-//! a nanosecond or a bit per second are rounded to the nearest; sizes must be whole. What is printed reads back as
-//! the same value.
+//! The unit is required. Arithmetic uses integers: `"0.9 ms"` is 900000 ns exactly. Times and rates finer than a
+//! nanosecond or a bit per second are rounded to the nearest; sizes must be whole. A printed quantity reads back as the
+//! same value.
 
 mod dimension;
 
@@ -28,7 +28,7 @@ impl FromStr for Time {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let q = Quantity::read(text, &TIME)?;
         let n = q.rounded("1 ns")?;
-        // "never" is not a time that can be written down.
+        // "Never" has no written form.
         if n == u64::MAX { Err(q.too_large()) } else { Ok(Time(n)) }
     }
 }
@@ -71,7 +71,7 @@ impl FromStr for Share {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let q = Quantity::read(text, &SHARE)?;
-        // Shifting the exponent instead of dividing gives the double nearest to what was written.
+        // Shifting the exponent instead of dividing gives the double nearest to the written number.
         let x: f64 =
             format!("{}e{}", q.number.digits, q.number.exponent.saturating_sub(2)).parse().unwrap_or(f64::INFINITY);
         if x > 1.0 {
@@ -108,7 +108,7 @@ impl fmt::Display for Rate {
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The unit that leaves the smallest whole number.
+        // Choose the unit that gives the smallest whole number.
         let (name, factor) = SIZE
             .units
             .iter()
@@ -139,7 +139,7 @@ impl fmt::Display for Share {
         if self.0 == 0.0 {
             return f.write_str("0 %");
         }
-        // The shortest digits that read back as this double, the point moved by two places.
+        // Print the shortest digits that read back as this double, with the point moved by two places.
         let text = format!("{:e}", self.0);
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
         let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
@@ -153,7 +153,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// `n` of the smallest unit, printed in one 10^places as large, without rounding.
+/// Prints `n` of the smallest unit in a unit 10^places as large, without rounding.
 fn fraction(f: &mut fmt::Formatter<'_>, n: u64, places: usize, unit: &str) -> fmt::Result {
     let scale = 10u64.pow(places as u32);
     let (whole, rest) = (n / scale, n % scale);
@@ -171,9 +171,9 @@ struct Decimal {
     exponent: i32,
 }
 
-/// A quantity taken apart.
+/// A quantity split into its parts.
 struct Quantity<'t> {
-    /// All of it, for messages.
+    /// Whole text, for messages.
     text: &'t str,
     number: Decimal,
     unit: &'static str,
@@ -193,7 +193,7 @@ impl<'t> Quantity<'t> {
         }
     }
 
-    /// In the smallest unit, rounded to the nearest; what is not zero may not become zero.
+    /// Returns the quantity in the smallest unit, rounded to the nearest; a nonzero quantity must not become zero.
     fn rounded(&self, smallest: &str) -> Result<u64, UnitError> {
         let (n, _) = self.number.times(self.factor).ok_or_else(|| self.too_large())?;
         if n == 0 && self.number.digits != 0 {
@@ -203,7 +203,7 @@ impl<'t> Quantity<'t> {
         Ok(n)
     }
 
-    /// In the smallest unit, which does not come in parts and is called `what` and `unit`.
+    /// Returns the quantity in the smallest unit, which is indivisible; `what` and `unit` name it in messages.
     fn whole(&self, what: &str, unit: &str) -> Result<u64, UnitError> {
         match self.number.times(self.factor) {
             Some((n, true)) => Ok(n),
@@ -219,7 +219,7 @@ impl<'t> Quantity<'t> {
 }
 
 impl Decimal {
-    /// Reads `figure`; `text` and `dimension` serve the messages.
+    /// Reads `figure`; `text` and `dimension` serve for messages.
     fn read(text: &str, figure: &str, dimension: &Dimension) -> Result<Self, UnitError> {
         let example = || dimension.example();
         let lower = text.to_ascii_lowercase();
@@ -263,7 +263,8 @@ impl Decimal {
         Ok(Decimal { digits, exponent: exponent.saturating_sub(part.len() as i32) })
     }
 
-    /// Times `factor`, rounded to the nearest integer, and whether that is exact; `None` beyond 64 bits.
+    /// Multiplies by `factor`, rounded to the nearest integer, and says whether the result is exact; `None` beyond 64
+    /// bits.
     fn times(self, factor: u128) -> Option<(u64, bool)> {
         let n = self.digits * factor; // below 10^25 * 6 * 10^10
         if n == 0 {
@@ -281,7 +282,7 @@ impl Decimal {
 
 const MAX_DIGITS: u128 = 10u128.pow(25);
 
-/// The number and the unit of `text`.
+/// Splits `text` into number and unit.
 fn split(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
     let mut end = 0;
@@ -302,14 +303,14 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-/// Explains why `unit` is not accepted, and what may have been meant.
+/// Creates the error for an unknown `unit`, with a guess at the intended one.
 fn wrong_unit(text: &str, figure: &str, unit: &str, number: Decimal, dimension: &Dimension) -> UnitError {
     let all: Vec<&str> = dimension.units.iter().map(|(name, _)| *name).collect();
     let units = all.join(", ");
     if unit.is_empty() {
         let needs = format!("{} needs a unit", dimension.name);
         let one_of = if all.len() > 1 { format!(", one of {units}") } else { String::new() };
-        // A share below one is more likely to be one than a percentage.
+        // A number below one is more likely a share than a percentage.
         let help = if dimension.usual == "%" && number.exponent < 0 {
             let percent = Decimal { exponent: number.exponent.saturating_add(2), ..number };
             format!("{needs}: \"{percent} %\", or \"{figure} %\" if that is meant")

@@ -1,4 +1,5 @@
-//! Quantities as text in files of any format, and in JSON Schema: what [`super::parse`] reads and `Display` writes.
+//! Quantities as text in files of any format and in JSON Schema: the text that [`super::parse`] reads and `Display`
+//! writes.
 
 use super::{Bytes, QueueLimit, Rate, Share, Time};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -40,28 +41,27 @@ written! {
     Share: "Share", "A probability in percent.", ["%"], "2 %";
 }
 
-/// The units of sizes.
+/// Units of sizes.
 pub const SIZES: [&str; 7] = ["B", "kB", "KiB", "MB", "MiB", "GB", "GiB"];
-/// The units of packets and sizes.
+/// Units of packets and sizes.
 pub const PACKETS_OR_SIZES: [&str; 8] = ["pkt", "B", "kB", "KiB", "MB", "MiB", "GB", "GiB"];
 
-/// The schema of a number with one of `units`, which are regular expressions.
+/// Returns the schema of a number with one of `units`, which are regular expressions.
 pub fn quantity(description: &str, units: &[&str], example: &str) -> Schema {
     let pattern = format!(r"^\s*\+?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?\s*({})\s*$", units.join("|"));
     json_schema!({ "description": description, "type": "string", "pattern": pattern, "examples": [example] })
 }
 
-/// Fields that are plain numbers and are written as a size: `#[serde(with = "units::bytes")]`,
-/// `#[schemars(with = "Bytes")]`.
+/// Plain numbers written as a size: `#[serde(with = "units::bytes")]`, `#[schemars(with = "Bytes")]`.
 pub mod bytes {
     use super::*;
 
-    /// As a size.
+    /// Writes a size.
     pub fn serialize<S: Serializer, T: Copy + Into<u64>>(n: &T, serializer: S) -> Result<S::Ok, S::Error> {
         Bytes((*n).into()).serialize(serializer)
     }
 
-    /// From a size; the largest value that fits if it is larger.
+    /// Reads a size; larger sizes become the largest value that fits.
     pub fn deserialize<'de, D: Deserializer<'de>, T: TryFrom<u64>>(deserializer: D) -> Result<T, D::Error> {
         let bytes = Bytes::deserialize(deserializer)?;
         [bytes.0, u64::from(u32::MAX), u64::from(u16::MAX)]
@@ -71,28 +71,27 @@ pub mod bytes {
     }
 }
 
-/// Fields that are plain numbers and are written in percent: `#[serde(with = "units::share")]`,
-/// `#[schemars(with = "Share")]`.
+/// Plain numbers written in percent: `#[serde(with = "units::share")]`, `#[schemars(with = "Share")]`.
 pub mod share {
     use super::*;
 
-    /// In percent.
+    /// Writes a percentage.
     pub fn serialize<S: Serializer>(x: &f64, serializer: S) -> Result<S::Ok, S::Error> {
         Share(*x).serialize(serializer)
     }
 
-    /// From percent.
+    /// Reads a percentage.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
         Share::deserialize(deserializer).map(|share| share.0)
     }
 }
 
-/// Fields that are plain numbers and are written as a frequency: `#[serde(with = "units::hertz")]`,
+/// Plain numbers written as a frequency: `#[serde(with = "units::hertz")]`,
 /// `#[schemars(with = "units::hertz::Hertz")]`.
 pub mod hertz {
     use super::*;
 
-    /// Its schema.
+    /// Schema of a frequency.
     pub struct Hertz;
 
     impl JsonSchema for Hertz {
@@ -106,12 +105,12 @@ pub mod hertz {
         }
     }
 
-    /// With its unit.
+    /// Writes a number and `Hz`.
     pub fn serialize<S: Serializer>(x: &f64, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{x} Hz"))
     }
 
-    /// From a number and `Hz`.
+    /// Reads a number and `Hz`.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
         let number = text.trim().strip_suffix("Hz").and_then(|number| number.trim().parse().ok());

@@ -1,8 +1,8 @@
-//! The Internet checksum: RFC 1071, and its incremental update, RFC 1624.
+//! Internet checksum: RFC 1071, with incremental update (RFC 1624).
 
-/// Adds `bytes` to the ones' complement sum `sum`, as big-endian 16-bit words; an odd last byte is padded with a
-/// zero (RFC 1071 section 1). The sum is kept wide: [`fold`] or [`finish`] it. Only the last piece of what is summed
-/// may have an odd length.
+/// Adds `bytes` to the ones' complement sum `sum`, as big-endian 16-bit words; an odd last byte is padded with a zero
+/// (RFC 1071 section 1). The sum is not reduced: call [`fold`] or [`finish`] at the end. Only the last piece may have
+/// an odd length.
 pub fn add(sum: u64, bytes: &[u8]) -> u64 {
     // 2^16 = 1 modulo 2^16 - 1, so words of 32 bits give the same sum (RFC 1071 section 2(C)).
     let mut chunks = bytes.chunks_exact(4);
@@ -16,7 +16,7 @@ pub fn add(sum: u64, bytes: &[u8]) -> u64 {
     sum + u64::from(u32::from_be_bytes(last))
 }
 
-/// The 16-bit ones' complement sum: 0xffff over data whose checksum is right.
+/// Reduces the sum to 16 bits: 0xffff for data with a correct checksum.
 pub const fn fold(sum: u64) -> u16 {
     let mut sum = sum;
     while sum > 0xffff {
@@ -25,13 +25,13 @@ pub const fn fold(sum: u64) -> u16 {
     sum as u16
 }
 
-/// The checksum field for `sum`.
+/// Returns the checksum field for `sum`.
 pub const fn finish(sum: u64) -> u16 {
     !fold(sum)
 }
 
-/// The checksum after one 16-bit word that it covers has changed: `HC' = ~(~HC + ~m + m')` (RFC 1624 equation 3).
-/// The word must lie at an even offset of what is summed.
+/// Returns the checksum after a change of one 16-bit word that it covers: `HC' = ~(~HC + ~m + m')` (RFC 1624 equation
+/// 3). The word must lie at an even offset of the covered data.
 pub const fn update_checksum(old_hc: u16, old_word: u16, new_word: u16) -> u16 {
     finish(!old_hc as u64 + !old_word as u64 + new_word as u64)
 }
@@ -55,8 +55,8 @@ mod tests {
         assert_eq!(update_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
     }
 
-    /// 1e5 random segments, a fifth of them with the checksum forced to 0x0000 before or after the change: the
-    /// update always equals the full sum.
+    /// 1e5 random segments, a fifth of them with the checksum forced to 0x0000 before or after the change: the update
+    /// always equals the full sum.
     #[test]
     fn update_equals_recomputation() {
         let mut rng = Seed { seed: 1, replica: 0 }.stream("checksum", "test");
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_checksum_sent_as_ffff_stays_valid() {
-        // A sender that writes ffff for 0000 is right too (-0 = +0); the update must keep the segment valid.
+        // A sender that writes ffff for 0000 is also correct (-0 = +0); the update must keep the segment valid.
         for (old, new) in [(0xffff, 0), (0, 0xffff), (5, 5), (0xffff, 0xffff), (1, 0xfffe)] {
             let rest = !old; // makes the sum of the other words and `old` ffff
             let hc = update_checksum(0xffff, old, new);

@@ -1,11 +1,11 @@
 //! CRC32c, the checksum of SCTP (RFC 9260 section 6.8 and appendix A): the Castagnoli polynomial, reflected.
 
-/// The CRC of `bytes`.
+/// Returns the CRC of `bytes`.
 pub fn crc32c<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u32 {
     !bytes.into_iter().fold(u32::MAX, |crc, &b| TABLE[usize::from(crc as u8 ^ b)] ^ (crc >> 8))
 }
 
-const POLYNOMIAL: u32 = 0x82f6_3b78; // 0x1edc6f41 with its bits in reverse
+const POLYNOMIAL: u32 = 0x82f6_3b78; // 0x1edc6f41 bit-reversed
 
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn the_examples_of_rfc_3720() {
-        // Appendix B.4, its bytes read as little-endian numbers; and the catalogues' check value.
+        // Appendix B.4, its bytes read as little-endian numbers, and the catalogs' check value.
         assert_eq!(crc32c(&[0; 32]), 0x8a91_36aa);
         assert_eq!(crc32c(&[0xff; 32]), 0x62a8_ab43);
         let up: Vec<u8> = (0..32).collect();

@@ -1,4 +1,4 @@
-//! Where the IP datagram lies in an Ethernet frame: behind up to two VLAN tags (IEEE 802.1Q) and PPPoE (RFC 2516).
+//! Position of the IP datagram in an Ethernet frame: after up to two VLAN tags (IEEE 802.1Q) and PPPoE (RFC 2516).
 
 use super::ip::word;
 use super::{Envelope, WireError};
@@ -12,8 +12,8 @@ const PPPOE_SESSION: u16 = 0x8864;
 const PPP_IPV4: u16 = 0x0021;
 const PPP_IPV6: u16 = 0x0057;
 
-/// The offset of the IP header in `frame`, which starts with the destination address. Any protocol but IP, and a
-/// third tag, is [`WireError::EtherType`].
+/// Returns the offset of the IP header in `frame`, which starts with the destination address. Fails with
+/// [`WireError::EtherType`] for a protocol other than IP and for a third tag.
 pub fn ip_offset(frame: &[u8]) -> Result<usize, WireError> {
     let at = payload_offset(frame)?;
     match read(frame, at - 2)? {
@@ -27,16 +27,16 @@ pub fn ip_offset(frame: &[u8]) -> Result<usize, WireError> {
     }
 }
 
-/// The offset of the IP header in `frame`, and what can be said of the datagram there.
+/// Returns the offset of the IP header in `frame`, and the envelope of the datagram.
 ///
 /// # Errors
-/// Those of [`ip_offset`] and of [`super::envelope`].
+/// Returns the errors of [`ip_offset`] and of [`super::envelope`].
 pub fn envelope(frame: &[u8]) -> Result<(usize, Envelope), WireError> {
     let at = ip_offset(frame)?;
     Ok((at, super::envelope(&frame[at..])?))
 }
 
-/// Where the payload of `frame` begins: behind the addresses, up to two VLAN tags, and the EtherType.
+/// Returns the offset of the payload in `frame`: after the addresses, up to two VLAN tags, and the EtherType.
 pub fn payload_offset(frame: &[u8]) -> Result<usize, WireError> {
     let mut at = ADDRESSES;
     for _ in 0..2 {
@@ -51,8 +51,8 @@ fn read(frame: &[u8], at: usize) -> Result<u16, WireError> {
     frame.get(at..at + 2).map(|b| word(b, 0)).ok_or(WireError::Truncated("Ethernet header"))
 }
 
-/// Whether `header`, all that precedes the IP header of a frame, ends with PPPoE. Then its last four bytes are the length
-/// of what follows these two bytes, and the PPP protocol.
+/// Returns true if `header`, the bytes before the IP header of a frame, ends with PPPoE. Its last four bytes are then
+/// the length, which counts the bytes after the length field, and the PPP protocol.
 pub fn has_pppoe(header: &[u8]) -> bool {
     header.len() >= ADDRESSES + 10 && word(header, header.len() - 10) == PPPOE_SESSION
 }
@@ -81,7 +81,7 @@ mod tests {
         assert!(has_pppoe(&frame(&[VLAN, 5, PPPOE_SESSION, 0x1100, 9, 42, PPP_IPV4])));
         assert!(!has_pppoe(&frame(&[SERVICE_VLAN, 5, VLAN, 6, IPV4])));
         let mut odd = frame(&[VLAN, 5, IPV4]);
-        odd[8..10].copy_from_slice(&PPPOE_SESSION.to_be_bytes()); // of an address
+        odd[8..10].copy_from_slice(&PPPOE_SESSION.to_be_bytes()); // part of an address
         assert!(!has_pppoe(&odd));
         let whole = frame(&[VLAN, 5, PPPOE_SESSION, 0x1100, 9, 42, PPP_IPV4]);
         for n in 0..whole.len() {

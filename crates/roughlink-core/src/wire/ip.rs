@@ -51,7 +51,7 @@ pub enum IpPair {
 }
 
 impl IpPair {
-    /// The pair, if both addresses are of one family.
+    /// Creates the pair; `None` if the addresses are of different families.
     pub const fn new(src: IpAddr, dst: IpAddr) -> Option<Self> {
         match (src, dst) {
             (IpAddr::V4(src), IpAddr::V4(dst)) => Some(IpPair::V4 { src, dst }),
@@ -60,7 +60,7 @@ impl IpPair {
         }
     }
 
-    /// The opposite direction.
+    /// Returns the pair in the opposite direction.
     pub const fn reversed(self) -> Self {
         match self {
             IpPair::V4 { src, dst } => IpPair::V4 { src: dst, dst: src },
@@ -68,7 +68,8 @@ impl IpPair {
         }
     }
 
-    /// The most that a datagram can carry, reassembled: the length field of IPv4 counts its header, that of IPv6 not.
+    /// Returns the maximum length of a reassembled payload: the length field of IPv4 includes the header, that of IPv6
+    /// does not.
     pub(super) const fn longest(&self) -> usize {
         match self {
             IpPair::V4 { .. } => u16::MAX as usize - V4_HEADER,
@@ -76,8 +77,8 @@ impl IpPair {
         }
     }
 
-    /// The sum of the pseudo-header before `length` bytes of transport header and payload (RFC 9293 section 3.1,
-    /// RFC 8200 section 8.1: the same numbers in another order).
+    /// Returns the sum of the pseudo-header for `length` bytes of transport header and payload (RFC 9293 section 3.1;
+    /// RFC 8200 section 8.1 has the same numbers in another order).
     pub(super) fn pseudo_header(&self, protocol: u8, length: usize) -> u64 {
         let sum = u64::from(protocol) + length as u64;
         match self {
@@ -87,25 +88,26 @@ impl IpPair {
     }
 }
 
-/// What else the IP headers hold that says nothing about the packet, so that one that was read can be written again.
+/// IP header fields that `Packet` does not hold, kept so that a decoded datagram encodes to the same bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IpFields {
     /// Hop limit, or time to live.
     pub hop_limit: u8,
-    /// Flow label of IPv6 (RFC 6437), 20 bits; 0 of IPv4.
+    /// Flow label of IPv6 (RFC 6437), 20 bits; 0 for IPv4.
     pub flow_label: u32,
     /// IPv4: no link may fragment the datagram (DF).
     pub dont_fragment: bool,
 }
 
-/// Those of packets that begin here. Links of the simulator fragment what is too large for them, so without DF.
+/// Fields of packets that start in the simulator. DF is clear, because simulated links fragment packets above their
+/// MTU.
 impl Default for IpFields {
     fn default() -> Self {
         IpFields { hop_limit: HOP_LIMIT, flow_label: 0, dont_fragment: false }
     }
 }
 
-/// The content of the IP headers.
+/// Content of the IP headers.
 pub(super) struct Ip {
     pub(super) pair: IpPair,
     /// DSCP and ECN.
@@ -114,11 +116,11 @@ pub(super) struct Ip {
     pub(super) protocol: u8,
     pub(super) ident: u16,
     pub(super) fragment: Fragment,
-    /// Offset of the fragment in bytes.
+    /// Fragment offset in bytes.
     pub(super) offset: usize,
-    /// Where the transport header, or a later fragment's part of the datagram, begins.
+    /// Offset of the transport header, or of the data of a later fragment.
     pub(super) transport: usize,
-    /// Where the datagram ends; what follows is padding of the link.
+    /// End of the datagram; bytes after it are padding of the link.
     pub(super) end: usize,
 }
 
@@ -127,7 +129,7 @@ impl Ip {
         Ip::envelope(bytes)?.checked()
     }
 
-    /// The headers, whatever the transport and however the datagram was cut.
+    /// Reads the headers of any transport protocol and any fragment.
     pub(super) fn envelope(bytes: &[u8]) -> Result<Ip, WireError> {
         match bytes.first().map(|b| b >> 4) {
             None => Err(WireError::Truncated("IP header")),
@@ -165,7 +167,7 @@ impl Ip {
 
     fn parse_v6(bytes: &[u8]) -> Result<Ip, WireError> {
         let h: &[u8; V6_HEADER] = bytes.first_chunk().ok_or(WireError::Truncated("IPv6 header"))?;
-        // A length of 0 would be a jumbogram (RFC 2675), or nothing at all.
+        // A length of 0 would be a jumbogram (RFC 2675) or an empty datagram.
         let end = V6_HEADER + usize::from(word(h, 4));
         if end == V6_HEADER {
             return Err(WireError::Length("IPv6 header"));
@@ -196,7 +198,7 @@ impl Ip {
             let length = match ip.protocol {
                 FRAGMENT if fragmented => return Err(WireError::Fragment),
                 FRAGMENT => {
-                    // Section 4.5. An atomic fragment, alone in its datagram, counts as whole (RFC 6946).
+                    // RFC 8200 section 4.5. An atomic fragment, alone in its datagram, counts as whole (RFC 6946).
                     fragmented = true;
                     ip.offset = usize::from(word(x, 2) & !7);
                     ip.fragment = part(x[3] & 1 != 0, ip.offset);
@@ -205,7 +207,8 @@ impl Ip {
                     }
                     V6_FRAGMENT
                 }
-                // On the way to its final destination, whose address the transport checksum covers (section 8.1).
+                // The packet is on the way to its final destination, whose address the transport checksum covers
+                // (section 8.1).
                 ROUTING if x[3] != 0 => return Err(WireError::Routed),
                 _ => 8 + usize::from(x[1]) * 8,
             };
@@ -215,7 +218,7 @@ impl Ip {
                 return Err(WireError::Truncated("IPv6 extension header"));
             }
             if matches!(ip.fragment, Fragment::Middle | Fragment::Last) {
-                break; // what follows is the middle of something
+                break; // the rest is the middle of a datagram
             }
         }
         Ok(ip)
@@ -235,7 +238,7 @@ impl Ip {
         if empty || unpadded || more && !length.is_multiple_of(8) || self.offset + length > self.pair.longest() {
             return Err(WireError::Fragment);
         }
-        // Only an attacker cuts within the transport header, to overwrite what filters have seen (RFC 3128).
+        // Only attackers split the transport header, to overwrite fields that a filter has checked (RFC 3128).
         if self.offset != 0 && self.offset < least {
             return Err(WireError::Fragment);
         }
@@ -243,7 +246,7 @@ impl Ip {
     }
 }
 
-/// The header of a datagram, or of a part of one, to be written.
+/// Header of a datagram or fragment to write.
 pub(super) struct Head {
     pub(super) pair: IpPair,
     /// DSCP and ECN.
@@ -252,7 +255,7 @@ pub(super) struct Head {
     pub(super) protocol: u8,
     pub(super) ident: u16,
     pub(super) fragment: Fragment,
-    /// Offset of the fragment in bytes.
+    /// Fragment offset in bytes.
     pub(super) offset: usize,
 }
 
@@ -312,8 +315,7 @@ impl Head {
     }
 }
 
-/// Sets the ECN field of the IP datagram at the start of `bytes`, which has been read before, and updates the checksum
-/// that covers it.
+/// Sets the ECN field of the validated IP datagram at the start of `bytes` and updates the checksum that covers it.
 pub fn set_ecn(bytes: &mut [u8], ecn: Ecn) {
     let before = word(bytes, 0);
     if before >> 12 == 4 {
@@ -329,7 +331,7 @@ pub fn set_ecn(bytes: &mut [u8], ecn: Ecn) {
     }
 }
 
-/// The 16-bit word at `at`.
+/// Reads the 16-bit word at `at`.
 pub(super) fn word(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
@@ -339,7 +341,7 @@ pub(super) fn put(bytes: &mut [u8], at: usize, word: u16) {
     bytes[at..at + 2].copy_from_slice(&word.to_be_bytes());
 }
 
-/// The 32-bit word at `at`.
+/// Reads the 32-bit word at `at`.
 pub(super) fn long(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
@@ -376,7 +378,7 @@ mod tests {
 
     #[test]
     fn the_header_of_a_known_datagram() {
-        // A UDP datagram of 8 bytes; the checksum worked out by hand: 4500+001c+0009+4011+0a00+0001+0a00+0002.
+        // A UDP datagram of 8 bytes; checksum computed by hand: 4500+001c+0009+4011+0a00+0001+0a00+0002.
         let bytes = datagram(V4, Fragment::Whole, 0, 8);
         assert_eq!(bytes[..V4_HEADER], [0x45, 0, 0, 28, 0, 9, 0, 0, 64, 17, 0x66, 0xc6, 10, 0, 0, 1, 10, 0, 0, 2]);
     }
@@ -398,10 +400,10 @@ mod tests {
         let head = |fragment, offset| Head { pair: V4, class: 0, fields, protocol: TCP, ident: 0, fragment, offset };
         for (fragment, offset, length) in [
             (Fragment::First, 0, 20),  // not a multiple of 8
-            (Fragment::First, 8, 24),  // the first one at an offset
-            (Fragment::Last, 0, 8),    // a later one at none
-            (Fragment::Middle, 12, 8), // an offset that the field cannot hold
-            (Fragment::Last, 64, 0),   // nothing
+            (Fragment::First, 8, 24),  // a first fragment with an offset
+            (Fragment::Last, 0, 8),    // a last fragment without an offset
+            (Fragment::Middle, 12, 8), // an offset that does not fit the field
+            (Fragment::Last, 64, 0),   // empty
         ] {
             assert_eq!(head(fragment, offset).write(length, &mut Vec::new()), Err(EncodeError::Fragment));
         }
@@ -419,7 +421,7 @@ mod tests {
         let with = |chain: &[(u8, &[u8])]| {
             let mut b = plain.clone();
             let mut at = V6_HEADER;
-            let mut next = 6; // offset of the "next header" field before
+            let mut next = 6; // offset of the preceding "next header" field
             for (kind, body) in chain {
                 b[next] = *kind;
                 let mut x = vec![UDP];
@@ -445,7 +447,7 @@ mod tests {
         assert_eq!(Ip::parse(&b).err(), Some(WireError::Truncated("IPv6 extension header")));
         let b = with(&[(51, &pad)]);
         assert_eq!(Ip::parse(&b).err(), Some(WireError::Protocol(51)));
-        // An atomic fragment is whole; a second fragment header is nonsense.
+        // An atomic fragment is whole; a second fragment header is invalid.
         let atomic = [0, 0, 0, 0, 0, 0, 7];
         let ip = Ip::parse(&with(&[(FRAGMENT, &atomic)])).unwrap();
         assert_eq!((ip.fragment, ip.ident), (Fragment::Whole, 0));

@@ -1,14 +1,14 @@
-//! The payload behind the headers: real bytes, or the implied payload of the simulator.
+//! Payload after the headers: real bytes, or the implied payload of the simulator.
 
 use crate::packet::{Fragment, Packet, Protocol};
 use crate::units::Time;
 
-/// The payload of one datagram. For a fragment it is that of the *whole* datagram: the transport checksum and the
-/// UDP length in the first fragment need it, and the later ones cut their part out of it.
+/// Payload of one datagram. For a fragment this is the payload of the *whole* datagram. The transport checksum and the
+/// UDP length in the first fragment need all of it, and later fragments take their part.
 pub trait Payload {
-    /// Bytes of payload in the whole datagram.
+    /// Returns the bytes of payload in the whole datagram.
     fn bytes(&self) -> usize;
-    /// Writes the bytes from `from` on to `out`; `from + out.len()` is at most [`Payload::bytes`].
+    /// Writes the bytes that start at `from` to `out`; `from + out.len()` is at most [`Payload::bytes`].
     fn fill(&self, from: usize, out: &mut [u8]);
 }
 
@@ -30,19 +30,19 @@ impl Payload for Vec<u8> {
     }
 }
 
-/// The payload that a simulated packet stands for.
+/// Payload implied by a simulated packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Implied {
-    /// Part of a byte stream: [`pattern`] from `offset` on.
+    /// Part of a byte stream: [`pattern`] starting at `offset`.
     Stream {
         /// Stream offset, or sequence number, of the first byte, modulo 2^32.
         offset: u32,
         /// Bytes of the whole datagram.
         bytes: usize,
     },
-    /// A UDP datagram: its [`Stamp`], cut off if there is no room, then [`pattern`].
+    /// UDP datagram: its [`Stamp`], truncated if it does not fit, then [`pattern`].
     Datagram {
-        /// Number and time of sending.
+        /// Number and send time.
         stamp: Stamp,
         /// Bytes of the whole datagram.
         bytes: usize,
@@ -50,8 +50,8 @@ pub enum Implied {
 }
 
 impl Implied {
-    /// What `packet` implies, its sequence number standing for the stream offset. `bytes` is the payload of the
-    /// whole datagram: [`Packet::payload`] of a packet that is no fragment, which does not carry it.
+    /// Returns the implied payload of `packet`; its sequence number is the stream offset. `bytes` is the payload of the
+    /// whole datagram, which a fragment does not carry; for a packet that is not a fragment it is [`Packet::payload`].
     pub fn new(packet: &Packet, bytes: usize) -> Self {
         match packet.protocol() {
             Protocol::Udp => {
@@ -61,7 +61,7 @@ impl Implied {
         }
     }
 
-    /// What the whole datagram `packet` implies.
+    /// Returns the implied payload of the whole datagram `packet`.
     pub fn of(packet: &Packet) -> Self {
         debug_assert_eq!(packet.fragment(), Fragment::Whole);
         Implied::new(packet, packet.payload() as usize)
@@ -87,22 +87,21 @@ impl Payload for Implied {
     }
 }
 
-/// What roughlink's own UDP flows carry at the start of their payload: [`Packet::seq`] and [`Packet::udp_sent_at`],
-/// which no header has room for. The decoder leaves these fields 0, as it cannot tell whose datagrams they are; a
-/// caller that can reads the stamp.
+/// Start of the payload of roughlink's UDP flows: [`Packet::seq`] and [`Packet::udp_sent_at`], which fit into no
+/// header. The decoder cannot identify these flows and leaves both fields 0. A caller that can reads the stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
-    /// The datagram's number in its flow.
+    /// Number of the datagram in its flow.
     pub number: u32,
-    /// When it was sent.
+    /// Send time.
     pub sent: Time,
 }
 
 impl Stamp {
-    /// Bytes of a stamp: number and nanoseconds, big-endian.
+    /// Length of a stamp in bytes: number and nanoseconds, big-endian.
     pub const BYTES: usize = 12;
 
-    /// The bytes.
+    /// Encodes the stamp.
     pub fn to_bytes(self) -> [u8; Stamp::BYTES] {
         let mut b = [0; Stamp::BYTES];
         b[..4].copy_from_slice(&self.number.to_be_bytes());
@@ -110,14 +109,14 @@ impl Stamp {
         b
     }
 
-    /// The stamp at the start of `payload`, if it is long enough to hold one.
+    /// Reads the stamp at the start of `payload`, if it is long enough.
     pub fn read(payload: &[u8]) -> Option<Self> {
         let (number, rest) = payload.split_first_chunk()?;
         let sent = rest.first_chunk()?;
         Some(Stamp { number: u32::from_be_bytes(*number), sent: Time(u64::from_be_bytes(*sent)) })
     }
 
-    /// Puts number and time where a UDP packet holds them.
+    /// Sets number and time in a UDP packet.
     pub fn apply(self, packet: &mut Packet) {
         packet.seq = self.number;
         packet.tsval = self.sent.0 as u32;
@@ -125,8 +124,8 @@ impl Stamp {
     }
 }
 
-/// The implied bytes of a stream from `offset` on: every four bytes hold their own offset, big-endian. No shift of less
-/// than 2^32 bytes maps the pattern to itself, and a dump shows where in the stream it is.
+/// Writes the implied bytes of a stream starting at `offset`: every four bytes hold their own offset, big-endian. No
+/// shift of less than 2^32 bytes maps the pattern to itself, and a dump shows the position in the stream.
 pub fn pattern(offset: u32, out: &mut [u8]) {
     let head = (offset.wrapping_neg() as usize & 3).min(out.len());
     let (head, body) = out.split_at_mut(head);

@@ -1,8 +1,7 @@
 //! The TCP header (RFC 9293 section 3.1) and its options.
 //!
-//! Options are written as Linux lays them out: a SYN carries MSS, SACK permitted with timestamps (or NOPs in place of
-//! the one that is missing), NOP and window scale; any other segment NOP NOP timestamps, NOP NOP SACK.
-//! They are read in any order and padding.
+//! Options are written as in Linux. A SYN carries MSS, SACK permitted with timestamps (NOPs replace a missing one), NOP
+//! and window scale. Other segments carry NOP NOP timestamps, NOP NOP SACK. The decoder accepts any order and padding.
 
 use super::ip::{IpPair, TCP, long, put, put_long, word};
 use super::{EncodeError, WireError, checksum};
@@ -29,10 +28,10 @@ const MD5: u8 = 19;
 const AO: u8 = 29;
 const MPTCP: u8 = 30;
 
-/// RFC 7323 section 2.3: a larger shift counts as this one.
+/// Larger shifts count as this one (RFC 7323 section 2.3).
 const MAX_SHIFT: u8 = 14;
 
-/// The options of a segment, as far as they are known.
+/// Options of a segment that the decoder understands.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Options {
     pub(super) mss: Option<u16>,
@@ -45,7 +44,7 @@ pub(super) struct Options {
     pub(super) multipath: bool,
 }
 
-/// The content of a TCP header.
+/// Content of a TCP header.
 pub(super) struct Tcp {
     pub(super) ports: (u16, u16),
     pub(super) seq: u32,
@@ -102,7 +101,7 @@ impl Options {
                 (TIMESTAMPS, 8) => o.timestamps = Some((long(body, 0), long(body, 4))),
                 (SACK, 8 | 16 | 24 | 32) => {
                     o.sacks = body.len() / 8;
-                    o.blocks = Default::default(); // of an option given twice the last one counts
+                    o.blocks = Default::default(); // the last of repeated options counts
                     for (block, b) in o.blocks.iter_mut().zip(body.chunks_exact(8)) {
                         *block = SackBlock { left: long(b, 0), right: long(b, 4) };
                     }
@@ -116,7 +115,7 @@ impl Options {
     }
 }
 
-/// Bytes of the TCP header of `packet`, whose side data are `side`.
+/// Returns the bytes of the TCP header of `packet` with side data `side`.
 pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usize, EncodeError> {
     let options = match side {
         Some(Side::Syn(o)) if packet.is(flags::SYN) => {
@@ -126,7 +125,7 @@ pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usiz
             o.header_bytes()
         }
         _ if packet.is(flags::SYN) => return Err(EncodeError::Side),
-        // Later fragments need no more than the number of blocks.
+        // Later fragments need only the number of blocks.
         Some(Side::Sacks(_)) => 0,
         _ if packet.sacks() > 0 && matches!(packet.fragment(), Fragment::Whole | Fragment::First) => {
             return Err(EncodeError::Side);
@@ -137,7 +136,7 @@ pub(super) fn header_length(packet: &Packet, side: Option<&Side>) -> Result<usiz
     if length > HEADER_MAX { Err(EncodeError::Options) } else { Ok(length) }
 }
 
-/// Writes a header of `header` bytes at the start of `bytes`, which hold the whole payload already.
+/// Writes a header of `header` bytes at the start of `bytes`, which already contain the whole payload.
 pub(super) fn write(
     packet: &Packet,
     side: Option<&Side>,
@@ -218,29 +217,29 @@ impl Writer<'_> {
     }
 }
 
-/// Whether the checksum of the whole segment `bytes` is right.
+/// Returns true if the checksum of the whole segment `bytes` is correct.
 pub(super) fn verify(pair: &IpPair, bytes: &[u8]) -> bool {
     checksum::fold(checksum::add(pair.pseudo_header(TCP, bytes.len()), bytes)) == 0xffff
 }
 
-/// A TCP header in place, to be rewritten on its way.
+/// A TCP header in place, for rewriting.
 #[derive(Debug)]
 pub struct TcpHeader<'a>(&'a mut [u8; HEADER]);
 
 impl<'a> TcpHeader<'a> {
-    /// The header at the start of `segment`, unless that is too short for one.
+    /// Wraps the header at the start of `segment`; `None` if the segment is too short.
     pub(super) fn new(segment: &'a mut [u8]) -> Option<Self> {
         segment.first_chunk_mut().map(TcpHeader)
     }
-    /// The window field, unscaled.
+    /// Returns the window field, unscaled.
     pub fn window(&self) -> u16 {
         word(self.0, WINDOW)
     }
-    /// The checksum field.
+    /// Returns the checksum field.
     pub fn checksum(&self) -> u16 {
         word(self.0, CHECKSUM)
     }
-    /// Rewrites the window field and updates the checksum, which stays right if it was and wrong if it was not.
+    /// Sets the window field and updates the checksum. A correct checksum stays correct and a wrong one wrong.
     pub fn set_window(&mut self, window: u16) {
         let sum = checksum::update_checksum(self.checksum(), self.window(), window);
         put(self.0, WINDOW, window);

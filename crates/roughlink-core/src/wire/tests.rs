@@ -1,4 +1,4 @@
-//! Round trips, and the decoding of arbitrary bytes.
+//! Round trips, and decoding of arbitrary bytes.
 
 use super::*;
 use crate::packet::{Chunk, Cookie, Ecn, Gap, Gaps, Init, SackBlock, Skipped};
@@ -13,7 +13,7 @@ fn addresses() -> impl Strategy<Value = Addresses> {
     (ip, any::<u16>(), any::<u16>()).prop_map(|(ip, src_port, dst_port)| Addresses { ip, src_port, dst_port })
 }
 
-/// A TCP segment that is no SYN, and its SACK blocks.
+/// A TCP segment other than a SYN, and its SACK blocks.
 fn segment() -> impl Strategy<Value = (Packet, Option<Side>)> {
     let fields = any::<(u32, u32, u16, u16, u8)>();
     let blocks = prop::collection::vec(any::<(u32, u32)>(), 0..=4);
@@ -66,7 +66,7 @@ fn data_chunk() -> impl Strategy<Value = (Packet, Option<Side>)> {
     })
 }
 
-/// Any SCTP chunk but DATA.
+/// Any SCTP chunk except DATA.
 fn control_chunk() -> impl Strategy<Value = (Packet, Option<Side>)> {
     let flow = FlowId::new(0, false);
     let sack = (
@@ -117,13 +117,13 @@ fn divisible() -> impl Strategy<Value = (Packet, Option<Side>)> {
     prop_oneof![3 => segment(), 1 => syn(), 1 => datagram(), 2 => data_chunk()]
 }
 
-/// Where a word begins after `at`, if the packet is SCTP: its chunks are padded.
+/// Offset of the next word boundary at or after `at` for SCTP, whose chunks are padded; `at` for other protocols.
 fn padded(packet: &Packet, at: usize) -> usize {
     if packet.protocol() == Protocol::Sctp { at.next_multiple_of(4) } else { at }
 }
 
 fn bytes_of(packet: &Packet, side: &Option<Side>, addresses: &Addresses, payload: &impl Payload) -> Vec<u8> {
-    let mut out = vec![0xaa; 3]; // earlier content stays
+    let mut out = vec![0xaa; 3]; // existing content must stay
     encode(packet, side.as_ref(), addresses, payload, &mut out).unwrap();
     assert_eq!(out[..3], [0xaa; 3]);
     out.split_off(3)
@@ -195,7 +195,7 @@ proptest! {
         prop_assert_eq!(&bytes[d.payload], &data[..]);
     }
 
-    /// What was decoded is encoded to the same bytes: also DSCP, ECN, hop limit, flow label and DF, of fragments too.
+    /// A decoded packet encodes to the same bytes, including DSCP, ECN, hop limit, flow label, DF and fragments.
     #[test]
     fn bytes_survive_the_round_trip((packet, side) in divisible(), addresses in addresses(), part in 8_u16..100,
                                     (class, hop_limit, flow_label, dont_fragment) in any::<(u8, u8, u32, bool)>()) {
@@ -215,7 +215,7 @@ proptest! {
             let d = decode(&bytes).unwrap();
             prop_assert_eq!((d.packet.traffic_class(), d.fields), (class, fields));
             if i > 0 && f.fragment() != Fragment::Whole {
-                continue; // its payload is not at hand
+                continue; // its payload is unknown
             }
             let mut again = Vec::new();
             encode_with(d.fields, &d.packet, d.side.as_ref(), &d.addresses, &bytes[d.payload.clone()], &mut again).unwrap();
@@ -223,7 +223,8 @@ proptest! {
         }
     }
 
-    /// A mark changes two bits, and the checksum is as right as it was; of IPv4 it is that which the header would have had.
+    /// Marking changes two bits and keeps a correct checksum correct and a wrong one wrong. For IPv4 it yields the
+    /// checksum computed over the new header.
     #[test]
     fn a_mark_changes_two_bits((packet, side) in packet(), addresses in addresses(), (class, ecn) in any::<(u8, u8)>()) {
         let write = |class: u8| {
@@ -246,7 +247,7 @@ proptest! {
         let count = fragments.len();
         let mut joined = Vec::new();
         for (i, f) in fragments.iter().enumerate() {
-            // Only the first still has the side data.
+            // Only the first fragment keeps the side data.
             let side = if i == 0 || packet.protocol() == Protocol::Tcp && packet.is(flags::SYN) { side } else { None };
             let bytes = bytes_of(f, &side, &addresses, &implied);
             let d = decode(&bytes).unwrap();
@@ -309,7 +310,7 @@ proptest! {
     #[test]
     fn decoded_datagrams_can_be_encoded((packet, side) in packet(), addresses in addresses(),
                                           changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
-        // The fuzz target's property, from where a fuzzer takes long to get.
+        // Property of the fuzz target, from starting points that a fuzzer takes long to reach.
         let mut bytes = bytes_of(&packet, &side, &addresses, &Implied::of(&packet));
         for (at, value) in changes {
             let i = at.index(bytes.len().min(80));
@@ -330,7 +331,7 @@ proptest! {
         match encode(&first.packet, first.side.as_ref(), &first.addresses, &payload[..], &mut written) {
             Ok(()) => {}
             Err(EncodeError::Fragment) if first.packet.fragment() == Fragment::First => return Ok(()),
-            Err(EncodeError::Chunk) => return Ok(()), // of SCTP, read and never written
+            Err(EncodeError::Chunk) => return Ok(()), // SCTP chunks that are decoded but never encoded
             Err(e) => panic!("{e}: {first:?}"),
         }
         let second = decode(&written).unwrap();
@@ -389,7 +390,7 @@ fn a_syn_without_mss_means_the_default() {
 
 #[test]
 fn foreign_options_leave_the_payload_right() {
-    // A segment of 2 bytes with MD5 option and timestamps in another place: 20 + 18 + 10 bytes.
+    // A segment of 2 bytes with MD5 option and timestamps in a different position: 20 + 18 + 10 bytes.
     let mut segment = vec![0; 48];
     segment[12] = 0xc0;
     segment[13] = flags::ACK;
@@ -409,7 +410,7 @@ fn foreign_options_leave_the_payload_right() {
     assert_eq!(&bytes[d.payload], b"hi");
 }
 
-/// A packet that is marked as IPv6 has the length that it has on the wire; between IPv4 addresses it is refused.
+/// A packet marked as IPv6 has its length on the wire; encoding it between IPv4 addresses fails.
 #[test]
 fn an_ipv6_packet_is_as_long_as_it_says() {
     let ip = IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::UNSPECIFIED };

@@ -7,15 +7,15 @@ use crate::packet::Fragment;
 /// Bytes of a UDP header.
 pub(super) const HEADER: usize = 8;
 
-/// The content of a UDP header.
+/// Content of a UDP header.
 pub(super) struct Udp {
     pub(super) ports: (u16, u16),
-    /// Bytes of header and payload that are here.
+    /// Bytes of header and payload present.
     pub(super) length: usize,
 }
 
 impl Udp {
-    /// Reads the header at the start of `bytes`, which end where the IP datagram ends.
+    /// Reads the header at the start of `bytes`, which end with the IP datagram.
     pub(super) fn parse(bytes: &[u8], fragment: Fragment) -> Result<Udp, WireError> {
         let h: &[u8; HEADER] = bytes.first_chunk().ok_or(WireError::Truncated("UDP header"))?;
         let length = usize::from(word(h, 4));
@@ -30,7 +30,7 @@ impl Udp {
     }
 }
 
-/// Writes the header at the start of `bytes`, which hold the whole payload already.
+/// Writes the header at the start of `bytes`, which already contain the whole payload.
 pub(super) fn write(pair: &IpPair, ports: (u16, u16), bytes: &mut [u8]) {
     let length = bytes.len();
     put(bytes, 0, ports.0);
@@ -38,14 +38,14 @@ pub(super) fn write(pair: &IpPair, ports: (u16, u16), bytes: &mut [u8]) {
     put(bytes, 4, length as u16);
     put(bytes, 6, 0);
     let sum = match checksum::finish(checksum::add(pair.pseudo_header(UDP, length), bytes)) {
-        0 => 0xffff, // 0 means that there is none
+        0 => 0xffff, // 0 means no checksum
         sum => sum,
     };
     put(bytes, 6, sum);
 }
 
-/// Whether the checksum of the whole datagram `bytes` is right. None (0) is right over IPv4 only (RFC 8200
-/// section 8.1).
+/// Returns true if the checksum of the whole datagram `bytes` is correct. No checksum (0) is allowed over IPv4 only
+/// (RFC 8200 section 8.1).
 pub(super) fn verify(pair: &IpPair, bytes: &[u8]) -> bool {
     if word(bytes, 6) == 0 {
         return matches!(pair, IpPair::V4 { .. });

@@ -1,27 +1,27 @@
-//! Datagrams on their way between two ends, some of which are lost, late, or there twice.
+//! Datagrams between two ends, some of which are lost, late or duplicated.
 
 use proptest::prelude::*;
 use roughlink_core::units::Time;
 use std::collections::BTreeMap;
 
-/// What lies between two ends, both ways.
+/// Path between two ends, in both directions.
 #[derive(Clone, Debug)]
 pub struct Air {
-    /// us.
+    /// Delay, us.
     delay: u64,
     jitter: u64,
-    /// Percent.
+    /// Loss, percent.
     loss: u64,
     repeat: u64,
-    /// Nothing gets through in the first of so many ms.
+    /// Outage: nothing passes in the first of so many ms.
     outage: (u64, u64),
-    /// A generator of its own, so that a case is one number.
+    /// State of a separate generator, so that one number describes a case.
     dice: u64,
     sent: u64,
     datagrams: BTreeMap<(Time, u64), (usize, Vec<u8>)>,
 }
 
-/// Loss, reordering, duplication, outages.
+/// Generates paths with loss, reordering, duplication and outages.
 pub fn air() -> impl Strategy<Value = Air> {
     let times = (0u64..60_000, prop_oneof![Just(0), 0u64..40_000]);
     let chances = (prop_oneof![Just(0), 0u64..12], prop_oneof![Just(0), 0u64..10]);
@@ -39,11 +39,11 @@ pub fn air() -> impl Strategy<Value = Air> {
 }
 
 impl Air {
-    /// Whether anything is lost.
+    /// Returns true if the path can lose datagrams.
     pub fn loses(&self) -> bool {
         self.loss > 0 || self.outage.0 > 0
     }
-    /// `datagram` leaves for end `to`.
+    /// Sends `datagram` to end `to`.
     pub fn send(&mut self, now: Time, to: usize, datagram: &[u8]) {
         self.sent += 1;
         let lost = self.hit(self.loss) || now.as_millis() % self.outage.1 < self.outage.0;
@@ -54,11 +54,11 @@ impl Air {
             }
         }
     }
-    /// When the next arrives; [`Time::MAX`] = none is on its way.
+    /// Returns the time of the next arrival; [`Time::MAX`] = no datagram is in flight.
     pub fn next(&self) -> Time {
         self.datagrams.first_key_value().map_or(Time::MAX, |(k, _)| k.0)
     }
-    /// What has arrived by `now`, and for whom.
+    /// Returns the next datagram that has arrived by `now`, with its receiver.
     pub fn take(&mut self, now: Time) -> Option<(usize, Vec<u8>)> {
         self.datagrams.first_entry().filter(|e| e.key().0 <= now).map(|e| e.remove())
     }

@@ -9,11 +9,11 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Key of an `[[off]]` table that is no key of `[tcp]`: `timer = "persist"` takes the zero-window timer away, which has
-/// no switch of its own because no stack does without.
+/// Key of an `[[off]]` table that is not a key of `[tcp]`: `timer = "persist"` disables the zero-window timer, which
+/// has no switch because every stack has it.
 const TIMER: &str = "timer";
 
-/// Plays `script` with the keys `over` on top of its own. `Err` says what did not match, with the exchange so far.
+/// Plays `script` with the keys `over` replacing its keys. Returns an error with the mismatch and the exchange so far.
 pub fn play(script: &Script, over: &toml::Table) -> Result<(), String> {
     let mut tcp = script.tcp.clone();
     tcp.extend(over.clone());
@@ -40,7 +40,7 @@ pub fn play(script: &Script, over: &toml::Table) -> Result<(), String> {
     player.nothing_left().map_err(|why| format!("at the end: {why}\nthe exchange:\n{}", player.log))
 }
 
-/// Through a scenario file, so that keys have the same meaning as there.
+/// Builds the configuration through a scenario file, so that keys have the same meaning as there.
 fn configure(tcp: toml::Table) -> Result<(Arc<TcpConfig>, Factory), String> {
     let mut file = toml::Table::new();
     file.insert("duration".into(), "1 s".into());
@@ -65,9 +65,9 @@ struct Player {
     /// Time of the last event; time of the last line.
     clock: Time,
     base: Time,
-    /// What left and was not expected yet.
+    /// Packets that were sent and not expected yet.
     out: VecDeque<(Time, Packet)>,
-    /// The peer's window field.
+    /// Window field of the peer.
     window: u16,
     without_persist: bool,
     log: String,
@@ -109,7 +109,7 @@ impl Player {
         self.pump()
     }
 
-    /// Lets the endpoint's timers run out up to and including `to`.
+    /// Fires the endpoint's timers up to and including `to`.
     fn advance(&mut self, to: Time) -> Result<(), String> {
         for _ in 0..1000 {
             let at = self.endpoint.next_wake(self.clock);
@@ -225,7 +225,7 @@ impl Player {
         p
     }
 
-    /// A packet in the notation of scripts, to be read or pasted.
+    /// Formats a packet in the notation of scripts, for reading or pasting.
     fn show(&self, p: &Packet, ours: bool) -> String {
         let (base, other) = if ours { (self.iss, self.irs) } else { (self.irs, self.iss) };
         let mut text = String::new();
@@ -329,5 +329,5 @@ fn numbers(got: f64, unit: f64, a: &Assertion) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("{} is {got}", a.name)) }
 }
 
-/// A line's time is met within this: RTT arithmetic rounds to nanoseconds.
+/// Tolerance for the time of a line: RTT arithmetic rounds to nanoseconds.
 const SLACK: Time = Time::from_micros(10);

@@ -1,10 +1,10 @@
-//! Timed packet scripts: the text, before anything runs. The notation is packetdrill's, as far as one endpoint needs it.
+//! Timed packet scripts: parser. The notation is the part of packetdrill's that one endpoint needs.
 //!
 //! ```text
 //! # what the script shows
 //! [tcp]                       # keys of a scenario's [tcp], and
 //! stack = "linux"
-//! [[off]]                     # keys with which the script must fail: the mechanism is what it tests
+//! [[off]]                     # keys with which the script must fail
 //! tlp = false
 //! ---
 //! 0.000 connect               # also: listen, write N, close
@@ -17,13 +17,13 @@
 //! %{ cwnd == 10 ; state == Open }%        # windows count segments of the connection
 //! ```
 //!
-//! Times are absolute, or relative to the line before with `+`. Numbers are relative to the initial sequence numbers of
-//! their side. Whatever leaves without being expected is a mismatch.
+//! Times are absolute, or relative to the previous line with `+`. Numbers are relative to the initial sequence numbers
+//! of their side. Any packet that is sent unexpectedly is a mismatch.
 
 use roughlink_core::packet::{Ecn, SackBlock, SynOptions, flags};
 use roughlink_core::units::Time;
 
-/// A script.
+/// Script.
 #[derive(Debug)]
 pub struct Script {
     /// Table `tcp` of the header, and the tables `off`.
@@ -35,7 +35,7 @@ pub struct Script {
     pub lines: Vec<Line>,
 }
 
-/// A line with its place in the file.
+/// Line with its place in the file.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub number: usize,
@@ -47,7 +47,7 @@ pub struct Line {
 #[derive(Clone, Copy, Debug)]
 pub enum When {
     At(Time),
-    /// Since the line before, within `.0 ..= .1`.
+    /// Time since the previous line, within `.0 ..= .1`.
     After(Time, Time),
 }
 
@@ -60,11 +60,11 @@ pub enum Event {
     Expect(Segment),
     Inject(Segment),
     Assert(Vec<Assertion>),
-    /// Nothing but the passing of time.
+    /// Only time passes.
     Nothing,
 }
 
-/// A segment as written.
+/// Segment as written.
 #[derive(Clone, Debug, Default)]
 pub struct Segment {
     pub ecn: Option<Ecn>,
@@ -73,14 +73,14 @@ pub struct Segment {
     pub len: u64,
     pub ack: Option<u64>,
     pub win: Option<u16>,
-    /// `None` when no `<...>` stands there.
+    /// `None` without `<...>`.
     pub options: Option<Options>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub syn: SynOptions,
-    /// TSval and TSecr; `None` inside when only `TS` is written.
+    /// TSval and TSecr; the inner option is `None` if the script has only `TS`.
     pub timestamps: Option<Option<(u32, u32)>>,
     pub sacks: Vec<SackBlock>,
 }

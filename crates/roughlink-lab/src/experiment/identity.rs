@@ -1,27 +1,27 @@
-//! What distinguishes the results of one experiment from those of others.
+//! Identity of an experiment, which distinguishes its results from those of other experiments.
 
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use std::fmt;
 use std::hash::Hasher as _;
 
-/// The identity of an experiment: scenarios, axes, metrics and replicas, but not the engine.
+/// Identity of an experiment: its scenarios, axes, metrics and replicas, but not the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
-    /// Everything but the replicas.
+    /// Hash of everything except the replicas.
     hash: SipHasher13,
     replicas: u32,
 }
 
 impl Identity {
-    /// That of what the texts describe, in their order, with so many runs of each cell.
+    /// Creates the identity of an experiment described by `texts`, in this order, with `replicas` runs per cell.
     pub(crate) fn of(texts: impl IntoIterator<Item = impl AsRef<str>>, replicas: u32) -> Identity {
         let mut identity = Identity { hash: SipHasher13::new(), replicas };
         texts.into_iter().for_each(|text| add(&mut identity.hash, text.as_ref()));
         identity
     }
 
-    /// Whether results with the identity `known` are those of this experiment, with as many runs of each cell or fewer: then
-    /// only runs are missing.
+    /// Returns true if results with the identity `known` belong to this experiment with the same number of runs per
+    /// cell or fewer. Then only further runs are needed.
     pub fn continues(&self, known: &str) -> bool {
         (1..=self.replicas).rev().any(|replicas| Identity { replicas, ..*self }.to_string() == known)
     }

@@ -1,4 +1,4 @@
-//! A paper: its experiments in order, and its claims.
+//! Papers: their experiments in order, and their claims.
 
 use super::claims;
 use super::file::{self, experiment, read};
@@ -12,20 +12,20 @@ use roughlink_scenario::Problem;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// A paper that is reproduced.
+/// Paper to reproduce.
 #[derive(Clone, Debug)]
 pub struct Paper {
     /// `v2g`, or a folder.
     pub name: String,
-    /// Its title.
+    /// Title of the paper.
     pub title: String,
     /// Authors, journal, main results.
     pub about: String,
-    /// Names of its experiments, in order.
+    /// Names of the experiments, in order.
     pub order: Vec<String>,
-    /// Measured CPU time of all its experiments, in seconds; the quickest paper comes first.
+    /// Measured CPU time of all experiments, in seconds; the fastest paper comes first.
     pub cpu_s: u32,
-    /// What the first screen of its report shows.
+    /// Content of the first screen of the report.
     pub summary: Summary,
 }
 
@@ -33,21 +33,21 @@ pub struct Paper {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// Its title.
+    /// Title of the paper.
     title: String,
-    /// For the head of the report: paragraphs separated by an empty line.
+    /// Head of the report: paragraphs separated by an empty line.
     about: String,
-    /// Names of its experiments, in the order of the report.
+    /// Names of the experiments, in the order of the report.
     experiments: Spanned<Vec<String>>,
     /// Measured CPU time of all experiments at full size, in seconds.
     #[serde(default)]
     cpu_s: u32,
-    /// The main conclusion: a sentence for the first screen, without figures of a run.
+    /// Main conclusion: a sentence for the first screen, without figures of a run.
     #[serde(default)]
     conclusion: String,
-    /// The experiment whose figure is shown first; the first of `experiments` if absent.
+    /// Experiment whose figure is shown first; the first of `experiments` if absent.
     picture: Option<Spanned<String>>,
-    /// Which cells determine what to use on Linux.
+    /// Cells that determine the recommendation for Linux.
     linux: Option<Linux>,
 }
 
@@ -55,41 +55,41 @@ struct File {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Linux {
-    /// The experiment.
+    /// Experiment.
     experiment: Spanned<String>,
-    /// The axis of the candidates.
+    /// Axis of the candidates.
     #[serde(default = "claims::cc")]
     axis: String,
-    /// The deciding metric; the experiment's first if absent.
+    /// Deciding metric; the experiment's first if absent.
     #[serde(default)]
     metric: String,
-    /// Which value is the best.
+    /// Direction of the best value.
     best: Best,
-    /// The candidates that come with Linux; all if absent.
+    /// Candidates that come with Linux; all if absent.
     #[serde(default)]
     shipped: Vec<String>,
-    /// A sentence of advice, without figures of a run.
+    /// Sentence of advice, without figures of a run.
     #[serde(default)]
     note: String,
 }
 
-/// Which value is the best.
+/// Direction of the best value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Best {
-    /// The largest, as of a throughput.
+    /// Largest, e.g. for a throughput.
     Highest,
-    /// The smallest, as of a delay.
+    /// Smallest, e.g. for a delay.
     Lowest,
 }
 
-/// All papers.
+/// Returns all papers.
 pub fn all() -> Result<Vec<Paper>, LabError> {
     papers().into_iter().map(|(name, _)| Paper::named(&name)).collect()
 }
 
 impl Paper {
-    /// The paper called `name`, built in or in a folder.
+    /// Returns the paper `name`, built in or in a folder.
     pub fn named(name: &str) -> Result<Paper, LabError> {
         let known: Vec<String> = papers().into_iter().map(|(name, _)| name).collect();
         let built_in = known.iter().any(|k| k == name);
@@ -139,18 +139,18 @@ impl Paper {
         })
     }
 
-    /// Its name without leading folders.
+    /// Returns the name without leading folders.
     pub fn short(&self) -> &str {
         short(&self.name)
     }
 
-    /// Whether `chosen` names any of its experiments.
+    /// Returns true if `chosen` names any of its experiments.
     pub fn has(&self, chosen: &str) -> bool {
         self.order.iter().any(|known| self.means(chosen, known))
     }
 
-    /// Whether a typed name selects the experiment `name`: an exact name selects only that one, else it selects by
-    /// prefix; `fig8` selects `fig8a`, and not `fig81`.
+    /// Returns true if a typed name selects the experiment `name`. An exact name selects only that experiment.
+    /// Otherwise it selects by prefix: `fig8` selects `fig8a`, but not `fig81`.
     fn means(&self, chosen: &str, name: &str) -> bool {
         if self.order.iter().any(|known| known == chosen) {
             return name == chosen;
@@ -158,7 +158,7 @@ impl Paper {
         name.strip_prefix(chosen).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
     }
 
-    /// The experiments that `chosen` names, all of them if it names none; `fig8` means `fig8a` and `fig8b`.
+    /// Returns the experiments named by `chosen`, or all if `chosen` is empty; `fig8` means `fig8a` and `fig8b`.
     pub fn experiments(&self, chosen: &[String], quick: bool) -> Result<Vec<Experiment>, LabError> {
         for name in chosen {
             if !self.has(name) {
@@ -178,7 +178,7 @@ impl Paper {
         Ok(experiments)
     }
 
-    /// The verdicts on its claims. Claims without runs are left out.
+    /// Returns the verdicts on the claims. Claims without runs are omitted.
     pub fn claims(&self, experiments: &[ExperimentResult]) -> Result<Vec<ClaimResult>, LabError> {
         match find(&self.name, "claims") {
             Ok(source) => claims::judge(&source, &self.name, experiments),

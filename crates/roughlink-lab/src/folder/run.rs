@@ -1,7 +1,7 @@
-//! The folder of `run -o`: the result, and its series thinned for drawing.
+//! Reader of the folder of `run -o`: the result, and its series thinned for drawing.
 //!
-//! Series are read and thinned one row group at a time, so a long run needs no more memory than a short one. A row
-//! holds until the next, so curves are steps; their extremes are those of the rows.
+//! Series are read and thinned one row group at a time, so a long run needs no more memory than a short one. A row is
+//! valid until the next one, so curves are steps, and thinning keeps the extremes of the rows.
 
 use super::table::{Table, Values};
 use super::{SUMMARY, json};
@@ -16,32 +16,32 @@ use std::path::Path;
 /// A single run.
 #[derive(Debug)]
 pub struct Run {
-    /// Its result.
+    /// Result of the run.
     pub result: RunResult,
-    /// The folder's manifest; none if the run did not finish.
+    /// Manifest of the folder; `None` if the run did not finish.
     pub manifest: Option<Manifest>,
-    /// The curves of senders, in the order of the result's flows.
+    /// Curves of the senders, in the order of the result's flows.
     pub flows: Vec<FlowCurves>,
-    /// The queues in which packets waited.
+    /// Queue lengths of the link directions in which packets waited.
     pub queues: Vec<(Direction, Vec<Point>)>,
-    /// When links were down, s: by name, in either direction.
+    /// Periods in which links were down, s: by name, in either direction.
     pub outages: Vec<(String, Vec<(f64, f64)>)>,
-    /// The windows that gateways allowed, in the order of their first values.
+    /// Windows that gateways allowed, in the order of their first values.
     pub allowed: Vec<AllowedCurves>,
-    /// Number of equal stretches of time of which curves keep the first, the lowest, the highest and the last point.
+    /// Number of equal stretches of time; curves keep the first, lowest, highest and last point of each.
     pub stretches: usize,
 }
 
-/// A direction of a link.
+/// Direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Direction {
     /// Name of the link.
     pub link: String,
-    /// From the second node of `between` to the first.
+    /// True for the direction from the second node of `between` to the first.
     pub reverse: bool,
 }
 
-/// The curves of a sender.
+/// Curves of a sender.
 #[derive(Debug)]
 pub struct FlowCurves {
     /// Name of the flow.
@@ -54,24 +54,24 @@ pub struct FlowCurves {
     pub in_flight_kb: Vec<Point>,
     /// Smoothed RTT, ms.
     pub srtt_ms: Vec<Point>,
-    /// Mean rate of delivery to the application, Mbit/s, each from its time on.
+    /// Mean rate of delivery to the application, Mbit/s; each point starts an interval.
     pub throughput_mbps: Vec<Point>,
     /// Distribution of the measured RTTs: ms, and the share of samples up to it.
     pub rtt_cdf: Vec<(f64, f64)>,
-    /// Deliveries in each stay in coverage that the manifest lists.
+    /// Deliveries in each stay in coverage listed by the manifest.
     pub stays: Vec<Delivered>,
 }
 
-/// Deliveries in a stay.
+/// Deliveries in a stay in coverage.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Delivered {
     /// Bytes.
     pub bytes: f64,
-    /// When the first bytes were delivered, s since packets began to get through.
+    /// Time of the first delivery, s since packets began to get through.
     pub first_s: Option<f64>,
 }
 
-/// The windows that a gateway allowed a flow.
+/// Windows that a gateway allowed a flow.
 #[derive(Debug)]
 pub struct AllowedCurves {
     /// Name of the gateway.
@@ -105,12 +105,12 @@ pub(super) fn read(folder: &Path) -> Result<Run, LabError> {
     })
 }
 
-/// The time axis of a run.
+/// Time axis of a run.
 #[derive(Clone, Copy)]
 struct Axis {
     end: f64,
     stretches: usize,
-    /// The time between two rows, s; 0 if there is a row for each change.
+    /// Time between two rows, s; 0 if every change has a row.
     row_s: f64,
 }
 
@@ -118,7 +118,7 @@ impl Axis {
     fn thinner(self) -> Thinner {
         Thinner::new((0.0, self.end), self.stretches)
     }
-    /// The thinned steps, the last of them drawn to `end`.
+    /// Returns the thinned steps, the last one drawn to `end`.
     fn steps(self, thinner: Thinner, end: f64) -> Vec<Point> {
         let mut points = thinner.finish();
         if let Some(last) = points.last().copied()
@@ -215,7 +215,7 @@ fn flows(path: &Path, result: &RunResult, stays: &[StayEntry], axis: Axis) -> Re
         .collect())
 }
 
-/// Length of the intervals over which throughput is averaged: 1, 2 or 5 of a power of ten, some two hundred in a run.
+/// Returns the interval over which throughput is averaged: 1, 2 or 5 times a power of ten, about two hundred in a run.
 fn bin(end: f64) -> f64 {
     let wanted = (end / 200.0).max(1e-3);
     let decade = libm::pow(10.0, libm::floor(libm::log10(wanted)));
@@ -223,14 +223,14 @@ fn bin(end: f64) -> f64 {
     step * decade
 }
 
-/// Payload that reached the application over time. Rows are written when the sender acts, so between two of them the
-/// payload is taken to arrive evenly. Payload behind a loss reaches the application at once when the loss is repaired: a rate
-/// may be above that of the link then.
+/// Payload that reached the application over time. Rows are written when the sender acts; between two rows the payload
+/// is assumed to arrive evenly. Payload behind a loss reaches the application all at once when the loss is repaired, so
+/// the rate may then exceed the link's.
 struct Delivery {
     bin: f64,
     start: f64,
     last: (f64, f64),
-    /// Bytes by the end of each bin from the one of the start on.
+    /// Bytes by the end of each bin, starting with the bin of the start.
     ends: Vec<f64>,
 }
 
@@ -243,7 +243,7 @@ impl Delivery {
         (libm::floor(self.start / self.bin) + i as f64 + 1.0) * self.bin
     }
 
-    /// At `now`, `bytes` had arrived; returns how many more than before.
+    /// Records that `bytes` had arrived by `now`, and returns the increase.
     fn at(&mut self, now: f64, bytes: f64) -> f64 {
         let (then, before) = self.last;
         while self.edge(self.ends.len()) <= now {
@@ -254,7 +254,7 @@ impl Delivery {
         self.last.1 - before
     }
 
-    /// Mbit/s in each bin, the last of which ends with the last row.
+    /// Returns the rate of each bin in Mbit/s; the last bin ends with the last row.
     fn rates(&self) -> Vec<Point> {
         let (end, total) = self.last;
         let edges = (0..self.ends.len()).map(|i| (self.edge(i), self.ends[i])).chain([(end, total)]);
@@ -271,16 +271,16 @@ impl Delivery {
     }
 }
 
-/// Quantiles, from the smallest value to the largest.
+/// Returns quantiles from the smallest value to the largest.
 fn cdf(values: &Histogram<u64>) -> Vec<(f64, f64)> {
     if values.is_empty() {
         return Vec::new();
     }
-    // The low ends of the histogram's buckets, 0.1 % wide.
+    // Lower ends of the histogram's buckets, 0.1 % wide.
     let at = |q| values.lowest_equivalent(values.value_at_quantile(q)) as f64 * 1e-3;
     let points: Vec<(f64, f64)> =
         (0..=QUANTILES).map(|k| f64::from(k) / f64::from(QUANTILES)).map(|q| (at(q), q)).collect();
-    // Of equal quantiles, the first and the last.
+    // Keep the first and the last of equal quantiles.
     let inner =
         |i: usize| i > 0 && i + 1 < points.len() && points[i - 1].0 == points[i].0 && points[i].0 == points[i + 1].0;
     (0..points.len()).filter(|&i| !inner(i)).map(|i| points[i]).collect()
@@ -340,7 +340,7 @@ fn links(path: &Path, result: &RunResult, axis: Axis) -> Result<Links, LabError>
     Ok((queues, outages))
 }
 
-/// The spans, with overlapping ones merged.
+/// Merges overlapping spans.
 pub(crate) fn united(mut spans: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     spans.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut out: Vec<(f64, f64)> = Vec::new();
@@ -376,9 +376,9 @@ fn gateways(path: &Path, result: &RunResult, axis: Axis) -> Result<Vec<AllowedCu
     Ok(all.into_iter().map(done).collect())
 }
 
-/// Most stretches of all curves of a page together, which limits its size.
+/// Maximum number of stretches of all curves of a page, which limits its size.
 const MOST_STRETCHES: usize = 8_000;
-/// Steps in which a distribution is drawn.
+/// Number of steps in a drawn distribution.
 const QUANTILES: u32 = 400;
 
 #[cfg(test)]
@@ -388,13 +388,14 @@ mod tests {
     #[test]
     fn throughput_is_the_mean_of_each_bin() {
         assert_eq!([bin(8.3), bin(60.0), bin(900.0), bin(0.01)], [0.05, 0.5, 5.0, 0.001]);
-        // 1 MB in the first second, nothing in the second, 2 MB in the third; the flow begins at 0.5 s and ends at 2.5 s.
+        // 1 MB in the first second, nothing in the second, 2 MB in the third; the flow starts at 0.5 s and ends at 2.5
+        // s.
         let mut delivered = Delivery::new(1.0, 0.5);
         let more: Vec<f64> =
             [(0.7, 4e5), (1.0, 1e6), (2.0, 1e6), (2.5, 3e6)].map(|(now, bytes)| delivered.at(now, bytes)).into();
         assert_eq!(more, [4e5, 6e5, 0.0, 2e6]);
         assert_eq!(delivered.rates(), [(0.5, Some(16.0)), (1.0, Some(0.0)), (2.0, Some(32.0)), (2.5, Some(32.0))]);
-        // Rows two seconds apart say nothing of the seconds between: the mean of both.
+        // Rows two seconds apart have no information about each second: both get the mean.
         let mut sparse = Delivery::new(1.0, 0.0);
         sparse.at(2.0, 5e5);
         assert_eq!(sparse.rates(), [(0.0, Some(2.0)), (1.0, Some(2.0)), (2.0, Some(2.0))]);

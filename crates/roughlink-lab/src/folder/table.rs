@@ -1,7 +1,7 @@
-//! The columns of a Parquet file, some rows after the other, so that memory does not grow with the file.
+//! Columns of a Parquet file, read some rows at a time, so that memory does not grow with the file.
 //!
-//! The file may come from anybody: what it says of its own sizes is not trusted. A page is decompressed only after a look at
-//! how large it becomes, rows are counted as they come, and a file that expands beyond all measure is refused.
+//! The file is untrusted, and so are its statements about its size. The decompressed size of a page is checked before
+//! decompression, rows are counted while they are read, and files that expand too much are rejected.
 
 use crate::disk;
 use crate::error::LabError;
@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A table of a result folder.
+/// Table of a result folder.
 #[allow(missing_debug_implementations, reason = "the reader of Parquet has none")]
 pub struct Table {
     path: PathBuf,
@@ -28,38 +28,38 @@ pub struct Table {
     most_rows: u64,
 }
 
-/// The heading of a column.
+/// Heading of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heading {
-    /// Its name.
+    /// Name of the column.
     pub name: String,
-    /// Type of its values.
+    /// Type of the values.
     pub kind: Kind,
-    /// Values may be absent.
+    /// True if values may be absent.
     pub nullable: bool,
-    /// Unit; empty if there is none.
+    /// Unit; empty without a unit.
     pub unit: String,
-    /// Its meaning; empty if the file does not say.
+    /// Meaning; empty if the file does not state it.
     pub meaning: String,
 }
 
-/// A column of some rows.
+/// Values of a column in some rows.
 #[derive(Debug, PartialEq)]
 pub enum Values {
-    /// The file has no such column: an earlier version wrote it.
+    /// The file has no such column, because an earlier version wrote it.
     Absent,
-    /// Whole numbers.
+    /// Integers.
     Whole(Vec<Option<i64>>),
     /// Numbers.
     Real(Vec<Option<f64>>),
     /// Yes and no.
     Flags(Vec<Option<bool>>),
-    /// Words, empty where there is none.
+    /// Strings, empty for null.
     Words(Vec<ByteArray>),
 }
 
 impl Values {
-    /// The number in a row, of a flag 0 or 1.
+    /// Returns the number in a row; 0 or 1 for a flag.
     pub(super) fn number(&self, row: usize) -> Option<f64> {
         match self {
             Values::Whole(numbers) => numbers[row].map(|n| n as f64),
@@ -69,7 +69,7 @@ impl Values {
         }
     }
 
-    /// The word in a row; empty if there is none.
+    /// Returns the word in a row; empty for null.
     pub fn word(&self, row: usize) -> &str {
         match self {
             Values::Words(words) => words[row].as_utf8().unwrap_or_default(),
@@ -89,7 +89,7 @@ impl Values {
 }
 
 impl Table {
-    /// The table in the file `path`; none if there is no such file.
+    /// Opens the table in the file `path`; `None` if the file does not exist.
     pub(super) fn open(path: &Path) -> Result<Option<Self>, LabError> {
         let failed = |source| LabError::Read { path: path.to_owned(), source };
         let file = match disk::reader(path) {
@@ -103,10 +103,10 @@ impl Table {
         Ok(Some(Table { path: path.to_owned(), reader, file: Arc::new(file), most_rows }))
     }
 
-    /// Its columns.
+    /// Returns the headings of all columns.
     ///
     /// # Errors
-    /// One has a type that roughlink does not write.
+    /// Fails if a column has a type that roughlink does not write.
     pub fn headings(&self) -> Result<Vec<Heading>, LabError> {
         let about = self.reader.metadata().file_metadata();
         let notes = about.key_value_metadata().map_or(&[][..], Vec::as_slice);
@@ -126,10 +126,11 @@ impl Table {
         about.schema_descr().columns().iter().map(heading).collect()
     }
 
-    /// Calls `each` with a number of rows and the columns `names` of them, from the first rows to the last, or until it breaks off.
+    /// Calls `each` with a number of rows and their columns `names`, from the first rows to the last, or until `each`
+    /// breaks.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// Fails if the file cannot be read.
     pub fn each(
         &self,
         names: &[&str],
@@ -144,7 +145,7 @@ impl Table {
         Ok(())
     }
 
-    /// As [`Table::each`], of all rows.
+    /// Calls [`Table::each`] for all rows.
     pub(super) fn read<const N: usize>(
         &self,
         names: [&str; N],
@@ -160,7 +161,7 @@ impl Table {
         LabError::Read { path: self.path.clone(), source: io::Error::other(e) }
     }
 
-    /// Reads a row group, which may have `left` rows.
+    /// Reads a row group of at most `left` rows.
     fn group(
         &self,
         index: usize,
@@ -175,7 +176,7 @@ impl Table {
                 None => None,
                 Some(column) => {
                     let rows = usize::try_from(group.num_rows())?;
-                    // Pages are decompressed by `Pages`.
+                    // `Pages` decompresses the pages.
                     let plain = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
                     let pages = SerializedPageReader::new(Arc::clone(&self.file), &plain, rows, None)?;
                     let pages = Box::new(Pages { pages, compression: column.compression() });
@@ -209,7 +210,7 @@ fn foreign() -> ParquetError {
     ParquetError::General("a column of a type that roughlink does not write".into())
 }
 
-/// The pages of a column, decompressed if that does not make them too large.
+/// Pages of a column, decompressed unless this makes them too large.
 struct Pages {
     pages: SerializedPageReader<File>,
     compression: Compression,
@@ -254,7 +255,7 @@ impl Iterator for Pages {
     }
 }
 
-/// The next rows of a column, [`AT_ONCE`] unless it ends.
+/// Returns the next rows of a column: [`AT_ONCE`], or fewer at its end.
 fn column(reader: &mut ColumnReader) -> Result<Values, ParquetError> {
     Ok(match reader {
         ColumnReader::Int64ColumnReader(r) => Values::Whole(some(r)?),
@@ -267,7 +268,7 @@ fn column(reader: &mut ColumnReader) -> Result<Values, ParquetError> {
     })
 }
 
-/// The next values of a column, none where it is null.
+/// Returns the next values of a column, `None` for null.
 fn some<T: DataType>(reader: &mut ColumnReaderImpl<T>) -> Result<Vec<Option<T::T>>, ParquetError> {
     let (mut present, mut levels, mut rows) = (Vec::new(), Vec::new(), 0);
     while rows < AT_ONCE {
@@ -284,11 +285,12 @@ fn some<T: DataType>(reader: &mut ColumnReaderImpl<T>) -> Result<Vec<Option<T::T
     Ok(levels.into_iter().map(|level| if level > 0 { present.next() } else { None }).collect())
 }
 
-/// Rows that are in memory at once.
+/// Maximum number of rows in memory.
 const AT_ONCE: usize = 1 << 16;
-/// Bytes of a page: a batch of the largest series has pages of one megabyte.
+/// Maximum size of a page, bytes: a batch of the largest series has pages of one megabyte.
 const LARGEST_PAGE: usize = 1 << 24;
-/// Rows for each byte of a file: rows that hardly differ take some bytes together, but no thousandth of one each.
+/// Maximum number of rows per byte of a file: similar rows share some bytes, but no row takes less than a thousandth of
+/// a byte.
 const ROWS_OF_A_BYTE: u64 = 1000;
 
 #[cfg(test)]
@@ -299,7 +301,7 @@ mod tests {
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
 
-    /// A file with `rows` equal numbers in a column, in pages as large as they get.
+    /// Writes a file with `rows` equal numbers in a column, in pages of the largest size.
     fn bomb(path: &Path, rows: usize, dictionary: bool) -> u64 {
         let schema = parse_message_type("message m { required int64 time_ns; }").unwrap();
         let properties = WriterProperties::builder()

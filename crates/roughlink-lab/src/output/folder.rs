@@ -1,21 +1,22 @@
-//! A result folder while it is written.
+//! Writing of a result folder.
 //!
-//! Everything is first written into `.unfinished` within the folder. When all of it is on disk, with the manifest as the
-//! last file, it is published:
+//! All files are first written into `.unfinished` within the folder. When all are on disk, with the manifest as the
+//! last file, the folder is published:
 //! - In an empty folder the files move up one by one, the manifest last.
-//! - Existing results are replaced in a single step: `.unfinished` is moved beside the folder and exchanged with it, then
-//!   the old files are removed. At any moment the folder contains the old results or the new ones.
-//! - Where an exchange is not possible (no support by the system, no permission to write beside the folder, a mount point,
-//!   the working directory), the old manifest moves into `.unfinished` and the new files move up one by one, the manifest
-//!   last. Meanwhile the folder has no manifest, and each new file is in one of the two places.
+//! - Existing results are replaced in a single step: `.unfinished` moves beside the folder and is exchanged with it;
+//!   then the old files are removed. At any moment the folder contains the old or the new results.
+//! - An exchange may be impossible: without support by the system, without permission to write beside the folder, at a
+//!   mount point, or in the working directory. Then the old manifest moves into `.unfinished`, and the new files move
+//!   up one by one, the manifest last. Meanwhile the folder has no manifest, and each new file is in one of the two
+//!   places.
 //!
-//! The next writer cleans up after a killed process: it publishes an `.unfinished` with a manifest, because that is complete,
-//! and removes any other, as well as old results that were left beside the folder.
+//! The next writer cleans up after a killed process. It publishes an `.unfinished` with a manifest, because it is
+//! complete. It removes an incomplete one, and old results left beside the folder.
 //!
-//! Ownership is checked before anything is removed or replaced: `.unfinished` is ours by its marker or its manifest, results
-//! are ours if a manifest lists them. Links are not followed ([`crate::disk`]).
+//! Before anything is removed or replaced, its ownership is checked: a marker or manifest proves it for `.unfinished`,
+//! and an entry in a manifest for results. Links are not followed ([`crate::disk`]).
 //!
-//! The folder itself is locked, and so is the marker for systems that cannot lock folders. Locks end with their process.
+//! The folder is locked, and so is the marker for systems that cannot lock folders. Locks end with their process.
 
 use super::{FileEntry, MANIFEST, OutputError, is_result};
 use crate::disk::{self, Folder, Kind};
@@ -26,21 +27,21 @@ use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A result folder being written. `.unfinished` is removed again unless it is complete.
+/// Result folder while it is written. Removes `.unfinished` when dropped, unless it is complete.
 #[derive(Debug)]
 pub(super) struct Draft {
     dir: Folder,
     unfinished: Folder,
-    /// The folder itself was created for this run.
+    /// True if this run created the folder.
     made: bool,
-    /// `.unfinished` is complete.
+    /// True if `.unfinished` is complete.
     complete: bool,
     files: Vec<FileEntry>,
     _marker: Option<disk::File>,
 }
 
 impl Draft {
-    /// Begins to write into `path`, which must be absent or empty, or hold nothing but results if `force`.
+    /// Starts to write into `path`, which must be absent or empty; with `force` it may contain results only.
     pub(super) fn begin(path: &Path, force: bool) -> Result<Self, OutputError> {
         let made = !path.exists();
         let open = || -> Result<Folder, OutputError> {
@@ -50,8 +51,8 @@ impl Draft {
         };
         let mut dir = open()?;
         if settle(&dir)? {
-            drop(dir); // and its lock
-            dir = open()?; // an exchange put another folder in its place
+            drop(dir); // also releases its lock
+            dir = open()?; // an exchange replaced the folder
         }
         let held = held(&dir)?;
         if !held.is_empty() {
@@ -62,7 +63,7 @@ impl Draft {
         }
         let unfinished = dir.make_inside(UNFINISHED).map_err(write_error(&path.join(UNFINISHED)))?;
         let failed = write_error(&unfinished.path().join(MARKER));
-        // After an exchange this is the folder itself, which must stay locked.
+        // After an exchange, this is the published folder, which must stay locked.
         locked(&dir, unfinished.lock())?;
         let marker = || {
             let mut marker = unfinished.create(MARKER)?;
@@ -81,7 +82,7 @@ impl Draft {
         }
     }
 
-    /// Begins the file `name`.
+    /// Creates the file `name`.
     pub(super) fn create(&self, name: &str) -> Result<File, OutputError> {
         let path = self.unfinished.path().join(name);
         let file = self.unfinished.create(name).map_err(write_error(&path))?;
@@ -102,14 +103,14 @@ impl Draft {
         self.keep(file)
     }
 
-    /// The files added so far.
+    /// Returns the files added so far.
     pub(super) fn files(&self) -> Vec<FileEntry> {
         self.files.clone()
     }
 
     /// Writes the manifest and publishes the folder.
     pub(super) fn finish(mut self, manifest: &[u8]) -> Result<(), OutputError> {
-        // Under another name first, so that an existing manifest is always complete.
+        // Write under a temporary name first, so that an existing manifest is always complete.
         self.write(MANIFEST_PART, manifest)?;
         let failed = |source| OutputError::Write { path: self.unfinished.path().join(MANIFEST), source };
         self.unfinished.sync().map_err(failed)?;
@@ -122,14 +123,14 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // What cannot be removed stays in `.unfinished` and does no harm. A complete set is never removed.
+        // Files that cannot be removed stay in `.unfinished` and do no harm. A complete set is never removed.
         if !self.complete && clear(&self.unfinished, in_draft, &self.dir, UNFINISHED).is_ok() && self.made {
             let _ = std::fs::remove_dir(self.dir.path()); // fails if the folder is not empty
         }
     }
 }
 
-/// Completes or removes what a killed process left of its results for `dir`; true if results were published.
+/// Completes or removes results of a killed process in `dir`; returns true if results were published.
 fn settle(dir: &Folder) -> Result<bool, OutputError> {
     let failed = |source| OutputError::Write { path: dir.path().join(UNFINISHED), source };
     let foreign = |found: &str| OutputError::Foreign { dir: dir.path().to_owned(), found: found.to_owned() };
@@ -169,11 +170,11 @@ pub(crate) fn recover(path: &Path) {
         && complete(&dir)
         && dir.lock().unwrap_or(false)
     {
-        let _ = settle(&dir); // on failure the reader reports what is missing
+        let _ = settle(&dir); // on failure the reader reports the missing results
     }
 }
 
-/// Replaces the results in `dir` by those in `unfinished`.
+/// Replaces the results in `dir` with those in `unfinished`.
 fn publish(dir: &Folder, unfinished: &Folder) -> Result<(), OutputError> {
     let held = held(dir)?;
     let new = listed(unfinished, MANIFEST).unwrap_or_default();
@@ -190,7 +191,8 @@ fn publish(dir: &Folder, unfinished: &Folder) -> Result<(), OutputError> {
     move_up(dir, unfinished, &held, &new)
 }
 
-/// Exchanges the folders `dir` and `unfinished` atomically and removes the old one; false if that is not possible.
+/// Exchanges the folders `dir` and `unfinished` atomically and removes the old one. Returns false if this is not
+/// possible.
 fn exchange(dir: &Folder, unfinished: &Folder, held: &[String]) -> Result<bool, OutputError> {
     let Some((parent, name)) = dir.place() else { return Ok(false) };
     let beside = beside(&name);
@@ -206,7 +208,7 @@ fn exchange(dir: &Folder, unfinished: &Folder, held: &[String]) -> Result<bool, 
         parent.rename(&beside, dir, UNFINISHED).map_err(write_error(dir.path()))?;
         return Ok(false);
     }
-    // The new results are in place. Old ones that cannot be removed are left to the next run.
+    // The new results are published. Old ones that cannot be removed are left to the next run.
     let _ = parent.sync();
     let _ = clear(dir, |n| replaced(held, n), &parent, &beside);
     Ok(true)
@@ -226,14 +228,14 @@ fn move_up(dir: &Folder, unfinished: &Folder, held: &[String], new: &Listed) -> 
     }
     dir.sync().map_err(at(""))?;
     unfinished.rename(MANIFEST, dir, MANIFEST).map_err(at(MANIFEST))?;
-    // The new results are in place.
+    // The new results are published.
     let _ = dir.sync();
     let _ = clear(unfinished, in_draft, dir, UNFINISHED);
     Ok(())
 }
 
-/// Removes the files of `folder` that are `mine`, those that prove ownership last, and then `folder` itself, the entry `name`
-/// of `parent`, which fails if it contains anything else.
+/// Removes the files of `folder` that are `mine`, those that prove ownership last. Then removes `folder`, the entry
+/// `name` of `parent`, which fails if it contains anything else.
 fn clear(folder: &Folder, mine: impl Fn(&str) -> bool, parent: &Folder, name: &str) -> io::Result<()> {
     let (last, first): (Vec<_>, Vec<_>) =
         folder.names()?.into_iter().filter(|n| mine(n)).partition(|n| [MANIFEST, MARKER].contains(&n.as_str()));
@@ -241,17 +243,17 @@ fn clear(folder: &Folder, mine: impl Fn(&str) -> bool, parent: &Folder, name: &s
     parent.remove_folder(name)
 }
 
-/// Whether a file of this name belongs to the replaced results `held`.
+/// Returns true if a file of this name belongs to the replaced results `held`.
 fn replaced(held: &[String], name: &str) -> bool {
     disk::is_leftover(name) || held.iter().any(|n| n == name)
 }
 
-/// Whether a draft may contain a file of this name.
+/// Returns true if a draft may contain a file of this name.
 fn in_draft(name: &str) -> bool {
     is_result(name) || [MARKER, MANIFEST_PART, REPLACED].contains(&name)
 }
 
-/// Whether `folder` is a draft of ours, by its marker or, once that is removed, by a manifest.
+/// Returns true if `folder` is a draft of roughlink's: it has a marker or, once the marker is removed, a manifest.
 fn is_draft(folder: &Folder) -> Result<bool, OutputError> {
     let names = names(folder)?;
     let marker = folder.read(MARKER).unwrap_or_default();
@@ -268,8 +270,8 @@ fn is_draft(folder: &Folder) -> Result<bool, OutputError> {
     }
 }
 
-/// Checks that all files `held` in `dir` are results: listed by one of the manifests, which may be of any version of the
-/// program, or a report.
+/// Checks that all files `held` in `dir` are results: a report, or listed by one of the manifests, which may be of any
+/// version of the program.
 fn check_results(dir: &Folder, held: &[String], manifests: &[Option<Listed>]) -> Result<(), OutputError> {
     let known = manifests.iter().any(Option::is_some);
     let listed =
@@ -281,9 +283,9 @@ fn check_results(dir: &Folder, held: &[String], manifests: &[Option<Listed>]) ->
     }
 }
 
-/// The files that the manifest `name` lists; `None` if there is no manifest of ours.
+/// Returns the files that the manifest `name` lists; `None` if it is not a manifest of roughlink's.
 fn listed(folder: &Folder, name: &str) -> Option<Listed> {
-    /// The members that manifests of all versions have.
+    /// Members that manifests of all versions have.
     #[derive(Deserialize)]
     struct Any {
         #[serde(rename = "roughlink")]
@@ -301,7 +303,7 @@ fn listed(folder: &Folder, name: &str) -> Option<Listed> {
 /// Names of files in a manifest.
 type Listed = BTreeSet<String>;
 
-/// The entries of `dir` apart from drafts.
+/// Returns the entries of `dir` except drafts.
 fn held(dir: &Folder) -> Result<Vec<String>, OutputError> {
     let draft = |n: &str| n == UNFINISHED || disk::is_leftover(n);
     Ok(names(dir)?.into_iter().filter(|n| !draft(n)).collect())
@@ -311,7 +313,7 @@ fn names(folder: &Folder) -> Result<Vec<String>, OutputError> {
     folder.names().map_err(|source| OutputError::Read { path: folder.path().to_owned(), source })
 }
 
-/// Turns the outcome of locking into an error if another process holds the lock.
+/// Converts the outcome of locking to an error if another process holds the lock.
 fn locked(dir: &Folder, free: io::Result<bool>) -> Result<(), OutputError> {
     match free {
         Ok(true) => Ok(()),
@@ -320,7 +322,7 @@ fn locked(dir: &Folder, free: io::Result<bool>) -> Result<(), OutputError> {
     }
 }
 
-/// A file being written, with its hash.
+/// File that is being written, with its hash.
 #[derive(Debug)]
 pub(super) struct File {
     name: String,
@@ -331,7 +333,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Where it is.
+    /// Returns its path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -356,7 +358,7 @@ impl Write for File {
     }
 }
 
-/// Size and SHA-256 of the file at `path`.
+/// Returns size and SHA-256 of the file at `path`.
 pub(super) fn measure(path: &Path) -> io::Result<(u64, String)> {
     let mut hash = Sha256::new();
     let bytes = io::copy(&mut disk::reader(path)?, &mut Hashing(&mut hash))?;
@@ -384,7 +386,7 @@ pub(super) fn write_error(path: &Path) -> impl FnOnce(io::Error) -> OutputError 
     move |source| OutputError::Write { path, source }
 }
 
-/// Name, beside the folder `name`, of the new folder before an exchange and of the old one after it.
+/// Returns the name, beside the folder `name`, of the new folder before an exchange and of the old one after it.
 fn beside(name: &str) -> String {
     format!(".{name}.replaced")
 }
@@ -394,5 +396,5 @@ const MARKER: &str = ".lock";
 /// Prefix of the marker's content.
 const MARK: &str = "roughlink ";
 const MANIFEST_PART: &str = "manifest.part";
-/// The manifest of results while they are replaced one by one.
+/// Manifest of the old results while they are replaced one by one.
 const REPLACED: &str = "replaced.json";

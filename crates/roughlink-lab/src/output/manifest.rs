@@ -1,4 +1,4 @@
-//! The manifest of a result folder.
+//! Manifest of a result folder.
 
 use super::folder::measure;
 use super::{MANIFEST, OutputError, SEGMENTS_CSV, Settings, table_name};
@@ -21,93 +21,93 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Manifest {
     /// Version of roughlink.
     pub roughlink: String,
-    /// Revision of its source, if it is known.
+    /// Revision of the source, if known.
     pub revision: Option<String>,
-    /// The command line.
+    /// Command line.
     pub command: Vec<String>,
     /// Title of the scenario.
     pub scenario: String,
-    /// Its seed.
+    /// Seed of the scenario.
     pub seed: u64,
     /// Replica number.
     pub replica: u32,
-    /// When the run was started, RFC 3339 in UTC.
+    /// Start of the run, RFC 3339 in UTC.
     pub started: String,
-    /// How long it took, s.
+    /// Duration of the run in real time, s.
     pub wall_s: f64,
     /// Shortest interval between rows of a series, ms; 0 if every instant was kept.
     pub sample_ms: f64,
-    /// The files beside this one.
+    /// The other files of the folder.
     pub files: Vec<FileEntry>,
     /// Columns of the tables, by file.
     pub columns: BTreeMap<String, Vec<ColumnEntry>>,
-    /// The capture, if there is one.
+    /// Capture, if there is one.
     pub capture: Option<CaptureEntry>,
-    /// Response time-out of each message, ms, by charging session.
+    /// Response timeout of each message, ms, by charging session.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub message_timeouts_ms: BTreeMap<String, BTreeMap<Message, f64>>,
-    /// When links with coverage carry packets, by link and in order of time.
+    /// Periods in which links with coverage carry packets, by link and in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub coverage: Vec<StayEntry>,
 }
 
-/// A stay in coverage, such as a train's in a station.
+/// Stay in coverage, e.g. of a train in a station.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StayEntry {
     /// Name of the link.
     pub link: String,
     /// Name of the station.
     pub station: String,
-    /// Its class; empty if it has none.
+    /// Class of the station; empty without a class.
     pub class: String,
-    /// When packets begin to get through, s.
+    /// Time at which packets begin to get through, s.
     pub from_s: f64,
-    /// When coverage ends, s.
+    /// End of coverage, s.
     pub until_s: f64,
-    /// The flows that cross the link from their source to their destination.
+    /// Flows that cross the link from their source to their destination.
     #[serde(default)]
     pub flows: Vec<String>,
 }
 
-/// A file of a result folder.
+/// File of a result folder.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Its name.
+    /// File name.
     pub name: String,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
     /// SHA-256, hexadecimal.
     pub sha256: String,
 }
 
-/// A column of a table.
+/// Column of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ColumnEntry {
-    /// Its name.
+    /// Column name.
     pub name: String,
-    /// Unit of its values; null if they have none.
+    /// Unit of the values; null for values without a unit.
     pub unit: Option<String>,
-    /// Their meaning.
+    /// Meaning of the values.
     pub meaning: String,
 }
 
-/// What a capture holds.
+/// Settings and hosts of a capture.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CaptureEntry {
-    /// Bytes kept of each packet; 0 for all; null for what each kind of flow needs.
+    /// Bytes kept of each packet; 0 for all; null for the default of each kind of flow.
     pub snaplen: Option<u32>,
-    /// The hosts at which it was taken.
+    /// Hosts at which it was taken.
     pub hosts: BTreeMap<String, HostEntry>,
     /// Packets left out because they have no wire form.
     pub skipped: u64,
 }
 
-/// A host at which packets were captured.
+/// Host at which packets were captured.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HostEntry {
-    /// The capture.
+    /// File name of the capture.
     pub file: String,
-    /// Its addresses.
+    /// Addresses of the host.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -161,7 +161,7 @@ impl Manifest {
     /// Reads the manifest of the result folder `dir`.
     ///
     /// # Errors
-    /// [`OutputError::Unfinished`] if there is none, as after an interrupted run.
+    /// Returns [`OutputError::Unfinished`] without a manifest, as after an interrupted run.
     pub fn read(dir: &Path) -> Result<Self, OutputError> {
         let path = dir.join(MANIFEST);
         match crate::disk::read(&path).and_then(|text| serde_json::from_slice(&text).map_err(Into::into)) {
@@ -170,10 +170,10 @@ impl Manifest {
         }
     }
 
-    /// Checks that the files of `dir` are those that were written.
+    /// Checks that the files of `dir` are unchanged.
     ///
     /// # Errors
-    /// The first file that differs.
+    /// Returns the first file that differs.
     pub fn verify(&self, dir: &Path) -> Result<(), OutputError> {
         for file in &self.files {
             let path = dir.join(&file.name);
@@ -227,7 +227,7 @@ fn columns(series: Series) -> Vec<ColumnEntry> {
     series.fields().iter().map(entry).collect()
 }
 
-/// Seconds since 1970 as a date and time in UTC.
+/// Formats seconds since 1970 as date and time in UTC.
 fn rfc3339(seconds: u64) -> String {
     let leap = |y: u64| y.is_multiple_of(4) && !y.is_multiple_of(100) || y.is_multiple_of(400);
     let mut days = seconds / 86_400;

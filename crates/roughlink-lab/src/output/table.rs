@@ -16,8 +16,8 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A Parquet file: one row group per batch, Snappy, words as dictionaries. Unit and meaning of the columns lie in the
-/// file's key-value metadata as `<column>.unit` and `<column>.meaning`.
+/// Parquet file: one row group per batch, Snappy, words as dictionaries. The file's key-value metadata has unit and
+/// meaning of each column as `<column>.unit` and `<column>.meaning`.
 pub(super) struct Table {
     path: PathBuf,
     out: SerializedFileWriter<File>,
@@ -75,7 +75,7 @@ fn properties(series: Series) -> WriterProperties {
     p.set_key_value_metadata(Some(notes)).build()
 }
 
-/// Values that hardly repeat, but whose differences are small.
+/// Returns true for values that rarely repeat but have small differences.
 fn grows(f: &Field) -> bool {
     matches!(f.name, "time_ns" | "snd_una_bytes" | "snd_nxt_bytes" | "delivered_bytes" | "rtt_samples" | "seq")
 }
@@ -116,7 +116,7 @@ fn write_column(writer: &mut SerializedColumnWriter<'_>, column: &Column<'_>) ->
     Ok(())
 }
 
-/// Parquet's definition levels: 1 where there is a value.
+/// Returns Parquet's definition levels: 1 for a value, 0 for null.
 fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|v| i16::from(v.is_some())).collect()
 }
@@ -129,8 +129,8 @@ fn failed(path: &std::path::Path, e: ParquetError) -> OutputError {
     OutputError::Write { path: path.to_owned(), source }
 }
 
-/// A CSV file (RFC 4180, lines ended by a line feed): words as their numbers, flags as 0 and 1, null as nothing. A
-/// segment without payload is left out.
+/// CSV file (RFC 4180, but lines end with a line feed): words as numbers, flags as 0 and 1, null as an empty field.
+/// Segments without payload are omitted.
 pub(super) struct Csv {
     series: Series,
     out: File,

@@ -38,15 +38,15 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// The seed of the results in `dir`, if they are complete.
+/// Returns the seed of the results in `dir`, if they are complete.
 fn seed(dir: &Path) -> Option<u64> {
     let manifest = Manifest::read(dir).ok()?;
     manifest.verify(dir).unwrap_or_else(|e| panic!("{e}"));
     Some(manifest.seed)
 }
 
-/// Makes each change on disk fail in turn while results of seed 2 are written, in place of those of seed 1 if `replace`, and
-/// lets `check` examine the outcome.
+/// Makes each change on disk fail in turn while writing the results of seed 2, with `replace` over those of seed 1, and
+/// calls `check` with the outcome.
 fn each_fault(root: &Path, replace: bool, mut check: impl FnMut(u32, bool, Result<RunResult, OutputError>)) {
     let dir = root.join("results");
     for killed in [false, true] {
@@ -125,7 +125,7 @@ fn a_new_folder_is_complete_or_says_that_it_is_not() {
     });
 }
 
-/// The files of other versions are replaced if their manifest lists them.
+/// Files of other versions are replaced if their manifest lists them.
 #[test]
 fn the_results_of_an_earlier_version_are_replaced() {
     let root = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ fn the_results_of_an_earlier_version_are_replaced() {
     assert!(!dir.join("trace.pcapng").exists());
 }
 
-/// Files that only have the names of results, or are in a folder that only has the name of a draft, are not replaced.
+/// A file that only has the name of a result, or is in a folder that only has the name of a draft, is not replaced.
 #[test]
 fn ownership_is_checked_first() {
     let root = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ fn ownership_is_checked_first() {
         assert_eq!(names(dir), before);
     }
     assert_eq!(names(&draft.join(".unfinished")), ["config.toml", "manifest.part"]);
-    // A foreign file in a draft of ours.
+    // A foreign file in a draft of roughlink's.
     let left = root.path().join("left");
     fs::create_dir_all(left.join(".unfinished")).unwrap();
     fs::write(left.join(".unfinished/.lock"), "roughlink process 1\n").unwrap();

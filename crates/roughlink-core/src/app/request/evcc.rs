@@ -1,4 +1,4 @@
-//! The vehicle's side: discovery, connection, requests.
+//! Vehicle's side: discovery, connection, requests.
 
 use super::message::{Document, Message, Response, SDP_REQUEST};
 use super::record::{Cause, Outcome, Record};
@@ -6,27 +6,27 @@ use super::v2gtp::Reader;
 use super::{Action, Mode, Policy, SessionConfig, Written};
 use crate::units::Time;
 
-/// The EV communication controller.
+/// EV communication controller.
 #[derive(Clone, Debug)]
 pub(super) struct Evcc {
     plan: Vec<Message>,
-    /// Position in `plan`, and whether its message was sent before.
+    /// Position in `plan`; true if its message was sent before.
     step: usize,
     repeated: bool,
     phase: Phase,
-    /// When the next SDP request or request is due.
+    /// Time of the next SDP request or request.
     at: Time,
     sent_at: Time,
-    /// When a response is too late; [`Time::MAX`] = none awaited, or known to be late.
+    /// Time after which a response is late; [`Time::MAX`] = none expected, or already late.
     response_by: Time,
-    /// When SessionSetupRes is too late.
+    /// Time after which SessionSetupRes is late.
     setup_by: Time,
-    /// When the processing that `step` waits for takes too long.
+    /// Time after which the processing that `step` waits for takes too long.
     processing_by: Time,
-    /// When charging is over.
+    /// End of charging.
     charged_at: Time,
     pub written: Written,
-    /// What a charger outside the network writes.
+    /// Reader of the stream of a charger outside the network.
     pub reader: Reader,
     pub record: Record,
 }
@@ -128,7 +128,7 @@ impl Evcc {
         }
     }
 
-    /// An SDP response arrived; later ones are ignored.
+    /// Processes an SDP response; later ones are ignored.
     pub(super) fn on_datagram(&mut self, now: Time) {
         if self.phase == Phase::Discovering {
             self.phase = Phase::Connecting;
@@ -144,7 +144,7 @@ impl Evcc {
     }
 
     pub(super) fn on_response(&mut self, now: Time, r: Response, cfg: &SessionConfig) {
-        self.wake(now, cfg); // a response at the very limit is late
+        self.wake(now, cfg); // a response exactly at the limit is late
         if self.phase != Phase::Waiting {
             return;
         }
@@ -184,7 +184,8 @@ impl Evcc {
         }
     }
 
-    /// The session cannot go on: the charger closed the connection, it was lost, or what came over it is no message.
+    /// Ends the session because it cannot continue: the charger closed the connection, it was lost, or its data is not
+    /// a message.
     pub(super) fn fail(&mut self, now: Time, cause: Cause) {
         if !matches!(self.phase, Phase::Closing | Phase::Closed) {
             self.phase = Phase::Closing;
@@ -204,7 +205,7 @@ impl Evcc {
     }
 }
 
-/// Whether the limit has passed; it passes once.
+/// Returns true once, when the limit has passed.
 pub(super) fn expire(limit: &mut Time, now: Time) -> bool {
     let over = *limit <= now;
     if over {
@@ -213,7 +214,7 @@ pub(super) fn expire(limit: &mut Time, now: Time) -> bool {
     over
 }
 
-/// The messages of a session in their order; some are repeated until done.
+/// Returns the messages of a session in order; some are repeated until done.
 fn plan(cfg: &SessionConfig) -> Vec<Message> {
     let dc = cfg.mode == Mode::Dc;
     let skipped = |m: &Message| match m {
@@ -223,13 +224,13 @@ fn plan(cfg: &SessionConfig) -> Vec<Message> {
         _ => false,
     };
     let mut plan: Vec<Message> = Message::ALL.into_iter().filter(|m| !skipped(m)).collect();
-    // PowerDelivery starts and stops the current: once more after the charging loop.
+    // PowerDelivery starts and stops the current, so it occurs again after the charging loop.
     let after = plan.iter().position(|m| matches!(m, Message::CurrentDemand | Message::ChargingStatus));
     plan.insert(after.expect("every mode has a charging loop") + 1, Message::PowerDelivery);
     plan
 }
 
-/// How long the vehicle accepts that `m` is answered with "ongoing", counted from the first request.
+/// Returns the time, counted from the first request, for which the vehicle accepts "ongoing" as answer to `m`.
 fn processing_limit(m: Message, cfg: &SessionConfig) -> Option<Time> {
     match m {
         Message::Authorization | Message::ChargeParameterDiscovery => Some(cfg.limits.ongoing),

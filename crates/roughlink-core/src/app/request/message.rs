@@ -1,8 +1,8 @@
-//! The messages of ISO 15118-2: their order, their sizes, how long each side may take.
+//! Messages of ISO 15118-2: order, sizes, and time limits of each side.
 //!
-//! Sizes are of the TCP payload: the EXI document and 8 bytes of V2GTP header (version, its inverse, type, length).
-//! They are those of published captures of DIN 70121 sessions (pyPLC project: requests of a Hyundai Ioniq, 24 May 2023;
-//! responses of an Alpitronic charger, 21 December 2022), except where marked.
+//! Sizes are TCP payloads: the EXI document and 8 bytes of V2GTP header (version, its inverse, type, length). Except
+//! where marked, the sizes come from published captures of DIN 70121 sessions (pyPLC project: requests of a Hyundai
+//! Ioniq, 24 May 2023; responses of an Alpitronic charger, 21 December 2022).
 
 use crate::units::{self, Bytes, Time};
 use schemars::JsonSchema;
@@ -36,7 +36,7 @@ use Message::*;
 pub const PORT: u16 = 15118;
 
 impl Message {
-    /// All, in the order of a session.
+    /// All messages, in the order of a session.
     pub const ALL: [Message; 14] = [
         SupportedAppProtocol,
         SessionSetup,
@@ -54,7 +54,7 @@ impl Message {
         SessionStop,
     ];
 
-    /// Whether this request may follow `last` (ISO 15118-2 section 8.8, external payment).
+    /// Returns true if this request may follow `last` (ISO 15118-2 section 8.8, external payment).
     pub fn may_follow(self, last: Option<Message>) -> bool {
         let Some(last) = last else { return self == SupportedAppProtocol };
         match (last, self) {
@@ -76,24 +76,24 @@ impl Message {
         }
     }
 
-    /// The table's values for this message.
+    /// Returns the values of the table for this message.
     pub const fn spec(self) -> MessageSpec {
         // EXI bytes of request and response.
         let (request, response) = match self {
             SupportedAppProtocol => (34, 4),
             SessionSetup => (21, 22),
             ServiceDiscovery => (14, 19),
-            ServiceDetail => (14, 19), // assumption: as ServiceDiscovery; in no capture
+            ServiceDetail => (14, 19), // assumption: same as ServiceDiscovery; in no capture
             PaymentServiceSelection => (16, 14),
             Authorization => (13, 15),
             ChargeParameterDiscovery => (45, 55),
             CableCheck => (17, 19),
-            PreCharge => (25, 22),     // both of the Ioniq's session
-            PowerDelivery => (18, 18), // both of the Alpitronic's session
+            PreCharge => (25, 22),     // both from the Ioniq's session
+            PowerDelivery => (18, 18), // both from the Alpitronic's session
             CurrentDemand => (49, 44),
-            ChargingStatus => (13, 44), // assumption: a header alone, and as CurrentDemand; in no capture
-            WeldingDetection => (16, 22), // likewise
-            SessionStop => (13, 14), // likewise; response assumed as that of PaymentServiceSelection: a header and a code
+            ChargingStatus => (13, 44), // assumption: a header only, and same as CurrentDemand; in no capture
+            WeldingDetection => (16, 22), // same
+            SessionStop => (13, 14), // same; response assumed equal to PaymentServiceSelection's: a header and a code
         };
         let (timeout, performance) = match self {
             CurrentDemand => (250, 25),
@@ -131,27 +131,27 @@ pub struct MessageSpec {
     pub performance: Time,
 }
 
-/// The content of a response, as far as the session depends on it.
+/// Fields of a response that affect the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The message that it answers.
+    /// Message that it answers.
     pub message: Message,
-    /// The charger's processing is finished; else the vehicle repeats its request.
+    /// True if the charger's processing is finished; otherwise the vehicle repeats its request.
     pub finished: bool,
-    /// The request was allowed; else the code is FAILED_SequenceError.
+    /// True if the request was allowed; otherwise the code is FAILED_SequenceError.
     pub in_sequence: bool,
 }
 
-/// A request or a response.
+/// Request or response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Document {
-    /// Of the vehicle.
+    /// Sent by the vehicle.
     Request(Message),
-    /// Of the charger.
+    /// Sent by the charger.
     Response(Response),
 }
 
-/// The longest payload of a message that is read, bytes: what [`MessageSpec`] allows.
+/// Longest payload of a message that is accepted, bytes: the limit of [`MessageSpec`].
 pub(super) const LONGEST_MESSAGE: u32 = 1 << 20;
 /// V2GTP header, bytes (ISO 15118-2 section 7.8).
 pub const V2GTP_HEADER: u32 = 8;

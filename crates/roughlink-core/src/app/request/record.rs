@@ -1,4 +1,4 @@
-//! What each side of a session counts, and the result that both give together.
+//! Records of each side of a session, and the result formed from both.
 
 use super::message::Message;
 use crate::quantiles::DelayResult;
@@ -6,66 +6,66 @@ use crate::units::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A limit that was passed, or what else ended a session.
+/// Violated limit or other cause that ended a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// The vehicle waited too long for a response (V2G_EVCC_Msg_Timeout).
     Message,
-    /// No SessionSetupRes in time (V2G_EVCC_CommunicationSetup_Timeout).
+    /// SessionSetupRes did not arrive in time (V2G_EVCC_CommunicationSetup_Timeout).
     CommunicationSetup,
-    /// The charger sent no SessionSetupRes in time (V2G_SECC_CommunicationSetup_Timeout).
+    /// The charger did not send SessionSetupRes in time (V2G_SECC_CommunicationSetup_Timeout).
     SeccCommunicationSetup,
     /// The charger's processing took too long (V2G_EVCC_Ongoing_Timeout).
     Ongoing,
-    /// Likewise, its insulation test (V2G_EVCC_CableCheck_Timeout).
+    /// The charger's insulation test took too long (V2G_EVCC_CableCheck_Timeout).
     CableCheck,
-    /// Likewise, its matching of the voltage (V2G_EVCC_PreCharge_Timeout).
+    /// The charger's voltage matching took too long (V2G_EVCC_PreCharge_Timeout).
     #[serde(rename = "precharge")]
     PreCharge,
     /// The charger waited too long for a request (V2G_SECC_Sequence_Timeout).
     Sequence,
-    /// The charger got a request that is not allowed now.
+    /// The charger got a request that is not allowed at this point.
     SequenceError,
-    /// The discovery datagrams were not answered.
+    /// Discovery datagrams were not answered.
     Discovery,
-    /// TCP gave up, was reset, or was closed by the peer before its time.
+    /// TCP gave up, was reset, or was closed by the peer too early.
     Connection,
-    /// What a peer outside the network sent is no message, or not the answer to the last request.
+    /// A peer outside the network sent data that is not a message, or not the answer to the last request.
     Protocol,
 }
 
-/// How a session ended.
+/// Outcome of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It was under way when the scenario ended.
+    /// Still running when the scenario ended.
     #[default]
     Running,
     /// SessionStop was answered.
     Completed,
-    /// A side ended it because a limit was passed.
+    /// Ended by a side because a limit was violated.
     Aborted,
-    /// It could not go on: no charger found, wrong order, no connection.
+    /// Could not continue: no charger found, wrong order, no connection.
     Failed,
 }
 
-/// When, how and why.
+/// Time, outcome and cause.
 type End = (Time, Outcome, Option<Cause>);
 
-/// What one side records.
+/// Record of one side.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    /// How and why the session ended for it.
+    /// End of the session on this side.
     end: Option<End>,
-    /// SessionSetupRes arrived, or left.
+    /// Time at which SessionSetupRes arrived or left.
     pub setup: Option<Time>,
-    /// SDP requests that it sent, or got.
+    /// SDP requests sent or received.
     pub discovery_tries: u32,
     pub sequence_errors: u64,
     pub slow_responses: u64,
     violations: Vec<(Time, Cause, Option<Message>)>,
-    /// In the order of [`Message::ALL`].
+    /// Records in the order of [`Message::ALL`].
     messages: [MessageRecord; Message::ALL.len()],
 }
 
@@ -80,19 +80,19 @@ impl Record {
     pub(super) fn request(&mut self, m: Message) {
         self.messages[m as usize].requests += 1;
     }
-    /// A response arrived, or left; the vehicle knows how long it took.
+    /// Counts a response that arrived or left; only the vehicle has a latency.
     pub(super) fn response(&mut self, m: Message, latency: Option<Time>) {
         let message = &mut self.messages[m as usize];
         message.responses += 1;
         message.latencies.extend(latency);
     }
-    /// A limit was passed; `m` is the message concerned, if there is one. Violations after the end are ignored.
+    /// Counts a violated limit; `m` is the message concerned, if any. Violations after the end are ignored.
     pub(super) fn violation(&mut self, now: Time, cause: Cause, m: Option<Message>) {
         if self.end.is_none() {
             self.violations.push((now, cause, m));
         }
     }
-    /// The session ends; only its first end counts.
+    /// Ends the session; only the first end counts.
     pub(super) fn end(&mut self, now: Time, outcome: Outcome, cause: Option<Cause>) {
         self.end.get_or_insert((now, outcome, cause));
     }
@@ -100,24 +100,24 @@ impl Record {
         self.end.is_some()
     }
 
-    /// Memory of latencies and violations.
+    /// Returns the memory of latencies and violations.
     pub(super) fn bytes(&self) -> usize {
         let latencies = self.messages.iter().map(|m| m.latencies.capacity() * size_of::<Time>()).sum::<usize>();
         latencies + self.violations.capacity() * size_of::<(Time, Cause, Option<Message>)>()
     }
 }
 
-/// The result of a session that began at `start`, from what the vehicle and the charger recorded; one that is outside the
-/// network recorded nothing.
+/// Forms the result of a session that began at `start` from the records of vehicle and charger; a side outside the
+/// network has no record.
 pub(super) fn join(start: Time, records: [Option<&Record>; 2]) -> SessionResult {
     let [vehicle, charger] = records;
-    // The first end of the two counts, and what either noticed before it. At the same instant the loss of the connection
-    // follows from the other end; else the vehicle's counts.
+    // The earlier of the two ends counts, with the violations that each side recorded before it. At the same instant,
+    // the loss of the connection follows from the other end; otherwise the vehicle's end counts.
     let ends = records.map(|r| r?.end);
     let follows = |cause| matches!(cause, Some(Cause::Connection | Cause::Discovery));
     let end = ends.into_iter().flatten().min_by_key(|end| (end.0, follows(end.2)));
     let violations = records.into_iter().enumerate().flat_map(|(side, r)| {
-        // A discovery fails after what was due at that instant.
+        // A failed discovery comes after the other events of the same instant.
         let last = |end: &End| end.2 == Some(Cause::Discovery);
         let before = move |at: Time| {
             ends[1 - side].is_none_or(|end| (at, side) < (end.0, 1 - side) || (at == end.0 && last(&end)))
@@ -160,41 +160,41 @@ pub(super) fn join(start: Time, records: [Option<&Record>; 2]) -> SessionResult 
     }
 }
 
-/// The result of a charging session, put together from what both sides recorded. A field without samples is null. Of a side
-/// outside the network there is what the other one sees: with the vehicle outside, messages are those that reached the charger
-/// and their latencies are not known; with the charger outside, nothing is known of its limits.
+/// Result of a charging session, formed from the records of both sides. A field without samples is null. For a side
+/// outside the network, only the other side's record counts. With the vehicle outside, messages are those that reached
+/// the charger, and latencies are unknown. With the charger outside, its limits are unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionResult {
-    /// How it ended.
+    /// Outcome.
     pub outcome: Outcome,
-    /// Why, unless it completed or still runs.
+    /// Cause, unless it completed or still runs.
     pub cause: Option<Cause>,
-    /// It completed or still runs.
+    /// True if it completed or still runs.
     pub survived: bool,
-    /// When it ended, s since the start of the scenario.
+    /// End, s since the start of the scenario.
     pub end_s: Option<f64>,
-    /// From the session's start to SessionSetupRes at the vehicle, ms; if that is outside, to its departure.
+    /// Time from the session's start to SessionSetupRes at the vehicle, ms; with the vehicle outside, to its departure.
     pub setup_ms: Option<f64>,
-    /// SDP requests sent; with the vehicle outside, those that arrived.
+    /// SDP requests sent; with the vehicle outside, those received.
     pub discovery_tries: u32,
-    /// Limits passed, by limit.
+    /// Violations by limit.
     pub violations: BTreeMap<Cause, u64>,
-    /// When the first was passed, s since the start of the scenario; `abort` would have ended the session then.
+    /// Time of the first violation, s since the start of the scenario; `abort` would have ended the session then.
     pub first_violation_s: Option<f64>,
-    /// Requests that the charger refused because of their order; with the charger outside, refusals that arrived.
+    /// Requests that the charger refused because of their order; with the charger outside, refusals received.
     pub sequence_errors: u64,
-    /// Responses that the charger gave later than its performance time; this never ends a session.
+    /// Responses later than the charger's performance time; these never end a session.
     pub slow_responses: u64,
-    /// By message, those that were used.
+    /// Statistics of the messages used.
     pub messages: Vec<MessageResult>,
 }
 
 impl SessionResult {
-    /// The message of the charging loop, if the session came that far.
+    /// Returns the message of the charging loop, if the session reached it.
     pub fn charging_loop(&self) -> Option<&MessageResult> {
         self.messages.iter().find(|m| matches!(m.message, Message::CurrentDemand | Message::ChargingStatus))
     }
-    /// Limits passed, all together.
+    /// Returns the number of violated limits.
     pub fn violations(&self) -> u64 {
         self.violations.values().sum()
     }
@@ -203,14 +203,14 @@ impl SessionResult {
 /// Statistics of one kind of message.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageResult {
-    /// The message.
+    /// Message.
     pub message: Message,
     /// Requests sent.
     pub requests: u64,
     /// Requests answered.
     pub count: u64,
-    /// From writing the request to having read the response, at the vehicle; exact quantiles.
+    /// Time from writing the request until the vehicle has read the response; exact quantiles.
     pub latency_ms: Option<DelayResult>,
-    /// Responses later than the message's time-out.
+    /// Responses later than the message's timeout.
     pub violations: u64,
 }

@@ -1,4 +1,4 @@
-//! The charger's side: responses, in order and in time.
+//! Charger's side: responses, in order and in time.
 
 use super::evcc::expire;
 use super::message::{Document, Message, Response, SDP_RESPONSE};
@@ -7,22 +7,22 @@ use super::v2gtp::Reader;
 use super::{Action, Policy, SessionConfig, Written};
 use crate::units::Time;
 
-/// The supply equipment communication controller.
+/// Supply equipment communication controller.
 #[derive(Clone, Debug)]
 pub(super) struct Secc {
-    /// The last request allowed, and since when that kind is requested.
+    /// Last allowed request, and the time since which this kind is requested.
     last: Option<Message>,
     since: Time,
-    /// When an SDP response is due.
+    /// Time of the SDP response.
     found_at: Time,
-    /// The response under way and when it is ready.
+    /// Current response and the time at which it is ready.
     answer: Option<(Time, Response)>,
     setup_by: Time,
-    /// When the next request is too late.
+    /// Time after which the next request is late.
     request_by: Time,
     end: End,
     pub written: Written,
-    /// What a vehicle outside the network writes.
+    /// Reader of the stream of a vehicle outside the network.
     pub reader: Reader,
     pub record: Record,
 }
@@ -119,14 +119,14 @@ impl Secc {
             self.request_by = now.saturating_add(cfg.limits.sequence);
         }
         if !response.in_sequence {
-            self.fail(now, Cause::SequenceError); // and closes once this has left
+            self.fail(now, Cause::SequenceError); // closes after sending this
         }
         self.record.response(m, None);
         self.written.write(cfg.message(m).response, Document::Response(response));
         Some(Action::Write(cfg.message(m).response))
     }
 
-    /// The vehicle closed the connection. After SessionStop that is how a session ends.
+    /// Processes the close by the vehicle, the normal end of a session after SessionStop.
     pub(super) fn on_closed(&mut self, now: Time) {
         if self.end == End::Open && self.last == Some(Message::SessionStop) && self.answer.is_none() {
             self.end = End::Closing;
@@ -136,7 +136,7 @@ impl Secc {
         }
     }
 
-    /// The session cannot go on: the connection is lost, or what came over it is no message.
+    /// Ends the session because it cannot continue: the connection was lost, or its data is not a message.
     pub(super) fn fail(&mut self, now: Time, cause: Cause) {
         if self.end == End::Open {
             self.end = End::Closing;

@@ -14,8 +14,8 @@ fn short(mode: SessionConfig) -> SessionConfig {
     SessionConfig { charge: Some(MS(2000)), ..mode }
 }
 
-/// A session over TCP; the data segments with numbers in `lost` do not arrive,
-/// nor do the first `lost_datagrams` datagrams.
+/// Runs a session over TCP. The data segments with numbers in `lost` and the first `lost_datagrams` datagrams do not
+/// arrive.
 fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams: usize) -> (SessionResult, Pair) {
     let mut session = Session::new(cfg, Time::ZERO, [false; 2]);
     let mut pair = dialogue::pair(tcp, DELAY);
@@ -70,7 +70,7 @@ fn over_tcp(cfg: SessionConfig, tcp: &TcpConfig, lost: &[usize], lost_datagrams:
     (session.result(), pair)
 }
 
-/// A session whose messages take 3 ms each way, of which only the first `arriving` arrive, until `end`.
+/// Runs a session until `end` whose messages take 3 ms each way; only the first `arriving` messages arrive.
 fn over_air(cfg: SessionConfig, arriving: usize, end: Time) -> SessionResult {
     let mut s = Session::new(SessionConfig { discovery: false, ..cfg }, Time::ZERO, [false; 2]);
     let mut air: VecDeque<(Time, Side, u64)> = VecDeque::new();
@@ -158,7 +158,7 @@ fn a_lost_request_of_the_loop_is_late_or_fatal() {
     let lost = first + 10; // the sixth CurrentDemandReq
     let sent_at = whole.data()[lost].0;
 
-    // A lone segment has no duplicate ACKs: it waits for the RTO, 200 ms above the smoothed RTT of 6 to 16 ms.
+    // A single segment has no duplicate ACKs: it waits for the RTO, 200 ms above the smoothed RTT of 6 to 16 ms.
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[lost], 0);
     let repair = pair.data()[lost + 1].0 - sent_at;
     assert!((MS(206)..=MS(216)).contains(&repair), "{repair}");
@@ -166,7 +166,7 @@ fn a_lost_request_of_the_loop_is_late_or_fatal() {
     assert_eq!(late.latency_ms.unwrap().max, (repair + MS(16)).as_millis_f64());
     assert_eq!((r.outcome, late.violations, r.survived), (Outcome::Completed, 0, true));
 
-    // Its repair is lost too: the RTO doubles, and that is too late.
+    // The retransmission is lost too: the RTO doubles, and that is too late.
     let (r, pair) = over_tcp(short(SessionConfig::dc()), &tcp, &[lost, lost + 1], 0);
     assert_eq!(pair.data()[lost + 2].0 - sent_at, repair * 3);
     let late = of(&r, Message::CurrentDemand);
@@ -250,7 +250,7 @@ fn limits_of_processing() {
         assert_eq!((r.outcome, counts(&r)), (Outcome::Completed, vec![(cause, 1)]));
         let r = over_air(SessionConfig { policy: Policy::Abort, ..short(cfg) }, usize::MAX, MS(200_000));
         assert_eq!((r.outcome, r.cause), (Outcome::Aborted, Some(cause)));
-        // Everything before takes its rounds of 106 ms, then the limit runs.
+        // All messages before take their rounds of 106 ms, then the limit runs.
         let before: u64 = r.messages.iter().filter(|m| m.message < message).map(|m| m.requests * 106).sum();
         assert_eq!(r.end_s, Some((before as f64 + limit as f64 * 1000.0) / 1000.0));
     }
@@ -286,7 +286,7 @@ fn silence_of_the_vehicle_is_noticed_after_60_s() {
 
 #[test]
 fn a_slow_charger() {
-    // 211 ms is within the vehicle's 250 but not within the charger's 25; the loop runs as fast as it is answered.
+    // 211 ms is within the vehicle's 250 but not within the charger's 25; the loop runs as fast as the answers.
     let r = over_air(SessionConfig { turnaround: MS(211), ..short(SessionConfig::dc()) }, usize::MAX, MS(100_000));
     let loop_ = of(&r, Message::CurrentDemand);
     assert_eq!((r.slow_responses, loop_.violations, counts(&r)), (loop_.requests, 0, vec![]));

@@ -1,29 +1,31 @@
-//! What the packets of a charging session carry, in a capture and where they leave the network: V2GTP, the framing of its
-//! messages, and SDP, the discovery of the charger (ISO 15118-2 sections 7.8 and 7.10.1).
+//! Payload of a charging session in captures and outside the network: V2GTP, the framing of its messages, and SDP, the
+//! discovery of the charger (ISO 15118-2 sections 7.8 and 7.10.1).
 //!
-//! Headers, lengths, addresses and ports are real. EXI documents are not, since a session has only the kind and the
-//! length of a message. In place of the document there is one byte that says which message it is, of a response also whether
-//! the charger is not done yet or refuses the request ([`MESSAGE`], [`RESPONSE`], [`ONGOING`], [`REFUSED`]); then the message's
-//! name in ASCII for whoever reads a capture, cut off if there is no room, and zeros. Two networks of roughlink so
-//! understand each other over any path; a real vehicle or charger does not understand them, nor they it. An EXI header
-//! begins with the bits 10 (W3C EXI 1.0 section 5.2), none of these bytes does, so neither takes the other for its own.
+//! Headers, lengths, addresses and ports are real. EXI documents are not: a session has only the kind and the length of
+//! a message. One byte replaces the document. It holds the message number and, for a response, whether the charger is
+//! not done yet or refuses the request ([`MESSAGE`], [`RESPONSE`], [`ONGOING`], [`REFUSED`]). The message's name in
+//! ASCII follows for readers of a capture, truncated if there is no room, then zeros. Two roughlink networks can
+//! therefore talk over any path.
+//!
+//! Real vehicles and chargers cannot talk to roughlink. Neither side takes the other's messages for its own: an EXI
+//! header begins with the bits 10 (W3C EXI 1.0 section 5.2), and none of these bytes does.
 
 use super::message::{Document, LONGEST_MESSAGE, Message, PORT, Response, SDP_REQUEST, SDP_RESPONSE, V2GTP_HEADER};
 use super::{Side, Written};
 use crate::wire::{Addresses, IpPair, Payload};
 use std::net::Ipv6Addr;
 
-/// Where discovery requests go: all nodes of the link.
+/// Address of discovery requests: all nodes of the link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// Version of V2GTP.
 const VERSION: u8 = 1;
 /// An EXI document.
 const EXI: u16 = 0x8001;
-/// An SDP request, and its response.
+/// SDP request and response.
 const SDP: [u16; 2] = [0x9000, 0x9001];
-/// Bits of the byte that stands for a message: its number in [`Message::ALL`]; it is a response; the charger's processing is
-/// not finished; the request was not allowed.
+/// Bits of the byte that represents a message: number in [`Message::ALL`]; response; the charger's processing is not
+/// finished; the request was not allowed.
 pub const MESSAGE: u8 = 0x0f;
 /// See [`MESSAGE`].
 pub const RESPONSE: u8 = 0x10;
@@ -31,7 +33,7 @@ pub const RESPONSE: u8 = 0x10;
 pub const ONGOING: u8 = 0x20;
 /// See [`MESSAGE`].
 pub const REFUSED: u8 = 0x40;
-/// Bytes of a message until it is known which it is.
+/// Bytes of a message needed to identify it.
 const HEAD: usize = V2GTP_HEADER as usize + 1;
 /// No transport layer security.
 const NO_TLS: u8 = 0x10;
@@ -45,7 +47,7 @@ fn header(payload: u16, length: u32) -> [u8; V2GTP_HEADER as usize] {
     h
 }
 
-/// Type and length of a discovery datagram.
+/// Returns type and length of a discovery datagram.
 fn of_sdp(from: Side) -> (u16, u16) {
     match from {
         Side::Evcc => (SDP[0], SDP_REQUEST),
@@ -53,7 +55,7 @@ fn of_sdp(from: Side) -> (u16, u16) {
     }
 }
 
-/// The payload of a discovery datagram between `addresses`, from the vehicle or from the charger.
+/// Returns the payload of a discovery datagram between `addresses`, from the vehicle or the charger.
 pub fn sdp(from: Side, addresses: &Addresses) -> Vec<u8> {
     let (kind, bytes) = of_sdp(from);
     let mut out = header(kind, u32::from(bytes) - V2GTP_HEADER).to_vec();
@@ -69,8 +71,8 @@ pub fn sdp(from: Side, addresses: &Addresses) -> Vec<u8> {
     out
 }
 
-/// A datagram from `from` that has all of a discovery request, or of its answer. Address and port in the answer do not matter:
-/// the path may translate addresses, and those of the flow are known.
+/// Returns true if a datagram from `from` contains a complete discovery request or response. Address and port in a
+/// response are ignored: the path may translate addresses, and those of the flow are known.
 pub fn is_sdp(from: Side, bytes: &[u8]) -> bool {
     let (kind, length) = of_sdp(from);
     bytes.len() == usize::from(length)
@@ -79,7 +81,7 @@ pub fn is_sdp(from: Side, bytes: &[u8]) -> bool {
 }
 
 impl Document {
-    /// The byte that stands for it.
+    /// Returns the byte that represents the document.
     fn code(self) -> u8 {
         match self {
             Document::Request(m) => m as u8,
@@ -111,13 +113,13 @@ impl Document {
     }
 }
 
-/// A part of the stream of one side: the payload of a segment. What its peer has read already is zero.
+/// Part of the stream of one side: the payload of a segment. Bytes that the peer has already read are zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'w> {
     pub(super) written: &'w Written,
-    /// Where in the stream the part begins.
+    /// Offset of the part in the stream.
     pub(super) offset: u64,
-    /// How long it is.
+    /// Length of the part.
     pub(super) bytes: usize,
 }
 
@@ -148,24 +150,25 @@ impl Payload for Part<'_> {
     }
 }
 
-/// What arrives is not a stream of messages.
+/// Error: the received bytes are not a stream of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Malformed;
 
-/// Reads the messages in the stream of a side outside the network. It keeps no more than the beginning of one.
+/// Reads the messages in the stream of a side outside the network. Keeps at most the beginning of one message.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
-    /// Header and first byte of the message under way, and how many of these bytes have arrived.
+    /// Header and first byte of the current message, and the number of these bytes received.
     head: [u8; HEAD],
     have: usize,
-    /// Bytes of the message after that still to come, and what it is.
+    /// Remaining bytes of the current message, and its kind.
     rest: u32,
     document: Option<Document>,
     malformed: bool,
 }
 
 impl Reader {
-    /// The next message that is complete with the bytes at hand, which it takes; nothing follows what is malformed.
+    /// Consumes bytes up to the end of the next message and returns the message if it is complete. Returns nothing
+    /// after malformed bytes.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Result<Document, Malformed>> {
         while !self.malformed {
             if let Some(document) = self.document {
@@ -250,14 +253,14 @@ mod tests {
                 assert_eq!(some, all[offset + from..offset + from + n], "{offset} {from} {n}");
             }
         }
-        // What has been read is no longer known, what follows is.
+        // Messages that were read are forgotten, later ones are kept.
         assert_eq!(written.read(30), Some(stop));
         let mut late = vec![3; 60];
         written.part(0, 60).fill(0, &mut late);
         assert_eq!((&late[..21], &late[21..]), (&[0; 21][..], &all[21..60]));
     }
 
-    /// Every message, in pieces of any size, comes out as it went in, once its last byte is there.
+    /// Every message, in pieces of any size, is decoded unchanged when its last byte arrives.
     #[test]
     fn what_was_written_is_read() {
         let mut documents: Vec<Document> = Message::ALL.map(Document::Request).to_vec();
@@ -311,7 +314,7 @@ mod tests {
         let mut rest = &bytes[..];
         assert_eq!(reader.next(&mut rest), Some(Ok(Document::Request(Message::SupportedAppProtocol))));
         assert_eq!(reader.next(&mut rest), None, "a header that is cut off may go on");
-        // A length of nothing is known as such at once.
+        // A length of zero is rejected immediately.
         let mut rest = &header(EXI, 0)[..];
         assert_eq!(Reader::default().next(&mut rest), Some(Err(Malformed)));
     }

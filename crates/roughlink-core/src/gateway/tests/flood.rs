@@ -1,15 +1,16 @@
-//! Honest flows and a multitude of forged segments in each gateway, from a seed: control is kept over every honest flow, with
-//! every number as it must be, and the work per segment does not grow with the table.
+//! Honest flows among many forged segments in each gateway, from a seed. Control of every honest flow must be exact,
+//! and the work per segment must not grow with the table.
 //!
-//! The forgers know everything but the numbers of a flow: addresses and ports, link headers, and in many segments one number
-//! of the two, but never both; who hits both windows is admitted, as by every receiver. They send
+//! The attackers have addresses, ports and link headers, but never both sequence numbers of a flow; many segments have
+//! one of them. (Every receiver admits segments within both windows.) The attackers send
 //!
-//! - SYN, SYN-ACK, RST, FIN, data, acknowledgements and marked segments in the name of honest flows, both ways;
-//! - SYNs, handshakes without their third segment, data and acknowledgements of flows that there are not;
-//! - honest segments once more, some of connections that are long over.
+//! - SYN, SYN-ACK, RST, FIN, data, acknowledgements and marked segments in the name of honest flows, in both
+//!   directions;
+//! - SYNs, handshakes without their third segment, data and acknowledgements of flows that do not exist;
+//! - copies of honest segments, some of connections that ended long ago.
 //!
-//! Meanwhile honest flows open, some of them with the ports of others that have closed, transfer both ways, fall silent, close
-//! and are reset; on the train coverage goes and comes.
+//! Meanwhile honest flows open, some with the ports of closed flows, transfer in both directions, fall silent, close
+//! and are reset. On the train, coverage ends and returns.
 
 use super::{Gateway, Heading, Key, Modem, Segment};
 use crate::cc::LinkEvent;
@@ -25,11 +26,12 @@ use std::net::Ipv4Addr;
 
 const CAPACITY: usize = 64;
 const HONEST: usize = 28;
-/// The beginning of so many of them is not seen, where that does not exclude them.
+/// Number of honest flows whose SYN is not seen, where that does not exclude them.
 const MID_STREAM: usize = 4;
 const MSS: u32 = 1_460;
 
-/// A modem with a full queue, in which two SDUs take longer than any RTT: every window is the smallest, of two segments.
+/// A modem with a full queue, in which two SDUs take longer than any RTT, so every window is the smallest: two
+/// segments.
 struct Slow;
 
 impl Modem for Slow {
@@ -50,17 +52,17 @@ impl Modem for Slow {
     }
 }
 
-/// An honest flow, as its ends know it.
+/// State of an honest flow at its ends.
 struct Honest {
     key: Key,
     shift: u8,
-    /// It is open; data have come in; its beginning is not seen.
+    /// Open; data has arrived; SYN not seen.
     open: bool,
     served: bool,
     mid_stream: bool,
-    /// What server and client send next, by heading.
+    /// Next sequence number of server and client, by heading.
     next: [u32; 2],
-    /// What the client advertised last, and the right edge that the server has seen.
+    /// Last window advertised by the client, and the right edge seen by the server.
     window: u16,
     right: u32,
 }
@@ -79,16 +81,16 @@ impl Honest {
 
 struct Flood<'g> {
     gateway: &'g mut dyn Gateway,
-    /// It closes and opens windows; it holds them small.
+    /// The gateway closes and opens windows; it keeps them small.
     on_train: bool,
     in_modem: bool,
     rng: Stream,
     now: Time,
     honest: Vec<Honest>,
-    /// Honest segments that passed.
+    /// Honest segments that have passed.
     past: VecDeque<(Heading, Segment)>,
     forged: u64,
-    /// Nothing comes in from outside.
+    /// True while no segment arrives from outside.
     outage: bool,
     windows_checked: u64,
     originated: u64,
@@ -135,7 +137,7 @@ impl<'g> Flood<'g> {
     fn either(&mut self) -> Heading {
         if self.outage || self.below(2) == 0 { Heading::Outward } else { Heading::Inward }
     }
-    /// Too far from `number` for any window.
+    /// Returns a number too far from `number` for any window.
     fn far(&mut self, number: u32) -> u32 {
         number.wrapping_add(self.rng.range(1 << 26, (1 << 32) - (1 << 26)) as u32)
     }
@@ -147,7 +149,7 @@ impl<'g> Flood<'g> {
         s
     }
 
-    /// An honest segment.
+    /// Passes an honest segment.
     fn say(&mut self, heading: Heading, s: Segment) -> Segment {
         self.now += Time::from_micros(self.rng.range(0, 200));
         if !s.is(flags::RST) && s.flags != flags::SYN | flags::ACK {
@@ -159,14 +161,14 @@ impl<'g> Flood<'g> {
         self.pass(heading, s)
     }
 
-    /// Up to `most` forged segments.
+    /// Passes up to `most` forged segments.
     fn noise(&mut self, most: u64) {
         for _ in 0..self.below(most + 1) {
             self.now += Time::from_micros(self.rng.range(0, 20));
             let (heading, s) = self.forge();
             let passed = self.pass(heading, s);
             self.forged += 1;
-            // An old acknowledgement that comes again offers what was offered, rounded up to a unit.
+            // A repeated old acknowledgement offers its old window, rounded up to a unit.
             let flow = self.honest.iter_mut().find(|h| heading == Heading::Outward && h.key.reversed() == s.key);
             if let Some(h) = flow {
                 let edge = s.ack.wrapping_add(u32::from(passed.window) << h.shift);
@@ -179,7 +181,7 @@ impl<'g> Flood<'g> {
     fn forge(&mut self) -> (Heading, Segment) {
         let heading = self.either();
         let victim = self.below(HONEST as u64) as usize;
-        // The forger has a link header of its own.
+        // The attacker has a different link header.
         let s = Segment { link: LinkHeader::of(&[0xee; 14]), ..self.honest[victim].segment(heading) };
         let (seq, ack, far_seq, far_ack) = (self.number(), self.number(), self.far(s.seq), self.far(s.ack));
         let options = SynOptions { mss: 9, window_scale: Some(self.below(15) as u8), ..SynOptions::default() };
@@ -205,7 +207,7 @@ impl<'g> Flood<'g> {
             11 => Segment { ack: far_ack, flags: if seq % 2 == 0 { fin } else { flags::ACK }, window: 65_535, ..s },
             12 | 13 => syn(stranger, seq),
             14 => {
-                // A handshake to its second segment, or what follows on one that was not seen.
+                // A handshake up to its second segment, or the segments after a handshake that was not seen.
                 if ack % 2 == 0 && !self.outage {
                     self.pass(heading, syn(stranger, seq));
                     let answer = Segment { ack: seq.wrapping_add(1), ..syn(stranger.reversed(), ack) };
@@ -218,7 +220,7 @@ impl<'g> Flood<'g> {
             _ => {
                 let which = self.below(self.past.len() as u64) as usize;
                 let (heading, again) = self.past[which];
-                // With what both ends said once, a connection that is over could be played from its beginning to its end.
+                // Old segments of both ends could replay a finished connection from beginning to end.
                 let open = self.honest.iter().any(|h| h.open && h.key == again.key);
                 if heading == Heading::Inward && (self.outage || !open) {
                     return (Heading::Outward, syn(self.honest[victim].key.reversed(), seq));
@@ -260,9 +262,9 @@ impl<'g> Flood<'g> {
         self.noise(8);
     }
 
-    /// Data in, data out, and their acknowledgements.
+    /// Exchanges data in both directions, with acknowledgements.
     fn exchange(&mut self, i: usize) {
-        // As long as nobody has answered, the newest segment of a flow whose beginning was not seen is as good as any.
+        // Before the other end answers, the gateway cannot verify the newest segment of a flow whose SYN was not seen.
         let most = if self.honest[i].mid_stream && !self.honest[i].served { 0 } else { 6 };
         for _ in 0..self.rng.range(1, 2) {
             let data = Segment { payload: MSS, ..self.honest[i].segment(Heading::Inward) };
@@ -281,7 +283,7 @@ impl<'g> Flood<'g> {
         }
     }
 
-    /// `s` of the client passes, and has the window that the gateway has to give it.
+    /// Passes `s` from the client and asserts that it gets the right window.
     fn acknowledge(&mut self, i: usize, s: Segment) {
         let passed = self.say(Heading::Outward, s).window;
         let (on_train, in_modem, outage) = (self.on_train, self.in_modem, self.outage);
@@ -301,7 +303,7 @@ impl<'g> Flood<'g> {
         self.windows_checked += 1;
     }
 
-    /// Both ends close, or one of them resets; the ports may be used again at once.
+    /// Closes both ends or resets one; the ports may be reused immediately.
     fn close(&mut self, i: usize) {
         for heading in [Heading::Inward, Heading::Outward] {
             let s = self.honest[i].segment(heading);
@@ -320,7 +322,7 @@ impl<'g> Flood<'g> {
         self.noise(20);
     }
 
-    /// Coverage goes, and comes back after a flood from inside.
+    /// Ends coverage and restores it after a flood from inside.
     fn tunnel(&mut self) {
         self.outage = true;
         self.gateway.on_link(self.now, &LinkEvent::Down);
@@ -339,7 +341,7 @@ impl<'g> Flood<'g> {
         self.check_originated(3);
     }
 
-    /// The gateway says something `times` times for each honest flow that is served, and nothing for any other.
+    /// Asserts that the gateway sends `times` segments for each honest flow that it serves, and none for any other.
     fn check_originated(&mut self, times: usize) {
         let mut said: Vec<_> = std::iter::from_fn(|| self.gateway.transmit(self.now)).collect();
         let mut due = Vec::new();
@@ -373,7 +375,7 @@ impl<'g> Flood<'g> {
         }
     }
 
-    /// Every honest flow is known, and none was evicted.
+    /// Asserts that every honest flow is in the table and none was evicted.
     fn check_end(&self) {
         let stats = self.gateway.stats(None);
         for h in self.honest.iter().filter(|h| h.open) {
@@ -401,7 +403,7 @@ fn control_is_kept_in_a_flood() {
     control_is_kept(100_000);
 }
 
-/// Ten million for each gateway of the registry, some minutes:
+/// Ten million segments for each gateway of the registry; takes some minutes:
 /// `cargo test --workspace --lib gateway::tests::flood -- --ignored`.
 #[test]
 #[ignore = "takes minutes"]
@@ -409,7 +411,7 @@ fn control_is_kept_in_a_long_flood() {
     control_is_kept(10_000_000);
 }
 
-/// The table alone.
+/// The flow table without a gateway.
 #[derive(Debug)]
 struct Table(Flows<()>);
 
@@ -428,13 +430,13 @@ impl Gateway for Table {
     }
 }
 
-/// Entries that are looked at to expire or evict one: a few per segment, in a table of 64 as in one of 4096, both full.
+/// Entries examined to expire or evict one: a few per segment, in full tables of 64 and of 4096.
 #[test]
 fn the_work_per_segment_does_not_grow_with_the_table() {
     for capacity in [CAPACITY, 4_096] {
         let params = flows::Params { capacity, handshake_ms: 2_000, ..flows::Params::default() };
         let mut table = Table(Flows::new(params));
-        // Flows that nobody ends, and that were silent since one instant after the other.
+        // Flows that never end, each silent since a different instant.
         for i in 0..capacity as u16 {
             let inward = key(1_000, i);
             let data = Segment { seq: 1, ack: 1, payload: 1, flags: flags::ACK, ..Segment::new(inward) };

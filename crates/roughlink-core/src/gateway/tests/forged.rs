@@ -1,4 +1,4 @@
-//! Segments that somebody else sends in the name of a flow, or of flows that there are not: control of the others is kept.
+//! Forged segments in the name of a flow, or of flows that do not exist, do not affect control of the others.
 
 use super::{Bench, Gateway, Heading, Key, Segment, key_of};
 use crate::cc::LinkEvent;
@@ -14,7 +14,7 @@ const CAPACITY: u32 = 1_024;
 /// Sample_Awnd is 2 if an SDU takes a second.
 const FIXED: &str = "scheme = \"fixed\"\nsample = \"whole\"";
 
-/// A flow whose windows are held at two segments of the receiver's 60000 bytes.
+/// Creates a flow whose window is limited to two segments of the receiver's 60000 bytes.
 fn held() -> Bench<RateControl> {
     let mut b = Bench::new(RateControl::new(&toml::from_str(FIXED).unwrap()));
     b.modem.sdu = Time::from_secs(1);
@@ -37,7 +37,7 @@ fn assert_still_held(b: &mut Bench<RateControl>, what: &str) {
     assert_eq!((f.phase, f.active), (Phase::Established, true), "{what}");
 }
 
-/// Three flows of a passenger, in the order of their numbers.
+/// Creates three flows of a passenger, ordered by number.
 fn train() -> Bench<AvocaRx> {
     let mut b = Bench::new(AvocaRx::new(&toml::from_str("").unwrap()));
     for flow in 0..3 {
@@ -56,7 +56,7 @@ fn come_back(b: &mut Bench<AvocaRx>) {
     [LinkEvent::Up, LinkEvent::Configured].iter().for_each(|e| b.gateway.on_link(b.now, e));
 }
 
-/// What the agent of [`train`] has to send when coverage is back.
+/// Segments that the agent of [`train`] must send when coverage is back.
 fn openings(b: &Bench<AvocaRx>) -> Vec<Segment> {
     let last = |flow: u32| Segment { window: 1_000 + flow as u16, ..b.segment(flow, Heading::Outward) };
     (0..3).flat_map(|flow| [last(flow); 3]).collect()
@@ -67,7 +67,8 @@ fn syn(key: Key, seq: u32) -> Segment {
     Segment { seq, flags: flags::SYN, window: 65_535, syn: Some(options), ..Segment::new(key) }
 }
 
-/// RFC 5961 section 4: a SYN proves nothing. Nor does a SYN-ACK that answers none, nor what seems to be a third segment.
+/// RFC 5961 section 4: a SYN proves nothing. A SYN-ACK without a SYN or an apparent third segment proves nothing
+/// either.
 #[test]
 fn a_syn_does_not_end_control() {
     for heading in BOTH {
@@ -102,14 +103,15 @@ fn a_mark_beyond_the_windows_does_not_exclude() {
     }
 }
 
-/// It may be guessed: a window of 60000 bytes is hit once in 70000 times, and the acknowledgement as rarely.
+/// Both numbers may be guessed: a guess hits a window of 60000 bytes once in 70000 times, and the acknowledgement as
+/// rarely.
 #[test]
 fn a_mark_within_the_windows_is_forgotten() {
     for heading in BOTH {
         let mut b = held();
         let s = b.segment(0, heading);
         b.pass(heading, Segment { signed: true, ..s });
-        // It passes as it is: the window that it advertises is not taken back.
+        // The segment passes unchanged: its window is not reduced.
         for _ in 0..50 {
             b.data(0, 1);
             assert!(b.ack(0, 60_000) < 60_000);
@@ -118,7 +120,7 @@ fn a_mark_within_the_windows_is_forgotten() {
     }
 }
 
-/// RFC 5961 section 3.2: elsewhere in the window it brings a challenge, and the flow goes on.
+/// RFC 5961 section 3.2: elsewhere in the window a RST triggers a challenge ACK, and the flow continues.
 #[test]
 fn a_reset_needs_the_exact_number() {
     for heading in BOTH {
@@ -137,7 +139,7 @@ fn a_reset_needs_the_exact_number() {
     }
 }
 
-/// A FIN that is not the end's own: neither does it finish the flow, nor do two of them remove it.
+/// A forged FIN does not finish the flow, and two of them do not remove it.
 #[test]
 fn a_fin_counts_when_nothing_follows_it() {
     for ahead in [0, 1, 1_460, 2_000] {
@@ -154,11 +156,11 @@ fn a_fin_counts_when_nothing_follows_it() {
     }
 }
 
-/// Numbers far from those of the flow move nothing: what the agent says itself is still the receiver's.
+/// Numbers far outside the windows change nothing: the agent's segments still match the receiver.
 #[test]
 fn numbers_beyond_the_windows_move_nothing() {
     let mut b = train();
-    // The beginning of flow 0 was not seen.
+    // The SYN of flow 0 was not seen.
     b.gateway = AvocaRx::new(&toml::from_str("").unwrap());
     for flow in 0..3 {
         if flow > 0 {
@@ -188,7 +190,7 @@ fn outside() -> impl Iterator<Item = Key> {
     (0..2 * CAPACITY).map(|i| key_of(100 + i))
 }
 
-/// While the train is out of coverage, a passenger sends SYNs from addresses that nobody has.
+/// While the train is out of coverage, a passenger sends SYNs from unused addresses.
 #[test]
 fn a_flood_of_syns_does_not_evict_frozen_flows() {
     for heading in BOTH {
@@ -206,7 +208,7 @@ fn a_flood_of_syns_does_not_evict_frozen_flows() {
     }
 }
 
-/// Nor does it keep out a flow that opens in the middle of it.
+/// A flood does not keep out a flow that opens during it.
 #[test]
 fn a_flood_of_segments_keeps_nobody_out() {
     let mut b = Bench::new(RateControl::new(&toml::from_str(FIXED).unwrap()));
@@ -226,7 +228,7 @@ fn a_flood_of_segments_keeps_nobody_out() {
     }
 }
 
-/// A segment from outside proves coverage, whoever sent it. But the receiver answers only what its window admits.
+/// A segment from outside proves coverage, whoever sent it. The receiver answers only segments that its window admits.
 #[test]
 fn what_the_receiver_will_not_answer_does_not_keep_its_window_closed() {
     let mut b = train();

@@ -1,4 +1,4 @@
-//! What a gateway may do to bytes: make a window smaller and adjust the checksum, whatever the bytes.
+//! A gateway may only make a window smaller and adjust the checksum, whatever bytes it gets.
 
 use super::{Fake, Heading};
 use crate::cc::LinkEvent;
@@ -21,7 +21,7 @@ fn small(name: &str, params: &str) -> Box<dyn Gateway> {
     build(name, &format!("table = {{ capacity = {CAPACITY} }}\n{params}")).unwrap()
 }
 
-/// Flow `flow` in its inward direction.
+/// Addresses of flow `flow` in its inward direction.
 fn addresses(flow: u8, v6: bool) -> Addresses {
     let ip = if v6 {
         IpPair::V6 { src: Ipv6Addr::LOCALHOST, dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 9) }
@@ -41,7 +41,7 @@ fn encode(p: &Packet, side: Option<&Side>, a: &Addresses, payload: &[u8]) -> Vec
     out
 }
 
-/// A segment of `payload` bytes with random options; SYNs have theirs, with this window scale.
+/// Creates a segment of `payload` bytes with random options; a SYN has SYN options with this window scale.
 fn random_segment(rng: &mut Stream, flags: u8, payload: usize, window_scale: Option<u8>) -> (Packet, Option<Side>) {
     let mut p = Packet::tcp(FlowId::new(0, false));
     p.flags = flags;
@@ -79,7 +79,7 @@ impl Port {
         self.bytes.receive(self.gateway.as_mut(), self.now, heading, frame, Some(&self.modem));
     }
 
-    /// Passes `frame` and checks what may have changed.
+    /// Passes `frame` through the gateway and checks the changes.
     fn check(&mut self, heading: Heading, frame: &mut [u8]) -> bool {
         let before = frame.to_vec();
         self.receive(heading, frame);
@@ -126,13 +126,13 @@ fn connect(port: &mut Port, a: Addresses, (shift, units): (u8, u16), iss: u32) {
     port.receive(Heading::Outward, &mut encode(&p, None, &a.reversed(), &[]));
 }
 
-/// 1e5 segments under control, four in ten with the checksum forced to 0x0000 or 0xffff, before or after the change:
-/// what comes out has the checksum of a full computation.
+/// 1e5 controlled segments, four in ten with the checksum forced to 0x0000 or 0xffff before or after the change: the
+/// output has the checksum of a full computation.
 #[test]
 fn checksums_equal_recomputation() {
     let mut rng = Seed { seed: 1, replica: 0 }.stream("gateway", "test");
     let a = addresses(0, false);
-    // The twin computes what the window will be; it does not depend on payloads.
+    // The twin computes the expected window, which does not depend on payloads.
     let mut ports = [(); 2].map(|()| Port::new(small("muniz", "allow_retract = true"), Framing::Ip));
     ports.iter_mut().for_each(|p| connect(p, a, (7, 65_535), 1));
     let sum = |b: &[u8]| u16::from_be_bytes([b[36], b[37]]);
@@ -180,7 +180,7 @@ fn checksums_equal_recomputation() {
             let right = full(&frame);
             put(&mut frame, 36, right);
             if right == 0 && i % 4 == 2 {
-                put(&mut frame, 36, 0xffff); // as good
+                put(&mut frame, 36, 0xffff); // equivalent
             }
         }
         let before = frame.clone();
@@ -195,7 +195,7 @@ fn checksums_equal_recomputation() {
     assert!(changed > 70_000 && zeros[0] > 10_000 && zeros[1] > 10_000, "{changed} {zeros:?}");
 }
 
-/// Right edges, as the sender sees them, against a receiver that never takes its own back.
+/// Right edges as the sender sees them, for a receiver that never moves its edge back.
 #[test]
 fn edges_are_never_taken_back() {
     for (name, scheme) in [("muniz", "muniz"), ("mizutani", "mizutani"), ("muniz", "fixed")] {
@@ -213,7 +213,7 @@ fn edges_are_never_taken_back() {
             for _ in 0..3_000 {
                 let backlog = rng.range(0, 80) as u32;
                 port.modem.backlog.insert(Key::Real(a), (0, backlog));
-                // The server sends what the window allows.
+                // The server sends as much as the window allows.
                 let payload = rng.range(1, 1460).min(edge.saturating_sub(sent)) as usize;
                 let mut p = Packet::tcp(FlowId::new(0, false));
                 (p.flags, p.seq, p.ack) = (flags::ACK, 7_001_u32.wrapping_add(sent as u32), iss.wrapping_add(1));
@@ -226,7 +226,7 @@ fn edges_are_never_taken_back() {
                 promised = promised.max(acked + (rng.range(0, 300) * rng.range(0, 1460)).min(60_000 * unit));
                 let field = (promised - acked).div_ceil(unit).min(65_535);
                 if field * unit < promised - acked {
-                    continue; // a window that no field can express
+                    continue; // a window that does not fit the field
                 }
                 promised = acked + field * unit;
                 (p.seq, p.ack, p.window) = (iss.wrapping_add(1), 7_001_u32.wrapping_add(acked as u32), field as u16);
@@ -268,7 +268,7 @@ enum Act {
         outward: bool,
         bytes: Vec<u8>,
     },
-    /// An earlier frame again.
+    /// A copy of an earlier frame.
     Replay {
         which: u16,
     },
@@ -322,28 +322,28 @@ fn scale(flow: u8) -> Option<u8> {
     [None, Some(7), Some(14)][usize::from(flow)]
 }
 
-/// Senders outside that send all that the windows allow them, some of it past the gateway: the right edge that each has seen. It
-/// is known from a handshake on until another SYN passes.
+/// Outside senders that use their whole windows, partly past the gateway: the right edge that each has seen. The edge
+/// is known from a handshake until another SYN passes.
 #[derive(Default)]
 struct Senders {
     edges: BTreeMap<Addresses, Sender>,
-    /// Their SYNs have announced other scales.
+    /// Flows whose SYNs announced other scales.
     odd: BTreeSet<Addresses>,
 }
 
-/// Numbers of a sender.
+/// State of a sender.
 #[derive(Clone, Copy)]
 struct Sender {
-    /// The highest acknowledgement, and the right edge.
+    /// Highest acknowledgement, and right edge.
     una: u32,
     edge: u32,
-    /// The segments that it accepts itself: from what it has acknowledged to the window of its SYN-ACK, at least.
+    /// Segments that the sender accepts: at least those between its last acknowledgement and the window of its SYN-ACK.
     acked: u32,
     offered: u32,
 }
 
 impl Senders {
-    /// A frame has passed: as it came, and as it went on.
+    /// Records a frame before and after the gateway.
     fn passed(&mut self, heading: Heading, [came, went]: [&[u8]; 2]) {
         let Ok(old) = wire::parse(came) else { return };
         let a = directed(old.addresses, heading);
@@ -370,7 +370,7 @@ impl Senders {
                 return;
             }
             if ack.wrapping_sub(*una) > edge.wrapping_sub(*una) {
-                return; // old, or it acknowledges what was not sent (RFC 9293 section 3.10.7.4)
+                return; // old, or acknowledges data that was not sent (RFC 9293 section 3.10.7.4)
             }
             *una = ack;
             let new = wire::parse(went).unwrap().packet.window;
@@ -383,15 +383,15 @@ impl Senders {
         }
     }
 
-    /// A handshake has passed, with the window fields `[offered, units]` of its last two segments.
+    /// Records a handshake with the window fields `[offered, units]` of its last two segments.
     fn opened(&mut self, flow: u8, v6: bool, [offered, units]: [u16; 2]) {
         let edge = 1 + (u32::from(units) << scale(flow).unwrap_or(0));
-        let offered = 1 + u32::from(offered); // a SYN's is never scaled
+        let offered = 1 + u32::from(offered); // the window of a SYN is never scaled
         self.edges.insert(addresses(flow, v6), Sender { una: 1, edge, acked: 1, offered });
     }
 }
 
-/// A port with frames of one kind, and what passed it.
+/// A port with frames of one kind, and the frames that passed it.
 struct Attack {
     senders: Option<Senders>,
     port: Port,
@@ -403,12 +403,12 @@ struct Attack {
 }
 
 impl Attack {
-    /// Few enough numbers that many segments fit together.
+    /// Draws from few enough numbers that many segments fit together.
     fn segment(&mut self, (flow, v6): (u8, bool), outward: bool, flags: u8, numbers: (u8, u8)) -> Vec<u8> {
         let data = flags & (flags::SYN | flags::RST) == 0 && self.rng.range(0, 1) == 1;
         let (mut p, side) = random_segment(&mut self.rng, flags, if data { 1460 } else { 0 }, scale(flow));
         (p.seq, p.ack) = (u32::from(numbers.0) * 1460, u32::from(numbers.1) * 1460 + 1);
-        p.seq += u32::from(!p.is(flags::SYN)); // so that a SYN and what follows on it fit together
+        p.seq += u32::from(!p.is(flags::SYN)); // so that a SYN and later segments fit together
         p.window = self.rng.bits() as u16;
         let (link, kinds) = LINKS[self.link];
         let mut frame = [&[2; 12], link, &kinds[usize::from(v6)]].concat();
@@ -461,7 +461,7 @@ impl Attack {
                     }
                     offered = units;
                 }
-                // Of an old flow it repeats the beginning.
+                // A copy of an old flow's segment repeats its beginning.
                 if let Some(senders) = self.senders.as_mut().filter(|_| known) {
                     senders.edges.remove(&a);
                     senders.edges.extend(before.map(|edge| (a, edge)));
@@ -498,8 +498,8 @@ impl Attack {
     }
 }
 
-/// Handshakes, data, rubbish and repetitions, in any order: nothing panics, the table stays bounded, only windows
-/// change, and rate controls take no right edge back.
+/// Handshakes, data, random bytes and copies in any order: no panic, a bounded table, changes only to windows, and no
+/// rate control moves a right edge back.
 #[test]
 fn anything_is_survived() {
     for kind in REGISTRY.iter() {
@@ -509,7 +509,7 @@ fn anything_is_survived() {
         let attack = |(acts, link, seed): (Vec<Act>, usize, u64)| {
             let port = Port::new(small(kind.name, ""), Framing::Ethernet);
             let rng = Seed { seed, replica: 0 }.stream("hostile", "segments");
-            // avoca-rx takes edges back: that is how it closes windows.
+            // avoca-rx moves edges back: that is how it closes windows.
             let senders = kind.needs_modem.then(Senders::default);
             let mut a = Attack { senders, port, link, rng, seen: Vec::new(), rewritten: 0, sent: 0 };
             acts.into_iter().for_each(|act| a.happen(act));

@@ -1,9 +1,9 @@
-//! The stations on their medium: contention, transmission and its outcome.
+//! Stations on a shared medium: contention, transmission and its outcome.
 //!
-//! When the medium is free and a station has something to send, two priority slots leave the streams of the highest
-//! class. These count their back-off down; those that reach 0 first send, and collide if there are several. A station
-//! that gets something to send after the priority slots began waits for the next round. An exchange that would reach
-//! into the beacon region is made shorter, or begins after the region.
+//! When the medium is free and a station has something to send, two priority slots select the streams of the highest
+//! class. These count down their back-off. The first to reach 0 sends; several at once collide. A station that becomes
+//! ready after the priority slots began waits for the next round. An exchange that would extend into the beacon region
+//! is shortened, or starts after the region.
 
 use super::csma::Csma;
 use super::station::{Station, Stream};
@@ -16,24 +16,24 @@ use crate::rng::Seed;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// A Green PHY network. Port `2 k` sends from the first station of pair `k` to the second, port `2 k + 1` back.
+/// Green PHY network. Port `2 k` sends from the first station of pair `k` to the second, port `2 k + 1` back.
 #[derive(Debug)]
 pub struct GreenPhy {
     config: GreenPhyConfig,
-    /// By port.
+    /// Stations by port.
     stations: Vec<Station>,
-    /// By flow: its class, if it has one of its own.
+    /// Class of each flow, if it differs from its port's.
     classes: Vec<Option<Class>>,
     noise: AirJudge,
     phase: Phase,
-    /// When the phase ends.
+    /// End of the phase.
     next: Time,
-    /// Start of the first beacon region, and the time from one to the next.
+    /// Start of the first beacon region, and the beacon period.
     first_beacon: Time,
     beacon_period: Time,
-    /// How long the medium is busy with an MPDU, by its PBs.
+    /// Time that an MPDU keeps the medium busy, by its number of PBs.
     busy: Vec<Time>,
-    /// Packets that arrive or have arrived: when, at the far end of which port.
+    /// Packets that will arrive or have arrived: time, and the port at whose far end.
     arrivals: VecDeque<(Time, usize, Packet)>,
 }
 
@@ -41,16 +41,16 @@ pub struct GreenPhy {
 enum Phase {
     /// No station has anything to send.
     Idle,
-    /// The beacon region has to pass.
+    /// Waiting for the end of the beacon region.
     Beacon,
-    /// Priority slots from a time on, and then a number of back-off slots.
+    /// Priority slots from a time on, followed by a number of back-off slots.
     Backoff(Time, u32),
-    /// The contenders with nothing left to count send; whether a SACK follows.
+    /// The contenders with a counter of 0 send; true if a SACK follows.
     Exchange(bool),
 }
 
 impl GreenPhy {
-    /// The network `name` of `pairs` pairs; `classes` has for each flow the class that it has in place of its port's.
+    /// Creates the network `name` of `pairs` pairs; `classes` has the class of each flow that differs from its port's.
     pub fn new(config: &GreenPhyConfig, pairs: usize, classes: &[Option<Class>], name: &str, seed: &Seed) -> Self {
         let station = |port: usize| {
             let name = format!("{name}.{}.{}", port / 2, ["forward", "reverse"][port % 2]);
@@ -76,7 +76,7 @@ impl GreenPhy {
         }
     }
 
-    /// The medium is free: contention begins if a station has something to send.
+    /// Starts contention on the free medium if a station has something to send.
     fn contend(&mut self, now: Time) {
         let streams = || self.stations.iter().flat_map(|s| &s.streams);
         let Some(class) = streams().filter(|s| s.is_pending()).map(|s| s.class).max() else {
@@ -99,7 +99,7 @@ impl GreenPhy {
         };
     }
 
-    /// The start of the beacon region that is under way at `now` or comes next.
+    /// Returns the start of the current or next beacon region at `now`.
     fn beacon_after(&self, now: Time) -> Time {
         let c = &self.config;
         if c.beacon.is_zero() {
@@ -107,12 +107,12 @@ impl GreenPhy {
         }
         let period = self.beacon_period.0;
         let over = now.saturating_sub(self.first_beacon + c.beacon).0;
-        // Regions that ended by `now`.
+        // Number of regions that ended by `now`.
         let ended = if now < self.first_beacon + c.beacon { 0 } else { over / period + 1 };
         self.first_beacon + Time(period * ended)
     }
 
-    /// The back-off is over: one station sends, or several do.
+    /// Ends the back-off: one or several stations send.
     fn begin(&mut self, now: Time, slots: u32) {
         let room = self.beacon_after(now) - now;
         let c = &self.config;
@@ -143,7 +143,7 @@ impl GreenPhy {
         }
     }
 
-    /// A stream of a port has the medium to itself, for `n` PBs.
+    /// Sends `n` PBs of a stream without a collision.
     fn send(&mut self, now: Time, (port, stream): (usize, usize), n: usize) {
         let GreenPhy { config, stations, noise, arrivals, busy, .. } = self;
         let Station { streams, tally } = &mut stations[port];
@@ -164,7 +164,7 @@ impl GreenPhy {
         self.phase = Phase::Exchange(acknowledged);
     }
 
-    /// An exchange is over, gaps included.
+    /// Ends an exchange, including its gaps.
     fn finish(&mut self, now: Time, acknowledged: bool, dropped: &mut dyn FnMut(Packet)) {
         let GreenPhy { config, stations, arrivals, .. } = self;
         let arrival = now + config.latency;
@@ -194,7 +194,8 @@ impl Medium for GreenPhy {
         }
         match self.phase {
             Phase::Idle => self.contend(now),
-            Phase::Backoff(since, _) if since == now => self.contend(now), // stations that become ready at the same time take part
+            // Stations that become ready at the same time take part.
+            Phase::Backoff(since, _) if since == now => self.contend(now),
             _ => {}
         }
     }

@@ -1,17 +1,17 @@
 //! Contention with back-off and deferral counters (IEEE 1901, HomePlug AV).
 //!
-//! Entering a stage draws the back-off counter BC from the stage's window and loads the deferral counter DC. An idle slot
-//! takes one from BC. A busy medium takes one from both, unless DC is 0: then the station goes to the next stage without
-//! having sent, since so many stations are detected. BC = 0 sends. Success leads to stage 0, a collision to the next stage.
+//! Entering a stage draws the back-off counter BC from the stage's window and loads the deferral counter DC. An idle
+//! slot decrements BC. A busy medium decrements both, unless DC is 0: then the station moves to the next stage without
+//! having sent, because the medium is crowded. BC = 0 sends. Success leads to stage 0, a collision to the next stage.
 
 use crate::rng::Stream;
 
-/// Contention windows and deferral counters by stage; the last stage is kept.
+/// Contention windows and deferral counters by stage; stages beyond the last repeat it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// Slots to draw from: 0 to this less one.
+    /// Slots to draw from: 0 to this value minus 1.
     pub windows: [u32; 4],
-    /// How often a busy medium is tolerated.
+    /// Number of busy periods before the next stage.
     pub deferrals: [u32; 4],
 }
 
@@ -22,7 +22,7 @@ impl Backoff {
     pub const HIGH: Backoff = Backoff { windows: [8, 16, 16, 32], deferrals: [0, 1, 3, 15] };
 }
 
-/// A station's contention.
+/// Contention state of a station.
 #[derive(Debug)]
 pub(super) struct Csma {
     backoff: Backoff,
@@ -39,18 +39,18 @@ impl Csma {
         csma
     }
 
-    /// Idle slots before this station sends.
+    /// Returns the idle slots left before this station sends.
     pub(super) fn slots(&self) -> u32 {
         self.counter
     }
 
-    /// So many slots were idle, no more than [`Csma::slots`]; whether it is now this station's turn.
+    /// Counts `slots` idle slots, at most [`Csma::slots`]. Returns true if it is now this station's turn.
     pub(super) fn idle(&mut self, slots: u32) -> bool {
         self.counter -= slots;
         self.counter == 0
     }
 
-    /// Another station sends.
+    /// Counts a transmission of another station.
     pub(super) fn busy(&mut self) {
         if self.deferral == 0 {
             self.enter(self.stage + 1);
@@ -60,7 +60,7 @@ impl Csma {
         }
     }
 
-    /// What this station sent was acknowledged, or not.
+    /// Records whether this station's transmission was acknowledged.
     pub(super) fn sent(&mut self, acknowledged: bool) {
         self.enter(if acknowledged { 0 } else { self.stage + 1 });
     }
@@ -92,7 +92,7 @@ mod tests {
             c.busy();
             stages.push(c.stage);
         }
-        // Stage 0 tolerates none, stage 1 one, stage 2 three; stage 3 is kept.
+        // Stage 0 tolerates no busy period, stage 1 one, stage 2 three; stage 3 repeats.
         assert_eq!(stages[..8], [0, 1, 1, 2, 2, 2, 2, 3]);
         assert!(stages[8..].iter().all(|&s| s == 3));
     }

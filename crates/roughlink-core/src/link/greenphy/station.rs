@@ -1,9 +1,9 @@
-//! A station: the frame streams of one port, one for each priority class that its flows have, with their PHY blocks and the
-//! receiver at their far end.
+//! Station: the frame streams of one port, one for each priority class of its flows, with their PHY blocks and the
+//! receiver at the far end.
 //!
-//! A HomePlug AV modem sorts Ethernet frames by priority class (VLAN priority or IP precedence) into streams that are cut
-//! into blocks, contend and are acknowledged each for itself. Each has a queue of its own here, as the bands of a host's
-//! priority queue have (Linux `pfifo_fast`). Assumption: nothing in front of them mixes the classes again.
+//! A HomePlug AV modem sorts Ethernet frames by priority class (VLAN priority or IP precedence) into streams. Each
+//! stream is cut into blocks, contends and is acknowledged separately. Each stream has its own queue here, like the
+//! bands of a host's priority queue (Linux `pfifo_fast`). Assumption: nothing before the modem mixes the classes again.
 
 use super::csma::Csma;
 use super::{Class, GreenPhyConfig};
@@ -13,63 +13,63 @@ use crate::packet::Packet;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// The sender of one port.
+/// Sender of one port.
 #[derive(Debug)]
 pub(super) struct Station {
-    /// That of the port's own class is the first.
+    /// Streams; the first has the port's class.
     pub(super) streams: Vec<Stream>,
     pub(super) tally: Tally,
 }
 
-/// What a port counts over all its streams.
+/// Counters of a port over all its streams.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) backlogs: Backlogs,
     pub(super) stats: PipeStats,
 }
 
-/// The frames of one class.
+/// Frames of one class.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) class: Class,
     pub(super) csma: Csma,
-    /// Takes part in the contention under way.
+    /// True if the stream takes part in the current contention.
     pub(super) contends: bool,
-    /// Frames in the order of the stream, until all before their end is acknowledged.
+    /// Frames in stream order, kept until everything before their end is acknowledged.
     frames: VecDeque<Frame>,
-    /// How many of them, at the front, the receiver has passed on or regards as lost.
+    /// Number of frames, at the front, that the receiver has delivered or regards as lost.
     settled: usize,
-    /// How many of them, at the back, are not begun.
+    /// Number of frames, at the back, of which nothing has been sent.
     waiting: usize,
-    /// Blocks sent and not acknowledged; the next MPDU begins with them.
+    /// Blocks sent and not acknowledged; they come first in the next MPDU.
     blocks: VecDeque<Block>,
-    /// Blocks of the last MPDU.
+    /// Number of blocks in the last MPDU.
     loaded: usize,
-    /// Where the stream ends, and up to where it is cut into blocks.
+    /// End of the stream, and the offset up to which it is cut into blocks.
     end: u64,
     cut: u64,
 }
 
-/// A packet with its place in the stream.
+/// A packet with its position in the stream.
 #[derive(Debug)]
 struct Frame {
     packet: Packet,
     came: Time,
     start: u64,
     end: u64,
-    /// Bytes that the receiver has not got.
+    /// Bytes that the receiver is missing.
     missing: u64,
     lost: bool,
 }
 
-/// A piece of the stream in a PHY block.
+/// Piece of the stream in a PHY block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     start: u64,
     end: u64,
     first_sent: Time,
     transmissions: u8,
-    /// The far end has it, whether or not the sender has been informed.
+    /// True if the far end has received it, even if the sender has no acknowledgement.
     received: bool,
 }
 
@@ -78,7 +78,7 @@ impl Station {
         Station { streams, tally: Tally::default() }
     }
 
-    /// A packet joins the queue of `class`, or of the port's own class; if the queue is full it is returned.
+    /// Adds a packet to the queue of `class`, or of the port's class; returns the packet if the queue is full.
     pub(super) fn enqueue(
         &mut self,
         now: Time,
@@ -99,12 +99,12 @@ impl Station {
         dropped
     }
 
-    /// Frames that are not begun.
+    /// Returns the number of frames of which nothing has been sent.
     pub(super) fn waiting(&self) -> usize {
         self.streams.iter().map(|s| s.waiting).sum()
     }
 
-    /// Packets here and at the far end's receiver.
+    /// Iterates over the packets in this station and at the receiver.
     pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.streams.iter().flat_map(|s| s.frames.range(s.settled..)).filter(|f| !f.lost).map(|f| &f.packet)
     }
@@ -126,12 +126,12 @@ impl Stream {
         }
     }
 
-    /// Whether there is something to send.
+    /// Returns true if the stream has blocks to send.
     pub(super) fn is_pending(&self) -> bool {
         !self.blocks.is_empty() || self.cut < self.end
     }
 
-    /// A packet joins the queue; if the queue is full it is returned.
+    /// Adds a packet to the queue; returns the packet if the queue is full.
     fn enqueue(&mut self, now: Time, packet: Packet, config: &GreenPhyConfig) -> Option<Packet> {
         if self.waiting >= config.host_queue as usize + config.modem_ring as usize {
             return Some(packet);
@@ -150,7 +150,7 @@ impl Stream {
         None
     }
 
-    /// Puts an MPDU of up to `most` PBs together: what was not acknowledged, then what the stream has. The number of PBs.
+    /// Builds an MPDU of up to `most` PBs: unacknowledged blocks, then new ones. Returns the number of PBs.
     pub(super) fn load(&mut self, now: Time, most: usize, body: u64, tally: &mut Tally) -> usize {
         let repeats = self.blocks.len().min(most);
         for b in self.blocks.iter_mut().take(repeats) {
@@ -171,7 +171,7 @@ impl Stream {
         self.loaded
     }
 
-    /// Frames that the last block has reached no longer wait.
+    /// Ends the wait of the frames that the last block has reached.
     fn begin_frames(&mut self, now: Time, tally: &mut Tally) {
         while self.waiting > 0 {
             let frame = &self.frames[self.frames.len() - self.waiting];
@@ -186,8 +186,8 @@ impl Stream {
         }
     }
 
-    /// Applies `bad`, which receives a block's number, to the blocks of the MPDU just put together. Those that pass are
-    /// received, and `deliver` gets the frames that are complete in turn.
+    /// Applies `bad`, which gets a block's number, to the blocks of the MPDU just built. Blocks that pass are received;
+    /// `deliver` gets frames that are complete and next in order.
     pub(super) fn pass(
         &mut self,
         mut bad: impl FnMut(usize) -> bool,
@@ -203,7 +203,7 @@ impl Stream {
             } else {
                 self.blocks[i].received = true;
                 let Block { start, end, .. } = self.blocks[i];
-                // Blocks are in order, and nothing is missing of what has been delivered.
+                // Blocks are in order, and delivered frames have no missing bytes.
                 while self.frames.get(at).is_some_and(|f| f.end <= start) {
                     at += 1;
                 }
@@ -217,8 +217,8 @@ impl Stream {
         self.deliver(deliver);
     }
 
-    /// The exchange of the MPDU is over. If its SACK came, the blocks it names are done; of the others, those that have used
-    /// up their transmissions or their lifetime are given up with all frames they touch.
+    /// Ends the exchange of the MPDU. If the SACK arrived, the blocks that it confirms are done. The others are given
+    /// up, with all frames that they touch, if they have used up their transmissions or their lifetime.
     pub(super) fn settle(
         &mut self,
         now: Time,
@@ -233,7 +233,7 @@ impl Stream {
         let mut left = std::mem::take(loaded);
         let lost_before = stats.lost;
         if acknowledged && left == blocks.len() && blocks.iter().all(|b| b.received) {
-            blocks.clear(); // nearly always
+            blocks.clear(); // the usual case
             left = 0;
         }
         blocks.retain(|b| {
@@ -264,7 +264,7 @@ impl Stream {
         }
     }
 
-    /// Blocks that only lost frames need are not sent again, and the rest of these frames is not sent at all.
+    /// Drops the blocks that only lost frames need, and the unsent rest of these frames.
     fn forget_lost(&mut self) {
         let Stream { blocks, frames, .. } = self;
         blocks.retain(|b| b.received || touched(frames, b.start, b.end).any(|f| !f.lost));
@@ -276,7 +276,7 @@ impl Stream {
         }
     }
 
-    /// Passes complete frames on, in order.
+    /// Delivers complete frames, in order.
     fn deliver(&mut self, deliver: &mut impl FnMut(Packet)) {
         while let Some(f) = self.frames.get(self.settled)
             && (f.lost || f.missing == 0)
@@ -289,7 +289,7 @@ impl Stream {
     }
 }
 
-/// The frames with bytes from `start` to `end`.
+/// Iterates over the frames with bytes from `start` to `end`.
 fn touched(frames: &mut VecDeque<Frame>, start: u64, end: u64) -> impl Iterator<Item = &mut Frame> {
     let first = frames.partition_point(|f| f.end <= start);
     frames.range_mut(first..).take_while(move |f| f.start < end)

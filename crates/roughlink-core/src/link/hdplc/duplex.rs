@@ -1,4 +1,4 @@
-//! Both directions at once: each has a medium of its own, on which only its modems send.
+//! Full duplex: each direction has a separate medium, on which only its modems send.
 
 use super::HdplcConfig;
 use super::network::Hdplc;
@@ -8,17 +8,17 @@ use crate::packet::{FlowId, Packet};
 use crate::rng::Seed;
 use crate::units::Time;
 
-/// An HD-PLC network whose directions do not contend ([`super::Duplex::Full`]), with the ports of [`Hdplc`], as if TCP
-/// acknowledgements had a channel of their own. Framing, PLC-ACKs, repeats and noise are those of the half-duplex link,
-/// for each direction; the noise is a function of time, so both directions have the same.
+/// HD-PLC network whose directions do not contend ([`super::Duplex::Full`]), with the ports of [`Hdplc`], as if TCP
+/// acknowledgements had a separate channel. Each direction has the framing, PLC-ACKs, repeats and noise of the
+/// half-duplex link. Noise is a function of time, so both directions have the same noise.
 #[derive(Debug)]
 pub struct FullDuplex {
-    /// By direction. Of each only the ports of that direction are used.
+    /// Networks by direction; each uses only the ports of its direction.
     ways: [Hdplc; 2],
 }
 
 impl FullDuplex {
-    /// The network `name` of `pairs` pairs.
+    /// Creates the network `name` of `pairs` pairs.
     pub fn new(config: &HdplcConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
         FullDuplex { ways: [(); 2].map(|()| Hdplc::new(config, pairs, name, seed)) }
     }

@@ -1,4 +1,4 @@
-//! A modem: the transmit queue of one direction, and the receiver at its far end.
+//! Modem: transmit queue of one direction, and the receiver at its far end.
 
 use super::HdplcConfig;
 use crate::link::medium::Backlogs;
@@ -11,10 +11,10 @@ use std::collections::VecDeque;
 /// One direction of the link.
 #[derive(Debug)]
 pub(super) struct Modem {
-    /// SDUs sent and not acknowledged, by number. The next PDU begins with them.
+    /// SDUs sent and not acknowledged, by number. They come first in the next PDU.
     pub(super) unacknowledged: VecDeque<Sdu>,
     waiting: VecDeque<Waiting>,
-    /// SDUs of `unacknowledged` in the last PDU.
+    /// Number of SDUs of `unacknowledged` in the last PDU.
     loaded: usize,
     /// Number of the next new SDU.
     next: u64,
@@ -28,7 +28,7 @@ pub(super) struct Modem {
     pub(super) rejected: f64,
 }
 
-/// An SDU under way.
+/// An SDU in transit.
 #[derive(Debug)]
 pub(super) struct Sdu {
     pub(super) packet: Packet,
@@ -36,7 +36,7 @@ pub(super) struct Sdu {
     came: Time,
     first_sent: Time,
     transmissions: u8,
-    /// The far end has it, whether or not the sender has been informed.
+    /// True if the far end has received it, even if the sender has no acknowledgement.
     pub(super) received: bool,
 }
 
@@ -46,12 +46,12 @@ struct Waiting {
     came: Time,
 }
 
-/// The reordering state of the far end.
+/// Reordering state of the far end.
 #[derive(Debug, Default)]
 struct Receiver {
     /// Number of the SDU to deliver next.
     expected: u64,
-    /// SDUs later than `expected`, by number; `None` was given up.
+    /// SDUs later than `expected`, by number; `None` if the sender gave it up.
     held: VecDeque<(u64, Option<Packet>)>,
 }
 
@@ -71,12 +71,12 @@ impl Modem {
         }
     }
 
-    /// Packets that count towards the queue's limit.
+    /// Returns the packets that count toward the queue's limit.
     pub(super) fn queued(&self, config: &HdplcConfig) -> usize {
         self.waiting.len() + if config.queue_counts_unacknowledged { self.unacknowledged.len() } else { 0 }
     }
 
-    /// A packet joins the queue; if the queue is full it is returned.
+    /// Adds a packet to the queue; returns the packet if the queue is full.
     pub(super) fn enqueue(&mut self, now: Time, packet: Packet, config: &HdplcConfig) -> Option<Packet> {
         let queued = self.queued(config);
         if queued >= config.queue as usize {
@@ -89,8 +89,8 @@ impl Modem {
         None
     }
 
-    /// When the next PDU is ready to be sent: at once if there is something to repeat, else when it was full or when the
-    /// timer runs out.
+    /// Returns the time at which the next PDU is ready: immediately if an SDU must be repeated, otherwise when the PDU
+    /// became full or the timer expires.
     fn ready(&self, rate: Rate, config: &HdplcConfig) -> Option<Time> {
         if !self.unacknowledged.is_empty() {
             return Some(Time::ZERO);
@@ -98,14 +98,15 @@ impl Modem {
         let oldest = self.waiting.front()?;
         let mut load = Load::default();
         let full = self.waiting.iter().enumerate().find(|(i, w)| {
-            // With the last one that may join, or the first that no longer fits, the PDU is closed.
+            // The last SDU that may join, or the first that no longer fits, completes the PDU.
             !load.takes(w.packet.size, rate, config) || i + 1 == config.max_sdus
         });
         let timer = oldest.came + config.aggregation;
         Some(full.map_or(timer, |(_, w)| timer.min(w.came)))
     }
 
-    /// When this modem starts to send if the medium is free from `free` on and no other modem starts.
+    /// Returns the time at which this modem starts to send if the medium is free from `free` on and no other modem
+    /// starts.
     pub(super) fn start(&mut self, now: Time, free: Time, config: &HdplcConfig) -> Option<Time> {
         let ready = self.ready(config.rate_at(now), config)?;
         let draw = || self.access.range(0, u64::from(config.access_slots) - 1) as u32;
@@ -113,12 +114,12 @@ impl Modem {
         Some(free.max(ready) + config.access_gap + config.slot * u64::from(slots))
     }
 
-    /// A PDU took the medium: every contender draws a new back-off.
+    /// Draws a new back-off, as every contender does when a PDU has taken the medium.
     pub(super) fn redraw(&mut self) {
         self.slots = None;
     }
 
-    /// Puts the next PDU together: what was not acknowledged, then new SDUs. Its bytes with overhead.
+    /// Builds the next PDU: unacknowledged SDUs, then new ones. Returns its bytes with overhead.
     pub(super) fn load(&mut self, now: Time, config: &HdplcConfig) -> u64 {
         let rate = config.rate_at(now);
         let mut load = Load::default();
@@ -160,8 +161,8 @@ impl Modem {
         load.bytes
     }
 
-    /// Applies `bad`, which receives the bytes before and after each, to the SDUs of the PDU just put together. Those
-    /// that pass are received, and `deliver` gets what may go on.
+    /// Applies `bad`, which gets the bytes before and after each SDU, to the SDUs of the PDU just built. SDUs that pass
+    /// are received; `deliver` gets those that are next in order.
     pub(super) fn pass(
         &mut self,
         config: &HdplcConfig,
@@ -187,8 +188,8 @@ impl Modem {
         }
     }
 
-    /// The exchange of the PDU is over. If its PLC-ACK came, the SDUs it names are done; of the others, those that have used
-    /// up their transmissions or their lifetime are given up, and what they held up is given to `deliver`.
+    /// Ends the exchange of the PDU. If the PLC-ACK arrived, the SDUs that it confirms are done. The others are given
+    /// up if they have used up their transmissions or their lifetime, and `deliver` gets the SDUs that waited for them.
     pub(super) fn settle(
         &mut self,
         now: Time,
@@ -227,7 +228,7 @@ impl Modem {
         });
     }
 
-    /// Packets here and at the far end's receiver.
+    /// Iterates over the packets in this modem and at the receiver.
     pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
         let unreceived = self.unacknowledged.iter().filter(|s| !s.received).map(|s| &s.packet);
         let held = self.receiver.held.iter().filter_map(|h| h.1.as_ref());
@@ -236,7 +237,7 @@ impl Modem {
 }
 
 impl Receiver {
-    /// SDU `number` came, or `None` came in its place because it was given up.
+    /// Receives SDU `number`; `None` if the sender gave it up.
     fn receive(&mut self, number: u64, packet: Option<Packet>, deliver: &mut impl FnMut(Packet)) {
         if number > self.expected {
             let at = self.held.partition_point(|h| h.0 < number);
@@ -252,14 +253,14 @@ impl Receiver {
     }
 }
 
-/// SDUs that join a PDU.
+/// SDUs in a PDU under construction.
 #[derive(Default)]
 struct Load {
     bytes: u64,
 }
 
 impl Load {
-    /// Whether an SDU of `size` bytes fits, and if so, puts it in. The first always does.
+    /// Adds an SDU of `size` bytes and returns true if it fits. The first always fits.
     fn takes(&mut self, size: u16, rate: Rate, config: &HdplcConfig) -> bool {
         let bytes = self.bytes + u64::from(size) + u64::from(config.sdu_overhead);
         if self.bytes > 0 && rate.time_for(bytes) > config.max_air {

@@ -1,9 +1,10 @@
-//! The modems on their medium: contention, transmission and its outcome.
+//! Modems on a shared medium: contention, transmission and its outcome.
 //!
-//! A modem with a PDU to send waits until the medium is free, then for a gap and a drawn number of slots. The first to
-//! start has the medium for the whole exchange, PLC-ACK included; the others draw again afterwards. Of modems that
-//! start at the same time the next in the order of ports after the last sender goes first. A missing PLC-ACK is noticed
-//! one slot after its time, and all SDUs of the PDU are sent again; the receiver recognises them by their numbers.
+//! A modem with a PDU to send waits until the medium is free, then for a gap and a random number of slots. The first
+//! modem to start keeps the medium for the whole exchange, including the PLC-ACK; the others draw again afterwards. If
+//! several modems would start at the same time, the next one after the last sender, in order of ports, goes first. A
+//! sender detects a missing PLC-ACK one slot after its time and repeats all SDUs of the PDU. The receiver recognizes
+//! repeated SDUs by their numbers.
 
 use super::HdplcConfig;
 use super::modem::Modem;
@@ -15,36 +16,36 @@ use crate::rng::Seed;
 use crate::units::Time;
 use std::collections::VecDeque;
 
-/// A half-duplex HD-PLC network. Port `2 k` sends from the first modem of pair `k` to the second, port `2 k + 1` back.
+/// Half-duplex HD-PLC network. Port `2 k` sends from the first modem of pair `k` to the second, port `2 k + 1` back.
 #[derive(Debug)]
 pub struct Hdplc {
     config: HdplcConfig,
-    /// By port.
+    /// Modems by port.
     modems: Vec<Modem>,
     noise: AirJudge,
-    /// What is on the medium.
+    /// Current exchange on the medium.
     exchange: Option<Exchange>,
-    /// Since when the medium is free, if nothing is on it.
+    /// Time since which the medium is free, if it is.
     free: Time,
-    /// The port that sent last.
+    /// Port of the last sender.
     last: usize,
-    /// The next start or end of an exchange.
+    /// Next start or end of an exchange.
     next: Time,
-    /// Packets that arrive or have arrived: when, at the far end of which port.
+    /// Packets that will arrive or have arrived: time, and the port at whose far end.
     arrivals: VecDeque<(Time, usize, Packet)>,
 }
 
-/// A PDU, or several that collided, up to the end of the PLC-ACK or of the time in which it should have come.
+/// A PDU, or several that collided, until the end of the PLC-ACK or its timeout.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
     end: Time,
-    /// The port that sends; `None` if several do.
+    /// Sending port; `None` in a collision.
     port: Option<usize>,
     acknowledged: bool,
 }
 
 impl Hdplc {
-    /// The network `name` of `pairs` pairs.
+    /// Creates the network `name` of `pairs` pairs.
     pub fn new(config: &HdplcConfig, pairs: usize, name: &str, seed: &Seed) -> Self {
         let modem = |port: usize| {
             let direction = ["forward", "reverse"][port % 2];
@@ -68,18 +69,18 @@ impl Hdplc {
         }
     }
 
-    /// Works out the next event of a medium that is free.
+    /// Computes the next event of a free medium.
     fn contend(&mut self, now: Time) {
         self.next = (0..self.modems.len()).map(|port| self.start(now, port)).min().unwrap_or(Time::MAX);
     }
 
-    /// When the modem at `port` starts if no other does. When the rate falls, a PDU may turn out to have been full for
-    /// some time.
+    /// Returns the time at which the modem at `port` starts if no other does. When the rate falls, a PDU may turn out
+    /// to have been full for some time.
     fn start(&mut self, now: Time, port: usize) -> Time {
         self.modems[port].start(now, self.free, &self.config).map_or(Time::MAX, |start| start.max(now))
     }
 
-    /// The access of a modem begins.
+    /// Starts the access of a modem.
     fn begin(&mut self, now: Time) {
         let (ports, last) = (self.modems.len(), self.last);
         let (mut first, mut port) = (Time::MAX, last);
@@ -104,7 +105,7 @@ impl Hdplc {
         self.next = self.exchange.map_or(Time::MAX, |e| e.end);
     }
 
-    /// All modems that start less than a slot after `first` send, and all their PDUs are lost.
+    /// Sends the PDUs of all modems that start less than a slot after `first`; all are lost.
     fn collide(&mut self, now: Time, first: Time, timeout: Time) -> Exchange {
         let mut end = first;
         for port in 0..self.modems.len() {
@@ -118,7 +119,7 @@ impl Hdplc {
         Exchange { end: end + timeout, port: None, acknowledged: false }
     }
 
-    /// A modem has the medium to itself.
+    /// Sends the PDU of a modem without a collision.
     fn send(&mut self, now: Time, port: usize, timeout: Time) -> Exchange {
         let bytes = self.modems[port].load(now, &self.config);
         let Hdplc { config, modems, noise, arrivals, .. } = self;
@@ -137,7 +138,7 @@ impl Hdplc {
         Exchange { end, port: Some(port), acknowledged }
     }
 
-    /// An exchange is over.
+    /// Ends an exchange.
     fn finish(&mut self, exchange: Exchange, dropped: &mut dyn FnMut(Packet)) {
         let Exchange { end, port, acknowledged } = exchange;
         let Hdplc { config, modems, arrivals, .. } = self;
@@ -151,12 +152,12 @@ impl Hdplc {
         self.contend(end);
     }
 
-    /// When the next packet arrives, or has arrived.
+    /// Returns the arrival time of the next packet, which may have passed.
     pub(super) fn next_arrival(&self) -> Time {
         self.arrivals.front().map_or(Time::MAX, |a| a.0)
     }
 
-    /// Header and SDUs of a PDU.
+    /// Returns the air time of header and SDUs of a PDU.
     fn pdu_air(&self, now: Time, bytes: u64) -> Time {
         self.config.header + self.config.in_symbols(self.config.rate_at(now).time_for(bytes))
     }

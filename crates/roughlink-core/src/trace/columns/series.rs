@@ -1,4 +1,4 @@
-//! The series, their fields, their rows and their columns.
+//! The series with their fields, rows and columns.
 
 use crate::cc::{CongestionState, Flow, Vitals};
 use crate::net::routing::Hop;
@@ -7,21 +7,21 @@ use crate::units::Time;
 /// A table of rows over time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Series {
-    /// The senders: window, round-trip time, progress.
+    /// State of the senders: window, round-trip time, progress.
     Flows,
-    /// The queues of the link directions.
+    /// Queues of the link directions.
     Links,
-    /// Every data segment and datagram that left its source.
+    /// Every data segment and datagram that a source sent.
     Segments,
-    /// What gateways allow the flows that they control.
+    /// Windows that gateways allow the flows under their control.
     Gateways,
 }
 
 impl Series {
-    /// All of them.
+    /// All series.
     pub const ALL: [Series; 4] = [Series::Flows, Series::Links, Series::Segments, Series::Gateways];
 
-    /// Its name.
+    /// Returns the name.
     pub const fn name(self) -> &'static str {
         match self {
             Series::Flows => "flows",
@@ -31,7 +31,7 @@ impl Series {
         }
     }
 
-    /// What its columns hold, in order.
+    /// Returns the fields of the columns, in order.
     pub const fn fields(self) -> &'static [Field] {
         match self {
             Series::Flows => &FLOWS,
@@ -42,31 +42,31 @@ impl Series {
     }
 }
 
-/// A column's heading.
+/// Heading of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// Name, which carries the unit if there is one.
+    /// Name, with the unit if there is one.
     pub name: &'static str,
     /// Type of the values.
     pub kind: Kind,
-    /// Values may be absent.
+    /// True if values may be absent.
     pub nullable: bool,
-    /// Unit; empty if there is none.
+    /// Unit; empty if the column has none.
     pub unit: &'static str,
-    /// Its meaning.
+    /// Meaning of the values.
     pub meaning: &'static str,
 }
 
 /// Type of a column's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Whole numbers from 0.
+    /// Integers from 0.
     Whole,
     /// Real numbers.
     Real,
     /// Yes or no.
     Flag,
-    /// Words, few of them different.
+    /// Strings with few distinct values.
     Word,
 }
 
@@ -85,7 +85,7 @@ pub enum Column<'a> {
     Flag(&'a [bool]),
     /// [`Kind::Word`]: indices into `words`, which only grow from batch to batch.
     Word {
-        /// For each row, which word.
+        /// Index of the word of each row.
         codes: &'a [u32],
         /// The words.
         words: &'a [String],
@@ -93,7 +93,7 @@ pub enum Column<'a> {
 }
 
 impl Column<'_> {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Column::Whole(v) => v.len(),
@@ -104,11 +104,11 @@ impl Column<'_> {
             Column::Word { codes, .. } => codes.len(),
         }
     }
-    /// Whether there is none.
+    /// Returns true if the column has no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Whether it is what `field` announces.
+    /// Returns true if the column matches the type of `field`.
     pub fn suits(&self, field: &Field) -> bool {
         let (kind, nullable) = match self {
             Column::Whole(_) => (Kind::Whole, false),
@@ -122,7 +122,7 @@ impl Column<'_> {
     }
 }
 
-/// Words by number.
+/// Table of words, by number.
 #[derive(Default, Debug)]
 pub(super) struct Words {
     words: Vec<String>,
@@ -134,7 +134,7 @@ impl Words {
         Words { words: words.collect(), last: 0 }
     }
 
-    /// The number of `word`, which is most often that of the last time.
+    /// Returns the number of `word`, which is usually the same as in the previous call.
     pub(super) fn code(&mut self, word: &str) -> u32 {
         if self.words.get(self.last).is_none_or(|w| w != word) {
             self.last = self.words.iter().position(|w| w == word).unwrap_or_else(|| {
@@ -267,7 +267,7 @@ pub(super) struct FlowColumns {
     states: States,
 }
 
-/// The words for [`CongestionState`], in its order.
+/// Names of the values of [`CongestionState`], in order.
 #[derive(Debug)]
 struct States(Words);
 
@@ -278,7 +278,7 @@ impl Default for States {
 }
 
 impl FlowColumns {
-    /// Appends a row; returns how many there are.
+    /// Appends a row and returns the number of rows.
     pub(super) fn push(&mut self, r: FlowRow) -> usize {
         self.time.push(r.time);
         self.flow.push(r.flow);
@@ -394,7 +394,7 @@ impl Default for LinkColumns {
 }
 
 impl LinkColumns {
-    /// Appends a row; returns how many there are.
+    /// Appends a row and returns the number of rows.
     pub(super) fn push(&mut self, r: LinkRow) -> usize {
         self.time.push(r.time);
         self.link.push(r.hop / 2);
@@ -430,7 +430,7 @@ impl LinkColumns {
     }
 }
 
-/// A data segment, or datagram, that left at `time`.
+/// A data segment or datagram sent at `time`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SegmentRow {
     pub(super) time: u64,
@@ -462,7 +462,7 @@ pub(super) struct SegmentColumns {
 }
 
 impl SegmentColumns {
-    /// Appends a row; returns how many there are.
+    /// Appends a row and returns the number of rows.
     pub(super) fn push(&mut self, r: SegmentRow) -> usize {
         self.time.push(r.time);
         self.flow.push(r.flow);
@@ -498,7 +498,7 @@ impl SegmentColumns {
     }
 }
 
-/// What a gateway allowed a flow at `time`.
+/// State of a gateway's control of a flow at `time`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct GatewayRow {
     pub(super) time: u64,
@@ -533,7 +533,7 @@ pub(super) struct GatewayColumns {
 }
 
 impl GatewayColumns {
-    /// Appends a row; returns how many there are.
+    /// Appends a row and returns the number of rows.
     pub(super) fn push(&mut self, r: GatewayRow) -> usize {
         self.time.push(r.time);
         self.gateway.push(r.gateway);

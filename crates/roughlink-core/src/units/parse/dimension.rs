@@ -1,16 +1,16 @@
-//! The kinds of quantities with their units, and what people write for them.
+//! Kinds of quantities with their units, and common misspellings.
 
-/// A kind of quantity: its name, an example, and its units in terms of the smallest.
+/// Kind of quantity: its name, an example, and its units in terms of the smallest.
 pub(super) struct Dimension {
-    /// With its article.
+    /// Name with its article.
     pub name: &'static str,
-    /// What a unitless number may have meant.
+    /// Likely meaning of a number without a unit.
     pub usual: &'static str,
     pub units: &'static [(&'static str, u128)],
 }
 
 impl Dimension {
-    /// How a quantity of this kind is written.
+    /// Returns an example with the right notation.
     pub(super) fn example(&self) -> String {
         format!("write {} as in \"10 {}\"", self.name, self.usual)
     }
@@ -63,11 +63,11 @@ pub(super) const QUEUE: Dimension = Dimension {
 };
 pub(super) const SHARE: Dimension = Dimension { name: "a probability", usual: "%", units: &[("%", 1)] };
 
-/// Accepted, but printed in the other form: capitals make the bits of `ps` unmistakable.
+/// Accepted, but printed in the other form: with capitals, the bits of `ps` are unmistakable.
 pub(super) const SYNONYMS: &[(&str, &str)] =
     &[("Kbps", "kbit/s"), ("Mbps", "Mbit/s"), ("Gbps", "Gbit/s"), ("Kbit/s", "kbit/s"), ("µs", "us"), ("μs", "us")];
 
-/// Not accepted, but understood well enough to help.
+/// Not accepted, but clear enough for a suggestion.
 pub(super) const LOOKALIKES: &[(&str, &str)] = &[
     ("sec", "s"),
     ("secs", "s"),
@@ -100,6 +100,6 @@ pub(super) const LOOKALIKES: &[(&str, &str)] = &[
     ("percent", "%"),
 ];
 
-/// The rate units whose `b` tc and the rest of the world read differently.
+/// Rate units whose abbreviation counts bytes in tc and bits elsewhere.
 pub(super) const AMBIGUOUS: &[(&str, &str)] =
     &[("bit/s", "bps"), ("kbit/s", "kbps"), ("Mbit/s", "mbps"), ("Gbit/s", "gbps")];

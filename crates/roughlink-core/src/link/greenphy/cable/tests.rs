@@ -16,14 +16,14 @@ fn plain() -> GreenPhyConfig {
     GreenPhyConfig { noise: AirNoise::default(), beacon: Time::ZERO, ..Default::default() }
 }
 
-/// A network and what came out of it: (when, port, packet).
+/// A network and its output: (time, port, packet).
 struct Bench {
     link: GreenPhy,
     now: Time,
     sent: Vec<u32>,
     out: Vec<(Time, usize, Packet)>,
     dropped: Vec<Packet>,
-    /// Back-off slots and rounds seen.
+    /// Back-off slots and rounds so far.
     rounds: (u64, u64),
 }
 
@@ -36,7 +36,7 @@ impl Bench {
         let sent = vec![0; 2 * pairs];
         Bench { link, now: Time::ZERO, sent, out: Vec::new(), dropped: Vec::new(), rounds: (0, 0) }
     }
-    /// A packet of a flow that is not the port's usual one.
+    /// Offers a packet of a flow other than the port's usual one.
     fn offer_of(&mut self, flow: u32, port: usize, size: u16) {
         let mut p = packet(port, 0, size);
         p.flow = FlowId::new(flow, port % 2 == 1);
@@ -47,7 +47,7 @@ impl Bench {
         self.sent[port] += 1;
         self.link.receive(self.now, port, p, &mut |p| self.dropped.push(p));
     }
-    /// One event.
+    /// Processes one event.
     fn step(&mut self) {
         self.now = self.link.next_wake();
         if let Phase::Backoff(_, slots) = self.link.phase
@@ -60,7 +60,7 @@ impl Bench {
             self.out.push((self.now, port, p));
         }
     }
-    /// Everything up to `end`, with 20 packets of `size` bytes kept waiting at each of these ports.
+    /// Processes all events up to `end`; keeps 20 packets of `size` bytes waiting at each of these ports.
     fn saturate(&mut self, end: Time, ports: &[usize], size: u16) {
         loop {
             for &port in ports {
@@ -82,7 +82,7 @@ impl Bench {
     fn count(&self, port: usize) -> usize {
         self.out.iter().filter(|o| o.1 == port).count()
     }
-    /// Every packet came out, in order, or was dropped; none stays.
+    /// Asserts that every packet came out in order or was dropped, and that none is left.
     fn balances(&self) {
         for port in 0..self.sent.len() {
             let of = |p: &Packet| p.flow == packet(port, 0, 0).flow;
@@ -109,7 +109,7 @@ fn saturated_stations_collide_as_computed() {
         (7, 0.262, 2.1, 5.49),
         (10, 0.315, 1.8, 5.31),
     ];
-    // Frames of exactly 3 PBs; no PB is given up for its collisions.
+    // Frames of exactly 3 PBs; collisions never cause a PB to be given up.
     let config = GreenPhyConfig { max_pbs: 3, mtu: 1518, transmissions: 255, lifetime: Time::MAX, ..plain() };
     for (n, collisions, idle, mbps) in table {
         let mut b = Bench::new(&config, n);
@@ -172,7 +172,7 @@ fn beacons_take_their_region_and_what_does_not_fit_before() {
         b.saturate(Time::from_secs(60), &[0], 1500);
         let first = b.link.first_beacon;
         let period = b.link.config.beacon_period();
-        // Nothing arrives from the start of a region until the shortest exchange after it.
+        // Nothing arrives between the start of a region and the end of the shortest exchange after it.
         let latency = b.link.config.latency;
         for (at, ..) in &b.out {
             if let Some(since) = (*at - latency).0.checked_sub(first.0) {
@@ -184,7 +184,7 @@ fn beacons_take_their_region_and_what_does_not_fit_before() {
     let without = share(Time::ZERO, 50.0);
     for (mains, period) in [(50.0, 40.0), (60.0, 33.333)] {
         let got = share(Time::from_millis(1), mains) / without;
-        // 1 ms, and less than the shortest exchange of 1.1 ms before
+        // 1 ms, plus less than the shortest exchange of 1.1 ms before it
         assert!(got < 1.0 - 1.0 / period && got > 1.0 - 2.1 / period, "{got} at {mains} Hz");
     }
 }
@@ -209,7 +209,8 @@ fn a_handshake_takes_five_milliseconds() {
         b.out.clear();
     }
     rtts.sort_by(f64::total_cmp);
-    // Captures show 4.9 to 7.9 ms at the car's side. Here: twice an exchange up to the end of its payload, and the latency.
+    // Captures show 4.9 to 7.9 ms at the car's side. Here: twice an exchange up to the end of its payload, plus the
+    // latency.
     assert!((4.3..5.5).contains(&rtts[500]), "{}", rtts[500]);
 }
 
@@ -221,7 +222,7 @@ fn the_higher_class_goes_first() {
     b.saturate(Time::from_secs(5), &[0, 2], 1500);
     assert_eq!((b.count(0), b.link.stats(0).arq.frames), (0, 0));
     assert!(b.count(2) > 2000);
-    // With little to send it takes part of the time, and never collides with the other.
+    // With little to send, the station takes part only sometimes and never collides with the other.
     let mut b = Bench::new(&config, 2);
     while b.now < Time::from_secs(20) {
         let next = b.now + Time::from_millis(10);
@@ -233,7 +234,7 @@ fn the_higher_class_goes_first() {
     assert_eq!(b.link.stats(2).arq.collisions, 0);
 }
 
-/// Two flows at one port: the one of the higher class is sent first, has a queue of its own, and wins the medium from a
+/// Two flows at one port: the one of the higher class is sent first, has a separate queue, and wins the medium from a
 /// port of the lower class.
 #[test]
 fn the_flow_of_a_higher_class_goes_first() {
@@ -251,11 +252,11 @@ fn the_flow_of_a_higher_class_goes_first() {
         assert_eq!((b.dropped.len(), b.link.backlog(0, FlowId::new(1, false)).waiting), (90, 1));
         while !b.out[before..].iter().any(|o| o.2.flow.index() == 1) {
             if b.link.waiting(1) < 20 {
-                b.offer(1, 1500); // the far end has a lot to send, too
+                b.offer(1, 1500); // the far end also has a lot to send
             }
             b.step();
         }
-        // It waits for the exchange under way, and for nothing after it.
+        // It waits only for the current exchange.
         let waited = b.now - since - b.link.config.latency;
         assert!(waited < exchange * 2, "{waited:?}");
         b.now = b.link.next_wake();
@@ -263,7 +264,7 @@ fn the_flow_of_a_higher_class_goes_first() {
     b.drain();
     let of = |flow| b.out.iter().filter(|o| o.2.flow == FlowId::new(flow, false)).count();
     assert_eq!((of(0), of(1)), (110, 20));
-    // The same without classes: the queue has to leave first.
+    // The same without classes: the queue must drain first.
     let mut b = Bench::with_priorities(&plain(), 1, &[]);
     (0..100).for_each(|_| b.offer(0, 1500));
     b.offer_of(1, 0, 100);
@@ -272,7 +273,7 @@ fn the_flow_of_a_higher_class_goes_first() {
     assert!(b.now > exchange * 20);
 }
 
-/// Streams of one port share no back-off: a class that is never used leaves everything as it was.
+/// Streams of one port share no back-off: an unused class changes nothing.
 #[test]
 fn a_class_that_sends_nothing_changes_nothing() {
     let run = |priorities: &[Option<Class>]| {
@@ -281,7 +282,7 @@ fn a_class_that_sends_nothing_changes_nothing() {
         b.out.iter().map(|o| (o.0, o.1, o.2.seq)).collect::<Vec<_>>()
     };
     assert_eq!(run(&[]), run(&[None, None, Some(Class::Ca0), Some(Class::Ca3)]));
-    assert_eq!(run(&[]), run(&[Some(Class::Ca1)])); // that of the port
+    assert_eq!(run(&[]), run(&[Some(Class::Ca1)])); // the port's class
     assert_ne!(run(&[]), run(&[Some(Class::Ca2)]));
 }
 
@@ -296,7 +297,7 @@ fn bad_blocks_are_repeated_and_frames_stay_in_order() {
     for port in 0..2 {
         let stats = b.link.stats(port);
         let p = stats.arq.errors as f64 / stats.arq.blocks as f64;
-        // One delimiter in ten is lost, and one attempt in twelve collides: those blocks cannot fail.
+        // One delimiter in ten is lost, and one attempt in twelve collides: their blocks are not counted as failed.
         let alone = 1.0 - stats.arq.collisions as f64 / stats.arq.frames as f64;
         assert!((p / (0.1 * 0.9 * alone) - 1.0).abs() < 0.05, "{p}");
         assert!(stats.arq.repeats > stats.arq.errors && stats.arq.duplicates > 0);
@@ -314,7 +315,7 @@ fn giving_up_loses_whole_frames() {
         b.balances();
         let stats = b.link.stats(0);
         assert_eq!(stats.lost, b.dropped.len() as u64);
-        // Over short MPDUs: both transmissions fail with (1 - 0.8^2)^2 at least.
+        // For short MPDUs, both transmissions fail with a probability of at least (1 - 0.8^2)^2.
         let share = stats.lost as f64 / stats.packets as f64;
         let at_least = 1.0 - libm::pow(1.0 - 0.04, 1500.0 / config.mode.body_bytes() as f64);
         assert!(share > at_least && share < 1.0, "{share} for {at_least} at least");
@@ -341,7 +342,8 @@ fn impulses_corrupt_blocks_as_computed() {
 
 #[test]
 fn an_undecodable_frame_control_silences_the_medium() {
-    // All delimiters are lost in the first 100 ms; a collision-free station needs at least delimiter + EIFS for each try.
+    // All delimiters are lost in the first 100 ms; each try of a station without collisions takes at least
+    // delimiter + EIFS.
     let recorded = vec![(Time::ZERO, 1.0), (Time::from_millis(100), 0.0)];
     let noise = AirNoise { recorded, ..Default::default() };
     let config = GreenPhyConfig { noise, robust_share: 1.0, transmissions: 255, ..plain() };
@@ -386,7 +388,7 @@ fn the_same_seed_gives_the_same_run() {
         b.out.iter().map(|o| (o.0, o.1, o.2.seq)).collect::<Vec<_>>()
     };
     assert_eq!(run(1, 1), run(1, 1));
-    assert_eq!(run(1, 1), run(1, 3)); // silent pairs change nothing
+    assert_eq!(run(1, 1), run(1, 3)); // silent pairs have no effect
     assert_ne!(run(1, 1), run(2, 1));
 }
 
@@ -396,7 +398,7 @@ fn a_mini_block_is_a_quarter() {
     b.offer(0, 1500);
     b.drain();
     assert_eq!(b.link.stats(0).arq.frames, 12); // 1518 / 128
-    // Once a block of it is given up, the rest of a frame is not sent.
+    // The rest of a frame is not sent after one of its blocks is given up.
     let noise = AirNoise { recorded: vec![(Time::ZERO, 1.0)], ..Default::default() };
     let mut b = Bench::new(&GreenPhyConfig { noise, robust_share: 0.0, ..GreenPhyConfig::hpgp_mini() }, 1);
     b.offer(0, 1500);
@@ -444,5 +446,5 @@ fn nothing_is_lost_or_invented() {
             totals[3] += s.arq.duplicates;
         }
     }
-    assert!(totals.iter().all(|&n| n > 50), "{totals:?}"); // all of it happened
+    assert!(totals.iter().all(|&n| n > 50), "{totals:?}"); // every case occurred
 }

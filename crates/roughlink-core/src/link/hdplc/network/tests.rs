@@ -17,7 +17,7 @@ fn silent() -> HdplcConfig {
     HdplcConfig { noise: AirNoise::default(), ..Default::default() }
 }
 
-/// A link and what came out of it: (when, port, packet).
+/// A link and its output: (time, port, packet).
 struct Bench {
     link: Box<dyn Medium>,
     now: Time,
@@ -43,7 +43,7 @@ impl Bench {
         self.sent[port] += 1;
         self.link.receive(self.now, port, p, &mut |p| self.dropped.push(p));
     }
-    /// One event.
+    /// Processes one event.
     fn step(&mut self) {
         self.now = self.link.next_wake();
         self.link.wake(self.now, &mut |p| self.dropped.push(p));
@@ -51,7 +51,8 @@ impl Bench {
             self.out.push((self.now, port, p));
         }
     }
-    /// Everything up to `end`, with `depth` packets of `size` bytes kept in the queue of each port that has a depth.
+    /// Processes all events up to `end`; refills the queue of each port that has a `depth` to that many packets of
+    /// `size` bytes.
     fn saturate<const PORTS: usize>(&mut self, end: Time, depth: [usize; PORTS], size: [u16; PORTS]) {
         loop {
             for port in 0..PORTS {
@@ -75,7 +76,7 @@ impl Bench {
     }
 }
 
-/// SDUs per second that a saturated direction carries: full PDUs, less what noise takes from SDUs, headers and PLC-ACKs.
+/// SDUs per second of a saturated direction: full PDUs, minus the loss of SDUs, headers and PLC-ACKs by noise.
 fn prediction(c: &HdplcConfig) -> f64 {
     let kept = |p: f64| 1.0 - p;
     let robust =
@@ -152,7 +153,8 @@ fn giving_up_loses_packets_but_not_the_order() {
 
 #[test]
 fn an_outage_outlives_the_lifetime() {
-    // 0.4 s of noise that takes everything: 8 transmissions last some 170 ms. Without their limit the lifetime decides.
+    // 0.4 s of noise that destroys everything: 8 transmissions take about 170 ms. Without their limit, the lifetime
+    // decides.
     let noise = AirNoise { recorded: vec![(Time::ZERO, 1.0), (Time::from_millis(400), 0.0)], ..Default::default() };
     let run = |transmissions, lifetime| {
         let mut b = Bench::new(&HdplcConfig { transmissions, lifetime, noise: noise.clone(), ..Default::default() });
@@ -174,7 +176,7 @@ fn without_order_later_sdus_overtake() {
     let mut numbers = b.numbers(0);
     assert!(!numbers.is_sorted());
     numbers.sort_unstable();
-    assert!(numbers.into_iter().eq(0..b.sent[0])); // each once
+    assert!(numbers.into_iter().eq(0..b.sent[0])); // each exactly once
 }
 
 #[test]
@@ -235,7 +237,7 @@ fn both_directions_share_the_medium() {
         assert!((got[0] / got[1] - 1.0).abs() < 0.1, "{got:?}");
         let arq = &b.link.stats(0).arq;
         assert_eq!(arq.collisions, b.link.stats(1).arq.collisions);
-        // Two draws of eight are equal once in eight times; a collision takes as long as a PDU that arrives.
+        // Two draws out of eight are equal with probability 1/8; a collision takes as long as a PDU that arrives.
         if collisions {
             let frames = (arq.frames + b.link.stats(1).arq.frames - arq.collisions) as f64;
             let share = arq.collisions as f64 / frames;
@@ -262,14 +264,14 @@ fn full_duplex_directions_do_not_slow_each_other() {
         };
         let (alone, none, sent) = forward(&full, [0, 0]);
         let (beside, back, sent_beside) = forward(&full, [100, 1500]);
-        // The other direction does not affect the forward one, packet by packet, and carries as much.
+        // The other direction does not change the forward one, packet for packet, and has the same throughput.
         assert_eq!(alone, beside);
         assert_eq!((none, sent), (0.0, sent_beside));
         let one_way = prediction(&full) * 60.0;
         for got in [alone.len() as f64, back] {
             assert!((got / one_way - 1.0).abs() < 0.02, "{got} for {one_way}");
         }
-        // Half-duplex it does, even if what comes back is small.
+        // In half duplex it does, even if the reverse packets are small.
         let half = HdplcConfig { duplex: Duplex::Half, ..full };
         let (shared, ..) = forward(&half, [100, 1500]);
         assert!(shared.len() as f64 / one_way < 0.6, "{}", shared.len());
@@ -281,8 +283,8 @@ fn full_duplex_directions_do_not_slow_each_other() {
 
 #[test]
 fn acks_come_back_between_the_pdus() {
-    // Every second data packet that arrives is answered with 52 bytes. (One answer each would be 31 to a PDU, and two
-    // directions with full PDUs contend as equals: the answers' queue would run full.)
+    // Every second data packet is answered with 52 bytes. (With one answer each, a PDU would carry 31 answers, both
+    // directions would contend with full PDUs as equals, and the queue of answers would overflow.)
     let mut b = Bench::new(&silent());
     let (mut seen, mut data) = (0, 0);
     while b.now < Time::from_secs(20) {
@@ -302,7 +304,7 @@ fn acks_come_back_between_the_pdus() {
     }
     assert!(b.dropped.is_empty());
     assert!(b.numbers(1).len() + 100 > data / 2, "{} for {data}", b.numbers(1).len());
-    // At the slowest, every PDU of data is followed by one of acknowledgements; at the fastest by none.
+    // At the slowest rate, a PDU of acknowledgements follows every PDU of data; at the fastest rate, none does.
     let c = silent();
     let acks = c.cycle_time(0, c.rate) + c.in_symbols(c.rate.time_for(16 * 70));
     let slowest = 31.0 * 20.0 / (c.cycle_time(31, c.rate) + acks).as_secs_f64();
@@ -392,7 +394,7 @@ fn nothing_is_lost_or_invented() {
             assert!(config.collisions || s.arq.collisions == 0);
         }
     }
-    assert!(totals.iter().all(|&n| n > 50), "{totals:?}"); // all of it happened
+    assert!(totals.iter().all(|&n| n > 50), "{totals:?}"); // every case occurred
 }
 
 #[test]
@@ -411,7 +413,8 @@ fn pairs_on_one_medium_share_its_capacity() {
             }
             let carried = |pair: usize| b.numbers(2 * pair).len() as f64 / end.as_secs_f64();
             let total: f64 = (0..pairs).map(carried).sum();
-            // Of several contenders the one with the fewest slots goes first: the mean access is between none and alone.
+            // The contender with the fewest slots goes first, so the mean access is between none and that of a single
+            // sender.
             assert!(
                 total >= prediction(&config) * 0.998 && total <= alone * 1.002,
                 "{pairs} pairs: {total} of {alone}"
@@ -424,7 +427,7 @@ fn pairs_on_one_medium_share_its_capacity() {
     }
 }
 
-/// Silent pairs affect neither when nor what another pair sends.
+/// A silent pair changes neither the times nor the packets of another pair.
 #[test]
 fn silent_pairs_change_nothing() {
     for duplex in [Duplex::Half, Duplex::Full] {
@@ -450,7 +453,7 @@ fn full_duplex_pairs_share_each_direction() {
     assert!(carried.iter().all(|c| (c / half - 1.0).abs() < 0.005), "{carried:?} for {half}");
 }
 
-/// With turns every PDU of two pairs would start at the same time as another: all of them collide.
+/// With turns, every PDU of two pairs would start at the same time as another: all collide.
 #[test]
 fn pairs_collide_where_that_is_possible() {
     let config = HdplcConfig { collisions: true, access_slots: 1, ..silent() };
@@ -458,7 +461,7 @@ fn pairs_collide_where_that_is_possible() {
     b.saturate(Time::from_secs(2), [5, 0, 5, 0, 5, 0], [1500; 6]);
     assert!(b.out.is_empty());
     assert!((0..3).all(|pair| b.link.stats(2 * pair).arq.collisions > 10));
-    // And with slots some do; nothing is lost but by giving up, and nothing comes twice.
+    // With slots, some collide. Packets are lost only by giving up, and none arrives twice.
     let config = HdplcConfig { collisions: true, ..silent() };
     let mut b = Bench::of_pairs(3, &config, &SEED);
     b.saturate(Time::from_secs(2), [60, 0, 60, 0, 60, 0], [1500; 6]);
