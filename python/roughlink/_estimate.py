@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import sqrt
 from statistics import fmean, variance
 from typing import Any, NamedTuple
@@ -19,18 +19,25 @@ class Estimate(NamedTuple):
     """Its standard error; ``None`` if it is not known, and 0 if nothing is random."""
     freedom: float
     """Degrees of freedom of the standard error."""
+    values: Mapping[int, float] | None = None
+    """The values by replica, where they are known."""
+    is_difference: bool = False
+    """Whether the values are differences within replicas. Their interval is corrected for skewness
+    (``docs/reference/statistics.md``)."""
 
     @classmethod
     def of(cls, cells: Sequence[dict[str, Any]]) -> Estimate:
         """The mean over cells of results, each counting the same. Cells share their replicas' random numbers, so they are
         averaged replica by replica, and what these averages differ by is the error."""
-        if any(cell["measured"] is None for cell in cells):
+        if any(cell["measured"] is None or cell.get("at_least") for cell in cells):
             return cls(None, None, 0.0)
-        if all(cell.get("deterministic") for cell in cells):
-            return cls(fmean(cell["measured"] for cell in cells), 0.0, 0.0)
-        samples = _by_replica(cells)
         mean = cells[0]["measured"] if len(cells) == 1 else fmean(cell["measured"] for cell in cells)
-        return cls(mean, *_error(samples))
+        if all(cell.get("deterministic") for cell in cells):
+            return cls(mean, 0.0, 0.0)
+        if any("quantile" in cell for cell in cells):
+            return cls(mean, None, 0.0)
+        values = _by_replica(cells)
+        return cls(mean, *_error(list(values.values())), values)
 
     @classmethod
     def of_samples(cls, samples: Sequence[float]) -> Estimate:
@@ -39,21 +46,32 @@ class Estimate(NamedTuple):
 
     def interval(self) -> tuple[float | None, float | None]:
         """The 95 % interval (Student)."""
+        if self.is_difference and self.values:
+            return _native.interval(list(self.values.values())) or (None, None)
         if self.mean is None or not self.error:
             return None, None
         half = _native.student95(self.freedom) * self.error
         return self.mean - half, self.mean + half
 
     def minus(self, other: Estimate) -> Estimate:
-        """The difference of two (Welch)."""
+        """The mean of the differences within replicas, which share their random numbers. An exact value is subtracted
+        from each."""
         if self.mean is None or other.mean is None:
             return Estimate(None, None, 0.0)
         mean = self.mean - other.mean
-        if self is other or self.error is None or other.error is None:
+        if self is other:
             return Estimate(mean, None, 0.0)
-        squares = [self.error**2, other.error**2]
-        slack = sum(s**2 / f for s, f in zip(squares, (self.freedom, other.freedom), strict=True) if s)
-        return Estimate(mean, sqrt(sum(squares)), sum(squares) ** 2 / slack if slack else 0.0)
+        own, others = self.values, other.values
+        if own is None and others is None:
+            return Estimate(mean, 0.0 if self.error == other.error == 0 else None, 0.0)
+        if (own is None and self.error != 0) or (others is None and other.error != 0):
+            return Estimate(mean, None, 0.0)
+        numbers = set(others or ()) if own is None else set(own) if others is None else set(own) & set(others)
+        minuend, subtrahend = own or dict.fromkeys(numbers, self.mean), others or dict.fromkeys(numbers, other.mean)
+        differences = {n: minuend[n] - subtrahend[n] for n in sorted(numbers)}
+        if not differences:
+            return Estimate(mean, None, 0.0)
+        return Estimate(fmean(differences.values()), *_error(list(differences.values())), differences, True)
 
 
 def _error(samples: Sequence[float]) -> tuple[float | None, float]:
@@ -65,12 +83,15 @@ def _error(samples: Sequence[float]) -> tuple[float | None, float]:
     return sqrt(variance(samples) / n), n - 1.0
 
 
-def _by_replica(cells: Sequence[dict[str, Any]]) -> list[float]:
+def _by_replica(cells: Sequence[dict[str, Any]]) -> dict[int, float]:
     """The mean over the cells in each replica that all of them have; what is not random counts in each."""
     found: list[dict[int, float]] = []
+    fixed = []
     for cell in cells:
         samples = cell["samples"]
-        if not cell.get("deterministic"):
+        if cell.get("deterministic"):
+            fixed.append(cell["measured"])
+        else:
             found.append(dict(zip(cell.get("numbers") or range(len(samples)), samples, strict=False)))
     common = sorted(set.intersection(*(set(each) for each in found)))
-    return [fmean(each[replica] for each in found) * len(found) / len(cells) for replica in common]
+    return {n: (sum(fixed) + sum(each[n] for each in found)) / len(cells) for n in common}

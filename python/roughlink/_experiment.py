@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from . import _native
 from ._estimate import Estimate
 from ._scenario import Value, text_of
 from ._table import shown
@@ -38,9 +40,12 @@ class Experiment:
         """Means, as the command line computes them, and their differences from one of them.
 
         A row has the values of the keys, and of those that are quantities of one unit also the number, ``KEY.number``; ``mean``, ``low``
-        and ``high`` (95 % interval, Student; of shares of runs Wilson); ``runs``; ``difference``, ``difference_low`` and
-        ``difference_high`` (95 %, Welch). ``None`` where there is none: the mean of what was not reached in every run, the interval of
-        what is not random.
+        and ``high`` (95 % interval, Student; of shares of runs Wilson; of percentiles order statistics); ``runs`` and ``values``, the
+        number of runs that have a value; ``difference``, ``difference_low`` and ``difference_high`` (95 %), taken within replicas,
+        which share their random numbers (``docs/reference/statistics.md``). Where some runs ended before their value was reached,
+        ``mean`` is ``None``, ``median`` is the median of all runs, or ``bound`` a lower bound of it, and ``difference`` the median of
+        the differences. The ``mean`` of a metric such as ``duration_s:p90`` is that percentile. ``None`` where there is none: the
+        interval of what is not random, an end of an interval beyond the end of the runs.
 
         Args:
             metric: its name; the main one if none is given.
@@ -80,9 +85,15 @@ class Experiment:
             cells, named = groups[values], dict(zip(keys, values, strict=True))
             compared = tuple({**named, **fixed}.values()) if fixed else next(iter(estimates))
             low, high = estimate.interval() if len(cells) > 1 else _interval(cells[0], estimate)
+            one = cells[0] if len(cells) == 1 and cells[0].get("at_least") else {}
             # Of an unfinished sweep there may be nothing to compare with.
-            difference = estimate.minus(estimates[compared]) if compared in estimates else None
-            below, above = difference.interval() if difference else (None, None)
+            others = groups.get(compared, [])
+            difference, below, above = None, None, None
+            if len(cells) == len(others) == 1 and cells is not others:
+                difference, below, above = _native.difference(json.dumps(cells[0]), json.dumps(others[0]))
+            elif others:
+                estimated = estimate.minus(estimates[compared])
+                difference, (below, above) = estimated.mean, estimated.interval()
             rows.append(
                 {
                     **named,
@@ -90,8 +101,11 @@ class Experiment:
                     "mean": estimate.mean,
                     "low": low,
                     "high": high,
+                    "median": one.get("measured"),
+                    "bound": one.get("bound"),
                     "runs": sum(cell["replicas"] for cell in cells),
-                    "difference": difference.mean if difference else None,
+                    "values": sum(len(cell["samples"]) for cell in cells),
+                    "difference": difference,
                     "difference_low": below,
                     "difference_high": above,
                 }
@@ -118,9 +132,9 @@ def _value(cell: dict[str, Any], key: str) -> str:
 
 
 def _interval(cell: dict[str, Any], estimate: Estimate) -> tuple[float | None, float | None]:
-    """That of one cell; a share of runs has Wilson's."""
-    wilson = cell.get("interval")
-    return (wilson[0], wilson[1]) if wilson else estimate.interval()
+    """That of one cell; shares of runs and percentiles have their own."""
+    own = cell.get("interval")
+    return (own[0], own[1]) if own else estimate.interval()
 
 
 _STACK = "stack"

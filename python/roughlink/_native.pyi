@@ -24,8 +24,10 @@ __all__ = [
     "Work",
     "__version__",
     "choices",
+    "difference",
     "engine",
     "exp2",
+    "interval",
     "names",
     "read",
     "register",
@@ -335,4 +337,6 @@ def sweep(
     max_runs: int,
 ) -> Plan: ...
 def student95(freedom: float) -> float: ...
+def interval(values: list[float]) -> tuple[float, float] | None: ...
+def difference(cell: str, other: str) -> tuple[float | None, float | None, float | None]: ...
 def read(folder: str | PathLike[str], most: int, max_runs: int) -> Run | tuple[str, Table | None, int | None]: ...

@@ -115,6 +115,33 @@ def test_differences_are_from_what_was_asked_for(scenario: Path, tmp_path: Path)
         swept.summary(against={"tcp.cc": "reno"})
 
 
+def test_differences_are_within_replicas(scenario: Path, tmp_path: Path) -> None:
+    # What changes nothing differs by nothing, although the runs differ from each other.
+    names = {"name": ["one", "two"], "tcp.cc": ["newreno", "cubic"]}
+    swept = rl.sweep(rl.load(scenario), names, replicas=6, folder=tmp_path / "out")
+    (one, _, two, _) = swept.summary(against={"name": "one"})
+    assert one["low"] < one["mean"] < one["high"] and (two["runs"], two["values"]) == (6, 6)
+    assert [two[key] for key in ("difference", "difference_low", "difference_high")] == [0, 0, 0]
+    (_, both) = swept.summary(by="name")
+    assert [both[key] for key in ("difference", "difference_low", "difference_high")] == [0, 0, 0]
+
+
+def test_unfinished_runs_leave_a_median_or_a_bound(scenario: Path, tmp_path: Path) -> None:
+    size = {"flow.*.bytes": "1 MB"}
+    vary = {**size, "duration": "60 s"}
+    whole = rl.sweep(rl.load(scenario), vary, replicas=10, metrics="duration_s", folder=tmp_path / "whole")
+    ends = sorted(whole.result["cells"][0]["samples"])
+    for finished, known in [(8, True), (3, False)]:
+        end = f"{(ends[finished - 1] + ends[finished]) / 2:.9f} s"
+        vary = {**size, "duration": end}
+        part = rl.sweep(rl.load(scenario), vary, replicas=10, metrics="duration_s", folder=tmp_path / str(finished))
+        (row,) = part.summary()
+        assert (row["mean"], row["values"], row["runs"]) == (None, finished, 10)
+        assert row["median"] == (pytest.approx((ends[4] + ends[5]) / 2) if known else None)
+        assert row["bound"] == (None if known else pytest.approx(float(end[:-2])))
+        assert row["high"] is None
+
+
 def test_pictures(scenario: Path, tmp_path: Path) -> None:
     swept = rl.sweep(rl.load(scenario), VARY, replicas=4, folder=tmp_path / "out", metrics=["throughput_mbps", "timeouts"])
     axes = swept.plot()

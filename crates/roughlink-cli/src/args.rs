@@ -334,7 +334,9 @@ pub(crate) struct Sweep {
   roughlink compare hello --cc newreno,cubic,htcp
   roughlink compare train-tunnels --cc 'cubic,avoca,avoca{hysteresis=6}'
   roughlink compare before.toml after.toml --replicas 12 --metric throughput_mbps --metric jain
-Each is compared with the first: the difference, its 95 % confidence interval, and whether that excludes zero.")]
+  roughlink compare hello --set 'link.wire.delay=10 ms,40 ms' --metric duration_s:p50
+Each is compared with the first: the difference within replicas, which share their random numbers, its 95 % confidence
+interval, and whether that excludes zero.")]
 pub(crate) struct Compare {
     /// Scenario files or names of built-in scenarios.
     #[arg(required = true)]
@@ -342,8 +344,9 @@ pub(crate) struct Compare {
     /// Algorithms to compare, on each of the scenarios; parameters follow in braces: 'avoca{rss_threshold=-110},cubic'.
     #[arg(long, value_name = "A,B,...")]
     pub cc: Option<String>,
-    #[command(flatten)]
-    pub set: Set,
+    /// Override a key of the scenario; several values are compared.
+    #[arg(long, value_name = "KEY=A,B,...")]
+    pub set: Vec<String>,
     #[command(flatten)]
     pub reading: Reading,
     /// Runs of each.

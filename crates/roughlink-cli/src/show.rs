@@ -7,12 +7,16 @@ use roughlink_core::app::request::SessionResult;
 use roughlink_core::metrics::{RttResult, RunResult};
 use roughlink_core::quantiles::DelayResult;
 use roughlink_lab::experiment::claims::tally;
-use roughlink_lab::experiment::result::{AxisResult, Cell, ClaimResult, ExperimentResult, MetricResult, Verdict};
+use roughlink_lab::experiment::result::{
+    AxisResult, Cell, ClaimResult, Compared, ExperimentResult, MetricResult, Verdict,
+};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// One run.
 pub(crate) fn run(r: &RunResult) -> String {
-    let mut out = format!("{} (seed {}, replica {})\n", r.name, r.seed, r.replica);
+    let stacks: BTreeSet<&str> = r.flows.iter().filter_map(|f| f.stack.as_deref()).collect();
+    let mut out = format!("{} (seed {}, replica {}{})\n", r.name, r.seed, r.replica, on_stacks(stacks));
     let mut flows = table(&[
         "flow",
         "cc",
@@ -86,6 +90,24 @@ pub(crate) fn run(r: &RunResult) -> String {
     out + &wrapped(&format!("{} s simulated in {wall}, {} events{jain}", digits(r.sim_s), r.events), "", "  ")
 }
 
+/// `; TCP stack linux`; empty if TCP carries nothing.
+fn on_stacks<'a>(stacks: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = stacks.into_iter().collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!("; TCP stack {one}"),
+        more => format!("; TCP stacks {}", more.join(", ")),
+    }
+}
+
+/// The head line of a sweep or comparison: the scenario, its TCP stacks, the replicas.
+fn head(e: &ExperimentResult) -> String {
+    let stacks = on_stacks(e.scenario_stacks.iter().map(String::as_str));
+    let replicas = e.cells.iter().map(|c| c.replicas).max().unwrap_or(0);
+    let runs = if replicas == 1 { "run" } else { "runs" };
+    format!("{} ({replicas} {runs} each{stacks})", e.title)
+}
+
 /// The outcome of a charging session and the latency of its messages.
 fn session(name: &str, s: &SessionResult) -> String {
     let mut out = format!("session {name}: {}", word(&s.outcome));
@@ -100,7 +122,10 @@ fn session(name: &str, s: &SessionResult) -> String {
     }
     let passed: Vec<String> = s.violations.iter().map(|(limit, n)| format!("{} {n}", word(limit))).collect();
     let first = s.first_violation_s.map_or(String::new(), |at| format!(", the first at {} s", digits(at)));
-    let passed = if passed.is_empty() { "none".into() } else { passed.join(", ") };
+    let mut passed = if passed.is_empty() { "none".into() } else { passed.join(", ") };
+    if s.slow_responses > 0 {
+        let _ = write!(passed, "; {} answers later than the charger's performance time", s.slow_responses);
+    }
     let _ = write!(out, "; survived: {}", if s.survived { "yes" } else { "no" });
     out = wrapped(&out, "", "  ") + &wrapped(&format!("limits passed: {passed}{first}"), "  ", "    ");
     let mut table = table(&["message", "requests", "answered", "median", "p95", "p99", "longest", "too late"]);
@@ -198,7 +223,9 @@ fn gateways(r: &RunResult) -> Option<Table> {
 /// An experiment: published, measured and their ratio, a column for each stack.
 pub(crate) fn experiment(e: &ExperimentResult) -> String {
     let place = if e.place.is_empty() { String::new() } else { format!(" ({})", e.place) };
-    let mut out = "\n".to_owned() + &wrapped(&format!("{}: {}{place}", e.experiment, e.title), "", "  ");
+    let stacks = on_stacks(e.scenario_stacks.iter().map(String::as_str));
+    let title = format!("{}: {}{place}{stacks}", e.experiment, e.title);
+    let mut out = "\n".to_owned() + &wrapped(&title, "", "  ");
     out += &cells(e);
     for rank in &e.ranks {
         let at: Vec<String> = rank.at.iter().map(|(k, v)| format!("{k} = {v}")).collect();
@@ -217,13 +244,7 @@ pub(crate) fn experiment(e: &ExperimentResult) -> String {
 fn cells(e: &ExperimentResult) -> String {
     let mut out = String::new();
     for metric in metrics(e) {
-        if metrics(e).len() > 1 {
-            let _ = writeln!(out, "{}", caption(&metric));
-        }
-        let _ = writeln!(out, "{}", of_metric(e, &metric));
-        if metrics(e).len() > 1 {
-            out.push('\n');
-        }
+        let _ = writeln!(out, "{}\n{}\n", caption(&metric), of_metric(e, &metric));
     }
     out + &notes(&e.cells)
 }
@@ -252,9 +273,6 @@ fn of_metric(e: &ExperimentResult, metric: &MetricResult) -> Table {
             heading.push("ratio".into());
         }
     }
-    if !metric.unit.is_empty() && metrics(e).len() == 1 {
-        heading[names..].iter_mut().filter(|h| *h != "ratio").for_each(|h| *h += &format!("\n{}", metric.unit));
-    }
     let mut table = table(&heading.iter().map(String::as_str).collect::<Vec<_>>());
     for cell in here.iter().filter(|c| Some(&c.stack) == e.stacks.first()) {
         let label = |a: &AxisResult| {
@@ -268,7 +286,7 @@ fn of_metric(e: &ExperimentResult, metric: &MetricResult) -> Table {
         }
         for stack in &e.stacks {
             let same = here.iter().find(|c| c.stack == *stack && c.axes == cell.axes).unwrap_or(cell);
-            row.push(measured(same));
+            row.push(counted(same));
             if published {
                 row.push(same.ratio().map_or(String::new(), |r| format!("{r:.2}")));
             }
@@ -279,18 +297,34 @@ fn of_metric(e: &ExperimentResult, metric: &MetricResult) -> Table {
     table
 }
 
+/// Formats a cell as [`measured`] does, followed by the number of runs with a value unless all have one.
+fn counted(cell: &Cell) -> String {
+    let count = match cell.values() {
+        0 if !cell.is_censored() => String::new(),
+        n if n < cell.replicas as usize && !cell.deterministic => format!(" ({n}/{})", cell.replicas),
+        _ => String::new(),
+    };
+    measured(cell) + &count
+}
+
 /// `0.431 ± 0.012`; an exact value has no interval.
 fn measured(cell: &Cell) -> String {
-    if let Some(bound) = cell.lower_bound() {
-        return format!("> {}", digits(bound));
+    match (cell.measured, cell.bound, cell.interval, cell.ci95) {
+        (None, Some(bound), ..) => format!("> {}", digits(bound)),
+        (None, None, ..) => "-".into(),
+        (Some(m), _, interval, _) if cell.is_censored() => {
+            format!("median {}{}", digits(m), interval.map_or(String::new(), |ends| format!(" ({})", range(ends))))
+        }
+        (Some(m), _, Some(ends), _) => format!("{} ({})", digits(m), range(ends)),
+        (Some(m), _, None, None) if cell.all_equal() => format!("{} (all)", digits(m)),
+        (Some(m), _, None, None) => digits(m),
+        (Some(m), _, None, Some(ci)) => format!("{} ± {}", digits(m), digits(ci)),
     }
-    match (cell.measured, cell.interval, cell.ci95) {
-        (None, ..) => "-".into(),
-        (Some(m), Some([from, to]), _) => format!("{} ({} to {})", digits(m), digits(from), digits(to)),
-        (Some(m), None, None) if cell.all_equal() => format!("{} (all)", digits(m)),
-        (Some(m), None, None) => digits(m),
-        (Some(m), None, Some(ci)) => format!("{} ± {}", digits(m), digits(ci)),
-    }
+}
+
+/// `1.2 to 3.4`, or `> 1.2` if there is no known upper end.
+fn range([from, to]: [f64; 2]) -> String {
+    if to.is_finite() { format!("{} to {}", digits(from), digits(to)) } else { format!("> {}", digits(from)) }
 }
 
 /// Explains the signs in a table of these cells.
@@ -299,17 +333,31 @@ fn notes(cells: &[Cell]) -> String {
     let mut notes = Vec::new();
     if !cells.is_empty() && cells.iter().all(|c| c.deterministic) {
         notes.push("Nothing in the scenario is random: all runs are the same, and the values are exact.");
-    } else if any(|c| c.deterministic) {
+    } else if any(|c| c.deterministic) && !any(Cell::is_single) {
         notes.push("A value without ± is exact: nothing in its scenario is random.");
+    }
+    if any(Cell::is_single) {
+        notes.push("A single run of a random scenario has no interval: one run cannot tell values apart.");
     }
     if any(Cell::all_equal) {
         notes.push("(all) marks what all random runs gave: how it spreads is not known.");
     }
-    if any(|c| c.interval.is_some()) {
+    if any(|c| c.interval.is_some() && c.quantile.is_none()) {
         notes.push("In brackets is the 95 % interval of a share of runs (Wilson).");
     }
-    if any(|c| !c.at_least.is_empty()) {
-        notes.push("A value after > is a lower bound: in some run the event did not happen before the end.");
+    if any(|c| c.interval.is_some() && c.quantile.is_some()) {
+        notes.push("In brackets after a median or percentile is its 95 % interval (order statistics).");
+    }
+    if any(Cell::is_censored) {
+        notes.push(
+            "Where runs ended before their value was reached, the median of all stands; a figure after > is a lower bound.",
+        );
+    }
+    if any(|c| c.values() < c.replicas as usize && !c.deterministic) {
+        notes.push("(n/N) says that n of N runs have a value.");
+    }
+    if any(|c| c.values() < c.replicas as usize && !c.is_censored() && c.measured.is_some()) {
+        notes.push("The mean is then that of these n runs only.");
     }
     notes.iter().map(|note| wrapped(note, "", "")).collect()
 }
@@ -408,46 +456,57 @@ pub(crate) fn wrapped(text: &str, first: &str, others: &str) -> String {
 
 /// Each combination compared with the first.
 pub(crate) fn comparison(e: &ExperimentResult) -> String {
-    let mut out = String::new();
+    let mut out = wrapped(&head(e), "", "  ");
     for metric in metrics(e) {
         let all: Vec<&Cell> = e.cells.iter().filter(|c| c.metric == metric.name).collect();
-        let mut table = table(&["", "mean ± 95 %", "n", "difference ± 95 %", "%", "differs"]);
+        let mut table = table(&["", "mean ± 95 %", "n", "difference, 95 %", "%", "differs"]);
+        if all.iter().any(|c| c.quantile.is_some()) {
+            table = crate::table::table(&["", "measured, 95 %", "n", "difference, 95 %", "%", "differs"]);
+        }
         for cell in &all {
             let name = cell.axes.values().cloned().collect::<Vec<_>>().join(", ");
-            let n = (cell.samples.len() + cell.at_least.len()).to_string();
+            let (n, all_runs) = (cell.values(), cell.replicas as usize);
+            let n = if n < all_runs { format!("{n}/{all_runs}") } else { n.to_string() };
             let mut row = vec![name, measured(cell), n];
-            row.extend(if std::ptr::eq(*cell, all[0]) { Default::default() } else { compared(all[0], cell) });
+            let beside = e.compared.iter().find(|c| c.axes == cell.axes && c.metric == cell.metric);
+            row.extend(beside.map_or_else(Default::default, |beside| compared(all[0], cell, beside)));
             table.add_row(row);
         }
         table.numbers(1);
         table.less_important(&[4]);
         let _ = writeln!(out, "{}\n{table}\n", caption(&metric));
     }
+    if e.compared.iter().any(|c| c.interval.is_some_and(|[from, to]| from < to)) {
+        let note = "Differences are taken within replicas, which share their random numbers; in brackets is their 95 % interval.";
+        out += &wrapped(note, "", "");
+    }
     out + &notes(&e.cells)
 }
 
 /// The difference of a cell from the first, in its unit and in percent, and whether it is significant.
-fn compared(first: &Cell, cell: &Cell) -> [String; 3] {
-    let bounded = |c: &Cell| !c.at_least.is_empty();
-    if bounded(first) || bounded(cell) {
-        return Default::default();
-    }
+fn compared(first: &Cell, cell: &Cell, beside: &Compared) -> [String; 3] {
     let percent =
         |d: f64| first.measured.filter(|m| *m != 0.0).map_or(String::new(), |m| format!("{:+.1}", 100.0 * d / m));
-    let Some((d, interval)) = cell.difference(first) else { return Default::default() };
-    if first.deterministic && cell.deterministic {
-        let differs = if d == 0.0 { "no" } else { "deterministic" };
-        return [signed(d), percent(d), differs.into()];
-    }
-    let differs = interval.map_or("", |[from, to]| if from > 0.0 || to < 0.0 { "yes" } else { "not shown" });
-    let shown = match interval {
-        Some([from, to]) if first.interval.or(cell.interval).is_some() => {
-            format!("{} ({} to {})", signed(d), signed(from), signed(to))
-        }
-        Some([from, to]) if from < to => format!("{} ± {}", signed(d), digits((to - from) / 2.0)),
-        _ => signed(d),
+    let exact = first.deterministic && cell.deterministic;
+    let differs = match (beside.is_significant(), beside.difference) {
+        (_, Some(0.0)) if exact => "no",
+        _ if exact => "deterministic",
+        (Some(true), _) => "yes",
+        (Some(false), _) => "not shown",
+        (None, _) if beside.pairs == 1 => "one run",
+        (None, _) => "",
     };
-    [shown, percent(d), differs.into()]
+    let ends = beside.interval.filter(|[from, to]| from < to && !exact);
+    let ends = ends.map(|[from, to]| match (from.is_finite(), to.is_finite()) {
+        (true, true) => format!("({} to {})", signed(from), signed(to)),
+        (true, false) => format!("(> {})", signed(from)),
+        (false, true) => format!("(< {})", signed(to)),
+        (false, false) => String::new(),
+    });
+    let median = if beside.median { "median " } else { "" };
+    let difference = beside.difference.map(|d| format!("{median}{}", signed(d)));
+    let shown: Vec<String> = difference.into_iter().chain(ends).filter(|part| !part.is_empty()).collect();
+    [shown.join(" "), beside.difference.map_or(String::new(), percent), differs.into()]
 }
 
 fn signed(x: f64) -> String {
@@ -508,6 +567,7 @@ mod tests {
         let cell = |n: usize, deterministic| Cell {
             measured: Some(3.0),
             samples: vec![3.0; n],
+            replicas: n as u32,
             deterministic,
             ..Cell::default()
         };
@@ -516,8 +576,35 @@ mod tests {
             ["3.000 (all)", "3.000", "3.000"]
         );
         // Five equal values do not tell two cells apart, six do.
-        let of = |n: usize, x: f64| Cell { measured: Some(x), samples: vec![x; n], ..Cell::default() };
-        assert_eq!(compared(&of(5, 1.0), &of(5, 3.0))[2], "");
-        assert_eq!(compared(&of(6, 1.0), &of(6, 3.0)), ["+2.000", "+200.0", "yes"]);
+        let of =
+            |n: usize, x: f64| Cell { measured: Some(x), samples: vec![x; n], replicas: n as u32, ..Cell::default() };
+        let beside = |n: usize| {
+            let (first, cell) = (of(n, 1.0), of(n, 3.0));
+            compared(&first, &cell, &Compared::new(&cell, &first).unwrap())
+        };
+        assert_eq!(beside(1)[2], "one run");
+        assert_eq!(beside(5)[2], "");
+        assert_eq!(beside(6), ["+2.000", "+200.0", "yes"]);
+    }
+
+    #[test]
+    fn runs_without_a_value_are_counted() {
+        let cell = |samples: &[f64], at_least: &[f64]| Cell {
+            samples: samples.to_vec(),
+            at_least: at_least.to_vec(),
+            replicas: 10,
+            ..Cell::default()
+        };
+        let late = Cell { quantile: Some(0.5), bound: Some(600.0), ..cell(&[270.0; 3], &[600.0; 7]) };
+        assert_eq!(counted(&late), "> 600.0 (3/10)");
+        let median = Cell {
+            quantile: Some(0.5),
+            measured: Some(270.0),
+            interval: Some([200.0, f64::INFINITY]),
+            ..cell(&[270.0; 7], &[600.0; 3])
+        };
+        assert_eq!(counted(&median), "median 270.0 (> 200.0) (7/10)");
+        let some = Cell { measured: Some(2.0), ci95: Some(0.5), ..cell(&[2.0; 9], &[]) };
+        assert_eq!(counted(&some), "2.000 ± 0.500 (9/10)");
     }
 }

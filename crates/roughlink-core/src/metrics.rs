@@ -4,6 +4,7 @@ mod gateway;
 
 pub use gateway::{GatewayFlowResult, GatewayResult};
 
+use crate::app::Traffic;
 use crate::app::request::SessionResult;
 use crate::app::voip::VoipResult;
 use crate::gateway::Stats;
@@ -51,6 +52,12 @@ pub struct FlowResult {
     pub kind: String,
     /// Congestion control; null for datagram flows.
     pub cc: Option<String>,
+    /// TCP stack; absent if TCP does not carry it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub stack: Option<String>,
+    /// A transfer without a size, which no run completes; absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub unlimited: bool,
     /// When it started, s.
     pub start_s: f64,
     /// When its last byte arrived, s; null if it did not complete.
@@ -240,7 +247,7 @@ impl RunResult {
             sim_s: sim.as_secs_f64(),
             wall_s: 0.0,
             events: *events,
-            jain: jain(flows.iter().filter(|f| f.is_transfer()).filter_map(|f| f.throughput_mbps)),
+            jain: jain(flows.iter().filter(|f| f.is_transfer()).map(|f| f.throughput_mbps.unwrap_or(0.0))),
             flows,
             links: s
                 .links
@@ -271,6 +278,8 @@ impl FlowResult {
             name: spec.name.clone(),
             kind: spec.traffic.name().into(),
             cc: spec.factory.is_some().then(|| spec.cc.clone()),
+            stack: spec.stack().map(|stack| stack.name().into()),
+            unlimited: matches!(spec.traffic, Traffic::Bulk { bytes: None }),
             start_s: f.start.as_secs_f64(),
             end_s: f.end.map(Time::as_secs_f64),
             completed: f.end.is_some(),

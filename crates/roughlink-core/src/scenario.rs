@@ -12,7 +12,7 @@ use crate::link::Model;
 use crate::link::greenphy::Class;
 use crate::packet::Protocol;
 use crate::sctp::SctpConfig;
-use crate::tcp::TcpConfig;
+use crate::tcp::{Stack, TcpConfig};
 use crate::units::Time;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -147,6 +147,11 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
+    /// The TCP stack that carries it, if one does.
+    pub fn stack(&self) -> Option<Stack> {
+        (self.factory.is_some() && self.sctp.is_none()).then_some(self.tcp.stack)
+    }
+
     /// What carries its traffic; the discovery of a charging session is UDP beside it.
     pub fn protocol(&self) -> Protocol {
         match (&self.traffic, &self.sctp) {

@@ -16,6 +16,7 @@ use crate::{output, part, report};
 use roughlink_core::metrics::RunResult;
 use roughlink_core::trace::columns::Series;
 use run::Run;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -65,6 +66,10 @@ pub fn facts(experiments: &[ExperimentResult], revision: &str) -> Vec<(String, S
         ("Version".into(), format!("roughlink {}", env!("CARGO_PKG_VERSION"))),
         ("Revision".into(), revision.into()),
     ];
+    let stacks: BTreeSet<&str> = experiments.iter().flat_map(|e| &e.scenario_stacks).map(String::as_str).collect();
+    if !stacks.is_empty() {
+        facts.push(("TCP stack".into(), stacks.into_iter().collect::<Vec<_>>().join(", ")));
+    }
     if many > 0 {
         let replicas = if few == many { many.to_string() } else { format!("{few} to {many}") };
         facts.push(("Replicas".into(), replicas));

@@ -7,17 +7,20 @@
 //! `covered_mb@high` is what was delivered while the train was in stations of that class.
 //!
 //! With a window, `throughput_mbps[10..60]@download`, it covers the time from 10 s to 60 s ([`crate::watch::windows`]).
+//! With a percentile at the end, `throughput_mbps:p50`, that over the replicas stands for them instead of their mean.
 
 use crate::error::LabError;
 use crate::experiment::result::MetricResult;
 use crate::nearest;
 use crate::quantity::{self, COVERED, Quantity};
+use crate::statistics::Interval;
 use crate::store::Record;
 use crate::watch::MEANS;
 use crate::watch::windows::{self, WINDOWED, Windowed};
 use roughlink_core::app::request::MessageResult;
 use roughlink_core::metrics::{DirectionResult, FlowResult, RunResult};
 use roughlink_core::scenario::Scenario;
+use roughlink_core::units::Time;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -25,8 +28,12 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
     name: String,
+    /// Name without `quantile`, under which a single run is measured.
+    per_run: String,
     of: Of,
     which: Which,
+    /// The quantile over the replicas that stands for them, instead of their mean.
+    quantile: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +70,8 @@ enum Fold {
 struct Measure<T: 'static> {
     quantity: Quantity,
     value: fn(&T) -> Option<f64>,
+    /// A lower bound, where the run ended before there was a value.
+    at_least: fn(&T, &RunResult) -> Option<f64>,
     /// A flow either has the property or not, so the mean over runs is a share of runs.
     share: bool,
 }
@@ -74,17 +83,30 @@ impl<T> std::fmt::Debug for Measure<T> {
 }
 
 const fn measure<T>(name: &str, value: fn(&T) -> Option<f64>) -> Measure<T> {
-    Measure { quantity: quantity::of(name), value, share: false }
+    Measure { quantity: quantity::of(name), value, at_least: |_, _| None, share: false }
+}
+
+const fn measure_until<T>(
+    name: &str,
+    value: fn(&T) -> Option<f64>,
+    at_least: fn(&T, &RunResult) -> Option<f64>,
+) -> Measure<T> {
+    Measure { quantity: quantity::of(name), value, at_least, share: false }
 }
 
 const fn share_of_runs<T>(name: &str, value: fn(&T) -> Option<f64>) -> Measure<T> {
-    Measure { quantity: quantity::of(name), value, share: true }
+    Measure { quantity: quantity::of(name), value, at_least: |_, _| None, share: true }
 }
 
 static FLOW: &[Measure<FlowResult>] = &[
-    measure("throughput_mbps", |f| f.throughput_mbps),
+    // A transfer that delivered nothing has a rate of 0; leaving it out would raise the mean.
+    measure("throughput_mbps", |f| f.throughput_mbps.or((f.is_transfer() && f.delivered_bytes == 0).then_some(0.0))),
     measure("delivered_bytes", |f| Some(f.delivered_bytes as f64)),
-    measure("duration_s", |f| f.end_s.map(|end| end - f.start_s)),
+    measure_until(
+        "duration_s",
+        |f| f.end_s.map(|end| end - f.start_s),
+        |f, run| (!f.unlimited).then(|| (run.sim_s - f.start_s).max(0.0)),
+    ),
     measure("failed_s", |f| f.failed_s),
     measure("segments", |f| Some(f.segments as f64)),
     measure("retransmits", |f| Some(f.retransmits as f64)),
@@ -115,7 +137,11 @@ static FLOW: &[Measure<FlowResult>] = &[
     measure("loop_late", |f| charging_loop(f).map(|m| m.violations as f64)),
     measure("violations", |f| f.session.as_ref().map(|s| s.violations() as f64)),
     share_of_runs("survived", |f| f.session.as_ref().map(|s| f64::from(u8::from(s.survived)))),
-    measure("session_setup_ms", |f| f.session.as_ref()?.setup_ms),
+    measure_until(
+        "session_setup_ms",
+        |f| f.session.as_ref()?.setup_ms,
+        |f, run| Some((f.session.as_ref()?.end_s.unwrap_or(run.sim_s) - f.start_s).max(0.0) * 1e3),
+    ),
 ];
 
 fn charging_loop(f: &FlowResult) -> Option<&MessageResult> {
@@ -198,6 +224,18 @@ impl Metric {
     /// The metric called `name`.
     pub fn new(name: &str) -> Result<Metric, LabError> {
         let unknown = |help| LabError::NotFound { what: "metric", name: name.into(), help };
+        if let Some((per_run, percent)) = name.rsplit_once(":p")
+            && let Ok(percent) = percent.parse::<f64>()
+        {
+            if !(percent > 0.0 && percent < 100.0) {
+                return Err(unknown("a percentile lies between 0 and 100: `:p50` is the median over the runs".into()));
+            }
+            let of_run = Metric::new(per_run)?;
+            if of_run.quantile.is_some() {
+                return Err(unknown("give one percentile over the runs".into()));
+            }
+            return Ok(Metric { name: name.into(), quantile: Some(percent / 100.0), ..of_run });
+        }
         if let Some((base, window, rest)) = windows::parse(name) {
             let Some(of) = WINDOWED.iter().find(|w| w.quantity.name == base) else {
                 return Err(unknown(nearest::suggest(
@@ -210,7 +248,7 @@ impl Metric {
                 return Err(unknown(format!("{reason}: write {base}[10..60] for the time from 10 s to 60 s")));
             }
             let which = which(base, rest, !of.is_of_run()).map_err(unknown)?;
-            return Ok(Metric { name: name.into(), of: Of::Window(of), which });
+            return Ok(Metric { name: name.into(), per_run: name.into(), of: Of::Window(of), which, quantile: None });
         }
         let at = name.find(['@', ':']).unwrap_or(name.len());
         let (base, rest) = name.split_at(at);
@@ -222,11 +260,18 @@ impl Metric {
         };
         let per_element = matches!(of, Of::Flow(_) | Of::Link(_)) || base == COVERED && rest.starts_with('@');
         let which = which(base, rest, per_element).map_err(unknown)?;
-        Ok(Metric { name: name.into(), of, which })
+        Ok(Metric { name: name.into(), per_run: name.into(), of, which, quantile: None })
     }
 
-    /// Refuses a metric of a flow or link that `scenario` does not have.
+    /// Refuses a metric of a flow or link that `scenario` does not have, and a window beyond its end.
     pub fn check(&self, scenario: &Scenario) -> Result<(), LabError> {
+        if let Some(end) = self.window_end().filter(|end| *end > scenario.duration) {
+            let (end, duration) = (end.as_secs_f64(), scenario.duration.as_secs_f64());
+            return Err(LabError::Usage {
+                message: format!("the window of `{}` ends at {end} s, and the scenario lasts {duration} s", self.name),
+                help: format!("end the window by {duration}, or set a longer duration: --set duration='{end} s'"),
+            });
+        }
         let Which::Named(name) = &self.which else { return Ok(()) };
         let flows = scenario.flows.iter().map(|f| f.name.as_str());
         match self.of {
@@ -248,6 +293,21 @@ impl Metric {
         &self.name
     }
 
+    /// The name of its value in a single run: without the percentile over the runs.
+    pub fn name_per_run(&self) -> &str {
+        &self.per_run
+    }
+
+    /// The quantile over the replicas that stands for them; `None` if their mean does.
+    pub fn quantile(&self) -> Option<f64> {
+        self.quantile
+    }
+
+    /// The end of its window of time.
+    pub fn window_end(&self) -> Option<Time> {
+        windows::parse(&self.per_run)?.1.ok().map(|(_, end)| end)
+    }
+
     /// Whether it needs a watched run.
     pub fn needs_watching(&self) -> bool {
         matches!(self.of, Of::Mean(..) | Of::Window(_))
@@ -264,7 +324,7 @@ impl Metric {
 
     /// Whether its mean over runs is a share of runs.
     pub fn is_share_of_runs(&self) -> bool {
-        matches!(self.of, Of::Flow(q) if q.share) && self.which != Which::Fold(Fold::Sum)
+        matches!(self.of, Of::Flow(q) if q.share) && self.which != Which::Fold(Fold::Sum) && self.quantile.is_none()
     }
 
     /// Whether it has a window of time.
@@ -283,61 +343,80 @@ impl Metric {
             Which::Fold(Fold::Max) => ", largest".into(),
             Which::Fold(Fold::Sum) => ", sum".into(),
         };
-        let window = match windows::parse(&self.name) {
+        let over_runs = match self.quantile {
+            None => String::new(),
+            Some(0.5) => ", median of the runs".into(),
+            Some(q) => format!(", percentile {} of the runs", (q * 1e8).round() / 1e6),
+        };
+        let window = match windows::parse(&self.per_run) {
             Some((_, Ok((a, b)), _)) => format!(", {} s to {} s", a.as_secs_f64(), b.as_secs_f64()),
             _ => String::new(),
         };
-        MetricResult { name: self.name.clone(), label: format!("{label}{which}{window}"), unit: unit.into() }
-    }
-
-    /// A lower bound in a run that ended before the value was reached; `None` if there is a value, or never will be.
-    pub fn at_least(&self, record: &Record) -> Option<f64> {
-        match self.of {
-            Of::Mean(..) => record.watched.as_ref()?.at_least.get(&self.name).copied(),
-            _ => None,
-        }
+        MetricResult { name: self.name.clone(), label: format!("{label}{which}{window}{over_runs}"), unit: unit.into() }
     }
 
     /// Its value in a run; `None` if it has none there.
     pub fn value(&self, record: &Record) -> Option<f64> {
+        self.bounds(record).and_then(|[from, to]| (from == to).then_some(from))
+    }
+
+    /// A lower bound in a run that ended before the value was reached; `None` if there is a value, or never will be.
+    pub fn at_least(&self, record: &Record) -> Option<f64> {
+        self.bounds(record).and_then(|[from, to]| (from != to).then_some(from))
+    }
+
+    /// The bounds of its value in a run; they are equal if it has one, and the upper one is infinite if the run ended
+    /// before.
+    fn bounds(&self, record: &Record) -> Option<Interval> {
         let run = &record.result;
+        let exactly = |value: f64| [value; 2];
         match self.of {
-            Of::Run(q) => (q.value)(run),
-            Of::Mean(..) => record.watched.as_ref()?.means.get(&self.name).copied(),
-            Of::Window(_) => record.watched.as_ref()?.windows.get(&self.name).copied(),
+            Of::Run(q) => (q.value)(run).map(exactly),
+            Of::Mean(..) => {
+                let watched = record.watched.as_ref()?;
+                let bound = || watched.at_least.get(&self.per_run).map(|bound| [*bound, f64::INFINITY]);
+                watched.means.get(&self.per_run).copied().map(exactly).or_else(bound)
+            }
+            Of::Window(_) => record.watched.as_ref()?.windows.get(&self.per_run).copied().map(exactly),
             Of::Flow(q) => {
+                let of = |f: &FlowResult| {
+                    let bound = || (q.at_least)(f, run).map(|bound| [bound, f64::INFINITY]);
+                    (q.value)(f).map(exactly).or_else(bound)
+                };
                 let alike = || {
-                    let among = run.flows.iter().any(|f| f.is_transfer() && (q.value)(f).is_some());
-                    run.flows.iter().filter(move |f| !among || f.is_transfer()).filter_map(q.value)
+                    let among = run.flows.iter().any(|f| f.is_transfer() && of(f).is_some());
+                    run.flows.iter().filter(move |f| !among || f.is_transfer()).filter_map(of)
                 };
                 match &self.which {
-                    Which::Usual => Fold::Mean.of(alike()),
-                    Which::Fold(fold) => fold.of(alike()),
-                    Which::Named(name) => run.flows.iter().find(|f| f.name == *name).and_then(q.value),
+                    Which::Usual => Fold::Mean.of_bounds(alike()),
+                    Which::Fold(fold) => fold.of_bounds(alike()),
+                    Which::Named(name) => run.flows.iter().find(|f| f.name == *name).and_then(of),
                 }
             }
-            Of::Link(q) => {
-                let all = || run.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
-                match &self.which {
-                    Which::Usual => {
-                        let bottleneck = |a: &&DirectionResult, b: &&DirectionResult| {
-                            let missing = |d: &DirectionResult| d.lost + d.dropped;
-                            missing(a).cmp(&missing(b)).then(a.queue_mean_pkt.total_cmp(&b.queue_mean_pkt))
-                        };
-                        all().max_by(bottleneck).and_then(q.value)
-                    }
-                    Which::Fold(fold) => fold.of(all().filter_map(q.value)),
-                    Which::Named(name) => {
-                        let link = |name: &str| run.links.iter().find(|l| l.name == name);
-                        let direction = match (link(name), name.rsplit_once('.')) {
-                            (Some(l), _) => Some(&l.forward),
-                            (None, Some((name, "forward"))) => link(name).map(|l| &l.forward),
-                            (None, Some((name, "reverse"))) => link(name).map(|l| &l.reverse),
-                            _ => None,
-                        };
-                        direction.and_then(q.value)
-                    }
-                }
+            Of::Link(q) => self.of_link(q, run).map(exactly),
+        }
+    }
+
+    fn of_link(&self, q: &Measure<DirectionResult>, run: &RunResult) -> Option<f64> {
+        let all = || run.links.iter().flat_map(|l| [&l.forward, &l.reverse]);
+        match &self.which {
+            Which::Usual => {
+                let bottleneck = |a: &&DirectionResult, b: &&DirectionResult| {
+                    let missing = |d: &DirectionResult| d.lost + d.dropped;
+                    missing(a).cmp(&missing(b)).then(a.queue_mean_pkt.total_cmp(&b.queue_mean_pkt))
+                };
+                all().max_by(bottleneck).and_then(q.value)
+            }
+            Which::Fold(fold) => fold.of(all().filter_map(q.value)),
+            Which::Named(name) => {
+                let link = |name: &str| run.links.iter().find(|l| l.name == name);
+                let direction = match (link(name), name.rsplit_once('.')) {
+                    (Some(l), _) => Some(&l.forward),
+                    (None, Some((name, "forward"))) => link(name).map(|l| &l.forward),
+                    (None, Some((name, "reverse"))) => link(name).map(|l| &l.reverse),
+                    _ => None,
+                };
+                direction.and_then(q.value)
             }
         }
     }
@@ -363,6 +442,7 @@ pub const FORMS: &str = "\
 NAME[10..60] is that of the time from 10 s to 60 s; A..B stands for such a window.
 NAME@x is that of flow, link or class of stations x (loss@plc.reverse: one direction).
 NAME:min, :max, :sum and :mean are over all of them.
+NAME:p50 at the end is the median over the runs instead of the mean, NAME:p95 the 95th percentile.
 ";
 
 /// Parses the suffix of a quantity's name.
@@ -376,7 +456,7 @@ fn which(base: &str, rest: &str, per_element: bool) -> Result<Which, String> {
             "min" => Fold::Min,
             "max" => Fold::Max,
             "sum" => Fold::Sum,
-            _ => return Err(nearest::suggest(fold, "after `:` comes", ["mean", "min", "max", "sum"])),
+            _ => return Err(nearest::suggest(fold, "after `:` comes", ["mean", "min", "max", "sum", "p50"])),
         }),
     })
 }
@@ -394,6 +474,12 @@ pub(crate) fn known<'n>(
 }
 
 impl Fold {
+    /// Combines values that are known between bounds.
+    fn of_bounds(self, values: impl Iterator<Item = Interval>) -> Option<Interval> {
+        let (low, high): (Vec<f64>, Vec<f64>) = values.map(|[low, high]| (low, high)).unzip();
+        Some([self.of(low.into_iter())?, self.of(high.into_iter())?])
+    }
+
     fn of(self, values: impl Iterator<Item = f64>) -> Option<f64> {
         let values: Vec<f64> = values.collect();
         if values.is_empty() {

@@ -2,6 +2,7 @@
 //!
 //! The same input gives the same bytes. Charts are drawn by plotly.js (`vendor/`).
 
+mod answer;
 mod claims;
 /// The data behind a figure as CSV.
 pub mod csv;
@@ -64,7 +65,7 @@ pub fn render(input: &ReportInput) -> String {
     } else {
         main += &contents(input, &ids);
         main += &claims::section(input);
-        about
+        answer::of(input) + &about
     };
     for (experiment, id) in input.experiments.iter().zip(&ids) {
         main += &section(experiment, id, &slots);

@@ -1,4 +1,4 @@
-//! Means, medians, shares, confidence intervals, rank correlation.
+//! Means, quantiles, shares, their 95 % intervals, differences within pairs, correlation.
 
 use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Normal, StudentsT};
 
@@ -51,28 +51,38 @@ pub fn student95(freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::NAN, |t| t.inverse_cdf(0.975))
 }
 
-/// The difference of two means, `b - a`, with half its 95 % confidence interval (Welch, unequal variances); no interval
-/// if a sample has none.
-pub fn difference(a: &Summary, b: &Summary) -> (f64, Option<f64>) {
-    let known = a.ci95.and(b.ci95).and(a.deviation.zip(b.deviation));
-    let ci = known.map(|(sa, sb)| {
-        let (va, vb) = (sa * sa / a.n as f64, sb * sb / b.n as f64);
-        // A sample without variance, of whatever size, adds none.
-        let term = |v: f64, n: usize| if v == 0.0 { 0.0 } else { v * v / (n as f64 - 1.0) };
-        match term(va, a.n) + term(vb, b.n) {
-            0.0 => 0.0,
-            terms => student95((va + vb) * (va + vb) / terms) * libm::sqrt(va + vb),
-        }
-    });
-    (b.mean - a.mean, ci)
+/// The 95 % interval of the mean of a sample: Student's, corrected for skewness by Hall's transformation (1992, *On the
+/// removal of skewness by transformation*, J. R. Statist. Soc. B 54, equation 3). None where [`summary`] has none.
+pub fn interval(values: &[f64]) -> Option<Interval> {
+    let Summary { n, mean, deviation, ci95 } = summary(values)?;
+    let (s, n) = (deviation.filter(|_| ci95.is_some())?, n as f64);
+    if s == 0.0 {
+        return Some([mean; 2]);
+    }
+    let cubes = values.iter().map(|v| (v - mean) / s).map(|z| z * z * z);
+    let (skewness, root, t) = (cubes.sum::<f64>() / n, libm::sqrt(n), student95(n - 1.0));
+    let a = skewness / 3.0;
+    // The t statistic whose transformed value is `q`.
+    let inverse = |q: f64| {
+        let y = q / root - skewness / (6.0 * n);
+        if a.abs() < 1e-6 { root * y } else { root / a * (libm::cbrt(1.0 + 3.0 * a * y) - 1.0) }
+    };
+    Some([t, -t].map(|q| mean - inverse(q) * s / root))
 }
 
-/// The ratio of two means, `a / b`, with half its 95 % confidence interval by the delta method; no interval if a sample has
-/// none. Divided by zero it is infinite and has none either, or is no number.
-pub fn ratio(a: &Summary, b: &Summary) -> (f64, Option<f64>) {
-    let r = a.mean / b.mean;
-    let ends = a.ci95.zip(b.ci95).filter(|_| b.mean != 0.0);
-    (r, ends.map(|(x, y)| libm::hypot(x, r * y) / b.mean.abs()))
+/// The ratio of the means of pairs, `a / b`, with its 95 % interval: [`interval`] of what each pair deviates from the
+/// ratio. Divided by zero it is infinite and has none, or is no number.
+pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<Interval>) {
+    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
+    let (a, b) = (mean(|p| p.0), mean(|p| p.1));
+    let r = a / b;
+    if b == 0.0 || pairs.is_empty() {
+        return (r, None);
+    }
+    // Equal pairs deviate by nothing, not by rounding.
+    let equal = pairs.iter().all(|p| *p == pairs[0]);
+    let deviations: Vec<f64> = pairs.iter().map(|(x, y)| if equal { 0.0 } else { (x - r * y) / b }).collect();
+    (r, interval(&deviations).map(|[from, to]| [r + from, r + to]))
 }
 
 /// Ends of an interval.
@@ -82,15 +92,29 @@ pub type Interval = [f64; 2];
 /// values, as far from either end, that holds the median of what they were drawn from with at least 95 % (the sign test
 /// turned around); none with fewer than six values.
 pub fn median(values: &[Interval]) -> Option<(Interval, Option<Interval>)> {
+    quantile(values, 0.5)
+}
+
+/// Returns the quantile `q` and its interval, as [`median`] does for one half. Between two values it is interpolated
+/// linearly (Hyndman and Fan 1996, definition 7). Either end of the interval errs with at most 2.5 %.
+pub fn quantile(values: &[Interval], q: f64) -> Option<(Interval, Option<Interval>)> {
     let sorted = |end: usize| {
         let mut ends: Vec<f64> = values.iter().map(|v| v[end]).collect();
         ends.sort_by(f64::total_cmp);
         ends
     };
     let (low, high, n) = (sorted(0), sorted(1), values.len());
-    let before = n.checked_sub(1)? / 2;
-    let middle = |ends: &[f64]| (ends[before] + ends[n / 2]) / 2.0;
-    Some(([middle(&low), middle(&high)], sign_test(n).map(|k| [low[k], high[n - 1 - k]])))
+    let position = q * n.checked_sub(1)? as f64;
+    let (before, part) = (position as usize, position.fract());
+    let at = |ends: &[f64]| match ends.get(before + 1) {
+        Some(next) if part > 0.0 => (1.0 - part) * ends[before] + part * next,
+        _ => ends[before],
+    };
+    // Values below the quantile are binomial.
+    let below = Binomial::new(q, n as u64).ok()?;
+    let first = (0..n as u64).take_while(|k| below.cdf(*k) <= 0.025).count().checked_sub(1);
+    let last = (0..n).find(|k| below.cdf(*k as u64) >= 0.975);
+    Some(([at(&low), at(&high)], first.zip(last).map(|(first, last)| [low[first], high[last]])))
 }
 
 /// How many of `n` sorted values may lie beyond either end of an interval that holds the median with 95 %; none if even
@@ -110,25 +134,36 @@ pub fn wilson(share: f64, n: usize) -> Interval {
     [(middle - half).max(0.0), (middle + half).min(1.0)]
 }
 
-/// The 95 % interval of `b - a` of two shares with their own intervals (Newcombe 1998, method 10).
-pub fn difference_of_shares((a, [a0, a1]): (f64, Interval), (b, [b0, b1]): (f64, Interval)) -> (f64, Interval) {
+/// The difference of two shares, `b - a`, with its 95 % interval from theirs (Newcombe 1998: method 10, and for paired
+/// shares with the correlation `phi` of the pairs).
+pub fn difference_of_shares(
+    (a, [a0, a1]): (f64, Interval),
+    (b, [b0, b1]): (f64, Interval),
+    phi: f64,
+) -> (f64, Interval) {
     let d = b - a;
-    (d, [d - libm::hypot(b - b0, a1 - a), d + libm::hypot(b1 - b, a - a0)])
+    let half = |x: f64, y: f64| libm::sqrt((x * x - 2.0 * phi * x * y + y * y).max(0.0));
+    (d, [d - half(b - b0, a1 - a), d + half(b1 - b, a - a0)])
+}
+
+/// Pearson's correlation of pairs. `None` when one side does not vary.
+pub fn correlation(pairs: &[(f64, f64)]) -> Option<f64> {
+    let n = pairs.len() as f64;
+    let (mx, my) = (pairs.iter().map(|p| p.0).sum::<f64>() / n, pairs.iter().map(|p| p.1).sum::<f64>() / n);
+    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
+    for (a, b) in pairs {
+        xy += (a - mx) * (b - my);
+        xx += (a - mx) * (a - mx);
+        yy += (b - my) * (b - my);
+    }
+    (xx > 0.0 && yy > 0.0).then(|| xy / libm::sqrt(xx * yy))
 }
 
 /// Spearman's rank correlation of pairs; equal values share their mean rank. `None` with fewer than two pairs or when
 /// one side does not vary.
 pub fn spearman(pairs: &[(f64, f64)]) -> Option<f64> {
-    let x = ranks(pairs.iter().map(|p| p.0));
-    let y = ranks(pairs.iter().map(|p| p.1));
-    let mean = (pairs.len() as f64 + 1.0) / 2.0;
-    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
-    for (a, b) in x.iter().zip(&y) {
-        xy += (a - mean) * (b - mean);
-        xx += (a - mean) * (a - mean);
-        yy += (b - mean) * (b - mean);
-    }
-    (xx > 0.0 && yy > 0.0).then(|| xy / libm::sqrt(xx * yy))
+    let (x, y) = (ranks(pairs.iter().map(|p| p.0)), ranks(pairs.iter().map(|p| p.1)));
+    correlation(&x.into_iter().zip(y).collect::<Vec<_>>())
 }
 
 /// Ranks from 1, ties shared.
@@ -167,18 +202,41 @@ mod tests {
         for n in 1..10 {
             assert_eq!(of(n).ci95, (n >= 6).then_some(0.0), "{n}");
         }
-        let spread = summary(&[1.0, 2.0, 3.0]).unwrap();
-        assert_eq!(difference(&of(5), &spread), (-1.0, None));
-        assert_eq!(ratio(&spread, &of(5)), (2.0 / 3.0, None));
-        // What is known adds no variance, be it by six values or because nothing in it is random.
-        let half = spread.ci95.unwrap();
-        for known in [of(6), Summary::exact(3.0)] {
-            let (d, ci) = difference(&known, &spread);
-            assert!(d == -1.0 && (ci.unwrap() - half).abs() < 1e-12, "{ci:?}");
+    }
+
+    #[test]
+    fn intervals_of_skewed_samples() {
+        // Symmetric values have no skewness: Student's interval.
+        let [from, to] = interval(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let half = summary(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap().ci95.unwrap();
+        assert!((from - 3.0 + half).abs() < 1e-12 && (to - 3.0 - half).abs() < 1e-12, "{from} to {to}");
+        // Hall 1992, equation 3, solved for the statistic and checked by putting it in: T = (mean - end) / (s / sqrt
+        // n).
+        let values = [0.0, 0.0, 0.1, 0.2, 0.2, 0.3, 0.4, 0.6, 1.0, 3.0];
+        let Summary { mean, deviation: Some(s), .. } = summary(&values).unwrap() else { unreachable!() };
+        let skewness = values.iter().map(|v| ((v - mean) / s).powi(3)).sum::<f64>() / 10.0;
+        let transformed = |end: f64| {
+            let t = (mean - end) / (s / 10f64.sqrt());
+            let a = skewness / 3.0;
+            t + a * t * t / 10f64.sqrt() + a * a * t.powi(3) / 30.0 + skewness / (6.0 * 10f64.sqrt())
+        };
+        let ends = interval(&values).unwrap();
+        assert!((transformed(ends[0]) - 2.262_157).abs() < 1e-5, "{ends:?}");
+        assert!((transformed(ends[1]) + 2.262_157).abs() < 1e-5, "{ends:?}");
+        assert!(ends[1] - mean > 1.5 * (mean - ends[0]), "the long tail is above: {ends:?}");
+        for n in 1..10 {
+            assert_eq!(interval(&vec![3.0; n]), (n >= 6).then_some([3.0; 2]), "{n}");
         }
-        assert_eq!(difference(&Summary::exact(1.0), &Summary::exact(3.0)), (2.0, Some(0.0)));
-        assert_eq!(ratio(&spread, &Summary::exact(0.0)), (f64::INFINITY, None));
-        assert!(ratio(&Summary::exact(0.0), &Summary::exact(0.0)).0.is_nan());
+    }
+
+    #[test]
+    fn ratios_of_pairs() {
+        let pairs: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 3.0, 7.0, 5.0].map(|x| (2.0 * x, x)).into();
+        assert_eq!(ratio(&pairs), (2.0, Some([2.0; 2])), "each pair has the same ratio");
+        assert_eq!(ratio(&[(3.0, 2.0); 5]), (1.5, None), "too few equal pairs");
+        assert_eq!(ratio(&[(3.0, 2.0); 6]), (1.5, Some([1.5; 2])));
+        assert_eq!(ratio(&[(1.0, 0.0), (2.0, 0.0)]), (f64::INFINITY, None));
+        assert!(ratio(&[(0.0, 0.0)]).0.is_nan());
     }
 
     #[test]
@@ -197,6 +255,17 @@ mod tests {
         }
         // The interval need not lie evenly around the median.
         assert_eq!(median(&[1.0, 9.0, 9.0, 9.0, 9.0, 9.0]), Some(([9.0, 9.0], Some([1.0, 9.0]))));
+    }
+
+    #[test]
+    fn quantiles() {
+        let values: Vec<Interval> = (1..=100).map(|i| [f64::from(i); 2]).collect();
+        // Order statistics of 100 values that hold the 90th percentile: the 84th and the 96th (binomial, 2.5 % at
+        // either end).
+        let ([low, high], interval) = quantile(&values, 0.9).unwrap();
+        assert!((low - 90.1).abs() < 1e-9 && low == high && interval == Some([84.0, 96.0]), "{low} {interval:?}");
+        assert_eq!(quantile(&values[..10], 0.9).unwrap().1, None, "ten values do not bound it from above");
+        assert_eq!(quantile(&[[1.0, 1.0], [2.0, f64::INFINITY]], 0.25).unwrap().0, [1.25, f64::INFINITY]);
     }
 
     #[test]
@@ -224,20 +293,13 @@ mod tests {
         }
         // The same author on differences, table II: 56 of 70 less 48 of 80.
         let of = |hits: f64, n: usize| (hits / n as f64, wilson(hits / n as f64, n));
-        let (d, [from, to]) = difference_of_shares(of(48.0, 80), of(56.0, 70));
+        let (d, [from, to]) = difference_of_shares(of(48.0, 80), of(56.0, 70), 0.0);
         assert!(
             (d - 0.2).abs() < 1e-12 && (from - 0.0524).abs() < 1e-4 && (to - 0.3339).abs() < 1e-4,
             "{from} to {to}"
         );
-    }
-
-    #[test]
-    fn welch() {
-        // Equal variances and sizes: Welch is the pooled test. s2 = 2.5 each, half width 2.306 * sqrt(2 * 2.5 / 5).
-        let of = |values: [f64; 5]| summary(&values).unwrap();
-        let (d, ci) = difference(&of([1.0, 2.0, 3.0, 4.0, 5.0]), &of([3.0, 4.0, 5.0, 6.0, 7.0]));
-        assert_eq!(d, 2.0);
-        assert!((ci.unwrap() - 2.306).abs() < 1e-3, "{ci:?}");
+        // Of equal shares that agree in each pair nothing is left where the intervals are even.
+        assert_eq!(difference_of_shares(of(10.0, 20), of(10.0, 20), 1.0).1.map(f64::abs), [0.0; 2]);
     }
 
     #[test]

@@ -146,7 +146,8 @@ impl Watcher {
         }
         let chosen: Vec<&FlowWatch> = self.flows.iter().filter(|f| f.wanted).collect();
         let mut seen = Watched::default();
-        if let Some(all) = &self.seen {
+        if let Some(all) = &mut self.seen {
+            all.finish(result);
             seen.windows = windows::measure(&watch.windows, all);
             for name in &watch.curves {
                 seen.curves.extend(all.curves(name, &watch.flows, self.every, self.points));

@@ -36,7 +36,7 @@ fn a_key_with_several_values_is_an_axis_and_the_seed_comes_last() {
 fn algorithms_are_compared_on_each_scenario() {
     let algorithms = ["newreno".to_owned(), "illinois{alpha_max=5}".to_owned()];
     let grid = Grid { replicas: COMPARE_REPLICAS, ..Grid::default() };
-    let plan = compare(vec![hello(), Source::scenario("v2g-one-car").unwrap()], &algorithms, &grid).unwrap();
+    let plan = compare(vec![hello(), Source::scenario("v2g-one-car").unwrap()], &algorithms, &[], &grid).unwrap();
     let scenarios = vec!["scenarios/hello.toml", "scenarios/v2g-one-car.toml"];
     assert_eq!(axes(&plan), [("scenario", scenarios), ("cc", vec!["newreno", "illinois{alpha_max=5}"])]);
     assert_eq!((&*plan.experiment.figure.x, &*plan.experiment.figure.series), ("cc", "scenario"));
@@ -52,6 +52,6 @@ fn what_cannot_be_a_grid_is_refused() {
     assert!(said(sweep(hello(), &[], &Grid { replicas: 0, ..Grid::default() })).contains("no replicas"));
     let most = Grid { most_runs: 5, ..Grid::default() };
     assert!(said(sweep(hello(), &[both], &most)).contains("the grid has 6 runs, more than 5"));
-    assert!(said(compare(Vec::new(), &["cubic".into(), "bbr".into()], &Grid::default())).contains("nothing"));
-    assert!(said(compare(vec![hello()], &["cubic".into()], &Grid::default())).contains("nothing"));
+    assert!(said(compare(Vec::new(), &["cubic".into(), "bbr".into()], &[], &Grid::default())).contains("nothing"));
+    assert!(said(compare(vec![hello()], &["cubic".into()], &[], &Grid::default())).contains("nothing"));
 }

@@ -321,7 +321,7 @@ fn parts_carry_the_files_of_their_scenarios() {
     fs::write(home.join("t.toml"), TRACED.replace("5 ms", "9 ms")).unwrap();
     let source = |name: &str| Source::scenario(home.join(name).to_str().unwrap()).unwrap();
     let grid = Grid { replicas: 2, ..Grid::default() };
-    let plan = compare(vec![source("s.toml"), source("t.toml")], &["cubic".into(), "bbr".into()], &grid).unwrap();
+    let plan = compare(vec![source("s.toml"), source("t.toml")], &["cubic".into(), "bbr".into()], &[], &grid).unwrap();
     let parts = [dir.path().join("1"), dir.path().join("2")];
     work(&plan, "1/2", &parts[0]);
     work(&plan, "2/2", &parts[1]);

@@ -6,12 +6,13 @@ use crate::run::Run;
 use crate::scenario::{Scenario, limits_of, usage};
 use crate::table::{Table, Values, real, words};
 use arrow_array::Int64Array;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use roughlink_lab::drawing::{self, Form};
 use roughlink_lab::error::LabError;
 use roughlink_lab::experiment::Plan as LabPlan;
 use roughlink_lab::experiment::grid::{Grid, choices as choices_of, sweep as plan_of};
-use roughlink_lab::experiment::result::ReportInput;
+use roughlink_lab::experiment::result::{Cell, ReportInput};
 use roughlink_lab::experiment::table::Values as Column;
 use roughlink_lab::folder;
 use roughlink_lab::part::{self, Description};
@@ -180,6 +181,27 @@ pub(crate) fn sweep(
 #[pyfunction]
 pub(crate) fn student95(freedom: f64) -> f64 {
     roughlink_lab::statistics::student95(freedom)
+}
+
+/// The 95 % interval of the mean of differences.
+#[pyfunction]
+pub(crate) fn interval(values: Vec<f64>) -> Option<(f64, f64)> {
+    roughlink_lab::statistics::interval(&values).map(|[low, high]| (low, high))
+}
+
+/// Returns the difference of two cells given as JSON, with its 95 % interval. An unknown end is absent, and so is the
+/// interval if neither cell is random.
+#[pyfunction]
+pub(crate) fn difference(cell: &str, other: &str) -> PyResult<(Option<f64>, Option<f64>, Option<f64>)> {
+    let read = |text| serde_json::from_str::<Cell>(text).map_err(|e| PyValueError::new_err(e.to_string()));
+    let (cell, other) = (read(cell)?, read(other)?);
+    let Some(difference) = cell.difference(&other) else { return Ok((None, None, None)) };
+    let random = !(cell.deterministic && other.deterministic);
+    let [low, high] = match difference.interval.filter(|_| random) {
+        Some(ends) => ends.map(|end| Some(end).filter(|end| end.is_finite())),
+        None => [None; 2],
+    };
+    Ok((difference.known(), low, high))
 }
 
 /// A key and its values, as `--set` has them.

@@ -36,7 +36,7 @@ mod _native {
     #[pymodule_export]
     use crate::error::{Fault, LimitError, RoughlinkError, ScenarioError};
     #[pymodule_export]
-    use crate::grid::{Plan, choices, read, student95, sweep};
+    use crate::grid::{Plan, choices, difference, interval, read, student95, sweep};
     #[pymodule_export]
     use crate::part::{Share, Work};
     #[pymodule_export]

@@ -14,9 +14,9 @@ pub(crate) fn compare(args: &Compare) -> Result<(), Failure> {
         .map(|s| Ok(Source::scenario(s)?.allow_outside(args.reading.allow_outside)))
         .collect::<Result<_, LabError>>()?;
     let algorithms = args.cc.as_deref().map(split).unwrap_or_default();
-    let set = args.set.overrides()?;
-    let settings = super::settings(&args.grid, set, args.replicas, &args.metric);
-    let plan = grid::compare(scenarios, &algorithms, &settings)?;
+    let vary: Vec<_> = args.set.iter().map(|text| grid::choices(text)).collect::<Result<_, LabError>>()?;
+    let settings = super::settings(&args.grid, Vec::new(), args.replicas, &args.metric);
+    let plan = grid::compare(scenarios, &algorithms, &vary, &settings)?;
     if let Some(part) = part {
         return super::part(&plan, part, &args.grid, "compare");
     }

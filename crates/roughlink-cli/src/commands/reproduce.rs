@@ -141,6 +141,12 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) ->
     }
     let experiments: Vec<ExperimentResult> = plans.iter().map(|p| p.result(&store)).collect();
     let claims = paper.claims(&experiments)?;
+    let mut summary = paper.summary.clone();
+    if !args.set.is_empty() {
+        let set = args.set.join(", ");
+        summary.conclusion = format!("These runs changed the paper's scenario ({set}), so its conclusion is left out.");
+        summary.linux.iter_mut().for_each(|choice| choice.note.clear());
+    }
     let input = ReportInput {
         title: paper.title.clone(),
         intro: paper.about.clone(),
@@ -148,7 +154,7 @@ fn recompute(args: &Reproduce, paper: &Paper, plans: &[Plans], folder: &Path) ->
         facts: folder::facts(&experiments, super::REVISION),
         experiments,
         claims,
-        summary: Some(paper.summary.clone()),
+        summary: Some(summary),
     };
     super::reported(&folder::keep(&store, &input)?, args.grid.form.quiet);
     Ok(input)
@@ -313,7 +319,7 @@ fn missed(input: &ReportInput) -> Vec<String> {
 /// What a cell has instead of its published value.
 fn beside_published(cell: &Cell) -> String {
     let published = cell.published.map_or(String::new(), show::digits);
-    match (cell.ratio(), cell.lower_bound(), cell.measured) {
+    match (cell.ratio(), cell.bound, cell.measured) {
         (Some(ratio), ..) => format!("{ratio:.2} times the published value"),
         (_, Some(bound), _) => format!("above {}, published: {published}", show::digits(bound)),
         (.., Some(measured)) => format!("{}, published: {published}", show::digits(measured)),

@@ -510,7 +510,7 @@ impl Reader {
 
 /// The names of those metrics that need a window.
 pub fn windows(metrics: &[Metric]) -> Vec<String> {
-    let names = metrics.iter().filter(|m| m.has_window()).map(|m| m.name().to_owned());
+    let names = metrics.iter().filter(|m| m.has_window()).map(|m| m.name_per_run().to_owned());
     names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 

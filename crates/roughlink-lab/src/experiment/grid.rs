@@ -85,20 +85,7 @@ pub(super) fn sweep_by(
     grid: &Grid,
 ) -> Result<Plan, LabError> {
     let mut set = grid.set.clone();
-    let mut axes: Vec<Axis> = Vec::new();
-    for (key, values) in vary {
-        match values.as_slice() {
-            [] => {}
-            [value] => set.push((key.clone(), value.clone())),
-            _ if axes.iter().any(|a| a.name == *key) => {
-                return Err(LabError::Usage {
-                    message: format!("`{key}` is varied twice"),
-                    help: "put all values into one --set".into(),
-                });
-            }
-            values => axes.push(axis(key, key, &[key], values.iter().map(|v| point(v)).collect())),
-        }
-    }
+    let axes = keys(vary, &mut set)?;
     let numeric = |a: &&Axis| a.points.iter().all(|p| quantity(&p.value).is_some());
     let x = axes.iter().filter(numeric).max_by_key(|a| a.points.len());
     let kind = if x.is_some() { FigureKind::Line } else { FigureKind::Bar };
@@ -114,13 +101,19 @@ pub(super) fn sweep_by(
     Ok(plan)
 }
 
-/// Plans scenarios, algorithms (with parameters: `avoca{hysteresis=6}`), or each algorithm on each scenario side by
-/// side. The first is the baseline of the comparison.
+/// Plans scenarios, algorithms (with parameters: `avoca{hysteresis=6}`), values of keys, or their combinations side by
+/// side. The first is the baseline of the comparison. A key with a single value is fixed.
 ///
 /// # Errors
 /// Returns an error for fewer than two things to compare, and the errors of [`sweep`].
-pub fn compare(scenarios: Vec<Source>, algorithms: &[String], grid: &Grid) -> Result<Plan, LabError> {
-    Order::new(Kind::Compare { algorithms: algorithms.to_vec() }, scenarios, grid).plan()
+pub fn compare(
+    scenarios: Vec<Source>,
+    algorithms: &[String],
+    vary: &[(String, Vec<String>)],
+    grid: &Grid,
+) -> Result<Plan, LabError> {
+    let kind = Kind::Compare { algorithms: algorithms.to_vec(), vary: vary.to_vec() };
+    Order::new(kind, scenarios, grid).plan()
 }
 
 /// Plans like [`compare`], with `make`.
@@ -128,12 +121,15 @@ pub(super) fn compare_by(
     make: Make,
     scenarios: Vec<Source>,
     algorithms: &[String],
+    vary: &[(String, Vec<String>)],
     grid: &Grid,
 ) -> Result<Plan, LabError> {
-    if scenarios.is_empty() || scenarios.len() * algorithms.len().max(1) < 2 {
+    let mut set = grid.set.clone();
+    let varied = keys(vary, &mut set)?;
+    if scenarios.is_empty() || scenarios.len() < 2 && algorithms.len() < 2 && varied.is_empty() {
         return Err(LabError::Usage {
             message: "there is nothing to compare with".into(),
-            help: "name two scenarios, or algorithms: --cc newreno,cubic".into(),
+            help: "name two scenarios, algorithms (--cc newreno,cubic), or values of a key (--set KEY=A,B)".into(),
         });
     }
     let mut axes = Vec::new();
@@ -149,6 +145,7 @@ pub(super) fn compare_by(
     if !algorithms.is_empty() {
         axes.push(axis("cc", "Congestion control", &["tcp.cc"], algorithms.iter().map(|v| point(v)).collect()));
     }
+    axes.extend(varied);
     let figure = Figure {
         kind: FigureKind::Bar,
         x: axes.last().map(|a| a.name.clone()).unwrap_or_default(),
@@ -158,7 +155,26 @@ pub(super) fn compare_by(
     };
     let words = ("compare".into(), "Comparison".into());
     let first = scenarios.into_iter().next().expect("there is one");
-    plan(make, words, first, grid.set.clone(), axes, figure, grid, &["throughput_mbps", "timeouts", "rtt_mean_ms"])
+    plan(make, words, first, set, axes, figure, grid, &["throughput_mbps", "timeouts", "rtt_mean_ms"])
+}
+
+/// An axis for each key that has several values. A single value is added to `set`.
+fn keys(vary: &[(String, Vec<String>)], set: &mut Overrides) -> Result<Vec<Axis>, LabError> {
+    let mut axes: Vec<Axis> = Vec::new();
+    for (key, values) in vary {
+        match values.as_slice() {
+            [] => {}
+            [value] => set.push((key.clone(), value.clone())),
+            _ if axes.iter().any(|a| a.name == *key) => {
+                return Err(LabError::Usage {
+                    message: format!("`{key}` is varied twice"),
+                    help: "put all values into one --set".into(),
+                });
+            }
+            values => axes.push(axis(key, key, &[key], values.iter().map(|v| point(v)).collect())),
+        }
+    }
+    Ok(axes)
 }
 
 /// Parses a key with its values from a command line, `key=a,b,c`. A single value is kept as it is written.

@@ -37,6 +37,9 @@ pub enum Kind {
     Compare {
         /// Algorithms; empty to compare scenarios only.
         algorithms: Vec<String>,
+        /// Keys and their values.
+        #[serde(default)]
+        vary: Vec<(String, Vec<String>)>,
     },
 }
 
@@ -65,7 +68,10 @@ impl Order {
     pub fn runs(&self) -> u128 {
         let counts: Vec<usize> = match &self.kind {
             Kind::Sweep { vary } => vary.iter().map(|(_, values)| values.len()).collect(),
-            Kind::Compare { algorithms } => vec![self.scenarios.len(), algorithms.len()],
+            Kind::Compare { algorithms, vary } => {
+                let counts = vary.iter().map(|(_, values)| values.len());
+                [self.scenarios.len(), algorithms.len()].into_iter().chain(counts).collect()
+            }
         };
         // A key without values is not an axis.
         let cells = counts.into_iter().fold(1, |product: u128, n| product.saturating_mul(n.max(1) as u128));
@@ -92,7 +98,7 @@ impl Order {
                     help: "name one".into(),
                 });
             }
-            Kind::Compare { algorithms } => compare_by(make, scenarios, algorithms, grid)?,
+            Kind::Compare { algorithms, vary } => compare_by(make, scenarios, algorithms, vary, grid)?,
         };
         plan.order = Some(self.clone());
         Ok(plan)

@@ -6,18 +6,19 @@
 //! finished is kept.
 
 use super::identity::Identity;
-use super::order::Order;
-use super::result::{AxisResult, AxisValue, Cell, Curve, ExperimentResult, MetricResult, Rank, real_stack};
+use super::order::{self, Order};
+use super::result::{AxisResult, AxisValue, Cell, Compared, Curve, ExperimentResult, MetricResult, Rank, real_stack};
 use super::{Axis, Experiment, KERNEL, Point, quantity};
 use crate::error::LabError;
 use crate::library::{Overrides, Parsed, Source};
 use crate::metric::{self, Metric, known};
 use crate::runner::{Job, key};
-use crate::statistics::{spearman, summary, wilson};
+use crate::statistics::{Interval, quantile, spearman, summary, wilson};
 use crate::store::{Record, Records};
 use crate::watch::{CURVES, FLOW_CURVES, TOTAL};
 use roughlink_core::net::{NetworkError, routing};
-use roughlink_core::scenario::Scenario;
+use roughlink_core::scenario::{FlowSpec, Scenario};
+use roughlink_core::tcp::Stack;
 use roughlink_core::units::Time;
 use roughlink_scenario::Warning;
 use std::cell::RefCell;
@@ -40,6 +41,8 @@ pub struct Plan {
     since: RefCell<Vec<(u128, bool)>>,
     /// Kinds of the flows of the scenarios that were read before any run.
     kinds: BTreeSet<&'static str>,
+    /// The TCP stacks of these flows.
+    stacks: BTreeSet<&'static str>,
     /// Texts of the files that its scenarios have read, by the scenario's name and theirs.
     pub(super) files: RefCell<BTreeMap<(String, String), String>>,
 }
@@ -109,6 +112,7 @@ impl Plan {
             order: None,
             since: RefCell::default(),
             kinds: BTreeSet::new(),
+            stacks: BTreeSet::new(),
             files: RefCell::default(),
         })
     }
@@ -210,6 +214,7 @@ impl Plan {
             }
         }
         self.kinds.extend(scenario.flows.iter().map(|f| f.traffic.name()));
+        self.stacks.extend(scenario.flows.iter().filter_map(FlowSpec::stack).map(Stack::name));
         Ok((planned, scenario))
     }
 
@@ -296,6 +301,7 @@ impl Plan {
             scenario: e.scenario.as_ref().map(|s| s.stem().to_owned()).unwrap_or_default(),
             quick: e.quick,
             stacks: e.stacks.iter().map(|s| s.name.clone()).collect(),
+            scenario_stacks: self.scenario_stacks(),
             axes: e.axes.iter().map(axis).collect(),
             metrics: e.metrics.iter().map(|m| m.describe()).collect(),
             figure: e.figure.clone(),
@@ -319,7 +325,19 @@ impl Plan {
             }));
         }
         result.ranks = self.ranks(&result);
+        if matches!(&self.order, Some(Order { kind: order::Kind::Compare { .. }, .. })) {
+            let first = |cell: &Cell| result.cells.iter().find(|c| c.metric == cell.metric);
+            let others = result.cells.iter().filter_map(|cell| Some((cell, first(cell)?)));
+            let others = others.filter(|(cell, first)| !std::ptr::eq(*cell, *first));
+            result.compared = others.filter_map(|(cell, first)| Compared::new(cell, first)).collect();
+        }
         result
+    }
+
+    /// The TCP stacks of a user's scenarios; none if the experiment names those that it runs on.
+    fn scenario_stacks(&self) -> Vec<String> {
+        let named = self.experiment.stacks.iter().any(|s| !s.name.is_empty());
+        if named { Vec::new() } else { self.stacks.iter().map(|s| (*s).to_owned()).collect() }
     }
 
     /// As [`Plan::result`], with what `kernel`, the plan of [`Experiment::on_kernel`], measured as one more stack.
@@ -369,11 +387,20 @@ impl Plan {
             let (bounded, at_least) = numbered(Metric::at_least);
             let numbers = [numbers, bounded].concat();
             let in_order = numbers.iter().zip(0..).all(|(number, i)| *number == i);
-            // A lower bound is no value to average.
-            let statistics = summary(&samples).filter(|_| at_least.is_empty());
+            // The mean of the runs that reached a value is too small: take the median of all.
+            let statistic = metric.quantile().or((!at_least.is_empty()).then_some(0.5));
+            let mean = summary(&samples).filter(|_| statistic.is_none());
             let deterministic = !cell.random;
-            let spread = statistics.and_then(|s| s.ci95).filter(|half| *half > 0.0 && !deterministic);
+            let spread = mean.and_then(|s| s.ci95).filter(|half| *half > 0.0 && !deterministic);
             let share = metric.is_share_of_runs() && !deterministic;
+            let own = statistic.and_then(|q| {
+                let known = samples.iter().map(|v| [*v, *v]);
+                let bounds: Vec<Interval> = known.chain(at_least.iter().map(|v| [*v, f64::INFINITY])).collect();
+                quantile(&bounds, q)
+            });
+            let known = own.and_then(|([from, to], _)| (from == to).then_some(from));
+            let bound = own.map(|([from, _], _)| from).filter(|_| known.is_none());
+            let own_interval = own.and_then(|(_, interval)| interval).filter(|_| !deterministic);
             let published = e.published.iter().find(|p| p.metric == metric.name() && p.at == cell.at);
             result.cells.push(Cell {
                 stack: cell.stack.clone(),
@@ -383,9 +410,11 @@ impl Plan {
                 published: published.map(|p| p.value),
                 published_at: published.map(|p| p.place.clone()).unwrap_or_default(),
                 published_again: published.is_some_and(|p| p.again),
-                measured: statistics.map(|s| s.mean),
+                measured: mean.map(|s| s.mean).or(known),
+                quantile: statistic,
+                bound,
                 ci95: spread.filter(|_| !share),
-                interval: statistics.filter(|_| share).map(|s| wilson(s.mean, s.n)),
+                interval: mean.filter(|_| share).map(|s| wilson(s.mean, s.n)).or(own_interval),
                 replicas: records.len() as u32,
                 samples,
                 at_least,

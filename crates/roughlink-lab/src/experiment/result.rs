@@ -3,7 +3,7 @@
 //! These types are the `--json` of `roughlink reproduce` and `sweep`, the `results.json` of a result folder, and the
 //! input of a report.
 
-use crate::statistics::{self, Interval, all_equal, difference, difference_of_shares};
+use crate::statistics::{self, Interval, all_equal, correlation, difference_of_shares, interval, median};
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,6 +27,9 @@ pub struct ExperimentResult {
     pub quick: bool,
     /// The stacks it ran on; the first is compared with the published values.
     pub stacks: Vec<String>,
+    /// The TCP stacks of a user's scenarios, whose `stacks` is one without a name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scenario_stacks: Vec<String>,
     /// What was varied, in the order of the loops.
     pub axes: Vec<AxisResult>,
     /// What was measured, the main one first.
@@ -39,6 +42,9 @@ pub struct ExperimentResult {
     pub curves: Vec<Curve>,
     /// Rank correlations with the published order.
     pub ranks: Vec<Rank>,
+    /// Of a comparison: each cell beside the first of its metric.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compared: Vec<Compared>,
 }
 
 impl ExperimentResult {
@@ -108,13 +114,22 @@ pub struct Cell {
     /// Another experiment has the same published value, which is counted there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub published_again: bool,
-    /// Mean over the replicas; null if no run gave a value, and if `at_least` is not empty.
+    /// Mean over the replicas, or their `quantile`; null if no run gave a value, and if only `bound` is known.
     pub measured: Option<f64>,
+    /// Quantile over the replicas, of which `measured` is the value; absent if `measured` is the mean. A metric such as
+    /// `duration_s:p90` sets it. It is 0.5, the median, if some replica ended before its value was reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quantile: Option<f64>,
+    /// Lower bound of the quantile, if too many replicas ended before their value was reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<f64>,
     /// Half width of the 95 % confidence interval (Student); null with fewer than two values, where all are equal, where the
     /// value is exact, and where there is `interval`.
     pub ci95: Option<f64>,
-    /// The 95 % interval of a share of runs (Wilson).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The 95 % interval of a share of runs (Wilson) or of a quantile (order statistics); its upper end is null if it
+    /// lies beyond the end of the runs.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "open_interval")]
+    #[schemars(with = "Option<[Option<f64>; 2]>")]
     pub interval: Option<[f64; 2]>,
     /// Runs, whether or not they gave a value.
     pub replicas: u32,
@@ -145,10 +160,19 @@ impl Cell {
         real_stack(&self.stack, &self.ran_on)
     }
 
-    /// A lower bound of the mean, if not all replicas reached their value within the run.
-    pub fn lower_bound(&self) -> Option<f64> {
-        let all = self.known();
-        (!self.at_least.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    /// Replicas with a value.
+    pub fn values(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Whether it is the value of a single run of a random scenario.
+    pub fn is_single(&self) -> bool {
+        !self.deterministic && self.samples.len() == 1
+    }
+
+    /// Whether some replica ended before its value was reached.
+    pub fn is_censored(&self) -> bool {
+        !self.at_least.is_empty()
     }
 
     /// The values of all replicas; of those that did not reach theirs, the lower bound.
@@ -177,18 +201,48 @@ impl Cell {
         !self.deterministic && self.at_least.is_empty() && all_equal(&self.samples)
     }
 
-    /// The difference of the means, `self - other`, and its 95 % interval, if it has one: Welch's, and Newcombe's for shares
-    /// of runs. None if either has no value.
-    pub fn difference(&self, other: &Cell) -> Option<(f64, Option<Interval>)> {
+    /// Returns the difference `self - other`, computed within replicas, which share their random numbers. None if no
+    /// replica has both.
+    ///
+    /// The result is the mean of the differences. It is their median where either cell is a median or has bounds, the
+    /// difference of shares for shares of runs, and for other quantiles their difference without an interval.
+    pub fn difference(&self, other: &Cell) -> Option<Difference> {
+        let pairs = self.pairs(other);
+        let exact = self.deterministic && other.deterministic;
+        let of = |value, interval: Option<Interval>, median| {
+            let interval = if exact { Some(value) } else { interval };
+            Some(Difference { value, interval, median, pairs: pairs.len() as u32 })
+        };
+        let censored = self.is_censored() || other.is_censored();
+        if let Some(q) = self.quantile.or(other.quantile).or(censored.then_some(0.5)) {
+            if q != 0.5 && !censored {
+                return of([self.measured? - other.measured?; 2], None, false);
+            }
+            let each: Vec<Interval> = pairs.iter().map(|(a, b)| [a[0] - b[1], a[1] - b[0]]).collect();
+            let (value, interval) = median(&each)?;
+            return of(value, interval, true);
+        }
+        let pairs: Vec<(f64, f64)> = pairs.iter().map(|(a, b)| (a[0], b[0])).collect();
         let share = |c: &Cell| Some((c.measured?, c.interval.or(c.deterministic.then_some([c.measured?; 2]))?));
         if self.interval.or(other.interval).is_some()
             && let (Some(a), Some(b)) = (share(self), share(other))
         {
-            let (d, interval) = difference_of_shares(b, a);
-            return Some((d, Some(interval)));
+            let (d, interval) = difference_of_shares(b, a, correlation(&pairs).unwrap_or(0.0));
+            return of([d; 2], Some(interval), false);
         }
-        let (d, half) = difference(&other.summary()?, &self.summary()?);
-        Some((d, half.map(|half| [d - half, d + half])))
+        let each: Vec<f64> = pairs.iter().map(|(a, b)| a - b).collect();
+        let mean = statistics::summary(&each)?.mean;
+        of([mean; 2], interval(&each), false)
+    }
+
+    /// The values of the replicas that both have; one that is not random pairs with each replica of the other.
+    pub fn pairs(&self, other: &Cell) -> Vec<(Interval, Interval)> {
+        let (own, others) = (self.by_replica(), other.by_replica());
+        let numbers = if self.deterministic { others.keys() } else { own.keys() };
+        let at = |cell: &Cell, all: &BTreeMap<u32, Interval>, number: &u32| {
+            if cell.deterministic { all.values().next().copied() } else { all.get(number).copied() }
+        };
+        numbers.filter_map(|n| Some((at(self, &own, n)?, at(other, &others, n)?))).collect()
     }
 
     /// Measured over published.
@@ -205,6 +259,88 @@ impl Cell {
         let published = self.published.filter(|_| !self.published_again)?;
         let close = |m: f64| m == published || self.ratio().is_some_and(|r| factor(r) <= FACTOR);
         Some(self.measured.is_some_and(close))
+    }
+}
+
+/// The difference of two cells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Difference {
+    /// Bounds of the difference; they are equal if it is known.
+    pub value: Interval,
+    /// 95 % interval, if there are enough replicas; an end is infinite if it depends on runs that ended too early.
+    pub interval: Option<Interval>,
+    /// The median of the differences within replicas, not their mean.
+    pub median: bool,
+    /// Replicas that have both.
+    pub pairs: u32,
+}
+
+impl Difference {
+    /// The difference, if it is known.
+    pub fn known(&self) -> Option<f64> {
+        (self.value[0] == self.value[1]).then_some(self.value[0])
+    }
+
+    /// Whether the interval excludes zero; None without an interval.
+    pub fn is_significant(&self) -> Option<bool> {
+        self.interval.map(|[from, to]| from > 0.0 || to < 0.0)
+    }
+}
+
+/// A cell of a comparison beside the first of its metric.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Compared {
+    /// Axis name to value.
+    pub axes: BTreeMap<String, String>,
+    /// The metric.
+    pub metric: String,
+    /// Mean of the differences from the first cell within replicas, which share their random numbers; null if only
+    /// bounds are known.
+    pub difference: Option<f64>,
+    /// `difference` is the median of the differences: the metric is a median, or some run ended before its value was
+    /// reached.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub median: bool,
+    /// The 95 % interval of the difference (docs/reference/statistics.md); an end is null if it lies beyond the end
+    /// of the runs.
+    #[serde(with = "open_interval")]
+    #[schemars(with = "Option<[Option<f64>; 2]>")]
+    pub interval: Option<[f64; 2]>,
+    /// Replicas that have both values.
+    pub pairs: u32,
+}
+
+impl Compared {
+    /// A cell beside the first; None if no replica has both values.
+    pub fn new(cell: &Cell, first: &Cell) -> Option<Compared> {
+        let d = cell.difference(first)?;
+        Some(Compared {
+            axes: cell.axes.clone(),
+            metric: cell.metric.clone(),
+            difference: d.known(),
+            median: d.median,
+            interval: d.interval,
+            pairs: d.pairs,
+        })
+    }
+
+    /// Whether the interval excludes zero; None without an interval.
+    pub fn is_significant(&self) -> Option<bool> {
+        self.interval.map(|[from, to]| from > 0.0 || to < 0.0)
+    }
+}
+
+/// Intervals in JSON: an infinite end is null.
+mod open_interval {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(interval: &Option<[f64; 2]>, to: S) -> Result<S::Ok, S::Error> {
+        interval.map(|ends| ends.map(|end| end.is_finite().then_some(end))).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[f64; 2]>, D::Error> {
+        let ends = Option::<[Option<f64>; 2]>::deserialize(from)?;
+        Ok(ends.map(|[low, high]| [low.unwrap_or(f64::NEG_INFINITY), high.unwrap_or(f64::INFINITY)]))
     }
 }
 

@@ -73,7 +73,7 @@ impl Plan {
         };
         // What an axis may not be called, since another column is.
         let mut taken: BTreeSet<String> = metric::names().into_iter().chain(RESERVED).map(str::to_owned).collect();
-        taken.extend(e.metrics.iter().map(|m| m.name().to_owned()));
+        taken.extend(e.metrics.iter().map(|m| m.name_per_run().to_owned()));
         let mut free = |name: &str| {
             let mut name = name.to_owned();
             while !taken.insert(name.clone()) {
@@ -103,9 +103,8 @@ impl Plan {
         columns.push(column("replica", "", "number of the run with the same seed", Values::Whole(replicas)));
         let seeds = runs.iter().map(|(_, r)| r.result.seed as i64).collect();
         columns.push(column("seed", "", "of all random streams", Values::Whole(seeds)));
-        let others = metric::names().into_iter().filter(|name| e.metrics.iter().all(|m| m.name() != *name));
-        let others = others.filter_map(|name| Metric::new(name).ok());
-        for metric in e.metrics.iter().cloned().chain(others) {
+        let own = e.metrics.iter().map(Metric::name_per_run);
+        for metric in own.chain(metric::names()).filter_map(|name| Metric::new(name).ok()) {
             let about = metric.describe();
             let mut add = |name: &str, meaning: &str, of: fn(&Metric, &Record) -> Option<f64>| {
                 let values: Vec<Option<f64>> = runs.iter().map(|(_, record)| of(&metric, record)).collect();

@@ -7,9 +7,10 @@
 use crate::experiment::result::ExperimentResult;
 use std::borrow::Cow;
 
-/// One line per cell: stack, axes, metric, unit, published, measured, ci95, interval_low, interval_high, at_least and replicas,
-/// with the meanings of [`Cell`](crate::experiment::result::Cell); `at_least` is its
-/// [lower bound](crate::experiment::result::Cell::lower_bound). The samples would double the page; `results.json` has them.
+/// One line per cell: stack, axes, metric, unit, published, measured, quantile, ci95, interval_low, interval_high,
+/// at_least, values and replicas, with the meanings of [`Cell`](crate::experiment::result::Cell); `at_least` is its
+/// `bound`, and `values` counts the replicas that have a value. An infinite end is absent. The samples would double
+/// the page; `results.json` has them.
 ///
 /// Numbers are written so that reading them gives the same bits; absent ones are empty.
 pub fn cells(experiment: &ExperimentResult) -> String {
@@ -20,10 +21,10 @@ pub fn cells(experiment: &ExperimentResult) -> String {
         fields.extend(experiment.axes.iter().map(|a| cell.axes.get(&a.name).cloned().unwrap_or_default()));
         let unit = experiment.metrics.iter().find(|m| m.name == cell.metric).map_or("", |m| m.unit.as_str());
         fields.extend([cell.metric.clone(), unit.to_string()]);
-        let [low, high] = cell.interval.map_or([None, None], |i| i.map(Some));
-        let numbers = [cell.published, cell.measured, cell.ci95, low, high, cell.lower_bound()];
+        let [low, high] = cell.interval.map_or([None, None], |i| i.map(|end| Some(end).filter(|end| end.is_finite())));
+        let numbers = [cell.published, cell.measured, cell.quantile, cell.ci95, low, high, cell.bound];
         fields.extend(numbers.map(|x| x.map(|x| x.to_string()).unwrap_or_default()));
-        fields.push(cell.replicas.to_string());
+        fields.extend([cell.values().to_string(), cell.replicas.to_string()]);
         rows.push(fields);
     }
     let mut out = csv::Writer::from_writer(Vec::new());
@@ -44,8 +45,19 @@ pub fn as_text(cell: &str) -> Cow<'_, str> {
 }
 
 /// Columns after those of the axes.
-const COLUMNS: [&str; 9] =
-    ["metric", "unit", "published", "measured", "ci95", "interval_low", "interval_high", "at_least", "replicas"];
+const COLUMNS: [&str; 11] = [
+    "metric",
+    "unit",
+    "published",
+    "measured",
+    "quantile",
+    "ci95",
+    "interval_low",
+    "interval_high",
+    "at_least",
+    "values",
+    "replicas",
+];
 
 #[cfg(test)]
 mod tests {
@@ -76,7 +88,7 @@ mod tests {
             ..Cell::default()
         };
         let share = Cell { ci95: None, interval: Some([0.1, 0.9]), ..cell("plain", Some(0.5)) };
-        let late = Cell { at_least: vec![28.0], ..cell("late", None) };
+        let late = Cell { at_least: vec![28.0], quantile: Some(0.5), bound: Some(28.0), ..cell("late", None) };
         let experiment = ExperimentResult {
             axes: ["cc", "loss"].map(|n| AxisResult { name: n.into(), ..AxisResult::default() }).into(),
             metrics: vec![MetricResult { name: "throughput_mbps".into(), label: String::new(), unit: "Mbit/s".into() }],
@@ -96,7 +108,7 @@ mod tests {
             let numbers = ["published", "measured", "ci95", "interval_low", "interval_high"].map(number);
             let [low, high] = cell.interval.map_or([None; 2], |i| i.map(Some));
             assert_eq!(numbers, [cell.published, cell.measured, cell.ci95, low, high]);
-            assert_eq!((number("at_least"), field("replicas")), (cell.lower_bound(), "2"));
+            assert_eq!((number("at_least"), field("replicas"), field("values")), (cell.bound, "2", "2"));
         }
     }
 }

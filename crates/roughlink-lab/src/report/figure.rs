@@ -1,7 +1,7 @@
 //! The content of a figure: its panels, their series and points. The page's script determines how it looks.
 
 use super::curve;
-use super::html::{exact, rounded, with_interval};
+use super::html::{exact, number, rounded, with_interval};
 use super::slots::{Form, Slots};
 use super::view::{Dimension, METRIC, STACK, dimensions, metric_caption, of_cell, stack_heading};
 use crate::experiment::result::{AxisValue, Cell, ExperimentResult, FigureKind};
@@ -158,7 +158,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
             traces.extend(trace.measured(&points, experiment));
             traces.extend(trace.published(&points, experiment));
             for (_, c) in points {
-                let shown = [c.measured, c.published].into_iter().flatten();
+                let shown = [height(c), c.published].into_iter().flatten();
                 span = shown.fold(span, |s, v| widen(s, v, experiment.figure.log_y));
                 ends = c
                     .measured
@@ -166,7 +166,7 @@ fn of_cells(experiment: &ExperimentResult, slots: &Slots) -> Drawing {
                     .into_iter()
                     .flat_map(|(m, half)| [m - half, m + half])
                     .fold(ends, |s, v| widen(s, v, false));
-                log_span = [c.measured, c.published].into_iter().flatten().fold(log_span, |s, v| widen(s, v, true));
+                log_span = [height(c), c.published].into_iter().flatten().fold(log_span, |s, v| widen(s, v, true));
             }
         }
         let mut parts = Vec::new();
@@ -237,10 +237,18 @@ impl Trace<'_> {
         let at = format!("{}: {}", self.x.label, self.x.values[position].label);
         let unit = experiment.metrics.iter().find(|m| m.name == cell.metric).map_or("", |m| m.unit.as_str());
         let mut lines = vec![self.name.to_string(), at];
+        let runs = match (cell.values(), cell.replicas) {
+            (n, all) if n < all as usize && !cell.deterministic => format!("{n} of {all} runs have a value"),
+            (_, 1) => "1 run".into(),
+            (_, all) => format!("{all} runs"),
+        };
         if let Some(mean) = cell.measured {
             let (mean, ci) = with_interval(mean, cell.ci95);
             let ci = ci.map(|c| format!(" ± {c}")).unwrap_or_default();
-            lines.push(format!("measured {mean}{ci} {unit} ({} runs)", cell.replicas));
+            let what = if cell.is_censored() { "median" } else { "measured" };
+            lines.push(format!("{what} {mean}{ci} {unit} ({runs})"));
+        } else if let Some(bound) = cell.bound {
+            lines.push(format!("> {} {unit} ({runs})", number(bound)));
         }
         if let Some(published) = cell.published {
             let ratio = cell.ratio().map(|r| format!(", ratio {r:.2}")).unwrap_or_default();
@@ -250,13 +258,15 @@ impl Trace<'_> {
     }
 
     fn measured(&self, points: &[(usize, &Cell)], experiment: &ExperimentResult) -> Option<Value> {
-        let points: Vec<_> = points.iter().filter(|(_, c)| c.measured.is_some()).collect();
+        let points: Vec<_> = points.iter().filter(|(_, c)| height(c).is_some()).collect();
+        let bounds: Vec<Value> = points.iter().map(|(_, c)| bound_label(c)).collect();
         let ci: Vec<Value> = points.iter().map(|(_, c)| c.ci95.map_or(Value::Null, rounded)).collect();
         (!points.is_empty()).then(|| {
             json!({
                 "role": "mean", "slot": self.slot, "name": self.name,
                 "x": points.iter().map(|(p, _)| self.abscissa(*p)).collect::<Vec<_>>(),
-                "y": points.iter().map(|(_, c)| rounded(c.measured.unwrap_or_default())).collect::<Vec<_>>(),
+                "y": points.iter().map(|(_, c)| rounded(height(c).unwrap_or_default())).collect::<Vec<_>>(),
+                "bounds": if bounds.iter().all(Value::is_null) { Value::Null } else { Value::from(bounds) },
                 "ci": if ci.iter().all(Value::is_null) { Value::Null } else { Value::from(ci) },
                 "text": points.iter().map(|(p, c)| self.hover(*p, c, experiment)).collect::<Vec<_>>(),
             })
@@ -273,6 +283,19 @@ impl Trace<'_> {
                 "text": points.iter().map(|(p, c)| self.hover(*p, c, experiment)).collect::<Vec<_>>(),
             })
         })
+    }
+}
+
+/// Where a cell is drawn: at its value, or at the lower bound of it.
+fn height(cell: &Cell) -> Option<f64> {
+    cell.measured.or(cell.bound)
+}
+
+/// `> 54` at a bar or point that is only a lower bound.
+fn bound_label(cell: &Cell) -> Value {
+    match cell.bound {
+        Some(bound) if cell.measured.is_none() => Value::from(format!("> {}", number(bound))),
+        _ => Value::Null,
     }
 }
 
@@ -363,6 +386,8 @@ fn share_scales(drawing: &mut Drawing) {
             let flat = (if low < 0.0 { low - room } else { 0.0 }, if high > 0.0 { high + room } else { 0.0 });
             if logarithmic { log_range((low, high)) } else { flat }
         });
+        // Zeros alone have no span, and are drawn at the foot of a scale from 0 to 1.
+        let range = range.map(|r| if r == (0.0, 0.0) { (0.0, 1.0) } else { r });
         if let Some((low, high)) = range.filter(|r| r.0 < r.1) {
             panel.chart["y"]["range"] = json!([rounded(low), rounded(high)]);
         }

@@ -101,7 +101,10 @@
     }
     if (kind === "bar" && t.role === "mean") {
       out.error_y && (out.error_y.color = css("--ink"));
-      return Object.assign(out, { type: "bar", offsetgroup: String(t.slot), marker: { color: colour, opacity: 0.82 } });
+      // A bar that is only a lower bound is hatched and carries its figure.
+      const pattern = t.bounds ? { shape: t.bounds.map((b) => (b ? "/" : "")), fgcolor: css("--ink"), size: 6, solidity: 0.2 } : undefined;
+      const text = t.bounds ? { text: t.bounds.map((b) => b || ""), textposition: "outside", cliponaxis: false } : {};
+      return Object.assign(out, { type: "bar", offsetgroup: String(t.slot), marker: { color: colour, opacity: 0.82, pattern } }, text);
     }
     out.cliponaxis = false;
     if (t.role === "paper") {
@@ -114,8 +117,9 @@
       });
     }
     return Object.assign(out, {
-      type: "scatter", mode: "lines+markers", line: { color: colour, width: 1.7, dash },
-      marker: { symbol, size: 7, color: colour },
+      type: "scatter", mode: t.bounds ? "lines+markers+text" : "lines+markers", line: { color: colour, width: 1.7, dash },
+      text: t.bounds ? t.bounds.map((b) => b || "") : undefined, textposition: "top center",
+      marker: { symbol: t.bounds ? t.bounds.map((b) => (b ? "triangle-up-open" : symbol)) : symbol, size: 7, color: colour },
     });
   }
 

@@ -10,6 +10,7 @@ use super::page::page;
 use super::{command, figure_html, points_as_drawn};
 use crate::folder::run::Run;
 use charts::Section;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// The report as text.
@@ -20,6 +21,10 @@ pub(super) fn render(run: &Run) -> String {
         format!("{} s simulated", seconds(result.sim_s)),
         format!("seed {}, replica {}", result.seed, result.replica),
     ];
+    let stacks: BTreeSet<&str> = result.flows.iter().filter_map(|f| f.stack.as_deref()).collect();
+    if !stacks.is_empty() {
+        facts.push(format!("TCP stack {}", stacks.into_iter().collect::<Vec<_>>().join(", ")));
+    }
     facts.extend(run.manifest.as_ref().map(|m| {
         let revision = m.revision.as_ref().map_or(String::new(), |r| format!(" (revision {r})"));
         format!("roughlink {}{revision}", m.roughlink)

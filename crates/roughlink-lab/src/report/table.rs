@@ -114,19 +114,28 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
     if any(|c| c.ci95.is_some()) {
         notes.push("± is the half width of the 95 % confidence interval of the mean.".to_string());
     }
-    if any(|c| c.interval.is_some()) {
+    if any(|c| c.interval.is_some() && c.quantile.is_none()) {
         notes.push("A share of runs has its 95 % interval beside it (Wilson).".to_string());
+    }
+    if any(|c| c.interval.is_some() && c.quantile.is_some()) {
+        notes.push("A median or percentile has its 95 % interval beside it (order statistics).".to_string());
     }
     if any(Cell::all_equal) {
         notes.push("A value that all random runs gave has no interval: how it spreads is not known.".to_string());
     }
-    if any(|c| c.deterministic) {
-        notes.push("Without ±: nothing in the scenario is random, and the value is exact.".to_string());
+    match (any(|c| c.deterministic), any(Cell::is_single)) {
+        (true, false) => {
+            notes.push("Without ±: nothing in the scenario is random, and the value is exact.".to_string())
+        }
+        (_, true) => notes.push("A single run of a random scenario cannot tell values apart.".to_string()),
+        (false, false) => {}
     }
-    if any(|c| !c.at_least.is_empty()) {
-        notes.push(
-            "> marks a lower bound: the event did not happen within the run, or within some of the runs.".to_string(),
-        );
+    if any(Cell::is_censored) {
+        let note = "Where some runs ended before their value was reached, the median of all runs stands; > marks a lower bound of it.";
+        notes.push(note.to_string());
+    }
+    if any(|c| counted(c).is_some()) {
+        notes.push("n of N runs have a value; a mean is that of these n.".to_string());
     }
     if let Some(n) = replicas {
         notes.push(format!("{n} {} for each number.", if n == 1 { "run" } else { "runs" }));
@@ -141,20 +150,29 @@ pub(super) fn cells(experiment: &ExperimentResult) -> String {
 
 fn measured(cell: Option<&Cell>) -> String {
     let Some(cell) = cell else { return "<span class=\"unit\">not run</span>".into() };
-    if let Some(bound) = cell.lower_bound() {
-        return format!("&gt; {}", number(bound));
+    let count = counted(cell).map_or(String::new(), |count| format!(" <span class=\"ci\">{count}</span>"));
+    if let Some(bound) = cell.bound {
+        return format!("&gt; {}{count}", number(bound));
     }
     let Some(mean) = cell.measured else { return "<span class=\"unit\">no value</span>".into() };
-    if let Some([from, to]) = cell.interval {
-        return format!("{} <span class=\"ci\">{} to {}</span>", number(mean), number(from), number(to));
-    }
-    let (mean, ci) = with_interval(mean, cell.ci95);
-    let beside = match ci {
-        Some(ci) => format!("± {ci}"),
-        None if cell.all_equal() => format!("in all {}", cell.samples.len()),
-        None => return mean,
+    let median = if cell.is_censored() { "median " } else { "" };
+    let (shown, ci) = with_interval(mean, cell.ci95);
+    let beside = match (cell.interval, ci) {
+        (Some([from, to]), _) if to.is_infinite() => format!("&gt; {}", number(from)),
+        (Some([from, to]), _) => format!("{} to {}", number(from), number(to)),
+        (None, Some(ci)) => format!("± {ci}"),
+        (None, None) if cell.all_equal() => format!("in all {}", cell.samples.len()),
+        (None, None) => return format!("{median}{shown}{count}"),
     };
-    format!("{mean} <span class=\"ci\">{beside}</span>")
+    let shown = if cell.interval.is_some() { number(mean) } else { shown };
+    format!("{median}{shown} <span class=\"ci\">{beside}</span>{count}")
+}
+
+/// `7 of 10 runs`, if not all have a value.
+fn counted(cell: &Cell) -> Option<String> {
+    let (values, all) = (cell.values(), cell.replicas as usize);
+    (values < all && !cell.deterministic && (values > 0 || cell.is_censored()))
+        .then(|| format!("{values} of {all} runs"))
 }
 
 fn ratio_cell(ratio: Option<f64>) -> String {

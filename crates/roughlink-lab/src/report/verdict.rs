@@ -5,7 +5,6 @@ use super::html::{escape, paragraphs, slug, with_interval};
 use super::view::{Dimension, dimensions, stacks};
 use crate::experiment::KERNEL;
 use crate::experiment::result::{Cell, Choice, ExperimentResult, FACTOR, ReportInput};
-use crate::statistics::Interval;
 use std::collections::BTreeMap;
 
 /// The verdict: a sentence made from the figures of this run, and the paper's conclusion.
@@ -94,7 +93,7 @@ pub(super) fn linux(input: &ReportInput) -> String {
     } else {
         (
             "",
-            "Means with their 95 % confidence intervals; those called alike cannot be told from the best by these runs.",
+            "Means with their 95 % confidence intervals; those not told apart do not differ significantly from the best in these runs.",
         )
     };
     format!(
@@ -135,10 +134,12 @@ fn places<'a>(experiment: &'a ExperimentResult, choice: &'a Choice) -> Vec<(BTre
 struct Best<'a> {
     at: BTreeMap<String, String>,
     best: &'a Cell,
-    /// Candidates that do not differ significantly from it.
+    /// Candidates that enough runs compared with it without a significant difference.
     alike: Vec<&'a Cell>,
     /// No other candidate differs significantly.
     all: bool,
+    /// Candidates that the runs are too few to compare with it.
+    untold: usize,
     /// Better candidates that do not come with Linux.
     ahead: Vec<&'a Cell>,
 }
@@ -151,13 +152,12 @@ fn best<'a>(choice: &Choice, at: BTreeMap<String, String>, cells: &[&'a Cell]) -
         |c: &Cell| choice.shipped.is_empty() || c.axes.get(&choice.axis).is_some_and(|a| choice.shipped.contains(a));
     let first = order.iter().position(|c| candidate(c))?;
     let best = order[first];
-    // Without an interval nothing tells them apart.
-    let apart = |[from, to]: Interval| from > 0.0 || to < 0.0;
-    let same = |c: &&Cell| !best.difference(c).and_then(|(_, interval)| interval).is_some_and(apart);
-    let ahead = order[..first].iter().copied().filter(|c| !same(c)).collect();
+    let differs = |c: &Cell| best.difference(c).and_then(|d| d.is_significant());
+    let ahead = order[..first].iter().copied().filter(|c| differs(c) == Some(true)).collect();
     let rest: Vec<&Cell> = order[first + 1..].iter().copied().filter(|c| candidate(c)).collect();
-    let alike: Vec<&Cell> = rest.iter().copied().filter(same).collect();
-    Some(Best { at, best, all: alike.len() == rest.len(), alike, ahead })
+    let alike: Vec<&Cell> = rest.iter().copied().filter(|c| differs(c) == Some(false)).collect();
+    let untold = rest.iter().filter(|c| differs(c).is_none()).count();
+    Some(Best { at, best, all: alike.len() == rest.len(), alike, untold, ahead })
 }
 
 fn row(b: &Best, experiment: &ExperimentResult, all: &[Dimension], name: impl Fn(&Cell) -> String) -> String {
@@ -170,11 +170,15 @@ fn row(b: &Best, experiment: &ExperimentResult, all: &[Dimension], name: impl Fn
     let mut notes = Vec::new();
     match names.len() {
         0 => {}
-        n if b.all && n > 1 => notes.push(format!("all {n} others alike")),
+        n if b.all && n > 1 => notes.push(format!("all {n} others not told apart")),
         n if n > MOST_NAMES => {
-            notes.push(format!("{} and {} others alike", names[..MOST_NAMES].join(", "), n - MOST_NAMES))
+            notes.push(format!("{} and {} others not told apart", names[..MOST_NAMES].join(", "), n - MOST_NAMES))
         }
-        _ => notes.push(format!("{} alike", names.join(", "))),
+        _ => notes.push(format!("{} not told apart", names.join(", "))),
+    }
+    if b.untold > 0 {
+        let runs = if b.best.samples.len() == 1 { "one run" } else { "so few runs" };
+        notes.push(format!("{runs} cannot tell it from the other {}", b.untold));
     }
     let ahead: Vec<String> = b.ahead.iter().map(|c| format!("{} {}", name(c), figure(c))).collect();
     if !ahead.is_empty() {

@@ -3,6 +3,7 @@
 use crate::quantity::{Quantity, of};
 use roughlink_core::app::Traffic;
 use roughlink_core::gateway::{Key, Stats};
+use roughlink_core::metrics::RunResult;
 use roughlink_core::net::routing::Hop;
 use roughlink_core::net::{Crossing, Sending, Way};
 use roughlink_core::packet::Packet;
@@ -30,6 +31,8 @@ pub(crate) struct FlowSeen {
     /// It is a bulk transfer; fairness is computed over these.
     pub bulk: bool,
     pub voip: bool,
+    /// When its last byte arrived.
+    pub end: Option<Time>,
     pub delivered: Steps,
     pub cwnd: Steps,
     pub wnd: Steps,
@@ -59,6 +62,8 @@ pub(crate) struct Seen {
     /// By hop: forward and reverse of each link.
     pub queues: Vec<QueueSeen>,
     pub links: Vec<String>,
+    /// When the run ended.
+    pub end: Time,
 }
 
 impl Seen {
@@ -73,6 +78,15 @@ impl Seen {
             flows: s.flows.iter().map(flow).collect(),
             queues: vec![QueueSeen::default(); 2 * s.links.len()],
             links: s.links.iter().map(|l| l.name.clone()).collect(),
+            end: s.duration,
+        }
+    }
+
+    /// Notes when the run and its flows ended.
+    pub(crate) fn finish(&mut self, result: &RunResult) {
+        self.end = Time::from_secs_f64(result.sim_s);
+        for (flow, of) in self.flows.iter_mut().zip(&result.flows) {
+            flow.end = of.end_s.map(Time::from_secs_f64);
         }
     }
 

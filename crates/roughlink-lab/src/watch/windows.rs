@@ -1,5 +1,6 @@
 //! Metrics of a window of time: `queue_p95_pkt[10..60]@plc` is the 95th percentile of the queue from 10 s to 60 s.
-//! Quantities with a duration are weighted by time; events count once.
+//! Quantities with a duration are weighted by time; events count once. A window ends with the run, and with the flow
+//! if it measures one; it has no value if that was before it began.
 
 use super::seen::{FlowSeen, QueueSeen, Seen, Steps, mean, within};
 use crate::quantity::{self, Quantity};
@@ -115,11 +116,15 @@ fn value(name: &str, seen: &Seen) -> Option<f64> {
     let (a, b) = window.ok()?;
     let quantity = WINDOWED.iter().find(|w| w.quantity.name == base)?;
     let named = rest.strip_prefix('@');
+    let b = b.min(seen.end);
+    if a >= b {
+        return None;
+    }
     let values: Vec<f64> = match quantity.of {
         Of::Run(of) => return of(seen, a, b),
         Of::Flow(of) => {
             let chosen = seen.flows.iter().filter(|f| named.is_none_or(|n| f.name == n));
-            chosen.filter_map(|f| of(f, seen, a, b)).collect()
+            chosen.filter_map(|f| of(f, seen, a, f.until(a, b)?)).collect()
         }
         Of::Call(of) => {
             let named = named.map(direction);
@@ -158,9 +163,16 @@ pub(crate) fn direction(name: &str) -> (String, usize) {
     }
 }
 
-/// Jain's index of the transfers' throughputs.
+/// Jain's index of the throughputs of the transfers that were not over by then.
 fn fairness(seen: &Seen, from: Time, to: Time) -> Option<f64> {
-    jain(seen.flows.iter().filter(|f| f.bulk).map(|f| throughput(f, from, to)))
+    jain(seen.flows.iter().filter(|f| f.bulk).filter_map(|f| Some(throughput(f, from, f.until(from, to)?))))
+}
+
+impl FlowSeen {
+    /// The end of a window of this flow; None if the flow was over when the window began.
+    fn until(&self, from: Time, to: Time) -> Option<Time> {
+        Some(self.end.map_or(to, |end| end.min(to))).filter(|end| from < *end)
+    }
 }
 
 /// Values with the times they hold.

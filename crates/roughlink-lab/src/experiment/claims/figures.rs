@@ -61,8 +61,7 @@ impl Estimate {
             let from = if b.is_some_and(bounded) { f64::NEG_INFINITY } else { from };
             [from, if bounded(a) { f64::INFINITY } else { to }]
         };
-        let cells = [Some(a), b].into_iter().flatten();
-        let interval = interval.map(open).ok_or_else(|| why_without_interval(cells));
+        let interval = interval.map(open).ok_or_else(|| why_without_interval(a, b));
         Estimate { range: open([value; 2]), interval }
     }
 
@@ -78,13 +77,14 @@ impl Estimate {
     }
 }
 
-/// Why means of these cells have no interval.
-fn why_without_interval<'r>(cells: impl Iterator<Item = &'r Cell>) -> &'static str {
-    let mut without = cells.filter_map(Cell::summary).filter(|s| s.ci95.is_none()).map(|s| s.n);
-    match without.next() {
-        Some(1) => ONE_RUN,
-        Some(_) => FEW_EQUAL,
-        None => BY_ZERO,
+/// Why a mean, or what compares two in pairs, has no interval.
+fn why_without_interval(a: &Cell, b: Option<&Cell>) -> &'static str {
+    let pairs = b.map_or_else(|| a.by_replica().len(), |b| a.pairs(b).len());
+    match pairs {
+        0 => NO_VALUE,
+        1 => ONE_RUN,
+        2..6 => FEW_EQUAL,
+        _ => BY_ZERO,
     }
 }
 
@@ -228,7 +228,8 @@ impl Claim {
             return Estimate::of_median(&values, cell.deterministic);
         }
         let s = cell.summary()?;
-        let interval = cell.interval.or(s.ci95.map(|half| [s.mean - half, s.mean + half]));
+        let interval =
+            cell.interval.filter(|_| cell.quantile.is_none()).or(s.ci95.map(|half| [s.mean - half, s.mean + half]));
         Some(Estimate::of_means(s.mean, interval, cell, None))
     }
 
@@ -237,8 +238,8 @@ impl Claim {
         if self.statistic == Statistic::Median {
             return of_pairs(a, b, |a, b| [a[0] - b[1], a[1] - b[0]]);
         }
-        let (d, interval) = a.difference(b)?;
-        Some(Estimate::of_means(d, interval, a, Some(b)))
+        let d = a.difference(b)?;
+        Some(Estimate { range: d.value, interval: d.interval.ok_or_else(|| why_without_interval(a, Some(b))) })
     }
 
     /// `a / b`, infinite if only `b` is zero.
@@ -247,10 +248,10 @@ impl Claim {
             let least = |a: Interval, b: Interval| if b[1].is_finite() { a[0] / b[1] } else { f64::NEG_INFINITY };
             return of_pairs(a, b, |a, b| [least(a, b), a[1] / b[0]]);
         }
-        let (r, half) = ratio(&a.summary()?, &b.summary()?);
+        let pairs: Vec<(f64, f64)> = a.pairs(b).iter().map(|(a, b)| (a[0], b[0])).collect();
+        let (r, interval) = ratio(&pairs);
         let exact = (a.deterministic && b.deterministic).then_some([r; 2]);
-        let interval = exact.or(half.map(|half| [r - half, r + half]));
-        (!r.is_nan()).then(|| Estimate::of_means(r, interval, a, Some(b)))
+        (!r.is_nan()).then(|| Estimate::of_means(r, exact.or(interval), a, Some(b)))
     }
 
     /// A cell for people: `NewReno 0.46`.
@@ -292,12 +293,7 @@ impl Claim {
 
 /// The median over the replicas that gave both a value, which share their seeds. What is not random is the same for all.
 fn of_pairs(a: &Cell, b: &Cell, of: impl Fn(Interval, Interval) -> Interval) -> Option<Estimate> {
-    let (all_a, all_b) = (a.by_replica(), b.by_replica());
-    let numbers = if a.deterministic { all_b.keys() } else { all_a.keys() };
-    let at = |cell: &Cell, all: &BTreeMap<u32, Interval>, number: &u32| {
-        if cell.deterministic { all.values().next().copied() } else { all.get(number).copied() }
-    };
-    let pairs = numbers.filter_map(|n| Some(of(at(a, &all_a, n)?, at(b, &all_b, n)?)));
+    let pairs = a.pairs(b).into_iter().map(|(a, b)| of(a, b));
     let pairs: Vec<Interval> = pairs.filter(|ends| ends.iter().all(|end| !end.is_nan())).collect();
     Estimate::of_median(&pairs, a.deterministic && b.deterministic)
 }
