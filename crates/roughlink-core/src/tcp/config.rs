@@ -23,7 +23,7 @@ pub enum Stack {
     Linux,
     /// ns-3 3.44, algorithm by algorithm.
     Ns3,
-    /// ns-2 as the Wave and AVOCA papers state it.
+    /// ns-2.35's one-way agents (`Agent/TCP` with the defaults of tcl/lib/ns-default.tcl).
     Ns2,
     /// The RFCs, no more.
     Rfc,
@@ -268,14 +268,19 @@ impl TcpConfig {
                 mss_includes_options: false,
                 ..rfc
             },
+            // tcl/lib/ns-default.tcl of ns-2.35; the key there behind each value.
             Stack::Ns2 => TcpConfig {
                 recovery: Recovery::NewReno,
                 sack: false,
-                timestamps: false,
-                window_scaling: false,
-                initial_window: 1,
-                delayed_ack: 1,
-                initial_rto: Time::from_secs(3),
+                timestamps: false,                           // timestamps_
+                window_scaling: true,                        // window_ counts packets and has no largest value
+                initial_window: 2,                           // windowInit_
+                initial_ssthresh: InitialSsthresh::Window,   // TcpAgent::reset
+                delayed_ack: 1,                              // Agent/TCPSink
+                delayed_ack_timeout: Time::from_millis(100), // interval_ of Agent/TCPSink/DelAck
+                min_rto: Time::from_millis(200),             // minrto_
+                clock_granularity: Time::from_millis(10),    // tcpTick_
+                initial_rto: Time::from_secs(3),             // rtxcur_init_
                 syn_rto: Time::from_secs(3),
                 grow_when_limited: true,
                 mss_includes_options: false,
