@@ -26,7 +26,9 @@ mod sorted;
 mod stream;
 mod unread;
 
-pub use config::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, TcpConfig, threshold};
+pub use config::{
+    Amount, Buffer, CwndLimited, FrOffUntil, InitialSsthresh, Recovery, RtoFloor, Stack, TcpConfig, threshold,
+};
 pub use send::Sender;
 pub use stream::Stream;
 pub(crate) use unread::Unread;

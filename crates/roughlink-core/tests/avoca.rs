@@ -47,11 +47,16 @@ fn at(seconds: &str) -> Time {
     format!("{seconds} s").parse().unwrap()
 }
 
-/// The same outage over TCP: other packets are lost, so that no answer comes after the same instant.
-const OVER_TCP: [(&str, &str); 3] = [
+/// The same outage over TCP with the paper's values: other packets are lost, so no answer comes after the same instant.
+const OVER_TCP: [(&str, &str); 4] = [
     ("flow.download.transport", "tcp"),
     ("link.air.noise.drop", "[7401, 7402, 7403]"),
     ("flow.download.start", "6100889 ns"),
+    (
+        "flow.download.tcp",
+        r#"{ initial_window = 1, initial_ssthresh = "unlimited", window_scaling = false, min_rto = "1 s",
+             clock_granularity = "1 ms", delayed_ack_timeout = "200 ms" }"#,
+    ),
 ];
 
 /// Section VIII: 120.28, 122.28, 126.28, 134.28 (134.287 in the text), 150.28, 182.28 s; table 4 has one digit more.

@@ -89,8 +89,12 @@ impl Trace {
 }
 
 /// What the window-based TCPs of ns-3.23, the paper's simulator, do otherwise than RFC 6582.
-const NS3_23: [(&str, &str); 3] =
-    [("tcp.fr_off_until", "last_acked"), ("tcp.impatient", "false"), ("tcp.limited_transmit", "false")];
+const NS3_23: [(&str, &str); 4] = [
+    ("tcp.fr_off_until", "last_acked"),
+    ("tcp.impatient", "false"),
+    ("tcp.limited_transmit", "false"),
+    ("tcp.min_rto", "1 s"),
+];
 
 /// The scenario with `cc`, the handover at `at` s and an outage of `outage`.
 fn run(cc: &str, at: impl Display, outage: &str, back: bool, seconds: u32) -> Trace {
@@ -104,6 +108,7 @@ fn run_with(more: &[(&str, &str)], cc: &str, at: impl Display, outage: &str, bac
     let mut overrides = vec![
         ("tcp.cc".to_owned(), cc.to_owned()),
         ("duration".to_owned(), format!("{seconds} s")),
+        ("tcp.clock_granularity".to_owned(), "1 ms".to_owned()),
         bottleneck("timeline.0.for", outage),
         bottleneck("timeline.0.at", &at),
         bottleneck("timeline.1.at", &at),

@@ -7,7 +7,7 @@ use one_link::one_link;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::scenario::{Interface, Scenario};
-use roughlink_core::tcp::{Amount, Buffer, Recovery, Stack};
+use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, Recovery, Stack};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use roughlink_scenario::{Warning, schema};
 
@@ -168,6 +168,11 @@ fn every_key_of_tcp_is_taken() {
         fill_window = true
         timestamp_rtt = true
         grow_when_limited = true
+        cwnd_limited = "last_segment"
+        reduce_every_timeout = true
+        keep_duplicates = true
+        sacked_in_flight = true
+        write_on_ack = true
         prr_wraps = true
         write_size = "1 KiB"
         snd_buf = "auto"
@@ -182,9 +187,11 @@ fn every_key_of_tcp_is_taken() {
     .tcp;
     insta::assert_debug_snapshot!(t);
     let unlimited = bulk("cc = \"newreno\"\ninitial_ssthresh = \"64 KiB\"", "tcp.initial_ssthresh = \"unlimited\"");
-    assert_eq!(unlimited.flows[0].tcp.initial_ssthresh, None);
+    assert_eq!(unlimited.flows[0].tcp.initial_ssthresh, InitialSsthresh::Unlimited);
     let bytes = bulk("cc = \"newreno\"\ninitial_ssthresh = \"64 KiB\"", "");
-    assert_eq!(bytes.flows[0].tcp.initial_ssthresh, Some(Amount::Bytes(65_536)));
+    assert_eq!(bytes.flows[0].tcp.initial_ssthresh, InitialSsthresh::Amount(Amount::Bytes(65_536)));
+    let window = bulk("cc = \"newreno\"\ninitial_ssthresh = \"window\"", "");
+    assert_eq!(window.flows[0].tcp.initial_ssthresh, InitialSsthresh::Window);
 }
 
 #[test]

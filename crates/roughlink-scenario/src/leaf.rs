@@ -28,7 +28,9 @@ use roughlink_core::link::greenphy::Class;
 use roughlink_core::link::hdplc::Duplex;
 use roughlink_core::link::noise::BurstLength;
 use roughlink_core::link::noise::impulses::{self, MeasuredClass};
-use roughlink_core::tcp::{Amount, Buffer, FrOffUntil, Recovery, RtoFloor, Stack, threshold};
+use roughlink_core::tcp::{
+    Amount, Buffer, CwndLimited, FrOffUntil, InitialSsthresh, Recovery, RtoFloor, Stack, threshold,
+};
 use roughlink_core::units::{self, Bytes, Packets, QueueLimit, Rate, Share, Time, UnitError};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
@@ -410,6 +412,19 @@ impl Read for Option<Amount> {
     }
     fn schema() -> Schema {
         alone::<threshold::Threshold>()
+    }
+}
+
+impl Read for InitialSsthresh {
+    const NAME: &'static str = "InitialSsthresh";
+    fn read(value: &Value) -> Result<Self, UnitError> {
+        if value.as_str() == Some("window") {
+            return Ok(InitialSsthresh::Window);
+        }
+        Ok(Option::<Amount>::read(value)?.map_or(InitialSsthresh::Unlimited, InitialSsthresh::Amount))
+    }
+    fn schema() -> Schema {
+        alone::<InitialSsthresh>()
     }
 }
 

@@ -316,7 +316,10 @@ mod tests {
         }
         let cc = avoca("inner = \"newreno\"\nparams = { min_ssthresh = 7 }");
         let text = format!("{cc:?}");
-        assert!(text.contains("min_ssthresh: 7") && text.contains("abc: false"), "the rfc preset below it: {text}");
+        assert!(
+            text.contains("min_ssthresh: 7") && text.contains("slow_start_limit: 1"),
+            "the rfc preset below it: {text}"
+        );
     }
 
     #[test]

@@ -194,7 +194,10 @@ impl CongestionControl for Cubic {
                     *before = *now;
                 }
                 now.reduce(&self.params, window::in_segments(self.window.cwnd, flow.mss), cause);
-                ((flow.outstanding as f64 * self.params.beta) as u64).max(2 * mss) // section 4.6, Figure 5
+                // Section 4.6, Figure 5. FlightSize excludes segments that limited transmit and recovery sent beyond the
+                // window (RFC 5681 section 3.2).
+                let flight = flow.outstanding.min(self.window.cwnd);
+                ((flight as f64 * self.params.beta) as u64).max(2 * mss)
             }
         };
         self.window.reduce(flow, cause, ssthresh);
@@ -267,7 +270,7 @@ const FRIENDLY: &str = "Reno-friendly";
 
 #[cfg(test)]
 mod tests {
-    use super::super::build;
+    use super::super::{CongestionState, build};
     use super::*;
 
     fn flow(segments: u64) -> Flow {
@@ -361,6 +364,23 @@ mod tests {
                 alone.on_ack(&f, &Ack { rtt: Some(f.srtt), ..ack(1) });
             }
             assert!(alone.vitals().cwnd < 17_000, "{stack}: {}", alone.vitals().cwnd);
+        }
+    }
+
+    /// Section 4.6 takes FlightSize, which excludes segments that limited transmit and recovery sent beyond the window
+    /// (RFC 5681 section 3.2). Otherwise a time-out in recovery, with twice the window outstanding, would raise ssthresh.
+    #[test]
+    fn ssthresh_is_a_part_of_the_window_whatever_is_outstanding() {
+        for stack in STACKS {
+            let mut f = flow(20);
+            f.in_flight = 20_000;
+            f.outstanding = 55_000;
+            let mut cc = build("cubic", stack, "", &f).unwrap();
+            cc.on_congestion(&f, Congestion::Loss);
+            assert_eq!(cc.vitals().ssthresh, 14_000, "{stack}");
+            f.state = CongestionState::Recovery;
+            cc.on_congestion(&f, Congestion::Timeout);
+            assert!(cc.vitals().ssthresh < 10_000, "{stack}: {}", cc.vitals().ssthresh);
         }
     }
 

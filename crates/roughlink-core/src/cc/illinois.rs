@@ -54,6 +54,9 @@ pub struct Params {
     pub count_always: bool,
     /// Slow start counts acknowledged segments (Linux) instead of ACKs (ns-3).
     pub abc: bool,
+    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all that it
+    /// acknowledges (Linux).
+    pub slow_start_limit: u64,
     /// What a loss reduces.
     pub halve: Halve,
     /// A round ends with the ACK that reaches its right edge (ns-3) instead of the one that passes it (Linux).
@@ -79,6 +82,7 @@ impl Default for Params {
             whole_credit: false,
             count_always: false,
             abc: true,
+            slow_start_limit: 0,
             halve: Halve::Cwnd,
             round_at_edge: false,
         }
@@ -163,7 +167,7 @@ impl Construct for Illinois {
     }
     fn new(params: &Params, flow: &Flow) -> Self {
         Illinois {
-            window: Window::new(flow),
+            window: Window::with_slow_start_limit(flow, params.slow_start_limit),
             params: params.clone(),
             rtt_limit: if params.rtt_limit_ms > 0.0 {
                 Time::from_secs_f64(params.rtt_limit_ms / 1e3)

@@ -23,6 +23,9 @@ use serde::{Deserialize, Serialize};
 pub struct Params {
     /// Count acknowledged segments (RFC 3465, Linux) instead of ACKs (ns-3).
     pub abc: bool,
+    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all that it
+    /// acknowledges (Linux).
+    pub slow_start_limit: u64,
     /// Lower bound of ssthresh, segments (RFC 5681 equation 4: 2).
     pub min_ssthresh: u32,
     /// The lower bound also holds after a time-out; else it is 2 there.
@@ -54,6 +57,7 @@ impl Default for Params {
     fn default() -> Self {
         Params {
             abc: true,
+            slow_start_limit: 0,
             min_ssthresh: 2,
             on_timeout: true,
             halve: Halve::Cwnd,
@@ -65,10 +69,15 @@ impl Default for Params {
 
 /// The `ns3` preset.
 pub const NS3: &str = "abc = false\nhalve = \"flight\"";
-/// The `rfc` and `ns2` presets.
-pub const FLIGHT: &str = "abc = false\nhalve = \"outstanding\"";
-/// The presets of `tahoe`: RFC 2001 has no FlightSize and halves the current window.
+/// The `rfc` preset: RFC 5681 section 3.1 counts acknowledged bytes in congestion avoidance. In slow start an ACK adds
+/// a segment at most.
+pub const RFC: &str = "slow_start_limit = 1\nhalve = \"outstanding\"";
+/// The `ns2` preset: ns-2.35 grows per ACK (tcp.cc, `TcpAgent::opencwnd`).
+pub const NS2: &str = "abc = false\nhalve = \"outstanding\"";
+/// The `ns3` and `ns2` presets of `tahoe`: RFC 2001 has no FlightSize and halves the current window.
 pub const PER_ACK: &str = "abc = false";
+/// The `rfc` preset of algorithms that grow as Reno and do not halve FlightSize.
+pub const RFC_GROWTH: &str = "slow_start_limit = 1";
 /// The `ns3` preset of `reno`: TcpLinuxReno.
 pub const NS3_RENO: &str = "ns3_linux_reno = true";
 
@@ -86,7 +95,11 @@ impl Construct for NewReno {
         if p.min_ssthresh == 0 { Err("min_ssthresh must be at least 1 segment".into()) } else { Ok(()) }
     }
     fn new(params: &Params, flow: &Flow) -> Self {
-        NewReno { window: Window::new(flow), counter: AdditiveCounter::default(), params: params.clone() }
+        NewReno {
+            window: Window::with_slow_start_limit(flow, params.slow_start_limit),
+            counter: AdditiveCounter::default(),
+            params: params.clone(),
+        }
     }
 }
 
@@ -237,6 +250,38 @@ mod tests {
             let mut idle = build("reno", stack, "", &f).unwrap();
             idle.on_ack(&f, &ack(10));
             assert_eq!(idle.vitals().cwnd, cwnd, "{stack}");
+        }
+    }
+
+    /// RFC 5681 section 3.1: slow start adds min(N, SMSS) per ACK. Congestion avoidance counts acknowledged bytes, so
+    /// delayed ACKs do not halve its growth. ns-2.35 (`TcpAgent::opencwnd`) counts ACKs.
+    #[test]
+    fn growth_with_delayed_acks_is_that_of_the_stack() {
+        for (name, stack, slow_start, round) in [
+            ("newreno", "linux", 2_000, 1_000),
+            ("newreno", "rfc", 1_000, 1_000),
+            ("reno", "rfc", 1_000, 1_000),
+            ("newreno-sc", "rfc", 1_000, 1_000),
+            ("tahoe", "rfc", 1_000, 1_000),
+            ("vegas", "rfc", 1_000, 1_000),
+            ("veno", "rfc", 1_000, 1_000),
+            ("westwood", "rfc", 1_000, 1_000),
+            ("westwood-classic", "rfc", 1_000, 1_000),
+            ("newreno", "ns2", 1_000, 500),
+            ("reno", "ns2", 1_000, 500),
+            ("newreno", "ns3", 1_000, 500),
+        ] {
+            let mut cc = build(name, stack, "", &flow()).unwrap();
+            cc.on_ack(&flow(), &ack(2));
+            assert_eq!(cc.vitals().cwnd, 10_000 + slow_start, "{name} on {stack}, slow start");
+            let mut f = Flow { initial_window: 100_000, initial_ssthresh: 100_000, cwnd_limited: true, ..flow() };
+            let mut cc = build(name, stack, "", &f).unwrap();
+            for _ in 0..50 {
+                f.snd_una += 2_000;
+                cc.on_ack(&f, &ack(2));
+            }
+            let growth = cc.vitals().cwnd - 100_000;
+            assert!(growth.abs_diff(round) <= 50, "{name} on {stack}, a window in avoidance: {growth}");
         }
     }
 

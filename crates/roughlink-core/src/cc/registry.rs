@@ -15,8 +15,8 @@ use std::sync::Arc;
 pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     Algorithm::new::<newreno::NewReno>("newreno", "AIMD 1, 1/2", "RFC 5681, RFC 6582")
         .preset("ns3", newreno::NS3)
-        .preset("ns2", newreno::FLIGHT)
-        .preset("rfc", newreno::FLIGHT),
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
     Algorithm::new::<newreno::NewReno>(
         "newreno-sc",
         "NewReno, ssthresh at least 10 segments",
@@ -24,23 +24,23 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     )
     .defaults("min_ssthresh = 10")
     .preset("ns3", newreno::NS3)
-    .preset("ns2", newreno::FLIGHT)
-    .preset("rfc", newreno::FLIGHT),
+    .preset("ns2", newreno::NS2)
+    .preset("rfc", newreno::RFC),
     Algorithm::new::<newreno::NewReno>("reno", "AIMD 1, 1/2 as in Linux", "Linux tcp_reno; RFC 5681")
         .preset("ns3", newreno::NS3_RENO)
-        .preset("ns2", newreno::FLIGHT)
-        .preset("rfc", newreno::FLIGHT),
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
     Algorithm::new::<newreno::NewReno>("tahoe", "AIMD 1, every loss restarts slow start", "Jacobson 1988")
         .defaults("restart = true")
         .tcp("recovery = \"tahoe\"")
         .preset("ns3", newreno::PER_ACK)
         .preset("ns2", newreno::PER_ACK)
-        .preset("rfc", newreno::PER_ACK),
+        .preset("rfc", newreno::RFC_GROWTH),
     Algorithm::new::<newreno::NewReno>("newreno-nd", "NewReno without delayed ACKs", "V2G paper, section 5")
         .tcp("delayed_ack = 1")
         .preset("ns3", newreno::NS3)
-        .preset("ns2", newreno::FLIGHT)
-        .preset("rfc", newreno::FLIGHT),
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
     Algorithm::new::<hybla::Hybla>("hybla", "growth independent of the RTT", "Caini and Firrincieli 2004")
         .preset("ns3", hybla::NS3),
     Algorithm::new::<highspeed::HighSpeed>("highspeed", "AIMD a(w), b(w)", "RFC 3649").preset("ns3", highspeed::NS3),
@@ -57,20 +57,20 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     Algorithm::new::<vegas::Vegas>("vegas", "window follows the backlog in the network", "Brakmo et al. 1994")
         .preset("ns3", vegas::NS3)
         .preset("ns2", vegas::PER_ACK)
-        .preset("rfc", vegas::PER_ACK),
+        .preset("rfc", newreno::RFC_GROWTH),
     Algorithm::new::<veno::Veno>("veno", "NewReno that spares the window when the backlog is small", "Fu, Liew 2003")
         .preset("ns3", veno::NS3)
-        .preset("ns2", newreno::FLIGHT)
-        .preset("rfc", newreno::FLIGHT),
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
     Algorithm::new::<illinois::Illinois>("illinois", "AIMD whose factors follow the queueing delay", "Liu et al. 2008")
         .preset("ns3", illinois::NS3)
-        .preset("ns2", newreno::FLIGHT)
-        .preset("rfc", newreno::FLIGHT),
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
     Algorithm::new::<illinois::Illinois>("illinois-aa", "Illinois with added aggressiveness", "V2G paper, figure 10")
         .defaults(illinois::ADDED_AGGRESSIVENESS)
         .preset("ns3", illinois::NS3)
-        .preset("ns2", newreno::FLIGHT)
-        .preset("rfc", newreno::FLIGHT),
+        .preset("ns2", newreno::NS2)
+        .preset("rfc", newreno::RFC),
     Algorithm::new::<westwood::Westwood>(
         "westwood",
         "Westwood+: bandwidth per RTT sets the window after a loss",
@@ -78,7 +78,7 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     )
     .preset("ns3", westwood::NS3)
     .preset("ns2", westwood::PAPER)
-    .preset("rfc", westwood::PAPER),
+    .preset("rfc", westwood::RFC),
     Algorithm::new::<westwood::Westwood>(
         "westwood-classic",
         "Westwood: bandwidth per ACK sets the window after a loss",
@@ -87,7 +87,7 @@ pub static REGISTRY: Registry<Algorithm> = Registry::new(&[
     .defaults(westwood::CLASSIC)
     .preset("ns3", westwood::CLASSIC_NS3)
     .preset("ns2", westwood::PER_ACK)
-    .preset("rfc", westwood::PER_ACK),
+    .preset("rfc", newreno::RFC_GROWTH),
     Algorithm::new::<bbr::Bbr>("bbr", "BBR version 1: paced by a model of the path", "Cardwell et al. 2016")
         .preset("ns3", bbr::NS3),
     Algorithm::new::<wave::Wave>("wave", "bursts by the clock, their interval from ACK trains", "Wave paper")

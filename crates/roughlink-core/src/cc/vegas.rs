@@ -33,6 +33,9 @@ pub struct Params {
     pub backlog: Backlog,
     /// Growth counts acknowledged segments (Linux) instead of ACKs (ns-3).
     pub abc: bool,
+    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all that it
+    /// acknowledges (Linux).
+    pub slow_start_limit: u64,
     /// A loss halves the window (Linux); else it takes one segment (ns-3).
     pub halve: bool,
     /// The base RTT is reset when a connection restarts from idle (Linux).
@@ -60,6 +63,7 @@ impl Default for Params {
             min_samples: 3,
             backlog: Backlog::Base,
             abc: true,
+            slow_start_limit: 0,
             halve: true,
             forget_when_idle: true,
             round_at_edge: false,
@@ -69,7 +73,7 @@ impl Default for Params {
 
 /// The `ns3` preset.
 pub const NS3: &str = "backlog = \"rtt\"\nabc = false\nhalve = false\nforget_when_idle = false\nround_at_edge = true";
-/// The `ns2` and `rfc` presets.
+/// The `ns2` preset.
 pub const PER_ACK: &str = "abc = false";
 
 /// The algorithm.
@@ -90,7 +94,7 @@ impl Construct for Vegas {
     }
     fn new(params: &Params, flow: &Flow) -> Self {
         Vegas {
-            window: Window::new(flow),
+            window: Window::with_slow_start_limit(flow, params.slow_start_limit),
             counter: AdditiveCounter::default(),
             params: params.clone(),
             samples: Samples::default(),

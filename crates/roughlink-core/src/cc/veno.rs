@@ -34,6 +34,9 @@ pub struct Params {
     pub forget_samples: bool,
     /// Growth counts acknowledged segments (Linux) instead of ACKs (ns-3).
     pub abc: bool,
+    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all that it
+    /// acknowledges (Linux).
+    pub slow_start_limit: u64,
     /// What a loss reduces.
     pub halve: Halve,
     /// The base RTT is reset when a connection restarts from idle (Linux).
@@ -49,6 +52,7 @@ impl Default for Params {
             min_samples: 3,
             forget_samples: false,
             abc: true,
+            slow_start_limit: 0,
             halve: Halve::Cwnd,
             forget_when_idle: true,
         }
@@ -86,7 +90,7 @@ impl Construct for Veno {
     }
     fn new(params: &Params, flow: &Flow) -> Self {
         Veno {
-            window: Window::new(flow),
+            window: Window::with_slow_start_limit(flow, params.slow_start_limit),
             counter: AdditiveCounter::default(),
             params: params.clone(),
             samples: Samples::default(),

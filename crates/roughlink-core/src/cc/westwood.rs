@@ -47,6 +47,9 @@ pub struct Params {
     pub forget_rtt: bool,
     /// Growth counts acknowledged segments (Linux) instead of ACKs (ns-3).
     pub abc: bool,
+    /// With `abc`, most segments that one ACK adds in slow start: L of RFC 3465, 1 in RFC 5681; 0 = all that it
+    /// acknowledges (Linux).
+    pub slow_start_limit: u64,
 }
 
 /// How long a bandwidth sample lasts.
@@ -98,6 +101,7 @@ impl Default for Params {
             at_once: false,
             forget_rtt: true,
             abc: true,
+            slow_start_limit: 0,
         }
     }
 }
@@ -108,11 +112,13 @@ pub const CLASSIC: &str = "sample = \"ack\"\nfilter = \"tustin\"\nmemory = 0.9\n
 /// The `ns3` preset of Westwood+.
 pub const NS3: &str = "sample = \"timer\"\nfilter = \"tustin\"\nmemory = 0.9\njiffy_ms = 0.0\ncount = \"ns3\"\n\
                        at_once = true\nforget_rtt = false\nabc = false";
-/// The `ns2` and `rfc` presets of Westwood+: as the paper has it.
+/// The `ns2` preset of Westwood+: as the paper has it.
 pub const PAPER: &str = "jiffy_ms = 0.0\nat_once = true\nforget_rtt = false\nabc = false";
 /// The `ns3` preset of the first Westwood.
 pub const CLASSIC_NS3: &str = "sample = \"rtt\"\ncount = \"ns3\"\nabc = false";
-/// The `ns2` and `rfc` presets of the first Westwood.
+/// The `rfc` preset of Westwood+: the paper's reduction, the growth of RFC 5681.
+pub const RFC: &str = "jiffy_ms = 0.0\nat_once = true\nforget_rtt = false\nslow_start_limit = 1";
+/// The `ns2` preset of the first Westwood.
 pub const PER_ACK: &str = "abc = false";
 
 /// The algorithm.
@@ -161,7 +167,7 @@ impl Construct for Westwood {
     }
     fn new(params: &Params, flow: &Flow) -> Self {
         Westwood {
-            window: Window::new(flow),
+            window: Window::with_slow_start_limit(flow, params.slow_start_limit),
             counter: AdditiveCounter::default(),
             params: params.clone(),
             delivered: 0,

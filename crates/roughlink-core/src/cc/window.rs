@@ -11,6 +11,8 @@ pub struct Window {
     pub cwnd: u64,
     /// Slow-start threshold; `u64::MAX` = unlimited.
     pub ssthresh: u64,
+    /// Most bytes that one ACK adds in slow start.
+    slow_start_limit: u64,
     prior_cwnd: u64,
     prior_ssthresh: u64,
 }
@@ -18,7 +20,20 @@ pub struct Window {
 impl Window {
     /// The window at the start of a connection.
     pub fn new(flow: &Flow) -> Self {
-        Window { cwnd: flow.initial_window, ssthresh: flow.initial_ssthresh, prior_cwnd: 0, prior_ssthresh: u64::MAX }
+        Window {
+            cwnd: flow.initial_window,
+            ssthresh: flow.initial_ssthresh,
+            slow_start_limit: u64::MAX,
+            prior_cwnd: 0,
+            prior_ssthresh: u64::MAX,
+        }
+    }
+
+    /// The window at the start of a connection, to which one ACK adds at most `segments` in slow start: L of RFC 3465,
+    /// 1 in RFC 5681 section 3.1; 0 = all that it acknowledges (Linux).
+    pub fn with_slow_start_limit(flow: &Flow, segments: u64) -> Self {
+        let slow_start_limit = if segments == 0 { u64::MAX } else { segments.saturating_mul(u64::from(flow.mss)) };
+        Window { slow_start_limit, ..Window::new(flow) }
     }
 
     /// Whether slow start governs growth (RFC 5681 section 3.1).
@@ -31,6 +46,7 @@ impl Window {
     /// (Linux `tcp_slow_start`).
     #[inline]
     pub fn slow_start(&mut self, acked: u64) -> u64 {
+        let acked = acked.min(self.slow_start_limit);
         let cwnd = (self.cwnd + acked).min(self.ssthresh);
         let used = cwnd - self.cwnd;
         self.cwnd = cwnd;

@@ -6,7 +6,7 @@
 
 mod amount;
 
-pub use amount::{Amount, Buffer, threshold};
+pub use amount::{Amount, Buffer, InitialSsthresh, threshold};
 
 pub use crate::sender::RtoFloor;
 use crate::sender::{Patience, RttEstimator};
@@ -23,7 +23,7 @@ pub enum Stack {
     Linux,
     /// ns-3 3.44, algorithm by algorithm.
     Ns3,
-    /// ns-2 as the Wave and AVOCA papers state it.
+    /// ns-2.35's one-way agents (`Agent/TCP` with the defaults of tcl/lib/ns-default.tcl).
     Ns2,
     /// The RFCs, no more.
     Rfc,
@@ -57,6 +57,16 @@ pub enum Recovery {
     Rack,
 }
 
+/// When the congestion window counts as fully used, so that it may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CwndLimited {
+    /// Some time within the last window of data (Linux `tcp_cwnd_validate`); in slow start, half of it is enough.
+    Round,
+    /// At the last segment that left (ns-3).
+    LastSegment,
+}
+
 /// What must be acknowledged after a time-out before duplicate ACKs cause a fast retransmit again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -88,10 +98,9 @@ pub struct TcpConfig {
     /// Initial window in segments.
     #[schemars(extend("minimum" = 1))]
     pub initial_window: u32,
-    /// Initial slow-start threshold: `"unlimited"`, bytes, or full segments (`"20 pkt"`).
-    #[serde(with = "threshold")]
-    #[schemars(with = "threshold::Threshold")]
-    pub initial_ssthresh: Option<Amount>,
+    /// Initial slow-start threshold: `"unlimited"`, `"window"` for `rcv_buf` (ns-2: `window_`), bytes, or full segments
+    /// (`"20 pkt"`).
+    pub initial_ssthresh: InitialSsthresh,
     /// Segments per ACK; 1 turns delayed ACKs off.
     #[schemars(extend("minimum" = 1))]
     pub delayed_ack: u32,
@@ -158,6 +167,19 @@ pub struct TcpConfig {
     /// (`tcp_slow_start_after_idle`) halves it for each RTO of idle time, and lets a window that the application does not
     /// fill shrink. Only window algorithms do so: `bbr` and `wave` do not.
     pub slow_start_after_idle: bool,
+    /// When the congestion window counts as fully used, so that it may grow without `grow_when_limited`.
+    pub cwnd_limited: CwndLimited,
+    /// Every time-out reduces ssthresh (ns-3), otherwise only the first one of a segment (RFC 5681 section 3.1). No
+    /// effect with `tahoe` and `rack`.
+    pub reduce_every_timeout: bool,
+    /// Without SACK, an ACK of new data does not take back what earlier duplicate ACKs counted as received (ns-3).
+    /// No effect with `rack`.
+    pub keep_duplicates: bool,
+    /// A retransmission that is SACKed counts as in flight until it is acknowledged (ns-3).
+    pub sacked_in_flight: bool,
+    /// The application writes only when an ACK restarts the retransmission timer and when a segment is about to leave
+    /// (ns-3), otherwise as soon as there is room.
+    pub write_on_ack: bool,
     /// Proportional rate reduction multiplies in 32 bits, as ns-3 3.44 does.
     pub prr_wraps: bool,
     /// Bytes that a bulk application writes at a time (ns-3: 512 B).
@@ -216,7 +238,7 @@ impl TcpConfig {
             timestamps: true,
             window_scaling: true,
             initial_window: 10,
-            initial_ssthresh: None,
+            initial_ssthresh: InitialSsthresh::Unlimited,
             delayed_ack: 2,
             delayed_ack_timeout: Time::from_millis(200),
             quick_ack: false,
@@ -242,6 +264,11 @@ impl TcpConfig {
             timestamp_rtt: false,
             grow_when_limited: false,
             slow_start_after_idle: true,
+            cwnd_limited: CwndLimited::Round,
+            reduce_every_timeout: false,
+            keep_duplicates: false,
+            sacked_in_flight: false,
+            write_on_ack: false,
             prr_wraps: false,
             write_size: 1,
             snd_buf: Buffer::Bytes(128 * 1024),
@@ -274,20 +301,30 @@ impl TcpConfig {
                 timestamp_rtt: true,
                 grow_when_limited: true,
                 slow_start_after_idle: false,
+                cwnd_limited: CwndLimited::LastSegment,
+                reduce_every_timeout: true,
+                keep_duplicates: true,
+                sacked_in_flight: true,
+                write_on_ack: true,
                 prr_wraps: true,
                 write_size: 512,
                 mss_option: false,
                 mss_includes_options: false,
                 ..rfc
             },
+            // tcl/lib/ns-default.tcl of ns-2.35; the key there behind each value.
             Stack::Ns2 => TcpConfig {
                 recovery: Recovery::NewReno,
                 sack: false,
-                timestamps: false,
-                window_scaling: false,
-                initial_window: 1,
-                delayed_ack: 1,
-                initial_rto: Time::from_secs(3),
+                timestamps: false,                           // timestamps_
+                window_scaling: true,                        // window_ counts packets and has no largest value
+                initial_window: 2,                           // windowInit_
+                initial_ssthresh: InitialSsthresh::Window,   // TcpAgent::reset
+                delayed_ack: 1,                              // Agent/TCPSink
+                delayed_ack_timeout: Time::from_millis(100), // interval_ of Agent/TCPSink/DelAck
+                min_rto: Time::from_millis(200),             // minrto_
+                clock_granularity: Time::from_millis(10),    // tcpTick_
+                initial_rto: Time::from_secs(3),             // rtxcur_init_
                 syn_rto: Time::from_secs(3),
                 grow_when_limited: true,
                 slow_start_after_idle: false,

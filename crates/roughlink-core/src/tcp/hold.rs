@@ -164,7 +164,7 @@ mod tests {
             c.set_link(0, true);
             let s = c.ends[0].sender().unwrap();
             assert_eq!((s.core.retries, s.flow().srtt.is_zero()), (0, initial));
-            assert_eq!(s.flow().rto, if initial { ms(3_000) } else { ms(1_000) });
+            assert_eq!(s.flow().rto, if initial { ms(3_000) } else { ms(200) });
         }
     }
 

@@ -6,7 +6,7 @@
 //! taken: any ACK that SACKs something new counts as a duplicate, even one that advances; unless configured otherwise
 //! the first partial ACK alone restarts the timer ("impatient"); a partial ACK always lets one retransmission out.
 
-use super::config::Recovery;
+use super::config::{CwndLimited, Recovery};
 use super::prr::{Progress, Prr};
 use super::scoreboard::{Delivered, RETRANS, SACKED};
 use super::send::{Force, Sender};
@@ -43,8 +43,8 @@ impl Sender {
         self.board.acknowledge(a.ack, d);
         if !self.sack {
             let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
-            if calm && a.ack > prior_una && self.cfg.recovery != Recovery::Prr {
-                self.board.reset_reno_sack(); // too few duplicates to mean a loss; ns-3 keeps counting
+            if calm && a.ack > prior_una && !self.cfg.keep_duplicates {
+                self.board.reset_reno_sack(); // too few duplicates to mean a loss
             } else {
                 self.board.settle_reno_sack();
             }
@@ -130,15 +130,18 @@ impl Sender {
     /// The window may grow only if it was used (RFC 7661; Linux `tcp_is_cwnd_limited`).
     pub(super) fn window_was_used(&self) -> bool {
         let v = self.core.cc.vitals();
-        if v.cwnd < v.ssthresh { v.cwnd < 2 * self.core.flow.max_outstanding } else { self.core.flow.cwnd_limited }
+        match self.cfg.cwnd_limited {
+            CwndLimited::Round if v.cwnd < v.ssthresh => v.cwnd < 2 * self.core.flow.max_outstanding,
+            CwndLimited::Round | CwndLimited::LastSegment => self.core.flow.cwnd_limited,
+        }
     }
 
     fn end_episode(&mut self) {
         self.first_partial = true;
         self.duplicates = 0;
         self.core.flow.recovery_window = None;
-        if !self.sack && self.cfg.recovery != Recovery::Prr {
-            // The guesses are no longer needed; what is outstanding counts in full again. ns-3 keeps them.
+        if !self.sack && !self.cfg.keep_duplicates {
+            // The guesses are no longer needed; what is outstanding counts in full again.
             self.board.reset_reno_sack();
             self.board.forget_losses();
         }

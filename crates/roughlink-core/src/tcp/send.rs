@@ -9,7 +9,7 @@ mod idle;
 mod timers;
 
 use super::acknowledgement::RttSample;
-use super::config::{Recovery, TcpConfig};
+use super::config::{CwndLimited, Recovery, TcpConfig};
 use super::ecn::Reaction;
 use super::prr::Prr;
 use super::rack::Rack;
@@ -112,7 +112,7 @@ impl Sender {
         let mut core = SenderCore::new(flow, factory, cfg.rtt_estimator());
         core.flow.initial_window = initial_window;
         Sender {
-            board: Scoreboard::new(1, cfg.recovery != Recovery::Prr, !sack),
+            board: Scoreboard::new(1, !cfg.sacked_in_flight, !sack),
             core,
             prr: Prr::default(),
             rack: Rack::default(),
@@ -151,7 +151,7 @@ impl Sender {
             snd_una: 1,
             snd_nxt: 1,
             initial_window: u64::from(cfg.initial_window) * u64::from(mss),
-            initial_ssthresh: cfg.initial_ssthresh.map_or(u64::MAX, |a| a.bytes(mss)),
+            initial_ssthresh: cfg.initial_ssthresh.bytes(mss, cfg.rcv_buf),
             send_window,
             min_rtt: Time::MAX,
             rto: cfg.initial_rto,
@@ -374,8 +374,7 @@ impl Sender {
     #[inline(always)]
     pub fn poll(&mut self, now: Time) -> Option<Outgoing> {
         self.core.flow.now = now;
-        // ns-3 requests more from the application only when an ACK restarts the timer or a new segment is about to leave.
-        if self.cfg.recovery != Recovery::Prr {
+        if !self.cfg.write_on_ack {
             self.refill();
         }
         if self.forced.is_none() && self.written == self.board.nxt() && !self.board.has_repairs() && !self.can_rescue()
@@ -550,7 +549,7 @@ impl Sender {
         if self.core.flow.state.is_reducing() {
             self.prr.on_sent(u64::from(len));
         }
-        if self.cfg.recovery == Recovery::Prr {
+        if self.cfg.cwnd_limited == CwndLimited::LastSegment {
             self.core.flow.cwnd_limited = self.permitted < self.core.flow.in_flight + u64::from(self.core.flow.mss);
         }
         self.core.left(now, Sent { seq: start, len, retransmission: again, tx_start: idle }, rate);
@@ -565,10 +564,10 @@ impl Sender {
     /// Whether the window was used since the last window of data began (Linux `tcp_cwnd_validate`).
     #[inline]
     fn note_usage(&mut self, limited: bool) {
-        let outstanding = self.board.outstanding();
-        if self.cfg.recovery == Recovery::Prr {
-            return; // see `left`: ns-3 checks at the last segment sent
+        if self.cfg.cwnd_limited == CwndLimited::LastSegment {
+            return; // `left` checks at each segment
         }
+        let outstanding = self.board.outstanding();
         self.permitted = 0;
         if self.board.una() >= self.usage_from
             || limited

@@ -10,7 +10,7 @@ use roughlink_core::link::queue::CodelConfig;
 use roughlink_core::link::timeline::{Opportunities, Policy, Step, Timeline};
 use roughlink_core::link::{Direction, Discipline, Model, PipeConfig};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
-use roughlink_core::tcp::{Amount, Buffer, Recovery, Stack, TcpConfig};
+use roughlink_core::tcp::{Amount, Buffer, InitialSsthresh, Recovery, Stack, TcpConfig};
 use roughlink_core::units::{QueueLimit, Rate, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +42,8 @@ pub fn tcp() -> impl Strategy<Value = TcpConfig> {
             set(&mut c.fill_window, f[7]);
             c.initial_window = initial_window;
             c.delayed_ack = delayed_ack;
-            c.initial_ssthresh = ssthresh.map(Amount::Segments);
+            c.initial_ssthresh =
+                ssthresh.map_or(InitialSsthresh::Unlimited, |n| InitialSsthresh::Amount(Amount::Segments(n)));
             c.snd_buf = Buffer::Bytes(snd * u64::from(mss));
             c.rcv_buf = Buffer::Bytes(rcv * u64::from(mss));
         }

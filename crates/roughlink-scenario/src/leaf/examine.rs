@@ -32,6 +32,7 @@ fn named(definition: &str) -> Option<Check> {
         Length,
         Buffer,
         Option<Amount>,
+        InitialSsthresh,
         Name,
         Transfer,
         Cc,

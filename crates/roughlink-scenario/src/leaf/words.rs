@@ -22,6 +22,7 @@ words!(
     Recovery,
     RtoFloor,
     FrOffUntil,
+    CwndLimited,
     MeasuredClass,
     Class,
     Duplex,

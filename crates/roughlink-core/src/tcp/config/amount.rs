@@ -33,6 +33,58 @@ impl Amount {
     }
 }
 
+/// The slow-start threshold of a new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialSsthresh {
+    /// No threshold: slow start lasts until the first loss (RFC 5681 section 3.1: "arbitrarily high").
+    Unlimited,
+    /// The receive buffer, unlimited if that is `"auto"` (ns-2.35 tcp.cc, `TcpAgent::reset`: `window_`).
+    Window,
+    /// This much.
+    Amount(Amount),
+}
+
+impl InitialSsthresh {
+    /// Returns the threshold in bytes for segments of `mss` bytes and a receive buffer of `rcv_buf`.
+    pub const fn bytes(self, mss: u32, rcv_buf: Buffer) -> u64 {
+        match (self, rcv_buf) {
+            (InitialSsthresh::Amount(amount), _) => amount.bytes(mss),
+            (InitialSsthresh::Window, Buffer::Bytes(bytes)) => bytes,
+            (InitialSsthresh::Window, Buffer::Auto) | (InitialSsthresh::Unlimited, _) => u64::MAX,
+        }
+    }
+}
+
+impl Serialize for InitialSsthresh {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            InitialSsthresh::Unlimited => threshold::serialize(&None, serializer),
+            InitialSsthresh::Window => serializer.serialize_str(WINDOW),
+            InitialSsthresh::Amount(amount) => threshold::serialize(&Some(*amount), serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for InitialSsthresh {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        if text == WINDOW {
+            return Ok(InitialSsthresh::Window);
+        }
+        let amount = threshold::deserialize(de::value::CowStrDeserializer::<D::Error>::new(text))?;
+        Ok(amount.map_or(InitialSsthresh::Unlimited, InitialSsthresh::Amount))
+    }
+}
+
+impl JsonSchema for InitialSsthresh {
+    fn schema_name() -> Cow<'static, str> {
+        "InitialSsthresh".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        either(&[UNLIMITED, WINDOW], quantity("Full segments (pkt) or a size.", &PACKETS_OR_SIZES, "20 pkt"))
+    }
+}
+
 impl Serialize for Buffer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -56,7 +108,7 @@ impl JsonSchema for Buffer {
         "Buffer".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        either(AUTO, quantity("A size.", &SIZES, "128 KiB"))
+        either(&[AUTO], quantity("A size.", &SIZES, "128 KiB"))
     }
 }
 
@@ -73,7 +125,7 @@ pub mod threshold {
             "Threshold".into()
         }
         fn json_schema(_: &mut SchemaGenerator) -> Schema {
-            either(UNLIMITED, quantity("Full segments (pkt) or a size.", &PACKETS_OR_SIZES, "20 pkt"))
+            either(&[UNLIMITED], quantity("Full segments (pkt) or a size.", &PACKETS_OR_SIZES, "20 pkt"))
         }
     }
 
@@ -98,10 +150,12 @@ pub mod threshold {
     }
 }
 
-fn either(word: &str, other: Schema) -> Schema {
-    json_schema!({ "anyOf": [{ "type": "string", "const": word }, other] })
+fn either(words: &[&str], other: Schema) -> Schema {
+    let words = words.iter().map(|word| json_schema!({ "type": "string", "const": word }));
+    json_schema!({ "anyOf": words.chain([other]).collect::<Vec<_>>() })
 }
 
 const AUTO: &str = "auto";
 const UNLIMITED: &str = "unlimited";
+const WINDOW: &str = "window";
 const PACKETS: &str = "pkt";

@@ -108,17 +108,18 @@ impl Sender {
         self.sync();
     }
 
-    /// Whether a time-out now begins an episode, so that ssthresh falls. ns-3 and Tahoe (RFC 2001): always. RFC 5681
+    /// Whether a time-out now begins an episode, so that ssthresh falls. Tahoe (RFC 2001): always. RFC 5681
     /// equation 4: unless the head was already resent by a time-out. Linux: nor within fast recovery. RFC 3168 section 6.1.2: nor
     /// for a first loss in a window of which packets were marked; that of a retransmission counts.
     fn is_new_episode(&self) -> bool {
         match self.cfg.recovery {
-            Recovery::Prr | Recovery::Tahoe => true,
+            Recovery::Tahoe => true,
             Recovery::Rack => match self.core.flow.state {
                 CongestionState::Open | CongestionState::Disorder => true,
                 CongestionState::Recovery | CongestionState::Cwr => self.recover <= self.board.una(),
                 CongestionState::Loss => self.recover <= self.board.una() || self.core.retries <= 1,
             },
+            _ if self.cfg.reduce_every_timeout => true,
             _ => match self.core.flow.state {
                 CongestionState::Open | CongestionState::Disorder => !self.ecn.covers(self.board.una()),
                 CongestionState::Loss => self.core.retries <= 1,
