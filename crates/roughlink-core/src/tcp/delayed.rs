@@ -2,7 +2,7 @@
 //! section 4.2).
 //!
 //! Linux, `quick_ack`, waits for none of 16 acknowledgements at the beginning, after a duplicate, and after a silence longer than the
-//! RTO, when the peer probably begins with a small window; unless the connection is interactive, that is, answers what it receives
+//! RTO, when the peer probably begins with a small window, and for none of a segment that made the offered window grow; unless the connection is interactive, that is, answers what it receives
 //! within the time that it would wait (`pingpong`). That time adapts: it follows the gaps between arrivals, doubles where
 //! waiting was in vain, and is between `timeout` and the RTT (`tcp_event_data_recv`, `tcp_send_delayed_ack`,
 //! `tcp_delack_timer_handler`, `tcp_event_data_sent`).
@@ -118,6 +118,14 @@ impl DelayedAck {
     pub(super) fn on_duplicate(&mut self) {
         if self.linux {
             (self.quick, self.wait, self.interactive) = (QUICK_ACKS, self.timeout, false);
+        }
+    }
+
+    /// The window that is offered grew: the peer can use it at once (`tcp_grow_window`).
+    #[inline]
+    pub(super) fn on_window_growth(&mut self) {
+        if self.linux {
+            self.quick |= 1;
         }
     }
 
