@@ -36,6 +36,7 @@ pub(super) struct Receiver {
     pub(super) shift: u8,
     /// SACK was negotiated.
     pub(super) sack: bool,
+    mss: u32,
     /// An acknowledgement is due now.
     ack_now: bool,
     delayed: DelayedAck,
@@ -65,6 +66,7 @@ impl Receiver {
             delayed: DelayedAck::new(cfg),
             space,
             sack: cfg.sack,
+            mss: cfg.mss,
             send_dsack: cfg.recovery == Recovery::Rack,
             quick_ack: cfg.quick_ack,
             echo: false,
@@ -243,7 +245,11 @@ impl Receiver {
                 self.space.on_gap(self.ranges.held(), self.span());
             }
         }
-        self.ack_now = true; // a gap (RFC 5681 section 4.2)
+        // A gap, or the end of the last one (RFC 5681 section 4.2).
+        self.ack_now |= !self.sack
+            || self.ranges.is_empty()
+            || self.nxt > self.last_ack_sent + u64::from(self.mss)
+            || self.delayed.on_gap(now, self.nxt, self.space.rtt());
     }
 
     /// The common case: the next segment, no gap.

@@ -140,6 +140,10 @@ impl Space {
         self.rtt = if old.is_zero() || rtt < old { rtt } else { (old * 7 + rtt) / 8 };
     }
 
+    pub(super) fn rtt(&self) -> Time {
+        self.rtt
+    }
+
     /// Returns true if no round-trip time was taken from the timestamp `echo` yet.
     #[inline]
     pub(super) fn is_new_echo(&mut self, echo: u32) -> bool {

@@ -1,0 +1,27 @@
+//! Transfers of the `linux` stack beside what Linux 6.18 did on the same links under `roughlink emulate`.
+
+#[path = "common/one_link.rs"]
+mod one_link;
+
+use one_link::one_link;
+use roughlink_core::metrics::RunResult;
+use roughlink_core::net::{Network, Options};
+
+fn run(cc: &str, keys: &str, duration: &str, link: &str, flow: &str) -> RunResult {
+    let text = one_link(&format!("stack = \"linux\"\ncc = \"{cc}\"\n{keys}"), link, flow)
+        .replace("duration = \"600 s\"", &format!("duration = \"{duration}\""));
+    let (s, _) = roughlink_scenario::parse(&text, "t", &[], &|_| Err("no files".into())).expect("a valid scenario");
+    Network::new(s, Options::default()).expect("a network").run().expect("a result")
+}
+
+/// One-way delays of 40 to 60 ms at 1 Gbit/s: hardly a segment arrives in order. The kernel takes 1.2 to 1.3 s for 40 MB.
+#[test]
+fn the_receive_window_opens_under_strong_reordering() {
+    let link = "rate = \"1 Gbit/s\"\ndelay = \"40 ms\"\njitter = \"20 ms\"\nreorder = true\nqueue = \"1000 pkt\"\n\
+                asymmetric = { delay = \"0.05 ms\", jitter = \"0 s\", reorder = false }";
+    for cc in ["reno", "bbr"] {
+        let result = run(cc, "", "60 s", link, "kind = \"bulk\"\nbytes = \"40 MB\"");
+        let seconds = result.flows[0].end_s.expect("it ends");
+        assert!((1.0..1.5).contains(&seconds), "{cc}: {seconds} s");
+    }
+}
