@@ -66,6 +66,7 @@ class Cell:
             "[tcp]",
             'stack = "linux"',
             f'cc = "{self.cc}"',
+            'write_size = "256 KiB"',  # as the program that sends under the kernel
             *(["delayed_ack = 1"] if self.ack == "each" else []),
             "",
             "[[node]]",

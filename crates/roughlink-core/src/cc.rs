@@ -157,12 +157,13 @@ pub struct Ack {
     pub acked: u64,
     /// Bytes newly delivered: cumulatively acknowledged or SACKed for the first time.
     pub delivered: u64,
-    /// Whole segments that this ACK credits to window growth (ns-3 `segmentsAcked`, Linux `acked`); 0 for a
-    /// duplicate ACK.
+    /// Whole segments that this ACK credits to window growth (ns-3 `segmentsAcked`, Linux `acked`); of a duplicate ACK, 0 or
+    /// those newly SACKed.
     pub segments: u32,
     /// RTT sample of this ACK, if it gave one. Under `ns3` this is what `PktsAcked` passes on.
     pub rtt: Option<Time>,
-    /// The window may grow on this ACK: not in recovery, not application-limited.
+    /// The window may grow on this ACK: not in recovery, not application-limited. On `linux` this may be a duplicate ACK
+    /// where the network was seen to reorder by more than three segments (`tcp_may_raise_cwnd`).
     pub may_grow: bool,
     /// `Flow::snd_una` before this ACK.
     pub prior_una: u64,

@@ -87,6 +87,7 @@ impl Endpoint {
             self.rcv.shift = self.rcv.offered_shift();
         }
         self.rcv.on_syn(p.tsval);
+        self.rcv.sack = self.sack;
         let announced = match o.mss {
             0 if self.cfg.mss_option => 536, // RFC 9293 section 3.7.1
             0 => self.cfg.mss,
@@ -203,8 +204,8 @@ impl Endpoint {
         }
         self.on_close_progress();
         if payload > 0 || fin {
-            if self.rcv.is_auto()
-                && let Some((_, echo)) = timestamps.filter(|t| t.1 != 0)
+            if let Some((_, echo)) = timestamps.filter(|t| t.1 != 0)
+                && self.rcv.wants_rtt(echo)
                 && let age = age(echo, now)
                 && !age.is_zero()
             {

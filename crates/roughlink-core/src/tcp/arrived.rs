@@ -20,6 +20,8 @@ pub(super) struct Arrived {
     /// By age: the number of the arrival, and the start.
     recent: Sorted<(u64, u64)>,
     arrivals: u64,
+    /// Bytes in them.
+    held: u64,
 }
 
 impl Arrived {
@@ -27,6 +29,18 @@ impl Arrived {
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
+    }
+
+    /// Bytes that are kept.
+    #[inline(always)]
+    pub(super) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Offset after the last byte kept.
+    #[inline(always)]
+    pub(super) fn end(&self) -> Option<u64> {
+        self.ranges.back().map(|r| r.end)
     }
 
     /// Keeps `[start, end)`, joined with what it touches. Whether all of it was kept before.
@@ -42,10 +56,12 @@ impl Arrived {
         {
             seen |= r.start <= start && end <= r.end;
             (joined.start, joined.end) = (joined.start.min(r.start), joined.end.max(r.end));
+            self.held -= r.end - r.start;
             self.recent.remove(&(r.arrival, r.start));
             first = below;
         }
         self.recent.insert((joined.arrival, joined.start));
+        self.held += joined.end - joined.start;
         if first == above {
             self.ranges.insert(above, joined);
         } else {
@@ -60,6 +76,7 @@ impl Arrived {
     pub(super) fn take_from(&mut self, mut next: u64) -> u64 {
         while let Some(r) = self.ranges.pop_front_if(|r| r.start <= next) {
             self.recent.remove(&(r.arrival, r.start));
+            self.held -= r.end - r.start;
             next = next.max(r.end);
         }
         next
@@ -69,8 +86,10 @@ impl Arrived {
     pub(super) fn cut(&mut self, last: u64) {
         while let Some(r) = self.ranges.pop_back_if(|r| r.start >= last) {
             self.recent.remove(&(r.arrival, r.start));
+            self.held -= r.end - r.start;
         }
         if let Some(r) = self.ranges.back_mut() {
+            self.held -= r.end.saturating_sub(last);
             r.end = r.end.min(last);
         }
     }
@@ -124,6 +143,8 @@ mod tests {
                 }
                 prop_assert_eq!(arrived.most_recent().collect::<Vec<_>>(), &list[..]);
                 prop_assert_eq!(arrived.is_empty(), list.is_empty());
+                prop_assert_eq!(arrived.held(), list.iter().map(|r| r.1 - r.0).sum::<u64>());
+                prop_assert_eq!(arrived.end(), list.iter().map(|r| r.1).max());
             }
         }
     }

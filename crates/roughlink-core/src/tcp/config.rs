@@ -182,7 +182,8 @@ pub struct TcpConfig {
     pub write_on_ack: bool,
     /// Proportional rate reduction multiplies in 32 bits, as ns-3 3.44 does.
     pub prr_wraps: bool,
-    /// Bytes that a bulk application writes at a time (ns-3: 512 B).
+    /// Bytes that a bulk application writes at a time (ns-3: 512 B; `linux`: 128 KiB, as iperf3). With `snd_buf = "auto"` it waits
+    /// before each write until a third of the buffer is free, as `select` and `poll` in Linux do.
     #[serde(with = "units::bytes")]
     #[schemars(with = "Bytes", extend("x-minimum" = "1 B"))]
     pub write_size: u32,
@@ -289,6 +290,7 @@ impl TcpConfig {
                 tlp: true,
                 undo: true,
                 nagle: true,
+                write_size: 128 * 1024,
                 snd_buf: Buffer::Auto,
                 rcv_buf: Buffer::Auto,
                 ..rfc

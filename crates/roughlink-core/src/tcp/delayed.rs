@@ -2,12 +2,17 @@
 //! section 4.2).
 //!
 //! Linux, `quick_ack`, waits for none of 16 acknowledgements at the beginning, after a duplicate, and after a silence longer than the
-//! RTO, when the peer probably begins with a small window; unless the connection is interactive, that is, answers what it receives
+//! RTO, when the peer probably begins with a small window, and for none of a segment that made the offered window grow; unless the connection is interactive, that is, answers what it receives
 //! within the time that it would wait (`pingpong`). That time adapts: it follows the gaps between arrivals, doubles where
 //! waiting was in vain, and is between `timeout` and the RTT (`tcp_event_data_recv`, `tcp_send_delayed_ack`,
 //! `tcp_delack_timer_handler`, `tcp_event_data_sent`).
+//!
+//! Linux also compresses SACKs: while a gap stays, the acknowledgements after the third wait for up to 44 others, a
+//! millisecond, or a twentieth of the RTT (`__tcp_ack_snd_check`). An acknowledgement has room for few blocks, so the sender
+//! does not learn of everything that arrives under strong reordering.
 
 use super::config::TcpConfig;
+use super::recovery::DUP_THRESH;
 use crate::units::Time;
 
 /// The state of waiting.
@@ -33,6 +38,11 @@ pub(super) struct DelayedAck {
     /// Those of the connection.
     rto: Time,
     srtt: Time,
+    /// Next byte expected at the last gap, and acknowledgements that left at once since it is expected.
+    gap_at: u64,
+    duplicates: u32,
+    /// Acknowledgements that wait while a gap stays.
+    compressed: u32,
 }
 
 impl DelayedAck {
@@ -49,6 +59,9 @@ impl DelayedAck {
             wait: Time::ZERO,
             rto: Time::ZERO,
             srtt: Time::ZERO,
+            gap_at: 0,
+            duplicates: 0,
+            compressed: 0,
         }
     }
 
@@ -72,6 +85,9 @@ impl DelayedAck {
     #[inline(never)]
     fn expired(&mut self) -> bool {
         self.due = Time::MAX;
+        if self.compressed > 0 {
+            return true;
+        }
         self.wait = if self.interactive { self.timeout } else { (self.wait * 2).min(self.rto) };
         self.interactive = false;
         true
@@ -109,6 +125,25 @@ impl DelayedAck {
         false
     }
 
+    /// A segment arrived that leaves a gap at `nxt`, over a path with this RTT. Returns true if the SACK leaves at once.
+    pub(super) fn on_gap(&mut self, now: Time, nxt: u64, rtt: Time) -> bool {
+        if !self.linux || self.quick > 0 && !self.interactive || self.compressed >= COMPRESSED_SACKS {
+            return true;
+        }
+        if self.gap_at != nxt {
+            (self.gap_at, self.duplicates) = (nxt, 0);
+        }
+        if self.duplicates < DUP_THRESH {
+            self.duplicates += 1;
+            return true;
+        }
+        self.compressed += 1;
+        if self.compressed == 1 {
+            self.due = self.due.min(now + (rtt / 20).min(LONGEST_COMPRESSION));
+        }
+        false
+    }
+
     fn time(&self) -> Time {
         let longest = if self.srtt.is_zero() { LONGEST } else { self.srtt.min(LONGEST) };
         if self.linux { self.wait.min(longest).max(self.timeout) } else { self.timeout }
@@ -118,6 +153,14 @@ impl DelayedAck {
     pub(super) fn on_duplicate(&mut self) {
         if self.linux {
             (self.quick, self.wait, self.interactive) = (QUICK_ACKS, self.timeout, false);
+        }
+    }
+
+    /// The window that is offered grew: the peer can use it at once (`tcp_grow_window`).
+    #[inline]
+    pub(super) fn on_window_growth(&mut self) {
+        if self.linux {
+            self.quick |= 1;
         }
     }
 
@@ -145,7 +188,7 @@ impl DelayedAck {
                 self.wait = self.timeout;
             }
         }
-        (self.pending, self.due) = (0, Time::MAX);
+        (self.pending, self.compressed, self.due) = (0, 0, Time::MAX);
     }
 }
 
@@ -153,6 +196,9 @@ impl DelayedAck {
 const QUICK_ECHOES: u32 = 2;
 /// Linux `TCP_MAX_QUICKACKS`.
 const QUICK_ACKS: u32 = 16;
+/// Linux `tcp_comp_sack_nr`, `tcp_comp_sack_delay_ns`.
+const COMPRESSED_SACKS: u32 = 44;
+const LONGEST_COMPRESSION: Time = Time::from_millis(1);
 /// Linux `TCP_DELACK_MAX`.
 const LONGEST: Time = Time::from_millis(200);
 
@@ -242,5 +288,29 @@ mod tests {
         let mut fed = Fed::new(Stack::Rfc);
         let first = fed.waits(ms(100));
         assert_eq!(fed.waits(ms(100)), first);
+    }
+
+    #[test]
+    fn sacks_wait_while_a_gap_stays() {
+        let mut fed = Fed::new(Stack::Linux);
+        let mut gap = |nxt, rtt| {
+            let at_once = fed.delayed.on_gap(fed.now, nxt, Time::from_millis(rtt));
+            let waits = fed.delayed.due().saturating_sub(fed.now);
+            if at_once {
+                fed.delayed.on_ack_sent(true);
+            }
+            (at_once, waits)
+        };
+        let at_once: Vec<_> = (0..50).filter(|_| gap(1, 80).0).collect();
+        assert_eq!(at_once, [0, 1, 2, 47], "three, and one for 44 that wait");
+        let at_once: Vec<_> = (0..4).filter(|_| gap(2, 80).0).collect();
+        assert_eq!(at_once, [0, 1, 2], "another gap");
+        assert_eq!(gap(2, 80), (false, Time::from_millis(1)));
+        fed.now += Time::from_millis(1);
+        assert!(fed.delayed.expires(fed.now));
+        fed.delayed.on_ack_sent(true);
+        let waits = fed.delayed.on_gap(fed.now, 2, Time::from_millis(8));
+        assert_eq!((waits, fed.delayed.due() - fed.now), (false, Time::from_micros(400)));
+        assert!(Fed::new(Stack::Rfc).delayed.on_gap(fed.now, 1, Time::ZERO));
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Rack {
     /// Highest end delivered so far (RACK.fack).
     fack: u64,
     reordering_seen: bool,
+    /// Largest distance in segments by which the network was seen to reorder, at least `DUP_THRESH` (Linux `reordering`).
+    reordering: u64,
     /// Quarters of min RTT that the reordering window takes (RACK.reo_wnd_mult).
     reo_steps: u32,
     reo_persist: u32,
@@ -55,6 +57,7 @@ impl Default for Rack {
             rtt: Time::ZERO,
             fack: 0,
             reordering_seen: false,
+            reordering: u64::from(DUP_THRESH),
             reo_steps: 1,
             reo_persist: 0,
             reo_round: 0,
@@ -82,6 +85,14 @@ impl Rack {
         self.rtt = rtt;
         if (n.sent_at, n.end) > (self.sent_at, self.end) {
             (self.sent_at, self.end) = (n.sent_at, n.end);
+        }
+    }
+
+    /// Original data from `low` on was delivered after `fack` (Linux `tcp_check_sack_reordering`).
+    fn on_reordering(&mut self, low: u64, fack: u64, mss: u32) {
+        if low < fack {
+            self.reordering_seen = true;
+            self.reordering = (fack - low).div_ceil(u64::from(mss)).clamp(self.reordering, MAX_REORDERING);
         }
     }
 
@@ -130,9 +141,7 @@ impl Sender {
         let advanced = a.ack > prior_una;
         let duplicate = if self.sack { a.sacked > 0 } else { a.pure && !advanced && !self.board.is_empty() };
         // An original delivered below something delivered earlier: the network reorders.
-        if d.lowest_original < prior_fack {
-            self.rack.reordering_seen = true;
-        }
+        self.rack.on_reordering(d.lowest_original, prior_fack, self.core.flow.mss);
         if let Some(n) = d.newest {
             self.rack.fack = self.rack.fack.max(n.end).max(d.original_end);
         }
@@ -178,7 +187,9 @@ impl Sender {
             delivered: d.bytes,
             segments: d.segments,
             rtt,
-            may_grow: advanced && !self.core.flow.state.is_reducing() && self.window_was_used(),
+            may_grow: (advanced || d.segments > 0 && self.rack.reordering > u64::from(DUP_THRESH))
+                && !self.core.flow.state.is_reducing()
+                && self.window_was_used(),
             prior_una,
             prior_in_flight: a.prior_in_flight,
             rate: sample,
@@ -211,7 +222,7 @@ impl Sender {
                 }
                 if advanced && self.can_undo() && self.was_delayed(echo) {
                     // A partial ACK of the original (Eifel).
-                    self.rack.reordering_seen |= prior_una < self.board.highest_sacked();
+                    self.rack.on_reordering(prior_una, self.board.highest_sacked(), self.core.flow.mss);
                     if self.board.retrans() > 0 {
                         self.rack.prefer_new = true; // no more repairs, until it shows whether these were needed
                         return;
@@ -348,6 +359,10 @@ impl Sender {
     /// Before a time-out declares everything lost, and with a `reduction` reduces ssthresh: whether that may be taken back, and
     /// whether F-RTO may judge it, which is not the case if a fast recovery is under way (RFC 5682 section 3.1).
     pub(super) fn before_loss(&mut self, reduction: bool) {
+        let calm = matches!(self.core.flow.state, CongestionState::Open | CongestionState::Disorder);
+        if calm && self.board.sacked() >= u64::from(DUP_THRESH) * u64::from(self.core.flow.mss) {
+            self.rack.reordering = u64::from(DUP_THRESH); // overestimated (Linux `tcp_enter_loss`)
+        }
         if reduction {
             self.may_prove_spurious(0);
             self.rack.undo.restores = true;
@@ -539,5 +554,7 @@ impl Sender {
     }
 }
 
+/// Linux `tcp_max_reordering`, segments.
+const MAX_REORDERING: u64 = 300;
 /// Recoveries for which a widened reordering window lasts (RFC 8985 section 6.2 step 4).
 const RACK_RECOVERIES: u32 = 16;

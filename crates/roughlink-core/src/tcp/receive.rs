@@ -2,12 +2,15 @@
 //!
 //! RFC 9293 section 3.10.7.4, RFC 2018 and 2883 (SACK, D-SACK), RFC 7323
 //! (timestamps, window scaling). Unless the application says what it has read ([`Receiver::read_by_hand`]), it reads at once,
-//! so that only missing bytes occupy the buffer.
+//! so that only bytes beyond a gap occupy the buffer.
+
+mod space;
 
 use super::arrived::Arrived;
-use super::config::{Buffer, Recovery, TcpConfig};
+use super::config::{Recovery, TcpConfig};
 use super::delayed::DelayedAck;
 use crate::units::Time;
+use space::Space;
 
 /// The receiving half of a connection. Offsets are 64-bit sequence offsets (SYN = 0).
 #[derive(Clone, Debug)]
@@ -31,6 +34,9 @@ pub(super) struct Receiver {
     least_update: u64,
     /// Our window scale shift, once both sides offered one.
     pub(super) shift: u8,
+    /// SACK was negotiated.
+    pub(super) sack: bool,
+    mss: u32,
     /// An acknowledgement is due now.
     ack_now: bool,
     delayed: DelayedAck,
@@ -41,28 +47,10 @@ pub(super) struct Receiver {
     echo: bool,
 }
 
-/// The receive buffer and, when autotuned, what dynamic right-sizing needs.
-#[derive(Clone, Debug)]
-struct Space {
-    window: u64,
-    max: u64,
-    auto: bool,
-    measured_from: u64,
-    measured_at: Time,
-    /// What arrived in the measurement before.
-    copied: u64,
-    /// Smoothed round-trip time at the receiver.
-    rtt: Time,
-}
-
 impl Receiver {
     /// Before the handshake.
     pub(super) fn new(cfg: &TcpConfig) -> Self {
-        let (window, max, auto) = match cfg.rcv_buf {
-            Buffer::Bytes(b) => (b, b, false),
-            // Linux: tcp_rmem = 4096 131072 6291456; half of the buffer is window, the first one at most 65535.
-            Buffer::Auto => (65_535, 3_145_728, true),
-        };
+        let space = Space::new(cfg);
         Receiver {
             nxt: 0,
             ranges: Arrived::default(),
@@ -72,32 +60,22 @@ impl Receiver {
             last_ack_sent: 0,
             edge: 0,
             read: None,
-            least_update: u64::from(cfg.mss).min(window / 2).max(1),
+            least_update: u64::from(cfg.mss).min(space.window / 2).max(1),
             shift: 0,
             ack_now: false,
             delayed: DelayedAck::new(cfg),
-            space: Space {
-                window,
-                max,
-                auto,
-                measured_from: 0,
-                measured_at: Time::ZERO,
-                copied: window / 2,
-                rtt: Time::ZERO,
-            },
+            space,
+            sack: cfg.sack,
+            mss: cfg.mss,
             send_dsack: cfg.recovery == Recovery::Rack,
             quick_ack: cfg.quick_ack,
             echo: false,
         }
     }
 
-    /// The window scale to offer: the smallest that can express the largest window.
+    /// The window scale to offer.
     pub(super) fn offered_shift(&self) -> u8 {
-        let mut shift = 0;
-        while shift < 14 && self.space.max >> shift > 65_535 {
-            shift += 1;
-        }
-        shift
+        self.space.shift()
     }
 
     /// From now on the application says what it has read, before the handshake.
@@ -128,7 +106,6 @@ impl Receiver {
         self.ts_recent = tsval;
         self.last_ack_sent = 1;
         self.delayed.on_syn();
-        self.space.measured_from = 1;
     }
 
     /// Next byte expected.
@@ -164,7 +141,7 @@ impl Receiver {
     #[inline]
     pub(super) fn is_beyond(&self, start: u64) -> bool {
         match self.read {
-            None => start >= self.nxt + self.space.window.max(1),
+            None => start >= self.edge.max(self.nxt + self.space.window.max(1)),
             Some(_) => start >= self.edge.max(self.nxt + 1),
         }
     }
@@ -190,7 +167,7 @@ impl Receiver {
         }
         if start == self.nxt && len > 0 && !fin && self.ranges.is_empty() && self.fin.is_none() && self.read.is_none() {
             self.nxt += len;
-            self.on_in_order(now, false);
+            self.on_in_order(now, len, false);
         } else if len > 0 || fin {
             self.on_other(now, start, len, fin);
         }
@@ -234,7 +211,7 @@ impl Receiver {
         }
         if start == self.nxt && self.ranges.is_empty() {
             self.nxt = end;
-            self.on_in_order(now, fin);
+            self.on_in_order(now, len, fin);
             return;
         }
         if end <= self.nxt || self.is_beyond(start) {
@@ -251,22 +228,51 @@ impl Receiver {
                 self.dsack = Some((start, self.nxt));
             }
             self.nxt = self.ranges.take_from(end);
+            if self.space.auto {
+                self.space.fit(self.ranges.held());
+                self.tune(now, len);
+            }
         } else {
             let seen = self.ranges.insert(start, end);
             if seen && self.send_dsack {
                 self.dsack = Some((start, end));
             }
+            if self.space.auto {
+                // Without SACK a duplicate ACK has the window of the one before.
+                if self.sack && !seen && self.space.on_segment(len, self.ranges.held()) {
+                    self.delayed.on_window_growth();
+                }
+                self.space.on_gap(self.ranges.held(), self.span());
+            }
         }
-        self.ack_now = true; // a gap (RFC 5681 section 4.2)
+        // A gap, or the end of the last one (RFC 5681 section 4.2).
+        self.ack_now |= !self.sack
+            || self.ranges.is_empty()
+            || self.nxt > self.last_ack_sent + u64::from(self.mss)
+            || self.delayed.on_gap(now, self.nxt, self.space.rtt());
     }
 
     /// The common case: the next segment, no gap.
     #[inline(always)]
-    fn on_in_order(&mut self, now: Time, fin: bool) {
+    fn on_in_order(&mut self, now: Time, len: u64, fin: bool) {
         if self.space.auto {
-            self.space.right_size(now, self.nxt);
+            self.tune(now, len);
         }
         self.ack_now |= self.delayed.on_in_order(now) || fin;
+    }
+
+    /// Tunes the buffer after `len` bytes that advanced the next byte expected.
+    #[inline(always)]
+    fn tune(&mut self, now: Time, len: u64) {
+        if self.space.on_segment(len, self.ranges.held()) {
+            self.delayed.on_window_growth();
+        }
+        self.space.on_read(now, self.nxt, self.span());
+    }
+    /// Bytes from the next one expected to the last that arrived, 0 without a gap.
+    #[inline]
+    fn span(&self) -> u64 {
+        self.ranges.end().map_or(0, |end| end - self.nxt)
     }
 
     /// Whether what leaves carries ECE.
@@ -333,38 +339,16 @@ impl Receiver {
         window as u16
     }
 
-    /// Whether the window follows what arrives.
-    #[inline]
-    pub(super) fn is_auto(&self) -> bool {
-        self.space.auto
-    }
-
-    /// A round-trip time seen by the receiver, of the handshake or from the timestamp that a data segment echoes (Linux
-    /// `tcp_rcv_rtt_measure_ts`, which since 6.16 ignores an echo of the same tick).
+    /// A round-trip time seen by the receiver, of the handshake or from the timestamp that a data segment echoes.
     #[inline]
     pub(super) fn measure_rtt(&mut self, rtt: Time) {
-        let old = self.space.rtt;
-        self.space.rtt = if old.is_zero() { rtt } else { (old * 7 + rtt) / 8 };
+        self.space.measure_rtt(rtt);
     }
-}
-
-impl Space {
-    /// Dynamic right-sizing (Linux `tcp_rcv_space_adjust`): once per RTT the window becomes twice what arrived in it,
-    /// and more if that grows, so that it never limits a sender whose window doubles.
+    /// Returns true if the timestamp `echo` of a data segment shows a round-trip time: Linux takes one from each timestamp
+    /// (`tcp_rcv_rtt_measure_ts`).
     #[inline]
-    fn right_size(&mut self, now: Time, nxt: u64) {
-        if now < self.measured_at + self.rtt {
-            return;
-        }
-        let copied = nxt - self.measured_from;
-        if copied > self.copied {
-            let window = 2 * copied + 16 * 1460;
-            let grow = (u128::from(window) * u128::from(copied - self.copied) / u128::from(self.copied.max(1))) as u64;
-            self.window = self.window.max(window + 2 * grow).min(self.max);
-            self.copied = copied;
-        }
-        self.measured_from = nxt;
-        self.measured_at = now;
+    pub(super) fn wants_rtt(&mut self, echo: u32) -> bool {
+        self.space.auto && self.space.is_new_echo(echo)
     }
 }
 
@@ -434,6 +418,27 @@ mod tests {
         r.on_segment(Time(0), 1, 500, false, None);
         assert!(r.finished());
         assert_eq!((r.nxt(), r.delivered()), (1002, 1000));
+    }
+
+    /// Linux calls `tcp_grow_window` and `tcp_rcvbuf_grow` for segments beyond a gap too.
+    #[test]
+    fn the_window_opens_under_reordering() {
+        for (stack, opens) in [(Stack::Linux, true), (Stack::Rfc, false)] {
+            let mut r = receiver(stack);
+            r.shift = r.offered_shift();
+            r.measure_rtt(Time::from_millis(50));
+            let window = |r: &mut Receiver| u64::from(r.window_field()) << r.shift;
+            let first = window(&mut r);
+            let mut now = Time(0);
+            for k in 0..2_000u64 {
+                // 1, 0, 3, 2, ...
+                now += Time::from_millis(1);
+                r.on_segment(now, 1 + (k ^ 1) * 1448, 1448, false, None);
+                window(&mut r);
+                r.on_ack_sent();
+            }
+            assert_eq!(window(&mut r) > first, opens, "{stack:?}");
+        }
     }
 
     #[test]

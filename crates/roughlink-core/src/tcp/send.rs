@@ -9,7 +9,7 @@ mod idle;
 mod timers;
 
 use super::acknowledgement::RttSample;
-use super::config::{CwndLimited, Recovery, TcpConfig};
+use super::config::{Buffer, CwndLimited, Recovery, TcpConfig};
 use super::ecn::Reaction;
 use super::prr::Prr;
 use super::rack::Rack;
@@ -64,6 +64,8 @@ pub struct Sender {
     /// Bytes that the application will write as space becomes available, and whether it closes after them.
     backlog: u64,
     close_after: bool,
+    /// Unacknowledged bytes at which the application writes again.
+    low_water: u64,
     /// Offset of our FIN, once the application closed.
     fin: Option<u64>,
     pub(super) duplicates: u32,
@@ -122,6 +124,10 @@ impl Sender {
             push: 0,
             backlog: 0,
             close_after: false,
+            low_water: match cfg.snd_buf {
+                Buffer::Bytes(bytes) => bytes.saturating_sub(1),
+                Buffer::Auto => 0, // of an empty buffer
+            },
             fin: None,
             duplicates: 0,
             recover: 0,
@@ -167,8 +173,8 @@ impl Sender {
     /// The size of the send buffer.
     fn capacity(&self) -> u64 {
         match self.cfg.snd_buf {
-            super::Buffer::Bytes(b) => b,
-            super::Buffer::Auto => AUTO_SEND_BUFFER,
+            Buffer::Bytes(b) => b,
+            Buffer::Auto => AUTO_SEND_BUFFER,
         }
     }
     /// The application writes `bytes`, to be pushed: the segment that ends them carries PSH. Writes that do not fit into
@@ -189,20 +195,17 @@ impl Sender {
     /// Moves the backlog to the send buffer, in whole writes.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
-        if self.backlog > 0 && self.room() > 0 {
+        if self.backlog > 0 && self.written - self.board.una() <= self.low_water {
             self.take_from_backlog();
         }
     }
     fn take_from_backlog(&mut self) {
-        let mut n = self.room().min(self.backlog);
-        if n < self.backlog {
-            let write = u64::from(self.cfg.write_size).min(self.capacity()); // a larger one than the buffer never fits
-            if n < write {
-                return;
-            }
-            if write > 1 {
-                n -= n % write;
-            }
+        let n = match self.cfg.snd_buf {
+            Buffer::Bytes(_) => self.writes_that_fit(),
+            Buffer::Auto => self.writes_on_wake_up(),
+        };
+        if n == 0 {
+            return;
         }
         self.written += n;
         if self.backlog != u64::MAX {
@@ -211,6 +214,33 @@ impl Sender {
                 self.close();
             }
         }
+    }
+    /// Returns the bytes of the backlog that fit into the send buffer, in whole writes.
+    fn writes_that_fit(&self) -> u64 {
+        let n = self.room().min(self.backlog);
+        let write = u64::from(self.cfg.write_size).min(self.capacity()); // a larger one than the buffer never fits
+        if n < self.backlog { n - n % write } else { n }
+    }
+    /// Returns the bytes of the backlog that an application writes which waits for the socket to be writable before each
+    /// write, and sets when that is: Linux wakes it when a third of the memory is free (`sk_stream_write_space`).
+    fn writes_on_wake_up(&mut self) -> u64 {
+        let room = self.payload_of(AUTO_SEND_BUFFER);
+        let queued = self.written - self.board.una();
+        self.low_water = room * 2 / 3;
+        let write = u64::from(self.cfg.write_size);
+        let writes = (self.low_water + 1).saturating_sub(queued).div_ceil(write);
+        (writes * write).min(room.saturating_sub(queued)).min(self.backlog)
+    }
+    /// Returns the payload for which `memory` has room. A socket buffer of the sender has `SKB_OVERHEAD` bytes beside what
+    /// leaves at once, which is what a pacing rate gives in a millisecond, at least two segments (`tcp_tso_autosize`,
+    /// `tcp_update_pacing_rate`).
+    fn payload_of(&self, memory: u64) -> u64 {
+        let v = self.core.cc.vitals();
+        let gain = if v.cwnd < v.ssthresh / 2 { 200 } else { 120 };
+        let srtt = self.core.flow.srtt.as_micros().max(1);
+        let paced = u128::from(v.cwnd) * gain * 10 / u128::from(srtt);
+        let at_once = (paced as u64).clamp(2 * u64::from(self.core.flow.mss), LARGEST_SKB);
+        memory * at_once / (at_once + SKB_OVERHEAD)
     }
     /// The application has no more to send: a FIN follows the last byte.
     pub fn close(&mut self) {
@@ -580,5 +610,10 @@ impl Sender {
     }
 }
 
-/// The send buffer that is tuned by itself: Linux `tcp_wmem`, its largest.
+/// The send buffer that is tuned by itself, bytes of memory: Linux `tcp_wmem`, its largest. Left out: its growth up to there, which
+/// is several times as fast as that of the window (`tcp_sndbuf_expand`).
 pub(super) const AUTO_SEND_BUFFER: u64 = 4 << 20;
+/// Linux: an `sk_buff` and its head, bytes.
+const SKB_OVERHEAD: u64 = 256 + 704;
+/// Linux `GSO_LEGACY_MAX_SIZE`.
+const LARGEST_SKB: u64 = 65_536;

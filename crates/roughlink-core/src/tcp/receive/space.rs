@@ -1,0 +1,233 @@
+//! The receive buffer. One of a fixed size offers itself as the window; the other is tuned as in Linux 6.18.
+//!
+//! The tuned buffer has two limits. Its capacity follows what arrives in a round trip (dynamic right-sizing,
+//! `tcp_rcv_space_adjust` and `tcp_rcvbuf_grow`), and has room for all that lies beyond a gap. The window that is offered
+//! approaches the capacity by two segments per arriving segment (`tcp_grow_window`), in order or not.
+//!
+//! Sizes are bytes of payload: the share of payload in the memory of a full segment, which Linux measures
+//! (`tcp_measure_rcv_mss`), is that of a linear socket buffer. Left out: drivers with other buffers, memory of segments
+//! that are not full (Linux opens the window less for them), and memory pressure.
+
+use super::super::config::{Buffer, TcpConfig};
+use crate::units::Time;
+
+/// The receive buffer, and what its tuning needs.
+#[derive(Clone, Debug)]
+pub(super) struct Space {
+    /// Window offered beyond the next byte expected.
+    pub(super) window: u64,
+    /// Tuned as in Linux.
+    pub(super) auto: bool,
+    /// Largest buffer, memory.
+    largest: u64,
+    /// Upper bound of the window apart from memory (`rcv_ssthresh`).
+    threshold: u64,
+    /// Payload for which the buffer has room (`window_clamp`), and its maximum.
+    capacity: u64,
+    max: u64,
+    measured_from: u64,
+    measured_at: Time,
+    /// Most that arrived in a round trip (`rcvq_space.space`).
+    copied: u64,
+    /// Smoothed round-trip time at the receiver.
+    rtt: Time,
+    /// Last timestamp from which a round-trip time was taken.
+    last_echo: u32,
+}
+
+impl Space {
+    pub(super) fn new(cfg: &TcpConfig) -> Self {
+        let fixed = Space {
+            window: 0,
+            auto: false,
+            largest: 0,
+            threshold: 0,
+            capacity: 0,
+            max: 0,
+            measured_from: 1,
+            measured_at: Time::ZERO,
+            copied: 0,
+            rtt: Time::ZERO,
+            last_echo: 0,
+        };
+        match cfg.rcv_buf {
+            Buffer::Bytes(bytes) => Space { window: bytes, largest: bytes, ..fixed },
+            Buffer::Auto => {
+                let payload = |memory: u64| memory * payload_share(cfg.mss) / 256;
+                // Whole segments of half the initial buffer (`tcp_select_initial_window`).
+                let window = INITIAL / 2 - INITIAL / 2 % u64::from(cfg.mss).min(INITIAL / 2);
+                let capacity = payload(INITIAL).max(window);
+                Space {
+                    window,
+                    auto: true,
+                    largest: LARGEST,
+                    threshold: window,
+                    capacity,
+                    max: payload(LARGEST).max(capacity),
+                    copied: window.min(10 * u64::from(cfg.mss)),
+                    ..fixed
+                }
+            }
+        }
+    }
+
+    /// Returns the window scale to offer: the smallest that can express the largest buffer.
+    pub(super) fn shift(&self) -> u8 {
+        let mut shift = 0;
+        while shift < 14 && self.largest >> shift > 65_535 {
+            shift += 1;
+        }
+        shift
+    }
+
+    /// Takes in a segment of `len` bytes while `held` bytes wait beyond a gap. Returns true if the window grew.
+    #[inline(always)]
+    pub(super) fn on_segment(&mut self, len: u64, held: u64) -> bool {
+        self.threshold + held < self.capacity && self.grow(len, held)
+    }
+
+    #[inline(never)]
+    fn grow(&mut self, len: u64, held: u64) -> bool {
+        if len < LEAST_SEGMENT {
+            return false;
+        }
+        self.threshold += (2 * len).min(self.capacity - held - self.threshold);
+        self.fit(held);
+        true
+    }
+
+    /// `held` bytes wait beyond a gap, the last of them `span` bytes beyond the next byte expected.
+    pub(super) fn on_gap(&mut self, held: u64, span: u64) {
+        self.enlarge(2 * self.copied + span);
+        self.fit(held);
+    }
+
+    /// The window is at most what is free.
+    pub(super) fn fit(&mut self, held: u64) {
+        self.window = self.threshold.min(self.capacity.saturating_sub(held));
+    }
+
+    fn enlarge(&mut self, window: u64) {
+        self.capacity = self.capacity.max(window.min(self.max));
+    }
+
+    /// All up to `nxt` has been read, and the last byte beyond a gap is `span` bytes further on. Once per round trip the
+    /// capacity becomes twice what arrived in it, and more if that grows: the measurement is a round trip old, and the
+    /// window of a sender may double.
+    #[inline(always)]
+    pub(super) fn on_read(&mut self, now: Time, nxt: u64, span: u64) {
+        if now >= self.measured_at + self.rtt {
+            self.right_size(now, nxt, span);
+        }
+    }
+
+    #[inline(never)]
+    fn right_size(&mut self, now: Time, nxt: u64, span: u64) {
+        let copied = nxt - self.measured_from;
+        if copied > self.copied {
+            let window = 2 * copied;
+            let growth = u128::from(window) * u128::from(copied - self.copied) / u128::from(self.copied.max(1));
+            self.enlarge(window + 2 * growth as u64 + span);
+            self.copied = copied;
+        }
+        (self.measured_from, self.measured_at) = (nxt, now);
+    }
+
+    /// Takes in a round-trip time (`tcp_rcv_rtt_update`): a smaller one at once, others by an eighth.
+    #[inline]
+    pub(super) fn measure_rtt(&mut self, rtt: Time) {
+        let old = self.rtt;
+        self.rtt = if old.is_zero() || rtt < old { rtt } else { (old * 7 + rtt) / 8 };
+    }
+
+    /// Smoothed round-trip time at the receiver.
+    pub(super) fn rtt(&self) -> Time {
+        self.rtt
+    }
+
+    /// Returns true if no round-trip time was taken from the timestamp `echo` yet.
+    #[inline]
+    pub(super) fn is_new_echo(&mut self, echo: u32) -> bool {
+        std::mem::replace(&mut self.last_echo, echo) != echo
+    }
+}
+
+/// Payload in 256 bytes of memory of a full segment in a packet of `mss` bytes and headers (`scaling_ratio`): the packet with its
+/// head room and `skb_shared_info` in a block of a power of two, and the `sk_buff`. 1448 bytes take 2304.
+fn payload_share(mss: u32) -> u64 {
+    let payload = u64::from(mss) - 12;
+    if payload <= TCP_MSS_DEFAULT {
+        return 128; // not measured
+    }
+    let memory = (u64::from(mss) + 40 + 64 + 320).next_power_of_two() + 256;
+    payload * 256 / memory
+}
+
+/// Linux `tcp_rmem`: the initial and the largest buffer, bytes of memory. Since 6.16 the default of the latter is 32 MiB.
+const INITIAL: u64 = 131_072;
+const LARGEST: u64 = 6_291_456;
+/// Linux: smaller segments do not open the window.
+const LEAST_SEGMENT: u64 = 128;
+/// Linux `TCP_MSS_DEFAULT`.
+const TCP_MSS_DEFAULT: u64 = 536;
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::config::Stack;
+    use super::*;
+
+    const MSS: u64 = 1448;
+
+    fn space() -> Space {
+        Space::new(&TcpConfig::preset(Stack::Linux))
+    }
+
+    /// Linux 6.18, `ss -tm` at the receiving end of a TUN device: `rb24418304`, `rcv_ssthresh:15261440`, a ratio of 160/256.
+    #[test]
+    fn five_eighths_of_the_memory_are_payload() {
+        assert_eq!((payload_share(1460), payload_share(548)), (160, 128));
+        assert_eq!(24_418_304 * payload_share(1460) / 256, 15_261_440);
+        let s = space();
+        assert_eq!((s.window, s.capacity, s.max, s.shift()), (64_240, 81_920, 3_932_160, 7));
+    }
+
+    #[test]
+    fn two_segments_per_segment_open_the_window_up_to_what_is_free() {
+        let mut s = space();
+        assert!(!s.on_segment(LEAST_SEGMENT - 1, 0));
+        assert!(s.on_segment(MSS, 0));
+        assert_eq!(s.window, 64_240 + 2 * MSS);
+        assert!(s.on_segment(MSS, MSS));
+        assert_eq!(s.window, 64_240 + 4 * MSS);
+        while s.on_segment(MSS, 5 * MSS) {}
+        assert_eq!(s.window, 81_920 - 5 * MSS);
+        while s.on_segment(MSS, 0) {}
+        assert_eq!(s.window, 81_920);
+    }
+
+    /// `tcp_rcvbuf_grow`: twice what arrived in a round trip, as much again for each part by which that grew, and what lies
+    /// beyond a gap.
+    #[test]
+    fn the_capacity_follows_a_round_trip_and_gaps() {
+        let mut s = space();
+        s.measure_rtt(Time::from_millis(100));
+        let at = |ms| Time::from_millis(ms);
+        s.on_read(at(200), 1 + 73_000, 0); // five times the first measurement
+        assert_eq!(s.capacity, 146_000 + 2 * 4 * 146_000);
+        s.on_read(at(299), 1 + 400_000, 0);
+        assert_eq!(s.copied, 73_000, "a round trip is not over");
+        s.on_gap(300_000, 1_500_000);
+        assert_eq!(s.capacity, 2 * 73_000 + 1_500_000);
+        s.on_gap(300_000, 9_000_000);
+        assert_eq!(s.capacity, 3_932_160);
+    }
+
+    #[test]
+    fn a_smaller_round_trip_counts_at_once() {
+        let mut s = space();
+        for (ms, smoothed) in [(80, 80), (160, 90), (50, 50)] {
+            s.measure_rtt(Time::from_millis(ms));
+            assert_eq!(s.rtt, Time::from_millis(smoothed));
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Transfers of the `linux` stack beside what Linux 6.18 did on the same links under `roughlink emulate`.
+
+#[path = "common/one_link.rs"]
+mod one_link;
+
+use one_link::one_link;
+use roughlink_core::metrics::RunResult;
+use roughlink_core::net::{Network, Options};
+
+fn run(cc: &str, keys: &str, duration: &str, link: &str, flow: &str) -> RunResult {
+    let text = one_link(&format!("stack = \"linux\"\ncc = \"{cc}\"\n{keys}"), link, flow)
+        .replace("duration = \"600 s\"", &format!("duration = \"{duration}\""));
+    let (s, _) = roughlink_scenario::parse(&text, "t", &[], &|_| Err("no files".into())).expect("a valid scenario");
+    Network::new(s, Options::default()).expect("a network").run().expect("a result")
+}
+
+/// One-way delays of 40 to 60 ms at 1 Gbit/s: hardly a segment arrives in order. The kernel takes 1.2 to 1.3 s for 40 MB.
+#[test]
+fn the_receive_window_opens_under_strong_reordering() {
+    let link = "rate = \"1 Gbit/s\"\ndelay = \"40 ms\"\njitter = \"20 ms\"\nreorder = true\nqueue = \"1000 pkt\"\n\
+                asymmetric = { delay = \"0.05 ms\", jitter = \"0 s\", reorder = false }";
+    for cc in ["reno", "bbr"] {
+        let result = run(cc, "", "60 s", link, "kind = \"bulk\"\nbytes = \"40 MB\"");
+        let seconds = result.flows[0].end_s.expect("it ends");
+        assert!((1.0..1.5).contains(&seconds), "{cc}: {seconds} s");
+    }
+}
+
+/// A satellite link of 100 Mbit/s and 600 ms, 60 s: the send buffer is the limit. iperf3 (`-C cubic -t 60`) gets 32.8 Mbit/s.
+/// Linux's writer sleeps until a third of the 4 MiB is free, and what is in the buffer has overhead.
+#[test]
+fn a_send_buffer_holds_less_than_its_size() {
+    let link = "rate = \"100 Mbit/s\"\ndelay = \"300 ms\"\nqueue = \"7.5 MB\"\nasymmetric = { rate = \"10 Mbit/s\" }";
+    let mbps =
+        |keys| run("cubic", keys, "60 s", link, "kind = \"bulk\"").flows[0].throughput_mbps.expect("a throughput");
+    let iperf3 = mbps("");
+    assert!((31.0..35.0).contains(&iperf3), "{iperf3} Mbit/s");
+    let larger_writes = mbps("write_size = \"256 KiB\"");
+    assert!(larger_writes > 1.02 * iperf3, "{larger_writes} and {iperf3} Mbit/s");
+}
