@@ -16,7 +16,7 @@
 //! `ns3` is ns-3's TcpBbr: gains 2.89 and 1/2.89, a quantum of one segment, no rounding to even windows, no policer
 //! detection, ACK aggregation reset after 4096 bytes, the window left alone after a time-out and set to ssthresh
 //! at the end of a fast recovery (which during startup is unlimited), the last RTT measured also of ACKs that give
-//! none, an initial rate without margin.
+//! none, an initial rate without margin, an equal RTT that renews the smallest one.
 
 use super::registry::Construct;
 use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent, Vitals};
@@ -335,7 +335,8 @@ impl Bbr {
     fn update_min_rtt(&mut self, flow: &Flow, sample: &RateSample) {
         let window = milliseconds(self.params.min_rtt_window_ms);
         let expired = flow.now > self.min_rtt_at.saturating_add(window);
-        if !sample.rtt.is_zero() && (sample.rtt <= self.min_rtt || expired) {
+        let smaller = sample.rtt < self.min_rtt || self.params.refresh_min_rtt && sample.rtt == self.min_rtt;
+        if !sample.rtt.is_zero() && (smaller || expired && !self.is_ack_delayed(flow, sample)) {
             self.min_rtt = sample.rtt;
             self.min_rtt_at = flow.now;
         }
@@ -361,6 +362,15 @@ impl Bbr {
         if sample.delivered > 0 {
             self.idle_restart = false;
         }
+    }
+
+    /// Returns true if the sample may contain a delayed ACK: a single runt segment that made the whole round trip alone
+    /// (Linux `FLAG_ACK_MAYBE_DELAYED`).
+    fn is_ack_delayed(&self, flow: &Flow, sample: &RateSample) -> bool {
+        !self.params.refresh_min_rtt
+            && flow.state == CongestionState::Open
+            && sample.acked_sacked < u64::from(flow.mss)
+            && sample.delivered == sample.acked_sacked
     }
 
     fn check_probe_rtt_done(&mut self, flow: &Flow) {

@@ -67,6 +67,8 @@ pub struct Params {
     pub exit_to_ssthresh: bool,
     /// ACKs without an RTT sample reuse the last one (ns-3).
     pub repeat_rtt: bool,
+    /// An RTT equal to the smallest one renews its age (ns-3; Linux since 2020 only takes a smaller one).
+    pub refresh_min_rtt: bool,
     /// The initial rate has the margin, too (Linux).
     pub initial_margin: bool,
     /// Varies the first phases of the gain cycle.
@@ -105,6 +107,7 @@ impl Default for Params {
             forget_full_pipe: true,
             exit_to_ssthresh: false,
             repeat_rtt: false,
+            refresh_min_rtt: false,
             initial_margin: true,
             phase_seed: 0,
         }
@@ -141,4 +144,5 @@ impl Params {
 /// The `ns3` preset.
 pub const NS3: &str = "high_gain = 2.89\ndrain_gain = 0.34602076124567477\nquantum = 1\neven_window = false\n\
                        aggregation_reset = 4096\npolicer = false\nrestore_after_timeout = false\n\
-                       forget_full_pipe = false\nexit_to_ssthresh = true\nrepeat_rtt = true\ninitial_margin = false";
+                       forget_full_pipe = false\nexit_to_ssthresh = true\nrepeat_rtt = true\nrefresh_min_rtt = true\n\
+                       initial_margin = false";
