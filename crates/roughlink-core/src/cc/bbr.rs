@@ -16,7 +16,8 @@
 //! `ns3` is ns-3's TcpBbr: gains 2.89 and 1/2.89, a quantum of one segment, no rounding to even windows, no policer
 //! detection, ACK aggregation reset after 4096 bytes, the window left alone after a time-out and set to ssthresh
 //! at the end of a fast recovery (which during startup is unlimited), the last RTT measured also of ACKs that give
-//! none, an initial rate without margin, an equal RTT that renews the smallest one.
+//! none, an initial rate without margin, an equal RTT that renews the smallest one, samples of ProbeRtt that count, ACK
+//! aggregation with a clock of whole seconds.
 
 use super::registry::Construct;
 use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent, Vitals};
@@ -137,7 +138,8 @@ impl CongestionControl for Bbr {
             sample.rtt = flow.latest_rtt;
         }
         // Data sent by ProbeRtt shows ProbeRtt's own limit, not that of the path: Linux marks it application-limited.
-        sample.app_limited |= (self.held_back.0..=self.held_back.1).contains(&sample.prior_delivered);
+        sample.app_limited |=
+            self.params.mark_probe_rtt && (self.held_back.0..=self.held_back.1).contains(&sample.prior_delivered);
         self.lost += sample.losses;
 
         self.update_bandwidth(flow, &sample);

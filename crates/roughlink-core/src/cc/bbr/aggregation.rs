@@ -41,7 +41,12 @@ impl Aggregation {
                 self.excess = [0, self.excess[0]];
             }
         }
-        let mut expected = carried(bandwidth, now.saturating_sub(self.epoch));
+        let mut elapsed = now.saturating_sub(self.epoch);
+        let tick = Time::from_secs_f64(p.aggregation_tick_ms / 1e3);
+        if !tick.is_zero() {
+            elapsed.0 -= elapsed.0 % tick.0;
+        }
+        let mut expected = carried(bandwidth, elapsed);
         // ACKs are no faster than the path, so none are aggregated; the length of an epoch is limited, too.
         if self.acked <= expected || self.acked + acked >= p.aggregation_reset {
             self.restart(now);
@@ -87,5 +92,18 @@ mod tests {
             a.update(&p, Time::from_millis(ms), true, bandwidth, 1000, 12_000);
         }
         assert_eq!(a.max(), 1000);
+    }
+
+    /// ns-3.44 `TcpBbr::UpdateAckAggregation` holds the length of an epoch in a `uint32_t` of seconds: within the first
+    /// second it expects nothing, and an epoch ends before it reaches 4096 bytes.
+    #[test]
+    fn ns3_expects_nothing_within_a_second() {
+        let p = Params { aggregation_tick_ms: 1000.0, aggregation_reset: 4096, ..Params::default() };
+        let bandwidth = Rate::from_mbps(8).bytes_per_sec();
+        let mut a = Aggregation::new(Time::ZERO);
+        for ms in 1..=20 {
+            a.update(&p, Time::from_millis(ms), false, bandwidth, 1072, 1_000_000);
+        }
+        assert_eq!(a.max(), 3 * 1072);
     }
 }

@@ -46,6 +46,8 @@ pub struct Params {
     pub aggregation_limit_ms: f64,
     /// Aggregation is measured anew after this many bytes (Linux: 2^20 segments, here of 1448 bytes).
     pub aggregation_reset: u64,
+    /// Resolution of the time for which aggregation expects data; 0 = exact (ns-3: whole seconds).
+    pub aggregation_tick_ms: f64,
     /// Look for policers: token buckets that drop what exceeds a long-term rate.
     pub policer: bool,
     /// Fewest rounds of an interval over which the long-term rate is taken; four times as many are too long.
@@ -69,6 +71,8 @@ pub struct Params {
     pub repeat_rtt: bool,
     /// An RTT equal to the smallest one renews its age (ns-3; Linux since 2020 only takes a smaller one).
     pub refresh_min_rtt: bool,
+    /// Rate samples of data sent during ProbeRtt count as application-limited (Linux).
+    pub mark_probe_rtt: bool,
     /// The initial rate has the margin, too (Linux).
     pub initial_margin: bool,
     /// Varies the first phases of the gain cycle.
@@ -97,6 +101,7 @@ impl Default for Params {
             aggregation_rounds: 5,
             aggregation_limit_ms: 100.0,
             aggregation_reset: 1448 << 20,
+            aggregation_tick_ms: 0.0,
             policer: true,
             policer_rounds: 4,
             policer_loss: 50.0 / 256.0,
@@ -108,6 +113,7 @@ impl Default for Params {
             exit_to_ssthresh: false,
             repeat_rtt: false,
             refresh_min_rtt: false,
+            mark_probe_rtt: true,
             initial_margin: true,
             phase_seed: 0,
         }
@@ -124,6 +130,7 @@ impl Params {
             p.probe_rtt_ms,
             p.aggregation_gain,
             p.aggregation_limit_ms,
+            p.aggregation_tick_ms,
             p.policer_loss,
             p.policer_ratio,
         ];
@@ -145,4 +152,4 @@ impl Params {
 pub const NS3: &str = "high_gain = 2.89\ndrain_gain = 0.34602076124567477\nquantum = 1\neven_window = false\n\
                        aggregation_reset = 4096\npolicer = false\nrestore_after_timeout = false\n\
                        forget_full_pipe = false\nexit_to_ssthresh = true\nrepeat_rtt = true\nrefresh_min_rtt = true\n\
-                       initial_margin = false";
+                       mark_probe_rtt = false\naggregation_tick_ms = 1000.0\ninitial_margin = false";
