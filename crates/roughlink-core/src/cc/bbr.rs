@@ -12,13 +12,12 @@
 //!   `snd_nxt` and the bytes delivered: no phase is preferred, and the same run gives the same phases.
 //! - Linux counts packets, this counts bytes and rounds targets up to whole segments.
 //! - Linux subtracts what its pacing layer holds back from the data in flight; the endpoint holds nothing back.
-//! - Linux does not renew an expired smallest RTT from an ACK that the receiver may have delayed. Here every RTT counts.
 //!
-//! `ns3` is ns-3 3.44's TcpBbr: gains 2.89 and 1/2.89, a quantum of one segment, no rounding to even windows, and no
-//! policer detection. ACK aggregation is reset after 4096 bytes and measures time in whole seconds, so its estimate is
-//! nearly always a few segments. An RTT equal to the smallest one renews it. The window does not change after a
-//! time-out and becomes ssthresh at the end of a fast recovery (unlimited during startup). ACKs without an RTT reuse the
-//! last one, and the initial rate has no margin.
+//! `ns3` is ns-3's TcpBbr: gains 2.89 and 1/2.89, a quantum of one segment, no rounding to even windows, no policer
+//! detection, ACK aggregation reset after 4096 bytes, the window left alone after a time-out and set to ssthresh
+//! at the end of a fast recovery (which during startup is unlimited), the last RTT measured also of ACKs that give
+//! none, an initial rate without margin, an equal RTT that renews the smallest one, samples of ProbeRtt that count, ACK
+//! aggregation with a clock of whole seconds.
 
 use super::registry::Construct;
 use super::{Ack, Congestion, CongestionControl, CongestionState, Flow, Listens, Permit, RateSample, Sent, Vitals};
@@ -139,7 +138,8 @@ impl CongestionControl for Bbr {
             sample.rtt = flow.latest_rtt;
         }
         // Data sent by ProbeRtt shows ProbeRtt's own limit, not that of the path: Linux marks it application-limited.
-        sample.app_limited |= (self.held_back.0..=self.held_back.1).contains(&sample.prior_delivered);
+        sample.app_limited |=
+            self.params.mark_probe_rtt && (self.held_back.0..=self.held_back.1).contains(&sample.prior_delivered);
         self.lost += sample.losses;
 
         self.update_bandwidth(flow, &sample);
@@ -337,8 +337,8 @@ impl Bbr {
     fn update_min_rtt(&mut self, flow: &Flow, sample: &RateSample) {
         let window = milliseconds(self.params.min_rtt_window_ms);
         let expired = flow.now > self.min_rtt_at.saturating_add(window);
-        let renews = sample.rtt < self.min_rtt || self.params.renew_equal_rtt && sample.rtt == self.min_rtt;
-        if !sample.rtt.is_zero() && (renews || expired) {
+        let smaller = sample.rtt < self.min_rtt || self.params.refresh_min_rtt && sample.rtt == self.min_rtt;
+        if !sample.rtt.is_zero() && (smaller || expired && !self.is_ack_delayed(flow, sample)) {
             self.min_rtt = sample.rtt;
             self.min_rtt_at = flow.now;
         }
@@ -364,6 +364,15 @@ impl Bbr {
         if sample.delivered > 0 {
             self.idle_restart = false;
         }
+    }
+
+    /// Returns true if the sample may contain a delayed ACK: a single runt segment that made the whole round trip alone
+    /// (Linux `FLAG_ACK_MAYBE_DELAYED`).
+    fn is_ack_delayed(&self, flow: &Flow, sample: &RateSample) -> bool {
+        !self.params.refresh_min_rtt
+            && flow.state == CongestionState::Open
+            && sample.acked_sacked < u64::from(flow.mss)
+            && sample.delivered == sample.acked_sacked
     }
 
     fn check_probe_rtt_done(&mut self, flow: &Flow) {

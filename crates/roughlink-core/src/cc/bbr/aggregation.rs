@@ -42,8 +42,9 @@ impl Aggregation {
             }
         }
         let mut elapsed = now.saturating_sub(self.epoch);
-        if p.aggregation_whole_seconds {
-            elapsed = Time(elapsed.0 - elapsed.0 % SECOND);
+        let tick = Time::from_secs_f64(p.aggregation_tick_ms / 1e3);
+        if !tick.is_zero() {
+            elapsed.0 -= elapsed.0 % tick.0;
         }
         let mut expected = carried(bandwidth, elapsed);
         // ACKs are no faster than the path, so none are aggregated; the length of an epoch is limited, too.
@@ -58,11 +59,9 @@ impl Aggregation {
 
 /// Bytes that `bandwidth` (bytes per second) carries in `time`.
 fn carried(bandwidth: u64, time: Time) -> u64 {
-    u64::try_from(u128::from(bandwidth) * u128::from(time.0) / u128::from(SECOND)).unwrap_or(u64::MAX)
+    const SECOND: u128 = 1_000_000_000;
+    u64::try_from(u128::from(bandwidth) * u128::from(time.0) / SECOND).unwrap_or(u64::MAX)
 }
-
-/// Nanoseconds of a second.
-const SECOND: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -95,16 +94,16 @@ mod tests {
         assert_eq!(a.max(), 1000);
     }
 
-    /// ns-3 3.44 keeps the epoch in a `uint32_t` of seconds (`TcpBbr::UpdateAckAggregation`): evenly spaced ACKs count as
-    /// aggregated until the epoch is reset.
+    /// ns-3.44 `TcpBbr::UpdateAckAggregation` holds the length of an epoch in a `uint32_t` of seconds: within the first
+    /// second it expects nothing, and an epoch ends before it reaches 4096 bytes.
     #[test]
-    fn whole_seconds_make_even_acks_look_aggregated() {
-        let p = Params { aggregation_whole_seconds: true, aggregation_reset: 4096, ..Params::default() };
+    fn ns3_expects_nothing_within_a_second() {
+        let p = Params { aggregation_tick_ms: 1000.0, aggregation_reset: 4096, ..Params::default() };
         let bandwidth = Rate::from_mbps(8).bytes_per_sec();
         let mut a = Aggregation::new(Time::ZERO);
         for ms in 1..=20 {
-            a.update(&p, Time::from_millis(ms), false, bandwidth, 1000, 1_000_000);
+            a.update(&p, Time::from_millis(ms), false, bandwidth, 1072, 1_000_000);
         }
-        assert_eq!(a.max(), 4000);
+        assert_eq!(a.max(), 3 * 1072);
     }
 }

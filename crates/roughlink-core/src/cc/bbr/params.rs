@@ -19,9 +19,6 @@ pub struct Params {
     pub bandwidth_rounds: u32,
     /// Age at which the smallest RTT is measured anew.
     pub min_rtt_window_ms: f64,
-    /// An RTT equal to the smallest one renews it (draft, section 4.1.2.3; ns-3). Linux has required a smaller one since
-    /// 5.11, so that a path without queues is measured again every `min_rtt_window_ms`.
-    pub renew_equal_rtt: bool,
     /// Time with a minimal window for that; 0 = never.
     pub probe_rtt_ms: f64,
     /// Smallest window in segments, and the window while the RTT is measured.
@@ -49,8 +46,8 @@ pub struct Params {
     pub aggregation_limit_ms: f64,
     /// Aggregation is measured anew after this many bytes (Linux: 2^20 segments, here of 1448 bytes).
     pub aggregation_reset: u64,
-    /// The time over which aggregation is measured is truncated to whole seconds (ns-3).
-    pub aggregation_whole_seconds: bool,
+    /// Resolution of the time for which aggregation expects data; 0 = exact (ns-3: whole seconds).
+    pub aggregation_tick_ms: f64,
     /// Look for policers: token buckets that drop what exceeds a long-term rate.
     pub policer: bool,
     /// Fewest rounds of an interval over which the long-term rate is taken; four times as many are too long.
@@ -72,6 +69,10 @@ pub struct Params {
     pub exit_to_ssthresh: bool,
     /// ACKs without an RTT sample reuse the last one (ns-3).
     pub repeat_rtt: bool,
+    /// An RTT equal to the smallest one renews its age (ns-3; Linux since 2020 only takes a smaller one).
+    pub refresh_min_rtt: bool,
+    /// Rate samples of data sent during ProbeRtt count as application-limited (Linux).
+    pub mark_probe_rtt: bool,
     /// The initial rate has the margin, too (Linux).
     pub initial_margin: bool,
     /// Varies the first phases of the gain cycle.
@@ -87,7 +88,6 @@ impl Default for Params {
             pacing_gains: [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0],
             bandwidth_rounds: 10,
             min_rtt_window_ms: 10_000.0,
-            renew_equal_rtt: false,
             probe_rtt_ms: 200.0,
             min_cwnd: 4,
             pacing_margin: 0.01,
@@ -101,7 +101,7 @@ impl Default for Params {
             aggregation_rounds: 5,
             aggregation_limit_ms: 100.0,
             aggregation_reset: 1448 << 20,
-            aggregation_whole_seconds: false,
+            aggregation_tick_ms: 0.0,
             policer: true,
             policer_rounds: 4,
             policer_loss: 50.0 / 256.0,
@@ -112,6 +112,8 @@ impl Default for Params {
             forget_full_pipe: true,
             exit_to_ssthresh: false,
             repeat_rtt: false,
+            refresh_min_rtt: false,
+            mark_probe_rtt: true,
             initial_margin: true,
             phase_seed: 0,
         }
@@ -128,6 +130,7 @@ impl Params {
             p.probe_rtt_ms,
             p.aggregation_gain,
             p.aggregation_limit_ms,
+            p.aggregation_tick_ms,
             p.policer_loss,
             p.policer_ratio,
         ];
@@ -147,6 +150,6 @@ impl Params {
 
 /// The `ns3` preset.
 pub const NS3: &str = "high_gain = 2.89\ndrain_gain = 0.34602076124567477\nquantum = 1\neven_window = false\n\
-                       aggregation_reset = 4096\naggregation_whole_seconds = true\nrenew_equal_rtt = true\n\
-                       policer = false\nrestore_after_timeout = false\nforget_full_pipe = false\n\
-                       exit_to_ssthresh = true\nrepeat_rtt = true\ninitial_margin = false";
+                       aggregation_reset = 4096\npolicer = false\nrestore_after_timeout = false\n\
+                       forget_full_pipe = false\nexit_to_ssthresh = true\nrepeat_rtt = true\nrefresh_min_rtt = true\n\
+                       mark_probe_rtt = false\naggregation_tick_ms = 1000.0\ninitial_margin = false";
