@@ -13,6 +13,7 @@
 //! | `ethernet`, `neighbours` | where frames go; ARP and neighbour discovery |
 //! | `attached`, `offload` | devices that were there before |
 //! | `socket_option` | options of sockets without a library: the only unsafe code |
+//! | `snooping` | membership reports, which the switch keeps from kernels that need none |
 //! | `carrier` | devices are told that their links are down |
 //! | `conversations` | what real programs said to each other, and what came of it |
 //! | `relay` | the loop in real time, and what it counted |
@@ -52,6 +53,7 @@ mod offload;
 mod program;
 mod realtime;
 mod relay;
+mod snooping;
 mod socket_option;
 mod transfers;
 mod undelivered;
