@@ -204,8 +204,14 @@ The program is in a network of its own, at node `inside`, and reaches services o
 ROUGHLINK_HOST; services must not listen on 127.0.0.1 only. Its input and output are those of the command.")]
 pub(crate) struct Link {
     /// Rate of both directions.
+    #[arg(long, value_name = "RATE", required_unless_present_all = ["rate_up", "rate_down"])]
+    pub rate: Option<String>,
+    /// Rate from the program to this machine, if it differs from `--rate`.
     #[arg(long, value_name = "RATE")]
-    pub rate: String,
+    pub rate_up: Option<String>,
+    /// Rate from this machine to the program, if it differs from `--rate`.
+    #[arg(long, value_name = "RATE")]
+    pub rate_down: Option<String>,
     /// Propagation delay of each direction.
     #[arg(long, value_name = "TIME", default_value = "0 ms")]
     pub delay: String,
@@ -249,7 +255,8 @@ pub(crate) struct ShellAt {
 #[derive(Debug, Args)]
 pub(crate) struct RealTime {
     /// Fail (exit code 4) if one of a hundred packets left later than this after it was due, or was taken in
-    /// so late, or if the link stood still a hundred times as long.
+    /// so late, or if the link stood still a hundred times as long. The same limit holds for programs: fail if one
+    /// of a hundred of their time slices began later than this after the program could have run.
     #[arg(long, value_name = "TIME", default_value = "1 ms")]
     pub max_lateness: String,
     /// When all programs have ended, go on for this long at most while data that they sent by TCP has not been

@@ -417,6 +417,15 @@ fn one_link_to_this_machine() {
     fs::write(folder.path().join("link.toml"), &text).unwrap();
     let out = roughlink_in(&["run", "link.toml", "--quiet", "--set", "duration=1 s"], folder.path());
     assert_eq!(code(&out), 0, "{text}{}", stderr(&out));
+    let of = |rates: &[&str]| stdout(&roughlink(&[&["link", "--generate"], rates].concat()));
+    let one_up = of(&["--rate", "10Mbit/s", "--rate-up", "1Mbit/s"]);
+    for line in ["rate = \"10Mbit/s\"\n", "asymmetric = { rate = \"1Mbit/s\" }\n", "between = [\"host\", \"inside\"]\n"]
+    {
+        assert!(one_up.contains(line), "{one_up}");
+    }
+    assert_eq!(of(&["--rate-down", "10Mbit/s", "--rate-up", "1Mbit/s"]), one_up, "both directions have their own");
+    assert!(!of(&["--rate", "1Mbit/s", "--rate-down", "1Mbit/s"]).contains("asymmetric"), "they are the same");
+    assert_eq!(code(&roughlink(&["link", "--generate", "--rate-up", "1Mbit/s"])), 2, "the other direction has none");
 
     let machine = match Namespace::new() {
         Ok(namespace) => namespace,

@@ -62,6 +62,10 @@ fn the_folder_has_what_is_wanted_afterwards() {
         (&7.into(), &"car".into(), &env!("CARGO_PKG_VERSION").into())
     );
     assert!(!about["kernel"].as_str().unwrap().is_empty() && about["command"].as_str().unwrap().contains("--seed 7"));
+    // Not the machine's default, whatever that is.
+    let reno = serde_json::json!({ "name": "reno", "paced": false, "refused": null });
+    assert_eq!(about["congestion_control"]["car"], reno);
+    assert!(stderr(&out).contains("car: default congestion control reno\n"), "{}", stderr(&out));
     // The scenario as it was, which can be simulated.
     assert!(
         read("config.toml").contains("2 ms") && read("config.toml").contains("kernel = true"),

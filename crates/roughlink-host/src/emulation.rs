@@ -2,6 +2,7 @@
 
 use crate::block::Block;
 use crate::carrier::Carrier;
+use crate::congestion::{DefaultCongestionControl, RENO};
 use crate::conversations::{Achieved, Conversations};
 use crate::device::{Device, Setup, full, name_at};
 use crate::error::HostError;
@@ -11,6 +12,7 @@ use crate::namespace::Namespace;
 use crate::nodes::{Listed, list, path_of};
 use crate::realtime::{Clock, Effort};
 use crate::relay::{Counts, Edge, Ending, Lateness, carry};
+use crate::scheduling::{RunDelay, RunDelayMonitor};
 use crate::undelivered::undelivered;
 use roughlink_core::metrics::RunResult;
 use roughlink_core::net::addresses::{Prefix, link_local, node_address, node_address_v6};
@@ -57,6 +59,8 @@ pub struct Settings {
     pub live: bool,
     /// Devices lose their carrier while the links at their nodes are down.
     pub carrier: bool,
+    /// The kernel's name of the default congestion control in the namespaces of nodes of our own; Reno if absent.
+    pub congestion_control: Option<String>,
     /// Flows that stay simulated although their nodes are real.
     pub inside: BTreeSet<usize>,
     /// A node and addresses that are routed to it, for links that begin there; it forwards packets.
@@ -70,6 +74,8 @@ struct Node {
     addresses: Vec<IpAddr>,
     /// The namespace was there before: what else is in it is none of ours.
     shared: bool,
+    /// Absent behind an attached device.
+    congestion_control: Option<DefaultCongestionControl>,
 }
 
 impl Node {
@@ -123,13 +129,19 @@ impl Emulation {
                     None => (Namespace::here()?, &**interface),
                 };
                 devices.push(Device::attach(&namespace, device, mtu(&scenario, host.node))?);
-                nodes.push(Node { name, namespace, addresses: Vec::new(), shared: true });
+                nodes.push(Node { name, namespace, addresses: Vec::new(), shared: true, congestion_control: None });
                 continue;
             }
             let namespace = match host.place {
                 Place::Own => Namespace::new()?,
                 Place::Here => Namespace::here()?,
             };
+            let congestion_control = Some(match host.place {
+                Place::Own => {
+                    DefaultCongestionControl::set(&namespace, settings.congestion_control.as_deref().unwrap_or(RENO))?
+                }
+                Place::Here => DefaultCongestionControl::read(&namespace)?,
+            });
             let mut setup = setup(&scenario, *host);
             match settings.behind {
                 Some((node, block)) if node == host.node => setup.behind.extend(block.prefixes()),
@@ -146,7 +158,7 @@ impl Emulation {
             if !setup.behind.is_empty() {
                 namespace.forward()?;
             }
-            nodes.push(Node { name, namespace, addresses: setup.addresses, shared: setup.shared });
+            nodes.push(Node { name, namespace, addresses: setup.addresses, shared: setup.shared, congestion_control });
         }
         let namespace = |name: &str| {
             let ours = nodes.iter().find(|n| n.name == name && n.is_ours());
@@ -169,7 +181,27 @@ impl Emulation {
 
     /// What is to be known before it starts.
     pub fn warnings(&self) -> Vec<String> {
-        self.edge.devices.iter().filter_map(Device::warning).collect()
+        let of = |node: &Node| {
+            let (name, control) = (&node.name, node.congestion_control.as_ref()?);
+            let refused = control.refused.as_ref().map(|wanted| {
+                format!("{name}: the kernel has no `{wanted}` for namespaces; the default there is {}", control.name)
+            });
+            // In a namespace of its own the scenario requested it.
+            let paced = (control.paced && node.shared).then(|| {
+                format!(
+                    "{name}: the default congestion control of this machine is {}, so the kernel paces every sender here, \
+                     also one that selects another algorithm after connect or accept",
+                    control.name
+                )
+            });
+            refused.or(paced)
+        };
+        self.edge.devices.iter().filter_map(Device::warning).chain(self.nodes.iter().filter_map(of)).collect()
+    }
+
+    /// Names and default congestion controls of the nodes whose kernels are on this machine.
+    pub fn congestion_controls(&self) -> impl Iterator<Item = (&str, &DefaultCongestionControl)> {
+        self.nodes.iter().filter_map(|node| Some((&*node.name, node.congestion_control.as_ref()?)))
     }
 
     /// The namespace of the host at this place of the list.
@@ -199,6 +231,7 @@ impl Emulation {
         // A device drops what its kernel sends before it is quite up.
         let before = dropped(&nodes, &edge.devices);
         let clock = Clock::start();
+        let run_delay = RunDelayMonitor::start(clock);
         let thread = thread::spawn(move || {
             let both = (&mut conversations, &mut watch);
             let (ending, mut counts) = carry(&mut network, &mut observer, &mut edge, both, (clock, end), &told);
@@ -208,7 +241,7 @@ impl Emulation {
             counts.oversized = edge.devices.iter().map(Device::oversized).sum();
             Carried { network, observer, conversations, ending, counts, changes: watch.changed() }
         });
-        Running { thread, stop, nodes, listed, live, clock }
+        Running { thread, stop, nodes, listed, live, clock, run_delay }
     }
 }
 
@@ -238,6 +271,7 @@ pub struct Running<O> {
     live: Option<Arc<Live>>,
     /// The network's time.
     pub(crate) clock: Clock,
+    run_delay: RunDelayMonitor,
 }
 
 /// What an emulation achieved.
@@ -251,6 +285,8 @@ pub struct Outcome {
     pub lateness: Option<Lateness>,
     /// How long datagrams had waited when they were taken from their device, at least; nothing if none came.
     pub waited: Option<Lateness>,
+    /// How long the programs waited for a processor.
+    pub run_delay: RunDelay,
     /// The longest time for which the network did nothing that was due.
     pub stall: Time,
     /// Datagrams and frames that a kernel dropped because the loop did not take them in time; nothing if the kernel's count cannot be read.
@@ -298,6 +334,7 @@ impl<O> Running<O> {
     /// Ends it; the observer comes back.
     pub fn finish(self) -> (Outcome, O) {
         self.stop.store(true, Ordering::Relaxed);
+        let run_delay = self.run_delay.finish();
         let carried = self.thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         let Carried { network, observer, conversations, ending, counts, changes } = carried;
         let mut result = network.result();
@@ -307,6 +344,7 @@ impl<O> Running<O> {
             achieved: conversations.so_far(usize::MAX),
             lateness: counts.late.lateness(),
             waited: counts.waited.lateness(),
+            run_delay,
             stall: counts.stall,
             overruns: counts.overruns,
             refused: counts.refused,

@@ -2,8 +2,9 @@
 //!
 //! All these hosts are on one Ethernet, as far as links join them, and this is its switch. It learns behind which port an address is;
 //! a frame for an address that it knows goes through the network to the port there, byte for byte, and any other frame, broadcast
-//! and multicast among them, to all other ports of the Ethernet: in their order, one copy for each. The nodes between are no stations on it,
-//! and nothing between these hosts is answered, filtered or held back: a cable carries what it is given, link-local control frames included.
+//! and multicast among them, to all other ports of the Ethernet: in their order, one copy for each. The nodes between are no stations on it.
+//! Nothing between these hosts is answered or held back, link-local control frames included, and only one kind of frame is filtered: a kernel node
+//! receives membership reports of IGMP and MLD only if it has sent a query ([`crate::snooping`]). An attached device receives all of them.
 //!
 //! Nodes that are simulated, or joined by IP, have an address too ([`node_mac`]), and one that they share, [`NETWORK`]. For a frame that has one of these
 //! the Ethernet ends here: its IP datagram goes on by its destination address, and one that comes back gets a header here. An attached host is sent such a
@@ -12,6 +13,7 @@
 //! Others are not answered for: an address that the scenario gives to a simulated node may be that of a host which the scenario does not know.
 
 use crate::neighbours::{self, Heard};
+use crate::snooping::Membership;
 use roughlink_core::net::{Network, Observer, Outgoing};
 use roughlink_core::scenario::{Interface, Scenario};
 use roughlink_core::units::Time;
@@ -41,6 +43,8 @@ pub(crate) struct Switch {
     others: BTreeSet<Mac>,
     /// The port behind which an address was last seen.
     learned: BTreeMap<Mac, usize>,
+    /// Ports behind which a multicast router may be.
+    routers: Vec<bool>,
     /// A datagram with its header.
     frame: Vec<u8>,
     ready: VecDeque<Ready>,
@@ -98,7 +102,9 @@ impl Switch {
             _ => None,
         };
         let learned = ports.iter().enumerate().filter_map(ours).collect();
-        Switch { ports, others, learned, frame: Vec::new(), ready: VecDeque::new(), unanswered: 0 }
+        // Nothing is known of the network behind an attached device.
+        let routers = ports.iter().map(|station| matches!(station, Some(Station::Behind(_)))).collect();
+        Switch { ports, others, learned, routers, frame: Vec::new(), ready: VecDeque::new(), unanswered: 0 }
     }
 
     /// The host of `port` has sent `bytes`, a datagram or a frame. Returns the datagram; nothing if a frame has none, or was for the switch.
@@ -141,6 +147,14 @@ impl Switch {
         if is_here {
             network.receive_observed(now, port, datagram, observer);
             return datagram;
+        }
+        let membership = Membership::read(datagram);
+        self.routers[port] |= membership == Some(Membership::Query);
+        if membership == Some(Membership::Report) {
+            let routers: Vec<usize> =
+                (0..self.ports.len()).filter(|&there| there != port && self.routers[there]).collect();
+            routers.iter().for_each(|&there| network.forward_observed(now, [port, there], bytes, observer));
+            return if routers.is_empty() { &[] } else { datagram };
         }
         match self.learned.get(&to) {
             Some(&there) if there == port => {} // it has been there
@@ -285,6 +299,7 @@ const LONGEST_WAIT: Time = Time::from_secs(3);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snooping::tests::mld;
     use roughlink_core::net::{NoObserver, Options};
 
     /// Nodes a, b and c on the Ethernet, d simulated, all at a hub; addresses are counted from 1.
@@ -332,6 +347,29 @@ mod tests {
         assert_eq!(ports_of(a, strange, 1), [0], "it has moved");
         assert_eq!(ports_of(strange, c, 2), [1]);
         assert!(ports_of(node_mac(4), a, 0).is_empty(), "a simulated node understands IP only");
+    }
+
+    /// RFC 4541 section 2.1.1 (1): reports go to ports with multicast routers only, where queries have come from.
+    #[test]
+    fn membership_reports_reach_queriers_and_attached_devices_only() {
+        let (mut network, mut switch) = network();
+        let mut now = Time::ZERO;
+        let mut ports_of = |switch: &mut Switch, kind, port| {
+            let frame = [&[0x33, 0x33, 0, 0, 0, 0x16][..], &node_mac(port + 1), &[0x86, 0xdd], &mld(kind)].concat();
+            let before = network.port_stats().received;
+            switch.receive(&mut network, (now, port), &frame, &mut NoObserver);
+            let entered = network.port_stats().received - before;
+            now += Time::from_millis(100);
+            let ports: Vec<usize> = std::iter::from_fn(|| network.transmit(now)).map(|out| out.port).collect();
+            assert_eq!(ports.len() as u64, entered, "a packet that no port gets takes no part in the noise");
+            ports
+        };
+        assert!(ports_of(&mut switch, 143, 0).is_empty(), "no kernel asked for it");
+        assert_eq!(ports_of(&mut switch, 130, 2), [0, 1], "a query goes to all");
+        assert_eq!(ports_of(&mut switch, 143, 0), [2]);
+        assert!(ports_of(&mut switch, 143, 2).is_empty(), "it asked the others");
+        switch.routers[1] = true; // as an attached device has it
+        assert_eq!(ports_of(&mut switch, 132, 0), [1, 2]);
     }
 
     #[test]

@@ -13,9 +13,12 @@
 //! | `ethernet`, `neighbours` | where frames go; ARP and neighbour discovery |
 //! | `attached`, `offload` | devices that were there before |
 //! | `socket_option` | options of sockets without a library: the only unsafe code |
+//! | `snooping` | membership reports, which the switch keeps from kernels that need none |
+//! | `congestion` | the default congestion control of a namespace |
 //! | `carrier` | devices are told that their links are down |
 //! | `conversations` | what real programs said to each other, and what came of it |
 //! | `relay` | the loop in real time, and what it counted |
+//! | `scheduling` | how long programs waited for a processor |
 //! | `live` | samples of an emulation at work, and changes of its links from outside |
 //! | `emulation` | a scenario with real nodes: opened, started, finished |
 //! | `transfers` | flows of a scenario that the kernels of its nodes carry |
@@ -36,6 +39,7 @@ mod abilities;
 mod attached;
 mod block;
 mod carrier;
+mod congestion;
 pub mod conversations;
 mod device;
 mod emulation;
@@ -52,12 +56,15 @@ mod offload;
 mod program;
 mod realtime;
 mod relay;
+mod scheduling;
+mod snooping;
 mod socket_option;
 mod transfers;
 mod undelivered;
 
 pub use abilities::{Ability, abilities};
 pub use block::{Block, Claim};
+pub use congestion::{DefaultCongestionControl, RENO, name_in_kernel};
 pub use emulation::{Emulation, Host, Outcome, Place, Running, Settings};
 pub use error::{HostError, Unfit};
 pub use leftovers::{Leftover, leftovers};
@@ -67,4 +74,5 @@ pub use nodes::{Directory, Listed, OWN_NODE, directories, variable};
 pub use program::{Attended, Ended, Launcher, Output, Program, Sink, attend};
 pub use realtime::Effort;
 pub use relay::{Ending, Lateness};
+pub use scheduling::RunDelay;
 pub use transfers::{Transferred, Transfers, Vitals, raise_descriptor_limit};

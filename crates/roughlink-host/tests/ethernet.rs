@@ -272,6 +272,35 @@ fn the_same_packets_are_lost_as_in_the_simulation() {
     }
 }
 
+/// Packet n of the scenario is packet n of the programs: a kernel sends reports of its groups (MLD, RFC 3810) when it gets an address and when a program
+/// joins a group, in no fixed number, and none of them crosses the link.
+#[test]
+fn kernels_send_nothing_that_no_program_asked_for() {
+    const COUNT: u64 = 6;
+    let link = format!("{LINK}\nnoise = {{ kind = \"list\", drop = [3] }}");
+    let Some(running) = start(pair([TAP, TAP], &link, "")) else { return };
+    let ends = [0, 1].map(|host| running.namespace(host));
+    for [here, there] in [[0, 1], [1, 0]] {
+        let bind = |host: usize| {
+            let socket = ends[host].within(|| UdpSocket::bind(format!("[fd00::{}]:7000", host + 1)).unwrap()).unwrap();
+            socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            socket
+        };
+        let (sender, receiver) = (bind(here), bind(there));
+        let member = ends[there].within(|| UdpSocket::bind("[::]:0").unwrap()).unwrap();
+        member.join_multicast_v6(&"ff02::1234".parse().unwrap(), 2).unwrap();
+        for number in 0..COUNT {
+            sender.send_to(&[number as u8], format!("[fd00::{}]:7000", there + 1)).unwrap();
+            // Kernels repeat reports for a second (RFC 3810 section 9.11).
+            thread::sleep(Duration::from_millis(200));
+        }
+        let mut byte = [0];
+        let arrived: Vec<u8> = std::iter::from_fn(|| receiver.recv(&mut byte).ok().map(|_| byte[0])).collect();
+        assert_eq!(arrived, [0, 1, 2, 4, 5], "number 3 from host {here}, counted from 0");
+    }
+    assert_eq!(finish(running).ports.received, 2 * COUNT);
+}
+
 /// Our TCP and the kernel's, over Ethernet at the kernel's side only.
 #[test]
 fn our_tcp_speaks_to_a_kernel_on_an_ethernet() {

@@ -72,6 +72,8 @@
     for (const entry of entries) {
       if (entry.isIntersecting) visible.add(entry.target); else visible.delete(entry.target);
     }
+    // After the end no sample comes that would draw a chart which scrolls into view.
+    soon();
   });
 
   // A chart in a figure. `lines()`: their names and places among the colours, and `value(i)` at sample `i`; `down(sample)` shades it.

@@ -68,6 +68,7 @@ impl Folder {
             "scenario": scenario.name,
             "seed": scenario.seed,
             "replica": replica,
+            "congestion_control": emulation.congestion_controls().collect::<BTreeMap<_, _>>(),
             "hosts": emulation.hosts().map(node).collect::<Vec<_>>(),
         });
         self.write("config.toml", scenario.source.as_bytes())?;

@@ -51,12 +51,17 @@ fn one_link(args: &Link, given: [Given; 2]) -> String {
         let v6 = given.v6.map(|address| format!("ipv6 = \"{address}\"\n"));
         out.extend(v4.into_iter().chain(v6));
     }
+    // Forward is down, from the host to the program.
+    let (up, down) = args.rates();
     let _ = write!(
         out,
         "\n[[link]]\nname = \"link\"\nbetween = [\"host\", \"inside\"]\nrate = {}\ndelay = {}\n",
-        text(&args.rate),
+        text(down),
         text(&args.delay)
     );
+    if up != down {
+        let _ = writeln!(out, "asymmetric = {{ rate = {} }}", text(up));
+    }
     if let Some(queue) = &args.queue {
         let _ = writeln!(out, "queue = {}", text(queue));
     }
@@ -64,6 +69,14 @@ fn one_link(args: &Link, given: [Given; 2]) -> String {
         let _ = writeln!(out, "noise = {{ kind = \"random\", loss = {} }}", text(loss));
     }
     out
+}
+
+impl Link {
+    /// Rates from the program to this machine and back; the parser demands `--rate` unless both have one of their own.
+    fn rates(&self) -> (&str, &str) {
+        let both = self.rate.as_deref().unwrap_or_default();
+        (self.rate_up.as_deref().unwrap_or(both), self.rate_down.as_deref().unwrap_or(both))
+    }
 }
 
 /// A link lasts as long as its program, at most.

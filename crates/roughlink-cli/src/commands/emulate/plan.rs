@@ -5,7 +5,7 @@ use roughlink_core::net::Limits;
 use roughlink_core::net::addresses::addresses;
 use roughlink_core::packet::Protocol;
 use roughlink_core::scenario::{FlowSpec, Interface, Scenario};
-use roughlink_host::{Claim, Host, OWN_NODE, Place, variable};
+use roughlink_host::{Claim, Host, OWN_NODE, Place, name_in_kernel, variable};
 use roughlink_lab::error::LabError;
 use roughlink_lab::library::{Overrides, Source};
 use std::ffi::OsString;
@@ -66,6 +66,12 @@ pub(super) fn hosts<'p>(
     Ok(scenario.kernels.iter().map(host).collect())
 }
 
+/// The kernel's name of `tcp.cc`, if the scenario has one.
+pub(super) fn congestion_control(scenario: &Scenario) -> Option<String> {
+    let source: toml::Table = scenario.source.parse().ok()?;
+    source.get("tcp")?.get("cc")?.as_str().map(name_in_kernel)
+}
+
 /// What flows with one end at a kernel need there.
 pub(super) fn about(scenario: &Scenario) -> Vec<String> {
     let is_kernel = |node: usize| scenario.kernels.contains(&node);
@@ -96,6 +102,13 @@ pub(super) fn doubts(scenario: &Scenario, programs: &[(String, Vec<OsString>)]) 
         } else if let Some(first) = first.filter(|first| *first < i) {
             all.push(format!("nodes `{}` and `{node}` share the variable {name}", scenario.nodes[first]));
         }
+    }
+    let is_kernel = |node| scenario.kernels.contains(&node);
+    for flow in scenario.flows.iter().filter(|f| is_kernel(f.from) && is_kernel(f.to)) {
+        all.push(format!(
+            "flow `{}` is not run: both its ends are kernel nodes, where only programs send; leave one end simulated to run it",
+            flow.name
+        ));
     }
     for (node, words) in programs {
         let meant = |word: &&OsString| **word == *EXEC || word.to_string_lossy().starts_with(EXEC_IS);
@@ -158,14 +171,29 @@ mod tests {
     }
 
     #[test]
+    fn kernels_get_the_congestion_control_of_the_scenario() {
+        let of = |tcp: &str, overrides: &[(String, String)]| {
+            let text = format!("duration = \"1 s\"\nnode = [{{ name = \"a\" }}]\n{tcp}");
+            let source = Source { name: "x".into(), text, folder: None };
+            congestion_control(&source.parse(overrides).unwrap().scenario)
+        };
+        assert_eq!(of("", &[]), None);
+        assert_eq!(of("[tcp]\nstack = \"linux\"\ncc = \"cubic\"", &[]).as_deref(), Some("cubic"));
+        assert_eq!(of("", &[("tcp.cc".into(), "illinois-aa".into())]).as_deref(), Some("illinois_aa"));
+    }
+
+    #[test]
     fn what_is_probably_not_meant_is_said() {
-        let text = "duration = \"1 s\"\nnode = [{ name = \"node\" }, { name = \"a-b\" }, { name = \"a_b\" }]\n";
+        let text = "duration = \"1 s\"\nnode = [{ name = \"node\" }, { name = \"a-b\", kernel = true }, { name = \"a_b\", kernel = true }]\n\
+                    [[link]]\nname = \"l\"\nbetween = [\"a-b\", \"a_b\"]\nrate = \"1 Mbit/s\"\ndelay = \"1 ms\"\n\
+                    [[flow]]\nname = \"f\"\nkind = \"bulk\"\nfrom = \"a-b\"\nto = \"a_b\"\n";
         let source = Source { name: "x".into(), text: text.into(), folder: None };
         let scenario = source.parse(&[]).unwrap().scenario;
         let programs = programs("a-b", &words("echo --exec car ls")).unwrap();
         insta::assert_snapshot!(doubts(&scenario, &programs).join("\n"), @r"
         ROUGHLINK_NODE is the name of a program's own node; node `node` has no variable
         nodes `a-b` and `a_b` share the variable ROUGHLINK_A_B
+        flow `f` is not run: both its ends are kernel nodes, where only programs send; leave one end simulated to run it
         `--exec` is an argument of the program at `a-b`; the next begins with --exec NODE --
         ");
     }

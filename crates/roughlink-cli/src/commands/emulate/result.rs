@@ -18,6 +18,10 @@ pub(super) struct Emulated<'o> {
     run: &'o RunResult,
     lateness_us: Option<Lateness>,
     waited_us: Option<Lateness>,
+    /// Waits of programs for a processor before a time slice; null if none was sampled.
+    run_delay_us: Option<Lateness>,
+    /// Share of the time in which any task of the machine waited for a processor; null if the kernel does not say.
+    cpu_pressure: Option<f64>,
     stall_us: f64,
     /// Null if it is not known.
     overruns: Option<u64>,
@@ -70,6 +74,8 @@ impl<'o> Emulated<'o> {
             run: &outcome.result,
             lateness_us: outcome.lateness,
             waited_us: outcome.waited,
+            run_delay_us: outcome.run_delay.per_slice,
+            cpu_pressure: outcome.run_delay.pressure,
             stall_us: outcome.stall.0 as f64 / 1e3,
             overruns: outcome.overruns,
             refused: outcome.refused,
@@ -159,6 +165,12 @@ pub(super) fn timing(outcome: &Outcome, uncaptured: u64) -> String {
     if let Some(waited) = outcome.waited {
         let _ = writeln!(text, "taken in after: {}", of(waited));
     }
+    if let Some(delay) = outcome.run_delay.per_slice {
+        let _ = writeln!(text, "programs waited for a processor: {}", of(delay));
+    }
+    if let Some(share) = outcome.run_delay.pressure {
+        let _ = writeln!(text, "some task of this machine waited for a processor: {:.0} % of the time", share * 100.0);
+    }
     let dropped = "packets dropped before the link, which took them too slowly";
     match outcome.overruns {
         None => drop(writeln!(text, "{dropped}: - (the kernel's count cannot be read)")),
@@ -207,7 +219,7 @@ pub(super) fn verdict(outcome: &Outcome, why: Attended, ended: &[Ended], most_la
     }
 }
 
-/// In what the link was not what it should have been.
+/// Returns in what the link, or the programs beside it, were too slow.
 pub(crate) fn faults(outcome: &Outcome, most_late: Time) -> Vec<String> {
     let late = |times: Option<Lateness>| times.map(|l| l.p99).filter(|p99| *p99 > most_late.0 as f64 / 1e3);
     let longest_stall = Time(most_late.0.saturating_mul(STALL));
@@ -215,6 +227,11 @@ pub(crate) fn faults(outcome: &Outcome, most_late: Time) -> Vec<String> {
     [
         late(outcome.lateness).map(|us| format!("the link was late: {}", of(us, "left"))),
         late(outcome.waited).map(|us| format!("the link took packets late: {}", of(us, "were taken in"))),
+        late(outcome.run_delay.per_slice).map(|us| {
+            format!(
+                "programs waited for a processor: 99 % of their time slices began within {us:.0} us, not {most_late}"
+            )
+        }),
         (outcome.stall > longest_stall).then(|| format!("the link stood still for {}", outcome.stall)),
         (outcome.overruns.filter(|count| *count > 0))
             .map(|count| format!("{count} packets were dropped before the link, which took them too slowly")),

@@ -2,7 +2,7 @@
 
 use super::files::{Files, unwritten};
 use super::folder::Folder;
-use super::plan::{Plan, about, doubts, hosts, quoted};
+use super::plan::{Plan, about, congestion_control, doubts, hosts, quoted};
 use super::recorder::Recorder;
 use super::result::{Emulated, conversations, timing, verdict};
 use super::series::Series;
@@ -60,6 +60,7 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
         limits: plan.limits,
         live: door.is_some() || plan.output.is_some(),
         carrier: plan.carrier,
+        congestion_control: congestion_control(&scenario),
         inside: BTreeSet::new(),
         behind: plan.claim.as_ref().map(|claim| (1, claim.block)),
     };
@@ -73,6 +74,10 @@ pub(super) fn run(plan: Plan<'_>) -> Result<(), Failure> {
                 [] => format!("{node}: attached to {device}"),
                 all => format!("{node}: {} at {device}", all.join(", ")),
             });
+        }
+        for (node, control) in emulation.congestion_controls() {
+            let paced = if control.paced { ", paced" } else { "" };
+            say(&format!("{node}: default congestion control {}{paced}", control.name));
         }
         emulation.warnings().iter().for_each(|warning| say(&format!("warning: {warning}")));
         about(&scenario).iter().for_each(|line| say(line));

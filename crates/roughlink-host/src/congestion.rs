@@ -1,0 +1,85 @@
+//! Congestion control of kernel nodes: the default of a namespace, and senders that the kernel paces.
+//!
+//! A new namespace has the default algorithm of the machine. If that is BBR, each socket begins paced: `bbr_init` sets `SK_PACING_NEEDED`
+//! (net/ipv4/tcp_bbr.c, Linux 6.18), and a later change of the algorithm, by `TCP_CONGESTION` after `connect` or `accept`, leaves it set. A node of
+//! its own therefore gets a default that the scenario names, before any program runs there.
+
+use crate::error::HostError;
+use crate::namespace::Namespace;
+use serde::Serialize;
+use std::fs;
+use std::io;
+
+/// Default congestion control of a node's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DefaultCongestionControl {
+    /// Name in the kernel.
+    pub name: String,
+    /// Senders that begin with it are paced, also after a change of their algorithm.
+    pub paced: bool,
+    /// Algorithm that was requested and that the kernel did not allow.
+    pub refused: Option<String>,
+}
+
+impl DefaultCongestionControl {
+    /// Reads the default of a namespace.
+    pub(crate) fn read(namespace: &Namespace) -> Result<Self, HostError> {
+        let name =
+            namespace.within(|| fs::read_to_string(DEFAULT))?.map_err(HostError::of(format!("read {DEFAULT}")))?;
+        let name = name.trim().to_owned();
+        Ok(DefaultCongestionControl { paced: is_paced(&name), name, refused: None })
+    }
+
+    /// Sets the default of a namespace to `wanted`, or to Reno, which every kernel has, if the kernel refuses.
+    pub(crate) fn set(namespace: &Namespace, wanted: &str) -> Result<Self, HostError> {
+        let write = |name: &str| -> Result<io::Result<()>, HostError> { namespace.within(|| fs::write(DEFAULT, name)) };
+        let refused = write(wanted)?.is_err();
+        if refused {
+            write(RENO)?.map_err(HostError::of(format!("write {DEFAULT}")))?;
+        }
+        Ok(DefaultCongestionControl { refused: refused.then(|| wanted.to_owned()), ..Self::read(namespace)? })
+    }
+}
+
+/// The kernel's name for an algorithm of roughlink; the kernel's names have no hyphens.
+pub fn name_in_kernel(algorithm: &str) -> String {
+    match algorithm {
+        "newreno" => RENO.into(),
+        other => other.replace('-', "_"),
+    }
+}
+
+/// Returns true if the kernel paces the senders of an algorithm: the kernel's BBR in its versions, by whatever suffix.
+fn is_paced(name: &str) -> bool {
+    name.starts_with("bbr")
+}
+
+/// Default algorithm of the calling thread's namespace.
+const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
+/// Algorithm of nodes for which none is named. No module can be missing: it is part of every kernel.
+pub const RENO: &str = "reno";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn algorithms_have_their_kernel_names() {
+        assert_eq!(["newreno", "illinois-aa", "cubic"].map(name_in_kernel), ["reno", "illinois_aa", "cubic"]);
+        assert_eq!(["bbr", "bbr3", "reno"].map(is_paced), [true, true, false]);
+    }
+
+    /// A namespace inherits the default of the machine (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), which may be any.
+    #[test]
+    fn a_default_that_the_kernel_refuses_becomes_reno() {
+        let Ok(namespace) = Namespace::new() else {
+            eprintln!("skipped: no namespaces here");
+            return;
+        };
+        let set = |name| DefaultCongestionControl::set(&namespace, name).unwrap();
+        let reno = |refused| DefaultCongestionControl { name: RENO.into(), paced: false, refused };
+        assert_eq!(set("reno"), reno(None));
+        assert_eq!(set("none_such"), reno(Some("none_such".into())));
+        assert_eq!(DefaultCongestionControl::read(&namespace).unwrap(), reno(None));
+    }
+}

@@ -1,0 +1,86 @@
+//! IGMP and MLD as a switch sees them (RFC 4541): a membership report goes only to ports behind which a multicast router is.
+//!
+//! Every kernel sends reports when it gets an address or a program joins a group, at times and in a number that differ from run to run.
+//! The emulated switch floods multicast and needs none of them, so they must not count as packets of the links.
+
+/// Kinds of IGMP and MLD messages that a switch distinguishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Membership {
+    /// A multicast router asks for members.
+    Query,
+    /// A host joins or leaves a group, or answers a query.
+    Report,
+}
+
+impl Membership {
+    /// Reads the IP datagram of a frame; `None` if it is neither IGMP nor MLD.
+    pub(crate) fn read(datagram: &[u8]) -> Option<Self> {
+        match datagram.first()? >> 4 {
+            4 if datagram.get(9) == Some(&IGMP) => {
+                match datagram.get(usize::from(datagram[0] & 15) * 4)? {
+                    0x11 => Some(Membership::Query),
+                    // RFC 3376 section 4: reports of versions 1, 2 and 3, and a leave.
+                    0x12 | 0x16 | 0x22 | 0x17 => Some(Membership::Report),
+                    _ => None,
+                }
+            }
+            // RFC 3810 section 5: each message has a Router Alert in a Hop-by-Hop header.
+            6 if datagram.get(6) == Some(&HOP_BY_HOP) && datagram.get(IPV6_HEADER) == Some(&ICMPV6) => {
+                let options = (usize::from(*datagram.get(IPV6_HEADER + 1)?) + 1) * 8;
+                match datagram.get(IPV6_HEADER + options)? {
+                    130 => Some(Membership::Query),
+                    // Reports of version 1, a Done, and reports of version 2.
+                    131 | 132 | 143 => Some(Membership::Report),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+const IGMP: u8 = 2;
+const HOP_BY_HOP: u8 = 0;
+const ICMPV6: u8 = 58;
+const IPV6_HEADER: usize = 40;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An MLD message of a type, from `fe80::1` to all MLDv2 routers.
+    pub(crate) fn mld(kind: u8) -> Vec<u8> {
+        let header = [0x60, 0, 0, 0, 0, 16, HOP_BY_HOP, 1];
+        let address = |first: [u8; 2], last| [&first[..], &[0; 13], &[last]].concat();
+        let alert = [ICMPV6, 0, 5, 2, 0, 0, 1, 0];
+        [&header[..], &address([0xfe, 0x80], 1), &address([0xff, 2], 0x16), &alert, &[kind, 0, 0, 0, 0, 0, 0, 0]]
+            .concat()
+    }
+
+    fn igmp(kind: u8) -> Vec<u8> {
+        // With the option Router Alert (RFC 3376 section 4).
+        let header = [0x46, 0, 0, 32, 0, 0, 0, 0, 1, IGMP, 0, 0, 10, 0, 0, 1, 224, 0, 0, 22, 0x94, 4, 0, 0];
+        [&header[..], &[kind, 0, 0, 0, 0, 0, 0, 0]].concat()
+    }
+
+    #[test]
+    fn queries_and_reports_are_distinguished() {
+        let expected = [
+            (Some(Membership::Query), vec![igmp(0x11), mld(130)]),
+            (
+                Some(Membership::Report),
+                [0x12, 0x16, 0x17, 0x22].map(igmp).into_iter().chain([131, 132, 143].map(mld)).collect(),
+            ),
+            (None, vec![igmp(0x30), mld(128), mld(135), Vec::new()]),
+        ];
+        for (kind, messages) in expected {
+            messages.iter().for_each(|message| assert_eq!(Membership::read(message), kind, "{message:x?}"));
+        }
+        // The UDP of a program, also to a group, is no membership message.
+        let mut other = igmp(0x22);
+        other[9] = 17;
+        assert_eq!(Membership::read(&other), None);
+        let whole = mld(143);
+        (0..48).for_each(|n| assert_eq!(Membership::read(&whole[..n]), None, "{n} bytes"));
+    }
+}
