@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,12 @@ def command() -> Command:
         )
 
     return run
+
+
+def default_signals() -> None:
+    """Undoes in a child that the tests run under `nohup` or in the background, where signals are ignored."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def results(out: subprocess.CompletedProcess[str]) -> Any:

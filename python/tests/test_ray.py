@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import roughlink as rl
+from conftest import default_signals
 from roughlink import _native
 from roughlink.__main__ import main
 
@@ -232,7 +233,8 @@ def test_ctrl_c_on_the_driver_loses_nothing(tmp_path: Path, cluster: Any) -> Non
     out = tmp_path / "out"
     words = [sys.executable, "-m", "roughlink", "sweep", str(home / "s.toml"), "--set", "duration=400 s", "--replicas", "120"]
     words += ["-o", str(out), "--ray", cluster.address]
-    driver = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    driver = subprocess.Popen(words, stderr=pipe, stdout=pipe, text=True, preexec_fn=default_signals)
     store = out / "runs.jsonl"
     try:
         end = time.monotonic() + 90

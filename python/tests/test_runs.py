@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import roughlink as rl
-from conftest import Command, results, said, same, timeless
+from conftest import Command, default_signals, results, said, same, timeless
 from roughlink import _native
 
 from matplotlib.patches import StepPatch
@@ -202,7 +202,10 @@ WHAT
 )
 def test_ctrl_c_ends_a_long_run(what: str, tmp_path: Path) -> None:
     program = [sys.executable, "-c", ENDLESS.replace("WHAT", what)]
-    with subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        program, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, preexec_fn=default_signals
+    ) as child:
         assert child.stdout is not None and child.stdout.readline() == "ready\n"
         time.sleep(1)
         child.send_signal(signal.SIGINT)

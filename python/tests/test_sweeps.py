@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 import roughlink as rl
-from conftest import Command, results, said, timeless
+from conftest import Command, default_signals, results, said, timeless
 
 from matplotlib.container import ErrorbarContainer
 
@@ -232,7 +232,10 @@ plan.work("kept", 2, None, said)
 def test_what_was_finished_is_kept(scenario: Path, tmp_path: Path) -> None:
     """Ctrl-C in the middle; the same sweep goes on from there."""
     program = [sys.executable, "-c", LONG]
-    with subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        program, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True, preexec_fn=default_signals
+    ) as child:
         assert child.stdout is not None
         for line in child.stdout:
             if int(line.split()[1]) >= 20:

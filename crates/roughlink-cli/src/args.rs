@@ -19,6 +19,7 @@ const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (revision ", env
 /// Simulates transport over links that lose packets.
 #[derive(Debug, Parser)]
 #[command(name = "roughlink", version, long_version = LONG_VERSION, propagate_version = true, arg_required_else_help = true)]
+#[command(max_term_width = 80)]
 #[command(after_help = "Exit codes: 0 done; 2 bad input; 3 the machine lacks something (disk space, rights, a tool); \
     4 an emulated link was late; 5 an expectation failed; \
     70 a fault of roughlink itself; 130 interrupted (it ends by the signal). If a program at an emulated link fails, its own.")]
@@ -88,7 +89,7 @@ pub(crate) enum Command {
   roughlink run hello
   roughlink run my.toml --set link.plc.noise.mean='1 %' --json
   roughlink run my.toml -o results/mine && roughlink report results/mine
-  roughlink run v2g-one-car --set tcp.cc=cubic --set 'flow.*.bytes=10 MB' --seed 7")]
+  roughlink run v2g-one-car --set tcp.cc=cubic --set 'flow.*.bytes=10 MB'")]
 pub(crate) struct Run {
     /// A scenario file, or the name of a built-in scenario; `-` reads standard input.
     pub scenario: String,
@@ -135,10 +136,14 @@ pub(crate) struct Run {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  roughlink emulate my.toml --exec server -- iperf3 -s --exec car -- sh -c 'iperf3 -c $ROUGHLINK_SERVER'
-  roughlink emulate my.toml --until car --exec server -- ./serve --exec car -- ./update --from 10.0.0.1
-  roughlink emulate my.toml --kernel server --kernel car --for 600s      and then: roughlink shell car
-  roughlink emulate my.toml --interface car=eth1 --interface charger=eth2     this machine is the link between two others
+  roughlink emulate my.toml --exec server -- iperf3 -s \\
+      --exec car -- sh -c 'iperf3 -c $ROUGHLINK_SERVER'
+  roughlink emulate my.toml --until car --exec server -- ./serve \\
+      --exec car -- ./update --from 10.0.0.1
+  roughlink emulate my.toml --kernel server --kernel car --for 600s
+      and then: roughlink shell car
+  roughlink emulate my.toml --interface car=eth1 --interface charger=eth2
+      this machine is the link between two others
 Options come before the first `--exec NODE -- COMMAND`, of which there may be several. A program ends with the emulation, and so \
 does everything that it started. The environment has ROUGHLINK_NODE, and ROUGHLINK_ and each node's name with its address. It ends when \
 all programs have ended, or one of them fails, or when the scenario's duration is over.")]
@@ -197,7 +202,8 @@ pub(crate) struct Emulate {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  roughlink link --rate 10Mbit/s --delay 40ms --loss '5 %' -- sh -c 'iperf3 -c $ROUGHLINK_HOST'
+  roughlink link --rate 10Mbit/s --delay 40ms --loss '5 %' \\
+      -- sh -c 'iperf3 -c $ROUGHLINK_HOST'
   roughlink link --rate 2Mbit/s --delay 300ms --queue 20pkt -- bash
   roughlink link --rate 10Mbit/s --loss 1% --generate > my.toml
 The program is in a network of its own, at node `inside`, and reaches services of this machine, at node `host`, by the address in \
@@ -279,10 +285,11 @@ pub(crate) struct RealTime {
 #[command(after_help = "Examples:
   roughlink reproduce                          what there is
   roughlink reproduce v2g                      the whole paper
-  roughlink reproduce all                      all papers, and results/index.html that leads to their reports
+  roughlink reproduce all                      all papers, results/index.html
   roughlink reproduce v2g table2 --quick
   roughlink reproduce v2g fig4 --only cc=newreno,illinois --stack ns3
-  roughlink reproduce v2g table2 --set link.internet.delay='0.9 ms'     another reading of the paper")]
+  roughlink reproduce v2g table2 --set link.internet.delay='0.9 ms'
+      another reading of the paper")]
 pub(crate) struct Reproduce {
     /// The paper, or `all`.
     pub paper: Option<String>,
@@ -312,8 +319,10 @@ pub(crate) struct Reproduce {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  roughlink sweep v2g-one-car --set tcp.cc=newreno,cubic --set link.plc.noise.mean='0.5 %,1 %,2 %' --replicas 5
-  roughlink sweep my.toml --set tcp.cc=cubic,htcp --metric throughput_mbps --metric rtt_p95_ms --json -o results/mine
+  roughlink sweep v2g-one-car --set tcp.cc=newreno,cubic \\
+      --set link.plc.noise.mean='0.5 %,1 %,2 %' --replicas 5
+  roughlink sweep my.toml --set tcp.cc=cubic,htcp --metric throughput_mbps \\
+      --metric rtt_p95_ms --json -o results/mine
 The same command again goes on where it was interrupted.")]
 pub(crate) struct Sweep {
     /// A scenario file, or the name of a built-in scenario.
@@ -340,10 +349,13 @@ pub(crate) struct Sweep {
 #[command(after_help = "Examples:
   roughlink compare hello --cc newreno,cubic,htcp
   roughlink compare train-tunnels --cc 'cubic,avoca,avoca{hysteresis=6}'
-  roughlink compare before.toml after.toml --replicas 12 --metric throughput_mbps --metric jain
-  roughlink compare hello --set 'link.wire.delay=10 ms,40 ms' --metric duration_s:p50
-Each is compared with the first: the difference within replicas, which share their random numbers, its 95 % confidence
-interval, and whether that excludes zero.")]
+  roughlink compare before.toml after.toml --replicas 12 \\
+      --metric throughput_mbps --metric jain
+  roughlink compare hello --set 'link.wire.delay=10 ms,40 ms' \\
+      --metric duration_s:p50
+Each is compared with the first: the difference within replicas, which share
+their random numbers, its 95 % confidence interval, and whether that excludes
+zero.")]
 pub(crate) struct Compare {
     /// Scenario files or names of built-in scenarios.
     #[arg(required = true)]
@@ -415,6 +427,12 @@ pub(crate) enum Scenario {
     /// Print a scenario as it is written.
     #[command(after_help = "Example:\n  roughlink scenario show v2g-one-car")]
     Show(ShowScenario),
+    /// Check scenario files and say what they would build, without a run.
+    #[command(after_help = "Examples:
+  roughlink scenario check my.toml other.toml
+  roughlink scenario check my.toml --set tcp.cc=bbr --json
+Exit code 2 if a file has a fault; all files are checked.")]
+    Check(CheckScenarios),
     /// Copy a scenario to a file, to be changed.
     #[command(after_help = "Examples:
   roughlink scenario copy v2g-one-car              into v2g-one-car.toml
@@ -426,6 +444,20 @@ pub(crate) enum Scenario {
 pub(crate) struct ShowScenario {
     /// Name of a built-in scenario, or a file.
     pub name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckScenarios {
+    /// Scenario files or names of built-in scenarios; `-` reads standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub scenarios: Vec<String>,
+    #[command(flatten)]
+    pub set: Set,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// One JSON array instead of text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -448,8 +480,9 @@ pub(crate) enum Metric {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  roughlink completions bash > ~/.local/share/bash-completion/completions/roughlink
-  roughlink completions zsh > ~/.zfunc/_roughlink           with ~/.zfunc in fpath
+  roughlink completions bash \\
+      > ~/.local/share/bash-completion/completions/roughlink
+  roughlink completions zsh > ~/.zfunc/_roughlink    with ~/.zfunc in fpath
   roughlink completions fish > ~/.config/fish/completions/roughlink.fish")]
 pub(crate) struct Completions {
     /// The shell.

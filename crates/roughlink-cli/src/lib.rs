@@ -4,6 +4,7 @@
 
 #![warn(unreachable_pub)]
 
+mod advice;
 mod args;
 mod commands;
 mod failure;
@@ -25,7 +26,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = commands::emulate::inside() {
         return code;
     }
-    let outcome = failure::guarded(|| match Roughlink::parse().command {
+    let outcome = failure::guarded(|| match parse().command {
         Any::Shown(command) => run(command),
         Any::Reference(args) => commands::reference::reference(&args),
     });
@@ -33,6 +34,12 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.exit(),
     }
+}
+
+/// Parses the command line; on an error it prints it, with advice, and exits.
+fn parse() -> Roughlink<Any> {
+    let words = || std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    Roughlink::try_parse().unwrap_or_else(|error| advice::advise(error, &words()).exit())
 }
 
 fn run(command: Command) -> Result<(), Failure> {
@@ -56,6 +63,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Gateway(Gateway::List(args)) => commands::gateway::list(&args),
         Command::Scenario(Scenario::List(args)) => commands::scenario::list(&args),
         Command::Scenario(Scenario::Show(args)) => commands::scenario::show(&args),
+        Command::Scenario(Scenario::Check(args)) => commands::scenario::check(&args),
         Command::Scenario(Scenario::Copy(args)) => commands::scenario::copy(&args),
         Command::Metric(Metric::List(args)) => commands::metric::list(&args),
         Command::Schema(args) => commands::schema(&args),

@@ -7,7 +7,7 @@
 mod common;
 
 use common::emulated::{PAIR, assert_gone, emulate, folder, marked};
-use common::{code, json, output, roughlink, roughlink_in, stderr, stdout};
+use common::{code, json, output, roughlink, roughlink_in, stderr, stdout, with_default_signals};
 use roughlink_core::rng::Seed;
 use roughlink_host::Namespace;
 use std::fs;
@@ -239,7 +239,7 @@ fn start(marker: &str, folder: &Path) -> Child {
     let stubborn = "sleep 1000 & setsid sleep 1000 & (trap '' INT TERM HUP; sleep 1000 & wait) & wait";
     let args = ["emulate", "pair.toml", "--json", "--exec", "car", "--", "sh", "-c", stubborn];
     let others = ["--exec", "server", "--", "sh", "-c", stubborn];
-    Command::new(env!("CARGO_BIN_EXE_roughlink"))
+    with_default_signals(env!("CARGO_BIN_EXE_roughlink"))
         .args(args.iter().chain(&others))
         .current_dir(folder)
         .env("MARKER", marker)
@@ -311,7 +311,7 @@ fn signals_end_it_with_a_result() {
 #[test]
 fn a_link_that_stood_still_is_a_fault() {
     let Some(folder) = folder() else { return };
-    let mut child = Command::new(env!("CARGO_BIN_EXE_roughlink"));
+    let mut child = with_default_signals(env!("CARGO_BIN_EXE_roughlink"));
     let args = ["emulate", "pair.toml", "--json", "--max-lateness", "2 ms", "--exec", "car", "--", "sleep", "1.5"];
     let child = child.args(args).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = child.spawn().unwrap();

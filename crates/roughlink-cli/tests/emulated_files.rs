@@ -5,7 +5,7 @@
 mod common;
 
 use common::emulated::{assert_gone, emulate, folder, marked};
-use common::{code, json, roughlink, roughlink_in, stderr, stdout};
+use common::{code, json, roughlink, roughlink_in, stderr, stdout, with_default_signals};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -129,7 +129,7 @@ fn the_folder_has_what_was_between() {
 }
 
 fn start(args: &[&str], folder: &Path, marker: &str) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_roughlink"))
+    with_default_signals(env!("CARGO_BIN_EXE_roughlink"))
         .args(["emulate", "pair.toml", "--max-lateness", "10 s"].iter().chain(args))
         .current_dir(folder)
         .env("MARKER", marker)

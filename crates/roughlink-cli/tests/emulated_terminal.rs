@@ -8,6 +8,7 @@
 mod common;
 
 use common::emulated::can_emulate;
+use common::with_default_signals;
 use roughlink_host::Namespace;
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -33,7 +34,7 @@ impl Terminal {
             eprintln!("skipped: no rights, or no `script`");
             return None;
         };
-        let mut script = Command::new("script");
+        let mut script = with_default_signals("script");
         script.args(["-qec", &words.replace("LINK", &link), "/dev/null"]).env("SHELL", "/bin/bash");
         script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = machine.within(|| script.spawn().unwrap()).unwrap();

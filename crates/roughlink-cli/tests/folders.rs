@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{code, roughlink, stderr};
+use common::{code, roughlink, stderr, with_default_signals};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn grid(folder: &Path) -> Vec<String> {
 }
 
 fn start(args: &[String]) -> std::process::Child {
-    Command::new(env!("CARGO_BIN_EXE_roughlink"))
+    with_default_signals(env!("CARGO_BIN_EXE_roughlink"))
         .args(args)
         .stdout(Stdio::null())
         .stderr(Stdio::piped())

@@ -42,7 +42,7 @@ fn a_program_without_them_says_how_to_get_them() {
 
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod built_in {
-    use super::common::{json, output, roughlink_in, stdout};
+    use super::common::{json, output, roughlink_in, stdout, with_default_signals};
     use super::*;
     use std::io::Read as _;
     use std::os::unix::process::ExitStatusExt as _;
@@ -68,7 +68,7 @@ mod built_in {
         }
 
         fn load(&self, more: &[&str]) -> Child {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_roughlink"));
+            let mut command = with_default_signals(env!("CARGO_BIN_EXE_roughlink"));
             command.args(["cc", "load", "newreno-sc", "--as", &self.0]).args(more).env("NO_COLOR", "1");
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built")
         }
@@ -241,7 +241,7 @@ mod built_in {
     fn following_ends_when_the_algorithm_is_unloaded() {
         let Some(name) = Named::new("h") else { return };
         assert_eq!(code(&output(name.load(&["--pin"]))), 0);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_roughlink"));
+        let mut command = with_default_signals(env!("CARGO_BIN_EXE_roughlink"));
         command.args(["cc", "stat", &name.0, "--follow"]).env("NO_COLOR", "1");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it was built");
         let mut heading = [0; 10];

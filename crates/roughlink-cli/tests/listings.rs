@@ -58,6 +58,43 @@ fn every_scenario_is_listed_shown_and_copied() {
 }
 
 #[test]
+fn scenarios_are_checked_without_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let text = said(&["scenario", "show", "hello"]);
+    fs::write(path("good.toml"), &text).unwrap();
+    fs::write(path("bad.toml"), text.replace("rate = ", "raet = ")).unwrap();
+    let shown = said(&["scenario", "check", &path("good.toml"), "v2g-one-car"]);
+    for part in ["good.toml is valid", "v2g-one-car is valid", "stack, "] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    // All files are checked, whatever is wrong with one.
+    let out = roughlink(&["scenario", "check", &path("bad.toml"), &path("good.toml"), &path("none.toml"), "--json"]);
+    assert_eq!(code(&out), 2);
+    assert!(stderr(&out).contains("did you mean `rate`?") && stderr(&out).contains("no such file"), "{}", stderr(&out));
+    let valid: Vec<bool> = json(&out).as_array().unwrap().iter().map(|one| one["valid"].as_bool().unwrap()).collect();
+    assert_eq!(valid, [false, true, false]);
+}
+
+#[test]
+fn algorithms_are_listed_in_a_line_each() {
+    let list = said(&["cc", "list"]);
+    assert!(list.lines().count() < 60, "{}", list.lines().count());
+    assert!(list.contains("illinois-aa") && !list.contains("alpha_max"));
+    assert!(said(&["cc", "list", "illinois"]).contains("alpha_max"));
+    let out = roughlink(&["cc", "list", "ilinois"]);
+    assert!(code(&out) == 2 && stderr(&out).contains("did you mean `illinois`?"), "{}", stderr(&out));
+}
+
+#[test]
+fn help_fits_80_columns() {
+    for command in [&["--help"][..], &["emulate", "--help"], &["sweep", "--help"], &["cc", "load", "--help"]] {
+        let help = said(command);
+        assert!(help.lines().all(|line| line.chars().count() <= 80), "{command:?}: {help}");
+    }
+}
+
+#[test]
 fn a_copy_replaces_nothing_without_force() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();

@@ -10,7 +10,7 @@ mod common;
 
 use browser::Browser;
 use common::emulated::folder_of;
-use common::{code, roughlink_in, stderr};
+use common::{code, roughlink_in, stderr, with_default_signals};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -64,7 +64,7 @@ impl Shown {
             ["env", &format!("PART={name}"), own, "as_program", "--exact", "--ignored", "--nocapture"]
                 .map(str::to_owned)
         };
-        let mut child = Command::new(env!("CARGO_BIN_EXE_roughlink"))
+        let mut child = with_default_signals(env!("CARGO_BIN_EXE_roughlink"))
             .args(["emulate", "pair.toml", "--json", "--max-lateness", "100 s", "--serve", "127.0.0.1:0"])
             .args(["--exec", "server", "--"])
             .args(part("server"))

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{code, json, roughlink_in, stderr, stdout};
+use common::{code, json, roughlink_in, stderr, stdout, with_default_signals};
 use std::fs;
 use std::path::Path;
 #[cfg(unix)]
@@ -113,7 +113,7 @@ fn a_large_sweep_that_was_stopped_has_the_files_of_its_scenarios() {
     let vary = format!("link.l.timeline.file={}", names.join(","));
     for (folder, part) in [("whole", &[][..]), ("part", &["--part", "1/1"])] {
         let words = ["sweep", "s.toml", "--set", &vary, "--replicas", "2", "--jobs", "1", "--quiet", "-o", folder];
-        let mut child = Command::new(env!("CARGO_BIN_EXE_roughlink"));
+        let mut child = with_default_signals(env!("CARGO_BIN_EXE_roughlink"));
         let mut child = child.args(words).args(part).current_dir(dir).stderr(Stdio::null()).spawn().unwrap();
         let done =
             || fs::read(dir.join(folder).join("runs.jsonl")).map_or(0, |text| text.split(|b| *b == b'\n').count());

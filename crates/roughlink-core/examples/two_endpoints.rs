@@ -3,6 +3,7 @@
 //! `cargo run --example two_endpoints`
 
 use roughlink_core::cc;
+use roughlink_core::link::jitter::JitterShape;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::{Direction, Noise};
 use roughlink_core::packet::{FlowId, Sides};
@@ -24,6 +25,7 @@ fn main() {
         queue: QueueLimit::Packets(100),
         noise: Noise::Random { loss: 0.01 },
         jitter: Time::ZERO,
+        jitter_shape: JitterShape::default(),
         reorder: false,
         discipline: None,
         timeline: None,

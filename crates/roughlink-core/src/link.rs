@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 pub mod greenphy;
 pub mod hdplc;
+pub mod jitter;
 pub mod medium;
 pub mod noise;
 pub mod pipe;
@@ -14,6 +15,7 @@ pub mod timeline;
 
 use greenphy::{Class, GreenPhy, GreenPhyConfig};
 use hdplc::{Duplex, FullDuplex, Hdplc, HdplcConfig};
+use jitter::JitterShape;
 pub use medium::{Backlog, Medium};
 pub use noise::Noise;
 pub use queue::Discipline;
@@ -109,8 +111,10 @@ pub struct Direction {
     pub discipline: Option<Discipline>,
     /// Losses, judged when a packet arrives at the far end.
     pub noise: Noise,
-    /// Extra delay, uniform in 0..=jitter, drawn per packet.
+    /// Size of the random part of each packet's delay.
     pub jitter: Time,
+    /// Its distribution and correlation.
+    pub jitter_shape: JitterShape,
     /// Let jitter change the order of packets.
     pub reorder: bool,
     /// What changes while the network runs.

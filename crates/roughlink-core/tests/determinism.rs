@@ -6,6 +6,7 @@ mod networks;
 use proptest::prelude::*;
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::algorithm;
+use roughlink_core::link::jitter::JitterShape;
 use roughlink_core::link::noise::{BurstLength, Noise};
 use roughlink_core::link::{Direction, Model, PipeConfig};
 use roughlink_core::metrics::RunResult;
@@ -138,6 +139,7 @@ fn v2g(stack: Stack, cc: &str, flows: usize, bytes: u64) -> Scenario {
         queue: QueueLimit::Packets(100),
         noise,
         jitter: Time::ZERO,
+        jitter_shape: JitterShape::default(),
         reorder: false,
         discipline: None,
         timeline: None,

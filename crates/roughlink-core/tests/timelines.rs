@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use roughlink_core::cc::LinkEvent;
+use roughlink_core::link::jitter::{Distribution, JitterShape};
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::pipe::Pipe;
 use roughlink_core::link::timeline::{Opportunities, Policy, State, Step, Timeline};
@@ -23,6 +24,7 @@ fn direction(mbps: u64, delay_ms: u64, timeline: Option<Timeline>) -> Direction 
         queue: QueueLimit::Packets(100),
         noise: Noise::None,
         jitter: Time::ZERO,
+        jitter_shape: JitterShape::default(),
         reorder: false,
         discipline: None,
         timeline: timeline.map(Arc::new),
@@ -157,6 +159,26 @@ fn packets_on_air_arrive_as_before() {
 
 /// Down from 12 to 30 ms: packets that arrive then are lost, or all packets wait.
 #[test]
+fn jitter_around_the_delay_is_that_of_a_link_without_changes() {
+    for (distribution, correlation, reorder) in
+        [(Distribution::Normal, 0.0, true), (Distribution::Pareto, 0.5, true), (Distribution::Normal, 0.25, false)]
+    {
+        let jittered = |timeline| Direction {
+            jitter: Time::from_millis(10),
+            jitter_shape: JitterShape { distribution, correlation },
+            reorder,
+            ..direction(10, 15, timeline)
+        };
+        let sent = train(200, 1300);
+        let plain = through(&jittered(None), &sent);
+        assert_eq!(plain, through(&jittered(Some(timeline(vec![], Policy::Drop))), &sent));
+        let early = (plain.0.iter()).any(|(at, seq, _)| *at < sent[*seq as usize].0 + Time::from_micros(800 + 15_000));
+        assert!(early, "some come before the delay");
+        assert!(plain.0.iter().all(|(at, seq, _)| *at > sent[*seq as usize].0));
+    }
+}
+
+#[test]
 fn an_outage_drops_or_keeps() {
     let rate = Rate::from_mbps(1);
     let states = vec![(12, state(false, rate, 10)), (30, state(true, rate, 10))];
@@ -282,6 +304,50 @@ fn directions_change_independently() {
     assert!(s.links[0].model.as_pipe().unwrap().reverse.timeline.is_some());
 }
 
+/// The rates in Mbit/s and delays in ms that the reverse direction has, one after the other.
+fn reverse(s: &Scenario) -> Vec<(u64, u64)> {
+    let state = |(_, s): (Time, State)| (s.rate.0 / 1_000_000, s.delay.as_millis());
+    s.links[0].model.as_pipe().unwrap().reverse.states().map(state).collect()
+}
+
+#[test]
+fn changes_without_a_direction_keep_what_asymmetric_sets() {
+    let load = |name: &str| match name {
+        "t.csv" => Ok("time_s,rate_mbps,delay_ms,loss\n0,20,30,0\n5,5,40,0.1\n".to_owned()),
+        "t.up" => Ok("3\n3\n7\n".to_owned()),
+        "delays" => Ok("7\n".to_owned()),
+        _ => no_file(name),
+    };
+    let rate = "asymmetric = { rate = \"1 Mbit/s\" }";
+    // The rates and delays of the reverse direction; the link has 2 Mbit/s and 30 ms.
+    for (own, changes, wanted) in [
+        (rate, "[{ at = \"1 s\", rate = \"5 Mbit/s\", delay = \"9 ms\" }]", vec![(1, 9)]),
+        (rate, "[{ at = \"1 s\", rate = \"5 Mbit/s\", direction = \"both\" }]", vec![(5, 30)]),
+        (rate, "[{ at = \"1 s\", rate = \"5 Mbit/s\", direction = \"reverse\" }]", vec![(5, 30)]),
+        (rate, "\"t.csv\"", vec![(1, 30), (1, 40)]),
+        ("asymmetric = { delay = \"8 ms\" }", "\"t.csv\"", vec![(20, 8), (5, 8)]),
+        ("asymmetric = { queue = \"9 pkt\" }", "\"t.csv\"", vec![(20, 30), (5, 40)]),
+        ("asymmetric = { delay = \"8 ms\" }", "{ delay_file = \"delays\" }", vec![(2, 8)]),
+    ] {
+        let s = parse(&format!("{own}\ntimeline = {changes}"), &load).unwrap();
+        let found = reverse(&s);
+        assert!(wanted.iter().all(|state| found.contains(state)), "{own}, {changes}: {found:?}");
+        assert!(found.iter().all(|state| wanted.contains(state)), "{own}, {changes}: {found:?}");
+    }
+    let noises = |own: &str| {
+        let s = parse(&format!("{own}\ntimeline = \"t.csv\""), &load).unwrap();
+        let pipe = s.links[0].model.as_pipe().unwrap().clone();
+        [pipe.forward, pipe.reverse].map(|d| d.timeline.unwrap().noises.len())
+    };
+    assert_eq!(noises(rate), [2, 2]);
+    assert_eq!(noises("asymmetric = { noise = { kind = \"random\", loss = \"1 %\" } }"), [2, 0]);
+    // A recorded rate gives way, too.
+    let s = parse(&format!("{rate}\ntimeline = \"t.up\""), &load).unwrap();
+    let pipe = s.links[0].model.as_pipe().unwrap();
+    let recorded = [&pipe.forward, &pipe.reverse].map(|d| d.timeline.as_ref().unwrap().opportunities.is_some());
+    assert_eq!((recorded, pipe.reverse.rate), ([true, false], Rate::from_mbps(1)));
+}
+
 #[test]
 fn files_become_timelines() {
     let load = |name: &str| match name {
@@ -293,6 +359,9 @@ fn files_become_timelines() {
     assert_eq!(forward(&s), [(0, true, 1, 30), (5000, true, 8, 240), (9000, false, 8, 0)]);
     let s = parse("timeline = { file = \"t.csv\", repeat = \"10 s\" }", &load).unwrap();
     assert_eq!(forward(&s)[3..5], [(10_000, true, 1, 30), (15_000, true, 8, 240)]);
+    let text = |name: &str| load(&name.replace(".txt", ".csv"));
+    let s = parse("timeline = \"t.txt\"", &text).unwrap();
+    assert_eq!(forward(&s).len(), 3, "a heading makes a table, whatever the name is");
     let s = parse("timeline = { file = \"t.up\", policy = \"keep\" }", &load).unwrap();
     let timeline = s.links[0].model.as_pipe().unwrap().forward.timeline.clone().unwrap();
     assert_eq!(timeline.opportunities.as_ref().map(|o| o.times.len()), Some(3));

@@ -25,6 +25,14 @@ pub enum LabError {
         /// Known names.
         help: String,
     },
+    /// A scenario file that cannot be used.
+    #[error("{name}: {reason}")]
+    NoFile {
+        /// The name given.
+        name: String,
+        /// Why it cannot be used.
+        reason: &'static str,
+    },
     /// The command line is inconsistent.
     #[error("{message}")]
     Usage {
@@ -109,6 +117,7 @@ impl LabError {
     pub fn help(&self) -> Option<String> {
         match self {
             LabError::NotFound { help, .. } | LabError::Usage { help, .. } => Some(help.clone()),
+            LabError::NoFile { .. } => Some("`roughlink scenario list` shows what is built in".into()),
             LabError::Foreign { example, .. } => {
                 Some(format!("it has `{example}`; name a new or empty folder, or one to be resumed"))
             }

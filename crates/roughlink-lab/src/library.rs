@@ -58,7 +58,15 @@ pub struct Parsed {
 impl Source {
     /// Finds the scenario `name`: a path, or the name of an embedded one (`hello`).
     pub fn scenario(name: &str) -> Result<Source, LabError> {
-        Source::find(name, "scenarios", "scenario")
+        let path = Path::new(name);
+        let is_path = || name.ends_with(".toml") || name.contains(['/', '\\']) || path.exists();
+        match Source::find(name, "scenarios", "scenario") {
+            Err(LabError::NotFound { .. }) if is_path() => {
+                let reason = if path.exists() { "not a file" } else { "no such file" };
+                Err(LabError::NoFile { name: name.into(), reason })
+            }
+            found => found,
+        }
     }
 
     /// Finds a file on disk, or embedded below `folder`.
@@ -107,7 +115,7 @@ impl Source {
                 None => {
                     let full = format!("scenarios/{name}");
                     let found = FILES.iter().find(|(n, _)| *n == full);
-                    found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "there is no such file".to_owned())
+                    found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| "no such file".to_owned())
                 }
             }?;
             read_too.borrow_mut().push((name.to_owned(), text.clone()));
@@ -148,10 +156,14 @@ impl Folder {
         let path = folder.join(name);
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let inside = || Ok::<bool, io::Error>(path.canonicalize()?.starts_with(folder.canonicalize()?));
-        if !self.allow_outside && !inside().map_err(|e| e.to_string())? {
+        let reason = |e: io::Error| match e.kind() {
+            io::ErrorKind::NotFound => "no such file".to_owned(),
+            _ => e.to_string(),
+        };
+        if !self.allow_outside && !inside().map_err(reason)? {
             return Err("it is outside the folder of the scenario, which --allow-outside permits".into());
         }
-        read_text(&path, LARGEST_TRACE).map_err(|e| e.to_string())
+        read_text(&path, LARGEST_TRACE).map_err(reason)
     }
 }
 

@@ -302,6 +302,7 @@ fn layer(
             Some(train(laid(Impulses::new(events(n, report)?, 1.0), &n.hit, &During::default(), report)))
         }
         NoiseKind::Random(_)
+        | NoiseKind::BitErrors(_)
         | NoiseKind::Burst(_)
         | NoiseKind::GilbertElliott(_)
         | NoiseKind::Impulse(_)
@@ -316,7 +317,7 @@ fn layer(
 /// What to write on a shared medium for a kind that pipes have.
 fn instead(kind: &NoiseKind) -> &'static str {
     match kind {
-        NoiseKind::Random(_) => "write kind = \"stationary\" with a `loss` per block",
+        NoiseKind::Random(_) | NoiseKind::BitErrors(_) => "write kind = \"stationary\" with a `loss` per block",
         NoiseKind::Burst(_) => "bursts in time are kind = \"asynchronous\", \"measured\" or \"partitioned\"",
         NoiseKind::GilbertElliott(_) => "good and bad times are kind = \"fading\"",
         NoiseKind::Impulse(_) => {

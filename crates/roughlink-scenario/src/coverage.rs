@@ -5,11 +5,11 @@
 //! more (Configured), and only then do packets get through. It ends on departure (Down), of which hosts may be warned.
 
 use super::leaf::{At, Dbm, Decibel, LONGEST, Leaf, Length, Name, Speed};
-use super::link::Load;
+use super::link::{Link, Load};
 use super::names::Names;
 use super::noise::{Noise as Written, undirected};
 use super::problem::{Problem, Report, suggest};
-use super::timeline::{Step, lay};
+use super::timeline::{Fixed, Step, lay};
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::LinkEvent;
 use roughlink_core::cc::coverage::THRESHOLD_DBM;
@@ -167,7 +167,7 @@ struct Levels {
 /// Gives the links that have coverage their timelines and events; returns the load of other passengers.
 pub(super) fn coverage(
     all: &[At<Coverage>],
-    (names, links): (&Names, &mut [LinkSpec]),
+    (names, written, links): (&Names, &[At<Link>], &mut [LinkSpec]),
     duration: Time,
     load: Load<'_>,
     tcp: &Arc<TcpConfig>,
@@ -298,7 +298,7 @@ pub(super) fn coverage(
             }));
         }
         link_events.sort_by_key(|n| n.0);
-        lay(steps, pipe, duration, one.span.clone(), report);
+        lay(steps, (pipe, Fixed::of(&written[l].value)), duration, one.span.clone(), report);
         (links[l].notices, links[l].stays) = (Notices::Listed(link_events.into()), used);
     }
     loads

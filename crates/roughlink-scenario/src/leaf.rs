@@ -17,6 +17,7 @@ use super::bulk::Transport;
 use super::coverage::Delimiter;
 use super::file::{Heading, Layer};
 use super::greenphy::Profile;
+use super::pipe::JitterKind;
 use super::problem::{Problem, Report, list, nearest, suggest};
 use super::tcp::Hystart;
 use super::timeline::{Policy, TimelineFormat};

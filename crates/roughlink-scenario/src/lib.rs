@@ -7,6 +7,7 @@
 
 #![warn(unreachable_pub)]
 
+mod absent;
 mod addresses;
 mod air;
 mod bulk;

@@ -22,6 +22,17 @@ pub(super) struct Random {
     pub loss: Option<Leaf<Share>>,
 }
 
+/// Independent bit errors.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("x-within" = "pipe"))]
+pub(super) struct BitErrors {
+    /// Bit error rate, such as 1e-6. A packet of n bytes (IP length) is lost with the probability 1 - (1 - ber)^(8 n); for
+    /// errors per byte, divide their probability by 8.
+    #[schemars(required, extend("minimum" = 0, "maximum" = 1))]
+    pub ber: Option<Leaf<f64>>,
+}
+
 /// Bursts of losses.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -124,6 +135,7 @@ pub(super) fn one_noise(table: &At<Table>, load: Load<'_>, report: &mut Report) 
     match kind {
         NoiseKind::None => Noise::None,
         NoiseKind::Random(n) => Noise::Random { loss: share(&n.loss, 0.0) },
+        NoiseKind::BitErrors(n) => Noise::BitErrors { ber: report.read(&n.ber).unwrap_or(0.0) },
         NoiseKind::Burst(n) => burst(n, here, report),
         NoiseKind::GilbertElliott(n) => Noise::GilbertElliott {
             to_bad: share(&n.to_bad, 0.0),
@@ -146,11 +158,9 @@ pub(super) fn one_noise(table: &At<Table>, load: Load<'_>, report: &mut Report) 
         NoiseKind::Recorded(n) => Noise::Recorded { steps: recorded(n, here, load, report) },
         _ => {
             let problem = Problem::new("this noise corrupts blocks on a shared medium, and a pipe has no blocks");
-            report.error(
-                problem
-                    .at(here.clone(), "")
-                    .help("on a pipe there are `random`, `burst`, `gilbert-elliott`, `impulse`, `list` and `recorded`"),
-            );
+            report.error(problem.at(here.clone(), "").help(
+                "on a pipe there are `random`, `ber`, `burst`, `gilbert-elliott`, `impulse`, `list` and `recorded`",
+            ));
             Noise::None
         }
     }

@@ -9,7 +9,7 @@ use super::file::Heading;
 use super::kinds;
 use super::leaf::{At, Leaf, names_of};
 use super::link::{Link, Load};
-use super::loss::{Burst, GilbertElliott, Impulse, List, Random, Recorded, one_noise};
+use super::loss::{BitErrors, Burst, GilbertElliott, Impulse, List, Random, Recorded, one_noise};
 use super::problem::{Problem, Report};
 use roughlink_core::link::noise::Noise as Losses;
 use roughlink_core::link::noise::impulses::MeasuredClass;
@@ -40,6 +40,9 @@ pub(super) enum NoiseKind {
     None,
     /// Pipe: each packet is lost with this probability, independently of the others.
     Random(Random),
+    /// Pipe: each bit is wrong with this probability, and a packet with a wrong bit is lost: long packets more often than ACKs.
+    #[serde(rename = "ber")]
+    BitErrors(BitErrors),
     /// Pipe: a packet starts a burst with some probability, and the packets of the burst are lost. A packet within a burst
     /// may restart it, so the realised loss is slightly below `start` times the mean length; results report it.
     Burst(Burst),

@@ -8,9 +8,10 @@ use super::noise::{Noise, tables};
 use super::problem::{Problem, Report};
 use super::qdisc::{Qdisc, discipline};
 use super::timeline::Timelines;
+use roughlink_core::link::jitter::{Distribution, JitterShape};
 use roughlink_core::link::noise::Noise as Losses;
 use roughlink_core::link::{Direction, PipeConfig};
-use roughlink_core::units::{Bytes, QueueLimit, Rate, Time};
+use roughlink_core::units::{Bytes, QueueLimit, Rate, Share, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::ops::Range;
@@ -35,9 +36,15 @@ pub(super) struct Pipe {
     /// with preamble and gap.
     #[schemars(extend("default" = "0 B", "x-maximum" = "1024 B"))]
     pub overhead: Option<Leaf<Bytes>>,
-    /// Extra delay per packet, uniform from zero to this.
+    /// Random part of each packet's delay: from zero to this if it is uniform, else its standard deviation around `delay`.
     #[schemars(extend("default" = "0 s"))]
     pub jitter: Option<Leaf<Time>>,
+    /// Distribution of the jitter, of both directions.
+    #[schemars(extend("default" = "uniform"))]
+    pub distribution: Option<Leaf<JitterKind>>,
+    /// Correlation of the jitter of successive packets, less than 100 %.
+    #[schemars(extend("default" = "0 %", "x-exclusiveMaximum" = "100 %"))]
+    pub correlation: Option<Leaf<Share>>,
     /// Let jitter change the order of packets.
     #[schemars(extend("default" = false))]
     pub reorder: Option<Leaf<bool>>,
@@ -47,6 +54,18 @@ pub(super) struct Pipe {
     pub asymmetric: Option<Box<At<Asymmetric>>>,
     /// What changes and when: a list of changes, the name of a file, or a table with either and further keys.
     pub timeline: Option<Box<At<Timelines>>>,
+}
+
+/// The distribution of jitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum JitterKind {
+    /// Uniform from zero to `jitter`, beyond `delay`.
+    Uniform,
+    /// Normal around `delay`.
+    Normal,
+    /// Pareto of shape 3 around `delay`: few packets are very late.
+    Pareto,
 }
 
 /// The reverse direction of a pipe; a key that is absent is as in the forward direction.
@@ -61,7 +80,7 @@ pub(super) struct Asymmetric {
     pub queue: Option<Leaf<QueueLimit>>,
     /// Losses of the reverse direction, without the key `direction`.
     pub noise: Option<At<Noise>>,
-    /// Extra delay per packet, uniform between zero and this.
+    /// Random part of each packet's delay.
     pub jitter: Option<Leaf<Time>>,
     /// Let jitter change the order of packets.
     pub reorder: Option<Leaf<bool>>,
@@ -91,6 +110,14 @@ pub(super) fn pipe(link: &Link, own: &Pipe, load: Load<'_>, report: &mut Report)
         queue: queue(&own.queue, mtu, report).unwrap_or(QUEUE),
         noise,
         jitter: delay(&own.jitter, report).unwrap_or_default(),
+        jitter_shape: JitterShape {
+            distribution: match report.read(&own.distribution) {
+                Some(JitterKind::Normal) => Distribution::Normal,
+                Some(JitterKind::Pareto) => Distribution::Pareto,
+                Some(JitterKind::Uniform) | None => Distribution::Uniform,
+            },
+            correlation: report.read(&own.correlation).map_or(0.0, |share| share.0),
+        },
         reorder: report.read(&own.reorder).unwrap_or(false),
         discipline: own.qdisc.as_ref().and_then(|q| discipline(q, report)),
         timeline: None,

@@ -1,5 +1,6 @@
 //! What is wrong with a scenario file: every fault with its place, so that a program can underline it.
 
+use super::absent::absent;
 use roughlink_core::text::{is_hidden, visible};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -239,9 +240,9 @@ fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems
 }
 
-/// The one of `known` that was probably meant by `word`.
+/// Returns the one of `known` of which `word` is a misspelling: one edit in a short word, a third of the letters in others.
 pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let far = 1 + word.chars().count() / 3;
+    let far = word.chars().count().max(3) / 3;
     known
         .into_iter()
         .map(|k| (strsim::damerau_levenshtein(&word.to_lowercase(), &k.to_lowercase()), k))
@@ -250,12 +251,13 @@ pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
         .map(|(_, k)| k)
 }
 
-/// "did you mean `x`?", or the whole list after `introduction`.
+/// "did you mean `x`?", what comes closest to a known name that is not available, or the whole list after `introduction`.
 pub(super) fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterator<Item = &'k str>) -> String {
     let known: Vec<&str> = known.into_iter().collect();
-    match nearest(word, known.iter().copied()) {
-        Some(k) => format!("did you mean `{k}`?"),
-        None => format!("{introduction} {}", list(&known)),
+    match (absent(word), nearest(word, known.iter().copied())) {
+        (Some(absent), _) => absent,
+        (None, Some(k)) => format!("did you mean `{k}`?"),
+        (None, None) => format!("{introduction} {}", list(&known)),
     }
 }
 

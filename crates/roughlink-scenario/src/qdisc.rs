@@ -3,8 +3,8 @@
 use super::leaf::{At, Dscp, DscpList, Leaf};
 use super::problem::Report;
 use roughlink_core::link::Discipline;
-use roughlink_core::link::queue::CodelConfig;
-use roughlink_core::units::{Bytes, QueueLimit, Time};
+use roughlink_core::link::queue::{BucketConfig, CodelConfig};
+use roughlink_core::units::{Bytes, QueueLimit, Rate, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -27,6 +27,11 @@ pub(super) enum QdiscKind {
     Codel(Codel),
     /// CoDel per flow, flows in turn (RFC 8290), defaults as in `tc`.
     FqCodel(FqCodel),
+    /// First in, first out, shaped by a token bucket, as `tbf` of `tc` does it.
+    Tbf(TokenBucket),
+    /// First in, first out; a packet that finds too few tokens on arrival is dropped, as by a policer (`police` of `tc`, rate
+    /// limits of carriers).
+    Police(TokenBucket),
     /// Strict priority by DSCP, with Linux's map: EF and the class selectors share the middle band with best effort unless
     /// `first` names them. Each band has the limit of the link's `queue`.
     Prio(Prio),
@@ -85,6 +90,20 @@ pub(super) struct Delay {
     pub interval: Option<Leaf<Time>>,
 }
 
+/// A token bucket.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TokenBucket {
+    /// Rate at which the bucket fills; the link's own is the peak rate.
+    #[schemars(with = "Leaf<Rate>", example = "5 Mbit/s", extend("x-exclusiveMinimum" = "0 bit/s"))]
+    // required, by its definition
+    pub rate: Option<Leaf<Rate>>,
+    /// Size of the bucket (IP length), which is full at the start. A packet that is larger is dropped.
+    #[schemars(with = "Leaf<Bytes>", example = "32 kB", extend("x-exclusiveMinimum" = "0 B"))]
+    // required, by its definition
+    pub burst: Option<Leaf<Bytes>>,
+}
+
 /// Priority by DSCP.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -111,11 +130,19 @@ pub(super) fn discipline(table: &At<Qdisc>, report: &mut Report) -> Option<Disci
             flows: report.read(&q.flows).unwrap_or(FLOWS),
             quantum: u32::try_from(report.read(&q.quantum).unwrap_or(QUANTUM).0).unwrap_or(u32::MAX),
         },
+        QdiscKind::Tbf(q) => Discipline::Tbf(bucket(q, report)),
+        QdiscKind::Police(q) => Discipline::Police(bucket(q, report)),
         QdiscKind::Prio(q) => Discipline::Prio {
             bands: report.read(&q.bands).unwrap_or(BANDS) as u8,
             first: report.read(&q.first).map_or(0, |list| list.0.iter().fold(0, |set, Dscp(d)| set | 1 << d)),
         },
     })
+}
+
+/// The bucket of a shaper or policer. A value that cannot be read is reported.
+fn bucket(table: &TokenBucket, report: &mut Report) -> BucketConfig {
+    let rate = report.read(&table.rate).unwrap_or(Rate::from_mbps(1));
+    BucketConfig { rate, burst: report.read(&table.burst).unwrap_or(QUANTUM).0 }
 }
 
 // As in `tc`.

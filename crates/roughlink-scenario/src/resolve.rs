@@ -66,7 +66,7 @@ pub(super) fn resolve(file: &File, default_name: &str, load: Load<'_>, report: &
     cables(&file.link, &mut links, report);
     let plain = Arc::new(TcpConfig::preset(Stack::default()));
     Names::read("coverage", file.coverage.iter().map(|c| &c.value.name), report);
-    let loads = coverage(&file.coverage, (&link_names, &mut links), duration, load, &plain, report);
+    let loads = coverage(&file.coverage, (&link_names, &file.link, &mut links), duration, load, &plain, report);
     let mut links_at = vec![Vec::new(); nodes.all.len().max(1)]; // links without nodes point at 0
     for (i, link) in links.iter().enumerate() {
         let (a, b) = link.between;

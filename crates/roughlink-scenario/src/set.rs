@@ -11,7 +11,7 @@
 use super::kinds::{chosen, excluded, has, keys, kinds, meanings};
 use super::noise::named;
 use super::problem::{Problem, Report, suggest};
-use super::shape::{alternatives, name_of, resolve, too_large};
+use super::shape::{alternatives, name_of, resolve, too_large, unknown};
 use super::syntax;
 use serde_json::Value as Schema;
 use std::collections::BTreeSet;
@@ -71,8 +71,9 @@ fn set(table: &mut dyn TableLike, place: &Place<'_>, path: &[String], value: &st
     let meanings = meanings(place.schema, kind, key);
     let leads = |says: &&&Schema| rest.first().is_some_and(|next| has(resolve(says, place.root), next));
     let Some(schema) = meanings.iter().find(leads).or(meanings.first()).copied() else {
-        let all = [place.schema].into_iter().chain(kinds(place.schema)).flat_map(keys).map(|(key, _)| key);
-        let help = suggest(key, "its keys are", all.collect::<BTreeSet<_>>());
+        let of: Vec<&Schema> = kind.map_or_else(|| kinds(place.schema).iter().collect(), |kind| vec![kind]);
+        let all: BTreeSet<&str> = [place.schema].into_iter().chain(of).flat_map(keys).map(|(key, _)| key).collect();
+        let help = unknown(key, &all.into_iter().collect::<Vec<_>>(), place.root);
         return Err(Problem::new(format!("{} has no key `{key}`", place.noun)).help(help));
     };
     let all = alternatives(schema);

@@ -34,6 +34,10 @@ pub(super) fn check(document: &mut Spanned<DeTable<'_>>, root: &Schema, report: 
 
 /// Checks a single value and its bounds; whether it can be kept. A value without bounds that is read again has no need of it.
 fn single_value(item: &Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, report: &mut Report) -> bool {
+    if let Some(problem) = without_unit(item.get_ref(), schema) {
+        report.error(problem.at(item.span(), ""));
+        return false;
+    }
     if !at.given && !BOUNDS.iter().any(|bound| schema.get(bound).is_some()) {
         return true;
     }
@@ -48,6 +52,24 @@ fn single_value(item: &Spanned<DeValue<'_>>, at: Key<'_>, schema: &Schema, repor
         report.error(problem.at(item.span(), ""));
     }
     good
+}
+
+/// Reports a number without the unit that the key usually has, by its default or example.
+fn without_unit(item: &DeValue<'_>, schema: &Schema) -> Option<Problem> {
+    let (name, number) = match item {
+        DeValue::Integer(n) => (name_of(schema)?, n.to_string()),
+        DeValue::Float(x) => (name_of(schema)?, x.to_string()),
+        DeValue::String(text) => (name_of(schema)?, text.trim().to_owned()),
+        _ => return None,
+    };
+    number.parse::<f64>().ok().filter(|x| x.is_finite() && *x >= 0.0)?;
+    let usual = schema["default"].as_str().filter(|default| !default.starts_with("0 "));
+    let (_, unit) = schema["examples"][0].as_str().or(usual)?.split_once(' ').filter(|_| name != "Share")?;
+    let written = format!("{number} {unit}");
+    examine(schema, &toml::Value::String(written.clone())).ok()?;
+    let fault = examine(schema, &toml::Value::String(number)).err()?;
+    let help = fault.help.as_deref().and_then(|help| help.rsplit_once(": ")).map_or("write", |(units, _)| units);
+    Some(Problem::new(fault.message).help(format!("{help}: \"{written}\"")))
 }
 
 /// The keywords of bounds, of numbers and of quantities.
@@ -407,11 +429,13 @@ fn name_span(inner: &DeTable<'_>) -> Option<Range<usize>> {
     inner.get("name").or_else(|| inner.get("kind")).map(Spanned::span)
 }
 
-fn unknown(key: &str, known: &[&str], root: &Schema) -> String {
-    let help = suggest(key, "its keys are", known.iter().copied());
-    match ELSEWHERE.iter().find(|(_, name)| !meanings(&root["$defs"][*name], None, key).is_empty()) {
-        Some((place, _)) => format!("`{key}` is a key of {place}; {help}"),
-        None => help,
+/// Returns advice on a key that the table with the keys `known` does not have.
+pub(super) fn unknown(key: &str, known: &[&str], root: &Schema) -> String {
+    let elsewhere = ELSEWHERE.iter().find(|(_, name)| !meanings(&root["$defs"][*name], None, key).is_empty());
+    match (elsewhere, nearest(key, known.iter().copied())) {
+        (Some((place, _)), None) => format!("`{key}` is a key of {place}"),
+        (Some((place, _)), Some(near)) => format!("`{key}` is a key of {place}; did you mean `{near}`?"),
+        (None, _) => suggest(key, "its keys are", known.iter().copied()),
     }
 }
 

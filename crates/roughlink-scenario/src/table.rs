@@ -52,8 +52,8 @@ enum Clock {
     Start,
     /// The first line, in Unix seconds.
     Unix(f64),
-    /// The first line.
-    Date(Timestamp),
+    /// The first line, and whether its date has a time zone.
+    Date(Timestamp, bool),
 }
 
 /// A field that is not empty.
@@ -176,9 +176,11 @@ impl Field<'_> {
         if comma { self.text.replacen(',', ".", 1).parse().ok() } else { self.text.parse().ok() }
     }
 
-    fn date(&self) -> Option<Timestamp> {
+    /// The date and whether it has a time zone; one without is read as UTC.
+    fn date(&self) -> Option<(Timestamp, bool)> {
         let civil = || self.text.parse::<civil::DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(|z| z.timestamp());
-        self.text.parse::<Timestamp>().ok().or_else(civil)
+        let zoned = self.text.parse::<Timestamp>().ok().map(|date| (date, true));
+        zoned.or_else(|| civil().map(|date| (date, false)))
     }
 }
 
@@ -205,7 +207,7 @@ impl Clock {
             *self = match (field.plain(), field.date()) {
                 (Some(x), _) if x >= FIRST_UNIX_S => Clock::Unix(x),
                 (Some(_), _) => Clock::Start,
-                (None, Some(date)) => Clock::Date(date),
+                (None, Some((date, zoned))) => Clock::Date(date, zoned),
                 (None, None) => return Err(format!("{field} is neither a number of seconds nor a date")),
             };
         }
@@ -215,7 +217,10 @@ impl Clock {
                 return Err(format!("{field} is out of range: absolute times are in seconds"));
             }
             Clock::Unix(first) => field.plain().map(|x| x - first),
-            Clock::Date(first) => field.date().map(|date| date.duration_since(first).as_secs_f64()),
+            Clock::Date(first, zoned) => {
+                let alike = field.date().filter(|(_, other)| *other == zoned);
+                alike.map(|(date, _)| date.duration_since(first).as_secs_f64())
+            }
         };
         match since {
             None => Err(format!("{field} is another kind of time than that of the first line")),
@@ -408,6 +413,13 @@ mod tests {
             ("time_s,loss\n1746352800,0\n17,0\n", &plain, "line 3: time_s = 17 is before the first line"),
             ("time_s,loss\n1746352800000,0\n", &plain, "line 2: time_s = 1746352800000 is out of range: absolute"),
             ("time_s,loss\n2025-05-04T10:00:00Z,0\n5,0\n", &plain, "line 3: time_s = 5 is another kind of time"),
+            // A time zone in one of two lines: the other may be hours away.
+            (
+                "time_s,loss\n2025-05-04T12:00:00+02:00,0\n2025-05-04T12:00:01,0\n",
+                &plain,
+                "line 3: time_s = 2025-05-04T12:00:01 is another kind",
+            ),
+            ("time_s,loss\n2025-05-04 12:00:00,0\n2025-05-04T12:00:01Z,0\n", &plain, "another kind of time"),
         ] {
             let reason = read(bad, dialect).unwrap_err();
             assert!(reason.contains(said), "{bad:?}: {reason}");

@@ -8,9 +8,9 @@ mod traces;
 
 use super::file::Heading;
 use super::leaf::{At, Dbm, Leaf};
-use super::link::{Link, Load};
+use super::link::{Link, LinkKind, Load};
 use super::noise::{Noise as Written, undirected};
-use super::pipe::Pipe;
+use super::pipe::{Asymmetric, Pipe};
 use super::problem::{Problem, Report};
 use super::table::{self, Dialect, TIME};
 use roughlink_core::link::PipeConfig;
@@ -45,7 +45,7 @@ pub(super) struct Timeline {
     /// Duration of a line of `delay_file` and `loss_file`.
     #[schemars(extend("default" = "10 ms"))]
     pub interval: Option<Leaf<Time>>,
-    /// Format of `file`; if absent `csv` for a name that ends in `.csv`, otherwise `mahimahi`.
+    /// Format of `file`; if absent `csv` for a name that ends in `.csv` or a first line with `time_s`, otherwise `mahimahi`.
     pub format: Option<Leaf<TimelineFormat>>,
     /// All changes recur with this period, which is longer than the time from the first of them to the last.
     pub repeat: Option<Leaf<Time>>,
@@ -81,8 +81,8 @@ pub(super) struct Change {
     pub signal: Option<Leaf<Dbm>>,
     /// Losses.
     pub noise: Option<At<Written>>,
-    /// Direction that changes.
-    #[schemars(extend("default" = "both"))]
+    /// Direction that changes. If absent, both change, and the reverse one keeps what `asymmetric` sets; `"both"` changes
+    /// that too.
     pub direction: Option<Leaf<Heading>>,
 }
 
@@ -176,6 +176,27 @@ struct Source {
     warning: Option<Time>,
 }
 
+/// Properties that `asymmetric` sets: the reverse direction keeps them through changes without a direction.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Fixed {
+    rate: bool,
+    delay: bool,
+    noise: bool,
+}
+
+impl Fixed {
+    /// Returns the properties that the reverse direction of a link sets itself.
+    pub(super) fn of(link: &Link) -> Self {
+        let Some(LinkKind::Pipe(keys)) = link.kind.as_ref().map(|kind| &kind.value) else { return Fixed::default() };
+        let of = |own: &At<Asymmetric>| Fixed {
+            rate: own.value.rate.is_some(),
+            delay: own.value.delay.is_some(),
+            noise: own.value.noise.is_some(),
+        };
+        keys.asymmetric.as_deref().map_or_else(Fixed::default, of)
+    }
+}
+
 /// Gives the directions of a link their timelines; returns what hosts are notified of.
 pub(super) fn timelines(
     (link, keys): (&Link, &Pipe),
@@ -190,27 +211,29 @@ pub(super) fn timelines(
     if let Some(shared) = shared.as_ref().filter(|_| report.problems.len() == before) {
         from_the_start((link, keys), pipe, shared, own.as_ref().unwrap_or(shared), report);
     }
-    let mut make =
-        |source: &Source, heading: Heading, place: Range<usize>| source.timeline(heading, duration, place, report);
+    let mut make = |source: &Source, heading: Heading, fixed: Fixed, place: Range<usize>| {
+        source.timeline((heading, fixed), duration, place, report)
+    };
     if let Some(shared) = &shared {
         let place = keys.timeline.as_ref().map_or(0..0, |t| t.span.clone());
-        pipe.forward.timeline = Some(make(shared, Heading::Forward, place.clone()));
+        pipe.forward.timeline = Some(make(shared, Heading::Forward, Fixed::default(), place.clone()));
         if own.is_none() {
-            pipe.reverse.timeline = Some(make(shared, Heading::Reverse, place));
+            pipe.reverse.timeline = Some(make(shared, Heading::Reverse, Fixed::of(link), place));
         }
     }
     if let Some(own) = &own {
         let place = keys.asymmetric.as_ref().map_or(0..0, |a| a.span.clone());
-        pipe.reverse.timeline = Some(make(own, Heading::Reverse, place));
+        pipe.reverse.timeline = Some(make(own, Heading::Reverse, Fixed::default(), place));
     }
     shared.as_ref().or(own.as_ref()).map_or_else(Notices::default, |s| Notices::of(pipe, s.notice, s.warning))
 }
 
 impl Source {
-    /// The timeline of the direction `heading`; `place` is what to underline when there are too many changes.
+    /// Makes the timeline of the direction `heading`, whose properties in `fixed` only a step with a direction changes.
+    /// `place` is underlined if there are too many changes.
     fn timeline(
         &self,
-        heading: Heading,
+        (heading, fixed): (Heading, Fixed),
         duration: Time,
         place: Range<usize>,
         report: &mut Report,
@@ -220,8 +243,10 @@ impl Source {
         steps.sort_by_key(|s| s.at);
         let mut noises = Vec::new();
         let mut made = Vec::with_capacity(steps.len());
-        for &Step { at, until, every, up, rate, delay, signal, ref noise, .. } in steps {
-            let noise = noise.as_ref().map(|noise| {
+        for &Step { at, until, every, up, rate, delay, signal, ref noise, heading } in steps {
+            let fixed = if heading.is_some() { Fixed::default() } else { fixed };
+            let (rate, delay) = (rate.filter(|_| !fixed.rate), delay.filter(|_| !fixed.delay));
+            let noise = noise.as_ref().filter(|_| !fixed.noise).map(|noise| {
                 noises.push((**noise).clone());
                 noises.len() as u32 - 1
             });
@@ -233,7 +258,8 @@ impl Source {
             report.error(problem.help("make `repeat` or `interval` longer, or `duration` shorter"));
             timeline = timeline::Timeline::new(Vec::new(), Vec::new(), duration);
         }
-        Arc::new(timeline.with(self.policy, self.opportunities.clone()))
+        let opportunities = self.opportunities.clone().filter(|_| !fixed.rate);
+        Arc::new(timeline.with(self.policy, opportunities))
     }
 }
 
@@ -277,11 +303,19 @@ fn from_the_start(
     }
 }
 
-/// Gives both directions of a link the timeline of `steps`; `place` is what to underline when there are too many changes.
-pub(super) fn lay(steps: Vec<Step>, pipe: &mut PipeConfig, duration: Time, place: Range<usize>, report: &mut Report) {
+/// Gives both directions of a link the timeline of `steps`, in which the reverse one keeps what is `fixed`. `place` is
+/// underlined if there are too many changes.
+pub(super) fn lay(
+    steps: Vec<Step>,
+    (pipe, fixed): (&mut PipeConfig, Fixed),
+    duration: Time,
+    place: Range<usize>,
+    report: &mut Report,
+) {
     let source = Source { steps, ..Source::default() };
-    pipe.forward.timeline = Some(source.timeline(Heading::Forward, duration, place.clone(), report));
-    pipe.reverse.timeline = Some(source.timeline(Heading::Reverse, duration, place, report));
+    pipe.forward.timeline =
+        Some(source.timeline((Heading::Forward, Fixed::default()), duration, place.clone(), report));
+    pipe.reverse.timeline = Some(source.timeline((Heading::Reverse, fixed), duration, place, report));
 }
 
 fn source(timeline: &At<Timelines>, duration: Time, load: Load<'_>, report: &mut Report) -> Source {
@@ -433,31 +467,37 @@ fn from_file(
     load: Load<'_>,
     report: &mut Report,
 ) -> Source {
-    let by_name = if name.ends_with(".csv") { TimelineFormat::Csv } else { TimelineFormat::Mahimahi };
-    let source = match format.unwrap_or(by_name) {
-        TimelineFormat::Csv => {
-            let steps = read_file(name, place, CSV_HELP, read_csv, load, report);
-            steps.map(|steps| Source { steps, ..Source::default() })
-        }
-        TimelineFormat::Mahimahi => {
-            let opportunities = read_file(name, place, traces::MAHIMAHI_HELP, traces::read_mahimahi, load, report);
-            Some(Source { opportunities, ..Source::default() })
+    let read = |text: &str| {
+        let is_table = name.ends_with(".csv") || has_heading(text);
+        match format.unwrap_or(if is_table { TimelineFormat::Csv } else { TimelineFormat::Mahimahi }) {
+            TimelineFormat::Csv => match read_csv(text) {
+                Ok(steps) => Ok(Source { steps, ..Source::default() }),
+                Err(reason) => Err((reason, CSV_HELP)),
+            },
+            TimelineFormat::Mahimahi => match traces::read_mahimahi(text) {
+                Ok(opportunities) => Ok(Source { opportunities: Some(opportunities), ..Source::default() }),
+                Err(reason) => Err((reason, traces::MAHIMAHI_HELP)),
+            },
         }
     };
-    source.unwrap_or_default()
+    read_file(name, place, read, load, report).unwrap_or_default()
 }
 
-/// The result of `read` for a file; a fault is reported, with `help`.
-fn read_file<T>(
+/// Returns true if the first line has the column of times: the file is a table, whatever its name is.
+fn has_heading(text: &str) -> bool {
+    rows(text.trim_start_matches('\u{feff}')).next().is_some_and(|(_, heading)| heading.contains(TIME))
+}
+
+/// The result of `read` for a file; a fault is reported, with the help that comes with it.
+fn read_file<'h, T>(
     name: &str,
     place: Range<usize>,
-    help: &str,
-    read: impl Fn(&str) -> Result<T, String>,
+    read: impl Fn(&str) -> Result<T, (String, &'h str)>,
     load: Load<'_>,
     report: &mut Report,
 ) -> Option<T> {
     let text = load(name).map_err(|reason| (reason, FILE_HELP));
-    match text.and_then(|text| read(&text).map_err(|reason| (reason, help))) {
+    match text.and_then(|text| read(&text)) {
         Ok(read) => Some(read),
         Err((reason, help)) => {
             report.error(Problem::new(format!("`{name}` cannot be used: {reason}")).at(place, "").help(help));

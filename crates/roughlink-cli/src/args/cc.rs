@@ -7,7 +7,9 @@ use roughlink_lab::experiment::assignment;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cc {
     /// List the algorithms, or those in the kernel.
-    #[command(after_help = "Examples:\n  roughlink cc list\n  roughlink cc list --json\n  roughlink cc list --kernel")]
+    #[command(
+        after_help = "Examples:\n  roughlink cc list\n  roughlink cc list bbr cubic\n  roughlink cc list --json\n  roughlink cc list --kernel"
+    )]
     List(CcList),
     /// Say what this machine has of what algorithms in the kernel need (Linux).
     #[command(after_help = "Example:\n  sudo roughlink cc check")]
@@ -16,10 +18,14 @@ pub(crate) enum Cc {
     #[command(after_help = "Without --pin it stays until Ctrl-C.
 
 Examples:
-  sudo roughlink cc load illinois-aa                          # and then: iperf3 -C illinois_aa -c HOST
-  sudo roughlink cc load newreno-sc --default --pin           # of all new connections here, until it is unloaded
-  sudo roughlink cc load newreno-sc --as sc20 --param min_ssthresh=20 --netns charger --default
-  sudo roughlink cc load illinois-aa --default --pin --unit   # a systemd unit that does it at each start")]
+  sudo roughlink cc load illinois-aa
+      and then: iperf3 -C illinois_aa -c HOST
+  sudo roughlink cc load newreno-sc --default --pin
+      for all new connections here, until it is unloaded
+  sudo roughlink cc load newreno-sc --as sc20 --param min_ssthresh=20 \\
+      --netns charger --default
+  sudo roughlink cc load illinois-aa --default --pin --unit
+      prints a systemd unit that does it at each start")]
     Load(Load),
     /// Take algorithms out of the kernel; no namespace has them as its default afterwards (Linux).
     #[command(after_help = "Connections go on with the algorithm until they end.
@@ -29,20 +35,22 @@ Examples:
   sudo roughlink cc unload --all")]
     Unload(Unload),
     /// Tell `avoca` in the kernel whether there is coverage (Linux).
-    #[command(
-        after_help = "Example:\n  sudo roughlink cc coverage avoca off; sleep 20; sudo roughlink cc coverage avoca on"
-    )]
+    #[command(after_help = "Example:\n  sudo roughlink cc coverage avoca off; sleep 20
+  sudo roughlink cc coverage avoca on")]
     Coverage(Coverage),
     /// Show what an algorithm in the kernel has counted and its open connections, or follow them (Linux).
     #[command(after_help = "Examples:
   sudo roughlink cc stat illinois_aa
   sudo roughlink cc stat illinois_aa --follow
-  sudo roughlink cc stat illinois_aa --follow --acks --json   # an object per line")]
+  sudo roughlink cc stat illinois_aa --follow --acks --json")]
     Stat(Stat),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CcList {
+    /// Show these with their parameters, on the stack `linux` and where others differ.
+    #[arg(value_name = "NAME", conflicts_with_all = ["json", "kernel"])]
+    pub names: Vec<String>,
     /// One JSON array, with all details of each entry.
     #[arg(long)]
     pub json: bool,

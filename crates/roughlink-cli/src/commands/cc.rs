@@ -3,7 +3,9 @@
 use crate::args::cc::CcList;
 use crate::failure::{Failure, print, print_json};
 use crate::show;
-use roughlink_core::cc::{REGISTRY, STACKS};
+use roughlink_core::cc::{REGISTRY, STACKS, algorithm};
+use roughlink_lab::error::LabError;
+use roughlink_lab::nearest;
 use serde_json::json;
 
 /// Lists the algorithms.
@@ -21,8 +23,20 @@ pub(crate) fn list(args: &CcList) -> Result<(), Failure> {
             .collect();
         return print_json(&all);
     }
+    if args.names.is_empty() {
+        let mut table = show::table(&["name", "what it does", "from"]);
+        for a in REGISTRY.iter() {
+            table.add_row([a.name, a.summary, a.source]);
+        }
+        return print(&format!("{table}\n`roughlink cc list NAME` shows parameters\n"));
+    }
     let mut table = show::table(&["name", "what it does", "from", "parameters (linux)", "otherwise"]);
-    for a in REGISTRY.iter() {
+    for name in &args.names {
+        let a = algorithm(name).map_err(|_| LabError::NotFound {
+            what: "congestion control",
+            name: name.clone(),
+            help: nearest::suggest(name, "there are", REGISTRY.iter().map(|a| a.name)),
+        })?;
         let linux = a.parameters("linux");
         let own = linux.iter().map(|(k, v)| format!("{k} = {v}"));
         let mut others = Vec::new();

@@ -1,14 +1,22 @@
 //! `roughlink scenario`
 
-use crate::args::{CopyScenario, List, ShowScenario};
-use crate::failure::{Failure, print, print_json};
+use super::run::source;
+use crate::args::{CheckScenarios, CopyScenario, List, ShowScenario};
+use crate::failure::{Failure, print, print_json, warn};
 use crate::show;
+use roughlink_core::app::Traffic;
+use roughlink_core::link::noise::Noise;
+use roughlink_core::link::{Direction, Model, SharedConfig};
+use roughlink_core::net::{Network, Options};
+use roughlink_core::packet::Protocol;
+use roughlink_core::scenario::{FlowSpec, Scenario};
 use roughlink_lab::error::LabError;
-use roughlink_lab::library::{Source, names};
+use roughlink_lab::library::{Overrides, Source, names};
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// Lists the built-in scenarios.
 pub(crate) fn list(args: &List) -> Result<(), Failure> {
@@ -31,6 +39,115 @@ pub(crate) fn list(args: &List) -> Result<(), Failure> {
 /// Prints a scenario as it is written.
 pub(crate) fn show(args: &ShowScenario) -> Result<(), Failure> {
     print(&Source::scenario(&args.name)?.text)
+}
+
+/// Checks scenarios and says what they would build.
+pub(crate) fn check(args: &CheckScenarios) -> Result<(), Failure> {
+    let overrides = args.set.overrides()?;
+    let (mut built, mut failed) = (Vec::new(), None);
+    for name in &args.scenarios {
+        match plan(name, args.reading.allow_outside, &overrides, args.json) {
+            Ok(scenario) if args.json => built.push(scenario_json(name, &scenario)),
+            Ok(scenario) => print(&described(name, &scenario))?,
+            Err(failure) => {
+                if args.json {
+                    built.push(json!({ "file": name, "valid": false }));
+                }
+                // Each file's faults are shown; the command fails by the last.
+                if let Some(earlier) = failed.replace(failure) {
+                    earlier.exit();
+                }
+            }
+        }
+    }
+    if args.json {
+        print_json(&built)?;
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// The scenario, with its warnings printed, if a network can be built from it.
+fn plan(name: &str, outside: bool, overrides: &Overrides, quiet: bool) -> Result<Arc<Scenario>, Failure> {
+    let source = source(name)?.allow_outside(outside);
+    let parsed = source.parse(overrides)?;
+    if !quiet {
+        warn(&source.name, &parsed.scenario.source, &parsed.warnings);
+    }
+    let scenario = Arc::new(parsed.scenario);
+    Network::new(Arc::clone(&scenario), Options::default())?;
+    Ok(scenario)
+}
+
+/// The links and flows of a scenario, as text.
+fn described(name: &str, scenario: &Scenario) -> String {
+    let node = |i: usize| scenario.nodes[i].as_str();
+    let mut links = show::table(&["link", "between", "model", "forward", "reverse"]);
+    for link in &scenario.links {
+        let between = format!("{}, {}", node(link.between.0), node(link.between.1));
+        let (model, directions) = match &link.model {
+            Model::Pipe(pipe) => ("pipe", [&pipe.forward, &pipe.reverse].map(direction)),
+            Model::Shared(SharedConfig::Hdplc(_)) => ("hdplc", Default::default()),
+            Model::Shared(SharedConfig::GreenPhy(_)) => ("greenphy", Default::default()),
+        };
+        links.add_row([link.name.as_str(), &between, model, &directions[0], &directions[1]]);
+    }
+    let mut flows = show::table(&["flow", "kind", "from", "to", "transport"]);
+    for flow in &scenario.flows {
+        flows.add_row([flow.name.as_str(), kind(flow), node(flow.from), node(flow.to), &transport(flow)]);
+    }
+    let gateways: String = (scenario.gateways.iter())
+        .map(|g| format!("gateway {}: {} at {}\n", g.name, g.kind.name, node(g.node)))
+        .collect();
+    let (nodes, duration) = (scenario.nodes.len(), scenario.duration);
+    format!("{name} is valid: {duration}, {nodes} nodes\n{links}\n{flows}\n{gateways}")
+}
+
+/// Rate, delay, queue, discipline and noise of a direction of a pipe.
+fn direction(direction: &Direction) -> String {
+    let mut out = format!("{}, {}, {}", direction.rate, direction.delay, direction.queue);
+    for (is_there, what) in [
+        (direction.noise != Noise::None, "noise"),
+        (!direction.jitter.is_zero(), "jitter"),
+        (direction.discipline.is_some(), "qdisc"),
+        (direction.timeline.is_some(), "timeline"),
+    ] {
+        if is_there {
+            out += ", ";
+            out += what;
+        }
+    }
+    out
+}
+
+fn kind(flow: &FlowSpec) -> &'static str {
+    match flow.traffic {
+        Traffic::Bulk { .. } => "bulk",
+        Traffic::Cbr { .. } => "cbr",
+        Traffic::Voip { .. } => "voip",
+        Traffic::Request { .. } => "request",
+    }
+}
+
+/// Transport, stack and congestion control of a flow.
+fn transport(flow: &FlowSpec) -> String {
+    match flow.protocol() {
+        Protocol::Udp => "UDP".into(),
+        Protocol::Sctp => format!("SCTP, {}", flow.cc),
+        Protocol::Tcp => format!("TCP, {} stack, {}", flow.tcp.stack.name(), flow.cc),
+    }
+}
+
+fn scenario_json(name: &str, scenario: &Scenario) -> serde_json::Value {
+    let node = |i: usize| &scenario.nodes[i];
+    let links = scenario
+        .links
+        .iter()
+        .map(|link| json!({ "name": link.name, "between": [node(link.between.0), node(link.between.1)] }));
+    let flows = scenario.flows.iter().map(|flow| {
+        json!({ "name": flow.name, "kind": kind(flow), "from": node(flow.from), "to": node(flow.to), "transport": transport(flow) })
+    });
+    json!({ "file": name, "valid": true, "duration_s": scenario.duration.as_secs_f64(), "nodes": scenario.nodes,
+        "links": links.collect::<Vec<_>>(), "flows": flows.collect::<Vec<_>>() })
 }
 
 /// Copies a scenario into a file, and the files that it reads into the same folder.

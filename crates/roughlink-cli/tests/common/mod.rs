@@ -11,6 +11,19 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+/// Returns a command that runs `program` with the default reaction to signals: tests under `nohup` or in the background
+/// inherit ignored ones. The process keeps its number.
+#[allow(dead_code, reason = "few tests send signals")]
+pub fn with_default_signals(program: &str) -> Command {
+    if cfg!(target_os = "linux") {
+        let mut command = Command::new("env");
+        command.args(["--default-signal=HUP,INT,QUIT", program]);
+        command
+    } else {
+        Command::new(program)
+    }
+}
+
 /// Runs it in a folder of its own.
 pub fn roughlink(args: &[&str]) -> Output {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -5,12 +5,13 @@
 //! when the serialiser is free, which is an event, too.
 
 use super::Direction;
+use super::jitter::Jitter;
 use super::noise::{Judge, Noise};
 use super::queue::{Queue, QueueStats};
 use super::timeline::{Changes, State, Step, Timeline};
 use crate::packet::{Fragment, NO_SIDE, Packet};
 use crate::ring::Ring;
-use crate::rng::{Seed, Stream};
+use crate::rng::Seed;
 use crate::units::{QueueLimit, Serializer, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -40,13 +41,6 @@ pub struct Pipe {
     queue: Option<Box<Queue>>,
     /// Counters.
     pub stats: PipeStats,
-}
-
-#[derive(Debug)]
-struct Jitter {
-    stream: Stream,
-    max: Time,
-    reorder: bool,
 }
 
 /// What one direction of a link counted.
@@ -100,11 +94,7 @@ impl Pipe {
             mtu,
             overhead,
             judge: Judge::new(&direction.noise, name, seed),
-            jitter: (!direction.jitter.is_zero()).then(|| Jitter {
-                stream: seed.stream(name, "jitter"),
-                max: direction.jitter,
-                reorder: direction.reorder,
-            }),
+            jitter: Jitter::new(direction, name, seed),
             busy_until: Time::ZERO,
             ring: Ring::default(),
             waiting: Ring::default(),
@@ -144,7 +134,8 @@ impl Pipe {
     /// The earlier of the next arrival and what changes or a discipline wait for.
     fn next_beside(&self, arrival: Time) -> Time {
         let service = self.queue.as_ref().map_or(Time::MAX, |q| q.next());
-        self.changes.as_ref().map_or(arrival, |changes| arrival.min(changes.next_wake())).min(service)
+        let early = self.jitter.as_ref().is_some_and(Jitter::can_be_early);
+        self.changes.as_ref().map_or(arrival, |changes| arrival.min(changes.next_wake(early))).min(service)
     }
 
     /// Packets waiting at `now`.
@@ -210,17 +201,17 @@ impl Pipe {
             return;
         };
         if self.jitter.is_some() {
-            self.launch(arrival, p);
+            self.launch(arrival, self.delay, p);
         } else {
             self.ring.push_back((arrival, p));
         }
     }
 
-    /// Puts on air what would arrive at `arrival` without jitter; order is kept unless jitter may change it.
-    fn launch(&mut self, arrival: Time, p: Packet) {
-        let jitter = self.jitter.as_mut().map(|j| (Time(j.stream.range(0, j.max.0)), j.reorder));
-        let (extra, reorder) = jitter.unwrap_or_default();
-        let arrival = arrival + extra;
+    /// Puts on air what would arrive at `arrival` without jitter, `delay` after its last bit was sent; order is kept unless
+    /// jitter may change it.
+    fn launch(&mut self, arrival: Time, delay: Time, p: Packet) {
+        let jitter = self.jitter.as_mut().map(|j| (j.apply(arrival, delay), j.reorder));
+        let (arrival, reorder) = jitter.unwrap_or((arrival, false));
         if reorder {
             let at = self.ring.partition_point(|e| e.0 <= arrival);
             self.ring.insert(at, (arrival, p));
@@ -268,7 +259,7 @@ impl Pipe {
     fn advance(&mut self, now: Time) {
         let Some(mut changes) = self.changes.take() else { return };
         while let Some((arrival, p)) = changes.advance(now, &mut self.stats.waited_ns) {
-            self.launch(arrival, p);
+            self.launch(arrival, changes.state().delay, p);
         }
         self.changes = Some(changes);
     }
@@ -490,6 +481,7 @@ impl Fragments {
 #[cfg(test)]
 mod tests {
     use super::super::Noise;
+    use super::super::jitter::JitterShape;
     use super::*;
     use crate::packet::FlowId;
     use crate::units::Rate;
@@ -501,6 +493,7 @@ mod tests {
             queue,
             noise: Noise::None,
             jitter: Time::ZERO,
+            jitter_shape: JitterShape::default(),
             reorder: false,
             discipline: None,
             timeline: None,

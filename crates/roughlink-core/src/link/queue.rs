@@ -7,6 +7,7 @@
 //!
 //! The link's `queue` is the limit, of each band with `prio`; one packet may always wait. Packets count with their IP length.
 
+mod bucket;
 mod codel;
 mod fq_codel;
 
@@ -15,6 +16,8 @@ use crate::packet::Packet;
 use crate::quantiles::Histogram;
 use crate::rng::Seed;
 use crate::units::{QueueLimit, Time};
+use bucket::Bucket;
+pub use bucket::BucketConfig;
 use codel::Codel;
 use fq_codel::FqCodel;
 use std::collections::VecDeque;
@@ -39,6 +42,10 @@ pub enum Discipline {
         /// Bytes that a flow sends in its turn.
         quantum: u32,
     },
+    /// First in, first out, shaped by a token bucket (`tbf`).
+    Tbf(BucketConfig),
+    /// First in, first out; what exceeds a token bucket on arrival is dropped (a policer).
+    Police(BucketConfig),
     /// Strict priority among bands, each first in, first out.
     Prio {
         /// Number of bands, 1 to 16; the first goes first.
@@ -93,6 +100,8 @@ enum Kind {
     Codel(CodelConfig, Codel, Fifo),
     FqCodel(Box<FqCodel>),
     Prio(Vec<Fifo>, u64),
+    Tbf(Bucket, Fifo),
+    Police(Bucket, Fifo),
 }
 
 /// What waits, over all of a discipline.
@@ -157,9 +166,14 @@ impl Tally {
             self.stats.marked += 1;
             return Some(p);
         }
+        self.refuse(p, dropped);
+        None
+    }
+
+    /// Drops `p`, for which there would be space.
+    fn refuse(&mut self, p: Packet, dropped: &mut dyn FnMut(Packet)) {
         self.stats.dropped += 1;
         dropped(p);
-        None
     }
 }
 
@@ -172,6 +186,8 @@ impl Queue {
             Discipline::FqCodel { codel, flows, quantum } => {
                 Kind::FqCodel(Box::new(FqCodel::new(codel, flows, quantum, seed.field(name, "hash"))))
             }
+            Discipline::Tbf(config) => Kind::Tbf(Bucket::new(config), Fifo::default()),
+            Discipline::Police(config) => Kind::Police(Bucket::new(config), Fifo::default()),
             Discipline::Prio { bands, first } => {
                 Kind::Prio((0..bands.max(1)).map(|_| Fifo::default()).collect(), first)
             }
@@ -200,6 +216,14 @@ impl Queue {
                 }
             }
             Kind::Codel(_, _, fifo) => fifo.put(now, p, self.limit, tally, dropped),
+            Kind::Tbf(bucket, fifo) => match bucket.can_ever_pass(p.size) {
+                true => fifo.put(now, p, self.limit, tally, dropped),
+                false => tally.refuse(p, dropped),
+            },
+            Kind::Police(bucket, fifo) => match bucket.pass(now, p.size) {
+                true => fifo.put(now, p, self.limit, tally, dropped),
+                false => tally.refuse(p, dropped),
+            },
             Kind::Prio(bands, first) => {
                 let band = band(p.dscp(), *first).min(bands.len() - 1);
                 bands[band].put(now, p, self.limit, tally, dropped);
@@ -211,7 +235,14 @@ impl Queue {
     pub(super) fn take(&mut self, now: Time, dropped: &mut dyn FnMut(Packet)) -> Option<Packet> {
         let tally = &mut self.tally;
         let (since, p) = match &mut self.kind {
-            Kind::Threshold(_, fifo) => fifo.pop(now, tally),
+            Kind::Threshold(_, fifo) | Kind::Police(_, fifo) => fifo.pop(now, tally),
+            Kind::Tbf(bucket, fifo) => {
+                let next = fifo.pop(now, tally);
+                if let Some((_, p)) = &next {
+                    bucket.pass(now, p.size); // `schedule` waited for its tokens
+                }
+                next
+            }
             Kind::Codel(config, codel, fifo) => codel.take(now, fifo, config, tally, dropped),
             Kind::FqCodel(fq) => fq.take(now, tally, dropped),
             Kind::Prio(bands, _) => bands.iter_mut().find_map(|band| band.pop(now, tally)),
@@ -233,6 +264,11 @@ impl Queue {
     /// The serialiser of `changes` may have become free, or busy.
     pub(super) fn schedule(&mut self, now: Time, changes: &Changes) {
         self.next = if self.len() == 0 { Time::MAX } else { changes.free_at(now) };
+        if let Kind::Tbf(bucket, fifo) = &mut self.kind
+            && let Some((_, first)) = fifo.packets.front()
+        {
+            self.next = self.next.max(bucket.ready_at(now, first.size));
+        }
     }
 
     /// How long packets have waited by `now`, together, ns.
@@ -249,6 +285,7 @@ impl Queue {
     pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
         let fifos: Vec<&Fifo> = match &self.kind {
             Kind::Threshold(_, fifo) | Kind::Codel(_, _, fifo) => vec![fifo],
+            Kind::Tbf(_, fifo) | Kind::Police(_, fifo) => vec![fifo],
             Kind::FqCodel(fq) => fq.fifos().collect(),
             Kind::Prio(bands, _) => bands.iter().collect(),
         };

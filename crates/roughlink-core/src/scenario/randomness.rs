@@ -36,7 +36,8 @@ impl Scenario {
 
 impl Direction {
     fn is_random(&self) -> bool {
-        let Direction { rate: _, delay: _, queue: _, noise, jitter, reorder: _, discipline, timeline } = self;
+        let Direction { rate: _, delay: _, queue: _, noise, jitter, jitter_shape: _, reorder: _, discipline, timeline } =
+            self;
         let later = timeline.iter().flat_map(|t| &t.noises);
         discipline.as_ref().is_some_and(Discipline::is_random)
             || !jitter.is_zero()
@@ -51,6 +52,7 @@ impl Noise {
         match self {
             Noise::None | Noise::List { .. } => false,
             Noise::Random { loss } => open(*loss),
+            Noise::BitErrors { ber } => open(*ber),
             Noise::Burst { start, .. } => open(*start),
             Noise::GilbertElliott { loss_good, loss_bad, .. } => {
                 open(*loss_good) || open(*loss_bad) || loss_good != loss_bad

@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use roughlink_core::app::Traffic;
 use roughlink_core::cc::{Algorithm, REGISTRY};
+use roughlink_core::link::jitter::{Distribution, JitterShape};
 use roughlink_core::link::noise::{BurstLength, Noise};
-use roughlink_core::link::queue::CodelConfig;
+use roughlink_core::link::queue::{BucketConfig, CodelConfig};
 use roughlink_core::link::timeline::{Opportunities, Policy, Step, Timeline};
 use roughlink_core::link::{Direction, Discipline, Model, PipeConfig};
 use roughlink_core::scenario::{FlowSpec, LinkSpec, Notices, Scenario};
@@ -69,18 +70,33 @@ fn direction() -> impl Strategy<Value = Direction> {
     let jitter = prop_oneof![2 => Just(0), 1 => 0u64..20_000];
     let timeline = prop_oneof![3 => Just(None), 2 => timeline().prop_map(|t| Some(Arc::new(t)))];
     let discipline = proptest::option::weighted(0.4, discipline());
-    (100_000u64..50_000_000, 0u64..80_000, queue, noise(), jitter, any::<bool>(), timeline, discipline).prop_map(
-        |(rate, delay, queue, noise, jitter, reorder, timeline, discipline)| Direction {
+    (
+        100_000u64..50_000_000,
+        0u64..80_000,
+        queue,
+        noise(),
+        (jitter, jitter_shape()),
+        any::<bool>(),
+        timeline,
+        discipline,
+    )
+        .prop_map(|(rate, delay, queue, noise, (jitter, jitter_shape), reorder, timeline, discipline)| Direction {
             rate: Rate(rate),
             delay: Time::from_micros(delay),
             queue,
             noise,
             jitter: Time::from_micros(jitter),
+            jitter_shape,
             reorder,
             discipline,
             timeline,
-        },
-    )
+        })
+}
+
+fn jitter_shape() -> impl Strategy<Value = JitterShape> {
+    let distribution = select(vec![Distribution::Uniform, Distribution::Normal, Distribution::Pareto]);
+    (distribution, select(vec![0.0, 0.25, 0.9]))
+        .prop_map(|(distribution, correlation)| JitterShape { distribution, correlation })
 }
 
 fn discipline() -> impl Strategy<Value = Discipline> {
@@ -98,6 +114,10 @@ fn discipline() -> impl Strategy<Value = Discipline> {
             quantum
         }),
         (1u8..5).prop_map(|bands| Discipline::Prio { bands, first: 1 << 46 }),
+        (100_000u64..20_000_000, 1500u64..20_000)
+            .prop_map(|(rate, burst)| Discipline::Tbf(BucketConfig { rate: Rate(rate), burst })),
+        (100_000u64..20_000_000, 1500u64..20_000)
+            .prop_map(|(rate, burst)| Discipline::Police(BucketConfig { rate: Rate(rate), burst })),
     ]
 }
 

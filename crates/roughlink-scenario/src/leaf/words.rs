@@ -1,6 +1,7 @@
 //! Words out of a fixed list: the variants of an enum as serde names them.
 
 use super::*;
+use crate::absent::absent;
 
 macro_rules! words {
     ($($name:ty),* $(,)?) => {
@@ -31,6 +32,7 @@ words!(
     Layer,
     Hystart,
     Policy,
+    JitterKind,
     TimelineFormat,
     Delimiter,
     Codec,
@@ -51,9 +53,10 @@ fn word<T: DeserializeOwned + JsonSchema>(value: &Value) -> Result<T, UnitError>
 
 /// What is wrong with a word that is none of `known`.
 pub(crate) fn none_of(text: &str, known: &[&str]) -> UnitError {
-    let help = match nearest(text, known.iter().copied()) {
-        Some(k) => format!("did you mean `{k}`?"),
-        None => format!("write one of them: \"{}\"", known.first().unwrap_or(&"")),
+    let help = match (absent(text), nearest(text, known.iter().copied())) {
+        (Some(absent), _) => absent,
+        (None, Some(k)) => format!("did you mean `{k}`?"),
+        (None, None) => format!("write one of them: \"{}\"", known.first().unwrap_or(&"")),
     };
     fault(format!("`{text}` is none of {}", list(known)), Some(help))
 }

@@ -71,7 +71,8 @@ fn trace(
         let period = interval.0.checked_mul(values.len() as u64).filter(|period| *period <= LONGEST.0);
         Ok((values, Time(period.ok_or_else(|| format!("{interval} per line are more than thirty years"))?)))
     };
-    let Some((values, period)) = read_file(&name, span(file), &help, read, load, report) else { return Vec::new() };
+    let read = |text: &str| read(text).map_err(|reason| (reason, help.as_str()));
+    let Some((values, period)) = read_file(&name, span(file), read, load, report) else { return Vec::new() };
     let differs = |i: &usize| *i == 0 || values[*i] != values[i - 1];
     let at = |i: usize| Step { at: interval * i as u64, every: Some(period), ..step(values[i]) };
     (0..values.len()).filter(differs).map(at).collect()

@@ -112,9 +112,10 @@ impl Changes {
         self.state.noise.map(|i| numbered(&self.added, &self.timeline, i))
     }
 
-    /// When the next packet can arrive, or the next change comes.
-    pub fn next_wake(&self) -> Time {
-        let arrival = self.service.front().map_or(Time::MAX, |s| s.end.saturating_add(self.state.delay));
+    /// When the next packet can arrive, which is when it has been serialised if it can be `early`, or the next change comes.
+    pub fn next_wake(&self, early: bool) -> Time {
+        let delay = if early { Time::ZERO } else { self.state.delay };
+        let arrival = self.service.front().map_or(Time::MAX, |s| s.end.saturating_add(delay));
         arrival.min(self.change_at())
     }
 
@@ -298,6 +299,7 @@ fn numbered<'n>(added: &'n Option<(u32, Noise)>, timeline: &'n Timeline, i: u32)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::jitter::JitterShape;
     use crate::link::noise::Noise;
     use crate::link::timeline::Step;
     use crate::packet::FlowId;
@@ -314,6 +316,7 @@ mod tests {
             queue: QueueLimit::Packets(1000),
             noise: Noise::None,
             jitter: Time::ZERO,
+            jitter_shape: JitterShape::default(),
             reorder: false,
             discipline: None,
             timeline: None,

@@ -1,0 +1,155 @@
+//! Jitter: a random part of each packet's delay.
+//!
+//! The distributions are those of `tc netem`. Its correlation mixes the last uniform number with the next one, which narrows
+//! the distribution; here a first-order autoregression of normal numbers keeps it, whatever the correlation.
+
+use super::Direction;
+use crate::rng::{Seed, Stream};
+use crate::units::Time;
+
+/// Distribution of the random part of the delay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Distribution {
+    /// Uniform from zero to `jitter`, beyond the delay.
+    #[default]
+    Uniform,
+    /// Normal around the delay with the standard deviation `jitter`.
+    Normal,
+    /// Pareto of shape 3 around the delay with the standard deviation `jitter`: few packets are very late.
+    Pareto,
+}
+
+/// Shape of jitter; its size is [`Direction::jitter`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct JitterShape {
+    /// Distribution of each value.
+    pub distribution: Distribution,
+    /// Correlation of the values of successive packets, 0..1.
+    pub correlation: f64,
+}
+
+/// Jitter of one direction at work.
+#[derive(Debug)]
+pub(super) struct Jitter {
+    stream: Stream,
+    size: Time,
+    shape: JitterShape,
+    /// The last standard normal number, if successive ones are correlated.
+    last: Option<f64>,
+    /// Packets may overtake each other.
+    pub reorder: bool,
+}
+
+impl Jitter {
+    /// The jitter of the direction `name`, if it has any.
+    pub(super) fn new(direction: &Direction, name: &str, seed: &Seed) -> Option<Self> {
+        (!direction.jitter.is_zero()).then(|| Jitter {
+            stream: seed.stream(name, "jitter"),
+            size: direction.jitter,
+            shape: direction.jitter_shape,
+            last: None,
+            reorder: direction.reorder,
+        })
+    }
+
+    /// Returns true if a packet can arrive before the end of the propagation delay.
+    pub(super) fn can_be_early(&self) -> bool {
+        self.shape.distribution != Distribution::Uniform
+    }
+
+    /// Moves a packet that would arrive at `arrival`, after a propagation delay of `delay`: no packet is faster than light.
+    pub(super) fn apply(&mut self, arrival: Time, delay: Time) -> Time {
+        let JitterShape { distribution, correlation } = self.shape;
+        if distribution == Distribution::Uniform && correlation == 0.0 {
+            return arrival + Time(self.stream.range(0, self.size.0));
+        }
+        let normal = self.normal(correlation);
+        let moved = self.size.0 as f64
+            * match distribution {
+                Distribution::Uniform => share_below(normal),
+                Distribution::Normal => normal,
+                Distribution::Pareto => {
+                    // Mean 3/2 and variance 3/4 for a scale of one.
+                    let x = libm::pow(1.0 - share_below(normal), -1.0 / 3.0);
+                    (x - 1.5) / libm::sqrt(0.75)
+                }
+            };
+        match moved < 0.0 {
+            true => arrival - Time((-moved) as u64).min(delay),
+            false => arrival.saturating_add(Time(moved as u64)),
+        }
+    }
+
+    /// A standard normal number with this correlation to the last one.
+    fn normal(&mut self, correlation: f64) -> f64 {
+        let fresh = self.stream.normal();
+        let next = match self.last {
+            Some(last) => correlation * last + libm::sqrt(1.0 - correlation * correlation) * fresh,
+            None => fresh,
+        };
+        self.last = (correlation != 0.0).then_some(next);
+        next
+    }
+}
+
+/// Distribution function of the standard normal distribution.
+fn share_below(x: f64) -> f64 {
+    // Below one: a Pareto number is finite.
+    (0.5 * libm::erfc(-x / std::f64::consts::SQRT_2)).min(1.0 - f64::EPSILON)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::noise::Noise;
+    use crate::units::{QueueLimit, Rate};
+
+    /// Mean, standard deviation, smallest value in ms and correlation of successive values of 200,000 packets, over the delay.
+    fn moments(distribution: Distribution, correlation: f64, delay: Time) -> [f64; 4] {
+        let direction = Direction {
+            rate: Rate::from_mbps(1),
+            delay,
+            queue: QueueLimit::Packets(1),
+            noise: Noise::None,
+            jitter: Time::from_millis(10),
+            jitter_shape: JitterShape { distribution, correlation },
+            reorder: true,
+            discipline: None,
+            timeline: None,
+        };
+        let mut jitter = Jitter::new(&direction, "x", &Seed { seed: 1, replica: 0 }).unwrap();
+        let sent = Time::from_secs(1);
+        let n = 200_000;
+        let values: Vec<f64> = (0..n)
+            .map(|_| (jitter.apply(sent + delay, delay).as_secs_f64() - (sent + delay).as_secs_f64()) * 1e3)
+            .collect();
+        let mean = values.iter().sum::<f64>() / n as f64;
+        let variance = values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n as f64;
+        let pairs = values.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>() / (n - 1) as f64;
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        [mean, libm::sqrt(variance), least, pairs / variance]
+    }
+
+    #[test]
+    fn distributions_have_their_moments() {
+        let far = Time::from_secs(1);
+        for correlation in [0.0, 0.25, 0.9] {
+            let close = |found: f64, wanted: f64| (found - wanted).abs() < 0.02 * (1.0 + 9.0 * correlation) * 10.0;
+            // Uniform from 0 to 10 ms: mean 5, standard deviation 10 / sqrt(12).
+            let [mean, deviation, least, _] = moments(Distribution::Uniform, correlation, far);
+            assert!(close(mean, 5.0) && close(deviation, 2.887) && least >= 0.0, "{mean} {deviation} {least}");
+            let [mean, deviation, least, found] = moments(Distribution::Normal, correlation, far);
+            assert!(close(mean, 0.0) && close(deviation, 10.0) && least < -30.0, "{mean} {deviation} {least}");
+            assert!((found - correlation).abs() < 0.02, "{found} for {correlation}");
+            // Pareto of shape 3: the least value is (1 - 1.5) / sqrt(3 / 4) of the standard deviation.
+            let [mean, _, least, _] = moments(Distribution::Pareto, correlation, far);
+            assert!(close(mean, 0.0) && (least + 5.7735).abs() < 0.01, "{mean} {least}");
+        }
+    }
+
+    #[test]
+    fn no_packet_arrives_before_it_was_sent() {
+        let [_, _, least, _] = moments(Distribution::Normal, 0.0, Time::from_millis(3));
+        assert!((least + 3.0).abs() < 1e-6, "{least}");
+    }
+}
