@@ -143,7 +143,7 @@ mod tests {
                 }
                 prop_assert_eq!(arrived.most_recent().collect::<Vec<_>>(), &list[..]);
                 prop_assert_eq!(arrived.is_empty(), list.is_empty());
-                prop_assert_eq!(arrived.held(), list.iter().map(|r| r.1 - r.0).sum());
+                prop_assert_eq!(arrived.held(), list.iter().map(|r| r.1 - r.0).sum::<u64>());
                 prop_assert_eq!(arrived.end(), list.iter().map(|r| r.1).max());
             }
         }

@@ -140,6 +140,7 @@ impl Space {
         self.rtt = if old.is_zero() || rtt < old { rtt } else { (old * 7 + rtt) / 8 };
     }
 
+    /// Smoothed round-trip time at the receiver.
     pub(super) fn rtt(&self) -> Time {
         self.rtt
     }
@@ -198,8 +199,8 @@ mod tests {
         assert_eq!(s.window, 64_240 + 2 * MSS);
         assert!(s.on_segment(MSS, MSS));
         assert_eq!(s.window, 64_240 + 4 * MSS);
-        while s.on_segment(MSS, 10 * MSS) {}
-        assert_eq!(s.window, 81_920 - 10 * MSS);
+        while s.on_segment(MSS, 5 * MSS) {}
+        assert_eq!(s.window, 81_920 - 5 * MSS);
         while s.on_segment(MSS, 0) {}
         assert_eq!(s.window, 81_920);
     }
