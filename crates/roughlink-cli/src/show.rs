@@ -30,10 +30,11 @@ pub(crate) fn run(r: &RunResult) -> String {
         let rtt = |value: fn(&roughlink_core::metrics::RttResult) -> f64| {
             f.rtt_ms.as_ref().map_or("-".into(), |r| format!("{:.1} ms", value(r)))
         };
-        let end = match (f.end_s, f.failed) {
+        let end = match (f.end_s, f.failed_s) {
             (Some(end), _) => format!("{} s", digits(end - f.start_s)),
-            (None, true) => "gave up".into(),
-            (None, false) => "not done".into(),
+            (None, Some(failed)) => format!("gave up at {} s", digits(failed)),
+            (None, None) if f.failed => "gave up".into(),
+            (None, None) => "not done".into(),
         };
         flows.add_row([
             f.name.clone(),

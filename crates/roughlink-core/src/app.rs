@@ -4,8 +4,10 @@
 //! may leave now and when they must be woken.
 
 pub mod cbr;
+pub mod onoff;
 pub mod request;
 pub mod voip;
+pub mod web;
 
 use crate::units::{Rate, Time};
 
@@ -35,6 +37,10 @@ pub enum Traffic {
         /// When the call ends; `None` = with the scenario.
         stop: Option<Time>,
     },
+    /// Writes over TCP at a rate, with pauses.
+    OnOff(onoff::OnOffConfig),
+    /// Requests and responses with think time over TCP: the flow's source is the client.
+    Web(web::WebConfig),
     /// A charging session: requests of the vehicle (the flow's source) and the charger's answers.
     Request {
         /// Messages and timers.
@@ -49,6 +55,8 @@ impl Traffic {
             Traffic::Bulk { .. } => "bulk",
             Traffic::Cbr { .. } => "cbr",
             Traffic::Voip { .. } => "voip",
+            Traffic::OnOff(_) => "onoff",
+            Traffic::Web(_) => "web",
             Traffic::Request { .. } => "request",
         }
     }

@@ -11,6 +11,7 @@
 
 use crate::units::{Rate, Time};
 use std::fmt::Debug;
+use window::Window;
 
 pub mod avoca;
 pub mod bbr;
@@ -306,6 +307,10 @@ pub trait CongestionControl: Debug + Send {
     fn on_sent(&mut self, _flow: &Flow, _sent: &Sent) {}
     /// Recovery or loss ended; the state is Open again. Called before `on_ack` of the same acknowledgement.
     fn on_recovered(&mut self, _flow: &Flow) {}
+    /// The window, which the endpoint lowers after idle times; `None` if the algorithm has no such window.
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        None
+    }
     /// The last episode was spurious: undo the reduction.
     fn on_undo(&mut self, _flow: &Flow) {}
     /// A link event reached this host.

@@ -47,7 +47,7 @@ pub struct RunResult {
 pub struct FlowResult {
     /// Name.
     pub name: String,
-    /// `bulk`, `cbr`, `voip` or `request`.
+    /// `bulk`, `cbr`, `onoff`, `web`, `voip` or `request`.
     pub kind: String,
     /// Congestion control; null for datagram flows.
     pub cc: Option<String>,
@@ -57,8 +57,11 @@ pub struct FlowResult {
     pub end_s: Option<f64>,
     /// Whether all bytes arrived (bulk) or left (cbr).
     pub completed: bool,
-    /// The connection gave up: too many time-outs in a row.
+    /// The connection was aborted: it gave up after too long a time without an answer, or its peer reset it.
     pub failed: bool,
+    /// When it was aborted, s; null if it was not.
+    #[serde(default)]
+    pub failed_s: Option<f64>,
     /// Payload bytes delivered in order to the application.
     pub delivered_bytes: u64,
     /// `delivered_bytes` x 8 / (arrival of the last byte - start), Mbit/s.
@@ -81,6 +84,9 @@ pub struct FlowResult {
     /// A voice call: its quality at `to`, and at `from`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub voip: Option<Box<[VoipResult; 2]>>,
+    /// Requests and responses.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub web: Option<Box<WebResult>>,
     /// A charging session.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session: Option<Box<SessionResult>>,
@@ -96,6 +102,17 @@ pub struct RttResult {
     pub p95: f64,
     pub p99: f64,
     pub max: f64,
+}
+
+/// Requests and responses (`web`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WebResult {
+    /// Requests sent.
+    pub requests: u64,
+    /// Responses that have arrived.
+    pub responses: u64,
+    /// Time from a request to the end of its response; null without a response.
+    pub response_ms: Option<RttResult>,
 }
 
 /// A link's result.
@@ -153,11 +170,12 @@ pub struct FlowOutcome {
     pub(crate) last_delivery: Time,
     pub(crate) delivered: u64,
     pub(crate) sized: bool,
-    pub(crate) failed: bool,
+    pub(crate) failed: Option<Time>,
     pub(crate) datagrams: u64,
     pub(crate) skipped: u64,
     pub(crate) sender: SenderOutcome,
     pub(crate) voip: Option<Box<[VoipResult; 2]>>,
+    pub(crate) web: Option<Box<WebResult>>,
     pub(crate) session: Option<Box<SessionResult>>,
 }
 
@@ -212,7 +230,7 @@ impl RunResult {
     /// The result as of `now`. An `open` network goes on when its own flows are done.
     pub(crate) fn new(s: &Scenario, replica: u32, (now, open): (Time, bool), outcomes: &Outcomes) -> Self {
         let Outcomes { flows, links, gateways, events } = outcomes;
-        let over = !open && flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed));
+        let over = !open && flows.iter().all(|f| f.sized && (f.end.is_some() || f.failed.is_some()));
         let sim = if over { flows.iter().map(|f| f.end.unwrap_or(now)).max().unwrap_or(Time::ZERO) } else { now };
         let flows: Vec<FlowResult> = s.flows.iter().zip(flows).map(|(spec, f)| FlowResult::new(spec, f)).collect();
         RunResult {
@@ -256,7 +274,8 @@ impl FlowResult {
             start_s: f.start.as_secs_f64(),
             end_s: f.end.map(Time::as_secs_f64),
             completed: f.end.is_some(),
-            failed: f.failed,
+            failed: f.failed.is_some(),
+            failed_s: f.failed.map(Time::as_secs_f64),
             delivered_bytes: f.delivered,
             throughput_mbps: (!spent.is_zero()).then(|| f.delivered as f64 * 8.0 / spent.as_secs_f64() / 1e6),
             segments: f.sender.segments + f.datagrams,
@@ -267,6 +286,7 @@ impl FlowResult {
             rtt_ms: f.sender.rtt,
             skipped_bytes: spec.sctp.as_ref().map(|_| f.skipped),
             voip: f.voip.clone(),
+            web: f.web.clone(),
             session: f.session.clone(),
         }
     }

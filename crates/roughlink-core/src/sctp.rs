@@ -1,14 +1,13 @@
 //! The SCTP endpoint: sans-IO, one association with one path, both halves; the verbs are those of [`crate::tcp`].
 //!
 //! RFC 9260: four-way handshake with a sealed cookie, DATA in one or several streams, SACKs with gap ack blocks, T3-rtx,
-//! fast retransmit and recovery, zero window probes, shutdown. RFC 3758: FORWARD TSN. Congestion control is any algorithm
+//! fast retransmit and recovery, zero window probes, HEARTBEAT, shutdown. RFC 3758: FORWARD TSN. Congestion control is any algorithm
 //! of [`crate::cc`]; RFC 9260's own is called `sctp`.
 //!
-//! What another implementation sends is understood beyond that: messages in several chunks (section 6.9) and unordered ones,
-//! HEARTBEAT, which is answered, and cookies of any length. A packet with several chunks is received as several packets at
-//! the same instant ([`crate::wire`]).
+//! Other implementations may send more: messages in several chunks (section 6.9), unordered messages, and cookies of any
+//! length. A packet with several chunks is received as several packets at the same instant ([`crate::wire`]).
 //!
-//! Left out: several addresses, and with them sending HEARTBEAT and Path.Max.Retrans; sending messages larger than a packet, unordered
+//! Left out: several addresses, and with them Path.Max.Retrans; sending messages larger than a packet, unordered
 //! ones, and bundles of chunks; both ends opening at once; restarts (an INIT within an association is discarded); sending
 //! ABORT, be it to packets out of the blue or on giving up, and ERROR or its like for a stream that was not agreed on, for chunks
 //! and parameters that are not known; counting the bytes of
@@ -22,6 +21,7 @@ mod assembly;
 mod association;
 pub mod config;
 mod cookie;
+mod heartbeat;
 mod hold;
 mod outstanding;
 mod receive;
@@ -35,9 +35,11 @@ use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{
     Chunk, Cookie, FlowId, Gaps, Init, Packet, Protocol, STALE_COOKIE, Side, Sides, Skipped, chunk_flags,
 };
+use crate::rng::{Seed, Stream};
 use crate::tcp::{is_before_all, unwrap};
 use crate::units::Time;
 use cookie::State as CookieState;
+use heartbeat::Heartbeat;
 use receive::{Part, Receiver};
 use send::Outgoing;
 use siphasher::sip::SipHasher24;
@@ -74,8 +76,9 @@ pub struct Endpoint {
     peer: (u32, u32),
     /// The peer's cookie, and its bytes if it is not as long as ours.
     cookie: Option<(Cookie, Vec<u8>)>,
-    /// The content of a HEARTBEAT to be answered.
-    heartbeat: Option<Vec<u8>>,
+    heartbeat: Heartbeat,
+    /// Content of a HEARTBEAT of the peer that is to be answered.
+    heartbeat_info: Option<Vec<u8>>,
     snd: Option<Box<Sender>>,
     rcv: Receiver,
     /// An answer that leaves once.
@@ -90,7 +93,7 @@ pub struct Endpoint {
     /// The application has no more to send.
     closing: bool,
     peer_closed: bool,
-    failed: bool,
+    failed_at: Option<Time>,
     ident: u16,
     /// Events of the links before the handshake ended.
     link: LinkHistory,
@@ -120,6 +123,10 @@ impl Endpoint {
             state: State::Closed,
             rcv: Receiver::new(&cfg),
             timer_rto: cfg.initial_rto,
+            heartbeat: Heartbeat::new(
+                cfg.heartbeat_interval,
+                Seed { seed: key, replica: 0 }.stream("sctp", "heartbeat"),
+            ),
             cfg,
             factory,
             tag: (key as u32).max(1),
@@ -127,7 +134,7 @@ impl Endpoint {
             tsn,
             peer: (0, 0),
             cookie: None,
-            heartbeat: None,
+            heartbeat_info: None,
             snd: None,
             reply: None,
             pending: false,
@@ -136,11 +143,15 @@ impl Endpoint {
             stale: 0,
             closing: false,
             peer_closed: false,
-            failed: false,
+            failed_at: None,
             ident: 0,
             link: LinkHistory::default(),
             offered: None,
         }
+    }
+    /// Draws the jitter of heartbeat periods from `stream`; else it follows from the verification tag.
+    pub fn set_jitter(&mut self, stream: Stream) {
+        self.heartbeat.set_jitter(stream);
     }
     /// Active open: an INIT will leave.
     pub fn connect(&mut self) {
@@ -183,9 +194,13 @@ impl Endpoint {
     pub fn peer_closed(&self) -> bool {
         self.peer_closed
     }
-    /// The association gave up: too many time-outs, or an ABORT.
+    /// Returns true if the association failed: too many time-outs, or an ABORT.
     pub fn failed(&self) -> bool {
-        self.failed
+        self.failed_at.is_some()
+    }
+    /// When it failed.
+    pub fn failed_at(&self) -> Option<Time> {
+        self.failed_at
     }
     /// Nothing more will ever be sent or expected.
     pub fn is_done(&self) -> bool {
@@ -219,6 +234,7 @@ impl Endpoint {
         }
         if was_held && !self.is_held() {
             self.rcv.wake(now); // a delayed SACK may have been due meanwhile
+            self.begin_heartbeat(now);
             if self.pending || self.timer_at != Time::MAX {
                 // T1 and T2, too, begin anew: what left too long ago to be answered leaves again at once.
                 let rto = self.snd.as_ref().map_or(self.cfg.initial_rto, |s| s.rto());
@@ -231,7 +247,8 @@ impl Endpoint {
 
     /// When the endpoint must be woken; [`Time::MAX`] = never.
     pub fn next_wake(&self, now: Time) -> Time {
-        let timers = if self.is_held() { Time::MAX } else { self.timer_at.min(self.rcv.next_wake()) };
+        let timers = || self.timer_at.min(self.rcv.next_wake()).min(self.heartbeat.next_wake());
+        let timers = if self.is_held() { Time::MAX } else { timers() };
         self.snd.as_ref().map_or(timers, |s| timers.min(s.next_wake(now)))
     }
 
@@ -239,8 +256,11 @@ impl Endpoint {
     pub fn wake(&mut self, now: Time) {
         if let Some(s) = &mut self.snd {
             s.wake(now);
+            if !s.is_held() {
+                self.heartbeat.wake(now, s);
+            }
             if s.gave_up() {
-                self.fail();
+                self.fail(now);
             }
         }
         if self.is_held() {
@@ -248,12 +268,12 @@ impl Endpoint {
         }
         self.rcv.wake(now);
         if self.timer_at <= now {
-            self.on_timer();
+            self.on_timer(now);
         }
     }
 
     /// T1-init, T1-cookie or T2-shutdown expired.
-    fn on_timer(&mut self) {
+    fn on_timer(&mut self, now: Time) {
         self.timer_at = Time::MAX;
         self.tries += 1;
         let most = match self.state {
@@ -261,7 +281,7 @@ impl Endpoint {
             _ => self.cfg.data_retries,
         };
         if self.tries > most {
-            self.fail();
+            self.fail(now);
             return;
         }
         self.timer_rto = Time(self.timer_rto.0 * 2).min(self.cfg.max_rto);
@@ -280,7 +300,7 @@ impl Endpoint {
             (State::Listen, Chunk::Init) => self.on_init(p, side),
             (_, Chunk::CookieEcho) => self.on_cookie_echo(now, p, side),
             (State::Listen, _) => {}
-            (_, Chunk::Abort | Chunk::ShutdownComplete) => self.on_last(p, chunk),
+            (_, Chunk::Abort | Chunk::ShutdownComplete) => self.on_last(now, p, chunk),
             _ if p.ack != self.tag => {} // section 8.5
             (State::CookieWait, Chunk::InitAck) => {
                 if let Some(Side::Init(Init { cookie: Some(cookie), .. })) = side
@@ -294,6 +314,7 @@ impl Endpoint {
             (State::CookieEchoed, Chunk::CookieAck) => {
                 self.state = State::Established;
                 self.stop_timer();
+                self.begin_heartbeat(now);
             }
             (State::CookieEchoed, Chunk::Error) if p.tsval == u32::from(STALE_COOKIE) => {
                 // The cookie was stale: ask for another (section 5.2.6), as often as T1-init would.
@@ -301,11 +322,21 @@ impl Endpoint {
                 self.snd = None;
                 self.enter(State::CookieWait, self.cfg.initial_rto);
                 if self.stale > self.cfg.init_retries {
-                    self.fail();
+                    self.fail(now);
                 }
             }
             (State::CookieWait | State::CookieEchoed, _) => {}
-            (_, Chunk::Heartbeat) => self.heartbeat = sides.carried(p).map(<[u8]>::to_vec),
+            (_, Chunk::Heartbeat) => {
+                self.heartbeat_info = sides.carried(p).map(<[u8]>::to_vec);
+                if let Some(snd) = &mut self.snd {
+                    snd.repeat_overdue(now);
+                }
+            }
+            (_, Chunk::HeartbeatAck) => {
+                if let (Some(snd), Some(info)) = (&mut self.snd, sides.carried(p)) {
+                    self.heartbeat.on_ack(now, info, snd);
+                }
+            }
             _ => self.on_chunk(now, p, chunk, side),
         }
     }
@@ -324,7 +355,7 @@ impl Endpoint {
                 self.tries = 0; // of SHUTDOWN: the peer lives
                 self.rcv.on_data(now, arriving, Part::of(p));
                 if self.rcv.is_too_long() {
-                    self.fail();
+                    self.fail(now);
                     return;
                 }
                 if self.state == State::ShutdownSent {
@@ -363,13 +394,13 @@ impl Endpoint {
     }
 
     /// ABORT or SHUTDOWN COMPLETE, whose tag may be the peer's own, reflected (section 8.5.1).
-    fn on_last(&mut self, p: &Packet, chunk: Chunk) {
+    fn on_last(&mut self, now: Time, p: &Packet, chunk: Chunk) {
         let reflected = p.window & u16::from(chunk_flags::REFLECTED) != 0;
         if p.ack != if reflected { self.peer.0 } else { self.tag } {
             return;
         }
         match chunk {
-            Chunk::Abort => self.fail(),
+            Chunk::Abort => self.fail(now),
             _ if self.state == State::ShutdownAckSent => self.end(),
             _ => {}
         }
@@ -397,6 +428,7 @@ impl Endpoint {
                 }
                 self.establish(now, &state.peer);
                 self.state = State::Established;
+                self.begin_heartbeat(now);
                 self.reply = Some(Reply::CookieAck);
             }
             State::CookieWait | State::CookieEchoed => {}
@@ -434,8 +466,17 @@ impl Endpoint {
     fn enter(&mut self, state: State, rto: Time) {
         self.state = state;
         self.stop_timer();
+        self.heartbeat.stop();
         self.pending = true;
         self.timer_rto = rto;
+    }
+
+    /// Begins a heartbeat period unless SHUTDOWN or SHUTDOWN ACK has left (section 8.3).
+    fn begin_heartbeat(&mut self, now: Time) {
+        let monitors = matches!(self.state, State::Established | State::ShutdownPending | State::ShutdownReceived);
+        if let Some(snd) = self.snd.as_ref().filter(|_| monitors) {
+            self.heartbeat.begin(now, snd);
+        }
     }
 
     fn stop_timer(&mut self) {
@@ -445,11 +486,12 @@ impl Endpoint {
     fn end(&mut self) {
         self.state = State::Closed;
         self.stop_timer();
+        self.heartbeat.stop();
     }
 
-    fn fail(&mut self) {
+    fn fail(&mut self, now: Time) {
         self.end();
-        self.failed = true;
+        self.failed_at = Some(now);
     }
 
     /// The congestion control holds the association: nothing may leave but a FORWARD TSN, not even a handshake.
@@ -472,7 +514,8 @@ impl Endpoint {
     pub fn is_quiet(&self) -> bool {
         let begins = self.state == State::Established && self.offered.is_some();
         self.reply.is_none()
-            && self.heartbeat.is_none()
+            && self.heartbeat_info.is_none()
+            && !self.heartbeat.is_due()
             && !self.pending
             && !begins
             && !self.rcv.wants_sack()
@@ -502,10 +545,20 @@ impl Endpoint {
             _ => {}
         }
         let snd = self.snd.as_mut()?;
-        if let Some(info) = self.heartbeat.take_if(|_| !snd.is_held()) {
-            let p = Packet::sctp_heartbeat(self.id, self.peer.0, Chunk::HeartbeatAck, info.len() as u16);
-            let number = sides.store_bytes(&info);
-            return Some(with(p, Side::Heartbeat(number), sides));
+        if let Some(info) = self.heartbeat_info.take_if(|_| !snd.is_held()) {
+            return Some(heartbeat(
+                Packet::sctp_heartbeat(self.id, self.peer.0, Chunk::HeartbeatAck, info.len() as u16),
+                &info,
+                sides,
+            ));
+        }
+        if self.heartbeat.is_due() && !snd.is_held() {
+            let info = self.heartbeat.send(now, snd);
+            return Some(heartbeat(
+                Packet::sctp_heartbeat(self.id, self.peer.0, Chunk::Heartbeat, info.len() as u16),
+                &info,
+                sides,
+            ));
         }
         if let Some((bytes, close_after)) = self.offered.take_if(|_| self.state == State::Established) {
             snd.offer(bytes);
@@ -586,6 +639,12 @@ impl Endpoint {
     fn cumulative(&self) -> u32 {
         self.peer.1.wrapping_sub(1).wrapping_add(self.rcv.cumulative() as u32)
     }
+}
+
+/// `p`, a HEARTBEAT or its answer, with its content.
+fn heartbeat(p: Packet, info: &[u8], sides: &mut Sides) -> Packet {
+    let number = sides.store_bytes(info);
+    with(p, Side::Heartbeat(number), sides)
 }
 
 fn with(mut p: Packet, side: Side, sides: &mut Sides) -> Packet {

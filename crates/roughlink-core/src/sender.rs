@@ -36,6 +36,15 @@ pub struct SenderStats {
     pub rtt: Histogram,
 }
 
+/// How long a connection goes on without an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// For as many time-outs.
+    Retries(u32),
+    /// Until a time-out this long after the first one.
+    Time(Time),
+}
+
 /// The part of a sending half that does not depend on the transport.
 #[derive(Debug)]
 pub struct SenderCore {
@@ -46,8 +55,9 @@ pub struct SenderCore {
     pub(crate) rate: DeliveryRate,
     /// When the retransmission timer (TCP's RTO, SCTP's T3-rtx) expires.
     pub(crate) rto_at: Time,
-    /// Time-outs since something was acknowledged.
+    /// Time-outs since something was acknowledged, and when the first of them was.
     pub(crate) retries: u32,
+    pub(crate) retrying_since: Time,
     pub(crate) pacing_next: Time,
     pub(crate) held: bool,
     /// Since the last `Hold` ended, until what was outstanding then is acknowledged.
@@ -80,6 +90,7 @@ impl SenderCore {
             rate: DeliveryRate::default(),
             rto_at: Time::MAX,
             retries: 0,
+            retrying_since: Time::ZERO,
             pacing_next: Time::ZERO,
             held: false,
             released: None,
@@ -172,10 +183,16 @@ impl SenderCore {
     pub(crate) fn rearm_rto(&mut self, now: Time) {
         self.rto_at = now + self.rtt.rto();
     }
-    /// One more time-out without an answer; after more than `most` the connection is given up. Whether it goes on.
-    pub(crate) fn try_again(&mut self, most: u32) -> bool {
+    /// Counts one more time-out without an answer. Returns false if the connection is given up.
+    pub(crate) fn try_again(&mut self, now: Time, patience: Patience) -> bool {
+        if self.retries == 0 {
+            self.retrying_since = now;
+        }
+        self.gave_up = match patience {
+            Patience::Retries(most) => self.retries >= most,
+            Patience::Time(most) => self.retries > 0 && now >= self.retrying_since + most,
+        };
         self.retries += 1;
-        self.gave_up = self.retries > most;
         !self.gave_up
     }
     /// The RTO doubles (RFC 6298 rule 5.5, RFC 9260 section 6.3.3 rule E2), and pacing begins anew.

@@ -14,6 +14,7 @@ mod delayed;
 pub(crate) mod dialogue;
 mod ecn;
 mod hold;
+mod keepalive;
 mod prr;
 mod rack;
 mod ranges;
@@ -34,6 +35,7 @@ use crate::cc::{self, LinkEvent, LinkHistory};
 use crate::packet::{FlowId, Packet, SackBlock, Side, Sides, SynOptions, flags};
 use crate::units::Time;
 use acknowledgement::RttSample;
+use keepalive::Keepalive;
 use receive::Receiver;
 use std::sync::Arc;
 
@@ -76,13 +78,16 @@ pub struct Endpoint {
     syn_rto: Time,
     syn_tries: u32,
     syn_sent_at: Time,
+    /// When it was first repeated.
+    syn_repeated_at: Time,
     /// It left, and a `Hold` began: when, and when it would have been repeated.
     syn_frozen: Option<(Time, Time)>,
     /// A `Hold` came between it and its answer, which gives no RTT sample.
     syn_held: bool,
     /// The handshake's ACK leaves before any data.
     handshake_ack: bool,
-    failed: bool,
+    failed_at: Option<Time>,
+    keepalive: Option<Box<Keepalive>>,
     ident: u16,
     /// Events of the links, and what the application offered, before the handshake ended.
     link: LinkHistory,
@@ -110,10 +115,12 @@ impl Endpoint {
             syn_at: Time::MAX,
             syn_tries: 0,
             syn_sent_at: Time::ZERO,
+            syn_repeated_at: Time::ZERO,
             syn_frozen: None,
             syn_held: false,
             handshake_ack: false,
-            failed: false,
+            failed_at: None,
+            keepalive: None,
             ident: 0,
             link: LinkHistory::default(),
             offered: None,
@@ -150,9 +157,13 @@ impl Endpoint {
     pub fn peer_closed(&self) -> bool {
         self.rcv.finished()
     }
-    /// The connection gave up: too many time-outs, or a reset.
+    /// Returns true if the connection was aborted: too long without an answer, or a reset.
     pub fn failed(&self) -> bool {
-        self.failed
+        self.failed_at.is_some()
+    }
+    /// When it was aborted.
+    pub fn failed_at(&self) -> Option<Time> {
+        self.failed_at
     }
     /// Nothing more will ever be sent or expected.
     pub fn is_done(&self) -> bool {
@@ -244,7 +255,7 @@ impl Endpoint {
         if self.state == State::Closed {
             return Time::MAX; // given up, perhaps with data outstanding
         }
-        let t = self.syn_at;
+        let t = self.keepalive.as_ref().map_or(self.syn_at, |keepalive| keepalive.next_wake().min(self.syn_at));
         match self.snd.as_deref() {
             None => t.min(self.rcv.next_wake()),
             Some(s) if s.is_held() => t.min(s.next_wake(now)), // an acknowledgement could not leave either
@@ -257,9 +268,14 @@ impl Endpoint {
         if self.syn_at <= now {
             self.syn_tries += 1;
             let linear = if self.cfg.stack == Stack::Linux && self.state == State::SynSent { SYN_LINEAR } else { 0 };
-            if self.syn_tries > SYN_RETRIES + linear {
-                self.fail();
+            let waited =
+                self.cfg.user_timeout.is_some_and(|most| self.syn_tries > 1 && now >= self.syn_repeated_at + most);
+            if self.syn_tries > SYN_RETRIES + linear || waited {
+                self.fail(now);
                 return;
+            }
+            if self.syn_tries == 1 {
+                self.syn_repeated_at = now;
             }
             if self.syn_tries > linear {
                 self.syn_rto = Time(self.syn_rto.0 * 2).min(self.cfg.max_rto);
@@ -271,14 +287,15 @@ impl Endpoint {
         if let Some(s) = &mut self.snd {
             s.wake(now);
             if s.gave_up() {
-                self.fail();
+                self.fail(now);
             }
         }
+        self.keep_alive(now);
     }
 
-    fn fail(&mut self) {
+    fn fail(&mut self, now: Time) {
         self.state = State::Closed;
-        self.failed = true;
+        self.failed_at = Some(now);
         (self.syn_pending, self.syn_at, self.syn_frozen) = (false, Time::MAX, None);
     }
 
@@ -417,6 +434,9 @@ impl Endpoint {
         p.size = 40 + o.header_bytes();
         p.window = self.rcv.syn_window_field();
         self.syn_at = now + self.syn_rto;
+        if let Some(most) = self.cfg.user_timeout.filter(|_| self.syn_tries > 0) {
+            self.syn_at = self.syn_at.min(self.syn_repeated_at + most);
+        }
         if self.syn_tries == 0 {
             self.syn_sent_at = now;
         }

@@ -410,7 +410,8 @@ fn receive(
 /// What is known of a connection at its end.
 struct Last {
     info: Info,
-    failed: bool,
+    /// When the kernel gave it up.
+    failed_at: Option<Time>,
 }
 
 /// Sends, and looks at the connections, until all is done.
@@ -426,7 +427,7 @@ fn send(
     // The network goes on for flows that stay simulated.
     let open_end = scenario.flows.len() > transfers.len() || transfers.iter().any(|t| t.bytes.is_none());
     let mut left: Vec<Option<u64>> = transfers.iter().map(|t| t.bytes.or(Some(u64::MAX))).collect();
-    let (mut begun, mut failed) = (vec![false; senders.len()], vec![false; senders.len()]);
+    let (mut begun, mut failed) = (vec![false; senders.len()], vec![None; senders.len()]);
     let (mut vitals, mut noted, mut due) = (Vec::new(), vec![false; senders.len()], Time::ZERO);
     loop {
         let now = clock.now();
@@ -438,12 +439,12 @@ fn send(
         }
         if now >= due {
             for (i, t) in transfers.iter().enumerate() {
-                if !begun[i] || failed[i] || t.is_done() {
+                if !begun[i] || failed[i].is_some() || t.is_done() {
                     continue;
                 }
                 let info = Info::of(&senders[i])?;
                 // The kernel has given it up, or the other end has refused it.
-                failed[i] = info.state() == CLOSE && !t.is_done();
+                failed[i] = (info.state() == CLOSE && !t.is_done()).then_some(now);
                 // A threshold beyond infinity is none: crates/roughlink-bpf/bpf/hooks.h, caught_up(). Nor is the window that follows from it.
                 if info.state() != SYN_SENT && info.ssthresh() <= INFINITE {
                     vitals.push(info.vitals(t, now));
@@ -457,11 +458,12 @@ fn send(
                 vitals.push(Info::of(&senders[i])?.vitals(t, at));
             }
         }
-        let all = !open_end && transfers.iter().zip(&failed).all(|(t, failed)| t.is_done() || *failed);
+        let all = !open_end && transfers.iter().zip(&failed).all(|(t, failed)| t.is_done() || failed.is_some());
         if ended(all) {
             break;
         }
-        let sending: Vec<usize> = (0..senders.len()).filter(|&i| begun[i] && !failed[i] && left[i].is_some()).collect();
+        let sending: Vec<usize> =
+            (0..senders.len()).filter(|&i| begun[i] && failed[i].is_none() && left[i].is_some()).collect();
         let mut polled: Vec<PollFd<'_>> =
             sending.iter().map(|&i| PollFd::new(senders[i].as_fd(), PollFlags::POLLOUT)).collect();
         let starts = transfers.iter().zip(&begun).filter(|(_, begun)| !**begun).map(|(t, _)| t.start);
@@ -483,11 +485,11 @@ fn send(
                 }
                 Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(e) if e.kind() == io::ErrorKind::OutOfMemory => return Err(HostError::of("send")(e)),
-                Err(_) => failed[i] = true, // the connection's
+                Err(_) => failed[i] = Some(clock.now()), // the connection's
             }
         }
     }
-    let last = senders.iter().zip(failed).map(|(s, failed)| Ok(Last { info: Info::of(s)?, failed }));
+    let last = senders.iter().zip(failed).map(|(s, failed_at)| Ok(Last { info: Info::of(s)?, failed_at }));
     Ok((vitals, last.collect::<Result<_, HostError>>()?))
 }
 
@@ -507,7 +509,7 @@ fn report(outcome: &mut Outcome, t: &Transfer, last: &Last, [recoveries, undone]
     flow.start_s = t.start.as_secs_f64();
     flow.end_s = t.is_done().then(|| read_at.as_secs_f64());
     flow.completed = t.is_done();
-    flow.failed = last.failed;
+    (flow.failed, flow.failed_s) = (last.failed_at.is_some(), last.failed_at.map(Time::as_secs_f64));
     flow.delivered_bytes = read;
     flow.throughput_mbps = (spent > 0.0).then(|| read as f64 * 8.0 / spent / 1e6);
     flow.segments = last.info.data_segments();

@@ -62,6 +62,7 @@ pub const QUANTITIES: &[Quantity] = &[
     row("throughput_mbps", "Throughput per flow", "Mbit/s", "what reached the application"),
     row("delivered_bytes", "Delivered", "B", "payload that reached the application in order"),
     row("duration_s", "Duration", "s", "from the start to the arrival of the last byte"),
+    row("failed_s", "Gave up at", "s", "time at which the connection gave up or was reset"),
     row("segments", "Segments sent", "", "with data, retransmissions included; datagrams"),
     row("retransmits", "Retransmissions", "", ""),
     row("retransmit_share", "Share of retransmissions", "", "of the segments sent"),
@@ -78,6 +79,10 @@ pub const QUANTITIES: &[Quantity] = &[
     row("rtt_p99_ms", "RTT, 99th percentile", "ms", ""),
     row("voice_r", "Rating of the call", "", "transmission rating R (ITU-T G.107), at the far end"),
     row("voice_mos", "Mean opinion score", "", "from R, at the far end"),
+    row("responses", "Responses", "", "that arrived in full"),
+    row("response_mean_ms", "Mean response time", "ms", "from a request to the end of its response"),
+    row("response_p50_ms", "Median response time", "ms", ""),
+    row("response_p95_ms", "Response time, 95th percentile", "ms", ""),
     row("completed", "Share of flows that completed", "", ""),
     // Of a charging session; the messages of its charging loop are CurrentDemand and ChargingStatus.
     row("loop_messages", "Messages of the charging loop", "", "CurrentDemand or ChargingStatus that were answered"),

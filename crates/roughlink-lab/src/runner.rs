@@ -50,7 +50,11 @@ impl Job {
             Traffic::Voip { config, .. } => {
                 2.0 * seconds / config.speech.interval.as_secs_f64() * f64::from(config.datagram())
             }
-            Traffic::Request { .. } => 0.0, // it mostly waits
+            Traffic::OnOff(c) => {
+                let share = c.on.as_secs_f64() / (c.on + c.off).as_secs_f64().max(1e-9);
+                seconds * (c.rate.0 as f64).min(fastest) / 8.0 * share
+            }
+            Traffic::Web(_) | Traffic::Request { .. } => 0.0, // they mostly wait
         };
         let costs = s.flows.iter().map(|f| flow(&f.traffic));
         (if self.real_time { costs.fold(0.0, f64::max) } else { costs.sum() }) as u64 + 1

@@ -256,12 +256,13 @@ fn flows(all: &[FlowResult]) -> Table {
     };
     Table::of(vec![
         word("flow", "name of the flow", |f| Some(&f.name)),
-        word("kind", "bulk, cbr, voip or request", |f| Some(&f.kind)),
+        word("kind", "bulk, onoff, web, cbr, voip or request", |f| Some(&f.kind)),
         word("cc", "congestion control; null for datagram flows", |f| f.cc.as_deref()),
         time("start_s", "when it started", |f| Some(f.start_s)),
         time("end_s", "when its last byte arrived; null if it did not complete", |f| f.end_s),
         flag("completed", "all bytes arrived (bulk) or left (cbr)", |f| f.completed),
-        flag("failed", "the connection gave up: too many time-outs in a row", |f| f.failed),
+        flag("failed", "the connection gave up after too long a time without an answer, or was reset", |f| f.failed),
+        time("failed_s", "when it did; null if it did not", |f| f.failed_s),
         count("delivered_bytes", |f| f.delivered_bytes),
         measured("throughput_mbps", real(all.iter().map(|f| f.throughput_mbps))),
         count("segments", |f| f.segments),

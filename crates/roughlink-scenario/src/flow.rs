@@ -6,12 +6,14 @@ use super::file::Params;
 use super::leaf::{At, Cc, Dscp, Leaf, Name, Transfer};
 use super::link::span;
 use super::names::Names;
+use super::onoff::OnOff;
 use super::problem::{Problem, Report, list};
 use super::request::Request;
 use super::sctp::Sctp;
 use super::silence::warn_of_silence;
 use super::tcp::{Common, Sources, Tcp, headers};
 use super::voip::Voip;
+use super::web::Web;
 use roughlink_core::app::Traffic;
 use roughlink_core::link::greenphy::Class as Priority;
 use roughlink_core::link::{Model, SharedConfig};
@@ -32,13 +34,14 @@ pub(super) struct Flow {
     /// Its name.
     #[schemars(with = "Leaf<Name>")] // required, by its definition
     pub name: Option<Leaf<Name>>,
-    /// `bulk`: a transfer; `cbr`: datagrams at a constant rate; `voip`: a voice call; `request`: a charging session.
+    /// `bulk`: a transfer; `onoff`: writes at a rate, with pauses; `web`: requests and responses with think time; `cbr`:
+    /// datagrams at a constant rate; `voip`: a voice call; `request`: a charging session.
     #[schemars(required, extend("x-flat" = true))]
     pub kind: Option<At<FlowKind>>,
-    /// The node that sends; of a charging session, the vehicle.
+    /// The node that sends; of requests and responses, the client; of a charging session, the vehicle.
     #[schemars(required)]
     pub from: Option<Leaf<String>>,
-    /// The node that receives; of a charging session, the charger.
+    /// The node that receives; of requests and responses, the server; of a charging session, the charger.
     #[schemars(required)]
     pub to: Option<Leaf<String>>,
     /// Start time.
@@ -58,6 +61,10 @@ pub(super) struct Flow {
 pub(super) enum FlowKind {
     /// A transfer over TCP or SCTP at the highest rate that the path allows.
     Bulk(Box<Bulk>),
+    /// Writes over TCP at a rate, with pauses: traffic that the application limits.
+    OnOff(Box<OnOff>),
+    /// Requests and responses with think time over TCP, as of HTTP.
+    Web(Box<Web>),
     /// Datagrams at a constant rate.
     Cbr(Box<Cbr>),
     /// A voice call, both ways.
@@ -87,6 +94,8 @@ impl Flow {
     fn connection(&self) -> Option<&Connection> {
         match &self.kind.as_ref()?.value {
             FlowKind::Bulk(own) => Some(&own.connection),
+            FlowKind::OnOff(own) => Some(&own.connection),
+            FlowKind::Web(own) => Some(&own.connection),
             FlowKind::Request(own) => Some(&own.connection),
             FlowKind::Cbr(_) | FlowKind::Voip(_) => None,
         }
@@ -157,6 +166,8 @@ impl Context<'_> {
         let place = Place { table: flow.span.clone(), name: here, path: &path };
         match f.kind.as_ref().map(|kind| &kind.value) {
             Some(FlowKind::Bulk(own)) => own.resolve(&mut spec, &place, self, report),
+            Some(FlowKind::OnOff(own)) => own.resolve(&mut spec, &place, self, report),
+            Some(FlowKind::Web(own)) => own.resolve(&mut spec, &place, self, report),
             Some(FlowKind::Cbr(own)) => own.resolve(&mut spec, &place, self, report),
             Some(FlowKind::Voip(own)) => own.resolve(&mut spec, &place, self, report),
             Some(FlowKind::Request(own)) => own.resolve(&mut spec, &place, self, report),
@@ -248,7 +259,8 @@ impl Context<'_> {
         let mut hops = |from, to| self.routes.path(from, to);
         let mut of = |f: &FlowSpec| match f.traffic {
             Traffic::Bulk { .. } if f.sctp.is_none() => [hops(f.from, f.to), None],
-            Traffic::Request { .. } => [hops(f.from, f.to), hops(f.to, f.from)],
+            Traffic::OnOff(_) => [hops(f.from, f.to), None],
+            Traffic::Web(_) | Traffic::Request { .. } => [hops(f.from, f.to), hops(f.to, f.from)],
             _ => [None, None],
         };
         flows.iter().flat_map(&mut of).flatten().collect()

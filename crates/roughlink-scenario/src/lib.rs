@@ -25,6 +25,7 @@ mod link;
 mod loss;
 mod names;
 mod noise;
+mod onoff;
 mod pipe;
 mod problem;
 mod qdisc;
@@ -40,6 +41,7 @@ mod table;
 mod tcp;
 mod timeline;
 mod voip;
+mod web;
 
 pub use problem::{Label, MOST_SHOWN, Problem, ScenarioError, Warning};
 pub use schema::schema;

@@ -121,6 +121,10 @@ impl CongestionControl for Avoca {
         self.params.reset || self.inner.starts_anew()
     }
 
+    fn window_mut(&mut self) -> Option<&mut super::window::Window> {
+        self.inner.window_mut()
+    }
+
     fn vitals(&self) -> Vitals {
         let inner = self.inner.vitals();
         Vitals { phase: if self.transmitting { inner.phase } else { "no coverage" }, ..inner }

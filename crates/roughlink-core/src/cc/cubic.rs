@@ -209,6 +209,10 @@ impl CongestionControl for Cubic {
         Permit::window(flow.window(self.window.cwnd))
     }
 
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        Some(&mut self.window)
+    }
+
     fn vitals(&self) -> Vitals {
         let phase = match self.window.in_slow_start() {
             true if self.hystart.in_css() => "conservative slow start",

@@ -114,6 +114,10 @@ impl CongestionControl for Scalable {
         Permit::window(flow.window(self.window.cwnd))
     }
 
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        Some(&mut self.window)
+    }
+
     fn vitals(&self) -> Vitals {
         let phase = if self.window.in_slow_start() { "slow start" } else { "scalable increase" };
         Vitals { cwnd: self.window.cwnd, ssthresh: self.window.ssthresh, rate: None, phase }

@@ -139,6 +139,10 @@ impl CongestionControl for Veno {
         Permit::window(flow.window(self.window.cwnd))
     }
 
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        Some(&mut self.window)
+    }
+
     fn vitals(&self) -> Vitals {
         let phase = match (self.window.in_slow_start(), self.congested()) {
             (true, _) => "slow start",

@@ -193,6 +193,10 @@ impl CongestionControl for Yeah {
         Permit::window(flow.window(self.window.cwnd))
     }
 
+    fn window_mut(&mut self) -> Option<&mut Window> {
+        Some(&mut self.window)
+    }
+
     fn vitals(&self) -> Vitals {
         let phase = match self.slow_rounds {
             _ if self.window.in_slow_start() => "slow start",

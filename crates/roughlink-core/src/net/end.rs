@@ -2,6 +2,7 @@
 
 use crate::cc::{self, CongestionControl, LinkEvent};
 use crate::packet::{FlowId, Packet, Sides};
+use crate::rng::Seed;
 use crate::scenario::FlowSpec;
 use crate::sctp;
 use crate::sender::{SenderCore, SenderStats};
@@ -66,13 +67,18 @@ macro_rules! either {
 
 impl End {
     /// The two ends of flow `index`.
-    pub(super) fn pair(spec: &FlowSpec, index: u32) -> [End; 2] {
+    pub(super) fn pair(spec: &FlowSpec, index: u32, seed: &Seed) -> [End; 2] {
         let factory = || spec.factory.clone().expect("a flow over TCP or SCTP has a congestion control");
         [false, true].map(|reverse| {
             let id = FlowId::new(index, reverse);
             match &spec.sctp {
                 None => End::Tcp(tcp::Endpoint::new(id, Arc::clone(&spec.tcp), factory(), 0)),
-                Some(cfg) => End::Sctp(Box::new(sctp::Endpoint::new(id, Arc::clone(cfg), factory(), 1))),
+                Some(cfg) => {
+                    let mut endpoint = sctp::Endpoint::new(id, Arc::clone(cfg), factory(), 1);
+                    let name = format!("{}.{}", spec.name, if reverse { "reverse" } else { "forward" });
+                    endpoint.set_jitter(seed.stream(&name, "heartbeat"));
+                    End::Sctp(Box::new(endpoint))
+                }
             }
         })
     }
@@ -120,10 +126,10 @@ impl End {
     }
     /// It was opened passively, or will be, and nobody has connected.
     pub(super) fn is_listening(&self) -> bool {
-        !self.failed() && either!(self, e => e.is_done()) && self.sender().is_none()
+        self.failed_at().is_none() && either!(self, e => e.is_done()) && self.sender().is_none()
     }
-    pub(super) fn failed(&self) -> bool {
-        either!(self, e => e.failed())
+    pub(super) fn failed_at(&self) -> Option<Time> {
+        either!(self, e => e.failed_at())
     }
     /// Bytes that `peer`, the other end, sent and FORWARD TSNs skipped.
     pub(super) fn skipped_bytes(&self, peer: &End) -> u64 {

@@ -7,11 +7,14 @@ mod bulk;
 mod call;
 mod cbr;
 mod session;
+mod writes;
 
 use super::end::Sending;
 use super::reassembly::Reassembly;
 use crate::app::Traffic;
+use crate::app::onoff::OnOff;
 use crate::app::request::Session;
+use crate::app::web::Web;
 use crate::cc::LinkEvent;
 use crate::metrics::FlowOutcome;
 use crate::packet::{FlowId, Packet, Protocol, Sides};
@@ -23,6 +26,7 @@ use bulk::Bulk;
 use call::Call;
 use cbr::Cbr;
 use session::Requests;
+use writes::{Writer, Writes};
 
 pub(super) struct Flow {
     /// Its number in the scenario.
@@ -140,12 +144,17 @@ impl Flow {
     ) -> Self {
         let until = |stop: &Option<Time>| stop.unwrap_or(duration).min(duration);
         let kind = match &spec.traffic {
-            Traffic::Bulk { bytes } => Kind::Bulk(Box::new(Bulk::new(spec, index, open, *bytes))),
+            Traffic::Bulk { bytes } => Kind::Bulk(Box::new(Bulk::new(spec, index, open, *bytes, seed))),
             Traffic::Cbr { rate, packet, bytes, stop } => {
                 let stop = if open[0] { spec.start } else { until(stop) };
                 Kind::Other(Box::new(Cbr::new((*rate, *packet, *bytes), (spec.start, stop))))
             }
             Traffic::Voip { config, stop } => Kind::Other(Box::new(Call::new(spec, config, until(stop), open, seed))),
+            Traffic::OnOff(cfg) => {
+                let writer = Writer::OnOff(OnOff::new(*cfg, spec.start), cfg.bytes);
+                Kind::Other(Box::new(Writes::new(spec, index, open, writer)))
+            }
+            Traffic::Web(cfg) => Kind::Other(Box::new(Writes::new(spec, index, open, Writer::Web(Web::new(*cfg))))),
             Traffic::Request { session } => Kind::Other(Box::new(Requests::new(spec, index, open, session))),
         };
         let (nodes, start) = ([spec.from, spec.to], spec.start);

@@ -1,9 +1,10 @@
 //! Whether anything in a scenario is random.
 
-use super::Scenario;
+use super::{FlowSpec, Scenario};
 use crate::app::Traffic;
 use crate::link::noise::Noise;
 use crate::link::{Direction, Discipline, Model, PipeConfig};
+use crate::units::Time;
 
 impl Scenario {
     /// Whether a run can depend on its seed and its replica. If it cannot, all replicas give the same result. Media that
@@ -18,9 +19,18 @@ impl Scenario {
         };
         let flow = |traffic: &Traffic| match traffic {
             Traffic::Voip { .. } => true, // the phase of its talkspurts
-            Traffic::Bulk { .. } | Traffic::Cbr { .. } | Traffic::Request { .. } => false,
+            Traffic::Bulk { .. }
+            | Traffic::Cbr { .. }
+            | Traffic::OnOff(_)
+            | Traffic::Web(_)
+            | Traffic::Request { .. } => false,
         };
-        self.links.iter().any(|l| link(&l.model)) || self.flows.iter().any(|f| flow(&f.traffic))
+        // The receiver of data sends HEARTBEATs, with jitter, once the association is that old.
+        let heartbeat = |f: &FlowSpec| {
+            let interval = f.sctp.as_ref().map_or(Time::ZERO, |sctp| sctp.heartbeat_interval);
+            !interval.is_zero() && f.start + interval < self.duration
+        };
+        self.links.iter().any(|l| link(&l.model)) || self.flows.iter().any(|f| flow(&f.traffic) || heartbeat(f))
     }
 }
 

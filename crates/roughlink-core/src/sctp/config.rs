@@ -34,10 +34,13 @@ pub struct SctpConfig {
     pub max_rto: Time,
     /// Clock granularity G of RFC 9260 section 6.3.1.
     pub clock_granularity: Time,
-    /// Association.Max.Retrans: consecutive time-outs before the association fails.
+    /// Association.Max.Retrans: consecutive time-outs and unanswered HEARTBEATs before the association fails.
     pub data_retries: u32,
     /// Max.Init.Retransmits: retransmissions of INIT and COOKIE ECHO before the association fails.
     pub init_retries: u32,
+    /// HB.interval: a HEARTBEAT leaves this time and an RTO, with jitter, after the last one, or after the last period with new data;
+    /// `"0 s"` sends none.
+    pub heartbeat_interval: Time,
     /// Valid.Cookie.Life: lifetime of a state cookie.
     pub cookie_life: Time,
     /// Max.Burst: packets that may leave on one SACK or timer.
@@ -79,6 +82,7 @@ impl Default for SctpConfig {
             clock_granularity: Time::from_millis(1),
             data_retries: 10,
             init_retries: 8,
+            heartbeat_interval: Time::from_secs(30),
             cookie_life: Time::from_secs(60),
             max_burst: Some(4),
             delayed_ack: 2,

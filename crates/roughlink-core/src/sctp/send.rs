@@ -7,10 +7,10 @@
 //! A message is as large as a packet takes, so none is fragmented, and a packet has one chunk.
 
 use super::config::SctpConfig;
-use super::outstanding::{Covered, Fate, Outstanding};
+use super::outstanding::{Covered, Fate, Outstanding, Sent};
 use crate::cc::{self, Ack, Congestion, CongestionControl, CongestionState, Flow, LinkEvent};
 use crate::packet::{Gap, Skipped};
-use crate::sender::{Newest, SenderCore, SenderStats};
+use crate::sender::{Newest, Patience, SenderCore, SenderStats};
 use crate::units::{Rate, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -206,12 +206,12 @@ impl Sender {
             self.window_probe = true;
         }
         if self.core.rto_at <= now {
-            self.on_t3();
+            self.on_t3(now);
         }
     }
 
     /// T3-rtx expired (section 6.3.3).
-    fn on_t3(&mut self) {
+    fn on_t3(&mut self, now: Time) {
         self.core.rto_at = Time::MAX;
         if self.queue.is_empty() {
             return;
@@ -224,7 +224,7 @@ impl Sender {
         // A zero window probe that was answered: only the window is closed, nothing is lost (section 6.1 rule A).
         let probing = self.core.flow.send_window == 0 && self.sack_seen;
         self.sack_seen = false;
-        if !probing && !self.core.try_again(self.cfg.data_retries) {
+        if !probing && !self.core.try_again(now, Patience::Retries(self.cfg.data_retries)) {
             return;
         }
         self.core.back_off();
@@ -304,6 +304,34 @@ impl Sender {
         }
         self.forward_due |= !self.core.held && self.queue.forward_point().is_some();
         self.start_burst();
+    }
+
+    /// A HEARTBEAT was not answered within an RTO: an error of the association (section 8.1), and the RTO doubles (section 8.3).
+    pub(super) fn on_heartbeat_unanswered(&mut self, now: Time) {
+        if self.core.try_again(now, Patience::Retries(self.cfg.data_retries)) {
+            self.core.back_off();
+        }
+    }
+
+    /// A HEARTBEAT was answered after `rtt` (section 8.3).
+    pub(super) fn on_heartbeat_ack(&mut self, now: Time, rtt: Time) {
+        self.core.estimate_rto(rtt.max(Time::from_nanos(1)), 0, 0);
+        self.repeat_overdue(now);
+        if self.queue.is_empty() {
+            self.core.retries = 0; // else section 8.1 leaves the choice: a path may carry HEARTBEATs and no DATA
+        }
+    }
+
+    /// The peer can be reached: after a time-out the head leaves again at once, if an answer to it is overdue.
+    pub(super) fn repeat_overdue(&mut self, now: Time) {
+        let due = |head: &Sent| head.fate == Fate::InFlight && head.at + self.core.rtt.answer_timeout() <= now;
+        if self.core.flow.state == CongestionState::Loss
+            && !self.core.held
+            && self.queue.chunks().next().is_some_and(due)
+        {
+            self.core.rto_at = Time::MAX; // until it leaves
+            self.repeat_head();
+        }
     }
 
     /// Whether an episode ends with this cumulative TSN.

@@ -32,7 +32,7 @@ impl Endpoint {
     #[inline(never)]
     fn examine(&mut self, now: Time, p: &Packet, sides: &Sides) {
         if p.is(flags::RST) {
-            self.on_reset(p);
+            self.on_reset(now, p);
             return;
         }
         match self.state {
@@ -52,7 +52,7 @@ impl Endpoint {
 
     /// RFC 9293 section 3.10.7 with RFC 5961 section 3.2: a reset is accepted if it answers the SYN or carries exactly the next
     /// sequence number; elsewhere in the window it is answered by a challenge ACK.
-    fn on_reset(&mut self, p: &Packet) {
+    fn on_reset(&mut self, now: Time, p: &Packet) {
         let believed = match self.state {
             State::Closed | State::Listen => false,
             State::SynSent => p.is(flags::ACK) && p.ack == self.iss.wrapping_add(1),
@@ -65,7 +65,7 @@ impl Endpoint {
             }
         };
         if believed {
-            self.fail();
+            self.fail(now);
         }
     }
 
@@ -117,6 +117,7 @@ impl Endpoint {
             self.state = State::Established;
             (self.syn_at, self.syn_pending) = (Time::MAX, false);
             self.handshake_ack = true;
+            self.start_keepalive(now);
         } else {
             self.state = State::SynReceived;
             self.syn_pending = true;
@@ -155,6 +156,7 @@ impl Endpoint {
             self.state = State::Established;
             self.syn_at = Time::MAX;
             self.syn_pending = false;
+            self.start_keepalive(now);
             if self.syn_tries == 0 && !self.syn_held {
                 self.rcv.measure_rtt(now - self.syn_sent_at);
             }
@@ -171,6 +173,9 @@ impl Endpoint {
     /// Takes in a segment of a connection that is established, or was.
     #[inline(always)]
     fn take_in(&mut self, now: Time, p: &Packet, segment: &Segment, sacks: &[SackBlock]) {
+        if let Some(keepalive) = &mut self.keepalive {
+            keepalive.on_segment(now);
+        }
         let Some(snd) = &mut self.snd else { return };
         let Segment { start, payload, fin, timestamps } = *segment;
         let window = u64::from(p.window) << self.peer_shift;

@@ -9,7 +9,7 @@ mod amount;
 pub use amount::{Amount, Buffer, threshold};
 
 pub use crate::sender::RtoFloor;
-use crate::sender::RttEstimator;
+use crate::sender::{Patience, RttEstimator};
 use crate::units::{self, Bytes, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -115,8 +115,25 @@ pub struct TcpConfig {
     pub syn_rto: Time,
     /// Clock granularity G of RFC 6298. Timestamps tick in milliseconds whatever this is.
     pub clock_granularity: Time,
-    /// Consecutive time-outs before the connection gives up; the result then says `failed`.
+    /// Consecutive time-outs before the connection gives up; the result then says `failed`. Linux makes a time of it
+    /// (`tcp_retries2`): that of as many time-outs which begin with 200 ms and double up to `max_rto`.
     pub data_retries: u32,
+    /// TCP_USER_TIMEOUT: time without an answer, from the first retransmission or window probe on, after which the
+    /// connection gives up, instead of `data_retries`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Time", extend("x-exclusiveMinimum" = "0 s"))]
+    pub user_timeout: Option<Time>,
+    /// SO_KEEPALIVE: probe a connection on which nothing arrives, at both ends.
+    pub keepalive: bool,
+    /// Time without a segment before the first keep-alive probe (RFC 9293 section 3.8.4: at least 2 h by default).
+    #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
+    pub keepalive_time: Time,
+    /// Time between keep-alive probes.
+    #[schemars(extend("x-exclusiveMinimum" = "0 s"))]
+    pub keepalive_interval: Time,
+    /// Keep-alive probes without an answer before the connection gives up.
+    #[schemars(extend("minimum" = 1))]
+    pub keepalive_probes: u32,
     /// Send new data on the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
     /// Only the first partial ACK of a fast recovery restarts the retransmission timer; otherwise each one does
@@ -137,6 +154,10 @@ pub struct TcpConfig {
     pub timestamp_rtt: bool,
     /// Grow the window also while the application or the peer limits sending (ns-3, ns-2).
     pub grow_when_limited: bool,
+    /// Reduce the window after an idle time of more than the RTO, to no more than the initial window (RFC 5681 section 4.1). Linux
+    /// (`tcp_slow_start_after_idle`) halves it for each RTO of idle time, and lets a window that the application does not
+    /// fill shrink. Only window algorithms do so: `bbr` and `wave` do not.
+    pub slow_start_after_idle: bool,
     /// Proportional rate reduction multiplies in 32 bits, as ns-3 3.44 does.
     pub prr_wraps: bool,
     /// Bytes that a bulk application writes at a time (ns-3: 512 B).
@@ -169,6 +190,22 @@ impl TcpConfig {
     pub(super) fn rtt_estimator(&self) -> RttEstimator {
         RttEstimator::new(self.initial_rto, (self.min_rto, self.max_rto), self.clock_granularity, self.rto_floor)
     }
+    /// How long the connection goes on without an answer.
+    pub(super) fn patience(&self) -> Patience {
+        match self.user_timeout {
+            Some(most) => Patience::Time(most),
+            None if self.stack == Stack::Linux => Patience::Time(self.retries2_timeout()),
+            None => Patience::Retries(self.data_retries),
+        }
+    }
+    /// The time from the first retransmission on after which Linux gives up: `tcp_retries2` time-outs that begin with
+    /// TCP_RTO_MIN, whatever the RTO of the connection (Linux 6.18 `tcp_model_timeout`).
+    pub(super) fn retries2_timeout(&self) -> Time {
+        let doublings = (self.max_rto.0 / LINUX_RTO_MIN.0).max(1).ilog2().min(self.data_retries);
+        let doubling = ((2 << doublings) - 1) * LINUX_RTO_MIN.0;
+        let constant = u64::from(self.data_retries - doublings).saturating_mul(self.max_rto.0);
+        Time(doubling.saturating_add(constant))
+    }
     /// The values of `stack` (design: table of stacks).
     pub fn preset(stack: Stack) -> Self {
         let rfc = TcpConfig {
@@ -190,6 +227,11 @@ impl TcpConfig {
             syn_rto: Time::from_secs(1),
             clock_granularity: Time::from_millis(1),
             data_retries: 15,
+            user_timeout: None,
+            keepalive: false,
+            keepalive_time: Time::from_secs(7_200),
+            keepalive_interval: Time::from_secs(75),
+            keepalive_probes: 9,
             limited_transmit: true,
             impatient: true,
             fr_off_until: FrOffUntil::LastSent,
@@ -199,6 +241,7 @@ impl TcpConfig {
             fill_window: false,
             timestamp_rtt: false,
             grow_when_limited: false,
+            slow_start_after_idle: true,
             prr_wraps: false,
             write_size: 1,
             snd_buf: Buffer::Bytes(128 * 1024),
@@ -230,6 +273,7 @@ impl TcpConfig {
                 fill_window: true,
                 timestamp_rtt: true,
                 grow_when_limited: true,
+                slow_start_after_idle: false,
                 prr_wraps: true,
                 write_size: 512,
                 mss_option: false,
@@ -246,9 +290,13 @@ impl TcpConfig {
                 initial_rto: Time::from_secs(3),
                 syn_rto: Time::from_secs(3),
                 grow_when_limited: true,
+                slow_start_after_idle: false,
                 mss_includes_options: false,
                 ..rfc
             },
         }
     }
 }
+
+/// TCP_RTO_MIN of Linux.
+const LINUX_RTO_MIN: Time = Time::from_millis(200);

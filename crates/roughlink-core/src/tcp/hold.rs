@@ -33,6 +33,7 @@ impl Sender {
             self.persist_interval = self.core.rtt.rto();
             self.persist_at = now + self.persist_interval;
             self.probe_window = true;
+            (self.window_probes, self.probing_since) = (0, None);
         }
         if self.board.is_empty() {
             return;

@@ -491,7 +491,7 @@ impl Sender {
     /// lets it run: what is left of it may be less than a round trip.
     pub(super) fn after_resend(&mut self, now: Time, index: usize) {
         if index == 0 {
-            self.core.rearm_rto(now);
+            self.rearm_rto(now);
         }
         self.rack.undo.on_resent(now);
     }

@@ -5,6 +5,7 @@
 //! is then one decision: a forced retransmission, a lost segment, new data, in this order, within the congestion
 //! control's permit and the peer's window. `timers` has what happens when nothing arrives.
 
+mod idle;
 mod timers;
 
 use super::acknowledgement::RttSample;
@@ -16,6 +17,7 @@ use super::scoreboard::{Delivered, PUSHED, Scoreboard};
 use crate::cc::{CongestionControl, CongestionState, Flow, RateSample, Sent};
 use crate::sender::{SenderCore, SenderStats};
 use crate::units::{Rate, Time};
+use idle::Idle;
 use std::sync::Arc;
 
 /// Something to be sent.
@@ -79,10 +81,14 @@ pub struct Sender {
     pub(super) persist_at: Time,
     pub(super) persist_interval: Time,
     pub(super) probe_window: bool,
+    /// Probes of the closed window without an answer, and when the first of all left.
+    pub(super) window_probes: u32,
+    pub(super) probing_since: Option<Time>,
     /// The window of the last permit.
     permitted: u64,
     /// Linux `cwnd_usage_seq` and `max_packets_out`.
     usage_from: u64,
+    idle: Idle,
     /// Nagle (Minshall): end of the last small segment.
     small_end: u64,
 }
@@ -128,8 +134,11 @@ impl Sender {
             persist_at: Time::MAX,
             persist_interval: Time::ZERO,
             probe_window: false,
+            window_probes: 0,
+            probing_since: None,
             permitted: 0,
             usage_from: 1,
+            idle: Idle::default(),
             small_end: 0,
             cfg: Arc::clone(cfg),
         }
@@ -167,6 +176,7 @@ impl Sender {
     #[inline]
     pub fn write(&mut self, bytes: u64) {
         debug_assert!(self.fin.is_none(), "write after close");
+        self.idle.ended |= self.board.is_empty() && self.written == self.board.nxt();
         self.written += bytes;
         self.push = self.written;
     }
@@ -271,6 +281,10 @@ impl Sender {
         self.board.check();
         assert!(self.board.nxt() <= self.written, "nothing leaves before it is written");
     }
+    /// A segment that the peer must answer will leave.
+    pub(super) fn probe_peer(&mut self) {
+        self.probe_window = true;
+    }
     /// Whether a zero-window probe must leave.
     pub fn take_window_probe(&mut self) -> bool {
         std::mem::take(&mut self.probe_window)
@@ -291,8 +305,11 @@ impl Sender {
     #[inline]
     pub fn set_window(&mut self, window: u64) {
         self.core.flow.send_window = window;
-        if window > 0 && self.persist_at != Time::MAX {
-            self.persist_at = Time::MAX;
+        if self.persist_at != Time::MAX {
+            self.window_probes = 0;
+            if window > 0 {
+                (self.persist_at, self.probing_since) = (Time::MAX, None);
+            }
         }
     }
 
@@ -369,6 +386,7 @@ impl Sender {
             if self.permitted > 0 {
                 // The last of what there was has just left.
                 self.note_usage(self.board.in_flight() + u64::from(self.core.flow.mss) > self.permitted);
+                self.on_starved(now);
             }
             return None; // nothing to send
         }
@@ -390,7 +408,11 @@ impl Sender {
         {
             return Some(out);
         }
-        self.note_usage(in_flight + u64::from(self.core.flow.mss) > window);
+        let limited = in_flight + u64::from(self.core.flow.mss) > window;
+        self.note_usage(limited);
+        if limited {
+            self.idle.on_full(now);
+        }
         self.check_persist(now);
         None
     }
@@ -487,6 +509,9 @@ impl Sender {
     fn send_new(&mut self, now: Time, len: u32, rate: Option<Rate>) -> Outgoing {
         let idle = self.core.flow.in_flight == 0;
         let stamp = self.core.rate.on_sent(now, idle);
+        if idle && std::mem::take(&mut self.idle.ended) {
+            self.restart_after_idle(now);
+        }
         let start = self.board.nxt();
         self.board.send(len, now, stamp);
         if len < self.core.flow.mss {

@@ -5,6 +5,7 @@ use crate::cc::LinkEvent;
 use crate::metrics::FlowOutcome;
 use crate::net::end::{End, Sending};
 use crate::packet::{FlowId, Packet, Sides};
+use crate::rng::Seed;
 use crate::scenario::FlowSpec;
 use crate::units::Time;
 
@@ -19,8 +20,8 @@ pub(super) struct Bulk {
 
 impl Bulk {
     /// Of flow `index` of a component.
-    pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], bytes: Option<u64>) -> Self {
-        Bulk { ends: End::pair(spec, index), open, bytes, delivered: 0, started: false }
+    pub(super) fn new(spec: &FlowSpec, index: u32, open: [bool; 2], bytes: Option<u64>, seed: &Seed) -> Self {
+        Bulk { ends: End::pair(spec, index, seed), open, bytes, delivered: 0, started: false }
     }
 
     #[cold]
@@ -108,7 +109,7 @@ impl Application for Bulk {
     fn report(&self, _: Time, out: &mut FlowOutcome) {
         out.delivered = self.delivered;
         out.sized = self.bytes.is_some();
-        out.failed = self.ends.iter().any(End::failed);
+        out.failed = self.ends.iter().filter_map(End::failed_at).min();
         out.skipped = self.ends[1].skipped_bytes(&self.ends[0]);
     }
 }

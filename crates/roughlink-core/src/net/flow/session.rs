@@ -103,7 +103,7 @@ impl Application for Requests {
     fn report(&self, _: Time, out: &mut FlowOutcome) {
         out.delivered = self.delivered(0) + self.delivered(1);
         out.sized = true;
-        out.failed = self.ends.iter().any(Endpoint::failed);
+        out.failed = self.ends.iter().filter_map(Endpoint::failed_at).min();
         out.datagrams = self.sent.iter().map(|n| u64::from(*n)).sum();
         // Of a session that only passes nothing is known.
         out.session = (self.open != [true; 2]).then(|| Box::new(self.session.result()));

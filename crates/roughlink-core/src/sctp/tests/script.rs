@@ -55,7 +55,7 @@ impl Script {
 
 #[test]
 fn a_closed_window_is_probed_and_no_failure() {
-    let cfg = SctpConfig { data_retries: 3, ..SctpConfig::default() };
+    let cfg = SctpConfig { data_retries: 3, ..silent() };
     let mut s = Script::new(&cfg, 2 * 1452, u64::MAX);
     assert_eq!(s.sent().len(), 2); // a_rwnd, not cwnd
     s.now = ms(40);
@@ -117,7 +117,7 @@ fn max_burst_bounds_what_leaves_at_once() {
 
 #[test]
 fn a_sack_ends_the_count_of_errors() {
-    let mut s = Script::new(&SctpConfig { data_retries: 3, ..SctpConfig::default() }, 100_000, 10 * 1452);
+    let mut s = Script::new(&SctpConfig { data_retries: 3, ..silent() }, 100_000, 10 * 1452);
     s.sent();
     (0..3).for_each(|_| drop(s.wake()));
     s.sack(1, 100_000, &[]);

@@ -1,7 +1,7 @@
 //! The sending half's timers: retransmission time-out (RFC 6298), zero-window probes (RFC 9293 section 3.8.6.1), and the
 //! wake-ups of pacing, RACK and the algorithm.
 
-use super::super::config::{FrOffUntil, Recovery};
+use super::super::config::{FrOffUntil, Recovery, Stack};
 use super::{Force, Sender};
 use crate::cc::{Congestion, CongestionState};
 use crate::units::Time;
@@ -23,9 +23,7 @@ impl Sender {
             return;
         }
         if self.persist_at <= now {
-            self.probe_window = true;
-            self.persist_interval = Time(self.persist_interval.0 * 2).min(self.cfg.max_rto);
-            self.persist_at = now + self.persist_interval;
+            self.on_persist(now);
         }
         if self.rack.timer <= now {
             self.on_rack_timer(now);
@@ -45,12 +43,40 @@ impl Sender {
             self.forced = Some(Force::Head);
             return;
         }
-        if !self.core.try_again(self.cfg.data_retries) {
+        if !self.core.try_again(now, self.cfg.patience()) {
             return;
         }
         self.core.stats.timeouts += 1;
         self.enter_loss(now);
         self.core.back_off();
+        if self.cfg.user_timeout.is_some() {
+            self.rearm_rto(now);
+        }
+    }
+
+    /// Starts the retransmission timer anew. After a time-out it expires no later than the user timeout (Linux 6.18
+    /// `tcp_clamp_rto_to_user_timeout`).
+    pub(in crate::tcp) fn rearm_rto(&mut self, now: Time) {
+        self.core.rearm_rto(now);
+        if let Some(most) = self.cfg.user_timeout.filter(|_| self.core.retries > 0) {
+            let end = (self.core.retrying_since + most).max(now + Time::from_millis(1));
+            self.core.rto_at = self.core.rto_at.min(end);
+        }
+    }
+
+    /// The persist timer expired: a probe leaves. Without answers to as many as `data_retries`, and after `user_timeout` even
+    /// with answers, the connection is given up (Linux 6.18 `tcp_probe_timer`); ns-3 probes without end.
+    fn on_persist(&mut self, now: Time) {
+        let since = *self.probing_since.get_or_insert(now);
+        let end = self.cfg.user_timeout.map_or(Time::MAX, |most| since + most);
+        if now >= end || (self.window_probes >= self.cfg.data_retries && self.cfg.stack != Stack::Ns3) {
+            self.core.gave_up = true;
+            return;
+        }
+        self.window_probes += 1;
+        self.probe_window = true;
+        self.persist_interval = Time(self.persist_interval.0 * 2).min(self.cfg.max_rto);
+        self.persist_at = (now + self.persist_interval).min(end);
     }
 
     pub(in crate::tcp) fn enter_loss(&mut self, now: Time) {

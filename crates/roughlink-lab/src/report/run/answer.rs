@@ -189,7 +189,8 @@ fn of_transfer(run: &Run, f: &FlowResult, name: String) -> String {
     let mut out = match (f.end_s, f.failed) {
         (Some(end), _) => format!("{name} delivered {bytes} in {} s", seconds(end - f.start_s)),
         (None, true) => {
-            format!("{name} gave up after too many time-outs in a row; it had delivered {bytes}")
+            let at = f.failed_s.map(|at| format!(" at {} s", seconds(at))).unwrap_or_default();
+            format!("{name} gave up{at}, after too long a time without an answer; it had delivered {bytes}")
         }
         (None, false) if f.start_s >= run.result.sim_s => {
             return format!("{name} did not start: the run ended at {} s.", seconds(run.result.sim_s));

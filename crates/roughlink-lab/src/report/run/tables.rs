@@ -175,10 +175,11 @@ fn transfers(run: &Run) -> (&'static str, String) {
     ];
     let mut table = Table::new("Transfers", 2, &head);
     for f in of_kind(run, "bulk") {
-        let time = match (f.end_s, f.failed) {
+        let time = match (f.end_s, f.failed_s) {
             (Some(end), _) => seconds(end - f.start_s),
-            (None, true) => "gave up".into(),
-            (None, false) => "not done".into(),
+            (None, Some(failed)) => format!("gave up at {}", seconds(failed)),
+            (None, None) if f.failed => "gave up".into(),
+            (None, None) => "not done".into(),
         };
         table.rows.push(vec![
             escape(&f.name),

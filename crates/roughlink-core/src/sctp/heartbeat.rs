@@ -1,0 +1,92 @@
+//! Path heartbeat (RFC 9260 section 8.3): a HEARTBEAT leaves at the end of each heartbeat period in which no new DATA left.
+//!
+//! A period lasts HB.interval plus the RTO, with a jitter of half the RTO either way. A HEARTBEAT that is not answered within
+//! an RTO counts as an error of the association (section 8.1) and doubles the RTO; the answer clears the errors, if no data are outstanding, and gives
+//! an RTT sample, which ends the back-off of the RTO (section 6.3.3).
+//!
+//! The RFC lets data wait for T3-rtx although the answer shows that the path works. Here, what is overdue by the new RTO leaves
+//! at once. So it does when the peer's HEARTBEAT arrives, as with usrsctp, which may send whenever a packet arrives and
+//! whose window of one packet has room for one more after a time-out.
+
+use super::send::Sender;
+use crate::rng::Stream;
+use crate::units::Time;
+
+/// Heartbeat periods of the path.
+#[derive(Debug)]
+pub(super) struct Heartbeat {
+    interval: Time,
+    jitter: Stream,
+    /// End of the period; [`Time::MAX`] outside of an association and while a HEARTBEAT waits for its answer.
+    period_end: Time,
+    /// First TSN of the period: the path is idle if it is still the next one at the end.
+    next_tsn: u64,
+    /// A HEARTBEAT must leave.
+    due: bool,
+    /// When the HEARTBEAT that waits for its answer left, and when it becomes an error.
+    waiting: Option<(Time, Time)>,
+}
+
+impl Heartbeat {
+    /// Sends nothing before [`Heartbeat::begin`], and nothing at all with an `interval` of zero.
+    pub(super) fn new(interval: Time, jitter: Stream) -> Self {
+        Heartbeat { interval, jitter, period_end: Time::MAX, next_tsn: 0, due: false, waiting: None }
+    }
+    /// Draws the jitter from `stream`.
+    pub(super) fn set_jitter(&mut self, stream: Stream) {
+        self.jitter = stream;
+    }
+    /// Begins a period at `from`.
+    pub(super) fn begin(&mut self, from: Time, snd: &Sender) {
+        (self.due, self.waiting, self.next_tsn) = (false, None, snd.queue.next());
+        if !self.interval.is_zero() {
+            let rto = snd.rto();
+            self.period_end = from + self.interval + rto / 2 + Time(self.jitter.range(0, rto.0));
+        }
+    }
+    /// Ends the heartbeat: the association shuts down.
+    pub(super) fn stop(&mut self) {
+        (self.period_end, self.due, self.waiting) = (Time::MAX, false, None);
+    }
+    /// Whether a HEARTBEAT must leave.
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+    /// When it must be woken; [`Time::MAX`] = never.
+    pub(super) fn next_wake(&self) -> Time {
+        self.waiting.map_or(self.period_end, |(_, error_at)| error_at)
+    }
+    /// Processes what is due.
+    pub(super) fn wake(&mut self, now: Time, snd: &mut Sender) {
+        if let Some((sent_at, _)) = self.waiting.take_if(|(_, error_at)| *error_at <= now) {
+            snd.on_heartbeat_unanswered(now);
+            self.begin(sent_at, snd);
+        }
+        if self.period_end <= now {
+            if snd.queue.next() == self.next_tsn {
+                (self.due, self.period_end) = (true, Time::MAX);
+            } else {
+                self.begin(now, snd);
+            }
+        }
+    }
+    /// The Heartbeat Information parameter (section 3.3.5) of the HEARTBEAT that leaves now: the time.
+    pub(super) fn send(&mut self, now: Time, snd: &Sender) -> [u8; INFORMATION] {
+        self.due = false;
+        self.waiting = Some((now, now + snd.rto()));
+        let mut info = [0; INFORMATION];
+        info[..4].copy_from_slice(&[0, 1, 0, INFORMATION as u8]);
+        info[4..].copy_from_slice(&now.0.to_be_bytes());
+        info
+    }
+    /// A HEARTBEAT ACK arrived. One that answers no HEARTBEAT that waits is discarded.
+    pub(super) fn on_ack(&mut self, now: Time, info: &[u8], snd: &mut Sender) {
+        let time = info.get(4..INFORMATION).and_then(|time| time.try_into().ok()).map(u64::from_be_bytes);
+        let Some((sent_at, _)) = self.waiting.take_if(|(sent_at, _)| time == Some(sent_at.0)) else { return };
+        snd.on_heartbeat_ack(now, now - sent_at);
+        self.begin(sent_at, snd);
+    }
+}
+
+/// Bytes of the Heartbeat Information parameter.
+const INFORMATION: usize = 12;

@@ -1,0 +1,155 @@
+//! The window of an application that does not fill it: restart after idle times (RFC 5681 section 4.1), and Linux's decay of a
+//! window that was not used (RFC 2861).
+
+use super::super::config::Stack;
+use super::Sender;
+use crate::cc::CongestionState;
+use crate::units::Time;
+
+/// How the application uses the window.
+#[derive(Debug, Default)]
+pub(super) struct Idle {
+    /// The application has written after everything was acknowledged.
+    pub(super) ended: bool,
+    /// When the last data left (Linux `lsndtime`).
+    last_sent: Option<Time>,
+    /// Most bytes outstanding since `full_at` (Linux `snd_cwnd_used`).
+    used: u64,
+    /// When the window last was full or was lowered (Linux `snd_cwnd_stamp`).
+    full_at: Time,
+}
+
+impl Idle {
+    /// The window is full, or was lowered.
+    #[inline]
+    pub(super) fn on_full(&mut self, now: Time) {
+        (self.used, self.full_at) = (0, now);
+    }
+}
+
+impl Sender {
+    /// Lowers the window if no data left for more than an RTO: to the initial window, and on Linux by half for each RTO
+    /// (Linux 6.18 `tcp_cwnd_restart`), not below that.
+    #[cold]
+    pub(super) fn restart_after_idle(&mut self, now: Time) {
+        let rto = self.core.rtt.rto();
+        let Some(idle) = self.idle.last_sent.map(|at| now - at).filter(|idle| *idle > rto) else { return };
+        if !self.cfg.slow_start_after_idle {
+            return;
+        }
+        let initial = self.core.flow.initial_window;
+        let Some(window) = self.core.cc.window_mut() else { return };
+        let restart = initial.min(window.cwnd);
+        if self.cfg.stack != Stack::Linux {
+            window.cwnd = restart;
+            return;
+        }
+        let halvings = ((idle.0 - 1) / rto.0.max(1)).min(63) as u32;
+        let cwnd = (window.cwnd >> halvings).max(restart);
+        window.shrink(cwnd);
+        self.idle.on_full(now);
+    }
+
+    /// Nothing is left to send. On Linux a window that was not full for an RTO falls half way to what was used of it
+    /// (Linux 6.18 `tcp_cwnd_application_limited`).
+    pub(super) fn on_starved(&mut self, now: Time) {
+        self.idle.last_sent = Some(now);
+        if !self.cfg.slow_start_after_idle || self.cfg.stack != Stack::Linux || self.backlog > 0 {
+            return;
+        }
+        let flow = &self.core.flow;
+        let vitals = self.core.cc.vitals();
+        let slow_start = vitals.cwnd < vitals.ssthresh;
+        if flow.cwnd_limited || (slow_start && vitals.cwnd < 2 * flow.max_outstanding) {
+            self.idle.on_full(now);
+            return;
+        }
+        self.idle.used = self.idle.used.max(self.board.outstanding());
+        if now < self.idle.full_at + self.core.rtt.rto() {
+            return;
+        }
+        let used = self.idle.used.max(flow.initial_window);
+        if flow.state == CongestionState::Open
+            && let Some(window) = self.core.cc.window_mut().filter(|window| used < window.cwnd)
+        {
+            window.shrink((window.cwnd + used) / 2);
+        }
+        self.idle.on_full(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::dialogue::pair;
+    use super::super::super::{Buffer, TcpConfig};
+    use super::*;
+
+    const MS: fn(u64) -> Time = Time::from_millis;
+
+    /// The window of end 0 before and after an idle time that ends at `resume`, how long nothing left, and the RTO.
+    fn idle(cfg: &TcpConfig, resume: Time) -> (u64, u64, Time, Time) {
+        let mut p = pair(cfg, MS(20));
+        p.ends[0].connect();
+        p.run(Time::ZERO, MS(1_000));
+        p.ends[0].write(100_000);
+        p.run(MS(1_000), resume.saturating_sub(MS(1)));
+        let cwnd = |e: &super::super::super::Endpoint| e.sender().unwrap().cc().vitals().cwnd;
+        let (before, last) = (cwnd(&p.ends[0]), p.data().last().unwrap().0);
+        let rto = p.ends[0].sender().unwrap().flow().rto;
+        p.ends[0].write(1_000);
+        p.step(resume);
+        (before, cwnd(&p.ends[0]), resume - last, rto)
+    }
+
+    fn config(stack: Stack) -> TcpConfig {
+        TcpConfig { rcv_buf: Buffer::Bytes(1 << 20), snd_buf: Buffer::Bytes(1 << 20), ..TcpConfig::preset(stack) }
+    }
+
+    /// Linux 6.18 `tcp_cwnd_restart`: half for each RTO of idle time, down to the initial window.
+    #[test]
+    fn linux_halves_an_idle_window() {
+        let initial = 10 * 1448;
+        let mut halved = [false; 3];
+        for resume in [1_200, 1_350, 1_450, 1_600, 1_700, 3_000, 9_000].map(MS) {
+            let (before, after, idle, rto) = idle(&config(Stack::Linux), resume);
+            assert!(before > 4 * initial, "{before}");
+            let halvings = if idle > rto { (idle.0 - 1) / rto.0 } else { 0 };
+            assert_eq!(after, (before >> halvings.min(60)).max(initial), "{idle:?} {rto:?}");
+            halved[halvings.min(2) as usize] = true;
+        }
+        assert_eq!(halved, [true; 3]);
+        let off = TcpConfig { slow_start_after_idle: false, ..config(Stack::Linux) };
+        let (before, after, ..) = idle(&off, MS(9_000));
+        assert_eq!(before, after);
+    }
+
+    /// RFC 5681 section 4.1: the restart window is min(IW, cwnd). ns-3 3.44 and ns-2 have no restart.
+    #[test]
+    fn the_restart_window_of_the_rfc() {
+        let (before, after, idle_for, rto) = idle(&config(Stack::Rfc), MS(1_900));
+        assert!(idle_for < rto && before == after);
+        let (before, after, ..) = idle(&config(Stack::Rfc), MS(9_000));
+        assert!(before > after && after == 10 * 1448, "{before} {after}");
+        for stack in [Stack::Ns3, Stack::Ns2] {
+            let (before, after, ..) = idle(&config(stack), MS(9_000));
+            assert_eq!(before, after, "{stack:?}");
+        }
+    }
+
+    /// Linux 6.18 `tcp_cwnd_application_limited`: a window of which little is used falls half way to the initial one per RTO.
+    #[test]
+    fn linux_forgets_a_window_that_is_not_used() {
+        let mut p = pair(&config(Stack::Linux), MS(20));
+        p.ends[0].connect();
+        p.run(Time::ZERO, MS(1_000));
+        p.ends[0].write(100_000);
+        p.run(MS(1_000), MS(1_500));
+        let cwnd = |e: &super::super::super::Endpoint| e.sender().unwrap().cc().vitals().cwnd;
+        let before = cwnd(&p.ends[0]);
+        for i in 0..100 {
+            p.ends[0].write(1_448);
+            p.run(MS(1_500 + 50 * i), MS(1_550 + 50 * i));
+        }
+        assert!(before > 60_000 && (14_480..18_000).contains(&cwnd(&p.ends[0])), "{before} {}", cwnd(&p.ends[0]));
+    }
+}

@@ -1,0 +1,61 @@
+//! Traffic that the application limits: on-off writes, and requests with responses.
+
+use roughlink_core::metrics::RunResult;
+use roughlink_core::net::{Network, Options};
+use roughlink_scenario::parse;
+use std::sync::Arc;
+
+fn run(flow: &str, stack: &str) -> RunResult {
+    let text = format!(
+        "duration = \"60 s\"\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\n[tcp]\nstack = \"{stack}\"\n\
+         [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nrate = \"20 Mbit/s\"\ndelay = \"50 ms\"\nqueue = \"1 MB\"\n\
+         [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{flow}"
+    );
+    let none = |_: &str| Err(String::new());
+    let (scenario, warnings) = parse(&text, "one.toml", &[], &none).unwrap();
+    assert!(warnings.is_empty());
+    Network::new(Arc::new(scenario), Options::default()).unwrap().run().unwrap()
+}
+
+/// An application below the rate of the path delivers at its own rate, without a queue.
+#[test]
+fn the_application_sets_the_rate() {
+    for stack in ["linux", "rfc"] {
+        let r = run("kind = \"onoff\"\nrate = \"4 Mbit/s\"\n", stack);
+        let rate = r.flows[0].throughput_mbps.unwrap();
+        assert!((rate - 4.0).abs() < 0.02, "{stack}: {rate}");
+        assert!(r.links[0].forward.queue_mean_pkt < 0.5, "{stack}: {:?}", r.links[0].forward);
+        let r = run("kind = \"onoff\"\nrate = \"8 Mbit/s\"\non = \"2 s\"\noff = \"6 s\"\nbytes = \"10 MB\"\n", stack);
+        assert_eq!((r.flows[0].delivered_bytes, r.flows[0].completed), (10_000_000, true), "{stack}");
+        // Five on periods of 2 MB, four pauses.
+        assert!((r.flows[0].end_s.unwrap() - 34.0).abs() < 0.5, "{stack}: {:?}", r.flows[0].end_s);
+    }
+}
+
+/// More than the path carries is written as it can be, and nothing is lost.
+#[test]
+fn an_application_above_the_rate_of_the_path_waits() {
+    let r = run("kind = \"onoff\"\nrate = \"100 Mbit/s\"\nbytes = \"20 MB\"\n", "linux");
+    assert_eq!((r.flows[0].delivered_bytes, r.flows[0].completed), (20_000_000, true));
+    assert!(r.flows[0].throughput_mbps.unwrap() > 15.0);
+}
+
+/// 400 kB take more round trips from a small window: the response time shows whether the idle window was reduced.
+#[test]
+fn an_idle_server_starts_slowly_again() {
+    let web = "kind = \"web\"\nresponse = \"400 kB\"\nthink = \"3 s\"\nrequests = 10\n";
+    let median = |keep: bool, stack: &str| {
+        let flow = if keep { format!("{web}tcp = {{ slow_start_after_idle = false }}\n") } else { web.to_owned() };
+        let f = &run(&flow, stack).flows[0];
+        let result = f.web.as_ref().unwrap();
+        assert_eq!((result.requests, result.responses, f.completed), (10, 10, true));
+        assert_eq!(f.delivered_bytes, 4_000_000);
+        result.response_ms.unwrap().p50
+    };
+    for stack in ["linux", "rfc"] {
+        let (reduced, kept) = (median(false, stack), median(true, stack));
+        // 400 kB at 20 Mbit/s take 0.16 s and a round trip, or four with the 128 KiB of `rfc`; slow
+        // start from ten segments takes several more.
+        assert!(kept < 450.0 && reduced > kept + 100.0, "{stack}: {reduced} {kept}");
+    }
+}
