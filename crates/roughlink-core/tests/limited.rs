@@ -20,11 +20,11 @@ fn run(flow: &str, stack: &str) -> RunResult {
 /// An application below the rate of the path delivers at its own rate, without a queue.
 #[test]
 fn the_application_sets_the_rate() {
-    for stack in ["linux", "rfc", "ns3", "ns2"] {
+    for stack in ["linux", "rfc"] {
         let r = run("kind = \"onoff\"\nrate = \"4 Mbit/s\"\n", stack);
         let rate = r.flows[0].throughput_mbps.unwrap();
         assert!((rate - 4.0).abs() < 0.02, "{stack}: {rate}");
-        assert!(r.links[0].forward.queue_max_pkt <= 12, "{stack}: {:?}", r.links[0].forward);
+        assert!(r.links[0].forward.queue_mean_pkt < 0.5, "{stack}: {:?}", r.links[0].forward);
         let r = run("kind = \"onoff\"\nrate = \"8 Mbit/s\"\non = \"2 s\"\noff = \"6 s\"\nbytes = \"10 MB\"\n", stack);
         assert_eq!((r.flows[0].delivered_bytes, r.flows[0].completed), (10_000_000, true), "{stack}");
         // Five on periods of 2 MB, four pauses.
@@ -54,7 +54,8 @@ fn an_idle_server_starts_slowly_again() {
     };
     for stack in ["linux", "rfc"] {
         let (reduced, kept) = (median(false, stack), median(true, stack));
-        // 400 kB at 20 Mbit/s take 0.16 s and half a round trip each way; slow start from ten segments takes 4 round trips more.
-        assert!(kept < 330.0 && reduced > kept + 100.0, "{stack}: {reduced} {kept}");
+        // 400 kB at 20 Mbit/s take 0.16 s and a round trip, or four with the 128 KiB of `rfc`; slow
+        // start from ten segments takes several more.
+        assert!(kept < 450.0 && reduced > kept + 100.0, "{stack}: {reduced} {kept}");
     }
 }

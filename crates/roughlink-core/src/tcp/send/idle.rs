@@ -13,8 +13,9 @@ pub(super) struct Idle {
     pub(super) ended: bool,
     /// When the last data left (Linux `lsndtime`).
     last_sent: Option<Time>,
-    /// Most bytes outstanding since `full_at`, when the window last was full or lowered (Linux `snd_cwnd_used`, `snd_cwnd_stamp`).
+    /// Most bytes outstanding since `full_at` (Linux `snd_cwnd_used`).
     used: u64,
+    /// When the window last was full or was lowered (Linux `snd_cwnd_stamp`).
     full_at: Time,
 }
 
@@ -91,7 +92,7 @@ mod tests {
         p.ends[0].connect();
         p.run(Time::ZERO, MS(1_000));
         p.ends[0].write(100_000);
-        p.run(MS(1_000), MS(1_200));
+        p.run(MS(1_000), resume.saturating_sub(MS(1)));
         let cwnd = |e: &super::super::super::Endpoint| e.sender().unwrap().cc().vitals().cwnd;
         let (before, last) = (cwnd(&p.ends[0]), p.data().last().unwrap().0);
         let rto = p.ends[0].sender().unwrap().flow().rto;
