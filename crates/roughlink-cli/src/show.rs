@@ -126,7 +126,12 @@ fn session(name: &str, s: &SessionResult) -> String {
     if s.slow_responses > 0 {
         let _ = write!(passed, "; {} answers later than the charger's performance time", s.slow_responses);
     }
-    let _ = write!(out, "; survived: {}", if s.survived { "yes" } else { "no" });
+    let survived = match (s.survived, s.setup_ms) {
+        (true, None) => "never began",
+        (true, Some(_)) => "yes",
+        (false, _) => "no",
+    };
+    let _ = write!(out, "; survived: {survived}");
     out = wrapped(&out, "", "  ") + &wrapped(&format!("limits passed: {passed}{first}"), "  ", "    ");
     let mut table = table(&["message", "requests", "answered", "median", "p95", "p99", "longest", "too late"]);
     for m in &s.messages {
