@@ -37,7 +37,7 @@ def welch(a: list[float], b: list[float]) -> float:
     if va + vb == 0:
         return 0.0
     freedom = (va + vb) ** 2 / ((va**2 + vb**2) / (len(a) - 1))
-    return cli.T95[int(freedom) - 1] * math.sqrt((va + vb) / len(a))
+    return cli.T95[int(freedom) - 1] * math.sqrt(va + vb)
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ use std::fmt::Write as _;
 /// One run.
 pub(crate) fn run(r: &RunResult) -> String {
     let stacks: BTreeSet<&str> = r.flows.iter().filter_map(|f| f.stack.as_deref()).collect();
-    let mut out = format!("{} (seed {}, replica {}{})\n", r.name, r.seed, r.replica, on_stacks(stacks));
+    let title = format!("{} (seed {}, replica {}{})", r.name, r.seed, r.replica, on_stacks(stacks));
+    let mut out = wrapped(&title, "", "  ");
     let mut flows = table(&[
         "flow",
         "cc",
@@ -126,7 +127,12 @@ fn session(name: &str, s: &SessionResult) -> String {
     if s.slow_responses > 0 {
         let _ = write!(passed, "; {} answers later than the charger's performance time", s.slow_responses);
     }
-    let _ = write!(out, "; survived: {}", if s.survived { "yes" } else { "no" });
+    let survived = match (s.survived, s.setup_ms) {
+        (true, None) => "never began",
+        (true, Some(_)) => "yes",
+        (false, _) => "no",
+    };
+    let _ = write!(out, "; survived: {survived}");
     out = wrapped(&out, "", "  ") + &wrapped(&format!("limits passed: {passed}{first}"), "  ", "    ");
     let mut table = table(&["message", "requests", "answered", "median", "p95", "p99", "longest", "too late"]);
     for m in &s.messages {
@@ -311,7 +317,7 @@ fn counted(cell: &Cell) -> String {
 fn measured(cell: &Cell) -> String {
     match (cell.measured, cell.bound, cell.interval, cell.ci95) {
         (None, Some(bound), ..) => format!("> {}", digits(bound)),
-        (None, None, ..) => "-".into(),
+        (None, None, ..) => "no value".into(),
         (Some(m), _, interval, _) if cell.is_censored() => {
             format!("median {}{}", digits(m), interval.map_or(String::new(), |ends| format!(" ({})", range(ends))))
         }
@@ -345,7 +351,7 @@ fn notes(cells: &[Cell]) -> String {
     if any(|c| c.interval.is_some() && c.quantile.is_none()) {
         notes.push("In brackets is the 95 % interval of a share of runs (Wilson).");
     }
-    if any(|c| c.interval.is_some() && c.quantile.is_some()) {
+    if any(|c| c.interval.is_some() && c.quantile.is_some() && c.measured.is_some()) {
         notes.push("In brackets after a median or percentile is its 95 % interval (order statistics).");
     }
     if any(Cell::is_censored) {
@@ -469,6 +475,7 @@ pub(crate) fn comparison(e: &ExperimentResult) -> String {
             let n = if n < all_runs { format!("{n}/{all_runs}") } else { n.to_string() };
             let mut row = vec![name, measured(cell), n];
             let beside = e.compared.iter().find(|c| c.axes == cell.axes && c.metric == cell.metric);
+            let beside = beside.filter(|_| !std::ptr::eq(*cell, all[0]));
             row.extend(beside.map_or_else(Default::default, |beside| compared(all[0], cell, beside)));
             table.add_row(row);
         }
@@ -476,7 +483,8 @@ pub(crate) fn comparison(e: &ExperimentResult) -> String {
         table.less_important(&[4]);
         let _ = writeln!(out, "{}\n{table}\n", caption(&metric));
     }
-    if e.compared.iter().any(|c| c.interval.is_some_and(|[from, to]| from < to)) {
+    let shown = |[from, to]: [f64; 2]| from < to && (from.is_finite() || to.is_finite());
+    if e.compared.iter().any(|c| c.interval.is_some_and(shown)) {
         let note = "Differences are taken within replicas, which share their random numbers; in brackets is their 95 % interval.";
         out += &wrapped(note, "", "");
     }

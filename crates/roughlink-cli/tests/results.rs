@@ -150,7 +150,7 @@ fn deterministic_results_are_marked() {
     let noise = ["--set", "link.wire.noise={ kind = \"random\", loss = \"1 %\" }"];
     let exact = compare(&[], "rtt_mean_ms");
     assert!(exact.contains("deterministic") && exact.contains("Nothing in the scenario is random"), "{exact}");
-    let table: Vec<&str> = exact.lines().take_while(|l| !l.starts_with("Nothing")).skip(2).collect();
+    let table: Vec<&str> = exact.lines().take_while(|l| !l.starts_with("Nothing")).skip(3).collect();
     assert!(table.iter().all(|l| !l.contains('±') && !l.contains("yes")), "{exact}");
     let random = compare(&noise, "throughput_mbps");
     assert!(random.contains('±') && !random.contains("deterministic"), "{random}");

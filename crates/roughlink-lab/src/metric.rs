@@ -136,7 +136,8 @@ static FLOW: &[Measure<FlowResult>] = &[
     measure("loop_max_ms", |f| charging_loop(f)?.latency_ms.map(|l| l.max)),
     measure("loop_late", |f| charging_loop(f).map(|m| m.violations as f64)),
     measure("violations", |f| f.session.as_ref().map(|s| s.violations() as f64)),
-    share_of_runs("survived", |f| f.session.as_ref().map(|s| f64::from(u8::from(s.survived)))),
+    // A session that was never set up did not survive either.
+    share_of_runs("survived", |f| f.session.as_ref().map(|s| f64::from(u8::from(s.survived && s.setup_ms.is_some())))),
     measure_until(
         "session_setup_ms",
         |f| f.session.as_ref()?.setup_ms,

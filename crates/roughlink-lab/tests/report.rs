@@ -353,11 +353,20 @@ fn published_values_without_a_measured_one_are_missed() {
 #[test]
 fn runs_count_whether_or_not_they_gave_a_value() {
     let mut experiment = mixed();
-    experiment.cells[0] =
-        Cell { samples: vec![], measured: None, at_least: vec![18.0; 6], replicas: 6, ..experiment.cells[0].clone() };
+    experiment.cells[0] = Cell {
+        samples: vec![],
+        measured: None,
+        quantile: Some(0.5),
+        bound: Some(18.0),
+        at_least: vec![18.0; 6],
+        replicas: 6,
+        ..experiment.cells[0].clone()
+    };
     experiment.cells[1].replicas = 5;
     let html = render(&ReportInput { experiments: vec![experiment], ..ReportInput::default() });
-    assert!(page(&html).contains("<td class=\"num first\">&gt; 18</td><td class=\"num\">6</td>"));
+    assert!(page(&html).contains(
+        "<td class=\"num first\">&gt; 18 <span class=\"ci\">0 of 6 runs</span></td><td class=\"num\">6</td>"
+    ));
 }
 
 #[test]

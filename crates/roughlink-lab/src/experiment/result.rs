@@ -196,6 +196,11 @@ impl Cell {
         }
     }
 
+    /// Returns false if the variation is unknown: of a single random run, and of fewer than six equal ones.
+    pub fn has_spread(&self) -> bool {
+        self.summary().is_some_and(|s| s.ci95.is_some())
+    }
+
     /// Several random runs gave the same value: how it is spread is not known.
     pub fn all_equal(&self) -> bool {
         !self.deterministic && self.at_least.is_empty() && all_equal(&self.samples)
@@ -232,7 +237,7 @@ impl Cell {
         }
         let each: Vec<f64> = pairs.iter().map(|(a, b)| a - b).collect();
         let mean = statistics::summary(&each)?.mean;
-        of([mean; 2], interval(&each), false)
+        of([mean; 2], interval(&each).filter(|_| self.has_spread() && other.has_spread()), false)
     }
 
     /// The values of the replicas that both have; one that is not random pairs with each replica of the other.
