@@ -189,8 +189,8 @@ impl Emulation {
             // In a namespace of its own the scenario requested it.
             let paced = (control.paced && node.shared).then(|| {
                 format!(
-                    "{name}: the default congestion control of this machine is {}, so the kernel paces every sender here, \
-                     also one that selects another algorithm after connect or accept",
+                    "{name}: the default congestion control of this machine is {}, so the kernel paces every sender \
+                     here, also one that selects another algorithm after connect or accept",
                     control.name
                 )
             });
