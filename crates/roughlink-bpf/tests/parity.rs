@@ -155,8 +155,8 @@ enum Occurrence {
 impl Occurrence {
     fn is(self, event: &Event) -> bool {
         match self {
-            What::Event(kind) => event.kind == kind,
-            What::AckIn(state) => event.kind == Kind::Ack && event.state == numbered(state),
+            Occurrence::Event(kind) => event.kind == kind,
+            Occurrence::AckIn(state) => event.kind == Kind::Ack && event.state == numbered(state),
         }
     }
 }

@@ -4,7 +4,6 @@ use super::run::source;
 use crate::args::{CheckScenarios, CopyScenario, List, ShowScenario};
 use crate::failure::{Failure, print, print_json, warn};
 use crate::show;
-use roughlink_core::app::Traffic;
 use roughlink_core::link::noise::Noise;
 use roughlink_core::link::{Direction, Model, SharedConfig};
 use roughlink_core::net::{Network, Options};
@@ -93,7 +92,7 @@ fn described(name: &str, scenario: &Scenario) -> String {
     }
     let mut flows = show::table(&["flow", "kind", "from", "to", "transport"]);
     for flow in &scenario.flows {
-        flows.add_row([flow.name.as_str(), kind(flow), node(flow.from), node(flow.to), &transport(flow)]);
+        flows.add_row([flow.name.as_str(), flow.traffic.name(), node(flow.from), node(flow.to), &transport(flow)]);
     }
     let gateways: String = (scenario.gateways.iter())
         .map(|g| format!("gateway {}: {} at {}\n", g.name, g.kind.name, node(g.node)))
@@ -119,15 +118,6 @@ fn direction(direction: &Direction) -> String {
     out
 }
 
-fn kind(flow: &FlowSpec) -> &'static str {
-    match flow.traffic {
-        Traffic::Bulk { .. } => "bulk",
-        Traffic::Cbr { .. } => "cbr",
-        Traffic::Voip { .. } => "voip",
-        Traffic::Request { .. } => "request",
-    }
-}
-
 /// Transport, stack and congestion control of a flow.
 fn transport(flow: &FlowSpec) -> String {
     match flow.protocol() {
@@ -144,7 +134,7 @@ fn scenario_json(name: &str, scenario: &Scenario) -> serde_json::Value {
         .iter()
         .map(|link| json!({ "name": link.name, "between": [node(link.between.0), node(link.between.1)] }));
     let flows = scenario.flows.iter().map(|flow| {
-        json!({ "name": flow.name, "kind": kind(flow), "from": node(flow.from), "to": node(flow.to), "transport": transport(flow) })
+        json!({ "name": flow.name, "kind": flow.traffic.name(), "from": node(flow.from), "to": node(flow.to), "transport": transport(flow) })
     });
     json!({ "file": name, "valid": true, "duration_s": scenario.duration.as_secs_f64(), "nodes": scenario.nodes,
         "links": links.collect::<Vec<_>>(), "flows": flows.collect::<Vec<_>>() })
