@@ -157,16 +157,14 @@ impl SenderCore {
     pub(crate) fn is_paced_out(&self, now: Time, rate: Option<Rate>) -> bool {
         rate.is_some() && self.pacing_next > now
     }
-    /// Records that `sent` left: starts the timer, and holds the next segment back until its payload has left at `rate`.
-    ///
-    /// Headers do not count (Linux `tcp_update_skb_after_send`; ns-3 `TcpSocketBase::SendDataPacket`), because delivery
-    /// rates are those of payload, too.
+    /// Records that `sent` left: starts the timer, and holds the next segment back until this one, with `header` bytes of
+    /// headers, has left at `rate`.
     #[inline(always)]
-    pub(crate) fn left(&mut self, now: Time, sent: Sent, rate: Option<Rate>) {
+    pub(crate) fn left(&mut self, now: Time, sent: Sent, header: u64, rate: Option<Rate>) {
         self.stats.segments += 1;
         self.start_rto(now);
         if let Some(rate) = rate {
-            let time = rate.time_for(u64::from(sent.len));
+            let time = rate.time_for(u64::from(sent.len) + header);
             self.pacing_next = self.pacing_next.max(now).saturating_add(time);
         }
         if self.listens.sent {

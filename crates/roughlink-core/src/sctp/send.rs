@@ -480,6 +480,6 @@ impl Sender {
 
     fn left(&mut self, now: Time, rate: Option<Rate>, sent: cc::Sent) {
         self.sync();
-        self.core.left(now, sent, rate);
+        self.core.left(now, sent, 48, rate);
     }
 }

@@ -180,6 +180,9 @@ pub struct TcpConfig {
     /// The application writes only when an ACK restarts the retransmission timer and when a segment is about to leave
     /// (ns-3), otherwise as soon as there is room.
     pub write_on_ack: bool,
+    /// Pacing counts 40 bytes of headers per segment (draft-cardwell-iccrg-bbr-congestion-control-00 section 4.2.1), else only
+    /// payload (ns-3 `TcpSocketBase::SendDataPacket`).
+    pub pace_headers: bool,
     /// Proportional rate reduction multiplies in 32 bits, as ns-3 3.44 does.
     pub prr_wraps: bool,
     /// Bytes that a bulk application writes at a time (ns-3: 512 B; `linux`: 128 KiB, as iperf3). With `snd_buf = "auto"` it waits
@@ -270,6 +273,7 @@ impl TcpConfig {
             keep_duplicates: false,
             sacked_in_flight: false,
             write_on_ack: false,
+            pace_headers: true,
             prr_wraps: false,
             write_size: 1,
             snd_buf: Buffer::Bytes(128 * 1024),
@@ -308,6 +312,7 @@ impl TcpConfig {
                 keep_duplicates: true,
                 sacked_in_flight: true,
                 write_on_ack: true,
+                pace_headers: false,
                 prr_wraps: true,
                 write_size: 512,
                 mss_option: false,

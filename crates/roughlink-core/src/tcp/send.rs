@@ -582,7 +582,8 @@ impl Sender {
         if self.cfg.cwnd_limited == CwndLimited::LastSegment {
             self.core.flow.cwnd_limited = self.permitted < self.core.flow.in_flight + u64::from(self.core.flow.mss);
         }
-        self.core.left(now, Sent { seq: start, len, retransmission: again, tx_start: idle }, rate);
+        let header = if self.cfg.pace_headers { 40 } else { 0 };
+        self.core.left(now, Sent { seq: start, len, retransmission: again, tx_start: idle }, header, rate);
         if self.cfg.recovery == Recovery::Rack {
             self.after_send(now);
         }
