@@ -387,6 +387,7 @@ mod tests {
             published: Some(published),
             measured,
             at_least: at_least.into(),
+            bound: at_least.first().copied(),
             ..Cell::default()
         };
         let cells = vec![
