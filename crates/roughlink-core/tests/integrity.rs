@@ -168,6 +168,7 @@ proptest! {
             queue: QueueLimit::Packets(queue),
             noise: Noise::Random { loss },
             jitter: Time::from_micros(jitter),
+            jitter_shape: Default::default(),
             reorder,
             discipline: None,
             timeline: None,
