@@ -435,7 +435,7 @@ fn avoca_is_silent_outside_coverage() {
     let (request, mut held) = loaded("newreno", "nocoverage");
     held.pin(false);
     let pinned = Pinned::find(&request.name).expect("it is pinned");
-    assert!(pinned.set_coverage(true).unwrap_err().to_string().contains("does not listen"));
+    assert!(pinned.set_coverage(true).unwrap_err().to_string().contains("does not use coverage"));
 }
 
 #[test]

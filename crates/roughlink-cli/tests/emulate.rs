@@ -385,7 +385,7 @@ fn programs_do_not_outlive_their_emulation() {
     let out = emulate(&["--json", "--kernel", "*", "--for", "20 ms"], folder.path());
     let result = json(&out);
     assert_eq!((code(&out), &result["ended"], &result["sim_s"]), (0, &"duration".into(), &0.02.into()), "{result}");
-    assert_eq!(stderr(&out).lines().count(), 2, "{}", stderr(&out));
+    assert_eq!(stderr(&out).lines().count(), 4, "{}", stderr(&out));
 }
 
 #[test]

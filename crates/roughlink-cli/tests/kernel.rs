@@ -147,7 +147,7 @@ mod built_in {
         kill(&child, "-INT");
         let out = output(child);
         assert_eq!(out.status.signal(), Some(2), "{}", stderr(&out));
-        assert!(stderr(&out).contains("is out of the kernel; it had 0 connections"), "{}", stderr(&out));
+        assert!(stderr(&out).contains("after 0 connections"), "{}", stderr(&out));
         assert!(!name.is_registered());
         assert!(!Path::new(&name.folder()).exists());
     }
@@ -159,7 +159,7 @@ mod built_in {
         name.wait(true);
         let out = name.unload();
         assert_eq!(code(&out), 3);
-        assert!(stderr(&out).contains(&format!("is held by process {}", child.id())), "{}", stderr(&out));
+        assert!(stderr(&out).contains(&format!("process {} holds", child.id())), "{}", stderr(&out));
         assert!(name.is_registered() && Path::new(&name.folder()).exists(), "nothing has changed");
         kill(&child, "-INT");
         assert_eq!(output(child).status.signal(), Some(2));
@@ -178,7 +178,7 @@ mod built_in {
             .args(["cc", "load", "newreno", "--pin", "--as", &name.0]);
         let out = command.env("NO_COLOR", "1").output().expect("unshare");
         assert_eq!(code(&out), 3, "{}", stderr(&out));
-        assert!(stderr(&out).contains("load it outside, with --netns NAME"), "{}", stderr(&out));
+        assert!(stderr(&out).contains("load it outside"), "{}", stderr(&out));
         name.wait(false);
     }
 
@@ -214,7 +214,7 @@ mod built_in {
         let stat = stdout(&roughlink(&["cc", "stat", &name.0]));
         assert!(stat.contains("min_ssthresh = 20") && stat.contains("connections: 0 opened"), "{stat}");
         let out = name.unload();
-        assert!(stderr(&out).contains(&format!("{} is `{}`", netns.0, netns.default())), "{}", stderr(&out));
+        assert!(stderr(&out).contains(&format!("{} is now `{}`", netns.0, netns.default())), "{}", stderr(&out));
         assert_ne!(netns.default(), name.0);
         assert!(!name.is_registered());
     }

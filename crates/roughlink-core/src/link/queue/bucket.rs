@@ -40,7 +40,7 @@ impl Bucket {
         }
         let ns = missing
             .checked_div(u128::from(self.config.rate.0))
-            .map(|whole| whole + u128::from(missing % u128::from(self.config.rate.0) != 0));
+            .map(|whole| whole + u128::from(!missing.is_multiple_of(u128::from(self.config.rate.0))));
         ns.and_then(|ns| u64::try_from(ns).ok()).map_or(Time::MAX, |ns| now.saturating_add(Time(ns)))
     }
 
