@@ -88,7 +88,7 @@ fn cases() -> Vec<Case> {
         cases.push(Case { table: mac, path: "link.l.mac", scenario: text(&link, BULK, "") });
     }
     for kind in kinds("Flow") {
-        let more = if title(&kind) == "cbr" { "\nrate = \"1 Mbit/s\"" } else { "" };
+        let more = if ["cbr", "onoff"].contains(&&*title(&kind)) { "\nrate = \"1 Mbit/s\"" } else { "" };
         let flow = format!("kind = \"{}\"{more}", title(&kind));
         cases.push(Case { table: keys(&kind), path: "flow.f", scenario: text(PIPE, &flow, "") });
     }

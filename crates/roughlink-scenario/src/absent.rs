@@ -37,7 +37,7 @@ const ABSENT: &[(&[&str], &str)] = &[
     // Traffic and transports
     (&["quic", "http3", "http/3"], "TCP and SCTP are the transports; an emulation carries QUIC of real programs"),
     (&["mptcp"], "TCP has one path per connection"),
-    (&["http", "http2", "web"], "a `bulk` flow with `bytes` is one response"),
+    (&["http", "http2"], "a `web` flow sends requests and responses over TCP"),
 ];
 
 #[cfg(test)]
