@@ -219,6 +219,7 @@ fn other_commands_print_their_output() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["reproduce"], &["v2g", "table2", "fig12"]),
         (&["reproduce", "--json"], &["\"experiment\": \"v2g/fig11a\""]),
+        (&["cc", "list"], &["newreno"]),
         (&["cc", "list", "newreno"], &["newreno", "min_ssthresh"]),
         (&["cc", "list", "--json"], &["\"parameters\"", "\"ns3\"", "\"newreno-nd\""]),
         (

@@ -49,7 +49,7 @@ fn kernel_and_tshark_agree_with_the_report() {
         return;
     }
     let at = |node, program| ["--exec", node, "--", "python3", "-c", program];
-    let before = ["--json", "--max-lateness", "10 s", "--capture", "both.pcapng", "--until", "server"];
+    let before = ["--json", "--capture", "both.pcapng", "--until", "server"];
     let out = emulate(&[&before[..], &at("server", SERVER), &at("car", CLIENT)].concat(), folder.path());
     assert_eq!(code(&out), 0, "{}", stderr(&out));
     let said = stderr(&out);
