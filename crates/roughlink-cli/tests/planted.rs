@@ -203,34 +203,35 @@ fn failing_write_is_reported_and_loses_nothing() {
     there.sort();
     assert_eq!(names(&undisturbed.path().join("out")), there);
 
-    // Files in the order of writing, each with a size that it has halfway.
+    // Files in the order of writing, each with a size that it has halfway and the size after the write.
     let mut size = 0;
     let lines = whole[2].split_inclusive(|b| *b == b'\n').map(|line| {
         size += line.len();
-        (RUNS, size - line.len() / 2)
+        (RUNS, size - line.len() / 2, size)
     });
-    let mut writes = vec![("runs.lock", 1)];
+    let file = |i: usize| (WRITTEN[i], whole[i - 1].len() - 1, whole[i - 1].len());
+    let mut writes = vec![("runs.lock", 1, 2)];
     writes.extend(lines);
     for i in [1, 2] {
-        writes.insert(i + 1, (WRITTEN[i], whole[i - 1].len() - 1)); // after the heading of the runs
+        writes.insert(i + 1, file(i)); // after the heading of the runs
     }
-    writes.extend((4..7).map(|i| (WRITTEN[i], whole[i - 1].len() - 1)));
+    writes.extend((4..7).map(file));
     let mut failed = BTreeMap::new();
     // In a new folder, and in a folder where all runs exist and only the other files are written again.
-    for limit in writes.iter().map(|(_, size)| *size) {
+    for limit in writes.iter().map(|(_, halfway, _)| *halfway) {
         for resumed in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             if resumed {
                 fs::create_dir(folder.path().join("out")).unwrap();
                 fs::write(folder.path().join("out").join(RUNS), &whole[2]).unwrap();
             }
-            let first = writes.iter().position(|(name, size)| *size >= limit && !(resumed && *name == RUNS));
+            let first = writes.iter().position(|(name, _, size)| *size > limit && !(resumed && *name == RUNS));
             let out = limited(&args, folder.path(), limit);
             let Some(first) = first else {
                 assert_eq!(code(&out), 0, "{limit}: {}", stderr(&out));
                 continue;
             };
-            let (name, _) = writes[first];
+            let (name, ..) = writes[first];
             let said = stderr(&out).replace(['\n', '│'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
             assert_eq!(code(&out), 3, "{limit} {resumed}: {said}");
             assert!(said.contains(&format!("out/{name}: File too large")), "{limit} {resumed}, {name}: {said}");
@@ -238,7 +239,7 @@ fn failing_write_is_reported_and_loses_nothing() {
             // Finished runs stay and do not run again.
             let runs = || fs::read(folder.path().join("out").join(RUNS)).unwrap_or_default();
             let stored = runs();
-            let finished = if resumed { &writes } else { &writes[..first] }.iter().filter(|(name, _)| *name == RUNS);
+            let finished = if resumed { &writes } else { &writes[..first] }.iter().filter(|(name, ..)| *name == RUNS);
             assert_eq!(stored.iter().filter(|b| **b == b'\n').count(), finished.count(), "{limit} {resumed}: {said}");
             let again = roughlink_in(&args, folder.path());
             assert_eq!((code(&again), stderr(&again).as_str()), (0, ""));

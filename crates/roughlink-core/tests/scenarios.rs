@@ -171,6 +171,8 @@ fn every_key_of_tcp_is_taken() {
         cwnd_limited = "last_segment"
         reduce_every_timeout = true
         keep_duplicates = true
+        less_careful = true
+        count_repaired = true
         sacked_in_flight = true
         write_on_ack = true
         prr_wraps = true

@@ -96,6 +96,7 @@ fn cases() -> Vec<Case> {
         let name = title(&kind);
         let required = match name.as_str() {
             "random" | "stationary" => ", loss = \"1 %\"",
+            "ber" => ", ber = 1e-6",
             "burst" => ", start = \"1 %\", length = [1, 4]",
             "gilbert-elliott" => ", to_bad = \"1 %\", to_good = \"25 %\"",
             "impulse" => ", cyclic = { every = \"10 ms\", length = \"1 ms\" }",
@@ -108,7 +109,7 @@ fn cases() -> Vec<Case> {
             _ => "",
         };
         let noise = format!("noise = {{ kind = \"{name}\"{required} }}");
-        let on_pipes = ["none", "random", "burst", "gilbert-elliott", "impulse", "list", "recorded"];
+        let on_pipes = ["none", "random", "ber", "burst", "gilbert-elliott", "impulse", "list", "recorded"];
         let pipe = on_pipes.contains(&name.as_str());
         let link = if pipe { PIPE } else { "kind = \"greenphy\"" };
         let scenario = text(&format!("{link}\n{noise}"), BULK, "");

@@ -26,41 +26,42 @@ fn every_combination_fills_a_clean_link() {
             for recovery in RECOVERIES {
                 for cc in REGISTRY.iter().map(|a| a.name) {
                     let share = share(stack, recovery, cc, link);
-                    if share < least(link.0, stack, recovery, cc) {
+                    let (least, most) = expected(link.0, stack, recovery, cc);
+                    if !(least..=most).contains(&share) {
                         low.push(format!("{} {} {recovery:?} {cc}: {share:.3}", link.0, stack.name()));
                     }
                 }
             }
         }
     }
-    assert!(low.is_empty(), "{} below 80 % or their exception:\n{}", low.len(), low.join("\n"));
+    assert!(low.is_empty(), "{} not as expected:\n{}", low.len(), low.join("\n"));
 }
 
-/// The share to achieve: 80 %, or what an exception allows.
-fn least(link: &str, stack: Stack, recovery: Recovery, cc: &str) -> f64 {
+/// The least and the largest share to expect: 80 % at least, but for exceptions.
+fn expected(link: &str, stack: Stack, recovery: Recovery, cc: &str) -> (f64, f64) {
     let short = link == "short";
-    match (recovery, cc) {
-        // Without SACK and partial ACKs each of the many losses of a burst costs a round trip or a time-out: BIC probes by
-        // up to 32 segments per round trip (Linux's Smax), BBR sends at 2.9 times the rate of the link as it starts.
-        (Recovery::Reno | Recovery::NewReno, "bic" | "bbr") if short && stack == Stack::Ns2 => 0.02,
+    let least = match (recovery, cc) {
+        // BIC probes by up to 32 segments per round trip (Linux's Smax), BBR sends at 2.9 times the rate of the link as it
+        // starts: a queue of 30 loses dozens of segments at once. Without SACK their repair overflows the queue again, and
+        // what is lost once more is found by time-outs only. Each of these doubles the next (Karn's algorithm: none of what
+        // is sent again gives an RTT sample), so that the transfer stands still.
+        (Recovery::Reno | Recovery::NewReno, "bic" | "bbr") if short && stack == Stack::Ns2 => return (0.0, 0.4),
         (Recovery::Reno, "bic") if short => 0.35,
         (Recovery::Reno, "cubic") if short => 0.7,
-        // Without SACK all that is outstanding is sent again after each loss, which costs most where windows grow fast.
-        (Recovery::Tahoe, "bic" | "cubic" | "vegas" | "illinois" | "illinois-aa") if short && stack == Stack::Ns2 => {
-            0.15
-        }
+        (Recovery::Tahoe, "bic") if short && stack == Stack::Ns2 => 0.4,
         // Every loss empties the pipe: Tahoe starts over from one segment.
         (Recovery::Tahoe, _) if short => 0.6,
         (_, "tahoe") if short => 0.75,
-        // BIC overflows the queue again during the repair. Lost retransmissions are found by time-outs only.
-        (Recovery::Prr, "bic") if short && stack == Stack::Linux => 0.5,
+        // RFC 6675 finds lost retransmissions by time-outs only.
+        (Recovery::Prr, "bic") if short && stack == Stack::Linux => 0.45,
         // ns-3's bandwidth estimate stays below the link's rate, and ssthresh with it.
         (_, "westwood-classic") if short && stack == Stack::Ns3 => 0.65,
         // Both leave slow start early, at the first sign of a queue, and then grow by a segment per round trip of 200 ms.
         (_, "vegas") if !short && stack == Stack::Ns3 => 0.35,
         (_, "yeah") if !short && stack == Stack::Ns3 => 0.7,
         _ => 0.8,
-    }
+    };
+    (least, 1.0)
 }
 
 /// The part of 10 Mbit/s that a transfer achieves, handshake included.

@@ -291,7 +291,7 @@ fn wrong_papers_are_explained() {
     let summary = read(PAPER).unwrap();
     assert!(summary.picture.ends_with("/one") && !summary.linux.unwrap().lowest);
     for (from, to, message, help) in [
-        ("picture = \"one\"", "picture = \"won\"", "`won` is none of this paper's experiments", "did you mean `one`?"),
+        ("picture = \"one\"", "picture = \"oen\"", "`oen` is none of this paper's experiments", "did you mean `one`?"),
         ("experiment = \"one\"", "experiment = \"two\"", "`two` is none of this paper's experiments", "`one`"),
         ("[linux]", "[linux]\naxis = \"cs\"", "there is no axis `cs`", "did you mean `cc`?"),
         ("metric = \"t", "metric = \"tt", "there is no metric `tthroughput_mbps`", "did you mean `throughput_mbps`?"),

@@ -241,7 +241,7 @@ fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
 }
 
 /// Returns the one of `known` of which `word` is a misspelling: one edit in a short word, a third of the letters in others.
-pub(super) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let far = word.chars().count().max(3) / 3;
     known
         .into_iter()
@@ -262,7 +262,7 @@ pub(super) fn suggest<'k>(word: &str, introduction: &str, known: impl IntoIterat
 }
 
 /// `a`, `b`, `c`; of many words the first, and how many more there are.
-pub(super) fn list(words: &[&str]) -> String {
+pub fn list(words: &[&str]) -> String {
     let shown = if words.len() > MOST_LISTED { MOST_LISTED - 1 } else { words.len() };
     let text = words[..shown].iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ");
     if shown == words.len() { text } else { format!("{text} and {} more", words.len() - shown) }

@@ -175,6 +175,13 @@ pub struct TcpConfig {
     /// Without SACK, an ACK of new data does not take back what earlier duplicate ACKs counted as received (ns-3).
     /// No effect with `rack`.
     pub keep_duplicates: bool,
+    /// Without SACK, three duplicate ACKs of exactly what had been sent at the last loss cause a fast retransmit, although they may
+    /// answer retransmissions that were not needed (ns-3; the "less careful" variant of RFC 2582). Otherwise more must be
+    /// acknowledged (RFC 6582 section 3.2). No effect with `reno` and `rack`.
+    pub less_careful: bool,
+    /// The ACK that ends a fast recovery lets the window grow by all that it acknowledges, and the ACK that ends the repair after a
+    /// time-out by what was sent since (ns-3), otherwise by a segment and by what it acknowledges. No effect with `rack`.
+    pub count_repaired: bool,
     /// A retransmission that is SACKed counts as in flight until it is acknowledged (ns-3).
     pub sacked_in_flight: bool,
     /// The application writes only when an ACK restarts the retransmission timer and when a segment is about to leave
@@ -271,6 +278,8 @@ impl TcpConfig {
             cwnd_limited: CwndLimited::Round,
             reduce_every_timeout: false,
             keep_duplicates: false,
+            less_careful: false,
+            count_repaired: false,
             sacked_in_flight: false,
             write_on_ack: false,
             pace_headers: true,
@@ -310,6 +319,8 @@ impl TcpConfig {
                 cwnd_limited: CwndLimited::LastSegment,
                 reduce_every_timeout: true,
                 keep_duplicates: true,
+                less_careful: true,
+                count_repaired: true,
                 sacked_in_flight: true,
                 write_on_ack: true,
                 pace_headers: false,

@@ -109,16 +109,24 @@ impl Sender {
                 self.core.flow.state = CongestionState::Open;
             }
             CongestionState::Recovery => {
-                ack.segments = (ack.acked / u64::from(self.core.flow.mss)) as u32;
+                // RFC 6582 section 3.2 step 3: the window is ssthresh then. Most segments were received before.
+                ack.segments = if self.cfg.count_repaired {
+                    (ack.acked / u64::from(self.core.flow.mss)) as u32
+                } else {
+                    ack.segments.min(1)
+                };
                 self.end_episode();
             }
             CongestionState::Loss => {
-                ack.segments = ((a.ack - self.recover) / u64::from(self.core.flow.mss)) as u32;
+                if self.cfg.count_repaired {
+                    ack.segments = ((a.ack - self.recover) / u64::from(self.core.flow.mss)) as u32;
+                }
                 self.end_episode();
             }
             CongestionState::Open | CongestionState::Cwr => {} // the latter with `rack` only
         }
-        if a.ack >= self.recover {
+        // A SACK cannot come from a retransmission that was not needed: only duplicates that carry none may.
+        if a.ack > self.recover || (a.ack == self.recover && (self.sack || self.cfg.less_careful)) {
             self.recover_active = false;
         }
         self.restart_rto(now);
@@ -170,7 +178,7 @@ impl Sender {
             CongestionState::Disorder | CongestionState::Cwr => {}
         }
         self.duplicates += 1;
-        let fresh = self.board.una() >= self.recover || !self.recover_active || self.cfg.recovery == Recovery::Reno;
+        let fresh = !self.recover_active || self.cfg.recovery == Recovery::Reno;
         if (self.duplicates == DUP_THRESH && fresh) || self.board.head_is_lost() {
             self.enter_recovery(now, delivered);
         } else if !self.sack && self.cfg.limited_transmit {

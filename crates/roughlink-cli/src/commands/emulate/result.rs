@@ -166,7 +166,7 @@ pub(super) fn timing(outcome: &Outcome, uncaptured: u64) -> String {
         let _ = writeln!(text, "taken in after: {}", of(waited));
     }
     if let Some(delay) = outcome.run_delay.per_slice {
-        let _ = writeln!(text, "programs waited for a processor: {}", of(delay));
+        let _ = writeln!(text, "run delay: {}", of(delay));
     }
     if let Some(share) = outcome.run_delay.pressure {
         let _ = writeln!(text, "some task of this machine waited for a processor: {:.0} % of the time", share * 100.0);
