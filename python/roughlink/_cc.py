@@ -70,6 +70,12 @@ class CongestionControl:
     def on_recovered(self, flow: Flow) -> None:
         """Processes the end of recovery, before `on_ack` of the same acknowledgement."""
 
+    def lower_window(self, flow: Flow, cwnd: int, ssthresh: int) -> None:
+        """Sets both attributes, bytes, after an idle time or while the application does not fill the window. Override it
+        with an empty method if the algorithm has a model of the path, which a pause does not change."""
+        self.cwnd = cwnd
+        self.ssthresh = ssthresh
+
     def on_undo(self, flow: Flow) -> None:
         """Undoes the reduction of the last episode, which was spurious."""
 

@@ -249,7 +249,7 @@ def test_ctrl_c_on_the_driver_loses_nothing(tmp_path: Path, cluster: Any) -> Non
         driver.kill()
         driver.wait(timeout=10)
     assert driver.returncode == 130, said
-    assert "goes on from what was finished" in said
+    assert "repeat the command to continue" in said
     after = records(out)
     assert 0 < len(before) <= len(after) < 120
     assert all(record in after for record in before)

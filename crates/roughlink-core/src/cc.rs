@@ -11,7 +11,6 @@
 
 use crate::units::{Rate, Time};
 use std::fmt::Debug;
-use window::Window;
 
 pub mod avoca;
 pub mod bbr;
@@ -308,10 +307,9 @@ pub trait CongestionControl: Debug + Send {
     fn on_sent(&mut self, _flow: &Flow, _sent: &Sent) {}
     /// Recovery or loss ended; the state is Open again. Called before `on_ack` of the same acknowledgement.
     fn on_recovered(&mut self, _flow: &Flow) {}
-    /// The window, which the endpoint lowers after idle times; `None` if the algorithm has no such window.
-    fn window_mut(&mut self) -> Option<&mut Window> {
-        None
-    }
+    /// Lowers the window to `cwnd` for want of data, and sets ssthresh; bytes. Algorithms with a model of the path, which a pause does
+    /// not change, ignore it (Linux: those with `cong_control`).
+    fn lower_window(&mut self, _flow: &Flow, _cwnd: u64, _ssthresh: u64) {}
     /// The last episode was spurious: undo the reduction.
     fn on_undo(&mut self, _flow: &Flow) {}
     /// A link event reached this host.

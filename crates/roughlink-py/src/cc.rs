@@ -130,6 +130,7 @@ struct Methods {
     permit: Option<Py<PyAny>>,
     on_sent: Option<Py<PyAny>>,
     on_recovered: Option<Py<PyAny>>,
+    lower_window: Py<PyAny>,
     on_undo: Option<Py<PyAny>>,
     on_link: Option<Py<PyAny>>,
     on_timer: Option<Py<PyAny>>,
@@ -153,6 +154,7 @@ impl Methods {
         Ok(Methods {
             on_ack: instance.getattr("on_ack")?.unbind(),
             on_congestion: instance.getattr("on_congestion")?.unbind(),
+            lower_window: instance.getattr("lower_window")?.unbind(),
             permit: own("permit")?,
             on_sent: own("on_sent")?,
             on_recovered: own("on_recovered")?,
@@ -267,6 +269,9 @@ impl CongestionControl for Mine {
     }
     fn on_recovered(&mut self, flow: &Flow) {
         self.tell(|m| m.on_recovered.as_ref(), || (FlowView::of(flow),));
+    }
+    fn lower_window(&mut self, flow: &Flow, cwnd: u64, ssthresh: u64) {
+        self.tell(|m| Some(&m.lower_window), || (FlowView::of(flow), cwnd, ssthresh));
     }
     fn on_undo(&mut self, flow: &Flow) {
         self.tell(|m| m.on_undo.as_ref(), || (FlowView::of(flow),));

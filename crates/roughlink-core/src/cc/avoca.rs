@@ -121,8 +121,8 @@ impl CongestionControl for Avoca {
         self.params.reset || self.inner.starts_anew()
     }
 
-    fn window_mut(&mut self) -> Option<&mut super::window::Window> {
-        self.inner.window_mut()
+    fn lower_window(&mut self, flow: &Flow, cwnd: u64, ssthresh: u64) {
+        self.inner.lower_window(flow, cwnd, ssthresh);
     }
 
     fn vitals(&self) -> Vitals {

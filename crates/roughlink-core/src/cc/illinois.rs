@@ -242,8 +242,8 @@ impl CongestionControl for Illinois {
         Permit::window(flow.window(self.window.cwnd))
     }
 
-    fn window_mut(&mut self) -> Option<&mut Window> {
-        Some(&mut self.window)
+    fn lower_window(&mut self, _flow: &Flow, cwnd: u64, ssthresh: u64) {
+        self.window.lower(cwnd, ssthresh);
     }
 
     fn vitals(&self) -> Vitals {

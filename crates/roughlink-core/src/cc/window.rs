@@ -92,11 +92,9 @@ impl Window {
         };
     }
 
-    /// Lowers the window to `cwnd` for want of data, not of capacity; ssthresh remembers three quarters of the old one (RFC 2861,
-    /// Linux `tcp_current_ssthresh`).
-    pub fn shrink(&mut self, cwnd: u64) {
-        self.ssthresh = self.ssthresh.max(self.cwnd / 2 + self.cwnd / 4);
-        self.cwnd = cwnd;
+    /// Lowers the window for want of data, not of capacity.
+    pub fn lower(&mut self, cwnd: u64, ssthresh: u64) {
+        (self.cwnd, self.ssthresh) = (cwnd, ssthresh);
     }
 
     /// Take the last reduction back (Linux `tcp_undo_cwnd_reduction`).

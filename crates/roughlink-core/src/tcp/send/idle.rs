@@ -3,7 +3,7 @@
 
 use super::super::config::Stack;
 use super::Sender;
-use crate::cc::CongestionState;
+use crate::cc::{CongestionState, Vitals};
 use crate::units::Time;
 
 /// How the application uses the window.
@@ -37,17 +37,14 @@ impl Sender {
         if !self.cfg.slow_start_after_idle {
             return;
         }
-        let initial = self.core.flow.initial_window;
-        let Some(window) = self.core.cc.window_mut() else { return };
-        let restart = initial.min(window.cwnd);
+        let Vitals { cwnd, ssthresh, .. } = self.core.cc.vitals();
+        let restart = self.core.flow.initial_window.min(cwnd);
         if self.cfg.stack != Stack::Linux {
-            window.cwnd = restart;
+            self.core.cc.lower_window(&self.core.flow, restart, ssthresh);
             return;
         }
         let halvings = ((idle.0 - 1) / rto.0.max(1)).min(63) as u32;
-        let cwnd = (window.cwnd >> halvings).max(restart);
-        window.shrink(cwnd);
-        self.idle.on_full(now);
+        self.lower_as_linux(now, (cwnd >> halvings).max(restart));
     }
 
     /// Nothing is left to send. On Linux a window that was not full for an RTO falls half way to what was used of it
@@ -58,9 +55,8 @@ impl Sender {
             return;
         }
         let flow = &self.core.flow;
-        let vitals = self.core.cc.vitals();
-        let slow_start = vitals.cwnd < vitals.ssthresh;
-        if flow.cwnd_limited || (slow_start && vitals.cwnd < 2 * flow.max_outstanding) {
+        let Vitals { cwnd, ssthresh, .. } = self.core.cc.vitals();
+        if flow.cwnd_limited || (cwnd < ssthresh && cwnd < 2 * flow.max_outstanding) {
             self.idle.on_full(now);
             return;
         }
@@ -69,11 +65,17 @@ impl Sender {
             return;
         }
         let used = self.idle.used.max(flow.initial_window);
-        if flow.state == CongestionState::Open
-            && let Some(window) = self.core.cc.window_mut().filter(|window| used < window.cwnd)
-        {
-            window.shrink((window.cwnd + used) / 2);
+        if flow.state == CongestionState::Open && used < cwnd {
+            self.lower_as_linux(now, (cwnd + used) / 2);
         }
+        self.idle.on_full(now);
+    }
+
+    /// Lowers the window to `cwnd`; ssthresh remembers three quarters of the old one (RFC 2861, Linux `tcp_current_ssthresh`).
+    fn lower_as_linux(&mut self, now: Time, cwnd: u64) {
+        let before = self.core.cc.vitals();
+        let ssthresh = before.ssthresh.max(before.cwnd / 2 + before.cwnd / 4);
+        self.core.cc.lower_window(&self.core.flow, cwnd, ssthresh);
         self.idle.on_full(now);
     }
 }
