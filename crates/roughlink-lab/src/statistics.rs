@@ -89,8 +89,8 @@ pub fn ratio(pairs: &[(f64, f64)]) -> (f64, Option<Interval>) {
 pub type Interval = [f64; 2];
 
 /// Returns the median of values that are each given by two bounds, and its 95 % interval by the inverted sign test. The
-/// interval is the narrowest between two of the values, equally far from either end, that contains the population
-/// median with at least 95 %; none with fewer than six values.
+/// interval is the narrowest one between two of the values, equally far from either end, that contains the population
+/// median with at least 95 %. None with fewer than six values.
 pub fn median(values: &[Interval]) -> Option<(Interval, Option<Interval>)> {
     quantile(values, 0.5)
 }

@@ -36,7 +36,7 @@ enum Statistic {
     /// The mean; ratios and differences are computed from two means.
     #[default]
     Mean,
-    /// The median; ratios and differences are medians of those of the single replicas.
+    /// The median; ratios and differences are computed in each replica, and their median is used.
     Median,
 }
 
