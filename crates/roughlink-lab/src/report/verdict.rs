@@ -42,9 +42,7 @@ fn figures(input: &ReportInput) -> String {
     format!("{}{quick}.", parts.join("; "))
 }
 
-/// Renders the recommendation for Linux, from cells of the kernel if there are any, else from cells of the `linux`
-/// stack.
-/// stack.
+/// Renders the recommendation for Linux, from cells of the kernel or, without these, of the `linux` stack.
 pub(super) fn linux(input: &ReportInput) -> String {
     let Some(choice) = input.summary.as_ref().and_then(|s| s.linux.as_ref()) else { return String::new() };
     let Some(experiment) = input.experiments.iter().find(|e| e.experiment == choice.experiment) else {
