@@ -25,7 +25,7 @@ pub(crate) enum Failure {
     Expectation(String),
     /// Ctrl-C, SIGTERM or SIGHUP.
     Interrupted(String),
-    /// This machine cannot do what was requested: the reason and the advice.
+    /// This machine cannot execute the command: the reason and the advice.
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only emulation fails so"))]
     Machine(String, Option<&'static str>),
     /// An emulated link was late.

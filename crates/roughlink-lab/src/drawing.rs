@@ -48,7 +48,7 @@ fn draw(what: impl Diagnostic + Send + Sync + 'static, form: Form) -> String {
     out
 }
 
-/// Renders the first problems of a file, and the number of others.
+/// Renders the first problems of a file, and the number of further ones.
 fn drawn((name, text): (&str, &str), problems: &[Problem], severity: Severity, form: Form) -> String {
     let source = Arc::new(text.to_owned());
     let mut out = String::new();

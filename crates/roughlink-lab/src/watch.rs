@@ -23,7 +23,7 @@ use siphasher::sip::SipHasher13;
 use std::collections::BTreeMap;
 use std::hash::Hasher as _;
 
-/// Quantities to watch. They are part of a run's key: the same run watched differently is another run.
+/// Quantities to watch. A watch is part of a run's key: the same run watched differently is another run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
     /// Grid of the curves, ns; no curves if zero.

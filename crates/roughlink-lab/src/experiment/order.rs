@@ -1,5 +1,5 @@
-//! Portable description of a plan, from which another process or machine creates the same plan. It contains the texts
-//! of the scenarios and of their files, and all settings of the grid.
+//! Portable description of a plan, from which another process or machine creates the same plan: scenario texts, the
+//! files that they read, and all settings of the grid.
 
 use super::grid::{Grid, Make, compare_by, sweep_by};
 use super::plan::Plan;

@@ -58,7 +58,7 @@ pub(super) fn sample(slot: usize, form: Form) -> String {
     let shape = match form {
         Form::Bar => "<rect x=\"6\" y=\"2\" width=\"12\" height=\"10\" fill=\"currentColor\"/>".to_string(),
         Form::Thin | Form::Line | Form::Marked => {
-            // Lines are solid, then dashed, then dotted if there are more series than colors.
+            // Solid lines first, then dashed ones; dotted if there are more series than colors.
             let dash = match slot {
                 _ if form == Form::Thin => "",
                 slot if slot < COUNT / 2 => "",

@@ -6,7 +6,7 @@ use crate::experiment::result::{Cell, ExperimentResult, Outcome};
 use crate::statistics::{Interval, median, ratio};
 use std::collections::BTreeMap;
 
-/// A value for each axis except that of `a` and `b`.
+/// A value for each axis except the one with `a` and `b`.
 type Place = BTreeMap<String, String>;
 
 /// The figure of one combination.
@@ -14,7 +14,7 @@ pub(super) struct Figure {
     pub at: String,
     /// Bounds of the figure; they are equal if all runs reached a value. None without a value.
     pub range: Option<Interval>,
-    /// The 95 % interval, or the reason why there is none.
+    /// The 95 % interval, or the reason for its absence.
     pub interval: Result<Interval, &'static str>,
     pub from: String,
 }

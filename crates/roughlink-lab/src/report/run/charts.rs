@@ -33,7 +33,7 @@ struct Chart<'a> {
     /// Caption of the y axis.
     y: &'a str,
     curves: Vec<(String, &'a [Point])>,
-    /// Ends of the y axis, if different from those of the curves.
+    /// Ends of the y axis, if they differ from the range of the curves.
     range: Option<(f64, f64)>,
 }
 
